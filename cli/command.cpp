@@ -77,7 +77,8 @@ std::string Arguments::database_url() const {
     return url;
   }
   if (const char* url = std::getenv("TERMGATE_DB"); url != nullptr && *url != '\0') return url;
-  throw UsageError("which database? Give --db URL (sqlite:app.db, postgresql://user@host/dbname, sqlserver://…, odbc:…), --db-file FILE or TERMGATE_DB");
+  throw UsageError(
+      "which database? Give --db URL (sqlite:app.db, postgresql://user@host/dbname, sqlserver://…, odbc:…), --db-file FILE or TERMGATE_DB");
 }
 
 Database Arguments::open() const {
@@ -112,7 +113,8 @@ std::string default_actor() {
   passwd entry{};
   passwd* found = nullptr;
   std::array<char, 4096> names{};
-  if (getpwuid_r(getuid(), &entry, names.data(), names.size(), &found) == 0 && found != nullptr) return fmt::format("{}@{}", found->pw_name, host.data());
+  if (getpwuid_r(getuid(), &entry, names.data(), names.size(), &found) == 0 && found != nullptr)
+    return fmt::format("{}@{}", found->pw_name, host.data());
   return fmt::format("uid{}@{}", getuid(), host.data());
 }
 

@@ -33,14 +33,14 @@ void note_interrupt(int) {
   errno = kept;
 }
 
-// For `more` bytes behind those that are there. A large buffer would be copied again and again as it grows, old and new side by side: it takes room for the largest that it may
-// become. Of that the system gives only what is written to; where it gives no such room at all, the buffer grows as usual.
+// For `more` bytes behind those that are there. A large buffer would be copied again and again as it grows, old and new side by side: it
+// takes room for the largest that it may become. Of that the system gives only what is written to; where it gives no such room at all, the
+// buffer grows as usual.
 void make_room(std::string& bytes, std::size_t more, std::size_t most) {
   if (bytes.size() + more <= bytes.capacity() || bytes.size() <= (std::size_t{4} << 20)) return;
   try {
     bytes.reserve(most);
-  } catch (const std::bad_alloc&) {
-  }
+  } catch (const std::bad_alloc&) {}
 }
 
 }  // namespace
@@ -111,7 +111,8 @@ std::string Input::all(std::size_t bytes_max) {
     bytes.resize(size + part_bytes);
     bytes.resize(size + read_some(bytes.data() + size, part_bytes));
     if (bytes.size() == size) return bytes;
-    if (bytes.size() > bytes_max) throw InvalidInput(fmt::format("TG005 a payload of more than {} bytes is over the limit (setting payload_bytes_max)", bytes_max));
+    if (bytes.size() > bytes_max)
+      throw InvalidInput(fmt::format("TG005 a payload of more than {} bytes is over the limit (setting payload_bytes_max)", bytes_max));
   }
 }
 
@@ -121,7 +122,8 @@ Input::Next Input::line(std::string& line, std::size_t bytes_max, std::chrono::m
     const auto newline = buffer_.find('\n', at_);
     const std::size_t piece = (newline == std::string::npos ? buffer_.size() : newline) - at_;
     if (line_.size() + piece > bytes_max) {
-      throw InvalidInput(fmt::format("TG005 line {} has more than {} bytes, the limit of a payload (setting payload_bytes_max)", lines_ + 1, bytes_max));
+      throw InvalidInput(
+          fmt::format("TG005 line {} has more than {} bytes, the limit of a payload (setting payload_bytes_max)", lines_ + 1, bytes_max));
     }
     make_room(line_, piece, bytes_max + 1);
     line_.append(buffer_, at_, piece);

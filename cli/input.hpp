@@ -29,8 +29,8 @@ class Input {
   Input(const Input&) = delete;
   Input& operator=(const Input&) = delete;
 
-  // All that is left, in one buffer that is never copied. Throws InvalidInput (TG005) for more than `bytes_max`, without reading the rest (a file: any of
-  // it); Error where reading fails.
+  // All that is left, in one buffer that is never copied. Throws InvalidInput (TG005) for more than `bytes_max`, without reading the rest
+  // (a file: any of it); Error where reading fails.
   std::string all(std::size_t bytes_max);
 
   enum class Next { line, end, quiet, interrupted };

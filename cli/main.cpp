@@ -54,10 +54,8 @@ std::string shown(std::string_view message) {
 void complain(bool json, std::string_view code, const std::string& text, int status, std::vector<std::string> given) {
   if (const char* url = std::getenv("TERMGATE_DB")) given.emplace_back(url);
   const std::string message = without_passwords(text, given);
-  if (json)
-    print_json({{"error", {{"code", code}, {"message", is_utf8(message) ? message : printable(message)}, {"exit", status}}}});
-  else
-    fmt::print(stderr, "termgate: {}\n", shown(message));
+  if (json) print_json({{"error", {{"code", code}, {"message", is_utf8(message) ? message : printable(message)}, {"exit", status}}}});
+  else fmt::print(stderr, "termgate: {}\n", shown(message));
 }
 
 // Where a command is listed, by its first word. Commands that no group names are listed last.
@@ -101,7 +99,8 @@ void print_overview(const std::vector<Command>& commands) {
   }
   print_line(
       "\nEvery command but proxy takes --db URL, --db-file FILE or TERMGATE_DB, and --json. `termgate COMMAND --help` teaches it.\n"
-      "A URL is sqlite:PATH, postgresql://user@host:port/dbname, sqlserver://USER:PASSWORD@HOST:PORT/DB or odbc:CONNECTION-STRING; passwords may come from PGPASSFILE or the environment.\n"
+      "A URL is sqlite:PATH, postgresql://user@host:port/dbname, sqlserver://USER:PASSWORD@HOST:PORT/DB or odbc:CONNECTION-STRING; "
+      "passwords may come from PGPASSFILE or the environment.\n"
       "Exit status: 0 done, 1 failed, 2 wrong usage, 3 refused as stale, 4 the lease is another's, 5 the lease was lost,\n"
       "6 sequence conflict, 7 outcome unknown, 8 blocked, 9 any other TG code.");
 }
@@ -157,13 +156,12 @@ int parse_and_run(const Command& command, const std::vector<std::string>& words,
 
 int run_command(const Command& command, const std::vector<std::string>& words, const std::string& program) {
   if (command.exit_base == 0) return parse_and_run(command, words, program);
-  const bool json = std::find(words.begin(), std::find(words.begin(), words.end(), "--"), "--json") != std::find(words.begin(), words.end(), "--");
+  const bool json =
+      std::find(words.begin(), std::find(words.begin(), words.end(), "--"), "--json") != std::find(words.begin(), words.end(), "--");
   int status = command.exit_base + Exit::wrong_usage;
   try {
     return parse_and_run(command, words, program);
-  } catch (const UsageError& error) {
-    complain(json, "", error.what(), status, words);
-  } catch (const po::error& error) {
+  } catch (const UsageError& error) { complain(json, "", error.what(), status, words); } catch (const po::error& error) {
     complain(json, "", fmt::format("{}; --help lists what there is", error.what()), status, words);
   } catch (const std::exception& error) {
     status = command.exit_base + Exit::failed;
@@ -243,9 +241,7 @@ int main(int argc, char** argv) {
   } catch (const po::error& error) {
     status = Exit::wrong_usage;
     complain(json, "", fmt::format("{}; --help lists what there is", error.what()), status, words);
-  } catch (const std::bad_alloc&) {
-    complain(json, "", "out of memory", status, words);
-  } catch (const std::exception& error) {
+  } catch (const std::bad_alloc&) { complain(json, "", "out of memory", status, words); } catch (const std::exception& error) {
     complain(json, "", error.what(), status, words);
   }
   // A full disk or a closed pipe must not pass for success.

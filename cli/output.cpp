@@ -114,10 +114,8 @@ std::string printable(std::string_view bytes) { return escape(bytes, true); }
 std::string escaped(std::string_view message) { return escape(message, false); }
 
 void put_payload(boost::json::object& object, std::string_view bytes) {
-  if (is_utf8(bytes))
-    object["payload"] = bytes;
-  else
-    object["payload_base64"] = base64(bytes);
+  if (is_utf8(bytes)) object["payload"] = bytes;
+  else object["payload_base64"] = base64(bytes);
 }
 
 boost::json::value optional_number(const std::optional<std::int64_t>& number) {

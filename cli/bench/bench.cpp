@@ -82,8 +82,7 @@ void prune_streams(Database& database, const std::string& names, bool wanted_pro
       for (std::size_t at = next++; at < streams.size(); at = next++) {
         try {
           database.prune(Stream(streams[at]), SequenceNo(Term::max_value));
-        } catch (const Error&) {
-        }
+        } catch (const Error&) {}
       }
     });
   }
@@ -110,7 +109,7 @@ struct Plan {
 struct Result {
   Load load;
   std::string scenario;
-  std::vector<double> rates;            // rows a second, one a round
+  std::vector<double> rates;                  // rows a second, one a round
   std::vector<double> ratios, textbook, one;  // to the same round's unfenced, textbook and unfenced-one runs
   Latencies latencies;
 };
@@ -134,7 +133,8 @@ std::vector<int> parse_list(const char* name, const std::string& text, int most)
 std::chrono::nanoseconds parse_seconds(const std::string& text) {
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(seconds >= 0.005 && seconds <= 3600)) throw UsageError(fmt::format("--seconds {}: a number of seconds from 0.005 to 3600 is wanted", text));
+  if (text.empty() || *end != '\0' || !(seconds >= 0.005 && seconds <= 3600))
+    throw UsageError(fmt::format("--seconds {}: a number of seconds from 0.005 to 3600 is wanted", text));
   return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
 }
 
@@ -152,7 +152,8 @@ Plan plan_of(const Arguments& arguments, const Target& target, bool quick) {
   const std::string durable = arguments.text_or("durable", "both");
   if (durable != "yes" && durable != "no" && durable != "both") throw UsageError("--durable is yes, no or both");
   if (durable != "no" && target.can_be_durable()) plan.durable.push_back(true);
-  if (durable == "no" && !target.can_be_not_durable()) throw UsageError("--durable no: not through ODBC, where commits are as the server is set up");
+  if (durable == "no" && !target.can_be_not_durable())
+    throw UsageError("--durable no: not through ODBC, where commits are as the server is set up");
   if (target.can_be_not_durable() && (durable != "yes" || !target.can_be_durable())) plan.durable.push_back(false);
   plan.writers = parse_list("writers", arguments.text_or("writers", quick ? "1,8" : "1,8,64"), 500);
   plan.batches = parse_list("batches", arguments.text_or("batches", quick ? "1,10" : "1,10,100"), 10'000);
@@ -163,7 +164,8 @@ Plan plan_of(const Arguments& arguments, const Target& target, bool quick) {
     if (name == "takeover") plan.takeover = true;
     else if (name == "growth") plan.growth = true;
     else if (std::any_of(known.begin(), known.end(), [&](const Scenario& scenario) { return scenario.name == name; })) wanted.insert(name);
-    else if (name == "all") for (const Scenario& scenario : known) wanted.insert(std::string(scenario.name));
+    else if (name == "all")
+      for (const Scenario& scenario : known) wanted.insert(std::string(scenario.name));
     else {
       std::string names;
       for (const Scenario& scenario : known) names += fmt::format("\n  {:<16}{}", scenario.name, scenario.what);
@@ -202,7 +204,8 @@ std::vector<Load> loads_of(const Plan& plan, const Bench& bench) {
 using Warm = std::set<std::tuple<std::string, int, int>>;  // scenario, writers, batch: what has run before
 
 // One load, all scenarios, all rounds.
-std::vector<Result> run_load(const Bench& bench, const Plan& plan, const Load& load, Warm& warm, const std::function<void(const std::string&)>& report) {
+std::vector<Result> run_load(const Bench& bench, const Plan& plan, const Load& load, Warm& warm,
+                             const std::function<void(const std::string&)>& report) {
   std::vector<Result> results;
   for (const std::string& scenario : plan.scenarios) results.push_back({load, scenario, {}, {}, {}, {}, {}});
   if (load.batch > 1) {
@@ -326,8 +329,8 @@ boost::json::array measure_scenarios(const Bench& bench, const Plan& plan) {
         const auto ahead = spent / at * (loads.size() - at);
         left = fmt::format(", about {} left", length(std::chrono::duration_cast<std::chrono::milliseconds>(ahead).count()));
       }
-      progress.show(fmt::format("{} of {}: {}durable, {} writers, {} scopes, batches of {}: {}{}", at + 1, loads.size(), load.durable ? "" : "not ", load.writers,
-                                load.scopes, load.batch, scenario, left));
+      progress.show(fmt::format("{} of {}: {}durable, {} writers, {} scopes, batches of {}: {}{}", at + 1, loads.size(),
+                                load.durable ? "" : "not ", load.writers, load.scopes, load.batch, scenario, left));
     });
     for (const Result& result : results) {
       table.push_back(cells_of(result));
@@ -336,7 +339,9 @@ boost::json::array measure_scenarios(const Bench& bench, const Plan& plan) {
   }
   if (!bench.json) {
     progress.show("");
-    print_table({"SCENARIO", "DURABLE", "WRITERS", "SCOPES", "BATCH", "ROWS/S", "P50", "P99", "TO UNFENCED", "TO TEXTBOOK", "TO UNFENCED ROW BY ROW"}, table);
+    print_table({"SCENARIO", "DURABLE", "WRITERS", "SCOPES", "BATCH", "ROWS/S", "P50", "P99", "TO UNFENCED", "TO TEXTBOOK",
+                 "TO UNFENCED ROW BY ROW"},
+                table);
   }
   return runs;
 }
@@ -373,7 +378,8 @@ int run_bench(const Arguments& arguments) {
   // Raises are refused where the session's commits are not flushed, so this one's are, whatever the URL says.
   Database plain = Database::open(url, open_options);
   need_owner(plain, open_options.schema, "bench");
-  const std::uint64_t seed = arguments.maybe("seed") ? static_cast<std::uint64_t>(arguments.integer("seed", 0, Term::max_value)) : std::random_device{}();
+  const std::uint64_t seed =
+      arguments.maybe("seed") ? static_cast<std::uint64_t>(arguments.integer("seed", 0, Term::max_value)) : std::random_device{}();
   const std::string suffix = WriteId::random().text().substr(0, 8);
   const Workspace workspace(plain, open_options.schema, "termgate_bench_" + suffix, "bench");
   workspace.make(url);
@@ -398,7 +404,8 @@ int run_bench(const Arguments& arguments) {
               parse_seconds(arguments.text_or("seconds", quick ? "0.03" : "1")),
               static_cast<std::size_t>(arguments.integer_or("payload-bytes", 100, 0, 16 << 20))};
 
-  boost::json::object document{{"database", database.kind()}, {"seed", seed}, {"cpus", std::thread::hardware_concurrency()}, {"kernel", kernel()}, {"facts", facts}};
+  boost::json::object document{
+      {"database", database.kind()}, {"seed", seed}, {"cpus", std::thread::hardware_concurrency()}, {"kernel", kernel()}, {"facts", facts}};
   // What was written is cleared away however this ends.
   struct Clear {
     Bench& bench;
@@ -417,7 +424,8 @@ int run_bench(const Arguments& arguments) {
     document["flush"] = {{"p50_us", us_of(flush.p50)}, {"how", flush.how}};
     if (!bench.json) {
       std::string line = fmt::format("{}, {} CPUs, {}, seed {}", database.kind(), std::thread::hardware_concurrency(), kernel(), seed);
-      for (const auto& fact : facts) line += fmt::format("\n  {} = {}", std::string_view(fact.key()), std::string_view(fact.value().as_string()));
+      for (const auto& fact : facts)
+        line += fmt::format("\n  {} = {}", std::string_view(fact.key()), std::string_view(fact.value().as_string()));
       print_line(fmt::format("{}\n  flush of the disk: {} ({})", line, time_text(flush.p50), flush.how));
       if (!target->can_be_durable()) print_line("  the server flushes nothing (fsync = off): nothing here is durable");
       print_line("");
@@ -429,8 +437,9 @@ int run_bench(const Arguments& arguments) {
                                                        arguments.duration_or("grace", std::chrono::milliseconds(quick ? 100 : 1000))});
     }
     if (plan.growth && !interrupted()) {
-      document["growth"] = measure_growth(bench, {arguments.integer_or("growth-writes", quick ? 10'000 : 1'000'000, 1000, 1'000'000'000),
-                                                  static_cast<int>(arguments.integer_or("growth-scopes", quick ? 200 : 100'000, 10, 10'000'000))});
+      document["growth"] =
+          measure_growth(bench, {arguments.integer_or("growth-writes", quick ? 10'000 : 1'000'000, 1000, 1'000'000'000),
+                                 static_cast<int>(arguments.integer_or("growth-scopes", quick ? 200 : 100'000, 10, 10'000'000))});
     }
   }
   document["interrupted"] = interrupted();
@@ -445,28 +454,35 @@ int run_bench(const Arguments& arguments) {
 }  // namespace
 
 void add_bench_command(std::vector<Command>& commands) {
-  commands.push_back(
-      {"bench", "measure the write boundary against the same writes without it",
-       "Runs each scenario in turns with the unfenced write and prints rows a second, p50, p99 and ratios.\n"
-       "  termgate bench --db postgresql://app@db/scratch --writers 8,64 --batches 1\n"
-       "  termgate bench takeover --db postgresql://app@db/scratch       seals past a frozen writer, 100 times\n"
-       "  termgate bench growth --db sqlite:scratch.db                   append as streams and scopes grow\n"
-       "Scenarios: unfenced, textbook, check-insert, append, append-each; on PostgreSQL also unfenced-rows, library-write,\n"
-       "library-append; through ODBC also unfenced-begin, unfenced-rows, unfenced-call, textbook-batch, library-write; takeover and growth by themselves; all. Ratios are medians over the rounds, with their range; each\n"
-       "round is compared with its own unfenced run. The tables bench_… are dropped and the streams' writes deleted at the\n"
-       "end; the streams and fences themselves stay, as fences do: take a database that you can do without.",
-       [](po::options_description& o) {
-         o.add_options()("scenario", po::value<std::vector<std::string>>()->composing(), "what to measure; may be repeated")(
-             "writers", po::value<std::string>(), "how many at once (1,8,64)")("batches", po::value<std::string>(), "rows an operation (1,10,100)")(
-             "scopes", po::value<std::string>(), "how many \"many scopes\" are (64); one scope is always measured")(
-             "durable", po::value<std::string>(), "commits flushed: yes, no or both (both)")("seconds", po::value<std::string>(), "each scenario in each round (1)")(
-             "rounds", po::value<std::string>(), "how often each scenario has its turn (3)")("payload-bytes", po::value<std::string>(), "of one row (100)")(
-             "seed", po::value<std::string>(), "of the random choices (random)")("quick", po::bool_switch(), "small everything, a few seconds")(
-             "takeovers", po::value<std::string>(), "takeover: how many (100)")("grace", po::value<std::string>(), "takeover: the eviction grace (1s)")(
-             "growth-writes", po::value<std::string>(), "growth: up to how many writes in a stream (1000000)")(
-             "growth-scopes", po::value<std::string>(), "growth: up to how many scopes (100000)");
-       },
-       {"scenario"}, run_bench});
+  commands.push_back({"bench",
+                      "measure the write boundary against the same writes without it",
+                      "Runs each scenario in turns with the unfenced write and prints rows a second, p50, p99 and ratios.\n"
+                      "  termgate bench --db postgresql://app@db/scratch --writers 8,64 --batches 1\n"
+                      "  termgate bench takeover --db postgresql://app@db/scratch       seals past a frozen writer, 100 times\n"
+                      "  termgate bench growth --db sqlite:scratch.db                   append as streams and scopes grow\n"
+                      "Scenarios: unfenced, textbook, check-insert, append, append-each; on PostgreSQL also unfenced-rows, library-write,\n"
+                      "library-append; through ODBC also unfenced-begin, unfenced-rows, unfenced-call, textbook-batch, library-write; "
+                      "takeover and growth by themselves; all. Ratios are medians over the rounds, with their range; each\n"
+                      "round is compared with its own unfenced run. The tables bench_… are dropped and the streams' writes deleted at the\n"
+                      "end; the streams and fences themselves stay, as fences do: take a database that you can do without.",
+                      [](po::options_description& o) {
+                        o.add_options()("scenario", po::value<std::vector<std::string>>()->composing(), "what to measure; may be repeated")(
+                            "writers", po::value<std::string>(), "how many at once (1,8,64)")("batches", po::value<std::string>(),
+                                                                                              "rows an operation (1,10,100)")(
+                            "scopes", po::value<std::string>(), "how many \"many scopes\" are (64); one scope is always measured")(
+                            "durable", po::value<std::string>(), "commits flushed: yes, no or both (both)")(
+                            "seconds", po::value<std::string>(), "each scenario in each round (1)")(
+                            "rounds", po::value<std::string>(), "how often each scenario has its turn (3)")(
+                            "payload-bytes", po::value<std::string>(), "of one row (100)")(
+                            "seed", po::value<std::string>(), "of the random choices (random)")("quick", po::bool_switch(),
+                                                                                                "small everything, a few seconds")(
+                            "takeovers", po::value<std::string>(), "takeover: how many (100)")("grace", po::value<std::string>(),
+                                                                                               "takeover: the eviction grace (1s)")(
+                            "growth-writes", po::value<std::string>(), "growth: up to how many writes in a stream (1000000)")(
+                            "growth-scopes", po::value<std::string>(), "growth: up to how many scopes (100000)");
+                      },
+                      {"scenario"},
+                      run_bench});
 }
 
 }  // namespace termgate::cli

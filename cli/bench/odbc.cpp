@@ -1,5 +1,5 @@
-// bench through ODBC: SQL Server, and PostgreSQL by its ODBC driver. Each writer has a connection of its own and prepared statements; append and library-write
-// go through the library, whose driver prepares the same way.
+// bench through ODBC: SQL Server, and PostgreSQL by its ODBC driver. Each writer has a connection of its own and prepared statements;
+// append and library-write go through the library, whose driver prepares the same way.
 #include <algorithm>
 #include <set>
 
@@ -30,7 +30,8 @@ class Connection : public OdbcClient {
 
 class OdbcTarget final : public Target {
  public:
-  OdbcTarget(std::string url, std::string schema, const std::string& suffix) : url_(std::move(url)), schema_(std::move(schema)), control_(url_), tsql_(control_.family() == Family::sqlserver) {
+  OdbcTarget(std::string url, std::string schema, const std::string& suffix)
+      : url_(std::move(url)), schema_(std::move(schema)), control_(url_), tsql_(control_.family() == Family::sqlserver) {
     plain_ = "bench_" + suffix + "_plain";
     textbook_ = "bench_" + suffix + "_textbook";
     fence_ = "bench_" + suffix + "_fence";
@@ -39,7 +40,8 @@ class OdbcTarget final : public Target {
     // Babelfish parses a locking hint and takes no lock; a row that is written to itself is locked everywhere.
     honours_hints_ = tsql_ && control_.one("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 1 ELSE 0 END") == "1";
     sees_locks_ = tsql_ && control_.one("SELECT CASE WHEN OBJECT_ID(N'sys.dm_tran_locks') IS NULL THEN 0 ELSE 1 END") == "1";
-    const std::string name = tsql_ ? "nvarchar(200)" : "text", bytes = tsql_ ? "varbinary(max)" : "bytea", id = tsql_ ? "bigint IDENTITY(1, 1)" : "bigint GENERATED ALWAYS AS IDENTITY";
+    const std::string name = tsql_ ? "nvarchar(200)" : "text", bytes = tsql_ ? "varbinary(max)" : "bytea",
+                      id = tsql_ ? "bigint IDENTITY(1, 1)" : "bigint GENERATED ALWAYS AS IDENTITY";
     try {
       const std::string columns = "scope " + name + " NOT NULL, term bigint NOT NULL, payload " + bytes + " NOT NULL";
       control_.run("CREATE TABLE " + plain_ + " (id " + id + " PRIMARY KEY, " + columns + ")");
@@ -47,12 +49,16 @@ class OdbcTarget final : public Target {
       control_.run("CREATE INDEX " + textbook_ + "_by_term ON " + textbook_ + " (scope, term)");
       control_.run("CREATE TABLE " + fence_ + " (scope " + name + " NOT NULL PRIMARY KEY, term bigint NOT NULL)");
       // What append stores, without the fence: the columns and indexes of stream_writes.
-      control_.run("CREATE TABLE " + writes_ + " (stream_id " + name + " NOT NULL, sequence_no bigint NOT NULL, scope " + name + " NOT NULL, term bigint NOT NULL, payload " + bytes +
-                   " NOT NULL, created_at " + (tsql_ ? "datetime2(6)" : "timestamptz") + " NOT NULL, write_id " + (tsql_ ? "uniqueidentifier" : "uuid") + " NULL, PRIMARY KEY (stream_id, sequence_no))");
+      control_.run("CREATE TABLE " + writes_ + " (stream_id " + name + " NOT NULL, sequence_no bigint NOT NULL, scope " + name +
+                   " NOT NULL, term bigint NOT NULL, payload " + bytes + " NOT NULL, created_at " +
+                   (tsql_ ? "datetime2(6)" : "timestamptz") + " NOT NULL, write_id " + (tsql_ ? "uniqueidentifier" : "uuid") +
+                   " NULL, PRIMARY KEY (stream_id, sequence_no))");
       control_.run("CREATE INDEX " + writes_ + "_by_term ON " + writes_ + " (scope, term)");
       if (tsql_) {
-        control_.run("CREATE PROCEDURE " + call_ + " @scope nvarchar(200), @term bigint, @payload varbinary(max), @id bigint OUTPUT AS BEGIN SET NOCOUNT ON; SET XACT_ABORT ON; INSERT INTO " + plain_ +
-                     " (scope, term, payload) VALUES (@scope, @term, @payload); SET @id = SCOPE_IDENTITY(); END");
+        control_.run("CREATE PROCEDURE " + call_ +
+                     " @scope nvarchar(200), @term bigint, @payload varbinary(max), @id bigint OUTPUT AS BEGIN SET NOCOUNT ON; SET "
+                     "XACT_ABORT ON; INSERT INTO " +
+                     plain_ + " (scope, term, payload) VALUES (@scope, @term, @payload); SET @id = SCOPE_IDENTITY(); END");
       }
     } catch (...) {
       OdbcTarget::drop_tables();
@@ -63,13 +69,13 @@ class OdbcTarget final : public Target {
 
   std::vector<Scenario> scenarios() const override {
     std::vector<Scenario> all = {{"unfenced", "INSERT, autocommit, prepared", true},
-            {"unfenced-begin", "BEGIN; INSERT; COMMIT, as library-write sends them", true},
-            {"unfenced-rows", "INSERT of the rows and indexes that append writes", true},
-            {"textbook", "BEGIN; lock the fence row; MAX(term); INSERT; COMMIT", true},
-            {"check-insert", "check and INSERT in one round trip", true},
-            {"append", "Database::append, one stream for each scope", true},
-            {"append-each", "Database::append, a stream for each writer", true},
-            {"library-write", "Database::write with an INSERT: BEGIN; check; INSERT; COMMIT", true}};
+                                 {"unfenced-begin", "BEGIN; INSERT; COMMIT, as library-write sends them", true},
+                                 {"unfenced-rows", "INSERT of the rows and indexes that append writes", true},
+                                 {"textbook", "BEGIN; lock the fence row; MAX(term); INSERT; COMMIT", true},
+                                 {"check-insert", "check and INSERT in one round trip", true},
+                                 {"append", "Database::append, one stream for each scope", true},
+                                 {"append-each", "Database::append, a stream for each writer", true},
+                                 {"library-write", "Database::write with an INSERT: BEGIN; check; INSERT; COMMIT", true}};
     if (tsql_) {
       all.push_back({"textbook-batch", "textbook in one round trip", true});
       all.push_back({"unfenced-call", "INSERT by a procedure, called as append is", true});
@@ -98,6 +104,7 @@ class OdbcTarget final : public Target {
     }
   }
 
+  // Long: one case for each scenario.
   std::unique_ptr<Writer> writer(std::string_view scenario, const Load& load, int index, std::uint64_t seed) override {
     Choice choice(load, seed, index);
     const std::vector<std::string> payloads(static_cast<std::size_t>(load.batch), payload(load, seed, index));
@@ -126,12 +133,15 @@ class OdbcTarget final : public Target {
     const std::shared_ptr<Connection> connection = connection_of(index);
     const std::string begin = tsql_ ? "BEGIN TRANSACTION" : "BEGIN", commit = tsql_ ? "COMMIT TRANSACTION" : "COMMIT";
     if (scenario == "unfenced") {
-      return writer_of([=, insert = marked(insert_into(plain_), rows.size())]() mutable { connection->run_prepared(insert, with_scope(choice)); });
+      return writer_of(
+          [=, insert = marked(insert_into(plain_), rows.size())]() mutable { connection->run_prepared(insert, with_scope(choice)); });
     }
     if (scenario == "unfenced-call" && tsql_) {
       std::string text = "DECLARE @id bigint; ";
-      for (std::size_t at = 0; at < payloads.size(); ++at) text += fmt::format("EXEC {} @scope = $1, @term = $2, @payload = ${}, @id = @id OUTPUT; ", call_, at + 3);
-      return writer_of([=, call = marked(text + "SELECT @id AS id", rows.size())]() mutable { connection->run_prepared(call, with_scope(choice)); });
+      for (std::size_t at = 0; at < payloads.size(); ++at)
+        text += fmt::format("EXEC {} @scope = $1, @term = $2, @payload = ${}, @id = @id OUTPUT; ", call_, at + 3);
+      return writer_of(
+          [=, call = marked(text + "SELECT @id AS id", rows.size())]() mutable { connection->run_prepared(call, with_scope(choice)); });
     }
     if (scenario == "unfenced-begin") {
       // The INSERT is the user's own statement, which the library does not keep prepared; here it is.
@@ -144,7 +154,8 @@ class OdbcTarget final : public Target {
     if (scenario == "unfenced-rows") {
       std::string text = "INSERT INTO " + writes_ + " (stream_id, sequence_no, scope, term, payload, created_at, write_id) VALUES ";
       for (std::size_t at = 0; at < payloads.size(); ++at)
-        text += fmt::format("{}($1, CAST(${} AS bigint) + {}, $2, $3, ${}, {}, NULL)", at == 0 ? "" : ", ", payloads.size() + 4, at + 1, at + 4, tsql_ ? "SYSUTCDATETIME()" : "clock_timestamp()");
+        text += fmt::format("{}($1, CAST(${} AS bigint) + {}, $2, $3, ${}, {}, NULL)", at == 0 ? "" : ", ", payloads.size() + 4, at + 1,
+                            at + 4, tsql_ ? "SYSUTCDATETIME()" : "clock_timestamp()");
       std::vector<Value> values{Value(fmt::format("{}-{}-{}", load.names, index, ++writers_made_))};
       values.insert(values.end(), rows.begin(), rows.end());
       values.emplace_back(std::int64_t{0});
@@ -155,31 +166,40 @@ class OdbcTarget final : public Target {
         last += load.batch;
       });
     }
-    const std::string lock = tsql_ && !honours_hints_ ? "UPDATE " + fence_ + " SET term = term OUTPUT inserted.term WHERE scope = $1" :
-                             tsql_ ? "SELECT term FROM " + fence_ + " WITH (UPDLOCK, ROWLOCK, HOLDLOCK) WHERE scope = $1" :
-                                     "SELECT term FROM " + fence_ + " WHERE scope = $1 FOR UPDATE";
+    const std::string lock = tsql_ && !honours_hints_ ? "UPDATE " + fence_ + " SET term = term OUTPUT inserted.term WHERE scope = $1"
+                             : tsql_                  ? "SELECT term FROM " + fence_ + " WITH (UPDLOCK, ROWLOCK, HOLDLOCK) WHERE scope = $1"
+                                                      : "SELECT term FROM " + fence_ + " WHERE scope = $1 FOR UPDATE";
     const std::string highest = "SELECT max(term) FROM " + textbook_ + " WHERE scope = $1";
     if (scenario == "textbook") {
-      return writer_of([=, locks = marked(lock, 1), reads = marked(highest, 1), insert = marked(insert_into(textbook_), rows.size())]() mutable {
-        const std::vector<Value> values = with_scope(choice), scope{values[0]};
-        connection->run(begin);
-        const Rows fence = connection->run_prepared(locks, scope), most = connection->run_prepared(reads, scope);
-        const Value& seen = most.rows.at(0).at(0);
-        if (fence.rows.at(0).at(0).as_int() > 1 || (!seen.is_null() && seen.as_int() > 1)) throw DatabaseError("bench: somebody raised the textbook's fence");
-        connection->run_prepared(insert, values);
-        connection->run(commit);
-      });
+      return writer_of(
+          [=, locks = marked(lock, 1), reads = marked(highest, 1), insert = marked(insert_into(textbook_), rows.size())]() mutable {
+            const std::vector<Value> values = with_scope(choice), scope{values[0]};
+            connection->run(begin);
+            const Rows fence = connection->run_prepared(locks, scope), most = connection->run_prepared(reads, scope);
+            const Value& seen = most.rows.at(0).at(0);
+            if (fence.rows.at(0).at(0).as_int() > 1 || (!seen.is_null() && seen.as_int() > 1))
+              throw DatabaseError("bench: somebody raised the textbook's fence");
+            connection->run_prepared(insert, values);
+            connection->run(commit);
+          });
     }
     if (scenario == "textbook-batch" && tsql_) {
-      const std::string held = honours_hints_ ? "DECLARE @term bigint = (" + lock + "); " : "DECLARE @term bigint; UPDATE " + fence_ + " SET term = term WHERE scope = $1; SELECT @term = term FROM " + fence_ + " WHERE scope = $1; ";
-      const std::string text = "SET NOCOUNT ON; BEGIN TRANSACTION; " + held + "IF @term > $2 OR (" + highest + ") > $2 THROW 50000, 'bench: somebody raised the fence', 1; " + insert_into(textbook_) + "; COMMIT TRANSACTION";
+      const std::string held = honours_hints_
+                                   ? "DECLARE @term bigint = (" + lock + "); "
+                                   : "DECLARE @term bigint; UPDATE " + fence_ +
+                                         " SET term = term WHERE scope = $1; SELECT @term = term FROM " + fence_ + " WHERE scope = $1; ";
+      const std::string text = "SET NOCOUNT ON; BEGIN TRANSACTION; " + held + "IF @term > $2 OR (" + highest +
+                               ") > $2 THROW 50000, 'bench: somebody raised the fence', 1; " + insert_into(textbook_) +
+                               "; COMMIT TRANSACTION";
       return writer_of([=, batch = marked(text, rows.size())]() mutable { connection->run_prepared(batch, with_scope(choice)); });
     }
     if (scenario == "check-insert") {
       const std::string schema = tsql_ ? "[" + schema_ + "]" : "\"" + schema_ + "\"";
-      std::string text = "SET NOCOUNT ON; BEGIN TRANSACTION; DECLARE @fence bigint; EXEC " + schema + ".check_term @scope = $1, @term = $2, @fence = @fence OUTPUT; " + insert_into(plain_) + "; COMMIT TRANSACTION";
+      std::string text = "SET NOCOUNT ON; BEGIN TRANSACTION; DECLARE @fence bigint; EXEC " + schema +
+                         ".check_term @scope = $1, @term = $2, @fence = @fence OUTPUT; " + insert_into(plain_) + "; COMMIT TRANSACTION";
       if (!tsql_) {
-        text = "INSERT INTO " + plain_ + " (scope, term, payload) SELECT CAST($1 AS text), c.term, p FROM (SELECT " + schema + ".check_term(CAST($1 AS text), CAST($2 AS bigint)) AS term OFFSET 0) AS c, (VALUES ";
+        text = "INSERT INTO " + plain_ + " (scope, term, payload) SELECT CAST($1 AS text), c.term, p FROM (SELECT " + schema +
+               ".check_term(CAST($1 AS text), CAST($2 AS bigint)) AS term OFFSET 0) AS c, (VALUES ";
         for (std::size_t at = 0; at < payloads.size(); ++at) text += fmt::format("{}(CAST(${} AS bytea))", at == 0 ? "" : ", ", at + 3);
         text += ") AS v (p)";
       }
@@ -202,7 +222,8 @@ class OdbcTarget final : public Target {
       inserted.count(between - before);
       selected.count(std::chrono::steady_clock::now() - between);
     }
-    return {std::max(inserted.percentile(0.5) - selected.percentile(0.5), std::chrono::nanoseconds(0)), "p50 of an INSERT, less that of SELECT 1: an upper bound"};
+    return {std::max(inserted.percentile(0.5) - selected.percentile(0.5), std::chrono::nanoseconds(0)),
+            "p50 of an INSERT, less that of SELECT 1: an upper bound"};
   }
 
   bool can_be_durable() const override { return true; }
@@ -210,7 +231,9 @@ class OdbcTarget final : public Target {
 
   boost::json::object facts() override {
     boost::json::object facts;
-    facts["driver"] = control_.maker() == odbc::Maker::freetds ? "FreeTDS" : control_.maker() == odbc::Maker::microsoft ? "Microsoft's" : "psqlodbc";
+    facts["driver"] = control_.maker() == odbc::Maker::freetds     ? "FreeTDS"
+                      : control_.maker() == odbc::Maker::microsoft ? "Microsoft's"
+                                                                   : "psqlodbc";
     std::string version = control_.one(tsql_ ? "SELECT CAST(@@VERSION AS nvarchar(4000))" : "SELECT version()");
     facts["server"] = version.substr(0, version.find('\n'));
     if (!tsql_) facts["fsync"] = control_.one("SHOW fsync");
@@ -223,7 +246,8 @@ class OdbcTarget final : public Target {
     frozen->run(tsql_ ? "BEGIN TRANSACTION" : "BEGIN");
     const odbc::Dialect& dialect = odbc::dialect_of(control_.family());
     frozen->run_prepared(marked(dialect.with_schema(dialect.calls().check_term, schema_), 2), {Value(scope.name()), Value(term.value())});
-    frozen->run_prepared(marked("INSERT INTO " + plain_ + " (scope, term, payload) VALUES ($1, $2, $3)", 3), {Value(scope.name()), Value(term.value()), Value(Bytes{"frozen"})});
+    frozen->run_prepared(marked("INSERT INTO " + plain_ + " (scope, term, payload) VALUES ($1, $2, $3)", 3),
+                         {Value(scope.name()), Value(term.value()), Value(Bytes{"frozen"})});
     return frozen;
   }
 
@@ -280,6 +304,8 @@ class OdbcTarget final : public Target {
 
 }  // namespace
 
-std::unique_ptr<Target> odbc_target(const std::string& url, const std::string& schema, const std::string& suffix) { return std::make_unique<OdbcTarget>(url, schema, suffix); }
+std::unique_ptr<Target> odbc_target(const std::string& url, const std::string& schema, const std::string& suffix) {
+  return std::make_unique<OdbcTarget>(url, schema, suffix);
+}
 
 }  // namespace termgate::cli::bench

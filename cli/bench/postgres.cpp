@@ -29,7 +29,8 @@ class Connection {
       PQfinish(connection_);
       throw Unavailable("bench: no connection: " + why.substr(0, why.find('\n')));
     }
-    PQsetNoticeProcessor(connection_, [](void*, const char*) {}, nullptr);
+    PQsetNoticeProcessor(
+        connection_, [](void*, const char*) {}, nullptr);
   }
   ~Connection() { PQfinish(connection_); }
   Connection(const Connection&) = delete;
@@ -135,7 +136,8 @@ std::string with_option(const std::string& url, const std::string& option) {
 
 class PostgresTarget final : public Target {
  public:
-  PostgresTarget(std::string url, std::string schema, const std::string& suffix) : url_(std::move(url)), schema_name_(std::move(schema)), control_(url_) {
+  PostgresTarget(std::string url, std::string schema, const std::string& suffix)
+      : url_(std::move(url)), schema_name_(std::move(schema)), control_(url_) {
     schema_ = control_.quoted(schema_name_);
     plain_ = "bench_" + suffix + "_plain";
     textbook_ = "bench_" + suffix + "_textbook";
@@ -150,7 +152,8 @@ class PostgresTarget final : public Target {
       control_.run("CREATE TABLE " + fence_ + " (scope text PRIMARY KEY, term bigint NOT NULL)");
       // What append stores, without the fence: the columns and indexes of stream_writes.
       control_.run("CREATE TABLE " + writes_ +
-                   " (stream_id text COLLATE \"C\", sequence_no bigint, scope text COLLATE \"C\" NOT NULL, term bigint NOT NULL, payload bytea NOT NULL, "
+                   " (stream_id text COLLATE \"C\", sequence_no bigint, scope text COLLATE \"C\" NOT NULL, term bigint NOT NULL, payload "
+                   "bytea NOT NULL, "
                    "created_at timestamptz NOT NULL, write_id uuid, PRIMARY KEY (stream_id, sequence_no))");
       control_.run("CREATE INDEX ON " + writes_ + " (scope, term)");
     } catch (...) {
@@ -185,7 +188,8 @@ class PostgresTarget final : public Target {
     }
     if (scenario == "textbook" && fences_made_.insert({load.names, load.scopes}).second) {
       for (int index = 0; index < load.scopes; ++index) {
-        control_.run_prepared(control_.prepare("INSERT INTO " + fence_ + " VALUES ($1, 1) ON CONFLICT DO NOTHING"), {load.scope(index).c_str()});
+        control_.run_prepared(control_.prepare("INSERT INTO " + fence_ + " VALUES ($1, 1) ON CONFLICT DO NOTHING"),
+                              {load.scope(index).c_str()});
       }
     }
   }
@@ -200,7 +204,8 @@ class PostgresTarget final : public Target {
     const std::string data = one ? payloads.front() : bytea_array(payloads);
     auto insert_into = [&](const std::string& table) {
       const std::string head = "INSERT INTO " + table + " (scope, term, payload) ";
-      return head + (one ? "VALUES ($1::text, $2::bigint, $3::bytea)" : "SELECT $1::text, $2::bigint, p FROM pg_catalog.unnest($3::bytea[]) AS p");
+      return head +
+             (one ? "VALUES ($1::text, $2::bigint, $3::bytea)" : "SELECT $1::text, $2::bigint, p FROM pg_catalog.unnest($3::bytea[]) AS p");
     };
     if (scenario == "unfenced") {
       return writer_of([=, insert = connection->prepare(insert_into(plain_))]() mutable {
@@ -208,9 +213,10 @@ class PostgresTarget final : public Target {
       });
     }
     if (scenario == "unfenced-rows") {
-      const std::string sql = "INSERT INTO " + writes_ + " SELECT $1::text, $4::bigint + n, $2::text, $3::bigint, " +
-                              (one ? "$5::bytea, pg_catalog.clock_timestamp(), NULL FROM (VALUES (1)) AS v (n)"
-                                   : "p, pg_catalog.clock_timestamp(), NULL FROM pg_catalog.unnest($5::bytea[]) WITH ORDINALITY AS v (p, n)");
+      const std::string sql =
+          "INSERT INTO " + writes_ + " SELECT $1::text, $4::bigint + n, $2::text, $3::bigint, " +
+          (one ? "$5::bytea, pg_catalog.clock_timestamp(), NULL FROM (VALUES (1)) AS v (n)"
+               : "p, pg_catalog.clock_timestamp(), NULL FROM pg_catalog.unnest($5::bytea[]) WITH ORDINALITY AS v (p, n)");
       const std::string stream = fmt::format("{}-{}-{}", load.names, index, ++writers_made_);
       return writer_of([=, insert = connection->prepare(sql), last = std::int64_t{0}]() mutable {
         connection->run_prepared(insert, {stream.c_str(), load.scope(choice.scope()).c_str(), "1", std::to_string(last).c_str()}, &data);
@@ -225,7 +231,8 @@ class PostgresTarget final : public Target {
         connection->run("BEGIN");
         const Result fence = connection->run_prepared(lock, {scope.c_str()});
         const Result rows = connection->run_prepared(highest, {scope.c_str()});
-        if (std::atoll(PQgetvalue(fence.get(), 0, 0)) > 1 || std::atoll(PQgetvalue(rows.get(), 0, 0)) > 1) throw DatabaseError("bench: somebody raised the textbook's fence");
+        if (std::atoll(PQgetvalue(fence.get(), 0, 0)) > 1 || std::atoll(PQgetvalue(rows.get(), 0, 0)) > 1)
+          throw DatabaseError("bench: somebody raised the textbook's fence");
         connection->run_prepared(insert, {scope.c_str(), "1"}, &data);
         connection->run("COMMIT");
       });
@@ -235,8 +242,11 @@ class PostgresTarget final : public Target {
       // less. For a batch it stands in a subquery, so that it runs once and before the first row.
       const std::string sql = "INSERT INTO " + plain_ + " (scope, term, payload) " +
                               (one ? "VALUES ($1::text, " + schema_ + ".check_term($1::text, $2::bigint), $3::bytea)"
-                                   : "SELECT $1::text, c.term, p FROM (SELECT " + schema_ + ".check_term($1::text, $2::bigint) AS term OFFSET 0) AS c, pg_catalog.unnest($3::bytea[]) AS p");
-      return writer_of([=, fenced = connection->prepare(sql)]() mutable { connection->run_prepared(fenced, {load.scope(choice.scope()).c_str(), "1"}, &data); });
+                                   : "SELECT $1::text, c.term, p FROM (SELECT " + schema_ +
+                                         ".check_term($1::text, $2::bigint) AS term OFFSET 0) AS c, pg_catalog.unnest($3::bytea[]) AS p");
+      return writer_of([=, fenced = connection->prepare(sql)]() mutable {
+        connection->run_prepared(fenced, {load.scope(choice.scope()).c_str(), "1"}, &data);
+      });
     }
     if (scenario == "append" || scenario == "append-each") {
       const bool each = scenario == "append-each";
@@ -274,7 +284,8 @@ class PostgresTarget final : public Target {
 
   boost::json::object facts() override {
     boost::json::object facts;
-    for (const char* name : {"server_version", "fsync", "full_page_writes", "wal_sync_method", "commit_delay", "shared_buffers", "max_connections"}) {
+    for (const char* name :
+         {"server_version", "fsync", "full_page_writes", "wal_sync_method", "commit_delay", "shared_buffers", "max_connections"}) {
       facts[name] = control_.one(fmt::format("SHOW {}", name));
     }
     fsync_ = facts["fsync"].as_string() == "on";
@@ -286,7 +297,8 @@ class PostgresTarget final : public Target {
     const std::string number = std::to_string(term.value());
     frozen->run("BEGIN");
     frozen->run_prepared(frozen->prepare("SELECT " + schema_ + ".check_term($1, $2::bigint)"), {scope.name().c_str(), number.c_str()});
-    frozen->run_prepared(frozen->prepare("INSERT INTO " + plain_ + " (scope, term, payload) VALUES ($1, $2::bigint, 'frozen')"), {scope.name().c_str(), number.c_str()});
+    frozen->run_prepared(frozen->prepare("INSERT INTO " + plain_ + " (scope, term, payload) VALUES ($1, $2::bigint, 'frozen')"),
+                         {scope.name().c_str(), number.c_str()});
     return frozen;
   }
 
@@ -306,7 +318,8 @@ class PostgresTarget final : public Target {
     return connections_[static_cast<std::size_t>(index)];
   }
 
-  std::unique_ptr<Writer> library_writer(std::string_view scenario, const Load& load, int index, Choice choice, const std::vector<std::string>& payloads) {
+  std::unique_ptr<Writer> library_writer(std::string_view scenario, const Load& load, int index, Choice choice,
+                                         const std::vector<std::string>& payloads) {
     Database database = *library_;
     if (scenario == "library-append") {
       return writer_of([=]() mutable {
@@ -318,7 +331,8 @@ class PostgresTarget final : public Target {
         else database.append_many(stream, Term(1), payloads, options);
       });
     }
-    const std::string sql = "INSERT INTO " + plain_ + " (scope, term, payload) SELECT $1::text, $2::bigint, p FROM pg_catalog.unnest($3::bytea[]) AS p";
+    const std::string sql =
+        "INSERT INTO " + plain_ + " (scope, term, payload) SELECT $1::text, $2::bigint, p FROM pg_catalog.unnest($3::bytea[]) AS p";
     return writer_of([=]() mutable {
       const Scope scope(load.scope(choice.scope()));
       database.write(scope, Term(1), [&](Transaction& transaction) { transaction.exec(sql, scope.name(), 1, Value(payloads)); });

@@ -58,7 +58,10 @@ boost::json::array report(const Bench& bench, const std::string& title, const st
     const double first = median(levels.front().append_us), first_relative = median(levels.front().relative);
     table.push_back({std::to_string(level.size), fmt::format("{:.1f} us", append), fmt::format("{:.1f} us", median(level.unfenced_us)),
                      fmt::format("{:.2f}", append / first), fmt::format("{:.2f}", relative / first_relative)});
-    list.push_back({{"size", level.size}, {"append_p50_us", append}, {"unfenced_p50_us", median(level.unfenced_us)}, {"to_first", append / first},
+    list.push_back({{"size", level.size},
+                    {"append_p50_us", append},
+                    {"unfenced_p50_us", median(level.unfenced_us)},
+                    {"to_first", append / first},
                     {"to_first_beside_unfenced", relative / first_relative}});
   }
   if (!bench.json) print_table({title, "APPEND P50", "UNFENCED P50", "TO THE FIRST", "BESIDE UNFENCED"}, table);
@@ -160,14 +163,18 @@ boost::json::value measure_takeovers(const Bench& bench, const TakeoverOptions& 
   if (times_ms.empty()) return nullptr;
   std::sort(times_ms.begin(), times_ms.end());
   // Nearest rank: the p99 of 100 is the 99th.
-  auto part = [&](double wanted) { return times_ms[static_cast<std::size_t>(std::ceil(wanted * static_cast<double>(times_ms.size()))) - 1]; };
+  auto part = [&](double wanted) {
+    return times_ms[static_cast<std::size_t>(std::ceil(wanted * static_cast<double>(times_ms.size()))) - 1];
+  };
   const double grace = static_cast<double>(options.grace.count());
   if (!bench.json) {
-    print_table({"TAKEOVERS", "EVICTED", "GRACE", "P50", "P99", "MAX", "P99 BEYOND THE GRACE"},
-                {{std::to_string(times_ms.size()), std::to_string(evicted), length(options.grace.count()), fmt::format("{:.1f} ms", part(0.5)),
-                  fmt::format("{:.1f} ms", part(0.99)), fmt::format("{:.1f} ms", times_ms.back()), fmt::format("{:.1f} ms", part(0.99) - grace)}});
+    print_table(
+        {"TAKEOVERS", "EVICTED", "GRACE", "P50", "P99", "MAX", "P99 BEYOND THE GRACE"},
+        {{std::to_string(times_ms.size()), std::to_string(evicted), length(options.grace.count()), fmt::format("{:.1f} ms", part(0.5)),
+          fmt::format("{:.1f} ms", part(0.99)), fmt::format("{:.1f} ms", times_ms.back()), fmt::format("{:.1f} ms", part(0.99) - grace)}});
   }
-  return {{"takeovers", times_ms.size()}, {"evicted", evicted}, {"grace_ms", grace}, {"p50_ms", part(0.5)}, {"p99_ms", part(0.99)}, {"max_ms", times_ms.back()}};
+  return {{"takeovers", times_ms.size()}, {"evicted", evicted},   {"grace_ms", grace},
+          {"p50_ms", part(0.5)},          {"p99_ms", part(0.99)}, {"max_ms", times_ms.back()}};
 }
 
 boost::json::value measure_growth(const Bench& bench, const GrowthOptions& options) {

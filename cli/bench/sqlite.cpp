@@ -41,14 +41,16 @@ class FileConnection {
   // Valid as long as the connection.
   sqlite3_stmt* prepare(const std::string& sql) {
     sqlite3_stmt*& statement = statements_[sql];
-    if (statement == nullptr && sqlite3_prepare_v3(db_, sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr) != SQLITE_OK) fail();
+    if (statement == nullptr && sqlite3_prepare_v3(db_, sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr) != SQLITE_OK)
+      fail();
     return statement;
   }
 
   // Texts and blobs are bound in place; the first column of the first row, or 0.
   std::int64_t run(sqlite3_stmt* statement, const std::string* scope = nullptr, const std::string* payload = nullptr, int payloads = 0) {
     if (scope != nullptr) sqlite3_bind_text(statement, 1, scope->data(), static_cast<int>(scope->size()), SQLITE_STATIC);
-    for (int at = 0; at < payloads; ++at) sqlite3_bind_blob(statement, 2 + at, payload->data(), static_cast<int>(payload->size()), SQLITE_STATIC);
+    for (int at = 0; at < payloads; ++at)
+      sqlite3_bind_blob(statement, 2 + at, payload->data(), static_cast<int>(payload->size()), SQLITE_STATIC);
     const int status = sqlite3_step(statement);
     const std::int64_t value = status == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
     if (sqlite3_reset(statement) != SQLITE_OK) fail();
@@ -77,7 +79,8 @@ struct Shared {
 class SqliteTarget final : public Target {
  public:
   SqliteTarget(std::string url, const std::string& suffix) : url_(std::move(url)), path_(sqlite_path(url_)) {
-    if (path_.empty() || path_.find(":memory:") != std::string::npos) throw InvalidInput("bench: an SQLite database in memory has nothing to compare with; give a file");
+    if (path_.empty() || path_.find(":memory:") != std::string::npos)
+      throw InvalidInput("bench: an SQLite database in memory has nothing to compare with; give a file");
     plain_ = "bench_" + suffix + "_plain";
     textbook_ = "bench_" + suffix + "_textbook";
     fence_ = "bench_" + suffix + "_fence";
@@ -242,14 +245,17 @@ class SqliteTarget final : public Target {
 
 }  // namespace
 
-std::unique_ptr<Target> sqlite_target(const std::string& url, const std::string& suffix) { return std::make_unique<SqliteTarget>(url, suffix); }
+std::unique_ptr<Target> sqlite_target(const std::string& url, const std::string& suffix) {
+  return std::make_unique<SqliteTarget>(url, suffix);
+}
 
 std::string sqlite_path(const std::string& url) {
   const std::string rest = url.substr(url.find(':') + 1);
   std::string path;
   const std::string raw = rest.substr(0, rest.find('?'));
   for (std::size_t at = 0; at < raw.size(); ++at) {
-    if (raw[at] == '%' && at + 2 < raw.size() && std::isxdigit(static_cast<unsigned char>(raw[at + 1])) && std::isxdigit(static_cast<unsigned char>(raw[at + 2]))) {
+    if (raw[at] == '%' && at + 2 < raw.size() && std::isxdigit(static_cast<unsigned char>(raw[at + 1])) &&
+        std::isxdigit(static_cast<unsigned char>(raw[at + 2]))) {
       path += static_cast<char>(std::stoi(raw.substr(at + 1, 2), nullptr, 16));
       at += 2;
     } else {

@@ -36,7 +36,8 @@ struct Load {
 // One writer's choices, repeatable from the seed.
 class Choice {
  public:
-  Choice(const Load& load, std::uint64_t seed, int writer) : random_(static_cast<std::uint32_t>(seed * 1'000'003 + static_cast<std::uint64_t>(writer))), scopes_(load.scopes) {}
+  Choice(const Load& load, std::uint64_t seed, int writer)
+      : random_(static_cast<std::uint32_t>(seed * 1'000'003 + static_cast<std::uint64_t>(writer))), scopes_(load.scopes) {}
   int scope() { return scopes_ == 1 ? 0 : static_cast<int>(random_() % static_cast<std::uint32_t>(scopes_)); }
 
  private:

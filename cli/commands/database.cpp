@@ -31,16 +31,22 @@ const char* meaning_of(const std::string& level) {
 void need_own_layer(Database& database, const std::string& schema) {
   const std::string encoding = database.query("SELECT current_setting('server_encoding')").rows.at(0)[0].as_text();
   if (encoding != "UTF8")
-    throw Error(fmt::format("Termgate needs a database with encoding UTF8, and this one has {}: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0; nothing was installed", encoding));
+    throw Error(
+        fmt::format("Termgate needs a database with encoding UTF8, and this one has {}: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE "
+                    "template0; nothing was installed",
+                    encoding));
   const auto access = access_of(database, schema);
   if (access && access->installed && !access->owns)
-    throw Error(fmt::format("layer 1 in schema {} belongs to role {}, and role {} is not a member of it: run init as {} or as a superuser; nothing was changed", schema, access->owner, access->role,
-                            access->owner));
+    throw Error(fmt::format(
+        "layer 1 in schema {} belongs to role {}, and role {} is not a member of it: run init as {} or as a superuser; nothing was changed",
+        schema, access->owner, access->role, access->owner));
 }
 
 // The owner of the database could dump it before layer 1 was there. Its name where it needed the grant.
 std::string keep_dumps_working(Database& database) {
-  const Rows owner = database.query("SELECT pg_catalog.pg_get_userbyid(d.datdba)::text FROM pg_catalog.pg_database d WHERE d.datname = current_database() AND NOT pg_catalog.pg_has_role(d.datdba, current_user, 'USAGE')");
+  const Rows owner = database.query(
+      "SELECT pg_catalog.pg_get_userbyid(d.datdba)::text FROM pg_catalog.pg_database d WHERE d.datname = current_database() AND NOT "
+      "pg_catalog.pg_has_role(d.datdba, current_user, 'USAGE')");
   if (owner.rows.empty()) return "";
   const std::string name = owner.rows[0][0].as_text();
   database.grant(name, "dump");
@@ -68,17 +74,20 @@ int run_init(const Arguments& arguments) {
   if (!failover.empty() && failover != "synchronous" && failover != "declared") throw UsageError("--failover is synchronous or declared");
   if (database.kind() == "sqlite") {
     if (!grants.empty()) throw InvalidInput("TG005 SQLite has no roles to grant anything to: leave --grant out; nothing was installed");
-    if (!revokes.empty()) throw InvalidInput("TG005 SQLite has no roles to revoke anything from: leave --revoke out; nothing was installed");
+    if (!revokes.empty())
+      throw InvalidInput("TG005 SQLite has no roles to revoke anything from: leave --revoke out; nothing was installed");
     if (!failover.empty()) throw InvalidInput("TG005 an SQLite file has no failover: leave --failover out; nothing was installed");
   } else {
     if (database.kind() == "postgresql") need_own_layer(database, arguments.text_or("schema", "termgate"));
     for (const std::string& role : revokes) {
-      if (role != everybody && database.kind() == "postgresql" && database.query("SELECT FROM pg_catalog.pg_roles WHERE rolname = $1", {Value(role)}).rows.empty())
+      if (role != everybody && database.kind() == "postgresql" &&
+          database.query("SELECT FROM pg_catalog.pg_roles WHERE rolname = $1", {Value(role)}).rows.empty())
         throw Error(fmt::format("--revoke {}: there is no such role; nothing was changed", role));
     }
     for (const auto& [role, level] : grants) {
       if (role == everybody && database.kind() == "postgresql") continue;
-      const auto there = database.kind() == "sqlserver" ? "SELECT 1 FROM sys.database_principals WHERE name = $1" : "SELECT FROM pg_catalog.pg_roles WHERE rolname = $1";
+      const auto there = database.kind() == "sqlserver" ? "SELECT 1 FROM sys.database_principals WHERE name = $1"
+                                                        : "SELECT FROM pg_catalog.pg_roles WHERE rolname = $1";
       if (database.query(there, {Value(role)}).rows.empty())
         throw Error(fmt::format("--grant {}={}: there is no such role; nothing was installed", role, level));
     }
@@ -98,7 +107,11 @@ int run_init(const Arguments& arguments) {
       for (const Row& row : rows.rows) still.push_back({{"level", row[0].as_text()}, {"through", row[1].as_text()}});
       revoked.push_back({{"role", shown_role(role)}, {"keeps", std::move(still)}});
     }
-    print_json({{"from_version", installed.from_version}, {"to_version", installed.to_version}, {"grants", grants.size()}, {"granted", std::move(granted)}, {"revoked", std::move(revoked)}});
+    print_json({{"from_version", installed.from_version},
+                {"to_version", installed.to_version},
+                {"grants", grants.size()},
+                {"granted", std::move(granted)},
+                {"revoked", std::move(revoked)}});
     return Exit::done;
   }
   if (installed.from_version == installed.to_version) {
@@ -107,24 +120,31 @@ int run_init(const Arguments& arguments) {
     print_line(fmt::format("{} version {}; try `termgate doctor`", installed.from_version == 0 ? "installed" : "upgraded to",
                            installed.to_version));
   }
-  if (!dumper.empty()) print_line(fmt::format("role {}, the owner of this database, may read layer 1's tables, so that pg_dump keeps working for it", printable(dumper)));
+  if (!dumper.empty())
+    print_line(fmt::format("role {}, the owner of this database, may read layer 1's tables, so that pg_dump keeps working for it",
+                           printable(dumper)));
   for (const auto& [role, rows] : kept) {
     print_line(fmt::format("revoked from {}: every level", printable(shown_role(role))));
-    for (const Row& row : rows.rows) print_line(fmt::format("  it still has {} through {}", row[0].as_text() == "dump" ? "SELECT on the tables" : row[0].as_text() == "all" ? "everything" : "level " + row[0].as_text(), printable(row[1].as_text())));
+    for (const Row& row : rows.rows)
+      print_line(fmt::format("  it still has {} through {}",
+                             row[0].as_text() == "dump"  ? "SELECT on the tables"
+                             : row[0].as_text() == "all" ? "everything"
+                                                         : "level " + row[0].as_text(),
+                             printable(row[1].as_text())));
   }
-  for (const auto& [role, level] : grants) print_line(fmt::format("granted {} to {}: {}", level, printable(shown_role(role)), meaning_of(level)));
+  for (const auto& [role, level] : grants)
+    print_line(fmt::format("granted {} to {}: {}", level, printable(shown_role(role)), meaning_of(level)));
   if (std::find(grants.begin(), grants.end(), std::pair<std::string, std::string>(everybody, "write")) != grants.end())
-    print_line("warning: every login of this database can now raise the fences of scopes that have no lease, and so shut their leaders out");
+    print_line(
+        "warning: every login of this database can now raise the fences of scopes that have no lease, and so shut their leaders out");
   return Exit::done;
 }
 
 int run_uninstall(const Arguments& arguments) {
   if (!arguments.flag("yes")) throw UsageError("this takes every fence, lease, stream and audit row away for good: say --yes");
   arguments.open().uninstall();
-  if (arguments.json())
-    print_json({{"uninstalled", true}});
-  else
-    print_line("uninstalled");
+  if (arguments.json()) print_json({{"uninstalled", true}});
+  else print_line("uninstalled");
   return Exit::done;
 }
 
@@ -157,8 +177,7 @@ int run_protect(const Arguments& arguments) {
   protection.mode = arguments.text_or("mode", "enforce");
   const std::string table = arguments.text("table");
   const std::int64_t tables = arguments.open().protect(table, protection);
-  if (arguments.json())
-    print_json({{"table", table}, {"protected", tables}, {"mode", protection.mode}});
+  if (arguments.json()) print_json({{"table", table}, {"protected", tables}, {"mode", protection.mode}});
   else
     print_line(fmt::format("{} ({} tables with its partitions and children): {}", printable(table), tables,
                            protection.mode == "observe" ? "observed; `termgate doctor` shows what would have been refused" : "protected"));
@@ -167,37 +186,37 @@ int run_protect(const Arguments& arguments) {
 
 int run_unprotect(const Arguments& arguments) {
   const bool done = arguments.open().unprotect(arguments.text("table"));
-  if (arguments.json())
-    print_json({{"unprotected", done}});
-  else
-    print_line(done ? "unprotected" : "it was not protected");
+  if (arguments.json()) print_json({{"unprotected", done}});
+  else print_line(done ? "unprotected" : "it was not protected");
   return Exit::done;
 }
 
 int run_adopt(const Arguments& arguments) {
   const std::string table = arguments.text("table");
   const std::int64_t scopes = arguments.open().adopt(table, arguments.text("scope-column"), arguments.text("term-column"));
-  if (arguments.json())
-    print_json({{"table", table}, {"scopes", scopes}});
+  if (arguments.json()) print_json({{"table", table}, {"scopes", scopes}});
   else
-    print_line(fmt::format("{} counts towards MAX(term); the fences of {} scopes were raised to what it holds. It refuses no write: protect it as well", printable(table), scopes));
+    print_line(fmt::format(
+        "{} counts towards MAX(term); the fences of {} scopes were raised to what it holds. It refuses no write: protect it as well",
+        printable(table), scopes));
   return Exit::done;
 }
 
 int run_unadopt(const Arguments& arguments) {
   const bool done = arguments.open().unadopt(arguments.text("table"));
-  if (arguments.json())
-    print_json({{"unadopted", done}});
-  else
-    print_line(done ? "no longer adopted; fences stay as they are" : "it was not adopted");
+  if (arguments.json()) print_json({{"unadopted", done}});
+  else print_line(done ? "no longer adopted; fences stay as they are" : "it was not adopted");
   return Exit::done;
 }
 
 int run_doctor(const Arguments& arguments) {
   const std::string fail_on = arguments.text_or("fail-on", "");
-  if (!fail_on.empty() && fail_on != "error" && fail_on != "warning") throw UsageError(fmt::format("--fail-on {}: must be error or warning", fail_on));
+  if (!fail_on.empty() && fail_on != "error" && fail_on != "warning")
+    throw UsageError(fmt::format("--fail-on {}: must be error or warning", fail_on));
   const auto advice = arguments.open().doctor();
-  const bool failed = std::any_of(advice.begin(), advice.end(), [&](const Advice& item) { return !fail_on.empty() && (item.severity == "error" || (item.severity == "warning" && fail_on == "warning")); });
+  const bool failed = std::any_of(advice.begin(), advice.end(), [&](const Advice& item) {
+    return !fail_on.empty() && (item.severity == "error" || (item.severity == "warning" && fail_on == "warning"));
+  });
   const int status = failed ? Exit::failed : Exit::done;
   if (arguments.json()) {
     boost::json::array list;
@@ -218,17 +237,30 @@ boost::json::object document_of(const HistoryJudgement& judged) {
   const testkit::Verdict& verdict = judged.verdict;
   boost::json::array breaches;
   for (const testkit::Breach& breach : verdict.breaches) {
-    breaches.push_back({{"law", testkit::law_of(breach.kind)}, {"kind", testkit::name_of(breach.kind)}, {"scope", breach.scope}, {"text", breach.text},
+    breaches.push_back({{"law", testkit::law_of(breach.kind)},
+                        {"kind", testkit::name_of(breach.kind)},
+                        {"scope", breach.scope},
+                        {"text", breach.text},
                         {"history", testkit::describe(breach, judged.operations)}});
   }
-  return {{"operations", judged.recorded}, {"clients", judged.clients}, {"committed", verdict.committed}, {"refused", verdict.refused}, {"unknown_committed", verdict.unknown_committed},
-          {"unknown_absent", verdict.unknown_absent}, {"raises", verdict.raises}, {"rows_of_others", judged.others}, {"breaches", std::move(breaches)}};
+  return {{"operations", judged.recorded},
+          {"clients", judged.clients},
+          {"committed", verdict.committed},
+          {"refused", verdict.refused},
+          {"unknown_committed", verdict.unknown_committed},
+          {"unknown_absent", verdict.unknown_absent},
+          {"raises", verdict.raises},
+          {"rows_of_others", judged.others},
+          {"breaches", std::move(breaches)}};
 }
 
 void print_judgement(const HistoryJudgement& judged) {
   const testkit::Verdict& verdict = judged.verdict;
-  print_line(fmt::format("history: {} operations of {} clients; writes: {} acknowledged, {} refused, without an answer {} that had committed and {} that had not; {} terms; rows of others {}", judged.recorded,
-                         judged.clients, verdict.committed, verdict.refused, verdict.unknown_committed, verdict.unknown_absent, verdict.raises, judged.others));
+  print_line(
+      fmt::format("history: {} operations of {} clients; writes: {} acknowledged, {} refused, without an answer {} that had committed and "
+                  "{} that had not; {} terms; rows of others {}",
+                  judged.recorded, judged.clients, verdict.committed, verdict.refused, verdict.unknown_committed, verdict.unknown_absent,
+                  verdict.raises, judged.others));
   // Its first line is the breach; names in it are other people's text.
   for (const testkit::Breach& breach : verdict.breaches) {
     const std::string text = testkit::describe(breach, judged.operations);
@@ -249,12 +281,14 @@ std::vector<std::string> adopted_tables(Database& database, const std::string& s
   };
   std::vector<std::string> names;
   try {
-    for (const Row& row : database.query(database.kind() == "sqlite"      ? "SELECT table_name FROM termgate_adopted ORDER BY table_name"
-                                         : database.kind() == "sqlserver" ? "SELECT table_name FROM " + quoted('[', ']') + ".adopted ORDER BY table_name"
-                                                                          : "SELECT table_oid::regclass::text FROM " + quoted('"', '"') + ".adopted_tables ORDER BY 1").rows)
+    for (const Row& row : database
+                              .query(database.kind() == "sqlite" ? "SELECT table_name FROM termgate_adopted ORDER BY table_name"
+                                     : database.kind() == "sqlserver"
+                                         ? "SELECT table_name FROM " + quoted('[', ']') + ".adopted ORDER BY table_name"
+                                         : "SELECT table_oid::regclass::text FROM " + quoted('"', '"') + ".adopted_tables ORDER BY 1")
+                              .rows)
       names.push_back(row[0].as_text());
-  } catch (const DatabaseError&) {
-  }
+  } catch (const DatabaseError&) {}
   return names;
 }
 
@@ -275,7 +309,8 @@ int run_verify(const Arguments& arguments) {
     boost::json::array list;
     for (const Breach& item : findings)
       list.push_back({{"kind", item.kind}, {"scope", item.scope}, {"object", item.object}, {"detail", item.detail}});
-    boost::json::object document{{"kept", kept}, {"findings", std::move(list)}, {"order_not_looked_at", boost::json::array(unordered.begin(), unordered.end())}};
+    boost::json::object document{
+        {"kept", kept}, {"findings", std::move(list)}, {"order_not_looked_at", boost::json::array(unordered.begin(), unordered.end())}};
     if (judged) document["history"] = document_of(*judged);
     print_json(document);
     return kept ? Exit::done : Exit::failed;
@@ -285,8 +320,13 @@ int run_verify(const Arguments& arguments) {
         fmt::format("BREACH {} scope \"{}\" {}: {}", item.kind, printable(item.scope), printable(item.object), printable(item.detail)));
   if (judged) print_judgement(*judged);
   if (!unordered.empty())
-    print_line(fmt::format("not looked at: whether rows of {} were written under a lower term than earlier rows; adopted rows have no order that could show it", printable(fmt::format("{}", fmt::join(unordered, ", ")))));
-  if (kept) print_line(judged ? "the law is kept: no breach in the history, none in the stored rows" : "the law is kept: no breach in the stored rows");
+    print_line(
+        fmt::format("not looked at: whether rows of {} were written under a lower term than earlier rows; adopted rows have no order that "
+                    "could show it",
+                    printable(fmt::format("{}", fmt::join(unordered, ", ")))));
+  if (kept)
+    print_line(judged ? "the law is kept: no breach in the history, none in the stored rows"
+                      : "the law is kept: no breach in the stored rows");
   return kept ? Exit::done : Exit::failed;
 }
 
@@ -297,26 +337,32 @@ void table_option(po::options_description& o) {
 }  // namespace
 
 void add_database_commands(std::vector<Command>& commands) {
-  commands.push_back(
-      {"init",
-       "install or upgrade layer 1; safe to run again",
-       "Creates the tables, functions and triggers that hold the law, in one transaction.\n"
-       "  termgate init --db postgresql://owner@db/app --grant app=write --grant scheduler=lead\n"
-       "Grants: read (views), write (check, append), lead (leases, seal), operate (force-release, reset, prune). The owner of the database can dump it in any case.",
-       [](po::options_description& o) {
-         o.add_options()("grant", po::value<std::vector<std::string>>(), "ROLE=read|write|lead|operate, or ROLE=dump for one that runs pg_dump; may be repeated. PUBLIC=read or PUBLIC=write: everybody")(
-             "revoke", po::value<std::vector<std::string>>(), "ROLE: takes its level away, and reports what it keeps through others; may be repeated")(
-             "failover", po::value<std::string>(), "synchronous: a promotion here loses nothing (default: declared, by the operator)");
-       },
-       {},
-       run_init});
-  commands.push_back({"uninstall",
-                      "take all of it away",
-                      "Fences, leases, streams, audit: all gone; protect's triggers too. Nothing that is not Termgate's is dropped: where such things are in its schema or\n"
-                      "depend on it, or where another role owns a protected table, it changes nothing and lists them, with the commands to run first.",
-                      [](po::options_description& o) { o.add_options()("yes", po::bool_switch(), "yes, for good"); },
+  commands.push_back({"init",
+                      "install or upgrade layer 1; safe to run again",
+                      "Creates the tables, functions and triggers that hold the law, in one transaction.\n"
+                      "  termgate init --db postgresql://owner@db/app --grant app=write --grant scheduler=lead\n"
+                      "Grants: read (views), write (check, append), lead (leases, seal), operate (force-release, reset, prune). The owner "
+                      "of the database can dump it in any case.",
+                      [](po::options_description& o) {
+                        o.add_options()("grant", po::value<std::vector<std::string>>(),
+                                        "ROLE=read|write|lead|operate, or ROLE=dump for one that runs pg_dump; may be repeated. "
+                                        "PUBLIC=read or PUBLIC=write: everybody")(
+                            "revoke", po::value<std::vector<std::string>>(),
+                            "ROLE: takes its level away, and reports what it keeps through others; may be repeated")(
+                            "failover", po::value<std::string>(),
+                            "synchronous: a promotion here loses nothing (default: declared, by the operator)");
+                      },
                       {},
-                      run_uninstall});
+                      run_init});
+  commands.push_back(
+      {"uninstall",
+       "take all of it away",
+       "Fences, leases, streams, audit: all gone; protect's triggers too. Nothing that is not Termgate's is dropped: where such things are "
+       "in its schema or\n"
+       "depend on it, or where another role owns a protected table, it changes nothing and lists them, with the commands to run first.",
+       [](po::options_description& o) { o.add_options()("yes", po::bool_switch(), "yes, for good"); },
+       {},
+       run_uninstall});
   commands.push_back({"settings",
                       "read and set the settings",
                       "Several are set together: all or none.\n  termgate settings eviction_grace_ms=2000 check_wait_ms=4000",
@@ -340,7 +386,8 @@ void add_database_commands(std::vector<Command>& commands) {
   commands.push_back(
       {"adopt",
        "let a table's own term column count towards MAX(term)",
-       "The rows' terms raise fences and are evidence after a restore. It refuses no write: protect the table as well.\n  termgate adopt jobs --scope-column shard --term-column term\nNeeds an index on (scope, term); the error says how to make it.",
+       "The rows' terms raise fences and are evidence after a restore. It refuses no write: protect the table as well.\n  termgate adopt "
+       "jobs --scope-column shard --term-column term\nNeeds an index on (scope, term); the error says how to make it.",
        [](po::options_description& o) {
          table_option(o);
          o.add_options()("scope-column", po::value<std::string>(), "the column with the scope")("term-column", po::value<std::string>(),
@@ -353,22 +400,27 @@ void add_database_commands(std::vector<Command>& commands) {
                       "what is not covered: tables, roles, settings, untrusted fences",
                       "Each line has a severity: error (the fences do not hold there), warning (somebody could get round them) or info.\n"
                       "  termgate doctor --fail-on warning    (for cron and CI: status 1 where it finds an error or a warning)",
-                      [](po::options_description& o) { o.add_options()("fail-on", po::value<std::string>(), "error or warning: end with status 1 where there is one; without it the status is 0"); },
+                      [](po::options_description& o) {
+                        o.add_options()("fail-on", po::value<std::string>(),
+                                        "error or warning: end with status 1 where there is one; without it the status is 0");
+                      },
                       {},
                       run_doctor});
-  commands.push_back(
-      {"verify",
-       "look for any breach that the stored rows can show; status 1 if there is one",
-       "Terms along each stream, fences below stored terms, leases above their fence, gaps, adopted rows.\n"
-       "With --history also what your clients saw: a JSON object a line for each of their operations (docs/evidence/correctness.md), held against the streams that they name and the rows of --rows.\n"
-       "  termgate verify --since 24h\n"
-       "  termgate verify --history operations.jsonl --rows \"SELECT id, scope, term FROM orders\"",
-       [](po::options_description& o) {
-         o.add_options()("since", po::value<std::string>(), "only rows of the last 10m, 24h, 7d …")("history", po::value<std::string>(), "operations that clients wrote down, as JSON Lines; -: standard input")(
-             "rows", po::value<std::string>(), "with --history: a SELECT of id, scope, term, and if something numbers them in commit order sequence, place");
-       },
-       {},
-       run_verify});
+  commands.push_back({"verify",
+                      "look for any breach that the stored rows can show; status 1 if there is one",
+                      "Terms along each stream, fences below stored terms, leases above their fence, gaps, adopted rows.\n"
+                      "With --history also what your clients saw: a JSON object a line for each of their operations "
+                      "(docs/evidence/correctness.md), held against the streams that they name and the rows of --rows.\n"
+                      "  termgate verify --since 24h\n"
+                      "  termgate verify --history operations.jsonl --rows \"SELECT id, scope, term FROM orders\"",
+                      [](po::options_description& o) {
+                        o.add_options()("since", po::value<std::string>(), "only rows of the last 10m, 24h, 7d …")(
+                            "history", po::value<std::string>(), "operations that clients wrote down, as JSON Lines; -: standard input")(
+                            "rows", po::value<std::string>(),
+                            "with --history: a SELECT of id, scope, term, and if something numbers them in commit order sequence, place");
+                      },
+                      {},
+                      run_verify});
 }
 
 }  // namespace termgate::cli

@@ -160,8 +160,7 @@ class Child {
 
   int exit_status() {
     int status = 0;
-    while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-    }
+    while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {}
     pid_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
@@ -180,8 +179,9 @@ void prepare_layer(Database& database, const std::string& schema) {
     database.install();
   } catch (const DatabaseError& error) {
     if (!access || error.code() != "42501") throw;
-    throw Error(fmt::format("demo: this database has no layer 1, and role {} cannot install it: {}. The role that is to own layer 1 runs: {}", access->role, error.what(),
-                            grant_command(schema, access->role, "lead")));
+    throw Error(
+        fmt::format("demo: this database has no layer 1, and role {} cannot install it: {}. The role that is to own layer 1 runs: {}",
+                    access->role, error.what(), grant_command(schema, access->role, "lead")));
   }
 }
 
@@ -204,11 +204,12 @@ int play(const Arguments& arguments) {
   prepare_layer(database, options.schema);
   // A role that can create no table of its own plays it with the stream alone.
   const bool with_table = may_create_tables(database, options.schema);
-  if (with_table) database.write(Scope(scope.name() + "-setup"), Term(1), [](Transaction& transaction) {
-    transaction.exec("DROP TABLE IF EXISTS demo_accounts");
-    transaction.exec("CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)");
-    transaction.exec("INSERT INTO demo_accounts (id, balance) VALUES ($1, $2)", 42, 1000);
-  });
+  if (with_table)
+    database.write(Scope(scope.name() + "-setup"), Term(1), [](Transaction& transaction) {
+      transaction.exec("DROP TABLE IF EXISTS demo_accounts");
+      transaction.exec("CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)");
+      transaction.exec("INSERT INTO demo_accounts (id, balance) VALUES ($1, $2)", 42, 1000);
+    });
   // The URL travels in the environment, where a process list does not show it.
   setenv("TERMGATE_DB", url.c_str(), 1);
   const auto leader = [&](const char* name) {
@@ -259,17 +260,19 @@ int run_demo(const Arguments& arguments) { return arguments.maybe("as") ? lead(a
 }  // namespace
 
 void add_demo_command(std::vector<Command>& commands) {
-  commands.push_back({"demo",
-                      "watch a stale leader being refused",
-                      "Plays the classic test with real processes, on a throw-away SQLite file, or with --db on a server\n"
-                      "(where it makes and drops the table demo_accounts, if the role may create tables). On PostgreSQL the role needs level lead:\n"
-                      "termgate init --grant ROLE=lead.",
-                      [](po::options_description& o) {
-                        o.add_options()("as", po::value<std::string>(), "be one of its leaders (used by the demo itself)")(
-                            "scope", po::value<std::string>(), "that leader's scope")("without-table", po::bool_switch(), "that leader writes to its stream alone");
-                      },
-                      {},
-                      run_demo});
+  commands.push_back(
+      {"demo",
+       "watch a stale leader being refused",
+       "Plays the classic test with real processes, on a throw-away SQLite file, or with --db on a server\n"
+       "(where it makes and drops the table demo_accounts, if the role may create tables). On PostgreSQL the role needs level lead:\n"
+       "termgate init --grant ROLE=lead.",
+       [](po::options_description& o) {
+         o.add_options()("as", po::value<std::string>(), "be one of its leaders (used by the demo itself)")(
+             "scope", po::value<std::string>(), "that leader's scope")("without-table", po::bool_switch(),
+                                                                       "that leader writes to its stream alone");
+       },
+       {},
+       run_demo});
 }
 
 }  // namespace termgate::cli

@@ -60,8 +60,7 @@ int run_fence_list(const Arguments& arguments) {
   std::vector<std::vector<std::string>> rows;
   for_each_page([&](const std::string& after) { return database.fences(after, 500); },
                 [&](const FenceInfo& fence) {
-                  if (arguments.json())
-                    print_json(json_of(fence));
+                  if (arguments.json()) print_json(json_of(fence));
                   else
                     rows.push_back({printable(fence.scope), std::to_string(fence.term), moment(fence.raised_at_ms),
                                     printable(fence.raised_by), fence.raise_by, fence.untrusted ? "untrusted" : ""});
@@ -74,17 +73,14 @@ int run_fence_show(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   const auto fence = arguments.open().fence(scope);
   if (!fence) {
-    if (arguments.json())
-      print_json({{"scope", scope.name()}, {"fence", nullptr}});
+    if (arguments.json()) print_json({{"scope", scope.name()}, {"fence", nullptr}});
     else
       fmt::print(stderr, "termgate: scope \"{}\" has no fence yet; the first check, seal or acquisition makes it\n",
                  printable(scope.name()));
     return Exit::failed;
   }
-  if (arguments.json())
-    print_json(json_of(*fence));
-  else
-    print_line(fmt::format("{}{}", fence->term, fence->untrusted ? " (untrusted: writes get TG004)" : ""));
+  if (arguments.json()) print_json(json_of(*fence));
+  else print_line(fmt::format("{}{}", fence->term, fence->untrusted ? " (untrusted: writes get TG004)" : ""));
   return Exit::done;
 }
 
@@ -93,8 +89,7 @@ int run_fence_reset(const Arguments& arguments) {
   const Term term = arguments.term();
   const std::int64_t previous =
       arguments.open().reset_fence(scope, term, arguments.text_or("actor", default_actor()), arguments.text_or("reason", no_reason));
-  if (arguments.json())
-    print_json({{"scope", scope.name()}, {"fence", term.value()}, {"previous", previous}});
+  if (arguments.json()) print_json({{"scope", scope.name()}, {"fence", term.value()}, {"previous", previous}});
   else
     print_line(fmt::format("reset: the fence of \"{}\" stands at {} (before: {}); writers with terms from {} on are accepted again",
                            printable(scope.name()), term.value(), previous, term.value()));
@@ -114,23 +109,17 @@ int run_declare_restored(const Arguments& arguments) {
   }
   if (arguments.flag("nothing-lost")) {
     const std::int64_t scopes = database.declare_nothing_lost(actor, reason);
-    if (arguments.json())
-      print_json({{"scopes", scopes}});
-    else
-      print_line(fmt::format("{} scopes are no longer untrusted", scopes));
+    if (arguments.json()) print_json({{"scopes", scopes}});
+    else print_line(fmt::format("{} scopes are no longer untrusted", scopes));
   } else if (arguments.flag("untrusted")) {
     const std::int64_t scopes = database.declare_untrusted(actor, reason);
-    if (arguments.json())
-      print_json({{"scopes", scopes}});
-    else
-      print_line(fmt::format("{} scopes are untrusted: writes get TG004 until a lease is acquired or --above is declared", scopes));
+    if (arguments.json()) print_json({{"scopes", scopes}});
+    else print_line(fmt::format("{} scopes are untrusted: writes get TG004 until a lease is acquired or --above is declared", scopes));
   } else {
     const Scope scope = arguments.scope();
     const Term fence = database.declare_restored(scope, arguments.term("above"), actor, reason);
-    if (arguments.json())
-      print_json({{"scope", scope.name()}, {"fence", fence.value()}});
-    else
-      print_line(fmt::format("the fence of \"{}\" stands at {} and is no longer untrusted", printable(scope.name()), fence.value()));
+    if (arguments.json()) print_json({{"scope", scope.name()}, {"fence", fence.value()}});
+    else print_line(fmt::format("the fence of \"{}\" stands at {} and is no longer untrusted", printable(scope.name()), fence.value()));
   }
   return Exit::done;
 }
@@ -139,8 +128,7 @@ int run_fence_raise_by(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   const std::string mode = arguments.text("mode");
   arguments.open().set_raise_by(scope, mode);
-  if (arguments.json())
-    print_json({{"scope", scope.name()}, {"raise_by", mode}});
+  if (arguments.json()) print_json({{"scope", scope.name()}, {"raise_by", mode}});
   else
     print_line(fmt::format("the fence of \"{}\" is raised by {}", printable(scope.name()), mode == "seal" ? "seal alone" : "any writer"));
   return Exit::done;
@@ -169,18 +157,14 @@ void print_status(Database& database, bool json) {
                     return;
                   }
                   std::string state = "-";
-                  if (held)
-                    state = "held for another " + length(lease->remaining_ms);
-                  else if (lease != nullptr)
-                    state = lease->released_at_ms ? "released" : "run out";
+                  if (held) state = "held for another " + length(lease->remaining_ms);
+                  else if (lease != nullptr) state = lease->released_at_ms ? "released" : "run out";
                   if (fence.untrusted) state += ", fence untrusted";
                   rows.push_back({printable(fence.scope), std::to_string(fence.term), lease ? printable(lease->owner) : "-", state,
                                   moment(fence.raised_at_ms)});
                 });
-  if (json)
-    print_json({{"scopes", std::move(scopes)}});
-  else
-    print_table({"SCOPE", "FENCE", "LEASE OF", "STATE", "RAISED"}, rows);
+  if (json) print_json({{"scopes", std::move(scopes)}});
+  else print_table({"SCOPE", "FENCE", "LEASE OF", "STATE", "RAISED"}, rows);
 }
 
 int run_status(const Arguments& arguments) {

@@ -17,7 +17,9 @@ boost::json::value or_null(const std::optional<T>& held) {
 }
 
 boost::json::object json_of(const JobRunInfo& run) {
-  const auto moment_or_null = [](const std::optional<std::int64_t>& ms) { return ms ? boost::json::value(moment(*ms)) : boost::json::value(nullptr); };
+  const auto moment_or_null = [](const std::optional<std::int64_t>& ms) {
+    return ms ? boost::json::value(moment(*ms)) : boost::json::value(nullptr);
+  };
   return {{"run_id", run.run_id},
           {"job", run.job},
           {"scope", run.scope},
@@ -27,7 +29,8 @@ boost::json::object json_of(const JobRunInfo& run) {
           {"started_at", moment(run.started_at_ms)},
           {"completed_at", moment_or_null(run.completed_at_ms)},
           {"last_heartbeat", moment_or_null(run.last_heartbeat_ms)},
-          {"heartbeat_age_ms", run.last_heartbeat_ms && !run.completed_at_ms ? boost::json::value(run.now_ms - *run.last_heartbeat_ms) : boost::json::value(nullptr)},
+          {"heartbeat_age_ms", run.last_heartbeat_ms && !run.completed_at_ms ? boost::json::value(run.now_ms - *run.last_heartbeat_ms)
+                                                                             : boost::json::value(nullptr)},
           {"exit_code", or_null(run.exit_code)},
           {"checkpoint", or_null(run.checkpoint)},
           {"detail", or_null(run.detail)}};
@@ -51,9 +54,11 @@ int run_list(const Arguments& arguments) {
       print_json(json_of(run));
       continue;
     }
-    const std::int64_t until = run.completed_at_ms.value_or(run.status == "started" ? run.now_ms : run.last_heartbeat_ms.value_or(run.started_at_ms));
-    rows.push_back({run.run_id, printable(run.job), printable(run.scope), std::to_string(run.term), run.status, moment(run.started_at_ms), length(std::max<std::int64_t>(until - run.started_at_ms, 0)),
-                    run.exit_code ? std::to_string(*run.exit_code) : "", printable(run.owner)});
+    const std::int64_t until =
+        run.completed_at_ms.value_or(run.status == "started" ? run.now_ms : run.last_heartbeat_ms.value_or(run.started_at_ms));
+    rows.push_back({run.run_id, printable(run.job), printable(run.scope), std::to_string(run.term), run.status, moment(run.started_at_ms),
+                    length(std::max<std::int64_t>(until - run.started_at_ms, 0)), run.exit_code ? std::to_string(*run.exit_code) : "",
+                    printable(run.owner)});
   }
   if (!arguments.json()) print_table({"RUN", "JOB", "SCOPE", "TERM", "STATUS", "STARTED", "TOOK", "EXIT", "OWNER"}, rows);
   return Exit::done;
@@ -63,10 +68,8 @@ int run_show(const Arguments& arguments) {
   const std::string id = run_of(arguments);
   const auto runs = arguments.open().jobs({.run_id = id}, 1);
   if (runs.empty()) {
-    if (arguments.json())
-      print_json({{"run_id", id}, {"run", nullptr}});
-    else
-      fmt::print(stderr, "termgate: there is no run {}\n", printable(id));
+    if (arguments.json()) print_json({{"run_id", id}, {"run", nullptr}});
+    else fmt::print(stderr, "termgate: there is no run {}\n", printable(id));
     return Exit::failed;
   }
   const boost::json::object run = json_of(runs.front());
@@ -75,26 +78,25 @@ int run_show(const Arguments& arguments) {
     return Exit::done;
   }
   for (const auto& [name, value] : run) {
-    if (!value.is_null()) print_line(fmt::format("{:<18}{}", std::string(name), value.is_string() ? printable(std::string(value.as_string())) : boost::json::serialize(value)));
+    if (!value.is_null())
+      print_line(fmt::format("{:<18}{}", std::string(name),
+                             value.is_string() ? printable(std::string(value.as_string())) : boost::json::serialize(value)));
   }
   return Exit::done;
 }
 
 int run_start(const Arguments& arguments) {
   const auto owner = arguments.text_or("owner", Database::default_owner());
-  const std::string run = arguments.open().start_job(arguments.text("job"), arguments.scope(), arguments.term(), owner, arguments.maybe("detail"));
-  if (arguments.json())
-    print_json({{"run_id", run}});
-  else
-    print_line(run);
+  const std::string run =
+      arguments.open().start_job(arguments.text("job"), arguments.scope(), arguments.term(), owner, arguments.maybe("detail"));
+  if (arguments.json()) print_json({{"run_id", run}});
+  else print_line(run);
   return Exit::done;
 }
 
 int no_longer_open(const Arguments& arguments, const std::string& run) {
-  if (arguments.json())
-    print_json({{"run_id", run}, {"open", false}});
-  else
-    fmt::print(stderr, "termgate: run {} is no longer open; `termgate job show --run {}` says why\n", printable(run), printable(run));
+  if (arguments.json()) print_json({{"run_id", run}, {"open", false}});
+  else fmt::print(stderr, "termgate: run {} is no longer open; `termgate job show --run {}` says why\n", printable(run), printable(run));
   return Exit::lease_lost;
 }
 
@@ -113,10 +115,8 @@ int run_beat(const Arguments& arguments) {
   Lease lease(Scope(runs.front().scope), Term(runs.front().term), runs.front().owner, *ttl, Lease::Clock::now());
   if (!database.beat_job(run, arguments.maybe("checkpoint"), &lease)) return no_longer_open(arguments, run);
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(lease.held_until() - Lease::Clock::now()).count();
-  if (arguments.json())
-    print_json({{"run_id", run}, {"open", true}, {"beat_within_ms", left}});
-  else
-    print_line(fmt::format("the next beat must come within {}", length(left)));
+  if (arguments.json()) print_json({{"run_id", run}, {"open", true}, {"beat_within_ms", left}});
+  else print_line(fmt::format("the next beat must come within {}", length(left)));
   return Exit::done;
 }
 
@@ -125,12 +125,15 @@ int run_finish(const Arguments& arguments) {
   std::optional<std::int64_t> code;
   if (arguments.maybe("exit-code")) code = arguments.integer("exit-code", 0, 255);
   const std::string status = arguments.text_or("status", code.value_or(0) == 0 ? "completed" : "failed");
-  if (!arguments.open().finish_job(run, status, code, arguments.maybe("detail"), arguments.maybe("checkpoint"))) return no_longer_open(arguments, run);
+  if (!arguments.open().finish_job(run, status, code, arguments.maybe("detail"), arguments.maybe("checkpoint")))
+    return no_longer_open(arguments, run);
   if (arguments.json()) print_json({{"run_id", run}, {"status", status}});
   return Exit::done;
 }
 
-void run_option(po::options_description& o) { o.add_options()("run", po::value<std::string>(), "the run's id (inside `termgate run --job`: that run's)"); }
+void run_option(po::options_description& o) {
+  o.add_options()("run", po::value<std::string>(), "the run's id (inside `termgate run --job`: that run's)");
+}
 
 }  // namespace
 
@@ -139,18 +142,23 @@ void add_job_commands(std::vector<Command>& commands) {
                       "list runs of jobs, newest first",
                       "A run whose lease is over is shown as lost at once.\n  termgate job list --job export --status lost",
                       [](po::options_description& o) {
-                        o.add_options()("job", po::value<std::string>(), "of this job only")("scope", po::value<std::string>(), "in this scope only")(
-                            "status", po::value<std::string>(), "started, completed, failed, cancelled or lost")("limit", po::value<std::string>(), "how many are looked at (50)");
+                        o.add_options()("job", po::value<std::string>(), "of this job only")(
+                            "scope", po::value<std::string>(), "in this scope only")("status", po::value<std::string>(),
+                                                                                     "started, completed, failed, cancelled or lost")(
+                            "limit", po::value<std::string>(), "how many are looked at (50)");
                       },
                       {},
                       run_list});
   commands.push_back({"job show", "print one run", "", run_option, {"run"}, run_show});
   commands.push_back({"job start",
                       "record the start of a run under a term; prints its id",
-                      "`termgate run --job` does it by itself. One run of a job is open in a scope at a time.\n  termgate job start --job export --scope exports --term 5",
+                      "`termgate run --job` does it by itself. One run of a job is open in a scope at a time.\n  termgate job start --job "
+                      "export --scope exports --term 5",
                       [](po::options_description& o) {
-                        o.add_options()("job", po::value<std::string>(), "its name")("scope", po::value<std::string>(), "the scope")("term", po::value<std::string>(), "the term it runs under")(
-                            "owner", po::value<std::string>(), "who runs it (host:pid:random)")("detail", po::value<std::string>(), "anything worth keeping");
+                        o.add_options()("job", po::value<std::string>(), "its name")("scope", po::value<std::string>(), "the scope")(
+                            "term", po::value<std::string>(), "the term it runs under")(
+                            "owner", po::value<std::string>(), "who runs it (host:pid:random)")("detail", po::value<std::string>(),
+                                                                                                "anything worth keeping");
                       },
                       {},
                       run_start});
@@ -160,20 +168,23 @@ void add_job_commands(std::vector<Command>& commands) {
                       "  termgate job beat --run 42 --ttl 30s                renews the run's lease in the same transaction",
                       [](po::options_description& o) {
                         run_option(o);
-                        o.add_options()("checkpoint", po::value<std::string>(), "where a later run is to go on")("ttl", po::value<std::string>(), "renew the lease of the run's owner for this long");
+                        o.add_options()("checkpoint", po::value<std::string>(), "where a later run is to go on")(
+                            "ttl", po::value<std::string>(), "renew the lease of the run's owner for this long");
                       },
                       {},
                       run_beat});
-  commands.push_back({"job finish",
-                      "record the end of a run",
-                      "Completed counts as a write and is refused to a stale leader (status 3).\n  termgate job finish --run 42 --exit-code 0",
-                      [](po::options_description& o) {
-                        run_option(o);
-                        o.add_options()("status", po::value<std::string>(), "completed, failed, cancelled or lost (by --exit-code)")("exit-code", po::value<std::string>(), "0 to 255")(
-                            "detail", po::value<std::string>(), "anything worth keeping")("checkpoint", po::value<std::string>(), "the last one");
-                      },
-                      {},
-                      run_finish});
+  commands.push_back(
+      {"job finish",
+       "record the end of a run",
+       "Completed counts as a write and is refused to a stale leader (status 3).\n  termgate job finish --run 42 --exit-code 0",
+       [](po::options_description& o) {
+         run_option(o);
+         o.add_options()("status", po::value<std::string>(), "completed, failed, cancelled or lost (by --exit-code)")(
+             "exit-code", po::value<std::string>(), "0 to 255")("detail", po::value<std::string>(), "anything worth keeping")(
+             "checkpoint", po::value<std::string>(), "the last one");
+       },
+       {},
+       run_finish});
 }
 
 }  // namespace termgate::cli

@@ -67,8 +67,7 @@ int run_acquire(const Arguments& arguments) {
   if (arguments.json())
     print_json(
         {{"acquired", true}, {"scope", scope.name()}, {"owner", lease->owner()}, {"term", lease->term().value()}, {"ttl_ms", ttl.count()}});
-  else
-    print_line(fmt::format("{}\t{}", lease->term().value(), lease->owner()));
+  else print_line(fmt::format("{}\t{}", lease->term().value(), lease->owner()));
   return Exit::done;
 }
 
@@ -77,22 +76,17 @@ int run_renew(const Arguments& arguments) {
   Database database = arguments.open();
   database.renew_lease(scope, arguments.term(), owner_of(arguments), arguments.duration_or("ttl", ttl_default));
   const auto info = database.lease(scope);
-  if (arguments.json())
-    print_json(info ? json_of(*info) : boost::json::object{});
-  else
-    print_line(fmt::format("renewed for another {}", length(info ? info->remaining_ms : 0)));
+  if (arguments.json()) print_json(info ? json_of(*info) : boost::json::object{});
+  else print_line(fmt::format("renewed for another {}", length(info ? info->remaining_ms : 0)));
   return Exit::done;
 }
 
 int run_release(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   const bool released = arguments.open().release_lease(scope, arguments.term(), owner_of(arguments));
-  if (arguments.json())
-    print_json({{"released", released}});
-  else if (released)
-    print_line("released; the fence stays where it is");
-  else
-    fmt::print(stderr, "termgate: the lease of \"{}\" was not held by that owner under that term\n", printable(scope.name()));
+  if (arguments.json()) print_json({{"released", released}});
+  else if (released) print_line("released; the fence stays where it is");
+  else fmt::print(stderr, "termgate: the lease of \"{}\" was not held by that owner under that term\n", printable(scope.name()));
   return released ? Exit::done : Exit::lease_lost;
 }
 
@@ -100,14 +94,11 @@ int run_show(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   const auto info = arguments.open().lease(scope);
   if (!info) {
-    if (arguments.json())
-      print_json({{"scope", scope.name()}, {"lease", nullptr}});
-    else
-      fmt::print(stderr, "termgate: scope \"{}\" has never had a lease\n", printable(scope.name()));
+    if (arguments.json()) print_json({{"scope", scope.name()}, {"lease", nullptr}});
+    else fmt::print(stderr, "termgate: scope \"{}\" has never had a lease\n", printable(scope.name()));
     return Exit::failed;
   }
-  if (arguments.json())
-    print_json(json_of(*info));
+  if (arguments.json()) print_json(json_of(*info));
   else {
     print_line(fmt::format("{} under term {}: {}", printable(info->owner), info->term,
                            info->remaining_ms > 0 ? "held for another " + length(info->remaining_ms)
@@ -125,8 +116,7 @@ int run_list(const Arguments& arguments) {
     const auto page = database.leases(after, 500);
     if (page.empty()) break;
     for (const LeaseInfo& info : page) {
-      if (arguments.json())
-        print_json(json_of(info));
+      if (arguments.json()) print_json(json_of(info));
       else {
         rows.push_back({printable(info.scope), printable(info.owner), std::to_string(info.term),
                         info.remaining_ms > 0 ? "held for another " + length(info.remaining_ms)
@@ -147,10 +137,8 @@ int run_force_release(const Arguments& arguments) {
   const std::string reason = arguments.text("reason");
   if (reason.find_first_not_of(" \t\n") == std::string::npos) throw UsageError("--reason is empty: say why; the audit keeps it");
   const bool released = arguments.open().force_release(scope, arguments.text_or("actor", default_actor()), reason);
-  if (arguments.json())
-    print_json({{"released", released}});
-  else
-    print_line(released ? "released, and its term is shut out" : "nobody holds that lease: acquire it, or seal a term");
+  if (arguments.json()) print_json({{"released", released}});
+  else print_line(released ? "released, and its term is shut out" : "nobody holds that lease: acquire it, or seal a term");
   return released ? Exit::done : Exit::failed;
 }
 
@@ -176,25 +164,27 @@ void add_lease_commands(std::vector<Command>& commands) {
                       },
                       {},
                       run_acquire});
-  commands.push_back({"lease renew",
-                      "extend a lease; status 5 if it is lost",
-                      "Only its holder can, under its own term, before it runs out. A lost lease is not renewed again: stop the work, then acquire anew.\n"
-                      "  termgate lease renew --scope billing --owner worker-7 --term 5 --ttl 10s",
-                      [](po::options_description& o) {
-                        scope_and_owner(o);
-                        o.add_options()("term", po::value<std::string>(), "its term")("ttl", po::value<std::string>(), "from now (10s)");
-                      },
-                      {},
-                      run_renew});
-  commands.push_back({"lease release",
-                      "end a lease; its term stays used",
-                      "The next leader need not wait for it to run out.\n  termgate lease release --scope billing --owner worker-7 --term 5",
-                      [](po::options_description& o) {
-                        scope_and_owner(o);
-                        o.add_options()("term", po::value<std::string>(), "its term");
-                      },
-                      {},
-                      run_release});
+  commands.push_back(
+      {"lease renew",
+       "extend a lease; status 5 if it is lost",
+       "Only its holder can, under its own term, before it runs out. A lost lease is not renewed again: stop the work, then acquire anew.\n"
+       "  termgate lease renew --scope billing --owner worker-7 --term 5 --ttl 10s",
+       [](po::options_description& o) {
+         scope_and_owner(o);
+         o.add_options()("term", po::value<std::string>(), "its term")("ttl", po::value<std::string>(), "from now (10s)");
+       },
+       {},
+       run_renew});
+  commands.push_back(
+      {"lease release",
+       "end a lease; its term stays used",
+       "The next leader need not wait for it to run out.\n  termgate lease release --scope billing --owner worker-7 --term 5",
+       [](po::options_description& o) {
+         scope_and_owner(o);
+         o.add_options()("term", po::value<std::string>(), "its term");
+       },
+       {},
+       run_release});
   commands.push_back({"lease show", "print one scope's lease", "", scope_and_owner, {"scope"}, run_show});
   commands.push_back({"lease list", "list the leases", "", nullptr, {}, run_list});
   commands.push_back({"lease force-release",

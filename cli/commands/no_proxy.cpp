@@ -6,14 +6,20 @@
 namespace termgate::cli {
 
 void add_proxy_command(std::vector<Command>& commands) {
-  commands.push_back({"proxy",
-                      "stand before a PostgreSQL server and refuse stale writers (not in this build)",
-                      "This termgate was built without its proxy. Build it with -DTERMGATE_PROXY=ON, which needs libssl-dev and libpg-query-dev.",
-                      [](boost::program_options::options_description& o) { o.add_options()("listen", boost::program_options::value<std::vector<std::string>>(), "")("backend", boost::program_options::value<std::string>(), "")("config", boost::program_options::value<std::string>(), ""); },
-                      {},
-                      [](const Arguments&) -> int {
-                        throw UsageError("this termgate was built without its proxy: configure with -DTERMGATE_PROXY=ON (needs libssl-dev and libpg-query-dev) and build again");
-                      }});
+  commands.push_back(
+      {"proxy",
+       "stand before a PostgreSQL server and refuse stale writers (not in this build)",
+       "This termgate was built without its proxy. Build it with -DTERMGATE_PROXY=ON, which needs libssl-dev and libpg-query-dev.",
+       [](boost::program_options::options_description& o) {
+         o.add_options()("listen", boost::program_options::value<std::vector<std::string>>(), "")(
+             "backend", boost::program_options::value<std::string>(), "")("config", boost::program_options::value<std::string>(), "");
+       },
+       {},
+       [](const Arguments&) -> int {
+         throw UsageError(
+             "this termgate was built without its proxy: configure with -DTERMGATE_PROXY=ON (needs libssl-dev and libpg-query-dev) and "
+             "build again");
+       }});
 }
 
 }  // namespace termgate::cli

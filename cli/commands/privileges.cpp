@@ -48,7 +48,8 @@ std::string for_shell(const std::string& word) {
 std::string with_schema(const std::string& schema) { return schema == "termgate" ? "" : " --schema " + for_shell(schema); }
 
 [[noreturn]] void not_installed(const std::string& schema, const std::string& who) {
-  throw Error(fmt::format("{}: this database has no layer 1{}; the role that is to own it runs: termgate init{}", who, schema == "termgate" ? "" : fmt::format(" in schema {}", schema), with_schema(schema)));
+  throw Error(fmt::format("{}: this database has no layer 1{}; the role that is to own it runs: termgate init{}", who,
+                          schema == "termgate" ? "" : fmt::format(" in schema {}", schema), with_schema(schema)));
 }
 
 }  // namespace
@@ -64,7 +65,8 @@ std::string grant_command(const std::string& schema, const std::string& role, co
 
 std::optional<Access> access_of(Database& database, const std::string& schema, const std::optional<std::string>& role) {
   if (database.kind() != "postgresql") return std::nullopt;
-  const Rows found = role ? database.query(std::string(access_sql) + "$2", {Value(schema), Value(*role)}) : database.query(std::string(access_sql) + "current_user", {Value(schema)});
+  const Rows found = role ? database.query(std::string(access_sql) + "$2", {Value(schema), Value(*role)})
+                          : database.query(std::string(access_sql) + "current_user", {Value(schema)});
   if (found.rows.empty()) return std::nullopt;
   const Row& row = found.rows[0];
   Access access;
@@ -84,8 +86,8 @@ void need_level(Database& database, const std::string& schema, const std::string
   }
   if (!access->installed) not_installed(schema, who);
   if (access->level >= level_of(level)) return;
-  throw Error(fmt::format("{}: role {} has {} and needs level {}. Role {}, which owns layer 1, runs: {}", who, access->role, access->level_name(), level, access->owner,
-                          grant_command(schema, access->role, level)));
+  throw Error(fmt::format("{}: role {} has {} and needs level {}. Role {}, which owns layer 1, runs: {}", who, access->role,
+                          access->level_name(), level, access->owner, grant_command(schema, access->role, level)));
 }
 
 void need_owner(Database& database, const std::string& schema, const std::string& who) {
@@ -96,22 +98,30 @@ void need_owner(Database& database, const std::string& schema, const std::string
   }
   if (!access->installed) not_installed(schema, who);
   if (access->owns) return;
-  throw Error(fmt::format("{}: role {} is not the owner of layer 1, and no grant is enough for this command: connect as role {}, or as a superuser", who, access->role, access->owner));
+  throw Error(
+      fmt::format("{}: role {} is not the owner of layer 1, and no grant is enough for this command: connect as role {}, or as a superuser",
+                  who, access->role, access->owner));
 }
 
 bool may_create_tables(Database& database, const std::string& schema) {
   if (database.kind() != "postgresql") return true;
-  return database.query("SELECT coalesce(current_schema() <> $1 AND pg_catalog.has_schema_privilege(current_schema(), 'CREATE'), false)", {Value(schema)}).rows.at(0)[0].as_bool();
+  return database
+      .query("SELECT coalesce(current_schema() <> $1 AND pg_catalog.has_schema_privilege(current_schema(), 'CREATE'), false)",
+             {Value(schema)})
+      .rows.at(0)[0]
+      .as_bool();
 }
 
 Workspace::Workspace(Database& database, const std::string& layer, const std::string& wanted, const std::string& who) {
   if (database.kind() != "postgresql") return;
   if (may_create_tables(database, layer)) return;
-  const Rows found = database.query("SELECT current_user::text, current_database()::text, pg_catalog.has_database_privilege(current_database(), 'CREATE')");
+  const Rows found = database.query(
+      "SELECT current_user::text, current_database()::text, pg_catalog.has_database_privilege(current_database(), 'CREATE')");
   const Row& row = found.rows.at(0);
   if (!row[2].as_bool())
-    throw Error(fmt::format("{}: role {} can create tables nowhere; an owner of database {} runs: GRANT CREATE ON DATABASE \"{}\" TO \"{}\";", who, row[0].as_text(), row[1].as_text(), row[1].as_text(),
-                            row[0].as_text()));
+    throw Error(
+        fmt::format("{}: role {} can create tables nowhere; an owner of database {} runs: GRANT CREATE ON DATABASE \"{}\" TO \"{}\";", who,
+                    row[0].as_text(), row[1].as_text(), row[1].as_text(), row[0].as_text()));
   schema_ = wanted;
 }
 
@@ -143,7 +153,9 @@ std::string Workspace::url(const std::string& url) const {
   }
   options += "-csearch_path=" + schema_;
   std::string encoded;
-  for (const char letter : options) encoded += std::isalnum(static_cast<unsigned char>(letter)) ? std::string(1, letter) : fmt::format("%{:02X}", static_cast<unsigned char>(letter));
+  for (const char letter : options)
+    encoded += std::isalnum(static_cast<unsigned char>(letter)) ? std::string(1, letter)
+                                                                : fmt::format("%{:02X}", static_cast<unsigned char>(letter));
   // A '?' in front of the '@' belongs to the password; of two parameters of one name libpq takes the last.
   const auto at = url.find('@');
   return url + (url.find('?', at == std::string::npos ? 0 : at) != std::string::npos ? "&" : "?") + "options=" + encoded;

@@ -11,10 +11,10 @@ namespace termgate::cli {
 
 struct Access {
   bool installed = false;
-  std::string role;           // the one that was asked for
-  std::string owner;          // of layer 1; empty where there is none
-  bool owns = false;          // the role is the owner, a member of it, or a superuser
-  int level = 0;              // 0 nothing, 1 read, 2 write, 3 lead, 4 operate
+  std::string role;   // the one that was asked for
+  std::string owner;  // of layer 1; empty where there is none
+  bool owns = false;  // the role is the owner, a member of it, or a superuser
+  int level = 0;      // 0 nothing, 1 read, 2 write, 3 lead, 4 operate
   std::string level_name() const;
 };
 

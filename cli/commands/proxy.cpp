@@ -31,8 +31,10 @@ void proxy_options(po::options_description& o) {
   const auto text = [] { return po::value<std::string>(); };
   const auto list = [] { return po::value<std::vector<std::string>>()->composing(); };
   auto add = o.add_options();
-  add("listen", list(), "[NAME=]HOST:PORT or [NAME=]unix:/path/.s.PGSQL.5432, add ,proxy where clients use PROXY protocol v2; may be repeated");
-  add("backend", text(), "the server, postgresql://user:password@host:port/dbname?sslmode=…; user and password are the proxy's own; or sqlite:PATH");
+  add("listen", list(),
+      "[NAME=]HOST:PORT or [NAME=]unix:/path/.s.PGSQL.5432, add ,proxy where clients use PROXY protocol v2; may be repeated");
+  add("backend", text(),
+      "the server, postgresql://user:password@host:port/dbname?sslmode=…; user and password are the proxy's own; or sqlite:PATH");
   add("backend-file", text(), "a file whose first line is that URL");
   add("schema", text(), "of layer 1 (termgate)");
   add("config", text(), "a file of options, one `name = value` a line");
@@ -41,7 +43,8 @@ void proxy_options(po::options_description& o) {
   add("http-host", list(), "a name that HTTP requests may use for it, beside the loopback's; may be repeated; * for any");
   add("without-term", text(), "what a session without a term may do: reject, read-only, allow (read-only)");
   add("enforce", text(), "on, or observe: let everything pass, and count and log what would have been refused (on)");
-  add("users", text(), "in front of an SQLite file: the accounts that may connect, a file of `termgate user` (everybody, from the loopback only)");
+  add("users", text(),
+      "in front of an SQLite file: the accounts that may connect, a file of `termgate user` (everybody, from the loopback only)");
   add("trust-backend", po::bool_switch(), "offer a server that requests no credential to other machines");
   add("server-pooler", text(), "session: a pooler in session mode runs between the proxy and the server (none)");
   add("allow-replication", po::bool_switch(), "let replication connections through");
@@ -59,7 +62,8 @@ void proxy_options(po::options_description& o) {
   add("max-connections-per-database", text(), "(no limit)");
   add("max-connections-per-address", text(), "(no limit)");
   add("max-greeting", text(), "clients that have not sent their start-up message (1000)");
-  add("max-watched-databases", text(), "databases beside that of backend whose fences are remembered at a time, a connection each; 0: none (20)");
+  add("max-watched-databases", text(),
+      "databases beside that of backend whose fences are remembered at a time, a connection each; 0: none (20)");
   add("max-cancels", text(), "cancel requests under way (64)");
   add("max-statement-bytes", text(), "of a statement's text (16777216)");
   add("max-message-bytes", text(), "of any message (1073741823)");
@@ -67,7 +71,8 @@ void proxy_options(po::options_description& o) {
   add("login-timeout", text(), "until the server accepts the login (60s)");
   add("idle-timeout", text(), "for a session without a transaction (none)");
   add("idle-in-transaction-timeout", text(), "for one with a transaction (none)");
-  add("idle-holder-timeout", text(), "in front of an SQLite file: for a client that keeps the only write lock and sends nothing while others wait (3s)");
+  add("idle-holder-timeout", text(),
+      "in front of an SQLite file: for a client that keeps the only write lock and sends nothing while others wait (3s)");
   add("connect-timeout", text(), "for each address of the server (10s)");
   add("cancel-timeout", text(), "for a cancel request (10s)");
   add("drain-timeout", text(), "after SIGTERM, for open transactions (30s)");
@@ -93,7 +98,8 @@ class Given {
       throw UsageError(fmt::format("--config {}: there is no option {}", *path, unknown.get_option_name()));
     } catch (const po::error&) {
       // Boost's own message quotes the line, and with it perhaps a password.
-      throw UsageError(fmt::format("--config {}: every line is `name = value`, `# comment` or empty, and only lists may come twice", *path));
+      throw UsageError(
+          fmt::format("--config {}: every line is `name = value`, `# comment` or empty, and only lists may come twice", *path));
     }
     file_.emplace(std::move(values), line.program());
   }
@@ -105,7 +111,9 @@ class Given {
   std::size_t size(const char* name, std::size_t fallback, std::int64_t low, std::int64_t high) const {
     return static_cast<std::size_t>(from(name).integer_or(name, static_cast<std::int64_t>(fallback), low, high));
   }
-  std::chrono::milliseconds duration(const char* name, std::chrono::milliseconds fallback) const { return from(name).duration_or(name, fallback); }
+  std::chrono::milliseconds duration(const char* name, std::chrono::milliseconds fallback) const {
+    return from(name).duration_or(name, fallback);
+  }
 
   template <typename Value>
   Value one_of(const char* name, std::initializer_list<std::pair<const char*, Value>> words, Value fallback) const {
@@ -152,9 +160,7 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
     } else {
       options.backend = net::parse_backend(backend_url(given));
     }
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(error.what());
-  }
+  } catch (const std::invalid_argument& error) { throw UsageError(error.what()); }
   for (const auto& socket : inherited) {
     net::ListenerOptions listener;
     listener.name = socket.name;
@@ -176,10 +182,12 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
   options.client_tls.required = given.flag("require-tls");
   if (options.client_tls.certificate.empty()) {
     for (const char* needs : {"client-tls-key", "client-tls-ca", "require-tls"}) {
-      if (given.has(needs) && (std::string_view(needs) != "require-tls" || given.flag(needs))) throw UsageError(fmt::format("--{} is about TLS to clients, which needs --client-tls-cert", needs));
+      if (given.has(needs) && (std::string_view(needs) != "require-tls" || given.flag(needs)))
+        throw UsageError(fmt::format("--{} is about TLS to clients, which needs --client-tls-cert", needs));
     }
   }
-  if (given.has("client-cert") && options.client_tls.client_ca.empty()) throw UsageError("--client-cert: whose certificates? Give --client-tls-ca");
+  if (given.has("client-cert") && options.client_tls.client_ca.empty())
+    throw UsageError("--client-cert: whose certificates? Give --client-tls-ca");
 
   constexpr std::int64_t many = 1'000'000;
   options.limits.connections = given.size("max-connections", 1000, 1, many);
@@ -195,8 +203,7 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
     unsigned long value = 01000;
     try {
       value = std::stoul(*mode, &used, 8);
-    } catch (const std::exception&) {
-    }
+    } catch (const std::exception&) {}
     if (used != mode->size() || value > 0777) throw UsageError(fmt::format("--unix-mode {}: an octal number up to 0777 is wanted", *mode));
     options.unix_mode = static_cast<unsigned>(value);
   }
@@ -207,14 +214,18 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
   options.keepalive = std::chrono::duration_cast<std::chrono::seconds>(given.duration("keepalive", 15s));
 
   session::Options& session = options.session;
-  session.limits.statement_bytes_max = static_cast<std::uint32_t>(given.size("max-statement-bytes", session.limits.statement_bytes_max, 1024, 0x3fffffff));
-  session.limits.message_bytes_max = static_cast<std::uint32_t>(given.size("max-message-bytes", session.limits.message_bytes_max, 1024, 0x3fffffff));
+  session.limits.statement_bytes_max =
+      static_cast<std::uint32_t>(given.size("max-statement-bytes", session.limits.statement_bytes_max, 1024, 0x3fffffff));
+  session.limits.message_bytes_max =
+      static_cast<std::uint32_t>(given.size("max-message-bytes", session.limits.message_bytes_max, 1024, 0x3fffffff));
   session.login_timeout = given.duration("login-timeout", 60s);
   session.idle_timeout = given.duration("idle-timeout", 0ms);
   session.idle_in_transaction_timeout = given.duration("idle-in-transaction-timeout", 0ms);
   session.trust_backend = given.flag("trust-backend");
   if (const auto pooler = given.maybe("server-pooler")) {
-    if (*pooler != "session") throw UsageError("--server-pooler " + *pooler + ": between the proxy and the server only a pooler in session mode works; in front of the proxy any does");
+    if (*pooler != "session")
+      throw UsageError("--server-pooler " + *pooler +
+                       ": between the proxy and the server only a pooler in session mode works; in front of the proxy any does");
     session.server_pooler = true;
   }
   session.schema = given.maybe("schema").value_or(session.schema);
@@ -230,7 +241,10 @@ void fit_to_descriptors(net::Options& options, std::uint64_t descriptors, net::L
   options.limits.greeting = static_cast<std::size_t>(std::min<std::uint64_t>(options.limits.greeting, left / 4));
   options.limits.connections = static_cast<std::size_t>(std::min<std::uint64_t>(options.limits.connections, left / 4));
   log.say(net::LogLevel::warning, "limits_lowered",
-          {{"reason", "RLIMIT_NOFILE is too low for --max-connections"}, {"descriptors", descriptors}, {"wanted", wanted}, {"max_connections", options.limits.connections},
+          {{"reason", "RLIMIT_NOFILE is too low for --max-connections"},
+           {"descriptors", descriptors},
+           {"wanted", wanted},
+           {"max_connections", options.limits.connections},
            {"max_greeting", options.limits.greeting}});
 }
 
@@ -246,8 +260,10 @@ class ServedFile {
 #ifdef TERMGATE_WITH_SQLITE_SERVER
     const std::string path = url.substr(7);
     if (path.empty() || path == ":memory:") throw UsageError("--backend sqlite:PATH: which file?");
-    if (path.find('?') != std::string::npos) throw UsageError("--backend sqlite:PATH takes no options: every commit is flushed, in the file's own journal mode");
-    // SQLite's count of all memory is one lock for all threads, and nobody here asks for it. Too late where SQLite is in use already, and then no harm.
+    if (path.find('?') != std::string::npos)
+      throw UsageError("--backend sqlite:PATH takes no options: every commit is flushed, in the file's own journal mode");
+    // SQLite's count of all memory is one lock for all threads, and nobody here asks for it. Too late where SQLite is in use already, and
+    // then no harm.
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     sqlite_server::ServerOptions options;
     options.path = path;
@@ -305,11 +321,19 @@ int run_proxy(const Arguments& arguments) {
   settings.replication = given->flag("allow-replication");
   settings.watched_databases_max = given->size("max-watched-databases", 20, 0, 1000);
   settings.without_term = given->one_of<session::WithoutTerm>(
-      "without-term", {{"reject", session::WithoutTerm::reject}, {"read-only", session::WithoutTerm::read_only}, {"allow", session::WithoutTerm::allow}}, session::WithoutTerm::read_only);
-  settings.enforce = given->one_of<session::Enforce>("enforce", {{"on", session::Enforce::on}, {"observe", session::Enforce::observe}}, session::Enforce::on);
-  const auto format = given->one_of<net::LogFormat>("log-format", {{"text", net::LogFormat::text}, {"json", net::LogFormat::json}}, net::LogFormat::text);
-  const auto level = given->one_of<net::LogLevel>(
-      "log-level", {{"debug", net::LogLevel::debug}, {"info", net::LogLevel::info}, {"warning", net::LogLevel::warning}, {"error", net::LogLevel::error}}, net::LogLevel::info);
+      "without-term",
+      {{"reject", session::WithoutTerm::reject}, {"read-only", session::WithoutTerm::read_only}, {"allow", session::WithoutTerm::allow}},
+      session::WithoutTerm::read_only);
+  settings.enforce = given->one_of<session::Enforce>("enforce", {{"on", session::Enforce::on}, {"observe", session::Enforce::observe}},
+                                                     session::Enforce::on);
+  const auto format =
+      given->one_of<net::LogFormat>("log-format", {{"text", net::LogFormat::text}, {"json", net::LogFormat::json}}, net::LogFormat::text);
+  const auto level = given->one_of<net::LogLevel>("log-level",
+                                                  {{"debug", net::LogLevel::debug},
+                                                   {"info", net::LogLevel::info},
+                                                   {"warning", net::LogLevel::warning},
+                                                   {"error", net::LogLevel::error}},
+                                                  net::LogLevel::info);
 
   net::Log log(STDERR_FILENO, format, level);
   fit_to_descriptors(options, net::raise_descriptor_limit(), log);
@@ -343,13 +367,9 @@ int run_proxy(const Arguments& arguments) {
           // The rules are read once all else is known to be right, and it comes into force once they are.
           problem = server.reload(next, [&] { return authority->reload(); });
           if (problem.empty()) options.drain_timeout = next.drain_timeout;
-        } catch (const std::exception& error) {
-          problem = error.what();
-        }
-        if (problem.empty())
-          log.say(net::LogLevel::info, "reloaded");
-        else
-          log.say(net::LogLevel::error, "reload_failed", {{"reason", problem}, {"in_force", "what was before"}});
+        } catch (const std::exception& error) { problem = error.what(); }
+        if (problem.empty()) log.say(net::LogLevel::info, "reloaded");
+        else log.say(net::LogLevel::error, "reload_failed", {{"reason", problem}, {"in_force", "what was before"}});
         net::notify_service_manager("READY=1");
       } else if (signal != 0) {
         if (draining) {
@@ -375,20 +395,21 @@ int run_proxy(const Arguments& arguments) {
 }  // namespace
 
 void add_proxy_command(std::vector<Command>& commands) {
-  commands.push_back({"proxy",
-                      "stand before a PostgreSQL server and refuse stale writers",
-                      "Clients connect to it as they would to the server, with their own users and passwords.\n"
-                      "  termgate proxy --listen 127.0.0.1:6432 --backend postgresql://termgate@db.example:5432/app\n"
-                      "  psql \"host=127.0.0.1 port=6432 dbname=app options='-c termgate.scope=billing -c termgate.term=42'\"\n"
-                      "On a live system begin with --enforce observe, which refuses nothing and logs what it would refuse.\n"
-                      "Every option can stand in the file of --config; the command line wins, and the file is read again on SIGHUP (not listen, backend,\n"
-                      "http, threads, log). SIGTERM drains: open transactions end or are cut at --drain-timeout; a second signal ends at once.\n"
-                      "The server's pg_hba.conf sees the proxy's address, not the client's. docs/use/proxy.md has all of it.",
-                      proxy_options,
-                      {},
-                      run_proxy,
-                      false,
-                      true});
+  commands.push_back(
+      {"proxy",
+       "stand before a PostgreSQL server and refuse stale writers",
+       "Clients connect to it as they would to the server, with their own users and passwords.\n"
+       "  termgate proxy --listen 127.0.0.1:6432 --backend postgresql://termgate@db.example:5432/app\n"
+       "  psql \"host=127.0.0.1 port=6432 dbname=app options='-c termgate.scope=billing -c termgate.term=42'\"\n"
+       "On a live system begin with --enforce observe, which refuses nothing and logs what it would refuse.\n"
+       "Every option can stand in the file of --config; the command line wins, and the file is read again on SIGHUP (not listen, backend,\n"
+       "http, threads, log). SIGTERM drains: open transactions end or are cut at --drain-timeout; a second signal ends at once.\n"
+       "The server's pg_hba.conf sees the proxy's address, not the client's. docs/use/proxy.md has all of it.",
+       proxy_options,
+       {},
+       run_proxy,
+       false,
+       true});
 }
 
 }  // namespace termgate::cli

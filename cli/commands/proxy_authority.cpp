@@ -15,7 +15,9 @@ std::unique_ptr<session::Authority> make_authority(const AuthoritySettings& sett
   chosen.watched_databases_max = settings.watched_databases_max;
   chosen.log = [&log](authority::Settings::Weight weight, std::string_view message) {
     using Weight = authority::Settings::Weight;
-    const auto level = weight == Weight::error ? net::LogLevel::error : weight == Weight::warning ? net::LogLevel::warning : net::LogLevel::info;
+    const auto level = weight == Weight::error     ? net::LogLevel::error
+                       : weight == Weight::warning ? net::LogLevel::warning
+                                                   : net::LogLevel::info;
     log.say_seldom(message, level, "authority", {{"message", message}});
   };
   return std::make_unique<authority::Authority>(std::move(chosen));

@@ -25,7 +25,8 @@ std::string text_of(const json::value& value) {
 
 std::optional<std::int64_t> whole_number(const json::value& value) {
   if (value.is_int64()) return value.as_int64();
-  if (value.is_uint64() && value.as_uint64() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return static_cast<std::int64_t>(value.as_uint64());
+  if (value.is_uint64() && value.as_uint64() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+    return static_cast<std::int64_t>(value.as_uint64());
   return std::nullopt;
 }
 
@@ -40,7 +41,8 @@ void RecordedHistory::put(Operation& one, Known& known, std::string_view name, c
     return *found;
   };
   const auto text = [&] {
-    if (!value.is_string() || value.as_string().empty()) fail(fmt::format("\"{}\" is a text, not {}", name, printable(json::serialize(value))));
+    if (!value.is_string() || value.as_string().empty())
+      fail(fmt::format("\"{}\" is a text, not {}", name, printable(json::serialize(value))));
     return std::string(value.as_string());
   };
   const auto once = [&](bool& was, const auto& before, const auto& now) {
@@ -114,7 +116,8 @@ void RecordedHistory::take(std::string_view line) {
     one.client = printable(std::string_view(client->as_string().data(), client->as_string().size()));
     known_.push_back({.line = line_});
   }
-  for (const auto& member : object) put(operations_[found->second], known_[found->second], std::string_view(member.key().data(), member.key().size()), member.value());
+  for (const auto& member : object)
+    put(operations_[found->second], known_[found->second], std::string_view(member.key().data(), member.key().size()), member.value());
   if (const json::value* stream = object.if_contains("stream")) {
     if (!stream->is_string() || stream->as_string().empty()) fail("\"stream\" is a text");
     streams_.emplace(stream->as_string());
@@ -136,8 +139,10 @@ void RecordedHistory::end() const {
     if (one.kind == Operation::Kind::write || one.outcome == Outcome::committed) wanted(known.term, "term");
     if (known.outcome && one.outcome != Outcome::unknown) wanted(known.ended, "ended_ns");
     if (known.ended) wanted(known.outcome, "outcome");
-    if (one.answered < one.invoked) throw BadHistory(fmt::format("line {}: the operation that begins there ended before it began", known.line));
-    if (one.kind == Operation::Kind::write && one.term < 1) throw BadHistory(fmt::format("line {}: the term of a write is from 1", known.line));
+    if (one.answered < one.invoked)
+      throw BadHistory(fmt::format("line {}: the operation that begins there ended before it began", known.line));
+    if (one.kind == Operation::Kind::write && one.term < 1)
+      throw BadHistory(fmt::format("line {}: the term of a write is from 1", known.line));
     if (one.term > Term::max_value) throw BadHistory(fmt::format("line {}: a term is at most {}", known.line, Term::max_value));
   }
 }

@@ -1,7 +1,7 @@
 // What clients wrote down of their operations, as JSON Lines (docs/evidence/correctness.md, "Your own history"): for `verify --history`.
 //
-// One object a line. `client` and `op` name an operation; the lines of one operation are put together, so that a client can write what it is about to do before it
-// sends it, and how that ended afterwards: kill -9 then loses an answer and nothing else.
+// One object a line. `client` and `op` name an operation; the lines of one operation are put together, so that a client can write what it
+// is about to do before it sends it, and how that ended afterwards: kill -9 then loses an answer and nothing else.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ class RecordedHistory {
 
   std::size_t line_ = 0;
   std::vector<testkit::Operation> operations_;
-  std::vector<Known> known_;                                               // by the same indices
+  std::vector<Known> known_;                                            // by the same indices
   std::map<std::pair<std::string, std::string>, std::size_t> by_name_;  // client, op
   std::set<std::string> streams_;
 };

@@ -26,9 +26,9 @@ namespace termgate::cli {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::milliseconds;
 using run::Report;
 using run::Watchdog;
+using std::chrono::milliseconds;
 
 constexpr int own_outcomes = 100;  // what is added to the exit statuses of this command's own
 constexpr milliseconds lost_grace{50};
@@ -46,7 +46,9 @@ struct Plan {
 };
 
 Plan plan_of(const Arguments& arguments) {
-  Plan plan{arguments.scope(), arguments.list("command"), {}, false, arguments.maybe("job"), arguments.maybe_duration("once-per"), arguments.flag("resume"), !arguments.flag("no-pgoptions"), {}};
+  Plan plan{
+      arguments.scope(),        arguments.list("command"),       {}, false, arguments.maybe("job"), arguments.maybe_duration("once-per"),
+      arguments.flag("resume"), !arguments.flag("no-pgoptions"), {}};
   if (plan.command.empty() || plan.command[0].empty()) throw UsageError("which command? termgate run --scope S -- COMMAND …");
   plan.hold.ttl = arguments.duration_or("ttl", 10s);
   if (plan.hold.ttl < 1s || plan.hold.ttl > 24h) throw UsageError("--ttl must be from 1s to 1d");
@@ -83,21 +85,25 @@ std::string pgoption(std::string_view text) {
   return escaped;
 }
 
-std::vector<std::string> environment_of(const Plan& plan, Term term, const std::optional<std::string>& run_id, const std::optional<std::string>& checkpoint) {
+std::vector<std::string> environment_of(const Plan& plan, Term term, const std::optional<std::string>& run_id,
+                                        const std::optional<std::string>& checkpoint) {
   std::vector<std::string> environment;
   std::string pgoptions;
   for (char** one = environ; *one != nullptr; ++one) {
     const std::string_view variable = *one;
     if (plan.pgoptions && variable.starts_with("PGOPTIONS=")) pgoptions = std::string(variable.substr(10)) + " ";
     // An outer run's are not this one's.
-    else if (!variable.starts_with("TERMGATE_SCOPE=") && !variable.starts_with("TERMGATE_TERM=") && !variable.starts_with("TERMGATE_RUN_ID=") && !variable.starts_with("TERMGATE_CHECKPOINT="))
+    else if (!variable.starts_with("TERMGATE_SCOPE=") && !variable.starts_with("TERMGATE_TERM=") &&
+             !variable.starts_with("TERMGATE_RUN_ID=") && !variable.starts_with("TERMGATE_CHECKPOINT="))
       environment.emplace_back(variable);
   }
   environment.push_back("TERMGATE_SCOPE=" + plan.scope.name());
   environment.push_back(fmt::format("TERMGATE_TERM={}", term.value()));
   if (run_id) environment.push_back("TERMGATE_RUN_ID=" + *run_id);
   if (checkpoint) environment.push_back("TERMGATE_CHECKPOINT=" + *checkpoint);
-  if (plan.pgoptions) environment.push_back(fmt::format("PGOPTIONS={}-c termgate.scope={} -c termgate.term={}", pgoptions, pgoption(plan.scope.name()), term.value()));
+  if (plan.pgoptions)
+    environment.push_back(
+        fmt::format("PGOPTIONS={}-c termgate.scope={} -c termgate.term={}", pgoptions, pgoption(plan.scope.name()), term.value()));
   return environment;
 }
 
@@ -140,9 +146,7 @@ std::optional<HeldLease> take(Database& database, const Plan& plan, const Signal
     try {
       if (plan.waits) held = database.hold(plan.scope, options);
       else held = database.try_hold(plan.scope, options);
-    } catch (...) {
-      failed = std::current_exception();
-    }
+    } catch (...) { failed = std::current_exception(); }
     const std::uint64_t one = 1;
     if (write(done, &one, sizeof one) < 0) std::abort();  // it cannot be full
   });
@@ -170,7 +174,8 @@ std::optional<HeldLease> take(Database& database, const Plan& plan, const Signal
 // COMMAND from its start until nothing is left of it.
 class Supervision {
  public:
-  Supervision(const Plan& plan, Watchdog& watchdog, const Signals& signals, HeldLease& held) : plan_(plan), watchdog_(watchdog), signals_(signals), held_(held) {}
+  Supervision(const Plan& plan, Watchdog& watchdog, const Signals& signals, HeldLease& held)
+      : plan_(plan), watchdog_(watchdog), signals_(signals), held_(held) {}
 
   // Whatever happens here: nothing of COMMAND is left when the lease is given back.
   ~Supervision() {
@@ -262,9 +267,7 @@ void insist(Call call) {
     try {
       call();
       return;
-    } catch (const StaleTerm&) {
-      throw;
-    } catch (const InvalidInput&) {
+    } catch (const StaleTerm&) { throw; } catch (const InvalidInput&) {
       throw;
     } catch (const Error&) {
       if (attempt == 4) throw;
@@ -281,9 +284,7 @@ int settle(Database& database, const Plan& plan, const Supervision& command, Hel
   const auto quietly = [&](auto call) {
     try {
       call();
-    } catch (const Error& error) {
-      say(error.what());
-    }
+    } catch (const Error& error) { say(error.what()); }
   };
   if (command.not_run() != 0) {
     const std::string why = fmt::format("{} could not be run: {}", printable(plan.command[0]), std::strerror(command.not_run()));
@@ -293,7 +294,8 @@ int settle(Database& database, const Plan& plan, const Supervision& command, Hel
     return command.not_run() == ENOENT ? 127 : 126;
   }
   if (command.lost() || command.abandoned()) {
-    say(command.lost() ? fmt::format("the lease of \"{}\" (term {}) was lost: {} and all that it had started were ended", printable(plan.scope.name()), held.term().value(), printable(plan.command[0]))
+    say(command.lost() ? fmt::format("the lease of \"{}\" (term {}) was lost: {} and all that it had started were ended",
+                                     printable(plan.scope.name()), held.term().value(), printable(plan.command[0]))
                        : std::string("the watchdog was killed: COMMAND and all that it had started were ended"));
     quietly([&] { record("lost", std::nullopt, command.lost() ? "the lease was lost" : "the watchdog was killed"); });
     quietly([&] { held.release(); });
@@ -303,7 +305,8 @@ int settle(Database& database, const Plan& plan, const Supervision& command, Hel
   try {
     record(command.status() == 0 ? "completed" : "failed", command.status(), std::nullopt);
   } catch (const Error& error) {
-    say(fmt::format("{} ended with status {}, but its end could not be recorded: {}", printable(plan.command[0]), command.status(), error.what()));
+    say(fmt::format("{} ended with status {}, but its end could not be recorded: {}", printable(plan.command[0]), command.status(),
+                    error.what()));
     quietly([&] { held.release(); });
     if (dynamic_cast<const StaleTerm*>(&error) != nullptr) return own_outcomes + Exit::lease_lost;
     return own_outcomes + Exit::outcome_unknown;
@@ -329,8 +332,11 @@ int run_run(const Arguments& arguments) {
     // The crontab line on three hosts: that one of them is at it is no failure of the others.
     if (plan.once_per && !plan.waits) return Exit::done;
     const auto info = database.lease(plan.scope);
-    if (!info || info->released_at_ms || info->remaining_ms <= 0) say(fmt::format("the lease of \"{}\" was another's, who has given it back since; try again", printable(plan.scope.name())));
-    else say(fmt::format("the lease of \"{}\" is {}'s under term {}, for another {}", printable(plan.scope.name()), printable(info->owner), info->term, length(info->remaining_ms)));
+    if (!info || info->released_at_ms || info->remaining_ms <= 0)
+      say(fmt::format("the lease of \"{}\" was another's, who has given it back since; try again", printable(plan.scope.name())));
+    else
+      say(fmt::format("the lease of \"{}\" is {}'s under term {}, for another {}", printable(plan.scope.name()), printable(info->owner),
+                      info->term, length(info->remaining_ms)));
     return own_outcomes + Exit::lease_anothers;
   }
   if (!is_due(database, plan)) {
@@ -351,25 +357,33 @@ int run_run(const Arguments& arguments) {
 }  // namespace
 
 void add_run_command(std::vector<Command>& commands) {
-  Command command{"run",
-                  "run a command on one host at a time, while it holds the lease",
-                  "Takes the lease of the scope, runs COMMAND in a process group of its own, renews, and gives the lease back when COMMAND and all that it started have ended. If the lease is lost,\n"
-                  "everything that descends from COMMAND gets TERM, then KILL, before another can hold the lease: also if this command is stopped or killed meanwhile.\n"
-                  "  termgate run --scope nightly --wait 1h -- ./nightly.sh\n"
-                  "  termgate run --scope report --once-per 1d -- ./report.sh      the same crontab line on three hosts\n"
-                  "COMMAND finds TERMGATE_SCOPE, TERMGATE_TERM, TERMGATE_RUN_ID (with --job), TERMGATE_CHECKPOINT (with --resume) and PGOPTIONS in its environment, so psql is fenced.\n"
-                  "Exit status: COMMAND's own (128 + N after signal N; 127 and 126 if it could not be run), or 100 + that of termgate: 104 another holds the lease, 105 the lease was lost.",
-                  [](po::options_description& o) {
-                    o.add_options()("scope", po::value<std::string>(), "the scope")("job", po::value<std::string>(), "record the run under this name")(
-                        "wait", po::value<std::string>(), "for another's lease to end (not at all)")("ttl", po::value<std::string>(), "1s to 1d (10s)")(
-                        "once-per", po::value<std::string>(), "only if the last completed run began as long ago, less a twentieth, by the database's clock")(
-                        "resume", po::bool_switch(), "hand the last checkpoint of a run that was not completed to COMMAND")(
-                        "kill-after", po::value<std::string>(), "between TERM and KILL for what COMMAND leaves behind (a tenth of the TTL, and at most that)")(
-                        "endpoint", po::value<std::string>(), "where the holder can be reached")("no-pgoptions", po::bool_switch(), "leave PGOPTIONS alone, for poolers that refuse it")(
-                        "command", po::value<std::vector<std::string>>(), "after --: what to run");
-                  },
-                  {"command"},
-                  run_run};
+  Command command{
+      "run",
+      "run a command on one host at a time, while it holds the lease",
+      "Takes the lease of the scope, runs COMMAND in a process group of its own, renews, and gives the lease back when COMMAND and all "
+      "that it started have ended. If the lease is lost,\n"
+      "everything that descends from COMMAND gets TERM, then KILL, before another can hold the lease: also if this command is stopped or "
+      "killed meanwhile.\n"
+      "  termgate run --scope nightly --wait 1h -- ./nightly.sh\n"
+      "  termgate run --scope report --once-per 1d -- ./report.sh      the same crontab line on three hosts\n"
+      "COMMAND finds TERMGATE_SCOPE, TERMGATE_TERM, TERMGATE_RUN_ID (with --job), TERMGATE_CHECKPOINT (with --resume) and PGOPTIONS in its "
+      "environment, so psql is fenced.\n"
+      "Exit status: COMMAND's own (128 + N after signal N; 127 and 126 if it could not be run), or 100 + that of termgate: 104 another "
+      "holds the lease, 105 the lease was lost.",
+      [](po::options_description& o) {
+        o.add_options()("scope", po::value<std::string>(), "the scope")("job", po::value<std::string>(), "record the run under this name")(
+            "wait", po::value<std::string>(), "for another's lease to end (not at all)")("ttl", po::value<std::string>(), "1s to 1d (10s)")(
+            "once-per", po::value<std::string>(),
+            "only if the last completed run began as long ago, less a twentieth, by the database's clock")(
+            "resume", po::bool_switch(), "hand the last checkpoint of a run that was not completed to COMMAND")(
+            "kill-after", po::value<std::string>(),
+            "between TERM and KILL for what COMMAND leaves behind (a tenth of the TTL, and at most that)")(
+            "endpoint", po::value<std::string>(), "where the holder can be reached")("no-pgoptions", po::bool_switch(),
+                                                                                     "leave PGOPTIONS alone, for poolers that refuse it")(
+            "command", po::value<std::vector<std::string>>(), "after --: what to run");
+      },
+      {"command"},
+      run_run};
   command.exit_base = own_outcomes;
   commands.push_back(std::move(command));
 }

@@ -56,9 +56,7 @@ template <class Work>
 int done(const Work& work) {
   try {
     return work();
-  } catch (const UsageError&) {
-    throw;
-  } catch (const std::runtime_error& error) {
+  } catch (const UsageError&) { throw; } catch (const std::runtime_error& error) {
     std::cerr << "termgate: " << error.what() << "\n";
     return Exit::failed;
   }
@@ -95,7 +93,9 @@ int run_list(const Arguments& arguments) {
   });
 }
 
-void file_option(po::options_description& options) { options.add_options()("users", po::value<std::string>(), "the file of accounts, as given to termgate proxy --users"); }
+void file_option(po::options_description& options) {
+  options.add_options()("users", po::value<std::string>(), "the file of accounts, as given to termgate proxy --users");
+}
 void name_option(po::options_description& options) {
   file_option(options);
   options.add_options()("name", po::value<std::string>(), "the user");
@@ -104,13 +104,26 @@ void name_option(po::options_description& options) {
 }  // namespace
 
 void add_user_commands(std::vector<Command>& commands) {
-  commands.push_back({"user add", "add an account for an SQLite file behind the proxy, or give it a new password",
+  commands.push_back({"user add",
+                      "add an account for an SQLite file behind the proxy, or give it a new password",
                       "Reads the password from the terminal, or one line of the standard input; only a SCRAM-SHA-256 verifier is written.\n"
                       "  termgate user add ann --users users\n"
                       "  termgate proxy --listen 0.0.0.0:6432 --backend sqlite:app.db --users users",
-                      name_option, {"name"}, run_add, false, true});
-  commands.push_back({"user remove", "take an account away", "Who has a session keeps it; the next login is refused.\n  termgate user remove ann --users users", name_option, {"name"}, run_remove, false, true});
-  commands.push_back({"user list", "list the accounts", "One name a line.\n  termgate user list --users users", file_option, {}, run_list, false, true});
+                      name_option,
+                      {"name"},
+                      run_add,
+                      false,
+                      true});
+  commands.push_back({"user remove",
+                      "take an account away",
+                      "Who has a session keeps it; the next login is refused.\n  termgate user remove ann --users users",
+                      name_option,
+                      {"name"},
+                      run_remove,
+                      false,
+                      true});
+  commands.push_back(
+      {"user list", "list the accounts", "One name a line.\n  termgate user list --users users", file_option, {}, run_list, false, true});
 }
 
 }  // namespace termgate::cli

@@ -32,9 +32,7 @@ RecordedHistory read_history(const std::string& path) {
       if (next == Input::Next::line) history.take(line);
     }
     history.end();
-  } catch (const BadHistory& error) {
-    throw UsageError(fmt::format("--history {}: {}", path, error.what()));
-  }
+  } catch (const BadHistory& error) { throw UsageError(fmt::format("--history {}: {}", path, error.what())); }
   return history;
 }
 
@@ -45,7 +43,8 @@ void add_stream(Database& database, const std::string& name, std::vector<Row>& r
     const auto page = database.read_stream(stream, SequenceNo(after), 1000);
     for (const StreamWrite& write : page) {
       after = write.sequence_no.value();
-      rows.push_back({write.scope, write.term.value(), write.write_id.value_or(fmt::format("number {} of \"{}\"", after, name)), name, after});
+      rows.push_back(
+          {write.scope, write.term.value(), write.write_id.value_or(fmt::format("number {} of \"{}\"", after, name)), name, after});
     }
     if (page.size() < 1000) return;
   }
@@ -67,7 +66,9 @@ void add_own(const std::string& url, const std::string& query, std::vector<Row>&
   const auto sql = storm::connect(url);
   sql->run(storm::is_sqlite(url) ? "PRAGMA query_only = 1" : "SET default_transaction_read_only = on");
   for (const auto& row : sql->run(query).rows) {
-    if (row.size() != 3 && row.size() != 5) throw UsageError(fmt::format("--rows: three columns are wanted, id, scope, term, or five, with sequence and place; there are {}", row.size()));
+    if (row.size() != 3 && row.size() != 5)
+      throw UsageError(
+          fmt::format("--rows: three columns are wanted, id, scope, term, or five, with sequence and place; there are {}", row.size()));
     Row one{row[1], whole_number(row[2], "term"), row[0], {}, {}};
     if (row.size() == 5 && !row[4].empty()) {
       one.sequence = "rows " + row[3];  // no stream of this name
@@ -98,12 +99,14 @@ HistoryJudgement judge_history(const Arguments& arguments, Database& database) {
   }
   judgement.clients = clients.size();
   const auto own = arguments.maybe("rows");
-  if (writes && !own && history.streams().empty()) throw UsageError("--history: it has writes, and neither a \"stream\" in it nor --rows says where their rows are");
+  if (writes && !own && history.streams().empty())
+    throw UsageError("--history: it has writes, and neither a \"stream\" in it nor --rows says where their rows are");
 
   testkit::State state;
   for (const std::string& stream : history.streams()) add_stream(database, stream, state.rows);
   if (own) add_own(arguments.database_url(), *own, state.rows);
-  // Others wrote too, before it or beside it. Their rows count in the order of terms, and each belongs to a write of which nothing is known.
+  // Others wrote too, before it or beside it. Their rows count in the order of terms, and each belongs to a write of which nothing is
+  // known.
   std::map<std::string, Operation> others;
   for (Row& row : state.rows) {
     row.id = printable(row.id);  // as the history's ids are: they are told to people, a line each

@@ -74,8 +74,7 @@ int append_lines(const Arguments& arguments, Database& database, Input& input, c
     } catch (const std::exception&) {
       if (written > 0)
         fmt::print(stderr, "termgate: {} lines were written before, up to number {}; the batch after them was not\n", written, last);
-      else
-        fmt::print(stderr, "termgate: no line was written before\n");
+      else fmt::print(stderr, "termgate: no line was written before\n");
       throw;
     }
     // Only the first batch can be held to --expect as given; each next one follows the one before.
@@ -84,10 +83,8 @@ int append_lines(const Arguments& arguments, Database& database, Input& input, c
     progress.show(fmt::format("{} lines written", written));
   }
   const bool interrupted = state == Input::Next::interrupted;
-  if (arguments.json())
-    print_json({{"written", written}, {"last", last}, {"interrupted", interrupted}});
-  else if (written > 0)
-    print_line(fmt::format("{}", last));
+  if (arguments.json()) print_json({{"written", written}, {"last", last}, {"interrupted", interrupted}});
+  else if (written > 0) print_line(fmt::format("{}", last));
   if (interrupted) {
     fmt::print(stderr, "termgate: interrupted; {} lines were written, up to number {}, the rest was not\n", written, last);
     return Exit::failed;
@@ -108,17 +105,15 @@ int run_append(const Arguments& arguments) {
   Database database = arguments.open();
   if (lines) return append_lines(arguments, database, *input, stream, term, options);
   const SequenceNo number = database.append(stream, term, payload ? *payload : input->all(database.payload_limit()), options);
-  if (arguments.json())
-    print_json({{"stream", stream.name()}, {"sequence_no", number.value()}, {"term", term.value()}});
-  else
-    print_line(fmt::format("{}", number.value()));
+  if (arguments.json()) print_json({{"stream", stream.name()}, {"sequence_no", number.value()}, {"term", term.value()}});
+  else print_line(fmt::format("{}", number.value()));
   return Exit::done;
 }
 
 void print_in_form(const StreamWrite& write, bool json, bool raw) {
   if (json) {
-    print_json_with_payload({{"sequence_no", write.sequence_no.value()}, {"scope", write.scope}, {"term", write.term.value()}}, write.payload,
-                            {{"created_at", moment(write.created_at_ms)}, {"write_id", optional_text(write.write_id)}});
+    print_json_with_payload({{"sequence_no", write.sequence_no.value()}, {"scope", write.scope}, {"term", write.term.value()}},
+                            write.payload, {{"created_at", moment(write.created_at_ms)}, {"write_id", optional_text(write.write_id)}});
   } else if (raw) {
     print_line(write.payload);
   } else {
@@ -261,10 +256,8 @@ int run_prune(const Arguments& arguments) {
     const std::int64_t before = arguments.maybe("before") ? number : std::max<std::int64_t>(1, info->last_no - number + 1);
     pruned = database.prune(stream, SequenceNo(before));
   }
-  if (arguments.json())
-    print_json({{"pruned", pruned}});
-  else
-    print_line(fmt::format("{} rows deleted; fences stay as they are", pruned));
+  if (arguments.json()) print_json({{"pruned", pruned}});
+  else print_line(fmt::format("{} rows deleted; fences stay as they are", pruned));
   return Exit::done;
 }
 
@@ -315,10 +308,8 @@ int run_stream_list(const Arguments& arguments) {
 int run_stream_move(const Arguments& arguments) {
   const bool moved = arguments.open().move_stream(Stream(arguments.text("stream")), arguments.scope(),
                                                   arguments.text_or("actor", default_actor()), arguments.text_or("reason", no_reason));
-  if (arguments.json())
-    print_json({{"moved", moved}});
-  else
-    print_line(moved ? "moved" : "nothing to do: it is that scope's already");
+  if (arguments.json()) print_json({{"moved", moved}});
+  else print_line(moved ? "moved" : "nothing to do: it is that scope's already");
   return Exit::done;
 }
 

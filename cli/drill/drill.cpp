@@ -3,10 +3,10 @@
 //   instance 1 leads ─ SIGSTOP ─▶ instance 2 takes over ─▶ SIGCONT ─▶ instance 1 writes under its old term ─▶ refused: passed
 //
 // Only a refusal that was seen counts. Who sees it, the best there is first:
-//   wire     the relay between instance and server: what the server answered, statement by statement. PostgreSQL and SQL Server, unencrypted
-//   law      the law itself, which on SQLite runs in the instance's process: it writes each refused write into the file TERMGATE_WITNESS
-//   audit    layer 1's audit: what the library or the proxy has written down
-//   output   what the command says, where the user believes it (--expect-refusal) and the drill cannot read along
+//   wire     the relay between instance and server: what the server answered, statement by statement. PostgreSQL and SQL Server,
+//   unencrypted law      the law itself, which on SQLite runs in the instance's process: it writes each refused write into the file
+//   TERMGATE_WITNESS audit    layer 1's audit: what the library or the proxy has written down output   what the command says, where the
+//   user believes it (--expect-refusal) and the drill cannot read along
 #include <unistd.h>
 
 #include <algorithm>
@@ -109,13 +109,27 @@ std::regex regex_of(const char* option, const std::string& text) {
 bool matches(const std::regex& pattern, std::string_view text) { return std::regex_search(std::string(text.substr(0, 2048)), pattern); }
 
 Plan plan_of(const Arguments& arguments) {
-  Plan plan{.url = "", .through = "", .schema = arguments.text_or("schema", "termgate"), .scope = arguments.scope(), .command = arguments.list("command"), .runs = 1, .timeout = {}, .lead_for = {},
-            .stop_timeout = {}, .expect_refusal = {}, .allowed_writes = {}, .evidence = arguments.maybe("evidence"), .output_folder = arguments.text_or("output", ""), .quiet = arguments.flag("quiet"),
-            .json = arguments.json(), .secrets = {}};
+  Plan plan{.url = "",
+            .through = "",
+            .schema = arguments.text_or("schema", "termgate"),
+            .scope = arguments.scope(),
+            .command = arguments.list("command"),
+            .runs = 1,
+            .timeout = {},
+            .lead_for = {},
+            .stop_timeout = {},
+            .expect_refusal = {},
+            .allowed_writes = {},
+            .evidence = arguments.maybe("evidence"),
+            .output_folder = arguments.text_or("output", ""),
+            .quiet = arguments.flag("quiet"),
+            .json = arguments.json(),
+            .secrets = {}};
   if (plan.command.empty()) throw UsageError("which command? `termgate drill --scope S -- COMMAND …`");
   plan.url = arguments.database_url();
   if (storm::is_sqlite(plan.url)) {
-    if (plan.url.find(":memory:") != std::string::npos) throw UsageError("drill: an SQLite database in memory has one process; give a file");
+    if (plan.url.find(":memory:") != std::string::npos)
+      throw UsageError("drill: an SQLite database in memory has one process; give a file");
     if (arguments.maybe("through")) throw UsageError("--through: a server's URL; an SQLite file is where it is");
 #ifdef TERMGATE_WITH_ODBC
   } else if (storm::is_odbc(plan.url)) {
@@ -161,14 +175,25 @@ class Ground {
     need_level(*database_, plan.schema, "read", "drill");
     const bool sqlite = storm::is_sqlite(plan.url), tsql = storm::engine_of(plan.url) == storm::Engine::sqlserver;
     const std::string schema = (tsql ? in_brackets(plan.schema) : identifier(plan.schema)) + ".";
-    counts_.push_back({"stream writes", fmt::format("SELECT count(*) FROM {} WHERE term = $1 AND scope = $2", sqlite ? "termgate_stream_writes" : schema + "stream_writes"), false});
+    counts_.push_back({"stream writes",
+                       fmt::format("SELECT count(*) FROM {} WHERE term = $1 AND scope = $2",
+                                   sqlite ? "termgate_stream_writes" : schema + "stream_writes"),
+                       false});
     try {
-      const auto adopted = database_->query(sqlite ? "SELECT table_name, scope_column, term_column FROM termgate_adopted" :
-                                            tsql   ? "SELECT QUOTENAME(OBJECT_SCHEMA_NAME(table_id)) + N'.' + QUOTENAME(OBJECT_NAME(table_id)), scope_column, term_column FROM " + schema + "adopted" :
-                                                     "SELECT table_oid::regclass::text, scope_column, term_column FROM " + schema + "adopted_tables");
+      const auto adopted =
+          database_->query(sqlite ? "SELECT table_name, scope_column, term_column FROM termgate_adopted"
+                           : tsql ? "SELECT QUOTENAME(OBJECT_SCHEMA_NAME(table_id)) + N'.' + QUOTENAME(OBJECT_NAME(table_id)), "
+                                    "scope_column, term_column FROM " +
+                                        schema + "adopted"
+                                  : "SELECT table_oid::regclass::text, scope_column, term_column FROM " + schema + "adopted_tables");
       for (const auto& row : adopted.rows) {
         const std::string table = sqlite ? identifier(row[0].as_text()) : row[0].as_text();
-        counts_.push_back({"rows of " + row[0].as_text(), fmt::format("SELECT count(*) FROM {} WHERE {} = $1 AND CAST({} AS {}) = $2", table, tsql ? in_brackets(row[2].as_text()) : identifier(row[2].as_text()), tsql ? in_brackets(row[1].as_text()) : identifier(row[1].as_text()), tsql ? "nvarchar(400)" : "text"), false});
+        counts_.push_back(
+            {"rows of " + row[0].as_text(),
+             fmt::format("SELECT count(*) FROM {} WHERE {} = $1 AND CAST({} AS {}) = $2", table,
+                         tsql ? in_brackets(row[2].as_text()) : identifier(row[2].as_text()),
+                         tsql ? in_brackets(row[1].as_text()) : identifier(row[1].as_text()), tsql ? "nvarchar(400)" : "text"),
+             false});
       }
     } catch (const DatabaseError&) {
       // A role that may not read the list has less evidence, and the same witnesses.
@@ -181,13 +206,9 @@ class Ground {
     try {
       const auto found = database_->fence(plan_.scope);
       return found ? found->term : 0;
-    } catch (const Unavailable& error) {
+    } catch (const Unavailable& error) { why_not_ = error.what(); } catch (const Blocked& error) {
       why_not_ = error.what();
-    } catch (const Blocked& error) {
-      why_not_ = error.what();
-    } catch (const Conflict& error) {
-      why_not_ = error.what();
-    }
+    } catch (const Conflict& error) { why_not_ = error.what(); }
     return std::nullopt;
   }
   std::int64_t fence_now() {  // throws
@@ -211,12 +232,9 @@ class Ground {
         else if (one.users) throw UsageError("--evidence: a query of one row and one column is wanted, the number of writes under a term");
       } catch (const DatabaseError& error) {
         if (one.users) throw UsageError(fmt::format("--evidence: {}", error.what()));
-      } catch (const std::logic_error&) {
-        throw UsageError(fmt::format("{}: no number", one.what));
-      } catch (const Unavailable&) {
+      } catch (const std::logic_error&) { throw UsageError(fmt::format("{}: no number", one.what)); } catch (const Unavailable&) {
         // Locked just now, or away: what is away at the end as well is told by fence().
-      } catch (const Blocked&) {
-      }
+      } catch (const Blocked&) {}
     }
     return found;
   }
@@ -245,9 +263,7 @@ class Ground {
       sql->run("BEGIN IMMEDIATE");
       sql->roll_back();
       return false;
-    } catch (const Error&) {
-      return true;
-    }
+    } catch (const Error&) { return true; }
   }
 
  private:
@@ -312,8 +328,10 @@ class Run {
   }
 
   void start(int number) {
-    if (!plan_.output_folder.empty()) files_[number - 1].open(fmt::format("{}/run{}.instance{}.log", plan_.output_folder, result_.run, number));
-    std::vector<std::string> settings = {"TERMGATE_SCOPE=" + plan_.scope.name(), fmt::format("TERMGATE_DRILL={}", result_.run), fmt::format("TERMGATE_DRILL_INSTANCE={}", number)};
+    if (!plan_.output_folder.empty())
+      files_[number - 1].open(fmt::format("{}/run{}.instance{}.log", plan_.output_folder, result_.run, number));
+    std::vector<std::string> settings = {"TERMGATE_SCOPE=" + plan_.scope.name(), fmt::format("TERMGATE_DRILL={}", result_.run),
+                                         fmt::format("TERMGATE_DRILL_INSTANCE={}", number)};
     if (storm::is_sqlite(plan_.url)) {
       const std::string rest = plan_.url.substr(plan_.url.find(':') + 1);
       const auto query = std::min(rest.find('?'), rest.size());
@@ -338,7 +356,8 @@ class Run {
       }
 #endif
     }
-    instances_[number - 1] = std::make_unique<Instance>(number, plan_.command, settings, [this](int who, const std::string& line) { on_line(who, line); });
+    instances_[number - 1] =
+        std::make_unique<Instance>(number, plan_.command, settings, [this](int who, const std::string& line) { on_line(who, line); });
     step(fmt::format("instance {} started (pid {})", number, instances_[number - 1]->pid()));
   }
 
@@ -352,12 +371,11 @@ class Run {
     if (storm::is_odbc(plan_.through)) {
       try {
         std::tie(target.host, target.port) = storm::place_of_odbc(plan_.through);
-      } catch (const Unavailable&) {
-        throw;
-      } catch (const Error& error) {
+      } catch (const Unavailable&) { throw; } catch (const Error& error) {
         target.encrypted = true;
         why = error.what();
-        cure = storm::engine_of(plan_.through) == storm::Engine::sqlserver ? "put Encrypt=no into the connection string" : "put SSLmode=disable into the connection string";
+        cure = storm::engine_of(plan_.through) == storm::Engine::sqlserver ? "put Encrypt=no into the connection string"
+                                                                           : "put SSLmode=disable into the connection string";
       }
     } else
 #endif
@@ -369,8 +387,14 @@ class Run {
     }
     if (target.encrypted) {
       if (!plan_.expect_refusal)
-        throw Error(fmt::format("the command's connections are encrypted ({}), so that the drill cannot see what the server refuses: {}; or give --expect-refusal, what the command prints when it is refused", why, cure));
-      result_.notes.push_back(fmt::format("the command's connections are encrypted ({}), so that the drill cannot read along: it believes what the command prints (--expect-refusal). To see for itself: {}", why, cure));
+        throw Error(
+            fmt::format("the command's connections are encrypted ({}), so that the drill cannot see what the server refuses: {}; or give "
+                        "--expect-refusal, what the command prints when it is refused",
+                        why, cure));
+      result_.notes.push_back(
+          fmt::format("the command's connections are encrypted ({}), so that the drill cannot read along: it believes what the command "
+                      "prints (--expect-refusal). To see for itself: {}",
+                      why, cure));
     }
     target_ = std::move(target);
 #endif
@@ -380,7 +404,8 @@ class Run {
   void tell_what_the_role_lacks(const std::string& role) {
     const auto access = ground_.access(role);
     if (!access || access->level >= 3) return;
-    std::string note = fmt::format("the command connects as role {}, which has {}; if it takes leases it needs level lead: {}", role, access->level_name(), grant_command(plan_.schema, role, "lead"));
+    std::string note = fmt::format("the command connects as role {}, which has {}; if it takes leases it needs level lead: {}", role,
+                                   access->level_name(), grant_command(plan_.schema, role, "lead"));
     step(note);
     result_.notes.push_back(std::move(note));
   }
@@ -389,7 +414,8 @@ class Run {
   // A relay between the instance's ODBC driver and its server, where that can be read along.
   void relay_odbc(int number, std::vector<std::string>& settings) {
     if (target_->encrypted) return;
-    relays_[number - 1] = std::make_unique<Relay>(*target_, storm::engine_of(plan_.through) == storm::Engine::sqlserver ? Relay::Speaks::tds : Relay::Speaks::postgresql);
+    relays_[number - 1] = std::make_unique<Relay>(
+        *target_, storm::engine_of(plan_.through) == storm::Engine::sqlserver ? Relay::Speaks::tds : Relay::Speaks::postgresql);
     const std::string url = storm::beside(plan_.through, relays_[number - 1]->port());
     settings.erase(settings.end() - 2, settings.end());
     settings.push_back("TERMGATE_DB=" + url);
@@ -408,7 +434,8 @@ class Run {
   void tick() {
     Instance::pump(all(), milliseconds(20));
     // With nothing open any more poll() would not wait.
-    if (std::none_of(instances_.begin(), instances_.end(), [](const auto& one) { return one && one->running(); })) std::this_thread::sleep_for(milliseconds(5));
+    if (std::none_of(instances_.begin(), instances_.end(), [](const auto& one) { return one && one->running(); }))
+      std::this_thread::sleep_for(milliseconds(5));
     gather();
     if (interrupted != 0) throw Interrupted{};
   }
@@ -428,7 +455,8 @@ class Run {
   bool both_run() {
     for (Instance* one : all()) {
       if (one->running()) continue;
-      fail(Verdict::ended_by_itself, fmt::format("instance {} ended {} before it was stopped; its last lines: {}", one->number(), one->how_it_ended(), last_lines(*one)));
+      fail(Verdict::ended_by_itself, fmt::format("instance {} ended {} before it was stopped; its last lines: {}", one->number(),
+                                                 one->how_it_ended(), last_lines(*one)));
       return false;
     }
     return true;
@@ -437,7 +465,8 @@ class Run {
   std::string last_lines(const Instance& one) const {
     std::string text;
     const auto& lines = one.lines();
-    for (std::size_t i = lines.size() < 3 ? 0 : lines.size() - 3; i < lines.size(); ++i) text += (text.empty() ? "" : " / ") + without_passwords(printable(lines[i].text), plan_.secrets);
+    for (std::size_t i = lines.size() < 3 ? 0 : lines.size() - 3; i < lines.size(); ++i)
+      text += (text.empty() ? "" : " / ") + without_passwords(printable(lines[i].text), plan_.secrets);
     return text.empty() ? "(it said nothing)" : text;
   }
 
@@ -458,10 +487,13 @@ class Run {
       const bool over = wait(plan_.timeout, milliseconds(50), [&] {
         const auto now = ground_.lease();
         if (now && now->remaining_ms > 0 && (now->renewed_at_ms != seen || now->owner != owner))
-          throw UsageError(fmt::format("{} leads scope \"{}\" and renews its lease: a drill needs a scope that nobody else leads", now->owner, plan_.scope.name()));
+          throw UsageError(fmt::format("{} leads scope \"{}\" and renews its lease: a drill needs a scope that nobody else leads",
+                                       now->owner, plan_.scope.name()));
         return !now || now->remaining_ms <= 0;
       });
-      if (!over) return fail(Verdict::nobody_led, fmt::format("the lease that {} left behind does not run out within {}; --timeout gives it longer", owner, length(plan_.timeout.count())));
+      if (!over)
+        return fail(Verdict::nobody_led, fmt::format("the lease that {} left behind does not run out within {}; --timeout gives it longer",
+                                                     owner, length(plan_.timeout.count())));
     }
     start(1);
     bool alive = true;
@@ -473,8 +505,9 @@ class Run {
     });
     if (!alive) return false;
     if (!led)
-      return fail(Verdict::nobody_led, fmt::format("the fence of scope \"{}\" did not rise above {} within {}{}. Instance 1 said last: {}", plan_.scope.name(), before, length(plan_.timeout.count()), trouble(),
-                                                   last_lines(*instances_[0])));
+      return fail(Verdict::nobody_led,
+                  fmt::format("the fence of scope \"{}\" did not rise above {} within {}{}. Instance 1 said last: {}", plan_.scope.name(),
+                              before, length(plan_.timeout.count()), trouble(), last_lines(*instances_[0])));
     step(fmt::format("it leads \"{}\" under term {}", plan_.scope.name(), result_.term));
     if (const auto lease = ground_.lease(); lease && lease->term >= result_.term) owner_ = lease->owner;
     start(2);
@@ -485,12 +518,14 @@ class Run {
     if (!alive) return false;
     const std::int64_t led_first = result_.term;
     if (const std::int64_t now = ground_.fence_now(); !first_still_leads(now))
-      return fail(Verdict::nobody_led, fmt::format("nobody led for {}: the fence rose from {} to {} while instance 1 was running. A command is wanted whose second instance waits while the first one leads",
+      return fail(Verdict::nobody_led, fmt::format("nobody led for {}: the fence rose from {} to {} while instance 1 was running. A "
+                                                   "command is wanted whose second instance waits while the first one leads",
                                                    length(plan_.lead_for.count()), led_first, now));
     return true;
   }
 
-  // Whether the fence stands at instance 1's term: where it was, or where that one's own lease has taken it since, as leaders do that acquire in the place of renewing.
+  // Whether the fence stands at instance 1's term: where it was, or where that one's own lease has taken it since, as leaders do that
+  // acquire in the place of renewing.
   bool first_still_leads(std::int64_t fence) {
     if (fence == result_.term) return true;
     const auto lease = ground_.lease();
@@ -503,7 +538,10 @@ class Run {
     Instance& first = *instances_[0];
     first.stop();
     for (int again = 0; ground_.locked(); ++again) {
-      if (again == 50) return fail(Verdict::no_takeover, "instance 1 was stopped fifty times, and each time in the middle of a write transaction, which on SQLite keeps everybody else out. It should not keep one open");
+      if (again == 50)
+        return fail(Verdict::no_takeover,
+                    "instance 1 was stopped fifty times, and each time in the middle of a write transaction, which on SQLite keeps "
+                    "everybody else out. It should not keep one open");
       first.resume();
       wait(milliseconds(20 + 7 * again), milliseconds(20), [] { return false; });
       first.stop();
@@ -516,7 +554,8 @@ class Run {
       return !owner_.empty() && lease && lease->owner != owner_;
     };
     if (const std::int64_t now = ground_.fence_now(); !first_still_leads(now) && !taken_over())
-      return fail(Verdict::nobody_led, fmt::format("the fence rose from {} to {} in the moment in which instance 1 was stopped: run the drill again", led, now));
+      return fail(Verdict::nobody_led,
+                  fmt::format("the fence rose from {} to {} in the moment in which instance 1 was stopped: run the drill again", led, now));
     step("instance 1 stopped (SIGSTOP), with all that it has started");
     bool alive = true;
     const bool taken = wait(plan_.timeout, milliseconds(20), [&] {
@@ -526,12 +565,15 @@ class Run {
       return result_.next_term > 0 || !alive;
     });
     if (result_.next_term == 0 && !alive)
-      return fail(Verdict::ended_by_itself, fmt::format("instance 2 ended {} instead of taking over; its last lines: {}", instances_[1]->how_it_ended(), last_lines(*instances_[1])));
+      return fail(Verdict::ended_by_itself, fmt::format("instance 2 ended {} instead of taking over; its last lines: {}",
+                                                        instances_[1]->how_it_ended(), last_lines(*instances_[1])));
     if (!taken || result_.next_term == 0) {
       std::string lease;
-      if (const auto info = ground_.lease(); info && info->remaining_ms > 0) lease = fmt::format(" The lease is {}'s for another {}.", info->owner, length(info->remaining_ms));
-      return fail(Verdict::no_takeover, fmt::format("the fence stayed at {} for {} after instance 1 was stopped{}.{} Instance 2 said last: {}", result_.term, length(plan_.timeout.count()), trouble(), lease,
-                                                    last_lines(*instances_[1])));
+      if (const auto info = ground_.lease(); info && info->remaining_ms > 0)
+        lease = fmt::format(" The lease is {}'s for another {}.", info->owner, length(info->remaining_ms));
+      return fail(Verdict::no_takeover,
+                  fmt::format("the fence stayed at {} for {} after instance 1 was stopped{}.{} Instance 2 said last: {}", result_.term,
+                              length(plan_.timeout.count()), trouble(), lease, last_lines(*instances_[1])));
     }
     step(fmt::format("instance 2 took over: term {}", result_.next_term));
     if (const auto now = ground_.lease(); now && now->term >= result_.next_term && now->owner != owner_) next_owner_ = now->owner;
@@ -577,21 +619,33 @@ class Run {
   void judge() {
     Instance& first = *instances_[0];
     if (!result_.evidence.empty()) {
-      fail(Verdict::stale_write_committed, fmt::format("instance 1 wrote under term {} after instance 2 had taken over with term {}, and nothing refused it. Protect the table that it writes to (`termgate protect TABLE --scope-column COLUMN`, or --scope), or call check_term in the transaction that writes", result_.term, result_.next_term));
+      fail(Verdict::stale_write_committed,
+           fmt::format("instance 1 wrote under term {} after instance 2 had taken over with term {}, and nothing refused it. Protect the "
+                       "table that it writes to (`termgate protect TABLE --scope-column COLUMN`, or --scope), or call check_term in the "
+                       "transaction that writes",
+                       result_.term, result_.next_term));
       return;
     }
     if (refused()) {
       fail(Verdict::passed, "");
       return;
     }
-    std::string why = first.running() ? fmt::format("for {} after it was resumed", length(plan_.timeout.count())) : fmt::format("it ended {} instead", first.how_it_ended());
-    if (!endings_.empty()) why += fmt::format(". The server had ended its session while it was stopped ({}), and it did not try again: that is the fence's work too, but no refused write", endings_.back());
+    std::string why = first.running() ? fmt::format("for {} after it was resumed", length(plan_.timeout.count()))
+                                      : fmt::format("it ended {} instead", first.how_it_ended());
+    if (!endings_.empty())
+      why += fmt::format(
+          ". The server had ended its session while it was stopped ({}), and it did not try again: that is the fence's work too, but no "
+          "refused write",
+          endings_.back());
     if (!other_refusals_.empty()) why += fmt::format(". It was answered {}: that is no refusal as stale", other_refusals_.back());
 #ifdef TERMGATE_WITH_POSTGRES
-    if (relays_[0] && connections_ == 0) why += ". It has made no connection by way of the drill: it has to take its server from TERMGATE_DB, DATABASE_URL or PGHOST and PGPORT";
+    if (relays_[0] && connections_ == 0)
+      why +=
+          ". It has made no connection by way of the drill: it has to take its server from TERMGATE_DB, DATABASE_URL or PGHOST and PGPORT";
 #endif
     if (lines_show_it_) why += ". It said that it was refused, and nothing else says so";
-    if (storm::is_sqlite(plan_.url) && !plan_.evidence) why += ". A write to a table that nothing guards is not seen on SQLite, but for --evidence";
+    if (storm::is_sqlite(plan_.url) && !plan_.evidence)
+      why += ". A write to a table that nothing guards is not seen on SQLite, but for --evidence";
     fail(Verdict::did_not_try, fmt::format("no refused write was seen: {}. It said last: {}", why, last_lines(first)));
   }
 
@@ -623,7 +677,8 @@ class Run {
     std::ifstream file(files_of_law_.path(1));
     const std::string all = "\n" + std::string(std::istreambuf_iterator<char>(file), {});
     // A scope may hold line breaks of its own.
-    if (all.find(fmt::format("\nTG001 {} {}\n", result_.term, plan_.scope.name())) != std::string::npos) saw("law", fmt::format("TG001 stale term {} for scope \"{}\"", result_.term, plan_.scope.name()));
+    if (all.find(fmt::format("\nTG001 {} {}\n", result_.term, plan_.scope.name())) != std::string::npos)
+      saw("law", fmt::format("TG001 stale term {} for scope \"{}\"", result_.term, plan_.scope.name()));
     const std::string seal = fmt::format("\nseal {} {}\n", result_.term, plan_.scope.name());
     seals_of_law_ = 0;
     for (auto at = all.find(seal); at != std::string::npos; at = all.find(seal, at + seal.size() - 1)) ++seals_of_law_;
@@ -644,14 +699,16 @@ class Run {
       gather();
       look_at_law();
     }
-    if (!refused() && audited > no_writes_ + seals_of_law_) saw("audit", fmt::format("term {} of scope \"{}\" was refused", result_.term, plan_.scope.name()));
+    if (!refused() && audited > no_writes_ + seals_of_law_)
+      saw("audit", fmt::format("term {} of scope \"{}\" was refused", result_.term, plan_.scope.name()));
     const auto fence = ground_.fence();  // after what was gathered: a write under a later term of its own is not stale
     for (const auto& [what, count] : ground_.rows_under(result_.term)) {
       const auto before = rows_before_.find(what);
       if (before == rows_before_.end() || count <= before->second) continue;
       evidence(fmt::format("{}: {} under term {} when instance 2 took over, {} now", what, before->second, result_.term, count));
     }
-    // A write with no term to be seen is stale if instance 1 does not lead: while the fence stands where instance 2 has raised it, or the lease is still that one's.
+    // A write with no term to be seen is stale if instance 1 does not lead: while the fence stands where instance 2 has raised it, or the
+    // lease is still that one's.
     if (writes_.empty() || !fence) return;
     bool second_leads = *fence == result_.next_term;
     if (!second_leads && !next_owner_.empty()) {
@@ -659,21 +716,29 @@ class Run {
       second_leads = lease && lease->owner == next_owner_ && lease->term >= *fence;
     }
     if (!second_leads) {
-      if (!moved_on_) result_.notes.push_back(fmt::format("the fence rose on to {} while instance 1 was writing, so that the drill cannot say of all its writes whether they were stale; --evidence can", *fence));
+      if (!moved_on_)
+        result_.notes.push_back(
+            fmt::format("the fence rose on to {} while instance 1 was writing, so that the drill cannot say of all its writes whether they "
+                        "were stale; --evidence can",
+                        *fence));
       moved_on_ = true;
       writes_.clear();
       return;
     }
     for (const Write& write : writes_) {
-      const bool allowed = std::any_of(plan_.allowed_writes.begin(), plan_.allowed_writes.end(), [&](const std::regex& pattern) { return matches(pattern, write.statement); });
-      if (!allowed) evidence(fmt::format("committed by instance 1, {:.1f} s after it was resumed, while the fence stood at {}: {} ({})", std::chrono::duration<double>(write.requested - resumed_).count(),
-                                         *fence, without_passwords(printable(write.statement), plan_.secrets), write.tag));
+      const bool allowed = std::any_of(plan_.allowed_writes.begin(), plan_.allowed_writes.end(),
+                                       [&](const std::regex& pattern) { return matches(pattern, write.statement); });
+      if (!allowed)
+        evidence(fmt::format("committed by instance 1, {:.1f} s after it was resumed, while the fence stood at {}: {} ({})",
+                             std::chrono::duration<double>(write.requested - resumed_).count(), *fence,
+                             without_passwords(printable(write.statement), plan_.secrets), write.tag));
     }
     writes_.clear();
   }
 
   void evidence(std::string text) {
-    if (result_.evidence.size() < 20 && std::find(result_.evidence.begin(), result_.evidence.end(), text) == result_.evidence.end()) result_.evidence.push_back(std::move(text));
+    if (result_.evidence.size() < 20 && std::find(result_.evidence.begin(), result_.evidence.end(), text) == result_.evidence.end())
+      result_.evidence.push_back(std::move(text));
   }
 
   void saw(std::string witness, std::string what) {
@@ -690,7 +755,8 @@ class Run {
     const std::string ours = fmt::format("TG001 stale term {} for scope \"{}\": ", result_.term, plan_.scope.name());
     if (!resumed_once_) {
       if (result_.term == 0) return;
-      no_writes_ += std::count_if(seen.refusals.begin(), seen.refusals.end(), [&](const Refusal& refusal) { return refusal.message.starts_with(ours); });
+      no_writes_ += std::count_if(seen.refusals.begin(), seen.refusals.end(),
+                                  [&](const Refusal& refusal) { return refusal.message.starts_with(ours); });
       endings_.insert(endings_.end(), seen.endings.begin(), seen.endings.end());
       return;
     }
@@ -718,7 +784,9 @@ class Run {
   void end_instances() {
     // Instance 1 first: a second one that leaves its lease must not hand it back to the first.
     for (const auto& one : instances_) {
-      if (one && !one->end(plan_.stop_timeout)) result_.notes.push_back(fmt::format("instance {} did not end within {} of SIGTERM and was killed", one->number(), length(plan_.stop_timeout.count())));
+      if (one && !one->end(plan_.stop_timeout))
+        result_.notes.push_back(
+            fmt::format("instance {} did not end within {} of SIGTERM and was killed", one->number(), length(plan_.stop_timeout.count())));
     }
   }
 
@@ -740,7 +808,8 @@ class Run {
   // Refusals that the audit may know of and that were no writes after the resumption: read along, or seals that the law told of.
   std::int64_t no_writes_ = 0, seals_of_law_ = 0;
   bool lines_show_it_ = false, resumed_once_ = false, moved_on_ = false;
-  std::string owner_, next_owner_;  // of the lease, under instance 1 and under instance 2; the latter empty where one does not tell them apart
+  std::string owner_,
+      next_owner_;  // of the lease, under instance 1 and under instance 2; the latter empty where one does not tell them apart
   Clock::time_point resumed_{};
   std::vector<Write> writes_;
   std::vector<std::string> endings_, other_refusals_;
@@ -757,13 +826,19 @@ int carry_out(const Arguments& arguments, std::vector<Result>& results) {
   Ground ground(plan);
   bool passed = true;
   for (int number = 1; number <= plan.runs && interrupted == 0; ++number) {
-    if (!plan.json) print_line(fmt::format("drill of \"{}\" on {}, run {} of {}: {}", printable(plan.scope.name()), storm::name_of(storm::engine_of(plan.url)), number, plan.runs,
-                                           printable(without_passwords(fmt::format("{}", fmt::join(plan.command, " ")), plan.secrets))));
+    if (!plan.json)
+      print_line(fmt::format("drill of \"{}\" on {}, run {} of {}: {}", printable(plan.scope.name()),
+                             storm::name_of(storm::engine_of(plan.url)), number, plan.runs,
+                             printable(without_passwords(fmt::format("{}", fmt::join(plan.command, " ")), plan.secrets))));
     results.push_back(Run(plan, ground, number).go());
     const Result& result = results.back();
     passed = passed && result.verdict == Verdict::passed;
     if (plan.json) continue;
-    print_line(fmt::format("{}: {}.", passed && result.verdict == Verdict::passed ? "PASSED" : result.verdict == Verdict::passed ? "PASSED" : "FAILED", title_of(result.verdict)));
+    print_line(fmt::format("{}: {}.",
+                           passed && result.verdict == Verdict::passed ? "PASSED"
+                           : result.verdict == Verdict::passed         ? "PASSED"
+                                                                       : "FAILED",
+                           title_of(result.verdict)));
     if (!result.detail.empty()) print_line("  " + printable(result.detail));
     for (const std::string& line : result.evidence) print_line("  " + printable(line));
     for (const std::string& line : result.notes) print_line("  note: " + printable(line));
@@ -772,7 +847,9 @@ int carry_out(const Arguments& arguments, std::vector<Result>& results) {
     boost::json::array runs;
     for (const Result& result : results) runs.push_back(json_of(result));
     const auto first = std::find_if(results.begin(), results.end(), [](const Result& result) { return result.verdict != Verdict::passed; });
-    print_json({{"verdict", results.empty() ? "interrupted" : name_of(first == results.end() ? Verdict::passed : first->verdict)}, {"scope", plan.scope.name()}, {"runs", std::move(runs)}});
+    print_json({{"verdict", results.empty() ? "interrupted" : name_of(first == results.end() ? Verdict::passed : first->verdict)},
+                {"scope", plan.scope.name()},
+                {"runs", std::move(runs)}});
   }
   if (const auto path = arguments.maybe("junit")) write_junit(*path, plan.scope.name(), results);
   return passed && !results.empty() && interrupted == 0 ? Exit::done : Exit::failed;
@@ -809,33 +886,46 @@ int run(const Arguments& arguments) {
 }  // namespace drill
 
 void add_drill_command(std::vector<Command>& commands) {
-  commands.push_back({"drill",
-                      "prove that your service survives a stale leader",
-                      "Starts your command twice, lets the first one lead, stops it (SIGSTOP), waits until the second has taken over, resumes the first, and passes only if that one\n"
-                      "tried to write under its old term and was refused (docs/use/drill.md).\n\n"
-                      "  termgate drill --db postgresql://app@127.0.0.1/test --scope billing -- python3 service.py\n"
-                      "  termgate drill --db sqlite:test.db --scope billing --junit drill.xml -- ./service --database test.db\n\n"
-                      "The command finds its database in TERMGATE_DB, DATABASE_URL and PGHOST, PGPORT …, its scope in TERMGATE_SCOPE, and its number, 1 or 2, in TERMGATE_DRILL_INSTANCE.\n"
-                      "On PostgreSQL and SQL Server these lead by way of the drill, which reads along what the server refuses and commits. On SQLite the law tells it, which runs in your process;\n"
-                      "on an encrypted connection a refusal is seen in the audit or, with --expect-refusal, in what the command prints.\n\n"
-                      "Exit status: 0 passed, 1 failed: a stale write was committed, it did not try, no takeover, nobody led, it ended by itself, or the drill could not be carried out; 2 wrong usage.",
-                      [](po::options_description& o) {
-                        const auto text = [] { return po::value<std::string>(); };
-                        const auto list = [] { return po::value<std::vector<std::string>>()->composing(); };
-                        o.add_options()("scope", text(), "what the command leads")("runs", text(), "how often; all must pass (default 1)")("timeout", text(), "for each wait: to lead, to take over, to try (default 30s)")(
-                            "lead-for", text(), "how long instance 1 leads before it is stopped (default 1s)")("stop-timeout", text(), "between SIGTERM and SIGKILL (default 5s)")(
-                            "through", text(), "URL by which the command reaches the database, where it is not --db's: another role, a proxy")(
-                            "expect-refusal", text(), "a regular expression: what the command prints when it is refused; believed where the drill cannot see for itself")(
-                            "evidence", text(), "a query of one number: the writes under term $1 of scope $2; more of them after the takeover are stale writes")(
-                            "allow-write", list(), "a regular expression: statements that anybody may write, leader or not; may be repeated")("junit", text(), "a file for the result as JUnit's XML")(
-                            "output", text(), "a folder for what each instance prints")("quiet", po::bool_switch(), "do not show what they print")("command", po::value<std::vector<std::string>>(), "and its arguments");
-                      },
-                      {"command"},
-                      drill::run});
+  commands.push_back(
+      {"drill",
+       "prove that your service survives a stale leader",
+       "Starts your command twice, lets the first one lead, stops it (SIGSTOP), waits until the second has taken over, resumes the first, "
+       "and passes only if that one\n"
+       "tried to write under its old term and was refused (docs/use/drill.md).\n\n"
+       "  termgate drill --db postgresql://app@127.0.0.1/test --scope billing -- python3 service.py\n"
+       "  termgate drill --db sqlite:test.db --scope billing --junit drill.xml -- ./service --database test.db\n\n"
+       "The command finds its database in TERMGATE_DB, DATABASE_URL and PGHOST, PGPORT …, its scope in TERMGATE_SCOPE, and its number, 1 "
+       "or 2, in TERMGATE_DRILL_INSTANCE.\n"
+       "On PostgreSQL and SQL Server these lead by way of the drill, which reads along what the server refuses and commits. On SQLite the "
+       "law tells it, which runs in your process;\n"
+       "on an encrypted connection a refusal is seen in the audit or, with --expect-refusal, in what the command prints.\n\n"
+       "Exit status: 0 passed, 1 failed: a stale write was committed, it did not try, no takeover, nobody led, it ended by itself, or the "
+       "drill could not be carried out; 2 wrong usage.",
+       [](po::options_description& o) {
+         const auto text = [] { return po::value<std::string>(); };
+         const auto list = [] { return po::value<std::vector<std::string>>()->composing(); };
+         o.add_options()("scope", text(), "what the command leads")("runs", text(), "how often; all must pass (default 1)")(
+             "timeout", text(), "for each wait: to lead, to take over, to try (default 30s)")(
+             "lead-for", text(), "how long instance 1 leads before it is stopped (default 1s)")("stop-timeout", text(),
+                                                                                                "between SIGTERM and SIGKILL (default 5s)")(
+             "through", text(), "URL by which the command reaches the database, where it is not --db's: another role, a proxy")(
+             "expect-refusal", text(),
+             "a regular expression: what the command prints when it is refused; believed where the drill cannot see for itself")(
+             "evidence", text(),
+             "a query of one number: the writes under term $1 of scope $2; more of them after the takeover are stale writes")(
+             "allow-write", list(), "a regular expression: statements that anybody may write, leader or not; may be repeated")(
+             "junit", text(), "a file for the result as JUnit's XML")("output", text(), "a folder for what each instance prints")(
+             "quiet", po::bool_switch(), "do not show what they print")("command", po::value<std::vector<std::string>>(),
+                                                                        "and its arguments");
+       },
+       {"command"},
+       drill::run});
   commands.push_back({"drill-keeper",
                       "keeps one instance of a drill",
                       "Started by `termgate drill`.",
-                      [](po::options_description& o) { o.add_options()("control", po::value<std::string>(), "")("command", po::value<std::vector<std::string>>(), ""); },
+                      [](po::options_description& o) {
+                        o.add_options()("control", po::value<std::string>(), "")("command", po::value<std::vector<std::string>>(), "");
+                      },
                       {"command"},
                       drill::keep,
                       true,

@@ -43,7 +43,7 @@ struct Result {  // of one run
   std::vector<std::string> evidence;     // of stale writes
   std::vector<std::string> notes;        // what else the reader should know
   std::vector<Step> steps;
-  std::vector<std::string> output;       // the last lines, each with its instance
+  std::vector<std::string> output;  // the last lines, each with its instance
   double seconds = 0;
 };
 

@@ -31,7 +31,8 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 // What the keeper is told: one byte. What it tells: a letter and a number.
-//   s(top)  c(ontinue)  t(erminate)  k(ill)         p(id of the command)  x (it could not be executed: errno)  s(topped: 1 all, 0 not all)  e(nded: wait status)  g(one: all of it)
+//   s(top)  c(ontinue)  t(erminate)  k(ill)         p(id of the command)  x (it could not be executed: errno)  s(topped: 1 all, 0 not all)
+//   e(nded: wait status)  g(one: all of it)
 struct Word {
   char what;
   std::int32_t number;
@@ -104,8 +105,7 @@ class Keeper {
       pollfd waits[] = {{control_, POLLIN, 0}, {signals, POLLIN, 0}};
       poll(waits, 2, -1);
       signalfd_siginfo ignored;
-      while (read(signals, &ignored, sizeof ignored) > 0) {
-      }
+      while (read(signals, &ignored, sizeof ignored) > 0) {}
       reap();
       if (waits[0].revents == 0) continue;
       char order = 0;
@@ -225,7 +225,8 @@ int keep(const Arguments& arguments) {
 
 // ---- the drill's side ------------------------------------------------------------------------------
 
-Instance::Instance(int number, const std::vector<std::string>& command, const std::vector<std::string>& settings, std::function<void(int, const std::string&)> on_line)
+Instance::Instance(int number, const std::vector<std::string>& command, const std::vector<std::string>& settings,
+                   std::function<void(int, const std::string&)> on_line)
     : number_(number), on_line_(std::move(on_line)) {
   int control[2], output[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0) throw Error("drill: no socket for a process");
@@ -242,7 +243,8 @@ Instance::Instance(int number, const std::vector<std::string>& command, const st
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string_view variable(*at);
     const std::string_view name = variable.substr(0, variable.find('=') + 1);
-    if (std::none_of(settings.begin(), settings.end(), [&](const std::string& one) { return one.starts_with(name); })) variables.emplace_back(variable);
+    if (std::none_of(settings.begin(), settings.end(), [&](const std::string& one) { return one.starts_with(name); }))
+      variables.emplace_back(variable);
   }
   const auto argv = pointers(words), envp = pointers(variables);
   keeper_ = fork();
@@ -271,8 +273,7 @@ Instance::~Instance() {
   // The keeper kills what there is, and ends.
   if (control_ >= 0) close(control_);
   if (keeper_ > 0) {
-    while (waitpid(keeper_, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    while (waitpid(keeper_, nullptr, 0) < 0 && errno == EINTR) {}
   }
   if (output_ >= 0) close(output_);
 }
@@ -314,8 +315,7 @@ bool Instance::read_output() {
 
 // All that is there. Bounded, for whoever has got away with the pipe may write without end.
 void Instance::read_out() {
-  for (int i = 0; i < 1000 && read_output(); ++i) {
-  }
+  for (int i = 0; i < 1000 && read_output(); ++i) {}
 }
 
 void Instance::take(std::string_view bytes) {
@@ -345,10 +345,8 @@ void Instance::pump(const std::vector<Instance*>& instances, milliseconds wait) 
   poll(waits.data(), waits.size(), static_cast<int>(wait.count()));
   for (Instance* one : instances) {
     // Output first: what it said last comes before how it ended. At most 16 reads, for it may never pause.
-    for (int i = 0; i < 16 && one->read_output(); ++i) {
-    }
-    while (one->control_ >= 0 && one->read_control()) {
-    }
+    for (int i = 0; i < 16 && one->read_output(); ++i) {}
+    while (one->control_ >= 0 && one->read_control()) {}
   }
 }
 

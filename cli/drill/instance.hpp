@@ -2,8 +2,9 @@
 //
 //   termgate drill ──socket──▶ termgate drill-keeper ──▶ COMMAND, a process group of its own, and whatever it starts
 //
-// The keeper is the parent, and adopts what the command leaves behind (PR_SET_CHILD_SUBREAPER), also what has left its process group. When the drill's end of the socket
-// closes, however it died, the keeper kills all of it, stopped or not. COMMAND itself dies with its keeper (PR_SET_PDEATHSIG).
+// The keeper is the parent, and adopts what the command leaves behind (PR_SET_CHILD_SUBREAPER), also what has left its process group. When
+// the drill's end of the socket closes, however it died, the keeper kills all of it, stopped or not. COMMAND itself dies with its keeper
+// (PR_SET_PDEATHSIG).
 #pragma once
 
 #include <sys/types.h>
@@ -32,9 +33,10 @@ class Instance {
   static constexpr std::size_t line_bytes_max = 16'384;
   static constexpr std::size_t kept_bytes_max = 1 << 20;  // of lines; older ones are forgotten
 
-  // Starts the command. `settings`: NAME=value, in place of what the environment has under these names. `said` is called for each line, from pump().
-  // Throws UsageError where the command cannot be executed.
-  Instance(int number, const std::vector<std::string>& command, const std::vector<std::string>& settings, std::function<void(int, const std::string&)> on_line);
+  // Starts the command. `settings`: NAME=value, in place of what the environment has under these names. `said` is called for each line,
+  // from pump(). Throws UsageError where the command cannot be executed.
+  Instance(int number, const std::vector<std::string>& command, const std::vector<std::string>& settings,
+           std::function<void(int, const std::string&)> on_line);
   ~Instance();  // kills what is left of it
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
@@ -50,9 +52,9 @@ class Instance {
   // SIGCONT and SIGTERM to all of it; SIGKILL after `patience`. False: it had to be killed.
   bool end(std::chrono::milliseconds patience);
 
-  bool running() const { return !status_; }                // the command itself
+  bool running() const { return !status_; }                     // the command itself
   const std::optional<int>& status() const { return status_; }  // as waitpid gives it
-  std::string how_it_ended() const;                          // "with status 3", "by signal 9 (Killed)"
+  std::string how_it_ended() const;                             // "with status 3", "by signal 9 (Killed)"
   const std::deque<Line>& lines() const { return lines_; }
   std::int64_t lines_so_far() const { return next_line_; }
 

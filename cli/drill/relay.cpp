@@ -16,7 +16,8 @@ namespace {
 std::string encoded(std::string_view text) {
   std::string all;
   for (const char byte : text) {
-    const bool plain = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '-' || byte == '_' || byte == '.' || byte == '~';
+    const bool plain = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '-' ||
+                       byte == '_' || byte == '.' || byte == '~';
     if (plain) all += byte;
     else all += fmt::format("%{:02X}", static_cast<unsigned char>(byte));
   }
@@ -41,12 +42,19 @@ Relay::~Relay() {
 
 std::vector<std::string> Relay::settings() const {
   const std::string secret = target_.password.empty() ? "" : ":" + encoded(target_.password);
-  std::string url = fmt::format("postgresql://{}{}@127.0.0.1:{}/{}?sslmode=disable", encoded(target_.user), secret, listener_.port, encoded(target_.database));
+  std::string url = fmt::format("postgresql://{}{}@127.0.0.1:{}/{}?sslmode=disable", encoded(target_.user), secret, listener_.port,
+                                encoded(target_.database));
   if (!target_.options.empty()) url += "&options=" + encoded(target_.options);
   if (!target_.application_name.empty()) url += "&application_name=" + encoded(target_.application_name);
-  std::vector<std::string> all = {"TERMGATE_DB=" + url,  "DATABASE_URL=" + url,        "PGHOST=127.0.0.1",
-                                  "PGHOSTADDR=127.0.0.1", fmt::format("PGPORT={}", listener_.port), "PGUSER=" + target_.user,
-                                  "PGDATABASE=" + target_.database, "PGSSLMODE=disable",  "PGGSSENCMODE=disable"};
+  std::vector<std::string> all = {"TERMGATE_DB=" + url,
+                                  "DATABASE_URL=" + url,
+                                  "PGHOST=127.0.0.1",
+                                  "PGHOSTADDR=127.0.0.1",
+                                  fmt::format("PGPORT={}", listener_.port),
+                                  "PGUSER=" + target_.user,
+                                  "PGDATABASE=" + target_.database,
+                                  "PGSSLMODE=disable",
+                                  "PGGSSENCMODE=disable"};
   if (!target_.password.empty()) all.push_back("PGPASSWORD=" + target_.password);
   if (!target_.options.empty()) all.push_back("PGOPTIONS=" + target_.options);
   if (!target_.application_name.empty()) all.push_back("PGAPPNAME=" + target_.application_name);
@@ -77,7 +85,8 @@ void Relay::accept_one() {
   ++seen_.connections;
 }
 
-// Requests for encryption are answered here, with no: length 8, code 80877103 (TLS) or 80877104 (GSSAPI). What else comes first is the conversation.
+// Requests for encryption are answered here, with no: length 8, code 80877103 (TLS) or 80877104 (GSSAPI). What else comes first is the
+// conversation.
 void Relay::take_greeting(Pair& pair, std::string_view bytes) {
   pair.greeted += bytes;
   while (pair.greeting && pair.greeted.size() >= 8) {

@@ -20,7 +20,8 @@ std::string xml(std::string_view text) {
     else if (letter == '"') all += "&quot;";
     else if (letter == '\n') all += "&#10;";
     else if (letter == '\t') all += "&#9;";
-    else if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f) all += fmt::format("\\x{:02x}", static_cast<unsigned char>(letter));
+    else if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f)
+      all += fmt::format("\\x{:02x}", static_cast<unsigned char>(letter));
     else all += letter;
   }
   // U+FFFE and U+FFFF are UTF-8 and no XML.
@@ -69,7 +70,9 @@ boost::json::object json_of(const Result& result) {
   boost::json::array steps;
   for (const Step& step : result.steps) steps.push_back({{"seconds", step.seconds}, {"what", step.what}});
   const auto number = [](std::int64_t term) { return term == 0 ? boost::json::value() : boost::json::value(term); };
-  const auto text = [](const std::string& some) { return some.empty() ? boost::json::value() : boost::json::value(is_utf8(some) ? some : printable(some)); };
+  const auto text = [](const std::string& some) {
+    return some.empty() ? boost::json::value() : boost::json::value(is_utf8(some) ? some : printable(some));
+  };
   return {{"run", result.run},
           {"verdict", name_of(result.verdict)},
           {"detail", text(result.detail)},
@@ -90,13 +93,15 @@ void write_junit(const std::string& path, const std::string& scope, const std::v
   std::string cases;
   for (const Result& result : results) {
     seconds += result.seconds;
-    cases += fmt::format("  <testcase classname=\"termgate.drill\" name=\"{}\" time=\"{:.3f}\">\n", xml(fmt::format("a stale leader of {} is refused, run {}", scope, result.run)), result.seconds);
+    cases += fmt::format("  <testcase classname=\"termgate.drill\" name=\"{}\" time=\"{:.3f}\">\n",
+                         xml(fmt::format("a stale leader of {} is refused, run {}", scope, result.run)), result.seconds);
     if (result.verdict != Verdict::passed) {
       ++failures;
       std::string text = result.detail;
       for (const std::string& line : result.evidence) text += "\n" + line;
       for (const std::string& line : result.notes) text += "\n" + line;
-      cases += fmt::format("    <failure type=\"{}\" message=\"{}\">{}</failure>\n", name_of(result.verdict), xml(title_of(result.verdict)), xml(text));
+      cases += fmt::format("    <failure type=\"{}\" message=\"{}\">{}</failure>\n", name_of(result.verdict), xml(title_of(result.verdict)),
+                           xml(text));
     }
     std::string out;
     for (const Step& step : result.steps) out += fmt::format("{:6.1f} s  {}\n", step.seconds, step.what);
@@ -105,8 +110,10 @@ void write_junit(const std::string& path, const std::string& scope, const std::v
     cases += fmt::format("    <system-out>{}</system-out>\n  </testcase>\n", xml(out));
   }
   std::ofstream file(path);
-  file << fmt::format("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"termgate drill\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"0\" time=\"{:.3f}\">\n{}</testsuite>\n",
-                      results.size(), failures, seconds, cases);
+  file << fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"termgate drill\" tests=\"{}\" failures=\"{}\" errors=\"0\" "
+      "skipped=\"0\" time=\"{:.3f}\">\n{}</testsuite>\n",
+      results.size(), failures, seconds, cases);
   file.close();
   if (!file) throw Error(fmt::format("--junit {}: cannot be written", path));
 }

@@ -33,8 +33,11 @@ std::string narrow(std::string_view bytes) {
     }
     if (point < 0x80) text += static_cast<char>(point);
     else if (point < 0x800) text += {static_cast<char>(0xC0 | point >> 6), static_cast<char>(0x80 | (point & 63))};
-    else if (point < 0x10000) text += {static_cast<char>(0xE0 | point >> 12), static_cast<char>(0x80 | (point >> 6 & 63)), static_cast<char>(0x80 | (point & 63))};
-    else text += {static_cast<char>(0xF0 | point >> 18), static_cast<char>(0x80 | (point >> 12 & 63)), static_cast<char>(0x80 | (point >> 6 & 63)), static_cast<char>(0x80 | (point & 63))};
+    else if (point < 0x10000)
+      text += {static_cast<char>(0xE0 | point >> 12), static_cast<char>(0x80 | (point >> 6 & 63)), static_cast<char>(0x80 | (point & 63))};
+    else
+      text += {static_cast<char>(0xF0 | point >> 18), static_cast<char>(0x80 | (point >> 12 & 63)),
+               static_cast<char>(0x80 | (point >> 6 & 63)), static_cast<char>(0x80 | (point & 63))};
   }
   return text;
 }
@@ -90,7 +93,9 @@ void TdsConversation::find_errors() {
     std::size_t name = 11 + 2 * units;  // of the server, then of the procedure
     name += 1 + 2 * static_cast<std::size_t>(static_cast<unsigned char>(rest[name]));
     std::string procedure;
-    if (name < 3 + length) procedure = narrow(rest.substr(name + 1, std::min<std::size_t>(2 * static_cast<std::size_t>(static_cast<unsigned char>(rest[name])), 2 + length - name)));
+    if (name < 3 + length)
+      procedure = narrow(rest.substr(
+          name + 1, std::min<std::size_t>(2 * static_cast<std::size_t>(static_cast<unsigned char>(rest[name])), 2 + length - name)));
     const bool seal = asks_for_seal_ || procedure == "seal" || procedure.ends_with(".seal");
     refusals.push_back({code, text, seal ? ".seal(" : "", latest_});
     at += 2 + length;

@@ -1,10 +1,11 @@
-// drill: reads along what a SQL Server refuses. Bytes in, facts out; no I/O and no clock. Of TDS ([MS-TDS] 2.2.3.1 and 2.2.7.10) it knows packets and the ERROR token:
+// drill: reads along what a SQL Server refuses. Bytes in, facts out; no I/O and no clock. Of TDS ([MS-TDS] 2.2.3.1 and 2.2.7.10) it knows
+// packets and the ERROR token:
 //
 //   packet: type(1) status(1, bit 0: the message ends) length(2, big endian, with these 8) spid(2) id(1) window(1) payload
 //   ERROR:  0xAA length(2) number(4) state(1) class(1) text(2 + UTF-16) server(1 + UTF-16) procedure(1 + UTF-16) line(4), little endian
 //
-// It looks for the token by its number and its first words, so that it need not know how long the tokens before it are. What was written has no tag in TDS: stale writes show in
-// the rows.
+// It looks for the token by its number and its first words, so that it need not know how long the tokens before it are. What was written
+// has no tag in TDS: stale writes show in the rows.
 #pragma once
 
 #include <string>
@@ -27,10 +28,10 @@ class TdsConversation {
   void find_errors();
 
   bool readable_ = true, answered_ = true, asks_for_seal_ = false;
-  Moment latest_{};           // when the client last sent something
+  Moment latest_{};  // when the client last sent something
   std::string head_, answer_;
-  std::size_t left_ = 0;      // of a packet's payload
-  bool ends_ = false;         // this packet ends the message
+  std::size_t left_ = 0;  // of a packet's payload
+  bool ends_ = false;     // this packet ends the message
 };
 
 }  // namespace termgate::cli::drill

@@ -1,6 +1,6 @@
-// drill: reads along a client's conversation with a PostgreSQL server, and says which of its statements were refused and which of its writes were committed.
-// Bytes in, facts out; no I/O and no clock. Follows the messages of "Frontend/Backend Protocol", 3.0 and 3.2; what it does not know it passes over, and it never
-// keeps more of a message than message_bytes_kept.
+// drill: reads along a client's conversation with a PostgreSQL server, and says which of its statements were refused and which of its
+// writes were committed. Bytes in, facts out; no I/O and no clock. Follows the messages of "Frontend/Backend Protocol", 3.0 and 3.2; what
+// it does not know it passes over, and it never keeps more of a message than message_bytes_kept.
 //
 //   message: type(1) length(4, with itself) body(length - 4); the client's first one has no type
 #pragma once
@@ -21,13 +21,13 @@ using Moment = std::chrono::steady_clock::time_point;
 struct Refusal {  // an error of Termgate's: the code starts with TG
   std::string code, message;
   std::string context;  // where in the server's functions
-  Moment requested;         // when the statement came from the client
+  Moment requested;     // when the statement came from the client
 };
 
-struct Write {  // a committed one
+struct Write {            // a committed one
   std::string tag;        // "INSERT 0 3"
   std::string statement;  // its beginning
-  Moment requested;           // of a transaction block: when its COMMIT came
+  Moment requested;       // of a transaction block: when its COMMIT came
 };
 
 // Cuts a stream of bytes into messages.
@@ -78,9 +78,9 @@ class Conversation {
   void from_client(std::string_view bytes, Moment now);
   void from_server(std::string_view bytes);
 
-  std::vector<Refusal> refusals;      // the reader takes them away
+  std::vector<Refusal> refusals;  // the reader takes them away
   std::vector<Write> writes;
-  std::vector<std::string> endings;   // what the server said when it ended the session by itself: SQLSTATE and message
+  std::vector<std::string> endings;  // what the server said when it ended the session by itself: SQLSTATE and message
 
  private:
   struct Request {
@@ -96,12 +96,12 @@ class Conversation {
 
   Messages client_{true}, server_{false};
   bool readable_ = true;
-  Moment latest_{};                 // when the client last sent something
-  std::deque<Request> requests_;         // and not yet answered
+  Moment latest_{};                                                    // when the client last sent something
+  std::deque<Request> requests_;                                       // and not yet answered
   std::unordered_map<std::string, std::string> statements_, portals_;  // texts by name
-  std::vector<Write> open_;         // of the open transaction
+  std::vector<Write> open_;                                            // of the open transaction
   std::vector<std::size_t> savepoints_;
-  bool failed_ = false;             // the open transaction is
+  bool failed_ = false;  // the open transaction is
   bool copy_out_ = false;
 };
 

@@ -34,7 +34,7 @@ using std::chrono::milliseconds;
 struct Order {
   enum class Kind : std::int32_t { start, stop };
   Kind kind;
-  std::int32_t value;  // start: 1 for the terminal; stop: grace in ms
+  std::int32_t value;                     // start: 1 for the terminal; stop: grace in ms
   std::uint32_t words, variables, bytes;  // start: what follows, each text closed by NUL
 };
 
@@ -86,7 +86,9 @@ bool look_at(const char* pid, Seen& seen) {
   int parent = 0;
   unsigned long long start = 0;
   // Field 22 is the moment it was started: with it a process is told from another that got its number.
-  if (std::sscanf(at + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &seen.state, &parent, &start) != 3) return false;
+  if (std::sscanf(at + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &seen.state, &parent,
+                  &start) != 3)
+    return false;
   seen.parent = parent;
   seen.start = start;
   return true;
@@ -161,8 +163,7 @@ class Keeper {
       pollfd watched[] = {{signals, POLLIN, 0}, {alone_ ? -1 : socket_, POLLIN, 0}};
       poll(watched, 2, pause());
       signalfd_siginfo ignored{};
-      while (read(signals, &ignored, sizeof ignored) > 0) {
-      }
+      while (read(signals, &ignored, sizeof ignored) > 0) {}
       if ((watched[1].revents & (POLLIN | POLLHUP)) != 0) obey();
     }
   }
@@ -170,7 +171,8 @@ class Keeper {
  private:
   enum class Ending { no, asked, killed };
 
-  // Short enough that a machine that wakes up is past its deadline for this long at most: poll() counts on a clock that was suspended with it.
+  // Short enough that a machine that wakes up is past its deadline for this long at most: poll() counts on a clock that was suspended with
+  // it.
   int pause() const {
     if (ending_ == Ending::killed) return 5;
     if (command_ < 0 && !started_) return 1000;
@@ -327,8 +329,7 @@ int kill_descendants() {
   for (int round = 0;; ++round) {
     // Orphans of a subreaper's descendants are its children: none is left when it has no child, whatever a look at /proc missed.
     pid_t ended = 0;
-    while ((ended = waitpid(-1, nullptr, WNOHANG)) > 0) {
-    }
+    while ((ended = waitpid(-1, nullptr, WNOHANG)) > 0) {}
     if (ended < 0 && errno == ECHILD) return 0;
     const auto all = descendants();
     int left = 0;
@@ -377,7 +378,8 @@ void Watchdog::start(const std::vector<std::string>& command, const std::vector<
   std::string texts;
   for (const auto& word : command) texts.append(word).push_back('\0');
   for (const auto& variable : environment) texts.append(variable).push_back('\0');
-  send_order(socket_, {Order::Kind::start, foreground ? 1 : 0, static_cast<std::uint32_t>(command.size()), static_cast<std::uint32_t>(environment.size()), static_cast<std::uint32_t>(texts.size())});
+  send_order(socket_, {Order::Kind::start, foreground ? 1 : 0, static_cast<std::uint32_t>(command.size()),
+                       static_cast<std::uint32_t>(environment.size()), static_cast<std::uint32_t>(texts.size())});
   write_all(socket_, texts.data(), texts.size());
 }
 

@@ -1,5 +1,6 @@
-// The watchdog of `termgate run`: a process between `termgate` and COMMAND that ends COMMAND and all that descends from it when the lease's time is up, also where `termgate` has been stopped or killed
-// meanwhile. It is forked before the program has a thread or a connection, and does nothing but wait for a deadline, for words from `termgate`, and for its children.
+// The watchdog of `termgate run`: a process between `termgate` and COMMAND that ends COMMAND and all that descends from it when the lease's
+// time is up, also where `termgate` has been stopped or killed meanwhile. It is forked before the program has a thread or a connection, and
+// does nothing but wait for a deadline, for words from `termgate`, and for its children.
 //
 //   termgate ── start, stop, end ──> watchdog (subreaper, process group of its own) ──> COMMAND (process group of its own) ──> …
 //            <── started, stopped, ended ──
@@ -29,12 +30,12 @@ struct Deadlines {
 // To `termgate`, in order.
 struct Report {
   enum class Kind : std::int32_t {
-    started,   // value: COMMAND's process, whose group has the same number
-    not_run,   // value: errno of exec
-    stopped,   // COMMAND was stopped by a signal (value): job control
-    exited,    // COMMAND exited with value; what it left behind is being ended
-    signalled, // COMMAND was ended by signal value
-    empty      // nothing is left of it. value: 1 where the watchdog had to end something because time was up
+    started,    // value: COMMAND's process, whose group has the same number
+    not_run,    // value: errno of exec
+    stopped,    // COMMAND was stopped by a signal (value): job control
+    exited,     // COMMAND exited with value; what it left behind is being ended
+    signalled,  // COMMAND was ended by signal value
+    empty       // nothing is left of it. value: 1 where the watchdog had to end something because time was up
   };
   Kind kind;
   std::int32_t value;

@@ -1,5 +1,5 @@
-// storm: the naive boundaries. Each is what people write, with one mistake and no other: the lease is taken and renewed by the database's clock under a
-// row lock (except where the clock is the mistake), and its term grows (except where that is).
+// storm: the naive boundaries. Each is what people write, with one mistake and no other: the lease is taken and renewed by the database's
+// clock under a row lock (except where the clock is the mistake), and its term grows (except where that is).
 #include <algorithm>
 #include <thread>
 
@@ -12,11 +12,14 @@ namespace termgate::cli::storm {
 const std::vector<Naive>& naive_boundaries() {
   static const std::vector<Naive> all = {
       {"max-term", "the writer reads the highest term, finds its own, and writes: nothing is locked between the two", true},
-      {"where-exists", "INSERT … WHERE EXISTS (the term is still mine), without a lock: one statement is not atomic against other commits (PostgreSQL)", false},
+      {"where-exists",
+       "INSERT … WHERE EXISTS (the term is still mine), without a lock: one statement is not atomic against other commits (PostgreSQL)",
+       false},
       {"one-statement", "the lock is taken and the term read in one statement: its snapshot is older than the lock (PostgreSQL)", false},
       {"two-connections", "the check holds its lock on one connection, and the write goes through another", true},
       {"lock-only", "a lease and no term: who believes to hold it writes, and nothing at the write says no", true},
-      {"client-clock", "the lease is judged by the clients' own clocks, which are up to two TTLs apart here, or stepped where that can be had", true},
+      {"client-clock",
+       "the lease is judged by the clients' own clocks, which are up to two TTLs apart here, or stepped where that can be had", true},
       {"deleted-row", "the token stands in a lock row that is deleted on release, so that it starts again at 1", true},
   };
   return all;
@@ -28,24 +31,29 @@ const Naive* find_naive(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
-void write_unnumbered(const Run& run, const std::string& table, const std::string& id, const std::string& scope, std::int64_t term, int rows) {
+void write_unnumbered(const Run& run, const std::string& table, const std::string& id, const std::string& scope, std::int64_t term,
+                      int rows) {
   for (int part = 0; part < rows; ++part) {
-    run("INSERT INTO " + table + " (op, part, scope, term) VALUES ($1, CAST($2 AS bigint), $3, CAST($4 AS bigint))", {id, std::to_string(part), scope, std::to_string(term)});
+    run("INSERT INTO " + table + " (op, part, scope, term) VALUES ($1, CAST($2 AS bigint), $3, CAST($4 AS bigint))",
+        {id, std::to_string(part), scope, std::to_string(term)});
   }
 }
 
 std::int64_t write_numbered(const Run& run, const Names& names, const std::string& table, const Task& task, int from, const Run* beside) {
-  const Table counter = (beside != nullptr ? *beside : run)("UPDATE " + names.counters() + " SET n = n + CAST($2 AS bigint) WHERE scope = $1 RETURNING n",
-                                                            {beside != nullptr ? names.beside(task.scope) : task.scope, std::to_string(task.rows)});
+  const Table counter =
+      (beside != nullptr ? *beside : run)("UPDATE " + names.counters() + " SET n = n + CAST($2 AS bigint) WHERE scope = $1 RETURNING n",
+                                          {beside != nullptr ? names.beside(task.scope) : task.scope, std::to_string(task.rows)});
   if (counter.rows.size() != 1) throw DatabaseError("storm: the counter of " + task.scope + " is gone");
   const std::int64_t last = std::stoll(counter.rows[0][0]);
   for (int part = 0; part < task.rows; ++part) {
     const std::int64_t number = last - task.rows + 1 + part;
     const std::string place = std::to_string(beside != nullptr ? -number : number);
     if (part < from)
-      run("UPDATE " + table + " SET place = CAST($3 AS bigint) WHERE op = $1 AND part = CAST($2 AS bigint)", {task.id, std::to_string(part), place});
+      run("UPDATE " + table + " SET place = CAST($3 AS bigint) WHERE op = $1 AND part = CAST($2 AS bigint)",
+          {task.id, std::to_string(part), place});
     else
-      run("INSERT INTO " + table + " (op, part, scope, term, place) VALUES ($1, CAST($2 AS bigint), $3, CAST($4 AS bigint), CAST($5 AS bigint))",
+      run("INSERT INTO " + table +
+              " (op, part, scope, term, place) VALUES ($1, CAST($2 AS bigint), $3, CAST($4 AS bigint), CAST($5 AS bigint))",
           {task.id, std::to_string(part), task.scope, std::to_string(task.held.term), place});
   }
   return last;
@@ -86,17 +94,21 @@ class NaiveBoundary final : public Boundary {
     Sql& sql = connection();
     Open open(sql, begin_to_write());
     if (name_ == "one-statement") sql.run("SELECT pg_advisory_xact_lock(hashtext($1))", {scope});
-    const Table lease = sql.run("SELECT owner, term, expires_ms, " + now() + " FROM " + names_.leases() + " WHERE scope = $1" + (sqlite_ ? "" : " FOR UPDATE"), {scope});
+    const Table lease = sql.run(
+        "SELECT owner, term, expires_ms, " + now() + " FROM " + names_.leases() + " WHERE scope = $1" + (sqlite_ ? "" : " FOR UPDATE"),
+        {scope});
     const std::int64_t moment = clock_is_its_own() ? wall_ms() : lease.rows.empty() ? 0 : std::stoll(lease.rows[0][3]);
     Held held{1, sent + ttl, wall_ms() + ttl.count()};
-    const std::string expires = clock_is_its_own() ? std::to_string(held.clock_ms) : "CAST(" + now() + " AS bigint) + " + std::to_string(ttl.count());
+    const std::string expires =
+        clock_is_its_own() ? std::to_string(held.clock_ms) : "CAST(" + now() + " AS bigint) + " + std::to_string(ttl.count());
     if (lease.rows.empty()) {
       // Two at once: the primary key lets one of them through.
       sql.run("INSERT INTO " + names_.leases() + " (scope, owner, term, expires_ms) VALUES ($1, $2, 1, " + expires + ")", {scope, owner});
     } else {
       if (lease.rows[0][0] != owner && std::stoll(lease.rows[0][2]) > moment) return std::nullopt;
       held.term = std::stoll(lease.rows[0][1]) + 1;
-      sql.run("UPDATE " + names_.leases() + " SET owner = $2, term = term + 1, expires_ms = " + expires + " WHERE scope = $1", {scope, owner});
+      sql.run("UPDATE " + names_.leases() + " SET owner = $2, term = term + 1, expires_ms = " + expires + " WHERE scope = $1",
+              {scope, owner});
     }
     // An acquisition that does anything else under its lock, as reading where the last leader left off.
     if (name_ == "one-statement") std::this_thread::sleep_for(milliseconds(20));
@@ -127,9 +139,11 @@ class NaiveBoundary final : public Boundary {
     const Run run = [&](const std::string& statement, const std::vector<std::string>& values) { return sql.run(statement, values); };
     if (name_ == "where-exists") {
       Open open(sql);
-      const Table first = sql.run("INSERT INTO " + names_.rows() + " (op, part, scope, term) SELECT CAST($1 AS text), 0, CAST($2 AS text), CAST($3 AS bigint) WHERE EXISTS (SELECT 1 FROM " +
-                                      names_.leases() + " WHERE scope = CAST($2 AS text) AND term = CAST($3 AS bigint))",
-                                  {task.id, task.scope, std::to_string(task.held.term)});
+      const Table first = sql.run(
+          "INSERT INTO " + names_.rows() +
+              " (op, part, scope, term) SELECT CAST($1 AS text), 0, CAST($2 AS text), CAST($3 AS bigint) WHERE EXISTS (SELECT 1 FROM " +
+              names_.leases() + " WHERE scope = CAST($2 AS text) AND term = CAST($3 AS bigint))",
+          {task.id, task.scope, std::to_string(task.held.term)});
       if (first.affected == 0) refuse(task);
       task.work();
       const std::int64_t place = write_numbered(run, names_, names_.rows(), task, 1);
@@ -160,7 +174,8 @@ class NaiveBoundary final : public Boundary {
       refuse_if_higher(sql, task, "");
       task.work();
     } else if (name_ == "one-statement") {
-      const Table seen = sql.run("SELECT term, pg_advisory_xact_lock_shared(hashtext($1)) FROM " + names_.leases() + " WHERE scope = $1", {task.scope});
+      const Table seen =
+          sql.run("SELECT term, pg_advisory_xact_lock_shared(hashtext($1)) FROM " + names_.leases() + " WHERE scope = $1", {task.scope});
       if (!seen.rows.empty() && std::stoll(seen.rows[0][0]) > task.held.term) refuse(task);
       task.work();
     } else if (name_ == "deleted-row") {
@@ -179,9 +194,14 @@ class NaiveBoundary final : public Boundary {
   }
   const char* begin_to_write() const { return sqlite_ ? "BEGIN IMMEDIATE" : "BEGIN"; }
   // Milliseconds since 1970 by the database's moving clock.
-  std::string now() const { return sqlite_ ? "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)" : "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"; }
+  std::string now() const {
+    return sqlite_ ? "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)"
+                   : "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)";
+  }
   bool clock_is_its_own() const { return name_ == "client-clock"; }
-  std::int64_t wall_ms() const { return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count() + skew_.count(); }
+  std::int64_t wall_ms() const {
+    return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count() + skew_.count();
+  }
 
   [[noreturn]] static void refuse(const Task& task) {
     throw StaleTerm(fmt::format("TG001 stale term {} for scope \"{}\"", task.held.term, task.scope), task.scope, task.held.term, 0);

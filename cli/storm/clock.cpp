@@ -38,8 +38,8 @@ using std::chrono::seconds;
 
 std::vector<std::string> settings_of(const std::string& library, const std::string& file) {
   const char* before = std::getenv("LD_PRELOAD");
-  return {"LD_PRELOAD=" + library + (before != nullptr && *before != '\0' ? ":" + std::string(before) : ""), "FAKETIME_TIMESTAMP_FILE=" + file, "FAKETIME_NO_CACHE=1",
-          "FAKETIME_DONT_FAKE_MONOTONIC=1", "NO_FAKE_STAT=1"};
+  return {"LD_PRELOAD=" + library + (before != nullptr && *before != '\0' ? ":" + std::string(before) : ""),
+          "FAKETIME_TIMESTAMP_FILE=" + file, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1", "NO_FAKE_STAT=1"};
 }
 
 std::int64_t wall_ms() { return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); }
@@ -58,7 +58,9 @@ std::vector<std::string> environment_with(const std::vector<std::string>& settin
   std::vector<std::string> all = settings;
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string_view one(*at);
-    const auto same = [&](const std::string& setting) { return one.starts_with(std::string_view(setting).substr(0, setting.find('=') + 1)); };
+    const auto same = [&](const std::string& setting) {
+      return one.starts_with(std::string_view(setting).substr(0, setting.find('=') + 1));
+    };
     if (std::none_of(settings.begin(), settings.end(), same)) all.emplace_back(one);
   }
   return all;
@@ -72,7 +74,8 @@ void write_clock(const std::string& path, seconds off) {
   const bool written = file >= 0 && fchmod(file, 0644) == 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   const int failure = errno;
   if (file >= 0) close(file);
-  if (!written || rename(fresh.c_str(), path.c_str()) != 0) throw Error(fmt::format("storm: the clock's file {} could not be written: {}", path, std::strerror(written ? errno : failure)));
+  if (!written || rename(fresh.c_str(), path.c_str()) != 0)
+    throw Error(fmt::format("storm: the clock's file {} could not be written: {}", path, std::strerror(written ? errno : failure)));
 }
 
 seconds step_of(Choice& choice, milliseconds ttl) {
@@ -87,7 +90,8 @@ std::string libfaketime_problem(const std::string& library, const std::string& f
   static_cast<void>(library), static_cast<void>(folder), static_cast<void>(program);
   return "this termgate was built with a sanitizer, which does not go together with libfaketime";
 #else
-  if (library.find_first_of(" :") != std::string::npos) return fmt::format("{}: a path with a blank or a colon cannot be preloaded", library);
+  if (library.find_first_of(" :") != std::string::npos)
+    return fmt::format("{}: a path with a blank or a colon cannot be preloaded", library);
   if (access(library.c_str(), R_OK) != 0) return fmt::format("{}: {}", library, std::strerror(errno));
   constexpr seconds off(3600);
   const std::string file = folder + "/probe.clock", log = folder + "/probe.out";
@@ -124,7 +128,8 @@ std::string libfaketime_problem(const std::string& library, const std::string& f
   if (last.empty() || last.find_first_not_of("0123456789 ") != std::string::npos || blank == std::string::npos)
     return fmt::format("{}: a process that was started with it did not run: {}", library, last.empty() ? "it said nothing" : last);
   const std::int64_t wall = std::atoll(last.c_str()), steady = std::atoll(last.c_str() + blank);
-  if (std::abs(wall - wall_ms() - milliseconds(off).count()) > 60'000) return fmt::format("{}: it does not move a process's wall clock", library);
+  if (std::abs(wall - wall_ms() - milliseconds(off).count()) > 60'000)
+    return fmt::format("{}: it does not move a process's wall clock", library);
   if (std::abs(steady - steady_ms()) > 60'000) return fmt::format("{}: it moves a process's monotonic clock too", library);
   return {};
 #endif

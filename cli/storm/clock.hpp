@@ -1,6 +1,7 @@
 // storm: wall clocks that are stepped, each process's own, by libfaketime. CLOCK_MONOTONIC stays true: the histories are judged by it.
 //
-// The library is loaded before a process's others (LD_PRELOAD) and reads the process's file at each look at the wall clock: how many seconds that clock is off.
+// The library is loaded before a process's others (LD_PRELOAD) and reads the process's file at each look at the wall clock: how many
+// seconds that clock is off.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +18,8 @@ namespace termgate::cli::storm {
 
 // Where Debian's package puts the library for programs with threads; nothing where it is not there.
 std::string find_libfaketime();
-// Why processes of this program cannot run with `library`; empty: they can. Starts one, whose wall clock must be an hour off and whose monotonic clock must not.
+// Why processes of this program cannot run with `library`; empty: they can. Starts one, whose wall clock must be an hour off and whose
+// monotonic clock must not.
 std::string libfaketime_problem(const std::string& library, const std::string& folder, const std::string& program);
 
 // How far a clock is off, for whoever reads the file: replaced as a whole, so that nobody reads half of it. Throws Error.

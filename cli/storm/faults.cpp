@@ -23,6 +23,7 @@
 namespace termgate::cli::storm {
 
 const std::vector<Fault>& all_faults() {
+  // clang-format off
   static const std::vector<Fault> all = {
       {"stop", "SIGSTOP at any moment, SIGCONT up to four TTLs later", true, true, 4, true, true, true},
       {"kill", "kill -9, and a new process up to two TTLs later", true, true, 2, true, true, true},
@@ -45,6 +46,7 @@ const std::vector<Fault>& all_faults() {
       {"cut-front", "connections between leaders and a proxy are cut (with --proxies)", false, false, 2, false, true, true},
       {"cut-back", "connections between a proxy and the server are cut, its own among them (with --proxies, where they are not encrypted)", false, false, 2, false},
   };
+  // clang-format on
   return all;
 }
 
@@ -58,8 +60,7 @@ Crew::~Crew() {
   for (Leader& leader : leaders_) {
     if (leader.pid <= 0) continue;
     kill(leader.pid, SIGKILL);
-    while (waitpid(leader.pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    while (waitpid(leader.pid, nullptr, 0) < 0 && errno == EINTR) {}
     forget_clock(leader.pid);
   }
 }
@@ -68,8 +69,15 @@ void Crew::start(std::size_t index) {
   Leader& leader = leaders_[index];
   leader.client = fmt::format("leader{}.{}", index + 1, ++leader.life);
   const std::string log = fmt::format("{}/{}.log", plan_.folder, leader.client);
-  std::vector<std::string> words = {plan_.program, "storm-leader", "--who", leader.client, "--run", plan_.names.run, "--seed", std::to_string(plan_.seed), "--scopes",
-                                    std::to_string(plan_.scopes), "--writers", std::to_string(plan_.writers), "--ttl", fmt::format("{}ms", plan_.ttl.count()), "--schema", plan_.schema, "--log", log};
+  std::vector<std::string> words = {plan_.program, "storm-leader",
+                                    "--who",       leader.client,
+                                    "--run",       plan_.names.run,
+                                    "--seed",      std::to_string(plan_.seed),
+                                    "--scopes",    std::to_string(plan_.scopes),
+                                    "--writers",   std::to_string(plan_.writers),
+                                    "--ttl",       fmt::format("{}ms", plan_.ttl.count()),
+                                    "--schema",    plan_.schema,
+                                    "--log",       log};
   if (!plan_.naive.empty()) words.insert(words.end(), {"--naive", plan_.naive});
   if (!plan_.pace.empty()) words.insert(words.end(), {"--pace", plan_.pace});
   std::string ports;
@@ -165,8 +173,7 @@ bool Crew::kill_one(Choice& choice) {
   if (those.size() < 2) return false;
   Leader& leader = *those[which % those.size()];
   kill(leader.pid, SIGKILL);
-  while (waitpid(leader.pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  while (waitpid(leader.pid, nullptr, 0) < 0 && errno == EINTR) {}
   forget_clock(leader.pid);
   leader.pid = -1;
   leader.stopped = false;
@@ -196,11 +203,21 @@ void Crew::end_all(milliseconds patience) {
 
 // ---- the faults ------------------------------------------------------------------------------------
 
-Faults::Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database, std::vector<Relay*> relays, Proxies* proxies)
-    : plan_(plan), crew_(crew), database_(std::move(database)), relays_(std::move(relays)), proxies_(proxies), log_(plan.folder + "/faults.log"), choice_(plan.seed, "faults"), next_(std::chrono::steady_clock::now() + plan.ttl) {
+Faults::Faults(const Plan& plan, Crew& crew, History& history, std::optional<Database> database, std::vector<Relay*> relays,
+               Proxies* proxies)
+    : plan_(plan),
+      crew_(crew),
+      database_(std::move(database)),
+      relays_(std::move(relays)),
+      proxies_(proxies),
+      log_(plan.folder + "/faults.log"),
+      choice_(plan.seed, "faults"),
+      next_(std::chrono::steady_clock::now() + plan.ttl) {
   history.add(plan.folder + "/faults.log", "fault");
-  if (!plan.server_restart.empty()) next_restart_ = std::chrono::steady_clock::now() + Choice(plan.seed, "server").span(milliseconds(1500), milliseconds(4000));
-  if (!plan.server_clock.empty()) next_step_ = std::chrono::steady_clock::now() + Choice(plan.seed, "server-clock").span(plan.ttl, 3 * plan.ttl);
+  if (!plan.server_restart.empty())
+    next_restart_ = std::chrono::steady_clock::now() + Choice(plan.seed, "server").span(milliseconds(1500), milliseconds(4000));
+  if (!plan.server_clock.empty())
+    next_step_ = std::chrono::steady_clock::now() + Choice(plan.seed, "server-clock").span(plan.ttl, 3 * plan.ttl);
 }
 
 Faults::~Faults() { hands_.clear(); }
@@ -208,7 +225,8 @@ Faults::~Faults() { hands_.clear(); }
 void Faults::tick() {
   calmed_ = false;
   // By schedules of their own, whatever other faults there are: a server takes its time to come back, and there is one clock of it.
-  const auto of_the_server = [this](const char* name, std::optional<std::chrono::steady_clock::time_point>& next, void (Faults::*work)(Choice&)) {
+  const auto of_the_server = [this](const char* name, std::optional<std::chrono::steady_clock::time_point>& next,
+                                    void (Faults::*work)(Choice&)) {
     std::unique_lock lock(mutex_);
     if (!next || std::chrono::steady_clock::now() < *next) return;
     const auto due = std::exchange(next, std::nullopt);
@@ -224,7 +242,8 @@ void Faults::tick() {
   next_ = std::chrono::steady_clock::now() + choice_.span(plan_.ttl / 8, plan_.ttl);
   std::vector<const Fault*> those;
   for (const Fault& fault : all_faults()) {
-    if (std::find(plan_.faults.begin(), plan_.faults.end(), fault.name) != plan_.faults.end()) those.insert(those.end(), static_cast<std::size_t>(fault.weight), &fault);
+    if (std::find(plan_.faults.begin(), plan_.faults.end(), fault.name) != plan_.faults.end())
+      those.insert(those.end(), static_cast<std::size_t>(fault.weight), &fault);
   }
   begin(std::string(those[static_cast<std::size_t>(choice_.number(0, static_cast<std::int64_t>(those.size()) - 1))]->name));
 }
@@ -289,8 +308,7 @@ bool Faults::hand(const std::string& fault, std::function<void(Choice&)> work) {
     try {
       work(choice);
       count(fault);
-    } catch (const Error&) {
-    }
+    } catch (const Error&) {}
     hand.done = true;
   });
   return true;
@@ -357,9 +375,7 @@ std::vector<std::string> Faults::problems() const {
   return problems_;
 }
 
-std::string Faults::check_term() const {
-  return check_statement(engine_of(plan_.url), plan_.schema);
-}
+std::string Faults::check_term() const { return check_statement(engine_of(plan_.url), plan_.schema); }
 
 void Faults::cut(Choice& choice) {
   const auto sql = connect(plan_.url);
@@ -372,7 +388,10 @@ void Faults::freeze(Choice& choice) {
   const milliseconds time = choice.span(plan_.ttl / 2, 3 * plan_.ttl);
   const bool numbered = choice.in(25);
   const bool whole_file = is_sqlite(plan_.url) && (proxies_ == nullptr || choice.in(30));
-  const auto sql = connect(proxies_ == nullptr || whole_file ? plan_.url : through(wire_url(plan_.url, plan_.names), plan_.proxy_ports[static_cast<std::size_t>(choice.number(0, plan_.proxies - 1))]));
+  const auto sql = connect(
+      proxies_ == nullptr || whole_file
+          ? plan_.url
+          : through(wire_url(plan_.url, plan_.names), plan_.proxy_ports[static_cast<std::size_t>(choice.number(0, plan_.proxies - 1))]));
   if (whole_file) {
     sql->run("BEGIN IMMEDIATE");
     std::this_thread::sleep_for(time / 3);
@@ -403,9 +422,7 @@ void Faults::freeze(Choice& choice) {
   } catch (const OutcomeUnknown& error) {
     outcome = Outcome::unknown;
     code = error.code();
-  } catch (const Error& error) {
-    code = error.code().empty() ? "error" : std::string(error.code());
-  }
+  } catch (const Error& error) { code = error.code().empty() ? "error" : std::string(error.code()); }
   log_.end(number, outcome, fence->term, outcome == Outcome::committed ? place : std::nullopt, code);
 }
 
@@ -458,7 +475,8 @@ void Faults::prepare(Choice& choice) {
 
 // ---- the server itself ----
 
-// Its output goes into the storm's folder. Left alone by the terminal's signals and by the storm's end: half done, it would leave no server.
+// Its output goes into the storm's folder. Left alone by the terminal's signals and by the storm's end: half done, it would leave no
+// server.
 std::string Faults::run_restart() const {
   const std::string log = plan_.folder + "/server-restart.out";
   const pid_t pid = fork();
@@ -476,8 +494,7 @@ std::string Faults::run_restart() const {
   while (waitpid(pid, &status, WNOHANG) != pid) {
     if (std::chrono::steady_clock::now() >= end) {
       kill(pid, SIGKILL);  // the shell alone
-      while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-      }
+      while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {}
       return "it was at work for 2 minutes";
     }
     std::this_thread::sleep_for(milliseconds(10));
@@ -488,7 +505,8 @@ std::string Faults::run_restart() const {
   for (std::string line; std::getline(file, line);) {
     if (!line.empty()) last = line;
   }
-  return fmt::format("it ended with {}: {}", WIFEXITED(status) ? fmt::format("status {}", WEXITSTATUS(status)) : fmt::format("signal {}", WTERMSIG(status)), last);
+  return fmt::format("it ended with {}: {}",
+                     WIFEXITED(status) ? fmt::format("status {}", WEXITSTATUS(status)) : fmt::format("signal {}", WTERMSIG(status)), last);
 }
 
 void Faults::restart_server(Choice& choice) {
@@ -530,9 +548,7 @@ void Faults::step_server_clock(Choice& choice) {
       const double before = ours();
       const double theirs = std::stod(sql->run("SELECT extract(epoch FROM clock_timestamp())").rows.at(0).at(0));
       return std::pair(theirs - ours(), theirs - before);
-    } catch (const Error&) {
-      return std::nullopt;
-    }
+    } catch (const Error&) { return std::nullopt; }
   };
   std::string problem;
   try {
@@ -545,9 +561,7 @@ void Faults::step_server_clock(Choice& choice) {
       problem = fmt::format("the server's clock does not follow the file, which said {:+} s", off.count());
     while (!calmed_ && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(milliseconds(10));
     write_clock(plan_.server_clock, std::chrono::seconds(0));
-  } catch (const Error& error) {
-    problem = error.what();
-  }
+  } catch (const Error& error) { problem = error.what(); }
   const std::lock_guard lock(mutex_);
   if (!problem.empty()) {  // and no further one
     problems_.push_back("--server-clock: " + problem);
@@ -592,7 +606,8 @@ void Faults::lose(Choice& choice) {
   const std::lock_guard lock(relay_mutex_);
   const Relay::Loss loss = luck <= 5 ? Relay::Loss::commit : luck <= 8 ? Relay::Loss::any : Relay::Loss::silent;
   if (relays_.empty()) throw Error("no relay");
-  Relay& relay = *relays_[relays_.size() == 1 ? 0 : static_cast<std::size_t>(choice.number(0, static_cast<std::int64_t>(relays_.size()) - 1))];
+  Relay& relay =
+      *relays_[relays_.size() == 1 ? 0 : static_cast<std::size_t>(choice.number(0, static_cast<std::int64_t>(relays_.size()) - 1))];
   if (!relay.lose(loss, pause, 2 * plan_.ttl)) throw Error("nothing was said");
 #else
   static_cast<void>(choice);
@@ -627,7 +642,8 @@ void Faults::prune(Choice& choice) {
     for (const StreamWrite& write : page) {
       after = write.sequence_no.value();
       if (after >= before) break;
-      pruned_[{stream.name(), after}] = {write.scope, write.term.value(), write.payload.substr(0, write.payload.find('/')), stream.name(), after};
+      pruned_[{stream.name(), after}] = {write.scope, write.term.value(), write.payload.substr(0, write.payload.find('/')), stream.name(),
+                                         after};
     }
   }
   database_->prune(stream, SequenceNo(before));

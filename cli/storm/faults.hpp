@@ -28,8 +28,8 @@ struct Fault {
   std::string_view name;
   std::string_view what;
   bool on_sqlite;
-  bool on_naive;  // what needs layer 1, or would be no fault of a naive boundary's, is left out there
-  int weight;     // how often, to the others
+  bool on_naive;                             // what needs layer 1, or would be no fault of a naive boundary's, is left out there
+  int weight;                                // how often, to the others
   bool on_direct = true, on_proxies = true;  // without and with proxies between the leaders and the server
   bool on_served = false;                    // with proxies that serve an SQLite file
 };
@@ -37,14 +37,15 @@ const std::vector<Fault>& all_faults();
 bool holds(std::string_view fault);  // whether in it a leader freezes in the middle of a transaction: hold-…
 
 struct Plan {
-  std::string url;  // with the storm's application_name
-  std::string relayed_url;  // every other leader's, where there is a relay; else empty
+  std::string url;                            // with the storm's application_name
+  std::string relayed_url;                    // every other leader's, where there is a relay; else empty
   std::string schema, naive, enforce = "on";  // enforce: of the proxies
   Names names;
   std::uint64_t seed = 0;
   int leaders = 0, scopes = 0, writers = 0, proxies = 0;
   std::vector<int> proxy_ports;  // the relays before the proxies, where leaders write
-  bool direct(std::size_t leader) const;  // whether that one writes past the proxies: every third one of an SQLite file, which the law guards all the same
+  bool direct(std::size_t leader)
+      const;  // whether that one writes past the proxies: every third one of an SQLite file, which the law guards all the same
   std::chrono::nanoseconds time{0}, round{0};  // round: judged so often, and done with at the first breach
   milliseconds ttl{0};
   std::string pace;  // of the writers; empty: as usual
@@ -52,8 +53,8 @@ struct Plan {
   std::string server_restart;  // the command; empty: the server is left alone
   std::string server_clock;    // the file that says how far the server's clock is off; empty: that clock is left alone
   Clocks* clocks = nullptr;    // of leaders and proxies; none: theirs is the machine's. Outlives them
-  std::string folder;   // of the logs
-  std::string program;  // this one
+  std::string folder;          // of the logs
+  std::string program;         // this one
 };
 
 // The leaders. One thread. They die with the director, however it ends.
@@ -114,15 +115,15 @@ class Faults {
   // Nobody has to wait for a relay or a wrong clock any more.
   void calm();
 
-  std::map<std::string, int> done() const;                  // by name
+  std::map<std::string, int> done() const;                        // by name
   std::int64_t pieces_delayed() const, pieces_overtaken() const;  // by the relays
-  std::vector<testkit::Row> pruned() const;                 // what was in the streams before it was pruned
+  std::vector<testkit::Row> pruned() const;                       // what was in the streams before it was pruned
   // Takeovers that a frozen holder of something else was in the way of, or was ended for (F4). What took too long is in the history.
   struct Hostage {
     std::string kind, scope, text;
   };
   std::vector<Hostage> hostages() const;
-  std::vector<std::string> problems() const;                // with the server's restart or clock: the storm was not what it was meant to be
+  std::vector<std::string> problems() const;  // with the server's restart or clock: the storm was not what it was meant to be
 
  private:
   void begin(const std::string& fault);
@@ -162,12 +163,12 @@ class Faults {
   Choice choice_;
   std::chrono::steady_clock::time_point next_;
   int serial_ = 0;
-  std::atomic<int> holds_{0};  // at work
+  std::atomic<int> holds_{0};        // at work
   std::atomic<bool> calmed_{false};  // nothing is to be waited for any more in this round
 
-  mutable std::mutex mutex_;  // guards what follows up to hands_
+  mutable std::mutex mutex_;                                           // guards what follows up to hands_
   std::optional<std::chrono::steady_clock::time_point> next_restart_;  // of the server; none while one is going on, or none is wanted
-  std::optional<std::chrono::steady_clock::time_point> next_step_;  // of the server's clock, likewise
+  std::optional<std::chrono::steady_clock::time_point> next_step_;     // of the server's clock, likewise
   std::vector<std::string> problems_;
   std::map<std::string, int> done_;
   std::vector<Hostage> hostages_;

@@ -46,7 +46,8 @@ class Process final : public HeldSession {
     }
     std::string word = "storm-holder", self = program;
     char* const argv[] = {self.data(), word.data(), nullptr};
-    std::vector<std::string> settings = environment_with({"TERMGATE_DB=" + url});  // it may hold a password, and arguments are for everybody to read
+    std::vector<std::string> settings =
+        environment_with({"TERMGATE_DB=" + url});  // it may hold a password, and arguments are for everybody to read
     std::vector<char*> envp;
     for (std::string& setting : settings) envp.push_back(setting.data());
     envp.push_back(nullptr);
@@ -66,15 +67,15 @@ class Process final : public HeldSession {
     close(to_), close(from_);
     if (pid_ <= 0) return;
     kill(pid_, SIGKILL);
-    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
   }
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
   std::string run(const std::string& statement) override {
     const std::string line = statement + "\n";
-    if (write(to_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw Unavailable("the process that was to freeze has ended");
+    if (write(to_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+      throw Unavailable("the process that was to freeze has ended");
     const std::string answer = read_line();
     const auto blank = answer.find(' ');
     const std::string word = answer.substr(0, blank), rest = blank == std::string::npos ? "" : answer.substr(blank + 1);
@@ -87,8 +88,7 @@ class Process final : public HeldSession {
     kill(pid_, SIGSTOP);
     // Stopped from here on, and not a moment later.
     int status = 0;
-    while (waitpid(pid_, &status, WUNTRACED) < 0 && errno == EINTR) {
-    }
+    while (waitpid(pid_, &status, WUNTRACED) < 0 && errno == EINTR) {}
     if (!WIFSTOPPED(status)) {
       pid_ = -1;
       throw Unavailable("the process that was to freeze has ended");
@@ -132,7 +132,9 @@ std::string qualifier(const std::string& schema) {
 }  // namespace
 
 std::unique_ptr<HeldSession> held_session(const std::string& url) { return std::make_unique<Session>(url); }
-std::unique_ptr<HeldSession> held_process(const std::string& program, const std::string& url) { return std::make_unique<Process>(program, url); }
+std::unique_ptr<HeldSession> held_process(const std::string& program, const std::string& url) {
+  return std::make_unique<Process>(program, url);
+}
 
 int hold(const Arguments& arguments) {
   std::signal(SIGINT, SIG_IGN);  // the terminal's goes to the director
@@ -143,13 +145,9 @@ int hold(const Arguments& arguments) {
       if (!sql) sql = connect(arguments.database_url());
       const Table table = sql->run(line);
       if (!table.rows.empty()) answer += table.rows[0].at(0);
-    } catch (const OutcomeUnknown& error) {
-      answer = fmt::format("unknown {}", error.what());
-    } catch (const Unavailable& error) {
+    } catch (const OutcomeUnknown& error) { answer = fmt::format("unknown {}", error.what()); } catch (const Unavailable& error) {
       answer = fmt::format("lost {}", error.what());
-    } catch (const Error& error) {
-      answer = fmt::format("error {} {}", error.code().empty() ? "-" : error.code(), error.what());
-    }
+    } catch (const Error& error) { answer = fmt::format("error {} {}", error.code().empty() ? "-" : error.code(), error.what()); }
     for (char& letter : answer) {
       if (letter == '\n') letter = ' ';
     }
@@ -165,9 +163,7 @@ constexpr const char* server_since = "SELECT pg_postmaster_start_time()";
 bool is_up_since(const std::string& url, const std::string& since) {
   try {
     return held_session(url)->run(server_since) == since;
-  } catch (const Error&) {
-    return false;
-  }
+  } catch (const Error&) { return false; }
 }
 
 }  // namespace
@@ -186,14 +182,16 @@ milliseconds Faults::takeover_wait() {
   return *takeover_wait_;
 }
 
-// A leader of one of the storm's scopes wins its lease, freezes in the middle of a transaction, and its lease runs out. The next one must get through, whatever the frozen one holds. Then that one is
-// resumed and tries to commit.
+// A leader of one of the storm's scopes wins its lease, freezes in the middle of a transaction, and its lease runs out. The next one must
+// get through, whatever the frozen one holds. Then that one is resumed and tries to commit.
+// Long: one fault from its beginning to what came of it.
 void Faults::hold(Choice& choice, const std::string& fault) {
   const std::string scope = scope_of(choice), tag = fmt::format("{}", choice.number(0, INT64_MAX - 1));
   const bool stopped = choice.in(50);
   // Holds a table and no lock of the scope: then it is in nobody's way there, and is not ended.
   const bool beside = fault == "hold-lock" && choice.in(50);
-  const std::string stream = plan_.names.stream(scope, static_cast<int>(choice.number(0, streams_a_scope - 1))), adopted = plan_.names.adopted();
+  const std::string stream = plan_.names.stream(scope, static_cast<int>(choice.number(0, streams_a_scope - 1))),
+                    adopted = plan_.names.adopted();
   const std::int64_t way = choice.number(1, 3);
   const milliseconds ttl = plan_.ttl, grace = std::min(ttl, milliseconds(500)), wait = takeover_wait();
   const std::string layer = qualifier(plan_.schema);
@@ -210,7 +208,8 @@ void Faults::hold(Choice& choice, const std::string& fault) {
   const std::optional<Lease> lease = acquire('a', scope, mine, milliseconds(0)).lease;
   if (!lease) throw Error("another's");
   const auto expires = std::chrono::steady_clock::now() + ttl;
-  const std::string term = std::to_string(lease->term().value()), check = fmt::format("SELECT {}check_term({}, {})", layer, literal(scope), term);
+  const std::string term = std::to_string(lease->term().value()),
+                    check = fmt::format("SELECT {}check_term({}, {})", layer, literal(scope), term);
   const auto row = [&](const std::string& table, const std::string& id) {
     return fmt::format("INSERT INTO {} (op, part, scope, term) VALUES ({}, 0, {}, {})", table, literal(id), literal(scope), term);
   };
@@ -224,9 +223,7 @@ void Faults::hold(Choice& choice, const std::string& fault) {
     } catch (const OutcomeUnknown& error) {
       outcome = Outcome::unknown;
       code = error.code();
-    } catch (const Error& error) {
-      code = error.code().empty() ? "error" : std::string(error.code());
-    }
+    } catch (const Error& error) { code = error.code().empty() ? "error" : std::string(error.code()); }
     log_.end(number, outcome, lease->term().value(), place.empty() ? std::nullopt : std::optional<std::int64_t>(std::stoll(place)), code);
     return outcome == Outcome::committed;
   };
@@ -247,14 +244,17 @@ void Faults::hold(Choice& choice, const std::string& fault) {
   std::string place;  // what it gets: a number in the stream, a term
   session->run(fault == "hold-serializable" ? "BEGIN ISOLATION LEVEL SERIALIZABLE" : "BEGIN");
   if (fault == "hold-append") {
-    place = session->run(fmt::format("SELECT {}append({}, {}, convert_to({}, 'UTF8'), NULL, {})", layer, literal(stream), term, literal(id + "/0"), literal(scope)));
+    place = session->run(fmt::format("SELECT {}append({}, {}, convert_to({}, 'UTF8'), NULL, {})", layer, literal(stream), term,
+                                     literal(id + "/0"), literal(scope)));
   } else if (fault == "hold-raise") {
-    place = session->run(fmt::format("SELECT term FROM {}acquire_lease({}, {}, interval '{} ms', NULL, interval '{} ms') WHERE acquired", layer, literal(scope), literal(mine.owner), ttl.count(), grace.count()));
+    place = session->run(fmt::format("SELECT term FROM {}acquire_lease({}, {}, interval '{} ms', NULL, interval '{} ms') WHERE acquired",
+                                     layer, literal(scope), literal(mine.owner), ttl.count(), grace.count()));
     if (place.empty()) throw Error("another was faster");
   } else {
     if (!beside) session->run(check);
     if (fault == "hold-truncate") session->run("TRUNCATE " + adopted);
-    if (fault == "hold-lock") session->run(fmt::format("LOCK TABLE {} IN {} MODE", adopted, way == 1 && !beside ? "EXCLUSIVE" : "ACCESS EXCLUSIVE"));
+    if (fault == "hold-lock")
+      session->run(fmt::format("LOCK TABLE {} IN {} MODE", adopted, way == 1 && !beside ? "EXCLUSIVE" : "ACCESS EXCLUSIVE"));
     if (fault == "hold-serializable") {
       session->run(fmt::format("SELECT count(*) FROM {}", plan_.names.rows()));
       session->run(fmt::format("SELECT n FROM {} WHERE scope = {}", plan_.names.counters(), literal(scope)));
@@ -279,7 +279,8 @@ void Faults::hold(Choice& choice, const std::string& fault) {
       session->run("SELECT 1");
     } catch (const Unavailable& error) {
       // A server that is gone or was restarted ends everybody, and a connection that was cut is nobody's doing.
-      if (plan_.server_restart.empty() && is_up_since(url, since)) hostage("evicted", scope, fmt::format("pid {} was ended although it held no lock of the scope: {}", pid, error.what()));
+      if (plan_.server_restart.empty() && is_up_since(url, since))
+        hostage("evicted", scope, fmt::format("pid {} was ended although it held no lock of the scope: {}", pid, error.what()));
     }
     return;
   }
@@ -289,9 +290,7 @@ void Faults::hold(Choice& choice, const std::string& fault) {
     try {
       session->run("COMMIT");
       log_.end(number, Outcome::committed, std::stoll(place));
-    } catch (const Error& error) {
-      log_.end(number, Outcome::unknown, 0, {}, error.code().empty() ? "error" : error.code());
-    }
+    } catch (const Error& error) { log_.end(number, Outcome::unknown, 0, {}, error.code().empty() ? "error" : error.code()); }
   } else {
     write(id, [&] {
       session->run("COMMIT");
@@ -300,7 +299,8 @@ void Faults::hold(Choice& choice, const std::string& fault) {
   }
 }
 
-// An acquisition as a leader does it. Of kind 't' it goes on until somebody has the scope behind the frozen one: itself, or another one that was faster.
+// An acquisition as a leader does it. Of kind 't' it goes on until somebody has the scope behind the frozen one: itself, or another one
+// that was faster.
 Faults::Acquired Faults::acquire(char kind, const std::string& scope, const LeaseOptions& options, milliseconds within) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     const std::int64_t number = log_.begin(kind, scope, 0, {}, static_cast<int>(within.count()));
@@ -330,21 +330,23 @@ Faults::Acquired Faults::acquire(char kind, const std::string& scope, const Leas
   return {};
 }
 
-// The first acquisition of a scope wants to know what adopted tables hold. Who has locked one holds no lock of that scope, so it is named, in time.
+// The first acquisition of a scope wants to know what adopted tables hold. Who has locked one holds no lock of that scope, so it is named,
+// in time.
 void Faults::probe_named(const std::string& tag, const std::string& pid, const LeaseOptions& options, milliseconds within) {
   const std::string scope = "storm-" + plan_.names.run + "-new-" + tag;
   const auto begun = std::chrono::steady_clock::now();
   std::string outcome = "it was acquired, and the table was not read";
   try {
     static_cast<void>(database_->try_acquire_lease(Scope(scope), plan_.ttl, options));
-  } catch (const Blocked& error) {
-    outcome = error.what();
-  } catch (const Error&) {
+  } catch (const Blocked& error) { outcome = error.what(); } catch (const Error&) {
     return;  // cut, or the server is away
   }
   const auto took = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begun);
-  if (took > within) hostage("held up", scope, fmt::format("an acquisition was answered after {} ms, and had to be within {} ms: {}", took.count(), within.count(), outcome));
-  else if (outcome.find("pid " + pid) == std::string::npos) hostage("not named", scope, fmt::format("pid {} holds the adopted table, and is not named: {}", pid, outcome));
+  if (took > within)
+    hostage("held up", scope,
+            fmt::format("an acquisition was answered after {} ms, and had to be within {} ms: {}", took.count(), within.count(), outcome));
+  else if (outcome.find("pid " + pid) == std::string::npos)
+    hostage("not named", scope, fmt::format("pid {} holds the adopted table, and is not named: {}", pid, outcome));
 }
 
 void Faults::hostage(const std::string& kind, const std::string& scope, const std::string& text) {

@@ -1,4 +1,5 @@
-// storm: the session of a leader that freezes in the middle of a transaction (faults `hold-…`): of this process, left idle, or of a process of its own that is stopped.
+// storm: the session of a leader that freezes in the middle of a transaction (faults `hold-…`): of this process, left idle, or of a process
+// of its own that is stopped.
 #pragma once
 
 #include <memory>
@@ -13,7 +14,8 @@ namespace termgate::cli::storm {
 class HeldSession {
  public:
   virtual ~HeldSession() = default;
-  // One statement on one line; the first value of what it returns, "" for none. Throws what Sql::run throws, as OutcomeUnknown, Unavailable or DatabaseError.
+  // One statement on one line; the first value of what it returns, "" for none. Throws what Sql::run throws, as OutcomeUnknown, Unavailable
+  // or DatabaseError.
   virtual std::string run(const std::string& statement) = 0;
   virtual void freeze() = 0;
   virtual void resume() = 0;
@@ -21,6 +23,7 @@ class HeldSession {
 std::unique_ptr<HeldSession> held_session(const std::string& url);
 std::unique_ptr<HeldSession> held_process(const std::string& program, const std::string& url);
 
-int hold(const Arguments& arguments);  // the hidden command `storm-holder`: runs what it reads, a statement a line, and answers each with a line
+int hold(
+    const Arguments& arguments);  // the hidden command `storm-holder`: runs what it reads, a statement a line, and answers each with a line
 
 }  // namespace termgate::cli::storm

@@ -1,5 +1,6 @@
-// storm: one leader process. For each scope a thread that takes and keeps the lease, and threads that write while they believe to lead. What they believe is
-// allowed to be wrong: a leader that has lost its lease goes on until the database refuses it, for that is what is tried.
+// storm: one leader process. For each scope a thread that takes and keeps the lease, and threads that write while they believe to lead.
+// What they believe is allowed to be wrong: a leader that has lost its lease goes on until the database refuses it, for that is what is
+// tried.
 #include <unistd.h>
 
 #include <array>
@@ -34,8 +35,8 @@ struct Setting {
   std::uint64_t seed;
   int scopes, writers;
   milliseconds ttl;
-  bool full_pace;  // hardly any rest between writes, nor inside of them
-  bool skewed;  // `client-clock`: its clock is off by calculation, for nobody steps it
+  bool full_pace;           // hardly any rest between writes, nor inside of them
+  bool skewed;              // `client-clock`: its clock is off by calculation, for nobody steps it
   bool high_levels = true;  // REPEATABLE READ and SERIALIZABLE
 };
 
@@ -81,20 +82,18 @@ Ended logged(Log& log, std::int64_t number, std::int64_t term, What what) {
   } catch (const StaleTerm& error) {
     ended.stale = true;
     ended.code = error.code();
-  } catch (const Conflict& error) {
-    ended.code = "conflict";
-  } catch (const Unavailable& error) {
+  } catch (const Conflict& error) { ended.code = "conflict"; } catch (const Unavailable& error) {
     ended.code = "unavailable";
-  } catch (const Error& error) {
-    ended.code = error.code().empty() ? "error" : std::string(error.code());
-  }
+  } catch (const Error& error) { ended.code = error.code().empty() ? "error" : std::string(error.code()); }
   log.end(number, ended.outcome, term, {}, ended.code);
   return ended;
 }
 using Done = std::pair<std::int64_t, std::optional<std::int64_t>>;
 
 // The boundaries that a storm compares have one clock.
-std::chrono::steady_clock::time_point by_steady_clock(const Lease& lease) { return std::chrono::steady_clock::now() + (lease.held_until() - Lease::Clock::now()); }
+std::chrono::steady_clock::time_point by_steady_clock(const Lease& lease) {
+  return std::chrono::steady_clock::now() + (lease.held_until() - Lease::Clock::now());
+}
 
 // ---- Termgate's own boundary -----------------------------------------------------------------------
 
@@ -114,11 +113,11 @@ class Ours final : public Boundary {
     try {
       held.until = by_steady_clock(database_.renew_lease(Scope(scope), Term(held.term), owner, ttl));
       return true;
-    } catch (const LeaseLost&) {
-      return false;
-    }
+    } catch (const LeaseLost&) { return false; }
   }
-  void release(const std::string& scope, const std::string& owner, const Held& held) override { database_.release_lease(Scope(scope), Term(held.term), owner); }
+  void release(const std::string& scope, const std::string& owner, const Held& held) override {
+    database_.release_lease(Scope(scope), Term(held.term), owner);
+  }
   std::int64_t write(const Task&) override { throw Error("storm: Termgate's writes are the writer's own"); }
 
  private:
@@ -130,7 +129,8 @@ class Ours final : public Boundary {
 std::unique_ptr<Boundary> boundary_of(const Setting& setting, const std::optional<Database>& database) {
   if (setting.naive.empty()) return std::make_unique<Ours>(*database);
   Choice choice(setting.seed, setting.who + "-clock");
-  return naive_boundary(setting.naive, setting.url, setting.names, setting.skewed ? choice.span(-setting.ttl, setting.ttl) : milliseconds(0));
+  return naive_boundary(setting.naive, setting.url, setting.names,
+                        setting.skewed ? choice.span(-setting.ttl, setting.ttl) : milliseconds(0));
 }
 
 // Takes the lease of one scope, keeps it for a while, and ends in one of the ways in which leaders end.
@@ -172,7 +172,8 @@ void elect(const Setting& setting, Log& log, const std::optional<Database>& data
           nap(choice.span(ttl / 4, ttl));
           break;
         }
-        if (way <= 4 && !boundary->watches_its_lease()) {  // once more, with a new term, although it still leads: what was admitted under the old one must not ride on the new one
+        if (way <= 4 && !boundary->watches_its_lease()) {  // once more, with a new term, although it still leads: what was admitted under
+                                                           // the old one must not ride on the new one
           acquire();
           over = std::chrono::steady_clock::now() + choice.span(ttl / 2, 4 * ttl);
           continue;
@@ -201,9 +202,16 @@ void elect(const Setting& setting, Log& log, const std::optional<Database>& data
 class Writer {
  public:
   Writer(const Setting& setting, Log& log, const std::optional<Database>& database, int scope_index, int index, Belief& belief)
-      : setting_(setting), log_(log), database_(database), scope_(setting.names.scope(scope_index)), own_scope_(setting.names.scope_of_one(setting.who.substr(0, setting.who.find('.')), scope_index, index)),
-        name_(fmt::format("{}.{}.{}", setting.who, scope_index, index)), belief_(belief),
-        choice_(setting.seed, name_), engine_(engine_of(setting.url)), sqlite_(engine_ == Engine::sqlite) {
+      : setting_(setting),
+        log_(log),
+        database_(database),
+        scope_(setting.names.scope(scope_index)),
+        own_scope_(setting.names.scope_of_one(setting.who.substr(0, setting.who.find('.')), scope_index, index)),
+        name_(fmt::format("{}.{}.{}", setting.who, scope_index, index)),
+        belief_(belief),
+        choice_(setting.seed, name_),
+        engine_(engine_of(setting.url)),
+        sqlite_(engine_ == Engine::sqlite) {
     if (!setting.naive.empty()) boundary_ = boundary_of(setting, database);
   }
 
@@ -216,7 +224,9 @@ class Writer {
       }
       // Admitted under this term, whatever the process holds when its turn comes.
       if (choice_.in(2) && !hurried()) nap(choice_.span(milliseconds(1), setting_.ttl));
-      const Ended ended = !setting_.naive.empty() ? write_naive(*held) : setting_.through.empty() ? write_ours(*held) : write_through(*held);
+      const Ended ended = !setting_.naive.empty()    ? write_naive(*held)
+                          : setting_.through.empty() ? write_ours(*held)
+                                                     : write_through(*held);
       if (ended.stale) belief_.drop(held->term);
       else if (ended.outcome != Outcome::committed) nap(milliseconds(10));
       if (!hurried()) nap(std::chrono::duration_cast<milliseconds>(choice_.span(milliseconds(0), milliseconds(sqlite_ ? 12 : 4))));
@@ -277,7 +287,8 @@ class Writer {
     if (luck <= 35 && !sqlite_) return plain_sql(held, id, rows);
     if (luck <= 38) return look(term);
     const bool numbered = luck <= 80;
-    // The number says when it committed, and nobody else gets one from then on: the later it is taken, the more of the write can be seen to come too late.
+    // The number says when it committed, and nobody else gets one from then on: the later it is taken, the more of the write can be seen to
+    // come too late.
     const bool late = numbered && choice_.in(50);
     const std::string table = choice_.in(70) ? setting_.names.rows() : setting_.names.guarded();
     const bool with_savepoint = choice_.in(20);
@@ -288,7 +299,8 @@ class Writer {
     if (again) options.write_id = WriteId::random();
     const std::int64_t level = choice_.number(1, 10);
     if (level > 6 && setting_.high_levels) options.isolation = level > 8 ? Isolation::serializable : Isolation::repeatable_read;
-    // A snapshot meets whoever took a number since as a conflict of its own, fence or no fence. Numbers taken by another connection, while the check's lock is held, have an order all the same.
+    // A snapshot meets whoever took a number since as a conflict of its own, fence or no fence. Numbers taken by another connection, while
+    // the check's lock is held, have an order all the same.
     const bool beside = numbered && engine_ == Engine::postgresql && choice_.in(options.isolation == Isolation::database_default ? 25 : 60);
     const Task task{id, scope_, held, rows, {}};
     return send(term, id, rows + (with_append ? 1 : 0), again, [&]() -> Done {
@@ -307,9 +319,12 @@ class Writer {
               }
               return result;
             };
-            run("SELECT n FROM " + setting_.names.counters() + " WHERE scope = $1", {scope_});  // on the transaction's snapshot, where it has one
-            // Whoever waited at the fence may have waited for a raise. It must not have passed behind it, which is seen where others can write meanwhile.
-            if (!sqlite_ && std::chrono::steady_clock::now() - begun > setting_.ttl / 10 && choice_.in(setting_.full_pace ? 5 : 50)) nap(choice_.span(setting_.ttl / 4, setting_.ttl));
+            run("SELECT n FROM " + setting_.names.counters() + " WHERE scope = $1",
+                {scope_});  // on the transaction's snapshot, where it has one
+            // Whoever waited at the fence may have waited for a raise. It must not have passed behind it, which is seen where others can
+            // write meanwhile.
+            if (!sqlite_ && std::chrono::steady_clock::now() - begun > setting_.ttl / 10 && choice_.in(setting_.full_pace ? 5 : 50))
+              nap(choice_.span(setting_.ttl / 4, setting_.ttl));
             else work();
             if (with_savepoint) {
               run("SAVEPOINT before_a_mistake", {});
@@ -320,7 +335,9 @@ class Writer {
             if (late || beside) work();
             if (beside) {
               if (!sql_ || sql_->lost()) sql_ = connect(setting_.url);
-              const Run other = [&](const std::string& statement, const std::vector<std::string>& values) { return sql_->run(statement, values); };
+              const Run other = [&](const std::string& statement, const std::vector<std::string>& values) {
+                return sql_->run(statement, values);
+              };
               place = write_numbered(run, setting_.names, table, task, late ? rows : 0, &other);
             } else if (numbered) {
               place = write_numbered(run, setting_.names, table, task, late ? rows : 0);
@@ -350,8 +367,8 @@ class Writer {
     });
   }
 
-  // As a program without the library does it: the table is protected, so that a declared term is all. Its check is run once inside a savepoint that is
-  // rolled back, and its lock with it.
+  // As a program without the library does it: the table is protected, so that a declared term is all. Its check is run once inside a
+  // savepoint that is rolled back, and its lock with it.
   Ended plain_sql(const Held& held, const std::string& id, int rows) {
     const Task task{id, scope_, held, rows, {}};
     const bool with_savepoint = choice_.in(50);
@@ -394,7 +411,9 @@ class Writer {
   std::string url_to_declare(Way way, const std::string& url, std::int64_t term) const {
     if (way == Way::options) return url + fmt::format("&options=-c%20termgate.scope%3D{}%20-c%20termgate.term%3D{}", scope_, term);
     // The server cuts the name short, and would say so each time.
-    if (way == Way::name) return named(url + "&options=-c%20client_min_messages%3Derror", fmt::format("{}%20termgate.scope%3D{}%3Btermgate.term%3D{}%3B", setting_.names.application(), scope_, term));
+    if (way == Way::name)
+      return named(url + "&options=-c%20client_min_messages%3Derror",
+                   fmt::format("{}%20termgate.scope%3D{}%3Btermgate.term%3D{}%3B", setting_.names.application(), scope_, term));
     return url;
   }
 
@@ -405,12 +424,14 @@ class Writer {
     session_.way = static_cast<Way>(choice_.number(0, 4));
     session_.left = static_cast<int>(choice_.number(1, 30));
     session_.term = 0;
-    const std::string& url = setting_.through[static_cast<std::size_t>(choice_.number(0, static_cast<std::int64_t>(setting_.through.size()) - 1))];
+    const std::string& url =
+        setting_.through[static_cast<std::size_t>(choice_.number(0, static_cast<std::int64_t>(setting_.through.size()) - 1))];
     session_.sql = connect(url_to_declare(session_.way, url, term));
     if (session_.way == Way::options || session_.way == Way::name) session_.term = term;
   }
 
-  // As a program that knows nothing of Termgate's check: plain SQL into a table that only the proxy guards. It says on whose behalf, and that is all.
+  // As a program that knows nothing of Termgate's check: plain SQL into a table that only the proxy guards. It says on whose behalf, and
+  // that is all.
   Ended write_through(const Held& held) {
     try {
       open_session(held.term);
@@ -456,10 +477,13 @@ class Writer {
           sql.run(fmt::format("SET LOCAL termgate.scope = '{}'", scope_));
           sql.run(fmt::format("SET LOCAL termgate.term = '{}'", term));
         }
-        if (choice_.in(30)) run("SELECT n FROM " + setting_.names.counters() + " WHERE scope = $1", {scope_});  // on the transaction's snapshot, where it has one
+        if (choice_.in(30))
+          run("SELECT n FROM " + setting_.names.counters() + " WHERE scope = $1",
+              {scope_});  // on the transaction's snapshot, where it has one
         work();
         if (choice_.in(way == Way::comment ? 40 : 20)) {
-          // The proxy checks before a savepoint what is declared there. A check inside it, which goes with it, is one of a second scope: so the block is opened for one of the writer's own.
+          // The proxy checks before a savepoint what is declared there. A check inside it, which goes with it, is one of a second scope: so
+          // the block is opened for one of the writer's own.
           const bool second = way == Way::comment && !sqlite_;
           if (second) sql.run(fmt::format("SAVEPOINT before_a_mistake /*termgate.scope='{}',termgate.term='1'*/", own_scope_));
           else run("SAVEPOINT before_a_mistake", {});
@@ -489,8 +513,8 @@ class Writer {
     if (way == Way::local) text += fmt::format("SET LOCAL termgate.scope = '{}'; SET LOCAL termgate.term = '{}'; ", scope_, task.held.term);
     text += fmt::format("UPDATE {} SET n = n + {} WHERE scope = '{}'; ", setting_.names.counters(), task.rows, scope_);
     for (int part = 0; part < task.rows; ++part)
-      text += fmt::format("INSERT INTO {} (op, part, scope, term, place) SELECT '{}', {}, scope, {}, n - {} FROM {} WHERE scope = '{}'; ", setting_.names.rows(), task.id, part, task.held.term,
-                          task.rows - 1 - part, setting_.names.counters(), scope_);
+      text += fmt::format("INSERT INTO {} (op, part, scope, term, place) SELECT '{}', {}, scope, {}, n - {} FROM {} WHERE scope = '{}'; ",
+                          setting_.names.rows(), task.id, part, task.held.term, task.rows - 1 - part, setting_.names.counters(), scope_);
     return text + "COMMIT";
   }
 
@@ -499,9 +523,7 @@ class Writer {
   static void unknown_if_lost(What what) {
     try {
       what();
-    } catch (const Unavailable& error) {
-      throw OutcomeUnknown(error.what(), std::string(error.code()));
-    }
+    } catch (const Unavailable& error) { throw OutcomeUnknown(error.what(), std::string(error.code())); }
   }
 
   Ended look(std::int64_t term) {
@@ -550,7 +572,8 @@ int lead(const Arguments& arguments) {
   for (std::size_t at = 0; at < ports.size();) {
     const std::size_t comma = std::min(ports.find(',', at), ports.size());
     // A proxy that is stopped takes the connection and says nothing.
-    setting.through.push_back(through(wire_url(setting.url, setting.names), std::stoi(ports.substr(at, comma - at))) + "&connect_timeout=2");
+    setting.through.push_back(through(wire_url(setting.url, setting.names), std::stoi(ports.substr(at, comma - at))) +
+                              "&connect_timeout=2");
     at = comma + 1;
   }
   Log log(arguments.text("log"));
@@ -572,7 +595,8 @@ int lead(const Arguments& arguments) {
 #endif
   std::vector<Belief> beliefs(static_cast<std::size_t>(setting.scopes));
   {
-    // What is not the database's doing (a full disk, a mistake of ours) ends the process; the director counts that and does not call the law kept.
+    // What is not the database's doing (a full disk, a mistake of ours) ends the process; the director counts that and does not call the
+    // law kept.
     const auto guarded = [&](const std::function<void()>& work) {
       try {
         work();

@@ -33,7 +33,8 @@ Log::Log(const std::string& path) : file_(open(path.c_str(), O_WRONLY | O_CREAT 
 Log::~Log() { close(file_); }
 
 void Log::put(const std::string& line) {
-  if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw Error(fmt::format("storm: its log could not be written: {}", std::strerror(errno)));
+  if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    throw Error(fmt::format("storm: its log could not be written: {}", std::strerror(errno)));
 }
 
 std::int64_t Log::begin(char kind, std::string_view scope, std::int64_t term, std::string_view id, int rows) {
@@ -45,7 +46,8 @@ std::int64_t Log::begin(char kind, std::string_view scope, std::int64_t term, st
 void Log::end(std::int64_t number, Outcome outcome, std::int64_t term, std::optional<std::int64_t> place, std::string_view code) {
   const Moment now = moment_now();
   const char letter = outcome == Outcome::committed ? 'c' : outcome == Outcome::refused ? 'r' : 'u';
-  put(fmt::format("E {} {} {} {} {} {}\n", number, now.count(), letter, term, place ? std::to_string(*place) : "-", code.empty() ? "-" : code));
+  put(fmt::format("E {} {} {} {} {} {}\n", number, now.count(), letter, term, place ? std::to_string(*place) : "-",
+                  code.empty() ? "-" : code));
 }
 
 void History::add(const std::string& path, const std::string& client) { files_.push_back({path, client, {}, 0, {}}); }
@@ -81,7 +83,9 @@ void History::take(File& file, std::string_view line) {
   }
   if (count == 8 && words[0] == "B") {
     Operation one;
-    one.kind = words[3] == "w" ? Operation::Kind::write : words[3] == "a" || words[3] == "t" ? Operation::Kind::raise : Operation::Kind::look;
+    one.kind = words[3] == "w"                      ? Operation::Kind::write
+               : words[3] == "a" || words[3] == "t" ? Operation::Kind::raise
+                                                    : Operation::Kind::look;
     one.acquisition = one.kind == Operation::Kind::raise;
     one.outcome = Outcome::unknown;
     one.scope = words[4];

@@ -33,7 +33,8 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  // The number that end() wants. `kind`: w, a, t or l; `id` without blanks. Throws Error where the line could not be written: then nothing may be sent.
+  // The number that end() wants. `kind`: w, a, t or l; `id` without blanks. Throws Error where the line could not be written: then nothing
+  // may be sent.
   std::int64_t begin(char kind, std::string_view scope, std::int64_t term = 0, std::string_view id = {}, int rows = 0);
   // `code`: the error's, TG001 … or the database's own; empty for none. An acquisition's term is known only now.
   void end(std::int64_t number, Outcome outcome, std::int64_t term, std::optional<std::int64_t> place = {}, std::string_view code = {});

@@ -52,9 +52,7 @@ Proxies::Proxies(Plan& plan) : plan_(plan), proxies_(static_cast<std::size_t>(pl
     std::string backend = is_sqlite(own) ? served(own) : own;
     try {
       if (!is_sqlite(own)) backend = backs_.emplace_back(std::make_unique<Relay>(own))->url();
-    } catch (const Unavailable&) {
-      throw;
-    } catch (const Error&) {
+    } catch (const Unavailable&) { throw; } catch (const Error&) {
       // By TLS: nothing stands between this proxy and the server.
     }
     fronts_.push_back(std::make_unique<Relay>(wire, RelayTarget{.host = plan.folder, .port = std::to_string(index + 1)}));
@@ -72,25 +70,31 @@ Proxies::~Proxies() {
     std::filesystem::remove(backend_file(plan_, index), ignored);  // not among the logs that are kept
     if (proxies_[index].pid <= 0) continue;
     kill(proxies_[index].pid, SIGKILL);
-    while (waitpid(proxies_[index].pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    while (waitpid(proxies_[index].pid, nullptr, 0) < 0 && errno == EINTR) {}
     forget_clock(proxies_[index].pid);
   }
 }
 
-std::string Proxies::log_of(std::size_t index) const { return fmt::format("{}/proxy{}.{}.out", plan_.folder, index + 1, proxies_[index].life); }
+std::string Proxies::log_of(std::size_t index) const {
+  return fmt::format("{}/proxy{}.{}.out", plan_.folder, index + 1, proxies_[index].life);
+}
 
 void Proxies::start(std::size_t index) {
   Proxy& proxy = proxies_[index];
   ++proxy.life;
   const std::string log = log_of(index);
-  std::vector<std::string> words = {plan_.program,     "proxy",     "--listen",      fmt::format("unix:{}/.s.PGSQL.{}", plan_.folder, index + 1),
-                                    "--backend-file",  backend_file(plan_, index),   "--schema", plan_.schema,
-                                    "--enforce",       plan_.enforce, "--drain-timeout", "2s", "--threads", "2"};
+  std::vector<std::string> words = {plan_.program,     "proxy",
+                                    "--listen",        fmt::format("unix:{}/.s.PGSQL.{}", plan_.folder, index + 1),
+                                    "--backend-file",  backend_file(plan_, index),
+                                    "--schema",        plan_.schema,
+                                    "--enforce",       plan_.enforce,
+                                    "--drain-timeout", "2s",
+                                    "--threads",       "2"};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  std::vector<std::string> settings = environment_with(plan_.clocks != nullptr ? plan_.clocks->settings(fmt::format("proxy{}", index + 1)) : std::vector<std::string>());
+  std::vector<std::string> settings =
+      environment_with(plan_.clocks != nullptr ? plan_.clocks->settings(fmt::format("proxy{}", index + 1)) : std::vector<std::string>());
   std::vector<char*> envp;
   for (std::string& setting : settings) envp.push_back(setting.data());
   envp.push_back(nullptr);
@@ -122,9 +126,7 @@ void Proxies::start_all(milliseconds patience) {
       try {
         connect(through(wire_url(plan_.url, plan_.names), plan_.proxy_ports[index]) + "&connect_timeout=5")->run("SELECT 1");
         break;
-      } catch (const Error& error) {
-        why = error.what();
-      }
+      } catch (const Error& error) { why = error.what(); }
       const bool ended = waitpid(proxy.pid, nullptr, WNOHANG) == proxy.pid;
       if (ended) {
         forget_clock(proxy.pid);
@@ -187,8 +189,7 @@ bool Proxies::kill_one(Choice& choice) {
   if (those.empty()) return false;
   Proxy& proxy = *those[which % those.size()];
   kill(proxy.pid, SIGKILL);
-  while (waitpid(proxy.pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  while (waitpid(proxy.pid, nullptr, 0) < 0 && errno == EINTR) {}
   forget_clock(proxy.pid);
   proxy.pid = -1;
   proxy.stopped = false;

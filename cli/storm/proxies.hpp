@@ -1,10 +1,11 @@
-// storm: proxies between the leaders and a PostgreSQL server, or before an SQLite file, each a `termgate proxy` of this program, and what is done to them.
+// storm: proxies between the leaders and a PostgreSQL server, or before an SQLite file, each a `termgate proxy` of this program, and what
+// is done to them.
 //
 //   leader ──▶ front relay ──▶ proxy, on a Unix socket in the storm's folder ──▶ back relay ──▶ server
 //                                                                            ──▶ file
 //
-// The relays live as long as the storm, so that a leader finds a proxy's successor where its predecessor was. Where the server is reached by TLS there is no
-// back relay, and the proxy goes there by itself; a file has none.
+// The relays live as long as the storm, so that a leader finds a proxy's successor where its predecessor was. Where the server is reached
+// by TLS there is no back relay, and the proxy goes there by itself; a file has none.
 #pragma once
 
 #include <sys/types.h>
@@ -21,13 +22,15 @@ namespace termgate::cli::storm {
 // One thread, but for cut_one() and relays(). The processes die with the director, however it ends.
 class Proxies {
  public:
-  // Makes the relays and writes `plan.proxy_ports`, the leaders' way in. Throws UsageError for a folder whose path is too long for a socket.
+  // Makes the relays and writes `plan.proxy_ports`, the leaders' way in. Throws UsageError for a folder whose path is too long for a
+  // socket.
   explicit Proxies(Plan& plan);
   ~Proxies();
   Proxies(const Proxies&) = delete;
   Proxies& operator=(const Proxies&) = delete;
 
-  // Starts those that do not run and waits until each lets clients in. Throws Error with a proxy's own last words where one does not within `patience`.
+  // Starts those that do not run and waits until each lets clients in. Throws Error with a proxy's own last words where one does not within
+  // `patience`.
   void start_all(milliseconds patience);
   // Resumes and starts again whose time has come; notices who ended by itself.
   void tick();

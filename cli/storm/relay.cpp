@@ -24,7 +24,10 @@ constexpr std::size_t read_max = 16 * 1024;
 constexpr int pieces_of_a_read = 6;
 
 // CommandComplete with the tag COMMIT, as the protocol writes it.
-constexpr std::string_view commit_answer("C\0\0\0\x0b" "COMMIT\0", 12);
+constexpr std::string_view commit_answer(
+    "C\0\0\0\x0b"
+    "COMMIT\0",
+    12);
 
 // A batch of T-SQL: UTF-16 on the wire, and answered by a token that says nothing of what it answers.
 bool has_tsql_commit(std::string_view chunk) {
@@ -45,7 +48,8 @@ RelayTarget plain(RelayTarget target) {
 
 Relay::Relay(const std::string& url) : Relay(url, plain(locate(url))) {}
 
-Relay::Relay(const std::string& url, RelayTarget target) : target_(std::move(target)), listener_(listen_on_loopback()), url_(through(url, listener_.port)) {
+Relay::Relay(const std::string& url, RelayTarget target)
+    : target_(std::move(target)), listener_(listen_on_loopback()), url_(through(url, listener_.port)) {
   thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
 }
 
@@ -172,7 +176,8 @@ void Relay::deliver(Pair& pair, bool to_server, Time now) {
   while (!way.pieces.empty() && !way.full) {
     Piece& piece = way.pieces.front();
     if (piece.due > now) return;
-    const ssize_t sent = send(to_server ? pair.server : pair.client, piece.bytes.data() + piece.sent, piece.bytes.size() - piece.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = send(to_server ? pair.server : pair.client, piece.bytes.data() + piece.sent, piece.bytes.size() - piece.sent,
+                              MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       way.full = true;
       return;
@@ -240,7 +245,8 @@ void Relay::run(std::stop_token stop) {
       const auto wanted = [](const Way& in, const Way& out) {
         return static_cast<short>((!in.ended && in.bytes < held_max ? POLLIN : 0) | (out.full ? POLLOUT : 0));
       };
-      const short client = pair.silent ? short{0} : wanted(pair.to_server, pair.to_client), server = pair.silent ? short{0} : wanted(pair.to_client, pair.to_server);
+      const short client = pair.silent ? short{0} : wanted(pair.to_server, pair.to_client),
+                  server = pair.silent ? short{0} : wanted(pair.to_client, pair.to_server);
       // Without anything wanted poll() would still tell of a hang-up, again and again.
       waits.push_back({client == 0 ? -1 : pair.client, client, 0});
       waits.push_back({server == 0 ? -1 : pair.server, server, 0});

@@ -1,11 +1,12 @@
-// storm: a relay between leaders and a PostgreSQL server, or on either side of a proxy, that on command loses answers, holds bytes back, swallows them, and cuts
-// connections. Loopback only, plain text only. One thread relays all.
+// storm: a relay between leaders and a PostgreSQL server, or on either side of a proxy, that on command loses answers, holds bytes back,
+// swallows them, and cuts connections. Loopback only, plain text only. One thread relays all.
 //
 //   leader ──▶ [held back piece by piece · swallowed for good] ────────────────────────────────────────▶ server
 //          ◀── [the same · lost: both ends are closed, or the leader's stays open and silent] ◀──────────
 //
-// Each direction of a connection is a queue of pieces: what one connection says may overtake what another one said before, never itself. What was read of
-// an end that is gone by now is delivered all the same, as a network would. Where held_max bytes wait in a direction, no more is read from its sender.
+// Each direction of a connection is a queue of pieces: what one connection says may overtake what another one said before, never itself.
+// What was read of an end that is gone by now is delivered all the same, as a network would. Where held_max bytes wait in a direction, no
+// more is read from its sender.
 #pragma once
 
 #include <array>
@@ -47,8 +48,8 @@ class Relay {
   };
   // Waits until it has come about, at most `patience`; false: it has not, and will not. Any thread, one at a time.
   bool lose(Loss loss, std::chrono::milliseconds pause, std::chrono::milliseconds patience);
-  // Closes up to `most` connections, each in its turn, both ends; by RST where `reset`. How many: 0 where there was none, or `patience` was over.
-  // Any thread, one at a time.
+  // Closes up to `most` connections, each in its turn, both ends; by RST where `reset`. How many: 0 where there was none, or `patience` was
+  // over. Any thread, one at a time.
   int cut(int most, bool reset, std::chrono::milliseconds patience);
 
   // For `time` what comes in from the directions named is cut into pieces at any byte, and each of them held back for up to `most`.
@@ -59,9 +60,11 @@ class Relay {
   };
   // Any thread; does not wait. One at a time: the next one takes its place.
   void delay(const Delay& delay);
-  // All that is held back goes out at once, and connections that were silenced or swallowed are closed: nobody has to wait for them any more.
+  // All that is held back goes out at once, and connections that were silenced or swallowed are closed: nobody has to wait for them any
+  // more.
   void calm();
-  // So far: delays in which something was held back, pieces held back, and how many of them left after what had come later on another connection.
+  // So far: delays in which something was held back, pieces held back, and how many of them left after what had come later on another
+  // connection.
   struct Delayed {
     int delays = 0;
     std::int64_t pieces = 0, overtaken = 0;
@@ -87,7 +90,7 @@ class Relay {
   struct Pair {
     int client = -1, server = -1;
     Way to_server, to_client;
-    bool silent = false;  // the server's end is closed
+    bool silent = false;       // the server's end is closed
     Time until = Time::max();  // silent, or swallowed: when both ends are closed
     bool over = false;         // closed
     bool commits = false;      // what is said next by a server whose answers have no tag answers a COMMIT

@@ -20,10 +20,12 @@ struct Table {
 class Sql {
  public:
   virtual ~Sql() = default;
-  // One statement. Throws Conflict, StaleTerm and the other TG types by what the database said, DatabaseError for the rest: the transaction is
-  // aborted. A connection that was lost is OutcomeUnknown where the statement was a COMMIT of any kind, and else Unavailable; it stays lost.
+  // One statement. Throws Conflict, StaleTerm and the other TG types by what the database said, DatabaseError for the rest: the transaction
+  // is aborted. A connection that was lost is OutcomeUnknown where the statement was a COMMIT of any kind, and else Unavailable; it stays
+  // lost.
   virtual Table run(const std::string& statement, const std::vector<std::string>& values = {}) = 0;
-  // Statements in one text, by the simple protocol; PostgreSQL only. Where they end with COMMIT and the connection was lost, OutcomeUnknown.
+  // Statements in one text, by the simple protocol; PostgreSQL only. Where they end with COMMIT and the connection was lost,
+  // OutcomeUnknown.
   virtual void run_text(const std::string& text) = 0;
   virtual bool lost() const = 0;
   // ROLLBACK, if there is anything to roll back; never throws.

@@ -52,7 +52,8 @@ class Odbc final : public Sql {
   Table run(const std::string& statement, const std::vector<std::string>& values) override {
     const std::vector<Value> bound(values.begin(), values.end());
     const std::string text = spoken(client_.family() == Family::sqlserver ? Engine::sqlserver : Engine::postgresql, statement);
-    const Rows rows = client_.execute(odbc::marked(text, bound.size(), client_.family()), bound, false, statement.starts_with("COMMIT") ? Phase::commit : Phase::before_commit);
+    const Rows rows = client_.execute(odbc::marked(text, bound.size(), client_.family()), bound, false,
+                                      statement.starts_with("COMMIT") ? Phase::commit : Phase::before_commit);
     if (statement == "BEGIN") open_ = true;
     if (statement == "COMMIT") open_ = false;
     Table table;
@@ -64,7 +65,9 @@ class Odbc final : public Sql {
     return table;
   }
 
-  void run_text(const std::string&) override { throw InvalidInput("storm: a text of several statements goes to PostgreSQL's own wire only"); }
+  void run_text(const std::string&) override {
+    throw InvalidInput("storm: a text of several statements goes to PostgreSQL's own wire only");
+  }
 
   bool lost() const override { return client_.lost(); }
 
@@ -85,7 +88,8 @@ std::unique_ptr<Sql> connect_odbc(const std::string& url) { return std::make_uni
 
 Engine engine_of_odbc(const std::string& url) {
   // dialect_of() refuses what Termgate has no layer 1 for.
-  return odbc::dialect_of(odbc::family_of(odbc::connection_string_of(url).maker)).family == Family::sqlserver ? Engine::sqlserver : Engine::postgresql;
+  return odbc::dialect_of(odbc::family_of(odbc::connection_string_of(url).maker)).family == Family::sqlserver ? Engine::sqlserver
+                                                                                                              : Engine::postgresql;
 }
 
 std::string named_odbc(const std::string& url, const std::string& application_name) {
@@ -131,9 +135,10 @@ std::pair<std::string, std::string> place_of_odbc(const std::string& url) {
   const auto text = odbc::connection_string_of(url);
   const bool tsql = odbc::family_of(text.maker) == Family::sqlserver;
   Odbc session(url);
-  const Table encrypted = session.run(tsql ? "SELECT CASE WHEN encrypt_option = 'TRUE' THEN 1 ELSE 0 END FROM sys.dm_exec_connections WHERE session_id = @@SPID"
-                                           : "SELECT CASE WHEN ssl THEN 1 ELSE 0 END FROM pg_stat_ssl WHERE pid = pg_backend_pid()",
-                                      {});
+  const Table encrypted =
+      session.run(tsql ? "SELECT CASE WHEN encrypt_option = 'TRUE' THEN 1 ELSE 0 END FROM sys.dm_exec_connections WHERE session_id = @@SPID"
+                       : "SELECT CASE WHEN ssl THEN 1 ELSE 0 END FROM pg_stat_ssl WHERE pid = pg_backend_pid()",
+                  {});
   if (encrypted.rows.empty() || encrypted.rows[0][0] != "0") throw Error("the connection is encrypted");
   const Attributes attributes = odbc::attributes_of(text.text);
   std::string host = value_of(attributes, {"server", "servername"}), port = value_of(attributes, {"port"});
@@ -154,9 +159,7 @@ bool has_high_levels(const std::string& url) {
     session.run("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", {});
     session.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", {});
     return true;
-  } catch (const DatabaseError&) {
-    return false;
-  }
+  } catch (const DatabaseError&) { return false; }
 }
 
 }  // namespace termgate::cli::storm

@@ -23,7 +23,8 @@ class Postgres final : public Sql {
       PQfinish(connection_);
       throw Unavailable("no connection: " + why.substr(0, why.find('\n')));
     }
-    PQsetNoticeProcessor(connection_, [](void*, const char*) {}, nullptr);
+    PQsetNoticeProcessor(
+        connection_, [](void*, const char*) {}, nullptr);
   }
   ~Postgres() override { PQfinish(connection_); }
   Postgres(const Postgres&) = delete;
@@ -37,7 +38,8 @@ class Postgres final : public Sql {
     const ExecStatusType status = PQresultStatus(result.get());
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) fail(statement, result.get());
     // COMMIT of a transaction that had failed is answered with success, and was a rollback.
-    if (statement == "COMMIT" && std::string_view(PQcmdStatus(result.get())) != "COMMIT") throw DatabaseError("the transaction had failed and was rolled back", "25P02");
+    if (statement == "COMMIT" && std::string_view(PQcmdStatus(result.get())) != "COMMIT")
+      throw DatabaseError("the transaction had failed and was rolled back", "25P02");
     Table table;
     const char* affected = PQcmdTuples(result.get());
     table.affected = *affected == '\0' ? 0 : std::stoll(affected);
@@ -52,7 +54,8 @@ class Postgres final : public Sql {
     const std::unique_ptr<PGresult, ResultDeleter> result(PQexec(connection_, text.c_str()));
     const ExecStatusType status = PQresultStatus(result.get());
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) fail(text.ends_with("COMMIT") ? "COMMIT" : text, result.get());
-    if (text.ends_with("COMMIT") && std::string_view(PQcmdStatus(result.get())) != "COMMIT") throw DatabaseError("the transaction had failed and was rolled back", "25P02");
+    if (text.ends_with("COMMIT") && std::string_view(PQcmdStatus(result.get())) != "COMMIT")
+      throw DatabaseError("the transaction had failed and was rolled back", "25P02");
   }
 
   bool lost() const override { return PQstatus(connection_) != CONNECTION_OK; }

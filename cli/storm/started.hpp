@@ -30,8 +30,7 @@ class Started {
     close(ends_[1]);
     ends_[1] = -1;
     char none = 0;
-    while (read(ends_[0], &none, 1) < 0 && errno == EINTR) {
-    }
+    while (read(ends_[0], &none, 1) < 0 && errno == EINTR) {}
   }
 
  private:

@@ -24,7 +24,9 @@ using std::chrono::milliseconds;
 class Choice {
  public:
   Choice(std::uint64_t seed, std::string_view who) : random_(seed ^ std::hash<std::string_view>{}(who)) {}
-  std::int64_t number(std::int64_t low, std::int64_t high) { return low + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(high - low + 1)); }
+  std::int64_t number(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(high - low + 1));
+  }
   bool in(int of_hundred) { return number(1, 100) <= of_hundred; }
   milliseconds span(milliseconds low, milliseconds high) { return milliseconds(number(low.count(), high.count())); }
 
@@ -37,11 +39,15 @@ struct Names {
   std::string run;
   std::string scope(int index) const { return "storm-" + run + "-" + std::to_string(index); }
   // A writer's own scope, which nobody leads.
-  std::string scope_of_one(const std::string& leader, int scope_index, int writer) const { return "storm-" + run + "-of-" + leader + "-" + std::to_string(scope_index) + "-" + std::to_string(writer); }
+  std::string scope_of_one(const std::string& leader, int scope_index, int writer) const {
+    return "storm-" + run + "-of-" + leader + "-" + std::to_string(scope_index) + "-" + std::to_string(writer);
+  }
   std::string stream(const std::string& scope, int index) const { return scope + "-stream-" + std::to_string(index); }
   std::string rows() const { return "storm_" + run + "_rows"; }        // the check alone guards it
   std::string guarded() const { return "storm_" + run + "_guarded"; }  // the same columns, behind `protect`
-  std::string adopted() const { return "storm_" + run + "_adopted"; }  // the same, adopted and behind `protect` for any scope: for the faults `hold-…`
+  std::string adopted() const {
+    return "storm_" + run + "_adopted";
+  }  // the same, adopted and behind `protect` for any scope: for the faults `hold-…`
   std::string counters() const { return "storm_" + run + "_counters"; }
   // The counter whose numbers are taken beside the transaction that writes; its rows have them below 0.
   std::string beside(const std::string& scope) const { return scope + " beside"; }
@@ -70,7 +76,7 @@ struct Held {
 struct Task {
   std::string id;
   std::string scope;
-  Held held;      // under which it was admitted; the process may hold a newer one by now
+  Held held;  // under which it was admitted; the process may hold a newer one by now
   int rows = 1;
   std::function<void()> work;  // what a program does between the check and its COMMIT
 };
@@ -93,11 +99,13 @@ class Boundary {
 // `skew`: how far the process's wall clock is off (`client-clock`).
 std::unique_ptr<Boundary> naive_boundary(std::string_view name, const std::string& url, const Names& names, milliseconds skew);
 
-// The rows of a task through an open transaction of any kind; the last one's number. `from`: the first part that is not there yet; parts below it are
-// numbered here. `beside`: where the number is taken, if not there.
+// The rows of a task through an open transaction of any kind; the last one's number. `from`: the first part that is not there yet; parts
+// below it are numbered here. `beside`: where the number is taken, if not there.
 using Run = std::function<Table(const std::string& statement, const std::vector<std::string>& values)>;
-std::int64_t write_numbered(const Run& run, const Names& names, const std::string& table, const Task& task, int from = 0, const Run* beside = nullptr);
-void write_unnumbered(const Run& run, const std::string& table, const std::string& id, const std::string& scope, std::int64_t term, int rows);
+std::int64_t write_numbered(const Run& run, const Names& names, const std::string& table, const Task& task, int from = 0,
+                            const Run* beside = nullptr);
+void write_unnumbered(const Run& run, const std::string& table, const std::string& id, const std::string& scope, std::int64_t term,
+                      int rows);
 
 int lead(const Arguments& arguments);  // the hidden command `storm-leader`
 

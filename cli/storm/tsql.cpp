@@ -20,17 +20,20 @@ std::string spoken(Engine engine, const std::string& statement) {
   if (engine != Engine::sqlserver) return statement;
   if (statement == "BEGIN") return "BEGIN TRANSACTION";
   // XACT_ABORT has rolled back what failed, so that there would be nothing to commit.
-  if (statement == "COMMIT") return "IF @@TRANCOUNT <> 1 THROW 50000, 'the transaction had failed and was rolled back', 1; COMMIT TRANSACTION";
+  if (statement == "COMMIT")
+    return "IF @@TRANCOUNT <> 1 THROW 50000, 'the transaction had failed and was rolled back', 1; COMMIT TRANSACTION";
   if (statement.starts_with("SAVEPOINT ")) return "SAVE TRANSACTION " + statement.substr(10);
   if (statement.starts_with("ROLLBACK TO SAVEPOINT ")) return "ROLLBACK TRANSACTION " + statement.substr(22);
   if (statement.starts_with("SELECT set_config('termgate.scope'"))
-    return "EXEC sp_set_session_context @key = N'termgate.scope', @value = $1; EXEC sp_set_session_context @key = N'termgate.term', @value = $2";
+    return "EXEC sp_set_session_context @key = N'termgate.scope', @value = $1; EXEC sp_set_session_context @key = N'termgate.term', @value "
+           "= $2";
   std::string text = statement;
   if (text.starts_with("CREATE TABLE ")) {
     replace_all(text, " text PRIMARY KEY", " nvarchar(400) NOT NULL PRIMARY KEY");
     replace_all(text, " text NOT NULL", " nvarchar(400) NOT NULL");
   }
-  // The row is this transaction's from then on. OUTPUT would do on SQL Server; on Babelfish it tells the value from before a wait for the row.
+  // The row is this transaction's from then on. OUTPUT would do on SQL Server; on Babelfish it tells the value from before a wait for the
+  // row.
   if (constexpr std::string_view returning = " RETURNING n"; text.starts_with("UPDATE ") && text.ends_with(returning)) {
     text.resize(text.size() - returning.size());
     text += "; SELECT n FROM " + text.substr(7, text.find(' ', 7) - 7) + " WHERE scope = $1";
@@ -49,9 +52,14 @@ std::string check_statement(Engine engine, const std::string& schema) {
 std::vector<std::string> sessions_of(Engine engine, Sql& sql, const std::string& application, int most) {
   std::vector<std::string> those;
   const std::vector<std::string> values{application, std::to_string(most)};
-  const Table found = engine == Engine::sqlserver
-                          ? sql.run("SELECT TOP (CAST($2 AS int)) session_id FROM sys.dm_exec_sessions WHERE program_name = $1 AND session_id <> @@SPID ORDER BY NEWID()", values)
-                          : sql.run("SELECT pid FROM pg_stat_activity WHERE split_part(application_name, ' ', 1) = $1 AND pid <> pg_backend_pid() ORDER BY random() LIMIT CAST($2 AS int)", values);
+  const Table found = engine == Engine::sqlserver ? sql.run(
+                                                        "SELECT TOP (CAST($2 AS int)) session_id FROM sys.dm_exec_sessions WHERE "
+                                                        "program_name = $1 AND session_id <> @@SPID ORDER BY NEWID()",
+                                                        values)
+                                                  : sql.run(
+                                                        "SELECT pid FROM pg_stat_activity WHERE split_part(application_name, ' ', 1) = $1 "
+                                                        "AND pid <> pg_backend_pid() ORDER BY random() LIMIT CAST($2 AS int)",
+                                                        values);
   for (const auto& row : found.rows) those.push_back(row.at(0));
   return those;
 }
@@ -77,12 +85,9 @@ bool on_sqlserver(std::string_view fault) {
 
 std::string_view name_of(Engine engine) {
   switch (engine) {
-    case Engine::postgresql:
-      return "PostgreSQL";
-    case Engine::sqlite:
-      return "SQLite";
-    case Engine::sqlserver:
-      return "SQL Server";
+    case Engine::postgresql: return "PostgreSQL";
+    case Engine::sqlite: return "SQLite";
+    case Engine::sqlserver: return "SQL Server";
   }
   return {};
 }

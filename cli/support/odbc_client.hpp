@@ -19,7 +19,8 @@ namespace termgate::cli {
 class OdbcClient {
  public:
   // `url`: odbc:… or sqlserver://…; gives up after 10 s.
-  explicit OdbcClient(const std::string& url) : text_(detail::odbc::connection_string_of(url)), family_(detail::odbc::family_of(text_.maker)) {
+  explicit OdbcClient(const std::string& url)
+      : text_(detail::odbc::connection_string_of(url)), family_(detail::odbc::family_of(text_.maker)) {
     guarded(detail::odbc::Phase::connect, [&] {
       connection_ = std::make_unique<detail::odbc::Connection>(text_, std::chrono::seconds(10));
       return connection_->run(detail::odbc::dialect_of(family_).on_connect);
@@ -34,7 +35,8 @@ class OdbcClient {
     return guarded(detail::odbc::Phase::before_commit, [&] { return connection_->run(text); });
   }
   // `keep`: stays prepared. `phase`: whether a lost answer leaves it unknown.
-  Rows execute(const detail::odbc::Marked& statement, std::span<const Value> values, bool keep, detail::odbc::Phase phase = detail::odbc::Phase::before_commit) {
+  Rows execute(const detail::odbc::Marked& statement, std::span<const Value> values, bool keep,
+               detail::odbc::Phase phase = detail::odbc::Phase::before_commit) {
     return guarded(phase, [&] { return connection_->execute(statement, values, keep, std::chrono::milliseconds(0)); });
   }
   bool lost() const { return connection_->broken() || connection_->looks_dead(); }
@@ -42,9 +44,7 @@ class OdbcClient {
   void roll_back() noexcept {
     try {
       connection_->run(detail::odbc::dialect_of(family_).roll_back);
-    } catch (...) {
-      connection_->give_up();
-    }
+    } catch (...) { connection_->give_up(); }
   }
 
  private:

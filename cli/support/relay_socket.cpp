@@ -38,7 +38,8 @@ void send_at_once(int descriptor) {
 RelayTarget locate(const std::string& url) {
   using Held = std::unique_ptr<PGconn, decltype(&PQfinish)>;
   Held connection(PQconnectdb(url.c_str()), PQfinish);
-  if (PQstatus(connection.get()) != CONNECTION_OK) throw Unavailable(fmt::format("no connection to be relayed: {}", text_of(PQerrorMessage(connection.get()))));
+  if (PQstatus(connection.get()) != CONNECTION_OK)
+    throw Unavailable(fmt::format("no connection to be relayed: {}", text_of(PQerrorMessage(connection.get()))));
   const auto is_encrypted = [](const Held& one) { return PQsslInUse(one.get()) != 0 || PQgssEncInUse(one.get()) != 0; };
   RelayTarget target;
   if (is_encrypted(connection)) {

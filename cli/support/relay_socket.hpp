@@ -1,4 +1,5 @@
-// What the relays of drill and storm have in common: where a URL leads, and the sockets of both sides. PostgreSQL only; loopback only on the client's side.
+// What the relays of drill and storm have in common: where a URL leads, and the sockets of both sides. PostgreSQL only; loopback only on
+// the client's side.
 #pragma once
 
 #include <string>

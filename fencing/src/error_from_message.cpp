@@ -48,20 +48,13 @@ void throw_if_tg(std::string_view message) {
   std::string text(message.substr(at));
   while (!text.empty() && text.back() == '\n') text.pop_back();
   switch (text[4]) {
-    case '1':
-      throw_stale(text);
-    case '2':
-      throw TermRequired(text);
-    case '3':
-      throw SequenceConflict(text);
-    case '4':
-      throw FenceUntrusted(text);
-    case '5':
-      throw InvalidInput(text);
-    case '6':
-      throw Blocked(text);
-    default:
-      return;
+    case '1': throw_stale(text);
+    case '2': throw TermRequired(text);
+    case '3': throw SequenceConflict(text);
+    case '4': throw FenceUntrusted(text);
+    case '5': throw InvalidInput(text);
+    case '6': throw Blocked(text);
+    default: return;
   }
 }
 

@@ -70,7 +70,8 @@ void HeldLeasesCore::answered(std::span<const Outcome> outcomes, Moment sent, Mo
     const Outcome outcome = outcomes.empty() ? Outcome::failed : outcomes[i];
     if (outcome == Outcome::renewed) {
       if (held.until > now) set_until(asked[i], held, std::max(held.until, sent + timing.ttl - timing.margin));
-      set_due(asked[i], held, std::max(sent + timing.renew_every - spread(Time(0), timing.renew_every / 8), now + timing.ttl / (2 * retries_a_ttl)));
+      set_due(asked[i], held,
+              std::max(sent + timing.renew_every - spread(Time(0), timing.renew_every / 8), now + timing.ttl / (2 * retries_a_ttl)));
     } else if (outcome == Outcome::lost) {
       lost_.push_back(asked[i]);
     } else {

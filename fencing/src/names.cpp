@@ -38,9 +38,7 @@ std::size_t utf8_sequence(std::string_view text, std::size_t at) noexcept {
 }
 
 std::string checked_name(std::string name, const char* what) {
-  if (const char* problem = name_problem(name)) {
-    throw InvalidInput(fmt::format("TG005 malformed {}: {}", what, problem));
-  }
+  if (const char* problem = name_problem(name)) { throw InvalidInput(fmt::format("TG005 malformed {}: {}", what, problem)); }
   return name;
 }
 

@@ -10,7 +10,9 @@
 namespace termgate::sqlite_server {
 namespace {
 
-std::int64_t now_us() { return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+std::int64_t now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 // The name in "no such table: main.x", without a schema.
 std::string name_in(std::string_view message, std::string_view head) {
@@ -25,20 +27,23 @@ std::string name_in(std::string_view message, std::string_view head) {
 std::optional<SqlError> missing(std::string_view message) {
   if (constexpr std::string_view head = "no such table: "; message.starts_with(head)) {
     std::string name = name_in(message, head);
-    if (constexpr std::string_view schema = "information_schema_"; name.starts_with(schema)) name = "information_schema." + name.substr(schema.size());
+    if (constexpr std::string_view schema = "information_schema_"; name.starts_with(schema))
+      name = "information_schema." + name.substr(schema.size());
     return SqlError{"42P01", "relation \"" + name + "\" does not exist"};
   }
   if (constexpr std::string_view head = "no such column: "; message.starts_with(head)) {
     const std::string name = name_in(message, head);
     return SqlError{"42703", "column " + (name.find('.') == std::string::npos ? "\"" + name + "\"" : name) + " does not exist"};
   }
-  if (constexpr std::string_view head = "no such function: "; message.starts_with(head)) return SqlError{"42883", "function " + name_in(message, head) + " does not exist"};
+  if (constexpr std::string_view head = "no such function: "; message.starts_with(head))
+    return SqlError{"42883", "function " + name_in(message, head) + " does not exist"};
   if (constexpr std::string_view head = "wrong number of arguments to function "; message.starts_with(head)) {
     std::string name = name_in(message, head);
     if (name.ends_with("()")) name.resize(name.size() - 2);
     return SqlError{"42883", "function " + name + " with this number of arguments does not exist"};
   }
-  if (constexpr std::string_view head = "unknown database "; message.starts_with(head)) return SqlError{"3F000", "schema \"" + name_in(message, head) + "\" does not exist"};
+  if (constexpr std::string_view head = "unknown database "; message.starts_with(head))
+    return SqlError{"3F000", "schema \"" + name_in(message, head) + "\" does not exist"};
   return std::nullopt;
 }
 
@@ -50,28 +55,41 @@ std::int64_t CatalogSession::server_began_us() const {
   return first;
 }
 std::vector<Setting> CatalogSession::settings() const {
-  return {{"application_name", application_name(), "", "Reporting and Logging / What to Log", "Sets the application name to be reported in statistics and logs."},
-          {"client_encoding", "UTF8", "", "Client Connection Defaults / Locale and Formatting", "Sets the client's character set encoding."},
-          {"DateStyle", "ISO, MDY", "", "Client Connection Defaults / Locale and Formatting", "Sets the display format for date and time values."},
-          {"default_transaction_isolation", "serializable", "", "Client Connection Defaults / Statement Behavior", "Sets the transaction isolation level of each new transaction.", "user", "enum"},
-          {"default_transaction_read_only", "off", "", "Client Connection Defaults / Statement Behavior", "Sets the default read-only status of new transactions.", "user", "bool"},
-          {"extra_float_digits", "1", "", "Client Connection Defaults / Locale and Formatting", "Sets the number of digits displayed for floating-point values.", "user", "integer"},
-          {"integer_datetimes", "on", "", "Preset Options", "Shows whether datetimes are integer based.", "internal", "bool"},
-          {"IntervalStyle", "postgres", "", "Client Connection Defaults / Locale and Formatting", "Sets the display format for interval values.", "user", "enum"},
-          {"is_superuser", "off", "", "Preset Options", "Shows whether the current user is a superuser.", "internal", "bool"},
-          {"lc_collate", "C", "", "Preset Options", "Shows the collation order locale.", "internal"},
-          {"lc_ctype", "C", "", "Preset Options", "Shows the character classification and case conversion locale.", "internal"},
-          {"max_identifier_length", "63", "", "Preset Options", "Shows the maximum identifier length.", "internal", "integer"},
-          {"max_index_keys", "32", "", "Preset Options", "Shows the maximum number of index keys.", "internal", "integer"},
-          {"search_path", "\"$user\", public", "", "Client Connection Defaults / Statement Behavior", "Sets the schema search order for names that are not schema-qualified."},
-          {"server_encoding", "UTF8", "", "Preset Options", "Shows the server (database) character set encoding.", "internal"},
-          {"server_version", "15.0", "", "Preset Options", "Shows the server version.", "internal"},
-          {"server_version_num", "150000", "", "Preset Options", "Shows the server version as an integer.", "internal", "integer"},
-          {"standard_conforming_strings", "on", "", "Version and Platform Compatibility / Previous PostgreSQL Versions", "Causes '...' strings to treat backslashes literally.", "user", "bool"},
-          {"statement_timeout", "0", "ms", "Client Connection Defaults / Statement Behavior", "Sets the maximum allowed duration of any statement.", "user", "integer"},
-          {"TimeZone", "UTC", "", "Client Connection Defaults / Locale and Formatting", "Sets the time zone for displaying and interpreting time stamps."},
-          {"transaction_isolation", "serializable", "", "Client Connection Defaults / Statement Behavior", "Sets the current transaction's isolation level.", "user", "enum"},
-          {"transaction_read_only", "off", "", "Client Connection Defaults / Statement Behavior", "Sets the current transaction's read-only status.", "user", "bool"}};
+  return {
+      {"application_name", application_name(), "", "Reporting and Logging / What to Log",
+       "Sets the application name to be reported in statistics and logs."},
+      {"client_encoding", "UTF8", "", "Client Connection Defaults / Locale and Formatting", "Sets the client's character set encoding."},
+      {"DateStyle", "ISO, MDY", "", "Client Connection Defaults / Locale and Formatting",
+       "Sets the display format for date and time values."},
+      {"default_transaction_isolation", "serializable", "", "Client Connection Defaults / Statement Behavior",
+       "Sets the transaction isolation level of each new transaction.", "user", "enum"},
+      {"default_transaction_read_only", "off", "", "Client Connection Defaults / Statement Behavior",
+       "Sets the default read-only status of new transactions.", "user", "bool"},
+      {"extra_float_digits", "1", "", "Client Connection Defaults / Locale and Formatting",
+       "Sets the number of digits displayed for floating-point values.", "user", "integer"},
+      {"integer_datetimes", "on", "", "Preset Options", "Shows whether datetimes are integer based.", "internal", "bool"},
+      {"IntervalStyle", "postgres", "", "Client Connection Defaults / Locale and Formatting",
+       "Sets the display format for interval values.", "user", "enum"},
+      {"is_superuser", "off", "", "Preset Options", "Shows whether the current user is a superuser.", "internal", "bool"},
+      {"lc_collate", "C", "", "Preset Options", "Shows the collation order locale.", "internal"},
+      {"lc_ctype", "C", "", "Preset Options", "Shows the character classification and case conversion locale.", "internal"},
+      {"max_identifier_length", "63", "", "Preset Options", "Shows the maximum identifier length.", "internal", "integer"},
+      {"max_index_keys", "32", "", "Preset Options", "Shows the maximum number of index keys.", "internal", "integer"},
+      {"search_path", "\"$user\", public", "", "Client Connection Defaults / Statement Behavior",
+       "Sets the schema search order for names that are not schema-qualified."},
+      {"server_encoding", "UTF8", "", "Preset Options", "Shows the server (database) character set encoding.", "internal"},
+      {"server_version", "15.0", "", "Preset Options", "Shows the server version.", "internal"},
+      {"server_version_num", "150000", "", "Preset Options", "Shows the server version as an integer.", "internal", "integer"},
+      {"standard_conforming_strings", "on", "", "Version and Platform Compatibility / Previous PostgreSQL Versions",
+       "Causes '...' strings to treat backslashes literally.", "user", "bool"},
+      {"statement_timeout", "0", "ms", "Client Connection Defaults / Statement Behavior",
+       "Sets the maximum allowed duration of any statement.", "user", "integer"},
+      {"TimeZone", "UTC", "", "Client Connection Defaults / Locale and Formatting",
+       "Sets the time zone for displaying and interpreting time stamps."},
+      {"transaction_isolation", "serializable", "", "Client Connection Defaults / Statement Behavior",
+       "Sets the current transaction's isolation level.", "user", "enum"},
+      {"transaction_read_only", "off", "", "Client Connection Defaults / Statement Behavior",
+       "Sets the current transaction's read-only status.", "user", "bool"}};
 }
 std::optional<std::string> CatalogSession::setting(std::string_view name) const {
   for (const Setting& each : settings()) {
@@ -79,8 +97,12 @@ std::optional<std::string> CatalogSession::setting(std::string_view name) const 
   }
   return std::nullopt;
 }
-std::variant<std::string, SqlError> CatalogSession::set(std::string_view name, std::string_view, bool) { return SqlError{"55P02", "parameter \"" + std::string(name) + "\" cannot be changed here"}; }
-std::optional<SqlError> CatalogSession::notify(std::string_view, std::string_view) { return SqlError{"0A000", "NOTIFY is not supported on SQLite"}; }
+std::variant<std::string, SqlError> CatalogSession::set(std::string_view name, std::string_view, bool) {
+  return SqlError{"55P02", "parameter \"" + std::string(name) + "\" cannot be changed here"};
+}
+std::optional<SqlError> CatalogSession::notify(std::string_view, std::string_view) {
+  return SqlError{"0A000", "NOTIFY is not supported on SQLite"};
+}
 bool CatalogSession::signal(std::int32_t, bool) { return false; }
 std::optional<bool> CatalogSession::advisory(std::int64_t, bool) { return std::nullopt; }
 void CatalogSession::count(std::string_view table, std::int64_t value) {
@@ -107,7 +129,9 @@ void CatalogState::fail(sqlite3_context* context, SqlError problem) {
 
 std::uint64_t CatalogState::fingerprint() {
   std::uint64_t hash = 14'695'981'039'346'656'037U;
-  Query query(connection_, "SELECT type, name, tbl_name, sql FROM main.sqlite_schema UNION ALL SELECT type, name, tbl_name, sql FROM temp.sqlite_schema");
+  Query query(
+      connection_,
+      "SELECT type, name, tbl_name, sql FROM main.sqlite_schema UNION ALL SELECT type, name, tbl_name, sql FROM temp.sqlite_schema");
   while (query.step()) {
     for (int i = 0; i < 4; ++i) {
       for (const char c : query.text(i)) hash = (hash ^ static_cast<unsigned char>(c)) * 1'099'511'628'211U;
@@ -117,9 +141,9 @@ std::uint64_t CatalogState::fingerprint() {
   return hash;
 }
 
-// A committed schema has a number of its own, which is never used again, and within a write that has changed nothing of the schema it still has
-// that number. What this connection is changing has not: a rollback gives the number back. So then, and where there are temporary relations, the
-// texts are compared.
+// A committed schema has a number of its own, which is never used again, and within a write that has changed nothing of the schema it still
+// has that number. What this connection is changing has not: a rollback gives the number back. So then, and where there are temporary
+// relations, the texts are compared.
 std::shared_ptr<const Schema> CatalogState::schema() {
   const Reading reading(*this);
   const auto ask = [&](std::optional<Query>& kept, std::string_view sql) {
@@ -175,13 +199,15 @@ void CatalogState::find_origins(std::vector<Origin>& origins) {
       const auto& all = system_relations();
       const auto own = std::find_if(all.begin(), all.end(), [&](const SystemRelation& each) { return each.name == origin.table_name; });
       if (own == all.end()) continue;
-      const auto at = std::find_if(own->columns.begin(), own->columns.end(), [&](const SystemRelation::Column& each) { return each.name == origin.column_name; });
+      const auto at = std::find_if(own->columns.begin(), own->columns.end(),
+                                   [&](const SystemRelation::Column& each) { return each.name == origin.column_name; });
       if (at == own->columns.end()) continue;
       origin.table = own->oid;
       origin.place = static_cast<std::uint16_t>(at - own->columns.begin() + 1);
       continue;
     }
-    const auto at = std::find_if(relation->columns.begin(), relation->columns.end(), [&](const SchemaColumn& each) { return lower(each.name) == lower(origin.column_name); });
+    const auto at = std::find_if(relation->columns.begin(), relation->columns.end(),
+                                 [&](const SchemaColumn& each) { return lower(each.name) == lower(origin.column_name); });
     if (at == relation->columns.end()) continue;
     origin.table = relation->oid;
     origin.place = static_cast<std::uint16_t>(at - relation->columns.begin() + 1);
@@ -195,8 +221,10 @@ Catalog& install_catalog(sqlite3* connection, std::string database) {
   // json_each declares itself at its first use, which an authorizer would see as reading sqlite_schema.
   { const Query first(connection, "SELECT 1 FROM json_each('[]'), json_tree('[]')"); }
   // Goes with the connection: closing it drops the function, and with it the state.
-  sqlite3_create_function_v2(connection, "pg_catalog_of_this_connection", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, state, [](sqlite3_context* context, int, sqlite3_value**) { sqlite3_result_null(context); }, nullptr, nullptr,
-                             [](void* held) { delete static_cast<CatalogState*>(held); });
+  sqlite3_create_function_v2(
+      connection, "pg_catalog_of_this_connection", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, state,
+      [](sqlite3_context* context, int, sqlite3_value**) { sqlite3_result_null(context); }, nullptr, nullptr,
+      [](void* held) { delete static_cast<CatalogState*>(held); });
   return *state;
 }
 

@@ -1,4 +1,5 @@
 // Written by tools/catalog_data.py from what a PostgreSQL 15 says of itself; not edited by hand.
+// clang-format off
 #include "catalog/data.hpp"
 
 #include <iterator>

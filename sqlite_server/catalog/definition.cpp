@@ -50,7 +50,11 @@ std::vector<Token> tokens_of(std::string_view sql) {
       out.push_back({Token::Kind::other, start, at, {}});
     } else {
       ++at;
-      out.push_back({c == '(' ? Token::Kind::open : c == ')' ? Token::Kind::close : c == ',' ? Token::Kind::comma : Token::Kind::other, start, at, std::string(1, c)});
+      out.push_back({c == '('   ? Token::Kind::open
+                     : c == ')' ? Token::Kind::close
+                     : c == ',' ? Token::Kind::comma
+                                : Token::Kind::other,
+                     start, at, std::string(1, c)});
     }
   }
   return out;
@@ -62,7 +66,9 @@ class Reader {
 
   bool done() const { return at_ >= tokens_.size(); }
   const Token& now() const { return tokens_[at_]; }
-  bool is(std::string_view word, std::size_t ahead = 0) const { return at_ + ahead < tokens_.size() && tokens_[at_ + ahead].kind == Token::Kind::word && tokens_[at_ + ahead].name == word; }
+  bool is(std::string_view word, std::size_t ahead = 0) const {
+    return at_ + ahead < tokens_.size() && tokens_[at_ + ahead].kind == Token::Kind::word && tokens_[at_ + ahead].name == word;
+  }
   bool is(Token::Kind kind) const { return !done() && now().kind == kind; }
   void skip(std::size_t count = 1) { at_ += count; }
   bool take(std::string_view word) {
@@ -126,7 +132,8 @@ std::vector<std::string> names_in(std::string_view group) {
 }
 
 bool begins_constraint(const Reader& reader) {
-  return reader.is("constraint") || (reader.is("primary") && reader.is("key", 1)) || reader.is("unique") || reader.is("check") || reader.is("foreign");
+  return reader.is("constraint") || (reader.is("primary") && reader.is("key", 1)) || reader.is("unique") || reader.is("check") ||
+         reader.is("foreign");
 }
 
 // From "(" on behind CREATE TABLE name.
@@ -265,9 +272,7 @@ std::vector<std::string> names_mentioned(std::string_view expression) {
 std::string view_query(std::string_view create_view) {
   Reader reader(create_view);
   for (; !reader.done(); reader.skip()) {
-    if (reader.is(Token::Kind::open)) {
-      reader.group();
-    }
+    if (reader.is(Token::Kind::open)) { reader.group(); }
     if (reader.is("as")) {
       reader.skip();
       return trimmed_copy(create_view.substr(reader.position()));
@@ -288,7 +293,8 @@ std::string quoted_identifier(std::string_view name) {
   }());
   const bool digit_first = !name.empty() && name[0] >= '0' && name[0] <= '9';
   const auto found = reserved.find(name);
-  if (!name.empty() && !digit_first && std::all_of(name.begin(), name.end(), plain) && (found == reserved.end() || !found->second)) return std::string(name);
+  if (!name.empty() && !digit_first && std::all_of(name.begin(), name.end(), plain) && (found == reserved.end() || !found->second))
+    return std::string(name);
   std::string out = "\"";
   for (const char c : name) {
     out += c;

@@ -21,21 +21,45 @@ std::string data_type(std::int64_t oid) {
 void tables(Writer out, const CatalogView& view) {
   for (const SystemRelation& each : system_relations()) {
     if (each.kind == 'f') continue;
-    out.row().set("table_catalog", view.database).set("table_schema", space_name(each.space)).set("table_name", each.shown).set("table_type", each.kind == 'v' ? "VIEW" : "BASE TABLE");
+    out.row()
+        .set("table_catalog", view.database)
+        .set("table_schema", space_name(each.space))
+        .set("table_name", each.shown)
+        .set("table_type", each.kind == 'v' ? "VIEW" : "BASE TABLE");
     out.set("is_insertable_into", "NO").set("is_typed", "NO");
   }
   for (const SchemaRelation& each : view.schema.relations) {
     if (!is_user(each)) continue;
     const std::string_view type = each.kind == 'v' ? "VIEW" : each.space == namespaces::temporary ? "LOCAL TEMPORARY" : "BASE TABLE";
-    out.row().set("table_catalog", view.database).set("table_schema", space_name(each.space)).set("table_name", each.name).set("table_type", type).set("is_insertable_into", yes_or_no(each.kind == 'r')).set("is_typed", "NO");
+    out.row()
+        .set("table_catalog", view.database)
+        .set("table_schema", space_name(each.space))
+        .set("table_name", each.name)
+        .set("table_type", type)
+        .set("is_insertable_into", yes_or_no(each.kind == 'r'))
+        .set("is_typed", "NO");
   }
 }
 
-void write_column(Writer out, const CatalogView& view, std::int64_t space, std::string_view table, std::string_view name, std::size_t place, DeclaredType type) {
-  out.row().set("table_catalog", view.database).set("table_schema", space_name(space)).set("table_name", table).set("column_name", name).set("ordinal_position", place).set("is_nullable", "YES");
-  out.set("data_type", data_type(type.oid)).set("udt_catalog", view.database).set("udt_schema", "pg_catalog").set("dtd_identifier", std::to_string(place));
+void write_column(Writer out, const CatalogView& view, std::int64_t space, std::string_view table, std::string_view name, std::size_t place,
+                  DeclaredType type) {
+  out.row()
+      .set("table_catalog", view.database)
+      .set("table_schema", space_name(space))
+      .set("table_name", table)
+      .set("column_name", name)
+      .set("ordinal_position", place)
+      .set("is_nullable", "YES");
+  out.set("data_type", data_type(type.oid))
+      .set("udt_catalog", view.database)
+      .set("udt_schema", "pg_catalog")
+      .set("dtd_identifier", std::to_string(place));
   if (const CatalogType* known = catalog_type(type.oid)) out.set("udt_name", known->name);
-  out.set("is_self_referencing", "NO").set("is_identity", "NO").set("identity_cycle", "NO").set("is_generated", "NEVER").set("is_updatable", "NO");
+  out.set("is_self_referencing", "NO")
+      .set("is_identity", "NO")
+      .set("identity_cycle", "NO")
+      .set("is_generated", "NEVER")
+      .set("is_updatable", "NO");
   const auto number = [&](int precision, int radix, std::optional<int> scale) {
     out.set("numeric_precision", precision).set("numeric_precision_radix", radix);
     if (scale) out.set("numeric_scale", *scale);
@@ -53,7 +77,8 @@ void write_column(Writer out, const CatalogView& view, std::int64_t space, std::
     case 25: out.set("character_octet_length", 1 << 30); break;
     case 1042:
     case 1043:
-      if (type.typmod >= 4) out.set("character_maximum_length", type.typmod - 4).set("character_octet_length", (type.typmod - 4) * std::int64_t{4});
+      if (type.typmod >= 4)
+        out.set("character_maximum_length", type.typmod - 4).set("character_octet_length", (type.typmod - 4) * std::int64_t{4});
       else out.set("character_octet_length", 1 << 30);
       break;
     case 1082: out.set("datetime_precision", 0); break;
@@ -71,7 +96,8 @@ void columns(Writer out, const CatalogView& view) {
     if (each.kind == 'f') continue;
     for (std::size_t i = 0; i < each.columns.size(); ++i) {
       const CatalogType* type = catalog_type_named(each.columns[i].type);
-      write_column(out, view, each.space, each.shown, each.columns[i].name, i + 1, {type == nullptr ? dialect::oid::text : static_cast<Oid>(type->oid), -1});
+      write_column(out, view, each.space, each.shown, each.columns[i].name, i + 1,
+                   {type == nullptr ? dialect::oid::text : static_cast<Oid>(type->oid), -1});
     }
   }
   for (const SchemaRelation& each : view.schema.relations) {
@@ -83,14 +109,23 @@ void columns(Writer out, const CatalogView& view) {
       if (column.generated) out.set("is_generated", "ALWAYS").set("generation_expression", default_expression(column));
       else if (column.default_text) out.set("column_default", default_expression(column));
       if (column.counted) {
-        out.set("is_identity", "YES").set("identity_generation", "BY DEFAULT").set("identity_start", "1").set("identity_increment", "1").set("identity_maximum", "9223372036854775807").set("identity_minimum", "1");
+        out.set("is_identity", "YES")
+            .set("identity_generation", "BY DEFAULT")
+            .set("identity_start", "1")
+            .set("identity_increment", "1")
+            .set("identity_maximum", "9223372036854775807")
+            .set("identity_minimum", "1");
       }
     }
   }
 }
 
 void constraint_row(Writer out, const CatalogView& view, const SchemaRelation& relation, std::string_view name) {
-  out.row().set("constraint_catalog", view.database).set("constraint_schema", space_name(relation.space)).set("constraint_name", name).set("table_catalog", view.database);
+  out.row()
+      .set("constraint_catalog", view.database)
+      .set("constraint_schema", space_name(relation.space))
+      .set("constraint_name", name)
+      .set("table_catalog", view.database);
   out.set("table_schema", space_name(relation.space)).set("table_name", relation.name);
 }
 
@@ -99,14 +134,19 @@ void table_constraints(Writer out, const CatalogView& view) {
     if (!is_user(relation)) continue;
     for (const SchemaConstraint& each : relation.constraints) {
       constraint_row(out, view, relation, each.name);
-      out.set("constraint_type", each.kind == 'p' ? "PRIMARY KEY" : each.kind == 'u' ? "UNIQUE" : each.kind == 'f' ? "FOREIGN KEY" : "CHECK").set("is_deferrable", yes_or_no(each.deferrable));
+      out.set("constraint_type", each.kind == 'p'   ? "PRIMARY KEY"
+                                 : each.kind == 'u' ? "UNIQUE"
+                                 : each.kind == 'f' ? "FOREIGN KEY"
+                                                    : "CHECK")
+          .set("is_deferrable", yes_or_no(each.deferrable));
       out.set("initially_deferred", yes_or_no(each.deferred)).set("enforced", "YES");
       if (each.kind == 'u') out.set("nulls_distinct", "YES");
     }
     // NOT NULL is a CHECK to the standard; its name is made of OIDs.
     for (std::size_t i = 0; i < relation.columns.size(); ++i) {
       if (relation.kind != 'r' || !relation.columns[i].not_null) continue;
-      constraint_row(out, view, relation, std::to_string(relation.space) + "_" + std::to_string(relation.oid) + "_" + std::to_string(i + 1) + "_not_null");
+      constraint_row(out, view, relation,
+                     std::to_string(relation.space) + "_" + std::to_string(relation.oid) + "_" + std::to_string(i + 1) + "_not_null");
       out.set("constraint_type", "CHECK").set("is_deferrable", "NO").set("initially_deferred", "NO").set("enforced", "YES");
     }
   }
@@ -117,12 +157,18 @@ void check_constraints(Writer out, const CatalogView& view) {
     if (!is_user(relation)) continue;
     for (const SchemaConstraint& each : relation.constraints) {
       if (each.kind != 'c') continue;
-      out.row().set("constraint_catalog", view.database).set("constraint_schema", space_name(relation.space)).set("constraint_name", each.name).set("check_clause", "((" + each.expression + "))");
+      out.row()
+          .set("constraint_catalog", view.database)
+          .set("constraint_schema", space_name(relation.space))
+          .set("constraint_name", each.name)
+          .set("check_clause", "((" + each.expression + "))");
     }
     for (std::size_t i = 0; i < relation.columns.size(); ++i) {
       if (relation.kind != 'r' || !relation.columns[i].not_null) continue;
       out.row().set("constraint_catalog", view.database).set("constraint_schema", space_name(relation.space));
-      out.set("constraint_name", std::to_string(relation.space) + "_" + std::to_string(relation.oid) + "_" + std::to_string(i + 1) + "_not_null").set("check_clause", relation.columns[i].name + " IS NOT NULL");
+      out.set("constraint_name",
+              std::to_string(relation.space) + "_" + std::to_string(relation.oid) + "_" + std::to_string(i + 1) + "_not_null")
+          .set("check_clause", relation.columns[i].name + " IS NOT NULL");
     }
   }
 }
@@ -141,7 +187,8 @@ void key_column_usage(Writer out, const CatalogView& view) {
         const auto place = view.schema.indexes.find(each.index);
         if (place == view.schema.indexes.end()) continue;
         const auto& parts = view.schema.relations[place->second.relation].indexes[place->second.index].parts;
-        const auto found = std::find_if(parts.begin(), parts.end(), [&](const auto& part) { return part.attribute == each.other_columns[i]; });
+        const auto found =
+            std::find_if(parts.begin(), parts.end(), [&](const auto& part) { return part.attribute == each.other_columns[i]; });
         if (found != parts.end()) out.set("position_in_unique_constraint", found - parts.begin() + 1);
       }
     }
@@ -157,23 +204,32 @@ void constraint_column_usage(Writer out, const CatalogView& view) {
       for (const int column : each.kind == 'f' ? each.other_columns : each.columns) {
         if (column == 0) continue;
         constraint_row(out, view, *target, each.name);
-        out.set("constraint_schema", space_name(relation.space)).set("column_name", target->columns[static_cast<std::size_t>(column) - 1].name);
+        out.set("constraint_schema", space_name(relation.space))
+            .set("column_name", target->columns[static_cast<std::size_t>(column) - 1].name);
       }
     }
   }
 }
 
 void referential_constraints(Writer out, const CatalogView& view) {
-  const auto rule = [](char code) { return code == 'c' ? "CASCADE" : code == 'n' ? "SET NULL" : code == 'd' ? "SET DEFAULT" : code == 'r' ? "RESTRICT" : "NO ACTION"; };
+  const auto rule = [](char code) {
+    return code == 'c' ? "CASCADE" : code == 'n' ? "SET NULL" : code == 'd' ? "SET DEFAULT" : code == 'r' ? "RESTRICT" : "NO ACTION";
+  };
   for (const SchemaRelation& relation : view.schema.relations) {
     for (const SchemaConstraint& each : relation.constraints) {
       if (each.kind != 'f' || !is_user(relation)) continue;
-      out.row().set("constraint_catalog", view.database).set("constraint_schema", space_name(relation.space)).set("constraint_name", each.name).set("match_option", "NONE");
+      out.row()
+          .set("constraint_catalog", view.database)
+          .set("constraint_schema", space_name(relation.space))
+          .set("constraint_name", each.name)
+          .set("match_option", "NONE");
       out.set("update_rule", rule(each.on_update)).set("delete_rule", rule(each.on_delete));
       const auto place = view.schema.indexes.find(each.index);
       if (place == view.schema.indexes.end()) continue;
       const SchemaRelation& other = view.schema.relations[place->second.relation];
-      out.set("unique_constraint_catalog", view.database).set("unique_constraint_schema", space_name(other.space)).set("unique_constraint_name", other.indexes[place->second.index].name);
+      out.set("unique_constraint_catalog", view.database)
+          .set("unique_constraint_schema", space_name(other.space))
+          .set("unique_constraint_name", other.indexes[place->second.index].name);
     }
   }
 }
@@ -187,8 +243,17 @@ void schemata(Writer out, const CatalogView& view) {
 void views(Writer out, const CatalogView& view) {
   for (const SchemaRelation& each : view.schema.relations) {
     if (each.kind != 'v' || !is_user(each)) continue;
-    out.row().set("table_catalog", view.database).set("table_schema", space_name(each.space)).set("table_name", each.name).set("view_definition", " " + view_query(each.sql) + ";").set("check_option", "NONE");
-    out.set("is_updatable", "NO").set("is_insertable_into", "NO").set("is_trigger_updatable", "NO").set("is_trigger_deletable", "NO").set("is_trigger_insertable_into", "NO");
+    out.row()
+        .set("table_catalog", view.database)
+        .set("table_schema", space_name(each.space))
+        .set("table_name", each.name)
+        .set("view_definition", " " + view_query(each.sql) + ";")
+        .set("check_option", "NONE");
+    out.set("is_updatable", "NO")
+        .set("is_insertable_into", "NO")
+        .set("is_trigger_updatable", "NO")
+        .set("is_trigger_deletable", "NO")
+        .set("is_trigger_insertable_into", "NO");
   }
 }
 
@@ -196,7 +261,12 @@ void table_privileges(Writer out, const CatalogView& view) {
   for (const SchemaRelation& each : view.schema.relations) {
     if (!is_user(each)) continue;
     for (const std::string_view privilege : {"INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"}) {
-      out.row().set("grantor", view.session.user()).set("grantee", view.session.user()).set("table_catalog", view.database).set("table_schema", space_name(each.space)).set("table_name", each.name);
+      out.row()
+          .set("grantor", view.session.user())
+          .set("grantee", view.session.user())
+          .set("table_catalog", view.database)
+          .set("table_schema", space_name(each.space))
+          .set("table_name", each.name);
       out.set("privilege_type", privilege).set("is_grantable", "YES").set("with_hierarchy", yes_or_no(privilege == "SELECT"));
     }
   }
@@ -207,9 +277,21 @@ void triggers(Writer out, const CatalogView& view) {
     for (const SchemaTrigger& each : relation.triggers) {
       const std::string words = lower(each.sql.substr(0, each.sql.find("BEGIN")));
       const auto has = [&](std::string_view word) { return words.find(word) != std::string::npos; };
-      out.row().set("trigger_catalog", view.database).set("trigger_schema", space_name(relation.space)).set("trigger_name", each.name).set("event_object_catalog", view.database);
-      out.set("event_object_schema", space_name(relation.space)).set("event_object_table", relation.name).set("action_statement", each.sql).set("action_orientation", "ROW");
-      out.set("event_manipulation", has(" insert ") ? "INSERT" : has(" delete ") ? "DELETE" : "UPDATE").set("action_timing", has(" instead of ") ? "INSTEAD OF" : has(" after ") ? "AFTER" : "BEFORE");
+      out.row()
+          .set("trigger_catalog", view.database)
+          .set("trigger_schema", space_name(relation.space))
+          .set("trigger_name", each.name)
+          .set("event_object_catalog", view.database);
+      out.set("event_object_schema", space_name(relation.space))
+          .set("event_object_table", relation.name)
+          .set("action_statement", each.sql)
+          .set("action_orientation", "ROW");
+      out.set("event_manipulation", has(" insert ")   ? "INSERT"
+                                    : has(" delete ") ? "DELETE"
+                                                      : "UPDATE")
+          .set("action_timing", has(" instead of ") ? "INSTEAD OF"
+                                : has(" after ")    ? "AFTER"
+                                                    : "BEFORE");
     }
   }
 }
@@ -217,16 +299,34 @@ void triggers(Writer out, const CatalogView& view) {
 void catalog_name(Writer out, const CatalogView& view) { out.row().set("catalog_name", view.database); }
 void enabled_roles(Writer out, const CatalogView& view) { out.row().set("role_name", view.session.user()); }
 void character_sets(Writer out, const CatalogView& view) {
-  out.row().set("character_set_name", "UTF8").set("character_repertoire", "UCS").set("form_of_use", "UTF8").set("default_collate_catalog", view.database).set("default_collate_schema", "pg_catalog").set("default_collate_name", "C");
+  out.row()
+      .set("character_set_name", "UTF8")
+      .set("character_repertoire", "UCS")
+      .set("form_of_use", "UTF8")
+      .set("default_collate_catalog", view.database)
+      .set("default_collate_schema", "pg_catalog")
+      .set("default_collate_name", "C");
 }
 
 struct ViewFiller {
   std::string_view relation;
   void (*write)(Writer, const CatalogView&);
 };
-constexpr ViewFiller view_fillers[] = {{"tables", tables}, {"columns", columns}, {"table_constraints", table_constraints}, {"check_constraints", check_constraints}, {"key_column_usage", key_column_usage},
-                              {"constraint_column_usage", constraint_column_usage}, {"referential_constraints", referential_constraints}, {"schemata", schemata}, {"views", views}, {"table_privileges", table_privileges},
-                              {"role_table_grants", table_privileges}, {"triggers", triggers}, {"information_schema_catalog_name", catalog_name}, {"enabled_roles", enabled_roles}, {"character_sets", character_sets}};
+constexpr ViewFiller view_fillers[] = {{"tables", tables},
+                                       {"columns", columns},
+                                       {"table_constraints", table_constraints},
+                                       {"check_constraints", check_constraints},
+                                       {"key_column_usage", key_column_usage},
+                                       {"constraint_column_usage", constraint_column_usage},
+                                       {"referential_constraints", referential_constraints},
+                                       {"schemata", schemata},
+                                       {"views", views},
+                                       {"table_privileges", table_privileges},
+                                       {"role_table_grants", table_privileges},
+                                       {"triggers", triggers},
+                                       {"information_schema_catalog_name", catalog_name},
+                                       {"enabled_roles", enabled_roles},
+                                       {"character_sets", character_sets}};
 
 }  // namespace
 

@@ -47,9 +47,7 @@ template <class Work>
 int guarded(const Work& work) noexcept {
   try {
     return work();
-  } catch (const std::bad_alloc&) {
-    return SQLITE_NOMEM;
-  } catch (...) {
+  } catch (const std::bad_alloc&) { return SQLITE_NOMEM; } catch (...) {
     return SQLITE_ERROR;
   }
 }
@@ -78,7 +76,10 @@ int disconnect(sqlite3_vtab* table) {
   return SQLITE_OK;
 }
 
-bool is_boolean(const SystemRelation& relation, int column) { return column >= 0 && static_cast<std::size_t>(column) < relation.columns.size() && relation.columns[static_cast<std::size_t>(column)].type == "bool"; }
+bool is_boolean(const SystemRelation& relation, int column) {
+  return column >= 0 && static_cast<std::size_t>(column) < relation.columns.size() &&
+         relation.columns[static_cast<std::size_t>(column)].type == "bool";
+}
 
 // idxNum: the column that rows are found by, plus one. The arguments behind it are for boolean columns, which idxStr names: 'f' is
 // false here, as a client writes it, and would not be to SQLite.
@@ -91,7 +92,9 @@ int best_index(sqlite3_vtab* table, sqlite3_index_info* info) {
   std::string booleans;
   for (int i = 0; i < info->nConstraint; ++i) {
     const auto& constraint = info->aConstraint[i];
-    if (!constraint.usable || constraint.op != SQLITE_INDEX_CONSTRAINT_EQ || constraint.iColumn < 0 || static_cast<std::size_t>(constraint.iColumn) >= relation.columns.size()) continue;
+    if (!constraint.usable || constraint.op != SQLITE_INDEX_CONSTRAINT_EQ || constraint.iColumn < 0 ||
+        static_cast<std::size_t>(constraint.iColumn) >= relation.columns.size())
+      continue;
     if (is_boolean(relation, constraint.iColumn)) {
       booleans += (booleans.empty() ? "" : ",") + std::to_string(i);
       continue;
@@ -231,7 +234,8 @@ int column(sqlite3_vtab_cursor* base, sqlite3_context* context, int place) {
   const Stored& value = static_cast<Cursor*>(base)->row()[static_cast<std::size_t>(place)];
   if (const auto* number = std::get_if<std::int64_t>(&value)) sqlite3_result_int64(context, *number);
   else if (const auto* real = std::get_if<double>(&value)) sqlite3_result_double(context, *real);
-  else if (const auto* text = std::get_if<std::string>(&value)) sqlite3_result_text64(context, text->data(), text->size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+  else if (const auto* text = std::get_if<std::string>(&value))
+    sqlite3_result_text64(context, text->data(), text->size(), SQLITE_TRANSIENT, SQLITE_UTF8);
   else sqlite3_result_null(context);
   return SQLITE_OK;
 }
@@ -264,7 +268,8 @@ const sqlite3_module module_of_the_catalog = [] {
 
 void register_relations(sqlite3* connection, CatalogState& state) {
   for (const SystemRelation& relation : system_relations()) {
-    sqlite3_create_module_v2(connection, relation.name.c_str(), &module_of_the_catalog, new Module{&state, &relation}, [](void* module) { delete static_cast<Module*>(module); });
+    sqlite3_create_module_v2(connection, relation.name.c_str(), &module_of_the_catalog, new Module{&state, &relation},
+                             [](void* module) { delete static_cast<Module*>(module); });
   }
 }
 

@@ -35,9 +35,22 @@ std::int64_t collation_of(const SchemaColumn& column) {
 }
 
 void write_class(Writer out, std::int64_t oid, std::string_view name, std::int64_t space, char kind, std::size_t columns) {
-  out.row().set("oid", oid).set("relname", name).set("relnamespace", space).set("relowner", owner_oid).set("relkind", std::string(1, kind)).set("relnatts", columns);
-  out.set("relpersistence", space == namespaces::temporary ? "t" : "p").set("relispopulated", 1).set("reltuples", Stored(-1.0)).set("relreplident", kind == 'r' ? "d" : "n");
-  out.set("relam", kind == 'r' ? heap_am : kind == 'i' ? btree_am : 0).set("relfilenode", kind == 'v' ? 0 : oid).set("relhasrules", kind == 'v');
+  out.row()
+      .set("oid", oid)
+      .set("relname", name)
+      .set("relnamespace", space)
+      .set("relowner", owner_oid)
+      .set("relkind", std::string(1, kind))
+      .set("relnatts", columns);
+  out.set("relpersistence", space == namespaces::temporary ? "t" : "p")
+      .set("relispopulated", 1)
+      .set("reltuples", Stored(-1.0))
+      .set("relreplident", kind == 'r' ? "d" : "n");
+  out.set("relam", kind == 'r'   ? heap_am
+                   : kind == 'i' ? btree_am
+                                 : 0)
+      .set("relfilenode", kind == 'v' ? 0 : oid)
+      .set("relhasrules", kind == 'v');
 }
 
 void pg_class(Writer out, const CatalogView& view) {
@@ -47,19 +60,34 @@ void pg_class(Writer out, const CatalogView& view) {
   }
   for (const SchemaRelation& relation : view.schema.relations) {
     write_class(out, relation.oid, relation.name, relation.space, relation.kind, relation.columns.size());
-    const auto checks = std::count_if(relation.constraints.begin(), relation.constraints.end(), [](const auto& each) { return each.kind == 'c'; });
-    const bool foreign = relation.referenced || std::any_of(relation.constraints.begin(), relation.constraints.end(), [](const auto& each) { return each.kind == 'f'; });
-    out.set("relhasindex", !relation.indexes.empty()).set("relchecks", checks).set("relhastriggers", foreign || !relation.triggers.empty()).set("reltuples", Stored(relation.rows));
+    const auto checks =
+        std::count_if(relation.constraints.begin(), relation.constraints.end(), [](const auto& each) { return each.kind == 'c'; });
+    const bool foreign = relation.referenced || std::any_of(relation.constraints.begin(), relation.constraints.end(),
+                                                            [](const auto& each) { return each.kind == 'f'; });
+    out.set("relhasindex", !relation.indexes.empty())
+        .set("relchecks", checks)
+        .set("relhastriggers", foreign || !relation.triggers.empty())
+        .set("reltuples", Stored(relation.rows));
     for (const SchemaIndex& index : relation.indexes) write_class(out, index.oid, index.name, relation.space, 'i', index.parts.size());
   }
 }
 
 void write_attribute(Writer out, std::int64_t relation, std::string_view name, DeclaredType declared, std::size_t number) {
   const CatalogType* type = catalog_type(declared.oid);
-  out.row().set("attrelid", relation).set("attname", name).set("atttypid", declared.oid).set("atttypmod", declared.typmod).set("attnum", number).set("attstattarget", -1).set("attcacheoff", -1);
+  out.row()
+      .set("attrelid", relation)
+      .set("attname", name)
+      .set("atttypid", declared.oid)
+      .set("atttypmod", declared.typmod)
+      .set("attnum", number)
+      .set("attstattarget", -1)
+      .set("attcacheoff", -1);
   out.set("attislocal", 1).set("attidentity", "").set("attgenerated", "").set("attcompression", "");
   if (type == nullptr) return;
-  out.set("attlen", number_of(type->fields[2])).set("attbyval", type->fields[3] == "t").set("attalign", type->fields[17]).set("attstorage", type->fields[18]);
+  out.set("attlen", number_of(type->fields[2]))
+      .set("attbyval", type->fields[3] == "t")
+      .set("attalign", type->fields[17])
+      .set("attstorage", type->fields[18]);
   out.set("attndims", type->fields[5] == "A" ? 1 : 0).set("attcollation", number_of(type->fields[19]));
 }
 
@@ -75,7 +103,12 @@ void pg_attribute(Writer out, const CatalogView& view) {
     for (std::size_t i = 0; i < relation.columns.size(); ++i) {
       const SchemaColumn& column = relation.columns[i];
       write_attribute(out, relation.oid, column.name, column.type, i + 1);
-      out.set("attnotnull", column.not_null).set("atthasdef", column.default_text.has_value()).set("attidentity", column.always ? "a" : column.counted ? "d" : "").set("attgenerated", column.generated ? "s" : "");
+      out.set("attnotnull", column.not_null)
+          .set("atthasdef", column.default_text.has_value())
+          .set("attidentity", column.always    ? "a"
+                              : column.counted ? "d"
+                                               : "")
+          .set("attgenerated", column.generated ? "s" : "");
       out.set("attcollation", collation_of(column));
     }
     for (const SchemaIndex& index : relation.indexes) {
@@ -89,7 +122,8 @@ void pg_attribute(Writer out, const CatalogView& view) {
           const auto open = part.text.find('(');
           const std::string called = open == std::string::npos || open == 0 ? "expr" : lower(part.text.substr(0, open));
           const bool plain = called.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
-          write_attribute(out, index.oid, (plain ? called : "expr") + (i == 0 || called != "expr" ? "" : std::to_string(i)), {dialect::oid::text, -1}, i + 1);
+          write_attribute(out, index.oid, (plain ? called : "expr") + (i == 0 || called != "expr" ? "" : std::to_string(i)),
+                          {dialect::oid::text, -1}, i + 1);
         }
       }
     }
@@ -100,7 +134,11 @@ void pg_attrdef(Writer out, const CatalogView& view) {
   for (const SchemaRelation& relation : view.schema.relations) {
     for (std::size_t i = 0; i < relation.columns.size(); ++i) {
       if (!relation.columns[i].default_text) continue;
-      out.row().set("oid", relation.oid).set("adrelid", relation.oid).set("adnum", i + 1).set("adbin", default_expression(relation.columns[i]));
+      out.row()
+          .set("oid", relation.oid)
+          .set("adrelid", relation.oid)
+          .set("adnum", i + 1)
+          .set("adbin", default_expression(relation.columns[i]));
     }
   }
 }
@@ -119,9 +157,18 @@ void pg_index(Writer out, const CatalogView& view) {
         options.push_back(part.descending ? 3 : 0);
         if (column == nullptr) expressions += (expressions.empty() ? "" : ", ") + part.text;
       }
-      out.row().set("indexrelid", index.oid).set("indrelid", relation.oid).set("indnatts", keys.size()).set("indnkeyatts", keys.size()).set("indisunique", index.unique).set("indisprimary", index.primary);
+      out.row()
+          .set("indexrelid", index.oid)
+          .set("indrelid", relation.oid)
+          .set("indnatts", keys.size())
+          .set("indnkeyatts", keys.size())
+          .set("indisunique", index.unique)
+          .set("indisprimary", index.primary);
       out.set("indimmediate", 1).set("indisvalid", 1).set("indisready", 1).set("indislive", 1);
-      out.set("indkey", vector_text(keys)).set("indcollation", vector_text(collations)).set("indclass", vector_text(classes)).set("indoption", vector_text(options));
+      out.set("indkey", vector_text(keys))
+          .set("indcollation", vector_text(collations))
+          .set("indclass", vector_text(classes))
+          .set("indoption", vector_text(options));
       if (!expressions.empty()) out.set("indexprs", expressions);
       if (!index.condition.empty()) out.set("indpred", index.condition.starts_with('(') ? index.condition : "(" + index.condition + ")");
     }
@@ -133,8 +180,18 @@ std::string array_of(const std::vector<int>& columns) { return array_text(std::v
 void pg_constraint(Writer out, const CatalogView& view) {
   for (const SchemaRelation& relation : view.schema.relations) {
     for (const SchemaConstraint& each : relation.constraints) {
-      out.row().set("oid", each.oid).set("conname", each.name).set("connamespace", relation.space).set("contype", std::string(1, each.kind)).set("conrelid", relation.oid).set("conindid", each.index);
-      out.set("condeferrable", each.deferrable).set("condeferred", each.deferred).set("convalidated", 1).set("conislocal", 1).set("connoinherit", each.kind != 'c');
+      out.row()
+          .set("oid", each.oid)
+          .set("conname", each.name)
+          .set("connamespace", relation.space)
+          .set("contype", std::string(1, each.kind))
+          .set("conrelid", relation.oid)
+          .set("conindid", each.index);
+      out.set("condeferrable", each.deferrable)
+          .set("condeferred", each.deferred)
+          .set("convalidated", 1)
+          .set("conislocal", 1)
+          .set("connoinherit", each.kind != 'c');
       out.set("confupdtype", " ").set("confdeltype", " ").set("confmatchtype", " ");
       if (!each.columns.empty()) out.set("conkey", array_of(each.columns));
       if (each.kind == 'f') {
@@ -153,7 +210,13 @@ void pg_trigger(Writer out, const CatalogView& view) {
       const auto has = [&](std::string_view word) { return words.find(word) != std::string::npos; };
       // Bits: 1 each row, 2 before, 4 insert, 8 delete, 16 update, 64 instead of.
       const int type = 1 | (has(" instead of ") ? 64 : has(" after ") ? 0 : 2) | (has(" insert ") ? 4 : has(" delete ") ? 8 : 16);
-      out.row().set("oid", each.oid).set("tgrelid", relation.oid).set("tgname", each.name).set("tgtype", type).set("tgenabled", "O").set("tgattr", "");
+      out.row()
+          .set("oid", each.oid)
+          .set("tgrelid", relation.oid)
+          .set("tgname", each.name)
+          .set("tgtype", type)
+          .set("tgenabled", "O")
+          .set("tgattr", "");
     }
   }
 }
@@ -161,9 +224,27 @@ void pg_trigger(Writer out, const CatalogView& view) {
 void pg_type(Writer out, const CatalogView&) {
   for (const CatalogType& type : catalog_types()) {
     const auto& f = type.fields;
-    out.row().set("oid", type.oid).set("typname", type.name).set("typnamespace", namespaces::catalog).set("typowner", owner_oid).set("typlen", number_of(f[2])).set("typbyval", f[3] == "t").set("typtype", f[4]);
-    out.set("typcategory", f[5]).set("typispreferred", f[6] == "t").set("typisdefined", 1).set("typdelim", f[7]).set("typsubscript", number_of(f[8])).set("typelem", number_of(f[9])).set("typarray", number_of(f[10]));
-    out.set("typinput", number_of(f[11])).set("typoutput", number_of(f[12])).set("typreceive", number_of(f[13])).set("typsend", number_of(f[14])).set("typmodin", number_of(f[15])).set("typmodout", number_of(f[16]));
+    out.row()
+        .set("oid", type.oid)
+        .set("typname", type.name)
+        .set("typnamespace", namespaces::catalog)
+        .set("typowner", owner_oid)
+        .set("typlen", number_of(f[2]))
+        .set("typbyval", f[3] == "t")
+        .set("typtype", f[4]);
+    out.set("typcategory", f[5])
+        .set("typispreferred", f[6] == "t")
+        .set("typisdefined", 1)
+        .set("typdelim", f[7])
+        .set("typsubscript", number_of(f[8]))
+        .set("typelem", number_of(f[9]))
+        .set("typarray", number_of(f[10]));
+    out.set("typinput", number_of(f[11]))
+        .set("typoutput", number_of(f[12]))
+        .set("typreceive", number_of(f[13]))
+        .set("typsend", number_of(f[14]))
+        .set("typmodin", number_of(f[15]))
+        .set("typmodout", number_of(f[16]));
     out.set("typalign", f[17]).set("typstorage", f[18]).set("typtypmod", -1).set("typcollation", number_of(f[19]));
   }
 }
@@ -173,8 +254,22 @@ void pg_proc(Writer out, const CatalogView&) {
     const auto f = fields_of(line);
     std::string arguments(f[4]);
     std::replace(arguments.begin(), arguments.end(), ',', ' ');
-    out.row().set("oid", number_of(f[0])).set("proname", f[1]).set("pronamespace", namespaces::catalog).set("proowner", owner_oid).set("prolang", 12).set("procost", Stored(1.0)).set("prokind", f[2]);
-    out.set("prorettype", number_of(f[3])).set("proargtypes", arguments).set("proretset", f[5] == "t").set("provolatile", f[6]).set("proisstrict", f[7] == "t").set("proparallel", "s").set("pronargs", number_of(f[8])).set("prosrc", f[1]);
+    out.row()
+        .set("oid", number_of(f[0]))
+        .set("proname", f[1])
+        .set("pronamespace", namespaces::catalog)
+        .set("proowner", owner_oid)
+        .set("prolang", 12)
+        .set("procost", Stored(1.0))
+        .set("prokind", f[2]);
+    out.set("prorettype", number_of(f[3]))
+        .set("proargtypes", arguments)
+        .set("proretset", f[5] == "t")
+        .set("provolatile", f[6])
+        .set("proisstrict", f[7] == "t")
+        .set("proparallel", "s")
+        .set("pronargs", number_of(f[8]))
+        .set("prosrc", f[1]);
   }
 }
 
@@ -190,19 +285,43 @@ void pg_namespace(Writer out, const CatalogView& view) {
 }
 
 void pg_database(Writer out, const CatalogView& view) {
-  out.row().set("oid", database_oid(view.database)).set("datname", view.database).set("datdba", owner_oid).set("encoding", 6).set("datlocprovider", "c").set("datallowconn", 1).set("datconnlimit", -1);
+  out.row()
+      .set("oid", database_oid(view.database))
+      .set("datname", view.database)
+      .set("datdba", owner_oid)
+      .set("encoding", 6)
+      .set("datlocprovider", "c")
+      .set("datallowconn", 1)
+      .set("datconnlimit", -1);
   out.set("datfrozenxid", 0).set("datminmxid", 0).set("dattablespace", 1663).set("datcollate", "C").set("datctype", "C");
 }
 
 void pg_roles(Writer out, const CatalogView& view) {
-  out.row().set("rolname", view.session.user()).set("rolinherit", 1).set("rolcanlogin", 1).set("rolconnlimit", -1).set("rolpassword", "********").set("oid", owner_oid);
+  out.row()
+      .set("rolname", view.session.user())
+      .set("rolinherit", 1)
+      .set("rolcanlogin", 1)
+      .set("rolconnlimit", -1)
+      .set("rolpassword", "********")
+      .set("oid", owner_oid);
 }
-void pg_authid(Writer out, const CatalogView& view) { out.row().set("oid", owner_oid).set("rolname", view.session.user()).set("rolinherit", 1).set("rolcanlogin", 1).set("rolconnlimit", -1); }
-void pg_user(Writer out, const CatalogView& view) { out.row().set("usename", view.session.user()).set("usesysid", owner_oid).set("passwd", "********"); }
+void pg_authid(Writer out, const CatalogView& view) {
+  out.row().set("oid", owner_oid).set("rolname", view.session.user()).set("rolinherit", 1).set("rolcanlogin", 1).set("rolconnlimit", -1);
+}
+void pg_user(Writer out, const CatalogView& view) {
+  out.row().set("usename", view.session.user()).set("usesysid", owner_oid).set("passwd", "********");
+}
 
 void pg_settings(Writer out, const CatalogView& view) {
   for (const Setting& each : view.session.settings()) {
-    out.row().set("name", each.name).set("setting", each.value).set("category", each.category).set("short_desc", each.description).set("context", each.context).set("vartype", each.kind).set("source", "default");
+    out.row()
+        .set("name", each.name)
+        .set("setting", each.value)
+        .set("category", each.category)
+        .set("short_desc", each.description)
+        .set("context", each.context)
+        .set("vartype", each.kind)
+        .set("source", "default");
     out.set("boot_val", each.value).set("reset_val", each.value);
     if (!each.unit.empty()) out.set("unit", each.unit);
   }
@@ -210,24 +329,41 @@ void pg_settings(Writer out, const CatalogView& view) {
 
 void pg_tables(Writer out, const CatalogView& view) {
   for (const SystemRelation& each : system_relations()) {
-    if (each.kind == 'r') out.row().set("schemaname", space_name(each.space)).set("tablename", each.shown).set("tableowner", view.session.user());
+    if (each.kind == 'r')
+      out.row().set("schemaname", space_name(each.space)).set("tablename", each.shown).set("tableowner", view.session.user());
   }
   for (const SchemaRelation& each : view.schema.relations) {
     if (each.kind != 'r') continue;
-    const bool foreign = each.referenced || std::any_of(each.constraints.begin(), each.constraints.end(), [](const auto& constraint) { return constraint.kind == 'f'; });
-    out.row().set("schemaname", space_name(each.space)).set("tablename", each.name).set("tableowner", view.session.user()).set("hasindexes", !each.indexes.empty()).set("hastriggers", foreign || !each.triggers.empty());
+    const bool foreign = each.referenced || std::any_of(each.constraints.begin(), each.constraints.end(),
+                                                        [](const auto& constraint) { return constraint.kind == 'f'; });
+    out.row()
+        .set("schemaname", space_name(each.space))
+        .set("tablename", each.name)
+        .set("tableowner", view.session.user())
+        .set("hasindexes", !each.indexes.empty())
+        .set("hastriggers", foreign || !each.triggers.empty());
   }
 }
 
 void pg_views(Writer out, const CatalogView& view) {
   for (const SchemaRelation& each : view.schema.relations) {
-    if (each.kind == 'v') out.row().set("schemaname", space_name(each.space)).set("viewname", each.name).set("viewowner", view.session.user()).set("definition", " " + view_query(each.sql) + ";");
+    if (each.kind == 'v')
+      out.row()
+          .set("schemaname", space_name(each.space))
+          .set("viewname", each.name)
+          .set("viewowner", view.session.user())
+          .set("definition", " " + view_query(each.sql) + ";");
   }
 }
 
 void pg_indexes(Writer out, const CatalogView& view) {
   for (const SchemaRelation& each : view.schema.relations) {
-    for (const SchemaIndex& index : each.indexes) out.row().set("schemaname", space_name(each.space)).set("tablename", each.name).set("indexname", index.name).set("indexdef", index_text(each, index, true));
+    for (const SchemaIndex& index : each.indexes)
+      out.row()
+          .set("schemaname", space_name(each.space))
+          .set("tablename", each.name)
+          .set("indexname", index.name)
+          .set("indexdef", index_text(each, index, true));
   }
 }
 
@@ -237,8 +373,19 @@ void pg_collation(Writer out, const CatalogView&) {
     std::string_view name, provider;
     bool deterministic;
   };
-  for (const Collation& each : {Collation{100, "default", "d", true}, {950, "C", "c", true}, {951, "POSIX", "c", true}, {13050, "nocase", "c", false}, {13051, "rtrim", "c", false}}) {
-    out.row().set("oid", each.oid).set("collname", each.name).set("collnamespace", namespaces::catalog).set("collowner", owner_oid).set("collprovider", each.provider).set("collisdeterministic", each.deterministic).set("collencoding", -1);
+  for (const Collation& each : {Collation{100, "default", "d", true},
+                                {950, "C", "c", true},
+                                {951, "POSIX", "c", true},
+                                {13050, "nocase", "c", false},
+                                {13051, "rtrim", "c", false}}) {
+    out.row()
+        .set("oid", each.oid)
+        .set("collname", each.name)
+        .set("collnamespace", namespaces::catalog)
+        .set("collowner", owner_oid)
+        .set("collprovider", each.provider)
+        .set("collisdeterministic", each.deterministic)
+        .set("collencoding", -1);
     if (each.provider == "c") out.set("collcollate", "C").set("collctype", "C");
   }
 }
@@ -246,7 +393,14 @@ void pg_collation(Writer out, const CatalogView&) {
 void pg_opclass(Writer out, const CatalogView&) {
   for (const std::string_view line : std::span(data::operator_classes, data::operator_classes_count)) {
     const auto f = fields_of(line);
-    out.row().set("oid", number_of(f[0])).set("opcmethod", number_of(f[1])).set("opcname", f[2]).set("opcnamespace", namespaces::catalog).set("opcowner", owner_oid).set("opcfamily", number_of(f[3])).set("opcintype", number_of(f[4]));
+    out.row()
+        .set("oid", number_of(f[0]))
+        .set("opcmethod", number_of(f[1]))
+        .set("opcname", f[2])
+        .set("opcnamespace", namespaces::catalog)
+        .set("opcowner", owner_oid)
+        .set("opcfamily", number_of(f[3]))
+        .set("opcintype", number_of(f[4]));
     out.set("opcdefault", 1).set("opckeytype", number_of(f[5]));
   }
 }
@@ -261,18 +415,39 @@ void pg_language(Writer out, const CatalogView&) {
   out.row().set("oid", 14).set("lanname", "sql").set("lanowner", owner_oid).set("lanpltrusted", 1);
 }
 
-void pg_tablespace(Writer out, const CatalogView&) { out.row().set("oid", 1663).set("spcname", "pg_default").set("spcowner", owner_oid).row().set("oid", 1664).set("spcname", "pg_global").set("spcowner", owner_oid); }
+void pg_tablespace(Writer out, const CatalogView&) {
+  out.row()
+      .set("oid", 1663)
+      .set("spcname", "pg_default")
+      .set("spcowner", owner_oid)
+      .row()
+      .set("oid", 1664)
+      .set("spcname", "pg_global")
+      .set("spcowner", owner_oid);
+}
 
 void pg_stat_activity(Writer out, const CatalogView& view) {
-  out.row().set("datid", database_oid(view.database)).set("datname", view.database).set("pid", view.session.process_id()).set("usesysid", owner_oid).set("usename", view.session.user());
+  out.row()
+      .set("datid", database_oid(view.database))
+      .set("datname", view.database)
+      .set("pid", view.session.process_id())
+      .set("usesysid", owner_oid)
+      .set("usename", view.session.user());
   out.set("application_name", view.session.application_name()).set("state", "active").set("backend_type", "client backend");
 }
 
-void pg_stat_database(Writer out, const CatalogView& view) { out.row().set("datid", database_oid(view.database)).set("datname", view.database); }
+void pg_stat_database(Writer out, const CatalogView& view) {
+  out.row().set("datid", database_oid(view.database)).set("datname", view.database);
+}
 
 void pg_stat_tables(Writer out, const CatalogView& view) {
   for (const SchemaRelation& each : view.schema.relations) {
-    if (each.kind == 'r') out.row().set("relid", each.oid).set("schemaname", space_name(each.space)).set("relname", each.name).set("n_live_tup", static_cast<std::int64_t>(std::max(each.rows, 0.0)));
+    if (each.kind == 'r')
+      out.row()
+          .set("relid", each.oid)
+          .set("schemaname", space_name(each.space))
+          .set("relname", each.name)
+          .set("n_live_tup", static_cast<std::int64_t>(std::max(each.rows, 0.0)));
   }
 }
 
@@ -288,6 +463,7 @@ struct Filler {
   void (*write)(Writer, const CatalogView&);
   bool session;
 };
+// clang-format off
 constexpr Filler fillers[] = {
     {"pg_class", pg_class, false}, {"pg_attribute", pg_attribute, false}, {"pg_attrdef", pg_attrdef, false}, {"pg_index", pg_index, false}, {"pg_constraint", pg_constraint, false}, {"pg_trigger", pg_trigger, false},
     {"pg_type", pg_type, false}, {"pg_proc", pg_proc, false}, {"pg_namespace", pg_namespace, false}, {"pg_database", pg_database, false}, {"pg_roles", pg_roles, true}, {"pg_authid", pg_authid, true},
@@ -296,6 +472,7 @@ constexpr Filler fillers[] = {
     {"pg_stat_activity", pg_stat_activity, true}, {"pg_stat_database", pg_stat_database, false}, {"pg_stat_user_tables", pg_stat_tables, false}, {"pg_stat_all_tables", pg_stat_tables, false},
     {"pg_get_keywords", pg_get_keywords, false},
 };
+// clang-format on
 
 }  // namespace
 
@@ -304,7 +481,8 @@ RowWriter::RowWriter(const SystemRelation& relation, std::vector<Row>& out) : ou
     const auto& column = relation.columns[i];
     places_[column.name] = i;
     const dialect::Type* type = dialect::type_named(column.type);
-    const bool number = (column.type == "bool" && relation.space == namespaces::catalog) || (relation.kind == 'r' && type != nullptr && type->stored == dialect::Stored::integer);
+    const bool number = (column.type == "bool" && relation.space == namespaces::catalog) ||
+                        (relation.kind == 'r' && type != nullptr && type->stored == dialect::Stored::integer);
     empty_.push_back(number ? Stored(std::int64_t{0}) : Stored());
   }
 }

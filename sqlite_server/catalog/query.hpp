@@ -11,7 +11,9 @@ namespace termgate::sqlite_server {
 
 class Query {
  public:
-  Query(sqlite3* connection, std::string_view sql) { failed_ = sqlite3_prepare_v2(connection, sql.data(), static_cast<int>(sql.size()), &statement_, nullptr) != SQLITE_OK; }
+  Query(sqlite3* connection, std::string_view sql) {
+    failed_ = sqlite3_prepare_v2(connection, sql.data(), static_cast<int>(sql.size()), &statement_, nullptr) != SQLITE_OK;
+  }
   Query(const Query&) = delete;
   Query& operator=(const Query&) = delete;
   ~Query() { sqlite3_finalize(statement_); }

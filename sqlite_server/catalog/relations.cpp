@@ -33,7 +33,8 @@ std::string literal(std::string_view text) {
 }
 
 std::string written(const Stored& value) {
-  if (const auto* number = std::get_if<std::int64_t>(&value)) return *number == INT64_MIN ? "(-9223372036854775807 - 1)" : std::to_string(*number);
+  if (const auto* number = std::get_if<std::int64_t>(&value))
+    return *number == INT64_MIN ? "(-9223372036854775807 - 1)" : std::to_string(*number);
   if (const auto* real = std::get_if<double>(&value)) {
     // 9e999 is how SQLite's text says infinity.
     if (*real > 1.7976931348623157e308) return "9e999";
@@ -66,7 +67,8 @@ FileRelations::FileRelations(const Schema& schema, std::uint64_t id) : id_(id) {
       if (column.hidden) continue;
       // The type of an expression of a view that was not made here stands nowhere.
       const bool unknown = relation.kind == 'v' && column.declared.empty();
-      out.columns.push_back({column.name, unknown ? Oid{0} : column.type.oid, unknown ? -1 : column.type.typmod, column.generated || column.always, column.not_null});
+      out.columns.push_back({column.name, unknown ? Oid{0} : column.type.oid, unknown ? -1 : column.type.typmod,
+                             column.generated || column.always, column.not_null});
     }
     for (const SchemaConstraint& constraint : relation.constraints) {
       if (constraint.kind != 'p') continue;
@@ -74,10 +76,8 @@ FileRelations::FileRelations(const Schema& schema, std::uint64_t id) : id_(id) {
     }
     // A temporary one hides what has its name.
     const std::string name = lower(relation.name);
-    if (relation.space == namespaces::temporary)
-      own_.insert_or_assign(name, std::move(out));
-    else
-      own_.emplace(name, std::move(out));
+    if (relation.space == namespaces::temporary) own_.insert_or_assign(name, std::move(out));
+    else own_.emplace(name, std::move(out));
   }
 }
 
@@ -96,8 +96,8 @@ std::variant<std::string, SqlError> FileRelations::constant(std::string_view tex
       return written(std::get<Stored>(stored));
     }
     // Names of the catalog are looked up where the statement runs.
-    const bool of_catalog =
-        type == oid::regclass || type == 2206 || type == 24 || type == 2202 || type == 2203 || type == 2204 || type == 4089 || type == 4096 || type == 4191;
+    const bool of_catalog = type == oid::regclass || type == 2206 || type == 24 || type == 2202 || type == 2203 || type == 2204 ||
+                            type == 4089 || type == 4096 || type == 4191;
     if (of_catalog && text.find_first_not_of("0123456789") != std::string_view::npos)
       return std::string(dialect::type_of(type)->cast) + "(" + literal(text) + ")";
     if (type == oid::interval) return literal(interval_text(parse_interval(text)));
@@ -109,15 +109,15 @@ std::variant<std::string, SqlError> FileRelations::constant(std::string_view tex
     auto parsed = parse_value(text, type, Format::text);
     if (const auto* bad = std::get_if<SqlError>(&parsed)) return *bad;
     if (type == oid::float4) {
-      if (const auto* real = std::get_if<double>(&std::get<Stored>(parsed))) return written(Stored(static_cast<double>(static_cast<float>(*real))));
+      if (const auto* real = std::get_if<double>(&std::get<Stored>(parsed)))
+        return written(Stored(static_cast<double>(static_cast<float>(*real))));
     }
     return written(std::get<Stored>(parsed));
-  } catch (const CallError& failed) {
-    return failed.problem;
-  }
+  } catch (const CallError& failed) { return failed.problem; }
 }
 
-std::variant<std::string, SqlError> FileRelations::stored_constant(std::string_view text, std::string_view declared, dialect::Oid from) const {
+std::variant<std::string, SqlError> FileRelations::stored_constant(std::string_view text, std::string_view declared,
+                                                                   dialect::Oid from) const {
   const auto value = converted(Stored(std::string(text)), type_of_declaration(declared), from);
   if (const auto* bad = std::get_if<SqlError>(&value)) return *bad;
   return written(std::get<Stored>(value));

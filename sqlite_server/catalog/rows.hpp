@@ -32,8 +32,7 @@ class RowWriter {
   RowWriter& set(std::string_view column, const std::string& value) { return set(column, Stored(value)); }
   RowWriter& set(std::string_view column, const char* value) { return set(column, Stored(std::string(value))); }
   template <class Integer>
-    requires std::is_integral_v<Integer>
-  RowWriter& set(std::string_view column, Integer value) {
+  requires std::is_integral_v<Integer> RowWriter& set(std::string_view column, Integer value) {
     return set(column, Stored(static_cast<std::int64_t>(value)));
   }
 

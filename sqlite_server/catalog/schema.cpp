@@ -46,7 +46,8 @@ struct Entry {
 std::vector<Entry> entries(sqlite3* connection) {
   std::vector<Entry> all;
   for (const bool temporary : {false, true}) {
-    Query query(connection, temporary ? "SELECT type, name, tbl_name, sql FROM temp.sqlite_schema ORDER BY name" : "SELECT type, name, tbl_name, sql FROM main.sqlite_schema ORDER BY name");
+    Query query(connection, temporary ? "SELECT type, name, tbl_name, sql FROM temp.sqlite_schema ORDER BY name"
+                                      : "SELECT type, name, tbl_name, sql FROM main.sqlite_schema ORDER BY name");
     while (query.step()) all.push_back({query.text(0), query.text(1), query.text(2), query.text(3), temporary});
   }
   return all;
@@ -94,7 +95,8 @@ Listing listing_of(sqlite3* connection) {
   return all;
 }
 
-void read_columns(sqlite3* connection, SchemaRelation& relation, const Definition& definition, const Listing& listing, std::vector<int>& key) {
+void read_columns(sqlite3* connection, SchemaRelation& relation, const Definition& definition, const Listing& listing,
+                  std::vector<int>& key) {
   std::vector<std::pair<std::int64_t, int>> keyed;
   Query query(connection, "SELECT name, type, \"notnull\", dflt_value, pk, hidden FROM pragma_table_xinfo(?1, ?2)");
   query.bind(relation.name).bind(relation.space == namespaces::temporary ? "temp" : "main");
@@ -114,7 +116,8 @@ void read_columns(sqlite3* connection, SchemaRelation& relation, const Definitio
       const auto expression = definition.generated.find(lowered);
       column.default_text = expression == definition.generated.end() ? "" : expression->second;
     }
-    if (const auto collation = definition.collations.find(lowered); collation != definition.collations.end()) column.collation = lower(collation->second);
+    if (const auto collation = definition.collations.find(lowered); collation != definition.collations.end())
+      column.collation = lower(collation->second);
     if (column.hidden) continue;
     relation.columns.push_back(std::move(column));
     if (const auto place = query.integer(4); place > 0) keyed.emplace_back(place, static_cast<int>(relation.columns.size()));
@@ -151,7 +154,8 @@ void read_view_types(SchemaRelation& relation) {
   }
 }
 
-void read_indexes(sqlite3* connection, SchemaRelation& relation, const Definition& definition, const std::vector<int>& key, const std::map<std::string, std::string>& texts, std::set<std::string>& used) {
+void read_indexes(sqlite3* connection, SchemaRelation& relation, const Definition& definition, const std::vector<int>& key,
+                  const std::map<std::string, std::string>& texts, std::set<std::string>& used) {
   const auto key_name = [&](const std::vector<int>& columns, bool primary) -> std::string {
     for (const auto& each : definition.keys) {
       if (each.primary == primary && attributes_of(relation, each.columns) == columns && !each.name.empty()) return each.name;
@@ -184,13 +188,16 @@ void read_indexes(sqlite3* connection, SchemaRelation& relation, const Definitio
       part.descending = parts.integer(2) != 0;
       part.collation = lower(parts.text(3));
       const std::size_t at = columns.size();
-      part.text = part.attribute > 0 ? quoted_identifier(relation.columns[static_cast<std::size_t>(part.attribute) - 1].name) : at < text.parts.size() ? text.parts[at] : "";
+      part.text = part.attribute > 0       ? quoted_identifier(relation.columns[static_cast<std::size_t>(part.attribute) - 1].name)
+                  : at < text.parts.size() ? text.parts[at]
+                                           : "";
       columns.push_back(part.attribute);
       index.parts.push_back(std::move(part));
     }
     if (index.by_constraint) {
       index.name = key_name(columns, index.primary);
-      if (index.name.empty()) index.name = index.primary ? made_name(relation.name, "pkey", used) : made_name(joined_names(relation, columns), "key", used);
+      if (index.name.empty())
+        index.name = index.primary ? made_name(relation.name, "pkey", used) : made_name(joined_names(relation, columns), "key", used);
       else used.insert(index.name);
     } else {
       index.name = index.actual;
@@ -206,14 +213,17 @@ void read_indexes(sqlite3* connection, SchemaRelation& relation, const Definitio
     index.name = key_name(key, true);
     if (index.name.empty()) index.name = made_name(relation.name, "pkey", used);
     else used.insert(index.name);
-    for (const int attribute : key) index.parts.push_back({attribute, quoted_identifier(relation.columns[static_cast<std::size_t>(attribute) - 1].name), false, "binary"});
+    for (const int attribute : key)
+      index.parts.push_back(
+          {attribute, quoted_identifier(relation.columns[static_cast<std::size_t>(attribute) - 1].name), false, "binary"});
     found.insert(found.begin(), std::move(index));
     primary_seen = true;
   }
   if (!primary_seen) {
     // ALTER TABLE … ADD PRIMARY KEY is a unique index of this name.
     for (SchemaIndex& index : found) {
-      if (index.unique && index.name == relation.name + "_pkey" && index.condition.empty() && std::none_of(index.parts.begin(), index.parts.end(), [](const auto& part) { return part.attribute == 0; })) {
+      if (index.unique && index.name == relation.name + "_pkey" && index.condition.empty() &&
+          std::none_of(index.parts.begin(), index.parts.end(), [](const auto& part) { return part.attribute == 0; })) {
         index.primary = index.by_constraint = true;
         for (const auto& part : index.parts) relation.columns[static_cast<std::size_t>(part.attribute) - 1].not_null = true;
         break;
@@ -223,22 +233,27 @@ void read_indexes(sqlite3* connection, SchemaRelation& relation, const Definitio
   relation.indexes = std::move(found);
 }
 
-char action_code(std::string_view action) { return action == "CASCADE" ? 'c' : action == "SET NULL" ? 'n' : action == "SET DEFAULT" ? 'd' : action == "RESTRICT" ? 'r' : 'a'; }
+char action_code(std::string_view action) {
+  return action == "CASCADE" ? 'c' : action == "SET NULL" ? 'n' : action == "SET DEFAULT" ? 'd' : action == "RESTRICT" ? 'r' : 'a';
+}
 
 void read_constraints(sqlite3* connection, SchemaRelation& relation, const Definition& definition, std::set<std::string>& used) {
   for (const auto& check : definition.checks) {
     SchemaConstraint constraint;
     constraint.kind = 'c';
     constraint.name = check.name;
-    if (constraint.name.empty()) constraint.name = made_name(check.column.empty() ? relation.name : relation.name + "_" + check.column, "check", used);
+    if (constraint.name.empty())
+      constraint.name = made_name(check.column.empty() ? relation.name : relation.name + "_" + check.column, "check", used);
     constraint.expression = check.expression;
     for (const std::string& name : names_mentioned(check.expression)) {
       const int attribute = attribute_of(relation, name);
-      if (attribute > 0 && std::find(constraint.columns.begin(), constraint.columns.end(), attribute) == constraint.columns.end()) constraint.columns.push_back(attribute);
+      if (attribute > 0 && std::find(constraint.columns.begin(), constraint.columns.end(), attribute) == constraint.columns.end())
+        constraint.columns.push_back(attribute);
     }
     relation.constraints.push_back(std::move(constraint));
   }
-  Query query(connection, "SELECT id, \"table\", \"from\", \"to\", on_update, on_delete FROM pragma_foreign_key_list(?1, ?2) ORDER BY id DESC, seq");
+  Query query(connection,
+              "SELECT id, \"table\", \"from\", \"to\", on_update, on_delete FROM pragma_foreign_key_list(?1, ?2) ORDER BY id DESC, seq");
   query.bind(relation.name).bind(relation.space == namespaces::temporary ? "temp" : "main");
   std::int64_t last = -1;
   std::vector<SchemaConstraint> foreign;
@@ -258,7 +273,10 @@ void read_constraints(sqlite3* connection, SchemaRelation& relation, const Defin
   // They come in the order of the text.
   for (std::size_t i = 0; i < foreign.size(); ++i) {
     SchemaConstraint& constraint = foreign[i];
-    const Definition::Foreign* text = i < definition.foreign.size() && attributes_of(relation, definition.foreign[i].columns) == constraint.columns ? &definition.foreign[i] : nullptr;
+    const Definition::Foreign* text =
+        i < definition.foreign.size() && attributes_of(relation, definition.foreign[i].columns) == constraint.columns
+            ? &definition.foreign[i]
+            : nullptr;
     if (text != nullptr) {
       constraint.name = text->name;
       constraint.deferrable = text->deferrable;
@@ -297,7 +315,8 @@ void resolve(Schema& schema) {
       for (const SchemaIndex& index : other->indexes) {
         std::vector<int> columns;
         for (const auto& part : index.parts) columns.push_back(part.attribute);
-        if (index.unique && std::is_permutation(columns.begin(), columns.end(), constraint.other_columns.begin(), constraint.other_columns.end())) {
+        if (index.unique &&
+            std::is_permutation(columns.begin(), columns.end(), constraint.other_columns.begin(), constraint.other_columns.end())) {
           constraint.index = index.oid;
           break;
         }
@@ -387,7 +406,8 @@ std::shared_ptr<const Schema> read_schema(sqlite3* connection) {
   if (counts) {
     Query query(connection, "SELECT tbl, max(CAST(stat AS INTEGER)) FROM main.sqlite_stat1 GROUP BY tbl");
     while (query.step()) {
-      if (const SchemaRelation* relation = schema->named(query.text(0), namespaces::user)) schema->relations[schema->by_oid[relation->oid]].rows = query.real(1);
+      if (const SchemaRelation* relation = schema->named(query.text(0), namespaces::user))
+        schema->relations[schema->by_oid[relation->oid]].rows = query.real(1);
     }
   }
   return schema;
@@ -425,7 +445,8 @@ const std::vector<CatalogType>& catalog_types() {
 
 const CatalogType* catalog_type(std::int64_t oid) {
   const auto& all = catalog_types();
-  const auto found = std::lower_bound(all.begin(), all.end(), oid, [](const CatalogType& type, std::int64_t wanted) { return type.oid < wanted; });
+  const auto found =
+      std::lower_bound(all.begin(), all.end(), oid, [](const CatalogType& type, std::int64_t wanted) { return type.oid < wanted; });
   return found == all.end() || found->oid != oid ? nullptr : &*found;
 }
 
@@ -440,7 +461,8 @@ std::string format_type(std::int64_t oid, std::int32_t typmod) {
   if (oid == 0) return "-";
   const CatalogType* type = catalog_type(oid);
   if (type == nullptr) return "???";
-  if (type->fields[5] == "A" && number_of(type->fields[9]) != 0 && type->name.starts_with('_')) return format_type(number_of(type->fields[9]), typmod) + "[]";
+  if (type->fields[5] == "A" && number_of(type->fields[9]) != 0 && type->name.starts_with('_'))
+    return format_type(number_of(type->fields[9]), typmod) + "[]";
   const std::string length = typmod >= 4 ? "(" + std::to_string(typmod - 4) + ")" : "";
   const std::string precision = typmod >= 0 ? "(" + std::to_string(typmod & 0xffff) + ")" : "";
   switch (oid) {
@@ -459,7 +481,8 @@ std::string format_type(std::int64_t oid, std::int32_t typmod) {
     case 1266: return "time" + precision + " with time zone";
     case 1560: return "bit";
     case 1562: return "bit varying";
-    case 1700: return typmod < 4 ? "numeric" : "numeric(" + std::to_string((typmod - 4) >> 16) + "," + std::to_string((typmod - 4) & 0xffff) + ")";
+    case 1700:
+      return typmod < 4 ? "numeric" : "numeric(" + std::to_string((typmod - 4) >> 16) + "," + std::to_string((typmod - 4) & 0xffff) + ")";
     default: return std::string(type->name);
   }
 }
@@ -483,7 +506,12 @@ const std::vector<SystemRelation>& system_relations() {
       relations.push_back(std::move(relation));
     }
     // Functions in PostgreSQL that the catalog has as tables here.
-    relations.push_back({"pg_get_keywords", "pg_get_keywords", 0, 0, 'f', {{"word", "text"}, {"catcode", "char"}, {"barelabel", "bool"}, {"catdesc", "text"}, {"baredesc", "text"}}});
+    relations.push_back({"pg_get_keywords",
+                         "pg_get_keywords",
+                         0,
+                         0,
+                         'f',
+                         {{"word", "text"}, {"catcode", "char"}, {"barelabel", "bool"}, {"catdesc", "text"}, {"baredesc", "text"}}});
     for (const SystemRelation& each : std::vector<SystemRelation>(relations)) {
       if (each.name == "pg_settings") relations.push_back({"pg_show_all_settings", "pg_show_all_settings", 0, 0, 'f', each.columns});
     }
@@ -505,16 +533,22 @@ std::string column_list(const SchemaRelation& relation, const std::vector<int>& 
   return "(" + out + ")";
 }
 
-std::string_view spoken_action(char code) { return code == 'c' ? "CASCADE" : code == 'n' ? "SET NULL" : code == 'd' ? "SET DEFAULT" : "RESTRICT"; }
+std::string_view spoken_action(char code) {
+  return code == 'c' ? "CASCADE" : code == 'n' ? "SET NULL" : code == 'd' ? "SET DEFAULT" : "RESTRICT";
+}
 
 std::string qualified_name(const SchemaRelation& relation) {
-  return (relation.space == namespaces::temporary ? "pg_temp." : relation.space == namespaces::termgate ? "termgate." : "public.") + quoted_identifier(relation.name);
+  return (relation.space == namespaces::temporary  ? "pg_temp."
+          : relation.space == namespaces::termgate ? "termgate."
+                                                   : "public.") +
+         quoted_identifier(relation.name);
 }
 
 }  // namespace
 
 std::string index_text(const SchemaRelation& relation, const SchemaIndex& index, bool qualified) {
-  std::string out = std::string("CREATE ") + (index.unique ? "UNIQUE " : "") + "INDEX " + quoted_identifier(index.name) + " ON " + (qualified ? qualified_name(relation) : quoted_identifier(relation.name)) + " USING btree (";
+  std::string out = std::string("CREATE ") + (index.unique ? "UNIQUE " : "") + "INDEX " + quoted_identifier(index.name) + " ON " +
+                    (qualified ? qualified_name(relation) : quoted_identifier(relation.name)) + " USING btree (";
   for (std::size_t i = 0; i < index.parts.size(); ++i) {
     if (i > 0) out += ", ";
     const auto& part = index.parts[i];
@@ -523,7 +557,8 @@ std::string index_text(const SchemaRelation& relation, const SchemaIndex& index,
     if (part.descending) out += " DESC";
   }
   out += ")";
-  if (!index.condition.empty()) out += " WHERE " + (!qualified || index.condition.starts_with('(') ? index.condition : "(" + index.condition + ")");
+  if (!index.condition.empty())
+    out += " WHERE " + (!qualified || index.condition.starts_with('(') ? index.condition : "(" + index.condition + ")");
   return out;
 }
 

@@ -30,16 +30,16 @@ struct SchemaColumn {
   bool not_null = false;
   bool counted = false;  // the row id: a value comes by itself
   bool generated = false;
-  bool always = false;  // counts, and takes no value of a client's
-  bool hidden = false;   // of a virtual table
+  bool always = false;                      // counts, and takes no value of a client's
+  bool hidden = false;                      // of a virtual table
   std::optional<std::string> default_text;  // or the expression of a generated one
   std::string collation;
 };
 
 struct SchemaIndex {
   std::int64_t oid = 0;
-  std::string name;     // as PostgreSQL would have named it
-  std::string actual;   // as SQLite calls it; empty: the row id, which needs none
+  std::string name;    // as PostgreSQL would have named it
+  std::string actual;  // as SQLite calls it; empty: the row id, which needs none
   bool unique = false, primary = false, by_constraint = false, deferrable = false;
   struct Part {
     int attribute = 0;  // from 1; 0: an expression
@@ -120,8 +120,8 @@ struct Definition {
   std::vector<Check> checks;
   std::vector<Key> keys;
   std::vector<Foreign> foreign;
-  std::set<std::string> integers;                 // columns (lower case) whose type is written INTeger: counted keys that a client declared integer
-  std::set<std::string> always;                   // INTegER, INTEGer: GENERATED ALWAYS AS IDENTITY
+  std::set<std::string> integers;  // columns (lower case) whose type is written INTeger: counted keys that a client declared integer
+  std::set<std::string> always;    // INTegER, INTEGer: GENERATED ALWAYS AS IDENTITY
   std::map<std::string, std::string> generated;   // column (lower case): expression
   std::map<std::string, std::string> collations;  // column (lower case): collation
 };

@@ -48,7 +48,8 @@ class Engine::Waiting {
   bool over_ = false;
 };
 
-Engine::Engine(EngineOptions options) : options_(std::move(options)), memory_(options_.memory ? options_.memory : std::make_shared<detail::FenceMemory>()) {
+Engine::Engine(EngineOptions options)
+    : options_(std::move(options)), memory_(options_.memory ? options_.memory : std::make_shared<detail::FenceMemory>()) {
   how_.path = options_.path;
   writer_ = std::make_unique<SqlConnection>(how_, options_.install, roomy_kib);
   writer_->writable = true;
@@ -61,7 +62,8 @@ Engine::Engine(EngineOptions options) : options_(std::move(options)), memory_(op
     // Without layer 1 the default stands.
   }
   warden_ = std::thread([this] { watch(); });
-  outside_listener_ = std::make_unique<sqlite::LockWaitListener>(options_.path, [this](const sqlite::LockWaitNotice& notice) { heard(notice); });
+  outside_listener_ =
+      std::make_unique<sqlite::LockWaitListener>(options_.path, [this](const sqlite::LockWaitNotice& notice) { heard(notice); });
 }
 
 Engine::~Engine() {
@@ -77,7 +79,8 @@ Engine::~Engine() {
 std::unique_ptr<SqlConnection> Engine::borrow() {
   std::unique_lock lock(lanes_mutex_);
   if (!connection_free_.wait_for(lock, connection_wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
-    throw PgException("53300", fmt::format("all {} connections to the file have been at work for {} ms", options_.connections_max, connection_wait.count()));
+    throw PgException("53300", fmt::format("all {} connections to the file have been at work for {} ms", options_.connections_max,
+                                           connection_wait.count()));
   }
   if (!idle_.empty()) {
     auto connection = std::move(idle_.back());
@@ -110,7 +113,8 @@ void Engine::hold(Control* control) {
   holder_passed_.clear();
 }
 
-void Engine::group(Control& control, const Want& want, std::optional<milliseconds> wait, const std::function<void(SqlConnection&, bool)>& work) {
+void Engine::group(Control& control, const Want& want, std::optional<milliseconds> wait,
+                   const std::function<void(SqlConnection&, bool)>& work) {
   Waiting waiting(*this, want, control);
   const std::function<bool()> give_up = [&] { return control.interrupted(); };
   queue_->run({.wait = wait, .give_up = &give_up, .scope = want.scope, .term = want.term}, [&](sqlite::Connection&) {
@@ -140,7 +144,9 @@ void Engine::heard(const sqlite::LockWaitNotice& notice) {
   queue_->make_room();
   const std::lock_guard lock(watch_mutex_);
   const auto now = Clock::now();
-  const auto known = std::find_if(outside_.begin(), outside_.end(), [&](const Outside& one) { return one.pid == notice.pid && one.waiter.want.scope == notice.scope && one.waiter.want.term == notice.term; });
+  const auto known = std::find_if(outside_.begin(), outside_.end(), [&](const Outside& one) {
+    return one.pid == notice.pid && one.waiter.want.scope == notice.scope && one.waiter.want.term == notice.term;
+  });
   if (known != outside_.end()) {
     known->heard = now;
   } else if (outside_.size() < outside_max) {
@@ -178,22 +184,31 @@ void Engine::watch() {
     }
     std::erase_if(outside_, [now = Clock::now()](const Outside& one) { return now - one.heard > outside_gone; });
     if (waiters_.empty() && outside_.empty()) {
-      watched_.wait_for(lock, look_at_file, [&] { return stopping_ || !waiters_.empty() || !outside_.empty() || (moved_ && !moved_reported_); });
+      watched_.wait_for(lock, look_at_file,
+                        [&] { return stopping_ || !waiters_.empty() || !outside_.empty() || (moved_ && !moved_reported_); });
       continue;
     }
     watched_.wait_for(lock, look);
     if (holder_ == nullptr || holder_->evicted()) continue;
     const auto now = Clock::now();
     const auto evicts = [&](const Waiter& waiter) {
-      const auto lower = std::find_if(holder_passed_.begin(), holder_passed_.end(), [&](const Want& passed) { return passed.scope == waiter.want.scope && passed.term < waiter.want.term; });
+      const auto lower = std::find_if(holder_passed_.begin(), holder_passed_.end(), [&](const Want& passed) {
+        return passed.scope == waiter.want.scope && passed.term < waiter.want.term;
+      });
       if (lower == holder_passed_.end() || now - waiter.since < grace_) return false;
-      holder_->evict(fmt::format("terminating connection: term {} for scope \"{}\" stood in the way of term {} for longer than the eviction grace", lower->term, lower->scope, waiter.want.term));
+      holder_->evict(
+          fmt::format("terminating connection: term {} for scope \"{}\" stood in the way of term {} for longer than the eviction grace",
+                      lower->term, lower->scope, waiter.want.term));
       return true;
     };
-    if (std::any_of(waiters_.begin(), waiters_.end(), evicts) || std::any_of(outside_.begin(), outside_.end(), [&](const Outside& one) { return evicts(one.waiter); })) continue;
+    if (std::any_of(waiters_.begin(), waiters_.end(), evicts) ||
+        std::any_of(outside_.begin(), outside_.end(), [&](const Outside& one) { return evicts(one.waiter); }))
+      continue;
     const auto idle_since = holder_->idle_since.load();
     if (!holder_->evicted() && idle_since != Clock::time_point{} && now - idle_since >= options_.idle_holder_max) {
-      holder_->evict(fmt::format("terminating connection: it kept the only write lock of the file for {} ms without a word while others waited", std::chrono::duration_cast<milliseconds>(now - idle_since).count()));
+      holder_->evict(
+          fmt::format("terminating connection: it kept the only write lock of the file for {} ms without a word while others waited",
+                      std::chrono::duration_cast<milliseconds>(now - idle_since).count()));
     }
   }
 }
@@ -206,7 +221,8 @@ Plans Engine::plan(const std::string& text, const std::vector<dialect::Oid>& dec
     if (relations != nullptr) relations_ = relations;
     else relations = relations_;
     const auto stale = [&](const Plan& plan) { return plan.does.typed && plan.schema != relations->id(); };
-    if (const auto found = plans_.find(key); found != plans_.end() && std::none_of(found->second->begin(), found->second->end(), stale)) return found->second;
+    if (const auto found = plans_.find(key); found != plans_.end() && std::none_of(found->second->begin(), found->second->end(), stale))
+      return found->second;
   }
   Plans made = plan_text(text, relations.get(), declared);
   if (key.size() > plan_text_bytes_max) return made;

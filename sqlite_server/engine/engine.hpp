@@ -66,7 +66,8 @@ class Engine {
 
   // `work` as a member of a group commit; returns after the flush. Throws what `work` throws, and what the commit met; sqlite::GaveUp
   // where the session was cancelled, ended or timed out while it waited for its turn. `wait`: where less than check_wait().
-  void group(Control& control, const Want& want, std::optional<std::chrono::milliseconds> wait, const std::function<void(SqlConnection&, bool shared)>& work);
+  void group(Control& control, const Want& want, std::optional<std::chrono::milliseconds> wait,
+             const std::function<void(SqlConnection&, bool shared)>& work);
   // For a block: the baton, on the caller's thread until give_turn().
   void take_turn(Control& control, const Want& want, std::optional<std::chrono::milliseconds> wait);
   void give_turn() noexcept;
@@ -83,7 +84,8 @@ class Engine {
 
   // The statements of a text; a memory of the last ones.
   // `relations`: where the session has seen a newer schema than the engine; `declared`: the parameters' types.
-  Plans plan(const std::string& text, const std::vector<dialect::Oid>& declared = {}, std::shared_ptr<const FileRelations> relations = nullptr);
+  Plans plan(const std::string& text, const std::vector<dialect::Oid>& declared = {},
+             std::shared_ptr<const FileRelations> relations = nullptr);
 
   // When it was opened, since 1970.
   std::int64_t began_us() const noexcept { return began_us_; }
@@ -96,7 +98,8 @@ class Engine {
   void heard(const sqlite::LockWaitNotice& notice);
 
   const EngineOptions options_;
-  const std::int64_t began_us_ = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const std::int64_t began_us_ =
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   OpenAs how_;
   std::unique_ptr<SqlConnection> writer_;
   std::unique_ptr<sqlite::WriteQueue> queue_;

@@ -13,18 +13,39 @@ namespace termgate::sqlite_server {
 namespace {
 
 // PRAGMAs that tell something of the schema or the file's content, with whatever argument.
-constexpr std::array<std::string_view, 11> readable = {"table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list", "foreign_key_check", "integrity_check", "quick_check",
-                                                      "collation_list"};
+constexpr std::array<std::string_view, 11> readable = {"table_info",      "table_xinfo", "table_list",       "index_list",
+                                                       "index_info",      "index_xinfo", "foreign_key_list", "foreign_key_check",
+                                                       "integrity_check", "quick_check", "collation_list"};
 // Those that tell where they have no argument, and would change something with one.
-constexpr std::array<std::string_view, 13> without_argument = {"data_version", "journal_mode", "synchronous", "encoding", "foreign_keys", "user_version", "application_id", "page_size", "page_count", "freelist_count", "schema_version", "compile_options",
-                                                               "function_list"};
+constexpr std::array<std::string_view, 13> without_argument = {
+    "data_version", "journal_mode", "synchronous",    "encoding",       "foreign_keys",    "user_version", "application_id",
+    "page_size",    "page_count",   "freelist_count", "schema_version", "compile_options", "function_list"};
 // Functions that reach beyond the database, should a build of SQLite have them.
-constexpr std::array<std::string_view, 9> outside = {"load_extension", "readfile", "writefile", "edit", "fsdir", "lsmode", "fts3_tokenizer", "sqlite_offset", "shell_add_schema"};
+constexpr std::array<std::string_view, 9> outside = {"load_extension", "readfile",      "writefile",       "edit", "fsdir", "lsmode",
+                                                     "fts3_tokenizer", "sqlite_offset", "shell_add_schema"};
 // Termgate's functions that a user of EXECUTE has on PostgreSQL: the check, writes of its own, leases, reading. Not the operator's.
 // The guard is what the triggers of protect() and the fences call; it grants nothing by itself.
-constexpr std::array<std::string_view, 18> our_functions = {"termgate_guard_load_termgate_extension_first", "termgate_check_term", "termgate_seal", "termgate_append", "termgate_append_many", "termgate_claim_write", "termgate_acquire_lease", "termgate_renew_lease", "termgate_renew_leases", "termgate_release_lease",
-                                                            "termgate_fence", "termgate_lease", "termgate_outcome", "termgate_now", "termgate_version", "termgate_job_start", "termgate_job_heartbeat", "termgate_job_finish"};
-constexpr std::array<std::string_view, 9> our_readable = {"termgate_fences", "termgate_leases", "termgate_streams", "termgate_stream_writes", "termgate_adopted", "termgate_job_runs", "termgate_audit", "termgate_read_stream", "termgate_here"};
+constexpr std::array<std::string_view, 18> our_functions = {"termgate_guard_load_termgate_extension_first",
+                                                            "termgate_check_term",
+                                                            "termgate_seal",
+                                                            "termgate_append",
+                                                            "termgate_append_many",
+                                                            "termgate_claim_write",
+                                                            "termgate_acquire_lease",
+                                                            "termgate_renew_lease",
+                                                            "termgate_renew_leases",
+                                                            "termgate_release_lease",
+                                                            "termgate_fence",
+                                                            "termgate_lease",
+                                                            "termgate_outcome",
+                                                            "termgate_now",
+                                                            "termgate_version",
+                                                            "termgate_job_start",
+                                                            "termgate_job_heartbeat",
+                                                            "termgate_job_finish"};
+constexpr std::array<std::string_view, 9> our_readable = {"termgate_fences",        "termgate_leases",      "termgate_streams",
+                                                          "termgate_stream_writes", "termgate_adopted",     "termgate_job_runs",
+                                                          "termgate_audit",         "termgate_read_stream", "termgate_here"};
 constexpr std::array<std::string_view, 6> modules = {"fts5", "fts4", "fts3", "rtree", "rtree_i32", "geopoly"};
 constexpr std::array<std::string_view, 6> closed_tables = {"sqlite_dbpage", "dbstat", "sqlite_stmt", "sqlite_memstat", "fsdir", "csv"};
 
@@ -38,7 +59,8 @@ bool among(const std::array<std::string_view, Size>& list, std::string_view name
 
 bool is_ours(std::string_view name) { return name.starts_with("termgate_"); }
 
-constexpr std::array<std::string_view, 5> our_reading_functions = {"termgate_fence", "termgate_lease", "termgate_outcome", "termgate_now", "termgate_version"};
+constexpr std::array<std::string_view, 5> our_reading_functions = {"termgate_fence", "termgate_lease", "termgate_outcome", "termgate_now",
+                                                                   "termgate_version"};
 
 }  // namespace
 
@@ -82,7 +104,8 @@ bool may(int action, const char* first_given, const char* second_given, std::str
       if (among(readable, first) || (second_given == nullptr && among(without_argument, first))) return true;
       return no("permission denied for PRAGMA " + first);
     case SQLITE_FUNCTION:
-      if (among(outside, second) || (is_ours(second) && !among(our_functions, second))) return no("permission denied for function " + second);
+      if (among(outside, second) || (is_ours(second) && !among(our_functions, second)))
+        return no("permission denied for function " + second);
       return true;
     case SQLITE_READ:
       if (first.starts_with("pragma_")) {

@@ -29,13 +29,16 @@ const unsigned char* bytes(std::string_view text) { return reinterpret_cast<cons
 std::string hmac(std::string_view key, std::string_view text) {
   std::string result(digest_bytes, '\0');
   unsigned int size = 0;
-  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes(text), text.size(), reinterpret_cast<unsigned char*>(result.data()), &size) == nullptr) throw std::runtime_error("HMAC failed");
+  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes(text), text.size(),
+           reinterpret_cast<unsigned char*>(result.data()), &size) == nullptr)
+    throw std::runtime_error("HMAC failed");
   return result;
 }
 
 std::string sha256(std::string_view text) {
   std::string result(digest_bytes, '\0');
-  if (EVP_Digest(text.data(), text.size(), reinterpret_cast<unsigned char*>(result.data()), nullptr, EVP_sha256(), nullptr) != 1) throw std::runtime_error("SHA-256 failed");
+  if (EVP_Digest(text.data(), text.size(), reinterpret_cast<unsigned char*>(result.data()), nullptr, EVP_sha256(), nullptr) != 1)
+    throw std::runtime_error("SHA-256 failed");
   return result;
 }
 
@@ -73,7 +76,8 @@ std::optional<Verifier> parse(std::string_view text) {
   verifier.salt = text.substr(1, dollar - 1);
   const auto stored = unbase64(text.substr(dollar + 1, colon - dollar - 1));
   const auto server = unbase64(text.substr(colon + 1));
-  if (!unbase64(verifier.salt) || !stored || !server || stored->size() != digest_bytes || server->size() != digest_bytes) return std::nullopt;
+  if (!unbase64(verifier.salt) || !stored || !server || stored->size() != digest_bytes || server->size() != digest_bytes)
+    return std::nullopt;
   verifier.stored_key = *stored;
   verifier.server_key = *server;
   return verifier;
@@ -83,7 +87,8 @@ std::optional<Verifier> parse(std::string_view text) {
 const std::string& secret() {
   static const std::string made = [] {
     std::string random(digest_bytes, '\0');
-    if (RAND_bytes(reinterpret_cast<unsigned char*>(random.data()), static_cast<int>(random.size())) != 1) throw std::runtime_error("no randomness");
+    if (RAND_bytes(reinterpret_cast<unsigned char*>(random.data()), static_cast<int>(random.size())) != 1)
+      throw std::runtime_error("no randomness");
     return random;
   }();
   return made;
@@ -148,18 +153,24 @@ std::optional<std::string> Scram::final(std::string_view message) {
 
 std::string make_verifier(std::string_view password) {
   if (password.empty() || password.size() > 1000) throw std::runtime_error("a password has 1 to 1000 bytes");
-  if (!std::all_of(password.begin(), password.end(), [](char c) { return c >= 0x20 && c < 0x7f; })) throw std::runtime_error("a password here is printable ASCII: other letters are normalised by some clients and not by others");
+  if (!std::all_of(password.begin(), password.end(), [](char c) { return c >= 0x20 && c < 0x7f; }))
+    throw std::runtime_error("a password here is printable ASCII: other letters are normalised by some clients and not by others");
   std::string salt(16, '\0'), salted(digest_bytes, '\0');
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(salt.data()), static_cast<int>(salt.size())) != 1) throw std::runtime_error("no randomness");
-  if (PKCS5_PBKDF2_HMAC(password.data(), static_cast<int>(password.size()), bytes(salt), static_cast<int>(salt.size()), iterations_made, EVP_sha256(), digest_bytes, reinterpret_cast<unsigned char*>(salted.data())) != 1) {
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(salt.data()), static_cast<int>(salt.size())) != 1)
+    throw std::runtime_error("no randomness");
+  if (PKCS5_PBKDF2_HMAC(password.data(), static_cast<int>(password.size()), bytes(salt), static_cast<int>(salt.size()), iterations_made,
+                        EVP_sha256(), digest_bytes, reinterpret_cast<unsigned char*>(salted.data())) != 1) {
     throw std::runtime_error("PBKDF2 failed");
   }
-  return std::string(scheme) + std::to_string(iterations_made) + ":" + base64(salt) + "$" + base64(sha256(hmac(salted, "Client Key"))) + ":" + base64(hmac(salted, "Server Key"));
+  return std::string(scheme) + std::to_string(iterations_made) + ":" + base64(salt) + "$" + base64(sha256(hmac(salted, "Client Key"))) +
+         ":" + base64(hmac(salted, "Server Key"));
 }
 
 std::string user_name_problem(std::string_view name) {
   if (name.empty() || name.size() > 63) return "a user's name has 1 to 63 bytes";
-  if (name.front() == '#' || std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) <= 0x20 || c == 0x7f; })) return "a user's name has no blanks or control characters and does not begin with #";
+  if (name.front() == '#' ||
+      std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) <= 0x20 || c == 0x7f; }))
+    return "a user's name has no blanks or control characters and does not begin with #";
   return {};
 }
 
@@ -172,8 +183,10 @@ Users read_users(const std::string& path) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     if (line.empty() || line.front() == '#') continue;
     const auto space = line.find(' ');
-    if (space == std::string::npos || !parse(std::string_view(line).substr(space + 1)) || !user_name_problem(line.substr(0, space)).empty()) {
-      throw std::runtime_error(path + ", line " + std::to_string(number) + ": a line is a name, a blank and a SCRAM-SHA-256 verifier, as `termgate user add` writes it");
+    if (space == std::string::npos || !parse(std::string_view(line).substr(space + 1)) ||
+        !user_name_problem(line.substr(0, space)).empty()) {
+      throw std::runtime_error(path + ", line " + std::to_string(number) +
+                               ": a line is a name, a blank and a SCRAM-SHA-256 verifier, as `termgate user add` writes it");
     }
     users.insert_or_assign(line.substr(0, space), line.substr(space + 1));
   }
@@ -181,7 +194,8 @@ Users read_users(const std::string& path) {
 }
 
 void write_users(const std::string& path, const Users& users) {
-  std::string text = "# Accounts of an SQLite file behind termgate proxy, written by `termgate user`: names and SCRAM-SHA-256 verifiers, no passwords.\n";
+  std::string text =
+      "# Accounts of an SQLite file behind termgate proxy, written by `termgate user`: names and SCRAM-SHA-256 verifiers, no passwords.\n";
   for (const auto& [name, verifier] : users) text += name + " " + verifier + "\n";
   const std::string draft = path + ".new";
   unlink(draft.c_str());

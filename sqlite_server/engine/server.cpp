@@ -26,7 +26,8 @@
 namespace termgate::sqlite_server {
 namespace {
 
-// libpg_query, bounded by proxy/statements and sqlite_server/dialect, and SQLite's parser are content with 2 MB; pages are taken when touched.
+// libpg_query, bounded by proxy/statements and sqlite_server/dialect, and SQLite's parser are content with 2 MB; pages are taken when
+// touched.
 constexpr std::size_t stack_bytes = 4u << 20;
 constexpr std::size_t read_bytes = 32u << 10;
 constexpr int tick_ms = 250;
@@ -46,7 +47,8 @@ class Server::Inside {
     sockaddr_un name{};
     name.sun_family = AF_UNIX;
     // A family alone: the kernel chooses the name.
-    if (bind(listener_, reinterpret_cast<const sockaddr*>(&name), sizeof name.sun_family) != 0 || listen(listener_, 512) != 0) refuse("a socket for the sessions of the file");
+    if (bind(listener_, reinterpret_cast<const sockaddr*>(&name), sizeof name.sun_family) != 0 || listen(listener_, 512) != 0)
+      refuse("a socket for the sessions of the file");
     socklen_t size = sizeof name;
     if (getsockname(listener_, reinterpret_cast<sockaddr*>(&name), &size) != 0) refuse("a socket for the sessions of the file");
     address_ = "@" + std::string(name.sun_path + 1, size - offsetof(sockaddr_un, sun_path) - 1);
@@ -54,8 +56,7 @@ class Server::Inside {
   }
 
   ~Inside() {
-    while (!stop(std::chrono::hours(1))) {
-    }
+    while (!stop(std::chrono::hours(1))) {}
     engine_.reset();  // its holder watchdog may call end_sessions_of()
     close(listener_);
     close(wake_);
@@ -98,8 +99,8 @@ class Server::Inside {
 
     std::shared_ptr<Engine> engine;
 
-    std::mutex turn;             // guards what follows: whose thread it is that has the session
-    Session* session = nullptr;  // while there is one
+    std::mutex turn;                           // guards what follows: whose thread it is that has the session
+    Session* session = nullptr;                // while there is one
     std::uint64_t received = 0, answered = 0;  // bytes, on the connection
   };
 
@@ -133,7 +134,10 @@ class Server::Inside {
 
   std::shared_ptr<Engine> open_file() {
     const auto moved = std::make_shared<std::atomic<Engine*>>(nullptr);
-    auto engine = std::make_shared<Engine>(EngineOptions{options_.path, std::max<std::size_t>(options_.sessions_max, 16), options_.idle_holder_max, {}, memory_, [this, moved] { end_sessions_of(*moved); }});
+    auto engine = std::make_shared<Engine>(EngineOptions{
+        options_.path, std::max<std::size_t>(options_.sessions_max, 16), options_.idle_holder_max, {}, memory_, [this, moved] {
+          end_sessions_of(*moved);
+        }});
     *moved = engine.get();
     return engine;
   }
@@ -157,7 +161,8 @@ class Server::Inside {
   void end_sessions_of(const Engine* engine) {
     const std::lock_guard lock(mutex_);
     for (auto& [pid, entry] : sessions_) {
-      if (entry->engine.get() == engine) entry->control.evict("terminating connection: the database file was moved, removed or replaced, or its log was");
+      if (entry->engine.get() == engine)
+        entry->control.evict("terminating connection: the database file was moved, removed or replaced, or its log was");
     }
   }
 
@@ -167,7 +172,9 @@ class Server::Inside {
     if (!entry->engine) {
       // At once, and not after the start-up message: who only asks whether we are ready hears it too.
       std::string report;
-      pgwire::append_error_response(report, pgwire::report("FATAL", "57P03", "the database file was moved, removed or replaced, and there is none at its path that can be opened"));
+      pgwire::append_error_response(
+          report, pgwire::report("FATAL", "57P03",
+                                 "the database file was moved, removed or replaced, and there is none at its path that can be opened"));
       (void)!send(descriptor, report.data(), report.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       close(descriptor);
       return;
@@ -187,9 +194,7 @@ class Server::Inside {
         close(descriptor);
         return;
       }
-      do {
-        made->pid = next_pid_ = next_pid_ % 0x7fffffff + 1;
-      } while (sessions_.contains(made->pid));
+      do { made->pid = next_pid_ = next_pid_ % 0x7fffffff + 1; } while (sessions_.contains(made->pid));
       sessions_.emplace(made->pid, std::move(entry));
     }
     pthread_attr_t attributes;
@@ -223,9 +228,7 @@ class Server::Inside {
             const Users users = read_users(options_.users_path);
             const auto found = users.find(user);
             return found != users.end() ? found->second : std::string();
-          } catch (const std::runtime_error&) {
-            throw PgException("58030", "the accounts of this server cannot be read");
-          }
+          } catch (const std::runtime_error&) { throw PgException("58030", "the accounts of this server cannot be read"); }
         };
         std::uint8_t random[18];
         if (getrandom(random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) return forget(entry);

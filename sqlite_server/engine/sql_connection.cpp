@@ -74,7 +74,8 @@ namespace {
 constexpr int value_bytes_max = (1 << 26) + (1 << 16);  // with a row's other columns
 }
 
-SqlConnection::SqlConnection(const OpenAs& how, const std::function<void(sqlite3*)>& install, int kib) : cache_kib(kib), connection_(how, false, false) {
+SqlConnection::SqlConnection(const OpenAs& how, const std::function<void(sqlite3*)>& install, int kib)
+    : cache_kib(kib), connection_(how, false, false) {
   connection_.control(("PRAGMA main.cache_size = -" + std::to_string(kib)).c_str());
   // Anything that the guard did not see prepared is ours.
   sqlite3_set_authorizer(handle(), authorize, this);
@@ -84,10 +85,16 @@ SqlConnection::SqlConnection(const OpenAs& how, const std::function<void(sqlite3
   sqlite3_limit(handle(), SQLITE_LIMIT_LENGTH, value_bytes_max);
   // VACUUM INTO is an ATTACH that no authorizer sees before it runs.
   sqlite3_limit(handle(), SQLITE_LIMIT_ATTACHED, 0);
-  sqlite3_commit_hook(handle(), [](void* self) { return static_cast<SqlConnection*>(self)->writable ? 0 : 1; }, this);
+  sqlite3_commit_hook(
+      handle(), [](void* self) { return static_cast<SqlConnection*>(self)->writable ? 0 : 1; }, this);
   constexpr int instructions = 5000;  // about a tenth of a millisecond
   sqlite3_progress_handler(
-      handle(), instructions, [](void* self) { Control* control = static_cast<SqlConnection*>(self)->running_for; return control != nullptr && control->must_stop() ? 1 : 0; }, this);
+      handle(), instructions,
+      [](void* self) {
+        Control* control = static_cast<SqlConnection*>(self)->running_for;
+        return control != nullptr && control->must_stop() ? 1 : 0;
+      },
+      this);
   catalog_ = &install_catalog(handle(), {});
   if (install) install(handle());
 }
@@ -117,7 +124,8 @@ void SqlConnection::fail(int code) {
   const int extended = sqlite3_extended_errcode(handle());
   PgError fault = error_of((extended & 0xff) == (code & 0xff) || code == SQLITE_ERROR ? extended : code, sqlite3_errmsg(handle()));
   // What is missing of layer 1 is said by error_of().
-  if (const auto problem = catalog_->problem(); problem && fault.sqlstate != "3F000") throw PgException(problem->sqlstate, problem->message);
+  if (const auto problem = catalog_->problem(); problem && fault.sqlstate != "3F000")
+    throw PgException(problem->sqlstate, problem->message);
   if (extended == SQLITE_CONSTRAINT_UNIQUE && !fault.table.empty()) name_index(fault);
   throw PgException(fault);
 }
@@ -125,7 +133,8 @@ void SqlConnection::fail(int code) {
 // SQLite names the columns only; an index that was created by a name is what PostgreSQL would name.
 void SqlConnection::name_index(PgError& fault) {
   static constexpr const char* sql =
-      "SELECT l.name FROM pragma_index_list(?1) l WHERE l.\"unique\" AND l.origin = 'c' AND (SELECT group_concat(name, '_') FROM (SELECT i.name FROM pragma_index_info(l.name) i ORDER BY i.seqno)) = ?2";
+      "SELECT l.name FROM pragma_index_list(?1) l WHERE l.\"unique\" AND l.origin = 'c' AND (SELECT group_concat(name, '_') FROM (SELECT "
+      "i.name FROM pragma_index_info(l.name) i ORDER BY i.seqno)) = ?2";
   sqlite3_stmt* statement = nullptr;
   if (sqlite3_prepare_v2(handle(), sql, -1, &statement, nullptr) != SQLITE_OK) return;
   sqlite3_bind_text(statement, 1, fault.table.c_str(), -1, SQLITE_STATIC);
@@ -169,7 +178,8 @@ sqlite3_stmt* SqlConnection::prepare_now(const std::string& sql) {
 void SqlConnection::refuse_altering() {
   for (const auto& [action, table] : altered_) {
     if (action == SQLITE_ALTER_TABLE && !renames_ && !renames_column_) continue;
-    for (const auto& [sql, how] : {std::pair{"SELECT 1 FROM main.termgate_adopted WHERE table_name = ?1 COLLATE NOCASE", "adopted"}, std::pair{"SELECT 1 FROM main.termgate_protected WHERE table_name = ?1 COLLATE NOCASE", "protected"}}) {
+    for (const auto& [sql, how] : {std::pair{"SELECT 1 FROM main.termgate_adopted WHERE table_name = ?1 COLLATE NOCASE", "adopted"},
+                                   std::pair{"SELECT 1 FROM main.termgate_protected WHERE table_name = ?1 COLLATE NOCASE", "protected"}}) {
       // What a protected table's columns are called, its triggers follow.
       if (action == SQLITE_ALTER_TABLE && !renames_ && std::string_view(how) == "protected") continue;
       sqlite3_stmt* statement = nullptr;
@@ -190,7 +200,9 @@ void SqlConnection::refuse_altering() {
 std::string SqlConnection::with_columns(const std::string& sql) {
   const std::string_view message = sqlite3_errmsg(handle());
   const auto has = message.rfind(" has "), but = message.rfind(" columns but ");
-  if (!message.starts_with("table ") || !message.ends_with(" values were supplied") || has == std::string_view::npos || but == std::string_view::npos || has > but) return {};
+  if (!message.starts_with("table ") || !message.ends_with(" values were supplied") || has == std::string_view::npos ||
+      but == std::string_view::npos || has > but)
+    return {};
   const int there = std::atoi(message.data() + has + 5), given = std::atoi(message.data() + but + 13);
   if (given <= 0 || given >= there) return {};
   // Behind INTO, the table's name and its alias; what is quoted or a comment is gone over as one token.
@@ -213,11 +225,15 @@ std::string SqlConnection::with_columns(const std::string& sql) {
         ++at;
       }
     } else if (std::isalnum(static_cast<unsigned char>(first)) != 0 || first == '_' || (first & 0x80) != 0) {
-      while (at < sql.size() && (std::isalnum(static_cast<unsigned char>(sql[at])) != 0 || sql[at] == '_' || sql[at] == '$' || (sql[at] & 0x80) != 0)) ++at;
+      while (at < sql.size() &&
+             (std::isalnum(static_cast<unsigned char>(sql[at])) != 0 || sql[at] == '_' || sql[at] == '$' || (sql[at] & 0x80) != 0))
+        ++at;
     }
     return std::string_view(sql).substr(begin, at - begin);
   };
-  const auto is = [](std::string_view word, std::string_view wanted) { return word.size() == wanted.size() && sqlite3_strnicmp(word.data(), wanted.data(), static_cast<int>(wanted.size())) == 0; };
+  const auto is = [](std::string_view word, std::string_view wanted) {
+    return word.size() == wanted.size() && sqlite3_strnicmp(word.data(), wanted.data(), static_cast<int>(wanted.size())) == 0;
+  };
   for (std::string_view word = token(); !is(word, "into"); word = token()) {
     if (word.empty()) return {};
   }
@@ -225,7 +241,8 @@ std::string SqlConnection::with_columns(const std::string& sql) {
   std::string table;
   const auto take_name = [&] {
     const std::string_view word = token();
-    const bool quoted = word.size() >= 2 && std::isalnum(static_cast<unsigned char>(word.front())) == 0 && word.front() != '_' && (word.front() & 0x80) == 0;
+    const bool quoted = word.size() >= 2 && std::isalnum(static_cast<unsigned char>(word.front())) == 0 && word.front() != '_' &&
+                        (word.front() & 0x80) == 0;
     table = quoted ? word.substr(1, word.size() - 2) : word;
     if (!quoted) return;
     for (auto twice = table.find("\"\""); twice != std::string::npos; twice = table.find("\"\"", twice + 1)) table.erase(twice, 1);
@@ -244,12 +261,15 @@ std::string SqlConnection::with_columns(const std::string& sql) {
   }
   sqlite3_stmt* columns = nullptr;
   std::string names;
-  if (sqlite3_prepare_v2(handle(), "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0 ORDER BY cid LIMIT ?2", -1, &columns, nullptr) != SQLITE_OK) return {};
+  if (sqlite3_prepare_v2(handle(), "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0 ORDER BY cid LIMIT ?2", -1, &columns,
+                         nullptr) != SQLITE_OK)
+    return {};
   sqlite3_bind_text(columns, 1, table.data(), static_cast<int>(table.size()), SQLITE_STATIC);
   sqlite3_bind_int(columns, 2, given);
   while (sqlite3_step(columns) == SQLITE_ROW) {
     names += names.empty() ? " (\"" : ", \"";
-    for (const char* name = reinterpret_cast<const char*>(sqlite3_column_text(columns, 0)); *name != '\0'; ++name) names += *name == '"' ? std::string("\"\"") : std::string(1, *name);
+    for (const char* name = reinterpret_cast<const char*>(sqlite3_column_text(columns, 0)); *name != '\0'; ++name)
+      names += *name == '"' ? std::string("\"\"") : std::string(1, *name);
     names += '"';
   }
   sqlite3_finalize(columns);
@@ -288,9 +308,7 @@ void SqlConnection::keep(std::list<Kept>& one) noexcept {
 void SqlConnection::follow_indexes() {
   try {
     if (connection_.layer1().installed_version() > 0) connection_.layer1().renew_triggers();
-  } catch (const std::exception& error) {
-    throw PgException(error_of(error));
-  }
+  } catch (const std::exception& error) { throw PgException(error_of(error)); }
 }
 
 SqlConnection::Text& SqlConnection::Text::operator=(Text&& other) noexcept {

@@ -1,5 +1,5 @@
-// SqlConnection: one connection of storage/sqlite's with what a session needs on it: the guard over texts from the network, the catalog and its
-// functions, statements kept prepared. One thread at a time.
+// SqlConnection: one connection of storage/sqlite's with what a session needs on it: the guard over texts from the network, the catalog and
+// its functions, statements kept prepared. One thread at a time.
 //
 // Statements are prepared with SQLite's older interface on purpose: it never prepares one anew by itself. A schema that has changed
 // is met as SQLITE_SCHEMA, and the text goes past the guard again.
@@ -47,7 +47,8 @@ class Control {
   // interrupted.
   void tick();
   bool cancelled() const noexcept { return cancelled_; }
-  // From within SQLite, on the session's thread: whether the statement has to stop. One that shares a commit is given a moment to end by itself.
+  // From within SQLite, on the session's thread: whether the statement has to stop. One that shares a commit is given a moment to end by
+  // itself.
   bool must_stop() noexcept;
   // What runs next is stopped when must_stop() has been asked that often; 0: it is not. Then overran(). Whoever has the session.
   void allow(int questions) noexcept {
@@ -170,7 +171,7 @@ class SqlConnection {
 
   sqlite::Connection connection_;
   Catalog* catalog_ = nullptr;  // the connection's
-  bool from_network_ = false;  // a text of a client's is being prepared
+  bool from_network_ = false;   // a text of a client's is being prepared
   std::string refused_;
   bool calls_writer_ = false;
   bool changes_indexes_ = false;

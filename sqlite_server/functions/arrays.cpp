@@ -27,7 +27,9 @@ bool json_number(std::string_view text) {
 // The text of an element, an inner array's too.
 std::string_view shown_element(const std::string& element) { return std::string_view(element).substr(is_inner_array(element) ? 1 : 0); }
 
-std::string json_value(const std::optional<std::string>& element) { return !element ? "null" : json_number(*element) ? *element : json_string(shown_element(*element)); }
+std::string json_value(const std::optional<std::string>& element) {
+  return !element ? "null" : json_number(*element) ? *element : json_string(shown_element(*element));
+}
 
 // int2vector and oidvector count from 0.
 bool is_vector(std::string_view array) { return !array.starts_with('{') && !array.starts_with('['); }
@@ -37,7 +39,8 @@ void array(Call& call) {
   Elements elements;
   for (int i = 0; i < call.count; ++i) {
     elements.push_back(call.null(i) ? std::nullopt : std::optional(call.text(i)));
-    if (auto& each = elements.back(); each && each->size() >= 2 && each->front() == '{' && each->back() == '}') each->insert(0, 1, inner_mark);
+    if (auto& each = elements.back(); each && each->size() >= 2 && each->front() == '{' && each->back() == '}')
+      each->insert(0, 1, inner_mark);
   }
   call.answer(array_literal(elements));
 }
@@ -81,7 +84,8 @@ void slice(Call& call) {
   if (call.null(0)) return call.answer_null();
   const Elements elements = array_elements(call.text(0));
   const auto size = static_cast<std::int64_t>(elements.size());
-  const std::int64_t from = call.null(1) ? 1 : std::clamp<std::int64_t>(call.whole(1), 1, size + 1), to = call.null(2) ? size : std::clamp<std::int64_t>(call.whole(2), 0, size);
+  const std::int64_t from = call.null(1) ? 1 : std::clamp<std::int64_t>(call.whole(1), 1, size + 1),
+                     to = call.null(2) ? size : std::clamp<std::int64_t>(call.whole(2), 0, size);
   Elements part;
   for (std::int64_t i = from; i <= to; ++i) part.push_back(elements[static_cast<std::size_t>(i) - 1]);
   call.answer(array_literal(part));
@@ -90,7 +94,8 @@ void slice(Call& call) {
 void expand(Call& call) {
   std::string out = "[";
   std::size_t place = 0;
-  for (const auto& each : array_elements(call.text(0))) out += (out.size() > 1 ? "," : "") + ("{\"x\":" + json_value(each)) + ",\"n\":" + std::to_string(++place) + "}";
+  for (const auto& each : array_elements(call.text(0)))
+    out += (out.size() > 1 ? "," : "") + ("{\"x\":" + json_value(each)) + ",\"n\":" + std::to_string(++place) + "}";
   call.answer(out + "]");
 }
 
@@ -114,7 +119,9 @@ void from_string(Call& call) {
   const std::string text = call.text(0);
   const std::optional<std::string> none = call.count > 2 && !call.null(2) ? std::optional(call.text(2)) : std::nullopt;
   Elements elements;
-  const auto put = [&](std::string_view part) { elements.push_back(none && part == *none ? std::nullopt : std::optional(std::string(part))); };
+  const auto put = [&](std::string_view part) {
+    elements.push_back(none && part == *none ? std::nullopt : std::optional(std::string(part)));
+  };
   if (call.null(1)) {
     for (const std::string_view each : characters(text)) put(each);
   } else if (const std::string separator = call.text(1); separator.empty()) {
@@ -161,9 +168,11 @@ void array_lower(Call& call) {
 }
 
 std::int64_t cardinality(const Elements& elements, std::int64_t dimension = 1) {
-  if (dimension > dimensions_max) fail("54000", "number of array dimensions exceeds the maximum allowed (" + std::to_string(dimensions_max) + ")");
+  if (dimension > dimensions_max)
+    fail("54000", "number of array dimensions exceeds the maximum allowed (" + std::to_string(dimensions_max) + ")");
   std::int64_t count = 0;
-  for (const auto& each : elements) count += each && is_inner_array(*each) ? cardinality(array_elements(shown_element(*each)), dimension + 1) : 1;
+  for (const auto& each : elements)
+    count += each && is_inner_array(*each) ? cardinality(array_elements(shown_element(*each)), dimension + 1) : 1;
   return count;
 }
 
@@ -231,11 +240,13 @@ void series(Call& call) {
   call.answer(out + "]");
 }
 
+// clang-format off
 constexpr Body array_bodies[] = {
     {"pg_array", array, true}, {"pg_array_json", array_json}, {"pg_array_cat", array_cat, true}, {"pg_element", element}, {"pg_slice", slice, true}, {"pg_expandarray", expand}, {"array_to_string", to_string, true},
     {"string_to_array", from_string, true}, {"array_length", array_length}, {"array_upper", array_upper}, {"array_lower", array_lower},
     {"cardinality", [](Call& call) { call.answer(cardinality(array_elements(call.text(0)))); }}, {"array_position", position, true}, {"array_remove", remove, true}, {"array_append", append, true}, {"pg_series", series},
 };
+// clang-format on
 
 }  // namespace
 

@@ -23,14 +23,17 @@ void to_integer(Call& call) {
   std::int64_t value = 0;
   if (call.type(0) == SQLITE_FLOAT) {
     const double rounded = std::nearbyint(call.real(0));
-    if (!(rounded >= -9'223'372'036'854'775'808.0 && rounded < 9'223'372'036'854'775'808.0)) fail("22003", std::string(spoken(type)) + " out of range");
+    if (!(rounded >= -9'223'372'036'854'775'808.0 && rounded < 9'223'372'036'854'775'808.0))
+      fail("22003", std::string(spoken(type)) + " out of range");
     value = static_cast<std::int64_t>(rounded);
   } else if (call.type(0) == SQLITE_INTEGER) {
     value = call.whole(0);
   } else {
     return answer_parsed(call, parse_value(call.text(0), type, Format::text));
   }
-  const std::int64_t most = type == oid::int2 ? std::numeric_limits<std::int16_t>::max() : type == oid::int4 ? std::numeric_limits<std::int32_t>::max() : std::numeric_limits<std::int64_t>::max();
+  const std::int64_t most = type == oid::int2   ? std::numeric_limits<std::int16_t>::max()
+                            : type == oid::int4 ? std::numeric_limits<std::int32_t>::max()
+                                                : std::numeric_limits<std::int64_t>::max();
   if (value > most || value < -most - 1) fail("22003", std::string(spoken(type)) + " out of range");
   call.answer(value);
 }
@@ -39,7 +42,8 @@ template <Oid type>
 void to_float(Call& call) {
   if (call.type(0) == SQLITE_INTEGER || call.type(0) == SQLITE_FLOAT) {
     const double value = call.real(0);
-    if (type == oid::float4 && std::isfinite(value) && std::abs(value) > static_cast<double>(std::numeric_limits<float>::max())) fail("22003", "value out of range: overflow");
+    if (type == oid::float4 && std::isfinite(value) && std::abs(value) > static_cast<double>(std::numeric_limits<float>::max()))
+      fail("22003", "value out of range: overflow");
     return call.answer(type == oid::float4 ? static_cast<double>(static_cast<float>(value)) : value);
   }
   answer_parsed(call, parse_value(call.text(0), type, Format::text));
@@ -107,7 +111,8 @@ std::vector<std::string> path_of(std::string_view text) {
 }
 
 std::optional<std::int64_t> space_of(std::string_view name) {
-  for (const std::int64_t space : {namespaces::catalog, namespaces::toast, namespaces::user, namespaces::information, namespaces::temporary, namespaces::termgate}) {
+  for (const std::int64_t space :
+       {namespaces::catalog, namespaces::toast, namespaces::user, namespaces::information, namespaces::temporary, namespaces::termgate}) {
     if (space_name(space) == name) return space;
   }
   if (name == "pg_temp") return namespaces::temporary;
@@ -129,7 +134,9 @@ std::optional<std::int64_t> relation_oid(CatalogState& state, std::string_view t
     if (each.kind != 'f' && each.shown == name && (space ? each.space == *space : each.space == namespaces::catalog)) return each.oid;
   }
   const auto schema = state.schema();
-  if (const SchemaRelation* relation = schema->named(name, space); relation != nullptr && (space || relation->space != namespaces::termgate)) return relation->oid;
+  if (const SchemaRelation* relation = schema->named(name, space);
+      relation != nullptr && (space || relation->space != namespaces::termgate))
+    return relation->oid;
   for (const SchemaRelation& relation : schema->relations) {
     if (space ? relation.space != *space : relation.space == namespaces::termgate) continue;
     for (const SchemaIndex& index : relation.indexes) {
@@ -190,7 +197,9 @@ void to_regnamespace(Call& call) {
   reg(call, "3F000", "schema", [](const std::string& text) { return space_of(path_of(text).back()); });
 }
 void to_regrole(Call& call) {
-  reg(call, "42704", "role", [&](const std::string& text) { return path_of(text).back() == call.state.session().user() ? std::optional(owner_oid) : std::nullopt; });
+  reg(call, "42704", "role", [&](const std::string& text) {
+    return path_of(text).back() == call.state.session().user() ? std::optional(owner_oid) : std::nullopt;
+  });
 }
 void to_regcollation(Call& call) {
   reg(call, "42704", "collation", [](const std::string& text) -> std::optional<std::int64_t> {
@@ -202,10 +211,12 @@ void to_regcollation(Call& call) {
   });
 }
 void to_regconfig(Call& call) {
-  reg(call, "42704", "text search configuration", [](const std::string& text) { return text == "simple" ? std::optional<std::int64_t>(3748) : std::nullopt; });
+  reg(call, "42704", "text search configuration",
+      [](const std::string& text) { return text == "simple" ? std::optional<std::int64_t>(3748) : std::nullopt; });
 }
 void to_regdictionary(Call& call) {
-  reg(call, "42704", "text search dictionary", [](const std::string& text) { return text == "simple" ? std::optional<std::int64_t>(3765) : std::nullopt; });
+  reg(call, "42704", "text search dictionary",
+      [](const std::string& text) { return text == "simple" ? std::optional<std::int64_t>(3765) : std::nullopt; });
 }
 
 void reg_to_text(Call& call) {
@@ -238,6 +249,7 @@ void to_char_type(Call& call) {
   call.answer(std::string_view(text).substr(0, 1));
 }
 
+// clang-format off
 constexpr Body cast_bodies[] = {
     {"pg_int2", to_integer<oid::int2>}, {"pg_int4", to_integer<oid::int4>}, {"pg_int8", to_integer<oid::int8>}, {"pg_float4", to_float<oid::float4>}, {"pg_float8", to_float<oid::float8>}, {"pg_numeric", to_numeric},
     {"pg_bool", to_bool}, {"pg_text", [](Call& call) { call.answer(call.text(0)); }}, {"pg_bytea", to_bytea}, {"pg_char", to_char_type}, {"pg_date", to_date}, {"pg_time", to_time}, {"pg_timetz", by_text<oid::timetz>},
@@ -247,13 +259,17 @@ constexpr Body cast_bodies[] = {
     {"pg_regrole", to_regrole, false, false}, {"pg_regcollation", to_regcollation}, {"pg_regconfig", to_regconfig}, {"pg_regdictionary", to_regdictionary}, {"pg_regtext", reg_to_text, false, false},
     {"to_regclass", to_regclass_or_null, false, false}, {"to_regtype", to_regtype_or_null}, {"pg_typeof", type_of_value, true},
 };
+// clang-format on
 
 }  // namespace
 
 std::span<const Body> cast_functions() { return cast_bodies; }
 
 std::string CatalogState::reg_text(std::int64_t value, Oid type) {
-  const auto with_space = [](std::int64_t space, std::string_view name) { return (space == namespaces::user || space == namespaces::catalog || space == namespaces::temporary ? "" : space_name(space) + ".") + quoted_identifier(name); };
+  const auto with_space = [](std::int64_t space, std::string_view name) {
+    return (space == namespaces::user || space == namespaces::catalog || space == namespaces::temporary ? "" : space_name(space) + ".") +
+           quoted_identifier(name);
+  };
   if (value == 0) return "-";
   switch (type) {
     case oid::regclass: {

@@ -15,13 +15,16 @@ void format_type_call(Call& call) {
   call.answer(format_type(call.whole(0), call.null(1) ? -1 : static_cast<std::int32_t>(call.whole(1))));
 }
 
-void user_by_id(Call& call) { call.answer(call.whole(0) == owner_oid ? call.state.session().user() : "unknown (OID=" + std::to_string(call.whole(0)) + ")"); }
+void user_by_id(Call& call) {
+  call.answer(call.whole(0) == owner_oid ? call.state.session().user() : "unknown (OID=" + std::to_string(call.whole(0)) + ")");
+}
 
 // Pretty is without the outermost parentheses.
 void get_expression(Call& call) {
   if (call.null(0)) return call.answer_null();
   const std::string text = call.text(0);
-  if (call.count < 3 || call.null(2) || call.whole(2) == 0 || text.size() < 2 || text.front() != '(' || text.back() != ')') return call.answer(text);
+  if (call.count < 3 || call.null(2) || call.whole(2) == 0 || text.size() < 2 || text.front() != '(' || text.back() != ')')
+    return call.answer(text);
   std::size_t depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\'') i = std::min(text.find('\'', i + 1), text.size() - 1);
@@ -53,7 +56,9 @@ void constraint_definition(Call& call) {
 
 void view_definition(Call& call) {
   const auto schema = call.state.schema();
-  const SchemaRelation* relation = call.type(0) == SQLITE_INTEGER || call.text(0).find_first_not_of("0123456789") == std::string::npos ? schema->relation(call.whole(0)) : schema->named(call.text(0));
+  const SchemaRelation* relation = call.type(0) == SQLITE_INTEGER || call.text(0).find_first_not_of("0123456789") == std::string::npos
+                                       ? schema->relation(call.whole(0))
+                                       : schema->named(call.text(0));
   if (relation == nullptr || relation->kind != 'v') return call.answer_null();
   std::string text = view_query(relation->sql);
   while (!text.empty() && (text.back() == ';' || text.back() == ' ')) text.pop_back();
@@ -179,7 +184,8 @@ void table_privilege(Call& call) {
     if (const auto dot = name.rfind('.'); dot != std::string::npos) name.erase(0, dot + 1);
     if (name.size() > 2 && name.front() == '"' && name.back() == '"') name = name.substr(1, name.size() - 2);
     relation = schema->named(name);
-    const bool system = std::any_of(system_relations().begin(), system_relations().end(), [&](const auto& each) { return each.shown == name; });
+    const bool system =
+        std::any_of(system_relations().begin(), system_relations().end(), [&](const auto& each) { return each.shown == name; });
     if (relation == nullptr && !system) fail("42P01", "relation \"" + call.text(which) + "\" does not exist");
   }
   if (relation != nullptr) return call.answer(relation->space != namespaces::termgate);
@@ -188,6 +194,7 @@ void table_privilege(Call& call) {
 
 void ancestors(Call& call) { call.answer("[" + std::to_string(call.whole(0)) + "]"); }
 
+// clang-format off
 constexpr Body catalog_bodies[] = {
     {"format_type", format_type_call, true}, {"pg_get_userbyid", user_by_id, false, false}, {"pg_get_expr", get_expression, true},
     {"pg_get_indexdef", index_definition, false, false}, {"pg_get_constraintdef", constraint_definition, false, false}, {"pg_get_viewdef", view_definition, false, false}, {"pg_get_ruledef", none},
@@ -205,6 +212,7 @@ constexpr Body catalog_bodies[] = {
     {"has_table_privilege", table_privilege, false, false}, {"has_schema_privilege", visible}, {"has_database_privilege", visible}, {"has_column_privilege", visible}, {"pg_has_role", visible},
     {"pg_partition_ancestors", ancestors},
 };
+// clang-format on
 
 }  // namespace
 

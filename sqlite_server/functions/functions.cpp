@@ -30,13 +30,9 @@ void scalar(sqlite3_context* context, int count, sqlite3_value** values) {
   }
   try {
     self.body->run(call);
-  } catch (CallError& failed) {
-    self.state->fail(context, std::move(failed.problem));
-  } catch (const std::bad_alloc&) {
+  } catch (CallError& failed) { self.state->fail(context, std::move(failed.problem)); } catch (const std::bad_alloc&) {
     sqlite3_result_error_nomem(context);
-  } catch (const std::exception& error) {
-    self.state->fail(context, {"XX000", error.what()});
-  }
+  } catch (const std::exception& error) { self.state->fail(context, {"XX000", error.what()}); }
 }
 
 // ------------------------------------------------------------------------------------------------ aggregates
@@ -56,9 +52,7 @@ void collect(sqlite3_context* context, int count, sqlite3_value** values) {
   try {
     const Call call(*self.state, context, count, values);
     held->push_back(call.null(0) ? std::nullopt : std::optional(call.text(0)));
-  } catch (const std::bad_alloc&) {
-    sqlite3_result_error_nomem(context);
-  }
+  } catch (const std::bad_alloc&) { sqlite3_result_error_nomem(context); }
 }
 
 template <bool empty_is_null>
@@ -70,9 +64,7 @@ void collected(sqlite3_context* context) {
       const std::string text = held == nullptr ? "{}" : array_literal(*held);
       sqlite3_result_text64(context, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
     }
-  } catch (const std::bad_alloc&) {
-    sqlite3_result_error_nomem(context);
-  }
+  } catch (const std::bad_alloc&) { sqlite3_result_error_nomem(context); }
   delete held;
 }
 
@@ -107,9 +99,7 @@ void json_list_step(sqlite3_context* context, int count, sqlite3_value** values)
     if (!object) return held->put(json);
     if (call.null(0)) return self.state->fail(context, {"22023", "field name must not be null"});
     held->put(call.text(0), json);
-  } catch (const std::bad_alloc&) {
-    sqlite3_result_error_nomem(context);
-  }
+  } catch (const std::bad_alloc&) { sqlite3_result_error_nomem(context); }
 }
 
 template <bool object, bool binary>
@@ -120,9 +110,7 @@ void json_list_end(sqlite3_context* context) {
     if (held == nullptr) return sqlite3_result_null(context);
     const std::string text = held->text(object, binary);
     sqlite3_result_text64(context, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
-  } catch (CallError& failed) {
-    self.state->fail(context, std::move(failed.problem));
-  } catch (const std::bad_alloc&) {
+  } catch (CallError& failed) { self.state->fail(context, std::move(failed.problem)); } catch (const std::bad_alloc&) {
     sqlite3_result_error_nomem(context);
   }
   delete held;
@@ -134,13 +122,19 @@ struct Collector {
   void (*end)(sqlite3_context*);
 };
 constexpr Collector aggregates[] = {
-    {"pg_array_agg", collect, collected<false>}, {"array_agg", collect, collected<true>}, {"pg_bit_and", bits_step<true>, bits_end}, {"pg_bit_or", bits_step<false>, bits_end},
-    {"pg_json_agg", json_list_step<false>, json_list_end<false, false>}, {"pg_jsonb_agg", json_list_step<false>, json_list_end<false, true>}, {"pg_json_object_agg", json_list_step<true>, json_list_end<true, false>},
+    {"pg_array_agg", collect, collected<false>},
+    {"array_agg", collect, collected<true>},
+    {"pg_bit_and", bits_step<true>, bits_end},
+    {"pg_bit_or", bits_step<false>, bits_end},
+    {"pg_json_agg", json_list_step<false>, json_list_end<false, false>},
+    {"pg_jsonb_agg", json_list_step<false>, json_list_end<false, true>},
+    {"pg_json_object_agg", json_list_step<true>, json_list_end<true, false>},
     {"pg_jsonb_object_agg", json_list_step<true>, json_list_end<true, true>},
 };
 
 const Body* body_named(std::string_view name) {
-  for (const auto& bodies : {cast_functions(), text_functions(), array_functions(), json_functions(), number_functions(), time_functions(), session_functions(), catalog_functions()}) {
+  for (const auto& bodies : {cast_functions(), text_functions(), array_functions(), json_functions(), number_functions(), time_functions(),
+                             session_functions(), catalog_functions()}) {
     for (const Body& each : bodies) {
       if (each.name == name) return &each;
     }
@@ -216,9 +210,11 @@ void register_functions(sqlite3* connection, CatalogState& state) {
   for (const dialect::Function& function : dialect::functions_to_supply()) {
     const std::string name(function.name);
     if (function.kind == dialect::Function::Kind::aggregate) {
-      const auto found = std::find_if(std::begin(aggregates), std::end(aggregates), [&](const Collector& each) { return each.name == name; });
+      const auto found =
+          std::find_if(std::begin(aggregates), std::end(aggregates), [&](const Collector& each) { return each.name == name; });
       if (found == std::end(aggregates)) continue;
-      sqlite3_create_function_v2(connection, name.c_str(), function.arguments_min, SQLITE_UTF8 | SQLITE_INNOCUOUS, new Registered{&state, nullptr}, nullptr, found->step, found->end,
+      sqlite3_create_function_v2(connection, name.c_str(), function.arguments_min, SQLITE_UTF8 | SQLITE_INNOCUOUS,
+                                 new Registered{&state, nullptr}, nullptr, found->step, found->end,
                                  [](void* held) { delete static_cast<Registered*>(held); });
       continue;
     }
@@ -227,19 +223,22 @@ void register_functions(sqlite3* connection, CatalogState& state) {
     const int flags = SQLITE_UTF8 | (body->pure ? SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS : 0);
     const bool any = function.arguments_max < 0;
     for (int count = any ? -1 : function.arguments_min; count <= (any ? -1 : function.arguments_max); ++count) {
-      sqlite3_create_function_v2(connection, name.c_str(), count, flags, new Registered{&state, body}, scalar, nullptr, nullptr, [](void* held) { delete static_cast<Registered*>(held); });
+      sqlite3_create_function_v2(connection, name.c_str(), count, flags, new Registered{&state, body}, scalar, nullptr, nullptr,
+                                 [](void* held) { delete static_cast<Registered*>(held); });
     }
   }
   for (const Body& body : typed_functions()) {
     const auto [least, most] = typed_arguments(body.name);
     for (int count = most < 0 ? -1 : least; count <= most; ++count) {
-      sqlite3_create_function_v2(connection, std::string(body.name).c_str(), count, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, new Registered{&state, &body}, scalar, nullptr, nullptr,
+      sqlite3_create_function_v2(connection, std::string(body.name).c_str(), count, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS,
+                                 new Registered{&state, &body}, scalar, nullptr, nullptr,
                                  [](void* held) { delete static_cast<Registered*>(held); });
     }
   }
   for (const Body& body : plain_functions()) {
     for (const int count : body.name == "replace" ? std::vector{3} : body.name == "like" ? std::vector{2, 3} : std::vector{2}) {
-      sqlite3_create_function_v2(connection, std::string(body.name).c_str(), count, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, new Registered{&state, &body}, scalar, nullptr, nullptr,
+      sqlite3_create_function_v2(connection, std::string(body.name).c_str(), count, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS,
+                                 new Registered{&state, &body}, scalar, nullptr, nullptr,
                                  [](void* held) { delete static_cast<Registered*>(held); });
     }
   }

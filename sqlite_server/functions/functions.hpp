@@ -21,11 +21,14 @@ namespace termgate::sqlite_server {
 struct CallError {
   SqlError problem;
 };
-[[noreturn]] inline void fail(std::string_view sqlstate, std::string message) { throw CallError{{std::string(sqlstate), std::move(message)}}; }
+[[noreturn]] inline void fail(std::string_view sqlstate, std::string message) {
+  throw CallError{{std::string(sqlstate), std::move(message)}};
+}
 
 class Call {
  public:
-  Call(CatalogState& of, sqlite3_context* at, int arguments, sqlite3_value** first) : state(of), context(at), count(arguments), values(first) {}
+  Call(CatalogState& of, sqlite3_context* at, int arguments, sqlite3_value** first)
+      : state(of), context(at), count(arguments), values(first) {}
 
   bool null(int i) const { return i >= count || sqlite3_value_type(values[i]) == SQLITE_NULL; }
   int type(int i) const { return sqlite3_value_type(values[i]); }

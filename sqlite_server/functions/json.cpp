@@ -178,19 +178,25 @@ void change_at(Json& json, const PathChange& change, std::size_t step) {
 
 void apply(Call& call, PathChange change) {
   Json json = parse_jsonb(call.text(0));
-  if (!container(json)) fail("22023", std::string(change.what == Change::erase ? "cannot delete path in scalar" : "cannot set path in scalar"));
+  if (!container(json))
+    fail("22023", std::string(change.what == Change::erase ? "cannot delete path in scalar" : "cannot set path in scalar"));
   if (!change.path.empty()) change_at(json, change, 0);
   call.answer(jsonb_text(sorted(std::move(json))));
 }
 
 void remove_path(Call& call) { apply(call, {Change::erase, array_elements(call.text(1)), {}, true}); }
-void set_path(Call& call) { apply(call, {Change::set, array_elements(call.text(1)), parse_jsonb(call.text(2)), call.count < 4 || call.whole(3) != 0}); }
-void insert_path(Call& call) { apply(call, {Change::insert, array_elements(call.text(1)), parse_jsonb(call.text(2)), call.count > 3 && call.whole(3) != 0}); }
+void set_path(Call& call) {
+  apply(call, {Change::set, array_elements(call.text(1)), parse_jsonb(call.text(2)), call.count < 4 || call.whole(3) != 0});
+}
+void insert_path(Call& call) {
+  apply(call, {Change::insert, array_elements(call.text(1)), parse_jsonb(call.text(2)), call.count > 3 && call.whole(3) != 0});
+}
 
 bool has_key(const Json& json, const std::string& key) {
   if (json.kind == Json::Kind::string) return json.text == key;
   return std::any_of(json.fields.begin(), json.fields.end(), [&](const auto& field) { return field.first == key; }) ||
-         std::any_of(json.items.begin(), json.items.end(), [&](const Json& item) { return item.kind == Json::Kind::string && item.text == key; });
+         std::any_of(json.items.begin(), json.items.end(),
+                     [&](const Json& item) { return item.kind == Json::Kind::string && item.text == key; });
 }
 
 template <bool all>
@@ -346,6 +352,7 @@ void build_object(Call& call) {
   call.answer(binary ? canonical_jsonb(out) : out);
 }
 
+// clang-format off
 constexpr Body json_bodies[] = {
     {"pg_json_get", json_get<false>}, {"pg_json_get_text", json_get<true>}, {"pg_json_path", json_path<false>},
     {"pg_json_path_text", json_path<true>}, {"pg_json_typeof", json_type}, {"pg_json_array_length", json_length},
@@ -360,6 +367,7 @@ constexpr Body json_bodies[] = {
     {"pg_json_build_array", build_array<false>, true}, {"pg_jsonb_build_array", build_array<true>, true},
     {"pg_json_build_object", build_object<false>, true}, {"pg_jsonb_build_object", build_object<true>, true},
 };
+// clang-format on
 
 }  // namespace
 

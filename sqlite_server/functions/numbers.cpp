@@ -16,7 +16,9 @@ namespace {
 
 // As SQLite orders values: numbers before text before blobs.
 int compare(sqlite3_value* left, sqlite3_value* right) {
-  const auto rank = [](sqlite3_value* value) { return sqlite3_value_type(value) == SQLITE_TEXT ? 1 : sqlite3_value_type(value) == SQLITE_BLOB ? 2 : 0; };
+  const auto rank = [](sqlite3_value* value) {
+    return sqlite3_value_type(value) == SQLITE_TEXT ? 1 : sqlite3_value_type(value) == SQLITE_BLOB ? 2 : 0;
+  };
   if (rank(left) != rank(right)) return rank(left) < rank(right) ? -1 : 1;
   if (rank(left) == 0) {
     if (sqlite3_value_type(left) == SQLITE_INTEGER && sqlite3_value_type(right) == SQLITE_INTEGER) {
@@ -70,7 +72,9 @@ void width_bucket(Call& call) {
   call.answer(static_cast<std::int64_t>(place * static_cast<double>(count)) + 1);
 }
 
-std::uint64_t magnitude(std::int64_t value) { return value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value); }
+std::uint64_t magnitude(std::int64_t value) {
+  return value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+}
 
 void gcd(Call& call) {
   const std::uint64_t result = std::gcd(magnitude(call.whole(0)), magnitude(call.whole(1)));
@@ -81,7 +85,9 @@ void lcm(Call& call) {
   const std::uint64_t a = magnitude(call.whole(0)), b = magnitude(call.whole(1));
   if (a == 0 || b == 0) return call.answer(std::int64_t{0});
   std::uint64_t result = 0;
-  if (__builtin_mul_overflow(a / std::gcd(a, b), b, &result) || result > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) fail("22003", "bigint out of range");
+  if (__builtin_mul_overflow(a / std::gcd(a, b), b, &result) ||
+      result > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+    fail("22003", "bigint out of range");
   call.answer(static_cast<std::int64_t>(result));
 }
 
@@ -96,14 +102,16 @@ void to_char(Call& call) {
   const std::string format = call.text(1);
   if (call.type(0) != SQLITE_TEXT) return call.answer(number_to_char(call.real(0), format));
   const std::string text = call.text(0);
-  if (text.find_first_not_of("0123456789.-+eE") == std::string::npos && text.find('-', 1) == std::string::npos) return call.answer(number_to_char(call.real(0), format));
+  if (text.find_first_not_of("0123456789.-+eE") == std::string::npos && text.find('-', 1) == std::string::npos)
+    return call.answer(number_to_char(call.real(0), format));
   call.answer(looks_like_interval(text) ? interval_to_char(parse_interval(text), format) : time_to_char(parse_moment(text), format));
 }
 
 void to_number(Call& call) {
   const std::string text = call.text(0);
   std::string number;
-  bool minus = text.find('-') != std::string::npos || (text.find('<') != std::string::npos && lower(call.text(1)).find("pr") != std::string::npos);
+  bool minus =
+      text.find('-') != std::string::npos || (text.find('<') != std::string::npos && lower(call.text(1)).find("pr") != std::string::npos);
   for (const char c : text) {
     if ((c >= '0' && c <= '9') || (c == '.' && number.find('.') == std::string::npos)) number += c;
   }
@@ -114,9 +122,17 @@ void to_number(Call& call) {
 }
 
 constexpr Body number_bodies[] = {
-    {"pg_greatest", extreme<1>, true}, {"pg_least", extreme<-1>, true}, {"pg_random", random_number, false, false}, {"gen_random_uuid", uuid, false, false}, {"width_bucket", width_bucket}, {"gcd", gcd}, {"lcm", lcm},
-    {"pg_xor", [](Call& call) { call.answer(call.whole(0) ^ call.whole(1)); }}, {"pg_cbrt", [](Call& call) { call.answer(std::cbrt(call.real(0))); }},
-    {"to_char", to_char}, {"to_number", to_number},
+    {"pg_greatest", extreme<1>, true},
+    {"pg_least", extreme<-1>, true},
+    {"pg_random", random_number, false, false},
+    {"gen_random_uuid", uuid, false, false},
+    {"width_bucket", width_bucket},
+    {"gcd", gcd},
+    {"lcm", lcm},
+    {"pg_xor", [](Call& call) { call.answer(call.whole(0) ^ call.whole(1)); }},
+    {"pg_cbrt", [](Call& call) { call.answer(std::cbrt(call.real(0))); }},
+    {"to_char", to_char},
+    {"to_number", to_number},
 };
 
 }  // namespace

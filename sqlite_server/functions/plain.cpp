@@ -49,7 +49,9 @@ void instr(Call& call) {
   }
   if (at == std::string_view::npos) return call.answer(std::int64_t{0});
   const std::string_view before = text.substr(0, at);
-  call.answer(1 + static_cast<std::int64_t>(bytes || before.empty() ? at : 1 + std::count_if(before.begin() + 1, before.end(), [](char c) { return !continues(c); })));
+  call.answer(1 + static_cast<std::int64_t>(bytes || before.empty() ? at : 1 + std::count_if(before.begin() + 1, before.end(), [](char c) {
+                                                                             return !continues(c);
+                                                                           })));
 }
 
 void replace(Call& call) {
@@ -81,8 +83,12 @@ class CharacterSet {
     }
   }
   // How many bytes at the beginning, or at the end, are one of them; 0: none.
-  std::size_t first(std::string_view text) const { return fits([&](std::size_t size) { return text.substr(0, size); }, text.size()); }
-  std::size_t last(std::string_view text) const { return fits([&](std::size_t size) { return text.substr(text.size() - size); }, text.size()); }
+  std::size_t first(std::string_view text) const {
+    return fits([&](std::size_t size) { return text.substr(0, size); }, text.size());
+  }
+  std::size_t last(std::string_view text) const {
+    return fits([&](std::size_t size) { return text.substr(text.size() - size); }, text.size());
+  }
 
  private:
   template <class Part>
@@ -122,7 +128,9 @@ struct Wildcards {
 char small_letter(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
 bool same(std::string_view a, std::string_view b, bool ignore_case) {
-  return a.size() == b.size() && (ignore_case ? std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return small_letter(x) == small_letter(y); }) : a == b);
+  return a.size() == b.size() &&
+         (ignore_case ? std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return small_letter(x) == small_letter(y); })
+                      : a == b);
 }
 
 // "[a-z]" at `p`: whether it has the character; `p` behind it. False with `p` at the end where it is not closed.
@@ -229,12 +237,14 @@ void glob(Call& call) { pattern_call(call, {'*', '?', true, false, {}}); }
 void json_patch(Call& call) {
   constexpr double work_max = 16e9;  // bytes times bytes: about two seconds of short keys
   const std::string_view target = plain(call, 0), patch = plain(call, 1);
-  if (static_cast<double>(target.size()) * static_cast<double>(patch.size()) > work_max) fail("54000", "json_patch() of values this long is not supported here");
+  if (static_cast<double>(target.size()) * static_cast<double>(patch.size()) > work_max)
+    fail("54000", "json_patch() of values this long is not supported here");
   struct Aside {
     sqlite3* db = nullptr;
     sqlite3_stmt* statement = nullptr;
     Aside() {
-      if (sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK || sqlite3_prepare_v3(db, "SELECT json_patch(?1, ?2)", -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr) != SQLITE_OK) {
+      if (sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK ||
+          sqlite3_prepare_v3(db, "SELECT json_patch(?1, ?2)", -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr) != SQLITE_OK) {
         sqlite3_close(db);
         throw std::bad_alloc();
       }
@@ -262,7 +272,8 @@ void json_patch(Call& call) {
 }
 
 constexpr Body plain_bodies[] = {
-    {"instr", instr}, {"replace", replace}, {"trim", trim<true, true>}, {"ltrim", trim<true, false>}, {"rtrim", trim<false, true>}, {"like", like}, {"glob", glob}, {"json_patch", json_patch},
+    {"instr", instr}, {"replace", replace}, {"trim", trim<true, true>}, {"ltrim", trim<true, false>}, {"rtrim", trim<false, true>},
+    {"like", like},   {"glob", glob},       {"json_patch", json_patch},
 };
 
 }  // namespace

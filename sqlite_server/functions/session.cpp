@@ -44,7 +44,8 @@ void sleep(Call& call) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
   while (std::chrono::steady_clock::now() < end) {
     if (call.state.session().cancelled()) fail("57014", "canceling statement due to user request");
-    std::this_thread::sleep_for(std::min<std::chrono::steady_clock::duration>(end - std::chrono::steady_clock::now(), std::chrono::milliseconds(20)));
+    std::this_thread::sleep_for(
+        std::min<std::chrono::steady_clock::duration>(end - std::chrono::steady_clock::now(), std::chrono::milliseconds(20)));
   }
   call.answer("");
 }
@@ -57,7 +58,10 @@ void notify(Call& call) {
 
 template <bool unlock>
 void advisory(Call& call) {
-  const std::int64_t key = call.count > 1 ? static_cast<std::int64_t>(static_cast<std::uint64_t>(call.whole(0)) << 32 | static_cast<std::uint32_t>(call.whole(1))) : call.whole(0);
+  const std::int64_t key =
+      call.count > 1
+          ? static_cast<std::int64_t>(static_cast<std::uint64_t>(call.whole(0)) << 32 | static_cast<std::uint32_t>(call.whole(1)))
+          : call.whole(0);
   const auto result = call.state.session().advisory(key, unlock);
   if (!result) fail("0A000", "advisory locks are not supported on SQLite");
   unlock ? call.answer(*result) : call.answer("");
@@ -83,7 +87,8 @@ Counter counter_of(Call& call, std::string name) {
   const auto schema = call.state.schema();
   for (const SchemaRelation& relation : schema->relations) {
     for (const SchemaColumn& column : relation.columns) {
-      if (column.counted && relation.space == namespaces::user && lower(relation.name + "_" + column.name + "_seq") == lower(name)) return {relation.name, column.name};
+      if (column.counted && relation.space == namespaces::user && lower(relation.name + "_" + column.name + "_seq") == lower(name))
+        return {relation.name, column.name};
     }
   }
   fail("42P01", "relation \"" + name + "\" does not exist");
@@ -116,7 +121,8 @@ std::int64_t counted_so_far(Call& call, const Counter& counter, bool& kept) {
 }
 
 void keep(Call& call, const Counter& counter, std::int64_t value, bool kept) {
-  Query query(call.state.connection(), kept ? "UPDATE main.sqlite_sequence SET seq = ?2 WHERE name = ?1" : "INSERT INTO main.sqlite_sequence (name, seq) VALUES (?1, ?2)");
+  Query query(call.state.connection(), kept ? "UPDATE main.sqlite_sequence SET seq = ?2 WHERE name = ?1"
+                                            : "INSERT INTO main.sqlite_sequence (name, seq) VALUES (?1, ?2)");
   query.bind(counter.table).bind(value);
   query.step();
   if (query.failed()) fail("0A000", "table \"" + counter.table + "\" has no counter that is kept: its key is not AUTOINCREMENT");
@@ -177,6 +183,7 @@ void serial_sequence(Call& call) {
   fail("42703", "column \"" + call.text(1) + "\" of relation \"" + relation->name + "\" does not exist");
 }
 
+// clang-format off
 constexpr Body session_bodies[] = {
     {"version", [](Call& call) { call.answer("PostgreSQL 15.0 (Termgate over SQLite " + std::string(sqlite3_libversion()) + ")"); }},
     {"current_database", [](Call& call) { call.answer(call.state.database()); }}, {"current_schema", current_schema, false, false}, {"current_schemas", current_schemas},
@@ -188,6 +195,7 @@ constexpr Body session_bodies[] = {
     {"pg_terminate_backend", signal<true>, false, false}, {"inet_server_addr", [](Call& call) { call.answer_null(); }}, {"inet_server_port", [](Call& call) { call.answer_null(); }}, {"nextval", nextval, false, false},
     {"setval", setval, false, false}, {"currval", currval, false, false}, {"lastval", lastval, false, false}, {"pg_get_serial_sequence", serial_sequence, false, false},
 };
+// clang-format on
 
 }  // namespace
 

@@ -38,7 +38,12 @@ std::string perl_pattern(std::string_view pattern) {
       continue;
     }
     const char next = pattern[++i];
-    out += next == 'm' ? "\\<" : next == 'M' ? "\\>" : next == 'y' ? "\\b" : next == 'Y' ? "\\B" : next == 'Z' ? "\\z" : std::string("\\") + next;
+    out += next == 'm'   ? "\\<"
+           : next == 'M' ? "\\>"
+           : next == 'y' ? "\\b"
+           : next == 'Y' ? "\\B"
+           : next == 'Z' ? "\\z"
+                         : std::string("\\") + next;
   }
   return out;
 }
@@ -55,7 +60,9 @@ struct Expression {
 
 constexpr std::size_t regex_bytes_max = 64 * 1024;
 
-[[noreturn]] void unspoken(std::string_view what) { fail("0A000", std::string(what) + " in a regular expression is not supported on SQLite"); }
+[[noreturn]] void unspoken(std::string_view what) {
+  fail("0A000", std::string(what) + " in a regular expression is not supported on SQLite");
+}
 
 // What means something else to Boost: refused. Whether a quantifier takes as little as it can.
 bool check_pattern(std::string_view pattern) {
@@ -67,14 +74,18 @@ bool check_pattern(std::string_view pattern) {
     } else if (pattern[i] == '[') {
       // A ] right behind the beginning is one of the set.
       for (i += pattern.substr(i + 1, 1) == "^" ? 2 : 1; ++i < pattern.size() && pattern[i] != ']';) {
-        if (pattern[i] == '[' && i + 1 < pattern.size() && (pattern[i + 1] == ':' || pattern[i + 1] == '.' || pattern[i + 1] == '=')) i = std::min(pattern.find(']', i + 2), pattern.size());
+        if (pattern[i] == '[' && i + 1 < pattern.size() && (pattern[i + 1] == ':' || pattern[i + 1] == '.' || pattern[i + 1] == '='))
+          i = std::min(pattern.find(']', i + 2), pattern.size());
       }
     } else if (pattern[i] == '(' && pattern.substr(i + 1, 1) == "?") {
       const char next = i + 2 < pattern.size() ? pattern[i + 2] : '\0';
       const auto end = pattern.find(')', i);
-      if (next >= 'a' && next <= 'z' && pattern.substr(i + 2, std::min(end, pattern.size()) - i - 2).find_first_not_of("ics") != std::string_view::npos) unspoken("an embedded option other than i");
+      if (next >= 'a' && next <= 'z' &&
+          pattern.substr(i + 2, std::min(end, pattern.size()) - i - 2).find_first_not_of("ics") != std::string_view::npos)
+        unspoken("an embedded option other than i");
       ++i;
-    } else if (pattern[i] == '?' && i > 0 && std::string_view("*+?}").find(pattern[i - 1]) != std::string_view::npos && !(i > 1 && pattern[i - 2] == '\\')) {
+    } else if (pattern[i] == '?' && i > 0 && std::string_view("*+?}").find(pattern[i - 1]) != std::string_view::npos &&
+               !(i > 1 && pattern[i - 2] == '\\')) {
       lazy = true;
     }
   }
@@ -85,9 +96,7 @@ template <class Regex, class Pattern>
 void compile(Regex& regex, const Pattern& pattern, bool ignore_case) {
   try {
     regex.assign(pattern, boost::regex::perl | (ignore_case ? boost::regex::icase : boost::regex::normal));
-  } catch (const boost::regex_error& error) {
-    fail("2201B", std::string("invalid regular expression: ") + error.what());
-  }
+  } catch (const boost::regex_error& error) { fail("2201B", std::string("invalid regular expression: ") + error.what()); }
 }
 
 const std::locale& letters_of_regex() {
@@ -105,7 +114,8 @@ const std::locale& letters_of_regex() {
 const Expression& expression_of(Call& call, int argument, bool ignore_case, bool by_bytes) {
   const std::string pattern = call.text(argument);
   auto* held = static_cast<Expression*>(sqlite3_get_auxdata(call.context, argument));
-  if (held != nullptr && held->pattern == pattern && held->ignore_case == ignore_case && (by_bytes ? held->by_bytes : held->by_characters)) return *held;
+  if (held != nullptr && held->pattern == pattern && held->ignore_case == ignore_case && (by_bytes ? held->by_bytes : held->by_characters))
+    return *held;
   if (pattern.size() > regex_bytes_max) fail("2201B", "invalid regular expression: regular expression is too complex");
   auto made = std::make_unique<Expression>();
   made->pattern = pattern;
@@ -150,13 +160,9 @@ template <class Work>
 auto bounded(const Work& work) {
   try {
     return work();
-  } catch (const CallError&) {
+  } catch (const CallError&) { throw; } catch (const std::bad_alloc&) {
     throw;
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::runtime_error&) {
-    fail("2201B", "regular expression failed: it would take too long on this text");
-  }
+  } catch (const std::runtime_error&) { fail("2201B", "regular expression failed: it would take too long on this text"); }
 }
 
 std::string utf8(std::string text) { return text; }
@@ -185,8 +191,10 @@ bool ignore_case_of(Call& call, int argument) {
   if (call.count <= argument) return false;
   const std::string flags = call.text(argument);
   for (const char c : flags) {
-    if (std::string_view("nmpwxqeb").find(c) != std::string_view::npos) fail("0A000", "the option \"" + std::string(1, c) + "\" of a regular expression is not supported on SQLite");
-    if (std::string_view("gics").find(c) == std::string_view::npos) fail("22023", "invalid regular expression option: \"" + std::string(1, c) + "\"");
+    if (std::string_view("nmpwxqeb").find(c) != std::string_view::npos)
+      fail("0A000", "the option \"" + std::string(1, c) + "\" of a regular expression is not supported on SQLite");
+    if (std::string_view("gics").find(c) == std::string_view::npos)
+      fail("22023", "invalid regular expression option: \"" + std::string(1, c) + "\"");
   }
   const auto last = flags.find_last_of("ic");
   return last != std::string::npos && flags[last] == 'i';
@@ -194,7 +202,8 @@ bool ignore_case_of(Call& call, int argument) {
 
 template <bool ignore_case>
 void regexp(Call& call) {
-  with_regex(call, ignore_case, false, [&](const auto& text, const auto& regex) { call.answer(boost::regex_search(text, regex, matching)); });
+  with_regex(call, ignore_case, false,
+             [&](const auto& text, const auto& regex) { call.answer(boost::regex_search(text, regex, matching)); });
 }
 
 void substring_regexp(Call& call) {
@@ -213,7 +222,8 @@ void regexp_match(Call& call) {
     boost::match_results<typename std::decay_t<decltype(text)>::const_iterator> match;
     if (!boost::regex_search(text, match, regex, longest)) return call.answer_null();
     Elements groups;
-    for (std::size_t i = match.size() > 1 ? 1 : 0; i < match.size(); ++i) groups.push_back(match[i].matched ? std::optional(utf8(match[i].str())) : std::nullopt);
+    for (std::size_t i = match.size() > 1 ? 1 : 0; i < match.size(); ++i)
+      groups.push_back(match[i].matched ? std::optional(utf8(match[i].str())) : std::nullopt);
     call.answer(array_literal(groups));
   });
 }
@@ -372,7 +382,8 @@ void left(Call& call) {
   const std::string text = call.text(0);
   const auto all = characters(text);
   const std::int64_t count = call.whole(1), size = static_cast<std::int64_t>(all.size());
-  call.answer(joined(all, 0, static_cast<std::size_t>(std::clamp<std::int64_t>(count < 0 ? size + std::max(count, -size) : count, 0, size))));
+  call.answer(
+      joined(all, 0, static_cast<std::size_t>(std::clamp<std::int64_t>(count < 0 ? size + std::max(count, -size) : count, 0, size))));
 }
 void right(Call& call) {
   const std::string text = call.text(0);
@@ -476,7 +487,8 @@ void overlay(Call& call) {
   const std::int64_t count = call.count > 3 ? call.whole(3) : static_cast<std::int64_t>(characters(put).size());
   std::int64_t rest = 0;
   if (__builtin_add_overflow(from - 1, count, &rest)) rest = size;
-  call.answer(joined(all, 0, static_cast<std::size_t>(std::min(from - 1, size))) + put + joined(all, static_cast<std::size_t>(std::clamp<std::int64_t>(rest, 0, size)), all.size()));
+  call.answer(joined(all, 0, static_cast<std::size_t>(std::min(from - 1, size))) + put +
+              joined(all, static_cast<std::size_t>(std::clamp<std::int64_t>(rest, 0, size)), all.size()));
 }
 
 void concat(Call& call) {
@@ -530,7 +542,8 @@ void format(Call& call) {
     }
     const auto number = [&] {
       std::int64_t value = 0;
-      while (i < pattern.size() && pattern[i] >= '0' && pattern[i] <= '9') value = std::min<std::int64_t>(value * 10 + (pattern[i++] - '0'), made_characters_max);
+      while (i < pattern.size() && pattern[i] >= '0' && pattern[i] <= '9')
+        value = std::min<std::int64_t>(value * 10 + (pattern[i++] - '0'), made_characters_max);
       return value;
     };
     std::int64_t width = 0;
@@ -614,7 +627,8 @@ void decode(Call& call) {
     if (c == ' ' || c == '\n' || c == '\r' || c == '\t') continue;
     const auto value = base64.find(c);
     if (c == '=') ++padding;
-    else if (value == std::string_view::npos || padding > 0) fail("22023", "invalid symbol \"" + std::string(1, c) + "\" found while decoding base64 sequence");
+    else if (value == std::string_view::npos || padding > 0)
+      fail("22023", "invalid symbol \"" + std::string(1, c) + "\" found while decoding base64 sequence");
     group = group << 6 | (c == '=' ? 0 : static_cast<std::uint32_t>(value));
     if (++held == 4) {
       for (int k = 0; k < 3 - padding; ++k) out += static_cast<char>(group >> (16 - 8 * k) & 0xff);
@@ -637,6 +651,7 @@ void to_hex(Call& call) {
   call.answer(out);
 }
 
+// clang-format off
 constexpr Body text_bodies[] = {
     {"pg_regexp", regexp<false>}, {"pg_iregexp", regexp<true>}, {"pg_similar", similar}, {"pg_like", like_call<false>}, {"pg_ilike", like_call<true>}, {"pg_substring_regexp", substring_regexp},
     {"regexp_replace", regexp_replace}, {"regexp_match", regexp_match}, {"regexp_split_to_array", regexp_split}, {"pg_substr", substr_call}, {"pg_overlay", overlay},
@@ -648,6 +663,7 @@ constexpr Body text_bodies[] = {
     {"encode", encode}, {"decode", decode}, {"octet_length", [](Call& call) { call.answer(static_cast<std::int64_t>(call.type(0) == SQLITE_BLOB ? call.blob(0).size() : call.text(0).size())); }},
     {"bit_length", [](Call& call) { call.answer(static_cast<std::int64_t>(call.type(0) == SQLITE_BLOB ? call.blob(0).size() : call.text(0).size()) * 8); }}, {"to_hex", to_hex},
 };
+// clang-format on
 
 }  // namespace
 
@@ -656,10 +672,12 @@ std::span<const Body> text_functions() { return text_bodies; }
 // RFC 1321.
 std::string md5_hex(std::string_view bytes) {
   static constexpr std::array<std::uint32_t, 64> sines = {
-      0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a, 0xa8304613, 0xfd469501, 0x698098d8, 0x8b44f7af, 0xffff5bb1, 0x895cd7be, 0x6b901122, 0xfd987193, 0xa679438e, 0x49b40821,
-      0xf61e2562, 0xc040b340, 0x265e5a51, 0xe9b6c7aa, 0xd62f105d, 0x02441453, 0xd8a1e681, 0xe7d3fbc8, 0x21e1cde6, 0xc33707d6, 0xf4d50d87, 0x455a14ed, 0xa9e3e905, 0xfcefa3f8, 0x676f02d9, 0x8d2a4c8a,
-      0xfffa3942, 0x8771f681, 0x6d9d6122, 0xfde5380c, 0xa4beea44, 0x4bdecfa9, 0xf6bb4b60, 0xbebfbc70, 0x289b7ec6, 0xeaa127fa, 0xd4ef3085, 0x04881d05, 0xd9d4d039, 0xe6db99e5, 0x1fa27cf8, 0xc4ac5665,
-      0xf4292244, 0x432aff97, 0xab9423a7, 0xfc93a039, 0x655b59c3, 0x8f0ccc92, 0xffeff47d, 0x85845dd1, 0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1, 0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391};
+      0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a, 0xa8304613, 0xfd469501, 0x698098d8, 0x8b44f7af, 0xffff5bb1,
+      0x895cd7be, 0x6b901122, 0xfd987193, 0xa679438e, 0x49b40821, 0xf61e2562, 0xc040b340, 0x265e5a51, 0xe9b6c7aa, 0xd62f105d, 0x02441453,
+      0xd8a1e681, 0xe7d3fbc8, 0x21e1cde6, 0xc33707d6, 0xf4d50d87, 0x455a14ed, 0xa9e3e905, 0xfcefa3f8, 0x676f02d9, 0x8d2a4c8a, 0xfffa3942,
+      0x8771f681, 0x6d9d6122, 0xfde5380c, 0xa4beea44, 0x4bdecfa9, 0xf6bb4b60, 0xbebfbc70, 0x289b7ec6, 0xeaa127fa, 0xd4ef3085, 0x04881d05,
+      0xd9d4d039, 0xe6db99e5, 0x1fa27cf8, 0xc4ac5665, 0xf4292244, 0x432aff97, 0xab9423a7, 0xfc93a039, 0x655b59c3, 0x8f0ccc92, 0xffeff47d,
+      0x85845dd1, 0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1, 0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391};
   static constexpr std::array<int, 16> turns = {7, 12, 17, 22, 5, 9, 14, 20, 4, 11, 16, 23, 6, 10, 15, 21};
   std::string padded(bytes);
   padded += '\x80';
@@ -669,7 +687,8 @@ std::string md5_hex(std::string_view bytes) {
   std::array<std::uint32_t, 4> sum = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
   for (std::size_t block = 0; block < padded.size(); block += 64) {
     std::array<std::uint32_t, 16> words{};
-    for (std::size_t i = 0; i < 64; ++i) words[i / 4] |= static_cast<std::uint32_t>(static_cast<unsigned char>(padded[block + i])) << (8 * (i % 4));
+    for (std::size_t i = 0; i < 64; ++i)
+      words[i / 4] |= static_cast<std::uint32_t>(static_cast<unsigned char>(padded[block + i])) << (8 * (i % 4));
     auto [a, b, c, d] = sum;
     for (std::uint32_t i = 0; i < 64; ++i) {
       std::uint32_t mixed = 0, word = 0;

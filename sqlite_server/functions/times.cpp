@@ -118,7 +118,9 @@ bool read_amount(std::string_view digits, double& amount) {
 
 std::int64_t zone_seconds(std::string_view zone) {
   const std::string name = lower(trimmed(zone));
-  if (name == "utc" || name == "gmt" || name == "z" || name == "zulu" || name == "etc/utc" || name == "etc/gmt" || name == "uct" || name == "universal") return 0;
+  if (name == "utc" || name == "gmt" || name == "z" || name == "zulu" || name == "etc/utc" || name == "etc/gmt" || name == "uct" ||
+      name == "universal")
+    return 0;
   if (!name.empty() && (name[0] == '+' || name[0] == '-')) {
     // An offset by itself counts as POSIX has it: + lies west of Greenwich.
     std::int64_t value = 0;
@@ -129,7 +131,8 @@ std::int64_t zone_seconds(std::string_view zone) {
     if (read_clock(name, value)) return value / second_us;
   }
   // Of names PostgreSQL knows hundreds.
-  if (!name.empty() && (name[0] < '0' || name[0] > '9') && name[0] != '+' && name[0] != '-') fail("0A000", "time zone \"" + std::string(zone) + "\" is not supported on SQLite: only UTC and offsets are");
+  if (!name.empty() && (name[0] < '0' || name[0] > '9') && name[0] != '+' && name[0] != '-')
+    fail("0A000", "time zone \"" + std::string(zone) + "\" is not supported on SQLite: only UTC and offsets are");
   fail("22023", "time zone \"" + std::string(zone) + "\" not recognized");
 }
 
@@ -167,7 +170,8 @@ void answer_decimal(Call& call, Wide units, int places) {
   const bool minus = units < 0;
   if (minus) units = -units;
   std::string digits;
-  for (int i = 0; units > 0 || i <= places; ++i, units /= 10) digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(units % 10)));
+  for (int i = 0; units > 0 || i <= places; ++i, units /= 10)
+    digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(units % 10)));
   if (places > 0) digits.insert(digits.size() - static_cast<std::size_t>(places), 1, '.');
   call.answer((minus ? "-" : "") + digits);
 }
@@ -178,7 +182,9 @@ bool is_interval(std::string_view text) {
     if (small.find(word) != std::string::npos) return true;
   }
   // A time of day ends at 24; up to there both have the same parts.
-  if (const auto colon = small.find(':'); colon != std::string::npos && small.find_first_not_of("0123456789") == colon && number_of(std::string_view(small).substr(0, colon)) > 24) return true;
+  if (const auto colon = small.find(':'); colon != std::string::npos && small.find_first_not_of("0123456789") == colon &&
+                                          number_of(std::string_view(small).substr(0, colon)) > 24)
+    return true;
   return small.starts_with('p') || (small.find('-', 1) == std::string::npos && small.starts_with('-'));
 }
 
@@ -189,7 +195,8 @@ void extract(Call& call) {
     const std::int64_t of_minute = interval.micros % minute_us;
     if (field == "epoch") {
       // A year has 365.25 days here.
-      const Wide quarters = static_cast<Wide>(interval.months / 12) * 1461 + (static_cast<Wide>(interval.months % 12) * 30 + interval.days) * 4;
+      const Wide quarters =
+          static_cast<Wide>(interval.months / 12) * 1461 + (static_cast<Wide>(interval.months % 12) * 30 + interval.days) * 4;
       return answer_decimal(call, quarters * (day_us / 4) + interval.micros, 6);
     }
     if (field == "year") return call.answer(interval.months / 12);
@@ -314,7 +321,9 @@ void age(Call& call) {
 
 Moment transaction_began(Call& call) { return {call.state.session().transaction_began_us() - unix_epoch_us, oid::timestamptz}; }
 Moment clock_now() {
-  return {std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count() - unix_epoch_us, oid::timestamptz};
+  return {
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count() - unix_epoch_us,
+      oid::timestamptz};
 }
 
 template <Oid type>
@@ -348,12 +357,16 @@ void interval_math(Call& call) {
     factor = 1 / factor;
   }
   Interval out;
-  if (!put_unit(out, "month", static_cast<double>(interval.months) * factor, "") || !put_unit(out, "day", static_cast<double>(interval.days) * factor, "")) return call.answer_null();
+  if (!put_unit(out, "month", static_cast<double>(interval.months) * factor, "") ||
+      !put_unit(out, "day", static_cast<double>(interval.days) * factor, ""))
+    return call.answer_null();
   put_fraction(out, static_cast<double>(interval.micros) * factor, "");
   call.answer(interval_text(out));
 }
 
-void date_diff(Call& call) { call.answer(floor_div(parse_moment(call.text(0)).micros, day_us) - floor_div(parse_moment(call.text(1)).micros, day_us)); }
+void date_diff(Call& call) {
+  call.answer(floor_div(parse_moment(call.text(0)).micros, day_us) - floor_div(parse_moment(call.text(1)).micros, day_us));
+}
 void date_add(Call& call) {
   Moment moment = parse_moment(call.text(0));
   moment.type = oid::date;
@@ -372,8 +385,10 @@ void at_zone(Call& call) {
 
 void make_date(Call& call) {
   const std::int64_t year = call.whole(0) < 0 ? call.whole(0) + 1 : call.whole(0), month = call.whole(1), day = call.whole(2);
-  if (call.whole(0) == 0 || std::abs(year) > 294'275 || month < 1 || month > 12 || day < 1 || day > days_of_month(year, static_cast<int>(month))) {
-    fail("22008", "date field value out of range: " + std::to_string(call.whole(0)) + "-" + std::to_string(month) + "-" + std::to_string(day));
+  if (call.whole(0) == 0 || std::abs(year) > 294'275 || month < 1 || month > 12 || day < 1 ||
+      day > days_of_month(year, static_cast<int>(month))) {
+    fail("22008",
+         "date field value out of range: " + std::to_string(call.whole(0)) + "-" + std::to_string(month) + "-" + std::to_string(day));
   }
   call.answer(moment_text({days_since_2000({year, static_cast<int>(month), static_cast<int>(day)}) * day_us, oid::date}));
 }
@@ -390,20 +405,25 @@ void make_interval(Call& call) {
 
 // ------------------------------------------------------------------------------------------------ pictures
 
-constexpr std::string_view months[] = {"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"};
+constexpr std::string_view months[] = {"January", "February", "March",     "April",   "May",      "June",
+                                       "July",    "August",   "September", "October", "November", "December"};
 constexpr std::string_view weekdays[] = {"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
 
 // The pattern that stands here, the longest first; empty: a character of its own.
 std::string_view picture_at(std::string_view format) {
-  static constexpr std::string_view patterns[] = {"Y,YYY", "HH24", "HH12", "SSSSS", "SSSS", "YYYY", "IYYY", "MONTH", "Month", "month", "A.D.", "B.C.", "A.M.", "P.M.", "a.m.", "p.m.", "YYY", "MON", "Mon", "mon", "DDD", "DAY",
-                                                  "Day",   "day",  "YY",   "MM",    "DD",   "HH",   "MI",   "SS",    "MS",    "US",    "DY",   "Dy",   "dy",   "ID",   "IW",   "WW",   "CC",  "TZ",  "tz",  "OF",  "AM",  "PM",
-                                                  "am",    "pm",   "AD",   "BC",    "TH",   "th",   "FM",   "FX",    "TM",    "Y",     "D",    "Q",    "J",    "W"};
+  static constexpr std::string_view patterns[] = {
+      "Y,YYY", "HH24", "HH12", "SSSSS", "SSSS", "YYYY", "IYYY", "MONTH", "Month", "month", "A.D.", "B.C.", "A.M.", "P.M.", "a.m.",
+      "p.m.",  "YYY",  "MON",  "Mon",   "mon",  "DDD",  "DAY",  "Day",   "day",   "YY",    "MM",   "DD",   "HH",   "MI",   "SS",
+      "MS",    "US",   "DY",   "Dy",    "dy",   "ID",   "IW",   "WW",    "CC",    "TZ",    "tz",   "OF",   "AM",   "PM",   "am",
+      "pm",    "AD",   "BC",   "TH",    "th",   "FM",   "FX",   "TM",    "Y",     "D",     "Q",    "J",    "W"};
   for (const std::string_view pattern : patterns) {
     if (format.starts_with(pattern)) return pattern;
   }
   // Numbers may be asked for in small letters too.
-  static constexpr std::string_view small[] = {"hh24", "hh12", "sssss", "yyyy", "iyyy", "ddd", "yy", "mm", "dd", "hh", "mi", "ss", "ms", "us", "id", "iw", "ww", "cc", "fm", "q", "j", "d", "y", "w"};
-  static constexpr std::string_view big[] = {"HH24", "HH12", "SSSSS", "YYYY", "IYYY", "DDD", "YY", "MM", "DD", "HH", "MI", "SS", "MS", "US", "ID", "IW", "WW", "CC", "FM", "Q", "J", "D", "Y", "W"};
+  static constexpr std::string_view small[] = {"hh24", "hh12", "sssss", "yyyy", "iyyy", "ddd", "yy", "mm", "dd", "hh", "mi", "ss",
+                                               "ms",   "us",   "id",    "iw",   "ww",   "cc",  "fm", "q",  "j",  "d",  "y",  "w"};
+  static constexpr std::string_view big[] = {"HH24", "HH12", "SSSSS", "YYYY", "IYYY", "DDD", "YY", "MM", "DD", "HH", "MI", "SS",
+                                             "MS",   "US",   "ID",    "IW",   "WW",   "CC",  "FM", "Q",  "J",  "D",  "Y",  "W"};
   for (std::size_t i = 0; i < std::size(small); ++i) {
     if (format.starts_with(small[i])) return big[i];
   }
@@ -525,7 +545,9 @@ Moment read_picture(std::string_view text, std::string_view format, Oid type) {
   int month = 1;
   bool afternoon = false, twelve = false, before_christ = false;
   std::size_t at = 0;
-  const auto wrong = [&](std::string_view pattern) { fail("22007", "invalid value \"" + std::string(text.substr(std::min(at, text.size()), 4)) + "\" for \"" + std::string(pattern) + "\""); };
+  const auto wrong = [&](std::string_view pattern) {
+    fail("22007", "invalid value \"" + std::string(text.substr(std::min(at, text.size()), 4)) + "\" for \"" + std::string(pattern) + "\"");
+  };
   const auto number = [&](std::string_view pattern, std::size_t most) {
     while (at < text.size() && text[at] == ' ') ++at;
     const bool minus = at < text.size() && text[at] == '-' && pattern == "YYYY";
@@ -596,7 +618,8 @@ Moment read_picture(std::string_view text, std::string_view format, Oid type) {
   }
   if (before_christ) year = 1 - year;
   if (twelve) hour = hour % 12 + (afternoon ? 12 : 0);
-  if (month < 1 || month > 12 || day < 1 || std::abs(year) > 294'275 || day > days_of_month(year, month) || hour > 24 || minute > 59 || second > 59) {
+  if (month < 1 || month > 12 || day < 1 || std::abs(year) > 294'275 || day > days_of_month(year, month) || hour > 24 || minute > 59 ||
+      second > 59) {
     fail("22008", "date/time field value out of range: \"" + std::string(text) + "\"");
   }
   std::int64_t days = days_since_2000({year, month, static_cast<int>(day)});
@@ -612,6 +635,7 @@ void to_timestamp(Call& call) {
   call.answer(moment_text(moment));
 }
 
+// clang-format off
 constexpr Body time_bodies[] = {
     {"pg_now", now_as<oid::timestamptz>, false, false}, {"clock_timestamp", [](Call& call) { call.answer(moment_text(clock_now())); }, false, false},
     {"timeofday", [](Call& call) { call.answer(time_to_char(clock_now(), "Dy Mon DD HH24:MI:SS.US YYYY TZ")); }, false, false}, {"pg_current_date", now_as<oid::date>, false, false},
@@ -625,6 +649,7 @@ constexpr Body time_bodies[] = {
     {"age", age, false, false}, {"make_date", make_date}, {"make_interval", make_interval}, {"to_timestamp", to_timestamp},
     {"to_date", [](Call& call) { call.answer(moment_text(read_picture(call.text(0), call.text(1), oid::date))); }},
 };
+// clang-format on
 
 }  // namespace
 
@@ -637,8 +662,12 @@ Moment parse_moment(std::string_view whole) {
   const bool dated = dash != std::string_view::npos && (colon == std::string_view::npos || dash < colon);
   if (colon != std::string_view::npos && !dated && !(text.size() > 8 && text[8] == ' ')) out.type = oid::time;
   else if (colon == std::string_view::npos && lower(text).find("inf") == std::string::npos) out.type = oid::date;
-  else out.type = colon != std::string_view::npos && text.find_first_of("+-Zz", colon) != std::string_view::npos ? oid::timestamptz : oid::timestamp;
-  if (out.type == oid::timestamp && colon != std::string_view::npos && (lower(text).find("utc") != std::string::npos || lower(text).find("gmt") != std::string::npos)) out.type = oid::timestamptz;
+  else
+    out.type =
+        colon != std::string_view::npos && text.find_first_of("+-Zz", colon) != std::string_view::npos ? oid::timestamptz : oid::timestamp;
+  if (out.type == oid::timestamp && colon != std::string_view::npos &&
+      (lower(text).find("utc") != std::string::npos || lower(text).find("gmt") != std::string::npos))
+    out.type = oid::timestamptz;
   if (const auto problem = read_time_like(text, out.type, out.micros)) throw CallError{*problem};
   if (out.type == oid::date && !infinite(out)) out.micros = times(out.micros, day_us);
   return out;
@@ -647,7 +676,8 @@ Moment parse_moment(std::string_view whole) {
 std::string moment_text(const Moment& moment) {
   if (moment.type != oid::time) {
     check_moment(moment);
-    if (!infinite(moment) && !shown_in_order(floor_div(moment.micros, day_us))) fail("0A000", "dates before year 1 and after year 9999 are not supported in an SQLite file");
+    if (!infinite(moment) && !shown_in_order(floor_div(moment.micros, day_us)))
+      fail("0A000", "dates before year 1 and after year 9999 are not supported in an SQLite file");
   }
   if (moment.type == oid::date && !infinite(moment)) return write_time_like(floor_div(moment.micros, day_us), oid::date);
   return write_time_like(moment.micros, moment.type);
@@ -672,7 +702,16 @@ Interval parse_interval(std::string_view whole) {
       double amount = 0;
       if (end == std::string::npos || end == at || !read_amount(std::string_view(text).substr(at, end - at), amount)) wrong();
       const char unit = text[end];
-      if (!put_unit(out, unit == 'y' ? "year" : unit == 'm' ? (clock ? "minute" : "month") : unit == 'w' ? "week" : unit == 'd' ? "day" : unit == 'h' ? "hour" : unit == 's' ? "second" : "?", amount, whole)) wrong();
+      if (!put_unit(out,
+                    unit == 'y'   ? "year"
+                    : unit == 'm' ? (clock ? "minute" : "month")
+                    : unit == 'w' ? "week"
+                    : unit == 'd' ? "day"
+                    : unit == 'h' ? "hour"
+                    : unit == 's' ? "second"
+                                  : "?",
+                    amount, whole))
+        wrong();
       at = end + 1;
     }
     return out;
@@ -743,7 +782,8 @@ std::string interval_text(const Interval& interval) {
     const bool minus = interval.micros < 0;
     const std::uint64_t micros = minus ? 0 - static_cast<std::uint64_t>(interval.micros) : static_cast<std::uint64_t>(interval.micros);
     char clock[64];
-    std::snprintf(clock, sizeof clock, "%02llu:%02llu:%02llu", static_cast<unsigned long long>(micros / hour_us), static_cast<unsigned long long>(micros / minute_us % 60), static_cast<unsigned long long>(micros / second_us % 60));
+    std::snprintf(clock, sizeof clock, "%02llu:%02llu:%02llu", static_cast<unsigned long long>(micros / hour_us),
+                  static_cast<unsigned long long>(micros / minute_us % 60), static_cast<unsigned long long>(micros / second_us % 60));
     if (!out.empty()) out += ' ';
     if (minus) out += '-';
     else if (minus_before) out += '+';
@@ -759,7 +799,8 @@ std::string interval_text(const Interval& interval) {
 
 Interval between(const Moment& later, const Moment& earlier) {
   std::int64_t micros = 0;
-  if (infinite(later) || infinite(earlier) || __builtin_sub_overflow(later.micros, earlier.micros, &micros)) fail("22008", "cannot subtract infinite timestamps");
+  if (infinite(later) || infinite(earlier) || __builtin_sub_overflow(later.micros, earlier.micros, &micros))
+    fail("22008", "cannot subtract infinite timestamps");
   if (later.type == oid::time) return {0, 0, micros};
   return {0, micros / day_us, micros % day_us};
 }
@@ -786,7 +827,19 @@ Moment shifted(Moment moment, const Interval& by, int sign) {
 std::string time_to_char(const Moment& moment, std::string_view format) {
   if (infinite(moment)) return {};
   const Broken at = broken(moment);
-  Fields fields{at.day.year, at.day.month, at.day.day, at.of_day / hour_us, at.of_day / minute_us % 60, at.of_day / second_us % 60, at.of_day % second_us, weekday(at), day_of_year(at), 1, 0, at.days, at.of_day,
+  Fields fields{at.day.year,
+                at.day.month,
+                at.day.day,
+                at.of_day / hour_us,
+                at.of_day / minute_us % 60,
+                at.of_day / second_us % 60,
+                at.of_day % second_us,
+                weekday(at),
+                day_of_year(at),
+                1,
+                0,
+                at.days,
+                at.of_day,
                 moment.type == oid::timestamptz};
   iso_week(at, fields.iso_year, fields.iso_week);
   return drawn(fields, format);

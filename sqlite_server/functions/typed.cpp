@@ -41,10 +41,8 @@ Exact read_exact(std::string_view text) {
   bool negative = false, point = false;
   std::string digits;
   for (const char c : text) {
-    if (c == '-')
-      negative = true;
-    else if (c == '.')
-      point = true;
+    if (c == '-') negative = true;
+    else if (c == '.') point = true;
     else if (c >= '0' && c <= '9') {
       digits += c;
       out.scale += point ? 1 : 0;
@@ -76,7 +74,8 @@ std::string exact_text(const Call& call, int i) {
   if (call.type(i) == SQLITE_INTEGER) return std::to_string(call.whole(i));
   if (call.type(i) == SQLITE_TEXT) {
     std::string plain = call.text(i);
-    if (!plain.empty() && plain.find_first_not_of("0123456789.-") == std::string::npos && plain.find('-', 1) == std::string::npos) return plain;
+    if (!plain.empty() && plain.find_first_not_of("0123456789.-") == std::string::npos && plain.find('-', 1) == std::string::npos)
+      return plain;
   }
   std::string out;
   if (append_value(out, call.stored(i), oid::numeric, Format::text)) out.clear();
@@ -168,10 +167,8 @@ Exact divided(const Exact& a, const Exact& b) {
   out.scale = scale;
   const int shift = scale + b.scale - a.scale;
   Big top = a.value, bottom = b.value;
-  if (shift >= 0)
-    top *= power_of_ten(shift);
-  else
-    bottom *= power_of_ten(-shift);
+  if (shift >= 0) top *= power_of_ten(shift);
+  else bottom *= power_of_ten(-shift);
   const bool negative = (top < 0) != (bottom < 0);
   top = boost::multiprecision::abs(top);
   bottom = boost::multiprecision::abs(bottom);
@@ -190,14 +187,10 @@ void numeric_math(Call& call) {
   if (symbol == '/') return answer(call, divided(a, b));
   at_scale(a, b.scale);
   at_scale(b, a.scale);
-  if (symbol == '+')
-    a.value += b.value;
-  else if (symbol == '-')
-    a.value -= b.value;
-  else if (b.value == 0)
-    fail("22012", "division by zero");
-  else if (symbol == '%')
-    a.value %= b.value;
+  if (symbol == '+') a.value += b.value;
+  else if (symbol == '-') a.value -= b.value;
+  else if (b.value == 0) fail("22012", "division by zero");
+  else if (symbol == '%') a.value %= b.value;
   else {
     a.value /= b.value;
     a.scale = 0;
@@ -234,7 +227,9 @@ void sign(Call& call) {
   call.answer(number.value < 0 ? "-1" : number.value > 0 ? "1" : "0");
 }
 
-int wanted_scale(const Call& call) { return static_cast<int>(std::clamp<std::int64_t>(call.whole(1), -static_cast<std::int64_t>(digits_max) - 1, 16383)); }
+int wanted_scale(const Call& call) {
+  return static_cast<int>(std::clamp<std::int64_t>(call.whole(1), -static_cast<std::int64_t>(digits_max) - 1, 16383));
+}
 
 // numeric(p, s): rounded, and 22003 where the digits before the point are too many.
 void fitted(Call& call) {
@@ -242,7 +237,8 @@ void fitted(Call& call) {
   const int precision = static_cast<int>(call.whole(1)), scale = static_cast<int>(call.whole(2));
   if (number.kind == Exact::Kind::nan) return answer(call, number);
   round_to(number, scale);
-  if (number.kind != Exact::Kind::finite || boost::multiprecision::abs(number.value) >= power_of_ten(precision)) fail("22003", "numeric field overflow");
+  if (number.kind != Exact::Kind::finite || boost::multiprecision::abs(number.value) >= power_of_ten(precision))
+    fail("22003", "numeric field overflow");
   answer(call, number);
 }
 
@@ -257,9 +253,10 @@ void storable(Call& call) {
     --scale;
   }
   const bool whole = scale == 0 || number.value == 0;
-  const bool fits = whole ? number.value >= std::numeric_limits<std::int64_t>::min() &&
-                                boost::multiprecision::abs(number.value) <= Big(std::numeric_limits<std::int64_t>::max()) * power_of_ten(number.scale)
-                          : digits.size() <= 15;
+  const bool fits =
+      whole ? number.value >= std::numeric_limits<std::int64_t>::min() &&
+                  boost::multiprecision::abs(number.value) <= Big(std::numeric_limits<std::int64_t>::max()) * power_of_ten(number.scale)
+            : digits.size() <= 15;
   if (!fits) fail("0A000", "a numeric of more than 15 digits cannot be stored in an SQLite file without loss");
   answer(call, number);
 }
@@ -268,7 +265,8 @@ template <Oid type>
 void numeric_to_integer(Call& call) {
   Exact number = exact(call, 0);
   if (number.kind != Exact::Kind::finite)
-    fail("0A000", "cannot convert " + std::string(number.kind == Exact::Kind::nan ? "NaN" : "infinity") + " to " + std::string(spoken(type)));
+    fail("0A000",
+         "cannot convert " + std::string(number.kind == Exact::Kind::nan ? "NaN" : "infinity") + " to " + std::string(spoken(type)));
   round_to(number, 0);
   const Big most = type == oid::int2 ? Big(32767) : type == oid::int4 ? Big(2147483647) : Big(std::numeric_limits<std::int64_t>::max());
   if (number.value > most || number.value < -most - 1) fail("22003", std::string(spoken(type)) + " out of range");
@@ -318,10 +316,8 @@ double real_of(const Call& call, int i) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 void answer_real(Call& call, double value) {
-  if (std::isnan(value))
-    call.answer("NaN");
-  else
-    call.answer(value);
+  if (std::isnan(value)) call.answer("NaN");
+  else call.answer(value);
 }
 
 // What only an infinite operand may make is an overflow else; what only zero may make, an underflow.
@@ -430,7 +426,8 @@ void fitted_text(Call& call) {
   if (letters.size() <= most) return call.answer(text);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < most; ++i) bytes += letters[i].size();
-  if (text.find_first_not_of(' ', bytes) != std::string::npos) fail("22001", "value too long for type " + call.text(2) + "(" + std::to_string(most) + ")");
+  if (text.find_first_not_of(' ', bytes) != std::string::npos)
+    fail("22001", "value too long for type " + call.text(2) + "(" + std::to_string(most) + ")");
   call.answer(text.substr(0, bytes));
 }
 
@@ -465,15 +462,13 @@ void chr(Call& call) {
   if (code < 0 || code > 0x10FFFF) fail("54000", "requested character too large for encoding: " + std::to_string(code));
   if (code >= 0xD800 && code < 0xE000) fail("54000", "requested character not valid for encoding: " + std::to_string(code));
   std::string out;
-  if (code < 0x80)
-    out += static_cast<char>(code);
-  else if (code < 0x800)
-    (out += static_cast<char>(0xC0 | code >> 6)) += static_cast<char>(0x80 | (code & 63));
+  if (code < 0x80) out += static_cast<char>(code);
+  else if (code < 0x800) (out += static_cast<char>(0xC0 | code >> 6)) += static_cast<char>(0x80 | (code & 63));
   else if (code < 0x10000)
     ((out += static_cast<char>(0xE0 | code >> 12)) += static_cast<char>(0x80 | (code >> 6 & 63))) += static_cast<char>(0x80 | (code & 63));
   else
-    (((out += static_cast<char>(0xF0 | code >> 18)) += static_cast<char>(0x80 | (code >> 12 & 63))) += static_cast<char>(0x80 | (code >> 6 & 63))) +=
-        static_cast<char>(0x80 | (code & 63));
+    (((out += static_cast<char>(0xF0 | code >> 18)) += static_cast<char>(0x80 | (code >> 12 & 63))) +=
+     static_cast<char>(0x80 | (code >> 6 & 63))) += static_cast<char>(0x80 | (code & 63));
   call.answer(out);
 }
 
@@ -493,7 +488,9 @@ void interval_scaled(Call& call) {
   const Interval span = parse_interval(call.text(0));
   const double factor = real_of(call, 1);
   if (division && factor == 0) fail("22012", "division by zero");
-  const auto scaled = [&](std::int64_t value) { return division ? static_cast<double>(value) / factor : static_cast<double>(value) * factor; };
+  const auto scaled = [&](std::int64_t value) {
+    return division ? static_cast<double>(value) / factor : static_cast<double>(value) * factor;
+  };
   const auto rounded = [](double value) { return std::rint(value * 1e6) / 1e6; };
   const auto out_of_range = [](double value) { return std::isnan(value) || value > 2147483647.0 || value < -2147483648.0; };
   constexpr double day_seconds = 86400;
@@ -502,8 +499,9 @@ void interval_scaled(Call& call) {
   out.months = static_cast<std::int64_t>(scaled(span.months));
   out.days = static_cast<std::int64_t>(scaled(span.days));
   const double month_days = rounded((scaled(span.months) - static_cast<double>(out.months)) * 30);
-  double seconds =
-      rounded((scaled(span.days) - static_cast<double>(out.days) + month_days - static_cast<double>(static_cast<std::int64_t>(month_days))) * day_seconds);
+  double seconds = rounded(
+      (scaled(span.days) - static_cast<double>(out.days) + month_days - static_cast<double>(static_cast<std::int64_t>(month_days))) *
+      day_seconds);
   if (std::fabs(seconds) >= day_seconds) {
     out.days += static_cast<std::int64_t>(seconds / day_seconds);
     seconds -= static_cast<double>(static_cast<std::int64_t>(seconds / day_seconds)) * day_seconds;
@@ -523,7 +521,9 @@ Moment moment(const Call& call, Oid type) {
   return out;
 }
 constexpr std::int64_t day = 86'400'000'000;
-bool without_end(const Moment& at) { return at.micros == std::numeric_limits<std::int64_t>::max() || at.micros == std::numeric_limits<std::int64_t>::min(); }
+bool without_end(const Moment& at) {
+  return at.micros == std::numeric_limits<std::int64_t>::max() || at.micros == std::numeric_limits<std::int64_t>::min();
+}
 
 template <Oid type>
 void as_moment(Call& call) {
@@ -582,11 +582,13 @@ void array_of(Call& call) {
 // NULLs are contained in nothing.
 void array_contains(Call& call) {
   const Elements all = array_elements(call.text(0)), wanted = array_elements(call.text(1));
-  call.answer(std::all_of(wanted.begin(), wanted.end(), [&](const auto& each) { return each && std::find(all.begin(), all.end(), each) != all.end(); }));
+  call.answer(std::all_of(wanted.begin(), wanted.end(),
+                          [&](const auto& each) { return each && std::find(all.begin(), all.end(), each) != all.end(); }));
 }
 void array_overlap(Call& call) {
   const Elements all = array_elements(call.text(0)), wanted = array_elements(call.text(1));
-  call.answer(std::any_of(wanted.begin(), wanted.end(), [&](const auto& each) { return each && std::find(all.begin(), all.end(), each) != all.end(); }));
+  call.answer(std::any_of(wanted.begin(), wanted.end(),
+                          [&](const auto& each) { return each && std::find(all.begin(), all.end(), each) != all.end(); }));
 }
 
 // Of all but NULLs; NULL of none.
@@ -598,10 +600,8 @@ void extreme(Call& call) {
     Exact each = exact(call, i);
     if (!best || (greatest ? compare(each, *best) > 0 : compare(each, *best) < 0)) best = std::move(each);
   }
-  if (best)
-    answer(call, *best);
-  else
-    call.answer_null();
+  if (best) answer(call, *best);
+  else call.answer_null();
 }
 
 int compare_spans(std::string_view a, std::string_view b) {
@@ -726,9 +726,7 @@ int compare_interval(void*, int left_bytes, const void* left, int right_bytes, c
       b(static_cast<const char*>(right), static_cast<std::size_t>(right_bytes));
   try {
     return compare_spans(a, b);
-  } catch (...) {
-    return a < b ? -1 : a > b ? 1 : 0;
-  }
+  } catch (...) { return a < b ? -1 : a > b ? 1 : 0; }
 }
 
 // --- aggregates
@@ -756,9 +754,7 @@ void guarded(sqlite3_context* context, const Work& work) {
   CatalogState& state = *static_cast<OfState*>(sqlite3_user_data(context))->state;
   try {
     work(state);
-  } catch (CallError& failed) {
-    state.fail(context, std::move(failed.problem));
-  } catch (const std::bad_alloc&) {
+  } catch (CallError& failed) { state.fail(context, std::move(failed.problem)); } catch (const std::bad_alloc&) {
     sqlite3_result_error_nomem(context);
   }
 }
@@ -844,12 +840,9 @@ void mean_step(sqlite3_context* context, int count, sqlite3_value** values) {
 }
 void mean_end(sqlite3_context* context) {
   RealMean* mean = held_by<RealMean>(context, false);
-  if (mean == nullptr || mean->count == 0)
-    sqlite3_result_null(context);
-  else if (const double out = mean->sum / mean->count; std::isnan(out))
-    sqlite3_result_text(context, "NaN", 3, SQLITE_STATIC);
-  else
-    sqlite3_result_double(context, out);
+  if (mean == nullptr || mean->count == 0) sqlite3_result_null(context);
+  else if (const double out = mean->sum / mean->count; std::isnan(out)) sqlite3_result_text(context, "NaN", 3, SQLITE_STATIC);
+  else sqlite3_result_double(context, out);
   delete mean;
 }
 
@@ -884,10 +877,8 @@ void real_end(sqlite3_context* context) {
     sqlite3_result_null(context);
   } else {
     const double out = sum->total;
-    if (std::isnan(out))
-      sqlite3_result_text(context, "NaN", 3, SQLITE_STATIC);
-    else
-      sqlite3_result_double(context, out);
+    if (std::isnan(out)) sqlite3_result_text(context, "NaN", 3, SQLITE_STATIC);
+    else sqlite3_result_double(context, out);
   }
   delete sum;
 }
@@ -910,10 +901,8 @@ void join_step(sqlite3_context* context, int count, sqlite3_value** values) {
 }
 void join_end(sqlite3_context* context) {
   Joined* joined = held_by<Joined>(context, false);
-  if (joined == nullptr || !joined->any)
-    sqlite3_result_null(context);
-  else
-    sqlite3_result_text64(context, joined->text.data(), joined->text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+  if (joined == nullptr || !joined->any) sqlite3_result_null(context);
+  else sqlite3_result_text64(context, joined->text.data(), joined->text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
   delete joined;
 }
 

@@ -83,7 +83,10 @@ std::string Session::copy_out(const dialect::Copy& copy) {
       sqlite3_stmt* statement = portal.text.get();
       for (int i = 0; i < static_cast<int>(names.size()); ++i) {
         Stored value;
-        const auto bytes = [&](const void* data) { return std::string(data != nullptr ? static_cast<const char*>(data) : "", static_cast<std::size_t>(sqlite3_column_bytes(statement, i))); };
+        const auto bytes = [&](const void* data) {
+          return std::string(data != nullptr ? static_cast<const char*>(data) : "",
+                             static_cast<std::size_t>(sqlite3_column_bytes(statement, i)));
+        };
         switch (sqlite3_column_type(statement, i)) {
           case SQLITE_INTEGER: value = static_cast<std::int64_t>(sqlite3_column_int64(statement, i)); break;
           case SQLITE_FLOAT: value = sqlite3_column_double(statement, i); break;
@@ -93,7 +96,8 @@ std::string Session::copy_out(const dialect::Copy& copy) {
         }
         const Oid type = portal.columns[static_cast<std::size_t>(i)].type;
         std::string field;
-        append_field(field, &portal.text.owner(), value, type == 0 ? oid::text : type, portal.columns[static_cast<std::size_t>(i)].modifier, binary ? Format::binary : Format::text);
+        append_field(field, &portal.text.owner(), value, type == 0 ? oid::text : type, portal.columns[static_cast<std::size_t>(i)].modifier,
+                     binary ? Format::binary : Format::text);
         row.emplace_back(std::move(field));
       }
       append_copy_row(line, copy, names, row);
@@ -118,9 +122,11 @@ std::vector<Session::CopyColumn> Session::columns_of_copy(const dialect::Copy& c
   if (copy.columns.empty()) return all;
   std::vector<CopyColumn> named;
   for (const std::string& wanted : copy.columns) {
-    const auto found = std::find_if(all.begin(), all.end(), [&](const CopyColumn& each) { return sqlite3_stricmp(wanted.c_str(), each.name.c_str()) == 0; });
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const CopyColumn& each) { return sqlite3_stricmp(wanted.c_str(), each.name.c_str()) == 0; });
     if (found == all.end()) throw PgException("42703", "column \"" + wanted + "\" of relation \"" + copy.table + "\" does not exist");
-    if (std::any_of(named.begin(), named.end(), [&](const CopyColumn& each) { return each.name == found->name; })) throw PgException("42701", "column \"" + wanted + "\" specified more than once");
+    if (std::any_of(named.begin(), named.end(), [&](const CopyColumn& each) { return each.name == found->name; }))
+      throw PgException("42701", "column \"" + wanted + "\" specified more than once");
     named.push_back(*found);
   }
   return named;
@@ -164,7 +170,8 @@ void Session::insert_row(std::vector<std::optional<std::string>>& row) {
       continue;
     }
     // Binary is a value of the type already; text is read as a literal would be.
-    auto value = in.binary ? parse_value(*row[i], in.types[i].oid, Format::binary) : std::variant<Stored, SqlError>(Stored(std::move(*row[i])));
+    auto value =
+        in.binary ? parse_value(*row[i], in.types[i].oid, Format::binary) : std::variant<Stored, SqlError>(Stored(std::move(*row[i])));
     if (const Stored* read = std::get_if<Stored>(&value)) value = converted(*read, in.types[i], in.binary ? in.types[i].oid : Oid{0});
     if (const auto* problem = std::get_if<SqlError>(&value)) throw PgException(problem->sqlstate, problem->message);
     values.push_back(std::move(std::get<Stored>(value)));

@@ -14,7 +14,9 @@ constexpr std::string_view signature("PGCOPY\n\377\r\n\0", 11);
 
 [[noreturn]] void malformed(const std::string& message) { throw PgException("22P04", message); }
 
-bool listed(const std::vector<std::string>& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+bool listed(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 int digit(char c, int base) {
   const int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 99;
@@ -167,7 +169,8 @@ bool CopyReader::binary_row(const std::function<void(Row&)>& take) {
     ended_ = true;
     return true;
   }
-  if (count < 0 || static_cast<std::size_t>(count) != columns_.size()) malformed("row field count is " + std::to_string(count) + ", expected " + std::to_string(columns_.size()));
+  if (count < 0 || static_cast<std::size_t>(count) != columns_.size())
+    malformed("row field count is " + std::to_string(count) + ", expected " + std::to_string(columns_.size()));
   Row row;
   std::size_t at = 2;
   for (int i = 0; i < count; ++i) {
@@ -192,11 +195,9 @@ void CopyReader::feed(std::string_view bytes, const std::function<void(Row&)>& t
   if (ended_) return;
   held_ += bytes;
   if (how_.format == CopyFormat::binary) {
-    while (!ended_ && binary_row(take)) {
-    }
+    while (!ended_ && binary_row(take)) {}
   } else if (how_.format == CopyFormat::csv) {
-    while (!ended_ && csv_record(false, take)) {
-    }
+    while (!ended_ && csv_record(false, take)) {}
   } else {
     std::size_t begin = 0;
     for (std::size_t end = held_.find('\n'); end != std::string::npos && !ended_; end = held_.find('\n', begin)) {
@@ -216,8 +217,7 @@ void CopyReader::finish(const std::function<void(Row&)>& take) {
   if (how_.format == CopyFormat::binary) {
     if (!held_.empty() || !begun_) malformed("unexpected EOF in COPY data");
   } else if (how_.format == CopyFormat::csv) {
-    while (!ended_ && csv_record(true, take)) {
-    }
+    while (!ended_ && csv_record(true, take)) {}
   } else if (!held_.empty()) {
     std::string_view line = held_;
     if (line.ends_with('\r')) line.remove_suffix(1);
@@ -259,7 +259,8 @@ void append_copy_row(std::string& out, const dialect::Copy& how, const std::vect
       continue;
     }
     const bool forced = how.force_quote && (how.force_quote->empty() || (i < columns.size() && listed(*how.force_quote, columns[i])));
-    const bool needs = forced || field == how.null || field == "\\." || field.find_first_of(std::string("\r\n") + how.delimiter + how.quote) != std::string::npos;
+    const bool needs = forced || field == how.null || field == "\\." ||
+                       field.find_first_of(std::string("\r\n") + how.delimiter + how.quote) != std::string::npos;
     if (!needs) {
       out += field;
       continue;

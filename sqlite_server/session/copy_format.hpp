@@ -19,7 +19,8 @@ class CopyReader {
  public:
   using Row = std::vector<std::optional<std::string>>;
   // Where `header_match`, the first line must have these names.
-  CopyReader(const dialect::Copy& how, std::vector<std::string> columns) : how_(how), columns_(std::move(columns)), header_due_(how.header || how.header_match) {}
+  CopyReader(const dialect::Copy& how, std::vector<std::string> columns)
+      : how_(how), columns_(std::move(columns)), header_due_(how.header || how.header_match) {}
 
   void feed(std::string_view bytes, const std::function<void(Row&)>& take);
   void finish(const std::function<void(Row&)>& take);

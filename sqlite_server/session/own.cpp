@@ -20,7 +20,8 @@ std::optional<std::string> text_or_null(const Stored& value) {
 std::int64_t number_of(const std::string& text) {
   std::int64_t value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size()) throw PgException("22P02", "invalid input syntax for type bigint: \"" + text + "\"");
+  if (failure != std::errc() || end != text.data() + text.size())
+    throw PgException("22P02", "invalid input syntax for type bigint: \"" + text + "\"");
   return value;
 }
 
@@ -44,19 +45,20 @@ std::vector<std::optional<std::string>> Session::arguments_of(const Portal& port
 Want Session::want_of(const Portal& portal) const {
   if (portal.plan == nullptr || !portal.plan->own) return {};
   const OwnCall& call = *portal.plan->own;
-  if (call.name != "check_term" && call.name != "check_claim" && call.name != "check_claim_text" && call.name != "check_again" && call.name != "check_session" && call.name != "hold_session" && call.name != "hold_claim" && call.name != "seal") return {};
+  if (call.name != "check_term" && call.name != "check_claim" && call.name != "check_claim_text" && call.name != "check_again" &&
+      call.name != "check_session" && call.name != "hold_session" && call.name != "hold_claim" && call.name != "seal")
+    return {};
   try {
     auto given = arguments_of(portal, call);
     given.resize(2);
     const auto [scope, term] = declared(given[0], given[1]);
     return {scope, term};
-  } catch (const std::exception&) {
-    return {};
-  }
+  } catch (const std::exception&) { return {}; }
 }
 
 // As _need_declared() on PostgreSQL; each half by itself.
-std::pair<std::string, std::int64_t> Session::declared(const std::optional<std::string>& scope_given, const std::optional<std::string>& term_given) const {
+std::pair<std::string, std::int64_t> Session::declared(const std::optional<std::string>& scope_given,
+                                                       const std::optional<std::string>& term_given) const {
   std::string scope = scope_given.value_or("");
   std::string term = term_given.value_or("");
   if (!scope_given) scope = settings_.get("termgate.scope").value_or("");
@@ -65,18 +67,21 @@ std::pair<std::string, std::int64_t> Session::declared(const std::optional<std::
     std::int64_t value = 0;
     const auto [end, failure] = std::from_chars(term.data(), term.data() + term.size(), value);
     // A malformed one never means "no term".
-    if (!term.empty() && (failure != std::errc() || end != term.data() + term.size() || value < 1)) throw PgException("TG005", "TG005 malformed termgate.term \"" + term + "\": a term is an integer from 1 to 2^62");
+    if (!term.empty() && (failure != std::errc() || end != term.data() + term.size() || value < 1))
+      throw PgException("TG005", "TG005 malformed termgate.term \"" + term + "\": a term is an integer from 1 to 2^62");
   }
   return {scope, term.empty() ? 0 : number_of(term)};
 }
 
 void Session::need_declared(const std::string& scope, std::int64_t term) {
   if (!scope.empty() && term != 0) return;
-  PgError fault{"TG002", term != 0 ? "TG002 no scope declared for term " + std::to_string(term) + ": a write needs both"
-                       : !scope.empty() ? "TG002 no term declared for scope \"" + scope + "\": a write needs both"
-                                        : "TG002 no term declared: a write needs a scope and a term"};
-  fault.hint = "Declare both: SET LOCAL termgate.scope = '…'; SET LOCAL termgate.term = '…' in the transaction; or PGOPTIONS '-c termgate.scope=… -c termgate.term=…'; "
-               "or application_name 'termgate.scope=…;termgate.term=…;'; or the comment /*termgate.scope='…',termgate.term='…'*/ at the statement.";
+  PgError fault{"TG002", term != 0        ? "TG002 no scope declared for term " + std::to_string(term) + ": a write needs both"
+                         : !scope.empty() ? "TG002 no term declared for scope \"" + scope + "\": a write needs both"
+                                          : "TG002 no term declared: a write needs a scope and a term"};
+  fault.hint =
+      "Declare both: SET LOCAL termgate.scope = '…'; SET LOCAL termgate.term = '…' in the transaction; or PGOPTIONS '-c termgate.scope=… "
+      "-c termgate.term=…'; "
+      "or application_name 'termgate.scope=…;termgate.term=…;'; or the comment /*termgate.scope='…',termgate.term='…'*/ at the statement.";
   throw PgException(fault);
 }
 
@@ -91,8 +96,9 @@ std::int64_t Session::check(const std::string& scope, std::int64_t term) {
     sqlite3_bind_text64(text.get(), 1, scope.data(), scope.size(), SQLITE_STATIC, SQLITE_UTF8);
     sqlite3_bind_int64(text.get(), 2, remembered);
     if (text.step() != SQLITE_ROW) {
-      throw PgException("TG004", "TG004 fence untrusted for scope \"" + scope + "\": the file shows " + std::to_string(fence) + ", this server has seen " + std::to_string(remembered) +
-                                "; was an older copy of the file put back? Then: termgate fence declare-restored --scope … --above …");
+      throw PgException("TG004", "TG004 fence untrusted for scope \"" + scope + "\": the file shows " + std::to_string(fence) +
+                                     ", this server has seen " + std::to_string(remembered) +
+                                     "; was an older copy of the file put back? Then: termgate fence declare-restored --scope … --above …");
     }
     engine_.memory().forget(scope);
   }
@@ -112,7 +118,8 @@ std::optional<std::int64_t> Session::look_at_fence(const std::string& scope) {
 // the lock. One that would raise, or that is refused, is made now.
 std::int64_t Session::check_or_defer(const std::string& scope, std::int64_t term) {
   if (status_ == Status::block && !tx_.writer && look_at_fence(scope) == term) {
-    const bool known = std::any_of(tx_.passes.begin(), tx_.passes.end(), [&](const Want& each) { return each.scope == scope && each.term == term; });
+    const bool known =
+        std::any_of(tx_.passes.begin(), tx_.passes.end(), [&](const Want& each) { return each.scope == scope && each.term == term; });
     if (!known) tx_.passes.push_back({scope, term});
     return term;
   }
@@ -123,7 +130,8 @@ std::int64_t Session::check_or_defer(const std::string& scope, std::int64_t term
 void Session::run_own(Portal& portal, const OwnCall& call) {
   auto given = arguments_of(portal, call);
   const auto takes = [&](std::size_t least, std::size_t most) {
-    if (given.size() < least || given.size() > most) throw PgException("42883", "function termgate." + call.name + " does not exist with " + std::to_string(given.size()) + " arguments");
+    if (given.size() < least || given.size() > most)
+      throw PgException("42883", "function termgate." + call.name + " does not exist with " + std::to_string(given.size()) + " arguments");
     given.resize(most);
   };
   const auto may_write = [&] {
@@ -149,8 +157,10 @@ void Session::run_own(Portal& portal, const OwnCall& call) {
       may_write();
       rows.push_back({scope, term, check_or_defer(scope, term)});
     }
-  } else if (call.name == "check_claim" || call.name == "check_claim_text" || call.name == "check_session" || call.name == "hold_session" || call.name == "hold_claim") {
-    const bool holds = call.name.starts_with("hold_"), in_one = call.name == "check_claim_text", either = in_one || call.name.ends_with("_claim");
+  } else if (call.name == "check_claim" || call.name == "check_claim_text" || call.name == "check_session" || call.name == "hold_session" ||
+             call.name == "hold_claim") {
+    const bool holds = call.name.starts_with("hold_"), in_one = call.name == "check_claim_text",
+               either = in_one || call.name.ends_with("_claim");
     takes(!either ? 0 : holds ? 5 : 4, !either ? 2 : holds ? 5 : 4);
     auto [scope, term] = declared(given[0], given[1]);
     if (either && scope.empty() && term == 0 && given[2] && given[3]) {
@@ -193,7 +203,8 @@ void Session::run_own(Portal& portal, const OwnCall& call) {
     takes(1, 1);
     if (const auto fence = look_at_fence(given[0].value_or(""))) rows.push_back({*fence});
   } else {
-    throw PgException("42883", "function termgate." + call.name + " does not exist here; SQLite's own of Termgate are named termgate_" + call.name);
+    throw PgException("42883",
+                      "function termgate." + call.name + " does not exist here; SQLite's own of Termgate are named termgate_" + call.name);
   }
   make(portal, portal.columns, std::move(rows));
 }

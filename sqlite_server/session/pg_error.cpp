@@ -82,7 +82,8 @@ PgError plain_error(std::string_view message) {
   const std::string text(message);
   if (message.ends_with(": syntax error") || message == "incomplete input" || message.starts_with("unrecognized token")) {
     std::string_view near = message;
-    if (take(near, "near \"") && near.ends_with("\": syntax error")) return {"42601", "syntax error at or near \"" + std::string(near.substr(0, near.size() - 15)) + "\""};
+    if (take(near, "near \"") && near.ends_with("\": syntax error"))
+      return {"42601", "syntax error at or near \"" + std::string(near.substr(0, near.size() - 15)) + "\""};
     return {"42601", message == "incomplete input" ? "syntax error at end of input" : text};
   }
   if (message.starts_with("too many attached databases")) return {"42501", "permission denied: ATTACH and VACUUM INTO name files"};
@@ -90,8 +91,10 @@ PgError plain_error(std::string_view message) {
   if (message.starts_with("cannot VACUUM ")) return {"25001", text};
   if (message.ends_with(" already exists")) {
     std::string_view name = message.substr(0, message.size() - 15);
-    const bool known = take(name, "table ") || take(name, "index ") || take(name, "view ") || take(name, "trigger ") || take(name, "there is already a table named ");
-    return {"42P07", known ? "relation " + quoted(name.starts_with('"') ? name.substr(1, name.size() - 2) : name) + " already exists" : text};
+    const bool known = take(name, "table ") || take(name, "index ") || take(name, "view ") || take(name, "trigger ") ||
+                       take(name, "there is already a table named ");
+    return {"42P07",
+            known ? "relation " + quoted(name.starts_with('"') ? name.substr(1, name.size() - 2) : name) + " already exists" : text};
   }
   if (message.find(" has no column named ") != std::string_view::npos) {
     const auto at = message.find(" has no column named ");
@@ -99,15 +102,20 @@ PgError plain_error(std::string_view message) {
     take(table, "table ");
     return {"42703", "column " + quoted(message.substr(at + 21)) + " of relation " + quoted(table) + " does not exist"};
   }
-  if (message.starts_with("misuse of aggregate") || message.starts_with("misuse of window function")) return {message.starts_with("misuse of w") ? "42P20" : "42803", text};
-  if (message.starts_with("ON CONFLICT clause does not match")) return {"42P10", "there is no unique or exclusion constraint matching the ON CONFLICT specification"};
+  if (message.starts_with("misuse of aggregate") || message.starts_with("misuse of window function"))
+    return {message.starts_with("misuse of w") ? "42P20" : "42803", text};
+  if (message.starts_with("ON CONFLICT clause does not match"))
+    return {"42P10", "there is no unique or exclusion constraint matching the ON CONFLICT specification"};
   if (message.find(" term out of range") != std::string_view::npos) return {"42P10", text};
   if (message.starts_with("Cannot add a NOT NULL column")) return {"23502", "column contains null values: " + text};
   if (message == "FOREIGN KEY constraint failed") return {"23503", "insert, update or delete violates foreign key constraint"};
   if (message.starts_with("wrong number of arguments to function ")) return {"42883", text};
-  if (message.find(" values for ") != std::string_view::npos || message.find(" values were supplied") != std::string_view::npos) return {"42601", text};
-  if (message.find("because it is a view") != std::string_view::npos) return {"0A000", "writing through a view is not supported on SQLite: " + text};
-  if (message.find("may not be modified") != std::string_view::npos || message.find("may not be dropped") != std::string_view::npos) return {"42501", text};
+  if (message.find(" values for ") != std::string_view::npos || message.find(" values were supplied") != std::string_view::npos)
+    return {"42601", text};
+  if (message.find("because it is a view") != std::string_view::npos)
+    return {"0A000", "writing through a view is not supported on SQLite: " + text};
+  if (message.find("may not be modified") != std::string_view::npos || message.find("may not be dropped") != std::string_view::npos)
+    return {"42501", text};
   if (message.starts_with("sub-select returns ") || message.starts_with("row value misused")) return {"42601", text};
   if (message.find("too many") != std::string_view::npos || message.find("too large") != std::string_view::npos) return {"54000", text};
   if (message == "integer overflow") return {"22003", "bigint out of range"};
@@ -115,8 +123,11 @@ PgError plain_error(std::string_view message) {
   // A function of ours says its SQLSTATE in front.
   if (message.size() > 6 && message[5] == ' ') {
     bool code = true;
-    for (int i = 0; i < 5; ++i) code = code && (std::isdigit(static_cast<unsigned char>(message[static_cast<std::size_t>(i)])) != 0 || (message[static_cast<std::size_t>(i)] >= 'A' && message[static_cast<std::size_t>(i)] <= 'Z'));
-    if (code && std::isdigit(static_cast<unsigned char>(message[0])) != 0) return {std::string(message.substr(0, 5)), std::string(message.substr(6))};
+    for (int i = 0; i < 5; ++i)
+      code = code && (std::isdigit(static_cast<unsigned char>(message[static_cast<std::size_t>(i)])) != 0 ||
+                      (message[static_cast<std::size_t>(i)] >= 'A' && message[static_cast<std::size_t>(i)] <= 'Z'));
+    if (code && std::isdigit(static_cast<unsigned char>(message[0])) != 0)
+      return {std::string(message.substr(0, 5)), std::string(message.substr(6))};
   }
   return {"XX000", text};
 }
@@ -136,7 +147,8 @@ PgError constraint(int extended_code, std::string_view message) {
     PgError fault{"23502", {}};
     fault.table = what.substr(0, dot);
     fault.column = dot == std::string_view::npos ? "" : what.substr(dot + 1);
-    fault.message = "null value in column " + quoted(fault.column) + " of relation " + quoted(fault.table) + " violates not-null constraint";
+    fault.message =
+        "null value in column " + quoted(fault.column) + " of relation " + quoted(fault.table) + " violates not-null constraint";
     return fault;
   }
   if (take(what, "CHECK constraint failed: ")) {
@@ -163,11 +175,13 @@ PgError file_moved() {
 PgError error_of(int extended_code, std::string_view message) {
   if (is_code(message)) return {std::string(message.substr(0, 5)), std::string(message)};
   const std::string text(message);
-  if (message.find("Termgate is not installed") != std::string_view::npos || message.starts_with("no such table: termgate_") || message.starts_with("no such table: main.termgate_")) {
+  if (message.find("Termgate is not installed") != std::string_view::npos || message.starts_with("no such table: termgate_") ||
+      message.starts_with("no such table: main.termgate_")) {
     return {"3F000", text};
   }
   if (extended_code == SQLITE_READONLY_DBMOVED) return file_moved();
-  if (extended_code == SQLITE_BUSY_SNAPSHOT) return {"40001", "could not serialize access: another session has committed since this transaction began to read"};
+  if (extended_code == SQLITE_BUSY_SNAPSHOT)
+    return {"40001", "could not serialize access: another session has committed since this transaction began to read"};
   switch (extended_code & 0xff) {
     case SQLITE_CONSTRAINT: return constraint(extended_code, message);
     case SQLITE_BUSY:

@@ -65,7 +65,9 @@ class Words {
     OwnCall::Argument argument;
     if (take('$')) {
       const std::string number = name();
-      if (number.empty() || number.size() > 5 || !std::all_of(number.begin(), number.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) return std::nullopt;
+      if (number.empty() || number.size() > 5 ||
+          !std::all_of(number.begin(), number.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
+        return std::nullopt;
       argument.parameter = std::stoi(number);
       if (argument.parameter == 0) return std::nullopt;
     } else if (take('\'')) {
@@ -84,7 +86,8 @@ class Words {
     } else {
       std::string value = take('-') ? "-" : "";
       const std::string digits = name();
-      if (digits.empty() || !std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) return std::nullopt;
+      if (digits.empty() || !std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
+        return std::nullopt;
       argument.text = value + digits;
     }
     // A cast says nothing that the function does not know.
@@ -95,8 +98,7 @@ class Words {
     return argument;
   }
   bool at_end() {
-    while (take(';')) {
-    }
+    while (take(';')) {}
     space();
     return text_.empty();
   }
@@ -181,7 +183,8 @@ std::string tag_of(std::string_view text) {
 
 bool names_pragma(std::string_view text) {
   static constexpr std::string_view wanted = "pragma_";
-  return std::search(text.begin(), text.end(), wanted.begin(), wanted.end(), [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; }) != text.end();
+  return std::search(text.begin(), text.end(), wanted.begin(), wanted.end(),
+                     [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; }) != text.end();
 }
 
 std::optional<Plan> native_begin(std::string_view text) {
@@ -231,14 +234,17 @@ std::vector<Token> tokens_of(std::string_view text) {
       at = end;
     } else if (std::isalpha(letter) != 0 || letter == '_' || letter >= 0x80) {
       std::string word;
-      while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_' || static_cast<unsigned char>(text[at]) >= 0x80)) word += static_cast<char>(std::tolower(static_cast<unsigned char>(text[at++])));
+      while (at < text.size() &&
+             (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_' || static_cast<unsigned char>(text[at]) >= 0x80))
+        word += static_cast<char>(std::tolower(static_cast<unsigned char>(text[at++])));
       tokens.push_back({Token::Kind::word, std::move(word)});
     } else if (std::isdigit(letter) != 0) {
       while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '.')) ++at;
       tokens.push_back({Token::Kind::other, {}});
     } else {
       std::string symbol(1, text[at++]);
-      if ((symbol == "<" || symbol == ">" || symbol == "!") && at < text.size() && (text[at] == '=' || text[at] == '>')) symbol += text[at++];
+      if ((symbol == "<" || symbol == ">" || symbol == "!") && at < text.size() && (text[at] == '=' || text[at] == '>'))
+        symbol += text[at++];
       tokens.push_back({Token::Kind::symbol, std::move(symbol)});
     }
   }
@@ -247,7 +253,10 @@ std::vector<Token> tokens_of(std::string_view text) {
 
 void find_beside(Plan& plan, std::string_view text) {
   const std::vector<Token> tokens = tokens_of(text);
-  const auto is = [&](std::size_t at, std::string_view wanted) { return at < tokens.size() && tokens[at].kind != Token::Kind::other && tokens[at].kind != Token::Kind::parameter && tokens[at].text == wanted; };
+  const auto is = [&](std::size_t at, std::string_view wanted) {
+    return at < tokens.size() && tokens[at].kind != Token::Kind::other && tokens[at].kind != Token::Kind::parameter &&
+           tokens[at].text == wanted;
+  };
   const auto parameter = [&](std::size_t at) -> std::size_t {
     if (at >= tokens.size() || tokens[at].kind != Token::Kind::parameter || tokens[at].text.size() > 5 || is(at + 1, ":")) return 0;
     return std::stoul(tokens[at].text);
@@ -277,7 +286,8 @@ void find_beside(Plan& plan, std::string_view text) {
           if (is(next, "(")) ++depth;
           else if (is(next, ")")) --depth;
           else if (depth == 1 && is(next, ",")) ++place;
-          else if (const std::size_t number = parameter(next); depth == 1 && number != 0 && (is(next - 1, "(") || is(next - 1, ",")) && (is(next + 1, ")") || is(next + 1, ","))) {
+          else if (const std::size_t number = parameter(next);
+                   depth == 1 && number != 0 && (is(next - 1, "(") || is(next - 1, ",")) && (is(next + 1, ")") || is(next + 1, ","))) {
             if (columns.empty()) plan.beside.push_back({number, {}, place});
             else if (place < columns.size()) plan.beside.push_back({number, columns[place], 0});
           }
@@ -286,8 +296,9 @@ void find_beside(Plan& plan, std::string_view text) {
       }
     } else if (is(at, "from") || is(at, "join") || is(at, "update")) {
       table_at(at + 1);
-    } else if (const std::size_t number = parameter(at); number != 0 && at >= 2 && tokens[at - 2].kind == Token::Kind::word && tokens[at - 1].kind != Token::Kind::other &&
-                                                         std::find(compares.begin(), compares.end(), tokens[at - 1].text) != compares.end()) {
+    } else if (const std::size_t number = parameter(at);
+               number != 0 && at >= 2 && tokens[at - 2].kind == Token::Kind::word && tokens[at - 1].kind != Token::Kind::other &&
+               std::find(compares.begin(), compares.end(), tokens[at - 1].text) != compares.end()) {
       plan.beside.push_back({number, tokens[at - 2].text, 0});
     }
   }
@@ -295,7 +306,8 @@ void find_beside(Plan& plan, std::string_view text) {
 
 // Of UTF-8.
 std::size_t character_count(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 }  // namespace
@@ -317,7 +329,10 @@ std::size_t place_of(const PgError& fault, std::string_view text, std::size_t of
     owner = name.substr(0, dot);
     name.remove_prefix(dot + 1);
   }
-  const auto same = [](std::string_view word, std::string_view wanted) { return word.size() == wanted.size() && !word.empty() && sqlite3_strnicmp(word.data(), wanted.data(), static_cast<int>(word.size())) == 0; };
+  const auto same = [](std::string_view word, std::string_view wanted) {
+    return word.size() == wanted.size() && !word.empty() &&
+           sqlite3_strnicmp(word.data(), wanted.data(), static_cast<int>(word.size())) == 0;
+  };
   const auto before_relation = [&](std::string_view word) {
     for (const std::string_view each : {"from", "join", "into", "update", "table", "only", "exists", ","}) {
       if (same(word, each)) return true;
@@ -360,7 +375,10 @@ std::size_t place_of(const PgError& fault, std::string_view text, std::size_t of
       } else if (relation ? before_relation(last) : owner.empty() ? last != "." : qualified) {
         found = qualified ? last_at : begin;
       }
-      if (found != std::string_view::npos) return static_cast<std::size_t>(std::count_if(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(found), [](char each) { return (static_cast<unsigned char>(each) & 0xC0) != 0x80; })) + 1;
+      if (found != std::string_view::npos)
+        return static_cast<std::size_t>(std::count_if(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(found),
+                                                      [](char each) { return (static_cast<unsigned char>(each) & 0xC0) != 0x80; })) +
+               1;
     }
     if (word != ".") last_at = begin;
     two_ago = last;
@@ -402,12 +420,16 @@ Plans plan_text(const std::string& text, const FileRelations* relations, const s
   if (text.find("ermgate") != std::string::npos) {
     // Calls of ours among other statements.
     const auto pieces = dialect::statements_of(text);
-    if (pieces && pieces->size() > 1 && std::any_of(pieces->begin(), pieces->end(), [](std::string_view piece) { return own_call(piece).has_value(); })) return each_by_itself(*pieces);
+    if (pieces && pieces->size() > 1 &&
+        std::any_of(pieces->begin(), pieces->end(), [](std::string_view piece) { return own_call(piece).has_value(); }))
+      return each_by_itself(*pieces);
   }
   auto translated = dialect::translate(text, {}, relations, declared);
   // To PostgreSQL's grammar SQLite's table-valued pragmas are functions that it does not know.
   if (auto* made = std::get_if<std::vector<dialect::Translated>>(&translated); made != nullptr && names_pragma(text)) {
-    const auto unknown = [](const dialect::Translated& each) { return !each.typed || (each.problem && (each.problem->sqlstate == "42883" || each.problem->sqlstate == "42P01")); };
+    const auto unknown = [](const dialect::Translated& each) {
+      return !each.typed || (each.problem && (each.problem->sqlstate == "42883" || each.problem->sqlstate == "42P01"));
+    };
     if (std::any_of(made->begin(), made->end(), unknown)) translated = dialect::SqlError{"42883", "there is no such function", 0};
   }
   if (auto* all = std::get_if<std::vector<dialect::Translated>>(&translated)) {
@@ -421,27 +443,32 @@ Plans plan_text(const std::string& text, const FileRelations* relations, const s
         plan.schema = relations->id();
         plan.source = std::make_shared<const std::string>(text.substr(std::min(plan.does.offset, text.size()), plan.does.length));
       }
-      if (plan.does.problem && plan.does.problem->position > 0) plan.does.problem->position = character_count(std::string_view(text).substr(0, plan.does.problem->position - 1)) + 1;
-      if (!plan.does.typed && std::find(plan.does.parameters.begin(), plan.does.parameters.end(), dialect::Oid{0}) != plan.does.parameters.end()) find_beside(plan, std::string_view(text).substr(std::min(plan.does.offset, text.size()), plan.does.length));
+      if (plan.does.problem && plan.does.problem->position > 0)
+        plan.does.problem->position = character_count(std::string_view(text).substr(0, plan.does.problem->position - 1)) + 1;
+      if (!plan.does.typed &&
+          std::find(plan.does.parameters.begin(), plan.does.parameters.end(), dialect::Oid{0}) != plan.does.parameters.end())
+        find_beside(plan, std::string_view(text).substr(std::min(plan.does.offset, text.size()), plan.does.length));
       plans->push_back(std::move(plan));
     }
     return plans;
   }
   const auto& problem = std::get<dialect::SqlError>(translated);
   PgError better{problem.sqlstate, problem.message};
-  if (problem.position > 0) {
-    better.position = character_count(std::string_view(text).substr(0, problem.position - 1)) + 1;
-  }
+  if (problem.position > 0) { better.position = character_count(std::string_view(text).substr(0, problem.position - 1)) + 1; }
   // What PostgreSQL's grammar can read is PostgreSQL's: a refusal of it must not become another answer of SQLite's.
   static constexpr std::array<std::string_view, 2> perhaps_sqlite = {"42601", "42883"};
   // Termgate's functions by SQLite's names take SQLite's constants (x'00').
-  const bool ours = problem.sqlstate == "0A000" && Words(text, Comments::postgresql).word("select") && text.find("termgate_") != std::string::npos;
-  if ((!ours && std::find(perhaps_sqlite.begin(), perhaps_sqlite.end(), problem.sqlstate) == perhaps_sqlite.end()) || text.find('\0') != std::string::npos) throw PgException(better);
+  const bool ours =
+      problem.sqlstate == "0A000" && Words(text, Comments::postgresql).word("select") && text.find("termgate_") != std::string::npos;
+  if ((!ours && std::find(perhaps_sqlite.begin(), perhaps_sqlite.end(), problem.sqlstate) == perhaps_sqlite.end()) ||
+      text.find('\0') != std::string::npos)
+    throw PgException(better);
   // What PostgreSQL's grammar can read has the statements that it sees: SQLite's would find others in PostgreSQL's comments and strings.
   const auto seen = dialect::statements_of(text);
   if (seen && seen->size() > 1) return each_by_itself(*seen);
   // A definition that is refused for what SQLite would make of it is not given to SQLite all the same.
-  if (seen && problem.sqlstate == "0A000" && (tag_of(text).starts_with("CREATE") || tag_of(text).starts_with("ALTER"))) throw PgException(better);
+  if (seen && problem.sqlstate == "0A000" && (tag_of(text).starts_with("CREATE") || tag_of(text).starts_with("ALTER")))
+    throw PgException(better);
   for (std::string& piece : seen ? std::vector<std::string>{text} : split(text)) {
     if (auto begin = native_begin(piece)) {
       plans->push_back(std::move(*begin));

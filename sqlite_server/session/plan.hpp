@@ -40,22 +40,25 @@ struct Beside {
 struct Plan {
   std::uint64_t id = next_id();  // no other's
   dialect::Translated does;
-  bool native = false;          // SQLite's text; what it does, SQLite says when it is prepared
+  bool native = false;            // SQLite's text; what it does, SQLite says when it is prepared
   std::optional<PgError> better;  // what to say should SQLite not know the text either
   std::optional<OwnCall> own;
   std::shared_ptr<const std::string> text;  // the whole, where `does.offset` counts in it; else null
-  std::vector<std::string> tables;  // of `beside`
+  std::vector<std::string> tables;          // of `beside`
   std::vector<Beside> beside;
-  // How often Session::feed_quickly() will not try it, for it was too slow; -N: it was late N times in a row. Any thread; a count that is lost among others does no harm.
+  // How often Session::feed_quickly() will not try it, for it was too slow; -N: it was late N times in a row. Any thread; a count that is
+  // lost among others does no harm.
   std::shared_ptr<std::atomic<int>> skips = std::make_shared<std::atomic<int>>(0);
 
   static std::uint64_t next_id() noexcept;
   std::shared_ptr<const std::string> source;  // of a typed statement: its own text, to type it again
-  std::uint64_t schema = 0;  // FileRelations::id() of what a typed statement was typed with
-  std::vector<dialect::Oid> declared;  // parameters' types that came with the text
+  std::uint64_t schema = 0;                   // FileRelations::id() of what a typed statement was typed with
+  std::vector<dialect::Oid> declared;         // parameters' types that came with the text
   bool empty() const noexcept { return !own && !native && !does.problem && does.effect == dialect::Effect::read && does.sql.empty(); }
   template <class Utility>
-  const Utility* utility() const noexcept { return std::get_if<Utility>(&does.utility); }
+  const Utility* utility() const noexcept {
+    return std::get_if<Utility>(&does.utility);
+  }
 };
 
 using Plans = std::shared_ptr<const std::vector<Plan>>;

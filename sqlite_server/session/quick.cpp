@@ -32,7 +32,7 @@ bool Session::quick_batch(std::string_view bytes, std::vector<Plans>& plans) {
     const Plan& plan = all->front();
     return plan.does.effect == dialect::Effect::read && !plan.own && !plan.native && plan.does.sql.size() == 1 && !skip(plan);
   };
-  for (bool over = false; !bytes.empty(); ) {
+  for (bool over = false; !bytes.empty();) {
     if (over || bytes.size() < 5) return false;
     std::size_t size = 0;
     for (std::size_t i = 1; i < 5; ++i) size = size << 8 | static_cast<unsigned char>(bytes[i]);
@@ -82,14 +82,14 @@ bool Session::quick_batch(std::string_view bytes, std::vector<Plans>& plans) {
 }
 
 bool Session::feed_quickly(std::string_view bytes, std::string& answer) {
-  const bool fresh = started_ && !scram_ && !over_ && !skipping_ && !copy_in_ && status_ == Status::idle && !tx_.started && portals_.empty() && pending_.empty() && out_.empty();
+  const bool fresh = started_ && !scram_ && !over_ && !skipping_ && !copy_in_ && status_ == Status::idle && !tx_.started &&
+                     portals_.empty() && pending_.empty() && out_.empty();
   if (!fresh || bytes.size() > quick_bytes_max || !reader_.between_messages() || control_.evicted()) return false;
   std::vector<Plans> plans;
   bool tried = false;
   try {
     tried = quick_batch(bytes, plans);
-  } catch (const PgException&) {
-  }
+  } catch (const PgException&) {}
   if (!tried) {
     pending_.clear();
     return false;
@@ -110,9 +110,7 @@ bool Session::feed_quickly(std::string_view bytes, std::string& answer) {
     const Over over{*this};
     try {
       work();
-    } catch (const NotQuick&) {
-      too_slow_ = true;
-    }
+    } catch (const NotQuick&) { too_slow_ = true; }
     undo = too_slow_ || control_.overran();
   }
   // What cannot be known before, such as how large a row is or how long a virtual table takes, is learnt. A thread that had to wait for its
@@ -121,7 +119,10 @@ bool Session::feed_quickly(std::string_view bytes, std::string& answer) {
   for (const Plans& each : plans) {
     std::atomic<int>& skips = *each->front().skips;
     const int before = skips;
-    const int after = undo ? skips_by_work : late == 0 ? 0 : before > -lates_max ? before - 1 : static_cast<int>(std::min(skips_max, skips_by_time * late));
+    const int after = undo                  ? skips_by_work
+                      : late == 0           ? 0
+                      : before > -lates_max ? before - 1
+                                            : static_cast<int>(std::min(skips_max, skips_by_time * late));
     if (after != before) skips = after;
   }
   if (!undo) {

@@ -53,11 +53,20 @@ Format format_of(std::uint32_t code) {
 
 std::int16_t size_of(Oid type) {
   switch (type) {
-    case oid::boolean: case 18: return 1;
+    case oid::boolean:
+    case 18: return 1;
     case oid::int2: return 2;
-    case oid::int4: case oid::float4: case oid::date: case oid::oid: return 4;
-    case oid::int8: case oid::float8: case oid::time: case oid::timestamp: case oid::timestamptz: return 8;
-    case oid::interval: case oid::uuid: return 16;
+    case oid::int4:
+    case oid::float4:
+    case oid::date:
+    case oid::oid: return 4;
+    case oid::int8:
+    case oid::float8:
+    case oid::time:
+    case oid::timestamp:
+    case oid::timestamptz: return 8;
+    case oid::interval:
+    case oid::uuid: return 16;
     case oid::timetz: return 12;
     case oid::name: return 64;
     default: return -1;
@@ -65,7 +74,10 @@ std::int16_t size_of(Oid type) {
 }
 
 Stored stored_of(sqlite3_stmt* statement, int column) {
-  const auto bytes = [&](const void* data) { return std::string(data != nullptr ? static_cast<const char*>(data) : "", static_cast<std::size_t>(sqlite3_column_bytes(statement, column))); };
+  const auto bytes = [&](const void* data) {
+    return std::string(data != nullptr ? static_cast<const char*>(data) : "",
+                       static_cast<std::size_t>(sqlite3_column_bytes(statement, column)));
+  };
   switch (sqlite3_column_type(statement, column)) {
     case SQLITE_INTEGER: return static_cast<std::int64_t>(sqlite3_column_int64(statement, column));
     case SQLITE_FLOAT: return sqlite3_column_double(statement, column);
@@ -128,7 +140,9 @@ std::shared_ptr<Session::Prepared> Session::prepare(const Plans& plans, std::vec
   prepared->plans = plans;
   prepared->parameters = std::move(types);
   if (const Plan* plan = prepared->plan(); plan != nullptr && plan->does.typed) {
-    if (plan->does.problem) throw PgException(PgError{plan->does.problem->sqlstate, plan->does.problem->message, {}, {}, {}, {}, {}, plan->does.problem->position});
+    if (plan->does.problem)
+      throw PgException(
+          PgError{plan->does.problem->sqlstate, plan->does.problem->message, {}, {}, {}, {}, {}, plan->does.problem->position});
     prepared->parameters = plan->does.parameters;
   } else if (plan != nullptr) {
     infer_parameters(*prepared, *plan);
@@ -190,13 +204,16 @@ void Session::parse(std::string_view name, const std::string& sql, const std::ve
   }
   if (plans->size() > 1) throw PgException("42601", "cannot insert multiple commands into a prepared statement");
   if (!plans->empty()) check_allowed(plans->front());
-  if (!name.empty() && statements_.contains(name)) throw PgException("42P05", "prepared statement \"" + std::string(name) + "\" already exists");
+  if (!name.empty() && statements_.contains(name))
+    throw PgException("42P05", "prepared statement \"" + std::string(name) + "\" already exists");
   statements_.insert_or_assign(std::string(name), prepare(plans, types));
 }
 
 std::shared_ptr<Session::Prepared> Session::find_statement(std::string_view name) {
   const auto found = statements_.find(name);
-  if (found == statements_.end()) throw PgException("26000", name.empty() ? "unnamed prepared statement does not exist" : "prepared statement \"" + std::string(name) + "\" does not exist");
+  if (found == statements_.end())
+    throw PgException("26000", name.empty() ? "unnamed prepared statement does not exist"
+                                            : "prepared statement \"" + std::string(name) + "\" does not exist");
   return found->second;
 }
 
@@ -220,16 +237,23 @@ void Session::bind(std::string_view body) {
   const std::size_t count = fields.number(2);
   const std::vector<Oid>& types = portal->statement->parameters;
   if (count != types.size()) {
-    throw PgException("08P01", "bind message supplies " + std::to_string(count) + " parameters, but prepared statement \"" + statement + "\" requires " + std::to_string(types.size()));
+    throw PgException("08P01", "bind message supplies " + std::to_string(count) + " parameters, but prepared statement \"" + statement +
+                                   "\" requires " + std::to_string(types.size()));
   }
-  if (formats.size() > 1 && formats.size() != count) throw PgException("08P01", "bind message has " + std::to_string(formats.size()) + " parameter formats but " + std::to_string(count) + " parameters");
+  if (formats.size() > 1 && formats.size() != count)
+    throw PgException(
+        "08P01", "bind message has " + std::to_string(formats.size()) + " parameter formats but " + std::to_string(count) + " parameters");
   for (std::size_t i = 0; i < count; ++i) {
     const auto size = static_cast<std::int32_t>(fields.number(4));
     if (size < 0) {
       portal->values.emplace_back();
       continue;
     }
-    auto value = bound_value(fields.bytes(static_cast<std::size_t>(size)), types[i], formats.empty() ? Format::text : formats.size() == 1 ? formats[0] : formats[i], portal->plan != nullptr && portal->plan->does.typed);
+    auto value = bound_value(fields.bytes(static_cast<std::size_t>(size)), types[i],
+                             formats.empty()       ? Format::text
+                             : formats.size() == 1 ? formats[0]
+                                                   : formats[i],
+                             portal->plan != nullptr && portal->plan->does.typed);
     if (const auto* problem = std::get_if<SqlError>(&value)) throw PgException(problem->sqlstate, problem->message);
     portal->values.push_back(std::move(std::get<Stored>(value)));
   }
@@ -251,7 +275,10 @@ void Session::describe_rows(const std::vector<OutColumn>& columns, const std::ve
     column.type_modifier = columns[i].modifier;
     column.table_oid = columns[i].table;
     column.attribute = columns[i].place;
-    const Format format = formats.empty() ? Format::text : formats.size() == 1 ? formats[0] : i < formats.size() ? formats[i] : Format::text;
+    const Format format = formats.empty()       ? Format::text
+                          : formats.size() == 1 ? formats[0]
+                          : i < formats.size()  ? formats[i]
+                                                : Format::text;
     column.format = format == Format::binary ? 1 : 0;
     all.push_back(column);
   }
@@ -332,7 +359,8 @@ void Session::simple(const Plans& plans, bool& responded) {
     if (plan.does.effect == dialect::Effect::utility) {
       portal.started = true;
       const auto* copy = plan.utility<dialect::Copy>();
-      if (copy != nullptr && copy->from && &planned != &plans->back()) throw PgException("0A000", "behind COPY FROM STDIN there is no other statement in one query here");
+      if (copy != nullptr && copy->from && &planned != &plans->back())
+        throw PgException("0A000", "behind COPY FROM STDIN there is no other statement in one query here");
       const std::string tag = copy != nullptr ? run_copy(portal, plan) : run_utility(portal, plan);
       if (tag.empty()) continue;
       if (portal.made) {
@@ -360,7 +388,8 @@ void Session::simple(const Plans& plans, bool& responded) {
 void Session::check_allowed(const Plan& plan) {
   at_plan_ = {plan.text, plan.does.offset, plan.does.length};
   const bool ends = plan.does.problem && plan.does.problem->message.starts_with(ends_the_block);
-  if (status_ == Status::failed && !stays_in_failed(plan) && !ends) throw PgException("25P02", "current transaction is aborted, commands ignored until end of transaction block");
+  if (status_ == Status::failed && !stays_in_failed(plan) && !ends)
+    throw PgException("25P02", "current transaction is aborted, commands ignored until end of transaction block");
 }
 
 bool Session::plan_writes(const Plan& plan) {
@@ -417,7 +446,8 @@ void Session::bind_values(sqlite3_stmt* statement, const std::vector<Stored>& va
     if (const char* name = sqlite3_bind_parameter_name(statement, at); name != nullptr) {
       char* end = nullptr;
       number = std::strtoul(name + 1, &end, 10);
-      if ((name[0] != '$' && name[0] != '?') || *end != '\0' || number == 0) throw PgException("42P02", std::string("there is no parameter ") + name);
+      if ((name[0] != '$' && name[0] != '?') || *end != '\0' || number == 0)
+        throw PgException("42P02", std::string("there is no parameter ") + name);
     }
     if (number > values.size()) throw PgException("42P02", "there is no parameter $" + std::to_string(number));
     const int code = std::visit(
@@ -426,7 +456,8 @@ void Session::bind_values(sqlite3_stmt* statement, const std::vector<Stored>& va
           if constexpr (std::is_same_v<Held, std::monostate>) return sqlite3_bind_null(statement, at);
           else if constexpr (std::is_same_v<Held, std::int64_t>) return sqlite3_bind_int64(statement, at, held);
           else if constexpr (std::is_same_v<Held, double>) return sqlite3_bind_double(statement, at, held);
-          else if constexpr (std::is_same_v<Held, std::string>) return sqlite3_bind_text64(statement, at, held.data(), held.size(), SQLITE_STATIC, SQLITE_UTF8);
+          else if constexpr (std::is_same_v<Held, std::string>)
+            return sqlite3_bind_text64(statement, at, held.data(), held.size(), SQLITE_STATIC, SQLITE_UTF8);
           else return sqlite3_bind_blob64(statement, at, held.bytes.data(), held.bytes.size(), SQLITE_STATIC);
         },
         values[number - 1]);
@@ -462,7 +493,8 @@ void Session::notice_of(SqlConnection& on, const std::string& definition) {
     sqlite3_bind_text(text.get(), 1, name.data(), static_cast<int>(name.size()), SQLITE_STATIC);
     sqlite3_bind_text(text.get(), 2, form.type.data(), static_cast<int>(form.type.size()), SQLITE_STATIC);
     if ((text.step() == SQLITE_ROW) == form.where_there) {
-      pgwire::append_notice_response(out_, pgwire::report("NOTICE", form.sqlstate, std::string(form.before) + "\"" + name + "\"" + std::string(form.after)));
+      pgwire::append_notice_response(
+          out_, pgwire::report("NOTICE", form.sqlstate, std::string(form.before) + "\"" + name + "\"" + std::string(form.after)));
     }
     return;
   }
@@ -488,8 +520,7 @@ void Session::start_sql(Portal& portal) {
     SqlConnection::Text text = on.prepare(plan.does.sql[i]);
     bind_values(text.get(), portal.values);
     at_work(on, [&] {
-      while (text.step() == SQLITE_ROW) {
-      }
+      while (text.step() == SQLITE_ROW) {}
     });
     if (plan.does.effect != dialect::Effect::definition) portal.changed += sqlite3_changes64(on.handle());
   }
@@ -507,7 +538,8 @@ const std::vector<OutColumn>& Session::columns_of(const Plan& plan, SqlConnectio
   const auto count = static_cast<std::size_t>(sqlite3_column_count(statement));
   std::vector<OutColumn> columns(count);
   const std::vector<dialect::Column>& listed = plan.does.columns;
-  const auto stars = static_cast<std::size_t>(std::count_if(listed.begin(), listed.end(), [](const dialect::Column& each) { return each.star; }));
+  const auto stars =
+      static_cast<std::size_t>(std::count_if(listed.begin(), listed.end(), [](const dialect::Column& each) { return each.star; }));
   // Of several stars it is not known how far each goes: then SQLite's own names stand.
   const bool known = !listed.empty() && stars <= 1 && count + stars >= listed.size() && (stars == 1 || count == listed.size());
   std::vector<Origin> origins(count);
@@ -563,7 +595,8 @@ void Session::know_columns(Portal& portal, bool peek) {
     const auto text = [](const char* name) { return OutColumn{name, oid::text}; };
     const auto number = [](const char* name) { return OutColumn{name, oid::int8}; };
     const std::string& name = plan.own->name;
-    if (name == "check_claim" || name == "check_again" || name == "check_session" || name == "hold_session" || name == "hold_claim") portal.columns = {text("scope"), number("term"), number("fence")};
+    if (name == "check_claim" || name == "check_again" || name == "check_session" || name == "hold_session" || name == "hold_claim")
+      portal.columns = {text("scope"), number("term"), number("fence")};
     else if (name == "seal") portal.columns = {number("fence"), number("previous"), number("evicted"), {"sealed_at", oid::timestamptz}};
     else if (name == "check_claim_text") portal.columns = {text("check_claim_text")};
     else if (name == "release_session") portal.columns = {{name, oid::boolean}};
@@ -657,7 +690,8 @@ void Session::append_row(const Portal& portal) {
   for (std::size_t i = 0; i < portal.columns.size(); ++i) {
     const auto column = static_cast<int>(i);
     sqlite3_stmt* statement = portal.text.get();
-    const bool null = portal.made ? std::holds_alternative<std::monostate>(portal.made_rows.front()[i]) : sqlite3_column_type(statement, column) == SQLITE_NULL;
+    const bool null = portal.made ? std::holds_alternative<std::monostate>(portal.made_rows.front()[i])
+                                  : sqlite3_column_type(statement, column) == SQLITE_NULL;
     if (null) {
       append_int(out_, 0xffffffff, 4);
       continue;
@@ -665,9 +699,13 @@ void Session::append_row(const Portal& portal) {
     const std::size_t at = out_.size();
     append_int(out_, 0, 4);
     const Oid type = portal.columns[i].type == 0 ? oid::text : portal.columns[i].type;
-    const Format format = portal.formats.empty() ? Format::text : portal.formats.size() == 1 ? portal.formats[0] : i < portal.formats.size() ? portal.formats[i] : Format::text;
+    const Format format = portal.formats.empty()       ? Format::text
+                          : portal.formats.size() == 1 ? portal.formats[0]
+                          : i < portal.formats.size()  ? portal.formats[i]
+                                                       : Format::text;
     if (!portal.made && sqlite3_column_type(statement, column) == SQLITE_TEXT && (type == oid::text || type == oid::varchar)) {
-      out_.append(reinterpret_cast<const char*>(sqlite3_column_text(statement, column)), static_cast<std::size_t>(sqlite3_column_bytes(statement, column)));
+      out_.append(reinterpret_cast<const char*>(sqlite3_column_text(statement, column)),
+                  static_cast<std::size_t>(sqlite3_column_bytes(statement, column)));
     } else {
       try {
         if (portal.made) append_field(out_, nullptr, portal.made_rows.front()[i], type, portal.columns[i].modifier, format);
@@ -709,7 +747,8 @@ bool Session::give_rows(Portal& portal, std::uint64_t rows_max) {
       }
       if (!std::exchange(portal.peeked, false) && portal.text.step() == SQLITE_DONE) return;
       if (portal.columns.empty()) continue;
-      if (portal.columns.size() != static_cast<std::size_t>(sqlite3_column_count(portal.text.get()))) throw PgException("0A000", "cached plan must not change result type");
+      if (portal.columns.size() != static_cast<std::size_t>(sqlite3_column_count(portal.text.get())))
+        throw PgException("0A000", "cached plan must not change result type");
       append_row(portal);
       ++portal.rows;
       if (out_.size() >= (32u << 10)) {
@@ -728,7 +767,8 @@ bool Session::give_rows(Portal& portal, std::uint64_t rows_max) {
 std::string Session::tag_of(const Portal& portal) const {
   const std::string& tag = portal.plan->does.tag;
   if (tag == "SELECT" && portal.plan->does.effect == dialect::Effect::definition) return "SELECT " + std::to_string(portal.changed);
-  if (tag == "SELECT" || tag == "FETCH" || tag == "VALUES" || tag == "TABLE") return (tag == "FETCH" ? "FETCH " : "SELECT ") + std::to_string(portal.rows);
+  if (tag == "SELECT" || tag == "FETCH" || tag == "VALUES" || tag == "TABLE")
+    return (tag == "FETCH" ? "FETCH " : "SELECT ") + std::to_string(portal.rows);
   if (tag == "INSERT") return "INSERT 0 " + std::to_string(portal.changed);
   if (tag == "UPDATE" || tag == "DELETE") return tag + " " + std::to_string(portal.changed);
   return tag;

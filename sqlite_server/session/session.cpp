@@ -28,7 +28,9 @@ pgwire::Rules rules() {
   return pgwire::Rules::frontend(limits);
 }
 
-std::int64_t now_us() { return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+std::int64_t now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 }  // namespace
 
 Session::Session(Engine& engine, Control& control, SessionOptions options, Sink sink)
@@ -75,8 +77,8 @@ void Session::feed(std::string_view bytes) {
         pending_bytes_ += event.body.size();
         pending_.push_back({event.type, std::string(event.body)});
       }
-      if (copy_in_ || pending_bytes_ >= pending_bytes_max || event.type == frontend::sync || event.type == frontend::flush || event.type == frontend::query || event.type == frontend::terminate ||
-          event.type == frontend::function_call) {
+      if (copy_in_ || pending_bytes_ >= pending_bytes_max || event.type == frontend::sync || event.type == frontend::flush ||
+          event.type == frontend::query || event.type == frontend::terminate || event.type == frontend::function_call) {
         work();
       }
     }
@@ -108,7 +110,8 @@ void Session::report_waiting(Engine::Clock::time_point since) const {
   if (control_.evicted()) throw PgException("57P01", control_.why());
   if (control_.cancelled()) throw PgException("57014", "canceling statement due to user request");
   if (control_.timed_out()) throw PgException("57014", "canceling statement due to statement timeout");
-  if (const auto lock = settings_.lock_timeout(); lock.count() != 0 && Engine::Clock::now() - since >= lock) throw PgException("55P03", "canceling statement due to lock timeout");
+  if (const auto lock = settings_.lock_timeout(); lock.count() != 0 && Engine::Clock::now() - since >= lock)
+    throw PgException("55P03", "canceling statement due to lock timeout");
 }
 
 template <class Work>
@@ -129,7 +132,8 @@ void Session::with_patience(const Work& work) {
 PgError Session::error_for_client(const std::exception& error) const {
   PgError fault = error_of(error);
   if (fault.file_moved) engine_.note_moved();
-  if (fault.sqlstate == "57014" && !control_.cancelled() && control_.timed_out()) fault.message = "canceling statement due to statement timeout";
+  if (fault.sqlstate == "57014" && !control_.cancelled() && control_.timed_out())
+    fault.message = "canceling statement due to statement timeout";
   return fault;
 }
 
@@ -218,7 +222,8 @@ void Session::log_in(const pgwire::StartupMessage& startup) {
       if (name == "user" || name == "database" || name == "options" || name == "replication") continue;
       from_client(name, value);
     }
-    if (const auto replication = startup.find("replication"); replication && *replication != "false" && *replication != "off" && *replication != "0" && !replication->empty()) {
+    if (const auto replication = startup.find("replication");
+        replication && *replication != "false" && *replication != "off" && *replication != "0" && !replication->empty()) {
       throw PgException("0A000", "there is no replication from an SQLite file");
     }
   } catch (const PgException& failed) {
@@ -239,7 +244,8 @@ void Session::authenticate(std::string_view body) {
   if (!sasl_begun_) {
     sasl_begun_ = true;
     const auto nul = body.find('\0');
-    if (nul != std::string_view::npos && body.substr(0, nul) == "SCRAM-SHA-256" && body.size() >= nul + 5) answer = scram_->first(body.substr(nul + 5));
+    if (nul != std::string_view::npos && body.substr(0, nul) == "SCRAM-SHA-256" && body.size() >= nul + 5)
+      answer = scram_->first(body.substr(nul + 5));
     if (answer) return pgwire::append_authentication(out_, pgwire::Authentication::Type::sasl_continue, *answer);
   } else {
     answer = scram_->final(body);
@@ -276,9 +282,7 @@ bool Session::whole_batch() const {
       if (!parsed) return false;
       try {
         plans = engine_.plan(std::string(parsed->sql));
-      } catch (const PgException&) {
-        continue;
-      }
+      } catch (const PgException&) { continue; }
     } else {
       const auto bound = pgwire::decode_bind(message.body);
       if (!bound) return false;
@@ -288,7 +292,9 @@ bool Session::whole_batch() const {
     }
     for (const Plan& plan : *plans) {
       const auto* copy = plan.utility<dialect::Copy>();
-      if (plan.utility<dialect::TransactionControl>() != nullptr || (copy != nullptr && copy->from) || plan.utility<dialect::Vacuum>() != nullptr) return false;
+      if (plan.utility<dialect::TransactionControl>() != nullptr || (copy != nullptr && copy->from) ||
+          plan.utility<dialect::Vacuum>() != nullptr)
+        return false;
     }
   }
   return false;
@@ -304,7 +310,9 @@ bool Session::wants_group(const Message& message) {
       bool writes = false;
       for (const Plan& plan : *plans) {
         const auto* copy = plan.utility<dialect::Copy>();
-        if (plan.utility<dialect::TransactionControl>() != nullptr || (copy != nullptr && copy->from) || plan.utility<dialect::Vacuum>() != nullptr) return false;
+        if (plan.utility<dialect::TransactionControl>() != nullptr || (copy != nullptr && copy->from) ||
+            plan.utility<dialect::Vacuum>() != nullptr)
+          return false;
         const auto* modes = plan.utility<dialect::SetVariable>();
         if (modes != nullptr && plans->size() > 1) return false;  // it may make the rest writable, or not
       }
@@ -374,9 +382,7 @@ void Session::run_group() {
       if (control_.evicted()) throw PgException("57P01", control_.why());
     };
     with_patience([&] { engine_.group(control_, want, wait, in_group); });
-  } catch (const std::exception& error) {
-    fault = error_for_client(error);
-  }
+  } catch (const std::exception& error) { fault = error_for_client(error); }
   gathering_ = false;
   if (query) {
     pending_bytes_ -= std::min(pending_bytes_, pending_.front().body.size());
@@ -543,7 +549,9 @@ void Session::flush_out() {
     return;
   }
   if (gathering_) {
-    if (out_.size() > options_.gathered_bytes_max) throw PgException("54000", "the answers of one transaction that writes may have " + std::to_string(options_.gathered_bytes_max) + " bytes, for they wait for its commit; use BEGIN");
+    if (out_.size() > options_.gathered_bytes_max)
+      throw PgException("54000", "the answers of one transaction that writes may have " + std::to_string(options_.gathered_bytes_max) +
+                                     " bytes, for they wait for its commit; use BEGIN");
     return;
   }
   sink_(out_);
@@ -599,8 +607,8 @@ void Session::become_writer(const Want& want) {
   with_patience([&] { engine_.take_turn(control_, wanted, patience()); });
   tx_.turn = true;
   if (!tx_.began) {
-    // The connection whose cache knows the newest pages is the better one. A portal that stands on a row goes on reading on its own, and sees
-    // nothing of what is written from now on, as on PostgreSQL.
+    // The connection whose cache knows the newest pages is the better one. A portal that stands on a row goes on reading on its own, and
+    // sees nothing of what is written from now on, as on PostgreSQL.
     if (!stands_on_row()) {
       for (auto& [name, portal] : portals_) portal->text = {};
       if (tx_.own) engine_.put_back(std::move(tx_.own));
@@ -622,7 +630,8 @@ void Session::become_writer(const Want& want) {
   tx_.connection->writable = true;
   const bool had_read = tx_.began;
   if (!tx_.began) {
-    // Not by SQLite's own waiting, which tries every 100 ms and tells nobody. Only where another process has the lock it matters what the setting says by now.
+    // Not by SQLite's own waiting, which tries every 100 ms and tells nobody. Only where another process has the lock it matters what the
+    // setting says by now.
     const auto since = Engine::Clock::now();
     connection.wait_for_locks(std::chrono::milliseconds(0));
     int code = connection.begin(false, std::chrono::milliseconds(0), {}, 0);
@@ -636,7 +645,8 @@ void Session::become_writer(const Want& want) {
       const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Engine::Clock::now() - since);
       if ((code & 0xff) != SQLITE_BUSY) tx_.connection->fail(code);
       report_waiting(since);
-      throw PgException("TG006", "TG006 blocked for " + std::to_string(waited.count()) + " ms: " + sqlite::lock_holder(tx_.connection->handle()) + " holds the database; nothing was written");
+      throw PgException("TG006", "TG006 blocked for " + std::to_string(waited.count()) +
+                                     " ms: " + sqlite::lock_holder(tx_.connection->handle()) + " holds the database; nothing was written");
     }
     tx_.began = true;
   } else {
@@ -645,15 +655,18 @@ void Session::become_writer(const Want& want) {
   tx_.writer = true;
   connection.layer1().begin_transaction();
   for (const Savepoint& each : tx_.savepoints) {
-    if (sqlite3_exec(tx_.connection->handle(), ("SAVEPOINT " + each.inner).c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) tx_.connection->fail(SQLITE_ERROR);
+    if (sqlite3_exec(tx_.connection->handle(), ("SAVEPOINT " + each.inner).c_str(), nullptr, nullptr, nullptr) != SQLITE_OK)
+      tx_.connection->fail(SQLITE_ERROR);
   }
   declare_to_law();
   try {
     if (held_) check(held_->scope, held_->term);
-    if (!TERMGATE_PLANTED(served_first_write)) for (const Want& pass : tx_.passes) check(pass.scope, pass.term);
+    if (!TERMGATE_PLANTED(served_first_write))
+      for (const Want& pass : tx_.passes) check(pass.scope, pass.term);
   } catch (const Blocked&) {
     // Its snapshot will be stale when the lock is free, so there is nothing to wait for.
-    if (had_read) throw PgException("40001", "could not serialize access: another transaction holds the write lock, and this one has read already");
+    if (had_read)
+      throw PgException("40001", "could not serialize access: another transaction holds the write lock, and this one has read already");
     throw;
   }
   undo.armed = false;
@@ -681,7 +694,8 @@ void Session::read_rest(Portal& portal, std::string_view what) {
         }
         bytes += 16 + size;
       }
-      if (bytes > options_.gathered_bytes_max) throw PgException("54000", std::string(what) + " may keep " + std::to_string(options_.gathered_bytes_max) + " bytes");
+      if (bytes > options_.gathered_bytes_max)
+        throw PgException("54000", std::string(what) + " may keep " + std::to_string(options_.gathered_bytes_max) + " bytes");
       rows.push_back(std::move(row));
     }
   });
@@ -692,7 +706,8 @@ void Session::read_rest(Portal& portal, std::string_view what) {
 // Before a write: SQLite's statements see what their own connection writes behind them, PostgreSQL's cursors do not.
 void Session::settle_portals(const Portal* but) {
   for (auto& [name, portal] : portals_) {
-    if (portal.get() == but || !portal->started || portal->done || portal->made || !portal->text || &portal->text.owner() != tx_.connection) continue;
+    if (portal.get() == but || !portal->started || portal->done || portal->made || !portal->text || &portal->text.owner() != tx_.connection)
+      continue;
     read_rest(*portal, "a cursor that is open while its own transaction writes");
   }
 }
@@ -721,7 +736,8 @@ void Session::release_idle_lane() noexcept {
 }
 
 bool Session::stands_on_row() const noexcept {
-  return std::any_of(portals_.begin(), portals_.end(), [](const auto& one) { return one.second->started && !one.second->done && one.second->text; });
+  return std::any_of(portals_.begin(), portals_.end(),
+                     [](const auto& one) { return one.second->started && !one.second->done && one.second->text; });
 }
 
 void Session::commit_lane() {

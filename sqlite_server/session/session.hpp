@@ -37,7 +37,7 @@ struct SessionOptions {
   std::string database;  // what current_database() says; any name is let in
   // The verifier of a user, empty where there is none. Without this everybody is let in.
   std::function<std::string(std::string_view user)> verifier_of = {};
-  std::string nonce;  // for SCRAM: nobody can foresee it
+  std::string nonce;                           // for SCRAM: nobody can foresee it
   std::size_t gathered_bytes_max = 64u << 20;  // of answers that wait for a commit
 };
 
@@ -61,7 +61,9 @@ class Session final : private CatalogSession {
   void end_evicted();
   bool over() const noexcept { return over_; }
   // For how long the client of an open block may say nothing; zero: for ever. Then end_idle().
-  std::chrono::milliseconds idle_limit() const { return status_ == Status::block || status_ == Status::failed ? settings_.idle_in_transaction_timeout() : std::chrono::milliseconds(0); }
+  std::chrono::milliseconds idle_limit() const {
+    return status_ == Status::block || status_ == Status::failed ? settings_.idle_in_transaction_timeout() : std::chrono::milliseconds(0);
+  }
   void end_idle();
   // Asked for by a client that wants another session's statement cancelled.
   std::optional<std::pair<std::uint32_t, std::string>> cancel_request() const { return cancel_request_; }
@@ -79,22 +81,22 @@ class Session final : private CatalogSession {
   struct Portal {
     std::shared_ptr<const Prepared> statement;
     const Plan* plan = nullptr;
-    Plans fresh;                  // of a statement that was typed again
-    bool checked = false;         // it is of the schema that its transaction sees
+    Plans fresh;           // of a statement that was typed again
+    bool checked = false;  // it is of the schema that its transaction sees
     std::vector<Stored> values;
     std::vector<Format> formats;  // none: text; one: of all columns
     bool described = false;       // its columns are known
     std::vector<OutColumn> columns;
     SqlConnection::Text text;
     std::int64_t changes_before = 0;
-    bool peeked = false;   // stands on a row that is not given
+    bool peeked = false;  // stands on a row that is not given
     bool started = false;
     bool done = false;
-    std::uint64_t rows = 0;       // given so far
+    std::uint64_t rows = 0;  // given so far
     std::int64_t changed = 0;
-    bool made = false;            // its rows were made here
+    bool made = false;  // its rows were made here
     std::deque<std::vector<Stored>> made_rows;
-    bool cursor = false;          // of DECLARE
+    bool cursor = false;  // of DECLARE
     bool hold = false;
   };
   struct Savepoint {
@@ -109,8 +111,8 @@ class Session final : private CatalogSession {
     bool snapshot = false;  // REPEATABLE READ or SERIALIZABLE
     bool began = false;     // SQLite's BEGIN was given on the connection
     bool writer = false;
-    bool lost = false;      // the snapshot that it reads is gone: only ROLLBACK is left
-    bool turn = false;      // has the baton by itself
+    bool lost = false;  // the snapshot that it reads is gone: only ROLLBACK is left
+    bool turn = false;  // has the baton by itself
     bool grouped = false;
     SqlConnection* connection = nullptr;
     bool shared = false;
@@ -287,7 +289,7 @@ class Session final : private CatalogSession {
   Settings settings_;
   std::map<std::string, std::shared_ptr<Prepared>, std::less<>> statements_;
   std::map<std::string, std::shared_ptr<Portal>, std::less<>> portals_;  // shared with what executes one that closes it
-  std::optional<Want> held_;  // of hold_session(): every transaction that writes passes it first
+  std::optional<Want> held_;                                             // of hold_session(): every transaction that writes passes it first
 
   struct CopyIn {
     std::unique_ptr<CopyReader> reader;

@@ -86,7 +86,8 @@ std::optional<std::int64_t> milliseconds_of(std::string_view text) {
   if (problem != std::errc() || !std::isfinite(number)) return std::nullopt;
   std::string_view unit = text.substr(static_cast<std::size_t>(behind - text.data()));
   while (!unit.empty() && blank(unit.front())) unit.remove_prefix(1);
-  static constexpr std::pair<std::string_view, double> units[] = {{"", 1}, {"ms", 1}, {"us", 0.001}, {"s", 1000}, {"min", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}};
+  static constexpr std::pair<std::string_view, double> units[] = {{"", 1},         {"ms", 1},        {"us", 0.001},    {"s", 1000},
+                                                                  {"min", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}};
   for (const auto& [name, factor] : units) {
     if (name != unit) continue;
     const double found = std::nearbyint(number * factor);
@@ -134,8 +135,16 @@ std::string Settings::checked(const std::string& name, std::string value) const 
   const auto found = values_.find(name);
   if (found == values_.end()) return value;
   const auto refuse = [&] { throw PgException("22023", "invalid value for parameter \"" + found->second.name + "\": \"" + value + "\""); };
-  static const std::set<std::string, std::less<>> booleans = {"default_transaction_read_only", "default_transaction_deferrable", "standard_conforming_strings", "row_security", "synchronize_seqscans", "check_function_bodies", "quote_all_identifiers",
-                                                              "enable_seqscan", "jit", "geqo"};
+  static const std::set<std::string, std::less<>> booleans = {"default_transaction_read_only",
+                                                              "default_transaction_deferrable",
+                                                              "standard_conforming_strings",
+                                                              "row_security",
+                                                              "synchronize_seqscans",
+                                                              "check_function_bodies",
+                                                              "quote_all_identifiers",
+                                                              "enable_seqscan",
+                                                              "jit",
+                                                              "geqo"};
   if (booleans.contains(name)) {
     const std::string word = lowered(value);
     const bool yes = word == "on" || word == "true" || word == "yes" || word == "1" || word == "t" || word == "y";
@@ -146,7 +155,8 @@ std::string Settings::checked(const std::string& name, std::string value) const 
     if (name == "standard_conforming_strings" && no) throw PgException("0A000", "standard_conforming_strings cannot be switched off here");
   } else if (name == "client_encoding") {
     const std::string word = bare(lowered(value));
-    if (word != "utf8" && word != "unicode" && word != "sqlascii") throw PgException("22023", "the encoding here is UTF8; " + value + " cannot be spoken");
+    if (word != "utf8" && word != "unicode" && word != "sqlascii")
+      throw PgException("22023", "the encoding here is UTF8; " + value + " cannot be spoken");
     value = "UTF8";
   } else if (name == "default_transaction_isolation") {
     static constexpr std::array<std::string_view, 4> levels = {"read uncommitted", "read committed", "repeatable read", "serializable"};
@@ -157,7 +167,8 @@ std::string Settings::checked(const std::string& name, std::string value) const 
     if (!ms) refuse();
     value = shown_as(*ms);
   } else if (name == "datestyle") {
-    if (lowered(value).find("iso") == std::string::npos) throw PgException("0A000", "times are written in ISO form here: DateStyle " + value + " is not spoken");
+    if (lowered(value).find("iso") == std::string::npos)
+      throw PgException("0A000", "times are written in ISO form here: DateStyle " + value + " is not spoken");
     value = "ISO, MDY";
   } else if (name == "bytea_output" && lowered(value) != "hex") {
     throw PgException("0A000", "bytea_output is hex here");
@@ -166,7 +177,8 @@ std::string Settings::checked(const std::string& name, std::string value) const 
 }
 
 std::map<std::string, Settings::Value>::iterator Settings::make(const std::string& name, std::string_view given) {
-  if (name.find('.') == std::string::npos) throw PgException("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
+  if (name.find('.') == std::string::npos)
+    throw PgException("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
   Value made;
   made.name = given;
   return values_.emplace(name, std::move(made)).first;

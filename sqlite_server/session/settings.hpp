@@ -14,7 +14,10 @@ namespace termgate::sqlite_server {
 
 // What SHOW calls its column: a few settings have capitals.
 inline std::string shown_name(std::string_view name) {
-  return std::string(name == "timezone" ? "TimeZone" : name == "datestyle" ? "DateStyle" : name == "intervalstyle" ? "IntervalStyle" : name);
+  return std::string(name == "timezone"        ? "TimeZone"
+                     : name == "datestyle"     ? "DateStyle"
+                     : name == "intervalstyle" ? "IntervalStyle"
+                                               : name);
 }
 
 class Settings {
@@ -23,7 +26,8 @@ class Settings {
   Settings(const Settings&) = delete;
   Settings& operator=(const Settings&) = delete;
 
-  // What the start-up message says: also what RESET goes back to. Names without regard to case. Throws PgException for a value that is none.
+  // What the start-up message says: also what RESET goes back to. Names without regard to case. Throws PgException for a value that is
+  // none.
   void start(std::string_view name, std::string_view value);
   // `value` none: RESET. Throws PgException: 42704 for an unknown name (one with a dot is known), 22023, 55P02.
   void set(std::string_view name, std::optional<std::string> value, bool local);

@@ -23,7 +23,8 @@ bool truth(const std::string& name, const std::string& value) {
 
 bool is_utc(std::string value) {
   value = lowered(value);
-  return value == "utc" || value == "gmt" || value == "etc/utc" || value == "0" || value == "00:00" || value == "+00:00" || value == "+00" || value == "default" || value == "local" || value.empty();
+  return value == "utc" || value == "gmt" || value == "etc/utc" || value == "0" || value == "00:00" || value == "+00:00" ||
+         value == "+00" || value == "default" || value == "local" || value.empty();
 }
 
 }  // namespace
@@ -40,18 +41,23 @@ void Session::set_modes(const dialect::TransactionModes& modes) {
   begin_if_needed();
   if (modes.isolation) {
     const std::string level = lowered(*modes.isolation);
-    if (tx_.queried && level != tx_.isolation) throw PgException("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query");
+    if (tx_.queried && level != tx_.isolation)
+      throw PgException("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query");
     tx_.isolation = level;
     tx_.snapshot = level == "repeatable read" || level == "serializable";
   }
   if (modes.read_only) set_read_only(*modes.read_only);
 }
 
+// Long: one case for each command of a transaction.
 std::string Session::run_control(const TransactionControl& control) {
   using What = TransactionControl::What;
-  const auto notice = [&](std::string_view sqlstate, std::string_view text) { pgwire::append_notice_response(out_, pgwire::report("WARNING", sqlstate, text)); };
+  const auto notice = [&](std::string_view sqlstate, std::string_view text) {
+    pgwire::append_notice_response(out_, pgwire::report("WARNING", sqlstate, text));
+  };
   const auto find = [&] {
-    const auto found = std::find_if(tx_.savepoints.rbegin(), tx_.savepoints.rend(), [&](const Savepoint& each) { return each.name == control.savepoint; });
+    const auto found =
+        std::find_if(tx_.savepoints.rbegin(), tx_.savepoints.rend(), [&](const Savepoint& each) { return each.name == control.savepoint; });
     if (found == tx_.savepoints.rend()) throw PgException("3B001", "savepoint \"" + control.savepoint + "\" does not exist");
     return tx_.savepoints.size() - 1 - static_cast<std::size_t>(found - tx_.savepoints.rbegin());
   };
@@ -69,14 +75,18 @@ std::string Session::run_control(const TransactionControl& control) {
     status_ = Status::block;
   };
   const auto ends = [&](const char* word) {
-    if (tx_.grouped) throw PgException("0A000", std::string(word) + " behind a write of the same pipeline cannot be told apart from others' here: send a Sync before it");
+    if (tx_.grouped)
+      throw PgException("0A000", std::string(word) +
+                                     " behind a write of the same pipeline cannot be told apart from others' here: send a Sync before it");
     if (status_ != Status::idle) return;
     if (control.chain) throw PgException("25P01", std::string(word) + " AND CHAIN can only be used in transaction blocks");
     notice("25P01", "there is no transaction in progress");
   };
   switch (control.what) {
     case What::begin:
-      if (tx_.grouped) throw PgException("0A000", "BEGIN behind a write of the same pipeline cannot be taken into its transaction here: send a Sync before it");
+      if (tx_.grouped)
+        throw PgException("0A000",
+                          "BEGIN behind a write of the same pipeline cannot be taken into its transaction here: send a Sync before it");
       if (status_ == Status::block) {
         notice("25001", "there is already a transaction in progress");
       } else {
@@ -151,8 +161,10 @@ std::string Session::run_control(const TransactionControl& control) {
 
 std::string Session::show(std::string_view given) const {
   const std::string name = lowered(given);
-  if (name == "transaction_read_only") return (tx_.started ? tx_.read_only : settings_.get("default_transaction_read_only") == "on") ? "on" : "off";
-  if (name == "transaction_isolation") return tx_.started ? tx_.isolation : settings_.get("default_transaction_isolation").value_or("read committed");
+  if (name == "transaction_read_only")
+    return (tx_.started ? tx_.read_only : settings_.get("default_transaction_read_only") == "on") ? "on" : "off";
+  if (name == "transaction_isolation")
+    return tx_.started ? tx_.isolation : settings_.get("default_transaction_isolation").value_or("read committed");
   if (name == "transaction_deferrable") return "off";
   const auto value = settings_.get(name);
   if (!value) throw PgException("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
@@ -162,9 +174,7 @@ std::string Session::show(std::string_view given) const {
 std::optional<std::string> Session::setting(std::string_view name) const {
   try {
     return show(name);
-  } catch (const PgException&) {
-    return std::nullopt;
-  }
+  } catch (const PgException&) { return std::nullopt; }
 }
 
 std::vector<Setting> Session::settings() const {
@@ -172,7 +182,8 @@ std::vector<Setting> Session::settings() const {
   for (const auto& [name, value] : settings_.all()) {
     const std::string wanted = lowered(name);
     const auto known = std::find_if(all.begin(), all.end(), [&](const Setting& each) { return lowered(each.name) == wanted; });
-    if (known == all.end()) all.push_back({name, value, "", name.find('.') != std::string::npos ? "Customized Options" : "Client Connection Defaults", ""});
+    if (known == all.end())
+      all.push_back({name, value, "", name.find('.') != std::string::npos ? "Customized Options" : "Client Connection Defaults", ""});
   }
   for (Setting& each : all) each.value = setting(each.name).value_or(each.value);
   return all;
@@ -186,9 +197,7 @@ std::variant<std::string, SqlError> Session::set(std::string_view name, std::str
   try {
     set_variable(one);
     return show(name);
-  } catch (const PgException& failed) {
-    return SqlError{failed.fault().sqlstate, failed.fault().message};
-  }
+  } catch (const PgException& failed) { return SqlError{failed.fault().sqlstate, failed.fault().message}; }
 }
 
 void Session::set_variable(const dialect::SetVariable& set) {
@@ -200,14 +209,16 @@ void Session::set_variable(const dialect::SetVariable& set) {
   }
   if (value && lowered(*value) == "default" && name != "termgate.scope") value.reset();
   if (name == "all") return settings_.reset_all();
-  if (name == "transaction_read_only") return set_read_only(value ? truth(set.name, *value) : settings_.get("default_transaction_read_only") == "on");
+  if (name == "transaction_read_only")
+    return set_read_only(value ? truth(set.name, *value) : settings_.get("default_transaction_read_only") == "on");
   if (name == "transaction_isolation") {
     dialect::TransactionModes modes;
     modes.isolation = value.value_or("read committed");
     return set_modes(modes);
   }
   if (name == "transaction_deferrable" || name == "role" || name == "session_authorization" || name == "seed") return;
-  if (name == "timezone" && value && !is_utc(*value)) throw PgException("0A000", "times are kept and shown in UTC here: TimeZone " + *value + " is not spoken");
+  if (name == "timezone" && value && !is_utc(*value))
+    throw PgException("0A000", "times are kept and shown in UTC here: TimeZone " + *value + " is not spoken");
   if (name == "timezone") value = "UTC";
   if (name == "names") return settings_.set("client_encoding", value, set.local);
   settings_.set(name, value, set.local);
@@ -265,7 +276,8 @@ void Session::run_explain(Portal& portal, const dialect::Explain& explain) {
 std::string Session::run_fetch(Portal& portal, const dialect::FetchCursor& fetch) {
   using Direction = dialect::FetchCursor::Direction;
   Portal& cursor = find_portal(fetch.name);
-  if ((fetch.direction != Direction::forward && !(fetch.direction == Direction::relative && fetch.count == 1)) || fetch.count < 0) throw PgException("0A000", "a cursor that goes back is not supported on SQLite: it can only scan forward");
+  if ((fetch.direction != Direction::forward && !(fetch.direction == Direction::relative && fetch.count == 1)) || fetch.count < 0)
+    throw PgException("0A000", "a cursor that goes back is not supported on SQLite: it can only scan forward");
   start(cursor);
   cursor.rows = 0;
   const std::string kind = fetch.move ? "MOVE " : "FETCH ";
@@ -298,13 +310,15 @@ std::string Session::run_execute(Portal& portal, const dialect::ExecuteStatement
       inner->values.emplace_back();
       continue;
     }
-    const std::string text(reinterpret_cast<const char*>(sqlite3_column_text(value.get(), 0)), static_cast<std::size_t>(sqlite3_column_bytes(value.get(), 0)));
+    const std::string text(reinterpret_cast<const char*>(sqlite3_column_text(value.get(), 0)),
+                           static_cast<std::size_t>(sqlite3_column_bytes(value.get(), 0)));
     auto parsed = parse_value(text, statement->parameters[i], Format::text);
     if (const auto* problem = std::get_if<SqlError>(&parsed)) throw PgException(problem->sqlstate, problem->message);
     inner->values.push_back(std::move(std::get<Stored>(parsed)));
   }
   inner->formats = portal.formats;
-  if (inner->plan->does.effect == dialect::Effect::utility) throw PgException("0A000", "EXECUTE of " + inner->plan->does.tag + " is not spoken here");
+  if (inner->plan->does.effect == dialect::Effect::utility)
+    throw PgException("0A000", "EXECUTE of " + inner->plan->does.tag + " is not spoken here");
   start(*inner);
   know_columns(*inner, true);
   if (!inner->columns.empty() && portal.statement == nullptr) describe_rows(inner->columns, portal.formats);
@@ -312,6 +326,7 @@ std::string Session::run_execute(Portal& portal, const dialect::ExecuteStatement
   return tag_of(*inner);
 }
 
+// Long: one case for each kind of command.
 std::string Session::run_utility(Portal& portal, const Plan& plan) {
   if (const auto* control = plan.utility<TransactionControl>()) return run_control(*control);
   if (const auto* set = plan.utility<dialect::SetVariable>()) {
@@ -409,7 +424,8 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
     return discard->what == What::plans ? "DISCARD PLANS" : discard->what == What::sequences ? "DISCARD SEQUENCES" : "DISCARD TEMP";
   }
   if (plan.utility<dialect::Unlisten>() != nullptr) return "UNLISTEN";
-  if (plan.utility<dialect::Listen>() != nullptr || plan.utility<dialect::Notify>() != nullptr) throw PgException("0A000", "LISTEN and NOTIFY are not spoken before an SQLite file");
+  if (plan.utility<dialect::Listen>() != nullptr || plan.utility<dialect::Notify>() != nullptr)
+    throw PgException("0A000", "LISTEN and NOTIFY are not spoken before an SQLite file");
   if (plan.utility<dialect::Checkpoint>() != nullptr) return "CHECKPOINT";
   throw PgException("0A000", plan.does.tag + " is not spoken here");
 }

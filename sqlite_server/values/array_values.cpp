@@ -231,9 +231,11 @@ Parsed parse_array_binary(std::string_view bytes, Oid element) {
     return true;
   };
   std::int32_t dimensions = 0, nulls = 0, type = 0;
-  if (!take(dimensions) || !take(nulls) || !take(type) || dimensions < 0 || dimensions > static_cast<std::int32_t>(array_dimensions_max)) return wrong;
+  if (!take(dimensions) || !take(nulls) || !take(type) || dimensions < 0 || dimensions > static_cast<std::int32_t>(array_dimensions_max))
+    return wrong;
   if (static_cast<Oid>(type) != element)
-    return SqlError{"42804", "binary data has array element type " + std::to_string(type) + " instead of expected " + std::to_string(element)};
+    return SqlError{"42804",
+                    "binary data has array element type " + std::to_string(type) + " instead of expected " + std::to_string(element)};
   ArrayValue array;
   std::size_t count = dimensions == 0 ? 0 : 1;
   for (std::int32_t i = 0; i < dimensions; ++i) {
@@ -267,7 +269,8 @@ MaybeProblem append_array_binary(std::string& out, std::string_view text, Oid el
   if (auto* problem = std::get_if<SqlError>(&read)) return std::move(*problem);
   const ArrayValue& array = std::get<ArrayValue>(read);
   append_big(out, static_cast<std::uint32_t>(array.lengths.size()));
-  append_big(out, static_cast<std::uint32_t>(std::any_of(array.elements.begin(), array.elements.end(), [](const auto& each) { return !each; }) ? 1 : 0));
+  append_big(out, static_cast<std::uint32_t>(
+                      std::any_of(array.elements.begin(), array.elements.end(), [](const auto& each) { return !each; }) ? 1 : 0));
   append_big(out, static_cast<std::uint32_t>(element));
   for (const std::size_t length : array.lengths) {
     append_big(out, static_cast<std::uint32_t>(length));

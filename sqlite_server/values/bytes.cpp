@@ -56,7 +56,8 @@ Parsed parse_bytea(std::string_view text) {
     }
     const std::string_view octal = text.substr(at + 1, 3);
     const auto digit = [](char c, char top) { return c >= '0' && c <= top; };
-    if (octal.size() != 3 || !digit(octal[0], '3') || !digit(octal[1], '7') || !digit(octal[2], '7')) return SqlError{"22P02", "invalid input syntax for type bytea"};
+    if (octal.size() != 3 || !digit(octal[0], '3') || !digit(octal[1], '7') || !digit(octal[2], '7'))
+      return SqlError{"22P02", "invalid input syntax for type bytea"};
     blob.bytes += static_cast<char>((octal[0] - '0') << 6 | (octal[1] - '0') << 3 | (octal[2] - '0'));
     at += 3;
   }

@@ -89,7 +89,8 @@ Parsed as_numeric(const Stored& value, std::int32_t modifier, Oid from) {
     return SqlError{"0A000", "numeric " + std::string(trimmed(text)) + " is not supported in an SQLite file"};
   }
   if (modifier >= 4) {
-    const auto precision = static_cast<std::size_t>((modifier - 4) >> 16 & 0xffff), scale = static_cast<std::size_t>((modifier - 4) & 0x7ff);
+    const auto precision = static_cast<std::size_t>((modifier - 4) >> 16 & 0xffff),
+               scale = static_cast<std::size_t>((modifier - 4) & 0x7ff);
     round_to(number, scale);
     if (number.whole.size() > precision - std::min(precision, scale)) return SqlError{"22003", "numeric field overflow"};
   }
@@ -101,7 +102,8 @@ Parsed as_numeric(const Stored& value, std::int32_t modifier, Oid from) {
 }
 
 std::size_t length_of(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 std::size_t bytes_of_first(std::string_view text, std::size_t count) {
@@ -184,7 +186,8 @@ std::variant<Stored, SqlError> converted(const Stored& value, DeclaredType to, O
     }
     default: break;
   }
-  if (const Oid element = element_of(type); element != 0 && !std::holds_alternative<Blob>(value)) return parse_array(text_of(value), element, to.typmod);
+  if (const Oid element = element_of(type); element != 0 && !std::holds_alternative<Blob>(value))
+    return parse_array(text_of(value), element, to.typmod);
   return parse_value(text_of(value), type, Format::text);
 }
 

@@ -32,9 +32,12 @@ DeclaredType type_of_declaration(std::string_view declared) noexcept {
   // An array has the length of its elements.
   const Oid element = element_of(whole), type = element != 0 ? element : whole;
   // As PostgreSQL bounds them; a length beyond is SQLite's business and none of ours.
-  if ((type == oid::varchar || type == oid::bpchar) && numbers[0] >= 1 && numbers[0] <= 10'485'760) return {whole, static_cast<std::int32_t>(numbers[0] + 4)};
-  if (type == oid::numeric && numbers[0] >= 1 && numbers[0] <= 1000 && numbers[1] <= numbers[0]) return {whole, static_cast<std::int32_t>((numbers[0] << 16 | numbers[1]) + 4)};
-  if ((type == oid::timestamp || type == oid::timestamptz || type == oid::time) && numbers[0] >= 0 && numbers[0] <= 6) return {whole, static_cast<std::int32_t>(numbers[0])};
+  if ((type == oid::varchar || type == oid::bpchar) && numbers[0] >= 1 && numbers[0] <= 10'485'760)
+    return {whole, static_cast<std::int32_t>(numbers[0] + 4)};
+  if (type == oid::numeric && numbers[0] >= 1 && numbers[0] <= 1000 && numbers[1] <= numbers[0])
+    return {whole, static_cast<std::int32_t>((numbers[0] << 16 | numbers[1]) + 4)};
+  if ((type == oid::timestamp || type == oid::timestamptz || type == oid::time) && numbers[0] >= 0 && numbers[0] <= 6)
+    return {whole, static_cast<std::int32_t>(numbers[0])};
   return {whole, -1};
 }
 

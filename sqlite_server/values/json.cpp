@@ -65,7 +65,8 @@ class Reader {
       if (at_ < text_.size() && (text_[at_] == '+' || text_[at_] == '-')) ++at_;
       digits();
     }
-    if (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_' || text_[at_] == '.')) wrong();
+    if (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_' || text_[at_] == '.'))
+      wrong();
     return text_.substr(begin, at_ - begin);
   }
 

@@ -83,7 +83,9 @@ MaybeProblem append_integer(std::string& out, const Stored& value, Oid type, For
 
 Parsed parse_bool(std::string_view text) {
   const std::string word = lowered(trimmed(text));
-  const auto is = [&](std::string_view whole_word, std::size_t letters_min) { return word.size() >= letters_min && whole_word.starts_with(word); };
+  const auto is = [&](std::string_view whole_word, std::size_t letters_min) {
+    return word.size() >= letters_min && whole_word.starts_with(word);
+  };
   if (word == "1" || is("true", 1) || is("yes", 1) || is("on", 2)) return Stored(std::int64_t{1});
   if (word == "0" || is("false", 1) || is("no", 1) || is("off", 2)) return Stored(std::int64_t{0});
   return no_such("boolean", text);
@@ -123,10 +125,14 @@ std::string float_text(double value, bool single) {
     const auto number = static_cast<float>(value);
     double shown = 0;
     std::from_chars(all.data(), all.data() + all.size(), shown);
-    const auto half = [&](float towards) { return (static_cast<double>(number) + static_cast<double>(std::nextafter(number, towards))) / 2; };
+    const auto half = [&](float towards) {
+      return (static_cast<double>(number) + static_cast<double>(std::nextafter(number, towards))) / 2;
+    };
     const float infinity = std::numeric_limits<float>::infinity();
-    for (int places = static_cast<int>(all.find('e')) - (all.front() == '-' ? 1 : 0); places <= 9 && (shown == half(infinity) || shown == half(-infinity)); ++places) {
-      const auto longer = std::to_chars(digits, digits + sizeof digits, static_cast<double>(number), std::chars_format::scientific, std::max(places - 1, 1));
+    for (int places = static_cast<int>(all.find('e')) - (all.front() == '-' ? 1 : 0);
+         places <= 9 && (shown == half(infinity) || shown == half(-infinity)); ++places) {
+      const auto longer = std::to_chars(digits, digits + sizeof digits, static_cast<double>(number), std::chars_format::scientific,
+                                        std::max(places - 1, 1));
       all = std::string_view(digits, static_cast<std::size_t>(longer.ptr - digits));
       std::from_chars(all.data(), all.data() + all.size(), shown);
       if (static_cast<float>(shown) != number) shown = half(infinity);
@@ -163,7 +169,8 @@ Parsed parse_float(std::string_view text, Oid type) {
   if (body.starts_with('+')) body.remove_prefix(1);
   const bool negative = body.starts_with('-');
   const std::string_view name = negative ? body.substr(1) : body;
-  if (name == "infinity" || name == "inf") return Stored(negative ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
+  if (name == "infinity" || name == "inf")
+    return Stored(negative ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
   if (body == "nan") return Stored(std::string("NaN"));
   // from_chars would take inf(…) and nan(…) besides.
   if (name.empty() || !((name[0] >= '0' && name[0] <= '9') || name[0] == '.') || body.starts_with("+")) return no_such(spoken(type), text);
@@ -182,7 +189,8 @@ Parsed parse_float(std::string_view text, Oid type) {
 
 Parsed parse_float_binary(std::string_view bytes, Oid type) {
   if (const std::size_t wanted = type == oid::float4 ? 4 : 8; bytes.size() != wanted) return wrong_size(spoken(type), bytes.size(), wanted);
-  const double number = type == oid::float4 ? static_cast<double>(std::bit_cast<float>(read_big<std::uint32_t>(bytes))) : std::bit_cast<double>(read_big<std::uint64_t>(bytes));
+  const double number = type == oid::float4 ? static_cast<double>(std::bit_cast<float>(read_big<std::uint32_t>(bytes)))
+                                            : std::bit_cast<double>(read_big<std::uint64_t>(bytes));
   if (std::isnan(number)) return Stored(std::string("NaN"));
   return Stored(number);
 }

@@ -191,7 +191,8 @@ std::variant<std::string, SqlError> numeric_text_of_binary(std::string_view byte
   if (bytes.size() != 8 + std::size_t{groups} * 2 || decimals > 16383) return wrong_size("numeric");
   if (sign == nan_sign || sign == infinity_sign || sign == negative_infinity_sign) return special_text(sign);
   if (sign != 0 && sign != negative_sign) return wrong_size("numeric");
-  if (weight > places_max / 4 || weight < -places_max / 4 || decimals > places_max || groups > places_max / 4) return SqlError{"22003", "value overflows numeric format"};
+  if (weight > places_max / 4 || weight < -places_max / 4 || decimals > places_max || groups > places_max / 4)
+    return SqlError{"22003", "value overflows numeric format"};
   std::string text = sign == negative_sign ? "-" : "";
   const auto group = [&](int at) {
     if (at < 0 || at >= groups) return std::string("0000");

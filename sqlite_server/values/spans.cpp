@@ -12,9 +12,7 @@ Parsed parse_interval_value(std::string_view text) {
   Interval interval;
   try {
     interval = parse_interval(text);
-  } catch (const CallError& failed) {
-    return failed.problem.sqlstate == "22008" ? out_of_bounds : failed.problem;
-  }
+  } catch (const CallError& failed) { return failed.problem.sqlstate == "22008" ? out_of_bounds : failed.problem; }
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   if (interval.months > most || interval.months < -most - 1 || interval.days > most || interval.days < -most - 1) return out_of_bounds;
   return Stored(interval_text(interval));
@@ -35,9 +33,7 @@ MaybeProblem append_interval_binary(std::string& out, std::string_view text) {
     append_big(out, static_cast<std::uint64_t>(interval.micros));
     append_big(out, static_cast<std::uint32_t>(interval.days));
     append_big(out, static_cast<std::uint32_t>(interval.months));
-  } catch (const CallError& failed) {
-    return failed.problem;
-  }
+  } catch (const CallError& failed) { return failed.problem; }
   return std::nullopt;
 }
 

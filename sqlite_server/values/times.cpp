@@ -78,8 +78,7 @@ class Text {
     return value;
   }
   void spaces() noexcept {
-    while (take(' ')) {
-    }
+    while (take(' ')) {}
   }
 
  private:
@@ -307,7 +306,8 @@ std::string written(std::int64_t value, Oid type) {
 }
 
 SqlError problem_of(TimeReading reading, std::string_view text, Oid type) {
-  if (reading == TimeReading::not_here) return {"0A000", "dates before year 1 and after year 9999 are not supported in an SQLite file: \"" + std::string(text) + "\""};
+  if (reading == TimeReading::not_here)
+    return {"0A000", "dates before year 1 and after year 9999 are not supported in an SQLite file: \"" + std::string(text) + "\""};
   if (reading == TimeReading::zone_out_of_range) return {"22009", "time zone displacement out of range: \"" + std::string(text) + "\""};
   if (reading == TimeReading::out_of_range) return {"22008", "date/time field value out of range: \"" + std::string(text) + "\""};
   const std::string word = lowered(trimmed(text));
@@ -359,7 +359,9 @@ MaybeProblem append_time_like(std::string& out, const Stored& value, Oid type, F
   }
   if (reading != TimeReading::fine) return problem_of(reading, text, type);
   if (type == oid::date) {
-    const std::int64_t days = number == forever ? std::numeric_limits<std::int32_t>::max() : number == never ? std::numeric_limits<std::int32_t>::min() : number;
+    const std::int64_t days = number == forever ? std::numeric_limits<std::int32_t>::max()
+                              : number == never ? std::numeric_limits<std::int32_t>::min()
+                                                : number;
     append_big(out, static_cast<std::uint32_t>(days));
   } else {
     append_big(out, static_cast<std::uint64_t>(number));

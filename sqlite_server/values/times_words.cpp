@@ -12,7 +12,7 @@ namespace termgate::sqlite_server {
 namespace {
 
 constexpr std::array<std::string_view, 12> month_names = {"january", "february", "march",     "april",   "may",      "june",
-                                                          "july", "august", "september", "october", "november", "december"};
+                                                          "july",    "august",   "september", "october", "november", "december"};
 constexpr std::array<std::string_view, 7> weekday_names = {"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -31,7 +31,8 @@ int month_named(std::string_view word) {
   return 0;
 }
 bool weekday_named(std::string_view word) {
-  return std::any_of(weekday_names.begin(), weekday_names.end(), [&](std::string_view day) { return word.size() >= 3 && day.starts_with(word); });
+  return std::any_of(weekday_names.begin(), weekday_names.end(),
+                     [&](std::string_view day) { return word.size() >= 3 && day.starts_with(word); });
 }
 
 // What has been understood so far.
@@ -199,7 +200,8 @@ std::optional<std::string> iso_of(std::string_view whole) {
       }
     } else if (is_letter(text[at])) {
       while (at < text.size() && is_letter(text[at])) ++at;
-      if (at + 1 < text.size() && text[at] == '-' && is_digit(text[at + 1]) && month_named(std::string_view(text).substr(begin, at - begin)) != 0) {
+      if (at + 1 < text.size() && text[at] == '-' && is_digit(text[at + 1]) &&
+          month_named(std::string_view(text).substr(begin, at - begin)) != 0) {
         while (at < text.size() && (is_digit(text[at]) || text[at] == '-')) ++at;
         if (!take_date(parts, std::string_view(text).substr(begin, at - begin))) return std::nullopt;
         continue;

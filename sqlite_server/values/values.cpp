@@ -50,9 +50,7 @@ template <class Work>
 Parsed caught(const Work& work) {
   try {
     return work();
-  } catch (CallError& failed) {
-    return std::move(failed.problem);
-  }
+  } catch (CallError& failed) { return std::move(failed.problem); }
 }
 
 SqlError no_binary(Oid type) { return {"0A000", "type " + std::string(spoken(type)) + " has no binary format here"}; }
@@ -82,7 +80,9 @@ std::string_view spoken(Oid type) noexcept {
   return known == nullptr ? "unknown" : known->name;
 }
 
-bool has_binary(Oid type) noexcept { return family_of(type) != Family::other && (family_of(type) != Family::array || has_binary(element_of(type))); }
+bool has_binary(Oid type) noexcept {
+  return family_of(type) != Family::other && (family_of(type) != Family::array || has_binary(element_of(type)));
+}
 
 std::optional<SqlError> append_value(std::string& out, const Stored& value, Oid type, Format format) {
   switch (family_of(type)) {
@@ -138,7 +138,9 @@ std::variant<Stored, SqlError> parse_value(std::string_view bytes, Oid type, For
       });
     case Family::jsonb:
       if (binary) {
-        if (bytes.empty() || bytes[0] != '\1') return SqlError{"XX000", "unsupported jsonb version number " + std::to_string(bytes.empty() ? 0 : static_cast<unsigned char>(bytes[0]))};
+        if (bytes.empty() || bytes[0] != '\1')
+          return SqlError{"XX000",
+                          "unsupported jsonb version number " + std::to_string(bytes.empty() ? 0 : static_cast<unsigned char>(bytes[0]))};
         bytes.remove_prefix(1);
       }
       return caught([&] { return Parsed(Stored(canonical_jsonb(bytes))); });

@@ -50,18 +50,15 @@ void Alarm::wait(std::optional<BootClock::time_point> at) noexcept {
   }
   timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr);
   pollfd watched[] = {{timer_, POLLIN, 0}, {event_, POLLIN, 0}};
-  while (poll(watched, 2, -1) < 0 && errno == EINTR) {
-  }
+  while (poll(watched, 2, -1) < 0 && errno == EINTR) {}
   std::uint64_t count = 0;
-  while (read(event_, &count, sizeof count) < 0 && errno == EINTR) {
-  }
+  while (read(event_, &count, sizeof count) < 0 && errno == EINTR) {}
 }
 
 void Alarm::wake() noexcept {
   const std::uint64_t one = 1;
   // Fails only when it rings already.
-  while (write(event_, &one, sizeof one) < 0 && errno == EINTR) {
-  }
+  while (write(event_, &one, sizeof one) < 0 && errno == EINTR) {}
 }
 
 }  // namespace detail

@@ -71,8 +71,7 @@ struct DatabaseState {
                               Value(due.first_ms), Value(due.last_ms), Value("library")};
       const Rows rows = driver->call(calls().record_refusal, values, false, milliseconds(1000));
       if (!rows.one()[0].as_bool()) refusals.put_back(due);
-    } catch (const std::exception&) {
-    }
+    } catch (const std::exception&) {}
   }
 
   // `remembered` is what this process had seen before it asked. A fence lower than that was forgotten by the
@@ -184,8 +183,10 @@ void check_payload(const DatabaseState& state, std::string_view payload) {
   throw InvalidInput(fmt::format("TG005 a payload of {} bytes is over the limit of {} (setting payload_bytes_max)", payload.size(), limit));
 }
 
-// A payload too large for a page, from the parts that the database gives of it, in a buffer of its own size. None: it was pruned before or meanwhile.
-std::optional<std::string> payload_in_parts(DatabaseState& state, const std::string& stream, std::int64_t sequence_no, std::size_t bytes, std::size_t part_bytes) {
+// A payload too large for a page, from the parts that the database gives of it, in a buffer of its own size. None: it was pruned before or
+// meanwhile.
+std::optional<std::string> payload_in_parts(DatabaseState& state, const std::string& stream, std::int64_t sequence_no, std::size_t bytes,
+                                            std::size_t part_bytes) {
   std::string payload;
   if (bytes > part_bytes) payload.reserve(bytes);
   while (payload.size() < bytes) {
@@ -194,8 +195,8 @@ std::optional<std::string> payload_in_parts(DatabaseState& state, const std::str
     if (rows.empty()) return std::nullopt;
     std::string part = std::move(rows.rows.front().front()).take_bytes();
     if (part.size() != due) {
-      throw DatabaseError(fmt::format("the payload of write {} of stream \"{}\" came short: {} bytes at {} where {} were due", sequence_no, stream, part.size(),
-                                      payload.size(), due));
+      throw DatabaseError(fmt::format("the payload of write {} of stream \"{}\" came short: {} bytes at {} where {} were due", sequence_no,
+                                      stream, part.size(), payload.size(), due));
     }
     if (due == bytes) return part;
     payload += part;
@@ -220,7 +221,8 @@ class JobId {
     if (kind == "sqlite") return Value(text_);
     std::int64_t number = 0;
     const auto [end, failure] = std::from_chars(text_.data(), text_.data() + text_.size(), number);
-    if (failure != std::errc{} || end != text_.data() + text_.size()) throw InvalidInput(fmt::format("TG005 malformed run id \"{}\": `termgate job list` shows them", text_));
+    if (failure != std::errc{} || end != text_.data() + text_.size())
+      throw InvalidInput(fmt::format("TG005 malformed run id \"{}\": `termgate job list` shows them", text_));
     return Value(number);
   }
 
@@ -255,10 +257,10 @@ Rows Transaction::execute(std::string_view sql, const Value* values, std::size_t
 
 SequenceNo Transaction::append(const Stream& stream, std::string_view payload, std::optional<SequenceNo> expected) {
   detail::check_payload(state_, payload);
-  return SequenceNo(exec(state_.calls().append, stream.name(), term_.value(), BytesView{payload}, detail::number_of(expected),
-                         scope_.name(), nullptr)
-                        .one()[0]
-                        .as_int());
+  return SequenceNo(
+      exec(state_.calls().append, stream.name(), term_.value(), BytesView{payload}, detail::number_of(expected), scope_.name(), nullptr)
+          .one()[0]
+          .as_int());
 }
 
 Term Transaction::check(const Scope& scope, Term term) {
@@ -299,11 +301,11 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
   if (!options.write_id) {
     state_->raise_ahead(scope, term, options.timeout);
   } else if (state_->memory.highest(scope.name()) < term.value() && !outcome(*options.write_id)) {
-    // With a write id the id is looked up before the term is compared: the write may have happened meanwhile, so claim_write has the last word.
+    // With a write id the id is looked up before the term is compared: the write may have happened meanwhile, so claim_write has the last
+    // word.
     try {
       state_->raise_ahead(scope, term, options.timeout);
-    } catch (const StaleTerm&) {
-    }
+    } catch (const StaleTerm&) {}
   }
   for (int attempt = 0;; ++attempt) {
     Wrote wrote = Wrote::now;
@@ -380,8 +382,8 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
     for (const WriteId& id : write_ids) texts.emplace_back(id.text());
     ids = Value(std::move(texts));
   }
-  const Rows rows = state_->run(state_->calls().append_many, stream.name(), term.value(), BytesArrayView{payloads}, detail::number_of(options.expected),
-                                detail::name_of(options.scope), std::move(ids));
+  const Rows rows = state_->run(state_->calls().append_many, stream.name(), term.value(), BytesArrayView{payloads},
+                                detail::number_of(options.expected), detail::name_of(options.scope), std::move(ids));
   if (options.scope && write_ids.empty()) state_->memory.saw(options.scope->name(), term.value());
   return SequenceNo(rows.one()[0].as_int());
 }
@@ -435,7 +437,8 @@ std::optional<Lease> Database::try_acquire_lease(const Scope& scope, millisecond
 Lease Database::acquire_lease(const Scope& scope, milliseconds ttl, const LeaseOptions& options) {
   const auto give_up = Lease::Clock::now() + options.wait;
   const auto acquire = [&] { return try_acquire_lease(scope, ttl, options); };
-  if (auto lease = detail::wait_for_lease(*this, *state_->holding, scope, give_up, detail::wait_times_of(kind()), options.stop, acquire)) return *std::move(lease);
+  if (auto lease = detail::wait_for_lease(*this, *state_->holding, scope, give_up, detail::wait_times_of(kind()), options.stop, acquire))
+    return *std::move(lease);
   throw detail::still_anothers(scope, this->lease(scope));
 }
 
@@ -463,7 +466,8 @@ bool Database::force_release(const Scope& scope, std::string_view actor, std::st
   return released;
 }
 
-std::string Database::start_job(std::string_view job, const Scope& scope, Term term, const std::string& owner, const std::optional<std::string>& detail) {
+std::string Database::start_job(std::string_view job, const Scope& scope, Term term, const std::string& owner,
+                                const std::optional<std::string>& detail) {
   return state_->run(state_->calls().job_start, job, scope.name(), owner, term.value(), detail).one()[0].as_text();
 }
 
@@ -476,31 +480,37 @@ bool Database::beat_job(const std::string& run_id, const std::optional<std::stri
     state_->driver->transact({}, [&](detail::OpenTransaction& session) {
       const Value beat[] = {id.value(kind()), Value(checkpoint)};
       alive = session.execute(state_->calls().job_heartbeat, beat).one()[0].as_bool();
-      const Value renewal[] = {Value(renew->scope().name()), Value(renew->owner()), Value(renew->term().value()), Value(renew->ttl().count())};
+      const Value renewal[] = {Value(renew->scope().name()), Value(renew->owner()), Value(renew->term().value()),
+                               Value(renew->ttl().count())};
       if (session.execute(state_->calls().renew_lease, renewal).one()[0].as_bool()) return;
-      throw LeaseLost(fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: stop leading", renew->scope().name(), renew->term().value(), renew->owner()));
+      throw LeaseLost(fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: stop leading", renew->scope().name(),
+                                  renew->term().value(), renew->owner()));
     });
   });
   *renew = Lease(renew->scope(), renew->term(), renew->owner(), renew->ttl(), sent + renew->ttl());
   return alive;
 }
 
-bool Database::finish_job(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code, const std::optional<std::string>& detail,
-                          const std::optional<std::string>& checkpoint) {
-  return state_->run(state_->calls().job_finish, detail::JobId(run_id).value(kind()), status, exit_code, detail, checkpoint).one()[0].as_bool();
+bool Database::finish_job(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code,
+                          const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint) {
+  return state_->run(state_->calls().job_finish, detail::JobId(run_id).value(kind()), status, exit_code, detail, checkpoint)
+      .one()[0]
+      .as_bool();
 }
 
 std::vector<JobRunInfo> Database::jobs(const JobFilter& filter, int limit) {
   Value run_id;
   if (filter.run_id) run_id = detail::JobId(*filter.run_id).value(kind());
   return convert_all<JobRunInfo>(state_->read(state_->calls().jobs, filter.job, filter.scope, run_id, limit), [](const Row& row) {
-    return JobRunInfo{row[0].as_text(),         row[1].as_text(),          row[2].as_text(),          row[3].as_text(),          row[4].as_int(),
-                      row[5].as_int(),          row[6].as_optional_int(),  row[7].as_text(),          row[8].as_optional_int(),  row[9].as_optional_int(),
-                      row[10].as_optional_text(), row[11].as_optional_text(), row[12].as_int()};
+    return JobRunInfo{row[0].as_text(),         row[1].as_text(),         row[2].as_text(),           row[3].as_text(),
+                      row[4].as_int(),          row[5].as_int(),          row[6].as_optional_int(),   row[7].as_text(),
+                      row[8].as_optional_int(), row[9].as_optional_int(), row[10].as_optional_text(), row[11].as_optional_text(),
+                      row[12].as_int()};
   });
 }
 
-bool Database::record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms, std::string_view client) {
+bool Database::record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms,
+                               std::string_view client) {
   return state_->run(state_->calls().record_refusal, scope.name(), term.value(), count, first_ms, last_ms, client).one()[0].as_bool();
 }
 
@@ -537,18 +547,21 @@ std::vector<StreamWrite> Database::read_stream(const Stream& stream, SequenceNo 
       if (!writes.empty() && (bytes > bytes_max || total > bytes_max - bytes)) break;
       total += bytes;
       const std::int64_t number = row[0].as_int();
-      std::optional<std::string> payload = bytes <= in_page ? std::optional(std::move(row[3]).take_bytes()) : detail::payload_in_parts(*state_, stream.name(), number, bytes, part_bytes);
+      std::optional<std::string> payload = bytes <= in_page ? std::optional(std::move(row[3]).take_bytes())
+                                                            : detail::payload_in_parts(*state_, stream.name(), number, bytes, part_bytes);
       if (!payload) {
         // What came before it stands as it was read; the next call tells what is there behind it.
         pruned = number;
         break;
       }
-      writes.push_back({SequenceNo(number), row[1].as_text(), Term(row[2].as_int()), *std::move(payload), row[4].as_int(), row[5].as_optional_text()});
+      writes.push_back(
+          {SequenceNo(number), row[1].as_text(), Term(row[2].as_int()), *std::move(payload), row[4].as_int(), row[5].as_optional_text()});
     }
     // Where nothing came before it, the page is read anew, as it is by now.
     if (!writes.empty() || pruned == 0) return writes;
   }
-  throw Conflict(fmt::format("write {} of stream \"{}\" was pruned while it was read, as were those before it: nothing was read", pruned, stream.name()));
+  throw Conflict(fmt::format("write {} of stream \"{}\" was pruned while it was read, as were those before it: nothing was read", pruned,
+                             stream.name()));
 }
 
 std::optional<StreamInfo> Database::stream(const Stream& stream) {

@@ -34,7 +34,8 @@ LeaseKeeper& LeaseHolding::keeper() {
   return *keeper_;
 }
 
-// SQLite has one connection that writes, and a queue in front of it that is fair; a database in memory has no other. Elsewhere a pool may be empty for longer than a lease lasts.
+// SQLite has one connection that writes, and a queue in front of it that is fair; a database in memory has no other. Elsewhere a pool may
+// be empty for longer than a lease lasts.
 Driver& LeaseHolding::renewals() {
   if (database_.kind() == "sqlite") return database_;
   if (!own_driver_) {
@@ -48,15 +49,20 @@ Driver& LeaseHolding::renewals() {
 WaitTimes wait_times_of(std::string_view kind) noexcept { return {10ms, kind == "postgresql" ? 1000ms : kind == "sqlite" ? 40ms : 250ms}; }
 
 Blocked still_anothers(const Scope& scope, const std::optional<LeaseInfo>& info) {
-  return Blocked(fmt::format("TG006 the lease of scope \"{}\" is held by {} for another {} ms", scope.name(), info ? info->owner : "another",
-                             info ? std::max<std::int64_t>(info->remaining_ms, 0) : 0));
+  return Blocked(fmt::format("TG006 the lease of scope \"{}\" is held by {} for another {} ms", scope.name(),
+                             info ? info->owner : "another", info ? std::max<std::int64_t>(info->remaining_ms, 0) : 0));
 }
 
-std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, const Scope& scope, BootClock::time_point give_up, const WaitTimes& times, const std::stop_token& stop,
+std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, const Scope& scope, BootClock::time_point give_up,
+                                    const WaitTimes& times, const std::stop_token& stop,
                                     const std::function<std::optional<Lease>()>& acquire) {
   thread_local std::minstd_rand random(std::random_device{}());
-  const auto by_chance = [](milliseconds up_to) { return milliseconds(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(std::max<std::int64_t>(up_to.count(), 1)))); };
-  const auto cancelled = [&] { return Cancelled(fmt::format("the wait for the lease of scope \"{}\" was ended by its caller; nothing is held", scope.name())); };
+  const auto by_chance = [](milliseconds up_to) {
+    return milliseconds(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(std::max<std::int64_t>(up_to.count(), 1))));
+  };
+  const auto cancelled = [&] {
+    return Cancelled(fmt::format("the wait for the lease of scope \"{}\" was ended by its caller; nothing is held", scope.name()));
+  };
   std::optional<LeaseWaiters::Wait> waiting;
   milliseconds step = times.first;
   for (;;) {
@@ -90,7 +96,8 @@ HeldLeasesCore::Timing timing_of(const HoldOptions& options) {
   if (options.ttl < 100ms || options.ttl > 24h) refuse("ttl", options.ttl, "100 ms to 1 day");
   const milliseconds margin = options.margin.value_or(options.ttl / 5), every = options.renew_every.value_or(options.ttl / 3);
   if (margin < 0ms || margin > options.ttl / 2) refuse("margin", margin, "0 to half the TTL");
-  if (every < options.ttl / 10 || every >= options.ttl - margin) refuse("renew_every", every, "at least a tenth of the TTL and less than the TTL without the margin");
+  if (every < options.ttl / 10 || every >= options.ttl - margin)
+    refuse("renew_every", every, "at least a tenth of the TTL and less than the TTL without the margin");
   if (options.wait < 0ms) refuse("wait", options.wait, "0 or more");
   if (options.poll && (options.poll->first < 1ms || options.poll->longest < options.poll->first || options.poll->longest > 24h)) {
     throw InvalidInput("TG005 HoldOptions::poll must go from 1 ms or more to no less than that, and to a day at most");
@@ -149,15 +156,16 @@ HeldLease::~HeldLease() {
   if (!state_) return;
   try {
     state_->release();
-  } catch (const std::exception&) {
-  }
+  } catch (const std::exception&) {}
 }
 
 const Scope& HeldLease::scope() const noexcept { return state_->lease->scope; }
 Term HeldLease::term() const noexcept { return state_->lease->term; }
 const std::string& HeldLease::owner() const noexcept { return state_->lease->owner; }
 std::stop_token HeldLease::lost() const noexcept { return state_->lease->lost.get_token(); }
-HeldLease::Clock::time_point HeldLease::held_until() const noexcept { return Clock::time_point(Clock::duration(state_->lease->until.load())); }
+HeldLease::Clock::time_point HeldLease::held_until() const noexcept {
+  return Clock::time_point(Clock::duration(state_->lease->until.load()));
+}
 bool HeldLease::still_held(Clock::time_point now) const noexcept { return !state_->lease->lost.stop_requested() && now < held_until(); }
 bool HeldLease::release() { return state_->release(); }
 
@@ -182,13 +190,12 @@ std::optional<HeldLease> Database::try_hold(const Scope& scope, const HoldOption
     }
     if (attempt == 2) {
       release_lease(*lease);
-      throw Unavailable(fmt::format("the lease of scope \"{}\" was granted too late to be of use: calls take as long as its TTL of {} ms", scope.name(), options.ttl.count()));
+      throw Unavailable(fmt::format("the lease of scope \"{}\" was granted too late to be of use: calls take as long as its TTL of {} ms",
+                                    scope.name(), options.ttl.count()));
     }
     try {
       renew_lease(*lease);
-    } catch (const LeaseLost&) {
-      return std::nullopt;
-    }
+    } catch (const LeaseLost&) { return std::nullopt; }
   }
 }
 
@@ -202,7 +209,8 @@ HeldLease Database::hold(const Scope& scope, const HoldOptions& options) {
     if (!held) return std::nullopt;
     return Lease(scope, held->term(), held->owner(), options.ttl, held->held_until());
   };
-  if (!detail::wait_for_lease(*this, detail::holding_of(*state_), scope, give_up, times, options.stop, acquire)) throw detail::still_anothers(scope, this->lease(scope));
+  if (!detail::wait_for_lease(*this, detail::holding_of(*state_), scope, give_up, times, options.stop, acquire))
+    throw detail::still_anothers(scope, this->lease(scope));
   return *std::move(held);
 }
 

@@ -14,30 +14,35 @@ std::optional<std::string> last_checkpoint(Database& database, std::string_view 
   return std::nullopt;
 }
 
-JobRun::JobRun(Database database, std::string_view job, const Scope& scope, Term term, const std::string& owner, const std::optional<std::string>& detail)
-    : database_(std::move(database)), last_checkpoint_(termgate::last_checkpoint(database_, job, scope)), id_(database_.start_job(job, scope, term, owner, detail)) {}
+JobRun::JobRun(Database database, std::string_view job, const Scope& scope, Term term, const std::string& owner,
+               const std::optional<std::string>& detail)
+    : database_(std::move(database)),
+      last_checkpoint_(termgate::last_checkpoint(database_, job, scope)),
+      id_(database_.start_job(job, scope, term, owner, detail)) {}
 
 JobRun::~JobRun() {
   if (ended_) return;
   try {
     fail();
-  } catch (const std::exception&) {
-  }
+  } catch (const std::exception&) {}
 }
 
 bool JobRun::beat(const std::optional<std::string>& checkpoint) { return database_.beat_job(id_, checkpoint); }
 
 bool JobRun::beat(Lease& lease, const std::optional<std::string>& checkpoint) { return database_.beat_job(id_, checkpoint, &lease); }
 
-bool JobRun::complete(std::optional<int> exit_code, const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint) {
+bool JobRun::complete(std::optional<int> exit_code, const std::optional<std::string>& detail,
+                      const std::optional<std::string>& checkpoint) {
   return end("completed", exit_code, detail, checkpoint);
 }
 
 bool JobRun::fail(std::optional<int> exit_code, const std::optional<std::string>& detail) { return end("failed", exit_code, detail, {}); }
 
-bool JobRun::end(std::string_view status, std::optional<int> exit_code, const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint) {
+bool JobRun::end(std::string_view status, std::optional<int> exit_code, const std::optional<std::string>& detail,
+                 const std::optional<std::string>& checkpoint) {
   if (ended_) return false;
-  const bool finished = database_.finish_job(id_, status, exit_code ? std::optional<std::int64_t>(*exit_code) : std::nullopt, detail, checkpoint);
+  const bool finished =
+      database_.finish_job(id_, status, exit_code ? std::optional<std::int64_t>(*exit_code) : std::nullopt, detail, checkpoint);
   ended_ = true;
   return finished;
 }

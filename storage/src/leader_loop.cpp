@@ -31,7 +31,8 @@ LeaderCore::Timing timing_of(const LeaderOptions& options) {
     throw InvalidInput(fmt::format("TG005 LeaderOptions::{} is {} ms: {}", name, value.count(), range));
   };
   if (options.ttl < 100ms || options.ttl > 24h) refuse("ttl", options.ttl, "100 ms to 1 day");
-  const milliseconds margin = options.margin.value_or(options.ttl / 5), poll = options.poll.value_or(std::min<milliseconds>(options.ttl / 4, 1s));
+  const milliseconds margin = options.margin.value_or(options.ttl / 5),
+                     poll = options.poll.value_or(std::min<milliseconds>(options.ttl / 4, 1s));
   if (margin < 0ms || margin > options.ttl / 2) refuse("margin", margin, "0 to half the TTL");
   if (poll < 10ms || poll > 24h) refuse("poll", poll, "10 ms to 1 day");
   return {options.ttl, margin, poll};
@@ -59,7 +60,11 @@ struct LeaderLoop::State {
   };
 
   State(Database its_database, Scope its_scope, Work its_work, LeaderOptions its_options)
-      : database(std::move(its_database)), scope(std::move(its_scope)), work(std::move(its_work)), options(std::move(its_options)), timing(timing_of(options)) {
+      : database(std::move(its_database)),
+        scope(std::move(its_scope)),
+        work(std::move(its_work)),
+        options(std::move(its_options)),
+        timing(timing_of(options)) {
     if (!work) throw InvalidInput("TG005 a LeaderLoop wants work");
     // One for each loop: two of one name would take the lease from each other, for a holder takes its own at any time.
     if (options.owner.empty()) options.owner = Database::default_owner() + ":" + WriteId::random().text().substr(0, 8);
@@ -73,7 +78,8 @@ struct LeaderLoop::State {
     for (;;) {
       const LeaderCore::Action action = core.resume(happened.event, Clock::now());
       perform(core, action);
-      if (happened.error) tell({happened.term ? LeaderNews::Kind::work_failed : LeaderNews::Kind::call_failed, happened.term, happened.error});
+      if (happened.error)
+        tell({happened.term ? LeaderNews::Kind::work_failed : LeaderNews::Kind::call_failed, happened.term, happened.error});
       if (action.told) tell({kind_of(action.told->loss), action.told->term, {}});
       if (action.over) {
         const std::lock_guard lock(mutex);
@@ -148,18 +154,12 @@ struct LeaderLoop::State {
       Happened happened{LeaderCore::Answer{How::unknown}};
       try {
         happened.event = ask(next);
-      } catch (const LeaseLost&) {
-        happened.event = LeaderCore::Answer{How::refused};
-      } catch (const FenceUntrusted&) {
+      } catch (const LeaseLost&) { happened.event = LeaderCore::Answer{How::refused}; } catch (const FenceUntrusted&) {
         // Of a renewal: no lease from before is renewed, and an acquisition makes the scope trusted again.
         happened = {LeaderCore::Answer{How::refused}, std::current_exception()};
-      } catch (const OutcomeUnknown&) {
-        happened.error = std::current_exception();
-      } catch (const Error&) {
+      } catch (const OutcomeUnknown&) { happened.error = std::current_exception(); } catch (const Error&) {
         happened = {LeaderCore::Answer{How::unavailable}, std::current_exception()};
-      } catch (...) {
-        happened.error = std::current_exception();
-      }
+      } catch (...) { happened.error = std::current_exception(); }
       post(std::move(happened));
     }
   }
@@ -172,7 +172,8 @@ struct LeaderLoop::State {
         lease_options.owner = options.owner;
         lease_options.endpoint = options.endpoint;
         lease_options.grace = options.grace;
-        if (const auto lease = database.try_acquire_lease(scope, options.ttl, lease_options)) return {How::granted, lease->term(), lease->held_until()};
+        if (const auto lease = database.try_acquire_lease(scope, options.ttl, lease_options))
+          return {How::granted, lease->term(), lease->held_until()};
         try {
           const auto info = database.lease(scope);
           if (!info || info->released_at_ms) return {How::refused, {}, {}, LeaderCore::Time(0)};
@@ -203,10 +204,9 @@ struct LeaderLoop::State {
       try {
         work(*now);
       } catch (const StaleTerm& refused) {
-        happened = {LeaderCore::WorkEnded{refused.scope() == scope.name() && refused.term() == now->term().value()}, std::current_exception(), now->term()};
-      } catch (...) {
-        happened = {LeaderCore::WorkEnded{false}, std::current_exception(), now->term()};
-      }
+        happened = {LeaderCore::WorkEnded{refused.scope() == scope.name() && refused.term() == now->term().value()},
+                    std::current_exception(), now->term()};
+      } catch (...) { happened = {LeaderCore::WorkEnded{false}, std::current_exception(), now->term()}; }
       post(std::move(happened));
     }
   }
@@ -279,7 +279,8 @@ LeaderLoop::~LeaderLoop() { stop(); }
 void LeaderLoop::request_stop() noexcept { state_->request_stop(); }
 
 void LeaderLoop::stop() {
-  if (state_->is_own_thread()) throw std::logic_error("LeaderLoop::stop() on a thread of the loop's would wait for itself: request_stop() is for those");
+  if (state_->is_own_thread())
+    throw std::logic_error("LeaderLoop::stop() on a thread of the loop's would wait for itself: request_stop() is for those");
   request_stop();
   const std::lock_guard lock(state_->joining);
   for (std::thread& thread : state_->threads) {

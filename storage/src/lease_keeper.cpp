@@ -65,9 +65,12 @@ LeaseKeeper::~LeaseKeeper() {
   renewing_.join();
 }
 
-bool LeaseKeeper::is_own_thread() const noexcept { return std::this_thread::get_id() == time_.get_id() || std::this_thread::get_id() == renewing_.get_id(); }
+bool LeaseKeeper::is_own_thread() const noexcept {
+  return std::this_thread::get_id() == time_.get_id() || std::this_thread::get_id() == renewing_.get_id();
+}
 
-std::optional<HeldLeasesCore::Id> LeaseKeeper::add(const std::shared_ptr<KeptLease>& lease, const HeldLeasesCore::Timing& timing, BootClock::time_point end) {
+std::optional<HeldLeasesCore::Id> LeaseKeeper::add(const std::shared_ptr<KeptLease>& lease, const HeldLeasesCore::Timing& timing,
+                                                   BootClock::time_point end) {
   const std::lock_guard lock(mutex_);
   const HeldLeasesCore::Id id = ++last_id_;
   if (!core_.add(id, timing, end, BootClock::now())) return std::nullopt;
@@ -243,8 +246,7 @@ void LeaseWaiters::listen(const std::stop_token& stop) {
   try {
     feed = open_();
     none = feed == nullptr;
-  } catch (const std::exception&) {
-  }
+  } catch (const std::exception&) {}
   auto used = std::chrono::steady_clock::now();
   while (feed != nullptr && !stop.stop_requested()) {
     {

@@ -1,4 +1,5 @@
-// LeaseKeeper: the two threads that keep the leases of all HeldLease objects of a Database. LeaseWaiters: who waits for a lease, and how they hear that it was given back. Internal.
+// LeaseKeeper: the two threads that keep the leases of all HeldLease objects of a Database. LeaseWaiters: who waits for a lease, and how
+// they hear that it was given back. Internal.
 #pragma once
 
 #include <atomic>
@@ -47,7 +48,8 @@ class LeaseKeeper {
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
   // None: it is over already. `end` is counted from before the request that granted it.
-  std::optional<HeldLeasesCore::Id> add(const std::shared_ptr<KeptLease>& lease, const HeldLeasesCore::Timing& timing, BootClock::time_point end);
+  std::optional<HeldLeasesCore::Id> add(const std::shared_ptr<KeptLease>& lease, const HeldLeasesCore::Timing& timing,
+                                        BootClock::time_point end);
   void remove(HeldLeasesCore::Id id);
   bool is_own_thread() const noexcept;
 
@@ -71,7 +73,8 @@ class LeaseKeeper {
 
 class LeaseWaiters {
  public:
-  // `open` gives the feed of releases, or nullptr where the database has none. It is opened when somebody waits, and closed when nobody has for a while.
+  // `open` gives the feed of releases, or nullptr where the database has none. It is opened when somebody waits, and closed when nobody has
+  // for a while.
   explicit LeaseWaiters(std::function<std::unique_ptr<FenceFeed>()> open) : open_(std::move(open)) {}
   ~LeaseWaiters();
   LeaseWaiters(const LeaseWaiters&) = delete;
@@ -111,7 +114,7 @@ class LeaseWaiters {
   FenceFeed* feed_ = nullptr;  // while it waits
   bool listening_ = false;     // the thread runs, and takes new waiters in
   bool closing_ = false;
-  bool none_ = false;          // this database has no feed
+  bool none_ = false;  // this database has no feed
   std::jthread listener_;
 };
 
@@ -145,8 +148,10 @@ LeaseHolding& holding_of(DatabaseState& state) noexcept;
 WaitTimes wait_times_of(std::string_view kind) noexcept;
 Blocked still_anothers(const Scope& scope, const std::optional<LeaseInfo>& info);
 
-// Calls `acquire` until it gives a lease, at most until `give_up`, woken by releases. None: the time is over. Throws Cancelled, and what `acquire` throws.
-std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, const Scope& scope, BootClock::time_point give_up, const WaitTimes& times, const std::stop_token& stop,
+// Calls `acquire` until it gives a lease, at most until `give_up`, woken by releases. None: the time is over. Throws Cancelled, and what
+// `acquire` throws.
+std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, const Scope& scope, BootClock::time_point give_up,
+                                    const WaitTimes& times, const std::stop_token& stop,
                                     const std::function<std::optional<Lease>()>& acquire);
 
 }  // namespace termgate::inline v0::detail

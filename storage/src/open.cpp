@@ -32,7 +32,8 @@ std::unique_ptr<Driver> open_driver(std::string_view url, const OpenOptions& opt
 #endif
 #ifdef TERMGATE_WITH_ODBC
   if (scheme == "odbc" || scheme == "sqlserver") {
-    return open_odbc(url, OdbcOptions{options.schema, options.connections_max, options.check_wait.value_or(std::chrono::milliseconds(5000)), options.answer_wait});
+    return open_odbc(url, OdbcOptions{options.schema, options.connections_max, options.check_wait.value_or(std::chrono::milliseconds(5000)),
+                                      options.answer_wait});
   }
 #endif
   if (scheme == "sqlite" || scheme == "postgresql" || scheme == "postgres" || scheme == "sqlserver" || scheme == "odbc") {

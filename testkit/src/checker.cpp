@@ -42,7 +42,8 @@ class Shut {
   };
   // Of all that was over before `begun`; term 0 where there was none.
   Event before(Moment begun) const {
-    const auto after = std::lower_bound(events_.begin(), events_.end(), begun, [](const Event& event, Moment when) { return event.when < when; });
+    const auto after =
+        std::lower_bound(events_.begin(), events_.end(), begun, [](const Event& event, Moment when) { return event.when < when; });
     return after == events_.begin() ? Event{{}, 0, nobody} : *std::prev(after);
   }
   Event highest() const { return events_.empty() ? Event{{}, 0, nobody} : events_.back(); }
@@ -53,7 +54,8 @@ class Shut {
 
 class Judge {
  public:
-  Judge(const std::vector<Operation>& history, const State& state, std::size_t breaches_max) : history_(history), state_(state), breaches_max_(breaches_max) {}
+  Judge(const std::vector<Operation>& history, const State& state, std::size_t breaches_max)
+      : history_(history), state_(state), breaches_max_(breaches_max) {}
 
   Verdict judge() {
     gather();
@@ -69,7 +71,8 @@ class Judge {
   void found(Kind kind, const std::string& scope, std::string text, std::vector<std::size_t> operations) {
     if (verdict_.breaches.size() >= breaches_max_) return;
     std::erase(operations, nobody);
-    std::sort(operations.begin(), operations.end(), [&](std::size_t a, std::size_t b) { return std::pair(history_[a].invoked, a) < std::pair(history_[b].invoked, b); });
+    std::sort(operations.begin(), operations.end(),
+              [&](std::size_t a, std::size_t b) { return std::pair(history_[a].invoked, a) < std::pair(history_[b].invoked, b); });
     operations.erase(std::unique(operations.begin(), operations.end()), operations.end());
     verdict_.breaches.push_back({kind, scope, std::move(text), std::move(operations)});
   }
@@ -91,9 +94,9 @@ class Judge {
     for (std::size_t i = 0; i < state_.rows.size(); ++i) {
       const auto found_write = writes_.find(state_.rows[i].id);
       if (found_write == writes_.end())
-        found(Kind::foreign, state_.rows[i].scope, fmt::format("a row with the id \"{}\" and the term {} that no client wrote", state_.rows[i].id, state_.rows[i].term), {});
-      else
-        found_write->second.rows.push_back(i);
+        found(Kind::foreign, state_.rows[i].scope,
+              fmt::format("a row with the id \"{}\" and the term {} that no client wrote", state_.rows[i].id, state_.rows[i].term), {});
+      else found_write->second.rows.push_back(i);
     }
     for (const auto& [id, write] : writes_) {
       if (!write.acknowledged || write.rows.empty()) continue;
@@ -115,53 +118,67 @@ class Judge {
     const Operation& first = history_[write.sent.front()];
     const auto there = write.rows.size();
     const auto wanted = static_cast<std::size_t>(std::max(first.rows, 0));
-    if (write.acknowledged)
-      ++verdict_.committed;
-    else if (!write.open)
-      ++verdict_.refused;
-    else
-      ++(there > 0 ? verdict_.unknown_committed : verdict_.unknown_absent);
+    if (write.acknowledged) ++verdict_.committed;
+    else if (!write.open) ++verdict_.refused;
+    else ++(there > 0 ? verdict_.unknown_committed : verdict_.unknown_absent);
 
     if (there == 0) {
-      if (write.acknowledged && wanted > 0) found(Kind::lost, first.scope, fmt::format("the write \"{}\" of term {} was acknowledged and is not there", id, first.term), acknowledged_ones(write));
+      if (write.acknowledged && wanted > 0)
+        found(Kind::lost, first.scope, fmt::format("the write \"{}\" of term {} was acknowledged and is not there", id, first.term),
+              acknowledged_ones(write));
       return;
     }
     if (!write.acknowledged && !write.open)
       found(Kind::leaked, first.scope, fmt::format("the write \"{}\" of term {} was refused and is there", id, first.term), write.sent);
-    if (there < wanted) found(Kind::torn, first.scope, fmt::format("{} of {} rows of the write \"{}\" are there", there, wanted, id), write.sent);
-    if (there > wanted) found(Kind::twice, first.scope, fmt::format("{} rows of the write \"{}\" are there, and {} were written", there, id, wanted), write.sent);
+    if (there < wanted)
+      found(Kind::torn, first.scope, fmt::format("{} of {} rows of the write \"{}\" are there", there, wanted, id), write.sent);
+    if (there > wanted)
+      found(Kind::twice, first.scope, fmt::format("{} rows of the write \"{}\" are there, and {} were written", there, id, wanted),
+            write.sent);
 
     const Row& row = state_.rows[write.rows[0]];
     // Who can have made it, and the earliest of them: a breach must be one whoever it was.
     std::size_t maker = nobody;
     for (const std::size_t i : write.sent) {
       const Operation& one = history_[i];
-      if (one.scope != row.scope || one.term != row.term || (one.outcome == Outcome::refused && (write.acknowledged || write.open))) continue;
+      if (one.scope != row.scope || one.term != row.term || (one.outcome == Outcome::refused && (write.acknowledged || write.open)))
+        continue;
       if (maker == nobody || one.invoked < history_[maker].invoked) maker = i;
     }
     if (maker == nobody) {
-      found(Kind::altered, row.scope, fmt::format("the write \"{}\" is there with scope \"{}\" and term {}, with which it was never sent", id, row.scope, row.term), write.sent);
+      found(Kind::altered, row.scope,
+            fmt::format("the write \"{}\" is there with scope \"{}\" and term {}, with which it was never sent", id, row.scope, row.term),
+            write.sent);
       return;
     }
     for (const std::size_t i : write.rows) {
       const Row& other = state_.rows[i];
-      if (other.term != row.term || other.scope != row.scope) found(Kind::altered, row.scope, fmt::format("rows of the write \"{}\" are there with the terms {} and {}", id, row.term, other.term), write.sent);
+      if (other.term != row.term || other.scope != row.scope)
+        found(Kind::altered, row.scope,
+              fmt::format("rows of the write \"{}\" are there with the terms {} and {}", id, row.term, other.term), write.sent);
     }
     for (const std::size_t i : write.sent) {
       const Operation& one = history_[i];
       if (one.outcome != Outcome::committed || !one.place) continue;
       // The number of a batch is its last row's.
-      const bool known = std::any_of(write.rows.begin(), write.rows.end(), [&](std::size_t at) { return state_.rows[at].place == one.place; });
-      if (!known) found(Kind::altered, row.scope, fmt::format("the write \"{}\" was acknowledged with the number {} and has another", id, *one.place), {i});
+      const bool known =
+          std::any_of(write.rows.begin(), write.rows.end(), [&](std::size_t at) { return state_.rows[at].place == one.place; });
+      if (!known)
+        found(Kind::altered, row.scope, fmt::format("the write \"{}\" was acknowledged with the number {} and has another", id, *one.place),
+              {i});
     }
     const Shut::Event higher = shut(row.scope).before(history_[maker].invoked);
     if (higher.term > row.term)
-      found(Kind::seal, row.scope, fmt::format("the write \"{}\" of term {} committed although it began after term {} had been acknowledged", id, row.term, higher.term), {higher.by, maker});
+      found(Kind::seal, row.scope,
+            fmt::format("the write \"{}\" of term {} committed although it began after term {} had been acknowledged", id, row.term,
+                        higher.term),
+            {higher.by, maker});
   }
 
   std::vector<std::size_t> acknowledged_ones(const Write& write) const {
     std::vector<std::size_t> those;
-    std::copy_if(write.sent.begin(), write.sent.end(), std::back_inserter(those), [&](std::size_t i) { return history_[i].outcome == Outcome::committed; });
+    std::copy_if(write.sent.begin(), write.sent.end(), std::back_inserter(those),
+                 [&](std::size_t i) { return history_[i].outcome == Outcome::committed; });
     return those;
   }
 
@@ -169,17 +186,24 @@ class Judge {
     std::map<std::pair<std::string_view, std::int64_t>, std::size_t> issued;
     for (std::size_t i = 0; i < history_.size(); ++i) {
       const Operation& one = history_[i];
-      if (one.kind == Operation::Kind::raise && one.outcome != Outcome::unknown && one.answered != Moment::max() && one.answered - one.invoked > one.within) {
+      if (one.kind == Operation::Kind::raise && one.outcome != Outcome::unknown && one.answered != Moment::max() &&
+          one.answered - one.invoked > one.within) {
         const auto ms = [](Moment time) { return std::chrono::duration_cast<std::chrono::milliseconds>(time).count(); };
-        found(Kind::held_up, one.scope, fmt::format("a raise was answered after {} ms, and had to be within {} ms", ms(one.answered - one.invoked), ms(one.within)), {i});
+        found(Kind::held_up, one.scope,
+              fmt::format("a raise was answered after {} ms, and had to be within {} ms", ms(one.answered - one.invoked), ms(one.within)),
+              {i});
       }
       if (one.kind != Operation::Kind::raise || one.outcome != Outcome::committed) continue;
       const Shut::Event higher = shut(one.scope).before(one.invoked);
       if (!one.acquisition) {
-        if (higher.term > one.term) found(Kind::seal, one.scope, fmt::format("the term {} was sealed although {} had been acknowledged before", one.term, higher.term), {higher.by, i});
+        if (higher.term > one.term)
+          found(Kind::seal, one.scope,
+                fmt::format("the term {} was sealed although {} had been acknowledged before", one.term, higher.term), {higher.by, i});
         continue;
       }
-      if (higher.term >= one.term) found(Kind::issued_twice, one.scope, fmt::format("the term {} was issued although {} had been acknowledged before", one.term, higher.term), {higher.by, i});
+      if (higher.term >= one.term)
+        found(Kind::issued_twice, one.scope,
+              fmt::format("the term {} was issued although {} had been acknowledged before", one.term, higher.term), {higher.by, i});
       const auto [before, fresh] = issued.try_emplace({one.scope, one.term}, i);
       if (!fresh) found(Kind::issued_twice, one.scope, fmt::format("the term {} was issued twice", one.term), {before->second, i});
     }
@@ -190,7 +214,9 @@ class Judge {
       const Operation& one = history_[i];
       if (one.kind != Operation::Kind::look || one.outcome != Outcome::committed) continue;
       const Shut::Event higher = shut(one.scope).before(one.invoked);
-      if (higher.term > one.term) found(Kind::lowered, one.scope, fmt::format("the fence was seen at {} although {} had been acknowledged before", one.term, higher.term), {higher.by, i});
+      if (higher.term > one.term)
+        found(Kind::lowered, one.scope,
+              fmt::format("the fence was seen at {} although {} had been acknowledged before", one.term, higher.term), {higher.by, i});
     }
   }
 
@@ -199,14 +225,17 @@ class Judge {
       const Shut::Event highest = shut.highest();
       const auto fence = state_.fences.find(scope);
       const std::int64_t stands = fence == state_.fences.end() ? 0 : fence->second;
-      if (stands < highest.term) found(Kind::lowered, scope, fmt::format("the fence stands at {} at the end although {} was acknowledged", stands, highest.term), {highest.by});
+      if (stands < highest.term)
+        found(Kind::lowered, scope, fmt::format("the fence stands at {} at the end although {} was acknowledged", stands, highest.term),
+              {highest.by});
     }
     for (const Row& row : state_.rows) {
       const auto fence = state_.fences.find(row.scope);
       const std::int64_t stands = fence == state_.fences.end() ? 0 : fence->second;
       if (stands >= row.term) continue;
       const auto write = writes_.find(row.id);
-      found(Kind::lowered, row.scope, fmt::format("the fence stands at {} at the end below a row of term {}", stands, row.term), write == writes_.end() ? std::vector<std::size_t>{} : write->second.sent);
+      found(Kind::lowered, row.scope, fmt::format("the fence stands at {} at the end below a row of term {}", stands, row.term),
+            write == writes_.end() ? std::vector<std::size_t>{} : write->second.sent);
     }
   }
 
@@ -222,14 +251,19 @@ class Judge {
       for (std::size_t i = 0; i < rows.size(); ++i) {
         const Row& row = *rows[i];
         if (i > 0 && *rows[i - 1]->place == *row.place)
-          found(Kind::numbering, row.scope, fmt::format("the number {} of \"{}\" is there twice", *row.place, name), sent_with(*rows[i - 1], row));
+          found(Kind::numbering, row.scope, fmt::format("the number {} of \"{}\" is there twice", *row.place, name),
+                sent_with(*rows[i - 1], row));
         else if (i > 0 && !row.gaps && *rows[i - 1]->place + 1 != *row.place)
-          found(Kind::numbering, row.scope, fmt::format("\"{}\" has nothing between the numbers {} and {}", name, *rows[i - 1]->place, *row.place), sent_with(*rows[i - 1], row));
+          found(Kind::numbering, row.scope,
+                fmt::format("\"{}\" has nothing between the numbers {} and {}", name, *rows[i - 1]->place, *row.place),
+                sent_with(*rows[i - 1], row));
         const Row*& top = highest[row.scope];
         if (top != nullptr && top->term > row.term)
-          found(Kind::order, row.scope, fmt::format("in \"{}\" the number {} has the term {} behind number {} with the term {}", name, *row.place, row.term, *top->place, top->term), sent_with(*top, row));
-        else
-          top = &row;
+          found(Kind::order, row.scope,
+                fmt::format("in \"{}\" the number {} has the term {} behind number {} with the term {}", name, *row.place, row.term,
+                            *top->place, top->term),
+                sent_with(*top, row));
+        else top = &row;
       }
     }
   }
@@ -274,7 +308,9 @@ const char* ended(Outcome outcome) {
 
 }  // namespace
 
-Verdict check(const std::vector<Operation>& history, const State& state, std::size_t breaches_max) { return Judge(history, state, breaches_max).judge(); }
+Verdict check(const std::vector<Operation>& history, const State& state, std::size_t breaches_max) {
+  return Judge(history, state, breaches_max).judge();
+}
 
 const char* law_of(Breach::Kind kind) noexcept {
   switch (kind) {
@@ -320,7 +356,8 @@ std::string describe(const Breach& breach, const std::vector<Operation>& history
   for (const std::size_t i : breach.operations) {
     const Operation& one = history[i];
     const std::string until = one.answered == Moment::max() ? "…" : fmt::format("{:.3f}", ms(one.answered));
-    text += fmt::format("  {:>10.3f} to {:>10} ms  {}  {}: {}\n", ms(one.invoked), until, one.client.empty() ? "-" : one.client, what(one), ended(one.outcome));
+    text += fmt::format("  {:>10.3f} to {:>10} ms  {}  {}: {}\n", ms(one.invoked), until, one.client.empty() ? "-" : one.client, what(one),
+                        ended(one.outcome));
   }
   return text;
 }

@@ -21,7 +21,8 @@ namespace {
 // One statement outside any transaction: CREATE and DROP DATABASE will not run inside one.
 void run(const std::string& url, const std::string& statement) {
   const std::unique_ptr<PGconn, decltype(&PQfinish)> connection(PQconnectdb(url.c_str()), PQfinish);
-  if (PQstatus(connection.get()) != CONNECTION_OK) throw Unavailable(fmt::format("the server of the throw-away database: {}", PQerrorMessage(connection.get())));
+  if (PQstatus(connection.get()) != CONNECTION_OK)
+    throw Unavailable(fmt::format("the server of the throw-away database: {}", PQerrorMessage(connection.get())));
   const std::unique_ptr<PGresult, decltype(&PQclear)> result(PQexec(connection.get(), statement.c_str()), PQclear);
   if (PQresultStatus(result.get()) == PGRES_COMMAND_OK) return;
   const char* code = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
@@ -32,7 +33,8 @@ void run(const std::string& url, const std::string& statement) {
 // postgresql://user@host:port/name?…, with another name.
 std::string with_database(std::string_view url, const std::string& name) {
   const auto authority = url.find("://");
-  if (authority == std::string_view::npos || !url.starts_with("postgres")) throw InvalidInput("TG005 a throw-away database wants a server's URL, postgresql://user@host/dbname");
+  if (authority == std::string_view::npos || !url.starts_with("postgres"))
+    throw InvalidInput("TG005 a throw-away database wants a server's URL, postgresql://user@host/dbname");
   const auto query = std::min(url.find('?'), url.size());
   const auto slash = std::min(url.find('/', authority + 3), query);
   return fmt::format("{}/{}{}", url.substr(0, slash), name, url.substr(query));
@@ -54,7 +56,8 @@ ThrowAwayDatabase ThrowAwayDatabase::postgres(std::string_view server_url) {
 #ifdef TERMGATE_WITH_POSTGRES
   ThrowAwayDatabase made;
   std::random_device chance;
-  const std::string name = fmt::format("termgate_test_{:08x}{:08x}", static_cast<std::uint32_t>(chance()), static_cast<std::uint32_t>(chance()));
+  const std::string name =
+      fmt::format("termgate_test_{:08x}{:08x}", static_cast<std::uint32_t>(chance()), static_cast<std::uint32_t>(chance()));
   made.url_ = with_database(server_url, name);
   // A template that nobody connects to: template1 cannot be copied while somebody does.
   run(std::string(server_url), "CREATE DATABASE " + name + " TEMPLATE template0 ENCODING 'UTF8'");
@@ -74,7 +77,10 @@ ThrowAwayDatabase ThrowAwayDatabase::from_environment() {
 }
 
 ThrowAwayDatabase::ThrowAwayDatabase(ThrowAwayDatabase&& other) noexcept
-    : url_(std::move(other.url_)), folder_(std::exchange(other.folder_, {})), server_url_(std::move(other.server_url_)), name_(std::exchange(other.name_, {})) {}
+    : url_(std::move(other.url_)),
+      folder_(std::exchange(other.folder_, {})),
+      server_url_(std::move(other.server_url_)),
+      name_(std::exchange(other.name_, {})) {}
 
 ThrowAwayDatabase::~ThrowAwayDatabase() {
   std::error_code ignored;

@@ -107,9 +107,7 @@ void Leader::start() {
     try {
       state->body(points);
     } catch (const Abandoned&) {
-    } catch (...) {
-      thrown = std::current_exception();
-    }
+    } catch (...) { thrown = std::current_exception(); }
     const std::lock_guard held(state->mutex);
     state->thrown = std::move(thrown);
     state->ended = true;

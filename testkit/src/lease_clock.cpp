@@ -20,8 +20,8 @@ LeaseClock::LeaseClock(Database database, std::string schema) {
   for (const char letter : schema) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
   const bool sqlite = database.kind() == "sqlite";
   // A lease that is over stays over, and as it was.
-  std::string statement = sqlite ? "UPDATE termgate_leases SET expires_at = expires_at - $1" :
-                                   "UPDATE \"" + quoted + "\".leases SET expires_at = expires_at - CAST($1 AS bigint) * interval '1 ms'";
+  std::string statement = sqlite ? "UPDATE termgate_leases SET expires_at = expires_at - $1"
+                                 : "UPDATE \"" + quoted + "\".leases SET expires_at = expires_at - CAST($1 AS bigint) * interval '1 ms'";
   state_ = std::make_unique<State>(std::move(database), std::move(statement));
 }
 
@@ -30,7 +30,8 @@ LeaseClock::~LeaseClock() = default;
 void LeaseClock::advance(std::chrono::milliseconds by) {
   if (by.count() < 0) throw std::invalid_argument("LeaseClock: time does not go back");
   // A scope of the clock's own, for every write has one.
-  state_->database.write(Scope("termgate testkit clock"), Term(1), [&](Transaction& transaction) { transaction.exec(state_->statement, static_cast<std::int64_t>(by.count())); });
+  state_->database.write(Scope("termgate testkit clock"), Term(1),
+                         [&](Transaction& transaction) { transaction.exec(state_->statement, static_cast<std::int64_t>(by.count())); });
   const std::lock_guard lock(state_->mutex);
   state_->steps.emplace_back(Lease::Clock::now(), by);
 }

@@ -1,4 +1,5 @@
-// What it costs to hold many leases in one process: CPU of the client, statements and rows a second at the database (PostgreSQL), leases lost.
+// What it costs to hold many leases in one process: CPU of the client, statements and rows a second at the database (PostgreSQL), leases
+// lost.
 //
 //   bench_held_leases URL LEASES TTL_MS SECONDS
 //
@@ -49,7 +50,8 @@ int main(int argc, char** argv) {
   const double cpu = (cpu_seconds() - before) / duration<double>(steady_clock::now() - from).count();
   int lost = 0;
   for (const HeldLease& lease : held) lost += lease.still_held() ? 0 : 1;
-  fmt::print("leases {}  ttl_ms {}  seconds {}  taken_in_s {:.1f}  client_cpu {:.3f}  lost {}\n", count, ttl.count(), length.count(), taking, cpu, lost);
+  fmt::print("leases {}  ttl_ms {}  seconds {}  taken_in_s {:.1f}  client_cpu {:.3f}  lost {}\n", count, ttl.count(), length.count(),
+             taking, cpu, lost);
   std::fflush(stdout);
   // Giving back ten thousand by as many statements is not what is measured.
   std::_Exit(lost == 0 ? 0 : 1);

@@ -17,7 +17,8 @@ bool never() { return false; }
 }  // namespace
 
 TEST_CASE("latencies: a percentile is within one percent of the true one at every size", "[bench]") {
-  for (const std::int64_t unit : {std::int64_t{1}, std::int64_t{100}, std::int64_t{12'345}, std::int64_t{1'000'000}, std::int64_t{3'600'000'000'000}}) {
+  for (const std::int64_t unit :
+       {std::int64_t{1}, std::int64_t{100}, std::int64_t{12'345}, std::int64_t{1'000'000}, std::int64_t{3'600'000'000'000}}) {
     CAPTURE(unit);
     Latencies latencies;
     for (std::int64_t i = 1; i <= 1000; ++i) latencies.count(nanoseconds(i * unit));

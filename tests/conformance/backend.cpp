@@ -43,10 +43,9 @@ struct Leftovers {
 #ifdef TERMGATE_TEST_WITH_ODBC
     for (const auto& name : sqlserver_databases) {
       try {
-        odbc::Connection(odbc::connection_string_of(std::getenv("TERMGATE_TEST_SQLSERVER")), std::chrono::seconds(10)).run("DROP DATABASE " + name);
-      } catch (const std::exception& failure) {
-        std::fprintf(stderr, "database %s is left over: %s\n", name.c_str(), failure.what());
-      }
+        odbc::Connection(odbc::connection_string_of(std::getenv("TERMGATE_TEST_SQLSERVER")), std::chrono::seconds(10))
+            .run("DROP DATABASE " + name);
+      } catch (const std::exception& failure) { std::fprintf(stderr, "database %s is left over: %s\n", name.c_str(), failure.what()); }
     }
 #endif
     for (const auto& folder : folders) {
@@ -58,9 +57,7 @@ struct Leftovers {
       if (!databases.empty()) {
         pqxx::connection connection(server);
         pqxx::nontransaction transaction(connection);
-        for (const auto& name : databases) {
-          transaction.exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)");
-        }
+        for (const auto& name : databases) { transaction.exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)"); }
         for (const auto& role : roles) transaction.exec("DROP ROLE IF EXISTS " + role);
       }
     } catch (const std::exception&) {
@@ -105,8 +102,9 @@ std::string managed_database(const std::string& server, const std::string& name)
   run_each(with_user(server, admin), {"CREATE DATABASE " + name});
   leftovers().databases.push_back(name);
   // What the service keeps for itself; privileges on functions belong to a database.
-  run_each(superuser, {"REVOKE EXECUTE ON FUNCTION pg_control_system(), pg_control_checkpoint(), pg_control_recovery(), pg_control_init() FROM PUBLIC",
-                     "GRANT ALL ON SCHEMA public TO " + admin + " WITH GRANT OPTION"});
+  run_each(superuser,
+           {"REVOKE EXECUTE ON FUNCTION pg_control_system(), pg_control_checkpoint(), pg_control_recovery(), pg_control_init() FROM PUBLIC",
+            "GRANT ALL ON SCHEMA public TO " + admin + " WITH GRANT OPTION"});
   run_each(with_user(superuser, admin), {"GRANT CREATE ON DATABASE " + name + " TO " + owner, "GRANT CREATE ON SCHEMA public TO " + app});
   return with_user(superuser, app);
 }
@@ -165,7 +163,8 @@ std::string fresh_url() {
   leftovers().databases.push_back(name);
   const std::string url = with_database(server, name);
   if (!backend.starts_with("odbc_")) return url;
-  const std::string through = "odbc:Driver={PostgreSQL Unicode};Server=127.0.0.1;Port=" + std::string(connection.port()) + ";Database=" + name + ";UID=postgres";
+  const std::string through =
+      "odbc:Driver={PostgreSQL Unicode};Server=127.0.0.1;Port=" + std::string(connection.port()) + ";Database=" + name + ";UID=postgres";
   leftovers().direct[through] = url;
   return through;
 #else
@@ -212,11 +211,14 @@ std::string unique(const std::string& what) {
 
 std::string in_dialect(std::string statement) {
   if (!is_sqlserver()) return statement;
-  static const std::pair<const char*, const char*> words[] = {{" text,", " nvarchar(400),"}, {" text)", " nvarchar(400))"}, {"ROLLBACK TO SAVEPOINT ", "ROLLBACK TRANSACTION "},
+  static const std::pair<const char*, const char*> words[] = {{" text,", " nvarchar(400),"},
+                                                              {" text)", " nvarchar(400))"},
+                                                              {"ROLLBACK TO SAVEPOINT ", "ROLLBACK TRANSACTION "},
                                                               {"SAVEPOINT ", "SAVE TRANSACTION "}};
   if (statement.starts_with("RELEASE SAVEPOINT")) return "SELECT 1";
   for (const auto& [from, to] : words) {
-    for (auto at = statement.find(from); at != std::string::npos; at = statement.find(from, at + 1)) statement.replace(at, std::string(from).size(), to);
+    for (auto at = statement.find(from); at != std::string::npos; at = statement.find(from, at + 1))
+      statement.replace(at, std::string(from).size(), to);
   }
   return statement;
 }
@@ -247,7 +249,8 @@ void run_outside(const std::string& url, const std::string& statement) {
   }
 #endif
 #ifdef TERMGATE_TEST_WITH_SQLITE
-  const std::string path = url.substr(url.find(':') + 1, url.find('?') == std::string::npos ? std::string::npos : url.find('?') - url.find(':') - 1);
+  const std::string path =
+      url.substr(url.find(':') + 1, url.find('?') == std::string::npos ? std::string::npos : url.find('?') - url.find(':') - 1);
   sqlite3* db = nullptr;
   const int opened = sqlite3_open(path.c_str(), &db);
   const int code = opened == SQLITE_OK ? sqlite3_exec(db, statement.c_str(), nullptr, nullptr, nullptr) : opened;
@@ -288,7 +291,8 @@ Outside::Outside() : connection_(std::make_unique<Connection>()) {
   }
 #endif
 #ifdef TERMGATE_TEST_WITH_SQLITE
-  const std::string path = url.substr(url.find(':') + 1, url.find('?') == std::string::npos ? std::string::npos : url.find('?') - url.find(':') - 1);
+  const std::string path =
+      url.substr(url.find(':') + 1, url.find('?') == std::string::npos ? std::string::npos : url.find('?') - url.find(':') - 1);
   if (sqlite3_open(path.c_str(), &connection_->sqlite) != SQLITE_OK) throw std::runtime_error(path + " cannot be opened");
   register_functions(connection_->sqlite);
   run("SELECT termgate_init()");

@@ -22,7 +22,8 @@ bool is_managed();  // PostgreSQL as a service offers it: no superuser, no pg_si
 bool is_sqlserver();
 bool survives_reopening();  // false for a database in memory
 
-// Installs layer 1 in the database at `url`, which `db` has open. On a managed PostgreSQL its owner does that, and `db`, a plain role, gets level operate.
+// Installs layer 1 in the database at `url`, which `db` has open. On a managed PostgreSQL its owner does that, and `db`, a plain role, gets
+// level operate.
 termgate::Database::Installed install(termgate::Database& db, const std::string& url);
 
 // The same database for the owner of layer 1; elsewhere than on a managed PostgreSQL there is one role only.

@@ -105,8 +105,7 @@ TEST_CASE("race: a reader of payloads in parts meets a pruner", "[conformance]")
         wrong += page.empty() || page.front().sequence_no.value() < first;
         if (!page.empty()) first = page.front().sequence_no.value();
         ++pages;
-      } catch (const Conflict&) {
-      }
+      } catch (const Conflict&) {}
     }
   });
   CHECK(wrong == 0);
@@ -129,16 +128,12 @@ TEST_CASE("race: terms in a stream never decrease whoever raises", "[F1][F2][F5]
       // Mostly the highest term seen, sometimes a stale one, sometimes a takeover.
       const int choice = static_cast<int>(random() % 10);
       std::int64_t term = highest;
-      if (choice == 0)
-        term = ++highest;
-      else if (choice < 3 && term > 1)
-        term -= 1;
+      if (choice == 0) term = ++highest;
+      else if (choice < 3 && term > 1) term -= 1;
       const std::string payload = std::to_string(index) + "/" + std::to_string(i);
       try {
-        if (random() % 2 == 0)
-          db.append(stream, Term(term), payload, {.scope = scope});
-        else
-          db.write(scope, Term(term), [&](Transaction& tx) { tx.append(stream, payload); }, {.retries = 20});
+        if (random() % 2 == 0) db.append(stream, Term(term), payload, {.scope = scope});
+        else db.write(scope, Term(term), [&](Transaction& tx) { tx.append(stream, payload); }, {.retries = 20});
         const std::lock_guard lock(mutex);
         accepted.insert(payload);
       } catch (const StaleTerm&) {
@@ -191,8 +186,7 @@ TEST_CASE("race: after a seal has returned no lower term commits", "[F2][conform
         db.append(stream, Term(term), "x", {.scope = scope});
         // Admitted although a seal above it had returned before the call began?
         if (term < seen) ++breaches;
-      } catch (const StaleTerm&) {
-      }
+      } catch (const StaleTerm&) {}
     }
   });
   CHECK(breaches == 0);
@@ -217,7 +211,8 @@ TEST_CASE("race: two databases opened on one store obey one law", "[F1][conforma
   CHECK_THROWS_AS(two.append(stream, Term(2), "late"), StaleTerm);
 }
 
-// Found by `termgate storm`: on SQLite the failed renewal was a transaction that compared no fence, and made what the process remembered look fresh.
+// Found by `termgate storm`: on SQLite the failed renewal was a transaction that compared no fence, and made what the process remembered
+// look fresh.
 TEST_CASE("write: whoever lost the lease is refused whatever it did in between", "[F1][F2]") {
   const std::string url = conformance::fresh_url();
   auto first = Database::open(url);
@@ -235,7 +230,8 @@ TEST_CASE("write: whoever lost the lease is refused whatever it did in between",
   };
   const Row rows[] = {
       {"nothing", [](const Lease&) {}},
-      {"a renewal that fails", [&](const Lease& lease) { CHECK_THROWS_AS(first.renew_lease(lease.scope(), lease.term(), lease.owner(), 10s), LeaseLost); }},
+      {"a renewal that fails",
+       [&](const Lease& lease) { CHECK_THROWS_AS(first.renew_lease(lease.scope(), lease.term(), lease.owner(), 10s), LeaseLost); }},
       {"an acquisition that gets nothing", [&](const Lease&) { CHECK_FALSE(first.try_acquire_lease(scope, 10s, by_first)); }},
       {"a release that finds nothing", [&](const Lease& lease) { CHECK_FALSE(first.release_lease(lease)); }},
       {"a write of another scope", [&](const Lease&) { first.write(Scope("another"), Term(1), nothing); }},

@@ -1,4 +1,5 @@
-// HeldLease as every backend must keep it: renewed in the background, lost when it is lost, given back by its destructor, waited for, and many of them in one statement.
+// HeldLease as every backend must keep it: renewed in the background, lost when it is lost, given back by its destructor, waited for, and
+// many of them in one statement.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -122,9 +123,19 @@ TEST_CASE("hold: many leases share renewals and none is lost", "[handles][confor
 TEST_CASE("hold: options out of their ranges are refused, and nothing is held", "[handles][conformance]") {
   auto& db = shared();
   const Scope scope(unique("bad"));
-  const HoldOptions bad[] = {{.ttl = 0ms}, {.ttl = -1s}, {.ttl = 99ms}, {.ttl = std::chrono::hours(24 * 365)}, {.ttl = 1s, .wait = -1ms}, {.ttl = 1s, .renew_every = 0ms}, {.ttl = 1s, .renew_every = 900ms},
-                             {.ttl = 1s, .margin = 600ms}, {.ttl = 1s, .margin = -1ms}, {.ttl = 1s, .poll = HoldOptions::Poll{0ms, 1s}}, {.ttl = 1s, .poll = HoldOptions::Poll{1s, 1ms}},
-                             {.ttl = 1s, .owner = std::string(300, 'o')}, {.ttl = 1s, .owner = std::string("a\0b", 3)}};
+  const HoldOptions bad[] = {{.ttl = 0ms},
+                             {.ttl = -1s},
+                             {.ttl = 99ms},
+                             {.ttl = std::chrono::hours(24 * 365)},
+                             {.ttl = 1s, .wait = -1ms},
+                             {.ttl = 1s, .renew_every = 0ms},
+                             {.ttl = 1s, .renew_every = 900ms},
+                             {.ttl = 1s, .margin = 600ms},
+                             {.ttl = 1s, .margin = -1ms},
+                             {.ttl = 1s, .poll = HoldOptions::Poll{0ms, 1s}},
+                             {.ttl = 1s, .poll = HoldOptions::Poll{1s, 1ms}},
+                             {.ttl = 1s, .owner = std::string(300, 'o')},
+                             {.ttl = 1s, .owner = std::string("a\0b", 3)}};
   for (const HoldOptions& options : bad) CHECK_THROWS_AS(db.hold(scope, options), Error);
   CHECK_FALSE(db.lease(scope));
 }
@@ -172,15 +183,19 @@ TEST_CASE("LeaderLoop: a tick beside the work runs only for the leader and under
   const Scope scope(unique("ticks"));
   LeaderOptions options;
   options.ttl = 2s;
-  LeaderLoop leader(db, scope, [](const Leadership& leads) {
-    std::mutex mutex;
-    std::condition_variable_any changed;
-    std::unique_lock lock(mutex);
-    changed.wait(lock, leads.stop_token(), [] { return false; });
-  }, options);
+  LeaderLoop leader(
+      db, scope,
+      [](const Leadership& leads) {
+        std::mutex mutex;
+        std::condition_variable_any changed;
+        std::unique_lock lock(mutex);
+        changed.wait(lock, leads.stop_token(), [] { return false; });
+      },
+      options);
   const auto end = BootClock::now() + 5s;
   while (!leader.leadership() && BootClock::now() < end) std::this_thread::sleep_for(5ms);
-  LeaderLoop standby(db, scope, [](const Leadership&) {}, options);
+  LeaderLoop standby(
+      db, scope, [](const Leadership&) {}, options);
   int ticks = 0;
   CHECK(leader.run_if_leader([&](const Leadership& leads) {
     db.write(leads.scope(), leads.term(), [](Transaction&) {});

@@ -105,7 +105,9 @@ TEST_CASE("parameters: a wrong number of values is InvalidInput and nothing is w
     CAPTURE(values.size());
     // Twice: the second time a statement may be prepared.
     for (int round = 0; round < 2; ++round) {
-      CHECK_THROWS_AS(db.write(scope, Term(1), [&](Transaction& tx) { tx.exec_values("INSERT INTO parameters_given VALUES ($1, $2)", values); }), InvalidInput);
+      CHECK_THROWS_AS(
+          db.write(scope, Term(1), [&](Transaction& tx) { tx.exec_values("INSERT INTO parameters_given VALUES ($1, $2)", values); }),
+          InvalidInput);
       CHECK_THROWS_AS(db.query("SELECT 1 WHERE $1 = 'a' AND '$7' <> $2", values), InvalidInput);
     }
   }
@@ -127,9 +129,7 @@ TEST_CASE("write: what the callback throws rolls back and comes out unchanged", 
       throw Mine{42};
     });
     FAIL("nothing was thrown");
-  } catch (const Mine& mine) {
-    CHECK(mine.value == 42);
-  }
+  } catch (const Mine& mine) { CHECK(mine.value == 42); }
   CHECK(count_rows(db, "write_thrown") == 0);
   CHECK_THROWS_AS(db.write(scope, Term(1), [](Transaction& tx) { tx.exec("INSERT INTO no_such_table VALUES (1)"); }), DatabaseError);
   CHECK(db.write(scope, Term(1), nothing) == Wrote::now);
@@ -372,7 +372,8 @@ TEST_CASE("payloads: large ones come back whole from each way in and out", "[con
   CHECK_THROWS_AS(db.append(stream, Term(2), payloads[2], {.write_id = WriteId::random()}), StaleTerm);
   CHECK_THROWS_AS(db.write(scope, Term(2), [&](Transaction& tx) { tx.append(stream, payloads[2]); }), StaleTerm);
   CHECK_THROWS_AS(db.write(scope, Term(3), [&](Transaction& tx) { tx.append(stream, payloads[2], SequenceNo(5)); }), SequenceConflict);
-  CHECK_THROWS_AS(db.write(scope, Term(3), [&](Transaction& tx) { tx.append(stream, payloads[2]), throw std::runtime_error("given up"); }), std::runtime_error);
+  CHECK_THROWS_AS(db.write(scope, Term(3), [&](Transaction& tx) { tx.append(stream, payloads[2]), throw std::runtime_error("given up"); }),
+                  std::runtime_error);
   CHECK(db.append(stream, Term(3), payloads[1]).value() == 7);
   CHECK((db.read_stream(stream, SequenceNo(6)).at(0).payload == payloads[1]));
   // What was pruned is not there, and the page says so by its numbers.
@@ -390,7 +391,9 @@ TEST_CASE("payloads: one over the limit is refused before it is sent", "[conform
     const std::size_t size = db.payload_limit() + 1;
     const std::unique_ptr<char[]> bytes(new char[size]);
     CHECK_THROWS_WITH(db.append(stream, Term(1), std::string_view(bytes.get(), size)), Catch::Contains("over the limit of"));
-    CHECK_THROWS_WITH(db.write(Scope(stream.name()), Term(1), [&](Transaction& tx) { tx.append(stream, std::string_view(bytes.get(), size)); }), Catch::Contains("over the limit of"));
+    CHECK_THROWS_WITH(
+        db.write(Scope(stream.name()), Term(1), [&](Transaction& tx) { tx.append(stream, std::string_view(bytes.get(), size)); }),
+        Catch::Contains("over the limit of"));
   }
   const std::string large(std::size_t{18} << 20, 'x');
   db.set_setting("payload_bytes_max", "17825792");  // 17 MiB
@@ -554,8 +557,8 @@ TEST_CASE("install: a newer schema than this binary knows is refused with the re
   const int version = db.installed_version();
   const auto claim = [&](int newer) {
     db.write(Scope("versions"), Term(1), [&](Transaction& tx) {
-      tx.exec("INSERT INTO " + conformance::own_table("migrations") + " (version, name, applied_at) SELECT $1, 'later', max(applied_at) FROM " +
-                  conformance::own_table("migrations"),
+      tx.exec("INSERT INTO " + conformance::own_table("migrations") +
+                  " (version, name, applied_at) SELECT $1, 'later', max(applied_at) FROM " + conformance::own_table("migrations"),
               newer);
     });
   };
@@ -608,20 +611,29 @@ TEST_CASE("lease: an acquisition is a new term and shuts the one before out", "[
 }
 
 TEST_CASE("lease: acquired again in one transaction it is the same acquisition", "[F3][conformance]") {
-  // As any client of layer 1 calls it. (acquire_lease(…)).* calls it once a column on PostgreSQL, and T-SQL and SQLite have their own ways to call it twice.
+  // As any client of layer 1 calls it. (acquire_lease(…)).* calls it once a column on PostgreSQL, and T-SQL and SQLite have their own ways
+  // to call it twice.
   const bool tsql = conformance::is_sqlserver(), postgres = conformance::is_postgresql();
   conformance::Outside session;
   const auto run = [&](const std::string& statement) {
-    return session.run(tsql && (statement == "BEGIN" || statement == "COMMIT") ? statement + " TRANSACTION" : conformance::in_dialect(statement));
+    return session.run(tsql && (statement == "BEGIN" || statement == "COMMIT") ? statement + " TRANSACTION"
+                                                                               : conformance::in_dialect(statement));
   };
   const auto term = [&](int ttl_ms, const std::string& endpoint = "NULL", const std::string& owner = "me") -> std::string {
     const std::string ttl = std::to_string(ttl_ms);
-    if (tsql) return session.run("EXEC termgate.acquire_lease @scope = N's', @owner = N'" + owner + "', @ttl_ms = " + ttl + ", @endpoint = " + endpoint).at(1);
-    if (postgres) return session.run("SELECT term FROM termgate.acquire_lease('s', '" + owner + "', interval '" + ttl + " ms', " + endpoint + ")").at(0);
+    if (tsql)
+      return session
+          .run("EXEC termgate.acquire_lease @scope = N's', @owner = N'" + owner + "', @ttl_ms = " + ttl + ", @endpoint = " + endpoint)
+          .at(1);
+    if (postgres)
+      return session.run("SELECT term FROM termgate.acquire_lease('s', '" + owner + "', interval '" + ttl + " ms', " + endpoint + ")")
+          .at(0);
     return session.run("SELECT termgate_acquire_lease('s', '" + owner + "', " + ttl + ", " + endpoint + ") ->> '$.term'").at(0);
   };
   const auto release = [&](const std::string& of) {
-    if (tsql) session.run("DECLARE @released bit; EXEC termgate.release_lease @scope = N's', @owner = N'me', @term = " + of + ", @released = @released OUTPUT");
+    if (tsql)
+      session.run("DECLARE @released bit; EXEC termgate.release_lease @scope = N's', @owner = N'me', @term = " + of +
+                  ", @released = @released OUTPUT");
     else session.run("SELECT " + std::string(postgres ? "termgate.release_lease" : "termgate_release_lease") + "('s', 'me', " + of + ")");
   };
   // Alone, each is a transaction of its own.

@@ -133,9 +133,10 @@ TEST_CASE("verify: finds a term that decreases along a stream", "[F1][conformanc
   CHECK(db.verify().empty());
   // Planted by hand, as whoever owns the tables could.
   const std::string keys = conformance::is_sqlserver() ? "stream_key, scope_key, " : "";
-  run(db, "INSERT INTO " + conformance::own_table("stream_writes") +
-              " (" + keys + "stream_id, sequence_no, scope, term, payload, created_at) SELECT " + keys + "stream_id, 2, scope, 3, payload, created_at FROM " +
-              conformance::own_table("stream_writes") + " WHERE stream_id = 'checked'");
+  run(db, "INSERT INTO " + conformance::own_table("stream_writes") + " (" + keys +
+              "stream_id, sequence_no, scope, term, payload, created_at) SELECT " + keys +
+              "stream_id, 2, scope, 3, payload, created_at FROM " + conformance::own_table("stream_writes") +
+              " WHERE stream_id = 'checked'");
   const auto findings = db.verify();
   REQUIRE_FALSE(findings.empty());
   CHECK(findings[0].scope == "checked");

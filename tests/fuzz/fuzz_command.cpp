@@ -16,8 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
     if (cli::parse_duration(text).count() < 0) std::abort();
-  } catch (const cli::UsageError&) {
-  }
+  } catch (const cli::UsageError&) {}
   // No byte of a payload may steer a terminal or begin a new line.
   const std::string shown = cli::printable(text);
   for (std::size_t at = 0; at < shown.size(); ++at) {

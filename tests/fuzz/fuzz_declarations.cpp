@@ -52,9 +52,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!declaration.problem.empty()) return 0;
   const std::string scope = declaration.scope ? declaration.scope->name() : "";
   const std::string term = declaration.term ? std::to_string(declaration.term->value()) : "";
-  if (!(declared_in_comments("/*termgate.scope='" + url_encoded(scope) + "',termgate.term='" + term + "'*/ SELECT 1") == declaration)) std::abort();
-  if (!(declared_in_comments("SELECT '*/' -- x\n/*termgate.term='" + term + "',x='y',termgate.scope='" + url_encoded(scope) + "'*/;") == declaration)) std::abort();
-  if (!(declared_in_application_name("app termgate.scope=" + url_encoded(scope) + ";termgate.term=" + term + ";") == declaration)) std::abort();
+  if (!(declared_in_comments("/*termgate.scope='" + url_encoded(scope) + "',termgate.term='" + term + "'*/ SELECT 1") == declaration))
+    std::abort();
+  if (!(declared_in_comments("SELECT '*/' -- x\n/*termgate.term='" + term + "',x='y',termgate.scope='" + url_encoded(scope) + "'*/;") ==
+        declaration))
+    std::abort();
+  if (!(declared_in_application_name("app termgate.scope=" + url_encoded(scope) + ";termgate.term=" + term + ";") == declaration))
+    std::abort();
   if (!(declared_in_options("-c termgate.scope=" + escaped(scope) + " --termgate.term=" + term) == declaration)) std::abort();
   return 0;
 }

@@ -18,6 +18,7 @@ using namespace termgate::dialect;
 
 namespace {
 
+// clang-format off
 constexpr std::string_view fragments[] = {
     "SELECT", "a", "b", "t", "u", "1", "-2", "'x'", "E'\\n'", "NULL", "true", "$1", "FROM", "WHERE", "AND", "OR", "NOT", "(", ")", ",", ";", ".", "*", "+", "-", "/", "||", "=", "<>", "<", "LIKE", "ILIKE", "~", "IS NULL",
     "IS DISTINCT FROM", "BETWEEN", "BETWEEN SYMMETRIC", "IN (1, 2)", "IN (SELECT a FROM u)", "= ANY ('{1,2}'::int[])", "::int", "::text", "::bool", "::date", "::regclass", "CASE WHEN", "THEN", "ELSE", "END", "count(*)",
@@ -30,6 +31,7 @@ constexpr std::string_view fragments[] = {
     "CREATE INDEX ON t (lower(b))", "CREATE VIEW v AS", "ALTER TABLE t", "ADD COLUMN c int", "DROP COLUMN b", "RENAME TO n", "DROP TABLE IF EXISTS t, u", "CASCADE", "CREATE TEMP TABLE n AS", "COPY t FROM STDIN", "(FORMAT csv)", "EXPLAIN",
     "BEGIN", "SET x = 1", "\"order\"", "\"Mixed Name\"", "\"\"", "group_", "U&'\\0041'", "$$;$$", "x'1f'", "FOR UPDATE", "WINDOW w AS (ORDER BY a)", "OVER w", "public.t", "pg_catalog.lower(b)", "t.a", "t.*", "a[1]", "-> 'k'", "->> 1",
 };
+// clang-format on
 
 std::string assembled(std::string_view bytes) {
   std::string sql;
@@ -53,7 +55,9 @@ void must_be_sql(const std::string& sql, const std::string& text) {
   sqlite3_prepare_v2(database(), sql.c_str(), -1, &statement, &tail);
   const std::string_view message = sqlite3_errmsg(database());
   const bool whole = statement == nullptr || *tail == '\0';
-  const bool syntax = message.find("syntax error") != std::string_view::npos || message.find("unrecognized token") != std::string_view::npos || message.find("incomplete input") != std::string_view::npos;
+  const bool syntax = message.find("syntax error") != std::string_view::npos ||
+                      message.find("unrecognized token") != std::string_view::npos ||
+                      message.find("incomplete input") != std::string_view::npos;
   if (!whole || syntax) {
     std::fprintf(stderr, "%s\n  of: %s\n  is: %s\n", std::string(message).c_str(), text.c_str(), sql.c_str());
     std::abort();

@@ -23,6 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     piecewise = parse_proxy_header({exact.data(), exact.size()});
   }
   if (piecewise.kind != at_once.kind) std::abort();
-  if (piecewise.kind == ProxyHeader::Kind::proxied && (piecewise.used != at_once.used || piecewise.client.text() != at_once.client.text())) std::abort();
+  if (piecewise.kind == ProxyHeader::Kind::proxied && (piecewise.used != at_once.used || piecewise.client.text() != at_once.client.text()))
+    std::abort();
   return 0;
 }

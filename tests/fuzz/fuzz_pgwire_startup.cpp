@@ -19,7 +19,8 @@ std::string read(std::string_view stream, std::size_t step) {
   StartupReader reader(true);
   std::string seen;
   for (std::size_t at = 0; at < stream.size();) {
-    const std::vector<char> piece(stream.begin() + static_cast<std::ptrdiff_t>(at), stream.begin() + static_cast<std::ptrdiff_t>(std::min(stream.size(), at + step)));
+    const std::vector<char> piece(stream.begin() + static_cast<std::ptrdiff_t>(at),
+                                  stream.begin() + static_cast<std::ptrdiff_t>(std::min(stream.size(), at + step)));
     const StartupEvent event = reader.next({piece.data(), piece.size()});
     if (event.used > piece.size() || reader.buffered() > startup_packet_bytes_max) std::abort();
     at += event.used;
@@ -39,7 +40,9 @@ std::string read(std::string_view stream, std::size_t step) {
         append_startup(built, event.startup.minor, all);
         StartupReader second(false);
         const StartupEvent again = second.next(built);
-        if (again.kind != StartupEvent::Kind::startup || again.startup.parameters != event.startup.parameters || again.startup.extensions != event.startup.extensions) std::abort();
+        if (again.kind != StartupEvent::Kind::startup || again.startup.parameters != event.startup.parameters ||
+            again.startup.extensions != event.startup.extensions)
+          std::abort();
         if (again.startup.find("user") != event.startup.find("user") || event.startup.spoken_minor() > protocol_minor_max) std::abort();
         return seen + built;
       }

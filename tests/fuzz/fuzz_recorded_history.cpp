@@ -1,4 +1,5 @@
-// What `verify --history` reads: JSON Lines of other people's clients. Whatever they are, there is a history that the checker can judge, or the number of a line.
+// What `verify --history` reads: JSON Lines of other people's clients. Whatever they are, there is a history that the checker can judge, or
+// the number of a line.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,10 +1,13 @@
-// A session between a client and a server, both driven by the input. The first byte chooses the rules it was let in by, and one of two games:
-//   noise   bytes of the input go to the session as the client's and as the server's. It must not crash, hold more than was given to it, or say
+// A session between a client and a server, both driven by the input. The first byte chooses the rules it was let in by, and one of two
+// games:
+//   noise   bytes of the input go to the session as the client's and as the server's. It must not crash, hold more than was given to it, or
+//   say
 //           anything but goodbye to the server once a peer has broken the protocol.
-//   model   the input says what a client says next, how far what was said travels, and when a new leader takes over; the server is a model of
-//           PostgreSQL (tests/support/postgres_model.hpp) that ends the program at a write without a check before it in its transaction (F1, F6).
-//           Besides, every ReadyForQuery that the client sees is one it earned, none is missing in the end, its state is the server's, and
-//           nothing of ours is shown (F7).
+//   model   the input says what a client says next, how far what was said travels, and when a new leader takes over; the server is a model
+//   of
+//           PostgreSQL (tests/support/postgres_model.hpp) that ends the program at a write without a check before it in its transaction
+//           (F1, F6). Besides, every ReadyForQuery that the client sees is one it earned, none is missing in the end, its state is the
+//           server's, and nothing of ours is shown (F7).
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -26,7 +29,8 @@ constexpr session::Instant now{};
 void noise(std::uint8_t rules, Input input) {
   Neighbours neighbours;
   session::Session one(options(), {.local = true, .encrypted_already = false, .cancel_key = std::string(32, 'k')}, neighbours, now);
-  if ((rules & 32) != 0) log_in(one, rules, 5, now, [](std::string_view question) {
+  if ((rules & 32) != 0)
+    log_in(one, rules, 5, now, [](std::string_view question) {
       namespace wire = termgate::test::wire;
       return question.starts_with(wire::who_asked()) ? wire::who_answered() : wire::who_serves_done();
     });
@@ -51,7 +55,8 @@ void noise(std::uint8_t rules, Input input) {
     if (over && !one.to_server().empty()) broken("a word to the server behind the end", one.to_server());
     if (neighbours.malformed && one.phase() != session::Session::Phase::closing) broken("malformed, and it goes on");
     // Everything of one event that ends the session, less what was said before it: a goodbye stands last.
-    if (neighbours.malformed && !one.to_server().empty() && !one.to_server().ends_with(goodbye)) broken("no goodbye at the end", one.to_server());
+    if (neighbours.malformed && !one.to_server().empty() && !one.to_server().ends_with(goodbye))
+      broken("no goodbye at the end", one.to_server());
     one.sent_to_client(one.to_client().size());
     one.sent_to_server(one.to_server().size());
     if (one.memory_bytes() > (64u << 10) + 4 * given) broken("memory", std::to_string(one.memory_bytes()));

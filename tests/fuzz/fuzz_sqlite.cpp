@@ -24,7 +24,9 @@ detail::Driver& database() {
     opened->install();
     const Value term[] = {Value("SELECT 1")};
     opened->call("SELECT termgate_check_term('fuzzed', 5)", {term, 0}, false);
-    opened->transact({}, [](detail::OpenTransaction& session) { session.execute("CREATE TABLE ledger (id INTEGER PRIMARY KEY, scope TEXT, term INTEGER, note TEXT)", {}); });
+    opened->transact({}, [](detail::OpenTransaction& session) {
+      session.execute("CREATE TABLE ledger (id INTEGER PRIMARY KEY, scope TEXT, term INTEGER, note TEXT)", {});
+    });
     return opened;
   }();
   return *driver;
@@ -40,16 +42,14 @@ void run(std::string_view sql, std::string_view parameter, bool bound) {
       session.execute("SELECT termgate_check_term('fuzzed', 5)", {});
       try {
         session.execute(sql, {values, bound ? std::size_t{1} : std::size_t{0}});
-      } catch (const Error&) {
-      }
+      } catch (const Error&) {}
       ran = true;
       throw Undo();
     });
     std::abort();
   } catch (const Undo&) {
     if (!ran) std::abort();
-  } catch (const Error&) {
-  }
+  } catch (const Error&) {}
   if (database().call("SELECT termgate_fence('fuzzed')", {}, true).empty()) std::abort();
 }
 
@@ -59,11 +59,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0 || size > 4096) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   switch (data[0]) {
-    case 'u':
-      try {
-        detail::open_sqlite(text, detail::SqliteOptions{2, 100ms});
-      } catch (const Error&) {
-      }
+    case 'u': try { detail::open_sqlite(text, detail::SqliteOptions{2, 100ms});
+      } catch (const Error&) {}
       break;
     case 'b': run("SELECT termgate_append_many('stream', 5, $1)", text, true); break;
     case 'w': run("SELECT termgate_append_many('stream', 5, '[\"a\",\"b\"]', NULL, NULL, $1)", text, true); break;

@@ -22,7 +22,11 @@ int left = 0;
 struct Place {
   sqlite_server_lab::File file;
   // A statement ends after some milliseconds, as an operator's limit would end it.
-  sqlite_server_lab::sqlite_server::Engine engine{{.path = file.path, .install = [](sqlite3* db) { sqlite3_limit(db, SQLITE_LIMIT_LENGTH, 1 << 20); sqlite3_progress_handler(db, 1000, [](void*) { return left-- > 0 ? 0 : 1; }, nullptr); }}};
+  sqlite_server_lab::sqlite_server::Engine engine{{.path = file.path, .install = [](sqlite3* db) {
+                                                     sqlite3_limit(db, SQLITE_LIMIT_LENGTH, 1 << 20);
+                                                     sqlite3_progress_handler(
+                                                         db, 1000, [](void*) { return left-- > 0 ? 0 : 1; }, nullptr);
+                                                   }}};
 };
 
 }  // namespace
@@ -50,7 +54,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   left = enough;
   sqlite_server_lab::Client after(place.engine);
-  const std::string fence = sqlite_server_lab::told(after.raw(sqlite_server_lab::query("SELECT term >= 5 AS stands FROM termgate_fences WHERE scope = 'f'")));
+  const std::string fence =
+      sqlite_server_lab::told(after.raw(sqlite_server_lab::query("SELECT term >= 5 AS stands FROM termgate_fences WHERE scope = 'f'")));
   if (fence.find("D(t)") == std::string::npos && fence.find("D(1)") == std::string::npos) broken("the fence fell", fence);
   return 0;
 }

@@ -39,14 +39,16 @@ void there_and_back(const Stored& stored, dialect::Oid type) {
     found("what was written as text is not read: " + text, type);
   }
   std::string twice;
-  if (append_value(twice, std::get<Stored>(again), type, Format::text) || twice != text) found("text is not the same the second time: " + text + " and " + twice, type);
+  if (append_value(twice, std::get<Stored>(again), type, Format::text) || twice != text)
+    found("text is not the same the second time: " + text + " and " + twice, type);
   if (!has_binary(type)) return;
   std::string binary;
   if (const auto problem = append_value(binary, stored, type, Format::binary)) return check(*problem, type);
   const auto from_binary = parse_value(binary, type, Format::binary);
   if (std::holds_alternative<SqlError>(from_binary)) found("what was written in binary is not read: " + text, type);
   twice.clear();
-  if (append_value(twice, std::get<Stored>(from_binary), type, Format::text) || twice != text) found("binary is not the same the second time: " + text + " and " + twice, type);
+  if (append_value(twice, std::get<Stored>(from_binary), type, Format::text) || twice != text)
+    found("binary is not the same the second time: " + text + " and " + twice, type);
 }
 
 struct Connection {
@@ -70,7 +72,8 @@ void call(std::uint8_t number, std::string_view value, bool as_blob) {
   const int count = function.arguments_max < 0 ? function.arguments_min + 1 : function.arguments_max;
   for (int i = 0; i < count; ++i) sql += i > 0 ? ", ?" + std::to_string(i + 1) : "?1";
   sqlite3_stmt* statement = nullptr;
-  if (sqlite3_prepare_v2(connection.held, (sql + ")").c_str(), -1, &statement, nullptr) != SQLITE_OK) found(sqlite3_errmsg(connection.held), 0);
+  if (sqlite3_prepare_v2(connection.held, (sql + ")").c_str(), -1, &statement, nullptr) != SQLITE_OK)
+    found(sqlite3_errmsg(connection.held), 0);
   // Arguments are apart by a byte of zero; the last stands for those behind it.
   std::string_view rest = value;
   for (int i = 1; i <= count; ++i) {
@@ -80,7 +83,8 @@ void call(std::uint8_t number, std::string_view value, bool as_blob) {
     const bool digits = !argument.empty() && argument.size() < 10 && argument.find_first_not_of("0123456789") == std::string_view::npos;
     if (digits) sqlite3_bind_int64(statement, i, std::atoll(std::string(argument).c_str()));
     else if (as_blob) sqlite3_bind_blob64(statement, i, argument.data(), argument.size(), SQLITE_TRANSIENT);
-    else sqlite3_bind_text64(statement, i, argument.data() == nullptr ? "" : argument.data(), argument.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+    else
+      sqlite3_bind_text64(statement, i, argument.data() == nullptr ? "" : argument.data(), argument.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
   }
   if (sqlite3_step(statement) != SQLITE_ROW) {
     const auto problem = connection.catalog->problem();
@@ -103,7 +107,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 1: {
       const auto parsed = parse_value(bytes, type, data[1] % 6 == 0 ? Format::text : Format::binary);
       if (const auto* problem = std::get_if<SqlError>(&parsed)) check(*problem, type);
-      else if (bytes.find('\0') == std::string_view::npos || !std::holds_alternative<std::string>(std::get<Stored>(parsed))) there_and_back(std::get<Stored>(parsed), type);
+      else if (bytes.find('\0') == std::string_view::npos || !std::holds_alternative<std::string>(std::get<Stored>(parsed)))
+        there_and_back(std::get<Stored>(parsed), type);
       break;
     }
     case 2: {

@@ -19,6 +19,7 @@ using namespace termgate::statements;
 
 namespace {
 
+// clang-format off
 constexpr std::string_view fragments[] = {
     "SELECT", "1", "INTO", "t", "FOR", "UPDATE", "SHARE", "NO KEY", "(", ")", ",", ";", "WITH", "a AS (", "RECURSIVE", "MATERIALIZED", "DELETE FROM t", "UPDATE t SET x = 1",
     "INSERT INTO t VALUES (1)", "MERGE INTO t USING s ON true WHEN MATCHED THEN DELETE", "RETURNING *", "FROM", "WHERE", "AS", ".", "*", "VALUES", "TABLE", "UNION", "EXPLAIN", "ANALYZE", "VERBOSE",
@@ -30,6 +31,7 @@ constexpr std::string_view fragments[] = {
     "set_config", "pg_notify", "f", "U&\"a\"", "UESCAPE '!'", "/* c */", "-- c\n", "\n", "CASE", "WHEN", "THEN", "ELSE", "FUNCTION g() RETURNS int", "ATOMIC", "RULE r AS", "ALSO", "OF", "LATERAL",
     "SEARCH DEPTH FIRST BY x", "CYCLE x", "USING", "y", "update", "delete", "into", "\"q\"", "42", "-", "::", "[", "]", "CAST", "substring", "CONSTRAINTS", "IMMEDIATE", "SNAPSHOT", "GRANT", "COMMENT",
 };
+// clang-format on
 
 std::string assembled(std::string_view bytes) {
   std::string sql;
@@ -66,7 +68,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if (classified.single && classified.statements.size() != 1) std::abort();
   static Cache cache({64, 1 << 16, 4096});
-  if (cache.classify(sql, settings)->is_read() != classified.is_read() || cache.classify(sql, settings)->statements.size() != classified.statements.size()) std::abort();
+  if (cache.classify(sql, settings)->is_read() != classified.is_read() ||
+      cache.classify(sql, settings)->statements.size() != classified.statements.size())
+    std::abort();
   if (cache.entries() > 64 || cache.bytes() > 1 << 16) std::abort();
   // What less is known of, less may be said.
   const Classified known = classify(sql);

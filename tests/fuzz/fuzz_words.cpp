@@ -30,8 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const WriteId id(text);
     if (WriteId(id.text()) != id) std::abort();
-  } catch (const InvalidInput&) {
-  }
+  } catch (const InvalidInput&) {}
   try {
     detail::throw_if_tg(text);
   } catch (const Error& error) {

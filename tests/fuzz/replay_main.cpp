@@ -19,7 +19,8 @@ int main(int argc, char** argv) {
   bool cut_short = false;
   auto run_input = [&](std::string_view bytes) {
     // Every input again cut at each of its first bytes: half a message is the commonest bad one.
-    for (std::size_t length = whole ? bytes.size() : 0; length <= bytes.size(); length = length < 256 || length == bytes.size() ? length + 1 : bytes.size()) {
+    for (std::size_t length = whole ? bytes.size() : 0; length <= bytes.size();
+         length = length < 256 || length == bytes.size() ? length + 1 : bytes.size()) {
       // A copy of its own, so that a sanitizer sees a read behind its end.
       const std::vector<std::uint8_t> input(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length));
       LLVMFuzzerTestOneInput(input.data(), input.size());
@@ -32,7 +33,8 @@ int main(int argc, char** argv) {
     if (path.filename() != "found.bin") return run_input(bytes);
     for (std::size_t at = 0; at < bytes.size();) {
       std::size_t length = 0;
-      for (std::size_t i = 0; i < 4 && at + i < bytes.size(); ++i) length |= std::size_t{static_cast<unsigned char>(bytes[at + i])} << (8 * i);
+      for (std::size_t i = 0; i < 4 && at + i < bytes.size(); ++i)
+        length |= std::size_t{static_cast<unsigned char>(bytes[at + i])} << (8 * i);
       if (bytes.size() - at < 4 || bytes.size() - at - 4 < length) {
         std::fprintf(stderr, "%s: cut short\n", path.c_str());
         cut_short = true;

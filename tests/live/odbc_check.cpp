@@ -1,4 +1,5 @@
-// <termgate/sqlserver_check.hpp> in every run, with PostgreSQL's layer 1 behind odbc-postgresql, and refused before SQLite: as a program that owns its connection calls it.
+// <termgate/sqlserver_check.hpp> in every run, with PostgreSQL's layer 1 behind odbc-postgresql, and refused before SQLite: as a program
+// that owns its connection calls it.
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -18,7 +19,8 @@ namespace {
 const Scope billing{"billing"};
 
 std::string driver_string(const std::string& url) {
-  return "Driver={PostgreSQL Unicode};Server=127.0.0.1;SSLmode=disable;UID=postgres;Port=" + std::to_string(port_of(url)) + ";Database=" + url.substr(url.rfind('/') + 1);
+  return "Driver={PostgreSQL Unicode};Server=127.0.0.1;SSLmode=disable;UID=postgres;Port=" + std::to_string(port_of(url)) +
+         ";Database=" + url.substr(url.rfind('/') + 1);
 }
 
 }  // namespace
@@ -33,9 +35,11 @@ TEST_CASE("odbc check: holds its lock until the transaction ends and a stale ter
   PlainOdbc program(driver_string(database.url()), false);
   CHECK(sqlserver::check(program.handle, billing, Term(5)) == Term(5));
   program.run("INSERT INTO ledger VALUES (5)");
-  CHECK(leader.run("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())") != "0");
+  CHECK(leader.run("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database "
+                   "WHERE datname = current_database())") != "0");
   program.commit();
-  CHECK(leader.run("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())") == "0");
+  CHECK(leader.run("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database "
+                   "WHERE datname = current_database())") == "0");
 
   leader.run("SELECT termgate.seal('billing', 6)");
   program.run("INSERT INTO ledger VALUES (5)");
@@ -73,9 +77,7 @@ TEST_CASE("odbc check: refused where it would guard nothing", "[F5][live][odbc]"
   const auto message_of = [](SQLHDBC connection, std::string_view schema = "termgate") {
     try {
       sqlserver::check(connection, billing, Term(5), schema);
-    } catch (const InvalidInput& error) {
-      return std::string(error.what());
-    }
+    } catch (const InvalidInput& error) { return std::string(error.what()); }
     return std::string("none");
   };
   PlainOdbc autocommit(driver_string(database.url()));

@@ -1,5 +1,6 @@
-// The ODBC layer on real drivers: odbc-postgresql before a real server, libsqliteodbc on a real file. What is bound comes back as it was, an error in a
-// later result is an error, an array tells which row failed, and a connection that fails ends each write as what it is: refused, unknown or unavailable.
+// The ODBC layer on real drivers: odbc-postgresql before a real server, libsqliteodbc on a real file. What is bound comes back as it was,
+// an error in a later result is an error, an array tells which row failed, and a connection that fails ends each write as what it is:
+// refused, unknown or unavailable.
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -34,7 +35,8 @@ std::string server_url() { return std::getenv("TERMGATE_TEST_POSTGRESQL"); }
 
 // As an odbc: URL, the database of a postgresql:// one, by way of `port`.
 std::string through(const std::string& url, std::uint16_t port, const std::string& more = {}) {
-  return "odbc:Driver={PostgreSQL Unicode};Server=127.0.0.1;SSLmode=disable;UID=postgres;Port=" + std::to_string(port) + ";Database=" + url.substr(url.rfind('/') + 1) + more;
+  return "odbc:Driver={PostgreSQL Unicode};Server=127.0.0.1;SSLmode=disable;UID=postgres;Port=" + std::to_string(port) +
+         ";Database=" + url.substr(url.rfind('/') + 1) + more;
 }
 std::string through(const std::string& url) { return through(url, port_of(url)); }
 
@@ -70,7 +72,10 @@ const Term five{5};
 // A database with layer 1, a table and a fence at 5; `db` reaches it through ODBC and a proxy that fails on command.
 struct Rig {
   explicit Rig(OpenOptions options = {})
-      : fresh(server_url()), proxy(port_of(server_url())), plain(fresh.url()), db(Database::open(through(fresh.url(), proxy.port()), std::move(options))) {
+      : fresh(server_url()),
+        proxy(port_of(server_url())),
+        plain(fresh.url()),
+        db(Database::open(through(fresh.url(), proxy.port()), std::move(options))) {
     db.install();
     plain.run("CREATE TABLE ledger (id bigserial PRIMARY KEY, note text)");
     db.seal(billing, five);
@@ -91,17 +96,33 @@ TEST_CASE("odbc binding: every type comes back as it was bound", "[odbc][live]")
   for (const bool sqlite : {false, true}) {
     INFO((sqlite ? "SQLite" : "PostgreSQL"));
     auto connection = connect(sqlite ? "odbc:Driver={SQLite3};Database=" + folder.path + "/types.db" : through(fresh.url()));
-    run(connection, sqlite ? "CREATE TABLE kinds (id bigint, yes bit, real double, words text, raw blob)" : "CREATE TABLE kinds (id bigint, yes boolean, real double precision, words text, raw bytea)");
+    run(connection, sqlite ? "CREATE TABLE kinds (id bigint, yes bit, real double, words text, raw blob)"
+                           : "CREATE TABLE kinds (id bigint, yes boolean, real double precision, words text, raw bytea)");
     std::string large_text;
     for (int i = 0; i < 40'000; ++i) large_text += "x\xC3\xA9\xF0\x9F\x94\x92";
-    const std::string texts[] = {"", "plain", "\xC3\xA9\xE2\x82\xAC\xE6\xBC\xA2\xF0\x9F\x94\x92", "'\"\\;--$1?\r\n\t", std::string(4000, 'a'), std::string(4001, 'b'), large_text};
-    const std::string raws[] = {"", std::string(1, '\0'), bytes_of(256), bytes_of(8000), bytes_of(8001), bytes_of(3'000'001), bytes_of(1023)};
-    const std::int64_t numbers[] = {0, 1, -1, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min(), std::int64_t{1} << 53, -(std::int64_t{1} << 62)};
+    const std::string texts[] = {"",
+                                 "plain",
+                                 "\xC3\xA9\xE2\x82\xAC\xE6\xBC\xA2\xF0\x9F\x94\x92",
+                                 "'\"\\;--$1?\r\n\t",
+                                 std::string(4000, 'a'),
+                                 std::string(4001, 'b'),
+                                 large_text};
+    const std::string raws[] = {
+        "", std::string(1, '\0'), bytes_of(256), bytes_of(8000), bytes_of(8001), bytes_of(3'000'001), bytes_of(1023)};
+    const std::int64_t numbers[] = {0,
+                                    1,
+                                    -1,
+                                    std::numeric_limits<std::int64_t>::max(),
+                                    std::numeric_limits<std::int64_t>::min(),
+                                    std::int64_t{1} << 53,
+                                    -(std::int64_t{1} << 62)};
     const double reals[] = {0.0, -1.5, 1e300, 0.1, 123456.789, -2.5e-10, 3.0};
     for (std::size_t i = 0; i < 7; ++i) {
       INFO(i);
       run(connection, "DELETE FROM kinds");
-      CHECK(run(connection, "INSERT INTO kinds VALUES ($1, $2, $3, $4, $5)", {Value(numbers[i]), Value(i % 2 == 0), Value(reals[i]), Value(texts[i]), Value(Bytes{raws[i]})}).affected == 1);
+      CHECK(run(connection, "INSERT INTO kinds VALUES ($1, $2, $3, $4, $5)",
+                {Value(numbers[i]), Value(i % 2 == 0), Value(reals[i]), Value(texts[i]), Value(Bytes{raws[i]})})
+                .affected == 1);
       const Row row = run(connection, "SELECT id, yes, real, words, raw FROM kinds").one();
       CHECK(row[0].as_int() == numbers[i]);
       CHECK(row[1].as_bool() == (i % 2 == 0));
@@ -144,7 +165,8 @@ TEST_CASE("odbc binding: borrowed bytes are sent as they are and an empty one is
     auto connection = connect(sqlite ? "odbc:Driver={SQLite3};Database=" + folder.path + "/views.db" : through(fresh.url()));
     run(connection, sqlite ? "CREATE TABLE views (raw blob)" : "CREATE TABLE views (raw bytea)");
     const std::string bytes = bytes_of(3'000'001);
-    for (const std::string_view view : {std::string_view(), std::string_view("", 0), std::string_view(bytes).substr(0, 8000), std::string_view(bytes).substr(1, 8001), std::string_view(bytes)}) {
+    for (const std::string_view view : {std::string_view(), std::string_view("", 0), std::string_view(bytes).substr(0, 8000),
+                                        std::string_view(bytes).substr(1, 8001), std::string_view(bytes)}) {
       INFO(view.size());
       run(connection, "DELETE FROM views");
       run(connection, "INSERT INTO views VALUES ($1)", {Value(BytesView{view})});
@@ -177,7 +199,8 @@ TEST_CASE("odbc arrays: rows arrive in order and a row that fails is told", "[F5
   for (const bool sqlite : {false, true}) {
     INFO((sqlite ? "SQLite" : "PostgreSQL"));
     auto connection = connect(sqlite ? "odbc:Driver={SQLite3};Database=" + folder.path + "/arrays.db" : through(fresh.url()));
-    run(connection, sqlite ? "CREATE TABLE rows_in (no integer PRIMARY KEY, words text, raw blob)" : "CREATE TABLE rows_in (no integer PRIMARY KEY, words text, raw bytea)");
+    run(connection, sqlite ? "CREATE TABLE rows_in (no integer PRIMARY KEY, words text, raw blob)"
+                           : "CREATE TABLE rows_in (no integer PRIMARY KEY, words text, raw bytea)");
     odbc::ArrayColumn numbers, words, raw{{}, true};
     for (int i = 0; i < 2500; ++i) {
       numbers.values.emplace_back(std::to_string(i));
@@ -185,16 +208,23 @@ TEST_CASE("odbc arrays: rows arrive in order and a row that fails is told", "[F5
       else words.values.emplace_back(i % 3 == 1 ? "" : "\xE6\xBC\xA2 " + std::to_string(i));
       raw.values.emplace_back(bytes_of(static_cast<std::size_t>(i % 7)));
     }
-    const auto insert = odbc::marked(sqlite ? "INSERT INTO rows_in VALUES ($1, $2, $3)" : "INSERT INTO rows_in VALUES ($1::text::integer, $2, $3)", 3, connection.family());
+    const auto insert =
+        odbc::marked(sqlite ? "INSERT INTO rows_in VALUES ($1, $2, $3)" : "INSERT INTO rows_in VALUES ($1::text::integer, $2, $3)", 3,
+                     connection.family());
     std::vector<odbc::ArrayColumn> columns{numbers, words, raw};
     connection.run("BEGIN");
     CHECK(connection.execute_rows(insert, columns, 0ms) == 2500);
     connection.run("COMMIT");
     CHECK(run(connection, "SELECT count(*), count(words), min(no), max(no) FROM rows_in").one()[1].as_int() == 1666);
     CHECK(run(connection, "SELECT words FROM rows_in WHERE no = 2").one()[0].as_text() == "\xE6\xBC\xA2 2");
-    for (int i : {0, 1, 2, 6, 2498}) { INFO(i); const std::string got = run(connection, "SELECT raw FROM rows_in WHERE no = " + std::to_string(i)).one()[0].as_bytes(); CHECK(got == bytes_of(static_cast<std::size_t>(i % 7))); }
+    for (int i : {0, 1, 2, 6, 2498}) {
+      INFO(i);
+      const std::string got = run(connection, "SELECT raw FROM rows_in WHERE no = " + std::to_string(i)).one()[0].as_bytes();
+      CHECK(got == bytes_of(static_cast<std::size_t>(i % 7)));
+    }
     // The third of five is there already.
-    std::vector<odbc::ArrayColumn> five_rows{{{"3000", "3001", "5", "3003", "3004"}, false}, {{"a", "b", "c", "d", "e"}, false}, {{"", "", "", "", ""}, true}};
+    std::vector<odbc::ArrayColumn> five_rows{
+        {{"3000", "3001", "5", "3003", "3004"}, false}, {{"a", "b", "c", "d", "e"}, false}, {{"", "", "", "", ""}, true}};
     connection.run("BEGIN");
     CHECK_THROWS_AS(connection.execute_rows(insert, five_rows, 0ms), odbc::OdbcError);
     connection.run("ROLLBACK");
@@ -218,7 +248,9 @@ TEST_CASE("odbc connecting: what is wrong is said and the password is not", "[od
     return said;
   };
   CHECK(refused(through("x/no_such_database", port, secret)).find("no_such_database") != std::string::npos);
-  CHECK(refused("odbc:Driver={PostgreSQL Unicode};Server=127.0.0.1;Port=" + std::to_string(port) + ";Database=postgres;UID=nobody_here" + secret).find("nobody_here") != std::string::npos);
+  CHECK(refused("odbc:Driver={PostgreSQL Unicode};Server=127.0.0.1;Port=" + std::to_string(port) + ";Database=postgres;UID=nobody_here" +
+                secret)
+            .find("nobody_here") != std::string::npos);
   refused(through(url, 1, secret));
   CHECK(refused("odbc:Driver=/no/such/folder/libtdsodbc.so;Server=127.0.0.1;Port=1" + secret).find("libtdsodbc") != std::string::npos);
   refused("sqlserver://sa:hush-hush@127.0.0.1:1/db?driver=FreeTDS");
@@ -234,7 +266,14 @@ TEST_CASE("odbc faults: a COMMIT whose answer is lost is unknown and did happen"
     int runs = 0;
     const int fired = rig.proxy.fired();
     rig.proxy.arm(fault, "COMMIT", 100ms);
-    thrown<OutcomeUnknown>([&] { rig.db.write(billing, five, [&](Transaction& tx) { ++runs; tx.exec("INSERT INTO ledger (note) VALUES ($1)", note); }, {.write_id = id}); });
+    thrown<OutcomeUnknown>([&] {
+      rig.db.write(billing, five,
+                   [&](Transaction& tx) {
+                     ++runs;
+                     tx.exec("INSERT INTO ledger (note) VALUES ($1)", note);
+                   },
+                   {.write_id = id});
+    });
     CHECK(rig.proxy.fired() == fired + 1);
     CHECK(runs == 1);
     CHECK(rig.rows(note) == "1");
@@ -259,8 +298,11 @@ TEST_CASE("odbc faults: a statement that is cut off in a transaction wrote nothi
   Rig rig;
   for (const Fault fault : {Fault::cut_before, Fault::cut_after}) {
     rig.proxy.arm(fault, "INSERT INTO ledger");
-    thrown<Unavailable>([&] { rig.db.write(billing, five, [](Transaction& tx) { tx.exec("INSERT INTO ledger (note) VALUES ('nothing')"); }); });
-    CHECK(rig.plain.await("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()", "0"));
+    thrown<Unavailable>(
+        [&] { rig.db.write(billing, five, [](Transaction& tx) { tx.exec("INSERT INTO ledger (note) VALUES ('nothing')"); }); });
+    CHECK(rig.plain.await(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()",
+        "0"));
     CHECK(rig.rows("nothing") == "0");
   }
 }
@@ -300,18 +342,22 @@ TEST_CASE("odbc timeouts: a write whose time is over is not there", "[F5][odbc][
   Rig rig;
   const auto start = std::chrono::steady_clock::now();
   thrown<Unavailable>([&] {
-    rig.db.write(billing, five, [](Transaction& tx) {
-      tx.exec("INSERT INTO ledger (note) VALUES ('slow')");
-      tx.exec("SELECT pg_sleep(30)");
-    }, {.timeout = 700ms});
+    rig.db.write(billing, five,
+                 [](Transaction& tx) {
+                   tx.exec("INSERT INTO ledger (note) VALUES ('slow')");
+                   tx.exec("SELECT pg_sleep(30)");
+                 },
+                 {.timeout = 700ms});
   });
   CHECK(std::chrono::steady_clock::now() - start < 10s);
   CHECK(rig.rows("slow") == "0");
   thrown<Unavailable>([&] {
-    rig.db.write(billing, five, [](Transaction& tx) {
-      std::this_thread::sleep_for(60ms);
-      tx.exec("INSERT INTO ledger (note) VALUES ('late')");
-    }, {.timeout = 50ms});
+    rig.db.write(billing, five,
+                 [](Transaction& tx) {
+                   std::this_thread::sleep_for(60ms);
+                   tx.exec("INSERT INTO ledger (note) VALUES ('late')");
+                 },
+                 {.timeout = 50ms});
   });
   CHECK(rig.rows("late") == "0");
   // The next user of that connection is not bound by it.
@@ -331,9 +377,7 @@ TEST_CASE("odbc conflicts: a deadlock's victim is told to run again", "[F5][odbc
         tx.exec("UPDATE ledger SET note = note || 'x' WHERE id = $1", second);
       });
       ++done;
-    } catch (const Conflict&) {
-      ++conflicts;
-    }
+    } catch (const Conflict&) { ++conflicts; }
   };
   std::thread one([&] { work(101, 102); });
   std::thread two([&] { work(102, 101); });

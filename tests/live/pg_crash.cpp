@@ -36,6 +36,7 @@ const Scope billing{"billing"};
 
 }  // namespace
 
+// Long: one story, told in its order.
 TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as it was reported", "[F3][F5][live]") {
   OwnServer server(TERMGATE_TEST_PG_SERVER, "15");
   auto db = Database::open(server.url(), {.connections_max = 12});
@@ -54,7 +55,7 @@ TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as 
   std::vector<Written> written;
   std::vector<std::string> others;
   std::atomic<bool> stop{false};
-  std::atomic<int> done{0};           // acknowledged so far
+  std::atomic<int> done{0};             // acknowledged so far
   std::atomic<std::int64_t> sealed{0};  // highest acknowledged fence of "rising"
   std::vector<std::thread> threads;
   for (int number = 0; number < 8; ++number) {
@@ -66,12 +67,11 @@ TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as 
           if (one.appended) {
             db.append(Stream{stream}, Term(5), one.id.text(), {.scope = billing, .write_id = one.id});
           } else {
-            db.write(billing, Term(5), [&](Transaction& tx) { tx.exec("INSERT INTO ledger (note) VALUES ($1)", one.id.text()); }, {.write_id = one.id});
+            db.write(billing, Term(5), [&](Transaction& tx) { tx.exec("INSERT INTO ledger (note) VALUES ($1)", one.id.text()); },
+                     {.write_id = one.id});
           }
           ++done;
-        } catch (const OutcomeUnknown&) {
-          one.ended = Ended::unknown;
-        } catch (const Unavailable&) {
+        } catch (const OutcomeUnknown&) { one.ended = Ended::unknown; } catch (const Unavailable&) {
           one.ended = Ended::unavailable;
           std::this_thread::sleep_for(5ms);
         } catch (const std::exception& error) {
@@ -90,9 +90,7 @@ TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as 
         db.seal(Scope{"rising"}, Term(term));
         sealed = term;
       } catch (const OutcomeUnknown&) {
-      } catch (const Unavailable&) {
-        std::this_thread::sleep_for(5ms);
-      } catch (const std::exception& error) {
+      } catch (const Unavailable&) { std::this_thread::sleep_for(5ms); } catch (const std::exception& error) {
         const std::lock_guard lock(mutex);
         others.emplace_back(error.what());
         stop = true;
@@ -126,7 +124,8 @@ TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as 
   for (const Written& one : written) {
     CAPTURE(one.id.text(), one.appended, static_cast<int>(one.ended));
     const auto rows = [&] {
-      return plain.run(one.appended ? "SELECT count(*) FROM termgate.stream_writes WHERE write_id = '" + one.id.text() + "' AND stream_id = '" + one.stream + "'"
+      return plain.run(one.appended ? "SELECT count(*) FROM termgate.stream_writes WHERE write_id = '" + one.id.text() +
+                                          "' AND stream_id = '" + one.stream + "'"
                                     : "SELECT count(*) FROM ledger WHERE note = '" + one.id.text() + "'");
     };
     ++count[one.ended];
@@ -141,7 +140,8 @@ TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as 
       REQUIRE(db.outcome(one.id)->sequence_no == number.value());
     } else {
       const Wrote again =
-          db.write(billing, Term(5), [&](Transaction& tx) { tx.exec("INSERT INTO ledger (note) VALUES ($1)", one.id.text()); }, {.write_id = one.id});
+          db.write(billing, Term(5), [&](Transaction& tx) { tx.exec("INSERT INTO ledger (note) VALUES ($1)", one.id.text()); },
+                   {.write_id = one.id});
       REQUIRE((again == Wrote::before) == there);
     }
     REQUIRE(rows() == "1");
@@ -151,8 +151,8 @@ TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as 
   CHECK(db.fence(Scope{"rising"})->term >= sealed);
   CHECK(db.fence(billing)->term == 5);
   for (const auto& finding : db.verify()) FAIL_CHECK(finding.kind << " " << finding.object << ": " << finding.detail);
-  WARN(count[Ended::committed] << " acknowledged, " << count[Ended::unavailable] << " refused, " << count[Ended::unknown] << " unknown, of which " << happened
-                               << " had happened; fence of \"rising\" acknowledged at " << sealed);
+  WARN(count[Ended::committed] << " acknowledged, " << count[Ended::unavailable] << " refused, " << count[Ended::unknown]
+                               << " unknown, of which " << happened << " had happened; fence of \"rising\" acknowledged at " << sealed);
 }
 
 TEST_CASE("crash: an eviction while COMMIT waits for a standby is unknown and did happen", "[F4][F5][live]") {
@@ -176,9 +176,7 @@ TEST_CASE("crash: an eviction while COMMIT waits for a standby is unknown and di
     try {
       db.write(billing, Term(5), work, {.write_id = id});
       return Ended::committed;
-    } catch (const OutcomeUnknown&) {
-      return Ended::unknown;
-    } catch (const Unavailable&) {
+    } catch (const OutcomeUnknown&) { return Ended::unknown; } catch (const Unavailable&) {
       return Ended::unavailable;
     }
   });

@@ -30,7 +30,9 @@ std::string fresh_scope() {
 std::string seal(const std::string& scope, int term, const std::string& grace = "1 s") {
   return "SELECT * FROM termgate.seal('" + scope + "', " + std::to_string(term) + ", '" + grace + "')";
 }
-std::string check(const std::string& scope, int term) { return "SELECT termgate.check_term('" + scope + "', " + std::to_string(term) + ")"; }
+std::string check(const std::string& scope, int term) {
+  return "SELECT termgate.check_term('" + scope + "', " + std::to_string(term) + ")";
+}
 
 // Two cores may be shared with a compiler; an idle machine stays within 100 ms, which `termgate bench` measures.
 constexpr auto slack = 1500ms;
@@ -61,7 +63,8 @@ TEST_CASE("evict: a frozen session holds up a seal no longer than the grace", "[
   CHECK(took < 1000ms + slack);
   CHECK(frozen.run("COMMIT").ended());
   CHECK(bystander.run("COMMIT").ok());
-  CHECK(leader.value("SELECT detail -> 'pids' FROM termgate.audit WHERE action = 'evict' AND scope = '" + scope + "'") == "[" + std::to_string(frozen.pid()) + "]");
+  CHECK(leader.value("SELECT detail -> 'pids' FROM termgate.audit WHERE action = 'evict' AND scope = '" + scope + "'") ==
+        "[" + std::to_string(frozen.pid()) + "]");
 }
 
 TEST_CASE("evict: who ends by itself within the grace is not evicted", "[F4][live]") {
@@ -79,7 +82,8 @@ TEST_CASE("evict: who ends by itself within the grace is not evicted", "[F4][liv
 
 TEST_CASE("evict: who has been ended is waited for though no time is left", "[F4][live]") {
   PgSession admin(database().url());
-  // As on a machine that stood still until check_wait was over: the session that was evicted for this raise is still letting go of its locks.
+  // As on a machine that stood still until check_wait was over: the session that was evicted for this raise is still letting go of its
+  // locks.
   admin.must("SELECT termgate.set_setting('check_wait_ms', '0')");
   for (int i = 0; i < 20; ++i) {
     const auto scope = fresh_scope();
@@ -104,7 +108,8 @@ TEST_CASE("evict: a seal leaves an uncommitted higher term alone and is stale af
   wait_for_lock(observer, seven);
   // Past its grace it lists the holders again and again, and still spares this one.
   wait_until("seven to have waited anew", [&] {
-    return observer.value("SELECT count(*) FROM pg_stat_activity WHERE pid = " + std::to_string(seven.pid()) + " AND query_start < clock_timestamp() - interval '300 ms'") == "1";
+    return observer.value("SELECT count(*) FROM pg_stat_activity WHERE pid = " + std::to_string(seven.pid()) +
+                          " AND query_start < clock_timestamp() - interval '300 ms'") == "1";
   });
   CHECK(nine.run("COMMIT").ok());
   CHECK(seven.finish().code == "TG001");
@@ -154,7 +159,8 @@ TEST_CASE("evict: locks that look like an announcement do not save a squatter", 
   const auto queue = leader.value("SELECT termgate._queue_key('" + scope + "')");
   const auto high = leader.value("SELECT termgate._announce_high('" + scope + "')");
   const auto low = leader.value("SELECT termgate._announce_low('" + scope + "')");
-  squatter.must("BEGIN; SELECT pg_advisory_xact_lock(" + queue + "), pg_advisory_xact_lock_shared(" + high + ", 2147483647), pg_advisory_xact_lock_shared(" + low + ", 7)");
+  squatter.must("BEGIN; SELECT pg_advisory_xact_lock(" + queue + "), pg_advisory_xact_lock_shared(" + high +
+                ", 2147483647), pg_advisory_xact_lock_shared(" + low + ", 7)");
   CHECK(leader.must(seal(scope, 6, "100 ms")).rows[0][2] == "1");
 }
 
@@ -167,7 +173,9 @@ TEST_CASE("evict: a prepared transaction is named and never waited for without e
   const auto blocked = leader.run(seal(scope, 6, "100 ms"));
   CHECK(blocked.code == "TG006");
   CHECK(blocked.message.find("prepared transaction \"two phases\"") != std::string::npos);
-  CHECK(leader.value("SELECT problem LIKE '%holds an advisory lock%' FROM termgate.doctor() WHERE object = 'prepared transaction \"two phases\"'") == "t");
+  CHECK(leader.value(
+            "SELECT problem LIKE '%holds an advisory lock%' FROM termgate.doctor() WHERE object = 'prepared transaction \"two phases\"'") ==
+        "t");
   CHECK(leader.value("SELECT term FROM termgate.fence('" + scope + "')") == "5");
   writer.must("COMMIT PREPARED 'two phases'");
   CHECK(leader.must(seal(scope, 6)).rows[0][2] == "0");
@@ -191,11 +199,13 @@ TEST_CASE("evict: who may not be signalled is named with the grant that is missi
   CHECK(blocked.message.find("pid " + std::to_string(super.pid())) != std::string::npos);
   CHECK(blocked.message.find("GRANT pg_signal_backend TO " + owner) != std::string::npos);
   CHECK(leader.value("SELECT count(*) FROM plain_law.doctor() WHERE remedy LIKE 'GRANT pg_signal_backend%'") == "1");
-  CHECK(leader.value("SELECT problem FROM plain_law.doctor() WHERE object = 'pid " + std::to_string(super.pid()) + "'").find("holds the lock of scope \"s\"") != std::string::npos);
+  CHECK(leader.value("SELECT problem FROM plain_law.doctor() WHERE object = 'pid " + std::to_string(super.pid()) + "'")
+            .find("holds the lock of scope \"s\"") != std::string::npos);
   super.must("COMMIT");
   // A REVOKE from PUBLIC takes from it what the checks call; seen by nobody else, for it is rolled back.
   super.must("BEGIN; REVOKE EXECUTE ON FUNCTION pg_catalog.pg_advisory_unlock_shared(bigint) FROM PUBLIC");
-  CHECK(super.value("SELECT remedy FROM plain_law.doctor() WHERE severity = 'error'") == "GRANT EXECUTE ON FUNCTION pg_advisory_unlock_shared(bigint) TO " + owner);
+  CHECK(super.value("SELECT remedy FROM plain_law.doctor() WHERE severity = 'error'") ==
+        "GRANT EXECUTE ON FUNCTION pg_advisory_unlock_shared(bigint) TO " + owner);
   super.must("GRANT EXECUTE ON FUNCTION pg_catalog.pg_advisory_unlock_shared(bigint) TO " + owner);
   CHECK(super.value("SELECT count(*) FROM plain_law.doctor() WHERE object LIKE 'function %'") == "0");
   super.must("ROLLBACK");
@@ -216,10 +226,14 @@ TEST_CASE("evict: who changes fences and stays open is named and evicted", "[F4]
   struct Way {
     const char *before, *work, *after;
   };
-  const Way way = GENERATE(Way{"", "SELECT termgate.protect('public.opened', 'scope')", ""},
-                           Way{"SAVEPOINT s;", "SELECT termgate.protect('public.opened', 'scope')", "; RELEASE s"}, Way{"", "SELECT termgate.declare_untrusted('me', 'a test')", ""},
-                           Way{"SAVEPOINT s;", "SELECT termgate.declare_untrusted('me', 'a test')", "; RELEASE s"},
-                           Way{"", "DO $$ BEGIN BEGIN PERFORM termgate.protect('public.opened', 'scope'); EXCEPTION WHEN division_by_zero THEN NULL; END; END $$", ""});
+  const Way way = GENERATE(
+      Way{"", "SELECT termgate.protect('public.opened', 'scope')", ""},
+      Way{"SAVEPOINT s;", "SELECT termgate.protect('public.opened', 'scope')", "; RELEASE s"},
+      Way{"", "SELECT termgate.declare_untrusted('me', 'a test')", ""},
+      Way{"SAVEPOINT s;", "SELECT termgate.declare_untrusted('me', 'a test')", "; RELEASE s"},
+      Way{"",
+          "DO $$ BEGIN BEGIN PERFORM termgate.protect('public.opened', 'scope'); EXCEPTION WHEN division_by_zero THEN NULL; END; END $$",
+          ""});
   CAPTURE(way.before, way.work);
   PgSession open(database().url());
   open.must(std::string("BEGIN; ") + way.before + way.work + way.after);
@@ -231,16 +245,20 @@ TEST_CASE("evict: a check waits for who changes fences no longer than check_wait
   PgSession admin(database().url());
   const auto scope = fresh_scope();
   admin.must(seal(scope, 5));
-  admin.must("DROP TABLE IF EXISTS public.opened, public.guarded; CREATE TABLE public.opened (scope text); CREATE TABLE public.guarded (scope text); SELECT termgate.protect('public.guarded', 'scope')");
+  admin.must(
+      "DROP TABLE IF EXISTS public.opened, public.guarded; CREATE TABLE public.opened (scope text); CREATE TABLE public.guarded (scope "
+      "text); SELECT termgate.protect('public.guarded', 'scope')");
   admin.must("UPDATE termgate.fences SET marked = false; SELECT termgate.set_setting('check_wait_ms', '200')");
   PgSession open(database().url());
   PgSession writer(database().url());
   open.must("BEGIN; SELECT termgate.protect('public.opened', 'scope')");
   const std::string how = GENERATE("by a call", "by a trigger");
   CAPTURE(how);
-  writer.must("BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL statement_timeout = '10 s'; SET LOCAL termgate.scope = '" + scope + "'; SET LOCAL termgate.term = '5'");
+  writer.must("BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL statement_timeout = '10 s'; SET LOCAL termgate.scope = '" + scope +
+              "'; SET LOCAL termgate.term = '5'");
   termgate::test::PgResult blocked;
-  const auto took = time_of([&] { blocked = writer.run(how == "by a call" ? check(scope, 5) : "INSERT INTO public.guarded VALUES ('" + scope + "')"); });
+  const auto took =
+      time_of([&] { blocked = writer.run(how == "by a call" ? check(scope, 5) : "INSERT INTO public.guarded VALUES ('" + scope + "')"); });
   CHECK(blocked.code == "TG006");
   CHECK(took < 200ms + slack);
   open.must("COMMIT");
@@ -257,13 +275,17 @@ TEST_CASE("evict: evictions by an operator's calls and by adopt are audited", "[
                                        "SELECT termgate.adopt('public.adopted', 'scope', 'term')"};
   const auto call = calls[GENERATE(0U, 1U, 2U)];
   CAPTURE(call);
-  admin.must("DROP TABLE IF EXISTS public.adopted; CREATE TABLE public.adopted (scope text, term bigint); CREATE INDEX ON public.adopted (scope, term);"
-             "INSERT INTO public.adopted VALUES ('" + scope + "', 9)");
+  admin.must(
+      "DROP TABLE IF EXISTS public.adopted; CREATE TABLE public.adopted (scope text, term bigint); CREATE INDEX ON public.adopted (scope, "
+      "term);"
+      "INSERT INTO public.adopted VALUES ('" +
+      scope + "', 9)");
   PgSession frozen(database().url());
   frozen.must("BEGIN; " + check(scope, 5));
   admin.must(call);
   CHECK(frozen.run("COMMIT").ended());
-  CHECK(admin.value("SELECT detail -> 'pids' FROM termgate.audit WHERE action = 'evict' AND scope = '" + scope + "'") == "[" + std::to_string(frozen.pid()) + "]");
+  CHECK(admin.value("SELECT detail -> 'pids' FROM termgate.audit WHERE action = 'evict' AND scope = '" + scope + "'") ==
+        "[" + std::to_string(frozen.pid()) + "]");
   admin.must("SELECT termgate.unadopt('public.adopted'); SELECT termgate.set_setting('eviction_grace_ms', '1000')");
 }
 
@@ -271,7 +293,8 @@ TEST_CASE("evict: who has gone by itself is not counted", "[F4][live]") {
   PgSession admin(database().url());
   const auto scope = fresh_scope();
   // The very step between the list of holders and the signal: the transaction that was listed holds the key no more.
-  CHECK(admin.value("SELECT termgate._evict(termgate._queue_key('" + scope + "'), '" + scope + "', " + std::to_string(admin.pid()) + ", '1/1', 'nobody') IS NULL") == "t");
+  CHECK(admin.value("SELECT termgate._evict(termgate._queue_key('" + scope + "'), '" + scope + "', " + std::to_string(admin.pid()) +
+                    ", '1/1', 'nobody') IS NULL") == "t");
 }
 
 TEST_CASE("evict: busy writers and ever more frozen ones do not starve a seal", "[F4][live]") {
@@ -314,5 +337,6 @@ TEST_CASE("evict: busy writers and ever more frozen ones do not starve a seal", 
   REQUIRE(sealed.ok());
   CHECK(took < 1000ms + slack);
   CHECK(leader.run(check(scope, 5)).code == "TG001");
-  UNSCOPED_INFO("the seal took " << took.count() << " ms, " << sealed.rows[0][2] << " evicted, " << passed << " passed, " << refused << " refused");
+  UNSCOPED_INFO("the seal took " << took.count() << " ms, " << sealed.rows[0][2] << " evicted, " << passed << " passed, " << refused
+                                 << " refused");
 }

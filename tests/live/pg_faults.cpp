@@ -59,7 +59,11 @@ Ended ending(const std::function<void()>& write, std::string* message = nullptr)
 struct Rig {
   explicit Rig(OpenOptions options = {}) : Rig(server_url(), std::move(options)) {}
   Rig(const std::string& server, OpenOptions options)
-      : fresh(server), proxy(port_of(server)), plain(fresh.url()), direct(Database::open(fresh.url())), db(Database::open(proxy.url(fresh.url()), std::move(options))) {
+      : fresh(server),
+        proxy(port_of(server)),
+        plain(fresh.url()),
+        direct(Database::open(fresh.url())),
+        db(Database::open(proxy.url(fresh.url()), std::move(options))) {
     direct.install();
     plain.run("CREATE TABLE ledger (id bigserial PRIMARY KEY, note text)");
     db.seal(billing, five);  // known to db, so that no raise comes before its writes
@@ -68,7 +72,9 @@ struct Rig {
   std::string rows(const std::string& note) { return plain.run("SELECT count(*) FROM ledger WHERE note = '" + note + "'"); }
   // Sessions that the proxy has let go of are gone from the server as well: what they left open is rolled back.
   bool settled() {
-    return plain.await("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()", "0");
+    return plain.await(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()",
+        "0");
   }
 
   FreshDatabase fresh;
@@ -190,13 +196,12 @@ TEST_CASE("faults: a connection lost before COMMIT is unavailable and nothing wa
       std::string message;
       CHECK(ending(
                 [&] {
-                  rig.db.write(
-                      billing, five,
-                      [&](Transaction& tx) {
-                        Callback{note, &runs}(tx);
-                        tx.append(stream, note);
-                      },
-                      {.retries = 3});
+                  rig.db.write(billing, five,
+                               [&](Transaction& tx) {
+                                 Callback{note, &runs}(tx);
+                                 tx.append(stream, note);
+                               },
+                               {.retries = 3});
                 },
                 &message) == Ended::unavailable);
       CHECK_THAT(message, Catch::Contains("nothing was written"));
@@ -235,7 +240,8 @@ TEST_CASE("faults: an autocommit append is unknown once it was sent and its writ
     for (const Fault fault : {Fault::cut_after, Fault::cut_before, Fault::drop_answer}) {
       const WriteId id = WriteId::random();
       CAPTURE(uses_before, number);
-      rig.plain.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'termgate'");
+      rig.plain.run(
+          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'termgate'");
       std::this_thread::sleep_for(50ms);
       for (int i = 0; i < uses_before; ++i) CHECK(rig.db.append(stream, five, "use", {.scope = billing}).value() == ++number);
       const AppendOptions options{.scope = billing, .write_id = id};
@@ -332,8 +338,12 @@ TEST_CASE("faults: a connection that was ended while it lay idle costs nothing",
   int runs = 0;
   for (int i = 0; i < 3; ++i) {
     CHECK(rig.db.write(billing, five, Callback{"idle", &runs}) == Wrote::now);
-    rig.plain.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'termgate'");
-    REQUIRE(rig.plain.await("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'", "0"));
+    rig.plain.run(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'termgate'");
+    REQUIRE(
+        rig.plain.await("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND "
+                        "backend_type = 'client backend'",
+                        "0"));
     std::this_thread::sleep_for(20ms);  // the proxy hands the end on
   }
   CHECK(runs == 3);
@@ -343,8 +353,10 @@ TEST_CASE("eviction: during the callback it is unavailable", "[F4][F5][live]") {
   Rig rig;
   int runs = 0;
   const auto evict = [&] {
-    rig.plain.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'");
-    REQUIRE(rig.plain.await("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'", "0"));
+    rig.plain.run(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'");
+    REQUIRE(
+        rig.plain.await("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'", "0"));
     std::this_thread::sleep_for(50ms);  // the proxy hands the end on
   };
   // Noticed by the next statement …
@@ -371,17 +383,25 @@ TEST_CASE("eviction: during the callback it is unavailable", "[F4][F5][live]") {
 TEST_CASE("eviction: during COMMIT it is unknown", "[F4][F5][live]") {
   Rig rig;
   // A deferred trigger makes COMMIT wait for the lock that `blocker` holds.
-  rig.plain.run("CREATE FUNCTION wait_in_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NULL; END $$");
-  rig.plain.run("CREATE CONSTRAINT TRIGGER late AFTER INSERT ON ledger DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION wait_in_commit()");
+  rig.plain.run(
+      "CREATE FUNCTION wait_in_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NULL; END "
+      "$$");
+  rig.plain.run(
+      "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON ledger DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION wait_in_commit()");
   const WriteId id = WriteId::random();
   int runs = 0;
   {
     Plain blocker(rig.fresh.url());
     blocker.run("SELECT pg_advisory_lock(4711)");
-    auto ended = std::async(std::launch::async, [&] { return ending([&] { rig.db.write(billing, five, Callback{"late", &runs}, {.write_id = id}); }); });
-    const std::string waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'COMMIT' AND wait_event_type = 'Lock'";
+    auto ended = std::async(std::launch::async, [&] {
+      return ending([&] { rig.db.write(billing, five, Callback{"late", &runs}, {.write_id = id}); });
+    });
+    const std::string waiting =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'COMMIT' AND wait_event_type = 'Lock'";
     REQUIRE(rig.plain.await(waiting, "1"));
-    rig.plain.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query = 'COMMIT' AND wait_event_type = 'Lock'");
+    rig.plain.run(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query = 'COMMIT' AND "
+        "wait_event_type = 'Lock'");
     CHECK(ended.get() == Ended::unknown);
   }
   REQUIRE(rig.settled());
@@ -457,8 +477,7 @@ TEST_CASE("callback: a swallowed error does not end as committed", "[F5][live]")
                                  Callback{"swallowed", &runs}(tx);
                                  try {
                                    tx.exec("SELECT 1 / 0");
-                                 } catch (const DatabaseError&) {
-                                 }
+                                 } catch (const DatabaseError&) {}
                                }),
                   DatabaseError);
   CHECK(rig.proxy.requests("COMMIT") == commits);
@@ -468,9 +487,7 @@ TEST_CASE("callback: a swallowed error does not end as committed", "[F5][live]")
     tx.exec("SAVEPOINT one");
     try {
       tx.exec("SELECT 1 / 0");
-    } catch (const DatabaseError&) {
-      tx.exec("ROLLBACK TO one");
-    }
+    } catch (const DatabaseError&) { tx.exec("ROLLBACK TO one"); }
     Callback{"kept", &runs}(tx);
   }) == Wrote::now);
   CHECK(rig.rows("kept") == "1");
@@ -486,22 +503,26 @@ TEST_CASE("timeout: it ends the work and leaves the connection usable", "[F5][li
     std::function<void(Transaction&)> work;
   } const works[] = {
       {"one long statement", [](Transaction& tx) { tx.exec("SELECT pg_sleep(30)"); }},
-      {"many short statements", [](Transaction& tx) { for (int i = 0; i < 1000; ++i) tx.exec("SELECT pg_sleep(0.05)"); }},
+      {"many short statements",
+       [](Transaction& tx) {
+         for (int i = 0; i < 1000; ++i) tx.exec("SELECT pg_sleep(0.05)");
+       }},
       {"a callback that dawdles", [](Transaction&) { std::this_thread::sleep_for(400ms); }},
   };
   for (const auto& one : works) {
     CAPTURE(one.name);
     const auto start = std::chrono::steady_clock::now();
     std::string message;
-    CHECK(ending([&] {
-            rig.db.write(
-                billing, five,
-                [&](Transaction& tx) {
-                  Callback{"late", &runs}(tx);
-                  one.work(tx);
-                },
-                {.timeout = 300ms});
-          }, &message) == Ended::unavailable);
+    CHECK(ending(
+              [&] {
+                rig.db.write(billing, five,
+                             [&](Transaction& tx) {
+                               Callback{"late", &runs}(tx);
+                               one.work(tx);
+                             },
+                             {.timeout = 300ms});
+              },
+              &message) == Ended::unavailable);
     CHECK_THAT(message, Catch::Contains("nothing was written"));
     CHECK(std::chrono::steady_clock::now() - start < 5s);
     CHECK(rig.rows("late") == "0");
@@ -673,7 +694,8 @@ TEST_CASE("memory: an audited reset by another is believed", "[F3][live]") {
     if (which == "reset-write") CHECK(rig.db.write(scope, five, Callback{name, &runs}) == Wrote::now);
     if (which == "reset-append") CHECK(rig.db.append(Stream{"after-reset"}, five, "x", {.scope = scope}).value() == 1);
     if (which == "reset-seal") CHECK(rig.db.seal(scope, Term(6)).fence == Term(6));
-    if (which == "reset-inside") CHECK(rig.db.write(billing, five, [&](Transaction& tx) { CHECK(tx.check(scope, five) == five); }) == Wrote::now);
+    if (which == "reset-inside")
+      CHECK(rig.db.write(billing, five, [&](Transaction& tx) { CHECK(tx.check(scope, five) == five); }) == Wrote::now);
     CHECK(rig.db.check(scope, Term(7)) == Term(7));
   }
 }

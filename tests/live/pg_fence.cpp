@@ -155,7 +155,8 @@ TEST_CASE("check: the commit of a procedure drops the lock in the middle", "[F1]
   PgSession owner(database().url());
   owner.must(call("seal", scope, "5"));
   owner.must("CREATE TABLE IF NOT EXISTS do_commit (v int); SELECT termgate.protect('do_commit', scope => '" + scope + "')");
-  const auto refused = writer.run("DO $$ BEGIN PERFORM termgate.check_term('" + scope + "', 5); COMMIT; INSERT INTO do_commit VALUES (1); END $$");
+  const auto refused =
+      writer.run("DO $$ BEGIN PERFORM termgate.check_term('" + scope + "', 5); COMMIT; INSERT INTO do_commit VALUES (1); END $$");
   CHECK(refused.code == "TG002");
   CHECK(writer.run("DO $$ BEGIN PERFORM termgate.check_term('" + scope + "', 5); INSERT INTO do_commit VALUES (1); END $$").ok());
   owner.must("DROP TABLE do_commit");
@@ -285,7 +286,8 @@ TEST_CASE("lease: a renewal never waits for an acquisition nor deadlocks with it
   PgSession holder(database().url());
   PgSession next(database().url());
   holder.must(call("acquire_lease", scope, "'a', '100 ms'"));
-  termgate::test::wait_until("the lease to expire", [&] { return observer.value("SELECT live FROM termgate.lease('" + scope + "')") == "f"; });
+  termgate::test::wait_until("the lease to expire",
+                             [&] { return observer.value("SELECT live FROM termgate.lease('" + scope + "')") == "f"; });
   holder.must("BEGIN; " + call("check_term", scope, "1"));
   next.send(call("acquire_lease", scope, "'b', '10 s', grace => '10 s'"));
   wait_for_lock(observer, next);
@@ -300,7 +302,8 @@ TEST_CASE("lease: a frozen renewal holds up nobody", "[F4][live]") {
   PgSession next(database().url());
   holder.must(call("acquire_lease", scope, "'a', '1 s'"));
   holder.must("BEGIN; " + call("renew_lease", scope, "'a', 1, '100 ms'"));  // and then it freezes
-  termgate::test::wait_until("the old lease to expire", [&] { return next.value("SELECT live FROM termgate.lease('" + scope + "')") == "f"; });
+  termgate::test::wait_until("the old lease to expire",
+                             [&] { return next.value("SELECT live FROM termgate.lease('" + scope + "')") == "f"; });
   CHECK(next.must(call("acquire_lease", scope, "'b', '10 s', grace => '100 ms'")).value() == "t");
   CHECK(holder.run("COMMIT").ended());
 }
@@ -328,7 +331,8 @@ TEST_CASE("append: numbers are consecutive in commit order while writers wait fo
 
 TEST_CASE("append: a write sent again while its first attempt is still open happens once", "[F5][live]") {
   const auto scope = fresh_scope();
-  const std::string append = "SELECT termgate.append('" + scope + "', 5, 'x', write_id => '" + "00000000-0000-4000-8000-0000000000" + std::to_string(10 + scope.size() % 80) + "')";
+  const std::string append = "SELECT termgate.append('" + scope + "', 5, 'x', write_id => '" + "00000000-0000-4000-8000-0000000000" +
+                             std::to_string(10 + scope.size() % 80) + "')";
   PgSession observer(database().url());
   PgSession first(database().url());
   PgSession second(database().url());
@@ -352,8 +356,10 @@ TEST_CASE("append: what the rows show outweighs a fence that somebody lowered", 
   owner.must(call("seal", scope, "9"));
   owner.must("SELECT termgate.append('" + scope + "', 9, 'x')");
   // Only who owns the tables and switches the triggers off gets this far.
-  owner.must("ALTER TABLE termgate.fences DISABLE TRIGGER ALL; UPDATE termgate.fences SET term = 5 WHERE scope = '" + scope + "';"
-             "ALTER TABLE termgate.fences ENABLE ALWAYS TRIGGER fences_guard; ALTER TABLE termgate.fences ENABLE ALWAYS TRIGGER fences_guard_truncate;"
+  owner.must("ALTER TABLE termgate.fences DISABLE TRIGGER ALL; UPDATE termgate.fences SET term = 5 WHERE scope = '" + scope +
+             "';"
+             "ALTER TABLE termgate.fences ENABLE ALWAYS TRIGGER fences_guard; ALTER TABLE termgate.fences ENABLE ALWAYS TRIGGER "
+             "fences_guard_truncate;"
              "ALTER TABLE termgate.fences ENABLE ALWAYS TRIGGER fences_flush");
   CHECK(owner.value("SELECT kind FROM termgate.verify_findings() WHERE scope = '" + scope + "'") == "fence below a stored term");
   CHECK(owner.run("SELECT termgate.append('" + scope + "', 5, 'stale')").code == "TG001");
@@ -382,8 +388,9 @@ TEST_CASE("privileges: a level gives its functions and nothing on the tables", "
     const char* level;
     bool read, write, lead, operate;
   };
-  const Row row = GENERATE(Row{"", false, false, false, false}, Row{"read", true, false, false, false}, Row{"write", true, true, false, false},
-                           Row{"lead", true, true, true, false}, Row{"operate", true, true, true, true});
+  const Row row =
+      GENERATE(Row{"", false, false, false, false}, Row{"read", true, false, false, false}, Row{"write", true, true, false, false},
+               Row{"lead", true, true, true, false}, Row{"operate", true, true, true, true});
   const std::string level = row.level;
   CAPTURE(level);
   PgSession session(database().url_as("tg_role_" + (level.empty() ? "none" : level) + "_" + std::to_string(getpid()), level));
@@ -412,14 +419,17 @@ TEST_CASE("search_path: what a caller puts in its way is not what the law calls"
   owner.must(call("seal", scope, "5"));
   owner.must("CREATE SCHEMA IF NOT EXISTS evil; GRANT ALL ON SCHEMA evil TO PUBLIC");
   PgSession writer(database().url_as("tg_evil_" + std::to_string(getpid()), "write"));
-  writer.must("CREATE FUNCTION evil.lies(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true';"
-              "CREATE OPERATOR evil.= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = evil.lies);"
-              "CREATE OPERATOR evil.>= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = evil.lies)");
+  writer.must(
+      "CREATE FUNCTION evil.lies(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true';"
+      "CREATE OPERATOR evil.= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = evil.lies);"
+      "CREATE OPERATOR evil.>= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = evil.lies)");
   // Whoever finds this operator must not be the owner of layer 1.
-  writer.must("CREATE TABLE evil.ran_as (who text); GRANT ALL ON evil.ran_as TO PUBLIC;"
-              "CREATE FUNCTION evil.tells(text, text) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN INSERT INTO evil.ran_as VALUES (current_user); RETURN $1 OPERATOR(pg_catalog.=) $2; END';"
-              "CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.tells);"
-              "CREATE OPERATOR evil.<> (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.tells)");
+  writer.must(
+      "CREATE TABLE evil.ran_as (who text); GRANT ALL ON evil.ran_as TO PUBLIC;"
+      "CREATE FUNCTION evil.tells(text, text) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN INSERT INTO evil.ran_as VALUES (current_user); "
+      "RETURN $1 OPERATOR(pg_catalog.=) $2; END';"
+      "CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.tells);"
+      "CREATE OPERATOR evil.<> (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.tells)");
   writer.must("SET search_path = evil, pg_catalog");
   CHECK(writer.run("SELECT termgate.check_term('" + scope + "', 4)").code == "TG001");
   writer.must("SET termgate.scope = '" + scope + "'; SET termgate.term = '5'");
@@ -454,8 +464,10 @@ TEST_CASE("search_path: a collation of the caller's own does not change whose lo
 TEST_CASE("check: a setting of the application's does not take back what has passed", "[live]") {
   const auto scope = fresh_scope();
   PgSession writer(database().url());
-  writer.must("CREATE TABLE IF NOT EXISTS settings_table (scope text, v int); SELECT termgate.protect('settings_table', 'scope'); " + call("seal", scope, "5"));
-  for (const std::string setting : {"timezone = 'Asia/Tokyo'", "datestyle = 'SQL, DMY'", "bytea_output = 'escape'", "extra_float_digits = 0", "intervalstyle = 'iso_8601'"}) {
+  writer.must("CREATE TABLE IF NOT EXISTS settings_table (scope text, v int); SELECT termgate.protect('settings_table', 'scope'); " +
+              call("seal", scope, "5"));
+  for (const std::string setting : {"timezone = 'Asia/Tokyo'", "datestyle = 'SQL, DMY'", "bytea_output = 'escape'",
+                                    "extra_float_digits = 0", "intervalstyle = 'iso_8601'"}) {
     CAPTURE(setting);
     writer.must("BEGIN; " + call("check_term", scope, "5") + "; SET LOCAL " + setting);
     CHECK(writer.run("INSERT INTO settings_table VALUES ('" + scope + "', 1)").code.empty());

@@ -1,5 +1,5 @@
-// [F1] [F2] [F4] A transaction over more scopes than the lock table has room for: the lock table of the server stays as it was, other sessions work on, and a raise
-// still waits for it and evicts it when it freezes.
+// [F1] [F2] [F4] A transaction over more scopes than the lock table has room for: the lock table of the server stays as it was, other
+// sessions work on, and a raise still waits for it and evicts it when it freezes.
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -19,7 +19,8 @@ PgDatabase& database(int scopes) {
   static PgDatabase one("many");
   PgSession owner(one.url());
   if (owner.value("SELECT to_regclass('public.t') IS NULL") == "t") {
-    owner.must("CREATE TABLE t (scope text PRIMARY KEY, v int); INSERT INTO t SELECT 'scope ' || i, 0 FROM generate_series(1, " + std::to_string(scopes) + ") i");
+    owner.must("CREATE TABLE t (scope text PRIMARY KEY, v int); INSERT INTO t SELECT 'scope ' || i, 0 FROM generate_series(1, " +
+               std::to_string(scopes) + ") i");
     owner.must("INSERT INTO termgate.fences (scope, term, vouched) SELECT scope, 5, 'termgate.fences'::regclass FROM t");
     owner.must("SELECT termgate.protect('t', 'scope'); ANALYZE t; ANALYZE termgate.fences");
   }
@@ -94,7 +95,9 @@ TEST_CASE("many scopes: a frozen one is evicted for the scope that it holds and 
     frozen.must("BEGIN; SAVEPOINT s");
     frozen.must("SELECT count(termgate.check_term(scope, 5)) FROM t WHERE scope BETWEEN 'scope 35' AND 'scope 37'");
     frozen.must("ROLLBACK TO s; RELEASE s");
-    frozen.must("DO $$ BEGIN BEGIN PERFORM termgate.check_term(scope, 5) FROM t WHERE scope BETWEEN 'scope 38' AND 'scope 4'; EXCEPTION WHEN division_by_zero THEN NULL; END; END $$");
+    frozen.must(
+        "DO $$ BEGIN BEGIN PERFORM termgate.check_term(scope, 5) FROM t WHERE scope BETWEEN 'scope 38' AND 'scope 4'; EXCEPTION WHEN "
+        "division_by_zero THEN NULL; END; END $$");
     CHECK(leader.must("SELECT evicted FROM termgate.seal('scope 3690', 6, '100 ms')").value() == "0");
     CHECK(leader.must("SELECT evicted FROM termgate.seal('scope 3990', 6, '100 ms')").value() == "1");
   }
@@ -113,14 +116,16 @@ TEST_CASE("many scopes: savepoints beyond what the lock table can bear are refus
   PgSession bulk(db.url());
   PgSession other(db.url());
   bulk.must("BEGIN; SELECT count(termgate.check_term(scope, 5)) FROM t WHERE scope BETWEEN 'scope 50' AND 'scope 51'");
-  const std::string each = "DO $$ DECLARE s text; BEGIN FOR s IN SELECT scope FROM t WHERE scope BETWEEN 'scope 52' AND 'scope 55' LIMIT %s LOOP "
-                           "BEGIN PERFORM termgate.check_term(s, 5); EXCEPTION WHEN division_by_zero THEN NULL; END; END LOOP; END $$";
+  const std::string each =
+      "DO $$ DECLARE s text; BEGIN FOR s IN SELECT scope FROM t WHERE scope BETWEEN 'scope 52' AND 'scope 55' LIMIT %s LOOP "
+      "BEGIN PERFORM termgate.check_term(s, 5); EXCEPTION WHEN division_by_zero THEN NULL; END; END LOOP; END $$";
   const auto loop = [&](const std::string& count) { return std::string(each).replace(each.find("%s"), 2, count); };
   bulk.must("SAVEPOINT s; " + loop("250"));
   CHECK(std::stoi(other.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")) < 400);
   CHECK(bulk.run(loop("300")).code == "TG005");
   bulk.must("ROLLBACK TO s; " + loop("250"));  // places given up are free again
   // Scopes that were passed before the savepoint cost nothing in it.
-  bulk.must("ROLLBACK TO s; SELECT count(termgate.check_term(scope, 5)) FROM t WHERE scope BETWEEN 'scope 52' AND 'scope 55'; " + loop("300"));
+  bulk.must("ROLLBACK TO s; SELECT count(termgate.check_term(scope, 5)) FROM t WHERE scope BETWEEN 'scope 52' AND 'scope 55'; " +
+            loop("300"));
   bulk.must("ROLLBACK");
 }

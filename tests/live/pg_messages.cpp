@@ -1,4 +1,5 @@
-// [F3] [F6] What refusals say and count, prepared transactions on untrusted scopes, and an owner of layer 1 with as few rights as a managed server gives.
+// [F3] [F6] What refusals say and count, prepared transactions on untrusted scopes, and an owner of layer 1 with as few rights as a managed
+// server gives.
 #include <catch2/catch.hpp>
 
 #include "support/pg_session.hpp"
@@ -19,8 +20,10 @@ struct Refusals {
   PgSession app{prepared()};
 
   std::string prepared() {
-    admin.must("DROP SCHEMA IF EXISTS app CASCADE; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC; CREATE TABLE app.t (v int); GRANT ALL ON app.t TO PUBLIC; "
-               "SELECT termgate.seal('billing', 5); SELECT termgate.protect('app.t', scope => 'billing')");
+    admin.must(
+        "DROP SCHEMA IF EXISTS app CASCADE; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC; CREATE TABLE app.t (v int); GRANT ALL ON "
+        "app.t TO PUBLIC; "
+        "SELECT termgate.seal('billing', 5); SELECT termgate.protect('app.t', scope => 'billing')");
     return database().url_as("tg_msg_" + me, "write");
   }
   struct Said {
@@ -40,7 +43,9 @@ struct Refusals {
     session.run("ROLLBACK");
     return last;
   }
-  std::string counted(const std::string& code) { return admin.value("SELECT count FROM termgate.refusal_counts WHERE code = '" + code + "'"); }
+  std::string counted(const std::string& code) {
+    return admin.value("SELECT count FROM termgate.refusal_counts WHERE code = '" + code + "'");
+  }
 };
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -52,8 +57,11 @@ TEST_CASE("messages: TG002 says what was declared and what is needed", "[F6][liv
   struct Case {
     const char *declared, *seen;
   };
-  for (const Case& one : {Case{"", "nothing is declared"}, Case{"SET LOCAL termgate.scope = 'other'; SET LOCAL termgate.term = '6';", "term 6 is declared for scope \"other\""},
-                          Case{"SET LOCAL termgate.scope = 'billing';", "scope \"billing\" is declared without a term"}, Case{"SET LOCAL termgate.term = '5';", "term 5 is declared without a scope"}}) {
+  for (const Case& one :
+       {Case{"", "nothing is declared"},
+        Case{"SET LOCAL termgate.scope = 'other'; SET LOCAL termgate.term = '6';", "term 6 is declared for scope \"other\""},
+        Case{"SET LOCAL termgate.scope = 'billing';", "scope \"billing\" is declared without a term"},
+        Case{"SET LOCAL termgate.term = '5';", "term 5 is declared without a scope"}}) {
     CAPTURE(one.declared);
     const auto refused = r.said(r.app, std::string("BEGIN; ") + one.declared + " INSERT INTO app.t VALUES (1)");
     CHECK(refused.code == "TG002");
@@ -88,7 +96,8 @@ TEST_CASE("refusals: those of plain SQL are counted although they were rolled ba
   const auto stale = std::stoll(r.counted("TG001"));
   const auto none = std::stoll(r.counted("TG002"));
   for (int i = 0; i < 3; ++i) CHECK(r.app.run("SELECT termgate.check_term('billing', 4)").code == "TG001");
-  CHECK(r.said(r.app, "BEGIN; SET LOCAL termgate.scope = 'billing'; SET LOCAL termgate.term = '4'; INSERT INTO app.t VALUES (1)").code == "TG001");
+  CHECK(r.said(r.app, "BEGIN; SET LOCAL termgate.scope = 'billing'; SET LOCAL termgate.term = '4'; INSERT INTO app.t VALUES (1)").code ==
+        "TG001");
   CHECK(r.app.run("INSERT INTO app.t VALUES (1)").code == "TG002");
   CHECK(r.app.run("SELECT termgate.check_session()").code == "TG002");
   CHECK(r.counted("TG001") == std::to_string(stale + 4));
@@ -98,7 +107,8 @@ TEST_CASE("refusals: those of plain SQL are counted although they were rolled ba
   CHECK(r.app.run("SELECT nextval('termgate.refused_tg001')").code == "42501");
   CHECK(r.app.run("SELECT setval('termgate.refused_tg001', 1)").code == "42501");
   CHECK(r.app.value("SELECT sum(count) > 0 FROM termgate.refusal_counts") == "t");
-  CHECK(contains(r.admin.value("SELECT problem FROM termgate._doctor_layer1() WHERE object = 'refusals'"), "TG001: " + std::to_string(stale + 4)));
+  CHECK(contains(r.admin.value("SELECT problem FROM termgate._doctor_layer1() WHERE object = 'refusals'"),
+                 "TG001: " + std::to_string(stale + 4)));
 }
 
 TEST_CASE("untrusted: prepared transactions that hold an untrusted scope are listed", "[F3][live]") {
@@ -109,10 +119,12 @@ TEST_CASE("untrusted: prepared transactions that hold an untrusted scope are lis
   r.app.must("BEGIN; SELECT termgate.check_term('prepared', 5); PREPARE TRANSACTION '" + gid + "'");
   CHECK(r.admin.must("SELECT * FROM termgate._prepared_in_doubt()").rows.empty());
   r.admin.must("SELECT termgate.declare_untrusted('test', 'a restore')");
-  CHECK(r.admin.must("SELECT gid, scope FROM termgate._prepared_in_doubt()").rows == std::vector<std::vector<std::string>>{{gid, "prepared"}});
+  CHECK(r.admin.must("SELECT gid, scope FROM termgate._prepared_in_doubt()").rows ==
+        std::vector<std::vector<std::string>>{{gid, "prepared"}});
   CHECK(contains(r.admin.value("SELECT object FROM termgate._doctor_layer1() WHERE severity = 'error'"), gid));
   r.admin.must("SELECT termgate.declare_nothing_lost('test', 'a restore')");
-  CHECK(r.admin.value("SELECT count(*) FROM termgate.audit_log WHERE action = 'prepared_in_doubt' AND detail::text LIKE '%" + gid + "%'") == "1");
+  CHECK(r.admin.value("SELECT count(*) FROM termgate.audit_log WHERE action = 'prepared_in_doubt' AND detail::text LIKE '%" + gid + "%'") ==
+        "1");
   CHECK(r.admin.must("SELECT * FROM termgate._prepared_in_doubt()").rows.empty());
   r.admin.must("ROLLBACK PREPARED '" + gid + "'");
 }
@@ -129,7 +141,8 @@ TEST_CASE("managed: an owner without superuser and pg_signal_backend and pg_cont
   owner.must("SELECT termgate._grant('tg_managed_app_" + me + "', 'operate')");
   CHECK(app.value("SELECT term FROM termgate.acquire_lease('s', 'me', '10 s')") == "1");
   CHECK(app.value("SELECT termgate.append('s', 1, 'x')") == "1");
-  CHECK(contains(owner.value("SELECT problem FROM termgate._doctor_layer1() WHERE object = 'function pg_control_system()'"), "tg_managed_" + me));
+  CHECK(contains(owner.value("SELECT problem FROM termgate._doctor_layer1() WHERE object = 'function pg_control_system()'"),
+                 "tg_managed_" + me));
   CHECK(owner.must("SELECT * FROM termgate.doctor() WHERE problem LIKE '%may not end other roles%'").rows.size() == 1);
   // A restart is noted, and a declared restore ended, without it.
   owner.must("UPDATE termgate.incarnation SET postmaster_start = postmaster_start - interval '1 day'");
@@ -146,7 +159,9 @@ TEST_CASE("managed: an owner without superuser and pg_signal_backend and pg_cont
   CHECK(owner.value("SELECT system_identifier <> 0 FROM termgate.incarnation") == "t");
   // A frozen writer of another role is named and not hung upon.
   PgSession frozen(managed.url_as("tg_managed_other_" + me, ""));
-  owner.must("SELECT termgate._grant('tg_managed_other_" + me + "', 'write'); SELECT termgate.seal('t', 5); UPDATE termgate.settings SET value = '200' WHERE name IN ('eviction_grace_ms', 'check_wait_ms')");
+  owner.must("SELECT termgate._grant('tg_managed_other_" + me +
+             "', 'write'); SELECT termgate.seal('t', 5); UPDATE termgate.settings SET value = '200' WHERE name IN ('eviction_grace_ms', "
+             "'check_wait_ms')");
   frozen.must("BEGIN; SELECT termgate.check_term('t', 5)");
   const auto blocked = app.run("SELECT termgate.seal('t', 6)");
   CHECK(blocked.code == "TG006");

@@ -17,8 +17,9 @@ struct Tables {
   PgSession observer{database.url()};
 
   Tables() {
-    observer.must("CREATE TABLE log (no bigserial PRIMARY KEY, term bigint); INSERT INTO log (term) VALUES (5);"
-                  "CREATE TABLE fence (scope text PRIMARY KEY, term bigint); INSERT INTO fence VALUES ('s', 5)");
+    observer.must(
+        "CREATE TABLE log (no bigserial PRIMARY KEY, term bigint); INSERT INTO log (term) VALUES (5);"
+        "CREATE TABLE fence (scope text PRIMARY KEY, term bigint); INSERT INTO fence VALUES ('s', 5)");
   }
   std::string terms() { return observer.value("SELECT string_agg(term::text, ',' ORDER BY no) FROM log"); }
 };
@@ -38,7 +39,8 @@ TEST_CASE("pattern: one statement with WHERE EXISTS and no lock accepts a stale 
   Tables t;
   t.observer.must("SELECT pg_advisory_lock(1)");
   t.old_leader.send(
-      "WITH leads AS MATERIALIZED (SELECT 1 FROM fence WHERE scope = 's' AND term = 5), stretched AS MATERIALIZED (SELECT pg_advisory_xact_lock(1) FROM leads) "
+      "WITH leads AS MATERIALIZED (SELECT 1 FROM fence WHERE scope = 's' AND term = 5), stretched AS MATERIALIZED (SELECT "
+      "pg_advisory_xact_lock(1) FROM leads) "
       "INSERT INTO log (term) SELECT 5 FROM leads, stretched WHERE EXISTS (SELECT 1 FROM fence WHERE scope = 's' AND term = 5)");
   PgSession other(t.database.url());
   wait_for_lock(other, t.old_leader);

@@ -44,8 +44,8 @@ TEST_CASE("protect: one scope for a table covers every kind of write", "[F2][F6]
   p.app.must("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 1), (2, 2)");
   CHECK(p.app.value("SELECT protect('t', scope => 'a')") == "1");
   for (const std::string write : {"INSERT INTO t VALUES (3, 3)", "UPDATE t SET v = 4", "DELETE FROM t", "TRUNCATE t",
-                                  "INSERT INTO t VALUES (1, 9) ON CONFLICT (id) DO UPDATE SET v = 9", "WITH w AS (DELETE FROM t RETURNING id) SELECT * FROM w",
-                                  "COPY t FROM PROGRAM 'true'"}) {
+                                  "INSERT INTO t VALUES (1, 9) ON CONFLICT (id) DO UPDATE SET v = 9",
+                                  "WITH w AS (DELETE FROM t RETURNING id) SELECT * FROM w", "COPY t FROM PROGRAM 'true'"}) {
     CAPTURE(write);
     const auto refused = p.as_nobody(write);
     CHECK((refused == "TG002" || refused == "42501"));  // COPY FROM PROGRAM is beyond a plain role anyway
@@ -66,7 +66,8 @@ TEST_CASE("protect: one scope for a table covers every kind of write", "[F2][F6]
 TEST_CASE("protect: a declaration of the connection is all an application needs", "[F2][live]") {
   Protected p;
   p.app.must("CREATE TABLE t (v int); SELECT protect('t', scope => 'a')");
-  PgSession declared(Protected::database().url_as("tg_app_" + std::to_string(getpid()), "write") + "?options=-csearch_path%3Dapp%20-ctermgate.scope%3Da%20-ctermgate.term%3D5");
+  PgSession declared(Protected::database().url_as("tg_app_" + std::to_string(getpid()), "write") +
+                     "?options=-csearch_path%3Dapp%20-ctermgate.scope%3Da%20-ctermgate.term%3D5");
   CHECK(declared.run("INSERT INTO t VALUES (1)").ok());
   p.admin.must("SELECT termgate.seal('a', 6)");
   CHECK(declared.run("INSERT INTO t VALUES (1)").code == "TG001");
@@ -90,12 +91,15 @@ TEST_CASE("protect: a transaction is bound to the term of its first write", "[F1
 
 TEST_CASE("protect: what marks a pass cannot be written by the application", "[F2][live]") {
   Protected p;
-  p.app.must("CREATE TABLE t (v int); SELECT protect('t', scope => 'a'); CREATE TABLE any_scope (v int); SELECT protect('any_scope', scope => '*')");
+  p.app.must(
+      "CREATE TABLE t (v int); SELECT protect('t', scope => 'a'); CREATE TABLE any_scope (v int); SELECT protect('any_scope', scope => "
+      "'*')");
   for (const std::string table : {"t", "any_scope"}) {
     const auto write = "INSERT INTO " + table + " VALUES (1)";
     CAPTURE(table);
     CHECK(p.as_nobody(write) == "TG002");
-    for (const std::string mark : {"a=5", "|Sa|5|", "|Sa|5|00", "|Sa|9999999999999999999999|x", "|Sa|5|0000000000000000000000000000000000000000000000000000000000000000"}) {
+    for (const std::string mark : {"a=5", "|Sa|5|", "|Sa|5|00", "|Sa|9999999999999999999999|x",
+                                   "|Sa|5|0000000000000000000000000000000000000000000000000000000000000000"}) {
       CAPTURE(mark);
       CHECK(p.try_in("SET LOCAL termgate.passed = '" + mark + "'; SET LOCAL termgate.seen_0 = '5|a'", write) == "TG002");
     }
@@ -128,7 +132,8 @@ TEST_CASE("protect: a scope column of every type it may have", "[F2][live]") {
   struct Row {
     const char *type, *scope, *other;
   };
-  const Row row = GENERATE(Row{"text", "a", "b"}, Row{"varchar(20)", "a", "b"}, Row{"smallint", "17", "18"}, Row{"integer", "170", "-1"}, Row{"bigint", "17000000000", "0"},
+  const Row row = GENERATE(Row{"text", "a", "b"}, Row{"varchar(20)", "a", "b"}, Row{"smallint", "17", "18"}, Row{"integer", "170", "-1"},
+                           Row{"bigint", "17000000000", "0"},
                            Row{"uuid", "6f1e0000-0000-4000-8000-00000000000a", "6f1e0000-0000-4000-8000-00000000000b"});
   CAPTURE(row.type);
   const std::string scope = row.scope;
@@ -168,8 +173,10 @@ TEST_CASE("protect: partitions are covered by name and one attached since is ref
   Protected p;
   const bool by_column = GENERATE(true, false);
   CAPTURE(by_column);
-  p.app.must("CREATE TABLE t (scope text, k int) PARTITION BY RANGE (k); CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10);"
-             "CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (10) TO (20) PARTITION BY RANGE (k); CREATE TABLE t21 PARTITION OF t2 FOR VALUES FROM (10) TO (20)");
+  p.app.must(
+      "CREATE TABLE t (scope text, k int) PARTITION BY RANGE (k); CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10);"
+      "CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (10) TO (20) PARTITION BY RANGE (k); CREATE TABLE t21 PARTITION OF t2 FOR VALUES "
+      "FROM (10) TO (20)");
   const std::string protect = by_column ? "SELECT protect('t', 'scope')" : "SELECT protect('t', scope => 'a')";
   CHECK(p.app.value(protect) == "4");
   for (const std::string relation : {"t", "t1"}) {
@@ -208,13 +215,17 @@ TEST_CASE("protect: inheritance children are covered and so is an update through
 TEST_CASE("protect: triggers that are disabled or restored elsewhere are found by doctor", "[F6][live]") {
   Protected p;
   p.app.must("CREATE TABLE t (scope text, k int); SELECT protect('t', 'scope')");
-  const auto severity = [&] { return p.admin.value("SELECT max(severity) FROM termgate.doctor() WHERE object = 'app.t' AND severity = 'error'"); };
+  const auto severity = [&] {
+    return p.admin.value("SELECT max(severity) FROM termgate.doctor() WHERE object = 'app.t' AND severity = 'error'");
+  };
   CHECK(severity() == "");
   p.app.must("ALTER TABLE t DISABLE TRIGGER termgate_row");
   CHECK(severity() == "error");
   p.app.must("ALTER TABLE t ENABLE TRIGGER termgate_row");
   CHECK(severity() == "");
-  p.app.must("DROP TRIGGER termgate_row ON t; CREATE TRIGGER termgate_row AFTER INSERT ON t FOR EACH ROW WHEN (false) EXECUTE FUNCTION termgate._protect_attached()");
+  p.app.must(
+      "DROP TRIGGER termgate_row ON t; CREATE TRIGGER termgate_row AFTER INSERT ON t FOR EACH ROW WHEN (false) EXECUTE FUNCTION "
+      "termgate._protect_attached()");
   CHECK(severity() == "error");
 }
 
@@ -284,7 +295,9 @@ TEST_CASE("protect: two at once of tables whose columns have one name", "[live]"
   PgSession other(Protected::database().url_as("tg_app_" + std::to_string(getpid()), "write") + "?options=-csearch_path%3Dapp,termgate");
   p.app.must("BEGIN; SELECT protect('t1', '" + column + "')");
   auto second = std::async(std::launch::async, [&] { return other.run("SELECT protect('t2', '" + column + "')"); });
-  for (int i = 0; i < 500 && p.admin.value("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = " + std::to_string(other.pid())) == "0"; ++i) usleep(10'000);
+  for (int i = 0;
+       i < 500 && p.admin.value("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = " + std::to_string(other.pid())) == "0"; ++i)
+    usleep(10'000);
   p.app.must("COMMIT");
   const auto done = second.get();
   CAPTURE(done.message);
@@ -295,10 +308,13 @@ TEST_CASE("protect: two at once of tables whose columns have one name", "[live]"
 
 TEST_CASE("doctor: lists tables without protect and names its remedies in full", "[F6][live]") {
   Protected p;
-  p.app.must("CREATE TABLE covered (v int); SELECT protect('covered', scope => 'a', mode => 'observe'); CREATE TABLE open (v int); CREATE TABLE parts (v int) PARTITION BY LIST (v);"
-             "CREATE TABLE part PARTITION OF parts DEFAULT");
+  p.app.must(
+      "CREATE TABLE covered (v int); SELECT protect('covered', scope => 'a', mode => 'observe'); CREATE TABLE open (v int); CREATE TABLE "
+      "parts (v int) PARTITION BY LIST (v);"
+      "CREATE TABLE part PARTITION OF parts DEFAULT");
   const auto remedy = [&](const std::string& table) {
-    return p.admin.value("SELECT coalesce((SELECT remedy FROM termgate.doctor() WHERE object = '" + table + "' AND (problem LIKE 'neither%' OR problem LIKE 'mode observe%')), 'none')");
+    return p.admin.value("SELECT coalesce((SELECT remedy FROM termgate.doctor() WHERE object = '" + table +
+                         "' AND (problem LIKE 'neither%' OR problem LIKE 'mode observe%')), 'none')");
   };
   CHECK(remedy("app.open").find("SELECT \"termgate\".protect('app.open'") == 0);
   CHECK(remedy("app.parts") != "none");
@@ -310,7 +326,8 @@ TEST_CASE("doctor: lists tables without protect and names its remedies in full",
 
 namespace {
 
-// Layer 1 as it should be installed: owned by a role of its own, which is no superuser, in schema own_law. The session owns its tables and has level write.
+// Layer 1 as it should be installed: owned by a role of its own, which is no superuser, in schema own_law. The session owns its tables and
+// has level write.
 struct OwnLayer1 {
   const std::string owner = "tg_law_" + std::to_string(getpid());
   const std::string role = "tg_adopter_" + std::to_string(getpid());
@@ -325,8 +342,10 @@ struct OwnLayer1 {
   }
   std::string installed() {
     admin.run("CREATE ROLE " + owner + " LOGIN");
-    admin.must("GRANT pg_signal_backend TO " + owner + "; GRANT CREATE ON DATABASE " + admin.value("SELECT quote_ident(current_database())") + " TO " + owner);
-    admin.must("DROP SCHEMA IF EXISTS own_law CASCADE; DROP SCHEMA IF EXISTS app CASCADE; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC");
+    admin.must("GRANT pg_signal_backend TO " + owner + "; GRANT CREATE ON DATABASE " +
+               admin.value("SELECT quote_ident(current_database())") + " TO " + owner);
+    admin.must(
+        "DROP SCHEMA IF EXISTS own_law CASCADE; DROP SCHEMA IF EXISTS app CASCADE; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC");
     termgate::Database::open(url_of(owner), {.schema = "own_law"}).install();
     return url_of(owner) + "?options=-csearch_path%3Dapp,own_law";
   }
@@ -364,12 +383,17 @@ TEST_CASE("protect: a cast of a type that the table's owner made never runs as t
   Protected p;
   // One protected table makes the row function for its column's name, which any table may then bear.
   p.app.must("CREATE TABLE honest (scope text, v int); SELECT protect('honest', 'scope')");
-  const auto function = p.admin.value("SELECT p.oid::regproc FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid WHERE g.tgrelid = 'app.honest'::regclass AND g.tgname = 'termgate_row'");
+  const auto function = p.admin.value(
+      "SELECT p.oid::regproc FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid WHERE g.tgrelid = 'app.honest'::regclass AND g.tgname = "
+      "'termgate_row'");
   p.app.must("CREATE TABLE ran_as (who text); GRANT ALL ON ran_as TO PUBLIC; CREATE TYPE app.e AS ENUM ('a')");
-  p.app.must("CREATE FUNCTION app.evil(app.e) RETURNS text LANGUAGE plpgsql AS $$ BEGIN INSERT INTO app.ran_as VALUES (current_user); RETURN 'a'; END $$");
+  p.app.must(
+      "CREATE FUNCTION app.evil(app.e) RETURNS text LANGUAGE plpgsql AS $$ BEGIN INSERT INTO app.ran_as VALUES (current_user); RETURN 'a'; "
+      "END $$");
   // A type's owner makes casts of it.
   p.app.must("CREATE CAST (app.e AS text) WITH FUNCTION app.evil(app.e) AS ASSIGNMENT");
-  p.app.must("CREATE TABLE t (scope app.e, v int); CREATE TRIGGER t AFTER INSERT OR UPDATE OR DELETE ON t FOR EACH ROW EXECUTE FUNCTION " + function + "('observe', '', '')");
+  p.app.must("CREATE TABLE t (scope app.e, v int); CREATE TRIGGER t AFTER INSERT OR UPDATE OR DELETE ON t FOR EACH ROW EXECUTE FUNCTION " +
+             function + "('observe', '', '')");
   CHECK(p.app.run("INSERT INTO t VALUES ('a', 1)").code == "TG005");
   p.app.must("ALTER TABLE t DISABLE TRIGGER t; INSERT INTO t VALUES ('a', 1); ALTER TABLE t ENABLE TRIGGER t");
   CHECK(p.app.run("UPDATE t SET v = 2").code == "TG005");
@@ -385,15 +409,18 @@ TEST_CASE("adopt: code of the table's owner never runs as the owner of layer 1",
   OwnLayer1 p;
   p.app.must("CREATE TABLE ran_as (who text); GRANT ALL ON ran_as TO PUBLIC");
   p.app.must("CREATE FUNCTION app.note() RETURNS void LANGUAGE sql AS $$ INSERT INTO app.ran_as VALUES (current_user) $$");
-  p.app.must("CREATE FUNCTION app.evil(int) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN PERFORM app.note(); RETURN true; END $$");
+  p.app.must(
+      "CREATE FUNCTION app.evil(int) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN PERFORM app.note(); RETURN true; END $$");
   p.app.must("CREATE TABLE t (scope text, term bigint, v int); CREATE INDEX ON t (scope, term); INSERT INTO t VALUES ('s', 3, 1)");
   const auto ran = [&] { return p.admin.value("SELECT count(*) FROM app.ran_as WHERE who <> '" + p.role + "'"); };
   struct Way {
     const char *make, *undo;
   };
-  const Way way = GENERATE(Way{"CREATE INDEX evil ON t (v) WHERE app.evil(1)", "DROP INDEX evil"}, Way{"CREATE INDEX evil ON t (app.evil(1))", "DROP INDEX evil"},
+  const Way way = GENERATE(Way{"CREATE INDEX evil ON t (v) WHERE app.evil(1)", "DROP INDEX evil"},
+                           Way{"CREATE INDEX evil ON t (app.evil(1))", "DROP INDEX evil"},
                            Way{"ALTER TABLE t ADD CONSTRAINT evil CHECK (app.evil(1))", "ALTER TABLE t DROP CONSTRAINT evil"},
-                           Way{"CREATE DOMAIN app.d AS text CHECK (app.evil(1)); ALTER TABLE t ALTER scope TYPE app.d", "ALTER TABLE t ALTER scope TYPE text; DROP DOMAIN app.d"});
+                           Way{"CREATE DOMAIN app.d AS text CHECK (app.evil(1)); ALTER TABLE t ALTER scope TYPE app.d",
+                               "ALTER TABLE t ALTER scope TYPE text; DROP DOMAIN app.d"});
   CAPTURE(way.make);
   SECTION("before") {
     p.app.must(way.make);
@@ -423,7 +450,9 @@ TEST_CASE("adopt: a superuser's layer 1 reads superusers' tables only", "[F3][li
   const auto refused = p.app.run("SELECT adopt('t', 'scope', 'term')");
   CHECK(refused.code == "TG005");
   CHECK(refused.message.find("no superuser") != std::string::npos);
-  p.admin.must("CREATE TABLE app.own (scope text, term bigint); CREATE INDEX ON app.own (scope, term); INSERT INTO app.own VALUES ('adopted by a superuser', 4)");
+  p.admin.must(
+      "CREATE TABLE app.own (scope text, term bigint); CREATE INDEX ON app.own (scope, term); INSERT INTO app.own VALUES ('adopted by a "
+      "superuser', 4)");
   CHECK(p.admin.value("SELECT termgate.adopt('app.own', 'scope', 'term')") == "1");
   p.admin.must("SELECT termgate.unadopt('app.own')");
 }
@@ -439,12 +468,16 @@ TEST_CASE("adopt: takes level write and raises only what a writer may raise", "[
   CAPTURE(scope);
   const auto fence = [&] { return p.layer1.value("SELECT coalesce((SELECT term FROM fence('" + scope + "')), 0)"); };
   const auto before = fence();
-  low.must("CREATE TABLE l (scope text, term bigint); CREATE INDEX ON l (scope, term); INSERT INTO l VALUES ('" + scope + "', 4611686018427387900)");
+  low.must("CREATE TABLE l (scope text, term bigint); CREATE INDEX ON l (scope, term); INSERT INTO l VALUES ('" + scope +
+           "', 4611686018427387900)");
   CHECK(low.run("SELECT adopt('l', 'scope', 'term')").code == "42501");
   CHECK(low.run("SELECT _adopt_register('l', 'scope', 'term')").code == "42501");
-  p.app.must("CREATE TABLE t (scope text, term bigint); CREATE INDEX ON t (scope, term); SELECT adopt('t', 'scope', 'term'); SELECT unadopt('t'); INSERT INTO t VALUES ('" +
-             scope + "', 777)");
-  const auto function = p.admin.value("SELECT p.oid::regproc FROM pg_proc p WHERE p.pronamespace = 'own_law'::regnamespace AND p.proname LIKE '\\_adopted\\_row\\_%'");
+  p.app.must(
+      "CREATE TABLE t (scope text, term bigint); CREATE INDEX ON t (scope, term); SELECT adopt('t', 'scope', 'term'); SELECT unadopt('t'); "
+      "INSERT INTO t VALUES ('" +
+      scope + "', 777)");
+  const auto function = p.admin.value(
+      "SELECT p.oid::regproc FROM pg_proc p WHERE p.pronamespace = 'own_law'::regnamespace AND p.proname LIKE '\\_adopted\\_row\\_%'");
   CHECK(low.run("CREATE TRIGGER t AFTER INSERT ON l FOR EACH ROW EXECUTE FUNCTION " + function + "()").code == "42501");
   CHECK(fence() == before);
   if (scope == "free") {
@@ -461,7 +494,10 @@ TEST_CASE("adopt: takes level write and raises only what a writer may raise", "[
 
 TEST_CASE("adopt: a table that changed or is locked is named and never hangs an acquisition", "[F3][F4][live]") {
   OwnLayer1 p;
-  CHECK(p.app.run("CREATE TEMP TABLE passing (scope text, term bigint); CREATE INDEX ON passing (scope, term); SELECT adopt('passing', 'scope', 'term')").code == "TG005");
+  CHECK(p.app
+            .run("CREATE TEMP TABLE passing (scope text, term bigint); CREATE INDEX ON passing (scope, term); SELECT adopt('passing', "
+                 "'scope', 'term')")
+            .code == "TG005");
   p.app.must("CREATE TABLE t (scope text, term bigint); CREATE INDEX ON t (scope, term); SELECT adopt('t', 'scope', 'term')");
   const std::string acquire = "SELECT acquired FROM acquire_lease('after', 'me', '1 s')";
   SECTION("a column is dropped") {
@@ -469,7 +505,8 @@ TEST_CASE("adopt: a table that changed or is locked is named and never hangs an 
     const auto refused = p.layer1.run(acquire);
     CHECK(refused.code == "TG005");
     CHECK(refused.message.find("table app.t ") != std::string::npos);
-    CHECK(p.layer1.value("SELECT remedy FROM doctor() WHERE severity = 'error' AND object = 'app.t'").find("own_law\".unadopt('app.t')") != std::string::npos);
+    CHECK(p.layer1.value("SELECT remedy FROM doctor() WHERE severity = 'error' AND object = 'app.t'").find("own_law\".unadopt('app.t')") !=
+          std::string::npos);
   }
   SECTION("it is locked") {
     p.layer1.must("SELECT set_setting('check_wait_ms', '200')");

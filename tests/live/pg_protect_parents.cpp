@@ -1,4 +1,5 @@
-// [F2] [F6] protect on real servers: rows that come by way of a parent, TRUNCATE above READ COMMITTED, and statements that began before their own leader's raise.
+// [F2] [F6] protect on real servers: rows that come by way of a parent, TRUNCATE above READ COMMITTED, and statements that began before
+// their own leader's raise.
 #include <catch2/catch.hpp>
 
 #include "support/pg_session.hpp"
@@ -21,7 +22,9 @@ struct Tables {
   PgSession writer{database().url_as("tg_pwriter_" + me, "write") + "?options=-csearch_path%3Dapp,termgate"};
 
   std::string prepared() {
-    admin.must("DROP SCHEMA IF EXISTS app CASCADE; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC; SELECT termgate.seal('a', 5), termgate.seal('b', 7)");
+    admin.must(
+        "DROP SCHEMA IF EXISTS app CASCADE; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC; SELECT termgate.seal('a', 5), "
+        "termgate.seal('b', 7)");
     return database().url_as("tg_powner_" + me, "write") + "?options=-csearch_path%3Dapp,termgate";
   }
   void made(const std::string& sql) { app.must(sql + "; GRANT ALL ON ALL TABLES IN SCHEMA app TO PUBLIC"); }
@@ -38,24 +41,30 @@ struct Tables {
 
 }  // namespace
 
+// Long: the table of its cases.
 TEST_CASE("protect: a partition or child is guarded however its rows arrive", "[F6][live]") {
   Tables t;
   const bool merge = t.admin.value("SELECT current_setting('server_version_num')::int >= 150000") == "t";
   for (const std::string how : {"scope => 'a'", "scope => '*'", "scope_column => 's'"}) {
-    for (const std::string tree : {"partitions", "inheritance", "attached later", "inherits later", "grandparent inherits later", "moved to another root", "its root was attached later"}) {
+    for (const std::string tree : {"partitions", "inheritance", "attached later", "inherits later", "grandparent inherits later",
+                                   "moved to another root", "its root was attached later"}) {
       CAPTURE(how, tree);
       const bool whole = how != "scope_column => 's'";
       t.made("DROP TABLE IF EXISTS root, part1, part2, middle CASCADE");
       const std::string columns = " (k int, s text, v int)";
       std::string guarded = "part1";
       if (tree == "partitions") {
-        t.made("CREATE TABLE root" + columns + " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2)");
+        t.made("CREATE TABLE root" + columns +
+               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); CREATE TABLE part2 PARTITION OF root FOR "
+               "VALUES IN (2)");
         t.made("SELECT protect('part1', " + how + ")");
       } else if (tree == "inheritance") {
-        t.made("CREATE TABLE root" + columns + "; CREATE TABLE part1 () INHERITS (root); CREATE TABLE part2 () INHERITS (root); SELECT protect('part1', " + how + ")");
+        t.made("CREATE TABLE root" + columns +
+               "; CREATE TABLE part1 () INHERITS (root); CREATE TABLE part2 () INHERITS (root); SELECT protect('part1', " + how + ")");
       } else if (tree == "attached later" || tree == "inherits later" || tree == "grandparent inherits later") {
         const bool attached = tree == "attached later";
-        t.made("CREATE TABLE part1" + columns + "; CREATE TABLE part2" + columns + "; CREATE TABLE root" + columns + (attached ? " PARTITION BY LIST (k)" : ""));
+        t.made("CREATE TABLE part1" + columns + "; CREATE TABLE part2" + columns + "; CREATE TABLE root" + columns +
+               (attached ? " PARTITION BY LIST (k)" : ""));
         std::string step = attached ? "ALTER TABLE root ATTACH PARTITION part1 FOR VALUES IN (1)" : "ALTER TABLE part1 INHERIT root";
         if (tree == "grandparent inherits later") {
           t.made("CREATE TABLE middle" + columns + "; ALTER TABLE part1 INHERIT middle");
@@ -74,21 +83,36 @@ TEST_CASE("protect: a partition or child is guarded however its rows arrive", "[
           t.made(step);
         }
       } else if (tree == "moved to another root") {
-        t.made("CREATE TABLE middle" + columns + " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); CREATE TABLE root" + columns + " PARTITION BY LIST (k);"
-               "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('middle', " + how + ")");
+        t.made("CREATE TABLE middle" + columns +
+               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); CREATE TABLE root" + columns +
+               " PARTITION BY LIST (k);"
+               "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('middle', " +
+               how + ")");
         t.made("ALTER TABLE middle DETACH PARTITION part1; ALTER TABLE root ATTACH PARTITION part1 FOR VALUES IN (1)");
       } else {
-        t.made("CREATE TABLE middle" + columns + " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); CREATE TABLE root" + columns + " PARTITION BY LIST (k);"
-               "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('middle', " + how + "); ALTER TABLE root ATTACH PARTITION middle FOR VALUES IN (1)");
+        t.made("CREATE TABLE middle" + columns +
+               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); CREATE TABLE root" + columns +
+               " PARTITION BY LIST (k);"
+               "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('middle', " +
+               how + "); ALTER TABLE root ATTACH PARTITION middle FOR VALUES IN (1)");
         guarded = "middle";
       }
-      t.admin.must("SET session_replication_role = replica; INSERT INTO app.part1 VALUES (1, 'a', 1); INSERT INTO app.part2 VALUES (2, 'a', 1); SET session_replication_role = origin");
+      t.admin.must(
+          "SET session_replication_role = replica; INSERT INTO app.part1 VALUES (1, 'a', 1); INSERT INTO app.part2 VALUES (2, 'a', 1); SET "
+          "session_replication_role = origin");
       const bool routed = tree.find("inherit") == std::string::npos;
-      std::vector<std::string> writes = {"UPDATE root SET v = 2 WHERE k = 1", "DELETE FROM root WHERE k = 1", "INSERT INTO part1 VALUES (1, 'a', 2)", "UPDATE part1 SET v = 2",
-                                         "DELETE FROM part1", "TRUNCATE part1", "TRUNCATE root", "WITH w AS (DELETE FROM root RETURNING k) SELECT * FROM w"};
+      std::vector<std::string> writes = {"UPDATE root SET v = 2 WHERE k = 1",
+                                         "DELETE FROM root WHERE k = 1",
+                                         "INSERT INTO part1 VALUES (1, 'a', 2)",
+                                         "UPDATE part1 SET v = 2",
+                                         "DELETE FROM part1",
+                                         "TRUNCATE part1",
+                                         "TRUNCATE root",
+                                         "WITH w AS (DELETE FROM root RETURNING k) SELECT * FROM w"};
       if (routed) {
-        writes.insert(writes.end(), {"INSERT INTO root VALUES (1, 'a', 2)", "UPDATE root SET k = 1 WHERE k = 2", "UPDATE root SET k = 2 WHERE k = 1", "INSERT INTO root SELECT 1, 'a', 2",
-                                     "INSERT INTO root VALUES (1, 'a', 2) ON CONFLICT DO NOTHING"});
+        writes.insert(writes.end(),
+                      {"INSERT INTO root VALUES (1, 'a', 2)", "UPDATE root SET k = 1 WHERE k = 2", "UPDATE root SET k = 2 WHERE k = 1",
+                       "INSERT INTO root SELECT 1, 'a', 2", "INSERT INTO root VALUES (1, 'a', 2) ON CONFLICT DO NOTHING"});
         if (merge) writes.push_back("MERGE INTO root USING (SELECT 1 AS k) n ON root.k = n.k WHEN MATCHED THEN UPDATE SET v = 3");
       }
       for (const std::string& write : writes) {
@@ -129,9 +153,12 @@ TEST_CASE("protect: no attaching or detaching lets rows past a partition", "[F6]
     std::string name, made;
     std::vector<std::string> reach;  // tables through which rows come into part1, each of which must be refused
   };
-  const std::string tree = "CREATE TABLE root" + columns + " PARTITION BY LIST (k); CREATE TABLE middle PARTITION OF root FOR VALUES IN (1, 2) PARTITION BY LIST (k); "
-                           "CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); CREATE TABLE part2 PARTITION OF middle FOR VALUES IN (2); SELECT protect('root', scope => 'a'); ";
+  const std::string tree = "CREATE TABLE root" + columns +
+                           " PARTITION BY LIST (k); CREATE TABLE middle PARTITION OF root FOR VALUES IN (1, 2) PARTITION BY LIST (k); "
+                           "CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1); CREATE TABLE part2 PARTITION OF middle FOR VALUES IN "
+                           "(2); SELECT protect('root', scope => 'a'); ";
   const std::string other = "CREATE TABLE other" + columns + " PARTITION BY LIST (k); ";
+  // clang-format off
   const std::vector<Case> cases{
       {"as it was protected", tree, {"root", "middle", "part1"}},
       {"detached", tree + "ALTER TABLE middle DETACH PARTITION part1", {"part1"}},
@@ -148,18 +175,21 @@ TEST_CASE("protect: no attaching or detaching lets rows past a partition", "[F6]
       {"under a table that only observes meanwhile",
        tree + "ALTER TABLE root DETACH PARTITION middle; ALTER TABLE middle DETACH PARTITION part1; SELECT protect('middle', scope => 'a', mode => 'observe'); ALTER TABLE middle ATTACH PARTITION part1 FOR VALUES IN (1)", {"middle", "part1"}},
   };
+  // clang-format on
   for (const Case& one : cases) {
     t.made("DROP TABLE IF EXISTS root, middle, part1, part2, other CASCADE");
     t.made(one.made);
     t.admin.must("SET session_replication_role = replica; INSERT INTO app.part1 VALUES (1, 'a', 1); SET session_replication_role = origin");
     for (const std::string& name : one.reach) {
       for (const std::string level : {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}) {
-        for (const std::string& write : {"INSERT INTO " + name + " VALUES (1, 'a', 2)", "UPDATE " + name + " SET v = 2", "DELETE FROM " + name}) {
+        for (const std::string& write :
+             {"INSERT INTO " + name + " VALUES (1, 'a', 2)", "UPDATE " + name + " SET v = 2", "DELETE FROM " + name}) {
           CAPTURE(one.name, level, write);
           const std::string as_b = one.name.find("another scope") != std::string::npos ? "SELECT check_term('b', 7); " : "";
           CHECK(t.as("SET TRANSACTION ISOLATION LEVEL " + level + "; " + as_b, write) == "TG002");
           // What was attached to a protected table since is refused until protect is run again.
-          const std::string since = one.name.find("got another") != std::string::npos || one.name.find("observes") != std::string::npos ? "TG005" : "";
+          const std::string since =
+              one.name.find("got another") != std::string::npos || one.name.find("observes") != std::string::npos ? "TG005" : "";
           CHECK(t.as("SET TRANSACTION ISOLATION LEVEL " + level + "; " + as_b + "SELECT check_term('a', 5)", write) == since);
         }
       }
@@ -167,11 +197,14 @@ TEST_CASE("protect: no attaching or detaching lets rows past a partition", "[F6]
   }
 }
 
-TEST_CASE("protect: a partitioned table below a protected one can be protected again, and both guard what is attached later", "[F6][live]") {
+TEST_CASE("protect: a partitioned table below a protected one can be protected again, and both guard what is attached later",
+          "[F6][live]") {
   Tables t;
   t.made("DROP TABLE IF EXISTS root, middle, part1, part2 CASCADE");
-  t.made("CREATE TABLE root (k int, s text, v int) PARTITION BY LIST (k); CREATE TABLE middle PARTITION OF root FOR VALUES IN (1, 2) PARTITION BY LIST (k); "
-         "CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1)");
+  t.made(
+      "CREATE TABLE root (k int, s text, v int) PARTITION BY LIST (k); CREATE TABLE middle PARTITION OF root FOR VALUES IN (1, 2) "
+      "PARTITION BY LIST (k); "
+      "CREATE TABLE part1 PARTITION OF middle FOR VALUES IN (1)");
   for (const std::string how : {"scope => 'a'", "scope_column => 's'"}) {
     CAPTURE(how);
     t.app.must("SELECT protect('root', " + how + ")");
@@ -192,7 +225,8 @@ TEST_CASE("protect: a partitioned table below a protected one can be protected a
     t.app.must("DROP TABLE part2");
     t.app.must("SELECT unprotect('root')");
     CHECK(t.as_nobody("INSERT INTO root VALUES (1, 'a', 1)") == "");
-    CHECK(t.app.value("SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'termgate%' AND tgrelid::regclass::text ~ '(root|middle|part1)'") == "0");
+    CHECK(t.app.value(
+              "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'termgate%' AND tgrelid::regclass::text ~ '(root|middle|part1)'") == "0");
   }
 }
 
@@ -202,11 +236,18 @@ TEST_CASE("protect: a snapshot from before a parent came hides nothing from the 
   for (const std::string how : {"inherit", "attach"}) {
     for (const std::string level : {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}) {
       CAPTURE(how, level);
-      t.made("DROP TABLE IF EXISTS root, middle, part1, part2, other CASCADE; CREATE TABLE other" + columns + (how == "attach" ? " PARTITION BY LIST (k)" : ""));
-      if (how == "inherit") t.made("CREATE TABLE root" + columns + "; CREATE TABLE part1 () INHERITS (root); INSERT INTO part1 VALUES (1, 'a', 1); SELECT protect('root', scope => 'a')");
-      else t.made("CREATE TABLE root" + columns + " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); INSERT INTO part1 VALUES (1, 'a', 1); SELECT protect('root', scope => 'a')");
+      t.made("DROP TABLE IF EXISTS root, middle, part1, part2, other CASCADE; CREATE TABLE other" + columns +
+             (how == "attach" ? " PARTITION BY LIST (k)" : ""));
+      if (how == "inherit")
+        t.made("CREATE TABLE root" + columns +
+               "; CREATE TABLE part1 () INHERITS (root); INSERT INTO part1 VALUES (1, 'a', 1); SELECT protect('root', scope => 'a')");
+      else
+        t.made("CREATE TABLE root" + columns +
+               " PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); INSERT INTO part1 VALUES (1, 'a', 1); "
+               "SELECT protect('root', scope => 'a')");
       t.writer.must("BEGIN ISOLATION LEVEL " + level + "; SELECT count(*) FROM pg_class");
-      t.made(how == "inherit" ? "ALTER TABLE part1 INHERIT other" : "ALTER TABLE root DETACH PARTITION part1; ALTER TABLE other ATTACH PARTITION part1 FOR VALUES IN (1)");
+      t.made(how == "inherit" ? "ALTER TABLE part1 INHERIT other"
+                              : "ALTER TABLE root DETACH PARTITION part1; ALTER TABLE other ATTACH PARTITION part1 FOR VALUES IN (1)");
       CHECK(t.writer.run("UPDATE other SET v = 2").code == "TG002");
       t.writer.must("ROLLBACK");
     }
@@ -215,12 +256,17 @@ TEST_CASE("protect: a snapshot from before a parent came hides nothing from the 
 
 TEST_CASE("protect: a partition is checked for once a statement and not for every row", "[F6][live]") {
   Tables t;
-  t.made("DROP TABLE IF EXISTS root, part1, part2 CASCADE; CREATE TABLE root (k int, s text, v int) PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); "
-         "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('root', scope => 'a')");
+  t.made(
+      "DROP TABLE IF EXISTS root, part1, part2 CASCADE; CREATE TABLE root (k int, s text, v int) PARTITION BY LIST (k); CREATE TABLE part1 "
+      "PARTITION OF root FOR VALUES IN (1); "
+      "CREATE TABLE part2 PARTITION OF root FOR VALUES IN (2); SELECT protect('root', scope => 'a')");
   const auto calls = [&](const std::string& function) {
-    return std::stoi(t.admin.value("SELECT coalesce(max(calls), 0) FROM pg_stat_xact_user_functions WHERE schemaname = 'termgate' AND funcname = '" + function + "'"));
+    return std::stoi(t.admin.value(
+        "SELECT coalesce(max(calls), 0) FROM pg_stat_xact_user_functions WHERE schemaname = 'termgate' AND funcname = '" + function + "'"));
   };
-  t.admin.must("BEGIN; SET LOCAL track_functions = 'all'; SELECT termgate.check_term('a', 5); INSERT INTO app.root SELECT 1 + n % 2, 'a', n FROM generate_series(1, 100) n");
+  t.admin.must(
+      "BEGIN; SET LOCAL track_functions = 'all'; SELECT termgate.check_term('a', 5); INSERT INTO app.root SELECT 1 + n % 2, 'a', n FROM "
+      "generate_series(1, 100) n");
   CHECK(calls("_guard_rows") == 2);
   CHECK(calls("_guard") == 1);
   CHECK(calls("_protect_below") == 0);
@@ -237,7 +283,9 @@ TEST_CASE("protect: a partition is checked for once a statement and not for ever
 
 TEST_CASE("protect: TRUNCATE of a table with a scope column is refused where its snapshot may hide rows", "[F1][F2][live]") {
   Tables t;
-  t.made("CREATE TABLE t (s text, v int); CREATE TABLE ref (id int PRIMARY KEY, s text); CREATE TABLE pointing (id int REFERENCES ref ON DELETE CASCADE, s text)");
+  t.made(
+      "CREATE TABLE t (s text, v int); CREATE TABLE ref (id int PRIMARY KEY, s text); CREATE TABLE pointing (id int REFERENCES ref ON "
+      "DELETE CASCADE, s text)");
   t.made("INSERT INTO t VALUES ('a', 1); SELECT protect('t', scope_column => 's'), protect('pointing', scope_column => 's')");
   for (const std::string level : {"REPEATABLE READ", "SERIALIZABLE"}) {
     CAPTURE(level);
@@ -270,7 +318,9 @@ TEST_CASE("protect: a statement that began before its own leader was raised is a
   Tables t;
   int number = 0;
   for (const std::string how : {"scope => 'SCOPE'", "scope_column => 's'", "scope => '*'", "on a partition"}) {
-    for (const std::string shape : {"INSERT INTO t SELECT 'SCOPE', count(*) FROM counted", "UPDATE t SET v = (SELECT count(*) FROM counted)", "DELETE FROM t WHERE v <= (SELECT count(*) FROM counted)"}) {
+    for (const std::string shape :
+         {"INSERT INTO t SELECT 'SCOPE', count(*) FROM counted", "UPDATE t SET v = (SELECT count(*) FROM counted)",
+          "DELETE FROM t WHERE v <= (SELECT count(*) FROM counted)"}) {
       CAPTURE(how, shape);
       const std::string scope = "young " + std::to_string(++number);
       const auto with = [&](std::string text) {
@@ -286,7 +336,8 @@ TEST_CASE("protect: a statement that began before its own leader was raised is a
         t.made(with("CREATE TABLE t (s text, v int); INSERT INTO t VALUES ('SCOPE', 0); SELECT protect('t', " + how + ")"));
       }
       t.admin.must("SELECT termgate.seal('" + scope + "', 6)");
-      // The old leader has passed, the new one raises and waits for it; the new leader's own write begins meanwhile and waits for the raise.
+      // The old leader has passed, the new one raises and waits for it; the new leader's own write begins meanwhile and waits for the
+      // raise.
       PgSession old(Tables::database().url_as("tg_powner_" + t.me, "") + "?options=-csearch_path%3Dapp,termgate");
       old.must("BEGIN; SELECT check_term('" + scope + "', 6); INSERT INTO counted VALUES (1)");
       PgSession raiser(Tables::database().url());

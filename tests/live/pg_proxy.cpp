@@ -1,5 +1,6 @@
-// What the proxy sends: [F1] check_session answers for what is declared, refuses what is not; [F4] who holds a scope for the session (hold_session) is waited for
-// and then evicted, idle, in a procedure that commits all the time, and in CREATE INDEX CONCURRENTLY, which itself waits for the raise.
+// What the proxy sends: [F1] check_session answers for what is declared, refuses what is not; [F4] who holds a scope for the session
+// (hold_session) is waited for and then evicted, idle, in a procedure that commits all the time, and in CREATE INDEX CONCURRENTLY, which
+// itself waits for the raise.
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -28,7 +29,9 @@ std::string fresh_scope() {
 std::string seal(const std::string& scope, int term, const std::string& grace = "1 s") {
   return "SELECT * FROM termgate.seal('" + scope + "', " + std::to_string(term) + ", '" + grace + "')";
 }
-std::string hold(const std::string& scope, int term) { return "SELECT * FROM termgate.hold_session('" + scope + "', " + std::to_string(term) + ")"; }
+std::string hold(const std::string& scope, int term) {
+  return "SELECT * FROM termgate.hold_session('" + scope + "', " + std::to_string(term) + ")";
+}
 std::string locks_of(const PgSession& session) {
   return "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = " + std::to_string(session.pid());
 }
@@ -126,12 +129,16 @@ TEST_CASE("release_session: nothing that runs under the lock gives it up", "[F1]
   // The server puts the body of such a function in place of its call.
   db.must("CREATE OR REPLACE FUNCTION inlined() RETURNS boolean LANGUAGE sql AS 'SELECT termgate.release_session()'");
   db.must("CREATE OR REPLACE PROCEDURE takes(given boolean) LANGUAGE plpgsql AS 'BEGIN COMMIT; END'");
-  db.must("CREATE OR REPLACE FUNCTION indexed(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM termgate.release_session(); RETURN n; END'");
+  db.must(
+      "CREATE OR REPLACE FUNCTION indexed(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM termgate.release_session(); "
+      "RETURN n; END'");
   db.must("TRUNCATE released; INSERT INTO released VALUES (1)");
   db.must(hold(scope, 5));
-  for (const std::string& text : std::vector<std::string>{"DO $$BEGIN PERFORM termgate.release_session(); END$$", "DO $$BEGIN EXECUTE 'SELECT termgate.release' || '_session(''" + scope + "'')'; END$$",
-                                                          "CALL takes(termgate.release_session())", "CALL takes(inlined())", "CREATE INDEX CONCURRENTLY ON released (indexed(n))", "/* */ CALL takes(inlined())",
-                                                          "EXPLAIN ANALYZE SELECT termgate.release_session()"}) {
+  for (const std::string& text : std::vector<std::string>{
+           "DO $$BEGIN PERFORM termgate.release_session(); END$$",
+           "DO $$BEGIN EXECUTE 'SELECT termgate.release' || '_session(''" + scope + "'')'; END$$", "CALL takes(termgate.release_session())",
+           "CALL takes(inlined())", "CREATE INDEX CONCURRENTLY ON released (indexed(n))", "/* */ CALL takes(inlined())",
+           "EXPLAIN ANALYZE SELECT termgate.release_session()"}) {
     CAPTURE(text);
     CHECK(db.run(text).code == "TG005");
     CHECK(observer.value(locks_of(db)) == "1");
@@ -223,7 +230,8 @@ TEST_CASE("check_claim_text: what check_claim says in one text, whatever the ses
   const std::string place = db.value("SELECT termgate._place('" + scope + "')");
   for (const std::string forged : {"5", " 5", "05", "+5", "4611686018427387905", "x", ""}) {
     CAPTURE(forged);
-    db.must("SELECT set_config('termgate.term', '" + forged + "', false), set_config('" + place + "', '" + forged + "|" + scope + "', false)");
+    db.must("SELECT set_config('termgate.term', '" + forged + "', false), set_config('" + place + "', '" + forged + "|" + scope +
+            "', false)");
     CHECK_FALSE(db.run(asked(none)).ok());
   }
   db.must("SELECT set_config('termgate.term', ' 6', false), set_config('" + place + "', ' 6|" + scope + "', false)");
@@ -234,7 +242,9 @@ TEST_CASE("hold_session: protected tables let the transactions of a procedure pa
   const auto scope = fresh_scope();
   PgSession db(database().url());
   db.must("DROP TABLE IF EXISTS held; CREATE TABLE held (v int); SELECT termgate.protect('held', scope => '" + scope + "')");
-  db.must("CREATE OR REPLACE PROCEDURE fill_held() LANGUAGE plpgsql AS $$BEGIN FOR i IN 1..3 LOOP INSERT INTO held VALUES (i); COMMIT; END LOOP; END$$");
+  db.must(
+      "CREATE OR REPLACE PROCEDURE fill_held() LANGUAGE plpgsql AS $$BEGIN FOR i IN 1..3 LOOP INSERT INTO held VALUES (i); COMMIT; END "
+      "LOOP; END$$");
   CHECK(db.run("CALL fill_held()").code == "TG002");
   db.must(hold(scope, 5));
   db.must("CALL fill_held()");
@@ -265,8 +275,9 @@ TEST_CASE("hold_session: a procedure that commits all the time is evicted", "[F4
   PgSession leader(database().url());
   PgSession observer(database().url());
   leader.must("CREATE TABLE IF NOT EXISTS ticks (scope text, v int)");
-  leader.must("CREATE OR REPLACE PROCEDURE tick(s text, pause float8) LANGUAGE plpgsql AS $$BEGIN FOR i IN 1..10000000 LOOP "
-              "INSERT INTO ticks VALUES (s, i); COMMIT; IF pause > 0 THEN PERFORM pg_sleep(pause); END IF; END LOOP; END$$");
+  leader.must(
+      "CREATE OR REPLACE PROCEDURE tick(s text, pause float8) LANGUAGE plpgsql AS $$BEGIN FOR i IN 1..10000000 LOOP "
+      "INSERT INTO ticks VALUES (s, i); COMMIT; IF pause > 0 THEN PERFORM pg_sleep(pause); END IF; END LOOP; END$$");
   holder.must(hold(scope, 5));
   holder.send("CALL tick('" + scope + "', " + (fast ? "0" : "0.2") + ")");
   wait_until("the first row", [&] { return observer.value("SELECT count(*) > 0 FROM ticks WHERE scope = '" + scope + "'") == "t"; });
@@ -317,9 +328,12 @@ TEST_CASE("install: a database of version 12 is upgraded and its writers may cal
   PgSession writer(old.url_as("proxy_upgraded", "write"));
   PgSession by_hand(old.url_as("proxy_by_hand", ""));
   db.must("GRANT USAGE ON SCHEMA termgate TO proxy_by_hand; GRANT EXECUTE ON FUNCTION termgate.check_term TO proxy_by_hand");
-  db.must("DROP FUNCTION termgate.check_session; DROP FUNCTION termgate.hold_session; DROP FUNCTION termgate.release_session; DROP FUNCTION termgate._need_declared; "
-          "DROP FUNCTION termgate.check_claim; DROP FUNCTION termgate.check_claim_text; DROP FUNCTION termgate.check_again; DROP FUNCTION termgate.check_prepared; DROP FUNCTION termgate.hold_claim; "
-          "DELETE FROM termgate.migrations WHERE version > 12");
+  db.must(
+      "DROP FUNCTION termgate.check_session; DROP FUNCTION termgate.hold_session; DROP FUNCTION termgate.release_session; DROP FUNCTION "
+      "termgate._need_declared; "
+      "DROP FUNCTION termgate.check_claim; DROP FUNCTION termgate.check_claim_text; DROP FUNCTION termgate.check_again; DROP FUNCTION "
+      "termgate.check_prepared; DROP FUNCTION termgate.hold_claim; "
+      "DELETE FROM termgate.migrations WHERE version > 12");
   CHECK(writer.run("SELECT * FROM termgate.check_session('upgraded', 5)").code == "42883");
   const auto report = termgate::Database::open(old.url()).install();
   CHECK(report.from_version == 12);

@@ -1,6 +1,7 @@
-// [F1] [F2] [F4] [F5] Seeded schedules (2,500; ten thousand with TERMGATE_TEST_LONG) of up to eight sessions on a real PostgreSQL, each step forced by the test and none by sleeping,
-// compared with the model of tests/support/fence_model.hpp: checks, raises, seals, writes, savepoints, commits and evictions at every isolation
-// level. A raise evicts at once here (grace 1 ms), so that no step waits; what the model calls blocked is a TG006 after check_wait.
+// [F1] [F2] [F4] [F5] Seeded schedules (2,500; ten thousand with TERMGATE_TEST_LONG) of up to eight sessions on a real PostgreSQL, each
+// step forced by the test and none by sleeping, compared with the model of tests/support/fence_model.hpp: checks, raises, seals, writes,
+// savepoints, commits and evictions at every isolation level. A raise evicts at once here (grace 1 ms), so that no step waits; what the
+// model calls blocked is a TG006 after check_wait.
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -43,7 +44,8 @@ class Client {
     PQfinish(connection_);
     connection_ = PQconnectdb(url_.c_str());
     if (PQstatus(connection_) != CONNECTION_OK) throw std::runtime_error(PQerrorMessage(connection_));
-    PQsetNoticeProcessor(connection_, [](void*, const char*) {}, nullptr);
+    PQsetNoticeProcessor(
+        connection_, [](void*, const char*) {}, nullptr);
   }
 
   Answer run(const std::string& sql) {
@@ -114,7 +116,8 @@ struct Tally {
 
 class Schedule {
  public:
-  Schedule(std::vector<Session>& sessions, unsigned seed, const std::string& prefix, Tally& tally) : sessions_(sessions), random_(seed), prefix_(prefix), tally_(tally) {
+  Schedule(std::vector<Session>& sessions, unsigned seed, const std::string& prefix, Tally& tally)
+      : sessions_(sessions), random_(seed), prefix_(prefix), tally_(tally) {
     log_ = "seed " + std::to_string(seed) + ":";
   }
 
@@ -141,8 +144,12 @@ class Schedule {
       return begin(index);
     }
     switch (random_() % 10) {
-      case 0: case 1: case 2: case 3: return check(index);
-      case 4: case 5: return write(index);
+      case 0:
+      case 1:
+      case 2:
+      case 3: return check(index);
+      case 4:
+      case 5: return write(index);
       case 6: return savepoint(index);
       case 7: return rollback_to(index);
       case 8: return finish(index, true);
@@ -242,7 +249,8 @@ class Schedule {
     const int scope = held[random_() % held.size()];
     const std::int64_t term = models_[scope].holds[index].term;
     note(index, "write " + scope_name(scope) + " " + std::to_string(term));
-    const Answer answer = session.client->run("INSERT INTO schedule_log (scope, term) VALUES ('" + scope_name(scope) + "', " + std::to_string(term) + ")");
+    const Answer answer =
+        session.client->run("INSERT INTO schedule_log (scope, term) VALUES ('" + scope_name(scope) + "', " + std::to_string(term) + ")");
     if (expect_lost(index, answer)) return;
     if (answer.outcome == Outcome::conflict && session.isolation == 2) return abort(index);
     if (answer.outcome != Outcome::ok) fail("a write answered " + answer.text);
@@ -341,7 +349,8 @@ class Schedule {
       if (fence.text != std::to_string(models_[scope].fence)) fail("the fence stands at " + fence.text);
       std::string terms;
       for (auto term : committed_[scope]) terms += (terms.empty() ? "" : ",") + std::to_string(term);
-      const auto stored = client.run("SELECT coalesce(string_agg(term::text, ',' ORDER BY term, id), '') FROM schedule_log WHERE scope = '" + scope_name(scope) + "'");
+      const auto stored = client.run(
+          "SELECT coalesce(string_agg(term::text, ',' ORDER BY term, id), '') FROM schedule_log WHERE scope = '" + scope_name(scope) + "'");
       if (stored.text != terms) fail("stored terms " + stored.text + ", committed " + terms);
     }
   }
@@ -366,7 +375,8 @@ TEST_CASE("schedules: thousands of up to eight sessions answer as the model does
   const unsigned count = wanted == nullptr ? usual : static_cast<unsigned>(std::atoi(wanted));
   const unsigned seed = Catch::rngSeed() * 100'000;
   CAPTURE(Catch::rngSeed());
-  // Much of a schedule is one session waiting for another's end. A database for each player: at SERIALIZABLE they would meet in the log of writes.
+  // Much of a schedule is one session waiting for another's end. A database for each player: at SERIALIZABLE they would meet in the log of
+  // writes.
   constexpr unsigned players = 3;
   std::vector<std::string> urls;
   for (unsigned player = 0; player < players; ++player) {
@@ -389,9 +399,7 @@ TEST_CASE("schedules: thousands of up to eight sessions answer as the model does
         std::vector<Session> sessions(8);
         for (auto& session : sessions) session.client = std::make_unique<Client>(urls[player]);
         for (unsigned i = player; i < count; i += players) Schedule(sessions, seed + i, "s" + std::to_string(i), tallies[player]).run();
-      } catch (const std::exception& error) {
-        failures[player] = error.what();
-      }
+      } catch (const std::exception& error) { failures[player] = error.what(); }
     });
   }
   threads.clear();  // waits for them
@@ -406,6 +414,7 @@ TEST_CASE("schedules: thousands of up to eight sessions answer as the model does
     CHECK(all.answered[outcome] > 0);
   }
   CHECK(all.evictions > 0);
-  WARN(count << " schedules: " << all.answered[Outcome::ok] << " passes, " << all.answered[Outcome::stale] << " stale, " << all.answered[Outcome::conflict] << " conflicts, "
-             << all.answered[Outcome::blocked] << " blocked, " << all.evictions << " evictions");
+  WARN(count << " schedules: " << all.answered[Outcome::ok] << " passes, " << all.answered[Outcome::stale] << " stale, "
+             << all.answered[Outcome::conflict] << " conflicts, " << all.answered[Outcome::blocked] << " blocked, " << all.evictions
+             << " evictions");
 }

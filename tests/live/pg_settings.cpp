@@ -1,4 +1,5 @@
-// [F2] [F5] Layer 1 does the same under any settings of the calling role: the whole API as a plain role whose ALTER ROLE SET is as hostile as can be.
+// [F2] [F5] Layer 1 does the same under any settings of the calling role: the whole API as a plain role whose ALTER ROLE SET is as hostile
+// as can be.
 #include <catch2/catch.hpp>
 
 #include "support/pg_session.hpp"
@@ -8,6 +9,7 @@ using termgate::test::PgSession;
 
 namespace {
 
+// clang-format off
 // Each as ALTER ROLE … SET takes it; one that this server does not know is left out.
 const std::vector<std::string> hostile = {
     "standard_conforming_strings = off", "backslash_quote = off", "escape_string_warning = on", "search_path = evil, pg_catalog, app", "DateStyle = 'SQL, DMY'",
@@ -18,14 +20,18 @@ const std::vector<std::string> hostile = {
     "min_parallel_table_scan_size = 0", "synchronous_commit = off", "client_encoding = LATIN1", "client_min_messages = error", "plpgsql.extra_errors = 'all'",
     "plpgsql.extra_warnings = 'all'", "plpgsql.print_strict_params = on", "enable_indexscan = off", "enable_seqscan = off",
     "enable_bitmapscan = off", "jit = off", "enable_nestloop = off", "geqo_threshold = 2", "from_collapse_limit = 1", "xmlbinary = hex", "gin_fuzzy_search_limit = 1"};
+// clang-format on
 
 // Functions and operators that anybody's search path could find in the place of the server's own.
 const char* const evil =
     "CREATE SCHEMA evil; GRANT ALL ON SCHEMA evil TO PUBLIC;"
-    "CREATE FUNCTION evil.no(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false'; CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, PROCEDURE = evil.no);"
+    "CREATE FUNCTION evil.no(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false'; CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG "
+    "= text, PROCEDURE = evil.no);"
     "CREATE OPERATOR evil.<> (LEFTARG = text, RIGHTARG = text, PROCEDURE = evil.no);"
-    "CREATE FUNCTION evil.no(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT false'; CREATE OPERATOR evil.< (LEFTARG = bigint, RIGHTARG = bigint, PROCEDURE = evil.no);"
-    "CREATE OPERATOR evil.> (LEFTARG = bigint, RIGHTARG = bigint, PROCEDURE = evil.no); CREATE OPERATOR evil.= (LEFTARG = bigint, RIGHTARG = bigint, PROCEDURE = evil.no);"
+    "CREATE FUNCTION evil.no(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT false'; CREATE OPERATOR evil.< (LEFTARG = bigint, "
+    "RIGHTARG = bigint, PROCEDURE = evil.no);"
+    "CREATE OPERATOR evil.> (LEFTARG = bigint, RIGHTARG = bigint, PROCEDURE = evil.no); CREATE OPERATOR evil.= (LEFTARG = bigint, RIGHTARG "
+    "= bigint, PROCEDURE = evil.no);"
     "CREATE FUNCTION evil.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT timestamptz ''2000-01-01''';"
     "CREATE FUNCTION evil.current_setting(text, boolean) RETURNS text LANGUAGE sql AS 'SELECT NULL::text'";
 
@@ -81,16 +87,24 @@ void whole_api(PgSession& s, const std::string& tag) {
       CAPTURE(how);
       s.must("SELECT termgate.protect('app.t', " + how + ")");
       CHECK(s.run("INSERT INTO app.t VALUES (" + scope + ", 10, 1)").code == "TG002");
-      CHECK(s.run("BEGIN; SELECT termgate.check_term(" + scope + ", 10); INSERT INTO app.t VALUES (" + scope + ", 10, 1); UPDATE app.t SET v = 2; COMMIT").ok());
-      CHECK(s.run("BEGIN; SELECT pg_catalog.set_config('termgate.scope', " + scope + ", true), pg_catalog.set_config('termgate.term', '10', true); DELETE FROM app.t; COMMIT").ok());
-      CHECK(s.run("BEGIN; SELECT pg_catalog.set_config('termgate.scope', " + scope + ", true), pg_catalog.set_config('termgate.term', '9', true);"
-                  "INSERT INTO app.t VALUES (" + scope + ", 10, 1); COMMIT").code == "TG001");
+      CHECK(s.run("BEGIN; SELECT termgate.check_term(" + scope + ", 10); INSERT INTO app.t VALUES (" + scope +
+                  ", 10, 1); UPDATE app.t SET v = 2; COMMIT")
+                .ok());
+      CHECK(s.run("BEGIN; SELECT pg_catalog.set_config('termgate.scope', " + scope +
+                  ", true), pg_catalog.set_config('termgate.term', '10', true); DELETE FROM app.t; COMMIT")
+                .ok());
+      CHECK(s.run("BEGIN; SELECT pg_catalog.set_config('termgate.scope', " + scope +
+                  ", true), pg_catalog.set_config('termgate.term', '9', true);"
+                  "INSERT INTO app.t VALUES (" +
+                  scope + ", 10, 1); COMMIT")
+                .code == "TG001");
       s.run("ROLLBACK");
       CHECK(s.run("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT termgate.check_term(" + scope + ", 10); TRUNCATE app.t; COMMIT").ok());
       s.run("ROLLBACK");
       s.must("SELECT termgate.unprotect('app.t')");
     }
-    s.must("INSERT INTO app.t VALUES (" + scope + ", 11, 1); SELECT termgate.set_raise_by(" + scope + ", 'writer'); SELECT termgate.adopt('app.t', 'scope', 'term')");
+    s.must("INSERT INTO app.t VALUES (" + scope + ", 11, 1); SELECT termgate.set_raise_by(" + scope +
+           ", 'writer'); SELECT termgate.adopt('app.t', 'scope', 'term')");
     CHECK(s.value("SELECT term FROM termgate.fence(" + scope + ")") == "11");
     s.must("INSERT INTO app.t VALUES (" + scope + ", 12, 1)");
     CHECK(s.value("SELECT term FROM termgate.fence(" + scope + ")") == "12");
@@ -102,7 +116,8 @@ void whole_api(PgSession& s, const std::string& tag) {
   s.must("SELECT termgate.declare_nothing_lost('me', 'a test'); SELECT termgate.prune_history('1 day')");
   CHECK(s.value("SELECT pg_catalog.count(*) > 0 FROM termgate.doctor()") == "t");
   CHECK(s.must("SELECT * FROM termgate.verify_findings() WHERE kind OPERATOR(pg_catalog.<>) 'term decreases'").rows.empty());
-  for (const char* view : {"fence_status", "lease_status", "stream_status", "job_history", "audit_log", "setting_list", "protected_tables", "adopted_tables"}) {
+  for (const char* view : {"fence_status", "lease_status", "stream_status", "job_history", "audit_log", "setting_list", "protected_tables",
+                           "adopted_tables"}) {
     CAPTURE(view);
     CHECK(s.run(std::string("SELECT * FROM termgate.") + view).ok());
   }
@@ -142,7 +157,12 @@ TEST_CASE("settings: layer 1 does the same whatever the role has set", "[F2][F5]
 TEST_CASE("settings: no function of layer 1 has a literal that a setting could change", "[live]") {
   PgDatabase database("settings_literals");
   PgSession admin(database.url());
-  admin.must("CREATE TABLE t (s text, n bigint); CREATE INDEX ON t (s, n); SELECT termgate.protect('t', scope_column => 's'), termgate.adopt('t', 's', 'n')");
+  admin.must(
+      "CREATE TABLE t (s text, n bigint); CREATE INDEX ON t (s, n); SELECT termgate.protect('t', scope_column => 's'), termgate.adopt('t', "
+      "'s', 'n')");
   // Comments may have one.
-  CHECK(admin.must("SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'termgate'::regnamespace AND strpos(regexp_replace(p.prosrc, '(^|\\s)-- [^\\n]*', '', 'g'), chr(92)) > 0").rows.empty());
+  CHECK(admin
+            .must("SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'termgate'::regnamespace AND strpos(regexp_replace(p.prosrc, "
+                  "'(^|\\s)-- [^\\n]*', '', 'g'), chr(92)) > 0")
+            .rows.empty());
 }

@@ -1,5 +1,5 @@
-// [F4] Nothing that a frozen session of the old leader can hold keeps a takeover waiting: every kind of lock it can have, against every way to take over. What
-// is no lock of the scope is named by TG006 within check_wait and never ended.
+// [F4] Nothing that a frozen session of the old leader can hold keeps a takeover waiting: every kind of lock it can have, against every way
+// to take over. What is no lock of the scope is named by TG006 within check_wait and never ended.
 #include <catch2/catch.hpp>
 
 #include "support/pg_session.hpp"
@@ -19,7 +19,8 @@ constexpr seconds check_wait{1};
 // Two cores that do other work too.
 constexpr milliseconds slack{2500};
 
-// Layer 1 belongs to a role that is no superuser; the stale leader and its successor are one plain role that owns an adopted and a protected table.
+// Layer 1 belongs to a role that is no superuser; the stale leader and its successor are one plain role that owns an adopted and a
+// protected table.
 struct Lab {
   static Lab& one() {
     static Lab lab;
@@ -34,10 +35,14 @@ struct Lab {
     database.install_as("tg_takeover_owner_" + std::to_string(getpid()));
     url = database.url_as(role, "operate");
     PgSession owner(database.url());
-    owner.must("UPDATE termgate.settings SET value = '" + std::to_string(grace.count()) + "' WHERE name = 'eviction_grace_ms'; UPDATE termgate.settings SET value = '" +
-               std::to_string(milliseconds(check_wait).count()) + "' WHERE name = 'check_wait_ms'; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC");
+    owner.must("UPDATE termgate.settings SET value = '" + std::to_string(grace.count()) +
+               "' WHERE name = 'eviction_grace_ms'; UPDATE termgate.settings SET value = '" +
+               std::to_string(milliseconds(check_wait).count()) +
+               "' WHERE name = 'check_wait_ms'; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC");
     PgSession app(url);
-    app.must("CREATE TABLE app.adopted (scope text, term bigint, v int); CREATE INDEX ON app.adopted (scope, term); SELECT termgate.adopt('app.adopted', 'scope', 'term')");
+    app.must(
+        "CREATE TABLE app.adopted (scope text, term bigint, v int); CREATE INDEX ON app.adopted (scope, term); SELECT "
+        "termgate.adopt('app.adopted', 'scope', 'term')");
     app.must("CREATE TABLE app.guarded (scope text, v int); SELECT termgate.protect('app.guarded', scope_column => 'scope')");
     app.must("CREATE TABLE app.other (v int)");
     app.must("SELECT count(termgate.seal('many ' || n, 1)) FROM generate_series(1, 120) n");
@@ -61,6 +66,7 @@ std::string fill(std::string text, const std::string& scope, const std::string& 
   return text;
 }
 
+// clang-format off
 const std::vector<Held> holds = {
     {"passed its check", "SELECT termgate.check_term('{H}', {N})", true},
     {"truncated an adopted table", "SELECT termgate.check_term('{H}', {N}); TRUNCATE app.adopted", true},
@@ -97,9 +103,11 @@ const std::vector<Held> holds = {
      "pg_advisory_xact_lock_shared((hashtextextended('{H}' COLLATE \"C\", hashtextextended('termgate' COLLATE \"C\", 5)) >> 32)::int, 2147483647), "
      "pg_advisory_xact_lock(hashtextextended('{H}' COLLATE \"C\", hashtextextended('termgate' COLLATE \"C\", 2)))", true},
 };
+// clang-format on
 
 // How the scope is taken over, or another one taken: {H} as above, {O} another scope with a lease, {F} a new one.
-const std::vector<std::string> takeovers = {"SELECT acquired FROM termgate.acquire_lease('{H}', 'new', '10 s')", "SELECT termgate.force_release('{H}', 'me', 'a test')"};
+const std::vector<std::string> takeovers = {"SELECT acquired FROM termgate.acquire_lease('{H}', 'new', '10 s')",
+                                            "SELECT termgate.force_release('{H}', 'me', 'a test')"};
 
 }  // namespace
 
@@ -118,7 +126,10 @@ TEST_CASE("takeover: nothing that a frozen leader holds keeps its scope", "[F4][
       old.must("BEGIN");
       old.must(fill(held.sql, scope, term));
       if (takeover.find("acquire") != std::string::npos) {
-        wait_until("the lease to run out", [&] { return lab.admin.value("SELECT count(*) FROM termgate.leases WHERE scope = '" + scope + "' AND expires_at > clock_timestamp()") == "0"; });
+        wait_until("the lease to run out", [&] {
+          return lab.admin.value("SELECT count(*) FROM termgate.leases WHERE scope = '" + scope + "' AND expires_at > clock_timestamp()") ==
+                 "0";
+        });
       }
       PgSession successor(lab.url);
       const auto start = Clock::now();
@@ -131,7 +142,10 @@ TEST_CASE("takeover: nothing that a frozen leader holds keeps its scope", "[F4][
       // The stale write does not commit any more, unless it never had anything of the scope.
       CHECK(old.run(held.of_scope ? "COMMIT" : "ROLLBACK").ended() == held.of_scope);
       CHECK(successor.run("SELECT termgate.check_term('" + scope + "', " + term + ")").code == "TG001");
-      CHECK(successor.run("SELECT termgate.append('stream " + scope + "', (SELECT term FROM termgate.fence('" + scope + "')), 'y', NULL, '" + scope + "')").ok());
+      CHECK(successor
+                .run("SELECT termgate.append('stream " + scope + "', (SELECT term FROM termgate.fence('" + scope + "')), 'y', NULL, '" +
+                     scope + "')")
+                .ok());
     }
   }
 }
@@ -153,16 +167,19 @@ TEST_CASE("takeover: other scopes are not held up either", "[F4][live]") {
     old.must(fill(held.sql, scope, term));
     const auto start = Clock::now();
     CHECK(successor.value("SELECT acquired FROM termgate.acquire_lease('" + other + "', 'new', '10 s')") == "t");
-    CHECK(successor.value("SELECT term FROM termgate.renew_lease('" + other + "', 'new', 2, '10 s'), termgate.fence('" + other + "')") == "2");
+    CHECK(successor.value("SELECT term FROM termgate.renew_lease('" + other + "', 'new', 2, '10 s'), termgate.fence('" + other + "')") ==
+          "2");
     CHECK(successor.value("SELECT termgate.check_term('" + other + "', 2)") == "2");
     CHECK(Clock::now() - start < slack);
-    // The first seal of a new scope reads the adopted tables: where one is locked by somebody who holds nothing of that scope it says so in time, and ends nobody.
+    // The first seal of a new scope reads the adopted tables: where one is locked by somebody who holds nothing of that scope it says so in
+    // time, and ends nobody.
     const auto sealing = Clock::now();
     const auto sealed = successor.run("SELECT fence FROM termgate.seal('new " + tag + "', 3)");
     CAPTURE(sealed.message);
     CHECK(Clock::now() - sealing < grace + check_wait + slack);
-    const bool locked = held.sql.find("TRUNCATE app.adopted") != std::string::npos || held.sql.find("LOCK TABLE app.adopted") != std::string::npos ||
-                        held.sql.find("ALTER TABLE app.adopted") != std::string::npos || held.sql.find("DROP TABLE app.adopted") != std::string::npos;
+    const bool locked =
+        held.sql.find("TRUNCATE app.adopted") != std::string::npos || held.sql.find("LOCK TABLE app.adopted") != std::string::npos ||
+        held.sql.find("ALTER TABLE app.adopted") != std::string::npos || held.sql.find("DROP TABLE app.adopted") != std::string::npos;
     CHECK(sealed.code == (locked ? "TG006" : ""));
     if (locked) CHECK(sealed.message.find("pid " + std::to_string(old.pid())) != std::string::npos);
     CHECK(old.run("ROLLBACK").ok());
@@ -174,7 +191,9 @@ TEST_CASE("takeover: a seal of a scope without a lease ends a frozen raise to a 
   for (const std::string& way : {std::string("SELECT termgate.check_term('raised', 6)"), std::string("SELECT termgate.seal('raised', 6)"),
                                  std::string("INSERT INTO app.adopted VALUES ('raised', 6, 1)")}) {
     CAPTURE(way);
-    lab.admin.must("SELECT termgate.reset_fence('raised', 5, 'test', 'again') FROM termgate.fence('raised') WHERE term > 5; SELECT termgate.seal('raised', 5)");
+    lab.admin.must(
+        "SELECT termgate.reset_fence('raised', 5, 'test', 'again') FROM termgate.fence('raised') WHERE term > 5; SELECT "
+        "termgate.seal('raised', 5)");
     PgSession old(lab.url);
     old.must("BEGIN");
     old.must(way);
@@ -190,7 +209,9 @@ TEST_CASE("takeover: while the database is untrusted a frozen acquisition of one
   Lab& lab = Lab::one();
   PgSession frozen(lab.url);
   PgSession next(lab.url);
-  next.must("SELECT termgate.acquire_lease('untrusted 1', 'old', '100 ms'), termgate.acquire_lease('untrusted 2', 'old', '100 ms'), termgate.acquire_lease('untrusted 3', 'old', '100 s'); SELECT pg_sleep(0.15)");
+  next.must(
+      "SELECT termgate.acquire_lease('untrusted 1', 'old', '100 ms'), termgate.acquire_lease('untrusted 2', 'old', '100 ms'), "
+      "termgate.acquire_lease('untrusted 3', 'old', '100 s'); SELECT pg_sleep(0.15)");
   next.must("SELECT termgate.declare_untrusted('test', 'a restore')");
   frozen.must("BEGIN; SELECT termgate.acquire_lease('untrusted 1', 'old', '10 s')");
   const auto start = Clock::now();
@@ -223,7 +244,8 @@ TEST_CASE("takeover: many who want the same lease get one term and nobody is end
     const std::string scope = "herd " + std::to_string(round);
     std::vector<std::unique_ptr<PgSession>> herd;
     for (int one = 0; one < 12; ++one) herd.push_back(std::make_unique<PgSession>(lab.url));
-    for (std::size_t one = 0; one < herd.size(); ++one) herd[one]->send("SELECT acquired, term FROM termgate.acquire_lease('" + scope + "', 'o" + std::to_string(one) + "', '10 s')");
+    for (std::size_t one = 0; one < herd.size(); ++one)
+      herd[one]->send("SELECT acquired, term FROM termgate.acquire_lease('" + scope + "', 'o" + std::to_string(one) + "', '10 s')");
     int won = 0;
     for (auto& session : herd) {
       const auto result = session->finish();
@@ -280,7 +302,8 @@ TEST_CASE("acquire_lease: a repeated call in one transaction returns the first o
   s.must("COMMIT");
   // A row that a restored database brought along names a transaction of another server: it proves nothing, whatever this server's ids are.
   s.must("BEGIN; SELECT pg_current_xact_id()");
-  lab.admin.must("UPDATE termgate.leases SET acquired_xid = '" + s.value("SELECT pg_current_xact_id()") + "', expires_at = clock_timestamp() + interval '10 s' WHERE scope = 'twice'");
+  lab.admin.must("UPDATE termgate.leases SET acquired_xid = '" + s.value("SELECT pg_current_xact_id()") +
+                 "', expires_at = clock_timestamp() + interval '10 s' WHERE scope = 'twice'");
   CHECK(s.value("SELECT term FROM termgate.acquire_lease('twice', 'me', '100 ms')") == "8");
   s.must("ROLLBACK");
 }
@@ -302,7 +325,8 @@ TEST_CASE("leases: a forced release leaves the term that was held and ends the h
   CHECK(s.run("SELECT termgate.job_finish(" + run + ", 'completed')").code == "TG001");
   CHECK(s.run("SELECT termgate.check_term('forced', 3)").code == "TG005");
   CHECK(s.value("SELECT term FROM termgate.acquire_lease('forced', 'two', '200 ms')") == "3");
-  // A second start of the same job under the same term ends the first; a run whose lease has run out is lost, and may still finish while its term is the fence.
+  // A second start of the same job under the same term ends the first; a run whose lease has run out is lost, and may still finish while
+  // its term is the fence.
   const std::string first = s.value("SELECT termgate.job_start('nightly', 'forced', 'two', 3)");
   const std::string second = s.value("SELECT termgate.job_start('nightly', 'forced', 'two', 3)");
   CHECK(status(first) == "lost");

@@ -25,20 +25,30 @@ std::string schema_13() {
 const char* const everything =
     "SELECT string_agg(line, E'\\n' ORDER BY line) FROM ("
     "SELECT pg_get_functiondef(p.oid) AS line FROM pg_proc p WHERE p.pronamespace = 'termgate'::regnamespace "
-    "UNION ALL SELECT p.oid::regprocedure || ' ' || a.grantee::regrole || ' ' || a.privilege_type FROM pg_proc p, aclexplode(p.proacl) a WHERE p.pronamespace = 'termgate'::regnamespace "
-    "UNION ALL SELECT c.oid::regclass || ' ' || a.grantee::regrole || ' ' || a.privilege_type FROM pg_class c, aclexplode(c.relacl) a WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' "
-    "UNION ALL SELECT c.oid::regclass || ': ' || pg_get_viewdef(c.oid) FROM pg_class c WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' "
-    "UNION ALL SELECT d.classoid::regclass || ' ' || pg_describe_object(d.classoid, d.objoid, d.objsubid) || ': ' || d.description FROM pg_description d "
-    "  WHERE (d.classoid = 'pg_proc'::regclass AND (SELECT p.pronamespace FROM pg_proc p WHERE p.oid = d.objoid) = 'termgate'::regnamespace) "
-    "     OR (d.classoid = 'pg_class'::regclass AND (SELECT c.relnamespace FROM pg_class c WHERE c.oid = d.objoid) = 'termgate'::regnamespace) "
-    "UNION ALL SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relnamespace = 'termgate'::regnamespace "
-    "UNION ALL SELECT g.tgrelid::regclass || ' ' || pg_get_triggerdef(g.oid) || g.tgenabled::text FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid WHERE c.relnamespace = 'termgate'::regnamespace "
-    "UNION ALL SELECT a.attrelid::regclass || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull || coalesce(pg_get_expr(d.adbin, d.adrelid), '') "
+    "UNION ALL SELECT p.oid::regprocedure || ' ' || a.grantee::regrole || ' ' || a.privilege_type FROM pg_proc p, aclexplode(p.proacl) a "
+    "WHERE p.pronamespace = 'termgate'::regnamespace "
+    "UNION ALL SELECT c.oid::regclass || ' ' || a.grantee::regrole || ' ' || a.privilege_type FROM pg_class c, aclexplode(c.relacl) a "
+    "WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' "
+    "UNION ALL SELECT c.oid::regclass || ': ' || pg_get_viewdef(c.oid) FROM pg_class c WHERE c.relnamespace = 'termgate'::regnamespace AND "
+    "c.relkind = 'v' "
+    "UNION ALL SELECT d.classoid::regclass || ' ' || pg_describe_object(d.classoid, d.objoid, d.objsubid) || ': ' || d.description FROM "
+    "pg_description d "
+    "  WHERE (d.classoid = 'pg_proc'::regclass AND (SELECT p.pronamespace FROM pg_proc p WHERE p.oid = d.objoid) = "
+    "'termgate'::regnamespace) "
+    "     OR (d.classoid = 'pg_class'::regclass AND (SELECT c.relnamespace FROM pg_class c WHERE c.oid = d.objoid) = "
+    "'termgate'::regnamespace) "
+    "UNION ALL SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relnamespace = "
+    "'termgate'::regnamespace "
+    "UNION ALL SELECT g.tgrelid::regclass || ' ' || pg_get_triggerdef(g.oid) || g.tgenabled::text FROM pg_trigger g JOIN pg_class c ON "
+    "c.oid = g.tgrelid WHERE c.relnamespace = 'termgate'::regnamespace "
+    "UNION ALL SELECT a.attrelid::regclass || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull || "
+    "coalesce(pg_get_expr(d.adbin, d.adrelid), '') "
     "  FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "
     "  WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind IN ('r', 'v') AND a.attnum > 0 AND NOT a.attisdropped) q";
 
 const std::string uses =
-    "CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC; CREATE TABLE app.rows (scope text, term bigint, v int); CREATE INDEX ON app.rows (scope, term);"
+    "CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC; CREATE TABLE app.rows (scope text, term bigint, v int); CREATE INDEX ON "
+    "app.rows (scope, term);"
     "SELECT termgate.protect('app.rows', scope_column => 'scope'); SELECT termgate.adopt('app.rows', 'scope', 'term')";
 
 }  // namespace
@@ -60,12 +70,14 @@ TEST_CASE("upgrade: schema 13 becomes what a fresh install makes", "[F3][live]")
     PgSession(database->url()).must(uses);
   }
   // Grants by hand, one with the right to pass it on, and one to everybody.
-  const std::string by_hand = "GRANT EXECUTE ON FUNCTION termgate.prune(text, bigint) TO " + reader + " WITH GRANT OPTION; GRANT EXECUTE ON FUNCTION termgate.fence(text) TO PUBLIC; "
+  const std::string by_hand = "GRANT EXECUTE ON FUNCTION termgate.prune(text, bigint) TO " + reader +
+                              " WITH GRANT OPTION; GRANT EXECUTE ON FUNCTION termgate.fence(text) TO PUBLIC; "
                               "GRANT SELECT ON termgate.fence_status TO PUBLIC; GRANT USAGE ON SCHEMA termgate TO PUBLIC";
   PgSession(fresh.url()).must(by_hand);
   was.must(by_hand);
-  was.must("SELECT termgate.set_setting('eviction_grace_ms', '700'); SELECT termgate.append('s', 5, 'x'); SELECT termgate.seal('other', 9);"
-           "SELECT * FROM termgate.acquire_lease('led', 'one', '1 day'); SELECT termgate.job_start('nightly', 'led', 'one', 1)");
+  was.must(
+      "SELECT termgate.set_setting('eviction_grace_ms', '700'); SELECT termgate.append('s', 5, 'x'); SELECT termgate.seal('other', 9);"
+      "SELECT * FROM termgate.acquire_lease('led', 'one', '1 day'); SELECT termgate.job_start('nightly', 'led', 'one', 1)");
 
   const auto report = Database::open(old.url()).install();
   CHECK(report.from_version == 13);
@@ -106,7 +118,8 @@ TEST_CASE("install: every public function and view has a comment", "[live]") {
       "SELECT coalesce(string_agg(name, ', ' ORDER BY name), 'none') FROM ("
       "SELECT p.proname AS name FROM pg_proc p WHERE p.pronamespace = 'termgate'::regnamespace AND p.proname !~ '^_' "
       "  AND coalesce(obj_description(p.oid, 'pg_proc'), '') = '' "
-      "UNION ALL SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' AND c.relname !~ '^_' "
+      "UNION ALL SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' AND c.relname !~ "
+      "'^_' "
       "  AND coalesce(obj_description(c.oid, 'pg_class'), '') = '') q";
   CHECK(now.value(missing) == "none");
   now.must("COMMENT ON FUNCTION termgate.unadopt(regclass) IS NULL; COMMENT ON VIEW termgate.audit_log IS NULL");
@@ -117,14 +130,18 @@ TEST_CASE("upgrade: doctor names the tables that must be protected again", "[F6]
   PgDatabase old("upgrade_protected", PgDatabase::Install::none);
   PgSession was(old.url());
   was.must("BEGIN; " + schema_13() + "; COMMIT");
-  was.must("CREATE TABLE root (k int) PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); SELECT termgate.protect('part1', scope => 'a')");
+  was.must(
+      "CREATE TABLE root (k int) PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); SELECT "
+      "termgate.protect('part1', scope => 'a')");
   Database::open(old.url()).install();
   PgSession now(old.url());
-  CHECK(now.value("SELECT problem FROM termgate.doctor() WHERE severity = 'error' AND object = 'public.part1'").find("termgate_below") != std::string::npos);
+  CHECK(now.value("SELECT problem FROM termgate.doctor() WHERE severity = 'error' AND object = 'public.part1'").find("termgate_below") !=
+        std::string::npos);
   now.must("SELECT termgate.protect('part1', scope => 'a')");
   CHECK(now.must("SELECT * FROM termgate.doctor() WHERE severity = 'error' AND object = 'public.part1'").rows.empty());
   CHECK(now.run("INSERT INTO root VALUES (1)").code == "TG002");
-  CHECK(now.must("SELECT object FROM termgate._doctor_layer1() WHERE severity = 'warning'").rows == std::vector<std::vector<std::string>>{{"public.part1"}});
+  CHECK(now.must("SELECT object FROM termgate._doctor_layer1() WHERE severity = 'warning'").rows ==
+        std::vector<std::vector<std::string>>{{"public.part1"}});
 }
 
 TEST_CASE("upgrade: a frozen writer holds it up for seconds and not for ever", "[F4][live]") {

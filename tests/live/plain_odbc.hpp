@@ -1,4 +1,5 @@
-// An ODBC connection as a program of its own has one, by plain calls of the driver manager and nothing of the library's: for tests of what is done to such a connection.
+// An ODBC connection as a program of its own has one, by plain calls of the driver manager and nothing of the library's: for tests of what
+// is done to such a connection.
 #pragma once
 
 #include <array>
@@ -20,7 +21,10 @@ class PlainOdbc {
     SQLAllocHandle(SQL_HANDLE_DBC, environment_, &handle);
     std::string text = connection_string;
     need(SQLDriverConnect(handle, nullptr, characters(text), SQL_NTS, nullptr, 0, nullptr, SQL_DRIVER_NOPROMPT), SQL_HANDLE_DBC, handle);
-    if (!autocommit) need(SQLSetConnectAttr(handle, SQL_ATTR_AUTOCOMMIT, reinterpret_cast<SQLPOINTER>(static_cast<std::uintptr_t>(SQL_AUTOCOMMIT_OFF)), SQL_IS_UINTEGER), SQL_HANDLE_DBC, handle);
+    if (!autocommit)
+      need(SQLSetConnectAttr(handle, SQL_ATTR_AUTOCOMMIT, reinterpret_cast<SQLPOINTER>(static_cast<std::uintptr_t>(SQL_AUTOCOMMIT_OFF)),
+                             SQL_IS_UINTEGER),
+           SQL_HANDLE_DBC, handle);
   }
   ~PlainOdbc() {
     SQLEndTran(SQL_HANDLE_DBC, handle, SQL_ROLLBACK);
@@ -70,7 +74,8 @@ class PlainOdbc {
     SQLINTEGER native = 0;
     SQLSMALLINT length = 0;
     SQLGetDiagRec(type, of, 1, state.data(), &native, message.data(), static_cast<SQLSMALLINT>(message.size()), &length);
-    throw std::runtime_error(reinterpret_cast<const char*>(state.data()) + std::string(" ") + reinterpret_cast<const char*>(message.data()));
+    throw std::runtime_error(reinterpret_cast<const char*>(state.data()) + std::string(" ") +
+                             reinterpret_cast<const char*>(message.data()));
   }
   SQLHENV environment_ = SQL_NULL_HENV;
 };

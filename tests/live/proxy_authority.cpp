@@ -1,5 +1,6 @@
-// proxy/authority against a real PostgreSQL: [F2] two hosts behind two proxies, both takeover modes, with a frozen transaction in the way; [F4] how soon a raise made
-// elsewhere is heard; forged notifications; a lost connection; what a role of level lead may do; refusals in the audit.
+// proxy/authority against a real PostgreSQL: [F2] two hosts behind two proxies, both takeover modes, with a frozen transaction in the way;
+// [F4] how soon a raise made elsewhere is heard; forged notifications; a lost connection; what a role of level lead may do; refusals in the
+// audit.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -99,7 +100,8 @@ TEST_CASE("proxy authority: a raise in plain SQL is heard and a forged notificat
   nobody.must("SELECT pg_notify('termgate', '{\"scope\":\"" + scope + "\",\"term\":9,\"schema\":\"termgate\"}')");
   nobody.must("SELECT pg_notify('termgate', 'nonsense')");
   nobody.must("SELECT pg_notify('termgate', '{\"scope\":\"unheard of " + scope + "\",\"term\":9,\"schema\":\"termgate\"}')");
-  nobody.must("SELECT pg_notify('termgate', '{\"scope\":\"s' || i || '\",\"term\":9,\"schema\":\"termgate\"}') FROM generate_series(1, 3000) i");
+  nobody.must(
+      "SELECT pg_notify('termgate', '{\"scope\":\"s' || i || '\",\"term\":9,\"schema\":\"termgate\"}') FROM generate_series(1, 3000) i");
   db.must("SELECT * FROM termgate.seal('" + scope + "', 6)");
   REQUIRE(seen.await({scope, 6}));
   CHECK(known(authority).highest(scope) == 6);
@@ -126,8 +128,11 @@ TEST_CASE("proxy authority: what was raised while the connection was lost is rea
   Authority authority(gate.settings);
   PgSession db(database().url());
   await_listening(authority);
-  db.must("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'termgate watch'; "
-          "SELECT * FROM termgate.seal('" + scope + "', 5)");
+  db.must(
+      "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'termgate "
+      "watch'; "
+      "SELECT * FROM termgate.seal('" +
+      scope + "', 5)");
   wait_until("the raise", [&] { return known(authority).highest(scope) == 5; });
   CHECK(gate.logged("cannot watch for fence changes (retrying)"));
   wait_until("the log", [&] { return gate.logged("are watched again"); });
@@ -188,7 +193,8 @@ TEST_CASE("proxy authority: takeover newest evicts the frozen transaction of the
   CHECK(frozen.run("COMMIT").ended());
   CHECK(known(authority).highest(scope) == second.term());
   PgSession db(database().url());
-  CHECK(db.value("SELECT count(*) FROM termgate.audit WHERE scope = '" + scope + "' AND detail::text LIKE '%takeover = newest%127.0.0.2@gate1 has come%'") == "1");
+  CHECK(db.value("SELECT count(*) FROM termgate.audit WHERE scope = '" + scope +
+                 "' AND detail::text LIKE '%takeover = newest%127.0.0.2@gate1 has come%'") == "1");
 }
 
 TEST_CASE("proxy authority: level lead is not enough for newest and the client is told", "[live][authority]") {
@@ -231,7 +237,8 @@ TEST_CASE("proxy authority: a proxy that ends gives its leases back and one that
     visit->establish();
     REQUIRE(visit->term() == 1);
     visit.reset();
-    wait_until("the release", [&] { return db.value("SELECT released_at IS NOT NULL FROM termgate.leases WHERE scope = '" + scope + "'") == "t"; });
+    wait_until("the release",
+               [&] { return db.value("SELECT released_at IS NOT NULL FROM termgate.leases WHERE scope = '" + scope + "'") == "t"; });
   }
   // As a proxy that was killed leaves it.
   db.must("SELECT * FROM termgate.acquire_lease('" + scope + "', '127.0.0.1@gate1', '30 s')");
@@ -248,8 +255,10 @@ TEST_CASE("proxy authority: refusals are written to the audit once a second", "[
   Authority authority(gate.settings);
   PgSession db(database().url());
   known(authority);
-  for (int i = 0; i < 1000; ++i) authority.happened(Visit::database, {.kind = session::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001"});
-  const std::string total = "SELECT coalesce(sum((detail ->> 'count')::int), 0) FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'";
+  for (int i = 0; i < 1000; ++i)
+    authority.happened(Visit::database, {.kind = session::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001"});
+  const std::string total =
+      "SELECT coalesce(sum((detail ->> 'count')::int), 0) FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'";
   wait_until("the first report", [&] { return db.value(total) == "1000"; });
   CHECK(db.value("SELECT count(*) FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'") == "1");
   CHECK(db.value("SELECT detail ->> 'client' FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'") == "proxy");
@@ -344,14 +353,16 @@ TEST_CASE("proxy authority: each database has its fences and one never judges an
     std::this_thread::sleep_for(300ms);
     CHECK(fences->highest(scope) == 51);
     // What is untrusted is its own as well.
-    there.must("ALTER TABLE termgate.fences DISABLE TRIGGER ALL; UPDATE termgate.fences SET term = 40 WHERE scope = '" + scope + "'; ALTER TABLE termgate.fences ENABLE TRIGGER ALL");
+    there.must("ALTER TABLE termgate.fences DISABLE TRIGGER ALL; UPDATE termgate.fences SET term = 40 WHERE scope = '" + scope +
+               "'; ALTER TABLE termgate.fences ENABLE TRIGGER ALL");
     fences->hint(scope, 40);
     wait_until("the scope to be untrusted", [&] { return !fences->untrusted(scope).empty(); });
     CHECK_THAT(fences->untrusted(scope), Catch::Contains("the database \"" + name_of(other) + "\" shows 40") && Catch::Contains("seen 51"));
     CHECK(own.untrusted(scope).empty());
     CHECK(own.untrusted({}).empty());
     // A lost connection is made anew, and the scope is still untrusted.
-    here.must("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '" + name_of(other) + "' AND application_name = 'termgate watch'");
+    here.must("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '" + name_of(other) +
+              "' AND application_name = 'termgate watch'");
     wait_until("the log", [&] { return gate.logged("database \"" + name_of(other) + "\" are watched again"); });
     CHECK_FALSE(fences->untrusted(scope).empty());
     CHECK(fences->highest(scope) == 51);
@@ -368,11 +379,17 @@ TEST_CASE("proxy authority: a database that somebody else owns is not read", "[F
   admin.run("DROP DATABASE IF EXISTS authority_forged");
   admin.must("CREATE DATABASE authority_forged OWNER authority_mallory");
   const auto at = database().url().find("postgres@");
-  PgSession mallory(database().url().substr(0, at) + "authority_mallory@" + database().url().substr(at + 9, database().url().rfind('/') + 1 - at - 9) + "authority_forged");
+  PgSession mallory(database().url().substr(0, at) + "authority_mallory@" +
+                    database().url().substr(at + 9, database().url().rfind('/') + 1 - at - 9) + "authority_forged");
   // Code that would run with the rights of whoever reads it.
-  mallory.must("CREATE SCHEMA termgate; CREATE FUNCTION termgate.ran() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_notify('ran', current_user); RETURN 4000000000000000000; END $$; "
-               "CREATE VIEW termgate.fence_status AS SELECT '" + scope + "'::text AS scope, termgate.ran() AS term, now() AS raised_at, 'me'::text AS raised_by, 'writer'::text AS raise_by, "
-               "false AS untrusted, NULL::bigint AS reset_from; GRANT USAGE ON SCHEMA termgate TO PUBLIC; GRANT SELECT ON termgate.fence_status TO PUBLIC; LISTEN ran");
+  mallory.must(
+      "CREATE SCHEMA termgate; CREATE FUNCTION termgate.ran() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_notify('ran', "
+      "current_user); RETURN 4000000000000000000; END $$; "
+      "CREATE VIEW termgate.fence_status AS SELECT '" +
+      scope +
+      "'::text AS scope, termgate.ran() AS term, now() AS raised_at, 'me'::text AS raised_by, 'writer'::text AS raise_by, "
+      "false AS untrusted, NULL::bigint AS reset_from; GRANT USAGE ON SCHEMA termgate TO PUBLIC; GRANT SELECT ON termgate.fence_status TO "
+      "PUBLIC; LISTEN ran");
   Gate gate("", url);
   {
     Authority authority(gate.settings);
@@ -408,7 +425,10 @@ TEST_CASE("proxy authority: connections and threads for many databases are bound
     PgSession(all.back()->url()).must("SELECT * FROM termgate.seal('" + scope + "', " + std::to_string(10 + i) + ")");
   }
   PgSession admin(database().url());
-  const auto seen = [&] { return std::stoi(admin.value("SELECT count(*) FROM pg_stat_activity WHERE datname LIKE 'authority_many%' AND application_name = 'termgate watch'")); };
+  const auto seen = [&] {
+    return std::stoi(
+        admin.value("SELECT count(*) FROM pg_stat_activity WHERE datname LIKE 'authority_many%' AND application_name = 'termgate watch'"));
+  };
   // A server process outlives its connection by a moment, longer on a busy machine.
   const auto count = [&] {
     int found = seen();
@@ -470,10 +490,14 @@ TEST_CASE("proxy authority: a database without layer 1 or without a place is not
   CHECK(gate.logged("Termgate is not installed there"));
   const auto missing = authority.fences("authority \"is\" not=there?&host=elsewhere");
   CHECK(missing->highest(scope) == 0);
-  wait_until("the log", [&] { return gate.logged("database \"authority \\\"is\\\" not=there?&host=elsewhere\" does not exist") || gate.logged("not=there?&host=elsewhere\" does not exist"); });
+  wait_until("the log", [&] {
+    return gate.logged("database \"authority \\\"is\\\" not=there?&host=elsewhere\" does not exist") ||
+           gate.logged("not=there?&host=elsewhere\" does not exist");
+  });
   // Once it is installed it is watched.
   Database::open(database().url().substr(0, database().url().rfind('/') + 1) + "authority_bare").install();
-  PgSession(database().url().substr(0, database().url().rfind('/') + 1) + "authority_bare").must("SELECT * FROM termgate.seal('" + scope + "', 3)");
+  PgSession(database().url().substr(0, database().url().rfind('/') + 1) + "authority_bare")
+      .must("SELECT * FROM termgate.seal('" + scope + "', 3)");
   wait_until("the fence", [&] { return bare->highest(scope) == 3; });
   admin.run("DROP DATABASE authority_bare WITH (FORCE)");
 }

@@ -38,9 +38,7 @@ TEST_CASE("kill: what many threads were told of survives kill -9", "[F1][F3][F5]
             try {
               const std::int64_t number = db.append(Stream("log"), Term(1), std::to_string(thread), {}).value();
               if (write(acknowledged[1], &number, sizeof number) != sizeof number) std::_Exit(1);
-            } catch (const std::exception&) {
-              std::_Exit(2);
-            }
+            } catch (const std::exception&) { std::_Exit(2); }
           }
         });
       }

@@ -1,7 +1,7 @@
-// [F1] [F2] [F5] Seeded schedules (2,500; ten thousand with TERMGATE_TEST_LONG) of up to eight connections on one SQLite file in WAL mode, through the real loadable
-// extension: checks, raises, seals, adopted rows, protected writes, reads that pin a snapshot, savepoints, commits and rollbacks. Each step
-// is forced by the test, and every answer is compared with a model of one writer: whoever checks becomes it, everybody else is blocked
-// (TG006) until it ends, and who read before somebody else's commit meets a conflict.
+// [F1] [F2] [F5] Seeded schedules (2,500; ten thousand with TERMGATE_TEST_LONG) of up to eight connections on one SQLite file in WAL mode,
+// through the real loadable extension: checks, raises, seals, adopted rows, protected writes, reads that pin a snapshot, savepoints,
+// commits and rollbacks. Each step is forced by the test, and every answer is compared with a model of one writer: whoever checks becomes
+// it, everybody else is blocked (TG006) until it ends, and who read before somebody else's commit meets a conflict.
 #include <catch2/catch.hpp>
 
 #include <sqlite3.h>
@@ -54,16 +54,11 @@ class Client {
     const std::string said = problem == nullptr ? "" : problem;
     sqlite3_free(problem);
     answer.text = said;
-    if (said.starts_with("TG001"))
-      answer.outcome = Outcome::stale;
-    else if (said.starts_with("TG002") || said.starts_with("TG005"))
-      answer.outcome = Outcome::invalid;
-    else if (said.starts_with("TG006"))
-      answer.outcome = Outcome::blocked;
-    else if (sqlite3_extended_errcode(db_) == SQLITE_BUSY_SNAPSHOT)
-      answer.outcome = Outcome::conflict;
-    else
-      throw std::runtime_error(sql + ": " + said);
+    if (said.starts_with("TG001")) answer.outcome = Outcome::stale;
+    else if (said.starts_with("TG002") || said.starts_with("TG005")) answer.outcome = Outcome::invalid;
+    else if (said.starts_with("TG006")) answer.outcome = Outcome::blocked;
+    else if (sqlite3_extended_errcode(db_) == SQLITE_BUSY_SNAPSHOT) answer.outcome = Outcome::conflict;
+    else throw std::runtime_error(sql + ": " + said);
     return answer;
   }
 
@@ -131,35 +126,24 @@ class Schedule {
     Session& session = at(index);
     if (!session.open) {
       switch (random_() % 6) {
-        case 0:
-          return seal_alone(index);
-        case 1:
-          return check(index);  // in autocommit: a transaction of its own
-        default:
-          return begin(index);
+        case 0: return seal_alone(index);
+        case 1: return check(index);  // in autocommit: a transaction of its own
+        default: return begin(index);
       }
     }
     switch (random_() % 12) {
-      case 10:
-        return seal_inside(index);
-      case 11:
-        return adopt_row(index);
+      case 10: return seal_inside(index);
+      case 11: return adopt_row(index);
       case 0:
       case 1:
       case 2:
-      case 3:
-        return check(index);
+      case 3: return check(index);
       case 4:
-      case 5:
-        return write(index);
-      case 6:
-        return random_() % 2 == 0 ? read(index) : savepoint(index);
-      case 7:
-        return rollback_to(index);
-      case 8:
-        return finish(index, true);
-      default:
-        return finish(index, random_() % 2 == 0);
+      case 5: return write(index);
+      case 6: return random_() % 2 == 0 ? read(index) : savepoint(index);
+      case 7: return rollback_to(index);
+      case 8: return finish(index, true);
+      default: return finish(index, random_() % 2 == 0);
     }
   }
 
@@ -206,8 +190,7 @@ class Schedule {
         due = term == passed->second  ? (term < seen ? Outcome::stale : Outcome::ok)
               : term < passed->second ? Outcome::stale
                                       : Outcome::invalid;
-      else
-        due = term < seen ? Outcome::stale : Outcome::ok;
+      else due = term < seen ? Outcome::stale : Outcome::ok;
     }
     // In autocommit nothing but a raise wants the lock.
     if (!session.open && term <= fence) due = term < fence ? Outcome::stale : Outcome::ok;

@@ -1,4 +1,5 @@
-// <termgate/sqlserver_check.hpp> on a live T-SQL server: the check alone, in the transaction of a program that owns its ODBC connection, begun in either of the two ways.
+// <termgate/sqlserver_check.hpp> on a live T-SQL server: the check alone, in the transaction of a program that owns its ODBC connection,
+// begun in either of the two ways.
 #include <catch2/catch.hpp>
 
 #include <stdexcept>
@@ -57,13 +58,12 @@ TEST_CASE("tsql check header: in a transaction begun by hand and in one of the d
     CHECK_THROWS_AS(sqlserver::check(program.handle, own, Term(term - 1)), StaleTerm);
     CHECK(program.run("SELECT CAST(@@TRANCOUNT AS int)") == "0");
     CHECK(rig.rows(marker + 1) == 0);
-    // The driver does not know of that rollback: with autocommit off it is asked for its own, which FreeTDS finds nothing for (25000) and begins the next transaction all the same.
+    // The driver does not know of that rollback: with autocommit off it is asked for its own, which FreeTDS finds nothing for (25000) and
+    // begins the next transaction all the same.
     if (!by_hand) {
       try {
         program.roll_back();
-      } catch (const std::runtime_error& error) {
-        CHECK(std::string(error.what()).starts_with("25000"));
-      }
+      } catch (const std::runtime_error& error) { CHECK(std::string(error.what()).starts_with("25000")); }
     }
     // The connection goes on, in a transaction that can be undone.
     begin();
@@ -86,9 +86,7 @@ TEST_CASE("tsql check header: what is refused is an exception of the library", "
   const auto message_of = [&](auto call) {
     try {
       call();
-    } catch (const InvalidInput& error) {
-      return std::string(error.what());
-    }
+    } catch (const InvalidInput& error) { return std::string(error.what()); }
     return std::string("none");
   };
   // No transaction: said, nothing checked or raised, and the connection is as it was.

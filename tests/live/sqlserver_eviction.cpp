@@ -1,5 +1,6 @@
-// Eviction on a live T-SQL server: who stands in the way of a raise is found in sys.dm_tran_locks, looked at again, ended by KILL and counted; who raises to a higher term is not, nor who holds
-// nothing of the scope. A server that shows nobody its locks is told of in a warning, and sqlserver_guarantees.cpp tests what it does instead.
+// Eviction on a live T-SQL server: who stands in the way of a raise is found in sys.dm_tran_locks, looked at again, ended by KILL and
+// counted; who raises to a higher term is not, nor who holds nothing of the scope. A server that shows nobody its locks is told of in a
+// warning, and sqlserver_guarantees.cpp tests what it does instead.
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -21,7 +22,9 @@ bool shows_holders(const Rig& rig) {
 }
 std::string now() { return "SELECT CAST(@@SPID AS bigint)"; }
 bool ended(Session& session) { return session.refusal(now()).has_value(); }
-std::int64_t fence_of(Session& session, const std::string& scope) { return session.number("SELECT term FROM termgate.fences WHERE scope = N'" + scope + "'"); }
+std::int64_t fence_of(Session& session, const std::string& scope) {
+  return session.number("SELECT term FROM termgate.fences WHERE scope = N'" + scope + "'");
+}
 
 }  // namespace
 
@@ -38,7 +41,8 @@ TEST_CASE("tsql eviction: each holder is ended once and counted and no other ses
   Frozen gated(
       rig.url,
       [](Session& session) {
-        if (session.run("EXEC termgate.enter @scope = N'evicts', @term = 5, @nonce = 1").one()[1].as_int() != 0) throw std::runtime_error("refused");
+        if (session.run("EXEC termgate.enter @scope = N'evicts', @term = 5, @nonce = 1").one()[1].as_int() != 0)
+          throw std::runtime_error("refused");
       },
       [](Session& session) { session.run(write_row(5)); });
 
@@ -46,7 +50,8 @@ TEST_CASE("tsql eviction: each holder is ended once and counted and no other ses
   const auto named = Session(rig.url).refusal("BEGIN TRANSACTION; " + check("evicts", 6));
   REQUIRE(named);
   CHECK(named->find("50006 TG006 the raise of scope \"evicts\" is blocked by session ") != std::string::npos);
-  CHECK((named->find("session " + std::to_string(one.session_id) + " (login ") != std::string::npos || named->find("session " + std::to_string(two.session_id) + " (login ") != std::string::npos ||
+  CHECK((named->find("session " + std::to_string(one.session_id) + " (login ") != std::string::npos ||
+         named->find("session " + std::to_string(two.session_id) + " (login ") != std::string::npos ||
          named->find("session " + std::to_string(gated.session_id) + " (login ") != std::string::npos));
   CHECK(named->find("a raise inside a transaction cannot evict") != std::string::npos);
 
@@ -58,7 +63,8 @@ TEST_CASE("tsql eviction: each holder is ended once and counted and no other ses
   CHECK(receipt[2].as_int() == 3);
   CHECK(took >= 500ms);  // not before the grace is over
   CHECK(took < 5s);
-  CHECK(leader.number("SELECT COUNT_BIG(*) FROM termgate.audit WHERE action = 'evict' AND scope = N'evicts' AND JSON_VALUE(detail, '$.evicted') = '3'") == 1);
+  CHECK(leader.number("SELECT COUNT_BIG(*) FROM termgate.audit WHERE action = 'evict' AND scope = N'evicts' AND JSON_VALUE(detail, "
+                      "'$.evicted') = '3'") == 1);
   CHECK(one.thaw() == 1);
   CHECK(two.thaw() == 1);
   CHECK(gated.thaw() == 1);
@@ -137,10 +143,13 @@ TEST_CASE("tsql eviction: a stream that is moved announces what it raises its ne
   Rig rig;
   if (!shows_holders(rig)) return;
   Session leader(rig.url), mover(rig.url);
-  leader.run("DECLARE @n bigint; EXEC termgate.append @stream = N'moved', @term = 9, @payload = 0x00, @scope = N'old', @sequence_no = @n OUTPUT");
+  leader.run(
+      "DECLARE @n bigint; EXEC termgate.append @stream = N'moved', @term = 9, @payload = 0x00, @scope = N'old', @sequence_no = @n OUTPUT");
   leader.run(seal("new", 5));
   mover.run("BEGIN TRANSACTION");
-  mover.run("DECLARE @moved bit; EXEC termgate.stream_move @stream = N'moved', @scope = N'new', @actor = N'test', @reason = N'why not', @moved = @moved OUTPUT");
+  mover.run(
+      "DECLARE @moved bit; EXEC termgate.stream_move @stream = N'moved', @scope = N'new', @actor = N'test', @reason = N'why not', @moved = "
+      "@moved OUTPUT");
   CHECK(Session(rig.url).refusal(seal("new", 7)).value_or("").find("50006 TG006") != std::string::npos);
   CHECK(Session(rig.url).refusal(seal("old", 9)) == std::nullopt);  // the same term again, which needs no lock
   CHECK_FALSE(ended(mover));
@@ -149,19 +158,29 @@ TEST_CASE("tsql eviction: a stream that is moved announces what it raises its ne
   CHECK(Session(rig.url).refusal(seal("new", 7)).value_or("").find("50001 TG001") != std::string::npos);
 
   // It is evicted by a raise to more, and itself evicts who stands in its way; both are on record.
-  leader.run("DECLARE @n bigint; EXEC termgate.append @stream = N'moved too', @term = 9, @payload = 0x00, @scope = N'old', @sequence_no = @n OUTPUT");
+  leader.run(
+      "DECLARE @n bigint; EXEC termgate.append @stream = N'moved too', @term = 9, @payload = 0x00, @scope = N'old', @sequence_no = @n "
+      "OUTPUT");
   mover.run("BEGIN TRANSACTION");
-  mover.run("DECLARE @moved bit; EXEC termgate.stream_move @stream = N'moved too', @scope = N'new', @actor = N'test', @reason = N'why not', @moved = @moved OUTPUT");
+  mover.run(
+      "DECLARE @moved bit; EXEC termgate.stream_move @stream = N'moved too', @scope = N'new', @actor = N'test', @reason = N'why not', "
+      "@moved = @moved OUTPUT");
   CHECK(leader.run(seal("new", 10)).one()[2].as_int() == 1);
   CHECK(ended(mover));
   Frozen frozen = frozen_writer(rig.url, "old", 9);
-  leader.run("DECLARE @moved bit; EXEC termgate.stream_move @stream = N'moved too', @scope = N'new', @actor = N'test', @reason = N'why not', @moved = @moved OUTPUT");
+  leader.run(
+      "DECLARE @moved bit; EXEC termgate.stream_move @stream = N'moved too', @scope = N'new', @actor = N'test', @reason = N'why not', "
+      "@moved = @moved OUTPUT");
   CHECK(frozen.thaw() == 1);
-  CHECK(leader.number("SELECT COUNT_BIG(*) FROM termgate.audit WHERE action = 'evict' AND scope = N'old' AND JSON_VALUE(detail, '$.evicted') = '1'") == 1);
+  CHECK(
+      leader.number(
+          "SELECT COUNT_BIG(*) FROM termgate.audit WHERE action = 'evict' AND scope = N'old' AND JSON_VALUE(detail, '$.evicted') = '1'") ==
+      1);
   CHECK(leader.number("SELECT COUNT_BIG(*) FROM termgate.audit WHERE action = 'stream_move'") == 2);
 }
 
-TEST_CASE("tsql untrusted: another recovery fork is not forgotten when the transaction that saw it first is rolled back", "[F3][live][sqlserver]") {
+TEST_CASE("tsql untrusted: another recovery fork is not forgotten when the transaction that saw it first is rolled back",
+          "[F3][live][sqlserver]") {
   Rig rig;
   Session leader(rig.url), session(rig.url);
   if (leader.number("SELECT COUNT_BIG(recovery_fork_guid) FROM sys.database_recovery_status WHERE database_id = DB_ID()") == 0) {

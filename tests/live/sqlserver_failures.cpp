@@ -1,6 +1,7 @@
-// What goes wrong on a live T-SQL server ends as what it is: refused, unavailable or unknown, each with the right type, and the pool recovers. The line is cut at the one request that a
-// test names. TERMGATE_TEST_SQLSERVER names the server (a login that may create databases and end sessions), TERMGATE_TEST_SQLSERVER_RESTART a shell command that kills it hard and
-// starts it again; without the latter that one case is left out, and says so.
+// What goes wrong on a live T-SQL server ends as what it is: refused, unavailable or unknown, each with the right type, and the pool
+// recovers. The line is cut at the one request that a test names. TERMGATE_TEST_SQLSERVER names the server (a login that may create
+// databases and end sessions), TERMGATE_TEST_SQLSERVER_RESTART a shell command that kills it hard and starts it again; without the latter
+// that one case is left out, and says so.
 #include <catch2/catch.hpp>
 
 #include <arpa/inet.h>
@@ -64,7 +65,8 @@ std::string wide(std::string_view text) {
   return result;
 }
 
-// Between this process and the server, FreeTDS's connection strings only (Server, Port). The next request that holds `text` meets the fault.
+// Between this process and the server, FreeTDS's connection strings only (Server, Port). The next request that holds `text` meets the
+// fault.
 class Line {
  public:
   enum class Fault { none, before, after };  // the request never arrives; its answer never does. Both ends are closed
@@ -178,13 +180,14 @@ struct Rig {
     db.reset();
     try {
       connect(server_url()).run("DROP DATABASE " + name);
-    } catch (const std::exception& failure) {
-      std::fprintf(stderr, "database %s is left over: %s\n", name.c_str(), failure.what());
-    }
+    } catch (const std::exception& failure) { std::fprintf(stderr, "database %s is left over: %s\n", name.c_str(), failure.what()); }
   }
-  std::int64_t rows(const std::string& note) { return connect(direct).run("SELECT COUNT_BIG(*) FROM dbo.ledger WHERE note = N'" + note + "'").one()[0].as_int(); }
+  std::int64_t rows(const std::string& note) {
+    return connect(direct).run("SELECT COUNT_BIG(*) FROM dbo.ledger WHERE note = N'" + note + "'").one()[0].as_int();
+  }
   Wrote write(int id, const std::string& note, WriteOptions options = {}) {
-    return db->write(billing, five, [&](Transaction& tx) { tx.exec("INSERT INTO dbo.ledger (id, note) VALUES ($1, $2)", id, note); }, options);
+    return db->write(
+        billing, five, [&](Transaction& tx) { tx.exec("INSERT INTO dbo.ledger (id, note) VALUES ($1, $2)", id, note); }, options);
   }
 
   Line line;
@@ -210,15 +213,17 @@ TEST_CASE("tsql connecting: each wrong part is said and the password is not", "[
     CHECK(said.find("hush-hush") == std::string::npos);
     return said;
   };
-  refused(with({{"PWD", "hush-hush"}}));                                // a login that is refused
+  refused(with({{"PWD", "hush-hush"}}));  // a login that is refused
   refused(with({{"UID", "nobody_here"}, {"PWD", "hush-hush"}}));
   CHECK(refused(with({{"Database", "no_such_database"}})).find("no_such_database") != std::string::npos);
-  refused(with({{"Port", "1"}, {"PWD", "hush-hush"}}));                 // nobody listens
+  refused(with({{"Port", "1"}, {"PWD", "hush-hush"}}));  // nobody listens
   refused(with({{"Server", "no-such-host.invalid"}, {"PWD", "hush-hush"}}));
   CHECK(refused("odbc:Driver=/no/such/folder/libtdsodbc.so;Server=127.0.0.1;PWD=hush-hush").find("libtdsodbc") != std::string::npos);
-  for (const std::string url : {"odbc:Driver={no such driver};PWD=hush-hush", "odbc:Server=127.0.0.1;PWD=hush-hush", "odbc:DSN=no_such_source;PWD=hush-hush", "odbc:", "odbc:Driver={FreeTDS;PWD=hush-hush",
-                                "sqlserver://sa:hush-hush@127.0.0.1:99999/db?driver=FreeTDS", "sqlserver://:hush-hush@127.0.0.1/db?driver=FreeTDS", "sqlserver://sa:hush-hush@/db?driver=FreeTDS",
-                                "sqlserver://sa:hush-hush@127.0.0.1/db?driver=none", "sqlserver://sa:hush-hush%@127.0.0.1/db?driver=FreeTDS"}) {
+  for (const std::string url :
+       {"odbc:Driver={no such driver};PWD=hush-hush", "odbc:Server=127.0.0.1;PWD=hush-hush", "odbc:DSN=no_such_source;PWD=hush-hush",
+        "odbc:", "odbc:Driver={FreeTDS;PWD=hush-hush", "sqlserver://sa:hush-hush@127.0.0.1:99999/db?driver=FreeTDS",
+        "sqlserver://:hush-hush@127.0.0.1/db?driver=FreeTDS", "sqlserver://sa:hush-hush@/db?driver=FreeTDS",
+        "sqlserver://sa:hush-hush@127.0.0.1/db?driver=none", "sqlserver://sa:hush-hush%@127.0.0.1/db?driver=FreeTDS"}) {
     INFO(url);
     CHECK(thrown<InvalidInput>([&] { Database::open(url); }).find("hush-hush") == std::string::npos);
   }
@@ -317,7 +322,8 @@ TEST_CASE("tsql payloads: a large one arrives whole and one over the limit is no
   unsigned state = 12345;
   for (char& byte : large) byte = static_cast<char>((state = state * 1664525u + 1013904223u) >> 24);
   CHECK(rig.db->append(stream, five, large, {.scope = billing}).value() == 1);
-  const std::string length = connect(rig.direct).run("SELECT CAST(DATALENGTH(payload) AS nvarchar(30)) FROM termgate.stream_writes").one()[0].as_text();
+  const std::string length =
+      connect(rig.direct).run("SELECT CAST(DATALENGTH(payload) AS nvarchar(30)) FROM termgate.stream_writes").one()[0].as_text();
   CHECK(length == std::to_string(large.size()));
   const auto page = rig.db->read_stream(stream, SequenceNo(0), 1);
   REQUIRE(page.size() == 1);
@@ -332,7 +338,8 @@ TEST_CASE("tsql payloads: a large one arrives whole and one over the limit is no
   const auto refused = [&](std::string_view payload, std::string_view words) {
     INFO(payload.size());
     CHECK(thrown<InvalidInput>([&] { rig.db->append(stream, five, payload, {.scope = billing}); }).find(words) != std::string::npos);
-    CHECK(thrown<InvalidInput>([&] { rig.db->write(billing, five, [&](Transaction& tx) { tx.append(stream, payload); }); }).find(words) != std::string::npos);
+    CHECK(thrown<InvalidInput>([&] { rig.db->write(billing, five, [&](Transaction& tx) { tx.append(stream, payload); }); }).find(words) !=
+          std::string::npos);
   };
   refused(gigabyte, "over the limit of 1073741824");
   refused(within, "the setting payload_bytes_max allows 268435456");
@@ -347,7 +354,9 @@ TEST_CASE("tsql payloads: a line that is cut among the pieces wrote nothing", "[
   const WriteId id = WriteId::random();
   for (const auto fault : {Line::Fault::before, Line::Fault::after}) {
     rig.line.arm(fault, "INSERT INTO #termgate_pieces", 1);
-    CHECK(thrown<Unavailable>([&] { rig.db->append(stream, five, payload, {.scope = billing, .write_id = id}); }).find("nothing was written") != std::string::npos);
+    CHECK(thrown<Unavailable>([&] {
+            rig.db->append(stream, five, payload, {.scope = billing, .write_id = id});
+          }).find("nothing was written") != std::string::npos);
     rig.line.arm(fault, "INSERT INTO #termgate_pieces", 1);
     thrown<Unavailable>([&] { rig.db->append_many(stream, five, {"small", payload}, {.scope = billing}); });
     rig.line.arm(fault, "INSERT INTO #termgate_pieces", 1);
@@ -373,18 +382,23 @@ TEST_CASE("tsql payloads: a piece that is short or missing is refused by the ser
     if (!tampered.empty()) connection.run(tampered);
     const Value values[] = {Value(due)};
     try {
-      return connection.execute(odbc::marked(odbc::joining_text(1) + "\nSELECT CAST(DATALENGTH(@termgate_payload) AS bigint)", 1, odbc::Family::sqlserver), values, false, 60s).one()[0].as_text();
-    } catch (const odbc::OdbcError& failure) {
-      return odbc::plain_message(failure.what());
-    }
+      return connection
+          .execute(
+              odbc::marked(odbc::joining_text(1) + "\nSELECT CAST(DATALENGTH(@termgate_payload) AS bigint)", 1, odbc::Family::sqlserver),
+              values, false, 60s)
+          .one()[0]
+          .as_text();
+    } catch (const odbc::OdbcError& failure) { return odbc::plain_message(failure.what()); }
   };
   CHECK(joined("", payload.size()) == std::to_string(payload.size()));
   CHECK(connection.run("SELECT CAST(COUNT(*) AS bigint) FROM #termgate_pieces").one()[0].as_int() == 0);
-  for (const std::string tampered : {"UPDATE #termgate_pieces SET piece = 0x0102 WHERE position = 2", "UPDATE #termgate_pieces SET piece = 0x WHERE position = 0"}) {
+  for (const std::string tampered :
+       {"UPDATE #termgate_pieces SET piece = 0x0102 WHERE position = 2", "UPDATE #termgate_pieces SET piece = 0x WHERE position = 0"}) {
     INFO(tampered);
     CHECK(joined(tampered, payload.size()).starts_with("TG005 a piece of the payload arrived with another length"));
   }
-  for (const std::string tampered : {"DELETE FROM #termgate_pieces WHERE position = 0", "DELETE FROM #termgate_pieces WHERE position = 1", "DELETE FROM #termgate_pieces WHERE position = 2", "DELETE FROM #termgate_pieces"}) {
+  for (const std::string tampered : {"DELETE FROM #termgate_pieces WHERE position = 0", "DELETE FROM #termgate_pieces WHERE position = 1",
+                                     "DELETE FROM #termgate_pieces WHERE position = 2", "DELETE FROM #termgate_pieces"}) {
     INFO(tampered);
     CHECK(joined(tampered, payload.size()).starts_with("TG005 the payload arrived with another length"));
   }
@@ -396,7 +410,9 @@ TEST_CASE("tsql payloads: nothing of one stays in the session and its time is fo
   const Stream stream("kept");
   const std::string payload(2 * odbc::payload_piece_bytes, 'x');
   // One call at a time takes the same connection out of the pool.
-  const auto kept = [&](const char* table) { return rig.db->query(std::string("SELECT CAST(COUNT(*) AS bigint) FROM ") + table).one()[0].as_int(); };
+  const auto kept = [&](const char* table) {
+    return rig.db->query(std::string("SELECT CAST(COUNT(*) AS bigint) FROM ") + table).one()[0].as_int();
+  };
   rig.db->append(stream, five, payload, {.scope = billing});
   CHECK(kept("#termgate_pieces") == 0);
   rig.db->append_many(stream, five, {payload, payload});
@@ -409,10 +425,20 @@ TEST_CASE("tsql payloads: nothing of one stays in the session and its time is fo
   const std::string large(std::size_t{200} << 20, 'x');
   WriteOptions options;
   options.timeout = 1ms;
-  CHECK(thrown<Unavailable>([&] { rig.db->write(billing, Term(6), [&](Transaction& tx) { tx.append(stream, large); }, options); }).find("nothing was written") != std::string::npos);
+  CHECK(thrown<Unavailable>([&] {
+          rig.db->write(
+              billing, Term(6), [&](Transaction& tx) { tx.append(stream, large); }, options);
+        }).find("nothing was written") != std::string::npos);
   options.timeout = 1500ms;
   const auto start = std::chrono::steady_clock::now();
-  thrown<Unavailable>([&] { rig.db->write(billing, Term(6), [&](Transaction& tx) { for (;;) tx.append(stream, large); }, options); });
+  thrown<Unavailable>([&] {
+    rig.db->write(
+        billing, Term(6),
+        [&](Transaction& tx) {
+          for (;;) tx.append(stream, large);
+        },
+        options);
+  });
   // Whole seconds by the driver, and FreeTDS gives up after about twice that.
   CHECK(std::chrono::steady_clock::now() - start < 15s);
   CHECK(rig.db->stream(stream)->last_no == 3);
@@ -441,9 +467,7 @@ TEST_CASE("tsql server: killed in the middle of commits and started again", "[F3
         Sent one{next++, WriteId::random(), 'c'};
         try {
           rig.write(one.id, "storm", {.write_id = one.write_id});
-        } catch (const OutcomeUnknown&) {
-          one.outcome = 'u';
-        } catch (const Unavailable&) {
+        } catch (const OutcomeUnknown&) { one.outcome = 'u'; } catch (const Unavailable&) {
           one.outcome = 'r';
           std::this_thread::sleep_for(50ms);
         }

@@ -1,5 +1,6 @@
-// The gate for a proxy (sql/sqlserver/install/0010_gate.sql) on a live T-SQL server: one session, fenced from before its first statement until after its last, whatever the
-// statements do; sessions stand for the client's connection as the proxy would use it. Scopes differ, so that the cases share one database. TERMGATE_TEST_SQLSERVER names the server.
+// The gate for a proxy (sql/sqlserver/install/0010_gate.sql) on a live T-SQL server: one session, fenced from before its first statement
+// until after its last, whatever the statements do; sessions stand for the client's connection as the proxy would use it. Scopes differ, so
+// that the cases share one database. TERMGATE_TEST_SQLSERVER names the server.
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -51,13 +52,16 @@ Answer answer_of(const Rows& rows) {
   if (rows.empty() || rows.one()[0].as_int() != nonce) return {};
   const Row row = rows.one();
   const std::size_t last = row.size() - 1;
-  return {row[1].as_int(), last == 3 && !row[2].is_null() ? std::optional(row[2].as_int()) : std::nullopt, row[last].is_null() ? "" : row[last].as_text()};
+  return {row[1].as_int(), last == 3 && !row[2].is_null() ? std::optional(row[2].as_int()) : std::nullopt,
+          row[last].is_null() ? "" : row[last].as_text()};
 }
 Answer enter(Session& session, const std::string& scope, const std::string& term) {
   return answer_of(session.run("EXEC termgate.enter @scope = " + scope + ", @term = " + term + ", @nonce = " + std::to_string(++nonce)));
 }
 Answer enter(Session& session, const std::string& scope, int term) { return enter(session, "N'" + scope + "'", std::to_string(term)); }
-Answer leave(Session& session, const std::string& scope) { return answer_of(session.run("EXEC termgate.leave @scope = N'" + scope + "', @nonce = " + std::to_string(++nonce))); }
+Answer leave(Session& session, const std::string& scope) {
+  return answer_of(session.run("EXEC termgate.leave @scope = N'" + scope + "', @nonce = " + std::to_string(++nonce)));
+}
 
 // Whether somebody holds up a raise of the scope. It is tried inside a transaction, where it cannot evict, and rolled back.
 bool held(const std::string& scope) {
@@ -80,8 +84,10 @@ TEST_CASE("gate: batches of autocommit are fenced by one lock until it is left",
   writer().run(write_row(51));
   CHECK(held("batches"));
   writer().run(write_row(51));
-  // A transaction of the client, rolled back, and a write behind it in the same batch: with a lock of the transaction this last one would be unfenced.
-  writer().run("BEGIN TRANSACTION; INSERT INTO dbo.ledger (term) VALUES (52); ROLLBACK TRANSACTION; INSERT INTO dbo.ledger (term) VALUES (51)");
+  // A transaction of the client, rolled back, and a write behind it in the same batch: with a lock of the transaction this last one would
+  // be unfenced.
+  writer().run(
+      "BEGIN TRANSACTION; INSERT INTO dbo.ledger (term) VALUES (52); ROLLBACK TRANSACTION; INSERT INTO dbo.ledger (term) VALUES (51)");
   CHECK(held("batches"));
   // An error that ends the client's transaction does not end the gate.
   writer().run("BEGIN TRANSACTION");
@@ -132,7 +138,11 @@ TEST_CASE("gate: a refusal leaves the transaction of the client and its settings
   writer().run("SET IMPLICIT_TRANSACTIONS OFF");
   CHECK(rig().rows(72) == 1);
   // Codes are the return code as well.
-  CHECK(writer().run("DECLARE @rc int; EXEC @rc = termgate.enter @scope = N'alone', @term = 6, @nonce = 1; EXEC sp_set_session_context @key = N'rc', @value = @rc").one()[1].as_int() == 50001);
+  CHECK(writer()
+            .run("DECLARE @rc int; EXEC @rc = termgate.enter @scope = N'alone', @term = 6, @nonce = 1; EXEC sp_set_session_context @key = "
+                 "N'rc', @value = @rc")
+            .one()[1]
+            .as_int() == 50001);
   CHECK(writer().number("SELECT CAST(SESSION_CONTEXT(N'rc') AS bigint)") == 50001);
 }
 
@@ -188,10 +198,19 @@ TEST_CASE("gate: other terms and other scopes", "[F1][F2][live][sqlserver]") {
 }
 
 TEST_CASE("gate: malformed, blocked and untrusted are codes", "[F3][F4][F5][live][sqlserver]") {
-  for (const auto& [scope, term] : {std::pair<std::string, std::string>{"NULL", "5"}, {"N''", "5"}, {"N'bad'", "NULL"}, {"N'bad'", "0"}, {"N'bad'", "4611686018427387905"}, {"REPLICATE(N'x', 201)", "5"}}) {
+  for (const auto& [scope, term] : {std::pair<std::string, std::string>{"NULL", "5"},
+                                    {"N''", "5"},
+                                    {"N'bad'", "NULL"},
+                                    {"N'bad'", "0"},
+                                    {"N'bad'", "4611686018427387905"},
+                                    {"REPLICATE(N'x', 201)", "5"}}) {
     INFO(scope << " " << term);
-    const auto refused = scope[0] == 'R' ? answer_of(writer().run("DECLARE @long nvarchar(300) = REPLICATE(N'x', 201); EXEC termgate.enter @scope = @long, @term = 5, @nonce = " + std::to_string(++nonce)))
-                                         : enter(writer(), scope, term);
+    const auto refused =
+        scope[0] == 'R'
+            ? answer_of(writer().run(
+                  "DECLARE @long nvarchar(300) = REPLICATE(N'x', 201); EXEC termgate.enter @scope = @long, @term = 5, @nonce = " +
+                  std::to_string(++nonce)))
+            : enter(writer(), scope, term);
     CHECK(refused.code == 50005);
     CHECK(refused.message.starts_with("TG005 "));
   }
@@ -211,7 +230,8 @@ TEST_CASE("gate: malformed, blocked and untrusted are codes", "[F3][F4][F5][live
   CHECK(enter(writer(), "busy", 5).code == 0);
   CHECK(leave(writer(), "busy").code == 0);
 
-  leader().run("DECLARE @n bigint; EXEC termgate.declare_untrusted @actor = N'test', @reason = N'an older copy was put back', @scopes = @n OUTPUT");
+  leader().run(
+      "DECLARE @n bigint; EXEC termgate.declare_untrusted @actor = N'test', @reason = N'an older copy was put back', @scopes = @n OUTPUT");
   const auto untrusted = enter(writer(), "busy", 5);
   CHECK(untrusted.code == 50004);
   CHECK(untrusted.message.starts_with("TG004 the fence of scope \"busy\" is untrusted"));
@@ -223,7 +243,9 @@ TEST_CASE("gate: malformed, blocked and untrusted are codes", "[F3][F4][F5][live
 
 TEST_CASE("gate: a protected table takes the autocommit writes of a session that is in it", "[F2][F5][live][sqlserver]") {
   const auto write = [](const std::string& scope) { return "INSERT INTO dbo.kept (scope, term) VALUES (N'" + scope + "', 5)"; };
-  const auto refused = [&](const std::string& scope) { return writer().refusal(write(scope)).value_or("").find("50002 TG002") != std::string::npos; };
+  const auto refused = [&](const std::string& scope) {
+    return writer().refusal(write(scope)).value_or("").find("50002 TG002") != std::string::npos;
+  };
   leader().run(seal("kept", 5));
   leader().run(seal("kept too", 5));
   CHECK(refused("kept"));
@@ -234,8 +256,10 @@ TEST_CASE("gate: a protected table takes the autocommit writes of a session that
   CHECK(leave(writer(), "kept").code == 0);
   CHECK(refused("kept"));
   // The gate's lock taken by hand, of a scope that anybody can work out, is no pass.
-  writer().run("DECLARE @name nvarchar(64) = termgate._resource(N'g', CONVERT(varbinary(800), N'kept')), @rc int; EXEC @rc = sp_getapplock @Resource = @name, @LockMode = N'Shared', @LockOwner = N'Session', "
-               "@LockTimeout = 100, @DbPrincipal = N'termgate_lock'");
+  writer().run(
+      "DECLARE @name nvarchar(64) = termgate._resource(N'g', CONVERT(varbinary(800), N'kept')), @rc int; EXEC @rc = sp_getapplock "
+      "@Resource = @name, @LockMode = N'Shared', @LockOwner = N'Session', "
+      "@LockTimeout = 100, @DbPrincipal = N'termgate_lock'");
   CHECK(held("kept"));
   CHECK(refused("kept"));
   CHECK(leave(writer(), "kept").code == 0);
@@ -243,7 +267,9 @@ TEST_CASE("gate: a protected table takes the autocommit writes of a session that
   CHECK(leader().number("SELECT COUNT_BIG(*) FROM dbo.kept WHERE scope = N'kept'") == 2);
 
   // A table for any scope that the session is in.
-  leader().run("CREATE TABLE dbo.kept_any (term bigint NOT NULL); DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.kept_any', @scope = N'*', @protected = @n OUTPUT");
+  leader().run(
+      "CREATE TABLE dbo.kept_any (term bigint NOT NULL); DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.kept_any', @scope = "
+      "N'*', @protected = @n OUTPUT");
   leader().run(seal("kept any", 5));
   CHECK(writer().refusal("INSERT INTO dbo.kept_any (term) VALUES (5)"));
   CHECK(enter(writer(), "kept any", 5).code == 0);
@@ -282,10 +308,12 @@ TEST_CASE("gate: entered by a name of three parts from another database", "[F5][
   Session elsewhere(rig().url);
   elsewhere.run("USE master");
   const auto call = [&](const std::string& name, const std::string& arguments) {
-    return answer_of(elsewhere.run("EXEC [" + rig().name + "].[termgate].[" + name + "] @scope = N'parts', " + arguments + "@nonce = " + std::to_string(++nonce)));
+    return answer_of(elsewhere.run("EXEC [" + rig().name + "].[termgate].[" + name + "] @scope = N'parts', " + arguments +
+                                   "@nonce = " + std::to_string(++nonce)));
   };
   if (rig().is_babelfish) {
-    // It looks for what such a procedure calls in the database of the session: an error, nothing is entered, and a proxy calls from the database itself.
+    // It looks for what such a procedure calls in the database of the session: an error, nothing is entered, and a proxy calls from the
+    // database itself.
     CHECK_THROWS_AS(call("enter", "@term = 5, "), odbc::OdbcError);
     CHECK_FALSE(held("parts"));
     return;
@@ -347,8 +375,7 @@ TEST_CASE("gate: a check of the client goes past a raise that waits for its sess
   std::jthread raises([&] {
     try {
       evicted = leader().run(seal("past", 6, 20000)).one()[2].as_int();
-    } catch (const odbc::OdbcError&) {
-    }
+    } catch (const odbc::OdbcError&) {}
   });
   std::this_thread::sleep_for(700ms);  // the raise has the turnstile and waits for the gate
   CHECK(enter(writer(), "past", 5).code == 0);
@@ -379,10 +406,10 @@ TEST_CASE("gate: a snapshot that is older than a raise lets no stale term in", "
   CHECK_FALSE(said);
   try {
     stale = enter(old, "snapshot", 5);
-  } catch (const odbc::OdbcError&) {
-  }
+  } catch (const odbc::OdbcError&) {}
   CHECK(stale.code != 0);
-  // Microsoft's server may change the level inside the transaction, so the comparison sees the raise. Babelfish may not: no answer that passes.
+  // Microsoft's server may change the level inside the transaction, so the comparison sees the raise. Babelfish may not: no answer that
+  // passes.
   if (!rig().is_babelfish) {
     CHECK(stale.code == 50001);
     CHECK(open_transactions(old) == 1);
@@ -400,9 +427,7 @@ TEST_CASE("gate: silence is no answer", "[F5][F6][live][sqlserver]") {
     const auto answer = [&] {
       try {
         return enter(silent, "silence", 5);
-      } catch (const odbc::OdbcError&) {
-        return Answer{};
-      }
+      } catch (const odbc::OdbcError&) { return Answer{}; }
     }();
     CHECK((answer.code == 0) == held("silence"));
     CHECK((answer.code == 0 || answer.code == -1));

@@ -1,5 +1,6 @@
-// The law on a live T-SQL server, told by plain sessions as any client could: takeovers before frozen clients, KILL, lost clients, and the catalogue of wrong
-// checks, each of which lets a stale writer commit where check_term does not. TERMGATE_TEST_SQLSERVER names the server (a login that may create databases).
+// The law on a live T-SQL server, told by plain sessions as any client could: takeovers before frozen clients, KILL, lost clients, and the
+// catalogue of wrong checks, each of which lets a stale writer commit where check_term does not. TERMGATE_TEST_SQLSERVER names the server
+// (a login that may create databases).
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -96,7 +97,8 @@ TEST_CASE("tsql memory: no statement lowers or deletes a fence", "[F3][live][sql
   Rig rig;
   Session session(rig.url);
   session.run(seal("billing", 5));
-  for (const std::string statement : {"UPDATE termgate.fences SET term = 4", "DELETE FROM termgate.fences", "UPDATE termgate.fences SET scope_key = 0x00"}) {
+  for (const std::string statement :
+       {"UPDATE termgate.fences SET term = 4", "DELETE FROM termgate.fences", "UPDATE termgate.fences SET scope_key = 0x00"}) {
     INFO(statement);
     const auto said = session.refusal(statement);
     REQUIRE(said);
@@ -105,7 +107,8 @@ TEST_CASE("tsql memory: no statement lowers or deletes a fence", "[F3][live][sql
   }
 }
 
-// The catalogue of wrong checks. Each is shown to let term 5 commit after term 6 was sealed, and the same schedule with check_term in its place to refuse it.
+// The catalogue of wrong checks. Each is shown to let term 5 commit after term 6 was sealed, and the same schedule with check_term in its
+// place to refuse it.
 namespace {
 
 // A fence of one's own, as one would write it without Termgate.
@@ -130,7 +133,8 @@ TEST_CASE("tsql wrong checks: a plain SELECT reads a row version and holds nothi
   leader.run(seal("billing", 5));
   stale.run("BEGIN TRANSACTION");
   stale.run(check("billing", 5));
-  CHECK(leader.refusal("BEGIN TRANSACTION; " + check("billing", 6)));  // a raise inside a transaction waits, and then names who is in its way
+  CHECK(
+      leader.refusal("BEGIN TRANSACTION; " + check("billing", 6)));  // a raise inside a transaction waits, and then names who is in its way
   stale.run(write_row(5));
   stale.run("COMMIT TRANSACTION");
   leader.run("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION");
@@ -193,7 +197,9 @@ TEST_CASE("tsql takeover: a frozen holder that has locked an adopted table holds
   Session leader(rig.url);
   leader.run("CREATE TABLE dbo.adopted (scope nvarchar(200) NOT NULL, term bigint NOT NULL)");
   leader.run("CREATE INDEX adopted_scope ON dbo.adopted (scope, term)");
-  leader.run("DECLARE @n bigint; EXEC termgate.adopt @target = N'dbo.adopted', @scope_column = N'scope', @term_column = N'term', @scopes = @n OUTPUT");
+  leader.run(
+      "DECLARE @n bigint; EXEC termgate.adopt @target = N'dbo.adopted', @scope_column = N'scope', @term_column = N'term', @scopes = @n "
+      "OUTPUT");
   CHECK(leader.run("EXEC termgate.acquire_lease @scope = N'billing', @owner = N'old', @ttl_ms = 200").one()[1].as_int() == 1);
   Frozen frozen(
       rig.url,
@@ -219,8 +225,11 @@ TEST_CASE("tsql leases: a lock taken by hand is no acquisition", "[F3][live][sql
   CHECK(session.run(acquire).one()[1].as_int() == 1);
   // Whoever knows the resource of the lease's own lock, and takes it, has acquired nothing by that.
   session.run("BEGIN TRANSACTION");
-  session.run("DECLARE @lock nvarchar(64) = termgate._resource(N'l', CONVERT(varbinary(800), N'billing')), @held nvarchar(64) = termgate._resource(N'h', CONVERT(varbinary(800), N'billing')); "
-              "EXEC sp_getapplock @Resource = @lock, @LockMode = N'Exclusive', @DbPrincipal = N'termgate_lock'; EXEC sp_getapplock @Resource = @held, @LockMode = N'Exclusive', @DbPrincipal = N'termgate_lock'");
+  session.run(
+      "DECLARE @lock nvarchar(64) = termgate._resource(N'l', CONVERT(varbinary(800), N'billing')), @held nvarchar(64) = "
+      "termgate._resource(N'h', CONVERT(varbinary(800), N'billing')); "
+      "EXEC sp_getapplock @Resource = @lock, @LockMode = N'Exclusive', @DbPrincipal = N'termgate_lock'; EXEC sp_getapplock @Resource = "
+      "@held, @LockMode = N'Exclusive', @DbPrincipal = N'termgate_lock'");
   CHECK(session.run(acquire).one()[1].as_int() == 2);
   CHECK(session.run(acquire).one()[1].as_int() == 2);
   session.run("ROLLBACK TRANSACTION");
@@ -239,9 +248,7 @@ TEST_CASE("tsql uninstall: drops nothing of others and lists what is in its way"
   std::string said;
   try {
     Database::open(rig.url).uninstall();
-  } catch (const DatabaseError& refused) {
-    said = refused.what();
-  }
+  } catch (const DatabaseError& refused) { said = refused.what(); }
   CAPTURE(said);
   const auto names = [&](const std::string& command) { return said.find(command) != std::string::npos; };
   CHECK(names("uninstall changed nothing"));

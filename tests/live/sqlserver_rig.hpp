@@ -1,5 +1,5 @@
-// A live T-SQL server for tests: plain sessions as any client has them, a database with layer 1, and clients in processes of their own that are frozen or lost.
-// TERMGATE_TEST_SQLSERVER names the server (a login that may create databases and end sessions).
+// A live T-SQL server for tests: plain sessions as any client has them, a database with layer 1, and clients in processes of their own that
+// are frozen or lost. TERMGATE_TEST_SQLSERVER names the server (a login that may create databases and end sessions).
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -23,7 +23,9 @@ namespace termgate::test {
 
 namespace odbc = detail::odbc;
 
-inline odbc::Connection connect(const std::string& url) { return odbc::Connection(odbc::connection_string_of(url), std::chrono::seconds(10)); }
+inline odbc::Connection connect(const std::string& url) {
+  return odbc::Connection(odbc::connection_string_of(url), std::chrono::seconds(10));
+}
 
 // One session; what the server refuses comes out as its number and message.
 class Session {
@@ -50,7 +52,10 @@ class Session {
 };
 
 inline std::string write_row(int term) { return "INSERT INTO dbo.ledger (term) VALUES (" + std::to_string(term) + ")"; }
-inline std::string check(const std::string& scope, int term) { return "DECLARE @fence bigint; EXEC termgate.check_term @scope = N'" + scope + "', @term = " + std::to_string(term) + ", @fence = @fence OUTPUT"; }
+inline std::string check(const std::string& scope, int term) {
+  return "DECLARE @fence bigint; EXEC termgate.check_term @scope = N'" + scope + "', @term = " + std::to_string(term) +
+         ", @fence = @fence OUTPUT";
+}
 inline std::string seal(const std::string& scope, int term, int grace_ms = 200) {
   return "EXEC termgate.seal @scope = N'" + scope + "', @term = " + std::to_string(term) + ", @grace_ms = " + std::to_string(grace_ms);
 }
@@ -76,9 +81,7 @@ struct Rig {
   ~Rig() {
     try {
       connect(server).run("DROP DATABASE " + name);
-    } catch (const std::exception& failure) {
-      std::fprintf(stderr, "database %s is left over: %s\n", name.c_str(), failure.what());
-    }
+    } catch (const std::exception& failure) { std::fprintf(stderr, "database %s is left over: %s\n", name.c_str(), failure.what()); }
   }
   std::int64_t rows(int term) { return Session(url).number("SELECT COUNT_BIG(*) FROM dbo.ledger WHERE term = " + std::to_string(term)); }
 
@@ -106,8 +109,7 @@ class Frozen {
         outcome = 1;
         end(session);
         outcome = 0;
-      } catch (...) {
-      }
+      } catch (...) {}
       _exit(outcome);
     }
     close(pipes[1]);

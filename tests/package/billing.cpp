@@ -25,9 +25,7 @@ int billing(const char* url) {
     db.write(lease.scope(), lease.term(), [](Transaction& tx) { tx.exec("UPDATE accounts SET balance = 0"); });
     std::puts("a stale term was accepted");
     return 1;
-  } catch (const StaleTerm& stale) {
-    std::printf("refused: %s\n", stale.what());
-  }
+  } catch (const StaleTerm& stale) { std::printf("refused: %s\n", stale.what()); }
   const auto balance = db.query("SELECT balance FROM accounts WHERE id = $1", {42}).one()[0].as_int();
   std::printf("balance %lld, term %lld\n", static_cast<long long>(balance), static_cast<long long>(next.term().value()));
   return balance == 70 ? 0 : 1;

@@ -1,5 +1,6 @@
-// A leader that works for as long as it leads, as docs/use/leaders.md shows it, compiled against the installed package and run on every database. TERMGATE_DB replaces the URL, and the loop here ends by
-// itself once it has shown what it can; between the marks stands the example to the letter.
+// A leader that works for as long as it leads, as docs/use/leaders.md shows it, compiled against the installed package and run on every
+// database. TERMGATE_DB replaces the URL, and the loop here ends by itself once it has shown what it can; between the marks stands the
+// example to the letter.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +33,8 @@ int lead(const char* url) {
   options.news = [&](const LeaderNews& news) {
     if (news.kind == LeaderNews::Kind::elected) elected = news.term->value();
   };
-  LeaderLoop loop(db, Scope{"billing"}, [db](const Leadership& leads) { bill(db, leads); }, options);
+  LeaderLoop loop(
+      db, Scope{"billing"}, [db](const Leadership& leads) { bill(db, leads); }, options);
   // [/loop]
   const auto balance = [&] { return db.query("SELECT balance FROM accounts WHERE id = $1", {42}).one()[0].as_int(); };
   const auto before = balance();
@@ -42,13 +44,12 @@ int lead(const char* url) {
 
   // Given back at once, for all its ten seconds; and what comes next shuts the loop's term out.
   const auto next = db.try_acquire_lease(Scope{"billing"}, 10s);
-  if (!term || !next || term->value() != elected || next->term() <= *term || balance() > before - 2) return std::puts("the loop did not lead as it should"), 1;
+  if (!term || !next || term->value() != elected || next->term() <= *term || balance() > before - 2)
+    return std::puts("the loop did not lead as it should"), 1;
   try {
     db.write(Scope{"billing"}, *term, [](Transaction& tx) { tx.exec("UPDATE accounts SET balance = 0"); });
     return std::puts("a stale term was accepted"), 1;
-  } catch (const StaleTerm& stale) {
-    std::printf("refused: %s\n", stale.what());
-  }
+  } catch (const StaleTerm& stale) { std::printf("refused: %s\n", stale.what()); }
   return 0;
 }
 
@@ -58,7 +59,5 @@ int main() {
   const char* url = std::getenv("TERMGATE_DB");
   try {
     return lead(url == nullptr ? "sqlite:billing.db" : url);
-  } catch (const std::exception& failure) {
-    return std::printf("failed: %s\n", failure.what()), 1;
-  }
+  } catch (const std::exception& failure) { return std::printf("failed: %s\n", failure.what()), 1; }
 }

@@ -1,5 +1,5 @@
-// "Prove that your service survives a stale leader", as docs/use/testkit.md teaches it: compiled against the installed package, and run on every database at hand
-// (TERMGATE_TEST_POSTGRESQL: on that server, else on SQLite).
+// "Prove that your service survives a stale leader", as docs/use/testkit.md teaches it: compiled against the installed package, and run on
+// every database at hand (TERMGATE_TEST_POSTGRESQL: on that server, else on SQLite).
 #ifndef TERMGATE_TEST_HAS_MAIN
 #define CATCH_CONFIG_MAIN
 #endif
@@ -21,7 +21,8 @@ struct Billing {
   LeaseOptions as;
 
   void book(const Lease& lease, int amount) {
-    db.write(lease.scope(), lease.term(), [&](Transaction& tx) { tx.exec("UPDATE accounts SET balance = balance - $1 WHERE id = $2", amount, 42); });
+    db.write(lease.scope(), lease.term(),
+             [&](Transaction& tx) { tx.exec("UPDATE accounts SET balance = balance - $1 WHERE id = $2", amount, 42); });
   }
   // What the test adds to it are names of the moments that matter.
   void run(Points& at) {
@@ -59,7 +60,8 @@ TEST_CASE("billing survives a stale leader") {
 }
 // [/example]
 
-// The hardest moment: between the check and COMMIT. On PostgreSQL the takeover ends the session of a leader that is frozen there; on SQLite it has to wait for the file, and so this test would.
+// The hardest moment: between the check and COMMIT. On PostgreSQL the takeover ends the session of a leader that is frozen there; on SQLite
+// it has to wait for the file, and so this test would.
 TEST_CASE("billing survives a leader that is frozen inside its transaction") {
   const auto database = ThrowAwayDatabase::from_environment();
   if (database.url().starts_with("sqlite:")) return;

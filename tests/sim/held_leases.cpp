@@ -1,13 +1,14 @@
-// [F1] [F2] Deterministic simulation of processes that hold many leases each: HeldLeasesCore on clocks of its own, a network that delays and loses, processes stopped, crashed and cut off, in front
-// of the law itself on an SQLite database in memory whose clock is the simulation's. A seed is a history, the same on every machine.
+// [F1] [F2] Deterministic simulation of processes that hold many leases each: HeldLeasesCore on clocks of its own, a network that delays
+// and loses, processes stopped, crashed and cut off, in front of the law itself on an SQLite database in memory whose clock is the
+// simulation's. A seed is a history, the same on every machine.
 //
 //   sim_held_leases [--seeds N] [--from SEED]     N histories (default 300; with TERMGATE_TEST_LONG 30,000)
 //   sim_held_leases --plant MISTAKE [--seeds N]   with a mistake in what stands around the core; status 0 if it is found:
 //     from-answer   a lease is counted from when its answer came
 //     unknown-done  a renewal without an answer is taken for one that was granted
 //
-// What is judged: no two processes believe in one scope's lease at one moment, but for a while after a forced release; where nothing is wrong no lease is lost, none is renewed more than
-// twelve times a TTL, and statements are shared.
+// What is judged: no two processes believe in one scope's lease at one moment, but for a while after a forced release; where nothing is
+// wrong no lease is lost, none is renewed more than twelve times a TTL, and statements are shared.
 #include <sqlite3.h>
 
 #include <chrono>
@@ -64,7 +65,12 @@ struct Totals {
 class World {
  public:
   World(std::uint64_t seed, Plant plant, Boundary& boundary, Totals& totals)
-      : random_(seed), plant_(plant), law_(*boundary.law), totals_(totals), prefix_(fmt::format("history {} ", seed)), calm_(below(4) == 0 && plant == Plant::none) {
+      : random_(seed),
+        plant_(plant),
+        law_(*boundary.law),
+        totals_(totals),
+        prefix_(fmt::format("history {} ", seed)),
+        calm_(below(4) == 0 && plant == Plant::none) {
     scopes_ = static_cast<std::size_t>(3 + below(20));
     loss_ = calm_ || below(3) == 0 ? 0 : below(200);
     delay_ = calm_ ? ttl / 100 : ttl / 200 + some(ttl / 2);
@@ -92,8 +98,10 @@ class World {
       event.what();
     }
     if (calm_ && (totals_.lost != 0 || totals_.expired != 0) && lost_here_ > 0) throw Broken("a lease was lost although nothing was wrong");
-    if (calm_ && renewals_here_ > scopes_ * 12 * 12) throw Broken(fmt::format("{} renewals of {} leases in 12 TTLs", renewals_here_, scopes_));
-    if (calm_ && scopes_ >= 10 && statements_here_ * 2 > renewals_here_) throw Broken(fmt::format("{} statements for {} renewals", statements_here_, renewals_here_));
+    if (calm_ && renewals_here_ > scopes_ * 12 * 12)
+      throw Broken(fmt::format("{} renewals of {} leases in 12 TTLs", renewals_here_, scopes_));
+    if (calm_ && scopes_ >= 10 && statements_here_ * 2 > renewals_here_)
+      throw Broken(fmt::format("{} statements for {} renewals", statements_here_, renewals_here_));
   }
 
  private:
@@ -132,7 +140,9 @@ class World {
     });
   }
   // Within 5 % of true time, which is what margins are for.
-  HeldLeasesCore::Moment local(const Process& process) const { return HeldLeasesCore::Moment(Time(now_.count() / 1000 * process.ppm / 1000) + 1h); }
+  HeldLeasesCore::Moment local(const Process& process) const {
+    return HeldLeasesCore::Moment(Time(now_.count() / 1000 * process.ppm / 1000) + 1h);
+  }
   std::string scope(std::size_t number) const { return prefix_ + std::to_string(number); }
 
   void start(Process& process, std::size_t number) {
@@ -181,7 +191,8 @@ class World {
     after(some(delay_), [this, &process, life = process.life, number, sent, lost_there, lost_back] {
       std::optional<std::int64_t> term;
       if (!lost_there) {
-        const auto got = law_.acquire_lease(Scope(scope(number)), fmt::format("{} {}", owner_of(process, life), number), 1000, std::nullopt);
+        const auto got =
+            law_.acquire_lease(Scope(scope(number)), fmt::format("{} {}", owner_of(process, life), number), 1000, std::nullopt);
         if (got.acquired) term = got.term;
       }
       const Time back = lost_there || lost_back ? ttl : some(delay_);
@@ -208,7 +219,8 @@ class World {
       if (&other == &process) continue;
       for (const auto& [id, lease] : other.leases) {
         const auto until = other.core->until(id);
-        if (lease.scope == number && until && local(other) < *until) throw Broken(fmt::format("{} and {} both believe in scope {}", process.owner, other.owner, number));
+        if (lease.scope == number && until && local(other) < *until)
+          throw Broken(fmt::format("{} and {} both believe in scope {}", process.owner, other.owner, number));
       }
     }
   }
@@ -238,7 +250,8 @@ class World {
     std::string json = "[";
     for (const auto id : ids) {
       const Mine& lease = process.leases.at(id);
-      json += fmt::format("{}{{\"scope\":\"{}\",\"owner\":\"{} {}\",\"term\":{},\"ttl_ms\":1000}}", json.size() > 1 ? "," : "", scope(lease.scope), process.owner, lease.scope, lease.term);
+      json += fmt::format("{}{{\"scope\":\"{}\",\"owner\":\"{} {}\",\"term\":{},\"ttl_ms\":1000}}", json.size() > 1 ? "," : "",
+                          scope(lease.scope), process.owner, lease.scope, lease.term);
     }
     json += "]";
     const auto sent = local(process);
@@ -246,12 +259,14 @@ class World {
     after(some(delay_), [this, &process, life = process.life, json, sent, lost_there, lost_back] {
       std::vector<HeldLeasesCore::Outcome> outcomes;
       if (!lost_there) {
-        for (const std::string_view word : law_.renew_leases(json)) outcomes.push_back(word == "renewed" ? HeldLeasesCore::Outcome::renewed : HeldLeasesCore::Outcome::lost);
+        for (const std::string_view word : law_.renew_leases(json))
+          outcomes.push_back(word == "renewed" ? HeldLeasesCore::Outcome::renewed : HeldLeasesCore::Outcome::lost);
       }
       if (process.life != life) return;
       const bool failed = lost_there || lost_back;
       later(process, failed ? ttl / 3 : some(delay_), [this, &process, outcomes, sent, failed]() mutable {
-        if (failed && plant_ == Plant::unknown_done && outcomes.empty()) outcomes.assign(in_flight_[process.number], HeldLeasesCore::Outcome::renewed);
+        if (failed && plant_ == Plant::unknown_done && outcomes.empty())
+          outcomes.assign(in_flight_[process.number], HeldLeasesCore::Outcome::renewed);
         else if (failed) outcomes.clear();
         process.core->answered(outcomes, plant_ == Plant::from_answer ? local(process) : sent, local(process));
         resume(process);
@@ -303,7 +318,7 @@ int main(int argc, char** argv) {
       return plant == Plant::none ? 1 : 0;
     }
   }
-  fmt::print("{} histories: {} leases taken, {} lost, {} expired; {} renewals in {} statements, {} of them shared\n", seeds, totals.taken, totals.lost, totals.expired, totals.renewals,
-             totals.statements, totals.shared);
+  fmt::print("{} histories: {} leases taken, {} lost, {} expired; {} renewals in {} statements, {} of them shared\n", seeds, totals.taken,
+             totals.lost, totals.expired, totals.renewals, totals.statements, totals.shared);
   return plant == Plant::none && totals.expired > 0 && totals.lost > 0 ? 0 : 1;
 }

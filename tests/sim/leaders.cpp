@@ -1,18 +1,21 @@
-// [F1] [F2] [F3] [F5] Deterministic simulation of leader loops: candidates for one scope on clocks of their own, on a network that delays, loses, repeats and reorders, stopped, crashed and
-// cut off at any point, before the law itself on an SQLite database in memory whose clock is the simulation's. A seed is a history, the same on every machine.
+// [F1] [F2] [F3] [F5] Deterministic simulation of leader loops: candidates for one scope on clocks of their own, on a network that delays,
+// loses, repeats and reorders, stopped, crashed and cut off at any point, before the law itself on an SQLite database in memory whose clock
+// is the simulation's. A seed is a history, the same on every machine.
 //
-//   sim_leaders [--seeds N] [--from SEED]     N histories (default 1000; with TERMGATE_TEST_LONG 100,000) from SEED (default 1); ends at the first breach, whose seed is printed with it
-//   sim_leaders --seed SEED                   one; TERMGATE_SIM_TELL=1 prints what happens
+//   sim_leaders [--seeds N] [--from SEED]     N histories (default 1000; with TERMGATE_TEST_LONG 100,000) from SEED (default 1); ends at
+//   the first breach, whose seed is printed with it sim_leaders --seed SEED                   one; TERMGATE_SIM_TELL=1 prints what happens
 //   sim_leaders --plant MISTAKE [--seeds N]   with a mistake in what stands around LeaderCore; status 0 if it is found within N histories:
 //     from-answer   a lease is counted from when its answer came
 //     unknown-done  a renewal without an answer is taken for one that was granted
 //     late-told     leadership that ran out is told as lost only when the next thing happens
 //     no-fence      writes meet no check
 //
-// What is judged in every history: what the clients saw and the rows show, by the checker of the testkit; that a loop says that it no longer leads before its own window ends, and makes no more than
-// calls_a_ttl_max calls within a TTL of its clock. In two of three histories the clocks keep to what <termgate/leader_loop.hpp> asks for; there also: no two believe to lead at one moment; who could
-// not renew has said so before the database's lease ends; once faults cease somebody leads for good within settled_after, and a lease that is given back is taken within taken_after. In the others
-// clocks run three times too fast or slow, the database's jumps by hours and leases are taken away by force: nothing but the fence is left, and must do.
+// What is judged in every history: what the clients saw and the rows show, by the checker of the testkit; that a loop says that it no
+// longer leads before its own window ends, and makes no more than calls_a_ttl_max calls within a TTL of its clock. In two of three
+// histories the clocks keep to what <termgate/leader_loop.hpp> asks for; there also: no two believe to lead at one moment; who could not
+// renew has said so before the database's lease ends; once faults cease somebody leads for good within settled_after, and a lease that is
+// given back is taken within taken_after. In the others clocks run three times too fast or slow, the database's jumps by hours and leases
+// are taken away by force: nothing but the fence is left, and must do.
 #include <sqlite3.h>
 
 #include <algorithm>
@@ -55,12 +58,16 @@ constexpr Time ttl = 1s, margin = ttl / 5, poll = ttl / 4;
 // A thread gets its turn this late, at most, where nothing stops it.
 constexpr Time lateness_max = 2ms;
 constexpr int calls_a_ttl_max = 40;
-// What was sent before the faults ceased arrives for another 1.5 TTL, and may be an acquisition that nobody waits for: its lease runs out 1.1 TTL later. Then polls and steps back.
+// What was sent before the faults ceased arrives for another 1.5 TTL, and may be an acquisition that nobody waits for: its lease runs
+// out 1.1 TTL later. Then polls and steps back.
 constexpr Time settled_after = 4 * ttl;
 constexpr Time taken_after = ttl / 2;
 
 enum class Plant { none, from_answer, unknown_done, late_told, no_fence };
-constexpr std::pair<std::string_view, Plant> plants[] = {{"from-answer", Plant::from_answer}, {"unknown-done", Plant::unknown_done}, {"late-told", Plant::late_told}, {"no-fence", Plant::no_fence}};
+constexpr std::pair<std::string_view, Plant> plants[] = {{"from-answer", Plant::from_answer},
+                                                         {"unknown-done", Plant::unknown_done},
+                                                         {"late-told", Plant::late_told},
+                                                         {"no-fence", Plant::no_fence}};
 
 struct Broken : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -104,7 +111,8 @@ class Boundary {
     return read.bind(scope).step() ? read.integer(0) : 0;
   }
   void rows(const std::string& scope, std::vector<testkit::Row>& into) {
-    sqlite::Running read = law_->use("SELECT sequence_no, scope, term, payload FROM termgate_stream_writes WHERE stream_id = ?1 ORDER BY sequence_no");
+    sqlite::Running read =
+        law_->use("SELECT sequence_no, scope, term, payload FROM termgate_stream_writes WHERE stream_id = ?1 ORDER BY sequence_no");
     read.bind(scope);
     while (read.step()) into.push_back({read.text(1), read.integer(2), read.text(3), scope, read.integer(0)});
   }
@@ -121,7 +129,13 @@ struct Totals {
 class World {
  public:
   World(std::uint64_t seed, Plant plant, Boundary& boundary, Totals& totals)
-      : random_(seed), plant_(plant), boundary_(boundary), totals_(totals), scope_(fmt::format("history {}", seed)), id_prefix_(fmt::format("{:08x}-0000-4000-8000-", seed & 0xffffffffU)), tame_(below(3) != 0),
+      : random_(seed),
+        plant_(plant),
+        boundary_(boundary),
+        totals_(totals),
+        scope_(fmt::format("history {}", seed)),
+        id_prefix_(fmt::format("{:08x}-0000-4000-8000-", seed & 0xffffffffU)),
+        tame_(below(3) != 0),
         database_clock_(some_clock(1'700'000'000s)) {
     loss_ = below(3) == 0 ? 0 : below(150);
     repeats_ = below(2) == 0 ? 0 : below(100);
@@ -151,7 +165,8 @@ class World {
     });
     after(faults_until_ + settled_after + 2 * ttl, [this] {
       if (!tame_) return;
-      if (the_leader("two TTLs after faults had ceased").first != settled_.first) throw Broken("leadership changed although nothing was wrong");
+      if (the_leader("two TTLs after faults had ceased").first != settled_.first)
+        throw Broken("leadership changed although nothing was wrong");
       Process& leader = processes_[settled_.first];
       stopped_for_good_ = settled_.first;
       happens(leader, leader.life, [this, &leader] { stop(leader); });
@@ -224,7 +239,9 @@ class World {
   // On a process: when it runs again, if it is stopped; never, if it has crashed.
   void happens(Process& process, int life, std::function<void()> what) {
     if (process.life != life) return;
-    if (now_ < process.paused_until) return after(process.paused_until - now_, [this, &process, life, what = std::move(what)]() mutable { happens(process, life, std::move(what)); });
+    if (now_ < process.paused_until)
+      return after(process.paused_until - now_,
+                   [this, &process, life, what = std::move(what)]() mutable { happens(process, life, std::move(what)); });
     what();
   }
   void later(Process& process, Time wait, std::function<void()> what) {
@@ -232,9 +249,13 @@ class World {
   }
   template <class... Arguments>
   void tell(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-    if (telling) fmt::print(stderr, "{:>10.3f} ms  {}\n", std::chrono::duration<double, std::milli>(now_).count(), fmt::format(format, std::forward<Arguments>(arguments)...));
+    if (telling)
+      fmt::print(stderr, "{:>10.3f} ms  {}\n", std::chrono::duration<double, std::milli>(now_).count(),
+                 fmt::format(format, std::forward<Arguments>(arguments)...));
   }
-  [[noreturn]] void broken(const std::string& what) { throw Broken(fmt::format("at {:.3f} ms: {}", std::chrono::duration<double, std::milli>(now_).count(), what)); }
+  [[noreturn]] void broken(const std::string& what) {
+    throw Broken(fmt::format("at {:.3f} ms: {}", std::chrono::duration<double, std::milli>(now_).count(), what));
+  }
 
   static LeaderCore::Moment moment(Time local) { return LeaderCore::Moment(std::chrono::duration_cast<LeaderCore::Time>(local)); }
   std::int64_t database_now() const { return std::chrono::duration_cast<std::chrono::milliseconds>(database_clock_.at(now_)).count(); }
@@ -297,7 +318,8 @@ class World {
     ++totals_.elections;
     if (tame_) {
       for (const Process& other : processes_) {
-        if (&other != &process && other.core && other.core->leads(moment(other.clock.at(now_)))) broken(fmt::format("{} and {} both believe to lead", other.owner, process.owner));
+        if (&other != &process && other.core && other.core->leads(moment(other.clock.at(now_))))
+          broken(fmt::format("{} and {} both believe to lead", other.owner, process.owner));
       }
     }
     if (process.works) broken(fmt::format("{} is elected while the work of its last election is at it", process.owner));
@@ -315,7 +337,8 @@ class World {
       ++totals_.expired;
       // Unless it was stopped when it should have said so.
       const bool in_time = until && moment(local) - *until <= lateness_max * 2;
-      if (tame_ && in_time && database_now() >= granted_until_[told.term.value()]) broken(fmt::format("{} says that it leads no more when the database's lease is over already", process.owner));
+      if (tame_ && in_time && database_now() >= granted_until_[told.term.value()])
+        broken(fmt::format("{} says that it leads no more when the database's lease is over already", process.owner));
     }
     // Work takes its time to end, and some of it looks at no token meanwhile.
     const int work = process.work;
@@ -333,7 +356,8 @@ class World {
     for (const Process& process : processes_) {
       if (!process.core || now_ <= process.paused_until) continue;
       const auto until = process.core->leads_until();
-      if (until && moment(process.clock.at(now_ - 2 * lateness_max)) > *until) broken(fmt::format("{} has not said that its leadership is over", process.owner));
+      if (until && moment(process.clock.at(now_ - 2 * lateness_max)) > *until)
+        broken(fmt::format("{} has not said that its leadership is over", process.owner));
     }
   }
   void count(Process& process, std::vector<Time>& times, const char* what) {
@@ -353,7 +377,8 @@ class World {
 
   // Sends a request, perhaps twice, perhaps not at all; `answered` gets whatever comes back, in any order.
   void send(Process& process, std::function<Answer()> request, std::function<void(const Answer&)> answered) {
-    if (faults() && cut_off(process) && refuses_) return later(process, some(5ms), [answered = std::move(answered)] { answered({How::unavailable}); });
+    if (faults() && cut_off(process) && refuses_)
+      return later(process, some(5ms), [answered = std::move(answered)] { answered({How::unavailable}); });
     const int copies = faults() && chance(repeats_) ? 2 : 1;
     for (int i = 0; i < copies; ++i) {
       if (gets_lost(process)) continue;
@@ -370,7 +395,8 @@ class World {
 
   void call(Process& process, const LeaderCore::Call& call, Time local) {
     count(process, process.calls, "calls");
-    if (call.kind == LeaderCore::Call::Kind::release && process.works) broken(fmt::format("{} gives the lease back while its work is at it", process.owner));
+    if (call.kind == LeaderCore::Call::Kind::release && process.works)
+      broken(fmt::format("{} gives the lease back while its work is at it", process.owner));
     ++totals_.calls;
     const std::uint64_t number = ++process.call;
     // The clock is read, and then a thread may stand still before the first byte is sent.
@@ -378,12 +404,13 @@ class World {
     const bool stalls = faults() && chance(20);
     later(process, stalls ? some(3 * ttl / 2) : some(1ms), [this, &process, call, number, counted_from] {
       const Time invoked = now_;
-      send(process, [this, call, owner = process.owner] { return serve(call, owner); },
-           [this, &process, call, number, counted_from, invoked](const Answer& answer) {
-             // The law issued it, whether anybody waits for it any more or not.
-             if (call.kind == LeaderCore::Call::Kind::acquire && answer.how == How::granted) acquired(process, answer.number, invoked);
-             answer_call(process, call, number, counted_from, answer);
-           });
+      send(
+          process, [this, call, owner = process.owner] { return serve(call, owner); },
+          [this, &process, call, number, counted_from, invoked](const Answer& answer) {
+            // The law issued it, whether anybody waits for it any more or not.
+            if (call.kind == LeaderCore::Call::Kind::acquire && answer.how == How::granted) acquired(process, answer.number, invoked);
+            answer_call(process, call, number, counted_from, answer);
+          });
     });
     later(process, patience_, [this, &process, call, number, counted_from] {
       Answer nothing;
@@ -460,7 +487,8 @@ class World {
     const bool looks = below(5) != 0;
     if (looks && !process.core->leads(moment(process.clock.at(now_)))) return;
     const Write write{fmt::format("{}{:012x}", id_prefix_, ++writes_), *process.term, chance(250) ? 3 : 1, process.owner};
-    later(process, faults() && chance(100) ? some(3 * ttl) : some(5ms), [this, &process, work, write] { attempt(process, work, write, 1); });
+    later(process, faults() && chance(100) ? some(3 * ttl) : some(5ms),
+          [this, &process, work, write] { attempt(process, work, write, 1); });
   }
 
   void attempt(Process& process, int work, const Write& write, int tries) {
@@ -475,19 +503,20 @@ class World {
     const std::size_t at = history_.size();
     history_.push_back(operation);
     const auto waiting = std::make_shared<bool>(true);
-    send(process, [this, write] { return append(write); },
-         [this, &process, work, write, at, waiting, tries](const Answer& answer) {
-           if (!std::exchange(*waiting, false)) return;
-           if (answer.how == How::unavailable) {
-             history_[at].outcome = Outcome::refused;
-             history_[at].answered = now_;
-             return again(process, work, write, tries);
-           }
-           history_[at].outcome = answer.how == How::granted ? Outcome::committed : Outcome::refused;
-           history_[at].answered = now_;
-           if (answer.how == How::granted) history_[at].place = answer.number;
-           if (answer.stale && process.term == write.term) work_ends(process, work, true);
-         });
+    send(
+        process, [this, write] { return append(write); },
+        [this, &process, work, write, at, waiting, tries](const Answer& answer) {
+          if (!std::exchange(*waiting, false)) return;
+          if (answer.how == How::unavailable) {
+            history_[at].outcome = Outcome::refused;
+            history_[at].answered = now_;
+            return again(process, work, write, tries);
+          }
+          history_[at].outcome = answer.how == How::granted ? Outcome::committed : Outcome::refused;
+          history_[at].answered = now_;
+          if (answer.how == How::granted) history_[at].place = answer.number;
+          if (answer.stale && process.term == write.term) work_ends(process, work, true);
+        });
     later(process, patience_, [this, &process, work, write, waiting, tries] {
       if (std::exchange(*waiting, false)) again(process, work, write, tries);
     });
@@ -501,7 +530,8 @@ class World {
     if (plant_ == Plant::no_fence) {
       const auto found = std::find_if(unfenced_.begin(), unfenced_.end(), [&](const testkit::Row& row) { return row.id == write.id; });
       if (found != unfenced_.end()) return {How::granted, *found->place + write.rows - 1};
-      for (int i = 0; i < write.rows; ++i) unfenced_.push_back({scope_, write.term.value(), write.id, scope_, static_cast<std::int64_t>(unfenced_.size()) + 1});
+      for (int i = 0; i < write.rows; ++i)
+        unfenced_.push_back({scope_, write.term.value(), write.id, scope_, static_cast<std::int64_t>(unfenced_.size()) + 1});
       return {How::granted, static_cast<std::int64_t>(unfenced_.size())};
     }
     std::vector<sqlite::Layer1::Write> writes;
@@ -576,7 +606,8 @@ class World {
     }
     if (tame_) {
       // A tenth of a TTL within one, either way.
-      for (Time at = some(ttl); at < faults_until_; at += ttl * 3 / 2) after(at, [this, by = some(ttl / 5) - ttl / 10] { database_clock_.jump(now_, by); });
+      for (Time at = some(ttl); at < faults_until_; at += ttl * 3 / 2)
+        after(at, [this, by = some(ttl / 5) - ttl / 10] { database_clock_.jump(now_, by); });
       return;
     }
     for (std::int64_t left = below(4); left > 0; --left) {
@@ -620,7 +651,8 @@ class World {
     if (plant_ == Plant::no_fence) state.rows = unfenced_;
     else boundary_.rows(scope_, state.rows);
     if (plant_ != Plant::no_fence) state.fences[scope_] = boundary_.fence(scope_);
-    else for (const testkit::Row& row : state.rows) state.fences[scope_] = std::max({state.fences[scope_], row.term, boundary_.fence(scope_)});
+    else
+      for (const testkit::Row& row : state.rows) state.fences[scope_] = std::max({state.fences[scope_], row.term, boundary_.fence(scope_)});
     const testkit::Verdict verdict = testkit::check(history_, state);
     totals_.committed += verdict.committed;
     totals_.refused += verdict.refused;
@@ -637,7 +669,7 @@ class World {
   const bool tame_;
   Clockwork database_clock_;
   std::int64_t loss_ = 0, repeats_ = 0, slow_ = 0;  // of a thousand
-  bool refuses_ = false;  // what is cut off is told at once, not by silence
+  bool refuses_ = false;                            // what is cut off is told at once, not by silence
   Time patience_{}, faults_until_{}, now_{}, database_down_until_{};
   std::priority_queue<Event> queue_;
   std::uint64_t events_ = 0, writes_ = 0;
@@ -662,12 +694,17 @@ int main(int count, char** words) {
     char* end = nullptr;
     const auto value = more ? std::strtoull(words[i + 1], &end, 10) : 0;
     const bool number = more && end != words[i + 1] && *end == '\0';
-    const auto* named = std::find_if(std::begin(plants), std::end(plants), [&](const auto& one) { return more && one.first == words[i + 1]; });
+    const auto* named =
+        std::find_if(std::begin(plants), std::end(plants), [&](const auto& one) { return more && one.first == words[i + 1]; });
     if (word == "--seeds" && number) seeds = value;
     else if (word == "--from" && number) from = value;
     else if (word == "--seed" && number) from = value, seeds = 1;
     else if (word == "--plant" && named != std::end(plants)) plant = named->second;
-    else return std::fprintf(stderr, "usage: sim_leaders [--seeds N] [--from SEED] [--plant from-answer|unknown-done|late-told|no-fence] | --seed SEED\n"), 2;
+    else
+      return std::fprintf(
+                 stderr,
+                 "usage: sim_leaders [--seeds N] [--from SEED] [--plant from-answer|unknown-done|late-told|no-fence] | --seed SEED\n"),
+             2;
     ++i;
   }
   if (const char* long_run = std::getenv("TERMGATE_TEST_LONG"); long_run != nullptr && count == 1) seeds = 100'000;
@@ -683,8 +720,13 @@ int main(int count, char** words) {
       return plant == Plant::none ? 1 : 0;
     }
   }
-  fmt::print("{} histories: {} elections, {} calls of loops, {} leaders that ran out of time, {} crashes; {} writes committed, {} refused, {} unknown; no breach\n", seeds, totals.elections, totals.calls, totals.expired,
-             totals.crashes, totals.committed, totals.refused, totals.unknown);
+  fmt::print(
+      "{} histories: {} elections, {} calls of loops, {} leaders that ran out of time, {} crashes; {} writes committed, {} refused, {} "
+      "unknown; no breach\n",
+      seeds, totals.elections, totals.calls, totals.expired, totals.crashes, totals.committed, totals.refused, totals.unknown);
   // A simulation in which nothing happens proves nothing.
-  return plant == Plant::none && totals.committed > seeds && (seeds < 100 || (totals.refused > 0 && totals.unknown > 0 && totals.expired > 0)) ? 0 : 1;
+  return plant == Plant::none && totals.committed > seeds &&
+                 (seeds < 100 || (totals.refused > 0 && totals.unknown > 0 && totals.expired > 0))
+             ? 0
+             : 1;
 }

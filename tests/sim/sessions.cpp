@@ -1,11 +1,12 @@
-// [F1] [F2] [F6] [F7] Deterministic simulation: clients of several terms behind several proxies before one server, on virtual time and a network that delivers byte by byte,
-// late, or not before a raise. Everything but the sockets is the proxy's own code; the server is the model of tests/support/postgres_model.hpp. A seed is a history, the same on every machine.
+// [F1] [F2] [F6] [F7] Deterministic simulation: clients of several terms behind several proxies before one server, on virtual time and a
+// network that delivers byte by byte, late, or not before a raise. Everything but the sockets is the proxy's own code; the server is the
+// model of tests/support/postgres_model.hpp. A seed is a history, the same on every machine.
 //
-//   sim_sessions [--seeds N] [--from SEED]     N histories (default 1000) from SEED (default 1); ends the program at the first breach, whose seed is printed behind it
-//   sim_sessions --seed SEED                   one; TERMGATE_FUZZ_TELL=1 prints what goes where
+//   sim_sessions [--seeds N] [--from SEED]     N histories (default 1000) from SEED (default 1); ends the program at the first breach,
+//   whose seed is printed behind it sim_sessions --seed SEED                   one; TERMGATE_FUZZ_TELL=1 prints what goes where
 //
-// What a client says, and which bytes travel, comes from session_game.hpp, which also judges what the client sees. Here stand who takes part, the clock, raises from outside, and
-// what the proxies hear of them: at once, late, or never.
+// What a client says, and which bytes travel, comes from session_game.hpp, which also judges what the client sees. Here stand who takes
+// part, the clock, raises from outside, and what the proxies hear of them: at once, late, or never.
 #include <unistd.h>
 
 #include <csignal>
@@ -31,7 +32,8 @@ std::uint64_t playing = 0;
 // Where a breach ends the program.
 void told_seed(int) {
   char text[80];
-  const int size = std::snprintf(text, sizeof text, "seed %llu: sim_sessions --seed %llu\n", static_cast<unsigned long long>(playing), static_cast<unsigned long long>(playing));
+  const int size = std::snprintf(text, sizeof text, "seed %llu: sim_sessions --seed %llu\n", static_cast<unsigned long long>(playing),
+                                 static_cast<unsigned long long>(playing));
   (void)!write(STDERR_FILENO, text, static_cast<std::size_t>(size));
 }
 
@@ -39,7 +41,8 @@ struct Totals {
   std::size_t clients = 0, commits = 0, raises = 0, evicted = 0, ended = 0;
 };
 
-// What one client does: moves of session_game.hpp (its move()), with the statements that matter more often than the others, and time for answers.
+// What one client does: moves of session_game.hpp (its move()), with the statements that matter more often than the others, and time for
+// answers.
 std::vector<std::uint8_t> script(std::mt19937_64& random, std::size_t moves) {
   std::vector<std::uint8_t> input;
   const auto below = [&](std::uint64_t n) { return static_cast<std::uint8_t>(random() % n); };
@@ -49,13 +52,29 @@ std::vector<std::uint8_t> script(std::mt19937_64& random, std::size_t moves) {
     }
     broken("no such statement", sql);
   };
-  static constexpr std::string_view often[] = {"INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (1)", "SELECT a FROM t", "SELECT a FROM writing_view", "BEGIN", "COMMIT", "COMMIT", "SAVEPOINT s", "ROLLBACK TO s", "CALL p()", "VACUUM t", "COPY t FROM STDIN"};
+  static constexpr std::string_view often[] = {"INSERT INTO t VALUES (1)",
+                                               "INSERT INTO t VALUES (1)",
+                                               "SELECT a FROM t",
+                                               "SELECT a FROM writing_view",
+                                               "BEGIN",
+                                               "COMMIT",
+                                               "COMMIT",
+                                               "SAVEPOINT s",
+                                               "ROLLBACK TO s",
+                                               "CALL p()",
+                                               "VACUUM t",
+                                               "COPY t FROM STDIN"};
   const auto some_text = [&] { return below(4) == 0 ? below(PostgresModel::vocabulary_client) : text(often[below(std::size(often))]); };
   for (std::size_t i = 0; i < moves; ++i) {
     switch (below(12)) {
-      case 0: case 1: case 2: case 3: input.insert(input.end(), {0, some_text()}); break;
+      case 0:
+      case 1:
+      case 2:
+      case 3: input.insert(input.end(), {0, some_text()}); break;
       case 4: input.insert(input.end(), {1, some_text(), some_text()}); break;
-      case 5: case 6: case 7: input.insert(input.end(), {8, 0, some_text(), below(2), 1}); break;
+      case 5:
+      case 6:
+      case 7: input.insert(input.end(), {8, 0, some_text(), below(2), 1}); break;
       case 8: input.insert(input.end(), {8, below(3), some_text(), below(2), below(8)}); break;
       case 9: input.insert(input.end(), {10, below(3)}); break;
       case 10: input.insert(input.end(), {6}); break;
@@ -88,8 +107,10 @@ void play(std::uint64_t seed, Totals& totals) {
     auto rules = static_cast<std::uint8_t>(below(32));
     if (below(3) != 0) rules &= static_cast<std::uint8_t>(~0b1110);
     // Mostly the leader's, some of the one before, some of the next.
-    const auto term = static_cast<std::int64_t>(world.fence + static_cast<std::int64_t>(below(8) == 0 ? 1 : 0) - static_cast<std::int64_t>(below(4) == 0 ? 1 : 0));
-    client.game = std::make_unique<Game>(rules, Input{client.input.data(), client.input.size()}, proxies[client.proxy], world, std::max<std::int64_t>(1, term), now);
+    const auto term = static_cast<std::int64_t>(world.fence + static_cast<std::int64_t>(below(8) == 0 ? 1 : 0) -
+                                                static_cast<std::int64_t>(below(4) == 0 ? 1 : 0));
+    client.game = std::make_unique<Game>(rules, Input{client.input.data(), client.input.size()}, proxies[client.proxy], world,
+                                         std::max<std::int64_t>(1, term), now);
     clients.push_back(std::move(client));
     ++totals.clients;
   };
@@ -162,8 +183,8 @@ int main(int count, char** words) {
     playing = seed;
     play(seed, totals);
   }
-  std::printf("%llu histories: %zu clients, %zu fenced commits, %zu raises from outside, %zu sessions evicted, %zu ended; no breach\n", static_cast<unsigned long long>(seeds), totals.clients, totals.commits, totals.raises,
-              totals.evicted, totals.ended);
+  std::printf("%llu histories: %zu clients, %zu fenced commits, %zu raises from outside, %zu sessions evicted, %zu ended; no breach\n",
+              static_cast<unsigned long long>(seeds), totals.clients, totals.commits, totals.raises, totals.evicted, totals.ended);
   // A simulation in which nothing happens proves nothing.
   return totals.commits > seeds && totals.evicted > 0 ? 0 : 1;
 }

@@ -22,7 +22,9 @@ namespace termgate::test {
 class FakeLiveness final : public authority::PeerLiveness {
  public:
   bool open() const override { return open_; }
-  std::chrono::milliseconds silent_for() const override { return silent_ ? std::chrono::milliseconds(3'600'000) : std::chrono::milliseconds(0); }
+  std::chrono::milliseconds silent_for() const override {
+    return silent_ ? std::chrono::milliseconds(3'600'000) : std::chrono::milliseconds(0);
+  }
   void ask_within(std::chrono::milliseconds bound) override { asked_ms_ = bound.count(); }
 
   void fall_silent() { silent_ = true; }
@@ -97,7 +99,8 @@ class Visit {
  public:
   static inline std::string database = "billing";  // that all of them come to
 
-  Visit(authority::Authority& at, const std::string& host, const std::string& user = "app") : at_(at), number_(next()), liveness_(std::make_shared<FakeLiveness>()) {
+  Visit(authority::Authority& at, const std::string& host, const std::string& user = "app")
+      : at_(at), number_(next()), liveness_(std::make_shared<FakeLiveness>()) {
     admission_ = at_.admit(number_, {"127.0.0.1:6432", host, {user, database, "test", false}, liveness_});
   }
   ~Visit() { at_.ended(number_); }
@@ -120,8 +123,12 @@ class Visit {
   const session::Admission& admission() const { return admission_; }
   FakeLiveness& liveness() { return *liveness_; }
 
-  bool await_term(std::chrono::milliseconds at_most = std::chrono::seconds(10)) const { return await(at_most, [this] { return term() != 0; }); }
-  bool await_no_term(std::chrono::milliseconds at_most = std::chrono::seconds(10)) const { return await(at_most, [this] { return term() == 0; }); }
+  bool await_term(std::chrono::milliseconds at_most = std::chrono::seconds(10)) const {
+    return await(at_most, [this] { return term() != 0; });
+  }
+  bool await_no_term(std::chrono::milliseconds at_most = std::chrono::seconds(10)) const {
+    return await(at_most, [this] { return term() == 0; });
+  }
 
  private:
   template <class Condition>

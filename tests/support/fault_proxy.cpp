@@ -115,7 +115,8 @@ std::string FaultProxy::url(const std::string& server_url) const {
   const auto slash = server_url.rfind('/');
   const auto colon = server_url.rfind(':', slash);
   const bool options = server_url.find('?', slash) != std::string::npos;
-  return server_url.substr(0, colon + 1) + std::to_string(port_) + server_url.substr(slash) + (options ? "&" : "?") + "sslmode=disable&gssencmode=disable";
+  return server_url.substr(0, colon + 1) + std::to_string(port_) + server_url.substr(slash) + (options ? "&" : "?") +
+         "sslmode=disable&gssencmode=disable";
 }
 
 void FaultProxy::arm(Fault fault, std::string text, std::chrono::milliseconds pause) {
@@ -125,7 +126,8 @@ void FaultProxy::arm(Fault fault, std::string text, std::chrono::milliseconds pa
 
 int FaultProxy::requests(const std::string& text) const {
   const std::lock_guard lock(mutex_);
-  return static_cast<int>(std::count_if(seen_.begin(), seen_.end(), [&](const std::string& request) { return request.find(text) != std::string::npos; }));
+  return static_cast<int>(
+      std::count_if(seen_.begin(), seen_.end(), [&](const std::string& request) { return request.find(text) != std::string::npos; }));
 }
 
 bool FaultProxy::wait_fired(int count) const {

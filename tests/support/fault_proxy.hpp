@@ -21,12 +21,12 @@ namespace termgate::test {
 
 enum class Fault {
   none,
-  cut_before,      // the request never reaches the server; both connections are closed
-  cut_after,       // the server has carried out the request; its answer is lost, both connections are closed
-  cut_at_once,     // the request is sent on and both connections are closed without waiting for anything
-  drop_answer,     // the answer is lost and the client's connection stays open, silent, for `pause`; then it is closed
-  freeze,          // the request is neither sent on nor answered for `pause`; then both connections are closed
-  delay,           // the request is sent on after `pause`, and everything is as it should be
+  cut_before,   // the request never reaches the server; both connections are closed
+  cut_after,    // the server has carried out the request; its answer is lost, both connections are closed
+  cut_at_once,  // the request is sent on and both connections are closed without waiting for anything
+  drop_answer,  // the answer is lost and the client's connection stays open, silent, for `pause`; then it is closed
+  freeze,       // the request is neither sent on nor answered for `pause`; then both connections are closed
+  delay,        // the request is sent on after `pause`, and everything is as it should be
 };
 
 class FaultProxy {

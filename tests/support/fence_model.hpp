@@ -19,8 +19,8 @@ struct FenceModel {
     std::int64_t term = 0;  // what the check passed with, or raised to
   };
 
-  std::int64_t fence = 0;       // committed
-  std::map<int, Hold> holds;    // by session
+  std::int64_t fence = 0;     // committed
+  std::map<int, Hold> holds;  // by session
 
   // What `check(term)` of a session may answer, given what the session's snapshot shows of the fence.
   // `evicted` receives the sessions that a raise ends.

@@ -26,7 +26,8 @@ class Plain {
       PQfinish(connection_);
       throw std::runtime_error(why);
     }
-    PQsetNoticeProcessor(connection_, [](void*, const char*) {}, nullptr);
+    PQsetNoticeProcessor(
+        connection_, [](void*, const char*) {}, nullptr);
   }
   ~Plain() { PQfinish(connection_); }
   Plain(const Plain&) = delete;

@@ -34,7 +34,8 @@ class PgSession {
  public:
   explicit PgSession(const std::string& url) : connection_(PQconnectdb(url.c_str())) {
     if (PQstatus(connection_) != CONNECTION_OK) throw std::runtime_error(PQerrorMessage(connection_));
-    PQsetNoticeProcessor(connection_, [](void*, const char*) {}, nullptr);
+    PQsetNoticeProcessor(
+        connection_, [](void*, const char*) {}, nullptr);
     pid_ = PQbackendPID(connection_);
   }
   ~PgSession() { PQfinish(connection_); }
@@ -125,7 +126,8 @@ inline void wait_until(const std::string& what, const std::function<bool()>& con
 class PgDatabase {
  public:
   enum class Install { layer_1, none };
-  explicit PgDatabase(const std::string& name, Install install = Install::layer_1) : server_(std::getenv("TERMGATE_TEST_POSTGRESQL")), name_(name + "_" + std::to_string(getpid())) {
+  explicit PgDatabase(const std::string& name, Install install = Install::layer_1)
+      : server_(std::getenv("TERMGATE_TEST_POSTGRESQL")), name_(name + "_" + std::to_string(getpid())) {
     PgSession admin(server_);
     admin.run("DROP DATABASE IF EXISTS " + name_ + " WITH (FORCE)");
     admin.must("CREATE DATABASE " + name_);
@@ -143,7 +145,8 @@ class PgDatabase {
 
   const std::string& url() const { return url_; }
 
-  // Installs layer 1 as a role of its own that is no superuser, as docs/reference/security.md advises; `rights` is what it is granted besides CREATE on the database.
+  // Installs layer 1 as a role of its own that is no superuser, as docs/reference/security.md advises; `rights` is what it is granted
+  // besides CREATE on the database.
   void install_as(const std::string& owner, const std::string& rights = "pg_signal_backend") {
     PgSession admin(url_);
     admin.run("CREATE ROLE " + owner + " LOGIN");

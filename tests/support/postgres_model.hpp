@@ -1,5 +1,6 @@
-// A server in a few hundred lines: what PostgreSQL does with transactions, READ ONLY, savepoints, prepared statements, pipelines and COPY, for a small
-// vocabulary of statements, and with Termgate's check. The oracle of fuzz_session: it knows for itself what writes, and whether the check was passed.
+// A server in a few hundred lines: what PostgreSQL does with transactions, READ ONLY, savepoints, prepared statements, pipelines and COPY,
+// for a small vocabulary of statements, and with Termgate's check. The oracle of fuzz_session: it knows for itself what writes, and whether
+// the check was passed.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +29,8 @@ class PostgresModel;
 
 // What the sessions of one server share.
 struct PostgresWorld {
-  std::int64_t fence = 5;         // of orders
-  std::size_t commits = 0;        // of transactions that wrote behind a check
+  std::int64_t fence = 5;   // of orders
+  std::size_t commits = 0;  // of transactions that wrote behind a check
   std::size_t evicted = 0;
   std::vector<PostgresModel*> sessions;
 
@@ -41,9 +42,50 @@ class PostgresModel {
  public:
   // What a text means here. Whatever is not in the list is a syntax error.
   enum class What {
-    unknown, empty, read, hidden_write, write, hole, flip_default, begin, begin_read_only, begin_read_write, commit, commit_chain, rollback, savepoint, rollback_to, release, mark, unmark,
-    set_transaction_off, set_transaction_on, set_default_off, set_default_on, reset_default, set_term_4, set_term_5, set_local_term_4, set_scope, copy_in, copy_out, vacuum, call,
-    prepare_write, prepare_read, execute_x, execute_y, deallocate_all, discard_all, show_default, show_answer, who_serves, check, check_again, hold, release_hold,
+    unknown,
+    empty,
+    read,
+    hidden_write,
+    write,
+    hole,
+    flip_default,
+    begin,
+    begin_read_only,
+    begin_read_write,
+    commit,
+    commit_chain,
+    rollback,
+    savepoint,
+    rollback_to,
+    release,
+    mark,
+    unmark,
+    set_transaction_off,
+    set_transaction_on,
+    set_default_off,
+    set_default_on,
+    reset_default,
+    set_term_4,
+    set_term_5,
+    set_local_term_4,
+    set_scope,
+    copy_in,
+    copy_out,
+    vacuum,
+    call,
+    prepare_write,
+    prepare_read,
+    execute_x,
+    execute_y,
+    deallocate_all,
+    discard_all,
+    show_default,
+    show_answer,
+    who_serves,
+    check,
+    check_again,
+    hold,
+    release_hold,
   };
 
   struct Text {
@@ -97,8 +139,10 @@ class PostgresModel {
       {"SHOW default_transaction_read_only", What::show_default},
       {"FROB t", What::unknown},
       // A client's up to here.
-      {"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', true), "
-       "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)",
+      {"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), "
+       "pg_catalog.current_setting('termgate.term', true), "
+       "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) "
+       "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)",
        What::who_serves},
       {"SELECT 'off'::pg_catalog.text AS default_transaction_read_only", What::show_answer},
       {"SELECT 'on'::pg_catalog.text AS default_transaction_read_only", What::show_answer},
@@ -160,10 +204,10 @@ class PostgresModel {
   char state() const noexcept { return !tx_.block ? 'I' : tx_.failed ? 'E' : 'T'; }
   bool copying() const noexcept { return copying_; }
 
-  std::string out;           // for the client
-  bool over = false;         // the connection is gone behind `out`
-  bool held = false;         // the check's lock at session level
-  std::size_t swallowed = 0; // Syncs in the middle of a COPY
+  std::string out;            // for the client
+  bool over = false;          // the connection is gone behind `out`
+  bool held = false;          // the check's lock at session level
+  std::size_t swallowed = 0;  // Syncs in the middle of a COPY
   std::size_t writes = 0;
 
  private:
@@ -231,12 +275,22 @@ class PostgresModel {
   }
   static bool needs_snapshot(What what) {
     switch (what) {
-      case What::read: case What::hidden_write: case What::write: case What::flip_default: case What::show_answer: case What::who_serves: case What::check: case What::check_again: case What::hold:
+      case What::read:
+      case What::hidden_write:
+      case What::write:
+      case What::flip_default:
+      case What::show_answer:
+      case What::who_serves:
+      case What::check:
+      case What::check_again:
+      case What::hold:
       case What::release_hold: return true;
       default: return false;
     }
   }
-  static bool leaves(What what) { return what == What::commit || what == What::rollback || what == What::rollback_to || what == What::commit_chain; }
+  static bool leaves(What what) {
+    return what == What::commit || what == What::rollback || what == What::rollback_to || what == What::commit_chain;
+  }
 
   void start() {
     if (tx_.active) return;
@@ -294,7 +348,9 @@ class PostgresModel {
     // The vocabulary declares 4 and 5. What is above may be the fence, and would pass.
     if (wanted > 5 && wanted != start_.term) broken("a check under a term that its client never declared", std::to_string(wanted));
     if (wanted < 1) return Failure{"TG005", "TG005 the term must be an integer from 1 to 2^62"};
-    if (wanted < world_.fence) return Failure{"TG001", "TG001 stale term " + std::to_string(wanted) + " for scope \"" + wanted_scope + "\": the fence stands at " + std::to_string(world_.fence)};
+    if (wanted < world_.fence)
+      return Failure{"TG001", "TG001 stale term " + std::to_string(wanted) + " for scope \"" + wanted_scope + "\": the fence stands at " +
+                                  std::to_string(world_.fence)};
     if (tx_.read_only && wanted > world_.fence) return Failure{"25006", "cannot raise in a read-only transaction"};
     if (wanted > world_.fence && tx_.wrote) return Failure{"TG005", "TG005 this transaction has passed a lower term already"};
     world_.raise(wanted, this);
@@ -319,9 +375,11 @@ class PostgresModel {
   }
 
   // `alone`: the one statement of its message, and not in a block, so that it may end its transaction. Rows and the tag go to `out`.
+  // Long: one case for each kind of statement of the model.
   std::optional<Failure> run(std::string_view sql, bool alone, bool extended, const std::vector<std::optional<std::string>>& values = {}) {
     const What what = meaning(sql);
-    if (tx_.failed && !leaves(what)) return Failure{"25P02", "current transaction is aborted, commands ignored until end of transaction block"};
+    if (tx_.failed && !leaves(what))
+      return Failure{"25P02", "current transaction is aborted, commands ignored until end of transaction block"};
     start();
     if (needs_snapshot(what)) tx_.snapshot = true;
     std::string rows, tag = "SET";
@@ -344,7 +402,8 @@ class PostgresModel {
         break;
       case What::who_serves: {
         const std::string term = std::to_string(now_.term);
-        const pgwire::Field fields[] = {one, now_.scope.empty() ? pgwire::Field() : pgwire::Field(now_.scope), now_.term == 0 ? pgwire::Field() : pgwire::Field(term), "f"};
+        const pgwire::Field fields[] = {one, now_.scope.empty() ? pgwire::Field() : pgwire::Field(now_.scope),
+                                        now_.term == 0 ? pgwire::Field() : pgwire::Field(term), "f"};
         pgwire::append_data_row(rows, fields);
         tag = "SELECT 1";
         break;
@@ -427,13 +486,17 @@ class PostgresModel {
         break;
       }
       case What::set_transaction_off:
-        if (tx_.read_only && (tx_.snapshot || !tx_.savepoints.empty())) return Failure{"25001", "transaction read-write mode must be set before any query"};
+        if (tx_.read_only && (tx_.snapshot || !tx_.savepoints.empty()))
+          return Failure{"25001", "transaction read-write mode must be set before any query"};
         tx_.read_only = false;
         break;
       case What::set_transaction_on: tx_.read_only = true; break;
       case What::set_default_off: now_.default_read_only = false; break;
       case What::set_default_on: now_.default_read_only = true; break;
-      case What::reset_default: now_.default_read_only = start_.default_read_only; tag = "RESET"; break;
+      case What::reset_default:
+        now_.default_read_only = start_.default_read_only;
+        tag = "RESET";
+        break;
       case What::set_term_4: now_.term = 4, local_ = false; break;
       case What::set_term_5: now_.term = 5, local_ = false; break;
       case What::set_local_term_4:
@@ -485,10 +548,14 @@ class PostgresModel {
         const auto found = statements_.find(what == What::execute_x ? "x" : "y");
         if (found == statements_.end()) return Failure{"26000", "prepared statement does not exist"};
         const What inner = meaning(found->second);
-        if (inner != What::write && inner != What::read && inner != What::hidden_write) return Failure{"42601", "EXECUTE of a utility statement"};
+        if (inner != What::write && inner != What::read && inner != What::hidden_write)
+          return Failure{"42601", "EXECUTE of a utility statement"};
         return run(std::string(found->second), alone, extended);
       }
-      case What::deallocate_all: statements_.clear(); tag = "DEALLOCATE ALL"; break;
+      case What::deallocate_all:
+        statements_.clear();
+        tag = "DEALLOCATE ALL";
+        break;
       case What::discard_all:
         if (!alone) return Failure{"25001", "DISCARD ALL cannot run inside a transaction block"};
         statements_.clear();
@@ -502,7 +569,8 @@ class PostgresModel {
         if (!values.empty()) return Failure{"08P01", "it takes no parameters"};
         const std::string term = std::to_string(now_.term);
         if (now_.scope.empty() || now_.term == 0) {
-          const pgwire::Field fields[] = {now_.scope.empty() ? pgwire::Field() : pgwire::Field(now_.scope), now_.term == 0 ? pgwire::Field() : pgwire::Field(term), pgwire::Field()};
+          const pgwire::Field fields[] = {now_.scope.empty() ? pgwire::Field() : pgwire::Field(now_.scope),
+                                          now_.term == 0 ? pgwire::Field() : pgwire::Field(term), pgwire::Field()};
           pgwire::append_data_row(rows, fields);
         } else if (auto failure = check({}, {}, what, rows)) {
           return failure;
@@ -595,6 +663,7 @@ class PostgresModel {
     end();
   }
 
+  // Long: one case for each message of the protocol.
   void message(char type, std::string_view body) {
     if (type == 'X') {
       end();
@@ -703,7 +772,9 @@ class PostgresModel {
         if (!tx_.block) commit();
         return ready();
       }
-      case 'd': case 'c': case 'f': return;  // left over from a COPY that failed
+      case 'd':
+      case 'c':
+      case 'f': return;  // left over from a COPY that failed
       default: broken("the server got a message of this type", std::string_view(&type, 1));
     }
   }
@@ -729,7 +800,7 @@ class PostgresModel {
   bool guarded_, reports_default_;
   pgwire::Rules rules_;
   pgwire::Reader reader_;
-  Settings now_, kept_, start_;      // in force, as they were when the transaction began, as the start-up said
+  Settings now_, kept_, start_;  // in force, as they were when the transaction began, as the start-up said
   bool local_ = false;
   std::int64_t kept_term_ = 0;
   std::int64_t held_term_ = 0;
@@ -738,7 +809,7 @@ class PostgresModel {
   std::map<std::string, std::string> statements_;
   std::map<std::string, Portal> portals_;
   bool skipping_ = false, copying_ = false, copy_extended_ = false, simple_alone_ = false;
-  std::vector<std::string> rest_;    // of a simple query
+  std::vector<std::string> rest_;  // of a simple query
 };
 
 inline void PostgresWorld::raise(std::int64_t term, const PostgresModel* but) {

@@ -1,5 +1,6 @@
-// A client, the proxy's session and a model of PostgreSQL (postgres_model.hpp), between which bytes travel as far as an input says: what fuzz_session and the simulation
-// (tests/sim/) play. The program ends at a write without a check, at a ReadyForQuery too many or too few, at a state that is not the server's, at anything of ours that is shown.
+// A client, the proxy's session and a model of PostgreSQL (postgres_model.hpp), between which bytes travel as far as an input says: what
+// fuzz_session and the simulation (tests/sim/) play. The program ends at a write without a check, at a ReadyForQuery too many or too few,
+// at a state that is not the server's, at anything of ours that is shown.
 #pragma once
 
 #include <algorithm>
@@ -88,7 +89,10 @@ inline bool declares(std::uint8_t rules) { return (rules & 2) == 0; }
 inline bool old_server(std::uint8_t rules) { return (rules & 16) != 0; }
 
 // Whether the server session is kept READ ONLY: where a term is needed, and where one is declared.
-inline bool guarded(std::uint8_t rules) { return admission(rules).enforce == session::Enforce::on && (admission(rules).without_term != session::WithoutTerm::allow || declares(rules)); }
+inline bool guarded(std::uint8_t rules) {
+  return admission(rules).enforce == session::Enforce::on &&
+         (admission(rules).without_term != session::WithoutTerm::allow || declares(rules));
+}
 
 // `asked`: gives the server's answers to what the session asks of it behind the login.
 template <class Asked>
@@ -111,7 +115,8 @@ void log_in(session::Session& one, std::uint8_t rules, std::int64_t term, sessio
   one.resume(session::ServerBytes{bytes}, now);
   // Under `allow` the session is asked what it declares all the same.
   const bool asks = guarded(rules) || admission(rules).enforce == session::Enforce::on;
-  if (one.to_server().empty() == asks || (one.to_server().find("default_transaction_read_only") != std::string_view::npos) != guarded(rules)) {
+  if (one.to_server().empty() == asks ||
+      (one.to_server().find("default_transaction_read_only") != std::string_view::npos) != guarded(rules)) {
     broken("READ ONLY where it should not be, or not where it should", one.to_server());
   }
   if (asks) {
@@ -119,7 +124,8 @@ void log_in(session::Session& one, std::uint8_t rules, std::int64_t term, sessio
     one.sent_to_server(question.size());
     one.resume(session::ServerBytes{asked(question)}, now);
   }
-  if (one.phase() != session::Session::Phase::idle || !one.to_server().empty()) broken("the login", termgate::test::wire::told(one.to_client()) + "to the server:\n" + termgate::test::wire::told(one.to_server()));
+  if (one.phase() != session::Session::Phase::idle || !one.to_server().empty())
+    broken("the login", termgate::test::wire::told(one.to_client()) + "to the server:\n" + termgate::test::wire::told(one.to_server()));
   if (!one.to_client().ends_with(termgate::test::wire::ready('I'))) broken("a login without its end", one.to_client());
   one.sent_to_client(one.to_client().size());
 }
@@ -178,7 +184,8 @@ class Game {
     if (over() || server_.copying() || server_.swallowed > 0) return;
     if (!said_.empty() || !session_.wants_client()) broken("the session hangs", said_);
     if (!out_of_turn_ && seen_ < earned_) broken("a ReadyForQuery is missing", std::to_string(earned_ - seen_));
-    if (earned_ > 0 && open_ == 0 && seen_ > 0 && last_state_ != server_.state()) broken("another state than the server's", std::string_view(&last_state_, 1));
+    if (earned_ > 0 && open_ == 0 && seen_ > 0 && last_state_ != server_.state())
+      broken("another state than the server's", std::string_view(&last_state_, 1));
   }
 
  private:
@@ -218,9 +225,15 @@ class Game {
         ++open_;
         break;
       }
-      case 5: pgwire::append_execute(said_, ""); ++open_; break;
+      case 5:
+        pgwire::append_execute(said_, "");
+        ++open_;
+        break;
       case 6: return sync();
-      case 7: pgwire::append_bare(said_, pgwire::frontend::flush); ++open_; break;
+      case 7:
+        pgwire::append_bare(said_, pgwire::frontend::flush);
+        ++open_;
+        break;
       case 8:
       case 9: {
         const std::string_view as = name();
@@ -241,7 +254,8 @@ class Game {
         break;
       }
       case 11: {
-        pgwire::append_opaque(said_, pgwire::frontend::function_call, std::string_view(input_.byte() % 2 == 0 ? "\0\0\3\xba\0\0\0\0\0\0" : "\0\0\3\xbd\0\0\0\0\0\0", 10));
+        pgwire::append_opaque(said_, pgwire::frontend::function_call,
+                              std::string_view(input_.byte() % 2 == 0 ? "\0\0\3\xba\0\0\0\0\0\0" : "\0\0\3\xbd\0\0\0\0\0\0", 10));
         ++earned_;
         out_of_turn_ |= open_ > 0;
         break;
@@ -361,9 +375,9 @@ class Game {
   session::Session session_;
   PostgresModel server_;
   pgwire::Reader reader_;
-  std::string said_;            // by the client, and not on its way yet
+  std::string said_;  // by the client, and not on its way yet
   std::size_t earned_ = 0, seen_ = 0, open_ = 0;
-  bool out_of_turn_ = false;    // a simple query before a Sync: behind an error the server skips it
+  bool out_of_turn_ = false;  // a simple query before a Sync: behind an error the server skips it
   char last_state_ = 'I';
   bool over_ = false;
 };

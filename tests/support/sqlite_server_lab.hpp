@@ -52,7 +52,8 @@ inline std::string parse(std::string_view name, std::string_view sql, std::initi
   pgwire::append_parse(out, name, sql, all);
   return out;
 }
-inline std::string bind(std::string_view portal, std::string_view name, std::initializer_list<pgwire::Field> values = {}, std::initializer_list<std::uint16_t> formats = {}, std::initializer_list<std::uint16_t> results = {}) {
+inline std::string bind(std::string_view portal, std::string_view name, std::initializer_list<pgwire::Field> values = {},
+                        std::initializer_list<std::uint16_t> formats = {}, std::initializer_list<std::uint16_t> results = {}) {
   std::string out;
   const std::vector<pgwire::Field> all(values);
   const std::vector<std::uint16_t> in(formats), back(results);
@@ -158,7 +159,8 @@ inline sqlite_server::SessionOptions options_of(std::uint32_t pid) {
 
 class Client {
  public:
-  Client(sqlite_server::Engine& engine, std::vector<std::pair<std::string, std::string>> parameters = {}, std::uint32_t pid = 7) : session_(engine, control_, options_of(pid), [this](std::string_view bytes) { out_ += bytes; }) {
+  Client(sqlite_server::Engine& engine, std::vector<std::pair<std::string, std::string>> parameters = {}, std::uint32_t pid = 7)
+      : session_(engine, control_, options_of(pid), [this](std::string_view bytes) { out_ += bytes; }) {
     std::vector<pgwire::StartupMessage::Parameter> all{{"user", "me"}, {"database", "app"}};
     for (const auto& [name, value] : parameters) all.emplace_back(name, value);
     std::string bytes;
@@ -166,7 +168,8 @@ class Client {
     session_.feed(bytes);
     began_ = std::exchange(out_, {});
   }
-  // What can be answered at once is, where this is set or TERMGATE_SQLITE_SERVER_QUICKLY is in the environment: nothing of an answer may depend on it.
+  // What can be answered at once is, where this is set or TERMGATE_SQLITE_SERVER_QUICKLY is in the environment: nothing of an answer may
+  // depend on it.
   bool quickly = std::getenv("TERMGATE_SQLITE_SERVER_QUICKLY") != nullptr;
   std::string raw(std::string_view bytes) {
     std::string answer;

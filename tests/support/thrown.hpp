@@ -13,9 +13,7 @@ template <class Wanted, class Call>
 std::string thrown(Call call) {
   try {
     call();
-  } catch (const Wanted& error) {
-    return error.what();
-  } catch (const std::exception& error) {
+  } catch (const Wanted& error) { return error.what(); } catch (const std::exception& error) {
     FAIL_CHECK("another error: " << error.what());
     return {};
   }

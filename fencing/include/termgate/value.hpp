@@ -21,7 +21,8 @@ struct Bytes {
   friend bool operator==(const Bytes&, const Bytes&) = default;
 };
 
-// The same, borrowed, for a place where the statement wants bytes: a parameter that is not copied on its way. What it points at stays as it is until the call returns. No result has one.
+// The same, borrowed, for a place where the statement wants bytes: a parameter that is not copied on its way. What it points at stays as it
+// is until the call returns. No result has one.
 struct BytesView {
   std::string_view data;
   friend bool operator==(const BytesView&, const BytesView&) = default;
@@ -36,7 +37,8 @@ using TextArray = std::vector<std::optional<std::string>>;
 
 class Value {
  public:
-  using Variant = std::variant<std::monostate, bool, std::int64_t, double, std::string, Bytes, BytesArray, TextArray, BytesView, BytesArrayView>;
+  using Variant =
+      std::variant<std::monostate, bool, std::int64_t, double, std::string, Bytes, BytesArray, TextArray, BytesView, BytesArrayView>;
 
   Value() = default;
   Value(std::nullptr_t) {}

@@ -29,7 +29,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr int worker_threads = 8;       // renewals and takeovers that may wait for the database at the same time
+constexpr int worker_threads = 8;         // renewals and takeovers that may wait for the database at the same time
 constexpr std::size_t leases_max = 1000;  // holders at once; a holder's name can come from the client
 constexpr milliseconds refusals_pause{1000};
 
@@ -90,7 +90,8 @@ struct Authority::Inside {
     auto feed = detail::open_fence_feed(settings.database_url, settings.schema);
     workers.emplace(worker_threads);
     const auto log_as = [this](Settings::Weight weight) { return [this, weight](const std::string& line) { settings.log(weight, line); }; };
-    common.emplace(HostLease::Common{*workers, *database, settings.settle_wait, [this](const std::string& scope, std::int64_t fence) { own->believe(scope, fence); },
+    common.emplace(HostLease::Common{*workers, *database, settings.settle_wait,
+                                     [this](const std::string& scope, std::int64_t fence) { own->believe(scope, fence); },
                                      log_as(Settings::Weight::info)});
     if (feed) {
       Watches::Options others;
@@ -200,7 +201,8 @@ struct Authority::Inside {
       session::TermSource::Standing standing;
       standing.scope = fixed->scope;
       standing.term = fixed->term;
-      if (!fixed->term) standing.why_not = fmt::format("no term declared for scope \"{}\", which rule \"{}\" gives", fixed->scope.name(), rule.name);
+      if (!fixed->term)
+        standing.why_not = fmt::format("no term declared for scope \"{}\", which rule \"{}\" gives", fixed->scope.name(), rule.name);
       return std::make_shared<Constant>(std::move(standing));
     }
     if (const auto* file = std::get_if<FileTerm>(&rule.source)) {
@@ -217,17 +219,21 @@ struct Authority::Inside {
     return nullptr;
   }
 
-  std::shared_ptr<const session::TermSource> lease_of(const Rule& rule, const LeaseTerm& term, std::uint64_t session, const ConnectRequest& request) {
-    if (!database) return without(fmt::format("no term for scope \"{}\": this proxy knows no database that could hold its lease", term.scope.name()));
+  std::shared_ptr<const session::TermSource> lease_of(const Rule& rule, const LeaseTerm& term, std::uint64_t session,
+                                                      const ConnectRequest& request) {
+    if (!database)
+      return without(fmt::format("no term for scope \"{}\": this proxy knows no database that could hold its lease", term.scope.name()));
     const std::string holder = holder_of(term.holder, request, settings.machine);
-    if (const char* problem = name_problem(holder)) return without(fmt::format("the holder of the lease of scope \"{}\" would be malformed: {}", term.scope.name(), problem), "TG005");
+    if (const char* problem = name_problem(holder))
+      return without(fmt::format("the holder of the lease of scope \"{}\" would be malformed: {}", term.scope.name(), problem), "TG005");
     const std::lock_guard lock(mutex);
     const auto key = std::make_pair(term.scope.name(), holder);
     auto lease = leases[key].lock();
     if (!lease) {
       if (leases.size() > leases_max) std::erase_if(leases, [](const auto& entry) { return entry.second.expired(); });
       if (leases.size() >= leases_max) {
-        return without(fmt::format("no term for scope \"{}\": {} holders of leases are known already, the most that this proxy keeps", term.scope.name(), leases_max));
+        return without(fmt::format("no term for scope \"{}\": {} holders of leases are known already, the most that this proxy keeps",
+                                   term.scope.name(), leases_max));
       }
       lease = std::make_shared<HostLease>(*common, term.scope, holder, rule.name);
       leases[key] = lease;
@@ -237,15 +243,19 @@ struct Authority::Inside {
     return std::make_shared<LeaseHere>(*this, lease, request.login.database);
   }
 
-  // A lease orders the writers of the database that it is kept in. For a session of another one it is no term at all: there it would seal nothing.
+  // A lease orders the writers of the database that it is kept in. For a session of another one it is no term at all: there it would seal
+  // nothing.
   class LeaseHere final : public session::TermSource {
    public:
-    LeaseHere(const Inside& inside, std::shared_ptr<const HostLease> lease, std::string database) : inside_(inside), lease_(std::move(lease)), database_(std::move(database)) {}
+    LeaseHere(const Inside& inside, std::shared_ptr<const HostLease> lease, std::string database)
+        : inside_(inside), lease_(std::move(lease)), database_(std::move(database)) {}
     Standing now() const override {
       if (inside_.is_own(database_).value_or(true)) return lease_->now();
       Standing standing;
-      standing.why_not = fmt::format("no term for scope \"{}\": its lease is kept in the database of --backend, and this session is in \"{}\"; a proxy of its own can hold a lease there",
-                                     lease_->scope().name(), database_);
+      standing.why_not = fmt::format(
+          "no term for scope \"{}\": its lease is kept in the database of --backend, and this session is in \"{}\"; a proxy of its own can "
+          "hold a lease there",
+          lease_->scope().name(), database_);
       return standing;
     }
 
@@ -273,10 +283,9 @@ struct Authority::Inside {
   void report() {
     for (const auto& due : refusals.take_all()) {
       try {
-        if (!database->record_refusals(Scope(due.scope), Term(due.term), due.count, due.first_ms, due.last_ms, "proxy")) refusals.put_back(due);
-      } catch (const Unavailable&) {
-        refusals.put_back(due);
-      } catch (const std::exception&) {
+        if (!database->record_refusals(Scope(due.scope), Term(due.term), due.count, due.first_ms, due.last_ms, "proxy"))
+          refusals.put_back(due);
+      } catch (const Unavailable&) { refusals.put_back(due); } catch (const std::exception&) {
         // A role that may not write to the audit must not hide the refusal itself.
       }
     }
@@ -308,7 +317,7 @@ struct Authority::Inside {
   std::mutex calling;  // guards callback, also while it is called
   std::function<void(std::uint64_t, std::string_view, std::int64_t)> callback;
 
-  mutable std::mutex own_name_mutex;  // guards own_name
+  mutable std::mutex own_name_mutex;    // guards own_name
   std::optional<std::string> own_name;  // the database of database_url
   bool one_for_all = false;             // there is but one database, whatever clients call it
   std::atomic<FenceWatch*> watch_for_hints{nullptr};
@@ -365,10 +374,8 @@ void Authority::established(std::uint64_t session, std::function<void()> settled
       liveness = found->second.liveness;
     }
   }
-  if (lease)
-    lease->opened(session, std::move(liveness), std::move(settled));
-  else if (settled)
-    settled();
+  if (lease) lease->opened(session, std::move(liveness), std::move(settled));
+  else if (settled) settled();
 }
 
 void Authority::ended(std::uint64_t session) {
@@ -393,9 +400,7 @@ std::string Authority::reload() {
     const std::lock_guard lock(in.mutex);
     in.rules = std::move(rules);
     return {};
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
 }
 
 std::shared_ptr<session::Fences> Authority::fences(std::string_view database) {
@@ -433,7 +438,9 @@ void Authority::happened(std::string_view database, const session::Incident& inc
   Inside& in = *inside_;
   if (incident.kind != session::Incident::Kind::refused || incident.code != "TG001") return;
   // Another database's audit is not ours to write.
-  if (!in.database || !in.is_own(database).value_or(false) || !is_scope(incident.scope) || incident.term < 1 || incident.term > Term::max_value) return;
+  if (!in.database || !in.is_own(database).value_or(false) || !is_scope(incident.scope) || incident.term < 1 ||
+      incident.term > Term::max_value)
+    return;
   // Only gathered here: they go out once a second, by a worker.
   if (const auto due = in.refusals.note(std::string(incident.scope), incident.term, milliseconds_since_1970())) in.refusals.put_back(*due);
 }

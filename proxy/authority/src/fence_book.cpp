@@ -99,9 +99,10 @@ void FenceBook::took(const FenceInfo& info, std::int64_t remembered) {
     const std::lock_guard lock(untrusted_mutex_);
     if (untrusted_.size() < untrusted_max) {
       const auto [one, added] = untrusted_.try_emplace(info.scope, Untrusted{{}, info.reset_from});
-      one->second.message = fmt::format("TG004 fence untrusted for scope \"{}\": the database{} shows {}, this proxy has seen {}; was the database restored? "
-                                          "Then: termgate fence declare-restored --scope '{}' --above N, the highest term that was ever issued for it",
-                                          info.scope, name_.empty() ? std::string() : fmt::format(" \"{}\"", name_), info.term, remembered, info.scope);
+      one->second.message = fmt::format(
+          "TG004 fence untrusted for scope \"{}\": the database{} shows {}, this proxy has seen {}; was the database restored? "
+          "Then: termgate fence declare-restored --scope '{}' --above N, the highest term that was ever issued for it",
+          info.scope, name_.empty() ? std::string() : fmt::format(" \"{}\"", name_), info.term, remembered, info.scope);
       any_untrusted_ = true;
     }
     return;

@@ -1,4 +1,5 @@
-// What is known of the fences of one database: a lower bound, made of what was read from `fences` there and of nothing else. Who reads is FenceReader. Any thread.
+// What is known of the fences of one database: a lower bound, made of what was read from `fences` there and of nothing else. Who reads is
+// FenceReader. Any thread.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,8 @@ class FenceBook final : public session::Fences {
     // Somebody has asked for the first time since quiet(), or there is a scope to be read.
     std::function<void(FenceBook&)> wanted;
   };
-  // `name`: of the database, where a message has to say which; empty: the one of --backend. Both events may be called by any thread that calls a member.
+  // `name`: of the database, where a message has to say which; empty: the one of --backend. Both events may be called by any thread that
+  // calls a member.
   FenceBook(std::string name, std::size_t scopes_max, Events events);
 
   // --- for sessions ---
@@ -43,7 +45,9 @@ class FenceBook final : public session::Fences {
   void set_watched(bool watched) noexcept { watched_ = watched; }
   bool watched() const noexcept { return watched_; }
   // Since a session last asked. What wants a watch says so anew after quiet().
-  Clock::time_point requested_at() const noexcept { return Clock::time_point(Clock::duration(requested_at_.load(std::memory_order_relaxed))); }
+  Clock::time_point requested_at() const noexcept {
+    return Clock::time_point(Clock::duration(requested_at_.load(std::memory_order_relaxed)));
+  }
   bool wanted() const noexcept { return wanted_; }
   void quiet() noexcept { wanted_ = false; }
   // Nothing is known any more.

@@ -146,10 +146,8 @@ void FenceReader::read_all() {
   for (std::size_t read = 0; read < scopes_max_ && !stopping_; read += page) {
     const auto fences = source_.page(after, page);
     for (const auto& info : fences) {
-      if (info.term < book_.remembered(info.scope))
-        read_one(info.scope);
-      else
-        book_.took(info, 0);
+      if (info.term < book_.remembered(info.scope)) read_one(info.scope);
+      else book_.took(info, 0);
     }
     if (fences.size() < page) return;
     after = fences.back().scope;

@@ -1,4 +1,5 @@
-// Keeps a FenceBook in step with its database: which scopes to read, and when. It owns no thread: whoever has one calls turn(), one at a time.
+// Keeps a FenceBook in step with its database: which scopes to read, and when. It owns no thread: whoever has one calls turn(), one at a
+// time.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,8 @@
 
 namespace termgate::authority {
 
-// The scope that a notification names: {"scope": …, "term": …, "schema": …} as json_build_object writes it. None: malformed, of another schema, or no scope.
+// The scope that a notification names: {"scope": …, "term": …, "schema": …} as json_build_object writes it. None: malformed, of another
+// schema, or no scope.
 std::optional<std::string> hinted_scope(std::string_view payload, std::string_view schema);
 
 class FenceReader {
@@ -31,7 +33,8 @@ class FenceReader {
   // `pause`: between two readings of all fences.
   FenceReader(FenceBook& book, Source source, std::string schema, std::size_t scopes_max, std::chrono::milliseconds pause);
 
-  // Reads what `heard`, the book's suspects and the clock ask for, and takes it into the book. Throws what the source does; the next turn reads all.
+  // Reads what `heard`, the book's suspects and the clock ask for, and takes it into the book. Throws what the source does; the next turn
+  // reads all.
   void turn(const detail::FenceFeed::Heard& heard);
   // What was announced may have been missed.
   void read_all_next() noexcept { read_again_ = {}; }
@@ -49,9 +52,9 @@ class FenceReader {
   const std::string schema_;
   const std::size_t scopes_max_;
   const std::chrono::milliseconds pause_;
-  Clock::time_point read_again_{};   // all of them
-  Clock::time_point not_before_{};   // after a flood
-  bool owing_ = false;               // a flood was heard, and all are to be read once that time has come
+  Clock::time_point read_again_{};  // all of them
+  Clock::time_point not_before_{};  // after a flood
+  bool owing_ = false;              // a flood was heard, and all are to be read once that time has come
   Clock::time_point turned_{};
   std::atomic<bool> stopping_{false};
 };

@@ -11,8 +11,8 @@
 
 namespace termgate::authority {
 
-using std::chrono::milliseconds;
 using session::Obstacle;
+using std::chrono::milliseconds;
 using Clock = FenceReader::Clock;
 
 namespace {
@@ -21,7 +21,8 @@ constexpr milliseconds retry_pause{1000};
 
 }  // namespace
 
-// A failed connection has no SQLSTATE in libpq, so its words must do. What a server itself reports has two spaces behind its severity, in whatever language.
+// A failed connection has no SQLSTATE in libpq, so its words must do. What a server itself reports has two spaces behind its severity, in
+// whatever language.
 Obstacle obstacle_of(const std::exception& error) {
   if (dynamic_cast<const Unavailable*>(&error) == nullptr) return Obstacle::not_installed;
   const std::string_view text = error.what();
@@ -33,7 +34,8 @@ Obstacle obstacle_of(const std::exception& error) {
   return Obstacle::unreachable;
 }
 
-FenceWatch::FenceWatch(FenceBook& book, Database database, std::unique_ptr<detail::FenceFeed> feed, std::string schema, milliseconds pause, Events events)
+FenceWatch::FenceWatch(FenceBook& book, Database database, std::unique_ptr<detail::FenceFeed> feed, std::string schema, milliseconds pause,
+                       Events events)
     : book_(book),
       database_(std::move(database)),
       feed_(std::move(feed)),
@@ -41,7 +43,8 @@ FenceWatch::FenceWatch(FenceBook& book, Database database, std::unique_ptr<detai
       pause_(pause),
       events_(std::move(events)),
       reader_(book_,
-              {[this](const std::string& after, int limit) { return database_.fences(after, limit); }, [this](const std::string& scope) { return database_.fence(Scope(scope)); }},
+              {[this](const std::string& after, int limit) { return database_.fences(after, limit); },
+               [this](const std::string& scope) { return database_.fence(Scope(scope)); }},
               schema_, detail::FenceMemory::scopes_max, pause_),
       thread_([this] { run(); }) {}
 
@@ -105,7 +108,8 @@ void FenceWatch::run() {
       ++failures_;
       const Obstacle obstacle = obstacle_of(error);
       obstacle_ = obstacle;
-      if (std::exchange(reported, obstacle) != obstacle) events_.failed(fmt::format("cannot watch for fence changes (retrying): {}", error.what()));
+      if (std::exchange(reported, obstacle) != obstacle)
+        events_.failed(fmt::format("cannot watch for fence changes (retrying): {}", error.what()));
       reader_.read_all_next();
       sleep(retry_pause);
     }

@@ -1,4 +1,5 @@
-// A thread that watches the database of --backend: it listens where the database can tell, and reads. It also knows what stands in the way of that. Any thread.
+// A thread that watches the database of --backend: it listens where the database can tell, and reads. It also knows what stands in the way
+// of that. Any thread.
 #pragma once
 
 #include <atomic>
@@ -33,7 +34,8 @@ class FenceWatch {
   };
 
   // Begins to watch for `book`. `feed` nullptr: only reads all of them every `pause`. Members outlive it.
-  FenceWatch(FenceBook& book, Database database, std::unique_ptr<detail::FenceFeed> feed, std::string schema, std::chrono::milliseconds pause, Events events);
+  FenceWatch(FenceBook& book, Database database, std::unique_ptr<detail::FenceFeed> feed, std::string schema,
+             std::chrono::milliseconds pause, Events events);
   ~FenceWatch();
   FenceWatch(const FenceWatch&) = delete;
   FenceWatch& operator=(const FenceWatch&) = delete;

@@ -72,7 +72,8 @@ void HostLease::closed(std::uint64_t session) {
 void HostLease::fence_rose(std::int64_t fence) {
   const Lock lock(mutex_);
   if (!lease_ || lease_->term().value() >= fence) return;
-  why_not_ = fmt::format("no term for scope \"{}\": the lease of {} with term {} is lost, the fence stands at {}", scope_.name(), owner_, lease_->term().value(), fence);
+  why_not_ = fmt::format("no term for scope \"{}\": the lease of {} with term {} is lost, the fence stands at {}", scope_.name(), owner_,
+                         lease_->term().value(), fence);
   lease_.reset();
   hold_off_until_ = Clock::now() + std::min(ttl_, hold_off_max);
   kick(Clock::now());
@@ -145,8 +146,7 @@ void HostLease::run(std::uint64_t kicked) {
     busy_ = false;
     if (std::exchange(again_, false) || kicked != kicked_)
       next = Clock::now();  // somebody has come meanwhile, and is settled by the next step
-    else
-      settled = take_settled();
+    else settled = take_settled();
     if (next) kick(*next);
   }
   for (const auto& call : settled) call();
@@ -161,7 +161,8 @@ bool HostLease::answering(milliseconds ttl) const {
       present.push_back(opened.liveness);
     }
   }
-  return std::any_of(present.begin(), present.end(), [&](const auto& liveness) { return liveness->open() && liveness->silent_for() < ttl; });
+  return std::any_of(present.begin(), present.end(),
+                     [&](const auto& liveness) { return liveness->open() && liveness->silent_for() < ttl; });
 }
 
 std::optional<HostLease::Clock::time_point> HostLease::step() {
@@ -194,13 +195,15 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
   const auto pause = std::max(shortest_pause, ttl / 3);
   if (!answering(ttl)) {
     if (lease->still_held()) return Clock::now() + std::min<Clock::duration>(ttl / 10, lease->held_until() - Lease::Clock::now());
-    lost(fmt::format("no term for scope \"{}\": {} was not heard of for {} ms, and its lease has ended", scope_.name(), owner_, ttl.count()));
+    lost(fmt::format("no term for scope \"{}\": {} was not heard of for {} ms, and its lease has ended", scope_.name(), owner_,
+                     ttl.count()));
     common_.log(fmt::format("lease of scope \"{}\" ended: {} does not answer", scope_.name(), owner_));
     return Clock::now() + pause;
   }
   try {
     const auto before = common_.database.lease(scope_);
-    if (before && before->owner == owner_ && before->term == lease->term().value() && before->renewed_at_ms != renewed_at_ms_) shared_until_ = Clock::now() + ttl;
+    if (before && before->owner == owner_ && before->term == lease->term().value() && before->renewed_at_ms != renewed_at_ms_)
+      shared_until_ = Clock::now() + ttl;
     const Lease renewed = common_.database.renew_lease(scope_, lease->term(), owner_, ttl);
     {
       const Lock lock(mutex_);
@@ -214,7 +217,9 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
     if (const auto fence = common_.database.fence(scope_)) fence_rose(fence->term);
     common_.log(fmt::format("lease of scope \"{}\" with term {} lost by {}", scope_.name(), lease->term().value(), owner_));
     const Lock lock(mutex_);
-    if (lease_) why_not_ = fmt::format("no term for scope \"{}\": the lease of {} with term {} is lost", scope_.name(), owner_, lease->term().value());
+    if (lease_)
+      why_not_ =
+          fmt::format("no term for scope \"{}\": the lease of {} with term {} is lost", scope_.name(), owner_, lease->term().value());
     lease_.reset();
     return Clock::now();
   } catch (const std::exception& error) {
@@ -249,15 +254,15 @@ std::optional<HostLease::Clock::time_point> HostLease::take() {
       try {
         won(common_.database.renew_lease(scope_, Term(seen->term), owner_, ttl), true, "joined");
         return Clock::now() + std::max(shortest_pause, ttl / 3);
-      } catch (const LeaseLost&) {
-        return not_had("its lease has just changed hands", shortest_pause);
-      }
+      } catch (const LeaseLost&) { return not_had("its lease has just changed hands", shortest_pause); }
     }
     if (seen && live(*seen)) {
       if (!force) {
-        return not_had(fmt::format("its lease is held by {} until {}", seen->owner, moment(seen->expires_at_ms)), milliseconds(seen->remaining_ms + 1));
+        return not_had(fmt::format("its lease is held by {} until {}", seen->owner, moment(seen->expires_at_ms)),
+                       milliseconds(seen->remaining_ms + 1));
       }
-      common_.database.force_release(scope_, "termgate proxy", fmt::format("rule \"{}\" says takeover = newest, and {} has come", rule_, owner_));
+      common_.database.force_release(scope_, "termgate proxy",
+                                     fmt::format("rule \"{}\" says takeover = newest, and {} has come", rule_, owner_));
     }
     const auto left = std::chrono::ceil<milliseconds>(hold_off_until - Clock::now());
     if (left.count() > 0) return not_had(fmt::format("its lease was just taken from {}", owner_), left);

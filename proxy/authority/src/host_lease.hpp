@@ -1,6 +1,6 @@
-// One lease that stands for one application: taken when the first of its sessions is established, renewed while one of them is open and its peer answers within
-// the TTL, given back when the last one is gone. Any number of proxies share it: its owner is the application's host, and a proxy that finds the lease in
-// the host's hands already joins its term. Any thread; the database is only spoken to on workers.
+// One lease that stands for one application: taken when the first of its sessions is established, renewed while one of them is open and its
+// peer answers within the TTL, given back when the last one is gone. Any number of proxies share it: its owner is the application's host,
+// and a proxy that finds the lease in the host's hands already joins its term. Any thread; the database is only spoken to on workers.
 #pragma once
 
 #include <chrono>
@@ -84,13 +84,13 @@ class HostLease final : public session::TermSource, public std::enable_shared_fr
   bool newcomer_ = false;  // a session has arrived since the lease was last held
   // Shut out by a higher term: whoever ended this lease is about to take it, and must find it free.
   Clock::time_point hold_off_until_{};
-  bool busy_ = false;      // a worker is in step()
+  bool busy_ = false;  // a worker is in step()
   bool again_ = false;
   std::uint64_t kicked_ = 0;
 
   // Only the worker that is busy uses these.
-  std::int64_t renewed_at_ms_ = 0;      // as the database showed it after our own last renewal
-  Clock::time_point shared_until_{};    // another proxy has renewed it too
+  std::int64_t renewed_at_ms_ = 0;    // as the database showed it after our own last renewal
+  Clock::time_point shared_until_{};  // another proxy has renewed it too
 };
 
 }  // namespace termgate::authority

@@ -55,7 +55,8 @@ class Parser {
   Parser(std::string_view text, const std::string& file) : text_(text), file_(file) {}
 
   Rules run() {
-    if (text_.size() > rules_bytes_max) throw InvalidInput(fmt::format("{}: the file has {} bytes, at most {} are read", file_, text_.size(), rules_bytes_max));
+    if (text_.size() > rules_bytes_max)
+      throw InvalidInput(fmt::format("{}: the file has {} bytes, at most {} are read", file_, text_.size(), rules_bytes_max));
     if (text_.find('\0') != std::string_view::npos) throw InvalidInput(fmt::format("{}: the file holds a NUL", file_));
     std::size_t at = 0;
     while (at < text_.size()) {
@@ -133,7 +134,8 @@ class Parser {
       rule.overridable = yes_or_no(key, value);
     } else if (key == "without-term") {
       using session::WithoutTerm;
-      rule.without_term = choice<WithoutTerm>(key, value, {{"reject", WithoutTerm::reject}, {"read-only", WithoutTerm::read_only}, {"allow", WithoutTerm::allow}});
+      rule.without_term = choice<WithoutTerm>(
+          key, value, {{"reject", WithoutTerm::reject}, {"read-only", WithoutTerm::read_only}, {"allow", WithoutTerm::allow}});
     } else if (key == "enforce") {
       rule.enforce = choice<session::Enforce>(key, value, {{"on", session::Enforce::on}, {"observe", session::Enforce::observe}});
     } else if (key == "replication") {
@@ -141,9 +143,11 @@ class Parser {
     } else if (key == "refuse") {
       rule.refuse = one(value);
     } else {
-      fail(fmt::format("there is no key \"{}\": listener, user, database, application, client; scope, term, file, lease, ttl, holder, takeover; overridable, "
-                       "without-term, enforce, replication, refuse",
-                       key));
+      fail(
+          fmt::format("there is no key \"{}\": listener, user, database, application, client; scope, term, file, lease, ttl, holder, "
+                      "takeover; overridable, "
+                      "without-term, enforce, replication, refuse",
+                      key));
     }
   }
 
@@ -154,10 +158,15 @@ class Parser {
     if (sources > 1) fail(rule_->line, fmt::format("rule \"{}\" names more than one of scope, file and lease", rule_->name));
     if (term_ && !scope_) fail(rule_->line, fmt::format("rule \"{}\" has a term and no scope", rule_->name));
     if (scope_ && !term_ && !rule_->overridable) {
-      fail(rule_->line, fmt::format("rule \"{}\" has a scope and no term, so nobody could write: give a term, or overridable = yes and let clients declare it", rule_->name));
+      fail(rule_->line,
+           fmt::format(
+               "rule \"{}\" has a scope and no term, so nobody could write: give a term, or overridable = yes and let clients declare it",
+               rule_->name));
     }
-    if (!lease_ && (ttl_ || !holder_.empty() || takeover_)) fail(rule_->line, fmt::format("rule \"{}\": ttl, holder and takeover go with a lease", rule_->name));
-    if (!rule_->refuse.empty() && sources > 0) fail(rule_->line, fmt::format("rule \"{}\" refuses, so it has no scope, file or lease", rule_->name));
+    if (!lease_ && (ttl_ || !holder_.empty() || takeover_))
+      fail(rule_->line, fmt::format("rule \"{}\": ttl, holder and takeover go with a lease", rule_->name));
+    if (!rule_->refuse.empty() && sources > 0)
+      fail(rule_->line, fmt::format("rule \"{}\" refuses, so it has no scope, file or lease", rule_->name));
     if (scope_) {
       rule_->source = FixedTerm{*scope_, term_};
     } else if (!path_.empty()) {
@@ -247,7 +256,8 @@ class Parser {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     const std::string_view unit = trim(text.substr(static_cast<std::size_t>(end - text.data())));
     std::int64_t factor = unit == "ms" ? 1 : unit == "s" ? 1000 : unit == "min" ? 60'000 : unit == "h" ? 3'600'000 : 0;
-    if (error != std::errc() || factor == 0 || number < 1 || number > 86'400'000) fail(fmt::format("\"{}\" is no time: a whole number with ms, s, min or h", text));
+    if (error != std::errc() || factor == 0 || number < 1 || number > 86'400'000)
+      fail(fmt::format("\"{}\" is no time: a whole number with ms, s, min or h", text));
     const milliseconds time(number * factor);
     if (time < milliseconds(1000) || time > milliseconds(86'400'000)) fail("the ttl is from 1 s to 24 h");
     return time;
@@ -260,7 +270,8 @@ class Parser {
         continue;
       }
       const auto known = {"%client_host", "%user", "%database", "%application_name", "%listener"};
-      if (std::none_of(known.begin(), known.end(), [&](std::string_view name) { return std::string_view(pattern).substr(at).starts_with(name); })) {
+      if (std::none_of(known.begin(), known.end(),
+                       [&](std::string_view name) { return std::string_view(pattern).substr(at).starts_with(name); })) {
         fail("in \"holder\" a % begins %client_host, %user, %database, %application_name, %listener or %%");
       }
       ++at;
@@ -297,7 +308,8 @@ class Parser {
 bool Rule::matches(const ConnectRequest& request) const {
   return any_of(listeners, request.listener) && any_of(users, request.login.user) && any_of(databases, request.login.database) &&
          any_of(applications, request.login.application_name) &&
-         (clients.empty() || std::any_of(clients.begin(), clients.end(), [&](const AddressRange& range) { return range.contains(request.client_host); }));
+         (clients.empty() ||
+          std::any_of(clients.begin(), clients.end(), [&](const AddressRange& range) { return range.contains(request.client_host); }));
 }
 
 const Rule* Rules::of(const ConnectRequest& request) const {
@@ -334,7 +346,8 @@ std::string holder_of(std::string_view pattern, const ConnectRequest& request, s
                                                                  {"%%", "%"}};
   std::string holder;
   for (std::size_t at = 0; at < pattern.size();) {
-    const auto found = std::find_if(std::begin(names), std::end(names), [&](const auto& name) { return pattern.substr(at).starts_with(name.first); });
+    const auto found =
+        std::find_if(std::begin(names), std::end(names), [&](const auto& name) { return pattern.substr(at).starts_with(name.first); });
     if (found == std::end(names)) {
       holder += pattern[at++];
     } else {

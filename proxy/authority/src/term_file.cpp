@@ -36,7 +36,8 @@ std::optional<std::string> url_decoded(std::string_view text) {
 }
 
 std::string what_stat_says(const struct stat& file) {
-  return fmt::format("{}:{}:{}:{}.{}:{}.{}", file.st_dev, file.st_ino, file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec, file.st_ctim.tv_sec, file.st_ctim.tv_nsec);
+  return fmt::format("{}:{}:{}:{}.{}:{}.{}", file.st_dev, file.st_ino, file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec,
+                     file.st_ctim.tv_sec, file.st_ctim.tv_nsec);
 }
 
 session::TermSource::Standing nothing(std::string why, const char* code) {
@@ -69,7 +70,8 @@ FileDeclaration read_declaration(std::string_view text) {
     at = end;
     const auto equals = word.find('=');
     const std::string_view key = word.substr(0, equals);
-    if (equals == std::string_view::npos || (key != "scope" && key != "term")) return refuse("it is one line, scope=… term=…, and nothing else");
+    if (equals == std::string_view::npos || (key != "scope" && key != "term"))
+      return refuse("it is one line, scope=… term=…, and nothing else");
     const auto value = url_decoded(word.substr(equals + 1));
     if (!value) return refuse(fmt::format("its {} is not URL-encoded", key));
     if (key == "scope") {
@@ -104,7 +106,10 @@ std::int64_t HighestTerms::of(const std::string& scope) const {
   return found == highest_.end() ? 0 : found->second;
 }
 
-TermFile::TermFile(std::string path, std::shared_ptr<HighestTerms> highest) : path_(std::move(path)), highest_(std::move(highest)), seen_("not yet") { look(); }
+TermFile::TermFile(std::string path, std::shared_ptr<HighestTerms> highest)
+    : path_(std::move(path)), highest_(std::move(highest)), seen_("not yet") {
+  look();
+}
 
 void TermFile::look() {
   struct stat file {};
@@ -162,7 +167,9 @@ session::TermSource::Standing TermFile::now() const {
 }
 
 session::TermSource::Standing TermFile::fell_back(const Scope& scope, Term term, std::int64_t highest) const {
-  return nothing(fmt::format("stale term {} for scope \"{}\": the file {} fell back, {} was shown before", term.value(), scope.name(), path_, highest), "TG001");
+  return nothing(
+      fmt::format("stale term {} for scope \"{}\": the file {} fell back, {} was shown before", term.value(), scope.name(), path_, highest),
+      "TG001");
 }
 
 }  // namespace termgate::authority

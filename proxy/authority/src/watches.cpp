@@ -24,10 +24,10 @@ struct Watches::Entry {
 
   const std::shared_ptr<FenceBook> book;  // shared with the sessions there: one holder more is this
   // Guarded by Watches::mutex_.
-  bool busy = false;           // a worker is at it
-  Clock::time_point next{};    // not before
+  bool busy = false;         // a worker is at it
+  Clock::time_point next{};  // not before
   milliseconds pause{retry_pause};
-  Clock::time_point left{};    // since nobody is there; zero: somebody is
+  Clock::time_point left{};  // since nobody is there; zero: somebody is
   int descriptor = -1;
   std::unique_ptr<FenceReader> reader;  // used by whoever is busy, without the lock
   // Of whoever is busy, else guarded as well.
@@ -110,7 +110,9 @@ void Watches::run() {
         until = std::min(until, entry->next);
       }
     }
-    const auto left = until == Clock::time_point::max() ? -1 : std::clamp<std::int64_t>(std::chrono::ceil<milliseconds>(until - Clock::now()).count(), 0, look_pause.count());
+    const auto left = until == Clock::time_point::max()
+                          ? -1
+                          : std::clamp<std::int64_t>(std::chrono::ceil<milliseconds>(until - Clock::now()).count(), 0, look_pause.count());
     if (poll(watched.data(), watched.size(), static_cast<int>(left)) < 0) continue;
     std::uint64_t count = 0;
     if (::read(wakeup_, &count, sizeof count) < 0) count = 0;  // nobody called wake()
@@ -129,7 +131,8 @@ void Watches::look(Clock::time_point now) {
     if (somebody) entry->left = {};
     else if (entry->left == Clock::time_point{}) entry->left = now;
     // One that is not watched is kept as well, so that short sessions are no reason to try again each time; but not without end.
-    if (!somebody && !entry->busy && (now - entry->left >= options_.idle_pause || (!entry->feed && entries_.size() > databases_known_max))) {
+    if (!somebody && !entry->busy &&
+        (now - entry->left >= options_.idle_pause || (!entry->feed && entries_.size() > databases_known_max))) {
       close(entry);
       at = entries_.erase(at);
     } else {
@@ -155,8 +158,8 @@ void Watches::look(Clock::time_point now) {
   }
 }
 
-// The one that was not asked about for longest gives its place up. Where all were asked about just now nobody does, or more databases than places would take them from
-// each other without end.
+// The one that was not asked about for longest gives its place up. Where all were asked about just now nobody does, or more databases than
+// places would take them from each other without end.
 bool Watches::make_room(Clock::time_point now) {
   std::shared_ptr<Entry> oldest;
   for (const auto& [name, entry] : entries_) {
@@ -209,9 +212,11 @@ void Watches::step(const std::shared_ptr<Entry>& entry) {
     const auto heard = one.feed->wait(milliseconds(0));
     if (heard.connected_anew) {
       const std::string theirs = one.feed->owner();
-      if (theirs.empty()) throw DatabaseError(fmt::format("there is no schema \"{}\": Termgate is not installed there", options_.schema), "3F000");
+      if (theirs.empty())
+        throw DatabaseError(fmt::format("there is no schema \"{}\": Termgate is not installed there", options_.schema), "3F000");
       if (!one.feed->owner_is_trusted(owner)) {
-        throw DatabaseError(fmt::format("its layer 1 belongs to role \"{}\", and the proxy reads only what belongs to a superuser, to its own role, or to \"{}\", the owner of layer 1 in the "
+        throw DatabaseError(fmt::format("its layer 1 belongs to role \"{}\", and the proxy reads only what belongs to a superuser, to its "
+                                        "own role, or to \"{}\", the owner of layer 1 in the "
                                         "database of --backend",
                                         theirs, owner),
                             "42501");
@@ -220,7 +225,8 @@ void Watches::step(const std::shared_ptr<Entry>& entry) {
     one.reader->turn(heard);
   } catch (const std::exception& error) {
     obstacle = obstacle_of(error);
-    failed = fmt::format("cannot watch for fence changes of database \"{}\" (retrying), so nothing is refused from memory there: {}", one.book->name(), error.what());
+    failed = fmt::format("cannot watch for fence changes of database \"{}\" (retrying), so nothing is refused from memory there: {}",
+                         one.book->name(), error.what());
     hang_up(one);
   }
   {
@@ -233,7 +239,8 @@ void Watches::step(const std::shared_ptr<Entry>& entry) {
       one.descriptor = one.feed->descriptor();
       one.next = one.reader->due();
       one.pause = retry_pause;
-      if (reported_.erase(one.book->name()) > 0) recovered = fmt::format("fence changes of database \"{}\" are watched again", one.book->name());
+      if (reported_.erase(one.book->name()) > 0)
+        recovered = fmt::format("fence changes of database \"{}\" are watched again", one.book->name());
     } else {
       --open_;
       ++failures_;

@@ -1,7 +1,8 @@
-// Watches the fences of databases other than that of --backend, each from the first session there that has a scope and a term until nobody is there any more. One thread
-// polls all connections, a few read; so two hundred databases are no two hundred threads. Any thread.
+// Watches the fences of databases other than that of --backend, each from the first session there that has a scope and a term until nobody
+// is there any more. One thread polls all connections, a few read; so two hundred databases are no two hundred threads. Any thread.
 //
-// A database whose layer 1 does not belong to somebody who is trusted (FenceFeed::owner_is_trusted) is not watched: what is read there is code of its owner.
+// A database whose layer 1 does not belong to somebody who is trusted (FenceFeed::owner_is_trusted) is not watched: what is read there is
+// code of its owner.
 #pragma once
 
 #include <chrono>
@@ -35,10 +36,10 @@ class Watches {
 
   struct Options {
     std::string url, schema;
-    std::size_t databases_max = 20;             // watched at once; 0: none
-    std::chrono::milliseconds pause{30'000};    // between two readings of all fences
-    std::chrono::milliseconds idle_pause{2'000};    // without a session, until a watch ends
-    std::chrono::milliseconds keep_pause{10'000};   // a session's word, until its database may lose its watch to another
+    std::size_t databases_max = 20;                // watched at once; 0: none
+    std::chrono::milliseconds pause{30'000};       // between two readings of all fences
+    std::chrono::milliseconds idle_pause{2'000};   // without a session, until a watch ends
+    std::chrono::milliseconds keep_pause{10'000};  // a session's word, until its database may lose its watch to another
     std::function<void(const FenceBook&, std::string_view, std::int64_t)> rose;
     // Once for each database and obstacle.
     std::function<void(const std::string&)> failed, recovered;
@@ -76,7 +77,7 @@ class Watches {
   std::string owner_;
   bool begun_ = false;
   bool stopping_ = false;
-  std::size_t open_ = 0;  // entries with a feed
+  std::size_t open_ = 0;                               // entries with a feed
   std::map<std::string, session::Obstacle> reported_;  // what the log has said of a database
   std::int64_t failures_ = 0;
   Workers workers_{readers};

@@ -10,8 +10,13 @@
 
 namespace termgate::net {
 
-CancelTask::CancelTask(Worker& worker, const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings, std::function<void()> done)
-    : worker_(worker), target_(target), settings_(std::move(settings)), done_(std::move(done)), deadline_(std::chrono::steady_clock::now() + settings_->options.cancel_timeout) {}
+CancelTask::CancelTask(Worker& worker, const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings,
+                       std::function<void()> done)
+    : worker_(worker),
+      target_(target),
+      settings_(std::move(settings)),
+      done_(std::move(done)),
+      deadline_(std::chrono::steady_clock::now() + settings_->options.cancel_timeout) {}
 
 void CancelTask::begin() {
   const int descriptor = socket(target_.server.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

@@ -20,11 +20,11 @@ namespace {
 using session::Action;
 using session::Instant;
 
-constexpr int reads_at_once = 4;                              // of a buffer each; then it is the others' turn
-constexpr std::chrono::seconds last_words_take{5};            // to a client that does not read them
-constexpr std::chrono::seconds farewell_takes{1};             // until a client has closed its side
-constexpr std::chrono::seconds greeting_in_drain{1};          // for who is in the door when the proxy drains
-constexpr std::chrono::milliseconds version_wait_max{2000};   // a client waits no longer until the server's version is known
+constexpr int reads_at_once = 4;                             // of a buffer each; then it is the others' turn
+constexpr std::chrono::seconds last_words_take{5};           // to a client that does not read them
+constexpr std::chrono::seconds farewell_takes{1};            // until a client has closed its side
+constexpr std::chrono::seconds greeting_in_drain{1};         // for who is in the door when the proxy drains
+constexpr std::chrono::milliseconds version_wait_max{2000};  // a client waits no longer until the server's version is known
 constexpr std::string_view shutting_down = "the proxy is shutting down";
 constexpr char tls_handshake = 0x16;
 constexpr std::size_t secret_bytes = 32;
@@ -33,8 +33,17 @@ Instant clock_now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 
-Connection::Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer, const OpenListener& listener, std::shared_ptr<const Settings> settings)
-    : worker_(worker), id_(id), listener_(listener), settings_(std::move(settings)), peer_(peer), began_(clock_now()), local_(peer.local()), client_(*this, true), server_(*this, false) {
+Connection::Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer, const OpenListener& listener,
+                       std::shared_ptr<const Settings> settings)
+    : worker_(worker),
+      id_(id),
+      listener_(listener),
+      settings_(std::move(settings)),
+      peer_(peer),
+      began_(clock_now()),
+      local_(peer.local()),
+      client_(*this, true),
+      server_(*this, false) {
   client_.stream.open(descriptor);
   client_.connected = true;
   greeting_ = worker_.greets(*this);
@@ -214,8 +223,9 @@ void Connection::step_handshake(End& end) {
       end.handshaking = false;
       worker_.counters().tls_failures.add();
       const std::string why = end.stream.why().empty() ? "the peer hung up" : end.stream.why();
-      worker_.shared().log.say_seldom(end.client ? "tls/" + peer_.host() : "tls", LogLevel::warning, "tls_failed",
-                                      {{"connection", id_}, {"with", end.client ? "client" : "server"}, {"client", peer_.text()}, {"reason", why}});
+      worker_.shared().log.say_seldom(
+          end.client ? "tls/" + peer_.host() : "tls", LogLevel::warning, "tls_failed",
+          {{"connection", id_}, {"with", end.client ? "client" : "server"}, {"client", peer_.text()}, {"reason", why}});
       if (stage_ == Stage::direct_tls) return this->end("TLS handshake failed");
       return lost(end, "TLS: " + why);
     }
@@ -229,8 +239,7 @@ void Connection::lost(End& end, std::string_view why) {
   end.handshaking = false;
   if (std::exchange(end.unheard, false)) deadline_ = Instant::max();
   if (why_.empty()) why_ = fmt::format("{} {}", end.client ? "client" : "server", why.empty() ? "closed" : why);
-  if (end.client)
-    session_->resume(session::ClientGone{}, clock_now());
+  if (end.client) session_->resume(session::ClientGone{}, clock_now());
   else if (!why.empty() && end.stream.is_tls() && !server_spoke_ && session_->phase() == session::Session::Phase::login) {
     // A server that refuses our certificate says so beneath its protocol: the client would see a bare close.
     const std::string message = fmt::format("the server ended the login: {}", why);
@@ -240,8 +249,7 @@ void Connection::lost(End& end, std::string_view why) {
     incident.message = message;
     happened(incident);
     session_->resume(session::Cut{incident.code, message}, clock_now());
-  } else
-    session_->resume(session::ServerLost{why}, clock_now());
+  } else session_->resume(session::ServerLost{why}, clock_now());
 }
 
 // --- carrying out ---
@@ -256,7 +264,9 @@ void Connection::pump() {
     for (const Action& action : session_->take_actions()) actions_.push_back(action.kind);
     more = run_actions();
     // A server that hands out no key lets in all the same.
-    if (!established_ && admitted_ && stage_ == Stage::session && session_->phase() >= session::Session::Phase::idle && session_->phase() != session::Session::Phase::closing) establish();
+    if (!established_ && admitted_ && stage_ == Stage::session && session_->phase() >= session::Session::Phase::idle &&
+        session_->phase() != session::Session::Phase::closing)
+      establish();
   }
   pumping_ = false;
   if (stage_ != Stage::session) return;
@@ -356,7 +366,8 @@ bool Connection::do_action(Action::Kind kind) {
     case Action::Kind::registered:
       establish();
       if (!ticket_ && server_.connected && !server_.gone) ticket_ = worker_.shared().cancels.add(target(), head_);
-      if (const auto& find = worker_.shared().backend.shortcut; find && server_.connected && !server_.gone) shortcut_ = find(session_->server_pid(), session_->server_key());
+      if (const auto& find = worker_.shared().backend.shortcut; find && server_.connected && !server_.gone)
+        shortcut_ = find(session_->server_pid(), session_->server_key());
       return true;
     case Action::Kind::cancel_server:
       if (server_.connected && !session_->server_key().empty()) (void)worker_.cancel(target(), settings_, nullptr);
@@ -376,10 +387,8 @@ bool Connection::do_action(Action::Kind kind) {
         deadline_ = std::min(deadline_, clock_now() + last_words_take);
         return false;
       }
-      if (client_.gone)
-        end(why_);
-      else
-        farewell();
+      if (client_.gone) end(why_);
+      else farewell();
       return true;
     }
   }
@@ -390,7 +399,8 @@ bool Connection::begin_tls(End& end) {
   if (end.gone) return true;
   SSL* ssl = nullptr;
   if (end.client && settings_->client_tls) ssl = tls_to_client(settings_->client_tls, end.stream.descriptor());
-  if (!end.client && settings_->server_tls) ssl = tls_to_server(settings_->server_tls, worker_.shared().backend, (*addresses_)[address_ - 1].name, end.stream.descriptor());
+  if (!end.client && settings_->server_tls)
+    ssl = tls_to_server(settings_->server_tls, worker_.shared().backend, (*addresses_)[address_ - 1].name, end.stream.descriptor());
   if (ssl == nullptr) {
     lost(end, "TLS: no context for it");
     return true;
@@ -416,13 +426,23 @@ void Connection::admit() {
     Counters& counters = worker_.counters();
     const char* limit = "connections";
     switch (verdict) {
-      case LimitBook::Verdict::user: limit = "user"; counters.refused_limit_user.add(); break;
-      case LimitBook::Verdict::database: limit = "database"; counters.refused_limit_database.add(); break;
-      case LimitBook::Verdict::address: limit = "address"; counters.refused_limit_address.add(); break;
+      case LimitBook::Verdict::user:
+        limit = "user";
+        counters.refused_limit_user.add();
+        break;
+      case LimitBook::Verdict::database:
+        limit = "database";
+        counters.refused_limit_database.add();
+        break;
+      case LimitBook::Verdict::address:
+        limit = "address";
+        counters.refused_limit_address.add();
+        break;
       default: counters.refused_limit_connections.add(); break;
     }
-    shared.log.say_seldom(std::string("limit/") + limit, LogLevel::warning, "limit_met",
-                          {{"connection", id_}, {"client", peer_.text()}, {"limit", limit}, {"user", who.user}, {"database", who.database}});
+    shared.log.say_seldom(
+        std::string("limit/") + limit, LogLevel::warning, "limit_met",
+        {{"connection", id_}, {"client", peer_.text()}, {"limit", limit}, {"user", who.user}, {"database", who.database}});
     session::Admission refused;
     refused.refused_sqlstate = "53300";
     refused.refused_message = shared.limits.message(verdict);
@@ -445,10 +465,8 @@ void Connection::admit() {
     }
     worker->post([&shared, worker, id, admission = std::move(admission)]() mutable {
       Connection* connection = worker->find(id);
-      if (connection != nullptr)
-        connection->admitted(std::move(admission));
-      else if (admission.refused_sqlstate.empty())
-        shared.authority.ended(id);
+      if (connection != nullptr) connection->admitted(std::move(admission));
+      else if (admission.refused_sqlstate.empty()) shared.authority.ended(id);
     });
   });
 }
@@ -465,8 +483,13 @@ void Connection::admitted(session::Admission admission) {
   if (!let_in) {
     why_ = "refused";
     worker_.shared().log.say(LogLevel::warning, "connection_refused",
-                             {{"connection", id_}, {"client", peer_.text()}, {"listener", listener_.options.name}, {"user", who.user}, {"database", who.database},
-                              {"code", admission.refused_sqlstate}, {"message", admission.refused_message}});
+                             {{"connection", id_},
+                              {"client", peer_.text()},
+                              {"listener", listener_.options.name},
+                              {"user", who.user},
+                              {"database", who.database},
+                              {"code", admission.refused_sqlstate},
+                              {"message", admission.refused_message}});
   }
   session_->resume(session::Admitted{std::move(admission)}, clock_now());
   pump();
@@ -479,8 +502,13 @@ void Connection::establish() {
   const session::LoginRequest& who = session_->login();
   worker_.counters().opened.add();
   worker_.shared().log.say(LogLevel::info, "connection_opened",
-                           {{"connection", id_}, {"client", peer_.text()}, {"listener", listener_.options.name}, {"user", who.user}, {"database", who.database},
-                            {"application_name", who.application_name}, {"tls", client_.stream.is_tls()}});
+                           {{"connection", id_},
+                            {"client", peer_.text()},
+                            {"listener", listener_.options.name},
+                            {"user", who.user},
+                            {"database", who.database},
+                            {"application_name", who.application_name},
+                            {"tls", client_.stream.is_tls()}});
   worker_.shared().authority.established(id_, [worker = &worker_, id = id_] {
     worker->post([worker, id] {
       Connection* connection = worker->find(id);
@@ -517,11 +545,13 @@ void Connection::resolved(Resolver::Addresses addresses, const std::string& prob
   pump();
 }
 
-// How a session begins depends on the server's version (login triggers), which the proxy's own connection finds out at its start. Clients that are quicker wait for it.
+// How a session begins depends on the server's version (login triggers), which the proxy's own connection finds out at its start. Clients
+// that are quicker wait for it.
 bool Connection::waits_for_version() {
   const Shared& shared = worker_.shared();
   if (shared.server_major != 0 || shared.authority.server_met()) return false;
-  if (version_wait_until_ == session::Instant{}) version_wait_until_ = clock_now() + std::min(version_wait_max, settings_->options.connect_timeout);
+  if (version_wait_until_ == session::Instant{})
+    version_wait_until_ = clock_now() + std::min(version_wait_max, settings_->options.connect_timeout);
   return clock_now() < version_wait_until_;
 }
 
@@ -584,7 +614,8 @@ void Connection::forget_server() {
   shortcut_ = {};
   sent_ = heard_ = 0;
   server_.watched = 0;
-  server_.connected = server_.handshaking = server_.blocked = server_.write_reads = server_.read_writes = server_.deaf = server_.unheard = false;
+  server_.connected = server_.handshaking = server_.blocked = server_.write_reads = server_.read_writes = server_.deaf = server_.unheard =
+      false;
   server_.gone = true;
   server_spoke_ = false;
   connecting_ = retry_connect_ = false;
@@ -625,7 +656,8 @@ bool Connection::forward_cancel() {
 
 bool Connection::wants(const End& end) const {
   if (end.gone || end.handshaking || !end.connected) return false;
-  if (!actions_.empty() && (actions_.front() == Action::Kind::start_client_tls || actions_.front() == Action::Kind::start_server_tls)) return false;
+  if (!actions_.empty() && (actions_.front() == Action::Kind::start_client_tls || actions_.front() == Action::Kind::start_server_tls))
+    return false;
   return end.client ? !unsettled_ && session_->wants_client() : session_->wants_server();
 }
 
@@ -673,7 +705,8 @@ void Connection::look_at_clock(Instant now) {
         if (connecting_) {
           deadline_ = Instant::max();
           retry_connect_ = false;
-          connect_problem_ = fmt::format("{}: no answer within {} ms (--connect-timeout)", (*addresses_)[address_ == 0 ? 0 : std::min(address_ - 1, addresses_->size() - 1)].endpoint.text(),
+          connect_problem_ = fmt::format("{}: no answer within {} ms (--connect-timeout)",
+                                         (*addresses_)[address_ == 0 ? 0 : std::min(address_ - 1, addresses_->size() - 1)].endpoint.text(),
                                          settings_->options.connect_timeout.count());
           next_address();
           pump();
@@ -784,7 +817,9 @@ void Connection::saw_server_major(int major) {
   if (seen != major) seen = major;
 }
 
-bool Connection::known_to_write(std::size_t text) const { return worker_.shared().writing_texts.contains(session_->login().database, text); }
+bool Connection::known_to_write(std::size_t text) const {
+  return worker_.shared().writing_texts.contains(session_->login().database, text);
+}
 
 void Connection::saw_writing(std::size_t text) { worker_.shared().writing_texts.add(session_->login().database, text); }
 
@@ -849,7 +884,10 @@ void Connection::end(std::string_view why) {
   leave();
   worker_.counters().closed.add();
   shared.log.say(opened_ ? LogLevel::info : LogLevel::debug, "connection_closed",
-                 {{"connection", id_}, {"client", peer_.text()}, {"reason", why.empty() ? std::string_view("closed") : why}, {"silent", was_silent},
+                 {{"connection", id_},
+                  {"client", peer_.text()},
+                  {"reason", why.empty() ? std::string_view("closed") : why},
+                  {"silent", was_silent},
                   {"ms", std::chrono::duration_cast<std::chrono::milliseconds>(clock_now() - began_).count()}});
   session_.reset();
   client_.stream.close();

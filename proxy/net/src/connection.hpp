@@ -21,7 +21,8 @@ namespace termgate::net {
 
 class Connection final : public session::SessionHost {
  public:
-  Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer, const OpenListener& listener, std::shared_ptr<const Settings> settings);
+  Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer, const OpenListener& listener,
+             std::shared_ptr<const Settings> settings);
   ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -81,12 +82,12 @@ class Connection final : public session::SessionHost {
     const bool client;
     bool connected = false;
     bool handshaking = false;
-    bool blocked = false;       // the last write did not take all
-    bool write_reads = false;   // … and TLS wants to read before it goes on
-    bool read_writes = false;   // the last read wants TLS to write first
+    bool blocked = false;      // the last write did not take all
+    bool write_reads = false;  // … and TLS wants to read before it goes on
+    bool read_writes = false;  // the last read wants TLS to write first
     bool gone = false;
-    bool deaf = false;          // it hung up while nobody wants to read from it: not watched until somebody does
-    bool unheard = false;       // it takes no more, and why may be on its way
+    bool deaf = false;     // it hung up while nobody wants to read from it: not watched until somebody does
+    bool unheard = false;  // it takes no more, and why may be on its way
     std::uint32_t handshake_wants = 0;
     std::uint32_t watched = 0;
     Stream stream;
@@ -139,12 +140,12 @@ class Connection final : public session::SessionHost {
   bool connecting_ = false;
   bool retry_connect_ = false;
   session::Instant version_wait_until_{};  // of the first address; none: not begun
-  bool entered_ = false;   // has a place in the limits
-  bool admitted_ = false;  // the authority knows of it
-  bool opened_ = false;    // the server has let it in
-  bool observed_ = false;     // --enforce observe
-  bool established_ = false;  // … and that the server has let it in
-  bool unsettled_ = false;    // … and has not said yet that the first statement may come
+  bool entered_ = false;                   // has a place in the limits
+  bool admitted_ = false;                  // the authority knows of it
+  bool opened_ = false;                    // the server has let it in
+  bool observed_ = false;                  // --enforce observe
+  bool established_ = false;               // … and that the server has let it in
+  bool unsettled_ = false;                 // … and has not said yet that the first statement may come
   bool cancel_sent_ = false;
   bool cancel_done_ = false;
   bool resolved_ = false;
@@ -161,8 +162,8 @@ class Connection final : public session::SessionHost {
   std::size_t address_ = 0;  // the next to be tried; after connecting, one past the one that is used
   std::string connect_problem_;
   std::optional<CancelRegistry::Ticket> ticket_;
-  Backend::Shortcut shortcut_;  // past the server's socket
-  bool held_back_ = false;      // what the client is told waits for the end of the worker's round
+  Backend::Shortcut shortcut_;          // past the server's socket
+  bool held_back_ = false;              // what the client is told waits for the end of the worker's round
   std::uint64_t sent_ = 0, heard_ = 0;  // bytes on the server's socket
   std::string why_;
 };

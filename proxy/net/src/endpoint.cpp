@@ -50,7 +50,8 @@ std::optional<Endpoint> Endpoint::unix_socket(std::string_view path) {
     address.sun_path[0] = '\0';
     return Endpoint(reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size()));
   }
-  return Endpoint(reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + (path.empty() ? 0 : 1)));
+  return Endpoint(reinterpret_cast<const sockaddr*>(&address),
+                  static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + (path.empty() ? 0 : 1)));
 }
 
 std::uint16_t Endpoint::port() const noexcept {
@@ -135,10 +136,8 @@ std::optional<HostPort> parse_host_port(std::string_view text) {
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
   std::string_view host = text.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']'))
-    host = host.substr(1, host.size() - 2);
-  else if (host.find(':') != std::string_view::npos)
-    return std::nullopt;
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  else if (host.find(':') != std::string_view::npos) return std::nullopt;
   const auto port = number<std::uint16_t>(text.substr(colon + 1));
   if (!port) return std::nullopt;
   answer.host = host == "*" ? "" : host;

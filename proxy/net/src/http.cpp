@@ -29,7 +29,7 @@ constexpr std::uint32_t header_bytes_max = 8u << 10;
 constexpr std::chrono::seconds request_takes{10};
 constexpr std::chrono::seconds errand_takes{10};
 constexpr int connections_max = 64;  // past it the one that has been silent for longest goes
-constexpr int leaving_max = 64;       // that have been given up and are not gone yet
+constexpr int leaving_max = 64;      // that have been given up and are not gone yet
 
 int hex(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -56,10 +56,8 @@ std::optional<std::string> decoded(std::string_view text) {
 
 bool host_is_ours(std::string_view host, const HttpOptions& options) {
   std::string_view name = host;
-  if (name.starts_with('['))
-    name = name.substr(0, name.find(']') == std::string_view::npos ? name.size() : name.find(']') + 1);
-  else
-    name = name.substr(0, name.find(':'));
+  if (name.starts_with('[')) name = name.substr(0, name.find(']') == std::string_view::npos ? name.size() : name.find(']') + 1);
+  else name = name.substr(0, name.find(':'));
   for (std::string_view loopback : {"localhost", "127.0.0.1", "[::1]"}) {
     if (beast::iequals(name, loopback)) return true;
   }
@@ -71,7 +69,8 @@ bool host_is_ours(std::string_view host, const HttpOptions& options) {
 
 }  // namespace
 
-HttpAnswer answer_http(std::string_view method, std::string_view target, std::string_view host, const HttpOptions& options, const HttpQuestions& questions) {
+HttpAnswer answer_http(std::string_view method, std::string_view target, std::string_view host, const HttpOptions& options,
+                       const HttpQuestions& questions) {
   if (!host_is_ours(host, options)) return {421, "this name is not served here (--http-host)\n"};
   const auto question = target.find('?');
   const std::string_view path = target.substr(0, question);
@@ -142,7 +141,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection<Owner>
     parser_->body_limit(0);
     stream_.expires_after(request_takes);
     place_ = owner_.silent.insert(owner_.silent.end(), &give_up_);
-    http::async_read(stream_, buffer_, *parser_, [self = this->shared_from_this()](beast::error_code error, std::size_t) { self->got(error); });
+    http::async_read(stream_, buffer_, *parser_,
+                     [self = this->shared_from_this()](beast::error_code error, std::size_t) { self->got(error); });
   }
 
  private:
@@ -157,23 +157,24 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection<Owner>
     if (error == http::error::end_of_stream || error == beast::error::timeout) return;
     if (error == http::error::body_limit) return answer({413, "no bodies here\n"}, false);
     if (error == http::error::header_limit) return answer({431, "headers longer than 8 kB\n"}, false);
-    if (error && error.category() == http::make_error_code(http::error::bad_method).category()) return answer({400, "malformed request\n"}, false);
+    if (error && error.category() == http::make_error_code(http::error::bad_method).category())
+      return answer({400, "malformed request\n"}, false);
     if (error) return;
     const auto& request = parser_->get();
     // Of two the reader in front of us may have believed the other one.
     const auto hosts = request.count(http::field::host);
     if (hosts > 1 || (hosts == 0 && request.version() >= 11)) return answer({400, "one Host header is wanted\n"}, false);
     // Whether the process lives is answered even where every thread of the blocking pool waits for a name server.
-    if (request.target() == "/healthz" && request.method() == http::verb::get && host_is_ours(request[http::field::host], owner_.options)) return answer({200, "ok\n"}, request.keep_alive());
+    if (request.target() == "/healthz" && request.method() == http::verb::get && host_is_ours(request[http::field::host], owner_.options))
+      return answer({200, "ok\n"}, request.keep_alive());
     // The answer may take its time, and the loop has others to serve.
-    owner_.blocking_pool.run([self = this->shared_from_this(), method = std::string(request.method_string()), target = std::string(request.target()),
-                         host = std::string(request[http::field::host]), keep = request.keep_alive(), head = request.method() == http::verb::head] {
+    owner_.blocking_pool.run([self = this->shared_from_this(), method = std::string(request.method_string()),
+                              target = std::string(request.target()), host = std::string(request[http::field::host]),
+                              keep = request.keep_alive(), head = request.method() == http::verb::head] {
       HttpAnswer reply;
       try {
         reply = answer_http(method, target, host, self->owner_.options, self->owner_.questions);
-      } catch (const std::exception&) {
-        reply = {500, "failed\n"};
-      }
+      } catch (const std::exception&) { reply = {500, "failed\n"}; }
       asio::post(self->owner_.loop, [self, reply = std::move(reply), keep, head]() mutable { self->answer(std::move(reply), keep, head); });
     });
   }
@@ -235,11 +236,13 @@ void HttpServer::Inside::accept() {
   });
 }
 
-HttpServer::HttpServer(const HttpOptions& options, HttpQuestions questions, BlockingPool& blocking_pool) : inside_(std::make_unique<Inside>(options, std::move(questions), blocking_pool)) {
+HttpServer::HttpServer(const HttpOptions& options, HttpQuestions questions, BlockingPool& blocking_pool)
+    : inside_(std::make_unique<Inside>(options, std::move(questions), blocking_pool)) {
   beast::error_code error;
   tcp::resolver resolver(inside_->loop);
   const std::string host = options.address.host.empty() ? "0.0.0.0" : options.address.host;
-  const auto found = resolver.resolve(host, std::to_string(options.address.port), tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  const auto found =
+      resolver.resolve(host, std::to_string(options.address.port), tcp::resolver::passive | tcp::resolver::numeric_service, error);
   const std::string wanted = fmt::format("{}:{}", host, options.address.port);
   if (error || found.empty()) throw std::runtime_error(fmt::format("cannot serve HTTP on {}: {}", wanted, error.message()));
   const tcp::endpoint endpoint = found.begin()->endpoint();

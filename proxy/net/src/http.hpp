@@ -27,7 +27,8 @@ struct HttpAnswer {
 };
 // `host` as the header says it, with or without a port. 421 for a name that is not ours: a page in a browser that has been led here by
 // its own DNS learns nothing.
-HttpAnswer answer_http(std::string_view method, std::string_view target, std::string_view host, const HttpOptions& options, const HttpQuestions& questions);
+HttpAnswer answer_http(std::string_view method, std::string_view target, std::string_view host, const HttpOptions& options,
+                       const HttpQuestions& questions);
 
 class HttpServer {
  public:

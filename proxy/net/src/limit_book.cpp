@@ -46,9 +46,14 @@ std::string LimitBook::message(Verdict verdict) const {
   switch (verdict) {
     case Verdict::in: break;
     case Verdict::connections: return fmt::format("too many connections: the proxy's limit is {} (--max-connections)", limits_.connections);
-    case Verdict::user: return fmt::format("too many connections for this user: the proxy's limit is {} (--max-connections-per-user)", limits_.per_user);
-    case Verdict::database: return fmt::format("too many connections for this database: the proxy's limit is {} (--max-connections-per-database)", limits_.per_database);
-    case Verdict::address: return fmt::format("too many connections from this address: the proxy's limit is {} (--max-connections-per-address)", limits_.per_address);
+    case Verdict::user:
+      return fmt::format("too many connections for this user: the proxy's limit is {} (--max-connections-per-user)", limits_.per_user);
+    case Verdict::database:
+      return fmt::format("too many connections for this database: the proxy's limit is {} (--max-connections-per-database)",
+                         limits_.per_database);
+    case Verdict::address:
+      return fmt::format("too many connections from this address: the proxy's limit is {} (--max-connections-per-address)",
+                         limits_.per_address);
   }
   return {};
 }

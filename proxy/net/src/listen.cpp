@@ -39,7 +39,7 @@ OpenListener open_unix(const ListenerOptions& options, unsigned mode) {
   if (descriptor < 0) fail(descriptor, options.path, "socket");
   if (bind(descriptor, endpoint->address(), endpoint->size()) != 0) {
     if (errno != EADDRINUSE) fail(descriptor, options.path, "bind");
-    struct stat file{};
+    struct stat file {};
     if (lstat(options.path.c_str(), &file) == 0 && !S_ISSOCK(file.st_mode)) {
       errno = EADDRINUSE;
       fail(descriptor, options.path, "a file that is no socket is there");
@@ -79,7 +79,8 @@ std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reu
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  const int failure = getaddrinfo(options.host.empty() ? nullptr : options.host.c_str(), std::to_string(options.port).c_str(), &hints, &found);
+  const int failure =
+      getaddrinfo(options.host.empty() ? nullptr : options.host.c_str(), std::to_string(options.port).c_str(), &hints, &found);
   if (failure != 0) throw std::runtime_error(fmt::format("cannot listen on {}: {}", wanted, gai_strerror(failure)));
   std::vector<OpenListener> all;
   std::uint16_t port = options.port;

@@ -27,14 +27,20 @@ const char* name_of(LogLevel level) {
 // How many bytes the UTF-8 character at `at` has; 0 where it is none. Peers' names are bytes, and a log is text.
 std::size_t character(std::string_view text, std::size_t at) {
   const auto lead = static_cast<unsigned char>(text[at]);
-  const std::size_t size = lead < 0x80 ? 1 : lead >= 0xC2 && lead < 0xE0 ? 2 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+  const std::size_t size = lead < 0x80                   ? 1
+                           : lead >= 0xC2 && lead < 0xE0 ? 2
+                           : lead >= 0xE0 && lead < 0xF0 ? 3
+                           : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                         : 0;
   if (size == 0 || at + size > text.size()) return 0;
   for (std::size_t i = 1; i < size; ++i) {
     if ((static_cast<unsigned char>(text[at + i]) & 0xC0) != 0x80) return 0;
   }
   const auto second = size > 1 ? static_cast<unsigned char>(text[at + 1]) : 0;
   // Overlong forms, surrogates, beyond U+10FFFF; and C1 controls, which steer terminals.
-  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) || (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) return 0;
+  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) || (lead == 0xF0 && second < 0x90) ||
+      (lead == 0xF4 && second > 0x8F))
+    return 0;
   if (lead == 0xC2 && second < 0xA0) return 0;
   return size;
 }
@@ -115,19 +121,19 @@ std::string statement_words(std::string_view sql) {
   return words;
 }
 
-std::string log_line(LogFormat format, LogLevel level, std::chrono::system_clock::time_point at, std::string_view event, std::initializer_list<LogField> fields) {
+std::string log_line(LogFormat format, LogLevel level, std::chrono::system_clock::time_point at, std::string_view event,
+                     std::initializer_list<LogField> fields) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(at.time_since_epoch()).count();
   const std::time_t seconds = ms / 1000;
   std::tm utc{};
   gmtime_r(&seconds, &utc);
-  const std::string moment = fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min,
-                                         utc.tm_sec, ms % 1000);
+  const std::string moment = fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
+                                         utc.tm_hour, utc.tm_min, utc.tm_sec, ms % 1000);
   const bool json = format == LogFormat::json;
-  std::string line = json ? fmt::format(R"({{"at":"{}","level":"{}","event":)", moment, name_of(level)) : fmt::format("{} {} ", moment, name_of(level));
-  if (json)
-    append_quoted(line, event);
-  else
-    line += event;
+  std::string line =
+      json ? fmt::format(R"({{"at":"{}","level":"{}","event":)", moment, name_of(level)) : fmt::format("{} {} ", moment, name_of(level));
+  if (json) append_quoted(line, event);
+  else line += event;
   for (const LogField& field : fields) {
     if (json) {
       line += ",\"";
@@ -139,10 +145,8 @@ std::string log_line(LogFormat format, LogLevel level, std::chrono::system_clock
       line += '=';
     }
     if (const auto* text = std::get_if<std::string_view>(&field.value)) {
-      if (!json && plain(*text))
-        line += *text;
-      else
-        append_quoted(line, *text);
+      if (!json && plain(*text)) line += *text;
+      else append_quoted(line, *text);
     } else if (const auto* number = std::get_if<std::int64_t>(&field.value)) {
       fmt::format_to(std::back_inserter(line), "{}", *number);
     } else {
@@ -223,10 +227,8 @@ void Log::write_all() {
         continue;
       }
       const ssize_t written = write(descriptor_, lines.data() + at, std::min<std::size_t>(lines.size() - at, 4096));
-      if (written > 0)
-        at += static_cast<std::size_t>(written);
-      else if (errno != EINTR && errno != EAGAIN)
-        break;  // nobody reads it any more, and there is nowhere else to say so
+      if (written > 0) at += static_cast<std::size_t>(written);
+      else if (errno != EINTR && errno != EAGAIN) break;  // nobody reads it any more, and there is nowhere else to say so
     }
     lines.clear();
   }

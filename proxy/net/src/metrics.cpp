@@ -55,12 +55,12 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
   auto head = [&](std::string_view name, std::string_view type, std::string_view help) {
     fmt::format_to(out, "# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
   };
-  auto sum = [&](Counter Counters::* member) {
+  auto sum = [&](Counter Counters::*member) {
     std::int64_t total = 0;
     for (const auto& one : counters) total += ((*one).*member).get();
     return total;
   };
-  auto counter = [&](std::string_view name, Counter Counters::* member, std::string_view help) {
+  auto counter = [&](std::string_view name, Counter Counters::*member, std::string_view help) {
     head(name, "counter", help);
     fmt::format_to(out, "{} {}\n", name, sum(member));
   };
@@ -79,7 +79,8 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
   gauge("termgate_session_bytes", gauges.session_bytes, "Memory that sessions hold for data under way.");
   gauge("termgate_leases_held", gauges.leases_held, "Leases held for applications.");
   gauge("termgate_draining", gauges.draining ? 1 : 0, "1 once no new clients are taken.");
-  gauge("termgate_fences_watched", gauges.watching.backend ? 1 : 0, "1 while the proxy is notified of raised fences in the database of --backend.");
+  gauge("termgate_fences_watched", gauges.watching.backend ? 1 : 0,
+        "1 while the proxy is notified of raised fences in the database of --backend.");
   gauge("termgate_databases_watched", gauges.watching.databases, "Other databases whose fences are watched now.");
   gauge("termgate_databases_watched_limit", gauges.watching.databases_limit, "--max-watched-databases.");
   head("termgate_watch_failures_total", "counter", "Watches of fences that were lost or could not begin.");
@@ -89,9 +90,12 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
   counter("termgate_logins_refused_total", &Counters::logins_refused, "Logins that the server, or the proxy in its place, refused.");
   counter("termgate_connections_closed_total", &Counters::closed, "Connections that ended.");
   head("termgate_connections_refused_total", "counter", "Clients refused, by the limit that was reached.");
-  for (const auto& [limit, member] : {std::pair{"connections", &Counters::refused_limit_connections}, {"greeting", &Counters::refused_limit_greeting},
-                                      {"user", &Counters::refused_limit_user}, {"database", &Counters::refused_limit_database},
-                                      {"address", &Counters::refused_limit_address}, {"descriptors", &Counters::no_descriptors}})
+  for (const auto& [limit, member] : {std::pair{"connections", &Counters::refused_limit_connections},
+                                      {"greeting", &Counters::refused_limit_greeting},
+                                      {"user", &Counters::refused_limit_user},
+                                      {"database", &Counters::refused_limit_database},
+                                      {"address", &Counters::refused_limit_address},
+                                      {"descriptors", &Counters::no_descriptors}})
     fmt::format_to(out, "termgate_connections_refused_total{{limit=\"{}\"}} {}\n", limit, sum(member));
   counter("termgate_greeting_timeouts_total", &Counters::greeting_timeouts, "Clients that never sent their start-up message.");
   counter("termgate_backend_connect_failures_total", &Counters::connect_failures, "Sessions for which no server was reached.");
@@ -100,7 +104,8 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
   counter("termgate_client_bytes_total", &Counters::bytes_from_clients, "Bytes read from clients.");
   counter("termgate_server_bytes_total", &Counters::bytes_from_servers, "Bytes read from servers.");
   head("termgate_cancel_requests_total", "counter", "Cancel requests, by their result.");
-  for (const auto& [fate, member] : {std::pair{"forwarded", &Counters::cancels}, {"unknown", &Counters::cancels_unknown}, {"over_limit", &Counters::cancels_over_limit}})
+  for (const auto& [fate, member] :
+       {std::pair{"forwarded", &Counters::cancels}, {"unknown", &Counters::cancels_unknown}, {"over_limit", &Counters::cancels_over_limit}})
     fmt::format_to(out, "termgate_cancel_requests_total{{fate=\"{}\"}} {}\n", fate, sum(member));
   counter("termgate_transactions_total", &Counters::transactions, "Transactions that ended on the server.");
   counter("termgate_fenced_transactions_total", &Counters::fenced, "Transactions that passed the check.");
@@ -120,8 +125,12 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
   for (const auto& [key, count] : refusals) {
     std::string code;
     for (char c : key.second) code += (c >= '0' && c <= '9') || letter(c) ? c : '?';
-    if (count.from_memory > 0) fmt::format_to(out, "termgate_refusals_total{{scope_class=\"{}\",code=\"{}\",from=\"memory\"}} {}\n", key.first, code, count.from_memory);
-    if (count.from_database > 0) fmt::format_to(out, "termgate_refusals_total{{scope_class=\"{}\",code=\"{}\",from=\"database\"}} {}\n", key.first, code, count.from_database);
+    if (count.from_memory > 0)
+      fmt::format_to(out, "termgate_refusals_total{{scope_class=\"{}\",code=\"{}\",from=\"memory\"}} {}\n", key.first, code,
+                     count.from_memory);
+    if (count.from_database > 0)
+      fmt::format_to(out, "termgate_refusals_total{{scope_class=\"{}\",code=\"{}\",from=\"database\"}} {}\n", key.first, code,
+                     count.from_database);
   }
 
   head("termgate_check_seconds", "histogram", "From sending a check to its answer.");
@@ -130,10 +139,10 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
     for (const auto& one : counters) cumulated += one->check_buckets[i].get();
     if (i < Counters::bounds_seconds.size())
       fmt::format_to(out, "termgate_check_seconds_bucket{{le=\"{}\"}} {}\n", Counters::bounds_seconds[i], cumulated);
-    else
-      fmt::format_to(out, "termgate_check_seconds_bucket{{le=\"+Inf\"}} {}\n", cumulated);
+    else fmt::format_to(out, "termgate_check_seconds_bucket{{le=\"+Inf\"}} {}\n", cumulated);
   }
-  fmt::format_to(out, "termgate_check_seconds_sum {:.9f}\ntermgate_check_seconds_count {}\n", static_cast<double>(sum(&Counters::check_nanoseconds)) / 1e9, cumulated);
+  fmt::format_to(out, "termgate_check_seconds_sum {:.9f}\ntermgate_check_seconds_count {}\n",
+                 static_cast<double>(sum(&Counters::check_nanoseconds)) / 1e9, cumulated);
   return text;
 }
 

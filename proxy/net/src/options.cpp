@@ -111,7 +111,8 @@ Backend parse_backend(std::string_view url) {
           part = part.substr(1, close - 1);
         } else if (const auto colon = part.find(':'); colon != std::string_view::npos) {
           port = part.substr(colon + 1);
-          if (port.find(':') != std::string_view::npos) throw std::invalid_argument("--backend: an IPv6 address stands in brackets, [::1]:5432");
+          if (port.find(':') != std::string_view::npos)
+            throw std::invalid_argument("--backend: an IPv6 address stands in brackets, [::1]:5432");
           part = part.substr(0, colon);
         }
         names.push_back(percent_decoded(part));
@@ -139,7 +140,8 @@ Backend parse_backend(std::string_view url) {
       // The rest is libpq's, for the proxy's own connection.
     }
     const std::size_t count = std::max<std::size_t>(1, std::max(names.size(), addresses.size()));
-    if ((!names.empty() && names.size() != count) || (!addresses.empty() && addresses.size() != count) || (ports.size() > 1 && ports.size() != count))
+    if ((!names.empty() && names.size() != count) || (!addresses.empty() && addresses.size() != count) ||
+        (ports.size() > 1 && ports.size() != count))
       throw std::invalid_argument("--backend: as many hosts as addresses, and as many ports or one, are wanted");
     for (std::size_t i = 0; i < count; ++i) {
       Backend::Host host;

@@ -45,7 +45,8 @@ Resolver::Addresses Resolver::resolve(std::string& problem) {
       problem = fmt::format("no address for {}: {}", host.address, gai_strerror(failure));
       continue;
     }
-    for (const addrinfo* one = found; one != nullptr; one = one->ai_next) all->push_back({Endpoint(one->ai_addr, one->ai_addrlen), host.name});
+    for (const addrinfo* one = found; one != nullptr; one = one->ai_next)
+      all->push_back({Endpoint(one->ai_addr, one->ai_addrlen), host.name});
     freeaddrinfo(found);
   }
   const std::lock_guard lock(mutex_);

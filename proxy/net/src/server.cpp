@@ -44,10 +44,13 @@ std::shared_ptr<const Settings> settings_of(const Options& options) {
   session.client_rules = pgwire::Rules::frontend(session.limits);
   session.client_tls = settings->client_tls != nullptr;
   // A certificate can only be asked for under TLS: who must show one may not come without.
-  session.client_tls_required = options.client_tls.required || (!options.client_tls.client_ca.empty() && options.client_tls.client_certificate_required);
+  session.client_tls_required =
+      options.client_tls.required || (!options.client_tls.client_ca.empty() && options.client_tls.client_certificate_required);
   session.server_tls = server_tls_of(options.backend);
-  session.server_is_local = std::all_of(options.backend.hosts.begin(), options.backend.hosts.end(), [](const auto& host) { return !host.path.empty(); });
-  if (options.client_tls.required && !settings->client_tls) throw std::runtime_error("TLS is required of clients, but there is no certificate (--client-tls-cert)");
+  session.server_is_local =
+      std::all_of(options.backend.hosts.begin(), options.backend.hosts.end(), [](const auto& host) { return !host.path.empty(); });
+  if (options.client_tls.required && !settings->client_tls)
+    throw std::runtime_error("TLS is required of clients, but there is no certificate (--client-tls-cert)");
   return settings;
 }
 
@@ -71,8 +74,8 @@ bool answers(const Endpoint& server, std::chrono::milliseconds patience) {
   std::string request;
   pgwire::append_ssl_request(request);
   char answer = 0;
-  const bool heard = connected && send(descriptor, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size()) && wait_for(POLLIN) &&
-                     recv(descriptor, &answer, 1, 0) == 1;
+  const bool heard = connected && send(descriptor, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size()) &&
+                     wait_for(POLLIN) && recv(descriptor, &answer, 1, 0) == 1;
   close(descriptor);
   return heard && (answer == 'S' || answer == 'N');
 }
@@ -93,7 +96,8 @@ class Server::Inside {
     const unsigned threads = options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
     try {
       for (const ListenerOptions& listener : options.listeners) {
-        for (OpenListener& open : open_listener(listener, options.reuse_port, options.unix_mode)) shared.listeners.push_back(std::move(open));
+        for (OpenListener& open : open_listener(listener, options.reuse_port, options.unix_mode))
+          shared.listeners.push_back(std::move(open));
       }
     } catch (...) {
       close_all(shared.listeners);
@@ -172,17 +176,19 @@ class Server::Inside {
   bool probed = false;
 };
 
-Server::Server(const Options& options, session::Authority& authority, Log& log) : inside_(std::make_unique<Inside>(options, authority, log)) {}
+Server::Server(const Options& options, session::Authority& authority, Log& log)
+    : inside_(std::make_unique<Inside>(options, authority, log)) {}
 
 Server::~Server() = default;
 
 void Server::serve_http(const HttpOptions& options) {
   Inside* inside = inside_.get();
-  inside->http.emplace(options,
-                       HttpQuestions{[inside] { return inside->obstacle(); },
-                                     [inside, version = options.version] { return metrics_text(inside->counters, inside->gauges(), version); },
-                                     [inside](std::string_view scope) { return !inside->shared.draining && inside->shared.authority.leads(scope); }},
-                       inside->shared.blocking_pool);
+  inside->http.emplace(
+      options,
+      HttpQuestions{[inside] { return inside->obstacle(); },
+                    [inside, version = options.version] { return metrics_text(inside->counters, inside->gauges(), version); },
+                    [inside](std::string_view scope) { return !inside->shared.draining && inside->shared.authority.leads(scope); }},
+      inside->shared.blocking_pool);
 }
 
 void Server::start() {
@@ -202,7 +208,8 @@ void Server::stop() {
 }
 
 bool Server::ended() const {
-  return std::all_of(inside_->shared.workers.begin(), inside_->shared.workers.end(), [](const auto& worker) { return worker->load() == 0; });
+  return std::all_of(inside_->shared.workers.begin(), inside_->shared.workers.end(),
+                     [](const auto& worker) { return worker->load() == 0; });
 }
 
 std::string Server::reload(const Options& options, const std::function<std::string()>& rest) {
@@ -213,9 +220,7 @@ std::string Server::reload(const Options& options, const std::function<std::stri
     if (std::string problem = rest(); !problem.empty()) return problem;
     inside_->shared.limits.set(next.limits);
     inside_->shared.set(std::move(settings));
-  } catch (const std::exception& error) {
-    return error.what();
-  }
+  } catch (const std::exception& error) { return error.what(); }
   return {};
 }
 

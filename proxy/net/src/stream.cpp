@@ -29,7 +29,8 @@ Stream::Io Stream::tls_outcome(int result) noexcept {
       const long verdict = SSL_get_verify_result(ssl_);
       why_ = tls_error();
       // Judged also where nobody asked for it.
-      if (verdict != X509_V_OK && (SSL_get_verify_mode(ssl_) & SSL_VERIFY_PEER) != 0) why_ += std::string(": ") + X509_verify_cert_error_string(verdict);
+      if (verdict != X509_V_OK && (SSL_get_verify_mode(ssl_) & SSL_VERIFY_PEER) != 0)
+        why_ += std::string(": ") + X509_verify_cert_error_string(verdict);
       return Io::failed;
     }
   }

@@ -19,7 +19,8 @@ constexpr unsigned char alpn[] = {10, 'p', 'o', 's', 't', 'g', 'r', 'e', 's', 'q
 
 int choose_alpn(SSL*, const unsigned char** out, unsigned char* out_bytes, const unsigned char* in, unsigned int in_bytes, void*) {
   unsigned char* chosen = nullptr;
-  if (SSL_select_next_proto(&chosen, out_bytes, alpn, sizeof alpn, in, in_bytes) != OPENSSL_NPN_NEGOTIATED) return SSL_TLSEXT_ERR_ALERT_FATAL;
+  if (SSL_select_next_proto(&chosen, out_bytes, alpn, sizeof alpn, in, in_bytes) != OPENSSL_NPN_NEGOTIATED)
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
   *out = chosen;
   return SSL_TLSEXT_ERR_OK;
 }
@@ -68,9 +69,11 @@ TlsContext context_for_clients(const ClientTls& options) {
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context.get(), 0);
   if (!options.client_ca.empty()) {
-    if (SSL_CTX_load_verify_locations(context.get(), options.client_ca.c_str(), nullptr) != 1) fail(fmt::format("client CA {}", options.client_ca));
+    if (SSL_CTX_load_verify_locations(context.get(), options.client_ca.c_str(), nullptr) != 1)
+      fail(fmt::format("client CA {}", options.client_ca));
     if (STACK_OF(X509_NAME)* names = SSL_load_client_CA_file(options.client_ca.c_str())) SSL_CTX_set_client_CA_list(context.get(), names);
-    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | (options.client_certificate_required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), nullptr);
+    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | (options.client_certificate_required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0),
+                       nullptr);
   }
   return context;
 }
@@ -79,11 +82,13 @@ TlsContext context_for_server(const Backend& backend) {
   if (backend.ssl_mode == SslMode::disable) return nullptr;
   TlsContext context = context_of(TLS_client_method());
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
-  if (!backend.ssl_certificate.empty()) load_pair(context.get(), backend.ssl_certificate, backend.ssl_key.empty() ? backend.ssl_certificate : backend.ssl_key);
+  if (!backend.ssl_certificate.empty())
+    load_pair(context.get(), backend.ssl_certificate, backend.ssl_key.empty() ? backend.ssl_certificate : backend.ssl_key);
   // As libpq has it: with a root certificate, `require` checks the chain too.
   if (backend.ssl_mode >= SslMode::verify_ca || (backend.ssl_mode == SslMode::require && !backend.ssl_root_certificate.empty())) {
-    const bool loaded = backend.ssl_root_certificate == "system" ? SSL_CTX_set_default_verify_paths(context.get()) == 1
-                                                                 : SSL_CTX_load_verify_locations(context.get(), backend.ssl_root_certificate.c_str(), nullptr) == 1;
+    const bool loaded = backend.ssl_root_certificate == "system"
+                            ? SSL_CTX_set_default_verify_paths(context.get()) == 1
+                            : SSL_CTX_load_verify_locations(context.get(), backend.ssl_root_certificate.c_str(), nullptr) == 1;
     if (!loaded) fail(fmt::format("sslrootcert {}", backend.ssl_root_certificate));
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
   }
@@ -107,7 +112,8 @@ SSL* tls_to_server(const TlsContext& context, const Backend& backend, const std:
   if (backend.ssl_sni && !address && !server_name.empty()) SSL_set_tlsext_host_name(ssl, server_name.c_str());
   if (backend.ssl_mode == SslMode::verify_full) {
     SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    const int expected = address ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), server_name.c_str()) : SSL_set1_host(ssl, server_name.c_str());
+    const int expected =
+        address ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), server_name.c_str()) : SSL_set1_host(ssl, server_name.c_str());
     if (expected != 1 || server_name.empty()) {
       SSL_free(ssl);
       return nullptr;

@@ -25,11 +25,12 @@ namespace {
 constexpr std::chrono::milliseconds sweep_every{100};
 constexpr int events_at_once = 128;
 constexpr int accepts_at_once = 64;
-constexpr int queue_max = 4096;  // of a listener that closes
+constexpr int queue_max = 4096;               // of a listener that closes
 constexpr std::chrono::seconds cut_takes{2};  // for the last words of sessions that are cut
 
 // To a client that cannot be served: what fits its socket's empty buffer, and the end.
-constexpr std::string_view greeting_limit_met = "too many connections that have not said who they are: the proxy's limit was met (--max-greeting)";
+constexpr std::string_view greeting_limit_met =
+    "too many connections that have not said who they are: the proxy's limit was met (--max-greeting)";
 
 void turn_away(int descriptor, std::string_view sqlstate, std::string_view message) {
   std::string report;
@@ -47,7 +48,8 @@ int accept_one(const OpenListener& listener, Endpoint& peer) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   const int descriptor = accept4(listener.descriptor, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (descriptor >= 0) peer = address.ss_family == AF_UNIX ? *Endpoint::unix_socket("") : Endpoint(reinterpret_cast<const sockaddr*>(&address), size);
+  if (descriptor >= 0)
+    peer = address.ss_family == AF_UNIX ? *Endpoint::unix_socket("") : Endpoint(reinterpret_cast<const sockaddr*>(&address), size);
   return descriptor;
 }
 
@@ -83,7 +85,11 @@ class Worker::Waker final : public Pollable {
 };
 
 Worker::Worker(Shared& shared, std::shared_ptr<Counters> counters)
-    : shared_(shared), counters_(std::move(counters)), buffer_(new char[buffer_bytes]), epoll_(epoll_create1(EPOLL_CLOEXEC)), waker_(std::make_unique<Waker>()) {
+    : shared_(shared),
+      counters_(std::move(counters)),
+      buffer_(new char[buffer_bytes]),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      waker_(std::make_unique<Waker>()) {
   spare_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
   watch(waker_->descriptor, waker_.get(), EPOLLIN, waker_->watched);
 }
@@ -220,7 +226,8 @@ void Worker::happened(const Connection& connection, const session::Incident& inc
   using Kind = session::Incident::Kind;
   counters_->note(incident);
   const session::LoginRequest* known = connection.who();
-  const session::LoginRequest who = known != nullptr && incident.kind != Kind::transaction && incident.kind != Kind::fenced ? *known : session::LoginRequest();
+  const session::LoginRequest who =
+      known != nullptr && incident.kind != Kind::transaction && incident.kind != Kind::fenced ? *known : session::LoginRequest();
   const auto id = connection.id();
   const auto client = [&] { return connection.peer().text(); };
   switch (incident.kind) {
@@ -229,20 +236,40 @@ void Worker::happened(const Connection& connection, const session::Incident& inc
     case Kind::refused:
     case Kind::would_refuse:
       // An application's name is the client's to choose, so it is no subject of its own.
-      shared_.log.say_seldom(fmt::format("{}/{}/{}", incident.code, incident.scope, who.user), LogLevel::warning, incident.kind == Kind::refused ? "refused" : "would_refuse",
-                             {{"connection", id}, {"code", incident.code}, {"scope", incident.scope}, {"term", incident.term}, {"fence", incident.fence},
-                              {"from_memory", incident.from_memory}, {"user", who.user}, {"database", who.database}, {"application_name", who.application_name},
-                              {"statement", statement_words(incident.statement)}, {"message", incident.message}});
+      shared_.log.say_seldom(fmt::format("{}/{}/{}", incident.code, incident.scope, who.user), LogLevel::warning,
+                             incident.kind == Kind::refused ? "refused" : "would_refuse",
+                             {{"connection", id},
+                              {"code", incident.code},
+                              {"scope", incident.scope},
+                              {"term", incident.term},
+                              {"fence", incident.fence},
+                              {"from_memory", incident.from_memory},
+                              {"user", who.user},
+                              {"database", who.database},
+                              {"application_name", who.application_name},
+                              {"statement", statement_words(incident.statement)},
+                              {"message", incident.message}});
       break;
     case Kind::evicted:
       shared_.log.say(LogLevel::warning, "evicted",
-                      {{"connection", id}, {"scope", incident.scope}, {"term", incident.term}, {"fence", incident.fence}, {"user", who.user}, {"database", who.database},
+                      {{"connection", id},
+                       {"scope", incident.scope},
+                       {"term", incident.term},
+                       {"fence", incident.fence},
+                       {"user", who.user},
+                       {"database", who.database},
                        {"application_name", who.application_name}});
       break;
     case Kind::login_refused:
-      shared_.log.say_seldom(fmt::format("login/{}/{}/{}", connection.peer().host(), who.user, incident.code), LogLevel::warning, "login_refused",
-                             {{"connection", id}, {"client", client()}, {"user", who.user}, {"database", who.database}, {"application_name", who.application_name},
-                              {"code", incident.code}, {"message", incident.message}});
+      shared_.log.say_seldom(fmt::format("login/{}/{}/{}", connection.peer().host(), who.user, incident.code), LogLevel::warning,
+                             "login_refused",
+                             {{"connection", id},
+                              {"client", client()},
+                              {"user", who.user},
+                              {"database", who.database},
+                              {"application_name", who.application_name},
+                              {"code", incident.code},
+                              {"message", incident.message}});
       break;
     case Kind::malformed:
       shared_.log.say_seldom("malformed/" + connection.peer().host(), LogLevel::warning, "malformed",
@@ -267,7 +294,8 @@ void Worker::accept_from(const OpenListener& listener) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         counters_->no_descriptors.add();
-        shared_.log.say_seldom("descriptors", LogLevel::error, "accept_failed", {{"reason", std::strerror(errno)}, {"limit", "RLIMIT_NOFILE"}});
+        shared_.log.say_seldom("descriptors", LogLevel::error, "accept_failed",
+                               {{"reason", std::strerror(errno)}, {"limit", "RLIMIT_NOFILE"}});
         if (spare_ >= 0) {
           close(spare_);
           const int last = accept4(listener.descriptor, nullptr, nullptr, SOCK_CLOEXEC);
@@ -285,10 +313,8 @@ void Worker::accept_from(const OpenListener& listener) {
     for (const auto& worker : shared_.workers) {
       if (worker->load() < least->load()) least = worker.get();
     }
-    if (least == this)
-      take(descriptor, peer, &listener, false);
-    else
-      least->hand_over(descriptor, peer, &listener, false);
+    if (least == this) take(descriptor, peer, &listener, false);
+    else least->hand_over(descriptor, peer, &listener, false);
   }
 }
 
@@ -328,7 +354,8 @@ void Worker::take(int descriptor, const Endpoint& peer, const OpenListener* list
     }
     if (most != this) return most->hand_over(descriptor, peer, listener, true);
     counters_->refused_limit_greeting.add();
-    shared_.log.say_seldom("greeting", LogLevel::warning, "limit_met", {{"limit", "--max-greeting"}, {"value", settings->options.limits.greeting}});
+    shared_.log.say_seldom("greeting", LogLevel::warning, "limit_met",
+                           {{"limit", "--max-greeting"}, {"value", settings->options.limits.greeting}});
     if (!make_room()) return turn_away(descriptor, "53300", greeting_limit_met);
   }
   auto connection = std::make_unique<Connection>(*this, ++shared_.last_id, descriptor, peer, *listener, settings);
@@ -381,10 +408,8 @@ void Worker::sweep(session::Instant now) {
       connection.end("the client is gone, and the proxy drains");
       continue;
     }
-    if (cut)
-      connection.cut("57P01", "terminating connection: the proxy is shutting down, and its drain timeout is over (--drain-timeout)");
-    else
-      connection.look_at_clock(now);
+    if (cut) connection.cut("57P01", "terminating connection: the proxy is shutting down, and its drain timeout is over (--drain-timeout)");
+    else connection.look_at_clock(now);
     if (!count || i >= connections_.size()) continue;
     const auto seen = connections_[i]->seen();
     in_transaction += seen.in_transaction ? 1 : 0;

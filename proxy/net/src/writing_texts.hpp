@@ -33,7 +33,9 @@ class WritingTexts {
   }
 
  private:
-  static std::size_t key(std::string_view database, std::size_t text) { return std::hash<std::string_view>()(database) * 1099511628211u ^ text; }
+  static std::size_t key(std::string_view database, std::size_t text) {
+    return std::hash<std::string_view>()(database) * 1099511628211u ^ text;
+  }
 
   mutable std::mutex mutex_;  // guards known_, order_
   std::unordered_set<std::size_t> known_;

@@ -1,4 +1,5 @@
-// Messages for the server together with the replies that they will have: what is on its way, what is held of a pipeline, what waits for a lock.
+// Messages for the server together with the replies that they will have: what is on its way, what is held of a pipeline, what waits for a
+// lock.
 #pragma once
 
 #include <cassert>

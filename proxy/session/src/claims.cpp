@@ -28,10 +28,16 @@ void Claims::server_declares(std::string_view scope, std::string_view term) {
 
 bool Claims::enforces() const noexcept { return admission_.enforce == Enforce::on; }
 
-bool Claims::guards() const noexcept { return admission_.enforce == Enforce::on && !replication_ && (admission_.without_term != WithoutTerm::allow || guarded_); }
-bool Claims::active() const noexcept { return admission_.enforce == Enforce::on && (admission_.without_term != WithoutTerm::allow || may_speak() || perhaps_); }
+bool Claims::guards() const noexcept {
+  return admission_.enforce == Enforce::on && !replication_ && (admission_.without_term != WithoutTerm::allow || guarded_);
+}
+bool Claims::active() const noexcept {
+  return admission_.enforce == Enforce::on && (admission_.without_term != WithoutTerm::allow || may_speak() || perhaps_);
+}
 bool Claims::final_rule() const noexcept { return rule() && !admission_.overridable; }
-bool Claims::asks_at_login(bool pooler) const noexcept { return guards() || (admission_.enforce == Enforce::on && !replication_ && !pooler); }
+bool Claims::asks_at_login(bool pooler) const noexcept {
+  return guards() || (admission_.enforce == Enforce::on && !replication_ && !pooler);
+}
 
 bool Claims::guard_from_here() {
   if (guarded_ || admission_.without_term != WithoutTerm::allow || !(spoke_ || perhaps_) || !active()) return false;
@@ -56,7 +62,8 @@ void Claims::ask_rule() {
   if (bound_ == now) return;
   withdrawn_ = true;
   why_not_code_ = "TG001";
-  why_not_ = "this session was admitted under term " + std::to_string(bound_.term) + " of scope \"" + bound_.scope + "\", and its rule now says term " + std::to_string(now.term) + " of scope \"" + now.scope + "\": connect anew";
+  why_not_ = "this session was admitted under term " + std::to_string(bound_.term) + " of scope \"" + bound_.scope +
+             "\", and its rule now says term " + std::to_string(now.term) + " of scope \"" + now.scope + "\": connect anew";
 }
 
 bool Claims::may_write() const noexcept { return may_speak() || admission_.without_term == WithoutTerm::allow; }

@@ -1,5 +1,5 @@
-// Which scope and term a session writes under: by the operator's rule, by what the session declares for itself, or by a comment. Whether its
-// writes are checked, and its server session kept READ ONLY, follows from that.
+// Which scope and term a session writes under: by the operator's rule, by what the session declares for itself, or by a comment. Whether
+// its writes are checked, and its server session kept READ ONLY, follows from that.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,12 @@ struct ScopedTerm {
 // The scope and term that a unit is checked with, as far as the proxy knows them; empty: the server's session knows.
 struct Claim {
   ScopedTerm pair;
-  ScopedTerm given;      // what the check is given by us: of the statement's own comment, or of a rule that is final; else the session's own is checked
+  ScopedTerm given;  // what the check is given by us: of the statement's own comment, or of a rule that is final; else the session's own is
+                     // checked
   ScopedTerm otherwise;  // … where the session declares nothing: of a rule that is overridable
-  bool named = false;  // by the statement's own comment
+  bool named = false;    // by the statement's own comment
   bool certain = false;
-  std::string code, problem, hint;                   // why there can be none
+  std::string code, problem, hint;  // why there can be none
 };
 
 // Why a write is refused without a word to the database; without a code: it is not.
@@ -54,11 +55,11 @@ class Claims {
 
   // --- what is required of the session ---
   const Admission& admission() const noexcept { return admission_; }
-  bool guards() const noexcept;      // the server session is READ ONLY by default
-  bool active() const noexcept;      // writes go behind the check
-  bool final_rule() const noexcept;  // the operator's word stands above what the session declares
+  bool guards() const noexcept;                                 // the server session is READ ONLY by default
+  bool active() const noexcept;                                 // writes go behind the check
+  bool final_rule() const noexcept;                             // the operator's word stands above what the session declares
   bool may_speak() const noexcept { return rule() || spoke_; }  // has, or may have, a scope and a term
-  bool may_write() const noexcept;   // or needs none
+  bool may_write() const noexcept;                              // or needs none
   // Whether to ask the server who serves, and what the session declares already.
   bool asks_at_login(bool pooler) const noexcept;
   // Under `allow` a session that has declared is held to it: what it hides from us must not write either. True: it begins now.
@@ -73,7 +74,8 @@ class Claims {
   std::uint32_t declarations() const noexcept { return declarations_; }
 
   // --- what is answered ---
-  // A check has passed for what the session declares, in a transaction that had not declared anything itself. `declarations`: how many had been sent before it.
+  // A check has passed for what the session declares, in a transaction that had not declared anything itself. `declarations`: how many had
+  // been sent before it.
   void check_passed(const ScopedTerm& pair, std::uint32_t declarations);
   void has_spoken() noexcept { spoke_ = true; }
   // … or failed.
@@ -93,15 +95,15 @@ class Claims {
 
   Admission admission_;
   bool replication_ = false;
-  bool guarded_ = false;      // under `allow`: has declared
-  ScopedTerm bound_;                // by the rule, for good; empty: not yet
-  bool withdrawn_ = false;    // the rule has no term any more, or another one than the one that is bound
+  bool guarded_ = false;                // under `allow`: has declared
+  ScopedTerm bound_;                    // by the rule, for good; empty: not yet
+  bool withdrawn_ = false;              // the rule has no term any more, or another one than the one that is bound
   std::string why_not_, why_not_code_;  // of a rule that has no term now
-  ScopedTerm known_;                // what the session has declared for itself, where that is certain
-  bool certain_ = true;       // `known_` is
-  std::uint32_t declarations_ = 0;  // how often something was sent that may
-  bool spoke_ = false;        // a declaration of the client's own was seen
-  bool perhaps_ = false;      // code ran that may have declared without a word of it in a text
+  ScopedTerm known_;                    // what the session has declared for itself, where that is certain
+  bool certain_ = true;                 // `known_` is
+  std::uint32_t declarations_ = 0;      // how often something was sent that may
+  bool spoke_ = false;                  // a declaration of the client's own was seen
+  bool perhaps_ = false;                // code ran that may have declared without a word of it in a text
 };
 
 }  // namespace termgate::session

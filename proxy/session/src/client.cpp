@@ -75,7 +75,8 @@ bool Session::State::blocked() const noexcept { return deferred_.has_value() || 
 
 bool Session::State::must_wait(char type) const noexcept {
   if (stage_ != Stage::ready) return false;
-  if (server_.replies.empty()) return pipeline_.begun && !pipeline_.held.empty() && (type == frontend::query || type == frontend::function_call);
+  if (server_.replies.empty())
+    return pipeline_.begun && !pipeline_.held.empty() && (type == frontend::query || type == frontend::function_call);
   switch (type) {
     case frontend::query:
     case frontend::function_call: return true;
@@ -83,8 +84,7 @@ bool Session::State::must_wait(char type) const noexcept {
     case frontend::bind:
     case frontend::execute:
     case frontend::describe:
-    case frontend::close:
-      return !pipeline_.begun && outstanding_.wait_for_all;
+    case frontend::close: return !pipeline_.begun && outstanding_.wait_for_all;
     case frontend::sync:
     case frontend::flush: return !pipeline_.begun && outstanding_.wait_for_all && !server_awaits_sync();
     default: return false;
@@ -115,7 +115,9 @@ bool Session::State::breaks_a_copy(char type) noexcept {
   }
 }
 
-void Session::State::end_in_copy(char type) { end("08P01", fmt::format("unexpected message type 0x{:02X} during COPY from stdin", static_cast<unsigned char>(type))); }
+void Session::State::end_in_copy(char type) {
+  end("08P01", fmt::format("unexpected message type 0x{:02X} during COPY from stdin", static_cast<unsigned char>(type)));
+}
 
 // After an error everything up to the Sync is skipped: here where the error was made here, else by the server.
 void Session::State::skip_to_sync(const Event& event) {
@@ -166,7 +168,8 @@ std::size_t Session::State::look_at(std::string_view bytes) {
           deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
         } else {
           client_event(event);
-          if (event.type == frontend::copy_data && event.last && client_parts_ == Parts::send && !pipeline_.refused && stage_ == Stage::ready && !blocked()) {
+          if (event.type == frontend::copy_data && event.last && client_parts_ == Parts::send && !pipeline_.refused &&
+              stage_ == Stage::ready && !blocked()) {
             const std::string_view data = client_reader_.run_of(frontend::copy_data, bytes.substr(used));
             server_.bytes.back() += data;
             used += data.size();
@@ -192,7 +195,8 @@ void Session::State::client_event(const Event& event) {
   }
   client_parts_ = Parts::send;
   if (pipeline_.refused || server_skips_) return skip_to_sync(event);
-  if (pipeline_.needs_hold && (event.type == frontend::parse || event.type == frontend::bind || event.type == frontend::describe || event.type == frontend::execute)) {
+  if (pipeline_.needs_hold && (event.type == frontend::parse || event.type == frontend::bind || event.type == frontend::describe ||
+                               event.type == frontend::execute)) {
     client_parts_ = Parts::drop;
     return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   }

@@ -24,12 +24,14 @@ bool holds_word(std::string_view text, std::string_view word) noexcept {
 }
 
 bool is_grammars_type(std::string_view word) noexcept {
-  static constexpr std::array<std::string_view, 12> all{"bigint", "boolean", "char", "character", "decimal", "int", "integer", "interval", "numeric", "smallint", "timestamp", "varchar"};
+  static constexpr std::array<std::string_view, 12> all{"bigint",  "boolean",  "char",    "character", "decimal",   "int",
+                                                        "integer", "interval", "numeric", "smallint",  "timestamp", "varchar"};
   return std::find(all.begin(), all.end(), word) != all.end();
 }
 
-// Nothing but SELECT [* FROM] schema.function(literals and parameters): whatever else stood in the statement would run without a check. Returns the
-// function's name, empty for anything else; `acts`: a cast in it may run code. That the schema is layer 1's is the caller's to know.
+// Nothing but SELECT [* FROM] schema.function(literals and parameters): whatever else stood in the statement would run without a check.
+// Returns the function's name, empty for anything else; `acts`: a cast in it may run code. That the schema is layer 1's is the caller's to
+// know.
 std::string only_call(std::string_view text, bool& acts) {
   std::size_t at = 0;
   const auto skip = [&] {
@@ -47,7 +49,8 @@ std::string only_call(std::string_view text, bool& acts) {
       at = end + 1;
       return result;
     }
-    while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_')) result.push_back(lower(text[at++]));
+    while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_'))
+      result.push_back(lower(text[at++]));
     return result;
   };
   const auto symbol = [&](std::string_view one) {
@@ -106,7 +109,9 @@ bool is_pg_dump(std::string_view sql) noexcept {
 Access access_of(std::string_view value) noexcept {
   std::string lowered(value);
   std::transform(lowered.begin(), lowered.end(), lowered.begin(), lower);
-  const auto is = [&](std::string_view word, std::size_t letters_min) { return lowered.size() >= letters_min && word.starts_with(lowered); };
+  const auto is = [&](std::string_view word, std::size_t letters_min) {
+    return lowered.size() >= letters_min && word.starts_with(lowered);
+  };
   if (lowered == "1" || is("on", 2) || is("true", 1) || is("yes", 1)) return Access::read_only;
   if (lowered == "0" || is("off", 2) || is("false", 1) || is("no", 1)) return Access::read_write;
   return Access::unspecified;
@@ -139,6 +144,7 @@ void setting(Effects& effects, const Statement& statement) {
 
 }  // namespace
 
+// Long: one case for each kind of statement, and nothing else.
 Effects effects_of(const Statement& statement, std::string_view sql) {
   Effects effects;
   effects.kind = statement.kind;
@@ -166,7 +172,8 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       effects.takes_snapshot = false;
       effects.unsettles = true;
       effects.changes_declaration = statement.kind != Kind::begin && statement.kind != Kind::savepoint;
-      if (statement.kind == Kind::savepoint || statement.kind == Kind::rollback_to || statement.kind == Kind::release) effects.savepoint = cut(statement.name);
+      if (statement.kind == Kind::savepoint || statement.kind == Kind::rollback_to || statement.kind == Kind::release)
+        effects.savepoint = cut(statement.name);
       if (statement.kind == Kind::begin && statement.access != Access::unspecified) effects.sets_access = true;
       break;
     case Kind::set_transaction:
@@ -244,9 +251,7 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       effects.unsettles = effects.changes_declaration = true;
       break;
     case Kind::copy_in: effects.is_copy_in = true; break;
-    case Kind::unparsable:
-      effects.changes_declaration = effects.unsettles = true;
-      break;
+    case Kind::unparsable: effects.changes_declaration = effects.unsettles = true; break;
     default:
       if (statement.perhaps_alone) effects.way = Way::alone;
       break;
@@ -280,7 +285,9 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
 
 namespace {
 
-constexpr int rank(Way way) noexcept { return way == Way::neutral ? 0 : way == Way::read ? 1 : way == Way::control ? 2 : way == Way::write ? 3 : 4; }
+constexpr int rank(Way way) noexcept {
+  return way == Way::neutral ? 0 : way == Way::read ? 1 : way == Way::control ? 2 : way == Way::write ? 3 : 4;
+}
 
 }  // namespace
 
@@ -384,7 +391,8 @@ Effects effects_of_unknown() {
 
 std::string without_read_write(std::string_view sql, const Effects& effects) {
   // Where its value is none at all, the server says so of any other that is none, whatever we may have misread.
-  if (effects.access_refused) return effects.sets_default_access ? "SET default_transaction_read_only TO ''" : "SET transaction_read_only TO ''";
+  if (effects.access_refused)
+    return effects.sets_default_access ? "SET default_transaction_read_only TO ''" : "SET transaction_read_only TO ''";
   if (effects.sets_default_access && effects.kind != Kind::begin) {
     if (effects.kind == Kind::reset_all || effects.kind == Kind::discard_all) return std::string(sql);
     if (effects.kind == Kind::reset && holds_word(sql, "reset")) return std::string(sql);  // to what the start-up said: on
@@ -410,7 +418,8 @@ std::string without_read_write(std::string_view sql, const Effects& effects) {
     } else if (std::isalpha(static_cast<unsigned char>(text[at])) != 0) {
       std::size_t end = at;
       std::string word;
-      while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_')) word.push_back(lower(text[end++]));
+      while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_'))
+        word.push_back(lower(text[end++]));
       if (after_read && word == "write") text.replace(at, 5, "ONLY ");
       after_read = word == "read";
       at = end;
@@ -434,7 +443,9 @@ bool holds_rule(std::string_view sql) noexcept {
 bool puts_own_names_first(std::string_view search_path) noexcept {
   constexpr std::string_view own = "pg_catalog";
   const auto at = std::search(search_path.begin(), search_path.end(), own.begin(), own.end(), [](char a, char b) { return lower(a) == b; });
-  return at == search_path.end() || std::all_of(search_path.begin(), at, [](char letter) { return std::string_view(" \t\r\n\"'=(,").find(letter) != std::string_view::npos; });
+  return at == search_path.end() || std::all_of(search_path.begin(), at, [](char letter) {
+           return std::string_view(" \t\r\n\"'=(,").find(letter) != std::string_view::npos;
+         });
 }
 
 namespace {
@@ -446,7 +457,9 @@ bool sets_own_names_first(std::string_view sql) noexcept {
   if (at == sql.end()) return true;
   std::string_view value(at + name.size(), sql.end());
   const std::size_t word = value.find_first_not_of(" \t\r\n\"'=,");
-  if (word != std::string_view::npos && value.size() > word + 2 && lower(value[word]) == 't' && lower(value[word + 1]) == 'o' && std::isspace(static_cast<unsigned char>(value[word + 2])) != 0) value.remove_prefix(word + 2);
+  if (word != std::string_view::npos && value.size() > word + 2 && lower(value[word]) == 't' && lower(value[word + 1]) == 'o' &&
+      std::isspace(static_cast<unsigned char>(value[word + 2])) != 0)
+    value.remove_prefix(word + 2);
   return puts_own_names_first(value);
 }
 
@@ -458,19 +471,25 @@ Learned learned_of(const statements::Classified& text, std::string_view sql) {
   learned.speaks_of_terms = text.speaks_of_terms || !text.declared.empty();
   for (const Statement& statement : text.statements) {
     if (statement.calls_unknown) learned.calls_unknown = true;
-    may_set |= statement.calls_functions || statement.calls_unknown || statement.kind == Kind::set || statement.kind == Kind::set_local || statement.kind == Kind::unparsable;
-    if (statements::is_declared_setting(statement.name) && (statement.kind == Kind::set || statement.kind == Kind::set_local || statement.kind == Kind::reset)) learned.speaks_of_terms = true;
+    may_set |= statement.calls_functions || statement.calls_unknown || statement.kind == Kind::set || statement.kind == Kind::set_local ||
+               statement.kind == Kind::unparsable;
+    if (statements::is_declared_setting(statement.name) &&
+        (statement.kind == Kind::set || statement.kind == Kind::set_local || statement.kind == Kind::reset))
+      learned.speaks_of_terms = true;
     if (!learned.may_make_rules && statement.kind != Kind::provably_read && holds_rule(sql)) learned.may_make_rules = true;
     if (statement.kind == Kind::deallocate && !statement.all) learned.deallocates.emplace_back(cut(statement.name));
-    if ((statement.kind == Kind::set || statement.kind == Kind::reset) && statement.name == "role") learned.role = statement.value.value_or("");
+    if ((statement.kind == Kind::set || statement.kind == Kind::reset) && statement.name == "role")
+      learned.role = statement.value.value_or("");
   }
   if (may_set) learned.own_names_first = sets_own_names_first(sql);
   return learned;
 }
 
 bool asks_for_read_write(const Effects& effects, const Statement& statement) noexcept {
-  const bool sets = statement.kind == Kind::set_transaction || statement.kind == Kind::set || statement.kind == Kind::set_local || statement.kind == Kind::begin;
-  return sets && effects.sets_access && !effects.sets_default_access && !effects.access_refused && !statement.to_default && effects.access == Access::read_write;
+  const bool sets = statement.kind == Kind::set_transaction || statement.kind == Kind::set || statement.kind == Kind::set_local ||
+                    statement.kind == Kind::begin;
+  return sets && effects.sets_access && !effects.sets_default_access && !effects.access_refused && !statement.to_default &&
+         effects.access == Access::read_write;
 }
 
 std::string rewritten_for(std::string_view sql, const Effects& effects, const Statement& statement) {

@@ -40,37 +40,37 @@ struct Effects {
   };
   Way way = Way::write;
   statements::Kind kind = statements::Kind::unparsable;
-  bool takes_snapshot = true;        // after it the transaction's access mode is fixed
-  bool read_only_hole = false;       // a write that READ ONLY lets through
-  bool calls_functions = false;      // which may change what the session's default is
-  bool calls_unknown = false;        // functions that are not among the usual ones of the server
-  bool own_check = false;            // nothing but a call of layer 1, which brings scope and term as its arguments
-  bool own_check_passes = false;     // … and that passes the check for the rest of the transaction
-  bool own_check_acts = false;       // … or whose arguments may run code
-  bool own_check_writes = false;     // … or that writes itself: what must not happen where a fence is untrusted
-  bool changes_declaration = false;  // of scope and term, or may
-  bool only_declares = false;        // a query with set_config() of scope or term that is a read otherwise
-  bool exactly_declares = false;     // … and surely does nothing else
-  bool by_name = false;              // … and was prepared by SQL: code of the client's may have put something else in its place
-  bool input_runs_code = false;      // a parameter is of a user's own type
-  bool literals = true;              // it has constants, which are read by the input of their types
+  bool takes_snapshot = true;         // after it the transaction's access mode is fixed
+  bool read_only_hole = false;        // a write that READ ONLY lets through
+  bool calls_functions = false;       // which may change what the session's default is
+  bool calls_unknown = false;         // functions that are not among the usual ones of the server
+  bool own_check = false;             // nothing but a call of layer 1, which brings scope and term as its arguments
+  bool own_check_passes = false;      // … and that passes the check for the rest of the transaction
+  bool own_check_acts = false;        // … or whose arguments may run code
+  bool own_check_writes = false;      // … or that writes itself: what must not happen where a fence is untrusted
+  bool changes_declaration = false;   // of scope and term, or may
+  bool only_declares = false;         // a query with set_config() of scope or term that is a read otherwise
+  bool exactly_declares = false;      // … and surely does nothing else
+  bool by_name = false;               // … and was prepared by SQL: code of the client's may have put something else in its place
+  bool input_runs_code = false;       // a parameter is of a user's own type
+  bool literals = true;               // it has constants, which are read by the input of their types
   bool opens_calling_cursor = false;  // DECLARE of a query that calls functions: FETCH runs them
-  bool unsettles = false;            // what follows cannot be judged before its answer is here
-  bool forgets_prepared = false;     // DEALLOCATE ALL, DISCARD ALL
-  bool unlocks = false;              // names a function that would give up the lock it runs under
-  bool runs_prepared = false;        // EXECUTE: `name` was prepared before
+  bool unsettles = false;             // what follows cannot be judged before its answer is here
+  bool forgets_prepared = false;      // DEALLOCATE ALL, DISCARD ALL
+  bool unlocks = false;               // names a function that would give up the lock it runs under
+  bool runs_prepared = false;         // EXECUTE: `name` was prepared before
   bool is_copy_in = false;
-  std::string savepoint;             // of SAVEPOINT, RELEASE, ROLLBACK TO
-  std::string prepares;              // the name that a PREPARE gives, and what it gives it to
+  std::string savepoint;                      // of SAVEPOINT, RELEASE, ROLLBACK TO
+  std::string prepares;                       // the name that a PREPARE gives, and what it gives it to
   statements::Declaration prepares_declared;  // … with the claim of its comments, which binds every EXECUTE
   bool prepares_declares = false, prepares_exactly = false;
-  bool prepares_input = false;       // … with parameters of types that are not the server's own
+  bool prepares_input = false;  // … with parameters of types that are not the server's own
   bool prepares_read = false, prepares_plain_write = false, prepares_calls = false;
   // SET and the like of what is ours to keep: the session's or the transaction's access mode.
   bool sets_default_access = false;
   bool sets_access = false;
   statements::Access access = statements::Access::unspecified;
-  bool access_refused = false;       // … to something that the server certainly refuses
+  bool access_refused = false;  // … to something that the server certainly refuses
   bool and_chain = false;
 };
 
@@ -88,7 +88,8 @@ Effects effects_of(const statements::Classified& text, std::string_view sql);
 void add(Effects& all, const Effects& one);
 // As the decision sees it. `own_call` counts only where no rule of the operator's is final.
 Unit unit_of(const Effects& effects, bool named, bool final_rule) noexcept;
-// The text with pg_catalog. in front of each set_config() that names no schema. `offset`: where the text begins in the one that was classified.
+// The text with pg_catalog. in front of each set_config() that names no schema. `offset`: where the text begins in the one that was
+// classified.
 std::string with_own_set_config(std::string_view sql, const statements::Statement& statement, std::size_t offset = 0);
 // Of what nothing is known: counts as a write that may do anything.
 Effects effects_of_unknown();

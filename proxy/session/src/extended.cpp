@@ -73,9 +73,14 @@ void Session::State::on_parse(const Event& event) {
   const std::string name(cut(parse->statement));
   const std::size_t identity = std::hash<std::string_view>()(sql);
   const bool existed = !name.empty() && statements_.count(name) != 0;
-  Known known{.effects = effects, .declared = statement.declared, .executes = effects.runs_prepared ? std::string(cut(statement.name)) : std::string(), .identity = identity, .hash = hash};
+  Known known{.effects = effects,
+              .declared = statement.declared,
+              .executes = effects.runs_prepared ? std::string(cut(statement.name)) : std::string(),
+              .identity = identity,
+              .hash = hash};
   if (!may_be_another(name) && (statements_.size() < names_max || statements_.count(name) != 0)) {
-    // What is let through because it runs no code: before each Bind it is made anew, for code can drop a name and give it to something else.
+    // What is let through because it runs no code: before each Bind it is made anew, for code can drop a name and give it to something
+    // else.
     const bool asks = claims_.active() && asks_for_read_write(effects, statement);
     if ((!name.empty() || asks) && !effects.runs_prepared && unit_of(effects, false, false).does < Does::reads) {
       const auto parse_of = [&](std::string_view written) {
@@ -179,7 +184,8 @@ void Session::State::on_bind(const Event& event) {
   else bound.effects = effects_of_unknown();
   // The server would read the text in another way by now than it was judged.
   if (bound.again && bound.read) {
-    const Reading now{.strings = settings_.standard_conforming_strings, .encoding = reported_.encoding, .ascii_safe = settings_.ascii_safe_encoding};
+    const Reading now{
+        .strings = settings_.standard_conforming_strings, .encoding = reported_.encoding, .ascii_safe = settings_.ascii_safe_encoding};
     if (reads_otherwise(*bound.again, *bound.read, now)) bound = Known{.effects = effects_of_unknown()};
   }
   bound.made = portals_made_;
@@ -246,7 +252,8 @@ void Session::State::on_execute(const Event& event) {
   learn_from_refusals(effects, known.hash);
   if (known.made != portals_made_) {
     // A cursor may have taken the portal's name since.
-    if (effects.way == Way::read || effects.way == Way::write || effects.kind == Kind::fetch) effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
+    if (effects.way == Way::read || effects.way == Way::write || effects.kind == Kind::fetch)
+      effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
     else if (effects.way != Way::alone) effects = effects_of_unknown();
     effects.own_check = effects.own_check_passes = false;
   }
@@ -273,7 +280,8 @@ void Session::State::on_execute(const Event& event) {
     lock_group();
     flush_group();
     pipeline_.direct = true;
-  } else if (!model_.tx.in_block && (was_block || (pipeline_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction)))) {
+  } else if (!model_.tx.in_block && (was_block || (pipeline_.direct && (effects.kind == Kind::commit || effects.kind == Kind::rollback ||
+                                                                        effects.kind == Kind::prepare_transaction)))) {
     // Behind its COMMIT another implicit transaction begins.
     pipeline_.direct = false;
     pipeline_.ended_one = true;

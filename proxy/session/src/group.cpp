@@ -28,13 +28,15 @@ void Session::State::group_begins() {
 void Session::State::guard_group(const Effects& effects, const Known& known, Step step, bool whole) {
   const bool runs = step == Step::runs;
   const Claim claim = claim_for(known);
-  if (const Refusal refusal = refusal_of_prepared(effects); refusal && runs && !model_.tx.failed) return refuse_from_memory(refusal, claim.pair);
+  if (const Refusal refusal = refusal_of_prepared(effects); refusal && runs && !model_.tx.failed)
+    return refuse_from_memory(refusal, claim.pair);
   if (!claims_.active()) {
     if (runs) observe(effects, claim);
     return;
   }
   if (model_.tx.failed) return;
-  if (pipeline_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
+  if (pipeline_.needs_hold)
+    return refuse("0A000", "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync", "");
   // It commits what came before it, our check's lock included, and resets READ ONLY, which is restored only after the Sync.
   const bool discards = effects.kind == Kind::discard_all && runs && !model_.tx.in_block;
   if (pipeline_.discarded || (discards && (model_.tx.writable || pipeline_.touched_server || pipeline_.executed_here))) {
@@ -47,11 +49,15 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
     return;
   }
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
-  // The lock is taken in front of all that is held, and with it goes READ ONLY: also for what a transaction that has ended in between has read.
+  // The lock is taken in front of all that is held, and with it goes READ ONLY: also for what a transaction that has ended in between has
+  // read.
   const bool follows = model_.tx.writable || pipeline_.touched_server || pipeline_.executed || pipeline_.planned;
   if (effects.way == Way::alone && runs && follows && !model_.by_default.believed) {
     // Up to 17 it could commit our check's lock away in the middle of a pipeline, and READ ONLY does not stop VACUUM.
-    return refuse("0A000", code ? "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block" : "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it", "");
+    return refuse("0A000",
+                  code ? "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block"
+                       : "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it",
+                  "");
   }
   Unit unit = unit_of(effects, claim.named, claims_.final_rule());
   // A Bind runs code of what is not a write by its text; of a write everything is decided at the Bind.
@@ -63,7 +69,8 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   view.fixed = pipeline_.called || (!model_.tx.writable && !pipeline_.opening_possible);
   if (!view.open) view.writable &= claims_.guards() || (unit.does != Does::alone && unit.does != Does::code);
   const Act act = decide(unit, view, standing_of(claim), policy());
-  if (runs && unit.redeclares && !pipeline_.direct && pipeline_.acted_here && !model_.tx.writable && !model_.by_default.believed) return redeclares_after_reads(unit, claim);
+  if (runs && unit.redeclares && !pipeline_.direct && pipeline_.acted_here && !model_.tx.writable && !model_.by_default.believed)
+    return redeclares_after_reads(unit, claim);
   switch (act) {
     case Act::pass:
       if (unit.does == Does::own_call) break;
@@ -71,7 +78,10 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
       return;
     case Act::frame:
       // In READ ONLY of the client's own: a pipeline cannot be framed.
-      return refuse("TG002", "TG002 this session is READ ONLY by its own word, which would not stop this statement: send it in a transaction block, with a scope and a term", "");
+      return refuse("TG002",
+                    "TG002 this session is READ ONLY by its own word, which would not stop this statement: send it in a transaction block, "
+                    "with a scope and a term",
+                    "");
     case Act::hold:
       if (runs) hold_at_sync(effects, claim);
       return;
@@ -95,7 +105,8 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
     if (const Refusal refusal = refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair);
     if (act == Act::pass) return;
     // What was read before would run without a check.
-    if (pipeline_.called) return refuse("TG002", "TG002 a call of Termgate's own functions after other calls in one pipeline: send a Sync between them", "");
+    if (pipeline_.called)
+      return refuse("TG002", "TG002 a call of Termgate's own functions after other calls in one pipeline: send a Sync between them", "");
   }
   if (model_.tx.writable || act == Act::check || act == Act::check_both || act == Act::recheck) {
     if (!pipeline_.direct) {
@@ -115,14 +126,16 @@ void Session::State::hold_at_sync(const Effects& effects, const Claim& claim) {
   pipeline_.needs_hold = true;
   pipeline_.effects = effects;
   pipeline_.claim = claim;
-  if (effects.unlocks) refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
+  if (effects.unlocks)
+    refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
 }
 
-// What was read so far may have run code that declares and, once the transaction is opened where it begins, writes. So its claim is checked before
-// another one takes its place. Where that is impossible, the transaction stays READ ONLY to its end.
+// What was read so far may have run code that declares and, once the transaction is opened where it begins, writes. So its claim is checked
+// before another one takes its place. Where that is impossible, the transaction stays READ ONLY to its end.
 void Session::State::redeclares_after_reads(const Unit& unit, const Claim& claim) {
   const Standing standing = standing_of(claim);
-  const bool stale_members = std::any_of(pipeline_.named.begin(), pipeline_.named.end(), [&](const Claim& named) { return standing_of(named) > Standing::current; });
+  const bool stale_members = std::any_of(pipeline_.named.begin(), pipeline_.named.end(),
+                                         [&](const Claim& named) { return standing_of(named) > Standing::current; });
   if (standing > Standing::current || stale_members || pipeline_.called || !pipeline_.opening_possible) {
     pipeline_.opening_possible = false;
     return pass_in_group(unit, claim);
@@ -135,7 +148,8 @@ void Session::State::redeclares_after_reads(const Unit& unit, const Claim& claim
 void Session::State::note_named(const Claim& claim) {
   const auto same = [&](const Claim& one) { return one.given == claim.given && one.pair == claim.pair; };
   if (std::any_of(pipeline_.named.begin(), pipeline_.named.end(), same)) return;
-  if (pipeline_.named.size() >= claims_max) return refuse("54000", "Termgate takes no more than 256 different scopes and terms in comments of one pipeline", "");
+  if (pipeline_.named.size() >= claims_max)
+    return refuse("54000", "Termgate takes no more than 256 different scopes and terms in comments of one pipeline", "");
   pipeline_.named.push_back(claim);
 }
 
@@ -151,19 +165,23 @@ void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {
 
 // The group's transaction becomes writable with this statement, if what was read so far allows it.
 void Session::State::open_held(const Effects& effects, const Claim& claim, Act act) {
-  // What was read so far would be able to write from here on: what calls functions must not, nor what stands under a claim that cannot pass.
+  // What was read so far would be able to write from here on: what calls functions must not, nor what stands under a claim that cannot
+  // pass.
   for (const Claim& member : pipeline_.named) {
     const Standing of = standing_of(member);
     if (of > Standing::current) return void(carry_out(of == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, member));
   }
   if (pipeline_.called && act == Act::open) {
     report_refusal("TG002", "TG002 a write after a call in one pipeline", claim.pair, 0, true);
-    return refuse("TG002", "TG002 this write follows a call of a function in a pipeline, which had no claim to run under: send a Sync between them",
+    return refuse("TG002",
+                  "TG002 this write follows a call of a function in a pipeline, which had no claim to run under: send a Sync between them",
                   "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
   }
   if (!pipeline_.opening_possible) {
     report_refusal("TG002", "TG002 a write after a read that ran without a check", claim.pair, 0, true);
-    return refuse("TG002", claims_.may_speak() ? "TG002 this write follows a read of its pipeline that ran without a check: send a Sync between them" : "TG002 no term declared for a fenced write",
+    return refuse("TG002",
+                  claims_.may_speak() ? "TG002 this write follows a read of its pipeline that ran without a check: send a Sync between them"
+                                      : "TG002 no term declared for a fenced write",
                   "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
   }
   if (effects.kind == Kind::unparsable && !claims_.may_write()) {
@@ -188,7 +206,8 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
 void Session::State::commit_to_group(bool flushed) {
   if (pipeline_.direct) return;
   const Claim claim = claim_of(nullptr);
-  if (pipeline_.needs_hold) return refuse("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once", "");
+  if (pipeline_.needs_hold)
+    return refuse("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once", "");
   const bool writes_parsed = std::any_of(pipeline_.parsed.begin(), pipeline_.parsed.end(), [&](const std::string& name) {
     const Known* known = known_statement(name);
     if (known == nullptr) return false;
@@ -196,11 +215,14 @@ void Session::State::commit_to_group(bool flushed) {
     return effects.way == Way::write || effects.calls_unknown;
   });
   const Standing standing = standing_of(claim);
-  const bool stale_members = std::any_of(pipeline_.named.begin(), pipeline_.named.end(), [&](const Claim& named) { return standing_of(named) > Standing::current; });
+  const bool stale_members = std::any_of(pipeline_.named.begin(), pipeline_.named.end(),
+                                         [&](const Claim& named) { return standing_of(named) > Standing::current; });
   const bool acts = pipeline_.executed || writes_parsed;
-  // A Flush sends what fixes the access mode, and a later member of the pipeline may write. A long Bind of a read is no reason to expect that.
+  // A Flush sends what fixes the access mode, and a later member of the pipeline may write. A long Bind of a read is no reason to expect
+  // that.
   const bool opens = acts || (flushed && pipeline_.snapshot_here);
-  if (!model_.by_default.believed && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && opens && pipeline_.opening_possible && !pipeline_.called) {
+  if (!model_.by_default.believed && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && opens &&
+      pipeline_.opening_possible && !pipeline_.called) {
     if (!pipeline_.touched_server) raise_in_advance(claim);
     open_group(claim, !model_.tx.redeclared || model_.tx.parsed || model_.tx.bound);
     return;
@@ -251,7 +273,8 @@ void Session::State::lock_reads() {
 void Session::State::flush_group() {
   if (pipeline_.held.empty()) return;
   Batch held = pipeline_.take_held();
-  for (std::size_t i = 0; i < held.replies.size(); ++i) pipeline_.bound |= held.replies.at(i).request == Request::bind && !held.replies.at(i).hidden;
+  for (std::size_t i = 0; i < held.replies.size(); ++i)
+    pipeline_.bound |= held.replies.at(i).request == Request::bind && !held.replies.at(i).hidden;
   server_.append(std::move(held));
   if (pipeline_.suspect) model_.by_default.broken = true;  // it runs only now, maybe behind a restore that was on its way
   pipeline_.touched_server = true;

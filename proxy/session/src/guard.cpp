@@ -14,7 +14,9 @@ constexpr bool may_pass(Standing claim) noexcept { return claim == Standing::cur
 
 constexpr Act refusal_of(Standing claim) noexcept { return claim == Standing::problem ? Act::refuse_claim : Act::refuse_known; }
 
-constexpr bool is_refused(Standing claim) noexcept { return claim == Standing::problem || claim == Standing::stale || claim == Standing::untrusted; }
+constexpr bool is_refused(Standing claim) noexcept {
+  return claim == Standing::problem || claim == Standing::stale || claim == Standing::untrusted;
+}
 
 // In a transaction that can write: nothing but a check comes before what is not covered.
 Act in_writable(const Unit& unit, const TransactionView& transaction, Standing claim) noexcept {
@@ -33,7 +35,8 @@ Act in_writable(const Unit& unit, const TransactionView& transaction, Standing c
   return Act::check;
 }
 
-// In a transaction that the client itself wants READ ONLY, or whose mode is fixed so: what READ ONLY does not stop needs a check all the same.
+// In a transaction that the client itself wants READ ONLY, or whose mode is fixed so: what READ ONLY does not stop needs a check all the
+// same.
 Act in_read_only(const Unit& unit, const TransactionView& transaction, Standing claim) noexcept {
   switch (unit.does) {
     case Does::alone: return Act::refuse_no_term;
@@ -73,10 +76,11 @@ Act sound_before_commit(const TransactionView& transaction, const Policy& policy
 
 Act sound(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept {
   if (!policy.enforce || transaction.failed) return Act::pass;
-  // Before another claim takes the place of the one that code has declared and written under. A view, a trigger or a cast runs code without a word of it.
-  // A session that has declared nothing so far, or half a claim, is spared.
+  // Before another claim takes the place of the one that code has declared and written under. A view, a trigger or a cast runs code without
+  // a word of it. A session that has declared nothing so far, or half a claim, is spared.
   const bool any_passed = transaction.session_passed || transaction.other_passed;
-  if (unit.redeclares && transaction.writable && (transaction.code_declared || (transaction.acted_since && any_passed))) return Act::recheck;
+  if (unit.redeclares && transaction.writable && (transaction.code_declared || (transaction.acted_since && any_passed)))
+    return Act::recheck;
   switch (unit.does) {
     case Does::quiet:
     case Does::begin:
@@ -98,8 +102,8 @@ Act sound(const Unit& unit, const TransactionView& transaction, Standing claim, 
     case Does::declares: return transaction.open && !transaction.fixed ? Act::open_unchecked : Act::pass;
     case Does::fetch: return Act::pass;
     case Does::savepoint:
-      // After it no transaction can be made writable any more, whatever is declared then. The check waits for what needs one: the next statement may
-      // declare another claim.
+      // After it no transaction can be made writable any more, whatever is declared then. The check waits for what needs one: the next
+      // statement may declare another claim.
       return transaction.open && !transaction.fixed ? Act::open_unchecked : Act::pass;
     case Does::reads: return transaction.open && !transaction.fixed && may_pass(claim) ? Act::open : Act::pass;
     case Does::calls: return !transaction.fixed && may_pass(claim) ? Act::open : Act::pass;
@@ -121,18 +125,26 @@ namespace {
 
 Act with_planted_fault(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept {
   static const Fault fault = [] {
-    const auto* const found = std::find_if(planted_faults.begin(), planted_faults.end(), [](const auto& one) { return detail::planted(one.first); });
+    const auto* const found =
+        std::find_if(planted_faults.begin(), planted_faults.end(), [](const auto& one) { return detail::planted(one.first); });
     return found == planted_faults.end() ? Fault::none : found->second;
   }();
-  return decide_with(fault, unit, transaction, claim, [&](const Unit& seen, const TransactionView& view, Standing of) { return sound(seen, view, of, policy); });
+  return decide_with(fault, unit, transaction, claim,
+                     [&](const Unit& seen, const TransactionView& view, Standing of) { return sound(seen, view, of, policy); });
 }
 
 }  // namespace
 
-Act decide(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept { return with_planted_fault(unit, transaction, claim, policy); }
-Act before_commit(const TransactionView& transaction, const Policy& policy) noexcept { return with_planted_fault({Does::commit}, transaction, Standing::current, policy); }
+Act decide(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept {
+  return with_planted_fault(unit, transaction, claim, policy);
+}
+Act before_commit(const TransactionView& transaction, const Policy& policy) noexcept {
+  return with_planted_fault({Does::commit}, transaction, Standing::current, policy);
+}
 #else
-Act decide(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept { return sound(unit, transaction, claim, policy); }
+Act decide(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept {
+  return sound(unit, transaction, claim, policy);
+}
 Act before_commit(const TransactionView& transaction, const Policy& policy) noexcept { return sound_before_commit(transaction, policy); }
 #endif
 

@@ -1,6 +1,6 @@
 // The one decision of the proxy: may this unit run, and with which check? Pure: values in, a value out; no I/O, no clock, no memory.
-// Everything a client can send becomes a Unit first (judge.cpp), and whoever carries a unit to the server (simple.cpp, script.cpp, group.cpp,
-// transaction.cpp) asks decide() and does what it says. What holds whatever the client sends:
+// Everything a client can send becomes a Unit first (judge.cpp), and whoever carries a unit to the server (simple.cpp, script.cpp,
+// group.cpp, transaction.cpp) asks decide() and does what it says. What holds whatever the client sends:
 //
 //   - No transaction that ran anything of the client's while it could write commits unless the last claim in force has passed its
 //     check in that transaction (F1, F2). before_commit() says what is missing.
@@ -16,27 +16,27 @@ namespace termgate::session {
 
 // What a unit does, as far as its text shows. In the order of what must be done about it.
 enum class Does : std::uint8_t {
-  quiet,       // SET, SHOW, LISTEN, DEALLOCATE: takes no snapshot and runs no code of the client's
+  quiet,  // SET, SHOW, LISTEN, DEALLOCATE: takes no snapshot and runs no code of the client's
   begin,
-  rollback,    // ROLLBACK, ROLLBACK TO, RELEASE: ends nothing that stays
-  savepoint,   // fixes the access mode of its transaction, as a snapshot does
-  commit,      // COMMIT, END, and the Sync of a pipeline that stands in no block
-  fetch,       // FETCH, MOVE: runs the code of a cursor that is open
-  declares,    // nothing but set_config() of termgate.scope or termgate.term with plain values
-  reads,       // surely a read, as far as a text can show it
-  calls,       // looks like a read, and calls functions whose names say nothing
-  own_call,    // nothing but the call of one function of layer 1, which checks the scope and term in its arguments itself
+  rollback,   // ROLLBACK, ROLLBACK TO, RELEASE: ends nothing that stays
+  savepoint,  // fixes the access mode of its transaction, as a snapshot does
+  commit,     // COMMIT, END, and the Sync of a pipeline that stands in no block
+  fetch,      // FETCH, MOVE: runs the code of a cursor that is open
+  declares,   // nothing but set_config() of termgate.scope or termgate.term with plain values
+  reads,      // surely a read, as far as a text can show it
+  calls,      // looks like a read, and calls functions whose names say nothing
+  own_call,   // nothing but the call of one function of layer 1, which checks the scope and term in its arguments itself
   writes,
-  prepares,    // PREPARE TRANSACTION: a write, and the end of its transaction
-  code,        // DO, CALL
-  alone,       // must stand outside of a transaction block: VACUUM, CREATE DATABASE, COMMIT PREPARED
+  prepares,  // PREPARE TRANSACTION: a write, and the end of its transaction
+  code,      // DO, CALL
+  alone,     // must stand outside of a transaction block: VACUUM, CREATE DATABASE, COMMIT PREPARED
 };
 inline constexpr int does_count = static_cast<int>(Does::alone) + 1;
 
 struct Unit {
   Does does = Does::writes;
-  bool hole = false;   // READ ONLY would not stop it
-  bool named = false;  // its own text names scope and term (a comment)
+  bool hole = false;        // READ ONLY would not stop it
+  bool named = false;       // its own text names scope and term (a comment)
   bool redeclares = false;  // SET and the like of scope or term, or set_config() of them: what was declared before is not in force any more
 };
 
@@ -53,7 +53,7 @@ inline constexpr int standing_count = static_cast<int>(Standing::problem) + 1;
 
 // The transaction that the unit would run in.
 struct TransactionView {
-  bool open = false;            // a block, or a frame: more of it may come. Else the unit is a transaction by itself
+  bool open = false;  // a block, or a frame: more of it may come. Else the unit is a transaction by itself
   bool failed = false;
   bool read_only = false;       // the client wants it READ ONLY
   bool fixed = false;           // its access mode is fixed, and it is READ ONLY
@@ -65,8 +65,9 @@ struct TransactionView {
   bool acted = false;           // something ran in it that needs a check: all but declarations and calls of layer 1
   bool acted_since = false;     // … since the last check of what the session declares
   bool code_declared = false;   // something that acted may have declared since the last check: what it wrote after that is under that claim
-  bool unnamed = false;         // something acted under what the session declares since that was checked: a comment's claim does not stand for it
-  bool left_over = false;       // something ran while we had made it READ ONLY again: a cursor WITH HOLD or a deferred trigger of it may run at the COMMIT
+  bool unnamed = false;  // something acted under what the session declares since that was checked: a comment's claim does not stand for it
+  bool left_over =
+      false;  // something ran while we had made it READ ONLY again: a cursor WITH HOLD or a deferred trigger of it may run at the COMMIT
 
   bool operator==(const TransactionView&) const = default;
 };
@@ -92,7 +93,8 @@ enum class Act : std::uint8_t {
 
 Act decide(const Unit& unit, const TransactionView& transaction, Standing claim, const Policy& policy) noexcept;
 
-// What must still come before this transaction may commit: pass, check, recheck or lock. `writable`: it was made so, whatever a savepoint of it is now.
+// What must still come before this transaction may commit: pass, check, recheck or lock. `writable`: it was made so, whatever a savepoint
+// of it is now.
 Act before_commit(const TransactionView& transaction, const Policy& policy) noexcept;
 
 // Whether the transaction may go on with `unit` without another check.

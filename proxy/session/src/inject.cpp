@@ -10,7 +10,10 @@
 namespace termgate::session {
 namespace {
 
-constexpr std::array<std::string_view, proxy_statement_count> names{"_termgate_writable_", "_termgate_locked_", "_termgate_mark_", "_termgate_unmark_", "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_", "_termgate_again_", "_termgate_prepared_", "_termgate_hold_", "_termgate_release_"};
+constexpr std::array<std::string_view, proxy_statement_count> names{
+    "_termgate_writable_",   "_termgate_locked_",      "_termgate_mark_",   "_termgate_unmark_",
+    "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_",  "_termgate_again_",
+    "_termgate_prepared_",   "_termgate_hold_",        "_termgate_release_"};
 constexpr std::string_view portal = "_termgate";
 constexpr std::size_t passed_max = 256;  // claims of comments that are remembered to have passed in a transaction; others are checked again
 
@@ -54,8 +57,9 @@ const std::string& Session::State::name_of(ProxyStatement which) {
   return made = name;
 }
 
-// Prepared anew each time, in the same pipeline in which it runs: a function, a trigger or a view of the client's could replace what is kept. And closed
-// there, so that pg_prepared_statements has nothing but the client's own. A pipeline that failed may have left one of the name: then a Close stands in front.
+// Prepared anew each time, in the same pipeline in which it runs: a function, a trigger or a view of the client's could replace what is
+// kept. And closed there, so that pg_prepared_statements has nothing but the client's own. A pipeline that failed may have left one of the
+// name: then a Close stands in front.
 void Session::State::prepare_ours(Batch& to, ProxyStatement which, Purpose role, std::string_view error) {
   const std::array<std::uint32_t, 5> types{25, 20, 25, 20, 16};  // text, bigint, boolean
   const std::string schema = quoted(options_.schema);
@@ -68,11 +72,20 @@ void Session::State::prepare_ours(Batch& to, ProxyStatement which, Purpose role,
     case ProxyStatement::unmark: sql = "RELEASE SAVEPOINT _termgate_first"; break;
     case ProxyStatement::default_on: sql = "SET default_transaction_read_only TO on"; break;
     case ProxyStatement::default_off: sql = "SET default_transaction_read_only TO off"; break;
-    case ProxyStatement::check: sql = "SELECT " + schema + ".check_claim_text($1, $2, $3, $4)"; count = 4; break;
+    case ProxyStatement::check:
+      sql = "SELECT " + schema + ".check_claim_text($1, $2, $3, $4)";
+      count = 4;
+      break;
     case ProxyStatement::again: sql = "SELECT * FROM " + schema + ".check_again()"; break;
     case ProxyStatement::prepared: sql = "SELECT " + schema + ".check_prepared()"; break;
-    case ProxyStatement::hold: sql = "SELECT * FROM " + schema + ".hold_claim($1, $2, $3, $4, $5)"; count = 5; break;
-    case ProxyStatement::release: sql = "SELECT " + schema + ".release_session($1)"; count = 1; break;
+    case ProxyStatement::hold:
+      sql = "SELECT * FROM " + schema + ".hold_claim($1, $2, $3, $4, $5)";
+      count = 5;
+      break;
+    case ProxyStatement::release:
+      sql = "SELECT " + schema + ".release_session($1)";
+      count = 1;
+      break;
     case ProxyStatement::none: return;
   }
   const std::string& name = name_of(which);
@@ -87,7 +100,8 @@ void Session::State::prepare_ours(Batch& to, ProxyStatement which, Purpose role,
 }
 
 // Prepares, binds, executes and closes one of ours.
-void Session::State::run_ours(Batch& to, ProxyStatement which, Purpose role, std::span<const pgwire::Field> values, std::string_view error) {
+void Session::State::run_ours(Batch& to, ProxyStatement which, Purpose role, std::span<const pgwire::Field> values,
+                              std::string_view error) {
   prepare_ours(to, which, role, error);
   // At the beginning of an implicit transaction no unnamed portal of the client's can be alive; later it is not ours to touch.
   const bool beginning = !model_.tx.in_block && !model_.tx.writable && !pipeline_.bound;
@@ -98,7 +112,8 @@ void Session::State::run_ours(Batch& to, ProxyStatement which, Purpose role, std
   PendingReply execute = ours(Request::execute, role, error);
   execute.changes = claims_.declarations();
   execute.of = model_.ends_sent;
-  // What it answers says nothing of the session, if this transaction may have declared it: a rollback takes that back, and SET LOCAL ends with a commit.
+  // What it answers says nothing of the session, if this transaction may have declared it: a rollback takes that back, and SET LOCAL ends
+  // with a commit.
   execute.given = check_.given || model_.tx.declared_inside || model_.tx.acted;
   to.replies.push(std::move(execute));
   if (!beginning) {
@@ -130,7 +145,8 @@ struct Values {
 // The server's session knows what it declares; what it is not to say is given.
 void Session::State::add_check(Batch& to, const Claim& claim, Purpose role) {
   ScopedTerm given = claim.given, otherwise = claim.otherwise;
-  if (TERMGATE_PLANTED(proxy_one_behind) && host_.highest_fence(claim.pair.scope) == claim.pair.term + 1) given = {claim.pair.scope, claim.pair.term + 1};
+  if (TERMGATE_PLANTED(proxy_one_behind) && host_.highest_fence(claim.pair.scope) == claim.pair.term + 1)
+    given = {claim.pair.scope, claim.pair.term + 1};
   if (role != Purpose::eviction) {
     check_.sent = now_;
     check_.pair = claim.pair;
@@ -140,7 +156,8 @@ void Session::State::add_check(Batch& to, const Claim& claim, Purpose role) {
   // Nobody has to declare here; whoever has, is held to it.
   const bool if_declared = claims_.admission().without_term == WithoutTerm::allow && !claim.certain && given.empty() && otherwise.empty();
   if (role == Purpose::hold) {
-    const std::array<pgwire::Field, 5> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1], std::string_view(if_declared ? "f" : "t")};
+    const std::array<pgwire::Field, 5> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1],
+                                              std::string_view(if_declared ? "f" : "t")};
     if (is_known_by(given.scope) && is_known_by(otherwise.scope)) run_ours(to, ProxyStatement::hold, role, values);
     else run_ours(to, ProxyStatement::check, role, no_claim);
   } else if (if_declared && role == Purpose::check) {
@@ -175,7 +192,8 @@ void Session::State::add_recheck(Batch& to) {
     // A rule speaks for the session, or where it is silent.
     const Values first(claim.given), second(claim.otherwise);
     const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
-    run_ours(to, ProxyStatement::check, Purpose::check, is_known_by(claim.given.scope) && is_known_by(claim.otherwise.scope) ? values : no_claim);
+    run_ours(to, ProxyStatement::check, Purpose::check,
+             is_known_by(claim.given.scope) && is_known_by(claim.otherwise.scope) ? values : no_claim);
   }
   model_.tx.checked();
 }
@@ -220,7 +238,8 @@ void Session::State::run_plain_query(std::string_view sql, Purpose role, Change 
 }
 
 // One statement of a simple query as Parse, Bind, Execute, in one transaction with the opening that stands before it, which the Sync
-// commits. A simple query drops the unnamed statement and portal, so these may be used. Parse takes one statement only, whatever its grammar.
+// commits. A simple query drops the unnamed statement and portal, so these may be used. Parse takes one statement only, whatever its
+// grammar.
 void Session::State::run_converted(std::string_view sql, Change change, std::size_t read_hash) {
   // The opening before it is this transaction's, and what the client pipelines behind it begins another.
   outstanding_.wait_for_all = true;
@@ -245,7 +264,8 @@ void Session::State::run_converted(std::string_view sql, Change change, std::siz
 void Session::State::hold(const Claim& claim) {
   run_ours(server_, ProxyStatement::writable, Purpose::hold, {});
   // What was prepared before a restore or a promotion may be of a leader that has lost its term in what was forgotten (F3).
-  if (session_lock_.effects.kind == statements::Kind::commit_prepared && options_.server_has_rules) run_ours(server_, ProxyStatement::prepared, Purpose::hold, {});
+  if (session_lock_.effects.kind == statements::Kind::commit_prepared && options_.server_has_rules)
+    run_ours(server_, ProxyStatement::prepared, Purpose::hold, {});
   add_check(server_, claim, Purpose::hold);
   add_sync(Purpose::hold);
   session_lock_.stage = SessionLock::Stage::requested;
@@ -275,8 +295,13 @@ void Session::State::release() {
 // take a declaration, and our READ ONLY, to other clients.
 void Session::State::ask_who_serves() {
   if (options_.server_pooler) return;
-  std::string sql = "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', true)";
-  if (options_.server_has_rules) sql += ", EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)";
+  std::string sql =
+      "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', "
+      "true)";
+  if (options_.server_has_rules)
+    sql +=
+        ", EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) "
+        "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)";
   add_hidden_query(sql, Purpose::who_serves);
 }
 

@@ -58,8 +58,10 @@ Effects Session::State::resolved(Effects effects, std::string_view executes) con
     effects.changes_declaration |= by_arguments;
     if (explains && effects.way == Way::alone) effects.way = Way::write;
   }
-  if (effects.way == Way::read && !effects.prepares_declares && claims_.admission().without_term == WithoutTerm::reject) effects.way = Way::write;
-  if ((effects.kind == Kind::fetch || effects.kind == Kind::move) && model_.tx.calling_cursor) effects.calls_unknown = effects.changes_declaration = true;
+  if (effects.way == Way::read && !effects.prepares_declares && claims_.admission().without_term == WithoutTerm::reject)
+    effects.way = Way::write;
+  if ((effects.kind == Kind::fetch || effects.kind == Kind::move) && model_.tx.calling_cursor)
+    effects.calls_unknown = effects.changes_declaration = true;
   // Deferred triggers of what was written so far run now.
   if (effects.kind == Kind::set_constraints && (model_.tx.acted || model_.tx.left_over)) {
     effects.way = Way::read;
@@ -70,7 +72,8 @@ Effects Session::State::resolved(Effects effects, std::string_view executes) con
 
 // PREPARE, EXECUTE, DEALLOCATE, DECLARE, CLOSE …: one of them could put something else in the place of our check.
 bool Session::State::names_ours(const statements::Classified& text) noexcept {
-  return std::any_of(text.statements.begin(), text.statements.end(), [](const statements::Statement& statement) { return is_reserved(statement.name); });
+  return std::any_of(text.statements.begin(), text.statements.end(),
+                     [](const statements::Statement& statement) { return is_reserved(statement.name); });
 }
 
 // --- reads that were found to write ---
@@ -118,11 +121,15 @@ void Session::State::unit_begins() {
 // What the proxy says of a scope goes through this session's client_encoding, and would name another scope than its letters do.
 Claim Session::State::claim_of(const statements::Declaration* named) const {
   Claim claim = claims_.claim_of(named);
-  const ScopedTerm* strange = !is_known_by(claim.given.scope) ? &claim.given : !is_known_by(claim.otherwise.scope) ? &claim.otherwise : nullptr;
+  const ScopedTerm* strange = !is_known_by(claim.given.scope)       ? &claim.given
+                              : !is_known_by(claim.otherwise.scope) ? &claim.otherwise
+                                                                    : nullptr;
   if (strange != nullptr && claim.problem.empty()) {
     claim.code = "TG005";
-    claim.problem = "TG005 scope \"" + strange->scope + "\" is not ASCII: a comment or a rule of the proxy can name it only where client_encoding is UTF8, and " +
-                    (reported_.encoding == "UTF8" ? std::string("it may have changed in this pipeline") : "it is \"" + reported_.encoding + "\"");
+    claim.problem =
+        "TG005 scope \"" + strange->scope +
+        "\" is not ASCII: a comment or a rule of the proxy can name it only where client_encoding is UTF8, and " +
+        (reported_.encoding == "UTF8" ? std::string("it may have changed in this pipeline") : "it is \"" + reported_.encoding + "\"");
     claim.certain = false;
   }
   return claim;
@@ -143,7 +150,9 @@ Claim Session::State::claim_for(const Known& known) const {
   return claim_for(known.declared, effects, known.executes);
 }
 
-Standing Session::State::standing_of(const Claim& claim) const { return claims_.standing_of(claim, claim.problem.empty() ? refusal_from_memory(claim) : Refusal()); }
+Standing Session::State::standing_of(const Claim& claim) const {
+  return claims_.standing_of(claim, claim.problem.empty() ? refusal_from_memory(claim) : Refusal());
+}
 
 TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   TransactionView view;
@@ -154,7 +163,8 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   view.writable = may_write();
   view.session_passed = model_.tx.session_passed;
   view.other_passed = model_.tx.other_passed;
-  view.named_passed = claim.named && claim.certain && is_known_by(claim.pair.scope) && std::find(model_.tx.passed.begin(), model_.tx.passed.end(), claim.pair) != model_.tx.passed.end();
+  view.named_passed = claim.named && claim.certain && is_known_by(claim.pair.scope) &&
+                      std::find(model_.tx.passed.begin(), model_.tx.passed.end(), claim.pair) != model_.tx.passed.end();
   view.redeclared = model_.tx.redeclared;
   view.acted = model_.tx.acted;
   view.acted_since = model_.tx.acted_since;
@@ -166,7 +176,9 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
 
 Policy Session::State::policy() const noexcept { return {.enforce = claims_.active()}; }
 
-bool Session::State::is_known_by(std::string_view scope) const noexcept { return !has_high_byte(scope) || (reported_.encoding == "UTF8" && settings_.ascii_safe_encoding); }
+bool Session::State::is_known_by(std::string_view scope) const noexcept {
+  return !has_high_byte(scope) || (reported_.encoding == "UTF8" && settings_.ascii_safe_encoding);
+}
 
 std::int64_t Session::State::fence_of(std::string_view scope) const { return is_known_by(scope) ? host_.highest_fence(scope) : 0; }
 
@@ -178,7 +190,11 @@ Refusal Session::State::refusal_from_memory(const Claim& claim) const {
   if (Refusal untrusted = untrusted_refusal(claim); untrusted || !claim.certain) return untrusted;
   const std::int64_t fence = fence_of(claim.pair.scope);
   if (fence <= claim.pair.term + (TERMGATE_PLANTED(proxy_one_behind) ? 1 : 0)) return {};
-  return {.code = "TG001", .message = "TG001 stale term " + std::to_string(claim.pair.term) + " for scope \"" + claim.pair.scope + "\": the fence stands at " + std::to_string(fence), .hint = {}, .fence = fence};
+  return {.code = "TG001",
+          .message = "TG001 stale term " + std::to_string(claim.pair.term) + " for scope \"" + claim.pair.scope +
+                     "\": the fence stands at " + std::to_string(fence),
+          .hint = {},
+          .fence = fence};
 }
 
 Refusal Session::State::refusal_of_own(const Effects& effects) const {
@@ -198,13 +214,18 @@ Refusal Session::State::untrusted_refusal(const Claim& claim) const {
   std::string reason = host_.untrusted(known ? claim.pair.scope : std::string());
   if (reason.empty()) return {};
   Refusal refusal{.code = "TG004", .message = std::move(reason), .hint = {}};
-  if (!known) refusal.hint = "Set client_encoding to UTF8: this session's scope is not ASCII, and the proxy compares such scopes in UTF-8 only.";
-  else if (claim.pair.scope.empty()) refusal.hint = "The proxy does not know this session's scope beforehand, and so refuses it as long as any is untrusted: declare it by application_name, PGOPTIONS or a comment.";
+  if (!known)
+    refusal.hint = "Set client_encoding to UTF8: this session's scope is not ASCII, and the proxy compares such scopes in UTF-8 only.";
+  else if (claim.pair.scope.empty())
+    refusal.hint =
+        "The proxy does not know this session's scope beforehand, and so refuses it as long as any is untrusted: declare it by "
+        "application_name, PGOPTIONS or a comment.";
   return refusal;
 }
 
 void Session::State::observe(const Effects& effects, const Claim& claim) {
-  if (claims_.admission().enforce != Enforce::observe || (effects.way != Way::write && effects.way != Way::alone) || model_.tx.failed) return;
+  if (claims_.admission().enforce != Enforce::observe || (effects.way != Way::write && effects.way != Way::alone) || model_.tx.failed)
+    return;
   Refusal refusal;
   Incident incident;
   incident.statement = unit_text_;

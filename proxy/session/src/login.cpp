@@ -20,16 +20,20 @@ constexpr std::size_t name_bytes_max = 63;  // of a PostgreSQL identifier
 // From here on a login may run triggers, which write as they like where nobody stops them.
 constexpr int login_triggers_since = 17;
 
-bool says_yes(std::string_view value) noexcept { return value == "on" || value == "true" || value == "yes" || value == "1" || value == "t" || value == "y"; }
+bool says_yes(std::string_view value) noexcept {
+  return value == "on" || value == "true" || value == "yes" || value == "1" || value == "t" || value == "y";
+}
 
 bool is_ascii(std::string_view text) noexcept {
   return std::all_of(text.begin(), text.end(), [](char letter) { return static_cast<unsigned char>(letter) < 0x80; });
 }
 
-// PostgreSQL up to 16 cuts a longer name off, and would let it in as somebody, or into something, that no rule and no limit was asked about.
+// PostgreSQL up to 16 cuts a longer name off, and would let it in as somebody, or into something, that no rule and no limit was asked
+// about.
 std::string too_long(std::string_view what, const std::string& name) {
   if (name.size() <= name_bytes_max) return {};
-  return std::string(what) + " has " + std::to_string(name.size()) + " bytes: PostgreSQL's names have at most " + std::to_string(name_bytes_max) + ", and Termgate does not guess which one is meant";
+  return std::string(what) + " has " + std::to_string(name.size()) + " bytes: PostgreSQL's names have at most " +
+         std::to_string(name_bytes_max) + ", and Termgate does not guess which one is meant";
 }
 
 // For the log: this client does not come in.
@@ -50,7 +54,8 @@ void Session::State::greet(std::string_view bytes) {
       case Startup::need_more: client_in_.erase(0, event.used); return;
       case Startup::malformed:
         host_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
-        // As PostgreSQL does: who did not speak its protocol at all would not understand the answer, and who has thought better of it (Terminate at once) wants none.
+        // As PostgreSQL does: who did not speak its protocol at all would not understand the answer, and who has thought better of it
+        // (Terminate at once) wants none.
         if (event.unanswered) return close_all();
         if (event.before_3) {
           to_client_.back() += "EFATAL:  " + std::string(event.problem.reason()) + "\n";
@@ -100,7 +105,8 @@ void Session::State::startup_read(const pgwire::StartupEvent& event) {
   login_request_.database = named("database").empty() ? login_request_.user : named("database");
   login_request_.application_name = named("application_name");
   const std::string replication = named("replication");
-  login_request_.replication = !replication.empty() && replication != "false" && replication != "off" && replication != "no" && replication != "0";
+  login_request_.replication =
+      !replication.empty() && replication != "false" && replication != "off" && replication != "no" && replication != "0";
 
   statements::Declaration declared = statements::declared_in_application_name(login_request_.application_name);
   const statements::Declaration by_options = statements::declared_in_options(named("options"));
@@ -120,10 +126,13 @@ void Session::State::startup_read(const pgwire::StartupEvent& event) {
   }
   client_in_.erase(0, event.used);
 
-  if (options_.client_tls_required && !login_.encrypted && !peer_.local) return refuse_login(*this, "28000", "Termgate takes no connection without TLS here");
+  if (options_.client_tls_required && !login_.encrypted && !peer_.local)
+    return refuse_login(*this, "28000", "Termgate takes no connection without TLS here");
   if (login_request_.user.empty()) return refuse_login(*this, "28000", "no PostgreSQL user name specified in startup packet");
-  if (const std::string problem = too_long("the user's name", login_request_.user); !problem.empty()) return refuse_login(*this, "28000", problem);
-  if (const std::string problem = too_long("the database's name", login_request_.database); !problem.empty()) return refuse_login(*this, "28000", problem);
+  if (const std::string problem = too_long("the user's name", login_request_.user); !problem.empty())
+    return refuse_login(*this, "28000", problem);
+  if (const std::string problem = too_long("the database's name", login_request_.database); !problem.empty())
+    return refuse_login(*this, "28000", problem);
   stage_ = Stage::admitting;
   act(Action::Kind::admit);
 }
@@ -133,7 +142,9 @@ void Session::State::admitted(const Admission& admission) {
   claims_.admit(admission, login_request_.replication);
   if (!admission.refused_sqlstate.empty()) return end(admission.refused_sqlstate, admission.refused_message);
   if (login_request_.replication && !admission.replication) {
-    return refuse_login(*this, "28000", "replication connections are not let through: they read past every fence. Connect to the server directly, or allow them by a rule");
+    return refuse_login(
+        *this, "28000",
+        "replication connections are not let through: they read past every fence. Connect to the server directly, or allow them by a rule");
   }
   stage_ = Stage::connecting;
   act(Action::Kind::connect_server);
@@ -167,7 +178,8 @@ std::string Session::State::server_options(std::string_view requested) const {
     result += setting;
     result += '=';
     for (const char letter : value) {
-      if (letter == '\\' || letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r' || letter == '\v' || letter == '\f') result += '\\';
+      if (letter == '\\' || letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r' || letter == '\v' || letter == '\f')
+        result += '\\';
       result += letter;
     }
     result += ' ';
@@ -188,7 +200,8 @@ void Session::State::start_login() {
   for (const auto& [name, value] : login_.startup) {
     // The server compares settings without regard to case; its own words (user, options, …) with.
     std::string lowered(name);
-    std::transform(lowered.begin(), lowered.end(), lowered.begin(), [](char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter; });
+    std::transform(lowered.begin(), lowered.end(), lowered.begin(),
+                   [](char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter; });
     if (name == "options") {
       requested = value;
     } else if (lowered == read_only_default && claims_.guards()) {
@@ -202,7 +215,9 @@ void Session::State::start_login() {
   if (claims_.guards()) {
     // The same in PGOPTIONS: -c name=value, --name=value, with dashes or underscores.
     std::string lowered(requested);
-    std::transform(lowered.begin(), lowered.end(), lowered.begin(), [](char letter) { return letter == '-' ? '_' : letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter; });
+    std::transform(lowered.begin(), lowered.end(), lowered.begin(), [](char letter) {
+      return letter == '-' ? '_' : letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter;
+    });
     constexpr std::string_view name = "default_transaction_read_only=";
     if (const std::size_t at = lowered.rfind(name); at != std::string::npos) {
       const std::string value = lowered.substr(at + name.size());
@@ -211,8 +226,8 @@ void Session::State::start_login() {
   }
   model_.by_default.answered = model_.by_default.committed = model_.by_default.believed;
   // Behind everything of the client's, and a start-up parameter, so that RESET and DISCARD come back to it.
-  // A login trigger that writes (an audit of logins, say) would be stopped by that, and nobody could log in. Where there may be one, what it was before the login's end is
-  // the server's own, and restore_default() comes before the client's first word: also after each RESET.
+  // A login trigger that writes (an audit of logins, say) would be stopped by that, and nobody could log in. Where there may be one, what
+  // it was before the login's end is the server's own, and restore_default() comes before the client's first word: also after each RESET.
   login_.read_only_at_start = claims_.guards() && host_.server_major() < login_triggers_since;
   if (login_.read_only_at_start || (login_request_.replication && claims_.enforces())) parameters.emplace_back(read_only_default, "on");
   // A newer minor version than the codec's is negotiated down here; what the server knows it says itself.
@@ -235,8 +250,9 @@ void Session::State::login_from_client(const Event& event) {
     const std::size_t begin = nul == std::string_view::npos ? nul : nul + 5;
     if (login_.plus_removed && begin != std::string_view::npos && begin < event.body.size() && event.body[begin] == 'y') {
       return refuse_login(*this, "28000",
-                 "channel binding cannot pass through a proxy that ends TLS on both sides, and the server insists on it where the client could: connect with channel_binding=disable, or let the proxy reach "
-                 "the server without TLS (a Unix socket, loopback)");
+                          "channel binding cannot pass through a proxy that ends TLS on both sides, and the server insists on it where the "
+                          "client could: connect with channel_binding=disable, or let the proxy reach "
+                          "the server without TLS (a Unix socket, loopback)");
     }
   }
   server_.bytes.back() += event.frame;
@@ -249,13 +265,16 @@ void Session::State::authentication(const Event& event) {
   if (authentication->type == Type::ok) {
     if (!login_.credential_requested && !peer_.local && !options_.trust_backend) {
       return refuse_login(*this, "28000",
-                 "the server asks for no credential (its pg_hba.conf trusts this proxy), and so would let in anybody: Termgate offers it to other machines only with --trust-backend");
+                          "the server asks for no credential (its pg_hba.conf trusts this proxy), and so would let in anybody: Termgate "
+                          "offers it to other machines only with --trust-backend");
     }
   } else if (authentication->type != Type::sasl_final) {
     login_.credential_requested = true;
   }
   if (authentication->type == Type::gss || authentication->type == Type::sspi || authentication->type == Type::kerberos_v5) {
-    return refuse_login(*this, "28000", "GSSAPI names the server's host and cannot pass through a proxy: use SCRAM, or a certificate between client and proxy");
+    return refuse_login(
+        *this, "28000",
+        "GSSAPI names the server's host and cannot pass through a proxy: use SCRAM, or a certificate between client and proxy");
   }
   if (authentication->type == Type::sasl) {
     login_.awaiting_sasl_initial = true;
@@ -268,7 +287,8 @@ void Session::State::authentication(const Event& event) {
         if (!one.ends_with("-PLUS")) mechanisms.push_back(one);
         rest.remove_prefix(std::min(one.size() + 1, rest.size()));
       }
-      if (mechanisms.empty()) return refuse_login(*this, "28000", "the server takes SCRAM with channel binding only, which cannot pass through a proxy");
+      if (mechanisms.empty())
+        return refuse_login(*this, "28000", "the server takes SCRAM with channel binding only, which cannot pass through a proxy");
       pgwire::append_authentication_sasl(to_client_.back(), mechanisms);
       return;
     }
@@ -279,8 +299,11 @@ void Session::State::authentication(const Event& event) {
 void Session::State::login_parameter(const Event& event) {
   if (const auto status = pgwire::decode_parameter_status(event.body)) {
     // Where the server makes another role of the name (db_user_namespace), the rules and limits were asked about nobody.
-    if (status->name == "session_authorization" && !options_.server_pooler && status->value != login_request_.user && is_ascii(status->value) && is_ascii(login_request_.user)) {
-      return refuse_login(*this, "28000", "the server let user \"" + login_request_.user + "\" in as \"" + std::string(status->value) + "\", and Termgate's rules are about the name that was given");
+    if (status->name == "session_authorization" && !options_.server_pooler && status->value != login_request_.user &&
+        is_ascii(status->value) && is_ascii(login_request_.user)) {
+      return refuse_login(*this, "28000",
+                          "the server let user \"" + login_request_.user + "\" in as \"" + std::string(status->value) +
+                              "\", and Termgate's rules are about the name that was given");
     }
     if (status->name == "server_version") {
       const auto major = static_cast<int>(number(status->value.substr(0, status->value.find_first_not_of("0123456789"))));
@@ -299,7 +322,8 @@ void Session::State::login_from_server(const Event& event) {
     to_client_.back() += event.frame;
     return;
   }
-  if (!login_.negotiated && login_.client_minor > pgwire::protocol_minor_max && event.type != backend::negotiate_protocol_version && event.type != backend::error_response) {
+  if (!login_.negotiated && login_.client_minor > pgwire::protocol_minor_max && event.type != backend::negotiate_protocol_version &&
+      event.type != backend::error_response) {
     login_.negotiated = true;
     pgwire::append_negotiate_protocol_version(to_client_.back(), pgwire::protocol_minor_max, {});
   }
@@ -323,7 +347,8 @@ void Session::State::login_from_server(const Event& event) {
     case backend::parameter_status: return login_parameter(event);
     case backend::notice_response: to_client_.back() += event.frame; return;
     case backend::error_response:
-      if (const auto report = pgwire::decode_report(event.body)) host_.happened({.kind = Incident::Kind::login_refused, .code = report->sqlstate(), .message = report->message()});
+      if (const auto report = pgwire::decode_report(event.body))
+        host_.happened({.kind = Incident::Kind::login_refused, .code = report->sqlstate(), .message = report->message()});
       to_client_.back() += event.frame;
       return;  // FATAL: the server closes the connection after it
     case backend::ready_for_query:

@@ -24,12 +24,13 @@ inline bool has_high_byte(std::string_view text) noexcept {
   return std::any_of(text.begin(), text.end(), [](char byte) { return static_cast<unsigned char>(byte) >= 0x80; });
 }
 
-// A name that is not ASCII stands for another in another client_encoding, and SQL cuts a long one between two letters, so that it may be a shorter one.
-// Of what has such a name nothing is known.
+// A name that is not ASCII stands for another in another client_encoding, and SQL cuts a long one between two letters, so that it may be a
+// shorter one. Of what has such a name nothing is known.
 inline bool may_be_another(std::string_view name) noexcept { return has_high_byte(name); }
 
 inline bool is_reserved(std::string_view name) noexcept { return name.starts_with("_termgate"); }
 
-inline constexpr std::string_view discard_alone = "Termgate runs DISCARD ALL only as the one statement before a Sync: send a Sync before and after it";
+inline constexpr std::string_view discard_alone =
+    "Termgate runs DISCARD ALL only as the one statement before a Sync: send a Sync before and after it";
 
 }  // namespace termgate::session

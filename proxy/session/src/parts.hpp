@@ -69,14 +69,14 @@ bool reads_otherwise(std::string_view text, const Reading& before, const Reading
 // A prepared statement or a portal of the client's.
 struct Known {
   Effects effects;
-  statements::Declaration declared{};  // by its comments
-  std::string executes{};              // of EXECUTE: the name of what it runs
-  std::size_t identity = 0;          // of its whole text
-  std::size_t hash = 0;              // of its text without its values, where it is taken for a read
-  std::size_t made = 0;              // of a portal: portals_made_ when it was bound
+  statements::Declaration declared{};             // by its comments
+  std::string executes{};                         // of EXECUTE: the name of what it runs
+  std::size_t identity = 0;                       // of its whole text
+  std::size_t hash = 0;                           // of its text without its values, where it is taken for a read
+  std::size_t made = 0;                           // of a portal: portals_made_ when it was bound
   std::shared_ptr<const std::string> as_it_is{};  // its Parse, where READ WRITE may be asked for
-  std::shared_ptr<const std::string> again{};  // its Parse, where the name must not stand for anything else
-  std::optional<Reading> read{};     // … and how its text was read, where that matters
+  std::shared_ptr<const std::string> again{};     // its Parse, where the name must not stand for anything else
+  std::optional<Reading> read{};                  // … and how its text was read, where that matters
 };
 
 // The extended messages up to the next Sync.
@@ -87,22 +87,22 @@ struct Pipeline {
   bool touched_server = false;  // something of it was sent
   bool bound = false;           // a Bind of the client's was sent: its unnamed portal may be alive
   bool executed = false;
-  bool planned = false;         // something was parsed or bound that may run code then
-  bool discarded = false;       // DISCARD ALL ran in it
-  bool executed_here = false;   // since the last transaction that ended in it
-  bool snapshot_here = false;   // … something that fixes the access mode was parsed or bound
-  bool acted_here = false;      // … something other than SET and plain declarations: it may run code
-  bool suspect = false;         // may change the session's default, on a server that does not report it
-  bool called = false;          // something that is not surely a read was executed READ ONLY
+  bool planned = false;        // something was parsed or bound that may run code then
+  bool discarded = false;      // DISCARD ALL ran in it
+  bool executed_here = false;  // since the last transaction that ended in it
+  bool snapshot_here = false;  // … something that fixes the access mode was parsed or bound
+  bool acted_here = false;     // … something other than SET and plain declarations: it may run code
+  bool suspect = false;        // may change the session's default, on a server that does not report it
+  bool called = false;         // something that is not surely a read was executed READ ONLY
   bool needs_hold = false;
-  Batch held;                   // messages not sent yet
-  Batch::Mark beginning;        // where in `held` the implicit transaction begins
+  Batch held;             // messages not sent yet
+  Batch::Mark beginning;  // where in `held` the implicit transaction begins
   bool opening_possible = true;
-  bool ended_one = false;       // a transaction ended in it, so what follows begins another before its answers are here
-  std::vector<Claim> named;     // claims that its members name themselves
+  bool ended_one = false;                  // a transaction ended in it, so what follows begins another before its answers are here
+  std::vector<Claim> named;                // claims that its members name themselves
   std::optional<std::string> just_parsed;  // nothing has come since
-  std::vector<std::string> parsed;  // names, to be forgotten where the group is refused
-  Effects effects;              // of what runs under a lock at session level
+  std::vector<std::string> parsed;         // names, to be forgotten where the group is refused
+  Effects effects;                         // of what runs under a lock at session level
   Claim claim;
 
   Batch take_held() {
@@ -117,38 +117,38 @@ struct Script {
   std::string sql;
   Text text;
   Claim claim;
-  std::size_t next = 0;         // statement
-  bool frame = false;           // our BEGIN is open
-  bool failed = false;          // nothing more of it runs
-  bool ending = false;          // COMMIT or ROLLBACK of the frame is on its way
-  std::size_t offset = 0;       // of the piece that runs, in the text
+  std::size_t next = 0;    // statement
+  bool frame = false;      // our BEGIN is open
+  bool failed = false;     // nothing more of it runs
+  bool ending = false;     // COMMIT or ROLLBACK of the frame is on its way
+  std::size_t offset = 0;  // of the piece that runs, in the text
   std::size_t bytes = 0;
-  std::size_t inserted = 0;     // letters of ours in front of it
-  bool becomes_block = false;   // a BEGIN with modes was sent inside the frame: with its answer the frame is the client's block
-  Reading read;                 // how all of it was read
+  std::size_t inserted = 0;    // letters of ours in front of it
+  bool becomes_block = false;  // a BEGIN with modes was sent inside the frame: with its answer the frame is the client's block
+  Reading read;                // how all of it was read
 };
 
 // A statement that runs alone, under the check's lock at session level.
 struct SessionLock {
   enum class Stage : std::uint8_t { none, requested, held, releasing } stage = Stage::none;
   bool failed = false;
-  bool again = false;           // a cancel request has met the giving back
-  bool perhaps_held = false;    // it failed, perhaps after the lock had been taken: a rollback does not give it back
-  std::string perhaps_scope;    // … which is that of this scope, or of what the session declares
-  bool unclaimed = false;       // the session declares nothing, and need not: no lock is held
-  ScopedTerm pair;                    // as answered
+  bool again = false;         // a cancel request has met the giving back
+  bool perhaps_held = false;  // it failed, perhaps after the lock had been taken: a rollback does not give it back
+  std::string perhaps_scope;  // … which is that of this scope, or of what the session declares
+  bool unclaimed = false;     // the session declares nothing, and need not: no lock is held
+  ScopedTerm pair;            // as answered
   bool extended = false;
-  std::string sql;              // the client's text that runs under it
-  Batch messages;               // or its extended messages, up to the Sync
+  std::string sql;  // the client's text that runs under it
+  Batch messages;   // or its extended messages, up to the Sync
   Effects effects;
 };
 
 // The failure of a message of ours, as the client is to see it.
 struct Explained {
   std::string code, message, hint, detail;
-  std::string refused;       // for the log; empty: it is no refusal
-  ScopedTerm pair;                 // that it was refused with
-  std::int64_t fence = 0;    // that stands against it; 0: not known
+  std::string refused;     // for the log; empty: it is no refusal
+  ScopedTerm pair;         // that it was refused with
+  std::int64_t fence = 0;  // that stands against it; 0: not known
 };
 
 // What a check is asked so that it fails, whatever the fence: no term is 0.
@@ -157,7 +157,7 @@ inline constexpr std::array<pgwire::Field, 4> no_claim{pgwire::Field("-"), pgwir
 // The check that was sent last.
 struct Check {
   Instant sent{};
-  ScopedTerm pair;           // as far as it was known then
+  ScopedTerm pair;     // as far as it was known then
   bool given = false;  // by us, not by the session
 };
 

@@ -90,21 +90,39 @@ bool Session::State::stale_report(std::string_view message, ScopedTerm& pair, st
   return pair.complete() && fence > 0;
 }
 
-void Session::State::report_refusal(std::string_view code, std::string_view message, const ScopedTerm& pair, std::int64_t fence, bool from_memory) {
-  host_.happened({.kind = Incident::Kind::refused, .scope = pair.scope, .term = pair.term, .fence = fence, .code = code, .message = message, .statement = unit_text_, .from_memory = from_memory});
+void Session::State::report_refusal(std::string_view code, std::string_view message, const ScopedTerm& pair, std::int64_t fence,
+                                    bool from_memory) {
+  host_.happened({.kind = Incident::Kind::refused,
+                  .scope = pair.scope,
+                  .term = pair.term,
+                  .fence = fence,
+                  .code = code,
+                  .message = message,
+                  .statement = unit_text_,
+                  .from_memory = from_memory});
 }
 
 Explained Session::State::explained(const pgwire::ReportFields& report, Purpose role) const {
-  Explained it{.code = std::string(report.sqlstate()), .message = std::string(report.message()), .hint = std::string(report['H']), .detail = std::string(report['D']), .refused = {}, .pair = check_.pair};
+  Explained it{.code = std::string(report.sqlstate()),
+               .message = std::string(report.message()),
+               .hint = std::string(report['H']),
+               .detail = std::string(report['D']),
+               .refused = {},
+               .pair = check_.pair};
   if (role == Purpose::writable && it.code == "25001") {
     it.code = "TG002";
-    it.message = claims_.may_speak() ? "TG002 no check before the first query of this transaction, and now it is too late: declare scope and term before it" : "TG002 no term declared for a fenced write";
-    it.hint = "A session declares by application_name, PGOPTIONS, SET termgate.scope and termgate.term, or a comment; a transaction that will write declares before its first query.";
+    it.message = claims_.may_speak()
+                     ? "TG002 no check before the first query of this transaction, and now it is too late: declare scope and term before it"
+                     : "TG002 no term declared for a fenced write";
+    it.hint =
+        "A session declares by application_name, PGOPTIONS, SET termgate.scope and termgate.term, or a comment; a transaction that will "
+        "write declares before its first query.";
   } else if (it.code == "3F000" || it.code == "42883" || it.code == "42P01") {
     it.code = "3F000";
     it.refused = it.message;
     it.message = "Termgate is not installed in this database, and so nothing can be written through it";
-    it.hint = "As the owner: " + (options_.install_hint.empty() ? "termgate init --db postgresql://…/" + login_request_.database : options_.install_hint);
+    it.hint = "As the owner: " +
+              (options_.install_hint.empty() ? "termgate init --db postgresql://…/" + login_request_.database : options_.install_hint);
   } else if (it.code == "42501") {
     const std::string who = role_.empty() || role_ == "none" ? login_request_.user : role_;
     it.message = "role \"" + who + "\" may not call Termgate's check: " + it.message;

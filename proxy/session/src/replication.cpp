@@ -1,6 +1,6 @@
-// Replication connections, where a rule lets them in. The server reads each Query by its replication grammar and, where the connection names a
-// database, everything else as SQL. It takes no extended protocol there, so no check can be put in front of a write: SQL may read, in a session
-// that is READ ONLY by default, and do nothing else. That is what subscriptions send.
+// Replication connections, where a rule lets them in. The server reads each Query by its replication grammar and, where the connection
+// names a database, everything else as SQL. It takes no extended protocol there, so no check can be put in front of a write: SQL may read,
+// in a session that is READ ONLY by default, and do nothing else. That is what subscriptions send.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -18,19 +18,23 @@ using statements::Kind;
 namespace {
 
 // What begins with one of these is never SQL: where the server does not know the word yet, it is a syntax error.
-constexpr std::array<std::string_view, 10> commands{"IDENTIFY_SYSTEM",       "BASE_BACKUP",           "START_REPLICATION",     "CREATE_REPLICATION_SLOT", "ALTER_REPLICATION_SLOT",
-                                                    "DROP_REPLICATION_SLOT", "READ_REPLICATION_SLOT", "TIMELINE_HISTORY", "UPLOAD_MANIFEST",         "SHOW"};
+constexpr std::array<std::string_view, 10> commands{
+    "IDENTIFY_SYSTEM",       "BASE_BACKUP",           "START_REPLICATION", "CREATE_REPLICATION_SLOT", "ALTER_REPLICATION_SLOT",
+    "DROP_REPLICATION_SLOT", "READ_REPLICATION_SLOT", "TIMELINE_HISTORY",  "UPLOAD_MANIFEST",         "SHOW"};
 
 // The first thing that libpq's own clients send: it empties the search_path.
 constexpr std::string_view secure_search_path = "SELECT pg_catalog.set_config('search_path', '', false);";
 
 bool continues_a_word(char letter) noexcept {
-  return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') || letter == '_' || letter == '$' || (letter & 0x80) != 0;
+  return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') || letter == '_' ||
+         letter == '$' || (letter & 0x80) != 0;
 }
 
 bool is_replication_command(std::string_view sql) noexcept {
   sql.remove_prefix(std::min(sql.find_first_not_of(" \t\n\r\f\v"), sql.size()));
-  return std::any_of(commands.begin(), commands.end(), [&](std::string_view word) { return sql.starts_with(word) && (sql.size() == word.size() || !continues_a_word(sql[word.size()])); });
+  return std::any_of(commands.begin(), commands.end(), [&](std::string_view word) {
+    return sql.starts_with(word) && (sql.size() == word.size() || !continues_a_word(sql[word.size()]));
+  });
 }
 
 // The session stays READ ONLY, and nothing that READ ONLY lets through is done.
@@ -38,7 +42,8 @@ bool only_reads(const statements::Statement& statement, std::string_view sql) {
   const Effects effects = effects_of(statement, sql);
   if (effects.read_only_hole || effects.calls_unknown || effects.access_refused) return false;
   switch (effects.way) {
-    case Effects::Way::read: return effects.kind != Kind::prepare && effects.kind != Kind::execute;  // what is prepared may be a hole of READ ONLY
+    case Effects::Way::read:
+      return effects.kind != Kind::prepare && effects.kind != Kind::execute;  // what is prepared may be a hole of READ ONLY
     case Effects::Way::control: return effects.access != Access::read_write && effects.kind != Kind::prepare_transaction;
     case Effects::Way::neutral:
       if (effects.sets_access || effects.sets_default_access) return effects.access == Access::read_only;
@@ -52,10 +57,12 @@ bool only_reads(const statements::Statement& statement, std::string_view sql) {
 bool fits_replication(std::string_view sql, const statements::Settings& settings) {
   if (is_replication_command(sql) || sql == secure_search_path) return true;
   const statements::Classified text = statements::classify(sql, settings);
-  // Behind a COMMIT in one text the next transaction would begin by a default that something hidden may have changed, before the server reports it.
+  // Behind a COMMIT in one text the next transaction would begin by a default that something hidden may have changed, before the server
+  // reports it.
   const auto controls = [&](const statements::Statement& one) { return effects_of(one, sql).way == Effects::Way::control; };
   if (text.statements.size() > 1 && std::any_of(text.statements.begin(), text.statements.end(), controls)) return false;
-  return std::all_of(text.statements.begin(), text.statements.end(), [&](const statements::Statement& one) { return only_reads(one, sql); });
+  return std::all_of(text.statements.begin(), text.statements.end(),
+                     [&](const statements::Statement& one) { return only_reads(one, sql); });
 }
 
 }  // namespace
@@ -72,10 +79,13 @@ void Session::State::replication_from_client(std::string_view bytes) {
       const auto query = pgwire::decode_query(event.body);
       if (!query) return end("08P01", query.problem().reason());
       // The server reports a changed default with the answer; what was sent before that would run by it.
-      if (std::exchange(replication_busy_, true)) return end("0A000", "Termgate takes one query at a time in a replication connection: send the next when the answer has come");
+      if (std::exchange(replication_busy_, true))
+        return end("0A000", "Termgate takes one query at a time in a replication connection: send the next when the answer has come");
       if (!fits_replication(query->sql, settings_)) {
-        return end("0A000", "Termgate lets a replication connection run replication commands and plain reads, without functions of the user's own: a check cannot stand in front of a write here. "
-                            "Use an ordinary connection for other SQL");
+        return end("0A000",
+                   "Termgate lets a replication connection run replication commands and plain reads, without functions of the user's own: "
+                   "a check cannot stand in front of a write here. "
+                   "Use an ordinary connection for other SQL");
       }
     }
     server_.bytes.back() += event.frame;
@@ -98,8 +108,11 @@ void Session::State::replication_from_server(std::string_view bytes) {
     }
     if (event.kind == Event::Kind::message && event.type == backend::parameter_status) {
       const auto status = pgwire::decode_parameter_status(event.body);
-      if (status && status->name == "default_transaction_read_only" && status->value == "off" && claims_.enforces()) return end("0A000", "something has made this replication connection writable");
-      if (status && status->name == "standard_conforming_strings") settings_.standard_conforming_strings = status->value == "on" ? statements::ConformingStrings::on : statements::ConformingStrings::off;
+      if (status && status->name == "default_transaction_read_only" && status->value == "off" && claims_.enforces())
+        return end("0A000", "something has made this replication connection writable");
+      if (status && status->name == "standard_conforming_strings")
+        settings_.standard_conforming_strings =
+            status->value == "on" ? statements::ConformingStrings::on : statements::ConformingStrings::off;
       if (status && status->name == "client_encoding") settings_.ascii_safe_encoding = statements::encoding_is_ascii_safe(status->value);
     }
     if (event.type == backend::ready_for_query) replication_busy_ = false;

@@ -28,29 +28,42 @@ enum class Request : std::uint8_t {
 inline constexpr std::size_t request_count = static_cast<std::size_t>(Request::nothing) + 1;
 
 // The statements that the proxy itself prepares; `none` ends the list.
-enum class ProxyStatement : std::uint8_t { writable, locked, mark, unmark, default_on, default_off, check, again, prepared, hold, release, none };
+enum class ProxyStatement : std::uint8_t {
+  writable,
+  locked,
+  mark,
+  unmark,
+  default_on,
+  default_off,
+  check,
+  again,
+  prepared,
+  hold,
+  release,
+  none
+};
 inline constexpr std::size_t proxy_statement_count = static_cast<std::size_t>(ProxyStatement::none);
 constexpr std::size_t index_of(ProxyStatement which) noexcept { return static_cast<std::size_t>(which); }
 
 // On whose behalf it was sent.
 enum class Purpose : std::uint8_t {
-  client,       // its replies are the client's
-  silent,       // ours, of no interest unless it fails
-  who_serves,   // pg_backend_pid(), to be compared with BackendKeyData
-  put_back,     // of the session's access mode, without which nothing that follows is safe
-  lock,         // READ ONLY for all of the transaction
-  mode,         // of the transaction's, and the savepoint that keeps it: where it fails, so does the transaction
-  writable,     // SET transaction_read_only = off
-  check,        // check_claim_text(), check_again(): its row is term, fence and scope in one text, or scope, term, fence
-  in_advance,   // the same two in a transaction of their own, so that a raise is committed by itself; what fails fails again later
-  begin,        // of a frame around the client's text
-  framed,       // the client's text inside a frame: its last CommandComplete waits for the COMMIT
-  commit,       // of a frame
-  rollback,     // of a frame
-  hold,         // hold_claim()
-  release,      // release_session()
-  eviction,     // the check of a transaction that has become stale: it fails, and with it the transaction
-  refusal,      // a check that must fail, so that the server's transaction fails with it; `text` is what the client is told
+  client,      // its replies are the client's
+  silent,      // ours, of no interest unless it fails
+  who_serves,  // pg_backend_pid(), to be compared with BackendKeyData
+  put_back,    // of the session's access mode, without which nothing that follows is safe
+  lock,        // READ ONLY for all of the transaction
+  mode,        // of the transaction's, and the savepoint that keeps it: where it fails, so does the transaction
+  writable,    // SET transaction_read_only = off
+  check,       // check_claim_text(), check_again(): its row is term, fence and scope in one text, or scope, term, fence
+  in_advance,  // the same two in a transaction of their own, so that a raise is committed by itself; what fails fails again later
+  begin,       // of a frame around the client's text
+  framed,      // the client's text inside a frame: its last CommandComplete waits for the COMMIT
+  commit,      // of a frame
+  rollback,    // of a frame
+  hold,        // hold_claim()
+  release,     // release_session()
+  eviction,    // the check of a transaction that has become stale: it fails, and with it the transaction
+  refusal,     // a check that must fail, so that the server's transaction fails with it; `text` is what the client is told
 };
 
 // What a statement of the client's does to default_transaction_read_only as the client is to see it, once it has succeeded.
@@ -64,25 +77,31 @@ struct PendingReply {
   std::size_t read_hash = 0;  // of a text that is taken for a read: where it meets READ ONLY, it is known as a writer from then on
   std::size_t of = 0;         // of a `lock`: how many ends had been sent before it; of a `close` of ours: which of its Parses it belongs to
   bool row_seen = false;
-  bool existed = false;       // of a `parse`: the name stands for something already, and goes on doing so where this one fails
-  bool copy_ends = false;     // the client's CopyDone or CopyFail went right behind it
-  bool hide_no_data = false;  // a simple query has no NoData
-  bool hide_warning = false;  // a notice of it is about a BEGIN of ours
+  bool existed = false;           // of a `parse`: the name stands for something already, and goes on doing so where this one fails
+  bool copy_ends = false;         // the client's CopyDone or CopyFail went right behind it
+  bool hide_no_data = false;      // a simple query has no NoData
+  bool hide_warning = false;      // a notice of it is about a BEGIN of ours
   bool read_only_behind = false;  // SET transaction_read_only TO on stands behind it in its text: its answer is not the client's
-  bool late_complete = false;  // its CommandComplete waits for the commit, which may yet fail
+  bool late_complete = false;     // its CommandComplete waits for the commit, which may yet fail
   bool late_description = false;  // its RowDescription waits for what comes next: an error comes without one
-  std::uint32_t changes = 0;  // of a check: how many declarations had been sent before it
-  bool given = false;         // … and whether its scope and term were given by us, or declared for its transaction alone
-  ProxyStatement closes = ProxyStatement::none;   // of a `close` of ours: what is gone with it
-  std::string text{};         // the name for `parse` and `bind`; the bytes for `nothing`
+  std::uint32_t changes = 0;      // of a check: how many declarations had been sent before it
+  bool given = false;             // … and whether its scope and term were given by us, or declared for its transaction alone
+  ProxyStatement closes = ProxyStatement::none;  // of a `close` of ours: what is gone with it
+  std::string text{};                            // the name for `parse` and `bind`; the bytes for `nothing`
 };
 
 class PendingReplies {
  public:
   bool empty() const noexcept { return head_ == entries_.size(); }
   std::size_t size() const noexcept { return entries_.size() - head_; }
-  PendingReply& head() noexcept { assert(!empty()); return entries_[head_]; }
-  const PendingReply& last() const noexcept { assert(!empty()); return entries_.back(); }
+  PendingReply& head() noexcept {
+    assert(!empty());
+    return entries_[head_];
+  }
+  const PendingReply& last() const noexcept {
+    assert(!empty());
+    return entries_.back();
+  }
   PendingReply& at(std::size_t index) noexcept { return entries_[head_ + index]; }
 
   void push(PendingReply reply) { entries_.push_back(std::move(reply)); }
@@ -100,7 +119,8 @@ class PendingReplies {
   void append(PendingReplies&& other) { insert_at(size(), std::move(other)); }
   void insert_at(std::size_t index, PendingReplies&& other) {
     const auto from = other.entries_.begin() + static_cast<std::ptrdiff_t>(other.head_);
-    entries_.insert(entries_.begin() + static_cast<std::ptrdiff_t>(head_ + index), std::make_move_iterator(from), std::make_move_iterator(other.entries_.end()));
+    entries_.insert(entries_.begin() + static_cast<std::ptrdiff_t>(head_ + index), std::make_move_iterator(from),
+                    std::make_move_iterator(other.entries_.end()));
     other = PendingReplies();
   }
   // Removes entry `index`, counted from the head.

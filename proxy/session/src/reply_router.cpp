@@ -62,7 +62,8 @@ void ReplyRouter::forward_unless_hidden(const Event& message) {
 }
 
 void ReplyRouter::forward_notice(const Event& notice) {
-  showing_ = pending_.empty() || (!pending_.head().hide_warning && (!pending_.head().hidden || pending_.head().role == Purpose::client || pending_.head().role == Purpose::commit));
+  showing_ = pending_.empty() || (!pending_.head().hide_warning && (!pending_.head().hidden || pending_.head().role == Purpose::client ||
+                                                                    pending_.head().role == Purpose::commit));
   if (showing_) client_.back() += notice.frame;
 }
 

@@ -52,7 +52,9 @@ constexpr Fit fit_of(Request request, char type) noexcept {
 }
 
 // After an error of one of these the server skips everything up to the next Sync.
-constexpr bool is_extended(Request request) noexcept { return request != Request::query && request != Request::function_call && request != Request::sync; }
+constexpr bool is_extended(Request request) noexcept {
+  return request != Request::query && request != Request::function_call && request != Request::sync;
+}
 
 // What becomes of a reply that fits.
 enum class Shown : std::uint8_t {
@@ -82,8 +84,8 @@ class ReplyRouter {
   void forward(const pgwire::Event& message);
   // One that comes on account of the request that is running.
   void forward_unless_hidden(const pgwire::Event& message);
-  // Of our own statements: nobody's business but the server's log. What stands in for a simple query is hidden and the client's all the same, and the
-  // COMMIT of a frame runs its deferred triggers.
+  // Of our own statements: nobody's business but the server's log. What stands in for a simple query is hidden and the client's all the
+  // same, and the COMMIT of a frame runs its deferred triggers.
   void forward_notice(const pgwire::Event& notice);
 
   // --- the rest of a message that comes in parts ---

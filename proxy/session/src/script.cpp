@@ -1,5 +1,5 @@
-// Scripts: a text whose statements cannot all be sent at once, or that needs BEGIN and COMMIT around it. It goes a piece at a time, the next
-// when the last has succeeded, and shows one ReadyForQuery.
+// Scripts: a text whose statements cannot all be sent at once, or that needs BEGIN and COMMIT around it. It goes a piece at a time, the
+// next when the last has succeeded, and shows one ReadyForQuery.
 #include <utility>
 
 #include "names.hpp"
@@ -15,7 +15,8 @@ namespace {
 
 // Ends a run of statements that can be sent together.
 bool stands_apart(const Effects& effects) noexcept {
-  return effects.way == Way::control || ours_to_keep(effects) || effects.kind == Kind::discard_all || effects.kind == Kind::prepare_transaction;
+  return effects.way == Way::control || ours_to_keep(effects) || effects.kind == Kind::discard_all ||
+         effects.kind == Kind::prepare_transaction;
 }
 
 // BEGIN [WORK | TRANSACTION] or START TRANSACTION, and no word more.
@@ -33,12 +34,15 @@ bool is_bare_begin(std::string_view sql) {
 }
 
 // The server reads a text as a whole, by the settings that it finds; the rest of this one would be read by others.
-constexpr std::string_view read_anew = "Termgate cannot run the rest of this text: client_encoding or standard_conforming_strings has changed in it, by which it was read; send the rest by itself";
+constexpr std::string_view read_anew =
+    "Termgate cannot run the rest of this text: client_encoding or standard_conforming_strings has changed in it, by which it was read; "
+    "send the rest by itself";
 
 }  // namespace
 
 bool reads_otherwise(std::string_view text, const Reading& before, const Reading& now) noexcept {
-  if ((before.strings != now.strings || now.strings == statements::ConformingStrings::unknown) && text.find('\\') != std::string_view::npos) return true;
+  if ((before.strings != now.strings || now.strings == statements::ConformingStrings::unknown) && text.find('\\') != std::string_view::npos)
+    return true;
   if (before.encoding == now.encoding && before.ascii_safe == now.ascii_safe) return false;
   return has_high_byte(text);
 }
@@ -62,9 +66,13 @@ bool Session::State::frame_needed(std::size_t from) const {
     const Claim claim = claim_for(all[i].declared, effects_of(all[i], script_.sql), all[i].name);
     const Act act = decide(unit_of(one, claim.named, claims_.final_rule()), view_of(claim, true), standing_of(claim), policy());
     const Act alone = decide(unit_of(one, claim.named, claims_.final_rule()), view_of(claim, false), standing_of(claim), policy());
-    // In a text of several PostgreSQL has an implicit block: a SET TRANSACTION in it holds for what follows, and what goes as a piece by itself finds it too.
-    const bool in_implicit_block = one.kind == Kind::set_transaction || (one.kind == Kind::set_local && !one.changes_declaration) || one.kind == Kind::declare_cursor;
-    if (all.size() > 1 && (one.sets_access || (in_implicit_block && i == from && (i + 1 == all.size() || stands_apart(resolved_statement(all[i + 1])))))) return true;
+    // In a text of several PostgreSQL has an implicit block: a SET TRANSACTION in it holds for what follows, and what goes as a piece by
+    // itself finds it too.
+    const bool in_implicit_block =
+        one.kind == Kind::set_transaction || (one.kind == Kind::set_local && !one.changes_declaration) || one.kind == Kind::declare_cursor;
+    if (all.size() > 1 &&
+        (one.sets_access || (in_implicit_block && i == from && (i + 1 == all.size() || stands_apart(resolved_statement(all[i + 1]))))))
+      return true;
     if (one.only_declares || one.way == Way::write || (act != Act::pass && alone != Act::pass)) return true;
     // SET LOCAL counts for what follows it in the text.
     if (one.changes_declaration && one.way == Way::neutral && i + 1 < all.size()) continue;
@@ -99,17 +107,20 @@ void Session::State::next_piece() {
     script.offset = first.offset;
     script.inserted = 0;
     script.claim = claim_for(first.declared, effects_of(first, script.sql), first.name);  // a piece before may have declared
-    if (effects.sets_access && effects.kind != Kind::begin && !model_.tx.in_block && !model_.tx.failed && frame_needed(script.next)) return begin_frame();
+    if (effects.sets_access && effects.kind != Kind::begin && !model_.tx.in_block && !model_.tx.failed && frame_needed(script.next))
+      return begin_frame();
     if (stands_apart(effects)) {
       ++script.next;
       if (run_apart(first, effects)) continue;
       return;
     }
 
-    // A text is one transaction: where a statement of it must be checked, it gets a BEGIN and a COMMIT of ours, from its first statement on.
+    // A text is one transaction: where a statement of it must be checked, it gets a BEGIN and a COMMIT of ours, from its first statement
+    // on.
     if (!model_.tx.in_block && !model_.tx.failed && frame_needed(script.next)) {
       const Standing standing = standing_of(script.claim);
-      if (effects.way == Way::write && !effects.own_check && (standing == Standing::problem || standing == Standing::stale || standing == Standing::untrusted)) {
+      if (effects.way == Way::write && !effects.own_check &&
+          (standing == Standing::problem || standing == Standing::stale || standing == Standing::untrusted)) {
         carry_out(standing == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, script.claim);
         return script_refused();
       }
@@ -140,7 +151,8 @@ void Session::State::next_piece() {
 
 // A statement that cannot be sent with others. True: it is done, and the next may follow.
 bool Session::State::run_apart(const statements::Statement& statement, const Effects& effects) {
-  if (script_.frame && effects.kind == Kind::begin && is_bare_begin(std::string_view(script_.sql).substr(statement.offset, statement.length))) {
+  if (script_.frame && effects.kind == Kind::begin &&
+      is_bare_begin(std::string_view(script_.sql).substr(statement.offset, statement.length))) {
     // The statements before it belong to the client's block from here on, as they do without us.
     script_.frame = false;
     model_.begin_block();
@@ -156,7 +168,8 @@ bool Session::State::run_apart(const statements::Statement& statement, const Eff
   }
   if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
     // Our BEGIN keeps the server from saying it. What was written so far ends with this statement, as it does without us.
-    if (script_.frame) pgwire::append_notice_response(to_client_.back(), pgwire::report("WARNING", "25P01", "there is no transaction in progress"));
+    if (script_.frame)
+      pgwire::append_notice_response(to_client_.back(), pgwire::report("WARNING", "25P01", "there is no transaction in progress"));
     script_.frame = false;
   }
   const std::string sql = script_.sql.substr(statement.offset, statement.length);
@@ -183,8 +196,8 @@ Act Session::State::decided_in_script(const statements::Statement& statement, co
   return decide(unit_of(effects, claim.named, claims_.final_rule()), view_of(claim, false), standing_of(claim), policy());
 }
 
-// The statement that comes next, whose effects are noted, and what may go with it because nothing must come in between. SET and the like go by
-// themselves: the server must know of them first.
+// The statement that comes next, whose effects are noted, and what may go with it because nothing must come in between. SET and the like go
+// by themselves: the server must know of them first.
 void Session::State::send_piece(const Effects& effects) {
   const auto& all = script_.text->statements;
   const statements::Statement& first = all[script_.next];
@@ -199,7 +212,8 @@ void Session::State::send_piece(const Effects& effects) {
     }
   }
   const statements::Statement& last = all[end - 1];
-  std::string sql = end == all.size() ? script_.sql.substr(first.offset) : script_.sql.substr(first.offset, last.offset + last.length - first.offset);
+  std::string sql =
+      end == all.size() ? script_.sql.substr(first.offset) : script_.sql.substr(first.offset, last.offset + last.length - first.offset);
   script_.next = end;
   script_.bytes = sql.size();
   if ((effects.only_declares || effects.prepares_declares) && !first.set_config_at.empty()) {
@@ -241,7 +255,8 @@ bool Session::State::frame_refuses(const Effects& effects) {
 
 Effects Session::State::resolved_statement(const statements::Statement& statement) const {
   Effects effects = resolved(effects_of(statement, script_.sql), statement.name);
-  if (effects.way == Way::read) learn_from_refusals(effects, hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
+  if (effects.way == Way::read)
+    learn_from_refusals(effects, hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
   return effects;
 }
 

@@ -11,13 +11,14 @@ namespace termgate::session {
 namespace backend = pgwire::backend;
 using pgwire::Event;
 using pgwire::TransactionStatus;
-using statements::Kind;
 using statements::ConformingStrings;
+using statements::Kind;
 
 namespace {
 
 constexpr std::string_view behind_a_pooler =
-    "a pooler stands between the proxy and the server: put it before the proxy, or, if it keeps one server session for each client as long as that stays, start the proxy with --server-pooler session";
+    "a pooler stands between the proxy and the server: put it before the proxy, or, if it keeps one server session for each client as long "
+    "as that stays, start the proxy with --server-pooler session";
 
 // Where the one text value of a column stands in a DataRow: count, then a length and bytes each.
 bool column(std::string_view row, std::size_t index, std::string_view& value) noexcept {
@@ -62,7 +63,8 @@ void Session::State::from_server(std::string_view bytes) {
           login_from_server(event);
         } else {
           server_event(event);
-          if (event.last && router_.shows() && (event.type == backend::data_row || event.type == backend::copy_data) && stage_ == Stage::ready) {
+          if (event.last && router_.shows() && (event.type == backend::data_row || event.type == backend::copy_data) &&
+              stage_ == Stage::ready) {
             // Nothing changes from one shown row to the next.
             const std::string_view rows = server_reader_.run_of(event.type, bytes);
             to_client_.back() += rows;
@@ -83,8 +85,10 @@ void Session::State::parameter_status(const Event& event) {
   const auto status = pgwire::decode_parameter_status(event.body);
   if (!status) return end("08P01", status.problem().reason());
   if (status->name == "default_transaction_read_only" && claims_.guards()) {
-    // Ours while the lock at session level is held; else something has changed it behind a check. While that lock is only asked for, it was a statement before.
-    model_.by_default.broken = status->value == "off" && (session_lock_.stage == SessionLock::Stage::none || session_lock_.stage == SessionLock::Stage::requested);
+    // Ours while the lock at session level is held; else something has changed it behind a check. While that lock is only asked for, it was
+    // a statement before.
+    model_.by_default.broken =
+        status->value == "off" && (session_lock_.stage == SessionLock::Stage::none || session_lock_.stage == SessionLock::Stage::requested);
     // A transaction that began meanwhile is writable, and nothing but the check may come first in it.
     if (model_.by_default.broken && model_.tx.in_block && model_.status == TransactionStatus::idle) model_.tx.writable = true;
     if (stage_ == Stage::login) {
@@ -140,7 +144,8 @@ void Session::State::server_event(const Event& event) {
       if (command_completed(event)) return router_.hide(event);
       break;
     case backend::close_complete:
-      if (const PendingReply& head = server_.replies.head(); head.closes != ProxyStatement::none && left_[index_of(head.closes)] == head.of) left_[index_of(head.closes)] = 0;
+      if (const PendingReply& head = server_.replies.head(); head.closes != ProxyStatement::none && left_[index_of(head.closes)] == head.of)
+        left_[index_of(head.closes)] = 0;
       break;
     case backend::copy_in_response:
       in_copy_in_ = pump_after_ = router_.copy_in_begins();
@@ -183,13 +188,15 @@ bool Session::State::command_completed(const Event& event) {
   model_.on_command_complete(head.change, tag);
   if (head.role == Purpose::mode) model_.on_mode_done(tag, {});
   if (head.role == Purpose::lock) model_.on_mode_done(tag, head.of);
-  if (opening_refused_ && (head.role == Purpose::client || head.role == Purpose::framed) && tag.starts_with("ROLLBACK") && head.change == Change::commit) {
+  if (opening_refused_ && (head.role == Purpose::client || head.role == Purpose::framed) && tag.starts_with("ROLLBACK") &&
+      head.change == Change::commit) {
     // The check in front of this COMMIT has failed, and the client knows why.
     opening_refused_ = false;
     return true;
   }
   if (tag.starts_with("ROLLBACK") || tag.starts_with("PREPARE TRANSACTION")) fences_unsettled_.clear();
-  if (outstanding_.unread && (tag.starts_with("PREPARE") || tag.starts_with("DEALLOCATE") || tag.starts_with("DISCARD"))) statements_.clear();
+  if (outstanding_.unread && (tag.starts_with("PREPARE") || tag.starts_with("DEALLOCATE") || tag.starts_with("DISCARD")))
+    statements_.clear();
   // Of our SET behind the client's, which has succeeded.
   return head.read_only_behind && std::exchange(head.row_seen, true);
 }

@@ -13,12 +13,14 @@ using pgwire::TransactionStatus;
 namespace {
 
 std::size_t characters(std::string_view text) noexcept {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
 }
 
 bool holds_from(std::string_view sql) {
   std::string lowered(sql);
-  std::transform(lowered.begin(), lowered.end(), lowered.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  std::transform(lowered.begin(), lowered.end(), lowered.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
   return lowered.find("from") != std::string::npos || lowered.find("table") != std::string::npos;
 }
 
@@ -67,15 +69,19 @@ void Session::State::client_failed(const Event& event, const pgwire::ReportField
     evicted_message_.clear();
     return;
   }
-  const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() && !model_.tx.client_read_only && !model_.by_default.believed && model_.status != TransactionStatus::failed;
+  const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() && !model_.tx.client_read_only &&
+                                    !model_.by_default.believed && model_.status != TransactionStatus::failed;
   if (refused_as_read_only && !model_.tx.writable && session_lock_.stage == SessionLock::Stage::none) return read_has_written(report);
   const PendingReply& head = server_.replies.head();
   if (head.read_only_behind) model_.tx.client_read_only = true;
   if (head.late_complete && !outstanding_.unread && model_.status == TransactionStatus::idle && report.sqlstate() == "25001") {
-    // The client sent a simple query outside of a block. What may not be in one is sent as such, so this is about something that a function ran.
-    for (const std::string_view ending : {" cannot be executed within a pipeline", " cannot run inside a transaction block"}) {  // the second on 18
+    // The client sent a simple query outside of a block. What may not be in one is sent as such, so this is about something that a function
+    // ran.
+    for (const std::string_view ending :
+         {" cannot be executed within a pipeline", " cannot run inside a transaction block"}) {  // the second on 18
       if (!report.message().ends_with(ending)) continue;
-      const std::string message = std::string(report.message().substr(0, report.message().size() - ending.size())) + " cannot be executed from a function";
+      const std::string message =
+          std::string(report.message().substr(0, report.message().size() - ending.size())) + " cannot be executed from a function";
       pgwire::ReportFields fields = report;
       fields.set('M', message);
       return pgwire::append_error_response(to_client_.back(), fields);
@@ -83,7 +89,9 @@ void Session::State::client_failed(const Event& event, const pgwire::ReportField
   }
   if (script_.running && script_.offset > 0 && !report['P'].empty()) {
     pgwire::ReportFields fields = report;
-    const std::string position = std::to_string(number(report['P']) + static_cast<std::int64_t>(characters(std::string_view(script_.sql).substr(0, script_.offset))) - static_cast<std::int64_t>(script_.inserted));
+    const std::string position = std::to_string(
+        number(report['P']) + static_cast<std::int64_t>(characters(std::string_view(script_.sql).substr(0, script_.offset))) -
+        static_cast<std::int64_t>(script_.inserted));
     fields.set('P', position);
     pgwire::append_error_response(to_client_.back(), fields);
     return;
@@ -98,7 +106,9 @@ void Session::State::read_has_written(const pgwire::ReportFields& report) {
   else if (head.read_hash != 0) remember_writer(head.read_hash);
   const Claim claim = claim_of(nullptr);
   const Refusal known = claim.problem.empty() ? refusal_from_memory(claim) : Refusal{claim.code, claim.problem, claim.hint};
-  const std::string message = known ? known.message : claims_.may_write() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again" : "TG002 no term declared for a fenced write";
+  const std::string message = known                 ? known.message
+                              : claims_.may_write() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again"
+                                                    : "TG002 no term declared for a fenced write";
   const std::string code = known ? known.code : "TG002";
   report_refusal(code, message, claim.pair, known.fence, false);
   pgwire::ReportFields fields = report;

@@ -35,7 +35,8 @@ Session::State::State(const Options& options, Peer peer, SessionHost& session_ho
 void Session::State::end(std::string_view sqlstate, std::string_view message) {
   if (stage_ == Stage::closing || stage_ == Stage::closed) return;
   // In the middle of a message to the client nothing can be said any more.
-  if (server_reader_.between_messages() || router_.keeps_a_part() || stage_ < Stage::login) pgwire::append_error_response(to_client_.back(), pgwire::report("FATAL", sqlstate, message));
+  if (server_reader_.between_messages() || router_.keeps_a_part() || stage_ < Stage::login)
+    pgwire::append_error_response(to_client_.back(), pgwire::report("FATAL", sqlstate, message));
   close_all();
 }
 
@@ -52,7 +53,8 @@ void Session::State::close_all() {
 }
 
 void Session::State::idle_now() {
-  if (draining_ && stage_ == Stage::ready && server_.replies.empty() && model_.status == pgwire::TransactionStatus::idle && !pipeline_.begun && !deferred_ && client_in_.empty()) {
+  if (draining_ && stage_ == Stage::ready && server_.replies.empty() && model_.status == pgwire::TransactionStatus::idle &&
+      !pipeline_.begun && !deferred_ && client_in_.empty()) {
     end("57P01", "the proxy is shutting down");
   }
 }
@@ -68,7 +70,8 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
     if (is_below(pair)) stale = pair;
   }
   if (!stale.complete()) return;
-  evicted_message_ = "TG001 stale term " + std::to_string(stale.term) + " for scope \"" + stale.scope + "\": the fence stands at " + std::to_string(fence) + "; the open transaction was ended";
+  evicted_message_ = "TG001 stale term " + std::to_string(stale.term) + " for scope \"" + stale.scope + "\": the fence stands at " +
+                     std::to_string(fence) + "; the open transaction was ended";
   Claim claim;
   claim.pair = claim.given = stale;
   add_check(server_, claim, Purpose::eviction);
@@ -85,7 +88,8 @@ void Session::State::tick() {
   switch (stage_) {
     case Stage::ready:
       if (!login_.ready.empty()) return end("57014", login_too_long);
-      if (model_.status == pgwire::TransactionStatus::idle) return end("57P05", "terminating connection due to idle-session timeout of the proxy");
+      if (model_.status == pgwire::TransactionStatus::idle)
+        return end("57P05", "terminating connection due to idle-session timeout of the proxy");
       return end("25P03", "terminating connection due to idle-in-transaction timeout of the proxy");
     case Stage::closing:
     case Stage::closed:
@@ -116,7 +120,8 @@ bool Session::State::wants_client() const noexcept {
   switch (stage_) {
     case Stage::greeting:
     case Stage::login: return server_.bytes.size() < options_.outbox_bytes_max;
-    case Stage::ready: return !blocked() && server_.bytes.size() < options_.outbox_bytes_max && client_in_.size() < options_.outbox_bytes_max;
+    case Stage::ready:
+      return !blocked() && server_.bytes.size() < options_.outbox_bytes_max && client_in_.size() < options_.outbox_bytes_max;
     case Stage::replication: return server_.bytes.size() < options_.outbox_bytes_max;
     default: return false;
   }
@@ -151,12 +156,15 @@ std::optional<Instant> Session::State::deadline() const noexcept {
 }
 
 std::size_t Session::State::memory_bytes() const noexcept {
-  return sizeof(State) + to_client_.capacity() + server_.bytes.capacity() + client_in_.capacity() + client_reader_.buffered() + server_reader_.buffered() + pipeline_.held.bytes.capacity() + script_.sql.capacity() + session_lock_.sql.capacity() + session_lock_.messages.bytes.capacity();
+  return sizeof(State) + to_client_.capacity() + server_.bytes.capacity() + client_in_.capacity() + client_reader_.buffered() +
+         server_reader_.buffered() + pipeline_.held.bytes.capacity() + script_.sql.capacity() + session_lock_.sql.capacity() +
+         session_lock_.messages.bytes.capacity();
 }
 
 // --- the outside ---
 
-Session::Session(const Options& options, Peer peer, SessionHost& session_host, Instant now) : state_(std::make_unique<State>(options, std::move(peer), session_host, now)) {}
+Session::Session(const Options& options, Peer peer, SessionHost& session_host, Instant now)
+    : state_(std::make_unique<State>(options, std::move(peer), session_host, now)) {}
 Session::~Session() = default;
 
 void Session::resume(const ClientBytes& event, Instant now) {

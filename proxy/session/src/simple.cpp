@@ -1,5 +1,5 @@
-// Simple queries: one statement by the rows of docs/decisions/0006; a text of several goes to script.cpp. And the fast path for functions, which is
-// as simple as they are.
+// Simple queries: one statement by the rows of docs/decisions/0006; a text of several goes to script.cpp. And the fast path for functions,
+// which is as simple as they are.
 #include <algorithm>
 #include <array>
 
@@ -25,7 +25,8 @@ bool has_parameter(std::string_view sql) noexcept {
 
 // pg_proc's OIDs of PostgreSQL's own: lo_create, loread, lo_open and their kind.
 bool is_large_object_function(std::uint32_t oid) noexcept {
-  static constexpr std::array<std::uint32_t, 17> all{715, 764, 765, 767, 952, 953, 954, 955, 956, 957, 958, 964, 1004, 3170, 3171, 3172, 3457};
+  static constexpr std::array<std::uint32_t, 17> all{715, 764, 765, 767,  952,  953,  954,  955, 956,
+                                                     957, 958, 964, 1004, 3170, 3171, 3172, 3457};
   return std::find(all.begin(), all.end(), oid) != all.end();
 }
 
@@ -34,7 +35,8 @@ bool is_large_object_function(std::uint32_t oid) noexcept {
 void Session::State::on_query(std::string_view sql) {
   if (pipeline_.begun) {
     // In a block as pgjdbc does it for its savepoints; outside of one, behind messages of ours, 18 would lose the client's work.
-    if (!model_.tx.in_block) return end("0A000", "Termgate takes no simple query before the Sync of an extended one, but in a transaction block");
+    if (!model_.tx.in_block)
+      return end("0A000", "Termgate takes no simple query before the Sync of an extended one, but in a transaction block");
     pipeline_ = Pipeline();
   }
   unit_begins();
@@ -71,20 +73,26 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     read_hash = hash_of(sql);
     learn_from_refusals(effects, read_hash);
   }
-  // In a READ ONLY transaction of the client's own the server says whether READ WRITE may still be; what makes it so is the check. In one that counts as
-  // writable already it changes nothing of what is checked.
+  // In a READ ONLY transaction of the client's own the server says whether READ WRITE may still be; what makes it so is the check. In one
+  // that counts as writable already it changes nothing of what is checked.
   const bool asks = model_.tx.in_block && asks_for_read_write(effects, statement);
   const bool server_says = asks && effects.kind != Kind::begin && model_.tx.client_read_only && !model_.tx.writable;
   const bool as_it_is = asks && model_.tx.writable && !model_.tx.locked;
-  const std::string rewritten = server_says ? std::string(sql) + "\n;SET transaction_read_only TO on" : as_it_is ? std::string() : rewritten_for(sql, effects, statement);
+  const std::string rewritten = server_says ? std::string(sql) + "\n;SET transaction_read_only TO on"
+                                : as_it_is  ? std::string()
+                                            : rewritten_for(sql, effects, statement);
   // A script puts pg_catalog in front of set_config itself.
-  const std::string_view for_script = effects.only_declares || effects.prepares_declares ? sql : rewritten.empty() ? sql : std::string_view(rewritten);
+  const std::string_view for_script = effects.only_declares || effects.prepares_declares ? sql
+                                      : rewritten.empty()                                ? sql
+                                                                                         : std::string_view(rewritten);
   if (!rewritten.empty()) sql = rewritten;
   if (const Refusal refusal = refusal_of_prepared(effects)) return refuse_from_memory(refusal, claim.pair);
   TransactionView view = view_of(claim, false);
   const bool only_reads = view.read_only && !model_.tx.writable;
   if (effects.kind == Kind::unparsable && (only_reads || !claims_.may_write())) {
-    return refuse_if_it_parses(sql, "TG002", only_reads ? "TG002 Termgate cannot read this statement, and READ ONLY may not stop it" : "TG002 no term declared, and Termgate cannot read this statement");
+    return refuse_if_it_parses(sql, "TG002",
+                               only_reads ? "TG002 Termgate cannot read this statement, and READ ONLY may not stop it"
+                                          : "TG002 no term declared, and Termgate cannot read this statement");
   }
   if (model_.tx.in_block) {
     const bool added = guard_block(effects, claim, Step::runs);
@@ -110,7 +118,9 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
       if (unit.does == Does::own_call) break;
       if (unit.does == Does::begin && standing == Standing::current) raise_in_advance(claim);
       // A transaction of its own that stays READ ONLY; in a session that is not guarded yet it may write, and may have declared.
-      if (!claims_.guards() && effects.changes_declaration && (unit.does >= Does::calls || effects.by_name) && !script_.running && text.single) break;
+      if (!claims_.guards() && effects.changes_declaration && (unit.does >= Does::calls || effects.by_name) && !script_.running &&
+          text.single)
+        break;
       note_sent(effects, claim.named);
       return run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
     case Act::frame: return start_script(for_script, std::make_shared<statements::Classified>(text));
@@ -128,7 +138,8 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   if (unit.does == Does::own_call) {
     if (const Refusal refusal = refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair);
   }
-  if (effects.kind == Kind::lock_table && !script_.running) return run_plain_query(sql);  // an error outside of a block, which a pipeline would hide on 18
+  if (effects.kind == Kind::lock_table && !script_.running)
+    return run_plain_query(sql);  // an error outside of a block, which a pipeline would hide on 18
   const bool with_check = act != Act::open_unchecked && act != Act::pass;
   if (with_check) raise_in_advance(claim);
   // What a rule answers with besides is lost where Parse and Execute stand in for a simple query.
@@ -144,7 +155,8 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
 // What cannot stand in a block of ours runs while the session holds the check's lock. DO and CALL as one pipeline with what still has to be
 // checked after them; the rest (VACUUM, …) as it is, for it takes no company.
 void Session::State::run_held(std::string_view sql, const Effects& effects, const Claim& claim) {
-  if (effects.unlocks) return refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
+  if (effects.unlocks)
+    return refuse("0A000", "Termgate cannot run this: it names pg_advisory_unlock, and would give up the lock that fences it", "");
   session_lock_ = SessionLock();
   session_lock_.sql = sql;
   session_lock_.effects = effects;
@@ -155,7 +167,9 @@ void Session::State::run_held(std::string_view sql, const Effects& effects, cons
 bool Session::State::answer_show(const statements::Statement& statement) {
   const bool by_default = statement.name == "default_transaction_read_only";
   if (!by_default && statement.name != "transaction_read_only") return false;
-  const bool read_only = by_default ? model_.by_default.believed : model_.tx.in_block ? model_.tx.client_read_only : model_.by_default.believed;
+  const bool read_only = by_default           ? model_.by_default.believed
+                         : model_.tx.in_block ? model_.tx.client_read_only
+                                              : model_.by_default.believed;
   const pgwire::Column column{.name = by_default ? "default_transaction_read_only" : "transaction_read_only"};
   const pgwire::Field value = read_only ? "on" : "off";
   pgwire::append_row_description(to_client_.back(), std::span(&column, 1));
@@ -170,7 +184,8 @@ void Session::State::on_function_call(const Event& event) {
   const auto head = pgwire::decode_function_call_head(event.body);
   if (!head) return end("08P01", head.problem().reason());
   if (pipeline_.begun) {
-    if (!model_.tx.in_block) return end("0A000", "Termgate takes no function call before the Sync of an extended query, but in a transaction block");
+    if (!model_.tx.in_block)
+      return end("0A000", "Termgate takes no function call before the Sync of an extended query, but in a transaction block");
     pipeline_ = Pipeline();
   }
   unit_begins();
@@ -201,7 +216,8 @@ void Session::State::on_function_call(const Event& event) {
     if (!model_.tx.in_block && effects.way == Way::write) {
       client_parts_ = Parts::drop;
       report_refusal("TG002", "TG002 a function call outside of a transaction block", claim.pair, 0, true);
-      return refuse(claim.problem.empty() ? "TG002" : claim.code, "TG002 a fast-path function call that may write must stand in a transaction block", "");
+      return refuse(claim.problem.empty() ? "TG002" : claim.code,
+                    "TG002 a fast-path function call that may write must stand in a transaction block", "");
     }
     if (model_.tx.in_block) {
       const bool added = guard_block(effects, claim, Step::runs);
@@ -219,7 +235,9 @@ void Session::State::on_function_call(const Event& event) {
 
 // FunctionCall: OID, argument formats, arguments; lo_open(oid, mode).
 bool Session::State::opens_for_reading(std::string_view body) noexcept {
-  const auto u16 = [&](std::size_t at) { return static_cast<unsigned>(static_cast<unsigned char>(body[at])) << 8 | static_cast<unsigned char>(body[at + 1]); };
+  const auto u16 = [&](std::size_t at) {
+    return static_cast<unsigned>(static_cast<unsigned char>(body[at])) << 8 | static_cast<unsigned char>(body[at + 1]);
+  };
   if (body.size() < 6) return false;
   const unsigned formats = u16(4);
   std::size_t at = 6 + 2 * static_cast<std::size_t>(formats);

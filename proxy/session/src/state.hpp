@@ -49,16 +49,16 @@ class Session::State {
 
   // --- login.cpp ---
   enum class Stage : std::uint8_t {
-    greeting,        // the client's first packets
-    client_tls,      // S was answered, the handshake is on
+    greeting,    // the client's first packets
+    client_tls,  // S was answered, the handshake is on
     admitting,
     connecting,
     server_greeting,  // SSLRequest was sent
     server_tls,
-    login,           // both talk about who the client is
+    login,  // both talk about who the client is
     ready,
-    replication,     // replication.cpp
-    closing,         // what is in the outboxes is sent, nothing more is read
+    replication,  // replication.cpp
+    closing,      // what is in the outboxes is sent, nothing more is read
     closed,
   };
 
@@ -83,7 +83,7 @@ class Session::State {
   bool blocked() const noexcept;
   bool blocked_but_for_deferred() const noexcept;
   bool server_awaits_sync() const noexcept;
-  bool must_wait(char type) const noexcept;     // this message begins a unit that cannot be judged yet
+  bool must_wait(char type) const noexcept;  // this message begins a unit that cannot be judged yet
   void client_event(const pgwire::Event& event);
   void skip_to_sync(const pgwire::Event& event);
   static bool breaks_a_copy(char type) noexcept;
@@ -192,7 +192,7 @@ class Session::State {
   void add_recheck(Batch& to);
   void add_opening(Batch& to, const Claim& claim, bool with_check);
   void add_sync(Purpose role);
-  void add_client_sync();                       // its ReadyForQuery is the client's
+  void add_client_sync();  // its ReadyForQuery is the client's
   void add_hidden_query(std::string_view sql, Purpose role);
   void raise_in_advance(const Claim& claim);
   void run_plain_query(std::string_view sql, Purpose role = Purpose::client, Change change = Change::none, std::size_t read_hash = 0);
@@ -224,7 +224,7 @@ class Session::State {
   void parameter_status(const pgwire::Event& event);
   void check_answered(std::string_view row);
   void served_by(std::string_view row);
-  void settle();                                // every request is answered
+  void settle();  // every request is answered
   void settle_transaction();
   void run_under_hold();
   void out_of_step(const pgwire::Event& event);
@@ -257,41 +257,41 @@ class Session::State {
   Instant now_, quiet_since_;
   Stage stage_ = Stage::greeting;
   Outbox to_client_;
-  Batch server_;                           // on its way to the server, and the replies that it owes
+  Batch server_;  // on its way to the server, and the replies that it owes
   std::vector<Action> actions_;
   Login login_;
   LoginRequest login_request_;
   std::uint32_t server_pid_ = 0;
   std::string server_key_;
-  std::uint32_t cancel_pid_ = 0;           // of a cancel request
+  std::uint32_t cancel_pid_ = 0;  // of a cancel request
   std::string cancel_key_;
   bool draining_ = false;
 
   // --- reading ---
   pgwire::Reader client_reader_, server_reader_;
-  std::string client_in_;                  // bytes of the client that may not be looked at yet
+  std::string client_in_;  // bytes of the client that may not be looked at yet
   std::optional<Deferred> deferred_;
-  bool client_mid_frame_ = false;          // half of a message of the client's is on its way to the server
-  bool act_after_frame_ = false;           // settle() again once it is through
+  bool client_mid_frame_ = false;  // half of a message of the client's is on its way to the server
+  bool act_after_frame_ = false;   // settle() again once it is through
   enum class Parts : std::uint8_t { send, drop } client_parts_ = Parts::send;  // the rest of a streamed message
 
   // --- what comes from the server ---
   ReplyRouter router_{server_.replies, to_client_};
   Outstanding outstanding_;
-  bool in_copy_in_ = false;                // the server waits for CopyData
-  bool pump_after_ = false;                // what waits of the client's may be looked at now
-  bool server_skips_ = false;              // after an error of an extended message, up to the client's Sync
+  bool in_copy_in_ = false;    // the server waits for CopyData
+  bool pump_after_ = false;    // what waits of the client's may be looked at now
+  bool server_skips_ = false;  // after an error of an extended message, up to the client's Sync
 
   // --- the session and its transaction ---
   TransactionModel model_;
   Claims claims_;
   statements::Settings settings_;
-  Reading reported_;                       // settings_ may know less: a change may be on its way
+  Reading reported_;  // settings_ may know less: a change may be on its way
   std::map<std::string, Known, std::less<>> statements_, portals_;
-  std::size_t portals_made_ = 0;           // how often something may have put another cursor in the place of a portal
-  std::vector<std::size_t> writers_;       // hashes of texts that looked like reads and met READ ONLY
-  bool has_rules_ = false;                 // the database has rules: a rewritten statement may answer with rows of another
-  std::string role_;                       // as SET ROLE said last; empty: the user
+  std::size_t portals_made_ = 0;      // how often something may have put another cursor in the place of a portal
+  std::vector<std::size_t> writers_;  // hashes of texts that looked like reads and met READ ONLY
+  bool has_rules_ = false;            // the database has rules: a rewritten statement may answer with rows of another
+  std::string role_;                  // as SET ROLE said last; empty: the user
 
   // --- what is ours in the server ---
   std::array<std::string, proxy_statement_count> names_;
@@ -299,13 +299,15 @@ class Session::State {
   std::array<std::size_t, proxy_statement_count> left_{};
   std::size_t parses_ = 0, parses_synced_ = 0;  // … and how many stand in front of the last Sync
   Check check_;
-  // What checks have answered above all that was known: true only once the transaction has committed, for it may have been the check's own raise.
+  // What checks have answered above all that was known: true only once the transaction has committed, for it may have been the check's own
+  // raise.
   std::vector<std::pair<std::string, std::int64_t>> fences_unsettled_;
-  bool opening_refused_ = false;           // a check in a block failed: the text after it meets 25P02, or a COMMIT that rolls back, which nobody need see
+  bool opening_refused_ =
+      false;  // a check in a block failed: the text after it meets 25P02, or a COMMIT that rolls back, which nobody need see
   std::string evicted_message_;
 
   // --- the unit that is under way ---
-  std::string unit_text_;                  // how it begins; of an extended one, what was parsed last
+  std::string unit_text_;  // how it begins; of an extended one, what was parsed last
   Pipeline pipeline_;
   Script script_;
   SessionLock session_lock_;

@@ -56,7 +56,8 @@ void Session::State::note_sent(const Effects& effects, bool named) {
   if (effects.calls_unknown || code) outstanding_.unknown = true;
   if (effects.kind == Kind::unparsable) outstanding_.unread = true;
   // The end of a transaction or of a savepoint takes back what SET has set in it.
-  const bool takes_back = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to || effects.kind == Kind::prepare_transaction;
+  const bool takes_back = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to ||
+                          effects.kind == Kind::prepare_transaction;
   if (effects.kind == Kind::unparsable || code || takes_back || (effects.unsettles && effects.way == Way::neutral)) {
     settings_.standard_conforming_strings = statements::ConformingStrings::unknown;
     settings_.ascii_safe_encoding = false;
@@ -64,15 +65,18 @@ void Session::State::note_sent(const Effects& effects, bool named) {
   if (effects.forgets_prepared) statements_.clear();
   // Code, or a word of the client's, may have put another cursor in the place of a portal.
   const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to;
-  if (ends || code || effects.calls_unknown || effects.kind == Kind::close || effects.kind == Kind::declare_cursor || effects.kind == Kind::unparsable || effects.kind == Kind::discard_all) ++portals_made_;
+  if (ends || code || effects.calls_unknown || effects.kind == Kind::close || effects.kind == Kind::declare_cursor ||
+      effects.kind == Kind::unparsable || effects.kind == Kind::discard_all)
+    ++portals_made_;
 }
 
-// Whether a Parse or a Bind of it runs code of the client's. Parse reads its literals, by the checks of the domains in their types; the planner calls
-// immutable functions, and a parameter's input those of its type.
+// Whether a Parse or a Bind of it runs code of the client's. Parse reads its literals, by the checks of the domains in their types; the
+// planner calls immutable functions, and a parameter's input those of its type.
 bool Session::State::runs_code_ahead(const Effects& effects, Step step) noexcept {
   if (step == Step::parses && !effects.literals) return false;
   const Does does = unit_of(effects, false, false).does;
-  return effects.input_runs_code || (does >= Does::reads && does != Does::own_call) || (does == Does::declares && !effects.exactly_declares);
+  return effects.input_runs_code || (does >= Does::reads && does != Does::own_call) ||
+         (does == Does::declares && !effects.exactly_declares);
 }
 
 // The transaction is what the model says, whatever mode the one before has left it in.
@@ -91,7 +95,8 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
   const bool unmarked = runs && unit.does != Does::savepoint && unit.does != Does::rollback && release_mark();
   const bool settled = ((runs || ahead) && unit.does >= Does::savepoint && settle_mode()) || unmarked;
   if (ahead && may_write()) {
-    // What a statement will run under may be declared after its Parse and its Bind. Whatever those have run is checked then, or before the COMMIT.
+    // What a statement will run under may be declared after its Parse and its Bind. Whatever those have run is checked then, or before the
+    // COMMIT.
     const bool undeclared = !unit.named && !model_.tx.passed_any() && standing_of(claim) == Standing::none;
     if (undeclared && (unit.does >= Does::writes || model_.tx.acted)) return settled;
     // Whether or not it is executed.
@@ -102,7 +107,8 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
   if (!runs && unit.does != Does::declares && unit.does != Does::own_call) {
     // A Parse writes nothing, but it fixes the access mode of its transaction as a read does.
     if (unit.does < Does::savepoint || unit.does == Does::commit || unit.does == Does::fetch) return false;
-    if (unit.does >= Does::writes && !model_.tx.writable && !model_.tx.snapshot && !model_.tx.client_read_only && standing_of(claim) == Standing::none) {
+    if (unit.does >= Does::writes && !model_.tx.writable && !model_.tx.snapshot && !model_.tx.client_read_only &&
+        standing_of(claim) == Standing::none) {
       // What it will run under may be declared before it runs, and then it is too late to make the transaction writable.
       add_opening(server_, claim, false);
       return true;
@@ -116,24 +122,28 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
 }
 
 // As far as is known here the server's transaction is not READ ONLY.
-bool Session::State::may_write() const noexcept { return (model_.tx.writable && !model_.tx.locked && !model_.locked_for_good) || !claims_.guards(); }
+bool Session::State::may_write() const noexcept {
+  return (model_.tx.writable && !model_.tx.locked && !model_.locked_for_good) || !claims_.guards();
+}
 
 bool Session::State::outside_savepoints() const noexcept {
   const Transaction& tx = model_.tx;
   return !tx.marked && (!tx.savepoint || (tx.savepoints && tx.savepoints->empty()));
 }
 
-// What is READ ONLY only inside a savepoint of the client's is so no more at the COMMIT, and what was left for it would write. From our savepoint there is a
-// way back to where READ ONLY holds for all of it.
+// What is READ ONLY only inside a savepoint of the client's is so no more at the COMMIT, and what was left for it would write. From our
+// savepoint there is a way back to where READ ONLY holds for all of it.
 bool Session::State::mark() {
-  const bool outside = model_.tx.was_unmarked && model_.tx.savepoints && model_.tx.savepoints->empty() && server_.replies.empty() && !model_.mark_there;
+  const bool outside =
+      model_.tx.was_unmarked && model_.tx.savepoints && model_.tx.savepoints->empty() && server_.replies.empty() && !model_.mark_there;
   if (!may_write() || model_.tx.acted || model_.tx.failed || model_.tx.marked || (model_.tx.savepoint && !outside)) return false;
   model_.tx.marked = true;
   run_ours(server_, ProxyStatement::mark, Purpose::mode, {});
   return true;
 }
 
-// Behind the last of the client's savepoints ours is in the way: SET TRANSACTION ISOLATION LEVEL would be refused, and rows would carry its transaction id.
+// Behind the last of the client's savepoints ours is in the way: SET TRANSACTION ISOLATION LEVEL would be refused, and rows would carry its
+// transaction id.
 bool Session::State::release_mark() {
   if (!model_.tx.marked || !model_.tx.savepoints || !model_.tx.savepoints->empty()) return false;
   run_ours(server_, ProxyStatement::unmark, Purpose::mode, {});
@@ -182,7 +192,9 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
     case Act::refuse_claim: refuse_claim(claim); return false;
     case Act::refuse_known: refuse_from_memory(refusal_from_memory(claim), claim.pair); return false;
     case Act::refuse_no_term: {
-      const std::string_view message = "TG002 this transaction is READ ONLY, which would not stop this statement: it needs a transaction that may write, a scope and a term";
+      const std::string_view message =
+          "TG002 this transaction is READ ONLY, which would not stop this statement: it needs a transaction that may write, a scope and a "
+          "term";
       report_refusal("TG002", message, {}, 0, true);
       refuse("TG002", message, "");
       return false;

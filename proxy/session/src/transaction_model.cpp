@@ -19,12 +19,14 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded, bo
   tx.parsed.reset();
   tx.bound.reset();
   // The end of a block takes back what was declared in it, and nothing else.
-  const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to || effects.kind == Kind::release;
+  const bool ends =
+      effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to || effects.kind == Kind::release;
   // What is declared in it may be so for this transaction alone.
   if (effects.changes_declaration && !ends) tx.declared_inside = tx.redeclared = true;
   const bool declares = effects.changes_declaration && (!ends || tx.declared_inside || effects.and_chain);
   if (effects.own_check_acts && does == Does::own_call && !tx.failed) ran(true, named);
-  if (!tx.failed && does >= Does::fetch && does != Does::own_call && !(does == Does::declares && effects.exactly_declares && !effects.by_name)) {
+  if (!tx.failed && does >= Does::fetch && does != Does::own_call &&
+      !(does == Does::declares && effects.exactly_declares && !effects.by_name)) {
     ran(effects.changes_declaration && (does != Does::declares || effects.by_name), named);
   }
   if (effects.opens_calling_cursor) tx.calling_cursor = true;
@@ -46,7 +48,9 @@ namespace {
 
 constexpr std::size_t savepoints_max = 256;  // of more in one transaction the names are not followed
 
-bool may_declare_ahead(const Effects& effects) { return effects.input_runs_code || (effects.changes_declaration && !effects.exactly_declares); }
+bool may_declare_ahead(const Effects& effects) {
+  return effects.input_runs_code || (effects.changes_declaration && !effects.exactly_declares);
+}
 
 }  // namespace
 
@@ -162,7 +166,8 @@ void TransactionModel::apply_control(const Effects& effects) {
       tx.failed = false;
       break;
     default:
-      if (effects.sets_access && !effects.access_refused && tx.in_block && !tx.writable) tx.client_read_only = effects.access == Access::read_only;
+      if (effects.sets_access && !effects.access_refused && tx.in_block && !tx.writable)
+        tx.client_read_only = effects.access == Access::read_only;
       if ((effects.takes_snapshot || effects.kind == Kind::savepoint) && tx.in_block && !tx.writable) tx.snapshot = true;
       if (effects.kind == Kind::savepoint && !tx.failed) tx.savepoint = true;
       break;

@@ -1,5 +1,5 @@
-// The transaction that the session is in: as it will be when everything sent has run (predicted), and as the server says that it is (observed).
-// Once every request is answered the two are one.
+// The transaction that the session is in: as it will be when everything sent has run (predicted), and as the server says that it is
+// (observed). Once every request is answered the two are one.
 #pragma once
 
 #include <cstdint>
@@ -36,14 +36,15 @@ struct Transaction {
   bool suspect = false;           // something in it may have changed the session's default
   bool calling_cursor = false;    // FETCH may run functions
   bool unnamed = false;           // something acted under what the session declares, since the last check of that
-  bool left_over = false;         // something ran while it was locked; what that left for the COMMIT runs when no savepoint keeps it READ ONLY any more
-  bool savepoint = false;         // one of the client's was set in it
+  bool left_over =
+      false;  // something ran while it was locked; what that left for the COMMIT runs when no savepoint keeps it READ ONLY any more
+  bool savepoint = false;                                             // one of the client's was set in it
   std::optional<std::vector<std::string>> savepoints{std::in_place};  // those that are open, by name; nothing: not known after an error
-  bool marked = false;            // … and one of ours stands before the first
-  bool lock_stays = false;        // it was locked outside of all savepoints
-  bool was_unmarked = false;      // … and ours was released again
-  std::vector<ScopedTerm> passed;       // by comments
-  ScopedTerm last;                      // as the check answered
+  bool marked = false;                                                // … and one of ours stands before the first
+  bool lock_stays = false;                                            // it was locked outside of all savepoints
+  bool was_unmarked = false;                                          // … and ours was released again
+  std::vector<ScopedTerm> passed;                                     // by comments
+  ScopedTerm last;                                                    // as the check answered
   std::optional<std::string> parsed, bound;  // the statement whose Parse, the portal whose Bind alone may have declared anew
 
   bool passed_any() const noexcept { return session_passed || other_passed; }
@@ -63,14 +64,14 @@ struct Transaction {
 
 // default_transaction_read_only: `on` in the server, and as the client is to see it.
 struct Default {
-  bool believed = false;      // as it will be when everything sent has run
+  bool believed = false;  // as it will be when everything sent has run
   bool before_block = false;
-  bool answered = false;      // by what the server has answered so far
-  bool committed = false;     // … and what it falls back to where the transaction fails
-  bool unit_failed = false;   // an error came since the last ReadyForQuery
-  bool shown = false;         // by the last ParameterStatus
-  bool broken = false;        // the server's own value is off: put back before anything else
-  bool reported = false;      // the server reports changes of it (14 and later); else it is put back by suspicion
+  bool answered = false;     // by what the server has answered so far
+  bool committed = false;    // … and what it falls back to where the transaction fails
+  bool unit_failed = false;  // an error came since the last ReadyForQuery
+  bool shown = false;        // by the last ParameterStatus
+  bool broken = false;       // the server's own value is off: put back before anything else
+  bool reported = false;     // the server reports changes of it (14 and later); else it is put back by suspicion
 };
 
 struct TransactionModel {
@@ -78,17 +79,17 @@ struct TransactionModel {
   Default by_default;
   pgwire::TransactionStatus status = pgwire::TransactionStatus::idle;  // by the last ReadyForQuery
   // What of ours the server has answered in this transaction: what was sent behind an error was skipped.
-  bool mark_there = false;        // our savepoint is
-  bool locked_for_good = false;   // READ ONLY outside of all savepoints
-  std::size_t ends_sent = 0;      // which transaction it is
-  std::list<Transaction> ended;   // what was open before each end that is on its way: where the server skips it, it still is
+  bool mark_there = false;       // our savepoint is
+  bool locked_for_good = false;  // READ ONLY outside of all savepoints
+  std::size_t ends_sent = 0;     // which transaction it is
+  std::list<Transaction> ended;  // what was open before each end that is on its way: where the server skips it, it still is
 
   // --- predicted ---
   // A statement goes to the server. `does`: as the decision sees it. `guarded`: the server session is READ ONLY by default. True: what the
   // session declares may be another claim once it has run. `named`: it names its claim itself.
   bool apply(const Effects& effects, Does does, bool guarded, bool named);
-  // A Parse or a Bind that runs code goes to the server: what it ran may have declared, and written under it. Parse, Bind and Execute of one statement
-  // with nothing in between are one unit.
+  // A Parse or a Bind that runs code goes to the server: what it ran may have declared, and written under it. Parse, Bind and Execute of
+  // one statement with nothing in between are one unit.
   void on_parse(std::string_view statement, const Effects& effects, bool named);
   void before_bind(std::string_view statement);
   void on_bind(std::string_view portal, const Effects& effects, bool named);

@@ -7,7 +7,9 @@
 namespace termgate::statements {
 
 // ASCII letters only: what the server does to a name without quotes, in every encoding that keeps ASCII.
-constexpr char lower(char character) noexcept { return character >= 'A' && character <= 'Z' ? static_cast<char>(character + 32) : character; }
+constexpr char lower(char character) noexcept {
+  return character >= 'A' && character <= 'Z' ? static_cast<char>(character + 32) : character;
+}
 
 constexpr bool has_high_byte(std::string_view text) noexcept {
   return std::any_of(text.begin(), text.end(), [](char character) { return static_cast<unsigned char>(character) >= 0x80; });

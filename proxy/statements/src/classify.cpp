@@ -132,7 +132,8 @@ class Tape {
   bool is_string() const noexcept {
     if (at_end()) return false;
     const TokenType type = tokens_[at_].type;
-    return type == TokenType::string || type == TokenType::escape_string || type == TokenType::unicode_string || type == TokenType::dollar_string;
+    return type == TokenType::string || type == TokenType::escape_string || type == TokenType::unicode_string ||
+           type == TokenType::dollar_string;
   }
 
   // Past a parenthesis and all that it holds.
@@ -168,12 +169,11 @@ class Classifier {
       statement.offset = offset;
       statement.length = length;
     }
-    if (statement.kind == Kind::unparsable) {
-      unknown(statement);
-    }
+    if (statement.kind == Kind::unparsable) { unknown(statement); }
   }
 
  private:
+  // Long: one case for each first word of a statement, and nothing else.
   bool read(Tape& tape, Tokens tokens, Statement& statement, bool& plain) {
     if (tape.at_end()) {
       statement.kind = Kind::empty;
@@ -200,9 +200,7 @@ class Classifier {
       case Word::security:
       case Word::import:
       case Word::reassign:
-      case Word::refresh:
-        statement.calls_unknown = head == Word::refresh;
-        return simple(statement, Kind::write);
+      case Word::refresh: statement.calls_unknown = head == Word::refresh; return simple(statement, Kind::write);
       case Word::analyze:
       case Word::analyse:
       case Word::checkpoint:
@@ -214,9 +212,7 @@ class Classifier {
       case Word::end: return commit(tape, statement);
       case Word::rollback:
       case Word::abort_: return rollback(tape, statement);
-      case Word::savepoint:
-        tape.skip();
-        return named(tape, statement, Kind::savepoint);
+      case Word::savepoint: tape.skip(); return named(tape, statement, Kind::savepoint);
       case Word::release:
         tape.skip();
         if (tape.left() > 1) tape.take(Word::savepoint);
@@ -277,7 +273,8 @@ class Classifier {
       case Word::alter: return alter(tape, tokens, statement);
       case Word::drop:
         tape.skip();
-        if (tape.word() == Word::database || tape.word() == Word::tablespace || tape.word() == Word::subscription || tape.take({Word::index, Word::concurrently})) {
+        if (tape.word() == Word::database || tape.word() == Word::tablespace || tape.word() == Word::subscription ||
+            tape.take({Word::index, Word::concurrently})) {
           return simple(statement, Kind::must_run_alone);
         }
         return simple(statement, Kind::write);
@@ -348,19 +345,24 @@ class Classifier {
     return facts;
   }
 
-  // Every name before a `(`. A qualified one is known by its last part. And what calls functions without a word of it: casts to types, and operators, that are
-  // not the server's own.
+  // Every name before a `(`. A qualified one is known by its last part. And what calls functions without a word of it: casts to types, and
+  // operators, that are not the server's own.
   void functions(Tokens tokens, Statement& statement) const {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      if (tokens[i].type == TokenType::operation && !(settings_.own_names_first && is_everyday_operator(text_of(sql_, tokens[i])))) statement.calls_functions = statement.calls_unknown = true;
-      if (i >= 2 && tokens[i].type != TokenType::symbol && is_colon(tokens[i - 1]) && is_colon(tokens[i - 2]) && !is_everyday_type(tokens.subspan(i))) {
+      if (tokens[i].type == TokenType::operation && !(settings_.own_names_first && is_everyday_operator(text_of(sql_, tokens[i]))))
+        statement.calls_functions = statement.calls_unknown = true;
+      if (i >= 2 && tokens[i].type != TokenType::symbol && is_colon(tokens[i - 1]) && is_colon(tokens[i - 2]) &&
+          !is_everyday_type(tokens.subspan(i))) {
         statement.calls_functions = statement.calls_unknown = true;
       }
-      if (i > 0 && tokens[i].type >= TokenType::string && tokens[i].type <= TokenType::dollar_string && names_unknown_type(tokens.first(i))) statement.calls_functions = statement.calls_unknown = true;
+      if (i > 0 && tokens[i].type >= TokenType::string && tokens[i].type <= TokenType::dollar_string && names_unknown_type(tokens.first(i)))
+        statement.calls_functions = statement.calls_unknown = true;
       // (4712).lo_create calls lo_create(4712): a name behind a point may be a function's as well as a column's.
-      if (i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.' && (tokens[i].type == TokenType::word || tokens[i].type == TokenType::quoted_name)) {
+      if (i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.' &&
+          (tokens[i].type == TokenType::word || tokens[i].type == TokenType::quoted_name)) {
         const std::string_view written = text_of(sql_, tokens[i]);
-        if (is_read_only_hole(tokens[i].type == TokenType::word ? lowered(written) : undoubled(written.substr(1, written.size() - 2), '"'))) statement.calls_functions = statement.read_only_hole = true;
+        if (is_read_only_hole(tokens[i].type == TokenType::word ? lowered(written) : undoubled(written.substr(1, written.size() - 2), '"')))
+          statement.calls_functions = statement.read_only_hole = true;
       }
       if (i + 1 == tokens.size()) break;
       const Token& next = tokens[i + 1];
@@ -368,7 +370,9 @@ class Classifier {
       const Token& token = tokens[i];
       if (token.type != TokenType::word && token.type != TokenType::quoted_name && token.type != TokenType::unicode_name) {
         // U&"…" UESCAPE '…' (
-        if (token.type == TokenType::string && i > 0 && tokens[i - 1].type == TokenType::word && lowered(text_of(sql_, tokens[i - 1])) == "uescape") statement.calls_functions = statement.read_only_hole = true;
+        if (token.type == TokenType::string && i > 0 && tokens[i - 1].type == TokenType::word &&
+            lowered(text_of(sql_, tokens[i - 1])) == "uescape")
+          statement.calls_functions = statement.read_only_hole = true;
         continue;
       }
       const std::string_view written = text_of(sql_, token);
@@ -378,7 +382,8 @@ class Classifier {
         continue;
       }
       const std::string name = token.type == TokenType::word ? lowered(written) : undoubled(written.substr(1, written.size() - 2), '"');
-      if (token.type == TokenType::word && name == "cast" && !casts_to_everyday_type(tokens.subspan(i + 1))) statement.calls_functions = statement.calls_unknown = true;
+      if (token.type == TokenType::word && name == "cast" && !casts_to_everyday_type(tokens.subspan(i + 1)))
+        statement.calls_functions = statement.calls_unknown = true;
       const bool qualified = i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.';
       const bool own = !qualified || (i > 1 && Tape(sql_, tokens.subspan(i - 2)).name() == "pg_catalog");
       if (token.type == TokenType::word && !qualified && (is_never_a_name(name) || is_grammar_here(tokens, i, name))) continue;
@@ -389,7 +394,8 @@ class Classifier {
           continue;
         }
       }
-      const bool of_layer1 = i >= 2 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.' && Tape(sql_, tokens.subspan(i - 2)).name() == settings_.schema;
+      const bool of_layer1 = i >= 2 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.' &&
+                             Tape(sql_, tokens.subspan(i - 2)).name() == settings_.schema;
       const bool ours = of_layer1 || (settings_.prefix_is_ours && name.starts_with("termgate_"));
       if (!(ours && is_termgate_read(name)) && !(own && settings_.own_names_first && is_everyday(name))) statement.calls_unknown = true;
       if (is_read_only_hole(name)) statement.read_only_hole = true;
@@ -429,14 +435,17 @@ class Classifier {
   }
 
   // Of what search_path finds in another schema first, only the words of the grammar are certain.
-  bool is_everyday_word(std::string_view word) const noexcept { return statements::is_everyday_type(word) && (settings_.own_names_first || is_never_a_name(word)); }
+  bool is_everyday_word(std::string_view word) const noexcept {
+    return statements::is_everyday_type(word) && (settings_.own_names_first || is_never_a_name(word));
+  }
 
   // Of what ends right before a string: app.dom 'x' is a constant of that type, as DATE '…' is.
   bool names_unknown_type(Tokens tokens) const {
     const Token& last = tokens.back();
     if (last.type == TokenType::quoted_name || last.type == TokenType::unicode_name) return true;
     if (last.type != TokenType::word) return false;
-    if (tokens.size() > 1 && tokens[tokens.size() - 2].type == TokenType::symbol && sql_[tokens[tokens.size() - 2].offset] == '.') return !is_everyday_type(tokens.last(std::min<std::size_t>(tokens.size(), 3)));
+    if (tokens.size() > 1 && tokens[tokens.size() - 2].type == TokenType::symbol && sql_[tokens[tokens.size() - 2].offset] == '.')
+      return !is_everyday_type(tokens.last(std::min<std::size_t>(tokens.size(), 3)));
     const std::string word = lowered(text_of(sql_, last));
     return !stands_before_a_constant(word) && !is_everyday_word(word) && !is_grammar_here(tokens, tokens.size() - 1, word);
   }
@@ -469,7 +478,8 @@ class Classifier {
     if (word == "zone") return before({"time"});
     if (word == "explain") return at == 0;
     if (word == "escape") return behind_operand(1);
-    if (word == "uescape") return at > 0 && (tokens[at - 1].type == TokenType::unicode_name || tokens[at - 1].type == TokenType::unicode_string);
+    if (word == "uescape")
+      return at > 0 && (tokens[at - 1].type == TokenType::unicode_name || tokens[at - 1].type == TokenType::unicode_string);
     if (word == "like" || word == "ilike") return behind_operand(1) || (before({"not"}) && behind_operand(2));
     if (word == "join") return behind_operand(1) || before({"cross", "full", "inner", "left", "natural", "outer", "right"});
     return false;
@@ -482,19 +492,23 @@ class Classifier {
       const char symbol = tokens[i].type == TokenType::symbol ? sql_[tokens[i].offset] : '\0';
       if (symbol == '(') ++depth;
       if (symbol == ')' && --depth == 0) return false;
-      if (depth == 1 && tokens[i].type == TokenType::word && lowered(text_of(sql_, tokens[i])) == "as") return is_everyday_type(tokens.subspan(i + 1));
+      if (depth == 1 && tokens[i].type == TokenType::word && lowered(text_of(sql_, tokens[i])) == "as")
+        return is_everyday_type(tokens.subspan(i + 1));
     }
     return false;
   }
 
   std::string_view text_of_all(Tokens tokens) const noexcept {
-    return tokens.empty() ? std::string_view() : sql_.substr(tokens.front().offset, tokens.back().offset + tokens.back().length - tokens.front().offset);
+    return tokens.empty() ? std::string_view()
+                          : sql_.substr(tokens.front().offset, tokens.back().offset + tokens.back().length - tokens.front().offset);
   }
 
-  // DO of PL/pgSQL whose body has its letters as they are written: a dollar string, or a string without escapes that does not go on in another line.
-  // Nor a capital I with a dot, in UTF-8 or LATIN5: of a Turkish database PL/pgSQL makes an i of it, and COMMİT is a word.
+  // DO of PL/pgSQL whose body has its letters as they are written: a dollar string, or a string without escapes that does not go on in
+  // another line. Nor a capital I with a dot, in UTF-8 or LATIN5: of a Turkish database PL/pgSQL makes an i of it, and COMMİT is a word.
   bool is_plain_do(Tokens tokens) const {
-    if (const std::string_view all = text_of_all(tokens); all.find("\xc4\xb0") != std::string_view::npos || all.find('\xdd') != std::string_view::npos) return false;
+    if (const std::string_view all = text_of_all(tokens);
+        all.find("\xc4\xb0") != std::string_view::npos || all.find('\xdd') != std::string_view::npos)
+      return false;
     std::size_t bodies = 0;
     for (std::size_t i = 1; i < tokens.size(); ++i) {
       const Token& token = tokens[i];
@@ -524,7 +538,8 @@ class Classifier {
 
   static bool ends_transactions(std::string_view text) {
     const std::string small = lowered(text);
-    return small.find("commit") != std::string::npos || small.find("rollback") != std::string::npos || small.find("call") != std::string::npos;
+    return small.find("commit") != std::string::npos || small.find("rollback") != std::string::npos ||
+           small.find("call") != std::string::npos;
   }
 
   // SELECT set_config('termgate.scope', 'orders', true), set_config('termgate.term', $1, true): declares and does nothing else.
@@ -544,7 +559,9 @@ class Classifier {
     const auto value = [&] {
       const Token* token = tape.peek();
       if (token == nullptr) return false;
-      if (token->type != TokenType::parameter && token->type != TokenType::string && token->type != TokenType::escape_string && token->type != TokenType::dollar_string) return false;
+      if (token->type != TokenType::parameter && token->type != TokenType::string && token->type != TokenType::escape_string &&
+          token->type != TokenType::dollar_string)
+        return false;
       tape.skip();
       return cast();
     };
@@ -562,8 +579,8 @@ class Classifier {
     statement.exactly_declares = !types;
   }
 
-  // set_config('name', 'value', …): a hole unless the name is a literal that matters to nobody here. True: it is scope or term, and the call
-  // itself is no hole.
+  // set_config('name', 'value', …): a hole unless the name is a literal that matters to nobody here. True: it is scope or term, and the
+  // call itself is no hole.
   static bool set_config(Tape tape, Statement& statement) {
     tape.skip();
     const auto setting = tape.string();
@@ -597,8 +614,7 @@ class Classifier {
 
   // What begins with WITH or a parenthesis. The first word that is none of these decides only whether it is a query at all.
   bool query(Tape& tape, Tokens tokens, Statement& statement) {
-    while (tape.take_symbol('(')) {
-    }
+    while (tape.take_symbol('(')) {}
     const Word head = tape.word();
     if (head != Word::select && head != Word::values && head != Word::table && head != Word::with) return false;
     bool ignored = true;
@@ -748,7 +764,9 @@ class Classifier {
 
   bool set(Tape& tape, Statement& statement) {
     tape.skip();
-    const auto is_setting = [&](std::size_t ahead) { return tape.symbol('.', ahead) || tape.operation("=", ahead) || tape.word(ahead) == Word::to; };
+    const auto is_setting = [&](std::size_t ahead) {
+      return tape.symbol('.', ahead) || tape.operation("=", ahead) || tape.word(ahead) == Word::to;
+    };
     statement.kind = Kind::set;
     if (!is_setting(1)) {
       if (tape.take(Word::constraints)) return simple(statement, Kind::set_constraints);
@@ -880,8 +898,10 @@ class Classifier {
     // Of the list of types each word, whatever it says of the type: one that is not the server's own may run code.
     for (std::size_t i = before; i < tokens.size() - tape.left(); ++i) {
       const std::string text = tokens[i].type == TokenType::word ? lowered(text_of(sql_, tokens[i])) : std::string();
-      const bool word = is_everyday_word(text) || text == "precision" || text == "varying" || text == "with" || text == "without" || text == "zone";
-      const bool named = tokens[i].type == TokenType::word || tokens[i].type == TokenType::quoted_name || tokens[i].type == TokenType::unicode_name;
+      const bool word =
+          is_everyday_word(text) || text == "precision" || text == "varying" || text == "with" || text == "without" || text == "zone";
+      const bool named =
+          tokens[i].type == TokenType::word || tokens[i].type == TokenType::quoted_name || tokens[i].type == TokenType::unicode_name;
       if (named && !word) statement.unknown_parameters = true;
     }
     if (!tape.take(Word::as) || tape.at_end()) return false;
@@ -931,7 +951,9 @@ class Classifier {
     tape.skip();
     if (tape.at_end()) return false;
     for (const Token& token : tape.rest()) {
-      if (token.type != TokenType::word && token.type != TokenType::number && token.type != TokenType::quoted_name && token.type != TokenType::operation) return false;
+      if (token.type != TokenType::word && token.type != TokenType::number && token.type != TokenType::quoted_name &&
+          token.type != TokenType::operation)
+        return false;
     }
     Tape last(sql_, tokens.last(1));
     return named(last, statement, kind);
@@ -972,8 +994,9 @@ class Classifier {
   bool explain(Tape& tape, Tokens tokens, Statement& statement, bool& plain) {
     tape.skip();
     bool analyze = false;
-    const bool query_in_parenthesis = tape.symbol('(') && (tape.symbol('(', 1) || tape.word(1) == Word::select || tape.word(1) == Word::with || tape.word(1) == Word::table ||
-                                                            (tape.word(1) == Word::values && tape.symbol('(', 2)));
+    const bool query_in_parenthesis =
+        tape.symbol('(') && (tape.symbol('(', 1) || tape.word(1) == Word::select || tape.word(1) == Word::with ||
+                             tape.word(1) == Word::table || (tape.word(1) == Word::values && tape.symbol('(', 2)));
     if (tape.symbol('(') && !query_in_parenthesis) {
       Tape options = tape;
       if (!tape.skip_parenthesis()) return false;
@@ -1011,7 +1034,8 @@ class Classifier {
     if (rest.back().word == Word::nowait) rest = rest.first(rest.size() - 1);
     // What any SELECT takes, and pg_dump asks for, harms nobody who only writes.
     const auto ends_with = [&](std::initializer_list<Word> words) {
-      return rest.size() >= words.size() && std::equal(words.begin(), words.end(), rest.end() - static_cast<std::ptrdiff_t>(words.size()), [](Word word, const Token& token) { return token.word == word; });
+      return rest.size() >= words.size() && std::equal(words.begin(), words.end(), rest.end() - static_cast<std::ptrdiff_t>(words.size()),
+                                                       [](Word word, const Token& token) { return token.word == word; });
     };
     statement.read_only_hole = !ends_with({Word::in, Word::access, Word::share, Word::mode});
     return simple(statement, Kind::lock_table);
@@ -1027,7 +1051,8 @@ class Classifier {
     statement.read_only_hole = true;
     tape.skip();
     if (tape.symbol('(') && !tape.skip_parenthesis()) return false;
-    if (tape.word() == Word::schema || tape.word() == Word::database || tape.word() == Word::system || has(tokens, Word::concurrently)) return simple(statement, Kind::must_run_alone);
+    if (tape.word() == Word::schema || tape.word() == Word::database || tape.word() == Word::system || has(tokens, Word::concurrently))
+      return simple(statement, Kind::must_run_alone);
     statement.perhaps_alone = true;
     return simple(statement, Kind::write);
   }
@@ -1055,7 +1080,8 @@ class Classifier {
     calls_of_definition(tokens, statement);
     tape.skip();
     if (tape.word() == Word::database || tape.word() == Word::tablespace) return simple(statement, Kind::must_run_alone);
-    if (tape.word() == Word::subscription) return simple(statement, switched_off(tokens, "create_slot") || switched_off(tokens, "connect") ? Kind::write : Kind::must_run_alone);
+    if (tape.word() == Word::subscription)
+      return simple(statement, switched_off(tokens, "create_slot") || switched_off(tokens, "connect") ? Kind::write : Kind::must_run_alone);
     tape.take(Word::unique);
     if (tape.take({Word::index, Word::concurrently})) return simple(statement, Kind::must_run_alone);
     return simple(statement, Kind::write);
@@ -1079,7 +1105,8 @@ class Classifier {
       return simple(statement, refreshes || slot ? Kind::must_run_alone : Kind::write);
     }
     for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
-      if (tokens[i].word == Word::detach && tokens[i + 1].word == Word::partition && tokens.back().word == Word::concurrently) return simple(statement, Kind::must_run_alone);
+      if (tokens[i].word == Word::detach && tokens[i + 1].word == Word::partition && tokens.back().word == Word::concurrently)
+        return simple(statement, Kind::must_run_alone);
     }
     return simple(statement, Kind::write);
   }
@@ -1104,9 +1131,7 @@ Statement whole(std::string_view sql, const Lexed& lexed, Kind kind) {
   const bool known = lexed.problem == Lexed::Problem::none;
   statement.offset = known ? lexed.first_token : 0;
   statement.length = known ? lexed.last_token_end - lexed.first_token : sql.size();
-  if (kind == Kind::unparsable) {
-    unknown(statement);
-  }
+  if (kind == Kind::unparsable) { unknown(statement); }
   return statement;
 }
 
@@ -1225,7 +1250,8 @@ Classified classified(std::string_view sql, const Settings& settings) {
   // One at the BEGIN or at the COMMIT speaks for the block between them.
   const Declaration first = result.statements.front().declared;
   const Declaration whole = !first.empty() && result.statements.front().kind == Kind::begin ? first : last;
-  const bool block = (!first.empty() && result.statements.front().kind == Kind::begin) || (result.statements.back().kind == Kind::commit && !last.empty());
+  const bool block =
+      (!first.empty() && result.statements.front().kind == Kind::begin) || (result.statements.back().kind == Kind::commit && !last.empty());
   for (Statement& statement : result.statements) {
     if (block && statement.declared.empty()) statement.declared = whole;
   }
@@ -1284,7 +1310,8 @@ bool is_read(const Statement& statement) noexcept {
 }
 
 bool runs_alone(const Statement& statement) noexcept {
-  return statement.kind == Kind::must_run_alone || statement.kind == Kind::discard_all || statement.kind == Kind::commit_prepared || statement.kind == Kind::rollback_prepared;
+  return statement.kind == Kind::must_run_alone || statement.kind == Kind::discard_all || statement.kind == Kind::commit_prepared ||
+         statement.kind == Kind::rollback_prepared;
 }
 
 bool Classified::is_read() const noexcept {

@@ -120,7 +120,8 @@ void read_comment(Declaration& declaration, std::string_view text) {
     while (!key.empty() && is_space(key.back())) key.remove_suffix(1);
     at = equals + 1;
     skip_space();
-    if (key.empty() || key.find_first_of("'\" ,;") != std::string_view::npos || at >= text.size() || text[at] != '\'') return refuse(declaration, in_comment, "key='value' is wanted, with commas between");
+    if (key.empty() || key.find_first_of("'\" ,;") != std::string_view::npos || at >= text.size() || text[at] != '\'')
+      return refuse(declaration, in_comment, "key='value' is wanted, with commas between");
     std::string value;
     for (++at;; ++at) {
       if (at >= text.size()) return refuse(declaration, in_comment, "a value has no closing quote");
@@ -150,12 +151,15 @@ void read_comment(Declaration& declaration, std::string_view text) {
 bool speaks_of_terms(std::string_view text) noexcept {
   for (std::size_t at = 0; at + term_key.size() <= text.size(); ++at) {
     if (lower(text[at]) != 't') continue;
-    if (same_but_case(text.substr(at, term_key.size()), term_key) || same_but_case(text.substr(at, scope_key.size()), scope_key)) return true;
+    if (same_but_case(text.substr(at, term_key.size()), term_key) || same_but_case(text.substr(at, scope_key.size()), scope_key))
+      return true;
   }
   return false;
 }
 
-bool is_declared_setting(std::string_view setting) noexcept { return same_but_case(setting, scope_key) || same_but_case(setting, term_key); }
+bool is_declared_setting(std::string_view setting) noexcept {
+  return same_but_case(setting, scope_key) || same_but_case(setting, term_key);
+}
 
 void declare(Declaration& declaration, std::string_view setting, std::string_view value, std::string_view where) {
   put(declaration, same_but_case(setting, scope_key) ? scope_key : term_key, value, where, false);

@@ -6,6 +6,7 @@
 namespace termgate::statements {
 namespace {
 
+// clang-format off
 // A name that ends in `*` stands for all that begin so. Left out on purpose, because they change nothing that anybody reads:
 // txid_current and pg_current_xact_id (a number is used up), pg_export_snapshot (pg_dump -j), setseed, pg_sleep, pg_stat_clear_snapshot.
 constexpr std::string_view holes[] = {
@@ -34,25 +35,30 @@ constexpr std::string_view holes[] = {
     // SQL given as text: what it calls cannot be seen here.
     "query_to_xml*", "cursor_to_xml*", "ts_stat", "ts_rewrite", "crosstab*", "connectby", "xpath_table", "http*",
 };
+// clang-format on
 
 constexpr std::string_view reading_large_objects[] = {"lo_close", "lo_get", "lo_lseek", "lo_lseek64", "lo_tell", "lo_tell64"};
 
 constexpr std::string_view termgate_writes[] = {
-    "acquire_lease", "adopt", "append", "append_many", "check_term", "force_release", "job_finish", "job_heartbeat", "job_start",
-    "protect", "prune", "release_lease", "renew_lease", "renew_leases", "reset_fence", "seal", "unadopt", "unprotect",
+    "acquire_lease", "adopt", "append",        "append_many", "check_term",   "force_release", "job_finish", "job_heartbeat", "job_start",
+    "protect",       "prune", "release_lease", "renew_lease", "renew_leases", "reset_fence",   "seal",       "unadopt",       "unprotect",
 };
 
-constexpr std::string_view termgate_reads[] = {"doctor", "fence", "lease", "outcome", "read_stream", "schema_version", "server_time", "verify_findings"};
+constexpr std::string_view termgate_reads[] = {"doctor",      "fence",          "lease",       "outcome",
+                                               "read_stream", "schema_version", "server_time", "verify_findings"};
 
-// Words that no function and no type can have as its name unless it is quoted: reserved, or a column's name only. What the others are, the words around
-// them say (classify.cpp, is_grammar_here).
+// Words that no function and no type can have as its name unless it is quoted: reserved, or a column's name only. What the others are, the
+// words around them say (classify.cpp, is_grammar_here).
 constexpr std::string_view syntax[] = {
-    "all", "and", "any", "array", "as", "between", "bigint", "bit", "boolean", "case", "cast", "char", "character", "coalesce", "dec", "decimal", "distinct", "else", "end", "except", "exists",
-    "extract", "float", "from", "greatest", "group", "grouping", "having", "in", "int", "integer", "intersect", "interval", "lateral", "least", "limit", "national", "nchar", "not", "nullif",
-    "numeric", "offset", "on", "only", "or", "order", "overlay", "position", "precision", "row", "select", "smallint", "some", "substring", "table", "then", "time", "timestamp", "trim", "union",
-    "using", "values", "varchar", "when", "where", "with",
+    "all",     "and",       "any",       "array",    "as",        "between",  "bigint", "bit",      "boolean", "case",      "cast",
+    "char",    "character", "coalesce",  "dec",      "decimal",   "distinct", "else",   "end",      "except",  "exists",    "extract",
+    "float",   "from",      "greatest",  "group",    "grouping",  "having",   "in",     "int",      "integer", "intersect", "interval",
+    "lateral", "least",     "limit",     "national", "nchar",     "not",      "nullif", "numeric",  "offset",  "on",        "only",
+    "or",      "order",     "overlay",   "position", "precision", "row",      "select", "smallint", "some",    "substring", "table",
+    "then",    "time",      "timestamp", "trim",     "union",     "using",    "values", "varchar",  "when",    "where",     "with",
 };
 
+// clang-format off
 // SELECT word FROM pg_get_keywords(), of 13 and 18 together, but for those that are values, as NULL is.
 constexpr std::string_view keywords[] = {
     "abort", "absent", "absolute", "access", "action", "add", "admin", "after", "aggregate", "all", "also", "alter", "always", "analyse", "analyze", "and", "any", "array", "as",
@@ -86,6 +92,7 @@ constexpr std::string_view keywords[] = {
     "whitespace", "window", "with", "within", "without", "work", "wrapper", "write", "xml", "xmlattributes", "xmlconcat", "xmlelement", "xmlexists", "xmlforest", "xmlnamespaces",
     "xmlparse", "xmlpi", "xmlroot", "xmlserialize", "xmltable", "year", "yes", "zone",
 };
+// clang-format on
 
 constexpr std::string_view read_only_settings[] = {
     "default_transaction_read_only", "is_superuser", "role", "session_authorization", "session_replication_role", "transaction_read_only",
@@ -93,6 +100,7 @@ constexpr std::string_view read_only_settings[] = {
 
 constexpr std::string_view lexing_settings[] = {"backslash_quote", "client_encoding", "standard_conforming_strings"};
 
+// clang-format off
 constexpr std::string_view everyday[] = {
     "abs", "age", "array_agg", "array_length", "array_position", "array_to_string", "array_upper", "avg", "bool_and", "bool_or", "btrim", "ceil", "ceiling", "char_length", "chr",
     "clock_timestamp", "col_description", "concat", "concat_ws", "count", "cume_dist", "current_database", "current_schema", "current_schemas", "current_setting", "date", "date_part", "date_trunc",
@@ -104,28 +112,33 @@ constexpr std::string_view everyday[] = {
     "rtrim", "sign", "split_part", "sqrt", "stddev", "string_agg", "string_to_array", "strpos", "substr", "sum", "text", "timeofday", "timezone", "to_char", "to_date", "to_json", "to_jsonb",
     "to_number", "to_regclass", "to_timestamp", "to_tsquery", "to_tsvector", "transaction_timestamp", "trunc", "unnest", "upper", "variance", "version", "width_bucket",
 };
+// clang-format on
 
 constexpr std::string_view everyday_operators[] = {
-    "!=", "!~", "!~*", "!~~", "!~~*", "#", "#-", "#>", "#>>", "%", "&", "&&", "*", "+", "-", "->", "->>", "-|-", "/", "<", "<->", "<<", "<=", "<>", "<@", "=", ">", ">=", ">>", "?", "?&", "?|",
-    "@", "@>", "@?", "@@", "^", "|", "|/", "||", "||/", "~", "~*", "~~", "~~*",
+    "!=", "!~",  "!~*", "!~~", "!~~*", "#",   "#-", "#>", "#>>", "%",  "&",   "&&", "*",  "+",  "-",
+    "->", "->>", "-|-", "/",   "<",    "<->", "<<", "<=", "<>",  "<@", "=",   ">",  ">=", ">>", "?",
+    "?&", "?|",  "@",   "@>",  "@?",   "@@",  "^",  "|",  "|/",  "||", "||/", "~",  "~*", "~~", "~~*",
 };
 
 constexpr std::string_view everyday_types[] = {
-    "bigint", "bit", "bool", "boolean", "bpchar", "bytea", "char", "character", "cidr", "date", "dec", "decimal", "double", "float", "float4", "float8", "inet", "int", "int2", "int4", "int8",
-    "integer", "interval", "json", "jsonb", "money", "name", "numeric", "oid", "real", "regclass", "regnamespace", "regproc", "regprocedure", "regrole", "regtype", "smallint", "text", "time",
-    "timestamp", "timestamptz", "timetz", "tsquery", "tsvector", "uuid", "varbit", "varchar", "xml",
+    "bigint",      "bit",          "bool",     "boolean",      "bpchar",  "bytea",   "char",     "character", "cidr", "date",
+    "dec",         "decimal",      "double",   "float",        "float4",  "float8",  "inet",     "int",       "int2", "int4",
+    "int8",        "integer",      "interval", "json",         "jsonb",   "money",   "name",     "numeric",   "oid",  "real",
+    "regclass",    "regnamespace", "regproc",  "regprocedure", "regrole", "regtype", "smallint", "text",      "time", "timestamp",
+    "timestamptz", "timetz",       "tsquery",  "tsvector",     "uuid",    "varbit",  "varchar",  "xml",
 };
 
 // Of these no expression follows in any query, and columns often have their names.
 constexpr std::string_view columns[] = {
-    "action", "class", "comment", "data", "database", "domain", "label", "language", "level", "location", "method", "mode", "name", "owner", "password", "policy", "role", "schema", "server", "source",
-    "text", "type", "view",
+    "action", "class", "comment",  "data",   "database", "domain", "label",  "language", "level", "location", "method", "mode",
+    "name",   "owner", "password", "policy", "role",     "schema", "server", "source",   "text",  "type",     "view",
 };
 
 // Words that a string may follow, and that name no type; any other in front of one is the name of its type, unless is_grammar_here().
 constexpr std::string_view before_a_constant[] = {
-    "all", "and", "as", "between", "case", "distinct", "else", "for", "from", "having", "in", "into", "limit", "not", "offset", "on", "or", "placing", "precision", "returning", "select",
-    "symmetric", "then", "to", "using", "values", "when", "where",
+    "all",    "and",       "as",    "between", "case",   "distinct", "else", "for",     "from",      "having",
+    "in",     "into",      "limit", "not",     "offset", "on",       "or",   "placing", "precision", "returning",
+    "select", "symmetric", "then",  "to",      "using",  "values",   "when", "where",
 };
 
 static_assert(std::is_sorted(std::begin(before_a_constant), std::end(before_a_constant)));

@@ -28,8 +28,8 @@ bool is_termgate_read(std::string_view function) noexcept;
 // Words of the grammar that no function and no type can have as its name unless it is quoted: IN, VALUES, INTEGER, …
 bool is_never_a_name(std::string_view word) noexcept;
 
-// Words of the grammar behind which an expression may begin. A column may have the name of some: those that are usual for columns, and that no expression
-// ever follows, are left out.
+// Words of the grammar behind which an expression may begin. A column may have the name of some: those that are usual for columns, and that
+// no expression ever follows, are left out.
 bool may_begin_expression(std::string_view word) noexcept;
 
 // Settings by which a session, or what it calls, gets out of READ ONLY or out of triggers.

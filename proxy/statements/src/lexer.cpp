@@ -59,7 +59,8 @@ class Lexer {
       problem_ = Lexed::Problem::odd;  // control characters (\v is white space from 16 on), backslash, braces
     }
     if (problem_ != Lexed::Problem::none) return false;
-    out = {type, type == TokenType::word ? word_of(sql_.substr(begin, at_ - begin)) : Word::other, static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(at_ - begin)};
+    out = {type, type == TokenType::word ? word_of(sql_.substr(begin, at_ - begin)) : Word::other, static_cast<std::uint32_t>(begin),
+           static_cast<std::uint32_t>(at_ - begin)};
     return true;
   }
 
@@ -162,7 +163,8 @@ class Lexer {
   }
 
   void number() noexcept {
-    const bool based = sql_[at_] == '0' && (peek(1) == 'x' || peek(1) == 'X' || peek(1) == 'o' || peek(1) == 'O' || peek(1) == 'b' || peek(1) == 'B');
+    const bool based =
+        sql_[at_] == '0' && (peek(1) == 'x' || peek(1) == 'X' || peek(1) == 'o' || peek(1) == 'O' || peek(1) == 'b' || peek(1) == 'B');
     if (based) {
       // 16 and later. Earlier majors read `0` and a name, and no such name is a keyword.
       at_ += 2;
@@ -231,7 +233,8 @@ bool encoding_is_ascii_safe(std::string_view client_encoding) noexcept {
     name[length++] = character;
   }
   const std::string_view folded(name.data(), length);
-  for (const std::string_view family : {"utf8", "unicode", "sqlascii", "latin", "iso8859", "win1", "win866", "win874", "windows", "koi8", "euc", "abc", "alt", "tcvn", "vscii"}) {
+  for (const std::string_view family : {"utf8", "unicode", "sqlascii", "latin", "iso8859", "win1", "win866", "win874", "windows", "koi8",
+                                        "euc", "abc", "alt", "tcvn", "vscii"}) {
     if (folded.starts_with(family)) {
       // windows932, windows936, windows949 and windows950 are SJIS, GBK, UHC and BIG5 by other names.
       return !folded.starts_with("windows9");

@@ -24,9 +24,9 @@ enum class TokenType : std::uint8_t {
   bit_string,      // B'…', X'…'
   dollar_string,   // $$…$$, $tag$…$tag$
   number,
-  parameter,       // $1
-  symbol,          // one character that is no operator: ( ) [ ] , ; : .
-  operation,       // a run of operator characters
+  parameter,  // $1
+  symbol,     // one character that is no operator: ( ) [ ] , ; : .
+  operation,  // a run of operator characters
 };
 
 struct Token {
@@ -39,12 +39,12 @@ struct Token {
 struct Lexed {
   enum class Problem : std::uint8_t { none, too_long, unterminated, odd, ambiguous };
 
-  std::vector<Token> tokens;      // at most tokens_max
-  bool complete = true;           // false: there are more tokens than that
-  bool several = false;           // a `;` with a token after it, at any depth
+  std::vector<Token> tokens;  // at most tokens_max
+  bool complete = true;       // false: there are more tokens than that
+  bool several = false;       // a `;` with a token after it, at any depth
   Problem problem = Problem::none;
-  std::size_t first_token = 0;    // where leading white space and comments end
-  std::size_t last_token_end = 0; // where trailing ones begin; a `;` at the end counts as trailing
+  std::size_t first_token = 0;     // where leading white space and comments end
+  std::size_t last_token_end = 0;  // where trailing ones begin; a `;` at the end counts as trailing
 };
 
 // `out` is reused; its contents are replaced. After a problem, tokens and first_token hold what came before it.
@@ -53,7 +53,9 @@ void lex(std::string_view sql, const Settings& settings, Lexed& out);
 inline std::string_view text_of(std::string_view sql, const Token& token) noexcept { return sql.substr(token.offset, token.length); }
 
 // PostgreSQL's white space up to 15; 16 adds \v, which is odd here.
-inline bool is_space(char character) noexcept { return character == ' ' || character == '\t' || character == '\n' || character == '\r' || character == '\f'; }
+inline bool is_space(char character) noexcept {
+  return character == ' ' || character == '\t' || character == '\n' || character == '\r' || character == '\f';
+}
 
 // Past white space and comments from `at`; `sql.size() + 1` where a comment does not end. Calls comment(begin, end) for each
 // /*…*/ comment, its marks included.

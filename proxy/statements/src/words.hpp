@@ -6,6 +6,7 @@
 
 namespace termgate::statements {
 
+// clang-format off
 // name, spelling
 #define TERMGATE_WORDS(X)                                                                                                        \
   X(abort_, "abort") X(access, "access") X(all, "all") X(alter, "alter") X(analyse, "analyse") X(analyze, "analyze") X(and_, "and") \
@@ -31,6 +32,7 @@ namespace termgate::statements {
   X(truncate, "truncate") X(uncommitted, "uncommitted") X(unique, "unique") X(unlisten, "unlisten") X(update, "update")          \
   X(vacuum, "vacuum") X(values, "values") X(verbose, "verbose") X(with, "with") X(without, "without") X(work, "work")            \
   X(write, "write") X(xml, "xml") X(zone, "zone")
+// clang-format on
 
 enum class Word : std::uint8_t {
   other,

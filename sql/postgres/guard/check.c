@@ -33,9 +33,7 @@ static bool share(const ScopeKeys* keys) {
   raising = GetLockConflicts(&tag, ShareLock, NULL);
   free = !VirtualTransactionIdIsValid(*raising);
   pfree(raising);
-  if (!free) {
-    return false;
-  }
+  if (!free) { return false; }
   SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->queue >> 32), (uint32)keys->queue, 1);
   CurrentResourceOwner = TopTransactionResourceOwner;
   PG_TRY();
@@ -64,21 +62,13 @@ static bool hides(Snapshot snapshot, FullTransactionId raised) {
   TransactionId id = XidFromFullTransactionId(raised);
   FullTransactionId next;
   uint64 oldest;
-  if (snapshot == NULL || !IsMVCCSnapshot(snapshot) || !TransactionIdIsNormal(id)) {
-    return false;
-  }
-  if (TransactionIdPrecedes(id, snapshot->xmin)) {
-    return false;
-  }
+  if (snapshot == NULL || !IsMVCCSnapshot(snapshot) || !TransactionIdIsNormal(id)) { return false; }
+  if (TransactionIdPrecedes(id, snapshot->xmin)) { return false; }
   // Ids repeat after 2^32: tell an old one from one that is new, and from one of another server that this one has not come to yet.
   next = ReadNextFullTransactionId();
-  if (!FullTransactionIdPrecedes(raised, next)) {
-    return false;
-  }
+  if (!FullTransactionIdPrecedes(raised, next)) { return false; }
   oldest = U64FromFullTransactionId(next) - (uint32)(XidFromFullTransactionId(next) - snapshot->xmin);
-  if (U64FromFullTransactionId(raised) < oldest) {
-    return false;
-  }
+  if (U64FromFullTransactionId(raised) < oldest) { return false; }
   return XidInMVCCSnapshot(id, snapshot) && id != GetTopTransactionIdIfAny();
 }
 
@@ -108,9 +98,7 @@ static void count_refusal(const ScopeName* scope, int64 term, const Fence* fence
     ErrorData* error;
     MemoryContextSwitchTo(context);
     error = CopyErrorData();
-    if (error->sqlerrcode == ERRCODE_QUERY_CANCELED) {
-      PG_RE_THROW();
-    }
+    if (error->sqlerrcode == ERRCODE_QUERY_CANCELED) { PG_RE_THROW(); }
     FlushErrorState();
     RollbackAndReleaseCurrentSubTransaction();
     message = error->message;
@@ -118,9 +106,7 @@ static void count_refusal(const ScopeName* scope, int64 term, const Fence* fence
   PG_END_TRY();
   MemoryContextSwitchTo(context);
   CurrentResourceOwner = owner;
-  if (message != NULL) {
-    sessions_count_observed(message);
-  }
+  if (message != NULL) { sessions_count_observed(message); }
 }
 
 static bool is_sure(const Fence* fence, int64 term) { return fence->found && fence->term == term && layer1_trusts(fence); }
@@ -130,9 +116,7 @@ static void observe(const ScopeName* scope, int64 term, Snapshot snapshot) {
   bool early;
   layer1_read_fence(scope, &fence);
   early = too_early(snapshot, fence.raised);
-  if (early || !is_sure(&fence, term)) {
-    count_refusal(scope, term, &fence, early);
-  }
+  if (early || !is_sure(&fence, term)) { count_refusal(scope, term, &fence, early); }
 }
 
 // For check_term(): the common case of it, without SQL. NULL: layer 1 has to look. "marked": the triggers of protect() want a mark besides.
@@ -144,20 +128,12 @@ const char* check_by_arguments(const ScopeName* scope, int64 term) {
   Fence fence;
   layer1_keys(scope, &keys);
   pass = passes_find(&keys, scope, term);
-  if (pass != NULL && pass->epoch == passes_epoch()) {
-    return "passed";
-  }
-  if (pass != NULL || passes_count() >= LOCKED_SCOPES_MAX || XactIsoLevel > XACT_READ_COMMITTED) {
-    return NULL;
-  }
+  if (pass != NULL && pass->epoch == passes_epoch()) { return "passed"; }
+  if (pass != NULL || passes_count() >= LOCKED_SCOPES_MAX || XactIsoLevel > XACT_READ_COMMITTED) { return NULL; }
   layer1_read_fence(scope, &fence);
-  if (!is_sure(&fence, term) || !share(&keys)) {
-    return NULL;
-  }
+  if (!is_sure(&fence, term) || !share(&keys)) { return NULL; }
   layer1_read_fence(scope, &fence);
-  if (!is_sure(&fence, term)) {
-    return NULL;
-  }
+  if (!is_sure(&fence, term)) { return NULL; }
   (void)passes_add(&keys, scope, term, false);
   sessions_show_pass(scope, term);
   return fence.marked ? "marked" : "passed";
@@ -167,9 +143,7 @@ static void check(const ScopeName* scope, int64 term, const ScopeKeys* keys, Sna
   Pass* pass = passes_find(keys, scope, term);
   Fence fence;
   bool compared = false;
-  if (pass != NULL && pass->epoch == passes_epoch()) {
-    return;
-  }
+  if (pass != NULL && pass->epoch == passes_epoch()) { return; }
   if (guard_mode() == GUARD_OBSERVE) {
     observe(scope, term, snapshot);
     return;
@@ -189,9 +163,7 @@ static void check(const ScopeName* scope, int64 term, const ScopeKeys* keys, Sna
   }
   // Layer 1's functions may have told us of passes meanwhile.
   pass = passes_find(keys, scope, term);
-  if (pass == NULL) {
-    pass = passes_add(keys, scope, term, passes_count() >= LOCKED_SCOPES_MAX);
-  }
+  if (pass == NULL) { pass = passes_add(keys, scope, term, passes_count() >= LOCKED_SCOPES_MAX); }
   pass->epoch = passes_epoch();
   pass->compared = compared;
   sessions_show_pass(scope, term);
@@ -215,9 +187,7 @@ static void check_odd(Snapshot snapshot) {
 // counts.
 void check_require(Snapshot snapshot) {
   Claim* claim;
-  if (passed_now) {
-    return;
-  }
+  if (passed_now) { return; }
   if (guard_mode() == GUARD_OBSERVE && !layer1_usable()) {
     sessions_count_observed("TG004 there is no layer 1 that the guard can use");
     passed_now = true;
@@ -249,8 +219,6 @@ void check_before_commit(bool used_traceless) {
   if (passes_count() > 0 && !(claim_changed && (ran_since || used_traceless))) {
     return;  // their locks are held, so nobody has raised those fences
   }
-  if (guard_mode() == GUARD_ENFORCE) {
-    passed_now = false;
-  }
+  if (guard_mode() == GUARD_ENFORCE) { passed_now = false; }
   check_require(snapshot);
 }

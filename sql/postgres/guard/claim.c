@@ -33,9 +33,7 @@ const char* claim_term_text(void) { return term_setting == NULL ? "" : term_sett
 
 // False unless the text is a scope.
 bool claim_set_name(ScopeName* name, const char* text, size_t length) {
-  if (length == 0 || length > SCOPE_BYTES_MAX || pg_mbstrlen_with_len(text, (int)length) > 200) {
-    return false;
-  }
+  if (length == 0 || length > SCOPE_BYTES_MAX || pg_mbstrlen_with_len(text, (int)length) > 200) { return false; }
   SET_VARSIZE(&name->text.header, VARHDRSZ + length);
   memcpy(SCOPE_STRING(name), text, length);
   SCOPE_STRING(name)[length] = '\0';
@@ -47,9 +45,7 @@ static bool plain_term(const char* text, int64* term) {
   int64 value = 0;
   int digits = 0;
   for (; text[digits] != '\0'; ++digits) {
-    if (digits == 18 || text[digits] < '0' || text[digits] > '9') {
-      return false;
-    }
+    if (digits == 18 || text[digits] < '0' || text[digits] > '9') { return false; }
     value = value * 10 + (text[digits] - '0');
   }
   *term = value;
@@ -73,9 +69,7 @@ static void read_settings(const char* scope, const char* term) {
 Claim* claim_now(void) {
   const char* scope = claim_scope_text();
   const char* term = claim_term_text();
-  if (claim_is_fresh) {
-    return &claim;
-  }
+  if (claim_is_fresh) { return &claim; }
   if (claim.kind != CLAIM_WHOLE || strcmp(scope, seen_scope) != 0 || strcmp(term, seen_term) != 0) {
     read_settings(scope, term);
     if (claim.kind == CLAIM_WHOLE) {

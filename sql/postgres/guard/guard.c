@@ -20,9 +20,7 @@ bool guard_is_preloaded(void) { return preloaded; }
 bool guard_checks_foreign_reads(void) { return foreign_setting; }
 
 GuardMode guard_mode(void) {
-  if (session_guarded || (session_setting && IsParallelWorker())) {
-    return GUARD_ENFORCE;
-  }
+  if (session_guarded || (session_setting && IsParallelWorker())) { return GUARD_ENFORCE; }
   return mode_setting == GUARD_OFF && IsParallelWorker() && sessions_leader_is_guarded() ? GUARD_ENFORCE : (GuardMode)mode_setting;
 }
 
@@ -61,15 +59,11 @@ static int place_in_list(const char* list) {
   List* libraries = NIL;
   ListCell* cell;
   int place = 0;
-  if (list == NULL || !SplitDirectoriesString(pstrdup(list), ',', &libraries)) {
-    return -1;
-  }
+  if (list == NULL || !SplitDirectoriesString(pstrdup(list), ',', &libraries)) { return -1; }
   foreach (cell, libraries) {
     const char* name = lfirst(cell);
     const char* base = strrchr(name, '/');
-    if (strncmp(base == NULL ? name : base + 1, "termgate_guard", 14) == 0) {
-      return place;
-    }
+    if (strncmp(base == NULL ? name : base + 1, "termgate_guard", 14) == 0) { return place; }
     ++place;
   }
   return -1;
@@ -94,9 +88,7 @@ static void define_settings(void) {
 
 void _PG_init(void) {
   static bool done = false;
-  if (done) {
-    return;
-  }
+  if (done) { return; }
   done = true;
   preloaded = process_shared_preload_libraries_in_progress;
   define_settings();
@@ -110,13 +102,9 @@ Datum termgate_guard_session(PG_FUNCTION_ARGS) {
   TupleDesc description;
   Datum values[4];
   bool nulls[4] = {false, false, false, false};
-  if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE) {
-    elog(ERROR, "guard_session() returns a row");
-  }
+  if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE) { elog(ERROR, "guard_session() returns a row"); }
   layer1_need();
-  if (!session_guarded) {
-    SetConfigOption("termgate.guard_session", "on", PGC_USERSET, PGC_S_SESSION);
-  }
+  if (!session_guarded) { SetConfigOption("termgate.guard_session", "on", PGC_USERSET, PGC_S_SESSION); }
   values[0] = CStringGetTextDatum(GUARD_VERSION);
   values[1] = CStringGetTextDatum(layer1_schema());
   values[2] = BoolGetDatum(preloaded);
@@ -126,9 +114,7 @@ Datum termgate_guard_session(PG_FUNCTION_ARGS) {
 
 // What only layer 1 may ask and tell. False where the guard cannot use this layer 1, which is said at the write.
 static bool from_layer1(void) {
-  if (!layer1_usable()) {
-    return false;
-  }
+  if (!layer1_usable()) { return false; }
   if (GetUserId() != layer1_owner()) {
     ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("only functions of layer 1 may call this")));
   }
@@ -138,9 +124,7 @@ static bool from_layer1(void) {
 // The scope of an argument; false where it is none.
 static bool scope_argument(FunctionCallInfo fcinfo, int number, ScopeName* name) {
   text* scope;
-  if (PG_ARGISNULL(number)) {
-    return false;
-  }
+  if (PG_ARGISNULL(number)) { return false; }
   scope = PG_GETARG_TEXT_PP(number);
   return claim_set_name(name, VARDATA_ANY(scope), (size_t)VARSIZE_ANY_EXHDR(scope));
 }
@@ -154,9 +138,7 @@ Datum termgate_guard_check(PG_FUNCTION_ARGS) {
       scope_argument(fcinfo, 0, &scope)) {
     answer = check_by_arguments(&scope, PG_GETARG_INT64(1));
   }
-  if (answer == NULL) {
-    PG_RETURN_NULL();
-  }
+  if (answer == NULL) { PG_RETURN_NULL(); }
   PG_RETURN_TEXT_P(cstring_to_text(answer));
 }
 
@@ -165,9 +147,7 @@ PG_FUNCTION_INFO_V1(termgate_guard_has_passed);
 // then.
 Datum termgate_guard_has_passed(PG_FUNCTION_ARGS) {
   ScopeName scope;
-  if (!from_layer1()) {
-    PG_RETURN_BOOL(false);
-  }
+  if (!from_layer1()) { PG_RETURN_BOOL(false); }
   PG_RETURN_BOOL(PG_ARGISNULL(0) ? passes_has_scope(NULL) : scope_argument(fcinfo, 0, &scope) && passes_has_scope(&scope));
 }
 
@@ -177,9 +157,7 @@ Datum termgate_guard_passed(PG_FUNCTION_ARGS) {
   ScopeName scope;
   ScopeKeys keys;
   int64 term;
-  if (!from_layer1() || PG_ARGISNULL(1) || !scope_argument(fcinfo, 0, &scope)) {
-    PG_RETURN_VOID();
-  }
+  if (!from_layer1() || PG_ARGISNULL(1) || !scope_argument(fcinfo, 0, &scope)) { PG_RETURN_VOID(); }
   term = PG_GETARG_INT64(1);
   layer1_keys(&scope, &keys);
   if (passes_find(&keys, &scope, term) == NULL) {
@@ -193,9 +171,7 @@ Datum termgate_guard_passed(PG_FUNCTION_ARGS) {
 PG_FUNCTION_INFO_V1(termgate_guard_layer1_call);
 // Layer 1: what follows, up to the same with false, is its own notification or count.
 Datum termgate_guard_layer1_call(PG_FUNCTION_ARGS) {
-  if (from_layer1()) {
-    hooks_layer1_call(!PG_ARGISNULL(0) && PG_GETARG_BOOL(0));
-  }
+  if (from_layer1()) { hooks_layer1_call(!PG_ARGISNULL(0) && PG_GETARG_BOOL(0)); }
   PG_RETURN_VOID();
 }
 
@@ -205,9 +181,7 @@ Datum termgate_guard_state(PG_FUNCTION_ARGS) {
   TupleDesc description;
   Datum values[2];
   bool nulls[2] = {false, false};
-  if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE) {
-    elog(ERROR, "guard_state() returns a row");
-  }
+  if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE) { elog(ERROR, "guard_state() returns a row"); }
   values[0] = BoolGetDatum(preloaded);
   values[1] = BoolGetDatum(preloaded && place_in_list(shared_preload_libraries_string) == 0);
   PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));

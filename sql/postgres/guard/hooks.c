@@ -27,9 +27,7 @@ static bool exempt(void) {
 static bool guarding(void) { return guard_mode() != GUARD_OFF && !layer1_is_busy() && !exempt(); }
 
 static Snapshot statement_snapshot(void) {
-  if (ActiveSnapshotSet()) {
-    return GetActiveSnapshot();
-  }
+  if (ActiveSnapshotSet()) { return GetActiveSnapshot(); }
   return IsolationUsesXactSnapshot() && FirstSnapshotSet ? GetTransactionSnapshot() : NULL;
 }
 
@@ -38,9 +36,7 @@ static bool has_id(void) { return TransactionIdIsValid(GetTopTransactionIdIfAny(
 void hooks_layer1_call(bool begins) { in_layer1_call = begins; }
 
 static void statement_of_layer1(void) {
-  if (!has_id()) {
-    id_is_layer1s = true;
-  }
+  if (!has_id()) { id_is_layer1s = true; }
 }
 
 static void before_statement(QueryDesc* query, int flags) {
@@ -48,9 +44,7 @@ static void before_statement(QueryDesc* query, int flags) {
   if (!statement_writes(query, flags)) {
     check_statement_runs();
     // Its statement did not take an id after all.
-    if (id_is_layer1s && !has_id()) {
-      id_is_layer1s = false;
-    }
+    if (id_is_layer1s && !has_id()) { id_is_layer1s = false; }
     return;
   }
   if (statement_writes_layer1_alone(plan)) {
@@ -71,9 +65,7 @@ static void before_statement(QueryDesc* query, int flags) {
 }
 
 static void executor_start(QueryDesc* query, int flags) {
-  if (guarding() && !IsParallelWorker()) {
-    before_statement(query, flags);
-  }
+  if (guarding() && !IsParallelWorker()) { before_statement(query, flags); }
   if (next_executor_start != NULL) {
     next_executor_start(query, flags);
   } else {
@@ -99,9 +91,7 @@ static void before_utility(const Node* statement) {
 }
 
 static void process_utility(UTILITY_PARAMETERS) {
-  if (guarding() && !IsParallelWorker()) {
-    before_utility(planned->utilityStmt);
-  }
+  if (guarding() && !IsParallelWorker()) { before_utility(planned->utilityStmt); }
   if (next_utility != NULL) {
     next_utility(UTILITY_ARGUMENTS);
   } else {
@@ -113,13 +103,9 @@ static void process_utility(UTILITY_PARAMETERS) {
 // EXPLAIN, which may run code at that moment (partitions are pruned, first values of aggregates are read). What is called again later in
 // the transaction under another claim is caught at its end.
 static void before_function(Oid function) {
-  if (!function_leaves_no_trace(function) || in_layer1_call || !guarding()) {
-    return;
-  }
+  if (!function_leaves_no_trace(function) || in_layer1_call || !guarding()) { return; }
   // A lease that is given back is notified, by layer 1 itself, in the name of its owner. No guarded session may act as that role.
-  if (function_is_notify(function) && layer1_usable() && GetUserId() == layer1_owner()) {
-    return;
-  }
+  if (function_is_notify(function) && layer1_usable() && GetUserId() == layer1_owner()) { return; }
   if (IsInParallelMode()) {
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                     errmsg("%s cannot be checked in a parallel query of a guarded session", format_procedure(function)),
@@ -128,27 +114,17 @@ static void before_function(Oid function) {
   check_statement_runs();
   used_traceless = true;
   // The default of a serial column: a number is no data, and the end of the transaction sees whether the check has passed.
-  if (!(on_credit && passes_count() == 0 && function_is_nextval(function))) {
-    check_require(statement_snapshot());
-  }
+  if (!(on_credit && passes_count() == 0 && function_is_nextval(function))) { check_require(statement_snapshot()); }
 }
 
 static void object_access(ObjectAccessType access, Oid class, Oid object, int sub, void* argument) {
-  if (next_object_access != NULL) {
-    next_object_access(access, class, object, sub, argument);
-  }
-  if (access == OAT_FUNCTION_EXECUTE && class == ProcedureRelationId) {
-    before_function(object);
-  }
+  if (next_object_access != NULL) { next_object_access(access, class, object, sub, argument); }
+  if (access == OAT_FUNCTION_EXECUTE && class == ProcedureRelationId) { before_function(object); }
 }
 
 static void before_commit(bool prepares) {
-  if (!guarding()) {
-    return;
-  }
-  if (prepares || used_traceless || (has_id() && !id_is_layer1s)) {
-    check_before_commit(used_traceless);
-  }
+  if (!guarding()) { return; }
+  if (prepares || used_traceless || (has_id() && !id_is_layer1s)) { check_before_commit(used_traceless); }
 }
 
 // Nothing may fail here.
@@ -164,21 +140,14 @@ static void transaction_ended(void) {
 
 static void on_transaction(XactEvent event, void* argument pg_attribute_unused()) {
   switch (event) {
-    case XACT_EVENT_PRE_COMMIT:
-      before_commit(false);
-      break;
-    case XACT_EVENT_PRE_PREPARE:
-      before_commit(true);
-      break;
+    case XACT_EVENT_PRE_COMMIT: before_commit(false); break;
+    case XACT_EVENT_PRE_PREPARE: before_commit(true); break;
     case XACT_EVENT_COMMIT:
     case XACT_EVENT_ABORT:
     case XACT_EVENT_PREPARE:
     case XACT_EVENT_PARALLEL_COMMIT:
-    case XACT_EVENT_PARALLEL_ABORT:
-      transaction_ended();
-      break;
-    case XACT_EVENT_PARALLEL_PRE_COMMIT:
-      break;
+    case XACT_EVENT_PARALLEL_ABORT: transaction_ended(); break;
+    case XACT_EVENT_PARALLEL_PRE_COMMIT: break;
   }
 }
 

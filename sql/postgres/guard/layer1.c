@@ -56,9 +56,7 @@ static void forget(void) {
 }
 
 static void relation_changed(Datum argument pg_attribute_unused(), Oid relation) {
-  if (relation == InvalidOid || relation == here.fences || relation == here.primary_key) {
-    forget();
-  }
+  if (relation == InvalidOid || relation == here.fences || relation == here.primary_key) { forget(); }
 }
 
 static void catalog_changed(Datum argument pg_attribute_unused(), int cache pg_attribute_unused(), uint32 hash pg_attribute_unused()) {
@@ -81,9 +79,7 @@ static Oid schema_of_extension(void) {
   ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ, CStringGetDatum("termgate_guard"));
   scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1, &key);
   row = systable_getnext(scan);
-  if (HeapTupleIsValid(row)) {
-    schema = ((Form_pg_extension)GETSTRUCT(row))->extnamespace;
-  }
+  if (HeapTupleIsValid(row)) { schema = ((Form_pg_extension)GETSTRUCT(row))->extnamespace; }
   systable_endscan(scan);
   table_close(extensions, AccessShareLock);
   return schema;
@@ -138,9 +134,7 @@ static bool find_functions(const Layer1* found) {
   int i;
   for (i = 0; i < CALLS; ++i) {
     Oid function = function_of(found->schema, calls[i].name, calls[i].arguments, calls[i].types);
-    if (!OidIsValid(function)) {
-      return not_usable(other_version, "schema \"%s\" has no function %s", found->schema, calls[i].name);
-    }
+    if (!OidIsValid(function)) { return not_usable(other_version, "schema \"%s\" has no function %s", found->schema, calls[i].name); }
     if (owner_of_function(function) != found->owner) {
       return not_usable("All of layer 1 belongs to one role: run termgate init as that role.",
                         "function %s and table fences belong to two roles", calls[i].name);
@@ -162,9 +156,7 @@ static void find_passing(Layer1* found) {
   for (i = 0; i < lengthof(names); ++i) {
     // -1: whatever its arguments are.
     Oid function = function_of(found->schema, names[i], -1, &none);
-    if (OidIsValid(function)) {
-      found->passing[found->passing_count++] = function;
-    }
+    if (OidIsValid(function)) { found->passing[found->passing_count++] = function; }
   }
 }
 
@@ -173,9 +165,7 @@ static bool find_table(Layer1* found) {
   bool plain;
   found->fences = get_relname_relid("fences", found->schema_oid);
   fences = OidIsValid(found->fences) ? try_relation_open(found->fences, AccessShareLock) : NULL;
-  if (fences == NULL) {
-    return not_usable("Run termgate init for this database.", "schema \"%s\" holds no layer 1", found->schema);
-  }
+  if (fences == NULL) { return not_usable("Run termgate init for this database.", "schema \"%s\" holds no layer 1", found->schema); }
   plain = fences->rd_rel->relkind == RELKIND_RELATION && fences->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
   found->owner = fences->rd_rel->relowner;
   list_free(RelationGetIndexList(fences));
@@ -206,20 +196,14 @@ static bool find(Layer1* found) {
     return not_usable("As a superuser: CREATE EXTENSION termgate_guard SCHEMA termgate;", "extension termgate_guard was not created there");
   }
   memcpy(found->schema, schema, Min(strlen(schema) + 1, sizeof found->schema));
-  if (!find_table(found)) {
-    return false;
-  }
+  if (!find_table(found)) { return false; }
   // A guarded role need have no right to look into the schema. An error puts the user back, as it ends the transaction or the savepoint.
   GetUserIdAndSecContext(&user, &security);
   SetUserIdAndSecContext(found->owner, security | SECURITY_LOCAL_USERID_CHANGE);
   complete = find_functions(found);
-  if (complete) {
-    find_passing(found);
-  }
+  if (complete) { find_passing(found); }
   SetUserIdAndSecContext(user, security);
-  if (!complete) {
-    return false;
-  }
+  if (!complete) { return false; }
   found->queue_seed = seed(found->schema, 1);
   found->turnstile_seed = seed(found->schema, 2);
   return true;
@@ -228,9 +212,7 @@ static bool find(Layer1* found) {
 // Not while one of them runs.
 static void forget_outdated_plans(void) {
   int i;
-  if (!plans_outdated || busy > 0) {
-    return;
-  }
+  if (!plans_outdated || busy > 0) { return; }
   plans_outdated = false;
   for (i = 0; i < CALLS; ++i) {
     if (calls[i].plan != NULL) {
@@ -242,13 +224,9 @@ static void forget_outdated_plans(void) {
 
 bool layer1_usable(void) {
   Layer1 found;
-  if (here.valid) {
-    return true;
-  }
+  if (here.valid) { return true; }
   memset(&found, 0, sizeof found);
-  if (!find(&found)) {
-    return false;
-  }
+  if (!find(&found)) { return false; }
   if (found.schema_oid != here.schema_oid || strcmp(found.schema, here.schema) != 0 || found.fences != here.fences) {
     trust_known = false;
     plans_outdated = true;
@@ -262,18 +240,14 @@ bool layer1_usable(void) {
 
 // Raises TG004 where this database has no layer 1 that the guard can use.
 void layer1_need(void) {
-  if (!layer1_usable()) {
-    refuse();
-  }
+  if (!layer1_usable()) { refuse(); }
 }
 
 // A table that layer 1 has made for itself: no application may write to it.
 bool layer1_owns(Oid relation) {
   HeapTuple row;
   bool owned = false;
-  if (!layer1_usable()) {
-    return false;
-  }
+  if (!layer1_usable()) { return false; }
   row = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
   if (HeapTupleIsValid(row)) {
     Form_pg_class class = (Form_pg_class)GETSTRUCT(row);
@@ -286,9 +260,7 @@ bool layer1_owns(Oid relation) {
 bool layer1_passes_by(Oid function) {
   int i;
   for (i = 0; i < here.passing_count; ++i) {
-    if (here.passing[i] == function) {
-      return true;
-    }
+    if (here.passing[i] == function) { return true; }
   }
   return false;
 }
@@ -307,12 +279,8 @@ static Relation open_fences(void) {
     layer1_need();
     fences = try_relation_open(here.fences, AccessShareLock);
     // The lock has brought the news of what others have changed.
-    if (fences != NULL && here.valid) {
-      return fences;
-    }
-    if (fences != NULL) {
-      relation_close(fences, AccessShareLock);
-    }
+    if (fences != NULL && here.valid) { return fences; }
+    if (fences != NULL) { relation_close(fences, AccessShareLock); }
     here.valid = false;
   }
 }
@@ -332,9 +300,7 @@ static void read_row(HeapTuple row, TupleDesc description, Fence* fence) {
     fence->generation = DatumGetInt64(values[generation]);
     fence->vouched = DatumGetObjectId(values[vouched]) == here.fences;
     fence->marked = absent[here.marked - 1] || DatumGetBool(values[here.marked - 1]);
-    if (!absent[raised]) {
-      fence->raised = FullTransactionIdFromU64(DatumGetUInt64(values[raised]));
-    }
+    if (!absent[raised]) { fence->raised = FullTransactionIdFromU64(DatumGetUInt64(values[raised])); }
   }
   pfree(values);
   pfree(absent);
@@ -430,9 +396,7 @@ static const char* call_text(const Call* call) {
   int i;
   initStringInfo(&text);
   appendStringInfo(&text, "SELECT * FROM %s.%s(", quote_identifier(here.schema), call->name);
-  for (i = 0; i < call->arguments; ++i) {
-    appendStringInfo(&text, "%s$%d", i == 0 ? "" : ", ", i + 1);
-  }
+  for (i = 0; i < call->arguments; ++i) { appendStringInfo(&text, "%s$%d", i == 0 ? "" : ", ", i + 1); }
   appendStringInfoChar(&text, ')');
   return text.data;
 }
@@ -464,12 +428,8 @@ static void call_layer1(CallKind kind, Datum* values, const char* nulls, int col
   PG_TRY();
   {
     SetUserIdAndSecContext(here.owner, security | SECURITY_LOCAL_USERID_CHANGE);
-    if (own_snapshot) {
-      PushActiveSnapshot(GetTransactionSnapshot());
-    }
-    if (SPI_connect() != SPI_OK_CONNECT) {
-      elog(ERROR, "termgate_guard cannot reach the SQL interface");
-    }
+    if (own_snapshot) { PushActiveSnapshot(GetTransactionSnapshot()); }
+    if (SPI_connect() != SPI_OK_CONNECT) { elog(ERROR, "termgate_guard cannot reach the SQL interface"); }
     execute(&calls[kind], values, nulls);
     for (int i = 0; i < columns; ++i) {
       Form_pg_attribute column = TupleDescAttr(SPI_tuptable->tupdesc, i);
@@ -481,9 +441,7 @@ static void call_layer1(CallKind kind, Datum* values, const char* nulls, int col
       }
     }
     SPI_finish();
-    if (own_snapshot) {
-      PopActiveSnapshot();
-    }
+    if (own_snapshot) { PopActiveSnapshot(); }
   }
   PG_FINALLY();
   {
@@ -500,13 +458,9 @@ void layer1_declared(ScopeName* scope, int64* term) {
   bool absent[2];
   text* name;
   call_layer1(CALL_DECLARED, values, NULL, 2, answer, absent);
-  if (absent[0] || absent[1]) {
-    elog(ERROR, "termgate_guard: layer 1 read no claim");
-  }
+  if (absent[0] || absent[1]) { elog(ERROR, "termgate_guard: layer 1 read no claim"); }
   name = DatumGetTextPP(answer[0]);
-  if (!claim_set_name(scope, VARDATA_ANY(name), (size_t)VARSIZE_ANY_EXHDR(name))) {
-    elog(ERROR, "termgate_guard: layer 1 read no scope");
-  }
+  if (!claim_set_name(scope, VARDATA_ANY(name), (size_t)VARSIZE_ANY_EXHDR(name))) { elog(ERROR, "termgate_guard: layer 1 read no scope"); }
   *term = DatumGetInt64(answer[1]);
 }
 
@@ -534,9 +488,7 @@ void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fence, bool
   values[3] = Int64GetDatum(fence->generation);
   values[4] = BoolGetDatum(too_early);
   values[5] = Int64GetDatum(keys.queue);
-  if (!fence->found) {
-    nulls[2] = nulls[3] = 'n';
-  }
+  if (!fence->found) { nulls[2] = nulls[3] = 'n'; }
   call_layer1(CALL_VERDICT, values, nulls, 1, answer, absent);
   if (absent[0]) {
     (void)not_usable(other_version, "layer 1 locks scopes by other keys than the guard");
@@ -550,13 +502,9 @@ void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fence, bool
 // After layer 1 has passed the scope by itself: what a verdict would have told us.
 void layer1_learn_trust(const ScopeName* scope, int64 term) {
   Fence fence;
-  if (trust_known) {
-    return;
-  }
+  if (trust_known) { return; }
   layer1_read_fence(scope, &fence);
-  if (fence.found && fence.term == term) {
-    layer1_verdict(scope, term, &fence, false);
-  }
+  if (fence.found && fence.term == term) { layer1_verdict(scope, term, &fence, false); }
 }
 
 // The message of the refusal, or NULL. Refuses nothing, locks nothing and writes nothing. `scope` NULL: of what is declared.

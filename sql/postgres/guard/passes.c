@@ -53,9 +53,7 @@ static void make_index(void) {
   control.entrysize = sizeof(IndexEntry);
   control.hcxt = TopTransactionContext;
   by_keys = hash_create("termgate passes", 256, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-  for (i = 0; i < count; ++i) {
-    index_pass(i);
-  }
+  for (i = 0; i < count; ++i) { index_pass(i); }
 }
 
 Pass* passes_find(const ScopeKeys* keys, const ScopeName* scope, int64 term) {
@@ -66,9 +64,7 @@ Pass* passes_find(const ScopeKeys* keys, const ScopeName* scope, int64 term) {
     return entry != NULL && entry->at < count && is_pass_of(&passes[entry->at], keys, scope, term) ? &passes[entry->at] : NULL;
   }
   for (i = count - 1; i >= 0; --i) {
-    if (is_pass_of(&passes[i], keys, scope, term)) {
-      return &passes[i];
-    }
+    if (is_pass_of(&passes[i], keys, scope, term)) { return &passes[i]; }
   }
   return NULL;
 }
@@ -91,9 +87,7 @@ bool passes_has_scope(const ScopeName* scope) {
 static void grow(void) {
   Pass* larger = MemoryContextAlloc(TopTransactionContext, sizeof(Pass) * (Size)capacity * 2);
   memcpy(larger, passes, sizeof(Pass) * (Size)count);
-  if (passes != first_passes) {
-    pfree(passes);
-  }
+  if (passes != first_passes) { pfree(passes); }
   passes = larger;
   capacity *= 2;
 }
@@ -102,12 +96,8 @@ Pass* passes_add(const ScopeKeys* keys, const ScopeName* scope, int64 term, bool
   Size size = VARSIZE(&scope->text.header) + 1;
   Pass* pass;
   ScopeName* name;
-  if (count == capacity) {
-    grow();
-  }
-  if (by_keys == NULL && count >= LISTED_MAX) {
-    make_index();
-  }
+  if (count == capacity) { grow(); }
+  if (by_keys == NULL && count >= LISTED_MAX) { make_index(); }
   name = count < (int)lengthof(first_names) ? &first_names[count] : MemoryContextAlloc(TopTransactionContext, size);
   memcpy(name, scope, size);
   pass = &passes[count];
@@ -119,22 +109,16 @@ Pass* passes_add(const ScopeKeys* keys, const ScopeName* scope, int64 term, bool
   pass->by_row = by_row;
   pass->scope = name;
   ++count;
-  if (by_keys != NULL) {
-    index_pass(count - 1);
-  }
+  if (by_keys != NULL) { index_pass(count - 1); }
   return pass;
 }
 
 void passes_savepoint_released(int level) {
   int i;
-  for (i = count - 1; i >= 0 && passes[i].level >= level; --i) {
-    passes[i].level = level - 1;
-  }
+  for (i = count - 1; i >= 0 && passes[i].level >= level; --i) { passes[i].level = level - 1; }
 }
 
 void passes_savepoint_rolled_back(int level) {
-  while (count > 0 && passes[count - 1].level >= level) {
-    --count;
-  }
+  while (count > 0 && passes[count - 1].level >= level) { --count; }
   ++epoch;
 }

@@ -48,9 +48,7 @@ static Size shared_size(int places) { return add_size(offsetof(Shared, place), m
 
 static void request(void) {
 #if PG_VERSION_NUM >= 150000
-  if (next_request != NULL) {
-    next_request();
-  }
+  if (next_request != NULL) { next_request(); }
 #endif
   RequestAddinShmemSpace(shared_size(places_wanted()));
 }
@@ -58,9 +56,7 @@ static void request(void) {
 static void startup(void) {
   bool found;
   int places = places_wanted();
-  if (next_startup != NULL) {
-    next_startup();
-  }
+  if (next_startup != NULL) { next_startup(); }
   LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
   shared = ShmemInitStruct("termgate_guard", shared_size(places), &found);
   if (!found) {
@@ -71,17 +67,13 @@ static void startup(void) {
       memcpy(shared->counts[i].code, codes[i], sizeof shared->counts[i].code);
       pg_atomic_init_u64(&shared->counts[i].observed, 0);
     }
-    for (i = 0; i < (size_t)places; ++i) {
-      pg_atomic_init_u32(&shared->place[i].changes, 0);
-    }
+    for (i = 0; i < (size_t)places; ++i) { pg_atomic_init_u32(&shared->place[i].changes, 0); }
   }
   LWLockRelease(AddinShmemInitLock);
 }
 
 void sessions_install(void) {
-  if (!guard_is_preloaded()) {
-    return;
-  }
+  if (!guard_is_preloaded()) { return; }
 #if PG_VERSION_NUM >= 150000
   next_request = shmem_request_hook;
   shmem_request_hook = request;
@@ -114,12 +106,8 @@ static void leave(int status pg_attribute_unused(), Datum argument pg_attribute_
 // False where there is nowhere to show it.
 static bool have_place(void) {
   int index = BACKEND_INDEX;
-  if (mine != NULL) {
-    return true;
-  }
-  if (shared == NULL || IsParallelWorker() || index < 0 || index >= shared->places) {
-    return false;
-  }
+  if (mine != NULL) { return true; }
+  if (shared == NULL || IsParallelWorker() || index < 0 || index >= shared->places) { return false; }
   mine = &shared->place[index];
   begin_change();
   mine->pid = MyProcPid;
@@ -145,9 +133,7 @@ void sessions_show_guarded(void) {
 }
 
 void sessions_show_pass(const ScopeName* scope, int64 term) {
-  if (!have_place()) {
-    return;
-  }
+  if (!have_place()) { return; }
   begin_change();
   mine->passed = true;
   mine->role = GetSessionUserId();
@@ -177,9 +163,7 @@ void sessions_count_observed(const char* message) {
   TimestampTz now = GetCurrentTimestamp();
   size_t i;
   for (i = 0; shared != NULL && i < lengthof(codes); ++i) {
-    if (strncmp(message, codes[i], 5) == 0) {
-      (void)pg_atomic_fetch_add_u64(&shared->counts[i].observed, 1);
-    }
+    if (strncmp(message, codes[i], 5) == 0) { (void)pg_atomic_fetch_add_u64(&shared->counts[i].observed, 1); }
   }
   if (TimestampDifferenceExceeds(logged, now, 1000)) {
     logged = now;
@@ -194,9 +178,7 @@ static bool read_place(const Place* place, Place* copy) {
     pg_read_barrier();
     memcpy(copy, place, sizeof *copy);
     pg_read_barrier();
-    if ((before & 1) == 0 && before == pg_atomic_read_u32((pg_atomic_uint32*)&place->changes)) {
-      return copy->pid != 0;
-    }
+    if ((before & 1) == 0 && before == pg_atomic_read_u32((pg_atomic_uint32*)&place->changes)) { return copy->pid != 0; }
     CHECK_FOR_INTERRUPTS();
   }
 }
@@ -229,9 +211,7 @@ Datum termgate_guarded_sessions(PG_FUNCTION_ARGS) {
   for (i = 0; shared != NULL && i < shared->places; ++i) {
     Datum values[6];
     bool nulls[6] = {false, false, false, false, false, false};
-    if (!read_place(&shared->place[i], copy) || copy->database != MyDatabaseId) {
-      continue;
-    }
+    if (!read_place(&shared->place[i], copy) || copy->database != MyDatabaseId) { continue; }
     values[0] = Int32GetDatum(copy->pid);
     values[1] = ObjectIdGetDatum(copy->role);
     values[2] = CStringGetTextDatum(copy->scope);

@@ -60,9 +60,7 @@ bool function_is_notify(Oid function) { return function == 3036; }
 static bool locks_rows(const PlannedStmt* plan) {
   ListCell* cell;
   foreach (cell, plan->rowMarks) {
-    if (RowMarkRequiresRowShareLock(lfirst_node(PlanRowMark, cell)->markType)) {
-      return true;
-    }
+    if (RowMarkRequiresRowShareLock(lfirst_node(PlanRowMark, cell)->markType)) { return true; }
   }
   return false;
 }
@@ -72,18 +70,14 @@ bool statement_touches_foreign(const PlannedStmt* plan) {
   ListCell* cell;
   foreach (cell, plan->rtable) {
     const RangeTblEntry* entry = lfirst_node(RangeTblEntry, cell);
-    if (entry->rtekind == RTE_RELATION && entry->relkind == RELKIND_FOREIGN_TABLE) {
-      return true;
-    }
+    if (entry->rtekind == RTE_RELATION && entry->relkind == RELKIND_FOREIGN_TABLE) { return true; }
   }
   return false;
 }
 
 bool statement_writes(const QueryDesc* query, int flags) {
   const PlannedStmt* plan = query->plannedstmt;
-  if ((flags & EXEC_FLAG_EXPLAIN_ONLY) != 0) {
-    return false;
-  }
+  if ((flags & EXEC_FLAG_EXPLAIN_ONLY) != 0) { return false; }
   // EXPLAIN ANALYZE CREATE TABLE AS is a SELECT with a table for its destination.
   return plan->commandType != CMD_SELECT || plan->hasModifyingCTE || (query->dest != NULL && query->dest->mydest == DestIntoRel) ||
          (plan->rowMarks != NIL && locks_rows(plan)) || (guard_checks_foreign_reads() && statement_touches_foreign(plan));
@@ -94,20 +88,14 @@ bool statement_writes_layer1_alone(const PlannedStmt* plan) {
   ListCell* cell;
   bool any = false;
   foreach (cell, plan->resultRelations) {
-    if (!layer1_owns(rt_fetch(lfirst_int(cell), plan->rtable)->relid)) {
-      return false;
-    }
+    if (!layer1_owns(rt_fetch(lfirst_int(cell), plan->rtable)->relid)) { return false; }
     any = true;
   }
   foreach (cell, plan->rowMarks) {
     const PlanRowMark* mark = lfirst_node(PlanRowMark, cell);
     const RangeTblEntry* entry = rt_fetch(mark->rti, plan->rtable);
-    if (!RowMarkRequiresRowShareLock(mark->markType)) {
-      continue;
-    }
-    if (entry->rtekind != RTE_RELATION || !layer1_owns(entry->relid)) {
-      return false;
-    }
+    if (!RowMarkRequiresRowShareLock(mark->markType)) { continue; }
+    if (entry->rtekind != RTE_RELATION || !layer1_owns(entry->relid)) { return false; }
     any = true;
   }
   return any;
@@ -116,9 +104,7 @@ bool statement_writes_layer1_alone(const PlannedStmt* plan) {
 static bool writes_foreign_table(const PlannedStmt* plan) {
   ListCell* cell;
   foreach (cell, plan->resultRelations) {
-    if (rt_fetch(lfirst_int(cell), plan->rtable)->relkind == RELKIND_FOREIGN_TABLE) {
-      return true;
-    }
+    if (rt_fetch(lfirst_int(cell), plan->rtable)->relkind == RELKIND_FOREIGN_TABLE) { return true; }
   }
   return false;
 }
@@ -131,9 +117,7 @@ bool statement_passes_by_itself(const PlannedStmt* plan) {
   char* text;
   const char* at;
   bool found = false;
-  if (writes_foreign_table(plan)) {
-    return false;
-  }
+  if (writes_foreign_table(plan)) { return false; }
   text = nodeToString(plan);
   for (at = strstr(text, field); at != NULL && !found; at = strstr(at, field)) {
     at += sizeof field - 1;
@@ -153,12 +137,9 @@ static bool copy_is_free(const CopyStmt* statement) { return !statement->is_from
 // Statements that write nothing themselves. What they run inside meets the executor, or is a utility statement again.
 bool utility_is_free(const Node* statement) {
   switch (nodeTag(statement)) {
-    case T_TransactionStmt:
-      return transaction_statement_is_free((const TransactionStmt*)statement);
-    case T_CopyStmt:
-      return copy_is_free((const CopyStmt*)statement);
-    case T_LockStmt:
-      return ((const LockStmt*)statement)->mode <= RowExclusiveLock;
+    case T_TransactionStmt: return transaction_statement_is_free((const TransactionStmt*)statement);
+    case T_CopyStmt: return copy_is_free((const CopyStmt*)statement);
+    case T_LockStmt: return ((const LockStmt*)statement)->mode <= RowExclusiveLock;
     case T_VariableSetStmt:
     case T_VariableShowStmt:
     case T_ExplainStmt:
@@ -175,9 +156,7 @@ bool utility_is_free(const Node* statement) {
     case T_CallStmt:
     case T_DoStmt:
     case T_LoadStmt:
-    case T_CheckPointStmt:
-      return true;
-    default:
-      return false;
+    case T_CheckPointStmt: return true;
+    default: return false;
   }
 }

@@ -15,6 +15,7 @@ struct Renaming {
   std::string_view written;
   std::string_view result;
 };
+// clang-format off
 // Plain SQLite has these under another name, or under the same.
 constexpr Renaming renamings[] = {
     {"strpos", "instr", "int4"}, {"char_length", "length", "int4"}, {"character_length", "length", "int4"}, {"length", "length", "int4"}, {"power", "pow", "float8"}, {"dpow", "pow", "float8"},
@@ -29,11 +30,19 @@ constexpr Renaming renamings[] = {
     {"clock_timestamp", "clock_timestamp", "timestamptz"}, {"statement_timestamp", "pg_now", "timestamptz"}, {"text", "pg_text", "text"}, {"int4", "pg_int4", "int4"}, {"int8", "pg_int8", "int8"},
     {"float8", "pg_float8", "float8"}, {"ascii", "unicode", "int4"}, {"like", "pg_like", "bool"}, {"log10", "log10", "float8"}, {"json_typeof", "pg_json_typeof", "text"}, {"jsonb_typeof", "pg_json_typeof", "text"},
     {"bit_and", "pg_bit_and", "int8"}, {"bit_or", "pg_bit_or", "int8"}};
+// clang-format on
 // The result is of the first argument's type.
-constexpr std::string_view same_type[] = {"min", "max", "lag", "lead", "first_value", "last_value", "nth_value", "abs", "floor", "ceil", "round", "trunc"};
+constexpr std::string_view same_type[] = {"min",       "max", "lag",   "lead", "first_value", "last_value",
+                                          "nth_value", "abs", "floor", "ceil", "round",       "trunc"};
 
-constexpr std::string_view sets[] = {"generate_series", "unnest", "json_array_elements", "jsonb_array_elements", "json_array_elements_text", "jsonb_array_elements_text", "regexp_split_to_table", "string_to_table", "_pg_expandarray", "generate_subscripts"};
-constexpr std::string_view other_sets[] = {"json_each", "jsonb_each", "json_each_text", "jsonb_each_text", "regexp_matches", "json_to_recordset", "jsonb_to_recordset", "json_object_keys", "jsonb_object_keys", "json_populate_recordset"};
+constexpr std::string_view sets[] = {"generate_series",          "unnest",
+                                     "json_array_elements",      "jsonb_array_elements",
+                                     "json_array_elements_text", "jsonb_array_elements_text",
+                                     "regexp_split_to_table",    "string_to_table",
+                                     "_pg_expandarray",          "generate_subscripts"};
+constexpr std::string_view other_sets[] = {
+    "json_each",         "jsonb_each",         "json_each_text",   "jsonb_each_text",   "regexp_matches",
+    "json_to_recordset", "jsonb_to_recordset", "json_object_keys", "jsonb_object_keys", "json_populate_recordset"};
 
 template <class Range>
 bool among(std::string_view name, const Range& range) {
@@ -50,7 +59,9 @@ const Function* supplied_named(std::string_view name) {
 }  // namespace
 
 void Writer::left_to_the_session(std::string_view name) {
-  if (stored_) out_.notices.push_back("the schema now holds a call of " + std::string(name) + "(), which programs that open the file without the proxy do not have");
+  if (stored_)
+    out_.notices.push_back("the schema now holds a call of " + std::string(name) +
+                           "(), which programs that open the file without the proxy do not have");
 }
 
 Sql Writer::supplied(std::string_view name, const std::string& args, Oid type) {
@@ -68,7 +79,8 @@ std::string Writer::arguments(Node body) {
 
 std::string Writer::over(Node window) {
   if (!window) return {};
-  if (window["name"] && window.integer("frameOptions") == 1058 && !window["partitionClause"] && !window["orderClause"]) return " OVER " + quoted_name(window.text("name"));
+  if (window["name"] && window.integer("frameOptions") == 1058 && !window["partitionClause"] && !window["orderClause"])
+    return " OVER " + quoted_name(window.text("name"));
   return " OVER (" + window_definition(window) + ")";
 }
 
@@ -78,20 +90,26 @@ Sql Writer::special_call(const std::string& name, Node body, bool& done) {
   const Node args = body["args"];
   const std::size_t count = args.size();
   const auto each = [&](std::size_t i) { return expression(args.at(i)); };
-  if (name == "now" || name == "transaction_timestamp") return stored_ ? Sql{"(strftime('%Y-%m-%d %H:%M:%f', 'now') || '+00')", primary, oid::timestamptz} : supplied("pg_now", "", oid::timestamptz);
+  if (name == "now" || name == "transaction_timestamp")
+    return stored_ ? Sql{"(strftime('%Y-%m-%d %H:%M:%f', 'now') || '+00')", primary, oid::timestamptz}
+                   : supplied("pg_now", "", oid::timestamptz);
   if (name == "gen_random_uuid" && stored_) {
-    return {"(lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-' || substr('89AB', 1 + (random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))))",
-            primary, oid::uuid};
+    return {
+        "(lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-' || substr('89AB', 1 + "
+        "(random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))))",
+        primary, oid::uuid};
   }
   if ((name == "substring" || name == "substr") && (count == 2 || count == 3)) {
     // From a string: a regular expression.
-    if (count == 2 && args.at(1).as("A_Const")["sval"]) return supplied("pg_substring_regexp", each(0).text + ", " + each(1).text, oid::text);
+    if (count == 2 && args.at(1).as("A_Const")["sval"])
+      return supplied("pg_substring_regexp", each(0).text + ", " + each(1).text, oid::text);
     const Sql value = each(0);
     const Node start = args.at(1).as("A_Const");
     // A constant start of 1 or more means the same in both.
     const bool plain = start && start["ival"].integer("ival") >= 1 && (count == 2 || (args.at(2).as("A_Const")["ival"]));
     const std::string text = value.text + ", " + each(1).text + (count == 3 ? ", " + each(2).text : "");
-    return plain ? Sql{"substr(" + text + ")", primary, value.type == oid::bytea ? oid::bytea : oid::text} : supplied("pg_substr", text, value.type == oid::bytea ? oid::bytea : oid::text);
+    return plain ? Sql{"substr(" + text + ")", primary, value.type == oid::bytea ? oid::bytea : oid::text}
+                 : supplied("pg_substr", text, value.type == oid::bytea ? oid::bytea : oid::text);
   }
   if (name == "position" && count == 2) return {"instr(" + each(0).text + ", " + each(1).text + ")", primary, oid::int4};
   if (name == "overlay" && count >= 3) return supplied("pg_overlay", arguments(body), oid::text);
@@ -129,12 +147,14 @@ Sql Writer::special_call(const std::string& name, Node body, bool& done) {
     const Sql left = each(0), right = each(1);
     return {wrapped(left, product) + " % " + wrapped(right, static_cast<Level>(product + 1)), product, left.type};
   }
-  if (name == "div" && count == 2) return {"trunc(" + wrapped(each(0), product) + " / " + wrapped(each(1), static_cast<Level>(product + 1)) + ")", primary, oid::numeric};
+  if (name == "div" && count == 2)
+    return {"trunc(" + wrapped(each(0), product) + " / " + wrapped(each(1), static_cast<Level>(product + 1)) + ")", primary, oid::numeric};
   if (name == "like_escape") refuse("ESCAPE here", body);
   if (name == "normalize" || name == "is_normalized") refuse("NORMALIZE", body);
   if (name == "xmlexists") refuse("XML", body);
   if (name == "overlaps") refuse("OVERLAPS", body);
-  if (name == "load_extension" || name == "readfile" || name == "writefile" || name == "fts3_tokenizer") refuse_as("42883", "function " + name + " does not exist", body);
+  if (name == "load_extension" || name == "readfile" || name == "writefile" || name == "fts3_tokenizer")
+    refuse_as("42883", "function " + name + " does not exist", body);
   done = false;
   return {};
 }
@@ -142,7 +162,8 @@ Sql Writer::special_call(const std::string& name, Node body, bool& done) {
 Sql Writer::call(Node body) {
   const std::vector<std::string> path = strings(body["funcname"]);
   if (path.empty()) refuse("this call", body);
-  if (path.size() > 2 || (path.size() == 2 && path[0] != "pg_catalog" && path[0] != "public" && path[0] != "information_schema")) refuse_as("3F000", "schema \"" + path[0] + "\" does not exist", body);
+  if (path.size() > 2 || (path.size() == 2 && path[0] != "pg_catalog" && path[0] != "public" && path[0] != "information_schema"))
+    refuse_as("3F000", "schema \"" + path[0] + "\" does not exist", body);
   const std::string& name = path.back();
   if (body.flag("agg_within_group")) refuse("WITHIN GROUP", body);
   if (body["agg_order"]) refuse("ORDER BY within an aggregate", body);
@@ -155,9 +176,15 @@ Sql Writer::call(Node body) {
     else if (name == "unnest") source = array_rows(body["args"].at(0));
     else if (name == "generate_subscripts") {
       // The places of the same rows that unnest() has.
-      if (body["args"].size() != 2 || body["args"].at(1).as("A_Const")["ival"].integer("ival") != 1) refuse("generate_subscripts of other than one dimension", body);
+      if (body["args"].size() != 2 || body["args"].at(1).as("A_Const")["ival"].integer("ival") != 1)
+        refuse("generate_subscripts of other than one dimension", body);
       source = array_rows(body["args"].at(0));
-    } else if (name == "regexp_split_to_table" || name == "string_to_table") source = supplied("pg_array_json", supplied(name == "string_to_table" ? "string_to_array" : "regexp_split_to_array", arguments(body), oid::text_array).text, oid::json).text;
+    } else if (name == "regexp_split_to_table" || name == "string_to_table")
+      source =
+          supplied("pg_array_json",
+                   supplied(name == "string_to_table" ? "string_to_array" : "regexp_split_to_array", arguments(body), oid::text_array).text,
+                   oid::json)
+              .text;
     else if (name == "_pg_expandarray") source = supplied("pg_expandarray", arguments(body), oid::json).text;
     else source = arguments(body);
     rows_of_targets_ = rows;
@@ -165,7 +192,8 @@ Sql Writer::call(Node body) {
     const std::string item = "json_each(" + source + ") AS pg_rows";
     if (!rows->empty() && rows->front() != item) refuse("two set-returning functions in one list", body);
     if (rows->empty()) rows->push_back(item);
-    if (name == "generate_subscripts") return {"pg_rows.key + " + supplied("array_lower", expression(body["args"].at(0)).text + ", 1", oid::int4).text, sum, oid::int4};
+    if (name == "generate_subscripts")
+      return {"pg_rows.key + " + supplied("array_lower", expression(body["args"].at(0)).text + ", 1", oid::int4).text, sum, oid::int4};
     return {"pg_rows.value", primary, name == "generate_series" ? oid::int4 : 0};
   }
   if (among(name, other_sets)) refuse("function " + name + "() here", body);
@@ -195,7 +223,8 @@ Sql Writer::call(Node body) {
   }
   std::string written = name;
   Oid type = 0;
-  if (const auto* renaming = std::find_if(std::begin(renamings), std::end(renamings), [&](const Renaming& r) { return r.name == name; }); renaming != std::end(renamings)) {
+  if (const auto* renaming = std::find_if(std::begin(renamings), std::end(renamings), [&](const Renaming& r) { return r.name == name; });
+      renaming != std::end(renamings)) {
     written = renaming->written;
     type = type_named(renaming->result)->oid;
     if (name == "avg" && (first == oid::float4 || first == oid::float8)) type = oid::float8;
@@ -209,7 +238,8 @@ Sql Writer::call(Node body) {
   }
   if (const Function* function = supplied_named(written)) {
     left_to_the_session(written);
-    if (type == 0) type = function->result.empty() ? first : function->result == "_text" ? oid::text_array : type_named(function->result)->oid;
+    if (type == 0)
+      type = function->result.empty() ? first : function->result == "_text" ? oid::text_array : type_named(function->result)->oid;
   }
   std::string text = quoted_name(written) + "(" + args + ")";
   if (filter) text += " FILTER (WHERE " + expression(body["agg_filter"]).text + ")";

@@ -86,7 +86,8 @@ bool read_bytes(std::string_view text, std::string& out) {
       ++i;
     } else {
       const std::string_view octal = text.substr(i + 1, 3);
-      if (octal.size() < 3 || octal[0] < '0' || octal[0] > '3' || octal[1] < '0' || octal[1] > '7' || octal[2] < '0' || octal[2] > '7') return false;
+      if (octal.size() < 3 || octal[0] < '0' || octal[0] > '3' || octal[1] < '0' || octal[1] > '7' || octal[2] < '0' || octal[2] > '7')
+        return false;
       put(static_cast<unsigned>((octal[0] - '0') * 64 + (octal[1] - '0') * 8 + octal[2] - '0'));
       i += 3;
     }
@@ -98,7 +99,8 @@ bool read_bytes(std::string_view text, std::string& out) {
 
 const Type& Writer::type_in(Node type_name) const {
   const std::vector<std::string> names = strings(type_name["names"]);
-  if (names.size() > 1 && names[0] != "pg_catalog" && names[0] != "public") refuse_as("3F000", "schema \"" + names[0] + "\" does not exist", type_name);
+  if (names.size() > 1 && names[0] != "pg_catalog" && names[0] != "public")
+    refuse_as("3F000", "schema \"" + names[0] + "\" does not exist", type_name);
   const Type* type = names.empty() ? nullptr : type_named(names.back());
   if (type == nullptr) refuse_as("42704", "type \"" + (names.empty() ? std::string() : names.back()) + "\" does not exist", type_name);
   return *type;
@@ -111,7 +113,18 @@ Oid Writer::type_of_name(Node type_name) const {
 
 Sql Writer::constant_as(const Type& type, Node constant_node, Node type_name, Node at) {
   const std::string text(constant_node["sval"].text("sval"));
-  const auto invalid = [&]() { refuse_as("22P02", "invalid input syntax for type " + std::string(type.name == "int4" ? "integer" : type.name == "int8" ? "bigint" : type.name == "int2" ? "smallint" : type.name == "bool" ? "boolean" : type.name == "float8" ? "double precision" : type.name) + ": \"" + text + "\"", at); };
+  const auto invalid = [&]() {
+    refuse_as("22P02",
+              "invalid input syntax for type " +
+                  std::string(type.name == "int4"     ? "integer"
+                              : type.name == "int8"   ? "bigint"
+                              : type.name == "int2"   ? "smallint"
+                              : type.name == "bool"   ? "boolean"
+                              : type.name == "float8" ? "double precision"
+                                                      : type.name) +
+                  ": \"" + text + "\"",
+              at);
+  };
   switch (type.oid) {
     case oid::int2:
     case oid::int4:
@@ -119,8 +132,16 @@ Sql Writer::constant_as(const Type& type, Node constant_node, Node type_name, No
       const std::string number = trimmed(text);
       if (!is_whole_number(number)) invalid();
       std::int64_t value = 0;
-      const bool fits = read_whole(number, value) && (type.oid == oid::int8 || (type.oid == oid::int4 ? value == static_cast<std::int32_t>(value) : value == static_cast<std::int16_t>(value)));
-      if (!fits) refuse_as("22003", "value \"" + text + "\" is out of range for type " + std::string(type.oid == oid::int8 ? "bigint" : type.oid == oid::int4 ? "integer" : "smallint"), at);
+      const bool fits = read_whole(number, value) &&
+                        (type.oid == oid::int8 ||
+                         (type.oid == oid::int4 ? value == static_cast<std::int32_t>(value) : value == static_cast<std::int16_t>(value)));
+      if (!fits)
+        refuse_as("22003",
+                  "value \"" + text + "\" is out of range for type " +
+                      std::string(type.oid == oid::int8   ? "bigint"
+                                  : type.oid == oid::int4 ? "integer"
+                                                          : "smallint"),
+                  at);
       // The smallest has no positive counterpart to put a minus before.
       if (value == INT64_MIN) return {"(-9223372036854775807 - 1)", primary, type.oid};
       return {std::to_string(value), value < 0 ? unary : primary, type.oid};
@@ -158,7 +179,9 @@ Sql Writer::constant_as(const Type& type, Node constant_node, Node type_name, No
     default: break;
   }
   Sql value{quoted_text(text), primary, oid::unknown};
-  if (type.oid == oid::varchar || type.oid == oid::bpchar) return type_name["typmods"] ? Sql{"substr(" + value.text + ", 1, " + list_of(type_name["typmods"]) + ")", primary, type.oid} : Sql{value.text, primary, type.oid};
+  if (type.oid == oid::varchar || type.oid == oid::bpchar)
+    return type_name["typmods"] ? Sql{"substr(" + value.text + ", 1, " + list_of(type_name["typmods"]) + ")", primary, type.oid}
+                                : Sql{value.text, primary, type.oid};
   return supplied(type.cast, value.text, type.oid);
 }
 
@@ -175,37 +198,54 @@ Sql Writer::cast(Node body) {
   }
   if (arg.is("ParamRef")) {
     Sql value = parameter(arg.body(), type.oid);
-    if (value.type == type.oid && type.stored != Stored::blob && !type_name["typmods"]) return type.stored == Stored::integer && type.cast.starts_with("pg_reg") ? supplied(type.cast, value.text, type.oid) : value;
+    if (value.type == type.oid && type.stored != Stored::blob && !type_name["typmods"])
+      return type.stored == Stored::integer && type.cast.starts_with("pg_reg") ? supplied(type.cast, value.text, type.oid) : value;
   }
-  if (const Node constant_node = arg.as("A_Const"); constant_node && constant_node["sval"]) return constant_as(type, constant_node, type_name, body["location"] ? body : arg.body());
+  if (const Node constant_node = arg.as("A_Const"); constant_node && constant_node["sval"])
+    return constant_as(type, constant_node, type_name, body["location"] ? body : arg.body());
   if (arg.as("A_Const").flag("isnull")) return {"NULL", primary, type.oid};
   Sql value = expression(arg);
   const bool same = value.type == type.oid;
   switch (type.oid) {
     case oid::varchar:
     case oid::bpchar:
-      if (type_name["typmods"]) return {"substr(" + (value.type == oid::text ? value.text : value.type == oid::boolean ? boolean_text(value) : supplied("pg_text", value.text, oid::text).text) + ", 1, " + list_of(type_name["typmods"]) + ")", primary, type.oid};
+      if (type_name["typmods"])
+        return {"substr(" +
+                    (value.type == oid::text      ? value.text
+                     : value.type == oid::boolean ? boolean_text(value)
+                                                  : supplied("pg_text", value.text, oid::text).text) +
+                    ", 1, " + list_of(type_name["typmods"]) + ")",
+                primary, type.oid};
       [[fallthrough]];
     case oid::text:
     case oid::name:
       if (value.type == oid::boolean) return {boolean_text(value), primary, type.oid};
-      if (value.type == oid::int2 || value.type == oid::int4 || value.type == oid::int8) return {"CAST(" + value.text + " AS TEXT)", primary, type.oid};
-      if (value.type >= oid::regclass && value.type <= 2211) return supplied("pg_regtext", value.text + ", " + quoted_text(type_of(value.type)->name), type.oid);
-      if (value.type == oid::text || value.type == oid::varchar || value.type == oid::name || value.type == oid::unknown) return {value.text, value.level, type.oid};
+      if (value.type == oid::int2 || value.type == oid::int4 || value.type == oid::int8)
+        return {"CAST(" + value.text + " AS TEXT)", primary, type.oid};
+      if (value.type >= oid::regclass && value.type <= 2211)
+        return supplied("pg_regtext", value.text + ", " + quoted_text(type_of(value.type)->name), type.oid);
+      if (value.type == oid::text || value.type == oid::varchar || value.type == oid::name || value.type == oid::unknown)
+        return {value.text, value.level, type.oid};
       return supplied("pg_text", value.text, type.oid);
     case oid::int2:
     case oid::int4:
     case oid::int8:
-      if (same || value.type == oid::boolean || (value.type == oid::int2) || (value.type == oid::int4 && type.oid == oid::int8) || value.type == oid::oid) return {value.text, value.level, type.oid};
+      if (same || value.type == oid::boolean || (value.type == oid::int2) || (value.type == oid::int4 && type.oid == oid::int8) ||
+          value.type == oid::oid)
+        return {value.text, value.level, type.oid};
       if (value.type == oid::numeric) return {"CAST(round(" + value.text + ") AS INTEGER)", primary, type.oid};
       break;
     case oid::numeric:
-      if (type_name["typmods"]) return {"round(" + supplied(type.cast, value.text, type.oid).text + ", " + (type_name["typmods"].size() > 1 ? expression(type_name["typmods"].at(1)).text : "0") + ")", primary, type.oid};
+      if (type_name["typmods"])
+        return {"round(" + supplied(type.cast, value.text, type.oid).text + ", " +
+                    (type_name["typmods"].size() > 1 ? expression(type_name["typmods"].at(1)).text : "0") + ")",
+                primary, type.oid};
       if (value.type == oid::int2 || value.type == oid::int4 || value.type == oid::int8 || same) return {value.text, value.level, type.oid};
       break;
     case oid::float4:
     case oid::float8:
-      if (value.type == oid::int2 || value.type == oid::int4 || value.type == oid::int8 || value.type == oid::numeric) return {"CAST(" + value.text + " AS REAL)", primary, type.oid};
+      if (value.type == oid::int2 || value.type == oid::int4 || value.type == oid::int8 || value.type == oid::numeric)
+        return {"CAST(" + value.text + " AS REAL)", primary, type.oid};
       break;
     default: break;
   }

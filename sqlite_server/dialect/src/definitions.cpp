@@ -39,7 +39,8 @@ std::string Writer::declared(Node type_name) const {
   const Node typmods = type_name["typmods"];
   if (!typmods) return text;
   // Those that type_of_declaration() reads again: a length or precision that nobody keeps is none.
-  const bool kept = type.oid == oid::varchar || type.oid == oid::bpchar || type.oid == oid::numeric || type.oid == oid::timestamp || type.oid == oid::timestamptz || type.oid == oid::time;
+  const bool kept = type.oid == oid::varchar || type.oid == oid::bpchar || type.oid == oid::numeric || type.oid == oid::timestamp ||
+                    type.oid == oid::timestamptz || type.oid == oid::time;
   std::vector<std::string> parts;
   for (const Node each : typmods.items()) {
     const Node number = each.as("A_Const")["ival"];
@@ -54,7 +55,8 @@ std::string Writer::collation_name(Node names) {
   const std::string name = last_name(names);
   const std::string lower = lowered(name);
   if (lower == "nocase" || lower == "rtrim" || lower == "binary") return quoted_name(lower);
-  if (name != "default" && name != "C" && name != "POSIX" && name != "ucs_basic") out_.notices.push_back("COLLATE \"" + name + "\" is left out: text compares by its bytes");
+  if (name != "default" && name != "C" && name != "POSIX" && name != "ucs_basic")
+    out_.notices.push_back("COLLATE \"" + name + "\" is left out: text compares by its bytes");
   return {};
 }
 
@@ -64,8 +66,9 @@ std::string Writer::stored(Node expression_node) {
   if (relations_ != nullptr && defined_) {
     Translated scratch;
     const std::string typed = Typed(scratch, sql_, *relations_, {}, false).over_columns(*defined_, expression_node);
-    static constexpr std::string_view alike[] = {"pg_i2", "pg_i4", "pg_i8add", "pg_i8sub", "pg_i8mul", "pg_num", "pg_numeric_cmp", "pg_like", "pg_ilike", "pg_regexp", "pg_iregexp", "pg_similar", "pg_substr",
-                                                 "pg_now", "pg_localtimestamp", "pg_current_date"};
+    static constexpr std::string_view alike[] = {
+        "pg_i2",    "pg_i4",     "pg_i8add",   "pg_i8sub",   "pg_i8mul",  "pg_num", "pg_numeric_cmp",    "pg_like",
+        "pg_ilike", "pg_regexp", "pg_iregexp", "pg_similar", "pg_substr", "pg_now", "pg_localtimestamp", "pg_current_date"};
     bool plain = true;
     for (std::size_t at = typed.find("pg_"); at != std::string::npos; at = typed.find("pg_", at + 3)) {
       const std::size_t end = std::min(typed.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789", at), typed.size());
@@ -73,7 +76,8 @@ std::string Writer::stored(Node expression_node) {
       const std::string_view called = std::string_view(typed).substr(at, end - at);
       // An index is of SQLite's lower(), which other programs keep, too: it tells letters of ASCII only.
       const bool letters = indexed_ && (called == "pg_lower" || called == "pg_upper");
-      if (!letters && !only_faster_ && std::find(std::begin(alike), std::end(alike), called) == std::end(alike)) refuse("an expression in the schema that needs " + std::string(called) + "()");
+      if (!letters && !only_faster_ && std::find(std::begin(alike), std::end(alike), called) == std::end(alike))
+        refuse("an expression in the schema that needs " + std::string(called) + "()");
     }
     if (plain) return typed;
     if (only_faster_) return written(expression_node);
@@ -82,7 +86,9 @@ std::string Writer::stored(Node expression_node) {
       const Node next = open.back();
       open.pop_back();
       // A constant that its type writes otherwise.
-      if (const Node constant_node = next.as("A_Const"); constant_node["sval"] && typed.find(quoted_text(constant_node["sval"].text("sval"))) == std::string::npos) refuse("this constant in an expression of the schema", constant_node);
+      if (const Node constant_node = next.as("A_Const");
+          constant_node["sval"] && typed.find(quoted_text(constant_node["sval"].text("sval"))) == std::string::npos)
+        refuse("this constant in an expression of the schema", constant_node);
       next.children(open);
     }
   }
@@ -117,7 +123,10 @@ void Writer::check_key(const std::string& column, Node at) const {
     }
     const Oid type = element != nullptr ? element->oid : each.type;
     const bool unsure = type == oid::interval || type == oid::jsonb || type == oid::json || (element != nullptr && type == oid::numeric);
-    if (each.name == column && unsure) refuse("a unique column of type " + std::string(element != nullptr ? element->name : type_of(type)->name) + (element != nullptr ? "[]" : ""), at);
+    if (each.name == column && unsure)
+      refuse("a unique column of type " + std::string(element != nullptr ? element->name : type_of(type)->name) +
+                 (element != nullptr ? "[]" : ""),
+             at);
   }
 }
 
@@ -198,7 +207,8 @@ bool is_now(Node expression_node) {
   if (!called) return false;
   const std::string name = last_name(called["funcname"]);
   // now() AT TIME ZONE 'utc'
-  if (name == "timezone" && called["args"].size() == 2) return lowered(called["args"].at(0).as("A_Const")["sval"].text("sval")) == "utc" && is_now(called["args"].at(1));
+  if (name == "timezone" && called["args"].size() == 2)
+    return lowered(called["args"].at(0).as("A_Const")["sval"].text("sval")) == "utc" && is_now(called["args"].at(1));
   if (called["args"]) return false;
   return name == "now" || name == "transaction_timestamp" || name == "statement_timestamp" || name == "clock_timestamp";
 }
@@ -219,7 +229,8 @@ std::string Writer::default_value(Node expression_node, Node type_name) {
     // nextval() is what counts anyway; a random uuid is made of SQLite's own functions.
     const Node called = expression_node.as("FuncCall");
     const std::string name = called ? last_name(called["funcname"]) : "";
-    if (name == "gen_random_uuid" || name == "nextval" || name.starts_with("termgate_") || expression_node.is("A_ArrayExpr")) return stored(expression_node);
+    if (name == "gen_random_uuid" || name == "nextval" || name.starts_with("termgate_") || expression_node.is("A_ArrayExpr"))
+      return stored(expression_node);
     refuse("a DEFAULT that is not a constant", expression_node);
   }
   const Node number = expression_node.as("A_Const");
@@ -237,9 +248,13 @@ namespace {
 // What is reckoned for a column of integers fails beyond them, as SQLite's abs() of the smallest number does (22003).
 std::string within_integer(const std::string& text, Node expression_node, Node type_name) {
   const Type* type = type_name["arrayBounds"] ? nullptr : type_named(last_name(type_name["names"]));
-  if (type == nullptr || (type->oid != oid::int2 && type->oid != oid::int4 && type->oid != oid::int8) || !expression_node.is("A_Expr")) return text;
-  const std::string_view range = type->oid == oid::int2 ? "-32768 AND 32767" : type->oid == oid::int4 ? "-2147483648 AND 2147483647" : "-9223372036854775808 AND 9223372036854775807";
-  return "CASE WHEN (" + text + ") IS NULL OR (" + text + ") BETWEEN " + std::string(range) + " THEN " + text + " ELSE abs(-9223372036854775808) END";
+  if (type == nullptr || (type->oid != oid::int2 && type->oid != oid::int4 && type->oid != oid::int8) || !expression_node.is("A_Expr"))
+    return text;
+  const std::string_view range = type->oid == oid::int2   ? "-32768 AND 32767"
+                                 : type->oid == oid::int4 ? "-2147483648 AND 2147483647"
+                                                          : "-9223372036854775808 AND 9223372036854775807";
+  return "CASE WHEN (" + text + ") IS NULL OR (" + text + ") BETWEEN " + std::string(range) + " THEN " + text +
+         " ELSE abs(-9223372036854775808) END";
 }
 
 }  // namespace
@@ -251,7 +266,9 @@ std::string Writer::column_definition(Node body, const std::string& table, bool 
   if (counted) {
     // SQLite counts a key only where its type is INTEGER, in any letters: these tell a client's integer from its bigint.
     const Type* counts = body["typeName"] ? &type_in(body["typeName"]) : nullptr;
-    const bool always = std::any_of(constraints.begin(), constraints.end(), [](Node each) { return each.as("Constraint")["contype"].string() == "CONSTR_IDENTITY" && each.as("Constraint")["generated_when"].string() == "a"; });
+    const bool always = std::any_of(constraints.begin(), constraints.end(), [](Node each) {
+      return each.as("Constraint")["contype"].string() == "CONSTR_IDENTITY" && each.as("Constraint")["generated_when"].string() == "a";
+    });
     text += counts != nullptr && counts->oid == oid::int4 ? (always ? "INTegER" : "INTeger") : always ? "INTEGer" : "INTEGER";
     text += " PRIMARY KEY AUTOINCREMENT";
   } else {
@@ -308,7 +325,8 @@ void Writer::create_table(Node body) {
   if (body["partspec"] || body["partbound"]) refuse("partitioning", relation_node);
   if (body["inhRelations"]) refuse("INHERITS", relation_node);
   if (body["ofTypename"]) refuse("CREATE TABLE … OF", relation_node);
-  if (body["oncommit"].string() == "ONCOMMIT_DROP" || body["oncommit"].string() == "ONCOMMIT_DELETE_ROWS") refuse("ON COMMIT", relation_node);
+  if (body["oncommit"].string() == "ONCOMMIT_DROP" || body["oncommit"].string() == "ONCOMMIT_DELETE_ROWS")
+    refuse("ON COMMIT", relation_node);
   const std::string table = relation_node.text("relname");
 
   const std::vector<Node> elements = body["tableElts"].items();
@@ -336,10 +354,12 @@ void Writer::create_table(Node body) {
   for (const Node element : elements) {
     const Node column_node = element.as("ColumnDef");
     const std::vector<Node> constraints = column_node["constraints"].items();
-    const bool identity = std::any_of(constraints.begin(), constraints.end(), [](Node each) { return each.as("Constraint")["contype"].string() == "CONSTR_IDENTITY"; });
+    const bool identity = std::any_of(constraints.begin(), constraints.end(),
+                                      [](Node each) { return each.as("Constraint")["contype"].string() == "CONSTR_IDENTITY"; });
     if (!column_node || (!identity && !is_serial(column_node["typeName"]))) continue;
     const std::string name = column_node.text("colname");
-    if (!counted.empty() || (!key.empty() && (key.size() != 1 || key[0] != name))) refuse("a serial or identity column beside another key", column_node);
+    if (!counted.empty() || (!key.empty() && (key.size() != 1 || key[0] != name)))
+      refuse("a serial or identity column beside another key", column_node);
     counted = name;
     if (key.empty()) out_.notices.push_back("column \"" + name + "\" counts, so it is the primary key");
   }
@@ -357,7 +377,8 @@ void Writer::create_table(Node body) {
     parts.push_back(constraint(own, table, {}, used));
   }
   const bool temporary = relation_node["relpersistence"].string() == "t";
-  add(std::string("CREATE ") + (temporary ? "TEMP " : "") + "TABLE " + (body.flag("if_not_exists") ? "IF NOT EXISTS " : "") + relation_name(relation_node) + " (" + joined(parts, ", ") + ")");
+  add(std::string("CREATE ") + (temporary ? "TEMP " : "") + "TABLE " + (body.flag("if_not_exists") ? "IF NOT EXISTS " : "") +
+      relation_name(relation_node) + " (" + joined(parts, ", ") + ")");
 }
 
 void Writer::create_table_as(Node body) {
@@ -371,13 +392,15 @@ void Writer::create_table_as(Node body) {
   if (relations_ != nullptr && Typed::wants(body["query"], *relations_)) return create_table_typed(body);
   std::string text = query(body["query"].body(), {strings(into["colNames"])});
   if (into.flag("skipData")) text = "SELECT * FROM (" + text + ") WHERE false";
-  add(std::string("CREATE ") + (relation_node["relpersistence"].string() == "t" ? "TEMP " : "") + "TABLE " + (body.flag("if_not_exists") ? "IF NOT EXISTS " : "") + relation_name(relation_node) + " AS " + text);
+  add(std::string("CREATE ") + (relation_node["relpersistence"].string() == "t" ? "TEMP " : "") + "TABLE " +
+      (body.flag("if_not_exists") ? "IF NOT EXISTS " : "") + relation_name(relation_node) + " AS " + text);
 }
 
 // With the types of the query's columns, and then its rows.
 void Writer::create_table_typed(Node body) {
   const Node into = body["into"], relation_node = into["rel"];
-  if (body.flag("if_not_exists") && relations_->find(relation_node.text("relname")) != nullptr) return accept("CREATE TABLE AS", "relation \"" + relation_node.text("relname") + "\" already exists, skipping");
+  if (body.flag("if_not_exists") && relations_->find(relation_node.text("relname")) != nullptr)
+    return accept("CREATE TABLE AS", "relation \"" + relation_node.text("relname") + "\" already exists, skipping");
   std::vector<Column> columns;
   std::vector<std::string> values, parts;
   const std::string rows = Typed(out_, sql_, *relations_, {}).copied(body["query"].body(), strings(into["colNames"]), columns, values);
@@ -390,12 +413,15 @@ void Writer::create_table_typed(Node body) {
     }
     if (type == nullptr && element == nullptr) refuse("a column of this type", relation_node);
     std::string declared_text = element != nullptr ? std::string(element->name) + "_array_text" : std::string(type->declared);
-    if (each.typmod >= 4 && each.type == oid::numeric) declared_text += "(" + std::to_string((each.typmod - 4) >> 16) + "," + std::to_string((each.typmod - 4) & 0xffff) + ")";
-    if (each.typmod >= 4 && (each.type == oid::varchar || each.type == oid::bpchar)) declared_text += "(" + std::to_string(each.typmod - 4) + ")";
+    if (each.typmod >= 4 && each.type == oid::numeric)
+      declared_text += "(" + std::to_string((each.typmod - 4) >> 16) + "," + std::to_string((each.typmod - 4) & 0xffff) + ")";
+    if (each.typmod >= 4 && (each.type == oid::varchar || each.type == oid::bpchar))
+      declared_text += "(" + std::to_string(each.typmod - 4) + ")";
     parts.push_back(quoted_name(each.name) + " " + declared_text);
   }
   const std::string name = relation_name(relation_node);
-  add(std::string("CREATE ") + (relation_node["relpersistence"].string() == "t" ? "TEMP " : "") + "TABLE " + name + " (" + joined(parts, ", ") + ")");
+  add(std::string("CREATE ") + (relation_node["relpersistence"].string() == "t" ? "TEMP " : "") + "TABLE " + name + " (" +
+      joined(parts, ", ") + ")");
   if (!into.flag("skipData")) add("INSERT INTO " + name + " " + rows);
 }
 
@@ -425,7 +451,9 @@ void Writer::create_index(Node body) {
     parts.push_back(std::move(text));
   }
   const std::string name = body["idxname"] ? body.text("idxname") : made + "_idx";
-  std::string text = std::string("CREATE ") + (body.flag("unique") ? "UNIQUE " : "") + "INDEX " + (body.flag("if_not_exists") ? "IF NOT EXISTS " : "") + quoted_name(name) + " ON " + relation_name(relation_node) + " (" + joined(parts, ", ") + ")";
+  std::string text = std::string("CREATE ") + (body.flag("unique") ? "UNIQUE " : "") + "INDEX " +
+                     (body.flag("if_not_exists") ? "IF NOT EXISTS " : "") + quoted_name(name) + " ON " + relation_name(relation_node) +
+                     " (" + joined(parts, ", ") + ")";
   if (body["whereClause"]) text += " WHERE " + stored(body["whereClause"]);
   add(std::move(text));
 }
@@ -439,7 +467,8 @@ void Writer::create_view(Node body) {
   std::string types, text;
   if (relations_ != nullptr && Typed::wants(body["query"], *relations_)) {
     text = Typed(out_, sql_, *relations_, {}).view(body["query"].as("SelectStmt"), types);
-    if (text.find("pg_") != std::string::npos) out_.notices.push_back("the view calls functions that programs which open the file without the proxy do not have");
+    if (text.find("pg_") != std::string::npos)
+      out_.notices.push_back("the view calls functions that programs which open the file without the proxy do not have");
     types = " /* columns: " + types + " */";
   } else {
     stored_ = true;
@@ -450,7 +479,8 @@ void Writer::create_view(Node body) {
   const bool temporary = relation_node["relpersistence"].string() == "t";
   const std::string name = relation_name(relation_node);
   if (body.flag("replace")) add("DROP VIEW IF EXISTS " + name);
-  add(std::string("CREATE ") + (temporary ? "TEMP " : "") + "VIEW " + name + (body["aliases"] ? " " + key_list(body["aliases"]) : "") + types + " AS " + text);
+  add(std::string("CREATE ") + (temporary ? "TEMP " : "") + "VIEW " + name + (body["aliases"] ? " " + key_list(body["aliases"]) : "") +
+      types + " AS " + text);
 }
 
 void Writer::alter_table(Node body) {
@@ -471,7 +501,8 @@ void Writer::alter_table(Node body) {
       bool unique = false;
       for (const Node each : column_node["constraints"].items()) {
         const std::string_view type = each.as("Constraint")["contype"].string();
-        if (type == "CONSTR_PRIMARY" || type == "CONSTR_IDENTITY" || type == "CONSTR_GENERATED") refuse("ADD COLUMN with such a constraint", relation_node);
+        if (type == "CONSTR_PRIMARY" || type == "CONSTR_IDENTITY" || type == "CONSTR_GENERATED")
+          refuse("ADD COLUMN with such a constraint", relation_node);
         unique = unique || type == "CONSTR_UNIQUE";
       }
       if (unique) refuse("ADD COLUMN … UNIQUE (create a unique index after it)", relation_node);
@@ -482,19 +513,24 @@ void Writer::alter_table(Node body) {
     } else if (what == "AT_AddConstraint") {
       const Node each = command["def"].as("Constraint");
       const std::string_view type = each["contype"].string();
-      if ((type != "CONSTR_PRIMARY" && type != "CONSTR_UNIQUE") || each["indexname"]) refuse("ADD CONSTRAINT other than PRIMARY KEY and UNIQUE", relation_node);
+      if ((type != "CONSTR_PRIMARY" && type != "CONSTR_UNIQUE") || each["indexname"])
+        refuse("ADD CONSTRAINT other than PRIMARY KEY and UNIQUE", relation_node);
       std::string name = each.text("conname");
       if (name.empty()) name = type == "CONSTR_PRIMARY" ? table + "_pkey" : table + "_" + joined(strings(each["keys"]), "_") + "_key";
       if (type == "CONSTR_PRIMARY" && relations_ != nullptr) {
         const Relations::Relation* known = relations_->find(relation_node.text("relname"));
         for (const std::string& key : strings(each["keys"])) {
-          const bool nullable = known != nullptr && std::any_of(known->columns.begin(), known->columns.end(), [&](const Relations::RelationColumn& column) { return column.name == key && !column.not_null; });
+          const bool nullable =
+              known != nullptr && std::any_of(known->columns.begin(), known->columns.end(), [&](const Relations::RelationColumn& column) {
+                return column.name == key && !column.not_null;
+              });
           if (nullable) refuse("ADD PRIMARY KEY of a column that may be NULL", relation_node);
         }
       }
       add("CREATE UNIQUE INDEX " + quoted_name(name) + " ON " + relation_name(relation_node) + " " + key_list(each["keys"]));
-    } else if (what == "AT_ChangeOwner" || what == "AT_SetRelOptions" || what == "AT_ResetRelOptions" || what == "AT_SetLogged" || what == "AT_SetUnLogged" || what == "AT_ClusterOn" || what == "AT_DropCluster" ||
-               what == "AT_SetStatistics" || what == "AT_SetStorage" || what == "AT_ReplicaIdentity") {
+    } else if (what == "AT_ChangeOwner" || what == "AT_SetRelOptions" || what == "AT_ResetRelOptions" || what == "AT_SetLogged" ||
+               what == "AT_SetUnLogged" || what == "AT_ClusterOn" || what == "AT_DropCluster" || what == "AT_SetStatistics" ||
+               what == "AT_SetStorage" || what == "AT_ReplicaIdentity") {
       continue;
     } else {
       refuse("this ALTER TABLE", relation_node);
@@ -523,8 +559,10 @@ void Writer::drop(Node body) {
   out_.tag = "DROP " + std::string(word);
   for (const Node object : body["objects"].items()) {
     std::vector<std::string> path = strings(object.as("List")["items"]);
-    if (path.empty() || path.size() > 2 || (path.size() == 2 && path[0] != "public" && path[0] != "pg_temp" && path[0] != "pg_catalog")) refuse_as("3F000", "schema \"" + (path.empty() ? std::string() : path[0]) + "\" does not exist");
-    add("DROP " + std::string(word) + " " + (body.flag("missing_ok") ? "IF EXISTS " : "") + (path.size() == 2 && path[0] == "pg_temp" ? "temp." : "") + quoted_name(path.back()));
+    if (path.empty() || path.size() > 2 || (path.size() == 2 && path[0] != "public" && path[0] != "pg_temp" && path[0] != "pg_catalog"))
+      refuse_as("3F000", "schema \"" + (path.empty() ? std::string() : path[0]) + "\" does not exist");
+    add("DROP " + std::string(word) + " " + (body.flag("missing_ok") ? "IF EXISTS " : "") +
+        (path.size() == 2 && path[0] == "pg_temp" ? "temp." : "") + quoted_name(path.back()));
   }
 }
 

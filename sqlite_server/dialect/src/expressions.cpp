@@ -16,11 +16,13 @@ struct Operator {
   Level level;
   bool comparison;
 };
+// clang-format off
 constexpr Operator operators[] = {
     {"+", "+", sum, false}, {"-", "-", sum, false}, {"*", "*", product, false}, {"/", "/", product, false}, {"%", "%", product, false}, {"||", "||", concatenation, false},
     {"&", "&", bits, false}, {"|", "|", bits, false}, {"<<", "<<", bits, false}, {">>", ">>", bits, false}, {"->", "->", concatenation, false}, {"->>", "->>", concatenation, false},
     {"=", "=", equality, true}, {"<>", "<>", equality, true}, {"!=", "<>", equality, true}, {"<", "<", comparison, true}, {"<=", "<=", comparison, true}, {">", ">", comparison, true},
     {">=", ">=", comparison, true}};
+// clang-format on
 
 const Operator* operator_named(std::string_view symbol) {
   for (const Operator& each : operators) {
@@ -61,7 +63,9 @@ Writer::Deeper::Deeper(Writer& writer) : writer_(writer) {
 
 std::string Writer::wrapped(const Sql& sql, Level least) const { return sql.level < least ? "(" + sql.text + ")" : sql.text; }
 // The operand stands in it once: nested, it would double with each level, and be evaluated as often.
-std::string Writer::boolean_text(const Sql& sql) const { return "CASE NOT " + wrapped(sql, unary) + " WHEN 0 THEN 'true' WHEN 1 THEN 'false' END"; }
+std::string Writer::boolean_text(const Sql& sql) const {
+  return "CASE NOT " + wrapped(sql, unary) + " WHEN 0 THEN 'true' WHEN 1 THEN 'false' END";
+}
 std::string Writer::operand(Node node, Level least) { return wrapped(expression(node), least); }
 
 std::string Writer::list_of(Node list) {
@@ -103,7 +107,9 @@ Sql Writer::constant(Node body) const {
     if (fits) return {text, primary, oid::int8};
     return {whole_digits ? text + ".0" : text, text[0] == '-' ? unary : primary, oid::numeric};
   }
-  if (body["sval"]) return {quoted_text(body["sval"].string().empty() ? std::string_view(body["sval"]["sval"].string()) : body["sval"].string()), primary, oid::unknown};
+  if (body["sval"])
+    return {quoted_text(body["sval"].string().empty() ? std::string_view(body["sval"]["sval"].string()) : body["sval"].string()), primary,
+            oid::unknown};
   if (body["boolval"]) return {body["boolval"].flag("boolval") ? "1" : "0", primary, oid::boolean};
   refuse("a bit string", body);
 }
@@ -126,7 +132,8 @@ Sql Writer::column(Node body) {
     else names.push_back(field.as("String").text("sval"));
   }
   if (names.size() > 2) {
-    if (names.size() > 3 || (names[0] != "public" && names[0] != "pg_catalog" && names[0] != "information_schema")) refuse_as("42P01", "missing FROM-clause entry for table \"" + names[0] + "\"", body);
+    if (names.size() > 3 || (names[0] != "public" && names[0] != "pg_catalog" && names[0] != "information_schema"))
+      refuse_as("42P01", "missing FROM-clause entry for table \"" + names[0] + "\"", body);
     if (names[0] == "information_schema") names[1] = "information_schema_" + names[1];
     names.erase(names.begin());
   }
@@ -189,11 +196,18 @@ Sql Writer::expression(Node node) {
     }
     return supplied(body["op"].string() == "IS_LEAST" ? "pg_least" : "pg_greatest", joined(parts, ", "), type);
   }
-  if (kind == "NullTest") return {operand(body["arg"], bits) + (body["nulltesttype"].string() == "IS_NULL" ? " IS NULL" : " IS NOT NULL"), equality, oid::boolean};
+  if (kind == "NullTest")
+    return {operand(body["arg"], bits) + (body["nulltesttype"].string() == "IS_NULL" ? " IS NULL" : " IS NOT NULL"), equality,
+            oid::boolean};
   if (kind == "BooleanTest") {
     const std::string_view test = body["booltesttype"].string();
     // SQLite knows IS TRUE and IS FALSE; IS UNKNOWN is IS NULL.
-    const std::string_view written = test == "IS_TRUE" ? " IS TRUE" : test == "IS_NOT_TRUE" ? " IS NOT TRUE" : test == "IS_FALSE" ? " IS FALSE" : test == "IS_NOT_FALSE" ? " IS NOT FALSE" : test == "IS_UNKNOWN" ? " IS NULL" : " IS NOT NULL";
+    const std::string_view written = test == "IS_TRUE"        ? " IS TRUE"
+                                     : test == "IS_NOT_TRUE"  ? " IS NOT TRUE"
+                                     : test == "IS_FALSE"     ? " IS FALSE"
+                                     : test == "IS_NOT_FALSE" ? " IS NOT FALSE"
+                                     : test == "IS_UNKNOWN"   ? " IS NULL"
+                                                              : " IS NOT NULL";
     return {operand(body["arg"], bits).append(written), equality, oid::boolean};
   }
   if (kind == "CollateClause") {
@@ -248,11 +262,15 @@ Sql Writer::choice(Node body) {
 
 Sql Writer::value_function(Node body) {
   const std::string_view op = body["op"].string();
-  if (op.starts_with("SVFOP_CURRENT_DATE")) return stored_ ? Sql{"date('now')", primary, oid::date} : supplied("pg_current_date", "", oid::date);
+  if (op.starts_with("SVFOP_CURRENT_DATE"))
+    return stored_ ? Sql{"date('now')", primary, oid::date} : supplied("pg_current_date", "", oid::date);
   if (op.starts_with("SVFOP_CURRENT_TIMESTAMP")) {
-    return stored_ ? Sql{"(strftime('%Y-%m-%d %H:%M:%f', 'now') || '+00')", primary, oid::timestamptz} : supplied("pg_now", "", oid::timestamptz);
+    return stored_ ? Sql{"(strftime('%Y-%m-%d %H:%M:%f', 'now') || '+00')", primary, oid::timestamptz}
+                   : supplied("pg_now", "", oid::timestamptz);
   }
-  if (op.starts_with("SVFOP_LOCALTIMESTAMP")) return stored_ ? Sql{"strftime('%Y-%m-%d %H:%M:%f', 'now')", primary, oid::timestamp} : supplied("pg_localtimestamp", "", oid::timestamp);
+  if (op.starts_with("SVFOP_LOCALTIMESTAMP"))
+    return stored_ ? Sql{"strftime('%Y-%m-%d %H:%M:%f', 'now')", primary, oid::timestamp}
+                   : supplied("pg_localtimestamp", "", oid::timestamp);
   if (op.starts_with("SVFOP_CURRENT_TIME")) return supplied("pg_current_time", "", oid::timetz);
   if (op.starts_with("SVFOP_LOCALTIME")) return supplied("pg_localtime", "", oid::time);
   if (op == "SVFOP_CURRENT_CATALOG") return supplied("current_database", "", oid::name);
@@ -273,7 +291,10 @@ Sql Writer::indirection(Node body) {
       continue;
     }
     if (indices.flag("is_slice")) {
-      result = supplied("pg_slice", result.text + ", " + (indices["lidx"] ? expression(indices["lidx"]).text : "NULL") + ", " + (indices["uidx"] ? expression(indices["uidx"]).text : "NULL"), result.type);
+      result = supplied("pg_slice",
+                        result.text + ", " + (indices["lidx"] ? expression(indices["lidx"]).text : "NULL") + ", " +
+                            (indices["uidx"] ? expression(indices["uidx"]).text : "NULL"),
+                        result.type);
     } else {
       result = supplied("pg_element", result.text + ", " + expression(indices["uidx"]).text, 0);
     }
@@ -305,7 +326,9 @@ Sql Writer::link(Node body) {
   const std::string value = "pg_v" + std::to_string(++made_);
   const std::string test = operand(body["testexpr"], unary);
   const std::string rows = "(" + query(select, {{value}}) + ")";
-  return {"(SELECT coalesce(" + std::string(all ? "min" : "max") + "(" + test + " " + std::string(op->written) + " " + value + "), " + (all ? "1" : "0") + ") FROM " + rows + ")", primary, oid::boolean};
+  return {"(SELECT coalesce(" + std::string(all ? "min" : "max") + "(" + test + " " + std::string(op->written) + " " + value + "), " +
+              (all ? "1" : "0") + ") FROM " + rows + ")",
+          primary, oid::boolean};
 }
 
 std::string Writer::array_rows(Node array) {
@@ -320,7 +343,10 @@ Sql Writer::any_or_all(Node body, bool all) {
   if (op == nullptr || !op->comparison) {
     if (!all && (symbol == "~~" || symbol == "~~*" || symbol == "~" || symbol == "~*")) {
       const std::string value = operand(body["lexpr"], lowest);
-      const std::string_view function = symbol == "~~" ? "pg_like" : symbol == "~~*" ? "pg_ilike" : symbol == "~" ? "pg_regexp" : "pg_iregexp";
+      const std::string_view function = symbol == "~~"    ? "pg_like"
+                                        : symbol == "~~*" ? "pg_ilike"
+                                        : symbol == "~"   ? "pg_regexp"
+                                                          : "pg_iregexp";
       const std::string test = supplied(function, value + ", value", oid::boolean).text;
       return {"EXISTS (SELECT 1 FROM json_each(" + array_rows(body["rexpr"]) + ") WHERE " + test + ")", primary, oid::boolean};
     }
@@ -339,11 +365,14 @@ Sql Writer::any_or_all(Node body, bool all) {
     if (type.stored == Stored::real || type.oid == oid::numeric) element = "CAST(value AS NUMERIC)";
   }
   const std::string left = operand(body["lexpr"], bits);
-  if (const Node literal = bare.as("A_ArrayExpr"); literal && (in || not_in)) return {left + (in ? " IN (" : " NOT IN (") + list_of(literal["elements"]) + ")", equality, oid::boolean};
+  if (const Node literal = bare.as("A_ArrayExpr"); literal && (in || not_in))
+    return {left + (in ? " IN (" : " NOT IN (") + list_of(literal["elements"]) + ")", equality, oid::boolean};
   const std::string rows = "json_each(" + array_rows(bare) + ")";
   // An array that is NULL makes the answer NULL in PostgreSQL and false or true here; in a WHERE only NOT IN tells them apart.
   if (in || not_in) return {left + (in ? " IN (SELECT " : " NOT IN (SELECT ") + element + " FROM " + rows + ")", equality, oid::boolean};
-  return {"(SELECT coalesce(" + std::string(all ? "min" : "max") + "(" + operand(body["lexpr"], unary) + " " + std::string(op->written) + " " + element + "), " + (all ? "1" : "0") + ") FROM " + rows + ")", primary, oid::boolean};
+  return {"(SELECT coalesce(" + std::string(all ? "min" : "max") + "(" + operand(body["lexpr"], unary) + " " + std::string(op->written) +
+              " " + element + "), " + (all ? "1" : "0") + ") FROM " + rows + ")",
+          primary, oid::boolean};
 }
 
 // LIKE in SQLite ignores case: ILIKE is LIKE, and LIKE with a constant is GLOB, which an index can serve.
@@ -407,24 +436,33 @@ Sql Writer::binary(std::string_view symbol, Node left_node, Node right_node, Nod
   if (symbol == "^") return {"pow(" + expression(left_node).text + ", " + expression(right_node).text + ")", primary, oid::float8};
   if (symbol == "#") return as_call("pg_xor", oid::int8);
   if (symbol == "^@") return as_call("starts_with", oid::boolean);
-  if (symbol == "#>" || symbol == "#>>") return as_call(symbol == "#>" ? "pg_json_path" : "pg_json_path_text", symbol == "#>" ? oid::json : oid::text);
+  if (symbol == "#>" || symbol == "#>>")
+    return as_call(symbol == "#>" ? "pg_json_path" : "pg_json_path_text", symbol == "#>" ? oid::json : oid::text);
   if (op == nullptr) refuse("operator " + std::string(symbol), at);
   const Sql left = expression(left_node);
   const Sql right = expression(right_node);
   const bool plus_or_minus = symbol == "+" || symbol == "-";
   if (plus_or_minus && right.type == oid::interval) {
-    const Oid type = left.type == oid::date ? oid::timestamp : left.type == oid::interval ? oid::interval : left.type == 0 || left.type == oid::unknown ? oid::timestamp : left.type;
+    const Oid type = left.type == oid::date                        ? oid::timestamp
+                     : left.type == oid::interval                  ? oid::interval
+                     : left.type == 0 || left.type == oid::unknown ? oid::timestamp
+                                                                   : left.type;
     if (left.type == oid::interval) return supplied("pg_interval_math", left.text + ", " + quoted_text(symbol) + ", " + right.text, type);
     return supplied(symbol == "+" ? "pg_add_interval" : "pg_sub_interval", left.text + ", " + right.text, type);
   }
-  if (symbol == "+" && left.type == oid::interval) return supplied("pg_add_interval", right.text + ", " + left.text, is_moment(right.type) ? right.type : oid::timestamp);
-  if ((symbol == "*" || symbol == "/") && (left.type == oid::interval || right.type == oid::interval)) return supplied("pg_interval_math", left.text + ", " + quoted_text(symbol) + ", " + right.text, oid::interval);
+  if (symbol == "+" && left.type == oid::interval)
+    return supplied("pg_add_interval", right.text + ", " + left.text, is_moment(right.type) ? right.type : oid::timestamp);
+  if ((symbol == "*" || symbol == "/") && (left.type == oid::interval || right.type == oid::interval))
+    return supplied("pg_interval_math", left.text + ", " + quoted_text(symbol) + ", " + right.text, oid::interval);
   if (plus_or_minus && left.type == oid::date) {
     if (symbol == "-" && right.type == oid::date) return supplied("pg_date_diff", left.text + ", " + right.text, oid::int4);
-    if (is_whole(right.type)) return supplied("pg_date_add", left.text + ", " + (symbol == "-" ? "-(" + right.text + ")" : right.text), oid::date);
+    if (is_whole(right.type))
+      return supplied("pg_date_add", left.text + ", " + (symbol == "-" ? "-(" + right.text + ")" : right.text), oid::date);
   }
-  if (symbol == "-" && is_moment(left.type) && (is_moment(right.type) || right.type == oid::date)) return supplied("pg_timestamp_diff", left.text + ", " + right.text, oid::interval);
-  if (symbol == "||" && (left.type == oid::text_array || right.type == oid::text_array)) return supplied("pg_array_cat", left.text + ", " + right.text, oid::text_array);
+  if (symbol == "-" && is_moment(left.type) && (is_moment(right.type) || right.type == oid::date))
+    return supplied("pg_timestamp_diff", left.text + ", " + right.text, oid::interval);
+  if (symbol == "||" && (left.type == oid::text_array || right.type == oid::text_array))
+    return supplied("pg_array_cat", left.text + ", " + right.text, oid::text_array);
   Oid type = 0;
   if (op->comparison) type = oid::boolean;
   else if (symbol == "||") type = left.type == oid::bytea ? oid::bytea : oid::text;
@@ -451,7 +489,9 @@ Sql Writer::operation(Node body) {
   if (kind == "AEXPR_OP_ANY") return any_or_all(body, false);
   if (kind == "AEXPR_OP_ALL") return any_or_all(body, true);
   if (kind == "AEXPR_DISTINCT" || kind == "AEXPR_NOT_DISTINCT") {
-    return {operand(body["lexpr"], bits) + (kind == "AEXPR_DISTINCT" ? " IS NOT " : " IS ") + operand(body["rexpr"], is_null(body["rexpr"]) ? primary : bits), equality, oid::boolean};
+    return {operand(body["lexpr"], bits) + (kind == "AEXPR_DISTINCT" ? " IS NOT " : " IS ") +
+                operand(body["rexpr"], is_null(body["rexpr"]) ? primary : bits),
+            equality, oid::boolean};
   }
   if (kind == "AEXPR_NULLIF") {
     const Sql left = expression(body["lexpr"]);
@@ -476,8 +516,10 @@ Sql Writer::operation(Node body) {
     const std::string no = negated ? " NOT BETWEEN " : " BETWEEN ";
     if (!kind.ends_with("_SYM")) return {value + no + low + " AND " + high, equality, oid::boolean};
     // All three are written twice, as PostgreSQL plans them; nested, that doubles with each level.
-    if (value.size() + low.size() + high.size() > symmetric_bytes_max) refuse_as("54001", "BETWEEN SYMMETRIC is nested too deeply, or its operands are too long", body);
-    return {"(" + value + no + low + " AND " + high + (negated ? " AND " : " OR ") + value + no + high + " AND " + low + ")", primary, oid::boolean};
+    if (value.size() + low.size() + high.size() > symmetric_bytes_max)
+      refuse_as("54001", "BETWEEN SYMMETRIC is nested too deeply, or its operands are too long", body);
+    return {"(" + value + no + low + " AND " + high + (negated ? " AND " : " OR ") + value + no + high + " AND " + low + ")", primary,
+            oid::boolean};
   }
   if (kind == "AEXPR_SIMILAR") {
     Sql test = supplied("pg_similar", expression(body["lexpr"]).text + ", " + list_of(body["rexpr"].as("FuncCall")["args"]), oid::boolean);

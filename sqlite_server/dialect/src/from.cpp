@@ -6,7 +6,10 @@ namespace termgate::dialect {
 namespace {
 
 // The rows of these come from json_each().
-bool is_json_list(std::string_view name) { return name == "json_array_elements" || name == "jsonb_array_elements" || name == "json_array_elements_text" || name == "jsonb_array_elements_text" || name == "pg_partition_ancestors"; }
+bool is_json_list(std::string_view name) {
+  return name == "json_array_elements" || name == "jsonb_array_elements" || name == "json_array_elements_text" ||
+         name == "jsonb_array_elements_text" || name == "pg_partition_ancestors";
+}
 
 void collect_names(Node node, std::set<std::string>& out) {
   if (const Node join = node.as("JoinExpr")) {
@@ -23,7 +26,8 @@ void collect_names(Node node, std::set<std::string>& out) {
 bool is_one_row(Node subquery) {
   const Node body = subquery.as("SelectStmt");
   if (!body["targetList"]) return false;
-  for (const std::string_view clause : {"fromClause", "whereClause", "groupClause", "havingClause", "limitCount", "limitOffset", "withClause", "larg", "distinctClause", "intoClause", "sortClause"}) {
+  for (const std::string_view clause : {"fromClause", "whereClause", "groupClause", "havingClause", "limitCount", "limitOffset",
+                                        "withClause", "larg", "distinctClause", "intoClause", "sortClause"}) {
     if (body[clause]) return false;
   }
   return true;
@@ -78,7 +82,8 @@ std::string Writer::subselect(Node body) {
   if (body.flag("lateral") && alias && is_one_row(body["subquery"]) && mentions_column(body["subquery"])) {
     // One row of expressions: they stand where its columns are named.
     const std::string relation_name_text = alias.text("aliasname");
-    for (const Target& target : targets(body["subquery"].body()["targetList"], names)) scopes_.back().push_back({relation_name_text, target.name, "(" + target.sql.text + ")", target.sql.type});
+    for (const Target& target : targets(body["subquery"].body()["targetList"], names))
+      scopes_.back().push_back({relation_name_text, target.name, "(" + target.sql.text + ")", target.sql.type});
     return "(SELECT 1) AS " + quoted_name(relation_name_text);
   }
   std::vector<Column> columns;
@@ -88,7 +93,8 @@ std::string Writer::subselect(Node body) {
       columns.clear();
       break;
     }
-    if (alias && column.type != 0 && column.type != oid::unknown) scopes_.back().push_back({alias.text("aliasname"), column.name, {}, column.type});
+    if (alias && column.type != 0 && column.type != oid::unknown)
+      scopes_.back().push_back({alias.text("aliasname"), column.name, {}, column.type});
   }
   subselect_ = std::move(columns);
   return alias ? text + " AS " + quoted_name(alias.text("aliasname")) : text;
@@ -119,7 +125,8 @@ std::string Writer::function(Node body) {
     if (args.size() != 2 && args.size() != 3) refuse("generate_series of this many arguments", call_body);
     const Sql start = expression(args.at(0));
     const Sql stop = expression(args.at(1));
-    if (start.type == oid::date || start.type == oid::timestamp || start.type == oid::timestamptz || (args.size() == 3 && expression(args.at(2)).type == oid::interval)) {
+    if (start.type == oid::date || start.type == oid::timestamp || start.type == oid::timestamptz ||
+        (args.size() == 3 && expression(args.at(2)).type == oid::interval)) {
       const std::string rows = supplied("pg_series", arguments(call_body), oid::json).text;
       return "(SELECT value AS " + quoted_name(columns[0]) + " FROM json_each(" + rows + ")) AS " + quoted_name(relation);
     }
@@ -132,18 +139,26 @@ std::string Writer::function(Node body) {
       bound = towards + bound + " WHEN " + step + " < 0 THEN pg_v >= " + wrapped(stop, bits) + " END";
       next = towards + "pg_v + " + step + " <= " + wrapped(stop, bits) + " ELSE pg_v + " + step + " >= " + wrapped(stop, bits) + " END";
     }
-    return "(WITH RECURSIVE " + made + "(pg_v) AS (SELECT * FROM (SELECT " + start.text + " AS pg_v) WHERE " + bound + " UNION ALL SELECT pg_v + " + step + " FROM " + made + " WHERE " + next + ") SELECT pg_v AS " + column +
-           " FROM " + made + ") AS " + quoted_name(relation);
+    return "(WITH RECURSIVE " + made + "(pg_v) AS (SELECT * FROM (SELECT " + start.text + " AS pg_v) WHERE " + bound +
+           " UNION ALL SELECT pg_v + " + step + " FROM " + made + " WHERE " + next + ") SELECT pg_v AS " + column + " FROM " + made +
+           ") AS " + quoted_name(relation);
   }
 
   std::string rows;
   if (name == "generate_series") rows = supplied("pg_series", arguments(call_body), oid::json).text;
   else if (name == "unnest" && call_body["args"].size() == 1) rows = array_rows(call_body["args"].at(0));
   else if (is_json_list(name)) rows = arguments(call_body);
-  else if (name == "regexp_split_to_table" || name == "string_to_table") rows = supplied("pg_array_json", supplied(name == "string_to_table" ? "string_to_array" : "regexp_split_to_array", arguments(call_body), oid::text_array).text, oid::json).text;
+  else if (name == "regexp_split_to_table" || name == "string_to_table")
+    rows =
+        supplied(
+            "pg_array_json",
+            supplied(name == "string_to_table" ? "string_to_array" : "regexp_split_to_array", arguments(call_body), oid::text_array).text,
+            oid::json)
+            .text;
   if (!rows.empty()) {
     if (!mentions_column(item)) {
-      return "(SELECT value AS " + quoted_name(columns[0]) + (counted ? ", key + 1 AS " + quoted_name(columns[1]) : "") + " FROM json_each(" + rows + ")) AS " + quoted_name(relation);
+      return "(SELECT value AS " + quoted_name(columns[0]) + (counted ? ", key + 1 AS " + quoted_name(columns[1]) : "") +
+             " FROM json_each(" + rows + ")) AS " + quoted_name(relation);
     }
     // A function sees the relations before it; a subquery would not, so the columns keep json_each's names, and references change.
     const std::string as = quoted_name(relation);
@@ -162,7 +177,11 @@ std::string Writer::join(Node body) {
   std::string text = from_item(body["larg"]);
   if (body.flag("isNatural")) text += " NATURAL";
   const bool condition = body["quals"] || body["usingClause"] || body.flag("isNatural");
-  text += type == "JOIN_LEFT" ? " LEFT JOIN " : type == "JOIN_RIGHT" ? " RIGHT JOIN " : type == "JOIN_FULL" ? " FULL JOIN " : condition ? " JOIN " : " CROSS JOIN ";
+  text += type == "JOIN_LEFT"    ? " LEFT JOIN "
+          : type == "JOIN_RIGHT" ? " RIGHT JOIN "
+          : type == "JOIN_FULL"  ? " FULL JOIN "
+          : condition            ? " JOIN "
+                                 : " CROSS JOIN ";
   const std::string right = from_item(body["rarg"]);
   const bool nested = body["rarg"].is("JoinExpr");
   // Columns from within parentheses are "k:1" to SQLite.
@@ -199,7 +218,8 @@ std::string Writer::from(Node list) {
       self(self, join["rarg"]);
     }
     const Node subquery = node.as("RangeSubselect");
-    if (subquery.flag("lateral") && !is_one_row(subquery["subquery"]) && mentions_column(subquery["subquery"], &neighbours)) refuse("LATERAL");
+    if (subquery.flag("lateral") && !is_one_row(subquery["subquery"]) && mentions_column(subquery["subquery"], &neighbours))
+      refuse("LATERAL");
   };
   std::vector<std::string> parts;
   for (const Node item : list.items()) {

@@ -6,6 +6,7 @@
 namespace termgate::dialect {
 namespace {
 
+// clang-format off
 // sqlite3_keyword_name() of 3.40 and what later ones add; sorted. A word too many costs two quotes.
 constexpr std::string_view keywords[] = {
     "abort", "action", "add", "after", "all", "alter", "always", "analyze", "and", "as", "asc", "attach", "autoincrement", "before", "begin", "between", "by", "cascade", "case", "cast", "check", "collate",
@@ -16,6 +17,7 @@ constexpr std::string_view keywords[] = {
     "partition", "plan", "pragma", "preceding", "primary", "query", "raise", "range", "recursive", "references", "regexp", "reindex", "release", "rename", "replace", "restrict", "returning", "right",
     "rollback", "row", "rows", "savepoint", "select", "set", "table", "temp", "temporary", "then", "ties", "to", "transaction", "trigger", "true", "unbounded", "union", "unique", "update", "using",
     "vacuum", "values", "view", "virtual", "when", "where", "window", "with", "within", "without"};
+// clang-format on
 
 std::string in_quotes(std::string_view text, char quote) {
   std::string result(1, quote);
@@ -28,11 +30,14 @@ std::string in_quotes(std::string_view text, char quote) {
 
 }  // namespace
 
-bool is_sqlite_keyword(std::string_view lower_case) noexcept { return std::binary_search(std::begin(keywords), std::end(keywords), lower_case); }
+bool is_sqlite_keyword(std::string_view lower_case) noexcept {
+  return std::binary_search(std::begin(keywords), std::end(keywords), lower_case);
+}
 
 std::string quoted_name(std::string_view name) {
   const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
-  if (!name.empty() && !(name[0] >= '0' && name[0] <= '9') && std::all_of(name.begin(), name.end(), plain) && !is_sqlite_keyword(name)) return std::string(name);
+  if (!name.empty() && !(name[0] >= '0' && name[0] <= '9') && std::all_of(name.begin(), name.end(), plain) && !is_sqlite_keyword(name))
+    return std::string(name);
   return in_quotes(name, '"');
 }
 

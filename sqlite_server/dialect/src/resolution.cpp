@@ -12,8 +12,8 @@ namespace termgate::dialect::resolution {
 namespace {
 
 constexpr Oid any = 2276, any_array = 2277, any_element = 2283, any_non_array = 2776, any_enum = 3500, any_range = 3831, compatible = 5077,
-              compatible_array = 5078, compatible_non_array = 5079, compatible_range = 5080, any_multirange = 4537, compatible_multirange = 4538,
-              int2vector = 22, oidvector = 30;
+              compatible_array = 5078, compatible_non_array = 5079, compatible_range = 5080, any_multirange = 4537,
+              compatible_multirange = 4538, int2vector = 22, oidvector = 30;
 
 template <class Visit>
 void each_line(std::string_view text, const Visit& visit) {
@@ -88,10 +88,12 @@ bool preferred(char category_wanted, Oid type) {
 }
 
 bool of_one_family(Oid type) {
-  return type == any_array || type == any_element || type == any_non_array || type == any_enum || type == any_range || type == any_multirange;
+  return type == any_array || type == any_element || type == any_non_array || type == any_enum || type == any_range ||
+         type == any_multirange;
 }
 bool of_compatible_family(Oid type) {
-  return type == compatible || type == compatible_array || type == compatible_non_array || type == compatible_range || type == compatible_multirange;
+  return type == compatible || type == compatible_array || type == compatible_non_array || type == compatible_range ||
+         type == compatible_multirange;
 }
 bool polymorphic(Oid type) { return of_one_family(type) || of_compatible_family(type); }
 
@@ -104,7 +106,8 @@ bool infer(std::span<const Oid> given, std::span<const Oid> wanted, Generic& out
   std::vector<Oid> commons;
   for (std::size_t i = 0; i < given.size(); ++i) {
     const Oid is = given[i];
-    if (wanted[i] == any_range || wanted[i] == any_multirange || wanted[i] == any_enum || wanted[i] == compatible_range || wanted[i] == compatible_multirange)
+    if (wanted[i] == any_range || wanted[i] == any_multirange || wanted[i] == any_enum || wanted[i] == compatible_range ||
+        wanted[i] == compatible_multirange)
       return false;
     out.uses_one = out.uses_one || of_one_family(wanted[i]);
     out.uses_common = out.uses_common || of_compatible_family(wanted[i]);
@@ -227,7 +230,8 @@ std::optional<Candidate<Row>> select(std::span<const Oid> given, std::vector<Can
     for (const auto& each : candidates) {
       bool keep = true;
       for (std::size_t i = 0; i < count && keep; ++i) {
-        if (given[i] == oid::unknown) keep = category(each.arguments[i]) == slots[i] && (!has_preferred[i] || preferred(slots[i], each.arguments[i]));
+        if (given[i] == oid::unknown)
+          keep = category(each.arguments[i]) == slots[i] && (!has_preferred[i] || preferred(slots[i], each.arguments[i]));
       }
       if (keep) kept.push_back(each);
     }
@@ -397,11 +401,13 @@ Function find_function(std::string_view name, std::span<const Oid> given, bool c
   }
   const Candidate<FunctionRow>* exactly = nullptr;
   for (const auto& each : all) {
-    if (std::equal(given.begin(), given.end(), each.arguments.begin(), each.arguments.end()) && (exactly == nullptr || exactly->row->variadic != 0))
+    if (std::equal(given.begin(), given.end(), each.arguments.begin(), each.arguments.end()) &&
+        (exactly == nullptr || exactly->row->variadic != 0))
       exactly = &each;
   }
   if (exactly != nullptr) return made(*exactly, given);
-  if (const auto type = tables().names.find(name); given.size() == 1 && type != tables().names.end() && type_row(type->second)->kind == 'b') {
+  if (const auto type = tables().names.find(name);
+      given.size() == 1 && type != tables().names.end() && type_row(type->second)->kind == 'b') {
     const Path path = cast_path(given[0], type->second, Context::explicitly);
     if ((given[0] == oid::unknown && constant) || path.how == Path::How::relabel || path.how == Path::How::text)
       return {Function::State::cast, nullptr, {}, type->second};
@@ -411,11 +417,10 @@ Function find_function(std::string_view name, std::span<const Oid> given, bool c
   for (auto& each : all) {
     if (!can_coerce_all(given, each.arguments, Context::implicit)) continue;
     // Of two with the same arguments, the one that is not VARIADIC.
-    const auto twin = std::find_if(candidates.begin(), candidates.end(), [&](const auto& other) { return other.arguments == each.arguments; });
-    if (twin == candidates.end())
-      candidates.push_back(each);
-    else if (twin->row->variadic != 0)
-      *twin = each;
+    const auto twin =
+        std::find_if(candidates.begin(), candidates.end(), [&](const auto& other) { return other.arguments == each.arguments; });
+    if (twin == candidates.end()) candidates.push_back(each);
+    else if (twin->row->variadic != 0) *twin = each;
   }
   if (candidates.empty()) return {};
   if (candidates.size() == 1) return made(candidates.front(), given);

@@ -56,7 +56,13 @@ std::pair<std::string, int> figure(Node node) {
   if (kind == "MinMaxExpr") return {body["op"].string() == "IS_LEAST" ? "least" : "greatest", 2};
   if (kind == "SQLValueFunction") {
     const std::string_view op = body["op"].string();
-    constexpr std::pair<std::string_view, std::string_view> names[] = {{"SVFOP_CURRENT_DATE", "current_date"}, {"SVFOP_CURRENT_TIMESTAMP", "current_timestamp"}, {"SVFOP_CURRENT_TIME", "current_time"}, {"SVFOP_LOCALTIMESTAMP", "localtimestamp"}, {"SVFOP_LOCALTIME", "localtime"}, {"SVFOP_CURRENT_ROLE", "current_role"}, {"SVFOP_CURRENT_USER", "current_user"}, {"SVFOP_USER", "user"}, {"SVFOP_SESSION_USER", "session_user"}, {"SVFOP_CURRENT_CATALOG", "current_catalog"}, {"SVFOP_CURRENT_SCHEMA", "current_schema"}};
+    constexpr std::pair<std::string_view, std::string_view> names[] = {
+        {"SVFOP_CURRENT_DATE", "current_date"},    {"SVFOP_CURRENT_TIMESTAMP", "current_timestamp"},
+        {"SVFOP_CURRENT_TIME", "current_time"},    {"SVFOP_LOCALTIMESTAMP", "localtimestamp"},
+        {"SVFOP_LOCALTIME", "localtime"},          {"SVFOP_CURRENT_ROLE", "current_role"},
+        {"SVFOP_CURRENT_USER", "current_user"},    {"SVFOP_USER", "user"},
+        {"SVFOP_SESSION_USER", "session_user"},    {"SVFOP_CURRENT_CATALOG", "current_catalog"},
+        {"SVFOP_CURRENT_SCHEMA", "current_schema"}};
     for (const auto& [prefix, name] : names) {
       if (op.starts_with(prefix)) return {std::string(name), 2};
     }

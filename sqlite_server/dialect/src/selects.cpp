@@ -9,8 +9,21 @@ namespace {
 
 // Bits of WindowDef.frameOptions (parsenodes.h).
 enum Frame : std::int64_t {
-  nondefault = 0x1, range = 0x2, rows = 0x4, groups = 0x8, start_unbounded = 0x20, end_unbounded = 0x100, start_current = 0x200, end_current = 0x400, start_preceding = 0x800, end_preceding = 0x1000,
-  start_following = 0x2000, end_following = 0x4000, exclude_current = 0x8000, exclude_group = 0x10000, exclude_ties = 0x20000
+  nondefault = 0x1,
+  range = 0x2,
+  rows = 0x4,
+  groups = 0x8,
+  start_unbounded = 0x20,
+  end_unbounded = 0x100,
+  start_current = 0x200,
+  end_current = 0x400,
+  start_preceding = 0x800,
+  end_preceding = 0x1000,
+  start_following = 0x2000,
+  end_following = 0x4000,
+  exclude_current = 0x8000,
+  exclude_group = 0x10000,
+  exclude_ties = 0x20000
 };
 
 bool has_tail(Node body) { return body["sortClause"] || body["limitCount"] || body["limitOffset"] || body["withClause"]; }
@@ -21,7 +34,9 @@ bool is_set(Node body) { return body["larg"] || body["rarg"]; }
 void Writer::describe(const std::vector<Target>& list, std::vector<Column>* columns) {
   if (columns == nullptr) return;
   columns->clear();
-  for (const Target& target : list) columns->push_back({target.star, target.star ? std::string() : target.name, target.sql.type == oid::unknown ? oid::text : target.sql.type});
+  for (const Target& target : list)
+    columns->push_back(
+        {target.star, target.star ? std::string() : target.name, target.sql.type == oid::unknown ? oid::text : target.sql.type});
 }
 
 std::vector<Writer::Target> Writer::targets(Node list, const OutputNames& names) {
@@ -36,7 +51,8 @@ std::vector<Writer::Target> Writer::targets(Node list, const OutputNames& names)
     target.named = static_cast<bool>(body["name"]);
     target.name = target.named ? body.text("name") : result_name(value);
     const std::string written = quoted_name(target.name);
-    target.plain = !target.named && !name_all_ && value.is("ColumnRef") && (target.sql.text == written || target.sql.text.ends_with("." + written));
+    target.plain =
+        !target.named && !name_all_ && value.is("ColumnRef") && (target.sql.text == written || target.sql.text.ends_with("." + written));
     if (!target.star && result.size() < names.names.size()) {
       target.name = names.names[result.size()];
       target.named = true;
@@ -50,7 +66,8 @@ std::vector<Writer::Target> Writer::targets(Node list, const OutputNames& names)
 
 std::string Writer::target_text(const std::vector<Target>& list) const {
   std::vector<std::string> parts;
-  for (const Target& target : list) parts.push_back(target.star || target.plain ? target.sql.text : target.sql.text + " AS " + quoted_name(target.name));
+  for (const Target& target : list)
+    parts.push_back(target.star || target.plain ? target.sql.text : target.sql.text + " AS " + quoted_name(target.name));
   return joined(parts, ", ");
 }
 
@@ -103,7 +120,9 @@ std::string Writer::with(Node clause) {
       text += "(" + joined(names, ", ") + ")";
     }
     const std::string_view materialized = body["ctematerialized"].string();
-    text += materialized == "CTEMaterializeAlways" ? " AS MATERIALIZED (" : materialized == "CTEMaterializeNever" ? " AS NOT MATERIALIZED (" : " AS (";
+    text += materialized == "CTEMaterializeAlways"  ? " AS MATERIALIZED ("
+            : materialized == "CTEMaterializeNever" ? " AS NOT MATERIALIZED ("
+                                                    : " AS (";
     parts.push_back(text + query(body["ctequery"].body()) + ")");
   }
   return std::string(clause.flag("recursive") ? "WITH RECURSIVE " : "WITH ") + joined(parts, ", ") + " ";
@@ -181,7 +200,8 @@ std::string Writer::distinct_on(Node body, const OutputNames& names, std::vector
   }
   // A number or an alias stands for its target.
   const auto resolved = [&](Node node) -> std::string {
-    if (const std::int64_t place = node.as("A_Const")["ival"].integer("ival"); place >= 1 && static_cast<std::size_t>(place) <= list.size()) return list[static_cast<std::size_t>(place) - 1].sql.text;
+    if (const std::int64_t place = node.as("A_Const")["ival"].integer("ival"); place >= 1 && static_cast<std::size_t>(place) <= list.size())
+      return list[static_cast<std::size_t>(place) - 1].sql.text;
     const Node fields = node.as("ColumnRef")["fields"];
     if (fields.size() == 1) {
       for (const Target& target : list) {
@@ -209,11 +229,13 @@ std::string Writer::distinct_on(Node body, const OutputNames& names, std::vector
     outer_sorts.push_back(inside + tail);
   }
   describe(list, columns);
-  std::string inner_text = "SELECT " + joined(inner_parts, ", ") + ", row_number() OVER (PARTITION BY " + joined(keys, ", ") + (sorts.empty() ? "" : " ORDER BY " + joined(sorts, ", ")) + ") AS pg_row" + source;
+  std::string inner_text = "SELECT " + joined(inner_parts, ", ") + ", row_number() OVER (PARTITION BY " + joined(keys, ", ") +
+                           (sorts.empty() ? "" : " ORDER BY " + joined(sorts, ", ")) + ") AS pg_row" + source;
   if (body["whereClause"]) inner_text += " WHERE " + expression(body["whereClause"]).text;
   inner_text += group(body["groupClause"]);
   if (body["havingClause"]) inner_text += " HAVING " + expression(body["havingClause"]).text;
-  return "SELECT " + joined(outer_parts, ", ") + " FROM (" + inner_text + ") WHERE pg_row = 1" + (outer_sorts.empty() ? "" : " ORDER BY " + joined(outer_sorts, ", "));
+  return "SELECT " + joined(outer_parts, ", ") + " FROM (" + inner_text + ") WHERE pg_row = 1" +
+         (outer_sorts.empty() ? "" : " ORDER BY " + joined(outer_sorts, ", "));
 }
 
 // One SELECT without WITH, ORDER BY and LIMIT.
@@ -222,7 +244,8 @@ std::string Writer::core(Node body, const OutputNames& names, std::vector<Column
   // What FROM brings into view is seen by everything after it.
   std::string source = from(body["fromClause"]);
   // `*` of one subquery is what that has.
-  const std::vector<Column> whole = body["fromClause"].size() == 1 && body["fromClause"].at(0).is("RangeSubselect") ? subselect_ : std::vector<Column>();
+  const std::vector<Column> whole =
+      body["fromClause"].size() == 1 && body["fromClause"].at(0).is("RangeSubselect") ? subselect_ : std::vector<Column>();
   std::vector<std::string> rows_of_list;
   const bool may_multiply = !body["groupClause"] && !body["havingClause"];
   auto* const outside = rows_of_targets_;
@@ -246,7 +269,8 @@ std::string Writer::core(Node body, const OutputNames& names, std::vector<Column
   if (body["havingClause"]) text += " HAVING " + expression(body["havingClause"]).text;
   if (const Node windows = body["windowClause"]) {
     std::vector<std::string> parts;
-    for (const Node window : windows.items()) parts.push_back(quoted_name(window.as("WindowDef").text("name")) + " AS (" + window_definition(window.as("WindowDef")) + ")");
+    for (const Node window : windows.items())
+      parts.push_back(quoted_name(window.as("WindowDef").text("name")) + " AS (" + window_definition(window.as("WindowDef")) + ")");
     text += " WINDOW " + joined(parts, ", ");
   }
   rows_of_targets_ = outside;

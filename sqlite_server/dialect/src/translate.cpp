@@ -80,7 +80,8 @@ std::string unnumbered(std::string_view sql) {
   return out;
 }
 
-// Nothing that is written here has comments: where one begins, an operator has met another one's sign, and SQLite would read what follows otherwise than the grammar has.
+// Nothing that is written here has comments: where one begins, an operator has met another one's sign, and SQLite would read what follows
+// otherwise than the grammar has.
 bool has_comment(std::string_view sql) {
   for (std::size_t at = 0; at + 1 < sql.size(); ++at) {
     if (sql[at] == '\'' || sql[at] == '"') {
@@ -106,7 +107,8 @@ bool Writer::typed(Node node) {
   return true;
 }
 
-std::variant<std::vector<Translated>, SqlError> translate(std::string_view text, const Limits& limits, const Relations* relations, std::span<const Oid> declared) {
+std::variant<std::vector<Translated>, SqlError> translate(std::string_view text, const Limits& limits, const Relations* relations,
+                                                          std::span<const Oid> declared) {
   if (text.size() > limits.text_bytes_max) return SqlError{"54000", "this text is longer than can be translated", 0};
   if (text.find('\0') != std::string_view::npos) return SqlError{"22021", "invalid byte sequence for encoding \"UTF8\": 0x00", 0};
   const std::string sql(text);
@@ -124,7 +126,8 @@ std::variant<std::vector<Translated>, SqlError> translate(std::string_view text,
       try {
         writer.statement(raw["stmt"]);
         for (const std::string& written : out.sql) {
-          if (has_comment(written) && !(out.typed && written.starts_with("CREATE"))) refuse_as("XX000", "this statement cannot be translated: two of its signs would begin a comment", {});
+          if (has_comment(written) && !(out.typed && written.starts_with("CREATE")))
+            refuse_as("XX000", "this statement cannot be translated: two of its signs would begin a comment", {});
         }
         if (out.parameters.size() > numbered_parameters_max) {
           for (std::string& written : out.sql) written = unnumbered(written);
@@ -136,9 +139,7 @@ std::variant<std::vector<Translated>, SqlError> translate(std::string_view text,
         out.sql.clear();
       }
     }
-  } catch (const Refused& refused) {
-    return refused.problem;
-  }
+  } catch (const Refused& refused) { return refused.problem; }
   return result;
 }
 

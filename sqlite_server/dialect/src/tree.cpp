@@ -13,7 +13,9 @@ namespace {
 constexpr std::size_t depth_max = 2000;
 constexpr std::size_t json_depth_max = 64 * depth_max;
 
-bool is_word(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || static_cast<unsigned char>(c) >= 0x80; }
+bool is_word(char c) noexcept {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || static_cast<unsigned char>(c) >= 0x80;
+}
 bool is_space(char c) noexcept { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 std::size_t past_string(std::string_view sql, std::size_t at, bool escapes) noexcept {
@@ -53,7 +55,8 @@ std::size_t past_comment(std::string_view sql, std::size_t at) noexcept {
 }
 
 bool same_word(std::string_view word, std::string_view wanted) noexcept {
-  return word.size() == wanted.size() && std::equal(word.begin(), word.end(), wanted.begin(), [](char a, char b) { return (a | 0x20) == b; });
+  return word.size() == wanted.size() &&
+         std::equal(word.begin(), word.end(), wanted.begin(), [](char a, char b) { return (a | 0x20) == b; });
 }
 
 }  // namespace
@@ -98,7 +101,8 @@ std::size_t depth_bound(std::string_view sql) noexcept {
       const std::size_t end = sql.find('"', at + 1);
       at = end == std::string_view::npos ? sql.size() : end + 1;
       ++levels.back().here;
-    } else if (c == '$' && at + 1 < sql.size() && (sql[at + 1] == '$' || (is_word(sql[at + 1]) && !(sql[at + 1] >= '0' && sql[at + 1] <= '9')))) {
+    } else if (c == '$' && at + 1 < sql.size() &&
+               (sql[at + 1] == '$' || (is_word(sql[at + 1]) && !(sql[at + 1] >= '0' && sql[at + 1] <= '9')))) {
       std::size_t end = at + 1;
       while (end < sql.size() && is_word(sql[end])) ++end;
       ++levels.back().here;
@@ -167,7 +171,8 @@ std::int64_t Node::integer(std::string_view key, std::int64_t otherwise) const n
 }
 
 std::string_view Node::string() const noexcept {
-  return value_ != nullptr && value_->is_string() ? std::string_view(value_->get_string().data(), value_->get_string().size()) : std::string_view();
+  return value_ != nullptr && value_->is_string() ? std::string_view(value_->get_string().data(), value_->get_string().size())
+                                                  : std::string_view();
 }
 
 std::size_t Node::size() const noexcept { return value_ != nullptr && value_->is_array() ? value_->get_array().size() : 0; }

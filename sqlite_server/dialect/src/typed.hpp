@@ -175,7 +175,8 @@ class Typed {
   Value call(Node body);
   Value special_call(const std::string& name, Node body, std::vector<Value>& args, bool& done);
   void check_place(const resolution::Function& found, bool windowed, std::size_t before, Node body);
-  bool sum_of(std::string_view name, const Value& arg, bool distinct, bool windowed, std::string& written, std::vector<std::string>& parts) const;
+  bool sum_of(std::string_view name, const Value& arg, bool distinct, bool windowed, std::string& written,
+              std::vector<std::string>& parts) const;
   Value aggregate(const resolution::Function& found, std::vector<Value>& args, Node body);
   std::string over(Node window, bool aggregate);
   Value supplied(std::string_view name, const std::string& arguments, Oid type, Node at);
@@ -184,7 +185,8 @@ class Typed {
 
   // typed_queries.cpp
   Query query(Node body, const std::vector<std::string>& names = {});
-  Query simple(Node body, const std::vector<std::string>& names, const std::vector<const Relations::RelationColumn*>* assign = nullptr, bool plain = false);
+  Query simple(Node body, const std::vector<std::string>& names, const std::vector<const Relations::RelationColumn*>* assign = nullptr,
+               bool plain = false);
   Core core(Node body, std::string& order_text);
   Core values(Node body);
   void group_by(Node clause, const std::vector<Node>& targets, std::string& tail);
@@ -202,7 +204,8 @@ class Typed {
   void settle(Core& core);
   std::string assembled(const Core& core, const std::vector<std::string>& names, bool unique, bool plain = false) const;
   Query set_operation(Node body, const std::vector<std::string>& names);
-  void collect_set(Node body, std::vector<Core>& leaves, std::string& text, std::vector<std::pair<std::size_t, std::size_t>>& spans, bool& unique);
+  void collect_set(Node body, std::vector<Core>& leaves, std::string& text, std::vector<std::pair<std::size_t, std::size_t>>& spans,
+                   bool& unique);
   void convert_leaf(Core& leaf, const std::vector<Oid>& types);
   std::string with(Node clause);
   std::string window(Node body);

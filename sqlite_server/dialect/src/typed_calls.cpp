@@ -61,7 +61,8 @@ Value Typed::written_call(const resolution::Function& found, const std::vector<V
   // These are listed for the operators that they stand behind, whose second operand is an array.
   const Written* written = found.row->variadic != 0 ? nullptr : written_function(signature);
   if (written == nullptr)
-    refuse_as("0A000", "the function " + std::string(found.row->name) + "(" + types_in_words(args) + ") is not translated for SQLite files", at);
+    refuse_as("0A000", "the function " + std::string(found.row->name) + "(" + types_in_words(args) + ") is not translated for SQLite files",
+              at);
   if (!written->sql.empty()) {
     Value result = templated(written->sql, args, found.result, at);
     result.level = written->level;
@@ -105,8 +106,8 @@ Value Typed::special_call(const std::string& name, Node body, std::vector<Value>
     if (args[0].parameter != 0) refuse_as("42804", "could not determine polymorphic type because input has type unknown", body);
     const Value arg = decided(args[0]);
     // NULL of any type is NULL, and no JSON null.
-    return {"CASE WHEN " + arg.text + " IS NOT NULL THEN " + (binary ? "pg_to_jsonb" + json_text(arg).substr(10) : json_text(arg)) + " END", primary,
-            binary ? oid::jsonb : oid::json};
+    return {"CASE WHEN " + arg.text + " IS NOT NULL THEN " + (binary ? "pg_to_jsonb" + json_text(arg).substr(10) : json_text(arg)) + " END",
+            primary, binary ? oid::jsonb : oid::json};
   }
   if (name == "json_build_array" || name == "jsonb_build_array" || name == "json_build_object" || name == "jsonb_build_object") {
     const bool object = name.ends_with("object");
@@ -185,17 +186,13 @@ Value Typed::call(Node body) {
   if (body.flag("agg_star")) types.clear();
   const resolution::Function found = resolution::find_function(name, types, args.size() == 1 && (args[0].constant || args[0].null));
   switch (found.state) {
-    case State::found:
-      break;
+    case State::found: break;
     case State::cast:
       return coerce(args[0], found.result, Context::explicitly).type == found.result ? coerce(args[0], found.result, Context::explicitly)
                                                                                      : (refuse("this cast", body), Value());
-    case State::ambiguous:
-      refuse_as("42725", "function " + name + "(" + types_in_words(args) + ") is not unique", body);
-    case State::polymorphic:
-      refuse_as("42804", "could not determine polymorphic type because input has type unknown", body);
-    default:
-      refuse_as("42883", "function " + name + "(" + types_in_words(args) + ") does not exist", body);
+    case State::ambiguous: refuse_as("42725", "function " + name + "(" + types_in_words(args) + ") is not unique", body);
+    case State::polymorphic: refuse_as("42804", "could not determine polymorphic type because input has type unknown", body);
+    default: refuse_as("42883", "function " + name + "(" + types_in_words(args) + ") does not exist", body);
   }
   if (found.row->set) refuse("a set-returning function here", body);
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -216,7 +213,8 @@ Value Typed::call(Node body) {
 }
 
 // How sum() and avg() of that type are written; false: they are not.
-bool Typed::sum_of(std::string_view name, const Value& arg, bool distinct, bool windowed, std::string& written, std::vector<std::string>& parts) const {
+bool Typed::sum_of(std::string_view name, const Value& arg, bool distinct, bool windowed, std::string& written,
+                   std::vector<std::string>& parts) const {
   const bool whole = arg.type == oid::int2 || arg.type == oid::int4;
   if (arg.type == oid::numeric || arg.type == oid::int8 || (name == "avg" && whole)) {
     written = name == "sum" ? "pg_numeric_sum" : "pg_numeric_avg";
@@ -250,7 +248,9 @@ Value Typed::aggregate(const resolution::Function& found, std::vector<Value>& ar
   if (args.empty() && !body.flag("agg_star") && found.row->kind == 'a')
     refuse_as("42809", std::string(name) + "(*) must be used to call a parameterless aggregate function", body);
   if (body.flag("agg_star")) {
-    if (name != "count") refuse_as("42809", std::string(name) + "(*) specified, but " + std::string(name) + " is not a parameterless aggregate function", body);
+    if (name != "count")
+      refuse_as("42809", std::string(name) + "(*) specified, but " + std::string(name) + " is not a parameterless aggregate function",
+                body);
     argument = "*";
   } else if (needs_window(name)) {
     if (distinct || body["agg_filter"]) refuse("DISTINCT or FILTER of a window function", body);
@@ -293,12 +293,13 @@ Value Typed::aggregate(const resolution::Function& found, std::vector<Value>& ar
     result.text += " FILTER (WHERE " + condition(filter, "FILTER").text + ")";
     if (!windowed) scopes_.back().loose.resize(before);
   }
-  if (first == oid::bpchar && (name == "min" || name == "max")) result.text = "pg_pad(" + result.text + ", " + std::to_string(args[0].typmod - 4) + ")";
+  if (first == oid::bpchar && (name == "min" || name == "max"))
+    result.text = "pg_pad(" + result.text + ", " + std::to_string(args[0].typmod - 4) + ")";
   if (windowed)
-    result.text +=
-        " OVER " + (body["over"]["name"] && !body["over"]["partitionClause"] && !body["over"]["orderClause"] && body["over"].integer("frameOptions") == 1058
-                        ? quoted_name(body["over"].text("name"))
-                        : "(" + window(body["over"]) + ")");
+    result.text += " OVER " + (body["over"]["name"] && !body["over"]["partitionClause"] && !body["over"]["orderClause"] &&
+                                       body["over"].integer("frameOptions") == 1058
+                                   ? quoted_name(body["over"].text("name"))
+                                   : "(" + window(body["over"]) + ")");
   return result;
 }
 

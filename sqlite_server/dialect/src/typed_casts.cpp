@@ -16,10 +16,12 @@ bool is_whole(Oid type) { return type == oid::int2 || type == oid::int4 || type 
 bool is_number(Oid type) { return is_whole(type) || type == oid::float4 || type == oid::float8 || type == oid::numeric; }
 bool is_text(Oid type) { return type == oid::text || type == oid::varchar || type == oid::bpchar || type == oid::name; }
 bool is_time(Oid type) {
-  return type == oid::date || type == oid::time || type == oid::timetz || type == oid::timestamp || type == oid::timestamptz || type == oid::interval;
+  return type == oid::date || type == oid::time || type == oid::timetz || type == oid::timestamp || type == oid::timestamptz ||
+         type == oid::interval;
 }
 bool is_reg(Oid type) {
-  return type == oid::regclass || type == 2206 || type == 24 || type == 2202 || type == 2203 || type == 2204 || type == 4089 || type == 4096 || type == 4191;
+  return type == oid::regclass || type == 2206 || type == 24 || type == 2202 || type == 2203 || type == 2204 || type == 4089 ||
+         type == 4096 || type == 4191;
 }
 
 [[noreturn]] void no_cast(Oid source, Oid target, Node at) {
@@ -35,7 +37,8 @@ std::string Typed::exact(const Value& value) const {
   if (!value.stored) return value.text;
   if (value.type == oid::float4) return "pg_float4(" + value.text + ")";
   // Stored without the blanks at its end, which show where it is more than a column.
-  if (value.type == oid::bpchar) return value.typmod > 4 ? "pg_pad(" + value.text + ", " + std::to_string(value.typmod - 4) + ")" : value.text;
+  if (value.type == oid::bpchar)
+    return value.typmod > 4 ? "pg_pad(" + value.text + ", " + std::to_string(value.typmod - 4) + ")" : value.text;
   if (value.type != oid::numeric) return value.text;
   const int scale = value.typmod >= 4 ? (value.typmod - 4) & 0xffff : -1;
   return scale >= 0 ? "pg_num(" + value.text + ", " + std::to_string(scale) + ")" : "pg_num(" + value.text + ")";
@@ -44,24 +47,22 @@ std::string Typed::exact(const Value& value) const {
 // So that SQLite sorts, groups and counts it as PostgreSQL does.
 std::string Typed::sortable(const Value& value, bool order) const {
   switch (value.type) {
-    case oid::numeric:
-      return exact(value) + " COLLATE pg_numeric";
-    case oid::interval:
-      return wrapped(value, collation) + " COLLATE pg_interval";
+    case oid::numeric: return exact(value) + " COLLATE pg_numeric";
+    case oid::interval: return wrapped(value, collation) + " COLLATE pg_interval";
     case oid::bpchar:
       // Two that are equal may have different blanks at their ends.
       if (!value.stored) refuse("ORDER BY, GROUP BY, DISTINCT or UNION of a reckoned character(n)", value.at);
       return value.text;
     case oid::json:
     case 2249:
-      refuse_as("42883", std::string("could not identify an ") + (order ? "ordering" : "equality") + " operator for type " + spoken(value.type), value.at);
+      refuse_as("42883",
+                std::string("could not identify an ") + (order ? "ordering" : "equality") + " operator for type " + spoken(value.type),
+                value.at);
     case oid::jsonb:
       if (order) refuse("ORDER BY of jsonb", value.at);
       return "pg_jsonb_key(" + value.text + ")";
-    case oid::timetz:
-      refuse(std::string(order ? "ORDER BY" : "GROUP BY, DISTINCT or UNION") + " of " + spoken(value.type), value.at);
-    default:
-      break;
+    case oid::timetz: refuse(std::string(order ? "ORDER BY" : "GROUP BY, DISTINCT or UNION") + " of " + spoken(value.type), value.at);
+    default: break;
   }
   if (resolution::is_array(value.type) && order) refuse("ORDER BY of " + spoken(value.type), value.at);
   return exact(value);
@@ -71,7 +72,10 @@ Value Typed::decided(const Value& value) { return value.open() ? coerce(value, o
 
 std::int32_t Typed::typmod_of(Node type_name, Oid type) const {
   const Node mods = type_name["typmods"];
-  if (!mods) return type == oid::bpchar && last_name(type_name["names"]) == "bpchar" && type_name["names"].size() == 2 && !type_name["arrayBounds"] ? -1 : -1;
+  if (!mods)
+    return type == oid::bpchar && last_name(type_name["names"]) == "bpchar" && type_name["names"].size() == 2 && !type_name["arrayBounds"]
+               ? -1
+               : -1;
   std::vector<std::int64_t> numbers;
   for (const Node each : mods.items()) {
     const Node body = each.as("A_Const");
@@ -79,11 +83,13 @@ std::int32_t Typed::typmod_of(Node type_name, Oid type) const {
     numbers.push_back(body["ival"].integer("ival"));
   }
   if (type == oid::varchar || type == oid::bpchar) {
-    if (numbers[0] < 1) refuse_as("22023", "length for type " + std::string(type == oid::varchar ? "varchar" : "char") + " must be at least 1", type_name);
+    if (numbers[0] < 1)
+      refuse_as("22023", "length for type " + std::string(type == oid::varchar ? "varchar" : "char") + " must be at least 1", type_name);
     return static_cast<std::int32_t>(numbers[0] + 4);
   }
   if (type == oid::numeric) {
-    if (numbers[0] < 1 || numbers[0] > 1000) refuse_as("22023", "NUMERIC precision " + std::to_string(numbers[0]) + " must be between 1 and 1000", type_name);
+    if (numbers[0] < 1 || numbers[0] > 1000)
+      refuse_as("22023", "NUMERIC precision " + std::to_string(numbers[0]) + " must be between 1 and 1000", type_name);
     const std::int64_t scale = numbers.size() > 1 ? numbers[1] : 0;
     if (scale < 0 || scale > numbers[0]) refuse("this scale of numeric", type_name);
     return static_cast<std::int32_t>((numbers[0] << 16 | scale) + 4);
@@ -144,13 +150,15 @@ Value Typed::converted(const Value& value, Oid type, const Path& path, Context c
     result = time_cast(value, type);
   } else if (is_text(value.type) && (path.how == Path::How::text || type == oid::regclass)) {
     result = from_text(value, type);
-  } else if ((value.type == oid::oid || is_reg(value.type)) && (type == oid::oid || is_reg(type) || type == oid::int4 || type == oid::int8)) {
+  } else if ((value.type == oid::oid || is_reg(value.type)) &&
+             (type == oid::oid || is_reg(type) || type == oid::int4 || type == oid::int8)) {
     result = value;
   } else if (value.type == oid::json && type == oid::jsonb) {
     result = {"pg_jsonb(" + value.text + ")", primary, type};
   } else if (value.type == oid::jsonb && type == oid::json) {
     result = value;
-  } else if (path.how == Path::How::elements && resolution::type_row(type)->element == oid::text && resolution::type_row(value.type)->element == oid::varchar) {
+  } else if (path.how == Path::How::elements && resolution::type_row(type)->element == oid::text &&
+             resolution::type_row(value.type)->element == oid::varchar) {
     result = value;
   } else {
     (void)context;
@@ -213,7 +221,8 @@ Value Typed::number_cast(const Value& value, Oid type) {
     const std::string from = value.type == oid::numeric ? "pg_numeric_int" : "pg_float_int";
     return call(from + (type == oid::int2 ? "2" : type == oid::int4 ? "4" : "8"));
   }
-  if (type == oid::numeric) return call(value.type == oid::float8 ? "pg_float8_numeric" : value.type == oid::float4 ? "pg_float4_numeric" : "pg_num");
+  if (type == oid::numeric)
+    return call(value.type == oid::float8 ? "pg_float8_numeric" : value.type == oid::float4 ? "pg_float4_numeric" : "pg_num");
   if (type == oid::float8) {
     if (value.type == oid::float4) return {exact(value), primary, type};
     return is_whole(value.type) ? Value{"CAST(" + value.text + " AS REAL)", primary, type} : call("pg_numeric_float8");
@@ -225,7 +234,8 @@ Value Typed::number_cast(const Value& value, Oid type) {
 Value Typed::time_cast(const Value& value, Oid type) {
   const auto call = [&](std::string_view function) { return Value{std::string(function) + "(" + value.text + ")", primary, type}; };
   if (type == oid::interval && value.type == oid::time) return call("pg_interval");
-  if (type == oid::interval || value.type == oid::interval || value.type == oid::timetz || type == oid::timetz) no_cast(value.type, type, value.at);
+  if (type == oid::interval || value.type == oid::interval || value.type == oid::timetz || type == oid::timetz)
+    no_cast(value.type, type, value.at);
   if (value.type == oid::time || (type == oid::time && value.type == oid::date)) no_cast(value.type, type, value.at);
   if (type == oid::date) return call("pg_moment_date");
   if (type == oid::time) return call("pg_moment_time");
@@ -263,7 +273,8 @@ Value Typed::sized(const Value& value, std::int32_t typmod, bool explicitly, Nod
       result.text = value.type == oid::bpchar ? "pg_pad(substr(" + exact(value) + ", 1, " + length + "), " + length + ")"
                                               : "substr(" + value.text + ", 1, " + length + ")";
     else
-      result.text = "pg_fit(" + value.text + ", " + length + ", " + (value.type == oid::varchar ? "'character varying'" : "'character'") + ")";
+      result.text =
+          "pg_fit(" + value.text + ", " + length + ", " + (value.type == oid::varchar ? "'character varying'" : "'character'") + ")";
   } else if (value.type == oid::timestamp || value.type == oid::timestamptz || value.type == oid::time) {
     const std::string type_text = std::to_string(value.type);
     result.text = "pg_assign(" + value.text + ", " + type_text + ", " + std::to_string(typmod) + ", " + type_text + ")";
@@ -277,7 +288,8 @@ Value Typed::cast(Node body) {
   const Node type_name = body["typeName"];
   const Oid type = type_of_name(type_name);
   const std::int32_t typmod = typmod_of(type_name, type);
-  if (const Node list = body["arg"].as("A_ArrayExpr"); list && resolution::is_array(type)) return array(list, resolution::type_row(type)->element);
+  if (const Node list = body["arg"].as("A_ArrayExpr"); list && resolution::is_array(type))
+    return array(list, resolution::type_row(type)->element);
   Value value = expression(body["arg"]);
   if (!value.open() && value.type != type && resolution::cast_path(value.type, type, Context::explicitly).how == Path::How::none) {
     refuse_as("42846", "cannot cast type " + spoken(value.type) + " to " + spoken(type), body);
@@ -292,15 +304,18 @@ Value Typed::cast(Node body) {
 // A value on its way into a column.
 Value Typed::assigned(const Value& value, const Relations::RelationColumn& column, Node at) {
   if (column.type == 0) refuse("column \"" + column.name + "\", whose type nothing tells", at);
-  if (!value.open() && value.type != column.type && resolution::cast_path(value.type, column.type, Context::assignment).how == Path::How::none) {
-    refuse_as("42804", "column \"" + column.name + "\" is of type " + spoken(column.type) + " but expression is of type " + spoken(value.type), at);
+  if (!value.open() && value.type != column.type &&
+      resolution::cast_path(value.type, column.type, Context::assignment).how == Path::How::none) {
+    refuse_as("42804",
+              "column \"" + column.name + "\" is of type " + spoken(column.type) + " but expression is of type " + spoken(value.type), at);
   }
   Value result = coerce(value, column.type, Context::assignment);
   const bool stays = result.typmod == column.typmod && result.stored && !result.text.starts_with('?');
   result = sized(result, column.typmod, false, at);
   if (result.type == oid::bpchar && !stays && !value.null) result.text = "rtrim(" + result.text + ", ' ')";
   // What an SQLite column of numbers cannot keep to its last digit is refused when it is stored.
-  if (result.type == oid::numeric && !stays && !value.null) result = {"pg_numeric_store(" + exact(result) + ")", primary, result.type, result.typmod};
+  if (result.type == oid::numeric && !stays && !value.null)
+    result = {"pg_numeric_store(" + exact(result) + ")", primary, result.type, result.typmod};
   if (result.type == oid::float4 && result.stored) result.text = exact(result);
   return result;
 }

@@ -18,7 +18,9 @@ constexpr std::size_t walk_depth_max = 300;
 constexpr std::size_t steps_max = 2'000'000, written_bytes_max = 8u << 20;
 constexpr std::size_t repeated_bytes_max = 1 << 14;
 
-bool is_comparison(std::string_view symbol) { return symbol == "=" || symbol == "<>" || symbol == "<" || symbol == "<=" || symbol == ">" || symbol == ">="; }
+bool is_comparison(std::string_view symbol) {
+  return symbol == "=" || symbol == "<>" || symbol == "<" || symbol == "<=" || symbol == ">" || symbol == ">=";
+}
 
 // Types whose values compare alike in SQLite; 0: they do not.
 int family(Oid type) {
@@ -35,21 +37,15 @@ int family(Oid type) {
     case oid::regclass:
     case 2206:
     case 4089:
-    case 4096:
-      return 1;
+    case 4096: return 1;
     case oid::float4:
-    case oid::float8:
-      return 2;
+    case oid::float8: return 2;
     case oid::text:
     case oid::varchar:
-    case oid::name:
-      return 3;
-    case oid::numeric:
-      return 4;
-    case oid::interval:
-      return 5;
-    case oid::bpchar:
-      return 6;
+    case oid::name: return 3;
+    case oid::numeric: return 4;
+    case oid::interval: return 5;
+    case oid::bpchar: return 6;
     case oid::boolean:
     case oid::bytea:
     case oid::date:
@@ -57,16 +53,14 @@ int family(Oid type) {
     case oid::timestamp:
     case oid::timestamptz:
     case oid::uuid:
-    case 18:
-      return static_cast<int>(type);
-    default:
-      return 0;
+    case 18: return static_cast<int>(type);
+    default: return 0;
   }
 }
 
 bool same_as_text(Oid element) {
-  return element == oid::int2 || element == oid::int4 || element == oid::int8 || element == oid::boolean || element == oid::text || element == oid::varchar ||
-         element == oid::date || element == oid::uuid;
+  return element == oid::int2 || element == oid::int4 || element == oid::int8 || element == oid::boolean || element == oid::text ||
+         element == oid::varchar || element == oid::date || element == oid::uuid;
 }
 
 [[noreturn]] void no_operator(std::string_view symbol, const Value* left, const Value& right, const resolution::Operator& found, Node at) {
@@ -192,7 +186,8 @@ Value Typed::column(Node body) {
     if (field.is("A_Star")) refuse("a whole row within an expression", body);
     names.push_back(field.as("String").text("sval"));
   }
-  if (names.size() == 3 && (names[0] == "public" || names[0] == "pg_catalog" || names[0] == "information_schema")) names.erase(names.begin());
+  if (names.size() == 3 && (names[0] == "public" || names[0] == "pg_catalog" || names[0] == "information_schema"))
+    names.erase(names.begin());
   if (names.size() > 2) refuse_as("42P01", "missing FROM-clause entry for table \"" + names[0] + "\"", body);
   for (std::size_t i = scopes_.size(); i-- > 0;) {
     Scope& scope = scopes_[i];
@@ -232,7 +227,8 @@ Value Typed::expression(Node node) {
   if (level > 0 && scopes_.size() == level) {
     // What GROUP BY names may be used whole.
     Scope& scope = scopes_.back();
-    if (scope.loose.size() > before && std::find(scope.groups.begin(), scope.groups.end(), value.text) != scope.groups.end()) scope.loose.resize(before);
+    if (scope.loose.size() > before && std::find(scope.groups.begin(), scope.groups.end(), value.text) != scope.groups.end())
+      scope.loose.resize(before);
   }
   return value;
 }
@@ -267,9 +263,9 @@ Value Typed::analysed(Node node) {
     }
     if (family(result.type) == 0 || result.type == oid::interval || result.type == oid::bpchar)
       refuse(std::string(least ? "LEAST" : "GREATEST") + " of " + spoken(result.type), body);
-    result.text =
-        (result.type == oid::numeric ? std::string(least ? "pg_numeric_least(" : "pg_numeric_greatest(") : std::string(least ? "pg_least(" : "pg_greatest(")) +
-        joined(parts, ", ") + ")";
+    result.text = (result.type == oid::numeric ? std::string(least ? "pg_numeric_least(" : "pg_numeric_greatest(")
+                                               : std::string(least ? "pg_least(" : "pg_greatest(")) +
+                  joined(parts, ", ") + ")";
     return result;
   }
   if (kind == "NullTest") {
@@ -334,7 +330,8 @@ Value Typed::written_operator(const resolution::Operator& found, std::string_vie
   }
   if ((found.row->function == "arraycontains" || found.row->function == "arraycontained" || found.row->function == "arrayoverlap") &&
       (found.left != found.right || !same_as_text(resolution::type_row(found.left)->element))) {
-    refuse_as("0A000", spoken(found.left) + " " + std::string(symbol) + " " + spoken(found.right) + " is not translated for SQLite files", at);
+    refuse_as("0A000", spoken(found.left) + " " + std::string(symbol) + " " + spoken(found.right) + " is not translated for SQLite files",
+              at);
   }
   if (written->sql.empty()) {
     std::vector<std::string> parts;
@@ -346,25 +343,26 @@ Value Typed::written_operator(const resolution::Operator& found, std::string_vie
   return result;
 }
 
-Value Typed::comparison(std::string_view symbol, const resolution::Operator& found, const Value& left_value, const Value& right_value, Node at) {
+Value Typed::comparison(std::string_view symbol, const resolution::Operator& found, const Value& left_value, const Value& right_value,
+                        Node at) {
   Value left = left_value, right = right_value;
   const auto both = [&](Oid type) {
     left = coerce(left, type);
     right = coerce(right, type);
   };
-  const auto is = [&](Oid first, Oid second) { return (left.type == first && right.type == second) || (left.type == second && right.type == first); };
-  if (is(oid::date, oid::timestamp))
-    both(oid::timestamp);
-  else if (is(oid::date, oid::timestamptz) || is(oid::timestamp, oid::timestamptz))
-    both(oid::timestamptz);
-  else if (left.type != right.type && family(left.type) == 2)
-    both(oid::float8);
+  const auto is = [&](Oid first, Oid second) {
+    return (left.type == first && right.type == second) || (left.type == second && right.type == first);
+  };
+  if (is(oid::date, oid::timestamp)) both(oid::timestamp);
+  else if (is(oid::date, oid::timestamptz) || is(oid::timestamp, oid::timestamptz)) both(oid::timestamptz);
+  else if (left.type != right.type && family(left.type) == 2) both(oid::float8);
   if (written_function(signature_of(found.row->function, std::vector<Oid>{found.row->left, found.row->right})) != nullptr)
     return written_operator(found, symbol, &left_value, right_value, at);
-  const bool arrays =
-      left.type == right.type && resolution::is_array(left.type) && same_as_text(resolution::type_row(left.type)->element) && (symbol == "=" || symbol == "<>");
+  const bool arrays = left.type == right.type && resolution::is_array(left.type) &&
+                      same_as_text(resolution::type_row(left.type)->element) && (symbol == "=" || symbol == "<>");
   if (!arrays && (family(left.type) == 0 || family(left.type) != family(right.type))) {
-    refuse_as("0A000", spoken(found.left) + " " + std::string(symbol) + " " + spoken(found.right) + " is not translated for SQLite files", at);
+    refuse_as("0A000", spoken(found.left) + " " + std::string(symbol) + " " + spoken(found.right) + " is not translated for SQLite files",
+              at);
   }
   const Level level = symbol == "=" || symbol == "<>" ? equality : Level::comparison;
   const auto side = [&](const Value& value, Level least) {
@@ -408,8 +406,8 @@ Value Typed::distinct_from(Node body, bool negated) {
   (void)operation("=", &left, right, body);
   if (!compared_) refuse("IS DISTINCT FROM of these expressions", body);
   if (!compared_->function.empty()) {
-    const std::string same = "coalesce(" + compared_->function + "(" + compared_->left + ", " + compared_->right + ") = 0, " + compared_->left +
-                             " IS NULL AND " + compared_->right + " IS NULL)";
+    const std::string same = "coalesce(" + compared_->function + "(" + compared_->left + ", " + compared_->right + ") = 0, " +
+                             compared_->left + " IS NULL AND " + compared_->right + " IS NULL)";
     return {same + (negated ? "" : " = 0"), negated ? primary : equality, oid::boolean};
   }
   return {compared_->left + (negated ? " IS " : " IS NOT ") + compared_->right, equality, oid::boolean};
@@ -436,12 +434,9 @@ Value Typed::glob(const Value& left, const std::string& pattern, bool negated, N
       c = pattern[i];
       itself = true;
     }
-    if (!itself)
-      out += c == '%' ? '*' : '?';
-    else if (c == '*' || c == '?' || c == '[')
-      ((out += '[') += c) += ']';
-    else
-      out += c;
+    if (!itself) out += c == '%' ? '*' : '?';
+    else if (c == '*' || c == '?' || c == '[') ((out += '[') += c) += ']';
+    else out += c;
   }
   return {wrapped(left, bits) + (negated ? " NOT GLOB " : " GLOB ") + quoted_text(out), equality, oid::boolean};
 }
@@ -486,8 +481,8 @@ Value Typed::a_expr(Node body) {
     std::vector<std::string> parts{left.text};
     for (const Node arg : body["rexpr"].as("FuncCall")["args"].items()) parts.push_back(coerce(expression(arg), oid::text).text);
     if (left.type != oid::text) refuse("SIMILAR TO of " + spoken(left.type), body);
-    return {(symbol.starts_with("!") ? "NOT pg_similar(" : "pg_similar(") + joined(parts, ", ") + ")", symbol.starts_with("!") ? negation : primary,
-            oid::boolean};
+    return {(symbol.starts_with("!") ? "NOT pg_similar(" : "pg_similar(") + joined(parts, ", ") + ")",
+            symbol.starts_with("!") ? negation : primary, oid::boolean};
   }
   refuse("this operator", body);
 }
@@ -552,14 +547,15 @@ Value Typed::any_or_all(Node body, bool all) {
   Oid element_type = 0;
   if (right.open()) {
     // An untyped right side is an array of what stands left.
-    const Oid array_type =
-        resolution::type_row(left.type) != nullptr && left.type != oid::unknown ? resolution::type_row(left.type)->array : Oid{oid::text_array};
+    const Oid array_type = resolution::type_row(left.type) != nullptr && left.type != oid::unknown ? resolution::type_row(left.type)->array
+                                                                                                   : Oid{oid::text_array};
     right = coerce(right, array_type == 0 ? Oid{oid::text_array} : array_type);
   }
   if (!resolution::is_array(right.type)) refuse_as("42809", "op ANY/ALL (array) requires array on right side", body);
   element_type = resolution::type_row(right.type)->element;
   const int of = family(element_type);
-  if (!is_comparison(symbol) || of == 0 || of == 6 || of == 5 || element_type == oid::bytea) refuse(symbol + " ANY or ALL of " + spoken(right.type), body);
+  if (!is_comparison(symbol) || of == 0 || of == 6 || of == 5 || element_type == oid::bytea)
+    refuse(symbol + " ANY or ALL of " + spoken(right.type), body);
   Value each{"value", primary, oid::text};
   if (of != 3) each = from_text(each, element_type);
   each.type = element_type;
@@ -567,8 +563,8 @@ Value Typed::any_or_all(Node body, bool all) {
   // No element: false for ANY and true for ALL; NULL where the array is NULL or no element decides and one is NULL.
   const std::string fold = all ? "min" : "max";
   return {"CASE WHEN " + right.text + " IS NULL THEN NULL WHEN EXISTS (SELECT 1 FROM " + array_rows(right) + " WHERE " +
-              (all ? "NOT (" + test.text + ")" : test.text) + ") THEN " + (all ? "0" : "1") + " WHEN EXISTS (SELECT 1 FROM " + array_rows(right) + " WHERE (" +
-              test.text + ") IS NULL) THEN NULL ELSE " + (all ? "1" : "0") + " END",
+              (all ? "NOT (" + test.text + ")" : test.text) + ") THEN " + (all ? "0" : "1") + " WHEN EXISTS (SELECT 1 FROM " +
+              array_rows(right) + " WHERE (" + test.text + ") IS NULL) THEN NULL ELSE " + (all ? "1" : "0") + " END",
           primary, oid::boolean};
 }
 
@@ -585,7 +581,8 @@ Value Typed::boolean(Node body) {
   if (which == "NOT_EXPR") return {"NOT " + wrapped(condition(args.at(0), "NOT"), negation), negation, oid::boolean};
   const Level level = which == "AND_EXPR" ? conjunction : disjunction;
   std::vector<std::string> parts;
-  for (const Node arg : args.items()) parts.push_back(wrapped(condition(arg, level == conjunction ? "AND" : "OR"), static_cast<Level>(level + 1)));
+  for (const Node arg : args.items())
+    parts.push_back(wrapped(condition(arg, level == conjunction ? "AND" : "OR"), static_cast<Level>(level + 1)));
   return {joined(parts, level == conjunction ? " AND " : " OR "), level, oid::boolean};
 }
 
@@ -594,7 +591,8 @@ Value Typed::common(std::vector<Value>& values, std::string_view of, Node at) {
   std::vector<Oid> types;
   for (const Value& each : values) types.push_back(each.type);
   const auto found = resolution::common_type(types);
-  if (!found.type) refuse_as("42804", std::string(of) + " types " + spoken(found.left) + " and " + spoken(found.right) + " cannot be matched", at);
+  if (!found.type)
+    refuse_as("42804", std::string(of) + " types " + spoken(found.left) + " and " + spoken(found.right) + " cannot be matched", at);
   Value result;
   result.type = *found.type;
   bool first = true;
@@ -714,7 +712,8 @@ Value Typed::link(Node body) {
   if (which == "ARRAY_SUBLINK") {
     const Oid array_type = resolution::type_row(each.type)->array;
     if (array_type == 0 || resolution::is_array(each.type)) refuse("an array of " + spoken(each.type), body);
-    return {"(SELECT coalesce(pg_array_of_all(" + element_text(each) + "), '{}') FROM (" + sub.text + ") AS " + from + ")", primary, array_type};
+    return {"(SELECT coalesce(pg_array_of_all(" + element_text(each) + "), '{}') FROM (" + sub.text + ") AS " + from + ")", primary,
+            array_type};
   }
   const bool all = which == "ALL_SUBLINK";
   if (!all && which != "ANY_SUBLINK") refuse("this kind of subquery", body);
@@ -729,10 +728,11 @@ Value Typed::link(Node body) {
   // 1 before NULL before 0, or the other way round; nothing at all is false of ANY, true of ALL.
   const std::string rows = " FROM (" + sub.text + ") AS " + from;
   if (all)
-    return {"(SELECT CASE WHEN min(" + test.text + ") = 0 THEN 0 WHEN count(*) > count(" + test.text + ") THEN NULL ELSE 1 END" + rows + ")", primary,
-            oid::boolean};
-  return {"(SELECT CASE WHEN max(" + test.text + ") = 1 THEN 1 WHEN count(*) > count(" + test.text + ") THEN NULL ELSE 0 END" + rows + ")", primary,
-          oid::boolean};
+    return {
+        "(SELECT CASE WHEN min(" + test.text + ") = 0 THEN 0 WHEN count(*) > count(" + test.text + ") THEN NULL ELSE 1 END" + rows + ")",
+        primary, oid::boolean};
+  return {"(SELECT CASE WHEN max(" + test.text + ") = 1 THEN 1 WHEN count(*) > count(" + test.text + ") THEN NULL ELSE 0 END" + rows + ")",
+          primary, oid::boolean};
 }
 
 }  // namespace termgate::dialect

@@ -53,7 +53,8 @@ const Relations::Relation& Typed::target(Node body) {
 
 const Relations::RelationColumn& Typed::target_column(const Relations::Relation& relation, const std::string& name, Node at) const {
   const auto found = std::find_if(relation.columns.begin(), relation.columns.end(), [&](const auto& each) { return each.name == name; });
-  if (found == relation.columns.end()) refuse_as("42703", "column \"" + name + "\" of relation \"" + relation.name + "\" does not exist", at);
+  if (found == relation.columns.end())
+    refuse_as("42703", "column \"" + name + "\" of relation \"" + relation.name + "\" does not exist", at);
   return *found;
 }
 
@@ -186,7 +187,8 @@ std::string Typed::conflict(Node clause, Node range_var, const Relations::Relati
 }
 
 // The lines of VALUES, converted to the columns' types. SQLite has no DEFAULT among values: a column that has it is left out.
-std::vector<Typed::Line> Typed::lines_of(Node lists, const std::vector<const Relations::RelationColumn*>& columns, bool named, bool overriding) {
+std::vector<Typed::Line> Typed::lines_of(Node lists, const std::vector<const Relations::RelationColumn*>& columns, bool named,
+                                         bool overriding) {
   std::vector<Line> lines;
   std::size_t width = 0;
   const Place outside = std::exchange(place_, Place::values);
@@ -249,8 +251,8 @@ std::string Typed::insert_query(Node select, const std::vector<const Relations::
     values.push_back(set ? assigned(each, *columns[i], {}).text : each.text);
   }
   // Without a WHERE, SQLite reads ON CONFLICT as the ON of a join.
-  return " (" + joined(names, ", ") + ") SELECT " + joined(values, ", ") + " FROM (WITH " + with_name + "(" + joined(inner, ", ") + ") AS (" + inner_with +
-         sub.text + ") SELECT * FROM " + with_name + ") AS " + from_name + (conflicts ? " WHERE true" : "");
+  return " (" + joined(names, ", ") + ") SELECT " + joined(values, ", ") + " FROM (WITH " + with_name + "(" + joined(inner, ", ") +
+         ") AS (" + inner_with + sub.text + ") SELECT * FROM " + with_name + ") AS " + from_name + (conflicts ? " WHERE true" : "");
 }
 
 void Typed::insert(Node body) {
@@ -267,7 +269,8 @@ void Typed::insert(Node body) {
     const Node each = column_node.as("ResTarget");
     if (each["indirection"]) refuse("an assignment to a part of a column", each);
     columns.push_back(&target_column(relation, each.text("name"), each));
-    if (!seen.insert(columns.back()->name).second) refuse_as("42701", "column \"" + columns.back()->name + "\" specified more than once", each);
+    if (!seen.insert(columns.back()->name).second)
+      refuse_as("42701", "column \"" + columns.back()->name + "\" specified more than once", each);
   }
   const bool named = !columns.empty();
   if (!named) {
@@ -318,7 +321,8 @@ void Typed::remove(Node body) {
   const Place outside = std::exchange(place_, Place::where);
   if (body["usingClause"]) {
     const std::string source = from(body["usingClause"]).text;
-    text += " WHERE EXISTS (SELECT 1" + source + (body["whereClause"] ? " WHERE " + condition(body["whereClause"], "WHERE").text : "") + ")";
+    text +=
+        " WHERE EXISTS (SELECT 1" + source + (body["whereClause"] ? " WHERE " + condition(body["whereClause"], "WHERE").text : "") + ")";
     refuse_others(body["returningList"], body["usingClause"]);
   } else if (body["whereClause"]) {
     text += " WHERE " + condition(body["whereClause"], "WHERE").text;

@@ -29,7 +29,8 @@ void collect_relations(Node node, std::set<std::string>& names, std::set<std::st
     if (next.is("RangeVar") || next["relname"]) {
       const Node body = next.is("RangeVar") ? next.body() : next;
       const std::string schema = body.text("schemaname");
-      if (body["relname"]) names.insert(schema == "information_schema" ? "information_schema_" + body.text("relname") : body.text("relname"));
+      if (body["relname"])
+        names.insert(schema == "information_schema" ? "information_schema_" + body.text("relname") : body.text("relname"));
     }
     if (const Node cte = next.as("CommonTableExpr")) ctes.insert(cte.text("ctename"));
     if (const Node called = next.as("FuncCall"); called && last_name(called["funcname"]).starts_with("termgate_")) own = true;
@@ -109,7 +110,8 @@ std::string Typed::view(Node select, std::string& types) {
   return all.text;
 }
 
-std::string Typed::copied(Node select, const std::vector<std::string>& names, std::vector<Column>& columns, std::vector<std::string>& values) {
+std::string Typed::copied(Node select, const std::vector<std::string>& names, std::vector<Column>& columns,
+                          std::vector<std::string>& values) {
   Query all = query(select);
   if (names.size() > all.outs.size()) refuse_as("42601", "too many column names were specified");
   std::vector<std::string> inner;
@@ -120,7 +122,8 @@ std::string Typed::copied(Node select, const std::vector<std::string>& names, st
     values.push_back(assigned({"pg_s." + inner.back(), primary, each.type, each.typmod, each.stored}, column, {}).text);
     columns.push_back({false, column.name, each.type, each.typmod});
   }
-  return "SELECT " + joined(values, ", ") + " FROM (WITH pg_w(" + joined(inner, ", ") + ") AS (" + all.text + ") SELECT * FROM pg_w) AS pg_s";
+  return "SELECT " + joined(values, ", ") + " FROM (WITH pg_w(" + joined(inner, ", ") + ") AS (" + all.text +
+         ") SELECT * FROM pg_w) AS pg_s";
 }
 
 std::string Typed::relation_name(Node body) const {
@@ -140,14 +143,16 @@ Typed::From Typed::relation(Node body) {
   Relation relation;
   relation.name = alias ? alias.text("aliasname") : name;
   const std::vector<std::string> names = strings(alias["colnames"]);
-  const auto cte = body["schemaname"] ? ctes_.rend() : std::find_if(ctes_.rbegin(), ctes_.rend(), [&](const Cte& each) { return each.name == name; });
+  const auto cte =
+      body["schemaname"] ? ctes_.rend() : std::find_if(ctes_.rbegin(), ctes_.rend(), [&](const Cte& each) { return each.name == name; });
   if (cte != ctes_.rend()) {
     relation.columns = cte->columns;
   } else {
     const std::string actual = body.text("schemaname") == "information_schema" ? "information_schema_" + name : name;
     const Relations::Relation* found = relations_.find(actual);
     if (found == nullptr)
-      refuse_as("42P01", "relation \"" + (body["schemaname"] ? body.text("schemaname") + "." : std::string()) + name + "\" does not exist", body);
+      refuse_as("42P01", "relation \"" + (body["schemaname"] ? body.text("schemaname") + "." : std::string()) + name + "\" does not exist",
+                body);
     relation.key = found->key;
     if (found->rowid && std::none_of(found->columns.begin(), found->columns.end(), [](const auto& each) { return each.name == "rowid"; })) {
       ScopeColumn rowid;
@@ -168,8 +173,8 @@ Typed::From Typed::relation(Node body) {
   }
   if (names.size() > relation.columns.size())
     refuse_as("42P10",
-              "table \"" + name + "\" has " + std::to_string(relation.columns.size()) + " columns available but " + std::to_string(names.size()) +
-                  " columns specified",
+              "table \"" + name + "\" has " + std::to_string(relation.columns.size()) + " columns available but " +
+                  std::to_string(names.size()) + " columns specified",
               body);
   for (std::size_t i = 0; i < relation.columns.size(); ++i) {
     ScopeColumn& column = relation.columns[i];
@@ -199,8 +204,8 @@ Typed::From Typed::subselect(Node body) {
   relation.name = alias.text("aliasname");
   const std::vector<std::string> names = strings(alias["colnames"]);
   if (names.size() > sub.outs.size())
-    refuse_as("42P10", "table \"" + relation.name + "\" has " + std::to_string(sub.outs.size()) + " columns available but " + std::to_string(names.size()) +
-                           " columns specified");
+    refuse_as("42P10", "table \"" + relation.name + "\" has " + std::to_string(sub.outs.size()) + " columns available but " +
+                           std::to_string(names.size()) + " columns specified");
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < sub.outs.size(); ++i) {
     ScopeColumn column;
@@ -215,7 +220,8 @@ Typed::From Typed::subselect(Node body) {
   // Columns by place: two of a subquery may have one name.
   const std::string with_name = made("w");
   From result;
-  result.text = "(WITH " + with_name + "(" + joined(parts, ", ") + ") AS (" + sub.text + ") SELECT * FROM " + with_name + ") AS " + quoted_name(relation.name);
+  result.text = "(WITH " + with_name + "(" + joined(parts, ", ") + ") AS (" + sub.text + ") SELECT * FROM " + with_name + ") AS " +
+                quoted_name(relation.name);
   result.visible = relation.columns;
   result.relations.push_back(std::move(relation));
   return result;
@@ -243,10 +249,12 @@ Typed::From Typed::function(Node body) {
   if (found.state != State::found) {
     std::vector<std::string> words;
     for (const Oid type : types) words.push_back(spoken(type));
-    refuse_as(found.state == State::ambiguous     ? "42725"
-              : found.state == State::polymorphic ? "42804"
-                                                  : "42883",
-              "function " + name + "(" + joined(words, ", ") + ") " + (found.state == State::ambiguous ? "is not unique" : "does not exist"), call_body);
+    refuse_as(
+        found.state == State::ambiguous     ? "42725"
+        : found.state == State::polymorphic ? "42804"
+                                            : "42883",
+        "function " + name + "(" + joined(words, ", ") + ") " + (found.state == State::ambiguous ? "is not unique" : "does not exist"),
+        call_body);
   }
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -330,7 +338,8 @@ Typed::From Typed::join(Node body) {
         found = &each;
       }
       if (found == nullptr)
-        refuse_as("42703", "column \"" + name + "\" specified in USING clause does not exist in " + (&side == &left ? "left" : "right") + " table");
+        refuse_as("42703",
+                  "column \"" + name + "\" specified in USING clause does not exist in " + (&side == &left ? "left" : "right") + " table");
       return *found;
     };
     const ScopeColumn first = pick(left), second = pick(right);
@@ -363,10 +372,8 @@ Typed::From Typed::join(Node body) {
     std::swap(scopes_.back(), seen);
   }
   const bool outer = type == "JOIN_LEFT" || type == "JOIN_RIGHT" || type == "JOIN_FULL";
-  if (!tests.empty())
-    result.text += " ON " + joined(tests, " AND ");
-  else if (outer)
-    result.text += " ON 1";
+  if (!tests.empty()) result.text += " ON " + joined(tests, " AND ");
+  else if (outer) result.text += " ON 1";
   return result;
 }
 
@@ -452,7 +459,8 @@ std::string Typed::order_tail(Node body, bool& descending) const {
 std::string Typed::order(Node clause, const std::vector<Target>& list, bool distinct) {
   if (!clause) return {};
   std::vector<std::string> parts;
-  for (const Sorted& each : sorted(clause, list, distinct)) parts.push_back((is_place(each.key) ? "coalesce(" + each.key + ", NULL)" : each.key) + each.tail);
+  for (const Sorted& each : sorted(clause, list, distinct))
+    parts.push_back((is_place(each.key) ? "coalesce(" + each.key + ", NULL)" : each.key) + each.tail);
   return " ORDER BY " + joined(parts, ", ");
 }
 
@@ -475,12 +483,14 @@ std::vector<Typed::Sorted> Typed::sorted(Node clause, const std::vector<Target>&
     } else if (const Node fields = node.as("ColumnRef")["fields"]; fields.size() == 1 && fields.at(0).is("String")) {
       for (const Target& each : list) {
         if (each.name != fields.at(0).as("String").text("sval")) continue;
-        if (target != nullptr && target->value.text != each.value.text) refuse_as("42702", "ORDER BY \"" + each.name + "\" is ambiguous", node.body());
+        if (target != nullptr && target->value.text != each.value.text)
+          refuse_as("42702", "ORDER BY \"" + each.name + "\" is ambiguous", node.body());
         target = &each;
       }
     }
     const Value value = decided(target != nullptr ? target->value : expression(node));
-    if (distinct && target == nullptr && std::none_of(list.begin(), list.end(), [&](const Target& each) { return each.value.text == value.text; })) {
+    if (distinct && target == nullptr &&
+        std::none_of(list.begin(), list.end(), [&](const Target& each) { return each.value.text == value.text; })) {
       refuse_as("42P10", "for SELECT DISTINCT, ORDER BY expressions must appear in select list", node.body());
     }
     result.push_back({sortable(value, true), tail, value});
@@ -594,16 +604,16 @@ std::string Typed::with(Node clause) {
       for (std::size_t i = 0; i < sub.outs.size() && i < cte.columns.size(); ++i) {
         if (sub.outs[i].type != cte.columns[i].value.type) {
           refuse_as("42804",
-                    "recursive query \"" + cte.name + "\" column " + std::to_string(i + 1) + " has type " + spoken(cte.columns[i].value.type) +
-                        " in non-recursive term but type " + spoken(sub.outs[i].type) + " overall",
+                    "recursive query \"" + cte.name + "\" column " + std::to_string(i + 1) + " has type " +
+                        spoken(cte.columns[i].value.type) + " in non-recursive term but type " + spoken(sub.outs[i].type) + " overall",
                     body);
         }
       }
     }
     if (names.size() > sub.outs.size())
       refuse_as("42P10",
-                "WITH query \"" + cte.name + "\" has " + std::to_string(sub.outs.size()) + " columns available but " + std::to_string(names.size()) +
-                    " columns specified",
+                "WITH query \"" + cte.name + "\" has " + std::to_string(sub.outs.size()) + " columns available but " +
+                    std::to_string(names.size()) + " columns specified",
                 body);
     columns_of(sub.outs);
     std::vector<std::string> quoted;
@@ -658,7 +668,8 @@ void Typed::check_groups(Scope& scope) {
     for (const Relation& relation : scope.relations) {
       if (relation.name != each.relation || relation.key.empty()) continue;
       determined = std::all_of(relation.key.begin(), relation.key.end(), [&](std::size_t place) {
-        return place < relation.columns.size() && std::find(scope.groups.begin(), scope.groups.end(), relation.columns[place].value.text) != scope.groups.end();
+        return place < relation.columns.size() &&
+               std::find(scope.groups.begin(), scope.groups.end(), relation.columns[place].value.text) != scope.groups.end();
       });
     }
     if (determined) continue;
@@ -707,7 +718,8 @@ Typed::Core Typed::core(Node body, std::string& order_text) {
   }
   if (const Node windows = body["windowClause"]) {
     std::vector<std::string> parts;
-    for (const Node each : windows.items()) parts.push_back(quoted_name(each.as("WindowDef").text("name")) + " AS (" + window(each.as("WindowDef")) + ")");
+    for (const Node each : windows.items())
+      parts.push_back(quoted_name(each.as("WindowDef").text("name")) + " AS (" + window(each.as("WindowDef")) + ")");
     tail += " WINDOW " + joined(parts, ", ");
   }
   if (on) {
@@ -772,7 +784,8 @@ std::string Typed::assembled(const Core& core, const std::vector<std::string>& n
   return std::string("SELECT ") + (core.distinct ? "DISTINCT " : "") + lines[0] + core.tail;
 }
 
-Typed::Query Typed::simple(Node body, const std::vector<std::string>& names, const std::vector<const Relations::RelationColumn*>* assign, bool plain) {
+Typed::Query Typed::simple(Node body, const std::vector<std::string>& names, const std::vector<const Relations::RelationColumn*>* assign,
+                           bool plain) {
   Query result;
   scopes_.emplace_back();
   std::string order_text;
@@ -791,7 +804,8 @@ Typed::Query Typed::simple(Node body, const std::vector<std::string>& names, con
   for (std::size_t i = 0; i < names.size() && i < result.outs.size(); ++i) result.outs[i].name = names[i];
   result.text = assembled(all, names, false, plain);
   const Scope& scope = scopes_.back();
-  result.one_row = (!all.values && ((scope.aggregates && scope.groups.empty() && !body["groupClause"]) || (!body["fromClause"] && !body["whereClause"]))) ||
+  result.one_row = (!all.values && ((scope.aggregates && scope.groups.empty() && !body["groupClause"]) ||
+                                    (!body["fromClause"] && !body["whereClause"]))) ||
                    (all.values && all.rows.size() == 1);
   if (all.values) {
     std::vector<std::string> parts;
@@ -804,7 +818,8 @@ Typed::Query Typed::simple(Node body, const std::vector<std::string>& names, con
   return result;
 }
 
-void Typed::collect_set(Node body, std::vector<Core>& leaves, std::string& text, std::vector<std::pair<std::size_t, std::size_t>>& spans, bool& unique) {
+void Typed::collect_set(Node body, std::vector<Core>& leaves, std::string& text, std::vector<std::pair<std::size_t, std::size_t>>& spans,
+                        bool& unique) {
   const Deeper deeper(*this);
   const auto side = [&](Node part, bool left) {
     if (is_set(part) && !has_tail(part) && left) return collect_set(part, leaves, text, spans, unique);

@@ -63,11 +63,13 @@ struct Spelling {
   std::string_view written;
   std::string_view name;
 };
+// clang-format off
 constexpr Spelling spellings[] = {
     {"smallint", "int2"}, {"int", "int4"}, {"integer", "int4"}, {"bigint", "int8"}, {"smallserial", "int2"}, {"serial2", "int2"}, {"serial", "int4"}, {"serial4", "int4"}, {"bigserial", "int8"},
     {"serial8", "int8"}, {"real", "float4"}, {"float", "float8"}, {"double precision", "float8"}, {"double", "float8"}, {"decimal", "numeric"}, {"boolean", "bool"}, {"character varying", "varchar"},
     {"character", "bpchar"}, {"nchar", "bpchar"}, {"clob", "text"}, {"blob", "bytea"}, {"time without time zone", "time"}, {"time with time zone", "timetz"},
     {"timestamp without time zone", "timestamp"}, {"timestamp with time zone", "timestamptz"}, {"datetime", "timestamp"}, {"tinyint", "int2"}, {"mediumint", "int4"}, {"nvarchar", "varchar"}, {"varying character", "varchar"}};
+// clang-format on
 
 }  // namespace
 
@@ -104,7 +106,11 @@ Oid oid_of_declared(std::string_view declared) noexcept {
   if (const Type* type = type_named(name)) return array ? type->array : type->oid;
   // A word of nobody's: as SQLite reads an affinity out of it. NUMERIC, which may hold anything, is text to a client.
   const auto has = [&](std::string_view part) { return lower.find(part) != std::string::npos; };
-  const Oid by_affinity = has("int") && !has("point") ? oid::int8 : has("char") || has("clob") || has("text") ? oid::text : has("blob") ? oid::bytea : has("real") || has("floa") || has("doub") ? oid::float8 : oid::text;
+  const Oid by_affinity = has("int") && !has("point")                 ? oid::int8
+                          : has("char") || has("clob") || has("text") ? oid::text
+                          : has("blob")                               ? oid::bytea
+                          : has("real") || has("floa") || has("doub") ? oid::float8
+                                                                      : oid::text;
   return array ? type_of(by_affinity)->array : by_affinity;
 }
 

@@ -95,8 +95,10 @@ void Writer::transaction(Node body) {
     out_.tag = tag;
     return true;
   };
-  if (!is("TRANS_STMT_BEGIN", What::begin, "BEGIN") && !is("TRANS_STMT_START", What::begin, "START TRANSACTION") && !is("TRANS_STMT_COMMIT", What::commit, "COMMIT") && !is("TRANS_STMT_ROLLBACK", What::rollback, "ROLLBACK") &&
-      !is("TRANS_STMT_SAVEPOINT", What::savepoint, "SAVEPOINT") && !is("TRANS_STMT_RELEASE", What::release, "RELEASE") && !is("TRANS_STMT_ROLLBACK_TO", What::rollback_to, "ROLLBACK")) {
+  if (!is("TRANS_STMT_BEGIN", What::begin, "BEGIN") && !is("TRANS_STMT_START", What::begin, "START TRANSACTION") &&
+      !is("TRANS_STMT_COMMIT", What::commit, "COMMIT") && !is("TRANS_STMT_ROLLBACK", What::rollback, "ROLLBACK") &&
+      !is("TRANS_STMT_SAVEPOINT", What::savepoint, "SAVEPOINT") && !is("TRANS_STMT_RELEASE", What::release, "RELEASE") &&
+      !is("TRANS_STMT_ROLLBACK_TO", What::rollback_to, "ROLLBACK")) {
     // In PostgreSQL a PREPARE TRANSACTION that fails has ended the block; the session looks for this message's beginning.
     refuse(kind == "TRANS_STMT_PREPARE" ? "PREPARE TRANSACTION" : "a prepared transaction");
   }
@@ -131,7 +133,8 @@ void Writer::copy(Node body) {
     if (!seen.insert(which).second) refuse_as("42601", "conflicting or redundant options", option);
     const Node list = arg.is("List") ? arg.body()["items"] : Node();
     if (which == "format") {
-      if (value != "text" && value != "csv" && value != "binary") refuse_as("22023", "COPY format \"" + value + "\" not recognized", option);
+      if (value != "text" && value != "csv" && value != "binary")
+        refuse_as("22023", "COPY format \"" + value + "\" not recognized", option);
       copy.format = value == "csv" ? Copy::Format::csv : value == "binary" ? Copy::Format::binary : Copy::Format::text;
     } else if (which == "delimiter") delimiter = value;
     else if (which == "quote") quote = value;
@@ -154,12 +157,14 @@ void Writer::copy(Node body) {
     return text->front();
   };
   if (binary && (delimiter || null || copy.header)) refuse_as("42601", "cannot specify DELIMITER, NULL or HEADER in BINARY mode");
-  if (!csv && (quote || escape || copy.force_quote || !copy.force_not_null.empty() || !copy.force_null.empty())) refuse_as("0A000", "COPY quote, escape and force options are available only in CSV mode");
+  if (!csv && (quote || escape || copy.force_quote || !copy.force_not_null.empty() || !copy.force_null.empty()))
+    refuse_as("0A000", "COPY quote, escape and force options are available only in CSV mode");
   copy.delimiter = single(delimiter, csv ? ',' : '\t', "delimiter");
   copy.quote = single(quote, '"', "quote");
   copy.escape = single(escape, copy.quote, "escape");
   copy.null = null.value_or(csv || binary ? "" : "\\N");
-  if (copy.delimiter == '\n' || copy.delimiter == '\r' || copy.null.find_first_of("\r\n") != std::string::npos) refuse_as("22023", "COPY delimiter and null representation cannot hold a newline");
+  if (copy.delimiter == '\n' || copy.delimiter == '\r' || copy.null.find_first_of("\r\n") != std::string::npos)
+    refuse_as("22023", "COPY delimiter and null representation cannot hold a newline");
   if (copy.null.find(copy.delimiter) != std::string::npos) refuse_as("0A000", "COPY delimiter must not appear in the NULL specification");
   if (csv && copy.quote == copy.delimiter) refuse_as("22023", "COPY delimiter and quote must be different");
   out_.tag = "COPY";
@@ -235,7 +240,12 @@ bool Writer::utility(Node node) {
     if (name == "all") out_.columns = {{false, "name", oid::text}, {false, "setting", oid::text}, {false, "description", oid::text}};
     else {
       const std::string small = lowered(name);
-      out_.columns = {{false, small == "timezone" ? "TimeZone" : small == "datestyle" ? "DateStyle" : small == "intervalstyle" ? "IntervalStyle" : name, oid::text}};
+      out_.columns = {{false,
+                       small == "timezone"        ? "TimeZone"
+                       : small == "datestyle"     ? "DateStyle"
+                       : small == "intervalstyle" ? "IntervalStyle"
+                                                  : name,
+                       oid::text}};
     }
     out_.utility = ShowVariable{lowered(name)};
   } else if (kind == "TransactionStmt") transaction(body);
@@ -246,7 +256,10 @@ bool Writer::utility(Node node) {
   else if (kind == "FetchStmt") {
     FetchCursor fetch;
     const std::string_view direction = body["direction"].string();
-    fetch.direction = direction == "FETCH_BACKWARD" ? FetchCursor::Direction::backward : direction == "FETCH_ABSOLUTE" ? FetchCursor::Direction::absolute : direction == "FETCH_RELATIVE" ? FetchCursor::Direction::relative : FetchCursor::Direction::forward;
+    fetch.direction = direction == "FETCH_BACKWARD"   ? FetchCursor::Direction::backward
+                      : direction == "FETCH_ABSOLUTE" ? FetchCursor::Direction::absolute
+                      : direction == "FETCH_RELATIVE" ? FetchCursor::Direction::relative
+                                                      : FetchCursor::Direction::forward;
     fetch.count = body.integer("howMany");
     fetch.name = body.text("portalname");
     fetch.move = body.flag("ismove");
@@ -268,8 +281,14 @@ bool Writer::utility(Node node) {
     out_.utility = Deallocate{body.text("name")};
   } else if (kind == "DiscardStmt") {
     const std::string_view target = body["target"].string();
-    const auto what = target == "DISCARD_PLANS" ? Discard::What::plans : target == "DISCARD_SEQUENCES" ? Discard::What::sequences : target == "DISCARD_TEMP" ? Discard::What::temporary : Discard::What::all;
-    out_.tag = what == Discard::What::all ? "DISCARD ALL" : what == Discard::What::plans ? "DISCARD PLANS" : what == Discard::What::sequences ? "DISCARD SEQUENCES" : "DISCARD TEMP";
+    const auto what = target == "DISCARD_PLANS"       ? Discard::What::plans
+                      : target == "DISCARD_SEQUENCES" ? Discard::What::sequences
+                      : target == "DISCARD_TEMP"      ? Discard::What::temporary
+                                                      : Discard::What::all;
+    out_.tag = what == Discard::What::all         ? "DISCARD ALL"
+               : what == Discard::What::plans     ? "DISCARD PLANS"
+               : what == Discard::What::sequences ? "DISCARD SEQUENCES"
+                                                  : "DISCARD TEMP";
     out_.utility = Discard{what};
   } else if (kind == "ListenStmt") {
     out_.tag = "LISTEN";
@@ -288,7 +307,8 @@ bool Writer::utility(Node node) {
   else if (kind == "CommentStmt") accept("COMMENT", "comments are not kept");
   else if (kind == "AlterOwnerStmt") accept("ALTER TABLE");
   else if (kind == "ConstraintsSetStmt") accept("SET CONSTRAINTS");
-  else if (kind == "CreateSchemaStmt" && body.flag("if_not_exists") && body.text("schemaname") == "public" && !body["schemaElts"]) accept("CREATE SCHEMA", "schema \"public\" already exists, skipping");
+  else if (kind == "CreateSchemaStmt" && body.flag("if_not_exists") && body.text("schemaname") == "public" && !body["schemaElts"])
+    accept("CREATE SCHEMA", "schema \"public\" already exists, skipping");
   else return false;
   return true;
 }

@@ -25,7 +25,21 @@ struct Refused {
 [[noreturn]] void refuse_as(std::string_view sqlstate, std::string message, Node at = {});
 
 // How tightly SQLite binds what is written; an operand that binds less goes into parentheses.
-enum Level : int { lowest = 0, disjunction = 10, conjunction = 20, negation = 30, equality = 40, comparison = 50, bits = 55, sum = 60, product = 70, concatenation = 80, collation = 90, unary = 95, primary = 100 };
+enum Level : int {
+  lowest = 0,
+  disjunction = 10,
+  conjunction = 20,
+  negation = 30,
+  equality = 40,
+  comparison = 50,
+  bits = 55,
+  sum = 60,
+  product = 70,
+  concatenation = 80,
+  collation = 90,
+  unary = 95,
+  primary = 100
+};
 
 struct Sql {
   std::string text;
@@ -35,7 +49,8 @@ struct Sql {
 
 class Writer {
  public:
-  Writer(Translated& out, std::string_view sql, std::size_t depth = 0, const Relations* relations = nullptr) : out_(out), sql_(sql), depth_(depth), relations_(relations) {}
+  Writer(Translated& out, std::string_view sql, std::size_t depth = 0, const Relations* relations = nullptr)
+      : out_(out), sql_(sql), depth_(depth), relations_(relations) {}
 
   void statement(Node node);
 
@@ -180,17 +195,17 @@ class Writer {
   std::string_view sql_;  // the whole text: positions point into it
   std::size_t depth_;
   const Relations* relations_ = nullptr;
-  bool only_faster_ = false;  // what is written decides no answer
+  bool only_faster_ = false;                    // what is written decides no answer
   std::optional<Relations::Relation> defined_;  // whose columns CHECK, DEFAULT and indexes speak of
-  std::string returned_;  // what RETURNING is about: SQLite knows no qualified names there
-  bool name_all_ = false;  // SQLite would make names of its own
-  bool indexed_ = false;  // of an index's expression
-  bool stored_ = false;  // what is written stays in the schema, and other programs read it
+  std::string returned_;                        // what RETURNING is about: SQLite knows no qualified names there
+  bool name_all_ = false;                       // SQLite would make names of its own
+  bool indexed_ = false;                        // of an index's expression
+  bool stored_ = false;                         // what is written stays in the schema, and other programs read it
   std::vector<std::vector<Renamed>> scopes_;
   // Set-returning functions of the target list being written, as items for its FROM; null where they may not stand.
   std::vector<std::string>* rows_of_targets_ = nullptr;
   std::vector<Column> subselect_;  // what the subquery in FROM that was written last has; empty where that is not known
-  std::size_t made_ = 0;  // names made up so far
+  std::size_t made_ = 0;           // names made up so far
 };
 
 // result_names.cpp: what PostgreSQL calls an expression without AS.

@@ -1,5 +1,5 @@
-// BootClock: a monotonic clock that goes on while the machine is suspended (CLOCK_BOOTTIME). What has to end by a certain time is measured by it: std::chrono::steady_clock stands still
-// in a suspended machine, whose leases run out all the same.
+// BootClock: a monotonic clock that goes on while the machine is suspended (CLOCK_BOOTTIME). What has to end by a certain time is measured
+// by it: std::chrono::steady_clock stands still in a suspended machine, whose leases run out all the same.
 #pragma once
 
 #include <chrono>

@@ -47,10 +47,10 @@ struct OpenOptions {
   // SQLite: how long a call waits for its turn or another process's lock; none: the setting check_wait_ms (default 5 s).
   // PostgreSQL, ODBC: how long it waits for a free connection; none: 5 s. Locks are waited for as the setting says there.
   std::optional<std::chrono::milliseconds> check_wait = {};
-  // PostgreSQL, ODBC (whole seconds, by the driver): how long one answer may take before the connection is given up, COMMIT's included (then OutcomeUnknown).
-  // 0: as long as it takes, for a statement may. A server that is gone is noticed all the same: connecting is given up
-  // after 10 s, a peer that has vanished from the network after 60 s, unless the URL says otherwise (connect_timeout,
-  // keepalives_idle, keepalives_interval, keepalives_count, tcp_user_timeout).
+  // PostgreSQL, ODBC (whole seconds, by the driver): how long one answer may take before the connection is given up, COMMIT's included
+  // (then OutcomeUnknown). 0: as long as it takes, for a statement may. A server that is gone is noticed all the same: connecting is given
+  // up after 10 s, a peer that has vanished from the network after 60 s, unless the URL says otherwise (connect_timeout, keepalives_idle,
+  // keepalives_interval, keepalives_count, tcp_user_timeout).
   std::chrono::milliseconds answer_wait{0};
 };
 
@@ -172,8 +172,8 @@ class Transaction {
   }
   Rows exec_values(std::string_view sql, const std::vector<Value>& values) { return execute(sql, values.data(), values.size()); }
 
-  // Appends under this transaction's scope and term. The stream's writers take turns until commit. The payload is as for Database::append; but this transaction has passed its
-  // check, so a higher term waits while a large one travels, and evicts this session after the grace.
+  // Appends under this transaction's scope and term. The stream's writers take turns until commit. The payload is as for Database::append;
+  // but this transaction has passed its check, so a higher term waits while a large one travels, and evicts this session after the grace.
   SequenceNo append(const Stream& stream, std::string_view payload, std::optional<SequenceNo> expected = {});
 
   // Passes the check for a further scope with a term of its own (F1). Raises only where nothing of that
@@ -195,10 +195,12 @@ class Transaction {
 
 class Database {
  public:
-  // Of one payload, and of all payloads of one batch together, on every database. PostgreSQL and SQLite take no more: a payload is one value of one message there, held whole and
-  // more than once at both ends, and twice as long where it has to be text (a batch, odbc-postgresql).
+  // Of one payload, and of all payloads of one batch together, on every database. PostgreSQL and SQLite take no more: a payload is one
+  // value of one message there, held whole and more than once at both ends, and twice as long where it has to be text (a batch,
+  // odbc-postgresql).
   static constexpr std::size_t payload_bytes_max = std::size_t{256} << 20;
-  // On this database: SQL Server takes up to 1 GiB, where its setting payload_bytes_max (256 MiB at first) allows it, for payloads travel in pieces there.
+  // On this database: SQL Server takes up to 1 GiB, where its setting payload_bytes_max (256 MiB at first) allows it, for payloads travel
+  // in pieces there.
   std::size_t payload_limit() const noexcept;
 
   // `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`. Opens no connection yet.
@@ -216,7 +218,7 @@ class Database {
   void grant(std::string_view role, std::string_view level);  // read, write, lead, operate; "public" is everybody, who gets read or write
   // Takes every level away again (PostgreSQL). The rows are what the role can do all the same: level, and through what it has it.
   Rows revoke(std::string_view role);
-  std::string_view kind() const noexcept;                     // "postgresql", "sqlite"
+  std::string_view kind() const noexcept;  // "postgresql", "sqlite"
 
   // Runs `work` in one transaction behind the check for (scope, term), and commits it (F1, F5). A term above
   // the fence is raised first, in a transaction of its own. When this returns the write is committed.
@@ -225,7 +227,8 @@ class Database {
   Wrote write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const WriteOptions& options = {});
 
   // Check and append as one statement. With a write id the same call again returns the first one's number. The payload is borrowed. To
-  // SQL Server a large one travels in pieces, before any lock is taken. Throws InvalidInput for more than payload_limit(), before anything is sent.
+  // SQL Server a large one travels in pieces, before any lock is taken. Throws InvalidInput for more than payload_limit(), before anything
+  // is sent.
   SequenceNo append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options = {});
   // All or nothing; at least one payload; returns the last number. `write_ids` is empty or as long as `payloads`.
   SequenceNo append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads, const AppendOptions& options = {},
@@ -238,7 +241,8 @@ class Database {
 
   // Waits up to options.wait for another's lease, then throws Blocked. TTL 100 ms to 1 day.
   Lease acquire_lease(const Scope& scope, std::chrono::milliseconds ttl, const LeaseOptions& options = {});
-  // A lease that renews itself and is given back by its handle (<termgate/held_lease.hpp>). Waits up to options.wait for another's, then throws Blocked; Cancelled where options.stop asked for it.
+  // A lease that renews itself and is given back by its handle (<termgate/held_lease.hpp>). Waits up to options.wait for another's, then
+  // throws Blocked; Cancelled where options.stop asked for it.
   HeldLease hold(const Scope& scope, const HoldOptions& options = {});
   // None: another holds it.
   std::optional<HeldLease> try_hold(const Scope& scope, const HoldOptions& options = {});
@@ -253,26 +257,31 @@ class Database {
   bool force_release(const Scope& scope, std::string_view actor, std::string_view reason);
   static const std::string& default_owner();  // host:pid:random
 
-  // Job history by parts; <termgate/job_run.hpp> has the handle. A start is checked like a write (StaleTerm), and so are a heartbeat and the end "completed"; "failed", "cancelled" and "lost" may be
-  // said by who has lost the lead. One open run of a job in a scope.
-  std::string start_job(std::string_view job, const Scope& scope, Term term, const std::string& owner, const std::optional<std::string>& detail = {});
-  // False: the run is no longer open. With `renew` it also renews that lease, in the same transaction, and throws LeaseLost where that fails: then neither is done.
+  // Job history by parts; <termgate/job_run.hpp> has the handle. A start is checked like a write (StaleTerm), and so are a heartbeat and
+  // the end "completed"; "failed", "cancelled" and "lost" may be said by who has lost the lead. One open run of a job in a scope.
+  std::string start_job(std::string_view job, const Scope& scope, Term term, const std::string& owner,
+                        const std::optional<std::string>& detail = {});
+  // False: the run is no longer open. With `renew` it also renews that lease, in the same transaction, and throws LeaseLost where that
+  // fails: then neither is done.
   bool beat_job(const std::string& run_id, const std::optional<std::string>& checkpoint = {}, Lease* renew = nullptr);
-  bool finish_job(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code = {}, const std::optional<std::string>& detail = {},
-                  const std::optional<std::string>& checkpoint = {});
+  bool finish_job(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code = {},
+                  const std::optional<std::string>& detail = {}, const std::optional<std::string>& checkpoint = {});
   std::vector<JobRunInfo> jobs(const JobFilter& filter = {}, int limit = 100);  // newest first
 
   // Writes down refusals that were answered elsewhere (a proxy, from memory). False: too soon after the last, add these to the next report.
   // What this object's own calls refuse it reports by itself.
-  bool record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms, std::string_view client);
+  bool record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms,
+                       std::string_view client);
 
   std::optional<FenceInfo> fence(const Scope& scope);
   std::vector<FenceInfo> fences(std::string_view after = {}, int limit = 1000);  // in scope order
   std::optional<LeaseInfo> lease(const Scope& scope);
   std::vector<LeaseInfo> leases(std::string_view after = {}, int limit = 1000);
-  // In order, at most `limit`. Fewer also where their payloads together would pass `bytes_max`; one, if there is any, comes whatever its size. A large payload is fetched in parts,
-  // and is in memory once. A write that is pruned while its payload is fetched ends the page, or is left out of a page that begins with it; Conflict: that went on and on.
-  std::vector<StreamWrite> read_stream(const Stream& stream, SequenceNo after, int limit = 1000, std::size_t bytes_max = std::numeric_limits<std::size_t>::max());
+  // In order, at most `limit`. Fewer also where their payloads together would pass `bytes_max`; one, if there is any, comes whatever its
+  // size. A large payload is fetched in parts, and is in memory once. A write that is pruned while its payload is fetched ends the page, or
+  // is left out of a page that begins with it; Conflict: that went on and on.
+  std::vector<StreamWrite> read_stream(const Stream& stream, SequenceNo after, int limit = 1000,
+                                       std::size_t bytes_max = std::numeric_limits<std::size_t>::max());
   std::optional<StreamInfo> stream(const Stream& stream);
   std::vector<StreamInfo> streams(std::string_view after = {}, int limit = 1000);
   // What the id stands for, once committed. None: not committed so far. The attempt whose answer was lost may still be

@@ -1,4 +1,5 @@
-// JobRun: one run of a job as a handle. It is recorded when it starts, keeps a checkpoint, and ends as completed or failed; a run that nobody ends is shown as lost as soon as its lease is over.
+// JobRun: one run of a job as a handle. It is recorded when it starts, keeps a checkpoint, and ends as completed or failed; a run that
+// nobody ends is shown as lost as soon as its lease is over.
 //
 //   HeldLease held = db.hold(Scope{"exports"});
 //   JobRun run(db, "export", held.scope(), held.term(), held.owner());
@@ -19,7 +20,8 @@ namespace termgate::inline v0 {
 class JobRun {
  public:
   // Starts it. Throws InvalidInput where this job has an open run under this term already.
-  JobRun(Database database, std::string_view job, const Scope& scope, Term term, const std::string& owner, const std::optional<std::string>& detail = {});
+  JobRun(Database database, std::string_view job, const Scope& scope, Term term, const std::string& owner,
+         const std::optional<std::string>& detail = {});
   // Neither completed nor failed so far: failed, if the database can be reached.
   ~JobRun();
   JobRun(const JobRun&) = delete;
@@ -31,15 +33,17 @@ class JobRun {
 
   // A sign of life and, if given, a checkpoint. False: the run is no longer open; stop.
   bool beat(const std::optional<std::string>& checkpoint = {});
-  // The same and a renewal of `lease`, in one transaction; the lease then says how long there is until the next beat must have succeeded. For a lease without a HeldLease or a LeaderLoop.
-  // Throws LeaseLost: neither was done.
+  // The same and a renewal of `lease`, in one transaction; the lease then says how long there is until the next beat must have succeeded.
+  // For a lease without a HeldLease or a LeaderLoop. Throws LeaseLost: neither was done.
   bool beat(Lease& lease, const std::optional<std::string>& checkpoint = {});
   // Each at most once. False: the run was no longer open.
-  bool complete(std::optional<int> exit_code = 0, const std::optional<std::string>& detail = {}, const std::optional<std::string>& checkpoint = {});
+  bool complete(std::optional<int> exit_code = 0, const std::optional<std::string>& detail = {},
+                const std::optional<std::string>& checkpoint = {});
   bool fail(std::optional<int> exit_code = {}, const std::optional<std::string>& detail = {});
 
  private:
-  bool end(std::string_view status, std::optional<int> exit_code, const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint);
+  bool end(std::string_view status, std::optional<int> exit_code, const std::optional<std::string>& detail,
+           const std::optional<std::string>& checkpoint);
 
   Database database_;
   std::optional<std::string> last_checkpoint_;

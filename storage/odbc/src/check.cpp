@@ -20,13 +20,16 @@ namespace {
 
 using namespace detail::odbc;
 
-constexpr std::string_view no_transaction = "TG005 no transaction is open on this connection, and a check in autocommit guards nothing: BEGIN TRANSACTION, or SQL_ATTR_AUTOCOMMIT off";
+constexpr std::string_view no_transaction =
+    "TG005 no transaction is open on this connection, and a check in autocommit guards nothing: BEGIN TRANSACTION, or SQL_ATTR_AUTOCOMMIT "
+    "off";
 
 // Diagnostics of a call that failed on the borrowed connection.
 [[noreturn]] void fail(SQLSMALLINT type, SQLHANDLE handle, SQLHDBC connection) {
   auto found = diagnostics_of(type, handle);
   SQLUINTEGER dead = SQL_CD_FALSE;
-  const bool gone = SQL_SUCCEEDED(SQLGetConnectAttrW(connection, SQL_ATTR_CONNECTION_DEAD, &dead, SQL_IS_UINTEGER, nullptr)) && dead == SQL_CD_TRUE;
+  const bool gone =
+      SQL_SUCCEEDED(SQLGetConnectAttrW(connection, SQL_ATTR_CONNECTION_DEAD, &dead, SQL_IS_UINTEGER, nullptr)) && dead == SQL_CD_TRUE;
   throw OdbcError(std::move(found), gone);
 }
 
@@ -38,11 +41,14 @@ Family family_behind(SQLHDBC connection) {
   if (code == SQL_INVALID_HANDLE) throw InvalidInput("TG005 this is no ODBC connection");
   if (!SQL_SUCCEEDED(code)) fail(SQL_HANDLE_DBC, connection, connection);
   std::string dbms;
-  for (std::size_t at = 0; at < std::min(name.size() - 1, static_cast<std::size_t>(bytes) / sizeof(SQLWCHAR)); ++at) dbms += name[at] < 128 ? static_cast<char>(name[at]) : '?';
+  for (std::size_t at = 0; at < std::min(name.size() - 1, static_cast<std::size_t>(bytes) / sizeof(SQLWCHAR)); ++at)
+    dbms += name[at] < 128 ? static_cast<char>(name[at]) : '?';
   for (const Family family : {Family::sqlserver, Family::postgresql}) {
     if (dbms.starts_with(dbms_name_of(family))) return family;
   }
-  throw InvalidInput(fmt::format("TG005 behind this ODBC connection is {}: the check is for SQL Server, and for PostgreSQL through odbc-postgresql", dbms.empty() ? "a database without a name" : dbms));
+  throw InvalidInput(
+      fmt::format("TG005 behind this ODBC connection is {}: the check is for SQL Server, and for PostgreSQL through odbc-postgresql",
+                  dbms.empty() ? "a database without a name" : dbms));
 }
 
 bool in_autocommit(SQLHDBC connection) {
@@ -57,7 +63,9 @@ std::optional<std::int64_t> run(SQLHDBC connection, const Marked& text, const Sc
   const auto need = [&](SQLRETURN code) {
     if (!SQL_SUCCEEDED(code)) fail(SQL_HANDLE_STMT, statement, connection);
   };
-  const auto set = [&](SQLINTEGER attribute, std::uintptr_t value) { SQLSetStmtAttrW(statement, attribute, reinterpret_cast<SQLPOINTER>(value), SQL_IS_UINTEGER); };
+  const auto set = [&](SQLINTEGER attribute, std::uintptr_t value) {
+    SQLSetStmtAttrW(statement, attribute, reinterpret_cast<SQLPOINTER>(value), SQL_IS_UINTEGER);
+  };
   // Whatever the connection's defaults are: no escapes to look for, an answer when the call returns, and as many rows as there are.
   set(SQL_ATTR_NOSCAN, SQL_NOSCAN_ON);
   set(SQL_ATTR_ASYNC_ENABLE, SQL_ASYNC_ENABLE_OFF);
@@ -69,8 +77,10 @@ std::optional<std::int64_t> run(SQLHDBC connection, const Marked& text, const Sc
   need(SQLPrepareW(statement, reinterpret_cast<SQLWCHAR*>(sql.data()), static_cast<SQLINTEGER>(sql.size())));
   for (std::size_t place = 0; place < text.order.size(); ++place) {
     const auto at = static_cast<SQLUSMALLINT>(place + 1);
-    need(text.order[place] == 0 ? SQLBindParameter(statement, at, SQL_PARAM_INPUT, SQL_C_WCHAR, SQL_WVARCHAR, name.size(), 0, name.data(), name_bytes, &name_bytes)
-                                : SQLBindParameter(statement, at, SQL_PARAM_INPUT, SQL_C_SBIGINT, SQL_BIGINT, 19, 0, &number, number_bytes, &number_bytes));
+    need(text.order[place] == 0
+             ? SQLBindParameter(statement, at, SQL_PARAM_INPUT, SQL_C_WCHAR, SQL_WVARCHAR, name.size(), 0, name.data(), name_bytes,
+                                &name_bytes)
+             : SQLBindParameter(statement, at, SQL_PARAM_INPUT, SQL_C_SBIGINT, SQL_BIGINT, 19, 0, &number, number_bytes, &number_bytes));
   }
   SQLRETURN code = SQLExecute(statement);
   std::optional<std::int64_t> fence;
@@ -107,9 +117,7 @@ Term check(SQLHDBC connection, const Scope& scope, Term term, std::string_view s
     const auto fence = run(connection, marked(dialect.with_schema(text, schema), 2, family), scope, term);
     if (!fence) throw InvalidInput(std::string(no_transaction));
     return Term(*fence);
-  } catch (const OdbcError& failure) {
-    throw_for(failure, Phase::before_commit, family);
-  }
+  } catch (const OdbcError& failure) { throw_for(failure, Phase::before_commit, family); }
 }
 
 }  // namespace termgate::inline v0::sqlserver

@@ -74,7 +74,8 @@ Handle::Handle(SQLSMALLINT type, SQLHANDLE parent) : type_(type) {
 Handle::~Handle() {
   if (handle_ == SQL_NULL_HANDLE) return;
   if (type_ == SQL_HANDLE_DBC) SQLDisconnect(handle_);
-  if (type_ == SQL_HANDLE_STMT) SQLFreeStmt(handle_, SQL_CLOSE);  // odbc-postgresql loses the answer to a statement that could not be prepared, unless it is closed
+  if (type_ == SQL_HANDLE_STMT)
+    SQLFreeStmt(handle_, SQL_CLOSE);  // odbc-postgresql loses the answer to a statement that could not be prepared, unless it is closed
   SQLFreeHandle(type_, handle_);
 }
 
@@ -85,7 +86,8 @@ std::vector<Diagnostic> diagnostics_of(SQLSMALLINT type, SQLHANDLE handle) {
   for (SQLSMALLINT record = 1; record <= 20; ++record) {
     SQLINTEGER native = 0;
     SQLSMALLINT length = 0;
-    SQLRETURN code = SQLGetDiagRecW(type, handle, record, state.data(), &native, wide(text), static_cast<SQLSMALLINT>(text.size()), &length);
+    SQLRETURN code =
+        SQLGetDiagRecW(type, handle, record, state.data(), &native, wide(text), static_cast<SQLSMALLINT>(text.size()), &length);
     if (code == SQL_SUCCESS_WITH_INFO && length >= static_cast<SQLSMALLINT>(text.size()) && length < 32000) {
       text.resize(static_cast<std::size_t>(length) + 1);
       code = SQLGetDiagRecW(type, handle, record, state.data(), &native, wide(text), static_cast<SQLSMALLINT>(text.size()), &length);
@@ -93,8 +95,9 @@ std::vector<Diagnostic> diagnostics_of(SQLSMALLINT type, SQLHANDLE handle) {
     if (!SQL_SUCCEEDED(code)) break;
     std::string sqlstate;
     for (std::size_t at = 0; at < 5; ++at) sqlstate += static_cast<char>(state[at]);
-    found.push_back({std::move(sqlstate), static_cast<int>(native),
-                     utf8_of(std::u16string_view(text).substr(0, std::min<std::size_t>(static_cast<std::size_t>(length), text.size() - 1)))});
+    found.push_back(
+        {std::move(sqlstate), static_cast<int>(native),
+         utf8_of(std::u16string_view(text).substr(0, std::min<std::size_t>(static_cast<std::size_t>(length), text.size() - 1)))});
   }
   return found;
 }
@@ -106,7 +109,7 @@ struct Connection::Parameters {
     SQLSMALLINT sql_type = SQL_WVARCHAR;
     SQLULEN size = 1;
     SQLSMALLINT digits = 0;
-    SQLLEN bytes = 0;          // of data
+    SQLLEN bytes = 0;  // of data
     SQLPOINTER data = nullptr;
     SQLLEN indicator = 0;
     bool streamed = false;
@@ -181,7 +184,9 @@ struct Connection::Parameters {
         }
         one.text = utf16_of(held);
         one.sql_type = one.text.size() > short_units_max ? SQL_WLONGVARCHAR : SQL_WVARCHAR;
-        one.size = long_is_size_zero(maker) && one.text.size() > short_units_max ? 0 : declared_size(one.text.size(), {32, 128, 512, short_units_max}, maker);
+        one.size = long_is_size_zero(maker) && one.text.size() > short_units_max
+                       ? 0
+                       : declared_size(one.text.size(), {32, 128, 512, short_units_max}, maker);
         if (one.size == 0) one.sql_type = SQL_WVARCHAR;
         one.data = one.text.data();
         one.bytes = static_cast<SQLLEN>(one.text.size() * 2);
@@ -193,7 +198,8 @@ struct Connection::Parameters {
         one.c_type = SQL_C_BINARY;
         one.sql_type = is_long && !long_is_size_zero(maker) ? SQL_LONGVARBINARY : SQL_VARBINARY;
         one.size = is_long && long_is_size_zero(maker) ? 0 : declared_size(held.data.size(), {64, 1024, short_bytes_max}, maker);
-        one.data = held.data.data() != nullptr ? const_cast<char*>(held.data.data()) : static_cast<void*>(&one.bit);  // a null pointer would be NULL
+        one.data = held.data.data() != nullptr ? const_cast<char*>(held.data.data())
+                                               : static_cast<void*>(&one.bit);  // a null pointer would be NULL
         one.bytes = static_cast<SQLLEN>(held.data.size());
         one.streamed = is_long;
       }
@@ -219,17 +225,21 @@ Connection::Connection(const ConnectionString& text, std::chrono::seconds login_
   SQLHDBC handle = connection_.get();
   SQLSetConnectAttrW(handle, SQL_ATTR_LOGIN_TIMEOUT, number(static_cast<std::uintptr_t>(login_wait.count())), SQL_IS_UINTEGER);
   std::u16string connect = utf16_of(text.text);
-  if (connect.size() > static_cast<std::size_t>(std::numeric_limits<SQLSMALLINT>::max())) throw InvalidInput("TG005 the connection string is longer than 32767 characters");
-  const SQLRETURN code = SQLDriverConnectW(handle, nullptr, wide(connect), static_cast<SQLSMALLINT>(connect.size()), nullptr, 0, nullptr, SQL_DRIVER_NOPROMPT);
+  if (connect.size() > static_cast<std::size_t>(std::numeric_limits<SQLSMALLINT>::max()))
+    throw InvalidInput("TG005 the connection string is longer than 32767 characters");
+  const SQLRETURN code =
+      SQLDriverConnectW(handle, nullptr, wide(connect), static_cast<SQLSMALLINT>(connect.size()), nullptr, 0, nullptr, SQL_DRIVER_NOPROMPT);
   need(code, SQL_HANDLE_DBC, handle);
   // Whatever the driver or odbc.ini says: BEGIN and COMMIT are sent by hand, the same with every driver.
   need(SQLSetConnectAttrW(handle, SQL_ATTR_AUTOCOMMIT, number(SQL_AUTOCOMMIT_ON), SQL_IS_UINTEGER), SQL_HANDLE_DBC, handle);
   std::u16string name(128, u'\0');
   SQLSMALLINT length = 0;
   need(SQLGetInfoW(handle, SQL_DBMS_NAME, name.data(), static_cast<SQLSMALLINT>(name.size() * 2), &length), SQL_HANDLE_DBC, handle);
-  const std::string dbms = utf8_of(std::u16string_view(name).substr(0, std::min<std::size_t>(static_cast<std::size_t>(length) / 2, name.size())));
+  const std::string dbms =
+      utf8_of(std::u16string_view(name).substr(0, std::min<std::size_t>(static_cast<std::size_t>(length) / 2, name.size())));
   if (!dbms.starts_with(dbms_name_of(family()))) {
-    throw DatabaseError(fmt::format("behind this ODBC driver is {}, and not {}", dbms.empty() ? "a database without a name" : dbms, dbms_name_of(family())));
+    throw DatabaseError(fmt::format("behind this ODBC driver is {}, and not {}", dbms.empty() ? "a database without a name" : dbms,
+                                    dbms_name_of(family())));
   }
 }
 
@@ -237,14 +247,16 @@ void Connection::fail(SQLSMALLINT type, SQLHANDLE handle) {
   auto found = diagnostics_of(type, handle);
   const bool dead = type != SQL_HANDLE_ENV && connection_.get() != SQL_NULL_HANDLE && looks_dead();
   // A statement that ran out of time may still be running over there, and its answer may still come.
-  const bool late = std::any_of(found.begin(), found.end(), [](const Diagnostic& one) { return one.sqlstate == "HYT00" || one.sqlstate.starts_with("08"); });
+  const bool late = std::any_of(found.begin(), found.end(),
+                                [](const Diagnostic& one) { return one.sqlstate == "HYT00" || one.sqlstate.starts_with("08"); });
   broken_ = broken_ || dead || late;
   throw OdbcError(std::move(found), dead);
 }
 
 bool Connection::looks_dead() const {
   SQLUINTEGER dead = SQL_CD_FALSE;
-  return SQL_SUCCEEDED(SQLGetConnectAttrW(connection_.get(), SQL_ATTR_CONNECTION_DEAD, &dead, SQL_IS_UINTEGER, nullptr)) && dead == SQL_CD_TRUE;
+  return SQL_SUCCEEDED(SQLGetConnectAttrW(connection_.get(), SQL_ATTR_CONNECTION_DEAD, &dead, SQL_IS_UINTEGER, nullptr)) &&
+         dead == SQL_CD_TRUE;
 }
 
 void Connection::limit(SQLHSTMT statement, milliseconds timeout) {
@@ -258,7 +270,9 @@ void Connection::bind(SQLHSTMT statement, Parameters& parameters) {
   for (auto& one : parameters.all) {
     // The pointer of a streamed value comes back from SQLParamData, to tell which one is asked for.
     const SQLPOINTER data = one.streamed ? static_cast<SQLPOINTER>(&one) : one.data;
-    need(SQLBindParameter(statement, ++place, SQL_PARAM_INPUT, one.c_type, one.sql_type, one.size, one.digits, data, one.bytes, &one.indicator), SQL_HANDLE_STMT, statement);
+    need(SQLBindParameter(statement, ++place, SQL_PARAM_INPUT, one.c_type, one.sql_type, one.size, one.digits, data, one.bytes,
+                          &one.indicator),
+         SQL_HANDLE_STMT, statement);
   }
 }
 
@@ -346,9 +360,11 @@ void Connection::fetch(SQLHSTMT statement, SQLSMALLINT columns, Rows& rows) {
     std::u16string name(256, u'\0');
     SQLSMALLINT length = 0, type = 0, digits = 0, nullable = 0;
     SQLULEN size = 0;
-    need(SQLDescribeColW(statement, static_cast<SQLUSMALLINT>(column), wide(name), static_cast<SQLSMALLINT>(name.size()), &length, &type, &size, &digits, &nullable),
+    need(SQLDescribeColW(statement, static_cast<SQLUSMALLINT>(column), wide(name), static_cast<SQLSMALLINT>(name.size()), &length, &type,
+                         &size, &digits, &nullable),
          SQL_HANDLE_STMT, statement);
-    rows.columns.push_back(utf8_of(std::u16string_view(name).substr(0, std::min<std::size_t>(static_cast<std::size_t>(length), name.size() - 1))));
+    rows.columns.push_back(
+        utf8_of(std::u16string_view(name).substr(0, std::min<std::size_t>(static_cast<std::size_t>(length), name.size() - 1))));
     types.push_back(type);
   }
   for (;;) {
@@ -411,7 +427,8 @@ std::string Connection::read_long(SQLHSTMT statement, SQLUSMALLINT column, bool 
   for (;;) {
     SQLLEN indicator = 0;
     const std::size_t room = held.size() - used;
-    const SQLRETURN code = SQLGetData(statement, column, binary ? SQL_C_BINARY : SQL_C_WCHAR, held.data() + used, static_cast<SQLLEN>(room), &indicator);
+    const SQLRETURN code =
+        SQLGetData(statement, column, binary ? SQL_C_BINARY : SQL_C_WCHAR, held.data() + used, static_cast<SQLLEN>(room), &indicator);
     if (code == SQL_NO_DATA) break;
     need(code, SQL_HANDLE_STMT, statement);
     if (indicator == SQL_NULL_DATA) {
@@ -423,7 +440,8 @@ std::string Connection::read_long(SQLHSTMT statement, SQLUSMALLINT column, bool 
       break;
     }
     used += room - ending;
-    const std::size_t more = indicator == SQL_NO_TOTAL ? std::max(held.size(), std::size_t{4096}) : static_cast<std::size_t>(indicator) - (room - ending);
+    const std::size_t more =
+        indicator == SQL_NO_TOTAL ? std::max(held.size(), std::size_t{4096}) : static_cast<std::size_t>(indicator) - (room - ending);
     held.resize(used + more + ending);
   }
   held.resize(used);
@@ -495,21 +513,27 @@ std::size_t Connection::execute_rows(const Marked& text, std::span<const ArrayCo
     for (std::size_t place = 0; place < text.order.size(); ++place) {
       const std::size_t column = text.order[place];
       const bool binary = columns[column].binary;
-      need(SQLBindParameter(statement, static_cast<SQLUSMALLINT>(place + 1), SQL_PARAM_INPUT, binary ? SQL_C_BINARY : SQL_C_WCHAR, binary ? SQL_VARBINARY : SQL_WVARCHAR,
-                            binary ? widths[column] : widths[column] / 2, 0, buffers[column].data(), static_cast<SQLLEN>(widths[column]), indicators[column].data()),
+      need(SQLBindParameter(statement, static_cast<SQLUSMALLINT>(place + 1), SQL_PARAM_INPUT, binary ? SQL_C_BINARY : SQL_C_WCHAR,
+                            binary ? SQL_VARBINARY : SQL_WVARCHAR, binary ? widths[column] : widths[column] / 2, 0, buffers[column].data(),
+                            static_cast<SQLLEN>(widths[column]), indicators[column].data()),
            SQL_HANDLE_STMT, statement);
     }
     SQLRETURN code = SQLExecute(statement);
     // A driver may answer "success with information" for a batch in which one row failed, and go on with those behind it. One that keeps no
-    // statuses is believed only where it says plain success. Statuses and count may be complete only when all results have been read, and reading them clears the diagnostics.
+    // statuses is believed only where it says plain success. Statuses and count may be complete only when all results have been read, and
+    // reading them clears the diagnostics.
     auto found = code == SQL_SUCCESS ? std::vector<Diagnostic>() : diagnostics_of(SQL_HANDLE_STMT, statement);
-    const auto good = [&](SQLUSMALLINT status) { return status == SQL_PARAM_SUCCESS || status == SQL_PARAM_SUCCESS_WITH_INFO || (status == untouched && code == SQL_SUCCESS); };
+    const auto good = [&](SQLUSMALLINT status) {
+      return status == SQL_PARAM_SUCCESS || status == SQL_PARAM_SUCCESS_WITH_INFO || (status == untouched && code == SQL_SUCCESS);
+    };
     if (!SQL_SUCCEEDED(code) && code != SQL_NO_DATA) fail(SQL_HANDLE_STMT, statement);
     read(statement, code);
     if (const auto bad = std::find_if_not(statuses.begin(), statuses.end(), good); bad != statuses.end() || processed != count) {
       if (found.empty()) {
-        found.push_back({"HY000", 0, fmt::format("row {} of {} was not carried out: status {}, {} processed", start + static_cast<std::size_t>(bad - statuses.begin()) + 1, total,
-                                                 bad == statuses.end() ? untouched : *bad, processed)});
+        found.push_back({"HY000", 0,
+                         fmt::format("row {} of {} was not carried out: status {}, {} processed",
+                                     start + static_cast<std::size_t>(bad - statuses.begin()) + 1, total,
+                                     bad == statuses.end() ? untouched : *bad, processed)});
       }
       broken_ = broken_ || looks_dead();
       throw OdbcError(std::move(found), broken_);

@@ -83,12 +83,15 @@ std::string installed_sqlserver_driver() {
   for (const char* name : {"ODBC Driver 18 for SQL Server", "ODBC Driver 17 for SQL Server", "FreeTDS"}) {
     if (!ini_entry(name, "Driver", "odbcinst.ini").empty()) return name;
   }
-  throw InvalidInput("TG005 no ODBC driver for SQL Server is installed (looked for ODBC Driver 18 and 17 for SQL Server, and FreeTDS): install one, or name it with ?driver=NAME");
+  throw InvalidInput(
+      "TG005 no ODBC driver for SQL Server is installed (looked for ODBC Driver 18 and 17 for SQL Server, and FreeTDS): install one, or "
+      "name it with ?driver=NAME");
 }
 
 ConnectionString built(Attributes attributes, Maker maker) {
   // "Using Multiple Active Result Sets (MARS)": a transaction that a batch begins there ends with the batch.
-  if (const std::string* mars = maker == Maker::microsoft ? find(attributes, "mars_connection") : nullptr; mars != nullptr && lower(*mars) != "no") {
+  if (const std::string* mars = maker == Maker::microsoft ? find(attributes, "mars_connection") : nullptr;
+      mars != nullptr && lower(*mars) != "no") {
     throw InvalidInput("TG005 MARS_Connection is refused: with MARS a transaction ends with the batch that began it");
   }
   for (const auto& [key, value] : attributes_of(defaults_of(maker))) {
@@ -122,7 +125,8 @@ ConnectionString of_sqlserver(std::string_view rest) {
       const auto equals = pair.find('=');
       if (equals == std::string_view::npos || equals == 0) malformed("what follows the ? is KEY=VALUE, joined by &");
       const std::string key = decoded(pair.substr(0, equals), "name of a key"), value = decoded(pair.substr(equals + 1), "value of a key");
-      if (key.find_first_of("=;{}[]\"'") != std::string::npos || key.find('\0') != std::string::npos) malformed("a key has characters that no key has");
+      if (key.find_first_of("=;{}[]\"'") != std::string::npos || key.find('\0') != std::string::npos)
+        malformed("a key has characters that no key has");
       if (lower(key) == "driver") driver = value;
       else further.emplace_back(key, value);
     }
@@ -146,7 +150,8 @@ ConnectionString of_sqlserver(std::string_view rest) {
   if (port_at != std::string_view::npos) {
     const std::string_view digits = place.substr(port_at + 1);
     const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-    if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || port < 1 || port > 65535) malformed("the port is a number from 1 to 65535");
+    if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || port < 1 || port > 65535)
+      malformed("the port is a number from 1 to 65535");
     host = place.substr(0, port_at);
   }
   if (bracket != std::string_view::npos) host = host.substr(1, bracket - 1);
@@ -155,8 +160,11 @@ ConnectionString of_sqlserver(std::string_view rest) {
   if (server.find('\\') != std::string::npos) malformed("a named instance needs its port: HOST:PORT");
   if (driver.empty()) driver = installed_sqlserver_driver();
   const auto maker = maker_of(driver);
-  if (!maker) throw InvalidInput("TG005 the driver named is no ODBC driver for SQL Server that Termgate knows: FreeTDS, or Microsoft's ODBC Driver 17 or 18");
-  if (family_of(*maker) != Family::sqlserver) throw InvalidInput("TG005 the driver named is none for SQL Server: use odbc: with a connection string");
+  if (!maker)
+    throw InvalidInput(
+        "TG005 the driver named is no ODBC driver for SQL Server that Termgate knows: FreeTDS, or Microsoft's ODBC Driver 17 or 18");
+  if (family_of(*maker) != Family::sqlserver)
+    throw InvalidInput("TG005 the driver named is none for SQL Server: use odbc: with a connection string");
   attributes.emplace_back("Driver", driver);
   if (*maker == Maker::microsoft) {
     attributes.emplace_back("Server", fmt::format("tcp:{},{}", server, port));
@@ -177,12 +185,16 @@ ConnectionString of_odbc(std::string_view text) {
   std::optional<Maker> maker;
   if (const std::string* driver = find(attributes, "driver")) {
     maker = maker_of(*driver);
-    if (!maker) throw InvalidInput("TG005 the driver of the connection string is none that Termgate knows: Microsoft's ODBC Driver 17 or 18, FreeTDS, psqlodbc");
+    if (!maker)
+      throw InvalidInput(
+          "TG005 the driver of the connection string is none that Termgate knows: Microsoft's ODBC Driver 17 or 18, FreeTDS, psqlodbc");
   } else if (const std::string* source = find(attributes, "dsn")) {
     const std::string behind = ini_entry(*source, "Driver", "odbc.ini");
     if (behind.empty()) throw InvalidInput("TG005 the data source (DSN) of the connection string is not in odbc.ini");
     maker = maker_of(behind);
-    if (!maker) throw InvalidInput("TG005 the driver of this data source is none that Termgate knows: Microsoft's ODBC Driver 17 or 18, FreeTDS, psqlodbc");
+    if (!maker)
+      throw InvalidInput(
+          "TG005 the driver of this data source is none that Termgate knows: Microsoft's ODBC Driver 17 or 18, FreeTDS, psqlodbc");
   } else {
     malformed("the connection string names neither a Driver nor a DSN");
   }
@@ -207,7 +219,8 @@ Attributes attributes_of(std::string_view text) {
     std::string_view key = text.substr(0, equals);
     key = key.substr(0, key.find_last_not_of(" \t\r\n") + 1);
     if (key.empty()) malformed("a part of the connection string has no key before its =");
-    if (key.find_first_of("{}[]\"'") != std::string_view::npos || key.find('\0') != std::string_view::npos) malformed("a key of the connection string has characters that no key has");
+    if (key.find_first_of("{}[]\"'") != std::string_view::npos || key.find('\0') != std::string_view::npos)
+      malformed("a key of the connection string has characters that no key has");
     text.remove_prefix(equals + 1);
     std::string value;
     skip_blanks();
@@ -221,7 +234,8 @@ Attributes attributes_of(std::string_view text) {
       }
       text.remove_prefix(at + 1);
       skip_blanks();
-      if (!text.empty() && text.front() != ';') malformed(fmt::format("there is text after the closing brace of {}; a }} in a value is written twice", key));
+      if (!text.empty() && text.front() != ';')
+        malformed(fmt::format("there is text after the closing brace of {}; a }} in a value is written twice", key));
     } else {
       const auto end = std::min(text.find(';'), text.size());
       std::string_view plain = text.substr(0, end);
@@ -240,9 +254,11 @@ std::string quoted_value(std::string_view key, std::string_view value, Maker mak
   if (value.find('\0') != std::string_view::npos) malformed(fmt::format("the value of {} has a NUL", key));
   const bool plain = value.find_first_of("[]{}(),;?*=!@ \t\r\n") == std::string_view::npos;
   if (plain) return std::string(value);
-  const bool needs = value.find_first_of(";{}") != std::string_view::npos || value.front() == ' ' || value.back() == ' ' || takes_braces_in_values(maker) || lower(key) == "driver";
+  const bool needs = value.find_first_of(";{}") != std::string_view::npos || value.front() == ' ' || value.back() == ' ' ||
+                     takes_braces_in_values(maker) || lower(key) == "driver";
   if (!needs) return std::string(value);
-  if (value.find('}') != std::string_view::npos && !takes_braces_in_values(maker)) malformed(fmt::format("the value of {} has a }}, which this ODBC driver cannot take", key));
+  if (value.find('}') != std::string_view::npos && !takes_braces_in_values(maker))
+    malformed(fmt::format("the value of {} has a }}, which this ODBC driver cannot take", key));
   std::string quoted = "{";
   for (const char c : value) {
     quoted += c;

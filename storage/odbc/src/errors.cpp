@@ -11,7 +11,9 @@
 namespace termgate::inline v0::detail::odbc {
 namespace {
 
-bool is_any(std::string_view state, std::initializer_list<std::string_view> list) { return std::find(list.begin(), list.end(), state) != list.end(); }
+bool is_any(std::string_view state, std::initializer_list<std::string_view> list) {
+  return std::find(list.begin(), list.end(), state) != list.end();
+}
 bool is_any(int native, std::initializer_list<int> list) { return std::find(list.begin(), list.end(), native) != list.end(); }
 
 // The connection is gone. 08: SQL's class; HYT01 connection timeout; IMC0n msodbcsql could not bring the session back; 57P0n, 25P0n
@@ -19,8 +21,11 @@ bool is_any(int native, std::initializer_list<int> list) { return std::find(list
 // ended; 10053, 10054, 10060 sockets.
 bool is_gone(const Diagnostic& one, Family family) {
   const std::string_view state = one.sqlstate;
-  if (state.starts_with("08") || state.starts_with("IMC0") || state == "HYT01" || is_any(state, {"57P01", "57P02", "57P05", "25P03", "25P04"})) return true;
-  return family == Family::sqlserver && is_any(one.native, {20003, 20004, 20006, 20009, 20017, 20047, 596, 6005, 10053, 10054, 10060, 64, 233});
+  if (state.starts_with("08") || state.starts_with("IMC0") || state == "HYT01" ||
+      is_any(state, {"57P01", "57P02", "57P05", "25P03", "25P04"}))
+    return true;
+  return family == Family::sqlserver &&
+         is_any(one.native, {20003, 20004, 20006, 20009, 20017, 20047, 596, 6005, 10053, 10054, 10060, 64, 233});
 }
 
 bool mentions(std::string_view text, std::string_view what) { return text.find(what) != std::string_view::npos; }
@@ -30,26 +35,29 @@ bool is_conflict(const Diagnostic& one, Family family) {
   if (one.sqlstate.starts_with("40") && one.sqlstate != "40003") return true;
   if (family != Family::sqlserver) return false;
   // 2627 on write_ids: another session is storing the same write id; run again, this one finds it.
-  return is_any(one.native, {1205, 3957, 3958, 3960, 3961, 3962, 3966, 41301, 41302, 41305, 41325, 41839}) || (one.native == 2627 && mentions(one.message, "write_ids")) ||
+  return is_any(one.native, {1205, 3957, 3958, 3960, 3961, 3962, 3966, 41301, 41302, 41305, 41325, 41839}) ||
+         (one.native == 2627 && mentions(one.message, "write_ids")) ||
          (one.native == 33557097 && (mentions(one.message, "could not serialize access") || mentions(one.message, "deadlock detected")));
 }
 
 bool is_timeout(const Diagnostic& one, Family family) {
   if (one.sqlstate == "HYT00" || one.sqlstate == "S1T00") return true;
   if (family == Family::postgresql) return is_any(one.sqlstate, {"57014", "55P03"});
-  return one.native == 1222 || (one.native == 33557097 && (mentions(one.message, "lock timeout") || mentions(one.message, "statement timeout")));
+  return one.native == 1222 ||
+         (one.native == 33557097 && (mentions(one.message, "lock timeout") || mentions(one.message, "statement timeout")));
 }
 
-// The server went away, moved or shed load in the middle of a request, as Azure SQL says it (40197 … 49920), an availability group (976, 978, 983), or a log that cannot be
-// written (3314, 9001, 823 to 825): a COMMIT that ended so may have been carried out.
+// The server went away, moved or shed load in the middle of a request, as Azure SQL says it (40197 … 49920), an availability group (976,
+// 978, 983), or a log that cannot be written (3314, 9001, 823 to 825): a COMMIT that ended so may have been carried out.
 bool is_cut_short(const Diagnostic& one, Family family) {
-  return family == Family::sqlserver &&
-         is_any(one.native, {40197, 40501, 40613, 40020, 40143, 40166, 40540, 4221, 10928, 10929, 49918, 49919, 49920, 976, 978, 983, 3314, 9001, 823, 824, 825});
+  return family == Family::sqlserver && is_any(one.native, {40197, 40501, 40613, 40020, 40143, 40166, 40540, 4221, 10928, 10929, 49918,
+                                                            49919, 49920, 976,   978,   983,   3314,  9001,  823,  824,   825});
 }
 
 // The database is there and does not take us, or not now: nothing was written. IM002 … IM005: the driver or the data source is not.
 bool is_turned_away(const Diagnostic& one, Family family) {
-  if (is_any(one.sqlstate, {"28000", "28P01", "3D000", "57P03"}) || one.sqlstate.starts_with("IM0") || one.sqlstate.starts_with("53")) return true;
+  if (is_any(one.sqlstate, {"28000", "28P01", "3D000", "57P03"}) || one.sqlstate.starts_with("IM0") || one.sqlstate.starts_with("53"))
+    return true;
   if (family != Family::sqlserver) return false;
   return is_any(one.native, {18456, 18452, 4060, 911, 916, 922, 924, 927, 942, 945, 17142});
 }
@@ -101,7 +109,9 @@ std::string plain_message(std::string_view message) {
     };
     is("DETAIL: ", "; detail: ");
     is("HINT: ", "; hint: ");
-    for (const std::string_view where : {"CONTEXT: ", "POSITION: ", "INTERNAL QUERY: ", "INTERNAL POSITION: ", "SCHEMA: ", "TABLE: ", "COLUMN: ", "DATATYPE: ", "CONSTRAINT: ", "FILE: ", "LINE: ", "FUNCTION: ", "STATEMENT: "}) is(where, "");
+    for (const std::string_view where : {"CONTEXT: ", "POSITION: ", "INTERNAL QUERY: ", "INTERNAL POSITION: ", "SCHEMA: ", "TABLE: ",
+                                         "COLUMN: ", "DATATYPE: ", "CONSTRAINT: ", "FILE: ", "LINE: ", "FUNCTION: ", "STATEMENT: "})
+      is(where, "");
     if (keep) plain.append(joint).append(line);
   }
   return plain;
@@ -112,7 +122,8 @@ void throw_for(const OdbcError& failure, Phase phase, Family family) {
   const auto& all = failure.diagnostics;
   // The first that says something: drivers put "general error" or a warning before the one that counts.
   const auto telling = std::find_if(all.begin(), all.end(), [&](const Diagnostic& one) {
-    return !one.sqlstate.starts_with("01") && (is_gone(one, family) || is_conflict(one, family) || is_timeout(one, family) || one.native != 0);
+    return !one.sqlstate.starts_with("01") &&
+           (is_gone(one, family) || is_conflict(one, family) || is_timeout(one, family) || one.native != 0);
   });
   const Diagnostic& one = telling != all.end() ? *telling : all.empty() ? silent : all.front();
   const std::string message = plain_message(one.message);
@@ -121,18 +132,25 @@ void throw_for(const OdbcError& failure, Phase phase, Family family) {
   // A code of the law: on SQL Server the number and the prefix together, elsewhere the SQLSTATE.
   for (const Diagnostic& each : all) {
     const std::string text = plain_message(each.message);
-    const bool ours = family == Family::sqlserver ? each.native > 50000 && each.native <= 50006 && text.starts_with(fmt::format("TG00{} ", each.native - 50000))
-                                                  : each.sqlstate.starts_with("TG00") && text.starts_with(each.sqlstate);
+    const bool ours = family == Family::sqlserver
+                          ? each.native > 50000 && each.native <= 50006 && text.starts_with(fmt::format("TG00{} ", each.native - 50000))
+                          : each.sqlstate.starts_with("TG00") && text.starts_with(each.sqlstate);
     if (!ours) continue;
     // The contract words TG001 to the letter: without its hint.
-    throw_if_tg(text.starts_with("TG001") ? std::string_view(text).substr(0, std::min(text.find("; detail: "), text.find("; hint: "))) : std::string_view(text));
+    throw_if_tg(text.starts_with("TG001") ? std::string_view(text).substr(0, std::min(text.find("; detail: "), text.find("; hint: ")))
+                                          : std::string_view(text));
   }
   if (phase == Phase::connect) {
     const bool certificate = family == Family::sqlserver && mentions(message, "certificate verify failed");
-    throw Unavailable(message + (certificate ? "; a server that signed its own certificate needs its CA installed here, or TrustServerCertificate=yes" : "") + "; nothing was written", code);
+    throw Unavailable(
+        message +
+            (certificate ? "; a server that signed its own certificate needs its CA installed here, or TrustServerCertificate=yes" : "") +
+            "; nothing was written",
+        code);
   }
   // The commit text's own refusal (dialect.cpp): a procedure of the user's has committed what came before it.
-  if (phase == Phase::commit && family == Family::sqlserver && one.native == 50000 && mentions(message, "committed a part of it")) throw OutcomeUnknown(message, code);
+  if (phase == Phase::commit && family == Family::sqlserver && one.native == 50000 && mentions(message, "committed a part of it"))
+    throw OutcomeUnknown(message, code);
   if (one.sqlstate == "40003") throw OutcomeUnknown(message, code);
   // A conflict is the server's own word that it has rolled back, even where the session ended with it.
   if (is_conflict(one, family)) throw Conflict(message, code);
@@ -145,7 +163,8 @@ void throw_for(const OdbcError& failure, Phase phase, Family family) {
     if (phase == Phase::commit) throw OutcomeUnknown("COMMIT was sent and the connection was lost: " + message, code);
     throw Unavailable(message + "; nothing was written", code);
   }
-  if (phase == Phase::commit && is_cut_short(one, family)) throw OutcomeUnknown("COMMIT was sent, and the server gave up on it: " + message, code);
+  if (phase == Phase::commit && is_cut_short(one, family))
+    throw OutcomeUnknown("COMMIT was sent, and the server gave up on it: " + message, code);
   if (late || is_cut_short(one, family) || is_turned_away(one, family)) throw Unavailable(message + "; nothing was written", code);
   throw DatabaseError(message + hint_for(one, family, message), code);
 }

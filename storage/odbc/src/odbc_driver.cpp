@@ -1,5 +1,5 @@
-// The ODBC driver: a pool of connections and transactions whose BEGIN and COMMIT are sent by hand, as texts, with autocommit on. A driver's own
-// commit call begins the next transaction at once, and leaves idle sessions in one (docs/use/sqlserver.md).
+// The ODBC driver: a pool of connections and transactions whose BEGIN and COMMIT are sent by hand, as texts, with autocommit on. A driver's
+// own commit call begins the next transaction at once, and leaves idle sessions in one (docs/use/sqlserver.md).
 #include <termgate/detail/odbc_driver.hpp>
 
 #include <algorithm>
@@ -25,8 +25,8 @@ namespace {
 
 using odbc::Connection;
 using odbc::ConnectionString;
-using odbc::OdbcError;
 using odbc::Family;
+using odbc::OdbcError;
 using odbc::Phase;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
@@ -54,7 +54,8 @@ class OdbcDriver;
 
 class OdbcTransaction final : public OpenTransaction {
  public:
-  OdbcTransaction(const OdbcDriver& driver, Connection& connection, const Patience& patience) : driver_(driver), connection_(connection), patience_(patience) {}
+  OdbcTransaction(const OdbcDriver& driver, Connection& connection, const Patience& patience)
+      : driver_(driver), connection_(connection), patience_(patience) {}
 
   Rows execute(std::string_view sql, std::span<const Value> parameters) override;
 
@@ -67,7 +68,8 @@ class OdbcTransaction final : public OpenTransaction {
 
 class OdbcDriver final : public Driver {
  public:
-  OdbcDriver(ConnectionString text, OdbcOptions options) : text_(std::move(text)), options_(std::move(options)), dialect_(odbc::dialect_of(odbc::family_of(text_.maker))) {
+  OdbcDriver(ConnectionString text, OdbcOptions options)
+      : text_(std::move(text)), options_(std::move(options)), dialect_(odbc::dialect_of(odbc::family_of(text_.maker))) {
     need_schema_name(options_.schema);
     for (auto call : sql::all_calls) texts_.push_back(with_schema(dialect_.calls().*call));
     std::size_t at = 0;
@@ -86,7 +88,8 @@ class OdbcDriver final : public Driver {
     PooledConnection lent(*this, options.timeout);
     if (options.timeout && Clock::now() - start >= *options.timeout) {
       lent.mark_reusable();
-      throw Unavailable(fmt::format("the write's timeout of {} ms was over before a connection was there; nothing was written", options.timeout->count()));
+      throw Unavailable(fmt::format("the write's timeout of {} ms was over before a connection was there; nothing was written",
+                                    options.timeout->count()));
     }
     begin(lent, dialect_.begin(options));
     Connection& connection = *lent;
@@ -134,14 +137,16 @@ class OdbcDriver final : public Driver {
       guarded(Phase::before_commit, [&] {
         run_script(connection, dialect_.install_begin);
         // Babelfish knows no EXECUTE AS OWNER; procedures there run as their caller.
-        const bool as_owner = dialect_.family != Family::sqlserver || !connection.run("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 0 ELSE 1 END").one()[0].as_bool();
+        const bool as_owner = dialect_.family != Family::sqlserver ||
+                              !connection.run("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 0 ELSE 1 END").one()[0].as_bool();
         report.from_version = version_in(connection);
         const auto migrations = dialect_.migrations();
         report.to_version = migrations.empty() ? 0 : migrations.back().version;
         // Binary N works on the schema of N-1 and N+1 (docs/contract.md, section 9).
         if (report.from_version > report.to_version + 1) {
-          throw DatabaseError(fmt::format("the database has version {} of Termgate's tables and this command knows {}: install a newer termgate",
-                                          report.from_version, report.to_version));
+          throw DatabaseError(
+              fmt::format("the database has version {} of Termgate's tables and this command knows {}: install a newer termgate",
+                          report.from_version, report.to_version));
         }
         const bool pending = report.from_version < report.to_version;
         if (pending && !dialect_.before_install.empty()) run_script(connection, dialect_.before_install);
@@ -194,7 +199,9 @@ class OdbcDriver final : public Driver {
 
   Rows revoke(std::string_view role) override {
     if (dialect_.revoke.empty()) {
-      throw InvalidInput(fmt::format("TG005 on SQL Server a level is membership in a role: ALTER ROLE [{}_write] DROP MEMBER [{}], and so for read, lead and operate", options_.schema, role));
+      throw InvalidInput(fmt::format(
+          "TG005 on SQL Server a level is membership in a role: ALTER ROLE [{}_write] DROP MEMBER [{}], and so for read, lead and operate",
+          options_.schema, role));
     }
     const Value values[] = {Value(role)};
     return call(with_schema(dialect_.revoke), values, false, std::nullopt);
@@ -222,7 +229,8 @@ class OdbcDriver final : public Driver {
     const bool ours = is_ours(sql);
     if (!ours) odbc::need_one_statement(sql, dialect_.family);
     const auto is_batch = [](const Value& value) { return batch_of(value).has_value(); };
-    if (dialect_.family == Family::sqlserver && ours && (is_large(parameters) || std::any_of(parameters.begin(), parameters.end(), is_batch))) {
+    if (dialect_.family == Family::sqlserver && ours &&
+        (is_large(parameters) || std::any_of(parameters.begin(), parameters.end(), is_batch))) {
       return send_brought(connection, sql, parameters, patience, phase);
     }
     const odbc::Marked text = odbc::marked(sql, parameters.size(), dialect_.family);
@@ -249,7 +257,8 @@ class OdbcDriver final : public Driver {
     PooledConnection(OdbcDriver& driver, std::optional<milliseconds> timeout) : driver_(driver), outer_(innermost) {
       for (const PooledConnection* open = innermost; open != nullptr; open = open->outer_) {
         if (&open->driver_ == &driver) {
-          throw InvalidInput("TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
+          throw InvalidInput(
+              "TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
         }
       }
       connection_ = driver.take(timeout, fresh_);
@@ -290,7 +299,8 @@ class OdbcDriver final : public Driver {
 
   std::string with_schema(std::string_view text) const { return dialect_.with_schema(text, options_.schema); }
 
-  // BEGIN on a connection that the server closed meanwhile: nothing was sent yet, so another connection is as good. An empty text only asks.
+  // BEGIN on a connection that the server closed meanwhile: nothing was sent yet, so another connection is as good. An empty text only
+  // asks.
   void begin(PooledConnection& lent, const std::string& text) {
     guarded(Phase::before_commit, [&] {
       try {
@@ -302,9 +312,11 @@ class OdbcDriver final : public Driver {
     });
   }
 
-  // SQL Server takes no array as a parameter, and a large payload whole would be held twice and more by the driver: both go into a temporary table of the session first.
-  // What of that fails wrote nothing. `clear`: outside a transaction nothing else takes it away again.
-  Rows send_brought(Connection& connection, std::string_view sql, std::span<const Value> parameters, const Patience& patience, Phase phase) const {
+  // SQL Server takes no array as a parameter, and a large payload whole would be held twice and more by the driver: both go into a
+  // temporary table of the session first. What of that fails wrote nothing. `clear`: outside a transaction nothing else takes it away
+  // again.
+  Rows send_brought(Connection& connection, std::string_view sql, std::span<const Value> parameters, const Patience& patience,
+                    Phase phase) const {
     const bool clear = phase == Phase::commit && is_large(parameters);
     std::vector<Value> values(parameters.begin(), parameters.end());
     std::string text(sql);
@@ -366,7 +378,8 @@ class OdbcDriver final : public Driver {
     if (bytes <= odbc::payload_piece_bytes) return;
     const Rows rows = connection.run(with_schema(sql::sqlserver_pieces::limit), patience.next());
     if (rows.empty() || static_cast<std::int64_t>(bytes) <= rows.rows[0][0].as_int()) return;
-    throw InvalidInput(fmt::format("TG005 the payload has {} bytes: the setting payload_bytes_max allows {}", bytes, rows.rows[0][0].as_int()));
+    throw InvalidInput(
+        fmt::format("TG005 the payload has {} bytes: the setting payload_bytes_max allows {}", bytes, rows.rows[0][0].as_int()));
   }
 
   // The user's own query: the database itself holds it to reading.
@@ -392,9 +405,7 @@ class OdbcDriver final : public Driver {
     try {
       if (connection.broken()) return;
       connection.run(dialect_.roll_back, options_.answer_wait);
-    } catch (...) {
-      connection.give_up();
-    }
+    } catch (...) { connection.give_up(); }
   }
 
   static std::string without_owner(std::string_view script) {
@@ -433,7 +444,8 @@ class OdbcDriver final : public Driver {
         std::unique_lock lock(mutex_);
         const auto wait = std::min(timeout.value_or(options_.check_wait), options_.check_wait);
         if (!changed_.wait_for(lock, wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
-          throw Blocked(fmt::format("TG006 all {} connections of this process to the database are busy; see OpenOptions::connections_max", open_));
+          throw Blocked(
+              fmt::format("TG006 all {} connections of this process to the database are busy; see OpenOptions::connections_max", open_));
         }
         if (idle_.empty()) {
           ++open_;
@@ -463,9 +475,7 @@ class OdbcDriver final : public Driver {
     try {
       idle.connection->run("SELECT 1", login_wait);
       return true;
-    } catch (const OdbcError&) {
-      return false;
-    }
+    } catch (const OdbcError&) { return false; }
   }
 
   // Null: one is gone.

@@ -12,7 +12,8 @@ namespace {
 
 // Made by a batch of its own: one that is made inside a prepared statement ends with it.
 constexpr std::string_view batch_table =
-    "IF OBJECT_ID(N'tempdb..#termgate_batch') IS NULL CREATE TABLE #termgate_batch (position int NOT NULL PRIMARY KEY, payload varbinary(max) NULL, bytes bigint NULL, "
+    "IF OBJECT_ID(N'tempdb..#termgate_batch') IS NULL CREATE TABLE #termgate_batch (position int NOT NULL PRIMARY KEY, payload "
+    "varbinary(max) NULL, bytes bigint NULL, "
     "write_id uniqueidentifier NULL) ELSE DELETE FROM #termgate_batch";
 
 }  // namespace
@@ -48,7 +49,8 @@ std::string joining_text(std::size_t bytes_parameter) {
 
 void bring_batch(Connection& connection, std::span<const std::string> payloads, const TextArray* ids, const NextLimit& limit) {
   connection.run(batch_table, limit());
-  const Marked insert = marked("INSERT INTO #termgate_batch (position, payload, bytes, write_id) VALUES ($1, $2, $3, $4)", 4, Family::sqlserver);
+  const Marked insert =
+      marked("INSERT INTO #termgate_batch (position, payload, bytes, write_id) VALUES ($1, $2, $3, $4)", 4, Family::sqlserver);
   // A group of rows at a time, for they are copied into arrays.
   for (std::size_t row = 0; row < payloads.size();) {
     std::vector<ArrayColumn> columns(4);
@@ -64,7 +66,8 @@ void bring_batch(Connection& connection, std::span<const std::string> payloads, 
     }
     connection.execute_rows(insert, columns, limit());
   }
-  const Marked put = marked(joining_text(1) + "\nUPDATE #termgate_batch SET payload = @termgate_payload WHERE position = $2", 2, Family::sqlserver);
+  const Marked put =
+      marked(joining_text(1) + "\nUPDATE #termgate_batch SET payload = @termgate_payload WHERE position = $2", 2, Family::sqlserver);
   for (std::size_t row = 0; row < payloads.size(); ++row) {
     if (payloads[row].size() <= payload_piece_bytes) continue;
     bring_pieces(connection, payloads[row], limit);
@@ -77,9 +80,7 @@ void clear_pieces(Connection& connection, milliseconds limit) noexcept {
   try {
     if (connection.broken()) return;
     connection.run(sql::sqlserver_pieces::clear, limit);
-  } catch (...) {
-    connection.give_up();
-  }
+  } catch (...) { connection.give_up(); }
 }
 
 }  // namespace termgate::inline v0::detail::odbc

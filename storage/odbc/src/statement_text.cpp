@@ -34,13 +34,15 @@ class Scanner {
     if (rest_.starts_with("/*")) return give(token, Kind::blank, comment());
     if (c == '\'' || c == '"' || (c == '`' && family_ == Family::sqlite)) return give(token, Kind::quoted, quoted(0, c, false));
     if (c == '[' && family_ != Family::postgresql) return give(token, Kind::quoted, quoted(0, ']', false));
-    if ((c == 'e' || c == 'E') && family_ == Family::postgresql && rest_.size() > 1 && rest_[1] == '\'') return give(token, Kind::quoted, quoted(1, '\'', true));
+    if ((c == 'e' || c == 'E') && family_ == Family::postgresql && rest_.size() > 1 && rest_[1] == '\'')
+      return give(token, Kind::quoted, quoted(1, '\'', true));
     if (c == '$' && rest_.size() > 1 && is_digit(rest_[1])) return give(token, Kind::parameter, 1 + number_length(rest_.substr(1)));
     if (c == '$' && family_ == Family::postgresql) {
       if (const std::size_t length = dollar_quoted(); length > 0) return give(token, Kind::quoted, length);
     }
     if (starts_word(c) || (family_ == Family::sqlserver && (c == '@' || c == '#'))) {
-      return give(token, Kind::word, length_while([&](char each) { return is_word(each) || (family_ == Family::sqlserver && (each == '@' || each == '#')); }));
+      return give(token, Kind::word,
+                  length_while([&](char each) { return is_word(each) || (family_ == Family::sqlserver && (each == '@' || each == '#')); }));
     }
     if (is_digit(c)) return give(token, Kind::other, length_while([](char each) { return is_word(each) || each == '.'; }));
     if (c == ';') return give(token, Kind::semicolon, 1);
@@ -65,7 +67,9 @@ class Scanner {
     while (length < text.size() && is_digit(text[length])) ++length;
     return length;
   }
-  [[noreturn]] static void unended(std::string_view what) { throw InvalidInput(fmt::format("TG005 malformed statement: {} that does not end", what)); }
+  [[noreturn]] static void unended(std::string_view what) {
+    throw InvalidInput(fmt::format("TG005 malformed statement: {} that does not end", what));
+  }
 
   // Comments nest in PostgreSQL and T-SQL, and not in SQLite.
   std::size_t comment() const {
@@ -115,20 +119,25 @@ std::string lowered(std::string_view text) {
   return small;
 }
 
-bool is_one_of(std::string_view word, std::initializer_list<std::string_view> list) { return std::find(list.begin(), list.end(), word) != list.end(); }
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> list) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
 
 [[noreturn]] void refuse_control(std::string_view word) {
   throw InvalidInput(fmt::format("TG005 {} inside a fenced transaction: the library begins and ends it; savepoints are free to use", word));
 }
 
 [[noreturn]] void refuse_session(std::string_view what) {
-  throw InvalidInput(fmt::format("TG005 {} would change the session for whoever uses this connection next: open another Database for it", what));
+  throw InvalidInput(
+      fmt::format("TG005 {} would change the session for whoever uses this connection next: open another Database for it", what));
 }
 
 bool begins_statement(std::string_view word) {
-  return is_one_of(word, {"insert", "update", "delete", "merge", "select", "with",  "exec",   "execute", "declare", "set",     "if",     "else",  "while",   "begin",      "commit",    "rollback", "save",    "throw",     "print",
-                          "create", "alter",  "drop",   "truncate", "grant", "revoke", "deny", "use", "return", "goto", "waitfor", "raiserror", "open", "fetch", "close", "deallocate", "bulk", "dbcc", "kill", "backup",
-                          "restore", "end", "break", "continue", "writetext", "updatetext", "receive", "send"});
+  return is_one_of(word, {"insert",    "update", "delete",   "merge",     "select",     "with",     "exec", "execute", "declare", "set",
+                          "if",        "else",   "while",    "begin",     "commit",     "rollback", "save", "throw",   "print",   "create",
+                          "alter",     "drop",   "truncate", "grant",     "revoke",     "deny",     "use",  "return",  "goto",    "waitfor",
+                          "raiserror", "open",   "fetch",    "close",     "deallocate", "bulk",     "dbcc", "kill",    "backup",  "restore",
+                          "end",       "break",  "continue", "writetext", "updatetext", "receive",  "send"});
 }
 
 // Every word of a T-SQL text: COMMIT, ROLLBACK without a savepoint's name, BEGIN TRANSACTION may stand anywhere in it.
@@ -144,9 +153,13 @@ void refuse_tsql_control(std::string_view sql) {
   for (std::size_t at = 0; at < words.size(); ++at) {
     const std::string_view word = words[at], second = word_at(at + 1), third = word_at(at + 2);
     const bool transaction = is_one_of(second, {"tran", "transaction", "distributed"});
-    if (word == "commit" || (word == "begin" && transaction) || (word == "set" && second == "implicit_transactions") || (word == "set" && second == "xact_abort")) refuse_control(word);
-    // ROLLBACK TRANSACTION name goes back to a savepoint; where there is none of that name, SQL Server says so. A word that begins a statement is no name.
-    if (word == "rollback" && !(is_one_of(second, {"tran", "transaction"}) && !third.empty() && third != ";" && !begins_statement(third))) refuse_control(word);
+    if (word == "commit" || (word == "begin" && transaction) || (word == "set" && second == "implicit_transactions") ||
+        (word == "set" && second == "xact_abort"))
+      refuse_control(word);
+    // ROLLBACK TRANSACTION name goes back to a savepoint; where there is none of that name, SQL Server says so. A word that begins a
+    // statement is no name.
+    if (word == "rollback" && !(is_one_of(second, {"tran", "transaction"}) && !third.empty() && third != ";" && !begins_statement(third)))
+      refuse_control(word);
     // What would stay in the session for the next user of the pool, or send its next append to another database's fences.
     if (word == "use" && !is_one_of(second, {"hint", "plan"})) refuse_session("USE");
     if ((word == "execute" || word == "exec") && second == "as") refuse_session("EXECUTE AS");
@@ -162,7 +175,8 @@ Marked marked(std::string_view sql, std::size_t parameters, Family family) {
   Scanner scanner(sql, family);
   for (Token token{}; scanner.next(token);) {
     if (token.kind == Kind::marker) {
-      throw InvalidInput("TG005 a ? outside quotes would be a parameter to ODBC: parameters are $1, $2 …, and an operator of that name has a function");
+      throw InvalidInput(
+          "TG005 a ? outside quotes would be a parameter to ODBC: parameters are $1, $2 …, and an operator of that name has a function");
     }
     if (token.kind != Kind::parameter) {
       result.text += token.text;
@@ -171,7 +185,8 @@ Marked marked(std::string_view sql, std::size_t parameters, Family family) {
     std::size_t number = 0;
     for (const char digit : token.text.substr(1)) number = std::min<std::size_t>(number * 10 + static_cast<std::size_t>(digit - '0'), 1000);
     if (number < 1 || number > 999) throw InvalidInput(fmt::format("TG005 parameter {}: they run from $1 to $999", token.text));
-    if (number > parameters) throw InvalidInput(fmt::format("TG005 the statement asks for parameter ${} and {} were given", number, parameters));
+    if (number > parameters)
+      throw InvalidInput(fmt::format("TG005 the statement asks for parameter ${} and {} were given", number, parameters));
     result.order.push_back(number - 1);
     result.text += '?';
   }
@@ -242,7 +257,8 @@ void need_one_statement(std::string_view sql, Family family) {
     if (only_words && words.size() < 3) words.push_back(lowered(token.text));
   }
   if (words.empty()) return;
-  const std::string_view first = words[0], second = words.size() > 1 ? std::string_view(words[1]) : "", third = words.size() > 2 ? std::string_view(words[2]) : "";
+  const std::string_view first = words[0], second = words.size() > 1 ? std::string_view(words[1]) : "",
+                         third = words.size() > 2 ? std::string_view(words[2]) : "";
   if (is_one_of(first, {"begin", "start", "commit", "end", "abort"})) refuse_control(first);
   if (first == "rollback" && second != "to" && !(is_one_of(second, {"work", "transaction"}) && third == "to")) refuse_control(first);
   if (first == "prepare" && second == "transaction") refuse_control("prepare transaction");
@@ -254,11 +270,15 @@ void need_query(std::string_view sql) {
   for (Token token{}; scanner.next(token);) {
     if (token.kind == Kind::blank || token.kind == Kind::semicolon) continue;
     const std::string word = token.kind == Kind::word ? lowered(token.text) : std::string();
-    if (first && !is_one_of(word, {"select", "with"})) throw InvalidInput("TG005 a query starts with SELECT or WITH; what writes goes through write()");
+    if (first && !is_one_of(word, {"select", "with"}))
+      throw InvalidInput("TG005 a query starts with SELECT or WITH; what writes goes through write()");
     first = false;
-    if (is_one_of(word, {"insert", "update", "delete", "merge", "into", "exec", "execute", "truncate", "create", "alter", "drop", "grant", "revoke", "deny", "set", "declare",
-                      "commit", "rollback", "begin", "save", "openrowset", "openquery", "opendatasource", "kill", "backup", "restore", "use", "reconfigure", "shutdown", "bulk"})) {
-      throw InvalidInput(fmt::format("TG005 {} in a query: what writes goes through write(); a column of that name goes into [brackets]", word));
+    if (is_one_of(word, {"insert",      "update",   "delete",     "merge",     "into",           "exec", "execute", "truncate", "create",
+                         "alter",       "drop",     "grant",      "revoke",    "deny",           "set",  "declare", "commit",   "rollback",
+                         "begin",       "save",     "openrowset", "openquery", "opendatasource", "kill", "backup",  "restore",  "use",
+                         "reconfigure", "shutdown", "bulk"})) {
+      throw InvalidInput(
+          fmt::format("TG005 {} in a query: what writes goes through write(); a column of that name goes into [brackets]", word));
     }
   }
   if (first) throw InvalidInput("TG005 the query is empty");

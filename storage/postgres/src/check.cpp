@@ -22,9 +22,7 @@ Term check(pqxx::transaction_base& transaction, const Scope& scope, Term term, s
     const auto statement = detail::with_schema(sql::postgres_calls().check_term, schema);
     const auto rows = transaction.exec_params(statement, scope.name(), term.value());
     return Term(rows[0][0].as<std::int64_t>());
-  } catch (...) {
-    detail::rethrow_as_ours(detail::Phase::before_commit, {});
-  }
+  } catch (...) { detail::rethrow_as_ours(detail::Phase::before_commit, {}); }
 }
 
 }  // namespace termgate::inline v0::postgres

@@ -61,7 +61,8 @@ void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, P
   // gone (08): whatever was sent last may or may not have happened.
   const bool gone = sqlstate.starts_with("08") || sqlstate.starts_with("57P") || sqlstate == "25P03" || sqlstate == "25P04";
   if (gone && sqlstate != "57P03") {
-    if (phase == Phase::commit && !TERMGATE_PLANTED(postgres_lost_answer)) throw OutcomeUnknown("COMMIT was sent and the connection was lost: " + message, code);
+    if (phase == Phase::commit && !TERMGATE_PLANTED(postgres_lost_answer))
+      throw OutcomeUnknown("COMMIT was sent and the connection was lost: " + message, code);
     throw Unavailable(message + "; nothing was written", code);
   }
   if (sqlstate == "40003") throw OutcomeUnknown(message, code);
@@ -78,7 +79,8 @@ void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, P
   }
   // Our functions are called without their schema's name in this message, so any function may be meant.
   if (sqlstate == "42501" && message.find("permission denied for function ") != std::string::npos) {
-    throw DatabaseError(message + "; if it is one of Termgate's: `termgate init --grant ROLE=read|write|lead|operate` lets a role call it", code);
+    throw DatabaseError(message + "; if it is one of Termgate's: `termgate init --grant ROLE=read|write|lead|operate` lets a role call it",
+                        code);
   }
   if (sqlstate == "42501" && message.find("permission denied for schema termgate") != std::string::npos) {
     throw DatabaseError(message + "; `termgate init --grant ROLE=read|write|lead|operate` lets a role use it", code);

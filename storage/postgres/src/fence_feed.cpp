@@ -23,8 +23,9 @@
 namespace termgate::inline v0::detail {
 namespace {
 
-// The view that is read is code of its owner's and runs with our rights. Where it and its schema belong to a superuser, to the role that the feed logs in as, or to the
-// owner of layer 1 in the database that the operator named, nobody else can have put it there, nor can put another in its place.
+// The view that is read is code of its owner's and runs with our rights. Where it and its schema belong to a superuser, to the role that
+// the feed logs in as, or to the owner of layer 1 in the database that the operator named, nobody else can have put it there, nor can put
+// another in its place.
 constexpr std::string_view trusted_sql =
     "SELECT pg_catalog.count(*) = 2 AND pg_catalog.bool_and(r.rolsuper OR r.rolname = current_user OR r.rolname = $2) "
     "FROM (SELECT n.nspowner AS owner FROM pg_catalog.pg_namespace n WHERE n.nspname = $1 "
@@ -56,10 +57,8 @@ struct PostgresFenceFeed::Inside {
   struct Receiver final : pqxx::notification_receiver {
     using pqxx::notification_receiver::notification_receiver;
     void operator()(const std::string& payload, int) override {
-      if (payloads.size() < payloads_max)
-        payloads.push_back(payload);
-      else
-        ++missed;
+      if (payloads.size() < payloads_max) payloads.push_back(payload);
+      else ++missed;
     }
     std::vector<std::string> payloads;
     std::size_t payloads_max = 0;
@@ -76,7 +75,10 @@ struct PostgresFenceFeed::Inside {
 #pragma GCC diagnostic pop
 #endif
       // Before anything of ours is looked up by name, and whatever the database's owner has set for it.
-      pqxx::nontransaction(connection).exec("SET search_path = pg_catalog, pg_temp; SET default_transaction_read_only = on; SET statement_timeout = 5000; SET standard_conforming_strings = on");
+      pqxx::nontransaction(connection)
+          .exec(
+              "SET search_path = pg_catalog, pg_temp; SET default_transaction_read_only = on; SET statement_timeout = 5000; SET "
+              "standard_conforming_strings = on");
       receiver.emplace(connection, channel);
     }
     pqxx::connection connection;
@@ -89,9 +91,7 @@ struct PostgresFenceFeed::Inside {
     if (!listening) throw Unavailable("the feed of raised fences is not connected");
     try {
       return pqxx::nontransaction(listening->connection).exec_params(std::string(sql), std::string(arguments)...);
-    } catch (...) {
-      rethrow_as_ours(Phase::before_commit, url, listening->connection.is_open());
-    }
+    } catch (...) { rethrow_as_ours(Phase::before_commit, url, listening->connection.is_open()); }
   }
 
   std::string url;
@@ -103,7 +103,8 @@ struct PostgresFenceFeed::Inside {
   std::optional<Listening> listening;
 };
 
-PostgresFenceFeed::PostgresFenceFeed(std::string url, std::string_view database, std::string schema, std::string channel) : inside_(std::make_unique<Inside>()) {
+PostgresFenceFeed::PostgresFenceFeed(std::string url, std::string_view database, std::string schema, std::string channel)
+    : inside_(std::make_unique<Inside>()) {
   inside_->channel = std::move(channel);
   inside_->url = std::move(url);
   inside_->conninfo = conninfo_of(inside_->url, std::getenv("PGCONNECT_TIMEOUT") != nullptr);
@@ -119,7 +120,8 @@ PostgresFenceFeed::PostgresFenceFeed(std::string url, std::string_view database,
 
 PostgresFenceFeed::~PostgresFenceFeed() { close(inside_->wakeup); }
 
-std::size_t PostgresFenceFeed::wait(std::chrono::milliseconds at_most, std::size_t payloads_max, std::vector<std::string>& payloads, bool& connected_anew) {
+std::size_t PostgresFenceFeed::wait(std::chrono::milliseconds at_most, std::size_t payloads_max, std::vector<std::string>& payloads,
+                                    bool& connected_anew) {
   Inside& in = *inside_;
   try {
     connected_anew = !in.listening;
@@ -173,7 +175,9 @@ bool PostgresFenceFeed::owner_is_trusted(std::string_view owner) {
   return !rows.empty() && !rows[0][0].is_null() && rows[0][0].as<bool>();
 }
 
-std::string PostgresFenceFeed::database() const { return inside_->listening ? std::string(inside_->listening->connection.dbname()) : std::string(); }
+std::string PostgresFenceFeed::database() const {
+  return inside_->listening ? std::string(inside_->listening->connection.dbname()) : std::string();
+}
 
 int PostgresFenceFeed::server_major() const { return inside_->listening ? inside_->listening->connection.server_version() / 10'000 : 0; }
 

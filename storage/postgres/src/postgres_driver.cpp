@@ -94,7 +94,8 @@ void append_quoted(std::string& literal, std::string_view text) {
   literal += '"';
 }
 
-// A large payload goes as its bytes: as text it would be twice as long, in three copies. Only our own calls have views, and say that theirs are bytea.
+// A large payload goes as its bytes: as text it would be twice as long, in three copies. Only our own calls have views, and say that theirs
+// are bytea.
 bool goes_binary(const Value& value) {
   const auto* view = std::get_if<BytesView>(&value.variant());
   return view != nullptr && view->data.size() > (std::size_t{1} << 20);
@@ -130,10 +131,8 @@ std::optional<std::string> parameter_text(const Value& value) {
     }
     std::optional<std::string> operator()(const TextArray& held) const {
       return array_literal(held, 0, [](std::string& literal, const std::optional<std::string>& item) {
-        if (item)
-          append_quoted(literal, *item);
-        else
-          literal += "NULL";
+        if (item) append_quoted(literal, *item);
+        else literal += "NULL";
       });
     }
   } to_text;
@@ -144,20 +143,15 @@ Value value_of(const pqxx::field& field, pqxx::oid type) {
   if (field.is_null()) return {};
   const std::string_view text(field.c_str(), field.size());
   switch (type) {
-    case oid_bool:
-      return Value(text == "t");
+    case oid_bool: return Value(text == "t");
     case oid_int2:
     case oid_int4:
     case oid_int8:
-    case oid_oid:
-      return Value(field.as<std::int64_t>());
+    case oid_oid: return Value(field.as<std::int64_t>());
     case oid_float4:
-    case oid_float8:
-      return Value(field.as<double>());
-    case oid_bytea:
-      return Value(Bytes{bytes_of_hex(text)});
-    default:
-      return Value(text);
+    case oid_float8: return Value(field.as<double>());
+    case oid_bytea: return Value(Bytes{bytes_of_hex(text)});
+    default: return Value(text);
   }
 }
 
@@ -183,8 +177,8 @@ Rows rows_of(const pqxx::result& result) {
 // The transaction belongs to the library: a COMMIT in the middle would let what follows run unfenced.
 void refuse_transaction_control(std::string_view sql) {
   if (!is_transaction_control(sql)) return;
-  throw InvalidInput(
-      fmt::format("TG005 {} inside a fenced transaction: the library begins and ends it; savepoints are free to use", first_words(sql, 1).front()));
+  throw InvalidInput(fmt::format("TG005 {} inside a fenced transaction: the library begins and ends it; savepoints are free to use",
+                                 first_words(sql, 1).front()));
 }
 
 // libpqxx 6 keeps its table of encodings in a static object, made with a process's first answer. A Database that is older
@@ -237,7 +231,8 @@ class Connection {
       } else {
         const auto at = pointers.begin() + (large - parameters.data());
         const std::string_view bytes = std::get<BytesView>(large->variant()).data;
-        result = send(pqxx::prepare::make_dynamic_params(pointers.begin(), at), binary_of(bytes), pqxx::prepare::make_dynamic_params(at + 1, pointers.end()));
+        result = send(pqxx::prepare::make_dynamic_params(pointers.begin(), at), binary_of(bytes),
+                      pqxx::prepare::make_dynamic_params(at + 1, pointers.end()));
       }
     } catch (const pqxx::broken_connection&) {
       // The server refuses a wrong number of values with a code of the class that is for lost connections (08P01), in any language.
@@ -326,7 +321,8 @@ class PostgresTransaction final : public OpenTransaction {
  public:
   using Clock = Watchdog::Clock;
 
-  PostgresTransaction(Connection& connection, const std::string& url, Silence silence, std::optional<milliseconds> timeout, Clock::time_point start)
+  PostgresTransaction(Connection& connection, const std::string& url, Silence silence, std::optional<milliseconds> timeout,
+                      Clock::time_point start)
       : connection_(connection), url_(url), silence_(silence), timeout_(timeout), start_(start) {}
 
   Rows execute(std::string_view sql, std::span<const Value> parameters) override {
@@ -389,7 +385,8 @@ class PostgresDriver final : public Driver {
     Connection& connection = *lent;
     if (options.timeout && Watchdog::Clock::now() - start >= *options.timeout) {
       lent.mark_reusable();
-      throw Unavailable(fmt::format("the write's timeout of {} ms was over before a connection was there; nothing was written", options.timeout->count()));
+      throw Unavailable(fmt::format("the write's timeout of {} ms was over before a connection was there; nothing was written",
+                                    options.timeout->count()));
     }
     {
       // The server ends the work in time; where it has fallen silent, the connection is given up soon after.
@@ -405,8 +402,9 @@ class PostgresDriver final : public Driver {
         roll_back(connection);
         lent.mark_reusable();
         if (!watch || !watch->over()) throw;
-        throw Unavailable(fmt::format("the write's timeout of {} ms is over and the server is silent: the connection was given up; nothing was written",
-                                      options.timeout->count()));
+        throw Unavailable(
+            fmt::format("the write's timeout of {} ms is over and the server is silent: the connection was given up; nothing was written",
+                        options.timeout->count()));
       } catch (...) {
         roll_back(connection);
         lent.mark_reusable();
@@ -501,7 +499,8 @@ class PostgresDriver final : public Driver {
 
   void uninstall() override {
     PooledConnection lent(*this);
-    step(*lent, Phase::commit, [&] { (*lent).run_script("BEGIN;\n" + with_schema(sql::postgres::uninstall, options_.schema) + ";\nCOMMIT"); });
+    step(*lent, Phase::commit,
+         [&] { (*lent).run_script("BEGIN;\n" + with_schema(sql::postgres::uninstall, options_.schema) + ";\nCOMMIT"); });
     lent.mark_reusable();
   }
 
@@ -522,7 +521,8 @@ class PostgresDriver final : public Driver {
     explicit PooledConnection(PostgresDriver& driver, std::optional<milliseconds> timeout = {}) : driver_(driver), outer_(innermost) {
       for (const PooledConnection* open = innermost; open != nullptr; open = open->outer_) {
         if (&open->driver_ == &driver) {
-          throw InvalidInput("TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
+          throw InvalidInput(
+              "TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
         }
       }
       connection_ = driver.take(timeout);
@@ -553,9 +553,7 @@ class PostgresDriver final : public Driver {
   void step(Connection& connection, Phase phase, Step what) {
     try {
       what();
-    } catch (...) {
-      rethrow_as_ours(phase, url_, connection.is_open());
-    }
+    } catch (...) { rethrow_as_ours(phase, url_, connection.is_open()); }
   }
 
   Silence silence() { return {watchdog_, options_.answer_wait}; }
@@ -608,17 +606,10 @@ class PostgresDriver final : public Driver {
   static std::string begin_text(const TransactOptions& options) {
     std::string text = "BEGIN";
     switch (options.isolation) {
-      case Isolation::database_default:
-        break;
-      case Isolation::read_committed:
-        text += " ISOLATION LEVEL READ COMMITTED";
-        break;
-      case Isolation::repeatable_read:
-        text += " ISOLATION LEVEL REPEATABLE READ";
-        break;
-      case Isolation::serializable:
-        text += " ISOLATION LEVEL SERIALIZABLE";
-        break;
+      case Isolation::database_default: break;
+      case Isolation::read_committed: text += " ISOLATION LEVEL READ COMMITTED"; break;
+      case Isolation::repeatable_read: text += " ISOLATION LEVEL REPEATABLE READ"; break;
+      case Isolation::serializable: text += " ISOLATION LEVEL SERIALIZABLE"; break;
     }
     return text + (options.read_only ? " READ ONLY" : " READ WRITE");
   }
@@ -628,8 +619,7 @@ class PostgresDriver final : public Driver {
     try {
       if (!connection.is_open()) return;
       silence().bounded(connection, Phase::before_commit, url_, [&] { connection.run_script("ROLLBACK"); });
-    } catch (...) {
-    }
+    } catch (...) {}
   }
 
   void commit(Connection& connection) {

@@ -7,7 +7,8 @@ namespace {
 
 bool is_space(char character) { return character == ' ' || (character >= '\t' && character <= '\r'); }
 bool is_word(char character) {
-  return (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') || (character >= '0' && character <= '9') || character == '_';
+  return (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') || (character >= '0' && character <= '9') ||
+         character == '_';
 }
 
 // The place behind white space, semicolons and comments that start at `at`.
@@ -39,7 +40,8 @@ std::vector<std::string> first_words(std::string_view sql, std::size_t count) {
   std::size_t at = skip_blank(sql, 0);
   while (words.size() < count && at < sql.size() && is_word(sql[at])) {
     std::string word;
-    for (; at < sql.size() && is_word(sql[at]); ++at) word += sql[at] >= 'A' && sql[at] <= 'Z' ? static_cast<char>(sql[at] - 'A' + 'a') : sql[at];
+    for (; at < sql.size() && is_word(sql[at]); ++at)
+      word += sql[at] >= 'A' && sql[at] <= 'Z' ? static_cast<char>(sql[at] - 'A' + 'a') : sql[at];
     words.push_back(std::move(word));
     at = skip_blank(sql, at);
   }
@@ -74,7 +76,8 @@ std::size_t highest_parameter(std::string_view sql) {
       at = skip_blank(sql, at);
     } else if (rest[0] == '$' && !after_word && rest.size() > 1 && rest[1] >= '0' && rest[1] <= '9') {
       std::size_t number = 0;
-      for (++at; at < sql.size() && sql[at] >= '0' && sql[at] <= '9'; ++at) number = std::min<std::size_t>(number * 10 + static_cast<std::size_t>(sql[at] - '0'), 100'000);
+      for (++at; at < sql.size() && sql[at] >= '0' && sql[at] <= '9'; ++at)
+        number = std::min<std::size_t>(number * 10 + static_cast<std::size_t>(sql[at] - '0'), 100'000);
       highest = std::max(highest, number);
     } else if (rest[0] == '$' && !after_word) {
       std::size_t end = at + 1;

@@ -25,12 +25,14 @@ constexpr std::array<std::string_view, 13> harmless_pragmas = {
 
 // A table of layer 1, or a trigger that it or protect and adopt have made. Other names may begin with termgate_.
 bool is_own_part(const char* name) {
-  constexpr std::array<const char*, 14> tables = {"termgate_fences",    "termgate_leases",   "termgate_streams", "termgate_stream_writes", "termgate_write_ids",
-                                                  "termgate_adopted",   "termgate_protected", "termgate_observed", "termgate_job_runs",     "termgate_audit",
-                                                  "termgate_resets",    "termgate_settings",  "termgate_incarnation", "termgate_here"};
+  constexpr std::array<const char*, 14> tables = {
+      "termgate_fences",  "termgate_leases",    "termgate_streams",     "termgate_stream_writes", "termgate_write_ids",
+      "termgate_adopted", "termgate_protected", "termgate_observed",    "termgate_job_runs",      "termgate_audit",
+      "termgate_resets",  "termgate_settings",  "termgate_incarnation", "termgate_here"};
   // Their triggers and indexes are named after them.
   const auto begins = [name](const char* with) { return sqlite3_strnicmp(name, with, static_cast<int>(std::strlen(with))) == 0; };
-  return std::any_of(tables.begin(), tables.end(), begins) || begins("termgate_migrations") || begins("termgate_protect_") || begins("termgate_adopt_");
+  return std::any_of(tables.begin(), tables.end(), begins) || begins("termgate_migrations") || begins("termgate_protect_") ||
+         begins("termgate_adopt_");
 }
 
 // True when nothing but space, comments and semicolons follows a statement.
@@ -147,18 +149,14 @@ int Connection::authorize(void* held, int action, const char* first, const char*
   if (!self.application_) return SQLITE_OK;
   const std::string_view what = first != nullptr ? first : "";
   switch (action) {
-    case SQLITE_TRANSACTION:
-      self.denied_ = fmt::format("{}: Termgate begins and ends the transaction", what);
-      return SQLITE_DENY;
+    case SQLITE_TRANSACTION: self.denied_ = fmt::format("{}: Termgate begins and ends the transaction", what); return SQLITE_DENY;
     case SQLITE_SAVEPOINT:
       // As SQLite compares them: without case.
       if (second == nullptr || sqlite3_strnicmp(second, "termgate_member", 15) != 0) return SQLITE_OK;
       self.denied_ = "a savepoint named termgate_member: the name is Termgate's own";
       return SQLITE_DENY;
     case SQLITE_ATTACH:
-    case SQLITE_DETACH:
-      self.denied_ = "ATTACH and DETACH: the connection is shared by all of this process's writes";
-      return SQLITE_DENY;
+    case SQLITE_DETACH: self.denied_ = "ATTACH and DETACH: the connection is shared by all of this process's writes"; return SQLITE_DENY;
     case SQLITE_PRAGMA:
       if (second == nullptr || std::find(harmless_pragmas.begin(), harmless_pragmas.end(), what) != harmless_pragmas.end()) {
         return SQLITE_OK;
@@ -178,8 +176,7 @@ int Connection::authorize(void* held, int action, const char* first, const char*
         return SQLITE_DENY;
       }
       return SQLITE_OK;
-    default:
-      return SQLITE_OK;
+    default: return SQLITE_OK;
   }
 }
 
@@ -323,9 +320,7 @@ int Connection::commit(int& extended) noexcept {
 Rows Connection::execute(std::string_view sql, std::span<const Value> parameters) {
   try {
     return run(sql, parameters);
-  } catch (const BusyNow&) {
-    throw_blocked();
-  }
+  } catch (const BusyNow&) { throw_blocked(); }
 }
 
 Rows Connection::run(std::string_view sql, std::span<const Value> parameters) {
@@ -351,7 +346,8 @@ Rows Connection::run(std::string_view sql, std::span<const Value> parameters) {
   } reset{statement};
   std::size_t wanted = 0;
   for (const auto number : cached.parameters) wanted = std::max(wanted, static_cast<std::size_t>(number));
-  if (wanted < parameters.size()) throw InvalidInput(fmt::format("TG005 the statement has {} parameters and {} values were given", wanted, parameters.size()));
+  if (wanted < parameters.size())
+    throw InvalidInput(fmt::format("TG005 the statement has {} parameters and {} values were given", wanted, parameters.size()));
   for (std::size_t at = 0; at < cached.parameters.size(); ++at) {
     const auto number = static_cast<std::size_t>(cached.parameters[at]);
     if (number > parameters.size()) {
@@ -385,20 +381,11 @@ Rows Connection::run(std::string_view sql, std::span<const Value> parameters) {
         return data != nullptr ? std::string(static_cast<const char*>(data), size) : std::string();
       };
       switch (sqlite3_column_type(statement, column)) {
-        case SQLITE_INTEGER:
-          row.emplace_back(static_cast<std::int64_t>(sqlite3_column_int64(statement, column)));
-          break;
-        case SQLITE_FLOAT:
-          row.emplace_back(sqlite3_column_double(statement, column));
-          break;
-        case SQLITE_TEXT:
-          row.emplace_back(bytes(sqlite3_column_text(statement, column)));
-          break;
-        case SQLITE_BLOB:
-          row.emplace_back(Bytes{bytes(sqlite3_column_blob(statement, column))});
-          break;
-        default:
-          row.emplace_back();
+        case SQLITE_INTEGER: row.emplace_back(static_cast<std::int64_t>(sqlite3_column_int64(statement, column))); break;
+        case SQLITE_FLOAT: row.emplace_back(sqlite3_column_double(statement, column)); break;
+        case SQLITE_TEXT: row.emplace_back(bytes(sqlite3_column_text(statement, column))); break;
+        case SQLITE_BLOB: row.emplace_back(Bytes{bytes(sqlite3_column_blob(statement, column))}); break;
+        default: row.emplace_back();
       }
     }
     rows.rows.push_back(std::move(row));
@@ -415,18 +402,14 @@ int Connection::control(const char* sql) noexcept {
     const int code = sqlite3_step(kept.get());
     sqlite3_reset(kept.get());
     return code == SQLITE_DONE || code == SQLITE_ROW ? SQLITE_OK : code;
-  } catch (const std::exception&) {
-    return sqlite3_extended_errcode(db_);
-  }
+  } catch (const std::exception&) { return sqlite3_extended_errcode(db_); }
 }
 
 void Connection::control_checked(const char* sql) {
   try {
     Statement statement(db_, sql);
     Running(statement.get()).run();
-  } catch (const BusyNow&) {
-    throw_blocked();
-  }
+  } catch (const BusyNow&) { throw_blocked(); }
 }
 
 void Connection::only_read(bool on) { control_checked(on ? "PRAGMA query_only = ON" : "PRAGMA query_only = OFF"); }

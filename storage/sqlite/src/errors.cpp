@@ -93,34 +93,26 @@ void throw_sqlite(int extended_code, std::string_view message) {
   detail::throw_if_tg(message);
   const std::string code(code_name(extended_code));
   switch (extended_code) {
-    case SQLITE_READONLY_DBMOVED:
-      throw Unavailable(std::string(message), code);
-    case SQLITE_BUSY_SNAPSHOT:
-      throw Conflict("another connection has committed since this transaction began to read: run it again", code);
+    case SQLITE_READONLY_DBMOVED: throw Unavailable(std::string(message), code);
+    case SQLITE_BUSY_SNAPSHOT: throw Conflict("another connection has committed since this transaction began to read: run it again", code);
     case SQLITE_ABORT_ROLLBACK:
-    case SQLITE_LOCKED_SHAREDCACHE:
-      throw Conflict(fmt::format("rolled back by a conflict: {}: run it again", message), code);
-    default:
-      break;
+    case SQLITE_LOCKED_SHAREDCACHE: throw Conflict(fmt::format("rolled back by a conflict: {}: run it again", message), code);
+    default: break;
   }
   switch (extended_code & 0xff) {
-    case SQLITE_BUSY:
-      throw BusyNow();
-    case SQLITE_INTERRUPT:
-      throw Unavailable("the work was interrupted and rolled back: nothing was written", code);
+    case SQLITE_BUSY: throw BusyNow();
+    case SQLITE_INTERRUPT: throw Unavailable("the work was interrupted and rolled back: nothing was written", code);
     case SQLITE_FULL:
     case SQLITE_IOERR:
     case SQLITE_CANTOPEN:
     case SQLITE_PROTOCOL:
-    case SQLITE_NOLFS:
-      throw Unavailable(fmt::format("{} ({}): nothing was written", message, code), code);
-    default:
-      break;
+    case SQLITE_NOLFS: throw Unavailable(fmt::format("{} ({}): nothing was written", message, code), code);
+    default: break;
   }
   // A function of ours has said it already where a statement of its own met this.
   const bool reported = message.find("Termgate is not installed") != std::string_view::npos;
   if (!reported && (message.starts_with("no such table: main.termgate_") || message.starts_with("no such table: termgate_") ||
-                message.starts_with("no such function: termgate_"))) {
+                    message.starts_with("no such function: termgate_"))) {
     throw DatabaseError(fmt::format("{}: Termgate is not installed in this database: run `termgate init`, or SELECT "
                                     "termgate_init() with the extension loaded",
                                     message),
@@ -128,15 +120,17 @@ void throw_sqlite(int extended_code, std::string_view message) {
   }
   if (message == "no such column: untrusted" || message == "no such column: f.untrusted" ||
       (message.starts_with("table main.termgate_") && message.ends_with(" has no column named untrusted"))) {
-    throw DatabaseError(fmt::format("{}: this database has the tables of an earlier version of Termgate: run `termgate init`", message), code);
+    throw DatabaseError(fmt::format("{}: this database has the tables of an earlier version of Termgate: run `termgate init`", message),
+                        code);
   }
   throw DatabaseError(std::string(message), code);
 }
 
 std::string moved_message(std::string_view path) {
-  return fmt::format("the database file {} was moved, removed or replaced since this connection opened it, or its log was: nothing was "
-                     "written; open the database again",
-                     path);
+  return fmt::format(
+      "the database file {} was moved, removed or replaced since this connection opened it, or its log was: nothing was "
+      "written; open the database again",
+      path);
 }
 
 void throw_sqlite(sqlite3* db, int code) {

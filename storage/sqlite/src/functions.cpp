@@ -86,9 +86,7 @@ class Arguments {
     return text(at, what);
   }
   std::int64_t integer(int at, const char* what) const {
-    if (absent(at) || type(at) != SQLITE_INTEGER) {
-      throw InvalidInput(fmt::format("TG005 malformed {}: an integer is wanted", what));
-    }
+    if (absent(at) || type(at) != SQLITE_INTEGER) { throw InvalidInput(fmt::format("TG005 malformed {}: an integer is wanted", what)); }
     return sqlite3_value_int64(values_[at]);
   }
   std::optional<std::int64_t> optional_integer(int at, const char* what) const {
@@ -102,9 +100,7 @@ class Arguments {
   }
   Stream stream(int at) const { return Stream(text(at, "stream")); }
   Term term(int at) const {
-    if (absent(at) || type(at) != SQLITE_INTEGER) {
-      throw InvalidInput("TG005 malformed term: a term is an integer from 1 to 2^62");
-    }
+    if (absent(at) || type(at) != SQLITE_INTEGER) { throw InvalidInput("TG005 malformed term: a term is an integer from 1 to 2^62"); }
     return Term(sqlite3_value_int64(values_[at]));
   }
   std::optional<std::string> write_id(int at) const {
@@ -191,21 +187,16 @@ std::optional<std::vector<std::optional<std::string>>> write_ids_of(Layer1& laye
   const std::string json = json_array(layer1, arguments, at, "write ids");
   Running items = layer1.use(stmt::json_items);
   items.bind(json);
-  while (items.step()) {
-    ids.push_back(items.text(0) == "null" ? std::nullopt : std::optional(WriteId(items.text(1)).text()));
-  }
+  while (items.step()) { ids.push_back(items.text(0) == "null" ? std::nullopt : std::optional(WriteId(items.text(1)).text())); }
   return ids;
 }
 
 Layer1::RowScope row_scope(const Arguments& arguments, int at) {
   switch (arguments.type(at)) {
-    case SQLITE_NULL:
-      return {Layer1::RowScope::Kind::null, {}};
+    case SQLITE_NULL: return {Layer1::RowScope::Kind::null, {}};
     case SQLITE_TEXT:
-    case SQLITE_INTEGER:
-      return {Layer1::RowScope::Kind::text, arguments.bytes(at)};
-    default:
-      return {Layer1::RowScope::Kind::unfit, {}};
+    case SQLITE_INTEGER: return {Layer1::RowScope::Kind::text, arguments.bytes(at)};
+    default: return {Layer1::RowScope::Kind::unfit, {}};
   }
 }
 
@@ -577,9 +568,7 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
     const std::string_view code = error.code();
     // What SQLite itself failed with keeps its code; TG codes are plain errors, told by their prefix.
     if (code.starts_with("SQLITE_")) sqlite3_result_error_code(context, code_of(code));
-  } catch (const std::bad_alloc&) {
-    sqlite3_result_error_nomem(context);
-  } catch (const std::exception& error) {
+  } catch (const std::bad_alloc&) { sqlite3_result_error_nomem(context); } catch (const std::exception& error) {
     sqlite3_result_error(context, error.what(), -1);
   }
   sqlite3_set_last_insert_rowid(db, rowid);

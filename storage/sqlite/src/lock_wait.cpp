@@ -51,7 +51,8 @@ bool LockWait::send_notice() const {
   if (to < 0) return true;
   const std::string notice = fmt::format("{} {}", term_, scope_);
   // Nobody there, or too many others waiting: nothing that could be done about it.
-  [[maybe_unused]] const auto sent = sendto(to, notice.data(), notice.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size);
+  [[maybe_unused]] const auto sent =
+      sendto(to, notice.data(), notice.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size);
   close(to);
   return true;
 }
@@ -73,7 +74,8 @@ LockWaitListener::LockWaitListener(const std::string& path, std::function<void(c
   socket_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (socket_ < 0) return;
   const int on = 1;
-  if (setsockopt(socket_, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 || bind(socket_, reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+  if (setsockopt(socket_, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 ||
+      bind(socket_, reinterpret_cast<const sockaddr*>(&address), size) != 0) {
     close(std::exchange(socket_, -1));
     return;
   }

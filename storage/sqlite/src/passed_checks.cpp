@@ -17,7 +17,8 @@ const Acquired* PassedChecks::acquired(std::string_view scope) const {
   return found != acquired_.end() ? &found->second.back() : nullptr;
 }
 
-void PassedChecks::acquired(const std::string& scope, const std::string& owner, std::int64_t ttl_ms, const std::optional<std::string>& endpoint, std::int64_t term) {
+void PassedChecks::acquired(const std::string& scope, const std::string& owner, std::int64_t ttl_ms,
+                            const std::optional<std::string>& endpoint, std::int64_t term) {
   acquired_[scope].push_back(Acquired{owner, ttl_ms, endpoint, term, depth_});
 }
 

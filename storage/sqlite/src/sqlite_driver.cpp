@@ -21,10 +21,10 @@
 namespace termgate::inline v0::detail {
 namespace {
 
+using sqlite::code_name;
 using sqlite::Connection;
 using sqlite::OpenAs;
 using sqlite::WriteQueue;
-using sqlite::code_name;
 
 class SqliteDriver;
 // The driver whose work runs on this thread: a call from inside it would wait for itself.
@@ -119,7 +119,11 @@ class SqliteDriver final : public Driver {
   InstallReport install() override {
     refuse_nested();
     sqlite::Layer1::Installed installed{};
-    write([&](WriteQueue& queue) { queue.run({.flushed = !how_.memory()}, [&](Connection& connection) { installed = connection.layer1().install(); }); }, true);
+    write(
+        [&](WriteQueue& queue) {
+          queue.run({.flushed = !how_.memory()}, [&](Connection& connection) { installed = connection.layer1().install(); });
+        },
+        true);
     return {installed.from_version, installed.to_version};
   }
 
@@ -134,7 +138,9 @@ class SqliteDriver final : public Driver {
 
   void uninstall() override {
     refuse_nested();
-    write([&](WriteQueue& queue) { queue.run({.flushed = !how_.memory()}, [](Connection& connection) { connection.layer1().uninstall(); }); });
+    write([&](WriteQueue& queue) {
+      queue.run({.flushed = !how_.memory()}, [](Connection& connection) { connection.layer1().uninstall(); });
+    });
   }
 
   void grant(std::string_view, std::string_view) override {

@@ -117,14 +117,10 @@ void WriteQueue::begin_flushed() {
 
 void WriteQueue::throw_end(const Group& group) {
   switch (group.end) {
-    case Group::End::committed:
-      return;
-    case Group::End::blocked:
-      throw Blocked(group.message);
-    case Group::End::unavailable:
-      throw Unavailable(group.message, group.code);
-    case Group::End::unknown:
-      throw OutcomeUnknown(group.message, group.code);
+    case Group::End::committed: return;
+    case Group::End::blocked: throw Blocked(group.message);
+    case Group::End::unavailable: throw Unavailable(group.message, group.code);
+    case Group::End::unknown: throw OutcomeUnknown(group.message, group.code);
   }
 }
 
@@ -171,6 +167,7 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
   }
 }
 
+// Long: the steps of one member of a group commit, each of which the next one rests on.
 void WriteQueue::run(const How& how, const std::function<void(Connection&)>& work, bool* wants_flush) {
   const bool alone = how.alone || how.timeout.has_value() || how.read_only || how.flushed;
   const auto deadline = how.timeout ? std::optional(Clock::now() + *how.timeout) : std::nullopt;
@@ -265,7 +262,8 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
   if (TERMGATE_PLANTED(group_commit) && !failure && handed_on) return;
   group->done.wait(false, std::memory_order_acquire);
   if (failure) {
-    // What refused this one may be what another wrote before it in the same transaction (a raise, a key): it is told once that is committed, and not at all where it never was.
+    // What refused this one may be what another wrote before it in the same transaction (a raise, a key): it is told once that is
+    // committed, and not at all where it never was.
     if (group->end == Group::End::committed) std::rethrow_exception(failure);
     throw Unavailable("what this write met was not committed in the end: nothing was written", group->code);
   }

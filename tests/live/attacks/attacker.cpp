@@ -111,7 +111,8 @@ std::string big_endian(std::uint32_t value, int bytes) {
 
 class Wire {
  public:
-  Wire(std::uint16_t port, const std::string& user, const std::vector<std::pair<std::string, std::string>>& more = {}) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+  Wire(std::uint16_t port, const std::string& user, const std::vector<std::pair<std::string, std::string>>& more = {})
+      : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
@@ -130,8 +131,7 @@ class Wire {
     body += '\0';
     try {
       send(big_endian(static_cast<std::uint32_t>(body.size() + 4), 4) + body);
-      while (next(kPatience).type != 'Z') {
-      }
+      while (next(kPatience).type != 'Z') {}
     } catch (...) {
       close(fd_);
       throw;
@@ -167,7 +167,8 @@ class Wire {
     for (;;) {
       if (in_.size() - at_ >= 5) {
         const std::uint32_t size = number_at(in_, at_ + 1);
-        if (size < 4 || size > (1U << 26) || std::strchr("123ACDEGHINRSTVWZcdnstvK", in_[at_]) == nullptr) throw Nonsense("a message that no server sends");
+        if (size < 4 || size > (1U << 26) || std::strchr("123ACDEGHINRSTVWZcdnstvK", in_[at_]) == nullptr)
+          throw Nonsense("a message that no server sends");
         if (in_.size() - at_ >= 1 + size) {
           Message message{in_[at_], in_.substr(at_ + 5, size - 4)};
           at_ += 1 + size;
@@ -248,7 +249,12 @@ struct Known {  // what a session is made for
 
 class Maker {
  public:
-  Maker(std::uint64_t seed, const Known& known) : seed_(seed), random_(seed * 0x9E3779B97F4A7C15ULL + 0x1234567), known_(known), fences_(known.fences), label_(std::to_string(seed)) {}
+  Maker(std::uint64_t seed, const Known& known)
+      : seed_(seed),
+        random_(seed * 0x9E3779B97F4A7C15ULL + 0x1234567),
+        known_(known),
+        fences_(known.fences),
+        label_(std::to_string(seed)) {}
 
   Session make() {
     Session session;
@@ -297,16 +303,25 @@ class Maker {
     const std::int64_t fence = fences_[which];
     std::string scope = known_.scopes[which];
     switch (below(12)) {
-      case 0: case 1: case 2: case 3: case 4: return {scope, std::to_string(fence)};
-      case 5: case 6: case 7: return {scope, std::to_string(fence - 1)};
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+      case 4: return {scope, std::to_string(fence)};
+      case 5:
+      case 6:
+      case 7: return {scope, std::to_string(fence - 1)};
       case 8: return {scope, std::to_string(fence + 1)};
       case 9: return {scope, std::to_string(fence - static_cast<std::int64_t>(1 + below(3)))};
-      case 10: return one_in(2) ? Claim{scope, pick({"x", "0", "-1", "9.5", "4611686018427387905", "99999999999999999999"})} : Claim{scope, ""};
+      case 10:
+        return one_in(2) ? Claim{scope, pick({"x", "0", "-1", "9.5", "4611686018427387905", "99999999999999999999"})} : Claim{scope, ""};
       default: return {known_.scopes[below(3)], std::to_string(fence)};
     }
   }
 
-  static std::string comment_of(const Claim& claim) { return "/*termgate.scope='" + claim.scope + "',termgate.term='" + claim.term + "'*/"; }
+  static std::string comment_of(const Claim& claim) {
+    return "/*termgate.scope='" + claim.scope + "',termgate.term='" + claim.term + "'*/";
+  }
 
   // A write that looks like this or that. `claim`: of the comment that goes with it.
   std::string writer(const std::string& tag, const std::optional<Claim>& claim, bool plain_select = false) {
@@ -319,7 +334,8 @@ class Maker {
         case 15: return "SELECT '{\"" + inner + "\"}'::attack.dom[]";
         case 16: return "SELECT '(\"" + inner + "\")'::attack.boxed";
         case 17: return "SELECT attack.run($q$DECLARE " + pick({"h", "h2"}) + " CURSOR WITH HOLD FOR SELECT " + w + "$q$)";
-        case 13: case 14: return "SELECT attack.folded(" + args + ")";
+        case 13:
+        case 14: return "SELECT attack.folded(" + args + ")";
         case 0: return "SELECT " + w;
         case 1: return "SELECT * FROM attack.many(" + args + ")";
         case 2: return "VALUES (" + w + ")";
@@ -337,7 +353,10 @@ class Maker {
     };
     if (plain_select) return select_like();
     switch (below(22)) {
-      case 0: case 1: case 2: case 3: return "INSERT INTO attack.rows " + columns + " VALUES (" + args + ")";
+      case 0:
+      case 1:
+      case 2:
+      case 3: return "INSERT INTO attack.rows " + columns + " VALUES (" + args + ")";
       case 4: return "INSERT INTO attack.rows " + columns + " VALUES (" + args + ") RETURNING id";
       case 5: return "WITH x AS (INSERT INTO attack.rows " + columns + " VALUES (" + args + ") RETURNING id) SELECT id FROM x";
       case 6: return "INSERT INTO attack.ruled " + columns + " VALUES (" + args + ")";
@@ -356,14 +375,21 @@ class Maker {
   std::string declaration(const Claim& claim) {
     const std::string s = "'" + claim.scope + "'", t = "'" + claim.term + "'";
     const std::string local = one_in(3) ? "false" : "true";
-    const std::string both = "set_config('termgate.scope', " + s + ", " + local + "), set_config('termgate.term', " + t + ", " + local + ")";
+    const std::string both =
+        "set_config('termgate.scope', " + s + ", " + local + "), set_config('termgate.term', " + t + ", " + local + ")";
     switch (below(24)) {
-      case 0: case 1: case 2: case 3: return "SELECT " + both;
+      case 0:
+      case 1:
+      case 2:
+      case 3: return "SELECT " + both;
       case 4: return "SELECT set_config('termgate.term', " + t + ", " + local + ")";
       case 5: return "SELECT set_config('termgate.scope', " + s + ", " + local + ")";
-      case 6: return "SELECT 1 WHERE (SELECT set_config('termgate.scope', " + s + ", " + local + ")) || (SELECT set_config('termgate.term', " + t + ", " + local + ")) <> ''";
+      case 6:
+        return "SELECT 1 WHERE (SELECT set_config('termgate.scope', " + s + ", " + local + ")) || (SELECT set_config('termgate.term', " +
+               t + ", " + local + ")) <> ''";
       case 7: return "WITH x AS MATERIALIZED (SELECT " + both + ") SELECT * FROM x";
-      case 8: return "SELECT set_config(k, x, " + local + ") FROM (VALUES ('termgate.scope', " + s + "), ('termgate.term', " + t + ")) v(k, x)";
+      case 8:
+        return "SELECT set_config(k, x, " + local + ") FROM (VALUES ('termgate.scope', " + s + "), ('termgate.term', " + t + ")) v(k, x)";
       case 9: return "DO $d$ BEGIN PERFORM " + both + "; END $d$";
       case 10: return "SELECT attack.declare(" + s + ", " + t + ", " + local + ")";
       case 11: return "CALL attack.declaring(" + s + ", " + t + ", " + local + ")";
@@ -371,9 +397,13 @@ class Maker {
       case 13: return "SET LOCAL termgate.scope = " + s;
       case 14: return "SET LOCAL termgate.term = " + t;
       case 15: return "SET termgate.term = " + t;
-      case 16: return "INSERT INTO attack.scratch SELECT set_config('termgate.scope', " + s + ", " + local + ") || set_config('termgate.term', " + t + ", " + local + ")";
+      case 16:
+        return "INSERT INTO attack.scratch SELECT set_config('termgate.scope', " + s + ", " + local + ") || set_config('termgate.term', " +
+               t + ", " + local + ")";
       case 17: return "UPDATE attack.target SET v = v WHERE worker = " + known_.worker + " RETURNING " + both;
-      case 18: return pick({"RESET termgate.term", "RESET ALL", "SET termgate.term = ''", "SELECT set_config('termgate.scope', '', true)", "RESET termgate.scope", "SET termgate.term TO DEFAULT"});
+      case 18:
+        return pick({"RESET termgate.term", "RESET ALL", "SET termgate.term = ''", "SELECT set_config('termgate.scope', '', true)",
+                     "RESET termgate.scope", "SET termgate.term TO DEFAULT"});
       case 19: return "SELECT attack.run($q$SET LOCAL termgate.scope = " + s + "; SET LOCAL termgate.term = " + t + "$q$)";
       case 20: return "EXPLAIN ANALYZE SELECT " + both;
       // Writes and declares in one: what is in force at the end counts for the commit, and its own claim for the row.
@@ -385,13 +415,15 @@ class Maker {
 
   std::string layer_1() {
     const auto which = below(3);
-    const std::string scope = "'" + known_.scopes[which] + "'", fence = std::to_string(fences_[which]), stale = std::to_string(fences_[which] - 1);
+    const std::string scope = "'" + known_.scopes[which] + "'", fence = std::to_string(fences_[which]),
+                      stale = std::to_string(fences_[which] - 1);
     switch (below(20)) {
       case 0: return "SELECT termgate.job_finish(0, 'failed')";
       case 1: return "SELECT termgate.job_heartbeat(0)";
       case 2: return "SELECT termgate.release_lease('no', 'no', 1)";
       case 3: return "SELECT termgate.renew_lease('no', 'no', 1, interval '1 s')";
-      case 4: case 5: return "SELECT termgate.check_term(" + scope + ", " + fence + ")";
+      case 4:
+      case 5: return "SELECT termgate.check_term(" + scope + ", " + fence + ")";
       case 6: return "SELECT termgate.check_term(" + scope + ", " + stale + ")";
       case 7: return "SELECT termgate.append('attacked " + known_.scopes[which] + "', " + fence + ", 'x', scope => " + scope + ")";
       case 8: return "SELECT termgate.append('attacked known', 1, 'x', write_id => '11111111-1111-1111-1111-111111111111')";
@@ -410,32 +442,67 @@ class Maker {
   }
 
   std::string read() {
-    if (one_in(8)) return pick({"SELECT attack.forge()", "SELECT 'x'::attack.forging", "SELECT attack.lower(1)", "SELECT * FROM attack.forger", "SET search_path = attack, pg_catalog", "SELECT lower(1)"});
-    return pick({"SELECT 1", "SELECT count(*) FROM attack.target", "SELECT now()", "SELECT nextval('attack.seq')", "SELECT version()", "SHOW termgate.term", "SELECT current_setting('termgate.scope', true)", "SELECT attack.harmless()",
-                 "TABLE attack.target", "SELECT 1/0", "SELEC", "", "SELECT pg_backend_pid()", "VALUES (1), (2)", "SELECT lower('X')", "EXPLAIN SELECT 1", "SET work_mem = '4MB'", "SELECT generate_series(1, 5)", "LISTEN x", "DISCARD PLANS", "LOCK TABLE attack.target IN ACCESS SHARE MODE"});
+    if (one_in(8))
+      return pick({"SELECT attack.forge()", "SELECT 'x'::attack.forging", "SELECT attack.lower(1)", "SELECT * FROM attack.forger",
+                   "SET search_path = attack, pg_catalog", "SELECT lower(1)"});
+    return pick({"SELECT 1",
+                 "SELECT count(*) FROM attack.target",
+                 "SELECT now()",
+                 "SELECT nextval('attack.seq')",
+                 "SELECT version()",
+                 "SHOW termgate.term",
+                 "SELECT current_setting('termgate.scope', true)",
+                 "SELECT attack.harmless()",
+                 "TABLE attack.target",
+                 "SELECT 1/0",
+                 "SELEC",
+                 "",
+                 "SELECT pg_backend_pid()",
+                 "VALUES (1), (2)",
+                 "SELECT lower('X')",
+                 "EXPLAIN SELECT 1",
+                 "SET work_mem = '4MB'",
+                 "SELECT generate_series(1, 5)",
+                 "LISTEN x",
+                 "DISCARD PLANS",
+                 "LOCK TABLE attack.target IN ACCESS SHARE MODE"});
   }
 
   std::string control() {
     switch (below(31)) {
       case 30: return pick({"SET CONSTRAINTS attack.t IMMEDIATE", "SET CONSTRAINTS attack.t DEFERRED"});
-      case 0: case 1: case 2: case 3: return "BEGIN";
+      case 0:
+      case 1:
+      case 2:
+      case 3: return "BEGIN";
       case 4: return "BEGIN READ ONLY";
       case 5: return "START TRANSACTION READ WRITE";
       case 6: return "BEGIN ISOLATION LEVEL REPEATABLE READ";
       case 7: return "BEGIN ISOLATION LEVEL SERIALIZABLE";
-      case 8: case 9: case 10: case 11: return pick({"COMMIT", "COMMIT", "END", "COMMIT WORK"});
-      case 12: case 13: return pick({"ROLLBACK", "ABORT"});
-      case 14: case 15: return "COMMIT AND CHAIN";
+      case 8:
+      case 9:
+      case 10:
+      case 11: return pick({"COMMIT", "COMMIT", "END", "COMMIT WORK"});
+      case 12:
+      case 13: return pick({"ROLLBACK", "ABORT"});
+      case 14:
+      case 15: return "COMMIT AND CHAIN";
       case 16: return "ROLLBACK AND CHAIN";
-      case 17: case 18: return "SAVEPOINT a";
+      case 17:
+      case 18: return "SAVEPOINT a";
       case 19: return "SAVEPOINT b";
-      case 20: case 21: return "ROLLBACK TO a";
+      case 20:
+      case 21: return "ROLLBACK TO a";
       case 22: return "ROLLBACK TO SAVEPOINT b";
       case 23: return "RELEASE a";
       case 24: return "PREPARE TRANSACTION 'g" + label_ + "'";
       case 25: return "COMMIT PREPARED 'g" + label_ + "'";
-      case 26: return pick({"ROLLBACK PREPARED 'g0'", "SET TRANSACTION READ ONLY", "SET TRANSACTION READ WRITE", "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE"});
-      case 27: return pick({"SET default_transaction_read_only = on", "SET default_transaction_read_only = off", "SET transaction_read_only = off", "DISCARD ALL", "RESET ALL", "DEALLOCATE ALL", "CLOSE ALL"});
+      case 26:
+        return pick({"ROLLBACK PREPARED 'g0'", "SET TRANSACTION READ ONLY", "SET TRANSACTION READ WRITE",
+                     "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE"});
+      case 27:
+        return pick({"SET default_transaction_read_only = on", "SET default_transaction_read_only = off", "SET transaction_read_only = off",
+                     "DISCARD ALL", "RESET ALL", "DEALLOCATE ALL", "CLOSE ALL"});
       default: return "BEGIN /* x */";
     }
   }
@@ -443,14 +510,22 @@ class Maker {
   // One statement with what it declares by a comment, perhaps.
   std::string statement(const std::string& tag) {
     switch (below(16)) {
-      case 0: case 1: case 2: case 3: case 4: {
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+      case 4: {
         std::optional<Claim> claim;
         if (one_in(3)) claim = a_claim();
         return decorated(writer(tag, claim), claim);
       }
-      case 5: case 6: case 7: return declaration(a_claim());
-      case 8: case 9: return layer_1();
-      case 10: case 11: return read();
+      case 5:
+      case 6:
+      case 7: return declaration(a_claim());
+      case 8:
+      case 9: return layer_1();
+      case 10:
+      case 11: return read();
       case 12: {
         switch (below(7)) {
           case 0: return "PREPARE p AS " + writer("EXECUTE, " + tag, std::nullopt, true);
@@ -558,7 +633,8 @@ class Maker {
       unsynced_ = true;
     }
     step_.said += (simply ? "Q[" : "P/B/E[") + sql + "] ";
-    wire::append_opaque(step_.bytes, 'd', label_ + "\tCOPY, " + tag + "\t" + (claim ? claim->scope + "\t" + claim->term : "\\N\t\\N") + "\n");
+    wire::append_opaque(step_.bytes, 'd',
+                        label_ + "\tCOPY, " + tag + "\t" + (claim ? claim->scope + "\t" + claim->term : "\\N\t\\N") + "\n");
     if (one_in(6)) {
       wire::append_copy_fail(step_.bytes, "no");
       step_.said += "CopyData CopyFail ";
@@ -581,7 +657,8 @@ class Maker {
     };
     const Claim claim = a_claim();
     switch (below(5)) {
-      case 0: case 1: return call("w", {label_, "fast path", "", ""});
+      case 0:
+      case 1: return call("w", {label_, "fast path", "", ""});
       case 2: call("set_config", {"termgate.scope", claim.scope, "true"}); return call("set_config", {"termgate.term", claim.term, "true"});
       case 3: return call("declare", {claim.scope, claim.term, one_in(2) ? "true" : "false"});
       default: return call("check_term", {claim.scope, claim.term.empty() ? "1" : claim.term});
@@ -593,14 +670,18 @@ class Maker {
     const Claim by_code = a_claim();
     const auto which = below(3);
     const Claim later = one_in(4) ? a_claim() : Claim{known_.scopes[which], std::to_string(fences_[which])};
-    const std::string s = "'" + by_code.scope + "'", t = "'" + by_code.term + "'", write = "attack.w(" + label_ + ",'under what code declared',NULL,NULL)";
+    const std::string s = "'" + by_code.scope + "'", t = "'" + by_code.term + "'",
+                      write = "attack.w(" + label_ + ",'under what code declared',NULL,NULL)";
     std::vector<std::string> texts{"BEGIN"};
     if (one_in(3)) texts.push_back(one_in(2) ? read() : writer("before code declares", std::nullopt));
     switch (below(5)) {
-      case 0: case 1: texts.push_back("SELECT attack.declare_and_write(" + s + ", " + t + ", " + label_ + ")"); break;
+      case 0:
+      case 1: texts.push_back("SELECT attack.declare_and_write(" + s + ", " + t + ", " + label_ + ")"); break;
       case 2: texts.push_back("SELECT attack.declare(" + s + ", " + t + ", true), " + write); break;
       case 3: texts.push_back("DO $d$ BEGIN PERFORM attack.declare(" + s + ", " + t + ", true); PERFORM " + write + "; END $d$"); break;
-      default: texts.insert(texts.end(), {"CALL attack.declaring(" + s + ", " + t + ", true)", writer("under what code declared", std::nullopt)}); break;
+      default:
+        texts.insert(texts.end(), {"CALL attack.declaring(" + s + ", " + t + ", true)", writer("under what code declared", std::nullopt)});
+        break;
     }
     if (one_in(3)) texts.push_back(one_in(2) ? read() : writer("before the next declaration", std::nullopt));
     texts.push_back(declaration(later));
@@ -624,15 +705,17 @@ class Maker {
     if (how == 2) sync();
   }
 
-  // A transaction whose access mode is no longer, or not yet, what a check has made of it; and what looks harmless in it: what only plans, what was
-  // harmless when it was prepared, what runs triggers late.
+  // A transaction whose access mode is no longer, or not yet, what a check has made of it; and what looks harmless in it: what only plans,
+  // what was harmless when it was prepared, what runs triggers late.
   void behind_a_savepoint() {
     const std::string name = pick({"s1", "s2"});
     const bool swapped = one_in(2);
     const std::optional<Claim> none;
     if (swapped) {
       wire::append_close_statement(step_.bytes, name);
-      const std::string harmless = pick({"SHOW work_mem", "", "SET work_mem = '4MB'", "SAVEPOINT z", "SELECT set_config('termgate.scope', 'x', true)", "COMMIT", "BEGIN", "LISTEN x", "SELECT 1", "DEALLOCATE ALL"});
+      const std::string harmless =
+          pick({"SHOW work_mem", "", "SET work_mem = '4MB'", "SAVEPOINT z", "SELECT set_config('termgate.scope', 'x', true)", "COMMIT",
+                "BEGIN", "LISTEN x", "SELECT 1", "DEALLOCATE ALL"});
       wire::append_parse(step_.bytes, name, harmless);
       step_.said += "Close, Parse " + name + "[" + harmless + "] ";
       sync();
@@ -723,17 +806,26 @@ class Maker {
     switch (below(24)) {
       case 21: behind_a_savepoint(); break;
       case 22: a_view(); break;
-      case 0: case 1: case 2: case 3: simple(statement("simple")); break;
-      case 4: case 5: case 6: {  // several statements in a text
+      case 0:
+      case 1:
+      case 2:
+      case 3: simple(statement("simple")); break;
+      case 4:
+      case 5:
+      case 6: {  // several statements in a text
         std::string text;
         const auto count = 2 + below(3);
         for (std::uint64_t i = 0; i < count; ++i) text += (i == 0 ? "" : "; ") + statement("text");
         simple(text);
         break;
       }
-      case 7: case 8: simple(control()); break;
+      case 7:
+      case 8: simple(control()); break;
       case 9: simple("BEGIN; " + statement("text") + "; " + statement("text") + "; COMMIT"); break;
-      case 10: case 11: case 12: case 13: {  // a pipeline
+      case 10:
+      case 11:
+      case 12:
+      case 13: {  // a pipeline
         const auto count = 1 + below(4);
         for (std::uint64_t i = 0; i < count; ++i) {
           extended("group");
@@ -743,7 +835,8 @@ class Maker {
         else flush();
         break;
       }
-      case 14: case 18: {  // simple queries without waiting
+      case 14:
+      case 18: {  // simple queries without waiting
         const auto count = 2 + below(3);
         for (std::uint64_t i = 0; i < count; ++i) simple(statement("simple pipeline"));
         break;
@@ -792,7 +885,8 @@ class Player {
     for (std::size_t i = 0; i < 3; ++i) known_.scopes[i] = "attack" + std::to_string(worker) + std::string(1, static_cast<char>('a' + i));
     known_.worker = std::to_string(worker);
     known_.lease = "attacklease" + known_.worker;
-    for (const auto& row : direct_.run("SELECT proname, oid FROM pg_proc WHERE (pronamespace = 'attack'::regnamespace AND proname IN ('w', 'declare')) OR (proname = 'set_config' AND pronamespace = 'pg_catalog'::regnamespace) OR "
+    for (const auto& row : direct_.run("SELECT proname, oid FROM pg_proc WHERE (pronamespace = 'attack'::regnamespace AND proname IN ('w', "
+                                       "'declare')) OR (proname = 'set_config' AND pronamespace = 'pg_catalog'::regnamespace) OR "
                                        "(proname = 'check_term' AND pronamespace = 'termgate'::regnamespace)"))
       known_.oids[row[0]] = static_cast<std::uint32_t>(std::stoul(row[1]));
     for (const auto& scope : known_.scopes) learn(scope);
@@ -862,7 +956,8 @@ class Player {
   }
 
   Session make(std::uint64_t seed) {
-    const auto rows = direct_.run("SELECT scope, term FROM termgate.fences WHERE scope IN ('" + known_.scopes[0] + "', '" + known_.scopes[1] + "', '" + known_.scopes[2] + "')");
+    const auto rows = direct_.run("SELECT scope, term FROM termgate.fences WHERE scope IN ('" + known_.scopes[0] + "', '" +
+                                  known_.scopes[1] + "', '" + known_.scopes[2] + "')");
     for (const auto& row : rows) {
       for (std::size_t i = 0; i < 3; ++i) {
         if (row[0] == known_.scopes[i]) known_.fences[i] = std::stoll(row[1]);
@@ -876,7 +971,9 @@ class Player {
     idle_.clear();
     const auto trouble = play(seed, kept);
     idle_.clear();
-    for (int i = 0; i < 100 && direct_.value("SELECT count(*) FROM pg_stat_activity WHERE usename LIKE 'a\\_%' AND state <> 'idle'") != "0"; ++i) std::this_thread::sleep_for(5ms);
+    for (int i = 0; i < 100 && direct_.value("SELECT count(*) FROM pg_stat_activity WHERE usename LIKE 'a\\_%' AND state <> 'idle'") != "0";
+         ++i)
+      std::this_thread::sleep_for(5ms);
     std::string what = trouble.value_or("");
     for (const auto& row : direct_.run("SELECT label, way, reason, detail FROM attack.judge('" + mode + "')")) {
       if (row[0] == std::to_string(seed)) what += "[" + row[1] + ": " + row[2] + " " + row[3] + "] ";
@@ -896,9 +993,12 @@ class Player {
  private:
   // Which advisory locks a check of this scope takes, seen on this connection.
   void learn(const std::string& scope) {
-    direct_.run("SELECT termgate.seal('" + scope + "', greatest(coalesce((SELECT term FROM termgate.fences WHERE scope = '" + scope + "'), 0), 10))");
-    direct_.run("BEGIN; SELECT termgate.check_term('" + scope + "', (SELECT term FROM termgate.fences WHERE scope = '" + scope +
-                "')); INSERT INTO attack.keys SELECT '" + scope + "', classid, objid, objsubid FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() ON CONFLICT DO NOTHING; COMMIT");
+    direct_.run("SELECT termgate.seal('" + scope + "', greatest(coalesce((SELECT term FROM termgate.fences WHERE scope = '" + scope +
+                "'), 0), 10))");
+    direct_.run(
+        "BEGIN; SELECT termgate.check_term('" + scope + "', (SELECT term FROM termgate.fences WHERE scope = '" + scope +
+        "')); INSERT INTO attack.keys SELECT '" + scope +
+        "', classid, objid, objsubid FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() ON CONFLICT DO NOTHING; COMMIT");
   }
 
   void raise(const std::string& sql) {
@@ -944,7 +1044,8 @@ class Player {
     wire::append_query(out, "RESET ALL");
     int wanted = 3;
     const auto also = [&](std::initializer_list<const char*> signs, const char* sql) {
-      if (std::any_of(signs.begin(), signs.end(), [&](const char* sign) { return text.find(sign) != std::string::npos; })) wire::append_query(out, sql), ++wanted;
+      if (std::any_of(signs.begin(), signs.end(), [&](const char* sign) { return text.find(sign) != std::string::npos; }))
+        wire::append_query(out, sql), ++wanted;
     };
     also({"PREPARE", "Parse s", "forg", "lower"}, "DEALLOCATE ALL");
     also({"HOLD"}, "CLOSE ALL");
@@ -962,7 +1063,8 @@ class Player {
       if (message.type == 'Z') ++ready;
     }
     if (!seen) throw Nonsense("the marker did not come back");
-    if (const auto more = wire_->poll_next(0ms); more && more->type != 'N' && more->type != 'S') throw Nonsense("messages after the last ReadyForQuery");
+    if (const auto more = wire_->poll_next(0ms); more && more->type != 'N' && more->type != 'S')
+      throw Nonsense("messages after the last ReadyForQuery");
   }
 
   std::uint16_t proxy_;
@@ -1045,7 +1147,8 @@ int run(const Options& options) {
     threads.emplace_back([&, worker] {
       try {
         Player player(options.server, options.proxy, worker);
-        for (std::uint64_t seed = options.seed + static_cast<std::uint64_t>(worker); Clock::now() < until && !stop; seed += static_cast<std::uint64_t>(options.workers)) {
+        for (std::uint64_t seed = options.seed + static_cast<std::uint64_t>(worker); Clock::now() < until && !stop;
+             seed += static_cast<std::uint64_t>(options.workers)) {
           const auto trouble = player.play(seed);
           ++sessions;
           messages += player.length();
@@ -1087,11 +1190,14 @@ int run(const Options& options) {
   for (auto& thread : threads) thread.join();
   const double took = std::chrono::duration<double>(Clock::now() - begin).count();
   judge();
-  std::cout << sessions << " sessions, " << messages << " messages in " << took << " s (" << static_cast<int>(static_cast<double>(sessions) / took) << " a second), " << judged << " rows judged, " << cut << " connections ended (" << silent
-            << " without an error), " << connected << " made, " << raises << " raises, " << missed << " of them refused\nerrors:";
+  std::cout << sessions << " sessions, " << messages << " messages in " << took << " s ("
+            << static_cast<int>(static_cast<double>(sessions) / took) << " a second), " << judged << " rows judged, " << cut
+            << " connections ended (" << silent << " without an error), " << connected << " made, " << raises << " raises, " << missed
+            << " of them refused\nerrors:";
   for (const auto& [code, count] : errors) std::cout << " " << code << " " << count;
   std::cout << std::endl;
-  for (std::size_t i = 0; i < std::min<std::size_t>(troubles.size(), 20); ++i) std::cout << "TROUBLE seed " << troubles[i].seed << ": " << troubles[i].what << std::endl;
+  for (std::size_t i = 0; i < std::min<std::size_t>(troubles.size(), 20); ++i)
+    std::cout << "TROUBLE seed " << troubles[i].seed << ": " << troubles[i].what << std::endl;
   std::uint64_t count = 0;
   for (const auto& [kind, found] : breaches) count += found.first;
   if (count != 0 || !troubles.empty()) {
@@ -1112,11 +1218,10 @@ int run(const Options& options) {
           explain(player, trouble.seed, options.mode, false, deadline);
         }
       }
-    } catch (const std::exception& failure) {
-      std::cout << "cannot explain: " << failure.what() << std::endl;
-    }
+    } catch (const std::exception& failure) { std::cout << "cannot explain: " << failure.what() << std::endl; }
   }
-  std::cout << "mode " << options.mode << ": " << count << " breaches, " << troubles.size() << " other failures; first seed " << options.seed << std::endl;
+  std::cout << "mode " << options.mode << ": " << count << " breaches, " << troubles.size() << " other failures; first seed "
+            << options.seed << std::endl;
   if (judged == 0 || sessions == 0) std::cout << "nothing was committed: this run proves nothing" << std::endl;
   return count == 0 && troubles.empty() && judged != 0 ? 0 : 1;
 }
@@ -1144,7 +1249,8 @@ int main(int argc, char** argv) {
       else throw std::runtime_error("unknown option " + name);
     }
     options.server = port_of(options.url);
-    if (options.seed == 0) options.seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count() / 1000) % 1'000'000'000 * 1000;
+    if (options.seed == 0)
+      options.seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count() / 1000) % 1'000'000'000 * 1000;
     if (!options.setup.empty()) {
       std::ifstream file(options.setup);
       std::stringstream text;

@@ -1,4 +1,5 @@
-/* What programs on ODBC do, printed so that two runs can be compared. argv[1]: the connection string; libpq's environment adds PGOPTIONS. */
+/* What programs on ODBC do, printed so that two runs can be compared. argv[1]: the connection string; libpq's environment adds PGOPTIONS.
+ */
 #include <sql.h>
 #include <sqlext.h>
 #include <stdio.h>
@@ -6,12 +7,12 @@
 
 static SQLHDBC connection;
 
-static void complain(const char *name, SQLSMALLINT kind, SQLHANDLE handle) {
+static void complain(const char* name, SQLSMALLINT kind, SQLHANDLE handle) {
   SQLCHAR state[6], text[512];
   SQLINTEGER native;
   SQLSMALLINT length;
   if (SQL_SUCCEEDED(SQLGetDiagRec(kind, handle, 1, state, &native, text, sizeof text, &length))) {
-    char *end = strchr((char *)text, '\n');
+    char* end = strchr((char*)text, '\n');
     if (end) *end = 0;
     printf("%s: %s %s\n", name, state, text);
   } else {
@@ -19,7 +20,7 @@ static void complain(const char *name, SQLSMALLINT kind, SQLHANDLE handle) {
   }
 }
 
-static void show(const char *name, SQLHSTMT statement, SQLRETURN status) {
+static void show(const char* name, SQLHSTMT statement, SQLRETURN status) {
   SQLSMALLINT columns = 0;
   SQLLEN count = -1;
   if (status != SQL_NO_DATA && !SQL_SUCCEEDED(status)) {
@@ -47,20 +48,20 @@ static void show(const char *name, SQLHSTMT statement, SQLRETURN status) {
   } while (SQL_SUCCEEDED(SQLMoreResults(statement)));
 }
 
-static void run(const char *text) {
+static void run(const char* text) {
   SQLHSTMT statement;
   SQLAllocHandle(SQL_HANDLE_STMT, connection, &statement);
-  show(text, statement, SQLExecDirect(statement, (SQLCHAR *)text, SQL_NTS));
+  show(text, statement, SQLExecDirect(statement, (SQLCHAR*)text, SQL_NTS));
   SQLFreeHandle(SQL_HANDLE_STMT, statement);
 }
 
-int main(int count, char **words) {
+int main(int count, char** words) {
   SQLHENV environment;
   if (count < 2) return 2;
   SQLAllocHandle(SQL_HANDLE_ENV, SQL_NULL_HANDLE, &environment);
   SQLSetEnvAttr(environment, SQL_ATTR_ODBC_VERSION, (SQLPOINTER)SQL_OV_ODBC3, 0);
   SQLAllocHandle(SQL_HANDLE_DBC, environment, &connection);
-  if (!SQL_SUCCEEDED(SQLDriverConnect(connection, NULL, (SQLCHAR *)words[1], SQL_NTS, NULL, 0, NULL, SQL_DRIVER_NOPROMPT))) {
+  if (!SQL_SUCCEEDED(SQLDriverConnect(connection, NULL, (SQLCHAR*)words[1], SQL_NTS, NULL, 0, NULL, SQL_DRIVER_NOPROMPT))) {
     complain("connect", SQL_HANDLE_DBC, connection);
     return 1;
   }
@@ -76,7 +77,7 @@ int main(int count, char **words) {
   SQLINTEGER key;
   SQLLEN length = 0;
   SQLAllocHandle(SQL_HANDLE_STMT, connection, &prepared);
-  SQLPrepare(prepared, (SQLCHAR *)"insert into od (i) values (?)", SQL_NTS);
+  SQLPrepare(prepared, (SQLCHAR*)"insert into od (i) values (?)", SQL_NTS);
   SQLBindParameter(prepared, 1, SQL_PARAM_INPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, &key, 0, &length);
   for (key = 10; key < 16; key++) {
     show("prepared", prepared, SQLExecute(prepared));
@@ -100,11 +101,11 @@ int main(int count, char **words) {
   SQLSetConnectAttr(connection, SQL_ATTR_AUTOCOMMIT, (SQLPOINTER)SQL_AUTOCOMMIT_ON, 0);
   SQLHSTMT catalog;
   SQLAllocHandle(SQL_HANDLE_STMT, connection, &catalog);
-  show("tables", catalog, SQLTables(catalog, NULL, 0, (SQLCHAR *)"public", SQL_NTS, (SQLCHAR *)"od", SQL_NTS, NULL, 0));
+  show("tables", catalog, SQLTables(catalog, NULL, 0, (SQLCHAR*)"public", SQL_NTS, (SQLCHAR*)"od", SQL_NTS, NULL, 0));
   SQLFreeStmt(catalog, SQL_CLOSE);
-  show("columns", catalog, SQLColumns(catalog, NULL, 0, (SQLCHAR *)"public", SQL_NTS, (SQLCHAR *)"od", SQL_NTS, NULL, 0));
+  show("columns", catalog, SQLColumns(catalog, NULL, 0, (SQLCHAR*)"public", SQL_NTS, (SQLCHAR*)"od", SQL_NTS, NULL, 0));
   SQLFreeStmt(catalog, SQL_CLOSE);
-  show("keys", catalog, SQLPrimaryKeys(catalog, NULL, 0, (SQLCHAR *)"public", SQL_NTS, (SQLCHAR *)"od", SQL_NTS));
+  show("keys", catalog, SQLPrimaryKeys(catalog, NULL, 0, (SQLCHAR*)"public", SQL_NTS, (SQLCHAR*)"od", SQL_NTS));
   SQLFreeHandle(SQL_HANDLE_STMT, catalog);
   run("select i, v from od order by i");
   run("drop table od");

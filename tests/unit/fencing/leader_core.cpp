@@ -1,4 +1,5 @@
-// What a leader loop does next, step by step: each test tells LeaderCore what has happened and when. Histories by the thousand, on clocks and networks that are wrong, are tests/sim/leaders.cpp's.
+// What a leader loop does next, step by step: each test tells LeaderCore what has happened and when. Histories by the thousand, on clocks
+// and networks that are wrong, are tests/sim/leaders.cpp's.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -23,13 +24,18 @@ constexpr LeaderCore::Timing timing{1200ms, 200ms, 400ms};
 const Moment start{1h};
 
 bool calls(const Action& action, Call::Kind kind, std::optional<std::int64_t> term = {}) {
-  return action.call && action.call->kind == kind && action.call->term.has_value() == term.has_value() && (!term || action.call->term->value() == *term);
+  return action.call && action.call->kind == kind && action.call->term.has_value() == term.has_value() &&
+         (!term || action.call->term->value() == *term);
 }
 bool elected(const Action& action, std::int64_t term) { return action.told && !action.told->loss && action.told->term.value() == term; }
-bool lost(const Action& action, Loss loss, std::int64_t term) { return action.told && action.told->loss == loss && action.told->term.value() == term; }
+bool lost(const Action& action, Loss loss, std::int64_t term) {
+  return action.told && action.told->loss == loss && action.told->term.value() == term;
+}
 bool silent(const Action& action) { return !action.told && !action.call && !action.over; }
 // As if the request had been sent at `sent`.
-Answer granted(Moment sent, std::optional<std::int64_t> term = {}) { return {How::granted, term ? std::optional(Term(*term)) : std::nullopt, sent + timing.ttl}; }
+Answer granted(Moment sent, std::optional<std::int64_t> term = {}) {
+  return {How::granted, term ? std::optional(Term(*term)) : std::nullopt, sent + timing.ttl};
+}
 
 // Elected with `term`: sent at `start`, answered 10 ms later.
 LeaderCore leader(std::int64_t term, std::uint64_t seed = 1) {

@@ -71,7 +71,8 @@ TEST_CASE("catalog: what psql and drivers and tools ask is answered as PostgreSQ
   std::map<std::string, std::string> oids;
   const Answer list = connection.run("SELECT relname, oid FROM pg_class WHERE oid >= 16384");
   CAPTURE(list.message, list.sql);
-  for (std::size_t i = 1; i < list.rows.size(); ++i) oids[list.rows[i].substr(0, list.rows[i].find('|'))] = list.rows[i].substr(list.rows[i].find('|') + 1);
+  for (std::size_t i = 1; i < list.rows.size(); ++i)
+    oids[list.rows[i].substr(0, list.rows[i].find('|'))] = list.rows[i].substr(list.rows[i].find('|') + 1);
   REQUIRE(oids.size() == 12);
   for (const Case& each : all) {
     DYNAMIC_SECTION(each.name) {
@@ -101,11 +102,41 @@ TEST_CASE("catalog: types of declarations are as documented", "[proxy][sqlite_se
     dialect::Oid oid;
     std::int32_t typmod;
   };
-  for (const Row& row : {Row{"INTEGER", 20, -1}, {"int", 23, -1}, {"INT4", 23, -1}, {"UNSIGNED BIG INT", 20, -1}, {"tinyint", 21, -1}, {"POINT", 25, -1}, {"varchar(10)", 1043, 14}, {"CHARACTER VARYING(5)", 1043, 9},
-                         {"NVARCHAR(7)", 1043, 11}, {"char(3)", 1042, 7}, {"NATIVE CHARACTER(70)", 25, -1}, {"numeric(10,2)", 1700, 655366}, {"DECIMAL(5)", 1700, 327684}, {"decimal", 1700, -1},
-                         {"numeric(99999999999999999999,1)", 1700, -1}, {"varchar(-1)", 1043, -1}, {"varchar()", 1043, -1}, {"varchar(", 1043, -1}, {"", 25, -1}, {"BLOB", 17, -1}, {"LONGBLOB", 17, -1}, {"FLOAT", 701, -1},
-                         {"real", 700, -1}, {"DOUBLE PRECISION", 701, -1}, {"boolean", 16, -1}, {"date text", 1082, -1}, {"DATETIME", 1114, -1}, {"timestamptz text", 1184, -1}, {"interval_text", 1186, -1}, {"uuid text", 2950, -1},
-                         {"jsonb text", 3802, -1}, {"int4_array_text", 1007, -1}, {"text[]", 1009, -1}, {"WHATEVER", 25, -1}, {"LONGTEXT", 25, -1}}) {
+  for (const Row& row : {Row{"INTEGER", 20, -1},
+                         {"int", 23, -1},
+                         {"INT4", 23, -1},
+                         {"UNSIGNED BIG INT", 20, -1},
+                         {"tinyint", 21, -1},
+                         {"POINT", 25, -1},
+                         {"varchar(10)", 1043, 14},
+                         {"CHARACTER VARYING(5)", 1043, 9},
+                         {"NVARCHAR(7)", 1043, 11},
+                         {"char(3)", 1042, 7},
+                         {"NATIVE CHARACTER(70)", 25, -1},
+                         {"numeric(10,2)", 1700, 655366},
+                         {"DECIMAL(5)", 1700, 327684},
+                         {"decimal", 1700, -1},
+                         {"numeric(99999999999999999999,1)", 1700, -1},
+                         {"varchar(-1)", 1043, -1},
+                         {"varchar()", 1043, -1},
+                         {"varchar(", 1043, -1},
+                         {"", 25, -1},
+                         {"BLOB", 17, -1},
+                         {"LONGBLOB", 17, -1},
+                         {"FLOAT", 701, -1},
+                         {"real", 700, -1},
+                         {"DOUBLE PRECISION", 701, -1},
+                         {"boolean", 16, -1},
+                         {"date text", 1082, -1},
+                         {"DATETIME", 1114, -1},
+                         {"timestamptz text", 1184, -1},
+                         {"interval_text", 1186, -1},
+                         {"uuid text", 2950, -1},
+                         {"jsonb text", 3802, -1},
+                         {"int4_array_text", 1007, -1},
+                         {"text[]", 1009, -1},
+                         {"WHATEVER", 25, -1},
+                         {"LONGTEXT", 25, -1}}) {
     CAPTURE(row.declared);
     CHECK(type_of_declaration(row.declared) == DeclaredType{row.oid, row.typmod});
   }
@@ -130,7 +161,8 @@ TEST_CASE("catalog: the open transaction's schema is seen and what was rolled ba
   Connection connection;
   connection.open = true;
   const auto run = [&](const char* sql) { REQUIRE(sqlite3_exec(connection.held, sql, nullptr, nullptr, nullptr) == SQLITE_OK); };
-  const std::string tables = "SELECT string_agg(relname, ',') FROM (SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 2200 ORDER BY 1) t";
+  const std::string tables =
+      "SELECT string_agg(relname, ',') FROM (SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 2200 ORDER BY 1) t";
   run("CREATE TABLE kept (x int)");
   CHECK(connection.value(tables) == "kept");
   run("BEGIN; CREATE TABLE one (x int)");
@@ -146,7 +178,8 @@ TEST_CASE("catalog: the open transaction's schema is seen and what was rolled ba
   CHECK(connection.value(tables) == "four,kept,two");
   run("CREATE TEMP TABLE kept (y text)");
   CHECK(connection.value("SELECT count(*) FROM pg_class WHERE relname = 'kept'") == "2");
-  CHECK(connection.value("SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE relname = 'kept' AND pg_table_is_visible(c.oid)") == "pg_temp_1");
+  CHECK(connection.value("SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE relname = 'kept' AND "
+                         "pg_table_is_visible(c.oid)") == "pg_temp_1");
 }
 
 TEST_CASE("catalog: another connection's change is seen at the next statement", "[proxy][sqlite_server]") {
@@ -169,20 +202,27 @@ TEST_CASE("catalog: Termgate's tables and SQLite's are no tables of the user", "
   Connection connection;
   connection.open = true;
   connection.run("CREATE TABLE mine (id bigserial PRIMARY KEY, v text)");
-  REQUIRE(sqlite3_exec(connection.held, "CREATE TABLE termgate_fences (scope TEXT PRIMARY KEY, term INTEGER) STRICT, WITHOUT ROWID; CREATE TRIGGER termgate_guard_mine BEFORE INSERT ON mine BEGIN SELECT 1; END; INSERT INTO mine (v) VALUES ('x'); ANALYZE",
+  REQUIRE(sqlite3_exec(connection.held,
+                       "CREATE TABLE termgate_fences (scope TEXT PRIMARY KEY, term INTEGER) STRICT, WITHOUT ROWID; CREATE TRIGGER "
+                       "termgate_guard_mine BEFORE INSERT ON mine BEGIN SELECT 1; END; INSERT INTO mine (v) VALUES ('x'); ANALYZE",
                        nullptr, nullptr, nullptr) == SQLITE_OK);
   connection.open = false;
   CHECK(connection.value("SELECT string_agg(relname, ',') FROM pg_class WHERE relkind = 'r' AND relnamespace = 2200") == "mine");
-  CHECK(connection.value("SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'termgate' AND relkind = 'r'") == "termgate_fences");
+  CHECK(connection.value(
+            "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'termgate' AND relkind = 'r'") ==
+        "termgate_fences");
   CHECK(connection.value("SELECT pg_table_is_visible('termgate.termgate_fences'::regclass)") == "f");
-  CHECK(connection.value("SELECT count(*) FROM information_schema.tables WHERE table_name LIKE 'termgate%' OR table_name LIKE 'sqlite%'") == "0");
+  CHECK(connection.value("SELECT count(*) FROM information_schema.tables WHERE table_name LIKE 'termgate%' OR table_name LIKE 'sqlite%'") ==
+        "0");
   CHECK(connection.value("SELECT count(*) FROM pg_trigger") == "0");
   CHECK(connection.value("SELECT has_table_privilege('termgate_fences', 'INSERT')") == "f");
   CHECK(connection.value("SELECT 'termgate_fences'::regclass").starts_with("! 42P01"));
   // The row id comes by itself, and counts.
-  CHECK(connection.value("SELECT attidentity || attnotnull::text FROM pg_attribute WHERE attname = 'id' AND attrelid = 'mine'::regclass").starts_with("d"));
+  CHECK(connection.value("SELECT attidentity || attnotnull::text FROM pg_attribute WHERE attname = 'id' AND attrelid = 'mine'::regclass")
+            .starts_with("d"));
   CHECK(connection.value("SELECT pg_get_serial_sequence('mine', 'id')") == "public.mine_id_seq");
-  CHECK(connection.value("SELECT indexdef FROM pg_indexes WHERE tablename = 'mine'") == "CREATE UNIQUE INDEX mine_pkey ON public.mine USING btree (id)");
+  CHECK(connection.value("SELECT indexdef FROM pg_indexes WHERE tablename = 'mine'") ==
+        "CREATE UNIQUE INDEX mine_pkey ON public.mine USING btree (id)");
 }
 
 TEST_CASE("catalog: nothing of it can be written or dropped and the authorizer is not opened by it", "[proxy][sqlite_server]") {
@@ -208,12 +248,18 @@ TEST_CASE("catalog: SQLite's own definitions have PostgreSQL's names", "[proxy][
     CREATE TRIGGER touch AFTER UPDATE ON "Odd Name" BEGIN SELECT 1; END;)",
                        nullptr, nullptr, nullptr) == SQLITE_OK);
   CHECK(connection.run("SELECT conname, contype, pg_get_constraintdef(oid, true) FROM pg_constraint ORDER BY 1").rows ==
-        std::vector<std::string>{"conname|contype|pg_get_constraintdef", R"(Odd Name_c_check|c|CHECK ("c" <> ')' /* ( */))", R"(Odd Name_c_d_key|u|UNIQUE (c, d))", R"(Odd Name_pkey|p|PRIMARY KEY ("a b"))",
-                                 R"(big one|c|CHECK (d < 100 AND c LIKE 'x,%'))", R"(child_p_fkey|f|FOREIGN KEY (p) REFERENCES "Odd Name"("a b"))", "child_pkey|p|PRIMARY KEY (p, q)",
+        std::vector<std::string>{"conname|contype|pg_get_constraintdef", R"(Odd Name_c_check|c|CHECK ("c" <> ')' /* ( */))",
+                                 R"(Odd Name_c_d_key|u|UNIQUE (c, d))", R"(Odd Name_pkey|p|PRIMARY KEY ("a b"))",
+                                 R"(big one|c|CHECK (d < 100 AND c LIKE 'x,%'))",
+                                 R"(child_p_fkey|f|FOREIGN KEY (p) REFERENCES "Odd Name"("a b"))", "child_pkey|p|PRIMARY KEY (p, q)",
                                  "child_q_fkey|f|FOREIGN KEY (q) REFERENCES nowhere"});
-  CHECK(connection.value("SELECT string_agg(relname || relkind, ',') FROM (SELECT relname, relkind FROM pg_class WHERE relnamespace = 2200 AND relkind IN ('r', 'v') ORDER BY 1) t") == "Odd Namer,brokenv,childr,wordsr");
-  CHECK(connection.run("SELECT a.attname, attgenerated, pg_get_expr(adbin, adrelid) FROM pg_attribute a JOIN pg_attrdef d ON adrelid = attrelid AND adnum = attnum WHERE attrelid = '\"Odd Name\"'::regclass ORDER BY attnum").rows ==
-        std::vector<std::string>{"attname|attgenerated|pg_get_expr", "d||1 + 2", "e|s|(d * 2)"});
+  CHECK(connection.value("SELECT string_agg(relname || relkind, ',') FROM (SELECT relname, relkind FROM pg_class WHERE relnamespace = 2200 "
+                         "AND relkind IN ('r', 'v') ORDER BY 1) t") == "Odd Namer,brokenv,childr,wordsr");
+  CHECK(connection
+            .run("SELECT a.attname, attgenerated, pg_get_expr(adbin, adrelid) FROM pg_attribute a JOIN pg_attrdef d ON adrelid = attrelid "
+                 "AND adnum = attnum WHERE attrelid = '\"Odd Name\"'::regclass ORDER BY attnum")
+            .rows == std::vector<std::string>{"attname|attgenerated|pg_get_expr", "d||1 + 2", "e|s|(d * 2)"});
   CHECK(connection.value("SELECT tgname FROM pg_trigger WHERE tgrelid = '\"Odd Name\"'::regclass") == "touch");
-  CHECK(connection.value("SELECT collname FROM pg_attribute a JOIN pg_collation c ON c.oid = attcollation WHERE attname = 'c' AND attrelid = '\"Odd Name\"'::regclass") == "nocase");
+  CHECK(connection.value("SELECT collname FROM pg_attribute a JOIN pg_collation c ON c.oid = attcollation WHERE attname = 'c' AND attrelid "
+                         "= '\"Odd Name\"'::regclass") == "nocase");
 }

@@ -53,7 +53,8 @@ struct Connection {
           auto& connection = *static_cast<Connection*>(self);
           if (connection.catalog->reading() || connection.open) return SQLITE_OK;
           const std::string name = first == nullptr ? "" : first;
-          if (action == SQLITE_PRAGMA || (action == SQLITE_READ && (name.starts_with("sqlite_") || name.starts_with("pragma_")))) return SQLITE_DENY;
+          if (action == SQLITE_PRAGMA || (action == SQLITE_READ && (name.starts_with("sqlite_") || name.starts_with("pragma_"))))
+            return SQLITE_DENY;
           return SQLITE_OK;
         },
         this);
@@ -76,7 +77,8 @@ struct Connection {
     if (sqlite3_column_type(statement, column) == SQLITE_INTEGER) stored = Stored(std::int64_t{sqlite3_column_int64(statement, column)});
     if (sqlite3_column_type(statement, column) == SQLITE_FLOAT) stored = Stored(sqlite3_column_double(statement, column));
     const dialect::Type* known = dialect::type_of(type);
-    if (known != nullptr && known->name.starts_with("reg") && sqlite3_column_type(statement, column) == SQLITE_INTEGER) return catalog->reg_text(sqlite3_column_int64(statement, column), type);
+    if (known != nullptr && known->name.starts_with("reg") && sqlite3_column_type(statement, column) == SQLITE_INTEGER)
+      return catalog->reg_text(sqlite3_column_int64(statement, column), type);
     std::string out;
     CHECK_FALSE(append_value(out, stored, type, Format::text));
     std::string line;
@@ -96,7 +98,8 @@ struct Connection {
         int code = sqlite3_prepare_v2(held, sql.c_str(), -1, &statement, nullptr);
         if (code == SQLITE_OK && each.returns_rows) {
           std::string names;
-          for (int i = 0; i < sqlite3_column_count(statement); ++i) names += (i > 0 ? "|" : "") + std::string(sqlite3_column_name(statement, i));
+          for (int i = 0; i < sqlite3_column_count(statement); ++i)
+            names += (i > 0 ? "|" : "") + std::string(sqlite3_column_name(statement, i));
           answer.rows.push_back(names);
         }
         while (code == SQLITE_OK || code == SQLITE_ROW) {

@@ -95,9 +95,13 @@ void compare(const std::string& path, std::size_t least, bool same_sqlstate) {
 
 }  // namespace
 
-TEST_CASE("functions: the dialect's texts answer as PostgreSQL answered", "[proxy][sqlite_server]") { compare(TERMGATE_DIALECT_DATA "/oracle.txt", 80, false); }
+TEST_CASE("functions: the dialect's texts answer as PostgreSQL answered", "[proxy][sqlite_server]") {
+  compare(TERMGATE_DIALECT_DATA "/oracle.txt", 80, false);
+}
 
-TEST_CASE("functions: what a session supplies computes as PostgreSQL computed", "[proxy][sqlite_server]") { compare(TERMGATE_SQLITE_SERVER_DATA "/functions.txt", 40, true); }
+TEST_CASE("functions: what a session supplies computes as PostgreSQL computed", "[proxy][sqlite_server]") {
+  compare(TERMGATE_SQLITE_SERVER_DATA "/functions.txt", 40, true);
+}
 
 TEST_CASE("functions: everything that translate may write is there", "[proxy][sqlite_server]") {
   Connection connection;
@@ -128,7 +132,8 @@ TEST_CASE("functions: what would grow without bound or run for ever is refused",
   CHECK(connection.value("SELECT repeat('a', 200000) LIKE '%a%a%a%a%b'") == "f");
   // Long texts need no deep stack.
   CHECK(connection.value("SELECT repeat('ab', 500000) ~ '^(ab)*$'").size() > 0);
-  CHECK(connection.value("SELECT true::text || false::text || (2 > 1)::varchar(10) || (NOT true)::varchar(3) || coalesce(NULL::boolean::text, '-') || (1 IN (1, 2) || 'x')") == "truefalsetruefal-truex");
+  CHECK(connection.value("SELECT true::text || false::text || (2 > 1)::varchar(10) || (NOT true)::varchar(3) || "
+                         "coalesce(NULL::boolean::text, '-') || (1 IN (1, 2) || 'x')") == "truefalsetruefal-truex");
   CHECK(connection.value("SELECT cardinality((repeat('{', 100000) || repeat('}', 100000))::text[])").starts_with("! 54000"));
   CHECK(connection.value("SELECT nextval('t_id_seq')").starts_with("! 25006"));
   CHECK(connection.value("SELECT pg_advisory_lock(1)").starts_with("! 0A000"));
@@ -148,7 +153,9 @@ struct Session : termgate::sqlite_server::CatalogSession {
     const auto found = values.find(std::string(name));
     return found == values.end() ? CatalogSession::setting(name) : std::optional(found->second);
   }
-  std::variant<std::string, termgate::sqlite_server::SqlError> set(std::string_view name, std::string_view value, bool) override { return values[std::string(name)] = value; }
+  std::variant<std::string, termgate::sqlite_server::SqlError> set(std::string_view name, std::string_view value, bool) override {
+    return values[std::string(name)] = value;
+  }
   bool may_write() const override { return writer; }
   bool cancelled() const override { return cancel; }
   std::map<std::string, std::string> values;
@@ -208,7 +215,8 @@ std::string answer_of(sqlite3* db, const std::string& sql, const std::vector<std
   const int code = sqlite3_step(statement);
   if (code == SQLITE_ROW) {
     const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement, 0));
-    out = std::to_string(sqlite3_column_type(statement, 0)) + ":" + (bytes == nullptr ? "" : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement, 0))));
+    out = std::to_string(sqlite3_column_type(statement, 0)) + ":" +
+          (bytes == nullptr ? "" : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement, 0))));
   } else {
     out = "failed";
   }
@@ -231,21 +239,26 @@ TEST_CASE("functions: those in place of SQLite's own answer as SQLite does", "[p
     return state % bound;
   };
   // Few letters, so that much is found; wildcards, sets, characters of several bytes.
-  const std::vector<std::string> pieces = {"a", "b", "A", "B", "ab", "%", "_", "*", "?", "[", "]", "^", "-", "[a-b]", "[^a]", "\\", "ä", "Ä", "€", "😀", " ", "1"};
+  const std::vector<std::string> pieces = {"a", "b", "A",     "B",    "ab", "%", "_", "*", "?", "[", "]",
+                                           "^", "-", "[a-b]", "[^a]", "\\", "ä", "Ä", "€", "😀", " ", "1"};
   const auto text = [&](std::uint64_t most) {
     std::string out;
     for (std::uint64_t left = below(most); left > 0; --left) out += pieces[below(pieces.size())];
     return out;
   };
-  const std::vector<std::pair<std::string, int>> calls = {{"SELECT instr(?1, ?2)", 2}, {"SELECT replace(?1, ?2, ?3)", 3}, {"SELECT trim(?1, ?2)", 2}, {"SELECT ltrim(?1, ?2)", 2}, {"SELECT rtrim(?1, ?2)", 2},
-                                                          {"SELECT ?1 LIKE ?2", 2}, {"SELECT ?1 GLOB ?2", 2}, {"SELECT ?1 LIKE ?2 ESCAPE '\\'", 2}, {"SELECT ?1 LIKE ?2 ESCAPE '%'", 2}, {"SELECT ?1 LIKE ?2 ESCAPE 'ä'", 2}};
+  const std::vector<std::pair<std::string, int>> calls = {
+      {"SELECT instr(?1, ?2)", 2},        {"SELECT replace(?1, ?2, ?3)", 3},    {"SELECT trim(?1, ?2)", 2},
+      {"SELECT ltrim(?1, ?2)", 2},        {"SELECT rtrim(?1, ?2)", 2},          {"SELECT ?1 LIKE ?2", 2},
+      {"SELECT ?1 GLOB ?2", 2},           {"SELECT ?1 LIKE ?2 ESCAPE '\\'", 2}, {"SELECT ?1 LIKE ?2 ESCAPE '%'", 2},
+      {"SELECT ?1 LIKE ?2 ESCAPE 'ä'", 2}};
   int different = 0;
   for (int round = 0; round < 60'000 && different < 5; ++round) {
     const auto& [sql, count] = calls[below(calls.size())];
     std::vector<std::string> texts;
     for (int i = 0; i < count; ++i) texts.push_back(text(i == 0 ? 9 : 5));
     // Cut in the midst of a character now and then.
-    if (below(20) == 0 && !texts[0].empty() && sql.find("LIKE") == std::string::npos && sql.find("GLOB") == std::string::npos) texts[0].pop_back();
+    if (below(20) == 0 && !texts[0].empty() && sql.find("LIKE") == std::string::npos && sql.find("GLOB") == std::string::npos)
+      texts[0].pop_back();
     const bool blobs = below(10) == 0;
     const std::string wanted = answer_of(theirs, sql, texts, blobs), got = answer_of(ours.held, sql, texts, blobs);
     if (got == wanted) continue;
@@ -253,9 +266,12 @@ TEST_CASE("functions: those in place of SQLite's own answer as SQLite does", "[p
     CAPTURE(sql, texts, blobs, Catch::rngSeed());
     CHECK(got == wanted);
   }
-  for (const char* sql : {"SELECT instr('abc', 'c')", "SELECT instr(x'0102ff', x'ff')", "SELECT instr(12345, 34)", "SELECT instr(1.0, '.0')", "SELECT replace(1.50, 5, 7)", "SELECT trim(1.0, '0')", "SELECT instr(NULL, 'a')",
-                          "SELECT replace('a', NULL, 'b')", "SELECT trim('aa', NULL)", "SELECT trim('xax', '')", "SELECT typeof(replace(x'61', 'a', 'b'))", "SELECT json_patch('{\"a\":1}', '{\"b\":2}')",
-                          "SELECT json_array(json_patch('{\"a\":1}', '{\"a\":null}'))", "SELECT json_patch('{', '{}')", "SELECT 'a' LIKE NULL", "SELECT 'a' || char(0) || 'b' LIKE 'a%b'", "SELECT 10 LIKE '1_'"}) {
+  for (const char* sql :
+       {"SELECT instr('abc', 'c')", "SELECT instr(x'0102ff', x'ff')", "SELECT instr(12345, 34)", "SELECT instr(1.0, '.0')",
+        "SELECT replace(1.50, 5, 7)", "SELECT trim(1.0, '0')", "SELECT instr(NULL, 'a')", "SELECT replace('a', NULL, 'b')",
+        "SELECT trim('aa', NULL)", "SELECT trim('xax', '')", "SELECT typeof(replace(x'61', 'a', 'b'))",
+        "SELECT json_patch('{\"a\":1}', '{\"b\":2}')", "SELECT json_array(json_patch('{\"a\":1}', '{\"a\":null}'))",
+        "SELECT json_patch('{', '{}')", "SELECT 'a' LIKE NULL", "SELECT 'a' || char(0) || 'b' LIKE 'a%b'", "SELECT 10 LIKE '1_'"}) {
     INFO(sql);
     CHECK(answer_of(ours.held, sql, {}, false) == answer_of(theirs, sql, {}, false));
   }
@@ -268,22 +284,28 @@ TEST_CASE("functions: what takes SQLite hours is answered or ends when it is ask
   Session session;
   connection.catalog->serve(&session);
   const std::string many = "replace(hex(zeroblob(4000000)), '00', 'aa')", half = "replace(hex(zeroblob(2000000)), '00', 'aa')";
-  for (const std::string& sql : std::vector<std::string>{"SELECT instr(" + many + ", " + half + " || 'b')", "SELECT strpos(" + many + ", " + half + " || 'b')", "SELECT position(" + half + " || 'b' IN " + many + ")",
-                                                         "SELECT length(replace(" + many + ", " + half + " || 'b', 'c'))", "SELECT split_part(" + many + ", " + half + " || 'b', 1) = ''",
-                                                         "SELECT array_length(string_to_array(" + many + ", " + half + " || 'b'), 1)", "SELECT length(translate(" + many + ", replace(hex(zeroblob(2000000)), '0', 'b'), ''))",
-                                                         "SELECT length(trim(" + many + ", replace(hex(zeroblob(2000000)), '0', 'b')))"}) {
+  for (const std::string& sql : std::vector<std::string>{
+           "SELECT instr(" + many + ", " + half + " || 'b')", "SELECT strpos(" + many + ", " + half + " || 'b')",
+           "SELECT position(" + half + " || 'b' IN " + many + ")", "SELECT length(replace(" + many + ", " + half + " || 'b', 'c'))",
+           "SELECT split_part(" + many + ", " + half + " || 'b', 1) = ''",
+           "SELECT array_length(string_to_array(" + many + ", " + half + " || 'b'), 1)",
+           "SELECT length(translate(" + many + ", replace(hex(zeroblob(2000000)), '0', 'b'), ''))",
+           "SELECT length(trim(" + many + ", replace(hex(zeroblob(2000000)), '0', 'b')))"}) {
     INFO(sql);
     const auto began = std::chrono::steady_clock::now();
     CHECK_FALSE(connection.value(sql).starts_with("!"));
     CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(20));
   }
   session.cancel = true;
-  for (const std::string& sql : std::vector<std::string>{"SELECT instr(" + many + ", 'b')", "SELECT " + many + " LIKE '%' || substr(" + half + ", 1, 40000) || 'b'", "SELECT like('%' || substr(" + half + ", 1, 40000) || 'b', " + many + ")",
-                                                         "SELECT glob('*' || substr(" + half + ", 1, 40000) || 'b', " + many + ")", "SELECT length(trim(" + many + ", 'a'))"}) {
+  for (const std::string& sql : std::vector<std::string>{
+           "SELECT instr(" + many + ", 'b')", "SELECT " + many + " LIKE '%' || substr(" + half + ", 1, 40000) || 'b'",
+           "SELECT like('%' || substr(" + half + ", 1, 40000) || 'b', " + many + ")",
+           "SELECT glob('*' || substr(" + half + ", 1, 40000) || 'b', " + many + ")", "SELECT length(trim(" + many + ", 'a'))"}) {
     INFO(sql);
     CHECK(connection.value(sql).starts_with("! 57014"));
   }
   session.cancel = false;
-  CHECK(connection.value("SELECT json_patch('{\"a\":\"' || " + many + " || '\"}', '{\"a\":\"' || " + many + " || '\"}') IS NULL").starts_with("! 54000"));
+  CHECK(connection.value("SELECT json_patch('{\"a\":\"' || " + many + " || '\"}', '{\"a\":\"' || " + many + " || '\"}') IS NULL")
+            .starts_with("! 54000"));
   connection.catalog->serve(nullptr);
 }

@@ -14,31 +14,80 @@
 using namespace termgate;
 using namespace sqlite_server_lab;
 
+// Long: the table of its cases.
 TEST_CASE("sqlite_server: the network reaches neither the file system nor the fences", "[F3][F6][sqlite_server]") {
   Lab lab;
   Client client(lab.engine);
   client.ask(query("CREATE TABLE t (id int); INSERT INTO t VALUES (1); SELECT termgate.check_term('s', 5)"));
   const std::string folder = std::filesystem::path(lab.file.path).parent_path();
   for (const std::string& sql : {
-           "ATTACH '" + folder + "/b.db' AS b", std::string("ATTACH ':memory:' AS b"), std::string("DETACH main"), "VACUUM INTO '" + folder + "/c.db'", std::string("PRAGMA journal_mode = DELETE"), std::string("PRAGMA journal_mode(off)"),
-           std::string("PRAGMA synchronous = OFF"), std::string("PRAGMA writable_schema = ON"), std::string("PRAGMA trusted_schema = ON"), std::string("PRAGMA query_only = OFF"), std::string("PRAGMA foreign_keys = OFF"),
-           std::string("PRAGMA temp_store_directory = '/tmp'"), std::string("PRAGMA database_list"), std::string("PRAGMA wal_checkpoint"), std::string("PRAGMA user_version = 5"), std::string("PRAGMA main.locking_mode = EXCLUSIVE"),
-           std::string("SELECT load_extension('x')"), std::string("SELECT readfile('/etc/passwd')"), std::string("SELECT writefile('x', 'y')"), std::string("SELECT fts3_tokenizer('simple')"), std::string("SELECT * FROM pragma_database_list"),
-           std::string("SELECT * FROM pragma_optimize"), std::string("SELECT data FROM sqlite_dbpage"), std::string("SELECT * FROM dbstat"), std::string("UPDATE sqlite_master SET sql = ''"), std::string("DELETE FROM sqlite_schema"),
-           std::string("UPDATE termgate_fences SET term = 1"), std::string("DELETE FROM termgate_fences"), std::string("INSERT OR REPLACE INTO termgate_fences(scope, term) VALUES ('s', 1)"), std::string("DROP TABLE termgate_fences"),
-           std::string("ALTER TABLE termgate_fences RENAME TO x"), std::string("ALTER TABLE termgate_fences ADD COLUMN x"), std::string("CREATE INDEX i ON termgate_fences (term)"), std::string("SELECT termgate_reset_fence('s', 1, 'a', 'r')"),
-           std::string("SELECT termgate_uninstall()"), std::string("SELECT termgate_init()"), std::string("SELECT termgate_force_release('s', 'a', 'r')"), std::string("SELECT termgate_set_setting('check_wait_ms', '1')"),
-           std::string("SELECT termgate_declare_restored('s', 1, 'a', 'r')"), std::string("SELECT termgate_prune('s', 5)"), std::string("SELECT termgate_declare('s', 5)"), std::string("CREATE TRIGGER termgate_x AFTER INSERT ON t BEGIN SELECT 1; END"),
-           std::string("CREATE TRIGGER x AFTER INSERT ON termgate_fences BEGIN SELECT 1; END"), std::string("CREATE VIEW termgate_v AS SELECT 1"), std::string("CREATE TABLE termgate_t (x)"), std::string("DROP TRIGGER termgate_fences_no_delete"),
+           "ATTACH '" + folder + "/b.db' AS b",
+           std::string("ATTACH ':memory:' AS b"),
+           std::string("DETACH main"),
+           "VACUUM INTO '" + folder + "/c.db'",
+           std::string("PRAGMA journal_mode = DELETE"),
+           std::string("PRAGMA journal_mode(off)"),
+           std::string("PRAGMA synchronous = OFF"),
+           std::string("PRAGMA writable_schema = ON"),
+           std::string("PRAGMA trusted_schema = ON"),
+           std::string("PRAGMA query_only = OFF"),
+           std::string("PRAGMA foreign_keys = OFF"),
+           std::string("PRAGMA temp_store_directory = '/tmp'"),
+           std::string("PRAGMA database_list"),
+           std::string("PRAGMA wal_checkpoint"),
+           std::string("PRAGMA user_version = 5"),
+           std::string("PRAGMA main.locking_mode = EXCLUSIVE"),
+           std::string("SELECT load_extension('x')"),
+           std::string("SELECT readfile('/etc/passwd')"),
+           std::string("SELECT writefile('x', 'y')"),
+           std::string("SELECT fts3_tokenizer('simple')"),
+           std::string("SELECT * FROM pragma_database_list"),
+           std::string("SELECT * FROM pragma_optimize"),
+           std::string("SELECT data FROM sqlite_dbpage"),
+           std::string("SELECT * FROM dbstat"),
+           std::string("UPDATE sqlite_master SET sql = ''"),
+           std::string("DELETE FROM sqlite_schema"),
+           std::string("UPDATE termgate_fences SET term = 1"),
+           std::string("DELETE FROM termgate_fences"),
+           std::string("INSERT OR REPLACE INTO termgate_fences(scope, term) VALUES ('s', 1)"),
+           std::string("DROP TABLE termgate_fences"),
+           std::string("ALTER TABLE termgate_fences RENAME TO x"),
+           std::string("ALTER TABLE termgate_fences ADD COLUMN x"),
+           std::string("CREATE INDEX i ON termgate_fences (term)"),
+           std::string("SELECT termgate_reset_fence('s', 1, 'a', 'r')"),
+           std::string("SELECT termgate_uninstall()"),
+           std::string("SELECT termgate_init()"),
+           std::string("SELECT termgate_force_release('s', 'a', 'r')"),
+           std::string("SELECT termgate_set_setting('check_wait_ms', '1')"),
+           std::string("SELECT termgate_declare_restored('s', 1, 'a', 'r')"),
+           std::string("SELECT termgate_prune('s', 5)"),
+           std::string("SELECT termgate_declare('s', 5)"),
+           std::string("CREATE TRIGGER termgate_x AFTER INSERT ON t BEGIN SELECT 1; END"),
+           std::string("CREATE TRIGGER x AFTER INSERT ON termgate_fences BEGIN SELECT 1; END"),
+           std::string("CREATE VIEW termgate_v AS SELECT 1"),
+           std::string("CREATE TABLE termgate_t (x)"),
+           std::string("DROP TRIGGER termgate_fences_no_delete"),
            // The authorizer is not told these names.
-           std::string("ALTER TABLE t RENAME TO termgate_x"), std::string("ALTER TABLE t RENAME TO /* */ \"Termgate_x\" -- y"), std::string("ALTER TABLE t RENAME TO [termgate_x]"),
-           std::string("CREATE VIRTUAL TABLE v USING fts4(x, compress=termgate_unprotect, uncompress=termgate_unprotect)"), std::string("CREATE VIRTUAL TABLE v USING fts3(x, COMPRESS=\"lower\")"),
+           std::string("ALTER TABLE t RENAME TO termgate_x"),
+           std::string("ALTER TABLE t RENAME TO /* */ \"Termgate_x\" -- y"),
+           std::string("ALTER TABLE t RENAME TO [termgate_x]"),
+           std::string("CREATE VIRTUAL TABLE v USING fts4(x, compress=termgate_unprotect, uncompress=termgate_unprotect)"),
+           std::string("CREATE VIRTUAL TABLE v USING fts3(x, COMPRESS=\"lower\")"),
            std::string("CREATE VIRTUAL TABLE v USING fts5(name, content='Termgate_Settings')"),
            // The name of what asks is the client's own choice.
-           std::string("WITH termgate_fences_insert AS (SELECT termgate_reset_fence('s', 1, 'a', 'r')) SELECT * FROM termgate_fences_insert"), std::string("SELECT * FROM (SELECT termgate_uninstall()) AS termgate_fences_update"),
-           std::string("WITH termgate_x AS (SELECT * FROM termgate_settings) SELECT * FROM termgate_x"), std::string("CREATE VIRTUAL TABLE termgate USING fts5(x)"),
-           std::string("CREATE TEMP TABLE x (y int)"), std::string("CREATE TEMP TRIGGER x AFTER INSERT ON t BEGIN SELECT 1; END"), std::string("CREATE VIRTUAL TABLE v USING csv(filename='/etc/passwd')"), std::string("CREATE VIRTUAL TABLE v USING dbstat"),
-           std::string("CREATE VIRTUAL TABLE v USING termgate_transaction"), std::string("SELECT * FROM termgate_settings"), std::string("SAVEPOINT x; RELEASE x; ATTACH 'x' AS y"), std::string("/* x */ ATTACH 'x' AS y"),
+           std::string(
+               "WITH termgate_fences_insert AS (SELECT termgate_reset_fence('s', 1, 'a', 'r')) SELECT * FROM termgate_fences_insert"),
+           std::string("SELECT * FROM (SELECT termgate_uninstall()) AS termgate_fences_update"),
+           std::string("WITH termgate_x AS (SELECT * FROM termgate_settings) SELECT * FROM termgate_x"),
+           std::string("CREATE VIRTUAL TABLE termgate USING fts5(x)"),
+           std::string("CREATE TEMP TABLE x (y int)"),
+           std::string("CREATE TEMP TRIGGER x AFTER INSERT ON t BEGIN SELECT 1; END"),
+           std::string("CREATE VIRTUAL TABLE v USING csv(filename='/etc/passwd')"),
+           std::string("CREATE VIRTUAL TABLE v USING dbstat"),
+           std::string("CREATE VIRTUAL TABLE v USING termgate_transaction"),
+           std::string("SELECT * FROM termgate_settings"),
+           std::string("SAVEPOINT x; RELEASE x; ATTACH 'x' AS y"),
+           std::string("/* x */ ATTACH 'x' AS y"),
        }) {
     CAPTURE(sql);
     const std::string answer = client.ask(query(sql));
@@ -67,7 +116,8 @@ TEST_CASE("sqlite_server: the network reaches neither the file system nor the fe
     CHECK(client.ask(query("CREATE VIRTUAL TABLE f USING fts5(body)")) == "C(CREATE TABLE) Z(I)");
     CHECK(client.ask(query("INSERT INTO f VALUES ('one two')")) == "C(INSERT 0 1) Z(I)");
     CHECK(client.ask(query("SELECT body FROM f WHERE f MATCH 'two'")) == "T(body:25) D(one two) C(SELECT 1) Z(I)");
-    CHECK(client.ask(query("ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME COLUMN id TO termgate_id")) == "C(ALTER TABLE) C(ALTER TABLE) Z(I)");
+    CHECK(client.ask(query("ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME COLUMN id TO termgate_id")) ==
+          "C(ALTER TABLE) C(ALTER TABLE) Z(I)");
     CHECK(client.ask(query("ANALYZE; ANALYZE u")) == "C(ANALYZE) C(ANALYZE) Z(I)");
     CHECK(client.ask(query("ANALYZE termgate_fences")) == "E(42501) Z(I)");
   }
@@ -81,6 +131,7 @@ TEST_CASE("sqlite_server: an error of SQLite's has PostgreSQL's code and names",
     const char* sqlstate;
     const char* said;
   };
+  // clang-format off
   const Row rows[] = {
       {"unique", SQLITE_CONSTRAINT_UNIQUE, "UNIQUE constraint failed: t.a, t.b", "23505", "duplicate key value violates unique constraint \"t_a_b_key\""},
       {"primary key", SQLITE_CONSTRAINT_PRIMARYKEY, "UNIQUE constraint failed: t.id", "23505", "duplicate key value violates unique constraint \"t_pkey\""},
@@ -104,6 +155,7 @@ TEST_CASE("sqlite_server: an error of SQLite's has PostgreSQL's code and names",
       {"full", SQLITE_FULL, "database or disk is full", "53100", "could not extend the database: database or disk is full"},
       {"corrupt", SQLITE_CORRUPT, "database disk image is malformed", "XX001", "database disk image is malformed"},
   };
+  // clang-format on
   for (const Row& row : rows) {
     CAPTURE(row.name);
     const sqlite_server::PgError fault = sqlite_server::error_of(row.code, row.message);
@@ -117,7 +169,9 @@ TEST_CASE("sqlite_server: an error of SQLite's has PostgreSQL's code and names",
   Client client(lab.engine);
   client.ask(query("CREATE TABLE t (id int PRIMARY KEY, a text NOT NULL, CHECK (id < 10))"));
   CHECK(client.field(query("INSERT INTO t VALUES (1, NULL)"), 'c') == "a");
-  client.ask(query("CREATE UNIQUE INDEX only_once ON t (a, id); CREATE TABLE u (v text UNIQUE); INSERT INTO u VALUES ('x'); INSERT INTO t VALUES (2, 'x')"));
+  client.ask(
+      query("CREATE UNIQUE INDEX only_once ON t (a, id); CREATE TABLE u (v text UNIQUE); INSERT INTO u VALUES ('x'); INSERT INTO t VALUES "
+            "(2, 'x')"));
   CHECK(client.field(query("INSERT INTO u VALUES ('x')"), 'n') == "u_v_key");
   client.ask(query("ALTER TABLE u ADD COLUMN w text; CREATE UNIQUE INDEX each_w ON u (w); INSERT INTO u VALUES ('y', 'z')"));
   CHECK(client.field(query("INSERT INTO u VALUES ('q', 'z')"), 'n') == "each_w");
@@ -128,7 +182,9 @@ TEST_CASE("sqlite_server: an error of SQLite's has PostgreSQL's code and names",
 
 TEST_CASE("sqlite_server: SCRAM as in RFC 7677, and what it refuses", "[sqlite_server]") {
   // The RFC's example, its password "pencil".
-  const std::string verifier = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
+  const std::string verifier =
+      "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:"
+      "wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
   const std::string first = "n,,n=user,r=rOprNGfwEbeRWgbNEkqO";
   const std::string last = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
   const std::string nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
@@ -149,7 +205,8 @@ TEST_CASE("sqlite_server: SCRAM as in RFC 7677, and what it refuses", "[sqlite_s
     CHECK(unknown.first(first)->ends_with(",i=4096"));
     CHECK_FALSE(unknown.final(last));
   }
-  for (const char* malformed : {"", "n", "p=tls-server-end-point,,n=,r=x", "n,,r=x", "n,,n=,r=", "x,,n=,r=x", "n,n=,r=x"}) CHECK_FALSE(sqlite_server::Scram("user", verifier, nonce).first(malformed));
+  for (const char* malformed : {"", "n", "p=tls-server-end-point,,n=,r=x", "n,,r=x", "n,,n=,r=", "x,,n=,r=x", "n,n=,r=x"})
+    CHECK_FALSE(sqlite_server::Scram("user", verifier, nonce).first(malformed));
   CHECK_THROWS(sqlite_server::make_verifier(""));
   CHECK_THROWS(sqlite_server::make_verifier("p\xc3\xa9"));
   CHECK(sqlite_server::make_verifier("pencil") != sqlite_server::make_verifier("pencil"));

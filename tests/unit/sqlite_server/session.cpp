@@ -14,7 +14,8 @@ TEST_CASE("sqlite_server: a login tells the settings a driver waits for", "[sqli
   Lab lab;
   Client client(lab.engine, {{"application_name", "x"}});
   CHECK(told(client.began()) == "Z(I)");
-  for (const char* name : {"server_version", "client_encoding", "standard_conforming_strings", "default_transaction_read_only", "TimeZone", "integer_datetimes"}) {
+  for (const char* name : {"server_version", "client_encoding", "standard_conforming_strings", "default_transaction_read_only", "TimeZone",
+                           "integer_datetimes"}) {
     CHECK(client.began().find(name) != std::string::npos);
   }
 }
@@ -44,20 +45,27 @@ TEST_CASE("sqlite_server: the extended protocol", "[sqlite_server]") {
   Client client(lab.engine);
   client.ask(query("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')"));
   SECTION("parse, describe, bind, execute") {
-    CHECK(client.ask(parse("s", "SELECT id, v FROM t WHERE id > $1::int ORDER BY id") + describe_statement("s") + synced()) == "1 t(23) T(id:23,v:25) Z(I)");
-    CHECK(client.ask(bind("", "s", {"1"}) + describe_portal("") + execute() + synced()) == "2 T(id:23,v:25) D(2,b) D(3,c) C(SELECT 2) Z(I)");
+    CHECK(client.ask(parse("s", "SELECT id, v FROM t WHERE id > $1::int ORDER BY id") + describe_statement("s") + synced()) ==
+          "1 t(23) T(id:23,v:25) Z(I)");
+    CHECK(client.ask(bind("", "s", {"1"}) + describe_portal("") + execute() + synced()) ==
+          "2 T(id:23,v:25) D(2,b) D(3,c) C(SELECT 2) Z(I)");
     CHECK(client.ask(parse("s", "SELECT 1") + synced()) == "E(42P05) Z(I)");
     CHECK(client.ask(bind("", "none") + execute() + synced()) == "E(26000) Z(I)");
     CHECK(client.ask(bind("", "s") + synced()) == "E(08P01) Z(I)");
   }
   SECTION("binary both ways") {
-    CHECK(client.raw(parse("", "SELECT $1::int + 1 AS n") + bind("", "", {std::string_view("\0\0\0\7", 4)}, {1}, {1}) + execute() + synced()).find(std::string("\0\0\0\10", 4)) != std::string::npos);
+    CHECK(
+        client.raw(parse("", "SELECT $1::int + 1 AS n") + bind("", "", {std::string_view("\0\0\0\7", 4)}, {1}, {1}) + execute() + synced())
+            .find(std::string("\0\0\0\10", 4)) != std::string::npos);
   }
   SECTION("a parameter without a type takes that of the column beside it") {
     client.ask(query("CREATE TABLE k (a int, b boolean, c bytea, d date)"));
-    CHECK(client.ask(parse("p", "INSERT INTO k (b, a, c) VALUES ($2, $1, $3), ($4, 5, decode($5, 'hex'))") + describe_statement("p") + synced()) == "1 t(23,16,17,16,25) n Z(I)");
-    CHECK(client.ask(parse("q", "INSERT INTO k VALUES ($1, $2, $3, $4)") + describe_statement("q") + synced()) == "1 t(23,16,17,1082) n Z(I)");
-    CHECK(client.ask(parse("r", "UPDATE k SET b = $1, d = $2 WHERE a >= $3 AND $4 = 'x'::text AND c = $5") + describe_statement("r") + synced()) == "1 t(16,1082,23,25,17) n Z(I)");
+    CHECK(client.ask(parse("p", "INSERT INTO k (b, a, c) VALUES ($2, $1, $3), ($4, 5, decode($5, 'hex'))") + describe_statement("p") +
+                     synced()) == "1 t(23,16,17,16,25) n Z(I)");
+    CHECK(client.ask(parse("q", "INSERT INTO k VALUES ($1, $2, $3, $4)") + describe_statement("q") + synced()) ==
+          "1 t(23,16,17,1082) n Z(I)");
+    CHECK(client.ask(parse("r", "UPDATE k SET b = $1, d = $2 WHERE a >= $3 AND $4 = 'x'::text AND c = $5") + describe_statement("r") +
+                     synced()) == "1 t(16,1082,23,25,17) n Z(I)");
     CHECK(client.ask(bind("", "q", {"1", "yes", "\\x00", "2024-02-03"}) + execute() + synced()) == "2 C(INSERT 0 1) Z(I)");
     CHECK(client.ask(query("SELECT * FROM k")) == "T(a:23,b:16,c:17,d:1082) D(1,t,\\x00,2024-02-03) C(SELECT 1) Z(I)");
     CHECK(client.ask(bind("", "q", {"one", "yes", "\\x00", "2024-02-03"}) + execute() + synced()) == "E(22P02) Z(I)");
@@ -70,7 +78,8 @@ TEST_CASE("sqlite_server: the extended protocol", "[sqlite_server]") {
     CHECK(client.ask(execute("p") + synced()) == "E(34000) Z(I)");
   }
   SECTION("a pipeline is one transaction, and an error skips to its Sync") {
-    CHECK(client.ask(parse("", "INSERT INTO t VALUES (7, 'g')") + bind("", "") + execute() + parse("", "SELECT nope FROM t") + bind("", "") + describe_portal("") + execute() + synced()) == "1 2 C(INSERT 0 1) E(42703) Z(I)");
+    CHECK(client.ask(parse("", "INSERT INTO t VALUES (7, 'g')") + bind("", "") + execute() + parse("", "SELECT nope FROM t") +
+                     bind("", "") + describe_portal("") + execute() + synced()) == "1 2 C(INSERT 0 1) E(42703) Z(I)");
     CHECK(client.ask(query("SELECT id FROM t WHERE id = 7")) == "T(id:23) C(SELECT 0) Z(I)");
   }
   SECTION("a Flush answers before the Sync commits") {
@@ -90,8 +99,10 @@ TEST_CASE("sqlite_server: the extended protocol", "[sqlite_server]") {
 }
 
 TEST_CASE("sqlite_server: bytes may come in any pieces", "[sqlite_server]") {
-  const std::string script = query("CREATE TABLE t (id int, v text)") + parse("s", "INSERT INTO t VALUES ($1, $2)", {23, 25}) + bind("", "s", {"1", "x"}) + execute() + bind("", "s", {"2", "y"}) + execute() + synced() + query("BEGIN") +
-                             query("SELECT * FROM t") + query("SELECT nope") + query("ROLLBACK") + query("COPY t FROM STDIN") + copy_data("3\tz\n4\t\\") + copy_data("N\n") + copy_done() + query("SELECT * FROM t");
+  const std::string script = query("CREATE TABLE t (id int, v text)") + parse("s", "INSERT INTO t VALUES ($1, $2)", {23, 25}) +
+                             bind("", "s", {"1", "x"}) + execute() + bind("", "s", {"2", "y"}) + execute() + synced() + query("BEGIN") +
+                             query("SELECT * FROM t") + query("SELECT nope") + query("ROLLBACK") + query("COPY t FROM STDIN") +
+                             copy_data("3\tz\n4\t\\") + copy_data("N\n") + copy_done() + query("SELECT * FROM t");
   Lab whole;
   const std::string wanted = Client(whole.engine).ask(script);
   REQUIRE(wanted.ends_with("D(4,NULL) C(SELECT 4) Z(I)"));
@@ -105,21 +116,26 @@ TEST_CASE("sqlite_server: bytes may come in any pieces", "[sqlite_server]") {
 TEST_CASE("sqlite_server: what reads a little is answered at once, and nothing else is begun", "[sqlite_server]") {
   Lab lab;
   Client client(lab.engine);
-  client.ask(query("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a'), (2, 'b'); CREATE TABLE s (id serial PRIMARY KEY)"));
+  client.ask(query(
+      "CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a'), (2, 'b'); CREATE TABLE s (id serial PRIMARY KEY)"));
   client.ask(parse("s", "SELECT v FROM t WHERE id = $1") + synced());
   const std::string not_now = "-";
   SECTION("reads, simple and extended, and what they fail with") {
     CHECK(client.ask_quickly_at_last(query("SELECT v FROM t WHERE id = 2")) == "T(v:25) D(b) C(SELECT 1) Z(I)");
     CHECK(client.ask_quickly_at_last(bind("", "s", {"1"}) + execute() + synced()) == "2 D(a) C(SELECT 1) Z(I)");
-    CHECK(client.ask_quickly_at_last(parse("", "SELECT id FROM t ORDER BY id DESC") + bind("", "") + describe_portal("") + execute() + synced()) == "1 2 T(id:23) D(2) D(1) C(SELECT 2) Z(I)");
-    CHECK(client.ask_quickly_at_last(bind("", "s", {"1"}) + execute() + bind("", "s", {"2"}) + execute() + synced()) == "2 D(a) C(SELECT 1) 2 D(b) C(SELECT 1) Z(I)");
+    CHECK(client.ask_quickly_at_last(parse("", "SELECT id FROM t ORDER BY id DESC") + bind("", "") + describe_portal("") + execute() +
+                                     synced()) == "1 2 T(id:23) D(2) D(1) C(SELECT 2) Z(I)");
+    CHECK(client.ask_quickly_at_last(bind("", "s", {"1"}) + execute() + bind("", "s", {"2"}) + execute() + synced()) ==
+          "2 D(a) C(SELECT 1) 2 D(b) C(SELECT 1) Z(I)");
     CHECK(client.ask_quickly_at_last(bind("", "s", {"1", "2"}) + execute() + synced()) == "E(08P01) Z(I)");
     CHECK(client.ask_quickly_at_last(query("SELECT v::int FROM t")) == "E(22P02) Z(I)");
     CHECK(client.ask(query("SELECT 1 AS a")) == "T(a:23) D(1) C(SELECT 1) Z(I)");
   }
   SECTION("no write, whatever it looks like, and no block") {
-    for (const char* sql : {"INSERT INTO t VALUES (3, 'c')", "SELECT nextval('s_id_seq')", "CREATE TABLE u (id int)", "BEGIN", "SET work_mem = 1", "SELECT 1; SELECT 2", "SELECT termgate.check_term('x', 1)", "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
-                            "COPY t TO STDOUT", "EXPLAIN SELECT 1", "SELECT v FROM t WHERE v GLOB 'a'", "PREPARE p AS SELECT 1", "no sql", ""}) {
+    for (const char* sql :
+         {"INSERT INTO t VALUES (3, 'c')", "SELECT nextval('s_id_seq')", "CREATE TABLE u (id int)", "BEGIN", "SET work_mem = 1",
+          "SELECT 1; SELECT 2", "SELECT termgate.check_term('x', 1)", "DECLARE c CURSOR WITH HOLD FOR SELECT 1", "COPY t TO STDOUT",
+          "EXPLAIN SELECT 1", "SELECT v FROM t WHERE v GLOB 'a'", "PREPARE p AS SELECT 1", "no sql", ""}) {
       CAPTURE(sql);
       CHECK(client.ask_quickly(query(sql)) == not_now);
     }
@@ -142,7 +158,9 @@ TEST_CASE("sqlite_server: what reads a little is answered at once, and nothing e
     CHECK(client.ask_quickly_at_last(batch) == "2 D(a) C(SELECT 1) Z(I)");
   }
   SECTION("what takes long is left to a thread of its own, as if nothing had been, and not tried again") {
-    for (const char* sql : {"SELECT count(*) FROM generate_series(1, 1000000)", "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) SELECT max(i) FROM n", "SELECT pg_sleep(0.01)", "SELECT repeat('x', 100000)"}) {
+    for (const char* sql : {"SELECT count(*) FROM generate_series(1, 1000000)",
+                            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) SELECT max(i) FROM n",
+                            "SELECT pg_sleep(0.01)", "SELECT repeat('x', 100000)"}) {
       CAPTURE(sql);
       CHECK(client.ask_quickly(query(sql)) == not_now);
       CHECK(client.ask(query(sql)).ends_with("C(SELECT 1) Z(I)"));
@@ -236,9 +254,12 @@ TEST_CASE("sqlite_server: READ ONLY is kept by the engine", "[F6][sqlite_server]
   Lab lab;
   Client(lab.engine).ask(query("CREATE TABLE t (id int); INSERT INTO t VALUES (1)"));
   Client client(lab.engine, {{"default_transaction_read_only", "on"}});
-  for (const char* sql : {"INSERT INTO t VALUES (2)", "UPDATE t SET id = 3", "DELETE FROM t", "TRUNCATE t", "DROP TABLE t", "CREATE TABLE u (x int)", "ALTER TABLE t ADD COLUMN y int", "INSERT OR REPLACE INTO t VALUES (2)", "CREATE INDEX i ON t (id)",
-                          "SELECT termgate_seal('x', 5)", "SELECT termgate_append('s', 1, x'00')", "SELECT * FROM termgate.seal('x', 5)", "SELECT termgate.check_term('x', 5)", "WITH a AS (SELECT termgate_check_term('x', 5)) SELECT * FROM a",
-                          "COPY t FROM STDIN", "VACUUM", "INSERT INTO t SELECT 5 RETURNING id", "REINDEX TABLE t"}) {
+  for (const char* sql :
+       {"INSERT INTO t VALUES (2)", "UPDATE t SET id = 3", "DELETE FROM t", "TRUNCATE t", "DROP TABLE t", "CREATE TABLE u (x int)",
+        "ALTER TABLE t ADD COLUMN y int", "INSERT OR REPLACE INTO t VALUES (2)", "CREATE INDEX i ON t (id)", "SELECT termgate_seal('x', 5)",
+        "SELECT termgate_append('s', 1, x'00')", "SELECT * FROM termgate.seal('x', 5)", "SELECT termgate.check_term('x', 5)",
+        "WITH a AS (SELECT termgate_check_term('x', 5)) SELECT * FROM a", "COPY t FROM STDIN", "VACUUM",
+        "INSERT INTO t SELECT 5 RETURNING id", "REINDEX TABLE t"}) {
     CAPTURE(sql);
     CHECK(client.ask(query(sql)) == "E(25006) Z(I)");
     CHECK(client.ask(parse("", sql) + bind("", "") + execute() + synced()) == "1 2 E(25006) Z(I)");
@@ -253,7 +274,8 @@ TEST_CASE("sqlite_server: READ ONLY is kept by the engine", "[F6][sqlite_server]
     CHECK(client.ask(query("SET transaction_read_only TO off")) == "E(25001) Z(E)");
   }
   SECTION("switched off for one transaction") {
-    CHECK(client.ask(parse("", "SET transaction_read_only TO off") + bind("", "") + execute() + parse("", "INSERT INTO t VALUES (2)") + bind("", "") + execute() + synced()) == "1 2 C(SET) 1 2 C(INSERT 0 1) Z(I)");
+    CHECK(client.ask(parse("", "SET transaction_read_only TO off") + bind("", "") + execute() + parse("", "INSERT INTO t VALUES (2)") +
+                     bind("", "") + execute() + synced()) == "1 2 C(SET) 1 2 C(INSERT 0 1) Z(I)");
     CHECK(client.ask(query("INSERT INTO t VALUES (2)")) == "E(25006) Z(I)");
   }
 }
@@ -264,8 +286,10 @@ TEST_CASE("sqlite_server: a text has the statements that PostgreSQL's grammar se
   Client(lab.engine).ask(query("CREATE TABLE t (id int)"));
   Client client(lab.engine, {{"default_transaction_read_only", "on"}});
   const std::string write = "COMMIT; BEGIN READ WRITE; INSERT INTO t VALUES (1); COMMIT";
-  for (const std::string& sql : {"SELECT 1 /* /* */; SELECT termgate.fence('s'); " + write + " -- */", "SELECT $$ ; SELECT termgate.fence('s'); " + write + "; $$", "SELECT E'\\'; SELECT termgate.fence(1); " + write + "; --'",
-                                 std::string("SELECT 1 /* pragma_ /* */; BEGIN IMMEDIATE; -- */"), "/* /* */ " + write + "; -- */\nSELECT termgate.fence('s')"}) {
+  for (const std::string& sql :
+       {"SELECT 1 /* /* */; SELECT termgate.fence('s'); " + write + " -- */", "SELECT $$ ; SELECT termgate.fence('s'); " + write + "; $$",
+        "SELECT E'\\'; SELECT termgate.fence(1); " + write + "; --'", std::string("SELECT 1 /* pragma_ /* */; BEGIN IMMEDIATE; -- */"),
+        "/* /* */ " + write + "; -- */\nSELECT termgate.fence('s')"}) {
     CAPTURE(sql);
     const std::string answer = client.ask(query(sql));
     CHECK(answer.find("C(INSERT") == std::string::npos);
@@ -274,12 +298,15 @@ TEST_CASE("sqlite_server: a text has the statements that PostgreSQL's grammar se
   }
   CHECK(client.ask(query("/* /* */ SELECT termgate.fence('s') -- */")) == "I Z(I)");
   CHECK(client.ask(query("-- a line\rSELECT 1 AS x")) == "T(x:23) D(1) C(SELECT 1) Z(I)");
-  CHECK(client.ask(query("SELECT 1 AS x; SELECT termgate.fence('s'); SELECT 2 AS y")) == "T(x:23) D(1) C(SELECT 1) T(fence:20) C(SELECT 0) T(y:23) D(2) C(SELECT 1) Z(I)");
+  CHECK(client.ask(query("SELECT 1 AS x; SELECT termgate.fence('s'); SELECT 2 AS y")) ==
+        "T(x:23) D(1) C(SELECT 1) T(fence:20) C(SELECT 0) T(y:23) D(2) C(SELECT 1) Z(I)");
   // What is refused within a text of several is shown at its place in the whole.
-  CHECK(client.field(query("SELECT 1; SELECT 'é' FROM a TABLESAMPLE system (1)"), 'P') == client.field(query("          SELECT 'é' FROM a TABLESAMPLE system (1)"), 'P'));
+  CHECK(client.field(query("SELECT 1; SELECT 'é' FROM a TABLESAMPLE system (1)"), 'P') ==
+        client.field(query("          SELECT 'é' FROM a TABLESAMPLE system (1)"), 'P'));
   Client writer(lab.engine);
   CHECK(writer.ask(query("/* /* */ INSERT OR REPLACE INTO t VALUES (1)")) == "C(INSERT 0 1) Z(I)");
-  CHECK(writer.ask(query("INSERT OR REPLACE INTO t VALUES (2); INSERT OR REPLACE INTO t VALUES (3)")) == "C(INSERT 0 1) C(INSERT 0 1) Z(I)");
+  CHECK(writer.ask(query("INSERT OR REPLACE INTO t VALUES (2); INSERT OR REPLACE INTO t VALUES (3)")) ==
+        "C(INSERT 0 1) C(INSERT 0 1) Z(I)");
 }
 
 TEST_CASE("sqlite_server: the check joins the transaction, and a refusal leaves no trace", "[F1][F2][F5][sqlite_server]") {
@@ -287,7 +314,8 @@ TEST_CASE("sqlite_server: the check joins the transaction, and a refusal leaves 
   Client client(lab.engine);
   client.ask(query("CREATE TABLE t (id int)"));
   const auto fenced = [&](const char* term, const char* value) {
-    return parse("", "SELECT \"termgate\".check_term($1, $2)", {25, 20}) + bind("", "", {"s", term}) + execute() + parse("", std::string("INSERT INTO t VALUES (") + value + ")") + bind("", "") + execute() + synced();
+    return parse("", "SELECT \"termgate\".check_term($1, $2)", {25, 20}) + bind("", "", {"s", term}) + execute() +
+           parse("", std::string("INSERT INTO t VALUES (") + value + ")") + bind("", "") + execute() + synced();
   };
   CHECK(client.ask(fenced("5", "1")) == "1 2 D(5) C(SELECT 1) 1 2 C(INSERT 0 1) Z(I)");
   CHECK(client.ask(fenced("4", "2")) == "1 2 E(TG001) Z(I)");
@@ -304,7 +332,8 @@ TEST_CASE("sqlite_server: the check joins the transaction, and a refusal leaves 
     CHECK(client.ask(query("ROLLBACK")) == "C(ROLLBACK) Z(I)");
   }
   SECTION("check_session takes what is declared, each half by itself") {
-    const std::string asked = parse("", "SELECT * FROM \"termgate\".check_session($1, $2)", {25, 20}) + bind("", "", {std::nullopt, std::nullopt}) + execute() + synced();
+    const std::string asked = parse("", "SELECT * FROM \"termgate\".check_session($1, $2)", {25, 20}) +
+                              bind("", "", {std::nullopt, std::nullopt}) + execute() + synced();
     CHECK(client.ask(asked) == "1 2 E(TG002) Z(I)");
     client.ask(query("SET termgate.scope = 's'"));
     CHECK(client.field(asked, 'M') == "TG002 no term declared for scope \"s\": a write needs both");
@@ -321,9 +350,12 @@ TEST_CASE("sqlite_server: the check joins the transaction, and a refusal leaves 
     CHECK(client.ask(query("SELECT termgate.release_session('s')")) == "T(release_session:16) D(t) C(SELECT 1) Z(I)");
     CHECK(client.ask(query("INSERT INTO t VALUES (8)")) == "C(INSERT 0 1) Z(I)");
   }
-  SECTION("hold_claim takes what is given, what is declared or what a rule says, and holds nothing where none of them is and none is needed") {
-    const auto held = [&](pgwire::Field scope, pgwire::Field term, pgwire::Field else_scope, pgwire::Field else_term, std::string_view required) {
-      const std::string asked = parse("", "SELECT * FROM \"termgate\".hold_claim($1, $2, $3, $4, $5)", {25, 20, 25, 20, 16}) + bind("", "", {scope, term, else_scope, else_term, required}) + execute() + synced();
+  SECTION(
+      "hold_claim takes what is given, what is declared or what a rule says, and holds nothing where none of them is and none is needed") {
+    const auto held = [&](pgwire::Field scope, pgwire::Field term, pgwire::Field else_scope, pgwire::Field else_term,
+                          std::string_view required) {
+      const std::string asked = parse("", "SELECT * FROM \"termgate\".hold_claim($1, $2, $3, $4, $5)", {25, 20, 25, 20, 16}) +
+                                bind("", "", {scope, term, else_scope, else_term, required}) + execute() + synced();
       const std::string answer = client.ask(asked);
       client.ask(query("SELECT termgate.release_session()"));
       return answer;
@@ -355,7 +387,8 @@ TEST_CASE("sqlite_server: settings", "[sqlite_server]") {
   CHECK(client.ask(query("RESET termgate.scope; SHOW termgate.scope")) == "C(RESET) T(termgate.scope:25) D(a b) C(SHOW) Z(I)");
   CHECK(client.ask(query("SET nonsense = 1")) == "E(42704) Z(I)");
   CHECK(client.ask(query("SET server_version = '1'")) == "E(55P02) Z(I)");
-  CHECK(client.ask(query("SELECT current_setting('termgate.scope') AS s, set_config('termgate.scope', 'q', false) AS q")) == "T(s:25,q:25) D(a b,q) C(SELECT 1) Z(I)");
+  CHECK(client.ask(query("SELECT current_setting('termgate.scope') AS s, set_config('termgate.scope', 'q', false) AS q")) ==
+        "T(s:25,q:25) D(a b,q) C(SELECT 1) Z(I)");
   CHECK(client.ask(query("DISCARD ALL")) == "C(DISCARD ALL) Z(I)");
   CHECK(client.ask(query("SHOW termgate.scope")) == "T(termgate.scope:25) D(a b) C(SHOW) Z(I)");
 }
@@ -367,8 +400,10 @@ TEST_CASE("sqlite_server: COPY", "[sqlite_server]") {
   CHECK(client.ask(query("COPY t FROM STDIN")) == "G");
   CHECK(client.ask(copy_data("1\ta\\tb\tt\n2\t\\N\t") + copy_data("f\n\\.\n") + copy_done()) == "C(COPY 2) Z(I)");
   CHECK(client.ask(query("COPY t TO STDOUT")) == "H d(1\ta\\tb\tt\n) d(2\t\\N\tf\n) c C(COPY 2) Z(I)");
-  CHECK(client.ask(query("COPY t (id, v) FROM STDIN (FORMAT csv, HEADER)") + copy_data("id,v\r\n3,\"x\"\"y,\nz\"\r\n4,") + copy_data("\n") + copy_done()) == "G C(COPY 2) Z(I)");
-  CHECK(client.ask(query("COPY (SELECT id, v FROM t WHERE id > 2 ORDER BY id) TO STDOUT (FORMAT csv, HEADER)")) == "H d(id,v\n) d(3,\"x\"\"y,\nz\"\n) d(4,\n) c C(COPY 2) Z(I)");
+  CHECK(client.ask(query("COPY t (id, v) FROM STDIN (FORMAT csv, HEADER)") + copy_data("id,v\r\n3,\"x\"\"y,\nz\"\r\n4,") + copy_data("\n") +
+                   copy_done()) == "G C(COPY 2) Z(I)");
+  CHECK(client.ask(query("COPY (SELECT id, v FROM t WHERE id > 2 ORDER BY id) TO STDOUT (FORMAT csv, HEADER)")) ==
+        "H d(id,v\n) d(3,\"x\"\"y,\nz\"\n) d(4,\n) c C(COPY 2) Z(I)");
   const std::string binary = client.raw(query("COPY t TO STDOUT (FORMAT binary)"));
   std::string rows;
   for (std::string_view rest = binary; rest.size() >= 5;) {
@@ -378,7 +413,8 @@ TEST_CASE("sqlite_server: COPY", "[sqlite_server]") {
     rest.remove_prefix(size + 1);
   }
   client.ask(query("DELETE FROM t"));
-  CHECK(client.ask(query("COPY t FROM STDIN (FORMAT binary)") + copy_data(rows.substr(0, 9)) + copy_data(rows.substr(9)) + copy_done()) == "G C(COPY 4) Z(I)");
+  CHECK(client.ask(query("COPY t FROM STDIN (FORMAT binary)") + copy_data(rows.substr(0, 9)) + copy_data(rows.substr(9)) + copy_done()) ==
+        "G C(COPY 4) Z(I)");
   CHECK(client.ask(query("SELECT * FROM t WHERE id = 2")) == "T(id:23,v:25,ok:16) D(2,NULL,f) C(SELECT 1) Z(I)");
   SECTION("what fails leaves nothing") {
     CHECK(client.ask(query("COPY t FROM STDIN") + copy_data("9\tx\tt\n1\tagain\tt\n") + copy_done()) == "G E(23505) Z(I)");
@@ -442,10 +478,13 @@ TEST_CASE("sqlite_server: the catalog answers each session as itself", "[sqlite_
   Client client(lab.engine), other(lab.engine, {{"database", "second"}, {"application_name", "tool"}}, 8);
   CHECK(client.ask(query("CREATE TABLE t (id serial PRIMARY KEY, n numeric(10,2), v varchar(5))")) == "C(CREATE TABLE) Z(I)");
   CHECK(client.ask(query("SELECT relname FROM pg_class WHERE relname = 't'")) == "T(relname:19) D(t) C(SELECT 1) Z(I)");
-  CHECK(client.ask(query("SELECT attname, atttypid::regtype FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0 ORDER BY attnum")) ==
+  CHECK(client.ask(
+            query("SELECT attname, atttypid::regtype FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0 ORDER BY attnum")) ==
         "T(attname:19,atttypid:2206) D(id,integer) D(n,numeric) D(v,character varying) C(SELECT 3) Z(I)");
-  CHECK(client.ask(query("SELECT current_database(), pg_backend_pid()")) == "T(current_database:19,pg_backend_pid:23) D(app,7) C(SELECT 1) Z(I)");
-  CHECK(other.ask(query("SELECT current_database(), pg_backend_pid(), current_setting('application_name')")).find("D(second,8,tool)") != std::string::npos);
+  CHECK(client.ask(query("SELECT current_database(), pg_backend_pid()")) ==
+        "T(current_database:19,pg_backend_pid:23) D(app,7) C(SELECT 1) Z(I)");
+  CHECK(other.ask(query("SELECT current_database(), pg_backend_pid(), current_setting('application_name')")).find("D(second,8,tool)") !=
+        std::string::npos);
   // One connection serves both, one after the other.
   CHECK(client.ask(query("SELECT datname FROM pg_database")) == "T(datname:19) D(app) C(SELECT 1) Z(I)");
   CHECK(other.ask(query("SELECT datname FROM pg_database")) == "T(datname:19) D(second) C(SELECT 1) Z(I)");
@@ -456,7 +495,8 @@ TEST_CASE("sqlite_server: the catalog answers each session as itself", "[sqlite_
   CHECK(client.field(query("SELECT 'missing', 1 FROM missing"), 'P') == "26");
   CHECK(client.field(query("SELECT x.nope FROM t AS x"), 'P') == "8");
   CHECK(client.field(query("SELECT nope(1)"), 'P') == "8");
-  CHECK(client.ask(query("SELECT set_config('search_path', 'pg_catalog', false), current_setting('nope', true)")).find("D(pg_catalog,NULL)") != std::string::npos);
+  CHECK(client.ask(query("SELECT set_config('search_path', 'pg_catalog', false), current_setting('nope', true)"))
+            .find("D(pg_catalog,NULL)") != std::string::npos);
   CHECK(client.ask(query("SELECT current_schema()")) == "T(current_schema:19) D(pg_catalog) C(SELECT 1) Z(I)");
   CHECK(client.ask(query("SELECT set_config('server_version', 'x', false)")) == "E(55P02) Z(I)");
   CHECK(client.ask(query("SELECT relname ~ '(' FROM pg_class")) == "E(2201B) Z(I)");
@@ -466,7 +506,8 @@ TEST_CASE("sqlite_server: the catalog is nobody's to write, and its functions wr
   Lab lab;
   Client client(lab.engine);
   client.ask(query("CREATE TABLE t (id serial PRIMARY KEY)"));
-  for (const char* attempt : {"INSERT INTO pg_class (relname) VALUES ('x')", "UPDATE pg_class SET relname = 'x'", "DELETE FROM pg_class", "DROP TABLE pg_class", "CREATE TRIGGER g AFTER INSERT ON pg_class BEGIN SELECT 1; END"}) {
+  for (const char* attempt : {"INSERT INTO pg_class (relname) VALUES ('x')", "UPDATE pg_class SET relname = 'x'", "DELETE FROM pg_class",
+                              "DROP TABLE pg_class", "CREATE TRIGGER g AFTER INSERT ON pg_class BEGIN SELECT 1; END"}) {
     CAPTURE(attempt);
     CHECK(client.ask(query(attempt)).starts_with("E("));
   }
@@ -489,7 +530,8 @@ TEST_CASE("sqlite_server: INSERT may give fewer values than the table has column
   CHECK(client.ask(query("INSERT INTO \"odd into\" AS o SELECT 2, 'x'")) == "C(INSERT 0 1) Z(I)");
   CHECK(client.ask(query("WITH c AS (SELECT 3) INSERT INTO \"odd into\" SELECT * FROM c")) == "C(INSERT 0 1) Z(I)");
   CHECK(client.ask(query("INSERT INTO \"odd into\" VALUES (1, 'x', 2, 3)")) == "E(42601) Z(I)");
-  CHECK(client.ask(query("SELECT * FROM \"odd into\" ORDER BY 1")) == "T(a\"b:23,v:25,w:23) D(1,d,NULL) D(2,x,NULL) D(3,d,NULL) C(SELECT 3) Z(I)");
+  CHECK(client.ask(query("SELECT * FROM \"odd into\" ORDER BY 1")) ==
+        "T(a\"b:23,v:25,w:23) D(1,d,NULL) D(2,x,NULL) D(3,d,NULL) C(SELECT 3) Z(I)");
 }
 
 TEST_CASE("sqlite_server: a cursor does not see what its own transaction writes behind it", "[F7][sqlite_server]") {
@@ -533,10 +575,13 @@ TEST_CASE("sqlite_server: thousands of parameters take no longer each than a few
   CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(4));
 }
 
-TEST_CASE("sqlite_server: a counted key has the type that was declared, and takes no value where it is GENERATED ALWAYS", "[F7][sqlite_server]") {
+TEST_CASE("sqlite_server: a counted key has the type that was declared, and takes no value where it is GENERATED ALWAYS",
+          "[F7][sqlite_server]") {
   Lab lab;
   Client client(lab.engine);
-  client.ask(query("CREATE TABLE a (id serial PRIMARY KEY, n int); CREATE TABLE b (id bigserial PRIMARY KEY, n int); CREATE TABLE c (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int)"));
+  client.ask(
+      query("CREATE TABLE a (id serial PRIMARY KEY, n int); CREATE TABLE b (id bigserial PRIMARY KEY, n int); CREATE TABLE c (id int "
+            "GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int)"));
   CHECK(client.ask(query("INSERT INTO a (n) VALUES (5) RETURNING id")) == "T(id:23) D(1) C(INSERT 0 1) Z(I)");
   CHECK(client.ask(query("INSERT INTO b (n) VALUES (5) RETURNING id")) == "T(id:20) D(1) C(INSERT 0 1) Z(I)");
   CHECK(client.ask(query("INSERT INTO c (n) VALUES (5) RETURNING id")) == "T(id:23) D(1) C(INSERT 0 1) Z(I)");
@@ -604,6 +649,7 @@ TEST_CASE("sqlite_server: a raise between a block's check and its first write re
   CHECK(old.ask(query("SELECT count(*) FROM t")) == "T(count:20) D(0) C(SELECT 1) Z(I)");
   // With nothing in between it passes, and from its first write on it holds the lock against a raise.
   higher = 6;
-  CHECK(raiser.ask(query("BEGIN; SELECT termgate.check_term('s', 6); INSERT INTO t VALUES (6); COMMIT")).ends_with("C(INSERT 0 1) C(COMMIT) Z(I)"));
+  CHECK(raiser.ask(query("BEGIN; SELECT termgate.check_term('s', 6); INSERT INTO t VALUES (6); COMMIT"))
+            .ends_with("C(INSERT 0 1) C(COMMIT) Z(I)"));
   CHECK(raiser.ask(query("SELECT id FROM t")) == "T(id:23) D(6) C(SELECT 1) Z(I)");
 }

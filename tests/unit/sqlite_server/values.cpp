@@ -86,7 +86,8 @@ TEST_CASE("values: what a column holds of what is assigned to it is what Postgre
     const DeclaredType column = column_called(one.type.substr(5, from - 5));
     const std::string source = one.type.substr(from + 6);
     const Oid source_type = source == "unknown" ? 0 : type_called(source);
-    const auto read = source_type == 0 ? std::variant<Stored, SqlError>(Stored(one.input)) : parse_value(one.input, source_type, Format::text);
+    const auto read =
+        source_type == 0 ? std::variant<Stored, SqlError>(Stored(one.input)) : parse_value(one.input, source_type, Format::text);
     REQUIRE(std::holds_alternative<Stored>(read));
     const auto parsed = converted(std::get<Stored>(read), column, source_type);
     if (const auto* problem = std::get_if<SqlError>(&parsed)) {
@@ -148,7 +149,8 @@ TEST_CASE("values: text and binary are what PostgreSQL makes of them", "[proxy][
     else CHECK(same == one.text);
     // A binary of another length is never taken.
     if (type != oid::text && type != oid::bytea && type != oid::jsonb && type != oid::json) {
-      for (std::size_t size = 0; size < one.binary.size(); ++size) CHECK(std::holds_alternative<SqlError>(parse_value(std::string_view(one.binary).substr(0, size), type, Format::binary)));
+      for (std::size_t size = 0; size < one.binary.size(); ++size)
+        CHECK(std::holds_alternative<SqlError>(parse_value(std::string_view(one.binary).substr(0, size), type, Format::binary)));
       CHECK(std::holds_alternative<SqlError>(parse_value(one.binary + "x", type, Format::binary)));
     }
   }
@@ -157,7 +159,8 @@ TEST_CASE("values: text and binary are what PostgreSQL makes of them", "[proxy][
 }
 
 TEST_CASE("values: what a column should not hold goes out as it is in text and is refused in binary", "[proxy][sqlite_server]") {
-  for (const Oid type : {oid::boolean, oid::int2, oid::int4, oid::int8, oid::float4, oid::float8, oid::numeric, oid::date, oid::time, oid::timestamp, oid::timestamptz, oid::uuid}) {
+  for (const Oid type : {oid::boolean, oid::int2, oid::int4, oid::int8, oid::float4, oid::float8, oid::numeric, oid::date, oid::time,
+                         oid::timestamp, oid::timestamptz, oid::uuid}) {
     CAPTURE(type);
     std::string out;
     CHECK_FALSE(append_value(out, Stored(std::string("no such")), type, Format::text));

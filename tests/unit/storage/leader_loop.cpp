@@ -1,6 +1,7 @@
-// LeaderLoop on real databases: SQLite, and PostgreSQL where TERMGATE_TEST_POSTGRESQL names a server (live_leader_loop). What is decided when, to the nanosecond, is tests/unit/fencing/leader_core.cpp's;
-// here it is threads, errors, and what stands in the database. Waits are bounded, and long leases show that nothing waited for one to end;
-// where one must be renewed or run out it is long enough for a machine that is busy with other tests.
+// LeaderLoop on real databases: SQLite, and PostgreSQL where TERMGATE_TEST_POSTGRESQL names a server (live_leader_loop). What is decided
+// when, to the nanosecond, is tests/unit/fencing/leader_core.cpp's; here it is threads, errors, and what stands in the database. Waits are
+// bounded, and long leases show that nothing waited for one to end; where one must be renewed or run out it is long enough for a machine
+// that is busy with other tests.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -115,8 +116,7 @@ TEST_CASE("leader loop: of several one works and a stop hands over at once", "[F
   const auto work = [&](const Leadership& leads) {
     const int now = ++at_work;
     int seen = most;
-    while (now > seen && !most.compare_exchange_weak(seen, now)) {
-    }
+    while (now > seen && !most.compare_exchange_weak(seen, now)) {}
     until_stopped(leads);
     --at_work;
   };
@@ -187,9 +187,7 @@ TEST_CASE("leader loop: a lease that was taken away ends the work and the next t
         terms.push_back(leads.term().value());
         try {
           db.append(Stream("billing"), leads.term(), "too late");
-        } catch (const StaleTerm& stale) {
-          refused.push_back(stale.term());
-        }
+        } catch (const StaleTerm& stale) { refused.push_back(stale.term()); }
       },
       options_with(heard, 6s));
   heard.wait(Kind::elected);
@@ -303,9 +301,7 @@ TEST_CASE("leader loop: the work may ask for the stop but not wait for it", "[st
         { const std::lock_guard known(mutex); }
         try {
           self->stop();
-        } catch (const std::logic_error&) {
-          refused = true;
-        }
+        } catch (const std::logic_error&) { refused = true; }
         self->request_stop();
         until_stopped(leads);
       },
@@ -340,7 +336,8 @@ TEST_CASE("leader loop: many are made and destroyed and none is left behind", "[
   const auto made = ThrowAwayDatabase::from_environment();
   for (int i = 0; i < 20; ++i) {
     Heard heard;
-    LeaderLoop one(made.open(), billing, until_stopped, options_with(heard, 1h)), two(made.open(), billing, until_stopped, options_with(heard, 1h));
+    LeaderLoop one(made.open(), billing, until_stopped, options_with(heard, 1h)),
+        two(made.open(), billing, until_stopped, options_with(heard, 1h));
     if (i % 2 == 0) heard.wait(Kind::elected);
   }
   CHECK(made.open().lease(billing)->released_at_ms);

@@ -50,7 +50,9 @@ Operation look(std::int64_t term, int from, int to) {
   return one;
 }
 
-Row row(std::string id, std::int64_t term, std::optional<std::int64_t> place = {}) { return {"s", term, std::move(id), place ? "log" : "", place}; }
+Row row(std::string id, std::int64_t term, std::optional<std::int64_t> place = {}) {
+  return {"s", term, std::move(id), place ? "log" : "", place};
+}
 
 State state(std::int64_t fence, std::vector<Row> rows) { return {std::move(rows), {{"s", fence}}}; }
 
@@ -70,13 +72,13 @@ TEST_CASE("checker: what keeps the law is no breach", "[F1][F2][F3][F4][F5][test
   const std::vector<Operation> history{
       acquire(5, 0, 10),
       place(write("a", 5, 20, 30), 1),
-      write("b", 5, 25, 0, Outcome::unknown),             // is there
-      write("c", 5, 25, 0, Outcome::unknown),             // is not
-      write("d", 5, 31, 90),                              // concurrent with the takeover, which it came before
+      write("b", 5, 25, 0, Outcome::unknown),  // is there
+      write("c", 5, 25, 0, Outcome::unknown),  // is not
+      write("d", 5, 31, 90),                   // concurrent with the takeover, which it came before
       acquire(6, 40, 95),
       write("e", 5, 100, 110, Outcome::refused),
       write("c2", 5, 50, 0, Outcome::unknown),
-      write("c2", 5, 120, 130),                           // sent again by who is stale now: it had happened
+      write("c2", 5, 120, 130),  // sent again by who is stale now: it had happened
       write("f", 6, 100, 105),
       look(6, 106, 107),
       acquire(6, 108, 109, Outcome::refused),
@@ -105,6 +107,7 @@ TEST_CASE("checker: finds each kind of breach and names the operations that show
   batch.rows = 2;
   Operation numbered = write("a", 5, 0, 10);
   numbered.place = 7;
+  // clang-format off
   const std::vector<Case> cases{
       {"a stale write behind an acquisition", {acquire(5, 0, 1), acquire(6, 10, 20), write("a", 5, 30, 40)}, state(6, {row("a", 5)}), Kind::seal, {1, 2}},
       {"the same where its answer was lost", {acquire(6, 10, 20), write("a", 5, 30, 0, Outcome::unknown)}, state(6, {row("a", 5)}), Kind::seal, {0, 1}},
@@ -130,6 +133,7 @@ TEST_CASE("checker: finds each kind of breach and names the operations that show
       {"a gap", {write("a", 5, 0, 10), write("b", 5, 0, 10)}, state(5, {row("a", 5, 1), row("b", 5, 3)}), Kind::numbering, {0, 1}},
       {"a number twice", {write("a", 5, 0, 10), write("b", 5, 0, 10)}, state(5, {row("a", 5, 1), row("b", 5, 1)}), Kind::numbering, {0, 1}},
   };
+  // clang-format on
   for (const Case& one : cases) {
     INFO(one.name);
     const auto verdict = check(one.history, one.state);
@@ -161,7 +165,8 @@ TEST_CASE("checker: a long random history that keeps the law passes and one chan
       const std::string scope(1, static_cast<char>('a' + below(3)));
       std::int64_t& fence = end.fences[scope];
       const bool raises = below(8) == 0 || fence == 0;
-      Operation one = raises ? acquire(fence + 1, 0, 0) : write(fmt::format("{}", moment), std::max<std::int64_t>(1, fence - below(3)), 0, 0);
+      Operation one =
+          raises ? acquire(fence + 1, 0, 0) : write(fmt::format("{}", moment), std::max<std::int64_t>(1, fence - below(3)), 0, 0);
       one.scope = scope;
       // Invoked before it takes effect, answered behind it.
       one.invoked = milliseconds(moment - below(20));
@@ -181,23 +186,33 @@ TEST_CASE("checker: a long random history that keeps the law passes and one chan
     auto broken = end;
     switch (round % 4) {
       case 0: {  // the last raise but one of a scope is forgotten
-        const auto last = std::find_if(history.rbegin(), history.rend(), [](const Operation& one) { return one.kind == Operation::Kind::raise && one.outcome == Outcome::committed; });
+        const auto last = std::find_if(history.rbegin(), history.rend(), [](const Operation& one) {
+          return one.kind == Operation::Kind::raise && one.outcome == Outcome::committed;
+        });
         broken.fences[last->scope] = last->term - 1;
         break;
       }
       case 1: {  // a row moves in front of a raise
-        std::swap(broken.rows.front().place, std::find_if(broken.rows.rbegin(), broken.rows.rend(), [&](const Row& r) { return r.scope == broken.rows.front().scope; })->place);
-        if (broken.rows.front().term == std::find_if(broken.rows.begin(), broken.rows.end(), [&](const Row& r) { return r.scope == broken.rows.front().scope && r.place == 1; })->term) continue;
+        std::swap(broken.rows.front().place, std::find_if(broken.rows.rbegin(), broken.rows.rend(), [&](const Row& r) {
+                                               return r.scope == broken.rows.front().scope;
+                                             })->place);
+        if (broken.rows.front().term == std::find_if(broken.rows.begin(), broken.rows.end(), [&](const Row& r) {
+                                          return r.scope == broken.rows.front().scope && r.place == 1;
+                                        })->term)
+          continue;
         break;
       }
       case 2: {
-        const auto refused = std::find_if(history.begin(), history.end(), [](const Operation& one) { return one.outcome == Outcome::refused; });
+        const auto refused =
+            std::find_if(history.begin(), history.end(), [](const Operation& one) { return one.outcome == Outcome::refused; });
         if (refused == history.end()) continue;
         broken.rows.push_back({refused->scope, refused->term, refused->id, "", {}});
         break;
       }
       case 3: {
-        const auto acknowledged = std::find_if(history.begin(), history.end(), [](const Operation& one) { return one.kind == Operation::Kind::write && one.outcome == Outcome::committed; });
+        const auto acknowledged = std::find_if(history.begin(), history.end(), [](const Operation& one) {
+          return one.kind == Operation::Kind::write && one.outcome == Outcome::committed;
+        });
         std::erase_if(broken.rows, [&](const Row& r) { return r.id == acknowledged->id; });
         break;
       }

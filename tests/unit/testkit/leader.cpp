@@ -1,4 +1,5 @@
-// The pausable leader by itself: points, visits, ends and errors. What it does with a database stands in tests/package/stale_leader_test.cpp.
+// The pausable leader by itself: points, visits, ends and errors. What it does with a database stands in
+// tests/package/stale_leader_test.cpp.
 #include <catch2/catch.hpp>
 
 #include <atomic>

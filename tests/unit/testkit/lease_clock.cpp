@@ -1,4 +1,5 @@
-// Throw-away databases, time that passes at once, and the matcher; on SQLite, and on a PostgreSQL server where TERMGATE_TEST_POSTGRESQL names one (live_testkit).
+// Throw-away databases, time that passes at once, and the matcher; on SQLite, and on a PostgreSQL server where TERMGATE_TEST_POSTGRESQL
+// names one (live_testkit).
 #include <filesystem>
 #include <optional>
 

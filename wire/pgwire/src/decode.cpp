@@ -144,7 +144,8 @@ Decoded<TransactionStatus> decode_ready_for_query(std::string_view body) noexcep
   Cursor cursor(body);
   const char status = cursor.byte();
   if (!cursor.done()) return not_done(cursor, "ReadyForQuery");
-  if (status != 'I' && status != 'T' && status != 'E') return malformed("unknown transaction status 0x%02x", static_cast<unsigned char>(status));
+  if (status != 'I' && status != 'T' && status != 'E')
+    return malformed("unknown transaction status 0x%02x", static_cast<unsigned char>(status));
   return static_cast<TransactionStatus>(status);
 }
 
@@ -224,7 +225,8 @@ Decoded<NegotiateProtocolVersion> decode_negotiate_protocol_version(std::string_
   negotiate.extensions = cursor.rest();
   for (std::uint32_t i = 0; i < negotiate.refused && cursor.good(); ++i) cursor.text();
   if (!cursor.done()) return not_done(cursor, "NegotiateProtocolVersion");
-  if (version >> 16 != 0 && version >> 16 != 3) return malformed("the server negotiates protocol %lu", static_cast<unsigned long>(version >> 16));
+  if (version >> 16 != 0 && version >> 16 != 3)
+    return malformed("the server negotiates protocol %lu", static_cast<unsigned long>(version >> 16));
   negotiate.minor = static_cast<std::uint16_t>(version & 0xffff);
   return negotiate;
 }

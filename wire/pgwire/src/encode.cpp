@@ -205,8 +205,8 @@ void append_parse(std::string& out, std::string_view statement, std::string_view
   frame.end();
 }
 
-void append_bind(std::string& out, std::string_view portal, std::string_view statement, std::span<const Field> values, std::span<const std::uint16_t> parameter_formats,
-                 std::span<const std::uint16_t> result_formats) {
+void append_bind(std::string& out, std::string_view portal, std::string_view statement, std::span<const Field> values,
+                 std::span<const std::uint16_t> parameter_formats, std::span<const std::uint16_t> result_formats) {
   Frame frame(out, frontend::bind);
   frame.text(portal);
   frame.text(statement);

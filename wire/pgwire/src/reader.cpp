@@ -58,15 +58,18 @@ Rules Rules::backend(const Limits& limits) noexcept {
   rules[type::ready_for_query] = whole(1, 1);
   rules[type::command_complete] = whole(1, small_bytes_max);
   rules[type::notification_response] = whole(6, 64u << 10);
-  for (const char type : {type::copy_in_response, type::copy_out_response, type::copy_both_response}) rules[type] = whole(3, small_bytes_max);
-  for (const char type : {type::error_response, type::notice_response}) rules[type] = {true, 1, limits.message_bytes_max, limits.report_whole_bytes_max, 0};
+  for (const char type : {type::copy_in_response, type::copy_out_response, type::copy_both_response})
+    rules[type] = whole(3, small_bytes_max);
+  for (const char type : {type::error_response, type::notice_response})
+    rules[type] = {true, 1, limits.message_bytes_max, limits.report_whole_bytes_max, 0};
   rules[type::row_description] = {true, 2, limits.message_bytes_max, -1, 2};
   // The count wraps at 65,535, and the server sends the parameters beyond it all the same.
   rules[type::parameter_description] = {true, 2, limits.message_bytes_max, -1, 2};
   rules[type::data_row] = {true, 2, limits.message_bytes_max, -1, 0};
   rules[type::copy_data] = {true, 0, limits.message_bytes_max, -1, 0};
   rules[type::function_call_response] = {true, 4, limits.message_bytes_max, -1, 0};
-  for (const char type : {type::parse_complete, type::bind_complete, type::close_complete, type::empty_query_response, type::no_data, type::portal_suspended, type::copy_done}) {
+  for (const char type : {type::parse_complete, type::bind_complete, type::close_complete, type::empty_query_response, type::no_data,
+                          type::portal_suspended, type::copy_done}) {
     rules[type] = empty();
   }
   return rules;
@@ -126,16 +129,19 @@ Event Reader::header_of(std::string_view input) noexcept {
   }
   const char* header = straddles ? header_.data() : input.data();
   const std::uint32_t length = read_u32(header + 1);
-  if (length < 4) return refuse(malformed("message type 0x%02x with the length %ld: it counts its own 4 bytes", static_cast<unsigned char>(type), static_cast<long>(length)), event.used);
+  if (length < 4)
+    return refuse(malformed("message type 0x%02x with the length %ld: it counts its own 4 bytes", static_cast<unsigned char>(type),
+                            static_cast<long>(length)),
+                  event.used);
   const std::uint32_t body_bytes = length - 4;
   if (body_bytes > rule.body_max) {
-    return refuse(malformed("message type 0x%02x with a body of %lu bytes: at most %lu are allowed", static_cast<unsigned char>(type), static_cast<unsigned long>(body_bytes),
-                            static_cast<unsigned long>(rule.body_max)),
+    return refuse(malformed("message type 0x%02x with a body of %lu bytes: at most %lu are allowed", static_cast<unsigned char>(type),
+                            static_cast<unsigned long>(body_bytes), static_cast<unsigned long>(rule.body_max)),
                   event.used);
   }
   if (body_bytes < rule.body_min) {
-    return refuse(malformed("message type 0x%02x with a body of %lu bytes: at least %lu are needed", static_cast<unsigned char>(type), static_cast<unsigned long>(body_bytes),
-                            static_cast<unsigned long>(rule.body_min)),
+    return refuse(malformed("message type 0x%02x with a body of %lu bytes: at least %lu are needed", static_cast<unsigned char>(type),
+                            static_cast<unsigned long>(body_bytes), static_cast<unsigned long>(rule.body_min)),
                   event.used);
   }
   held_ = 0;
@@ -160,9 +166,7 @@ Event Reader::header_of(std::string_view input) noexcept {
   }
   try {
     buffer_.assign(header, header_bytes);
-  } catch (const std::bad_alloc&) {
-    return refuse(malformed_as("53200", "out of memory"), event.used);
-  }
+  } catch (const std::bad_alloc&) { return refuse(malformed_as("53200", "out of memory"), event.used); }
   target_ = header_bytes + wanted;
   state_ = State::gathering;
   if (!straddles) event.used = header_bytes;
@@ -178,9 +182,7 @@ Event Reader::gather(std::string_view input) noexcept {
   try {
     // Grows with what has come, never with what a length promises.
     buffer_.append(input.data(), taken);
-  } catch (const std::bad_alloc&) {
-    return refuse(malformed_as("53200", "out of memory"), 0);
-  }
+  } catch (const std::bad_alloc&) { return refuse(malformed_as("53200", "out of memory"), 0); }
   event.used = taken;
   if (buffer_.size() < target_) return event;
   event.kind = whole_ ? Event::Kind::message : Event::Kind::part;

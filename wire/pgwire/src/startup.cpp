@@ -87,25 +87,33 @@ StartupEvent StartupReader::next(std::string_view input) noexcept try {
   };
   if (!take_up_to(4)) {
     // A length's first byte is 0; anything else is another protocol, and waiting for more of it could be for ever.
-    if (buffer_[0] != 0) return no_packet(malformed("invalid length of startup packet: its first byte is 0x%02x", static_cast<unsigned char>(buffer_[0])), event.used);
+    if (buffer_[0] != 0)
+      return no_packet(malformed("invalid length of startup packet: its first byte is 0x%02x", static_cast<unsigned char>(buffer_[0])),
+                       event.used);
     return event;
   }
   const std::uint32_t length = read_u32(buffer_.data());
   if (length < 8 || length > startup_packet_bytes_max) {
-    if (const char* protocol = other_protocol({buffer_.data(), 4})) return no_packet(malformed("this is a PostgreSQL port, and what came looks like %s", protocol), event.used);
-    return no_packet(malformed("invalid length of startup packet: %lu bytes, 8 to %zu are allowed", static_cast<unsigned long>(length), startup_packet_bytes_max), event.used);
+    if (const char* protocol = other_protocol({buffer_.data(), 4}))
+      return no_packet(malformed("this is a PostgreSQL port, and what came looks like %s", protocol), event.used);
+    return no_packet(malformed("invalid length of startup packet: %lu bytes, 8 to %zu are allowed", static_cast<unsigned long>(length),
+                               startup_packet_bytes_max),
+                     event.used);
   }
   if (!take_up_to(8)) return event;
   const std::uint32_t code = read_u32(buffer_.data() + 4);
   if (code == ssl_code || code == gssenc_code) {
-    if (length != 8) return no_packet(malformed("invalid length of an encryption request: %lu bytes, 8 are needed", static_cast<unsigned long>(length)), event.used);
+    if (length != 8)
+      return no_packet(malformed("invalid length of an encryption request: %lu bytes, 8 are needed", static_cast<unsigned long>(length)),
+                       event.used);
     event.kind = code == ssl_code ? StartupEvent::Kind::ssl_request : StartupEvent::Kind::gssenc_request;
     given_ = true;
     return event;
   }
   if (code == cancel_code) {
     if (length < cancel_fixed_bytes + cancel_key_bytes_min || length > cancel_fixed_bytes + cancel_key_bytes_max) {
-      return no_packet(malformed("invalid length of cancel request: %lu bytes, 16 to 268 are allowed", static_cast<unsigned long>(length)), event.used);
+      return no_packet(malformed("invalid length of cancel request: %lu bytes, 16 to 268 are allowed", static_cast<unsigned long>(length)),
+                       event.used);
     }
     if (!take_up_to(length)) return event;
     event.kind = StartupEvent::Kind::cancel_request;
@@ -115,9 +123,10 @@ StartupEvent StartupReader::next(std::string_view input) noexcept try {
     return event;
   }
   if (code >> 16 != 3) {
-    StartupEvent unknown = refused(malformed_as("0A000", "unsupported frontend protocol %lu.%lu: 3.0 to 3.%u are spoken here", static_cast<unsigned long>(code >> 16),
-                                static_cast<unsigned long>(code & 0xffff), protocol_minor_max),
-                                   event.used);
+    StartupEvent unknown =
+        refused(malformed_as("0A000", "unsupported frontend protocol %lu.%lu: 3.0 to 3.%u are spoken here",
+                             static_cast<unsigned long>(code >> 16), static_cast<unsigned long>(code & 0xffff), protocol_minor_max),
+                event.used);
     unknown.before_3 = code >> 16 < 3;
     return unknown;
   }
@@ -137,9 +146,7 @@ StartupEvent StartupReader::next(std::string_view input) noexcept try {
   event.kind = StartupEvent::Kind::startup;
   given_ = true;
   return event;
-} catch (const std::bad_alloc&) {
-  return refused(malformed_as("53200", "out of memory"), 0);
-}
+} catch (const std::bad_alloc&) { return refused(malformed_as("53200", "out of memory"), 0); }
 
 void append_startup(std::string& out, std::uint16_t minor, std::span<const StartupMessage::Parameter> parameters) {
   std::string body;

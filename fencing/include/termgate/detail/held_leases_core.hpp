@@ -1,8 +1,10 @@
-// HeldLeasesCore: when to renew which of many leases, and whose holder must hear that it is over. It has no clock, no thread and no database: it is told what happened and what time it is, and
-// answers with what to do. Internal; LeaseKeeper performs it, tests/sim/held_leases.cpp plays it on virtual time. One thread at a time.
+// HeldLeasesCore: when to renew which of many leases, and whose holder must hear that it is over. It has no clock, no thread and no
+// database: it is told what happened and what time it is, and answers with what to do. Internal; LeaseKeeper performs it,
+// tests/sim/held_leases.cpp plays it on virtual time. One thread at a time.
 //
-// A lease is believed in until `margin` before its end, counted from before the request that granted it was sent. Then its holder is told, whatever is on its way. Only a renewal that was granted
-// moves that moment. Those that fall due about the same time are renewed by one statement; one statement is under way at a time. None of this is what keeps the data safe: the fence does (F1, F2).
+// A lease is believed in until `margin` before its end, counted from before the request that granted it was sent. Then its holder is told,
+// whatever is on its way. Only a renewal that was granted moves that moment. Those that fall due about the same time are renewed by one
+// statement; one statement is under way at a time. None of this is what keeps the data safe: the fence does (F1, F2).
 #pragma once
 
 #include <chrono>
@@ -30,7 +32,8 @@ class HeldLeasesCore {
   struct Timing {
     Time ttl;
     Time margin;       // 0 to half the TTL
-    Time renew_every;  // less than the TTL without the margin; up to a quarter sooner, so that leases taken together are not renewed together and those due together are
+    Time renew_every;  // less than the TTL without the margin; up to a quarter sooner, so that leases taken together are not renewed
+                       // together and those due together are
   };
   static constexpr std::size_t batch_max = 500;
   // After a renewal that failed the next comes this soon, at most.
@@ -55,7 +58,8 @@ class HeldLeasesCore {
   bool add(Id id, const Timing& timing, Moment end, Moment now);
   void remove(Id id);
   Action resume(Moment now);
-  // The answers to what is under way, in its order; none: the statement as a whole was not answered, or refused. `sent`: before it was sent.
+  // The answers to what is under way, in its order; none: the statement as a whole was not answered, or refused. `sent`: before it was
+  // sent.
   void answered(std::span<const Outcome> outcomes, Moment sent, Moment now);
 
   // Where the belief in it ends unless it is renewed before. None: not known here.

@@ -1,11 +1,14 @@
-// LeaderCore: what a candidate for the leadership of one scope does next. It has no clock, no thread and no database: it is told what has happened and what time it is, and answers with the call
-// to make, what to tell the application, and when to come back. Internal; LeaderLoop performs it, tests/sim/leaders.cpp plays it on virtual time. One thread at a time.
+// LeaderCore: what a candidate for the leadership of one scope does next. It has no clock, no thread and no database: it is told what has
+// happened and what time it is, and answers with the call to make, what to tell the application, and when to come back. Internal;
+// LeaderLoop performs it, tests/sim/leaders.cpp plays it on virtual time. One thread at a time.
 //
-//   standby ── acquire: granted ──> leads ── margin before the lease's end, renewal refused, the work ended, stop() ──> steps down ── the work has ended ──> release or not ──> standby, over
+//   standby ── acquire: granted ──> leads ── margin before the lease's end, renewal refused, the work ended, stop() ──> steps down ── the
+//   work has ended ──> release or not ──> standby, over
 //
-// It believes to lead until `margin` before the lease's end, counted from before the request was sent, and says so then, whatever is on its way. Only a renewal that was granted moves that moment:
-// one whose outcome is unknown does not. What comes too late changes nothing: leadership that was told as lost is lost. Nobody is elected before the work of the last election has ended.
-// None of this is what keeps the data safe: the fence does (F1, F2).
+// It believes to lead until `margin` before the lease's end, counted from before the request was sent, and says so then, whatever is on its
+// way. Only a renewal that was granted moves that moment: one whose outcome is unknown does not. What comes too late changes nothing:
+// leadership that was told as lost is lost. Nobody is elected before the work of the last election has ended. None of this is what keeps
+// the data safe: the fence does (F1, F2).
 #pragma once
 
 #include <chrono>
@@ -29,13 +32,14 @@ class LeaderCore {
   struct Timing {
     Time ttl;
     Time margin;  // 0 to half the TTL
-    Time poll;    // how long a standby waits before it asks again; up to half as much more for the jitter, twice to three times as much where nobody answers
+    Time poll;  // how long a standby waits before it asks again; up to half as much more for the jitter, twice to three times as much where
+                // nobody answers
   };
   // A renewal is sent when a third of the TTL is over, and after one that failed again this soon, at most.
   static constexpr int renewals_a_ttl = 3;
   static constexpr int retries_a_ttl = 12;
-  // A release without a yes or a no is sent again, so often in all, behind pauses of 10, 20, 40 and 80 ms: another's acquisition may be at the lease, and it may stand for hours; but a stop must
-  // not wait for a database that has gone.
+  // A release without a yes or a no is sent again, so often in all, behind pauses of 10, 20, 40 and 80 ms: another's acquisition may be at
+  // the lease, and it may stand for hours; but a stop must not wait for a database that has gone.
   static constexpr int releases_max = 5;
   static constexpr std::chrono::milliseconds release_pause{10};
 
@@ -116,10 +120,10 @@ class LeaderCore {
   std::optional<Held> leading_;    // until the margin begins
   std::optional<Held> give_back_;  // until the lease's end; what is being given back too
   Moment give_back_at_ = Moment::min();
-  int releases_ = 0;               // in a row, that did not get through
+  int releases_ = 0;  // in a row, that did not get through
   std::optional<Call> under_way_;
-  Moment next_ = Moment::min();    // no call before
-  int failures_ = 0;               // in a row, of acquisitions
+  Moment next_ = Moment::min();  // no call before
+  int failures_ = 0;             // in a row, of acquisitions
   bool working_ = false;
   bool stopping_ = false;
 };

@@ -1,6 +1,7 @@
-// Bugs on purpose, each where the law would be broken by it, so that it can be shown that the storm finds them (docs/evidence/correctness.md). They exist in test
-// builds only: CMake's TERMGATE_PLANT, empty by default and refused outside Debug, compiles them into the files that hold one. With TERMGATE_PLANT=all the
-// environment variable TERMGATE_PLANTED names the one that is at work; unset, none is. Every other build knows no such variable, and the macro is `false`.
+// Bugs on purpose, each where the law would be broken by it, so that it can be shown that the storm finds them
+// (docs/evidence/correctness.md). They exist in test builds only: CMake's TERMGATE_PLANT, empty by default and refused outside Debug,
+// compiles them into the files that hold one. With TERMGATE_PLANT=all the environment variable TERMGATE_PLANTED names the one that is at
+// work; unset, none is. Every other build knows no such variable, and the macro is `false`.
 #pragma once
 
 #ifdef TERMGATE_PLANT
@@ -22,14 +23,9 @@ inline constexpr std::array<std::string_view, 16> plants{
     "proxy_one_behind",      // the proxy lets the term before the fence pass
     "proxy_savepoint",       // the proxy takes a check for passed that a ROLLBACK TO has undone, and its lock with it
     "decision_own_call",     // the eight faults of the proxy's decision: proxy/session/src/guard_faults.hpp
-    "decision_unheard",
-    "decision_comment",
-    "decision_any_claim",
-    "decision_any_scope",
-    "decision_commit",
-    "decision_holes",
-    "decision_code",
-    "served_first_write",    // the proxy before a file does not look again, under the lock, at what a block's check has seen without it
+    "decision_unheard",     "decision_comment", "decision_any_claim", "decision_any_scope",
+    "decision_commit",      "decision_holes",   "decision_code",
+    "served_first_write",  // the proxy before a file does not look again, under the lock, at what a block's check has seen without it
 };
 
 // A name that is none of them ends the process: a test of it would show nothing.

@@ -34,9 +34,9 @@ struct DeclaredType {
 };
 DeclaredType type_of_declaration(std::string_view declared) noexcept;
 
-// What a column of that type stores for a value, by PostgreSQL's rules of assignment: its canonical form (values.hpp), rounded, or a problem
-// where it is out of range, too long, or none of the type. `from`: the type that the value has, as SQLite holds one (0 and unknown: a
-// literal, a text to be read); whether the one may be assigned to the other is the caller's to know. NULL stays NULL.
+// What a column of that type stores for a value, by PostgreSQL's rules of assignment: its canonical form (values.hpp), rounded, or a
+// problem where it is out of range, too long, or none of the type. `from`: the type that the value has, as SQLite holds one (0 and unknown:
+// a literal, a text to be read); whether the one may be assigned to the other is the caller's to know. NULL stays NULL.
 std::variant<Stored, SqlError> converted(const Stored& value, DeclaredType to, Oid from);
 
 struct Setting {

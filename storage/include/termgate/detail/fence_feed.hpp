@@ -1,4 +1,5 @@
-// What a database says of itself when a fence is raised: PostgreSQL's NOTIFY on channel `termgate` (docs/reference/lock-protocol.md). Internal.
+// What a database says of itself when a fence is raised: PostgreSQL's NOTIFY on channel `termgate` (docs/reference/lock-protocol.md).
+// Internal.
 //
 // Any role may notify, so a payload is a hint of where to look and never the truth; and who was not connected has missed it.
 // One thread at a time; wake() on any.
@@ -31,13 +32,14 @@ class FenceFeed {
   // Connects where it must, and waits until something is heard, wake() is called, or `at_most` is over. Throws Unavailable (the next call
   // connects anew) and DatabaseError.
   virtual Heard wait(std::chrono::milliseconds at_most) = 0;
-  // On the connection that wait() made: as Database::fences() and Database::fence(), of which scope, term and reset_from are filled in. Five seconds at the most.
-  // Throw Unavailable and DatabaseError.
+  // On the connection that wait() made: as Database::fences() and Database::fence(), of which scope, term and reset_from are filled in.
+  // Five seconds at the most. Throw Unavailable and DatabaseError.
   virtual std::vector<FenceInfo> fences(std::string_view after, int limit) = 0;
   virtual std::optional<FenceInfo> fence(std::string_view scope) = 0;
   // Who owns layer 1 there; empty: nobody, it is not there.
   virtual std::string owner() = 0;
-  // Whether what the two above run through, which is code of its owner and runs with our rights, belongs to a superuser, to our own role or to `owner`.
+  // Whether what the two above run through, which is code of its owner and runs with our rights, belongs to a superuser, to our own role or
+  // to `owner`.
   virtual bool owner_is_trusted(std::string_view owner) = 0;
   // As the server was asked for it; empty before the first connection.
   virtual std::string database() const = 0;
@@ -53,6 +55,7 @@ class FenceFeed {
 // nullptr for a database that has no such thing (SQLite). Throws InvalidInput for a URL of an unknown kind.
 // `database`, where it is not empty, takes the place of the one that the URL names.
 // `channel`: of raised fences, or "termgate_leases", whose payloads are the scopes of leases that were given back.
-std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, std::string_view schema, std::string_view database = {}, std::string_view channel = "termgate");
+std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, std::string_view schema, std::string_view database = {},
+                                           std::string_view channel = "termgate");
 
 }  // namespace termgate::inline v0::detail

@@ -48,8 +48,8 @@ unsigned Layer1::data_version() const noexcept {
 
 void Layer1::begin_transaction() noexcept {
   boundaries_known_ = true;
-  // Asked of every transaction, also of one that will compare no fence: its commit vouches for all that is known. The write lock is held by now, so what is
-  // seen here is what others have left.
+  // Asked of every transaction, also of one that will compare no fence: its commit vouches for all that is known. The write lock is held by
+  // now, so what is seen here is what others have left.
   if (const unsigned version = data_version(); version != known_version_ && !TERMGATE_PLANTED(sqlite_memory)) {
     known_.clear();
     known_version_ = version;
@@ -62,7 +62,8 @@ void Layer1::begin_transaction() noexcept {
 Layer1::Fence Layer1::known_fence(const std::string& scope) {
   if (!boundaries_known_ || sqlite3_txn_state(db_, "main") != SQLITE_TXN_WRITE) return read_fence(scope);
   const unsigned version = data_version();
-  if ((version != known_version_ && !TERMGATE_PLANTED(sqlite_memory)) || known_raises_ != passed_checks_.raises() || known_.size() >= known_max) {
+  if ((version != known_version_ && !TERMGATE_PLANTED(sqlite_memory)) || known_raises_ != passed_checks_.raises() ||
+      known_.size() >= known_max) {
     known_.clear();
     known_version_ = version;
     known_raises_ = passed_checks_.raises();
@@ -187,14 +188,12 @@ std::int64_t Layer1::admit(const std::string& scope, std::int64_t term, const Ve
 }
 
 void Layer1::raise(std::string_view scope, const Fence& fence, std::int64_t term, bool untrusted, const std::string& actor,
-                std::string_view action, std::string_view more) {
+                   std::string_view action, std::string_view more) {
   {
     Running write = use(fence.exists ? stmt::fence_raise : stmt::fence_insert);
     write.bind(scope).bind(term).bind(now()).bind(actor).bind(std::int64_t{untrusted}).run();
   }
-  if (sqlite3_changes(db_) != 1) {
-    throw DatabaseError(fmt::format("the fence of scope \"{}\" was not written: its row is gone", scope));
-  }
+  if (sqlite3_changes(db_) != 1) { throw DatabaseError(fmt::format("the fence of scope \"{}\" was not written: its row is gone", scope)); }
   // `more`: further members, written already.
   audit(action, scope, fmt::format(R"({{"term":{},"previous":{}{}{}}})", term, fence.term, more.empty() ? "" : ",", more), actor);
 }
@@ -202,9 +201,7 @@ void Layer1::raise(std::string_view scope, const Fence& fence, std::int64_t term
 void Layer1::track() {
   if (passed_checks_.tracking()) return;
   use(stmt::track).run();
-  if (!passed_checks_.tracking()) {
-    throw DatabaseError("a table named termgate_transaction hides Termgate's own: rename it");
-  }
+  if (!passed_checks_.tracking()) { throw DatabaseError("a table named termgate_transaction hides Termgate's own: rename it"); }
 }
 
 void Layer1::pass(const std::string& scope, std::int64_t term) {
@@ -246,9 +243,7 @@ Layer1::Receipt Layer1::seal(const Scope& scope, Term term) {
   const std::int64_t stands_at = height(name, fence);
   if (term.value() < stands_at) refuse_stale_seal(name, term.value(), stands_at);
   if (term.value() > stands_at) refuse_unissued(name, term.value());
-  if (!fence.exists || term.value() > fence.term) {
-    raise(name, fence, term.value(), fence.untrusted, client_, "seal", R"("evicted":0)");
-  }
+  if (!fence.exists || term.value() > fence.term) { raise(name, fence, term.value(), fence.untrusted, client_, "seal", R"("evicted":0)"); }
   const Receipt receipt{term.value(), stands_at, 0, now()};
   unit.commit();
   return receipt;

@@ -136,9 +136,7 @@ void Layer1::observe_row(std::string_view table, const std::optional<RowScope>& 
         guard_any(table);
       }
       return;
-    } catch (const Error& refusal) {
-      reason = std::string(refusal.code());
-    }
+    } catch (const Error& refusal) { reason = std::string(refusal.code()); }
     require_trigger();
     use(stmt::observed_count).bind(table).bind(row ? row->text : std::string("*")).bind(reason).bind(now()).run();
   } catch (const std::exception&) {
@@ -186,7 +184,8 @@ void Layer1::guard_adopted(std::string_view table, const RowScope& row, std::opt
     }
     refuse_unissued(scope.name(), row_term.value());
   }
-  raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.untrusted, client_, "raise", Json('{').key("table").value(table).members());
+  raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.untrusted, client_, "raise",
+        Json('{').key("table").value(table).members());
 }
 
 std::string Layer1::flush_problem(bool* folder) {

@@ -24,7 +24,7 @@ namespace stmt = termgate::sql::sqlite_statements;
 void Layer1::end_runs(std::string_view scope, std::int64_t below) { use(stmt::runs_over).bind(scope).bind(below).bind(now()).run(); }
 
 std::string Layer1::job_start(const std::string& job_name, const Scope& scope, const std::string& owner, Term term,
-                           const std::optional<std::string>& detail) {
+                              const std::optional<std::string>& detail) {
   require_name(job_name, "job name");
   require_name(owner, "owner");
   Unit unit(*this);
@@ -35,7 +35,8 @@ std::string Layer1::job_start(const std::string& job_name, const Scope& scope, c
   {
     Running open = use(stmt::job_open);
     if (open.bind(scope.name()).bind(job_name).step()) {
-      throw InvalidInput(fmt::format("TG005 job \"{}\" of scope \"{}\" has an open run already, {}: finish it first", job_name, scope.name(), open.text(0)));
+      throw InvalidInput(fmt::format("TG005 job \"{}\" of scope \"{}\" has an open run already, {}: finish it first", job_name,
+                                     scope.name(), open.text(0)));
     }
   }
   use(stmt::job_insert).bind(run_id).bind(job_name).bind(scope.name()).bind(owner).bind(term.value()).bind(moment).bind(detail).run();
@@ -67,7 +68,7 @@ bool Layer1::job_heartbeat(const std::string& run_id, const std::optional<std::s
 }
 
 bool Layer1::job_finish(const std::string& run_id, const std::string& status, std::optional<std::int64_t> exit_code,
-                     const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint) {
+                        const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint) {
   constexpr std::array<std::string_view, 4> ends = {"completed", "failed", "cancelled", "lost"};
   if (std::find(ends.begin(), ends.end(), status) == ends.end()) {
     throw InvalidInput(fmt::format("TG005 a job ends completed, failed, cancelled or lost, not \"{}\"", status));

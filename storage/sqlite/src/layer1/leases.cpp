@@ -25,7 +25,8 @@ constexpr std::int64_t ttl_ms_max = 24LL * 60 * 60 * 1000;
 constexpr std::size_t renewals_max = 500;  // in one transaction
 
 // What an acquisition adds where the database may have forgotten terms that our own leases issued (F3).
-// Above whatever was lost, and by chance never the same twice: a file that is copied back once more has lost the acquisition that jumped before.
+// Above whatever was lost, and by chance never the same twice: a file that is copied back once more has lost the acquisition that jumped
+// before.
 std::int64_t untrusted_jump() {
   std::uint32_t chance = 0;
   sqlite3_randomness(sizeof chance, &chance);
@@ -41,7 +42,7 @@ void require_ttl(std::int64_t ttl_ms) {
 }  // namespace
 
 Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string& owner, std::int64_t ttl_ms,
-                                    const std::optional<std::string>& endpoint) {
+                                          const std::optional<std::string>& endpoint) {
   require_name(owner, "owner");
   require_ttl(ttl_ms);
   const std::string& name = scope.name();
@@ -67,10 +68,11 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
   }
   // No predecessor can have slipped in since this transaction's first acquisition, so the same call issues no further term.
   if (const Acquired* first = passed_checks_.acquired(name); first != nullptr && lease && !lease->released && lease->expires_at > moment &&
-                                                     lease->term == first->term && fence.exists && fence.term == first->term && !fence.untrusted) {
+                                                             lease->term == first->term && fence.exists && fence.term == first->term &&
+                                                             !fence.untrusted) {
     if (first->owner != owner || first->ttl_ms != ttl_ms || first->endpoint != endpoint) {
-      throw InvalidInput(
-          fmt::format("TG005 this transaction has acquired the lease of scope \"{}\" already, with another TTL or endpoint: use renew_lease", name));
+      throw InvalidInput(fmt::format(
+          "TG005 this transaction has acquired the lease of scope \"{}\" already, with another TTL or endpoint: use renew_lease", name));
     }
     unit.commit();
     return {true, first->term, lease->expires_at, owner, lease->expires_at - moment};

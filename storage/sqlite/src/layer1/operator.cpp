@@ -48,7 +48,8 @@ std::int64_t Layer1::reset_fence(const Scope& scope, Term term, const std::strin
     lowering_.reset();
     use(stmt::lease_reset).bind(name).bind(term.value()).bind(now()).run();
   }
-  audit("reset", name, Json('{').key("term").value(term.value()).key("previous").value(stands_at).key("reason").value(reason).close(), actor);
+  audit("reset", name, Json('{').key("term").value(term.value()).key("previous").value(stands_at).key("reason").value(reason).close(),
+        actor);
   unit.commit();
   return stands_at;
 }
@@ -60,7 +61,8 @@ std::int64_t Layer1::declare_restored(const Scope& scope, Term above, const std:
   refuse_passed(scope.name(), "a declaration");
   const Fence fence = read_fence(scope.name());
   const std::int64_t term = std::max(height(scope.name(), fence), above.value());
-  raise(scope.name(), fence, term, false, actor, "declare_restored", Json('{').key("above").value(above.value()).key("reason").value(reason).members());
+  raise(scope.name(), fence, term, false, actor, "declare_restored",
+        Json('{').key("above").value(above.value()).key("reason").value(reason).members());
   unit.commit();
   return term;
 }
@@ -87,9 +89,7 @@ std::int64_t Layer1::declare_trust(bool untrusted, std::string_view action, cons
 }
 
 std::string Layer1::set_raise_by(const Scope& scope, const std::string& mode) {
-  if (mode != "writer" && mode != "seal") {
-    throw InvalidInput(fmt::format("TG005 raise_by is writer or seal, not \"{}\"", mode));
-  }
+  if (mode != "writer" && mode != "seal") { throw InvalidInput(fmt::format("TG005 raise_by is writer or seal, not \"{}\"", mode)); }
   Unit unit(*this);
   const Fence fence = read_fence(scope.name());
   if (!fence.exists) {
@@ -119,7 +119,9 @@ std::int64_t Layer1::prune(const Stream& stream, std::int64_t before) {
   }
   use(stmt::prune).bind(stream.name()).bind(before).run();
   const std::int64_t pruned = sqlite3_changes(db_);
-  if (pruned > 0) audit("prune", std::nullopt, Json('{').key("stream").value(stream.name()).key("before").value(before).key("deleted").value(pruned).close());
+  if (pruned > 0)
+    audit("prune", std::nullopt,
+          Json('{').key("stream").value(stream.name()).key("before").value(before).key("deleted").value(pruned).close());
   unit.commit();
   return pruned;
 }
@@ -154,7 +156,8 @@ bool Layer1::stream_move(const Stream& stream, const Scope& scope, const std::st
   if (moved) {
     use(stmt::stream_move).bind(stream.name()).bind(scope.name()).run();
     if (sqlite3_changes(db_) != 1) throw DatabaseError(fmt::format("stream \"{}\" has lost its row", stream.name()));
-    audit("stream_move", scope.name(), Json('{').key("stream").value(stream.name()).key("from").value(from).key("reason").value(reason).close(), actor);
+    audit("stream_move", scope.name(),
+          Json('{').key("stream").value(stream.name()).key("from").value(from).key("reason").value(reason).close(), actor);
   }
   unit.commit();
   return moved;
@@ -200,7 +203,18 @@ bool Layer1::write_refusals() {
   try {
     for (const auto& [scope, refused] : refused_) {
       audit("refuse", scope,
-            Json('{').key("term").value(refused.term).key("count").value(refused.count).key("first").value(refused.first).key("last").value(refused.last).key("client").value(client_).close());
+            Json('{')
+                .key("term")
+                .value(refused.term)
+                .key("count")
+                .value(refused.count)
+                .key("first")
+                .value(refused.first)
+                .key("last")
+                .value(refused.last)
+                .key("client")
+                .value(client_)
+                .close());
     }
     refusals_written_ = moment;
     return true;
@@ -210,7 +224,7 @@ bool Layer1::write_refusals() {
 }
 
 void Layer1::record_refusal(const std::string& scope, std::int64_t term, std::int64_t count, Moment first, Moment last,
-                         const std::string& client) {
+                            const std::string& client) {
   Unit unit(*this);
   use(stmt::audit_insert)
       .bind(now())

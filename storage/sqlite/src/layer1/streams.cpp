@@ -70,7 +70,7 @@ std::int64_t Layer1::repeated(const Stream& stream, const std::vector<Write>& wr
 }
 
 std::int64_t Layer1::append(const Stream& stream, Term term, const std::vector<Write>& writes, std::optional<std::int64_t> expected,
-                         const std::optional<Scope>& named) {
+                            const std::optional<Scope>& named) {
   for (const Write& write : writes) {
     if (write.payload.size() <= payload_bytes_unasked) continue;
     const auto value = setting("payload_bytes_max");

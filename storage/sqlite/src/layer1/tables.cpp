@@ -105,7 +105,8 @@ bool is_literal(const std::string& text) {
 
 // The last argument of each guard: the mark of the trigger's own file, read only where a file is attached.
 std::string own_mark(const std::string& label) {
-  return fmt::format("CASE termgate_guard_load_termgate_extension_first('arm', {}) WHEN 1 THEN (SELECT mark FROM termgate_here) END", label);
+  return fmt::format("CASE termgate_guard_load_termgate_extension_first('arm', {}) WHEN 1 THEN (SELECT mark FROM termgate_here) END",
+                     label);
 }
 
 }  // namespace
@@ -167,8 +168,10 @@ const Layer1::Column& Layer1::find_column(const Table& table, const std::string&
   throw InvalidInput(fmt::format("TG005 table \"{}\" has no column \"{}\"", table.name, name));
 }
 
-std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const Table& table, const std::optional<std::string>& scope_column,
-                                                                       const std::optional<std::string>& scope, const std::string& mode) {
+std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const Table& table,
+                                                                          const std::optional<std::string>& scope_column,
+                                                                          const std::optional<std::string>& scope,
+                                                                          const std::string& mode) {
   const std::string target = quoted_identifier(table.name);
   const std::string label = quoted_literal(table.name);
   const bool any = scope == "*";
@@ -306,7 +309,7 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
 }
 
 std::vector<std::pair<std::string, std::string>> Layer1::adopt_triggers(const Table& table, const std::string& scope_column,
-                                                                     const std::string& term_column) {
+                                                                        const std::string& term_column) {
   std::vector<std::pair<std::string, std::string>> triggers;
   const std::string body = fmt::format(
       "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('adopted', {}, NEW.{}, NEW.{}, {}) IS NULL THEN RAISE(ABORT, "
@@ -332,10 +335,8 @@ void Layer1::drop_triggers(const std::string& table, std::string_view prefix) {
 }
 
 std::int64_t Layer1::protect(const std::string& target, const std::optional<std::string>& scope_column,
-                          const std::optional<std::string>& scope, const std::string& mode) {
-  if (mode != "enforce" && mode != "observe") {
-    throw InvalidInput(fmt::format("TG005 a mode is enforce or observe, not \"{}\"", mode));
-  }
+                             const std::optional<std::string>& scope, const std::string& mode) {
+  if (mode != "enforce" && mode != "observe") { throw InvalidInput(fmt::format("TG005 a mode is enforce or observe, not \"{}\"", mode)); }
   if (scope_column.has_value() == scope.has_value()) {
     throw InvalidInput("TG005 protect needs a scope column, or else a scope ('*' for any that the session has passed)");
   }
@@ -375,21 +376,21 @@ bool Layer1::unprotect(const std::string& target) {
   return was;
 }
 
-std::int64_t Layer1::max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view scope,
-                              std::int64_t believed_max) {
+std::int64_t Layer1::max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column,
+                                 std::string_view scope, std::int64_t believed_max) {
   // The second comparison keeps scope "007" apart from an integer 7. With the table's name in front of it a column that is gone is an
   // error; without, SQLite would take its quoted name for a text.
-  const std::string sql =
-      fmt::format("SELECT max(a.{1}) FROM main.{0} AS a WHERE a.{2} = ?1 COLLATE BINARY AND CAST(a.{2} AS TEXT) = ?1 COLLATE BINARY AND a.{1} <= ?2",
-                  quoted_identifier(table), quoted_identifier(term_column), quoted_identifier(scope_column));
+  const std::string sql = fmt::format(
+      "SELECT max(a.{1}) FROM main.{0} AS a WHERE a.{2} = ?1 COLLATE BINARY AND CAST(a.{2} AS TEXT) = ?1 COLLATE BINARY AND a.{1} <= ?2",
+      quoted_identifier(table), quoted_identifier(term_column), quoted_identifier(scope_column));
   const Statement statement = [&] {
     try {
       return Statement(db_, sql);
     } catch (const DatabaseError& gone) {
-      throw InvalidInput(
-          fmt::format("TG005 scope \"{}\" has no fence yet, and the adopted table \"{}\", which may hold terms of it, cannot be read ({}): it was "
-                      "renamed, altered or dropped. Put it back, or say SELECT termgate_unadopt({})",
-                      scope, table, gone.what(), quoted_literal(table)));
+      throw InvalidInput(fmt::format(
+          "TG005 scope \"{}\" has no fence yet, and the adopted table \"{}\", which may hold terms of it, cannot be read ({}): it was "
+          "renamed, altered or dropped. Put it back, or say SELECT termgate_unadopt({})",
+          scope, table, gone.what(), quoted_literal(table)));
     }
   }();
   Running read(statement.get());
@@ -501,9 +502,8 @@ std::vector<std::string> Layer1::outdated_triggers(bool mend) {
   {
     Running read = use(stmt::protected_all);
     while (read.step()) {
-      want(read.text(0), protect_prefix, [&](const Table& table) {
-        return protect_triggers(table, read.optional_text(1), read.optional_text(2), read.text(3));
-      });
+      want(read.text(0), protect_prefix,
+           [&](const Table& table) { return protect_triggers(table, read.optional_text(1), read.optional_text(2), read.text(3)); });
     }
   }
   {
@@ -556,7 +556,8 @@ std::vector<Layer1::Advice> Layer1::doctor() {
   // Of a newer version's parts we know nothing; without any this is no database of ours, as the next read says.
   if (const int version = installed_version(); version > 0 && version <= sql::sqlite_migrations().back().version) {
     const auto missing = missing_parts();
-    for (const Part& part : missing) findings.push_back({"error", part.name, "it is gone, or not what layer 1 made", "run termgate init again"});
+    for (const Part& part : missing)
+      findings.push_back({"error", part.name, "it is gone, or not what layer 1 made", "run termgate init again"});
     // The rest reads the tables.
     if (std::any_of(missing.begin(), missing.end(), [](const Part& part) { return part.table; })) return findings;
   }
@@ -609,13 +610,16 @@ void Layer1::doctor_protected(std::vector<Advice>& findings) {
   }
   for (const Protected& row : all) {
     try {
-      doctor_triggers(findings, row.table, protect_prefix, protect_triggers(find_table(row.table, "protect"), row.column, row.scope, row.mode),
+      doctor_triggers(findings, row.table, protect_prefix,
+                      protect_triggers(find_table(row.table, "protect"), row.column, row.scope, row.mode),
                       sql_call("termgate_protect", {row.table, row.column, row.scope, row.mode}));
     } catch (const InvalidInput&) {
-      findings.push_back({"error", "table " + row.table, "it was protected, and its table or scope column is gone", sql_call("termgate_unprotect", {row.table})});
+      findings.push_back({"error", "table " + row.table, "it was protected, and its table or scope column is gone",
+                          sql_call("termgate_unprotect", {row.table})});
     }
     if (row.mode == "observe") {
-      findings.push_back({"info", "table " + row.table, "mode observe: nothing is refused", sql_call("termgate_protect", {row.table, row.column, row.scope, "enforce"})});
+      findings.push_back({"info", "table " + row.table, "mode observe: nothing is refused",
+                          sql_call("termgate_protect", {row.table, row.column, row.scope, "enforce"})});
     }
   }
 }
@@ -634,17 +638,21 @@ void Layer1::doctor_adopted(std::vector<Advice>& findings) {
       doctor_triggers(findings, row.table, adopt_prefix, adopt_triggers(find_table(row.table, "adopt"), row.scope_column, row.term_column),
                       sql_call("termgate_adopt", {row.table, row.scope_column, row.term_column}));
     } catch (const InvalidInput&) {
-      findings.push_back({"error", "table " + row.table, "it was adopted, and its table is gone", sql_call("termgate_unadopt", {row.table})});
+      findings.push_back(
+          {"error", "table " + row.table, "it was adopted, and its table is gone", sql_call("termgate_unadopt", {row.table})});
     }
   }
 }
 
 void Layer1::doctor_uncovered(std::vector<Advice>& findings) {
-  const auto protect = [](const std::string& table) { return fmt::format("SELECT termgate_protect({}, SCOPE_COLUMN)", quoted_literal(table)); };
+  const auto protect = [](const std::string& table) {
+    return fmt::format("SELECT termgate_protect({}, SCOPE_COLUMN)", quoted_literal(table));
+  };
   {
     Running read = use(stmt::unprotected_adopted);
     while (read.step()) {
-      findings.push_back({"warning", "table " + read.text(0), "it is adopted and not protected: a stale writer may still write to it", protect(read.text(0))});
+      findings.push_back({"warning", "table " + read.text(0), "it is adopted and not protected: a stale writer may still write to it",
+                          protect(read.text(0))});
     }
   }
   {
@@ -653,9 +661,10 @@ void Layer1::doctor_uncovered(std::vector<Advice>& findings) {
   }
   Running read = use(stmt::observed_all);
   while (read.step()) {
-    findings.push_back({"info", "table " + read.text(0),
-                        fmt::format("mode observe would have refused {} rows of scope \"{}\" with {}", read.integer(3), read.text(1), read.text(2)),
-                        "declare a term in that program, then protect with mode enforce"});
+    findings.push_back(
+        {"info", "table " + read.text(0),
+         fmt::format("mode observe would have refused {} rows of scope \"{}\" with {}", read.integer(3), read.text(1), read.text(2)),
+         "declare a term in that program, then protect with mode enforce"});
   }
 }
 
@@ -664,9 +673,10 @@ void Layer1::doctor_leases(std::vector<Advice>& findings) {
   const Moment moment = now();
   read.bind(moment);
   while (read.step()) {
-    findings.push_back({"info", "scope " + read.text(0),
-                        fmt::format("the lease of {} (term {}) is past its time by {} ms", read.text(1), read.integer(2), moment - read.integer(3)),
-                        "the next acquisition takes it"});
+    findings.push_back(
+        {"info", "scope " + read.text(0),
+         fmt::format("the lease of {} (term {}) is past its time by {} ms", read.text(1), read.integer(2), moment - read.integer(3)),
+         "the next acquisition takes it"});
   }
 }
 
@@ -679,9 +689,10 @@ void Layer1::doctor_attached(std::vector<Advice>& findings) {
   for (const std::string& name : names) {
     Statement fences(db_, fmt::format("SELECT 1 FROM {}.sqlite_schema WHERE name = 'termgate_fences'", quoted_identifier(name)));
     if (!Running(fences.get()).step()) continue;
-    findings.push_back({"warning", "attached file " + name,
-                        "it has fences of its own, which this connection does not compare with: writes to its protected and adopted tables are TG005 here",
-                        "open it as the main database of a connection"});
+    findings.push_back(
+        {"warning", "attached file " + name,
+         "it has fences of its own, which this connection does not compare with: writes to its protected and adopted tables are TG005 here",
+         "open it as the main database of a connection"});
   }
 }
 
@@ -691,14 +702,16 @@ void Layer1::doctor_connection(std::vector<Advice>& findings) {
   }
   int triggers_on = 1;
   if (sqlite3_db_config(db_, SQLITE_DBCONFIG_ENABLE_TRIGGER, -1, &triggers_on) == SQLITE_OK && triggers_on == 0) {
-    findings.push_back({"error", "this connection", "triggers are switched off (SQLITE_DBCONFIG_ENABLE_TRIGGER), so protect does nothing here", "switch them on"});
+    findings.push_back({"error", "this connection",
+                        "triggers are switched off (SQLITE_DBCONFIG_ENABLE_TRIGGER), so protect does nothing here", "switch them on"});
   }
   Statement statement(db_, "PRAGMA main.journal_mode");
   Running mode(statement.get());
   const char* path = sqlite3_db_filename(db_, "main");
   const bool file = path != nullptr && *path != '\0';
   if (mode.step() && file && (mode.text(0) == "memory" || mode.text(0) == "off")) {
-    findings.push_back({"error", "this connection", "PRAGMA journal_mode is " + mode.text(0) + ": a crash in the middle of a write damages the file",
+    findings.push_back({"error", "this connection",
+                        "PRAGMA journal_mode is " + mode.text(0) + ": a crash in the middle of a write damages the file",
                         "PRAGMA journal_mode = WAL"});
   }
   struct stat status {};
@@ -767,13 +780,12 @@ std::vector<Layer1::Breach> Layer1::verify(Moment since) {
     std::vector<std::string> scopes;
     try {
       Statement statement(
-          db_, fmt::format("SELECT CAST(a.{1} AS TEXT) COLLATE BINARY FROM main.{0} AS a WHERE a.{1} IS NOT NULL AND a.{2} IS NOT NULL GROUP BY 1",
-                           quoted_identifier(row.table), quoted_identifier(row.scope_column), quoted_identifier(row.term_column)));
+          db_, fmt::format(
+                   "SELECT CAST(a.{1} AS TEXT) COLLATE BINARY FROM main.{0} AS a WHERE a.{1} IS NOT NULL AND a.{2} IS NOT NULL GROUP BY 1",
+                   quoted_identifier(row.table), quoted_identifier(row.scope_column), quoted_identifier(row.term_column)));
       Running read(statement.get());
       while (read.step()) scopes.push_back(read.text(0));
-    } catch (const DatabaseError& gone) {
-      find("adopted", "", "table " + row.table, fmt::format("it cannot be read: {}", gone.what()));
-    }
+    } catch (const DatabaseError& gone) { find("adopted", "", "table " + row.table, fmt::format("it cannot be read: {}", gone.what())); }
     for (const std::string& scope : scopes) {
       const Fence fence = read_fence(scope);
       const std::int64_t known = evidence(scope, false, !fence.exists || fence.was_reset);

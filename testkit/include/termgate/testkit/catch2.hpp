@@ -33,7 +33,8 @@ class StaleTermMatcher final : public TERMGATE_TESTKIT_MATCHER_BASE<StaleTerm> {
   StaleTermMatcher(std::string scope, Term term, std::optional<Term> fence = {}) : scope_(std::move(scope)), term_(term), fence_(fence) {}
   bool match(const StaleTerm& error) const override { return is_refusal(error, scope_, term_, fence_); }
   std::string describe() const override {
-    return "refuses term " + std::to_string(term_.value()) + " of scope \"" + scope_ + "\"" + (fence_ ? " behind the fence " + std::to_string(fence_->value()) : std::string());
+    return "refuses term " + std::to_string(term_.value()) + " of scope \"" + scope_ + "\"" +
+           (fence_ ? " behind the fence " + std::to_string(fence_->value()) : std::string());
   }
 
  private:

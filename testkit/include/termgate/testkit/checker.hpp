@@ -1,8 +1,8 @@
 // check: does a history keep the law? Pure; any thread. O(n log n) in operations and rows.
 //
-// It believes nothing but what clients saw and what the rows show, so it judges any write boundary. What it says is a breach is one: orders are taken
-// from numbers that the database gave, and from real time only where one operation was answered before the other began. What it cannot see is a breach between
-// concurrent operations whose rows nothing numbers; number them (Row::sequence) where that matters.
+// It believes nothing but what clients saw and what the rows show, so it judges any write boundary. What it says is a breach is one: orders
+// are taken from numbers that the database gave, and from real time only where one operation was answered before the other began. What it
+// cannot see is a breach between concurrent operations whose rows nothing numbers; number them (Row::sequence) where that matters.
 #pragma once
 
 #include <cstddef>
@@ -16,18 +16,18 @@ namespace termgate::inline v0::testkit {
 
 struct Breach {
   enum class Kind {
-    order,        // F1: behind a row of a higher term
-    seal,         // F2: committed although a higher term had been acknowledged before it began
-    lowered,      // F3: a fence was seen below what had been acknowledged or seen before
-    held_up,      // F4: a raise was answered later than it must be; one without an answer is not judged
-    issued_twice, // F3: two acquisitions got one term, or a later one a lower term
-    torn,         // F5: some of its rows and not all
-    lost,         // F5: acknowledged, and not there
-    leaked,       // F5: refused each time that it was sent, and there
-    twice,        // F5: more of it is there than was written
-    altered,      // a row with a scope, term or number that no client wrote
-    foreign,      // a row that no client wrote
-    numbering     // a gap, or one number twice
+    order,         // F1: behind a row of a higher term
+    seal,          // F2: committed although a higher term had been acknowledged before it began
+    lowered,       // F3: a fence was seen below what had been acknowledged or seen before
+    held_up,       // F4: a raise was answered later than it must be; one without an answer is not judged
+    issued_twice,  // F3: two acquisitions got one term, or a later one a lower term
+    torn,          // F5: some of its rows and not all
+    lost,          // F5: acknowledged, and not there
+    leaked,        // F5: refused each time that it was sent, and there
+    twice,         // F5: more of it is there than was written
+    altered,       // a row with a scope, term or number that no client wrote
+    foreign,       // a row that no client wrote
+    numbering      // a gap, or one number twice
   };
 
   Kind kind;

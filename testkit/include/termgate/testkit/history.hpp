@@ -1,5 +1,5 @@
-// History: what the clients of a write boundary did and saw, and what the database holds afterwards. Plain data, filled in by whoever drives
-// the clients (`termgate storm`, a test of yours), judged by check() in checker.hpp.
+// History: what the clients of a write boundary did and saw, and what the database holds afterwards. Plain data, filled in by whoever
+// drives the clients (`termgate storm`, a test of yours), judged by check() in checker.hpp.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,8 @@
 
 namespace termgate::inline v0::testkit {
 
-// Since any origin, by one clock for all clients of a history: a machine's CLOCK_MONOTONIC (std::chrono::steady_clock) is the same for all its processes.
+// Since any origin, by one clock for all clients of a history: a machine's CLOCK_MONOTONIC (std::chrono::steady_clock) is the same for all
+// its processes.
 using Moment = std::chrono::nanoseconds;
 
 // How an operation ended, as its client saw it (docs/contract.md, F5).
@@ -48,7 +49,7 @@ struct Row {
   std::string id;
   std::string sequence;               // a stream, or whatever else numbers rows in commit order; empty: nothing does
   std::optional<std::int64_t> place;  // in it; consecutive, unless
-  bool gaps = false;                  // numbers may be missing: each was taken outside of the write's transaction, while its check's lock was held
+  bool gaps = false;  // numbers may be missing: each was taken outside of the write's transaction, while its check's lock was held
 };
 
 struct State {

@@ -1,7 +1,9 @@
-// LeaseClock: lets the time of leases pass at once, so that a test of a takeover need not wait for a TTL. For a database that belongs to the test (testkit/database.hpp).
+// LeaseClock: lets the time of leases pass at once, so that a test of a takeover need not wait for a TTL. For a database that belongs to
+// the test (testkit/database.hpp).
 //
-// Two clocks decide about a lease: the database's, whether another may have it, and the holder's own, whether it believes to lead (Lease::still_held). advance() moves both: every
-// lease in the database runs out so much earlier, and still_held() here answers as if so much time had passed for the holder. Terms and fences are not touched. Any thread.
+// Two clocks decide about a lease: the database's, whether another may have it, and the holder's own, whether it believes to lead
+// (Lease::still_held). advance() moves both: every lease in the database runs out so much earlier, and still_held() here answers as if so
+// much time had passed for the holder. Terms and fences are not touched. Any thread.
 #pragma once
 
 #include <chrono>
@@ -21,7 +23,8 @@ class LeaseClock {
   LeaseClock(const LeaseClock&) = delete;
   LeaseClock& operator=(const LeaseClock&) = delete;
 
-  // 0 or more. Writes to the lease table, and so waits for what holds its rows. Throws what Database::write throws; std::invalid_argument for less than 0. Then nothing has moved.
+  // 0 or more. Writes to the lease table, and so waits for what holds its rows. Throws what Database::write throws; std::invalid_argument
+  // for less than 0. Then nothing has moved.
   void advance(std::chrono::milliseconds by);
 
   // Whether the holder believes to lead: what lease.still_held() would say, had the time passed.

@@ -18,8 +18,8 @@ std::string little(std::uint32_t number, int size) {
   return bytes;
 }
 std::string error(std::uint32_t number, const std::string& text, const std::string& procedure = "") {
-  const std::string body = little(number, 4) + "\x01\x10" + little(static_cast<std::uint32_t>(text.size()), 2) + wide(text) + '\x03' + wide("srv") + static_cast<char>(procedure.size()) +
-                           wide(procedure) + little(7, 4);
+  const std::string body = little(number, 4) + "\x01\x10" + little(static_cast<std::uint32_t>(text.size()), 2) + wide(text) + '\x03' +
+                           wide("srv") + static_cast<char>(procedure.size()) + wide(procedure) + little(7, 4);
   return '\xAA' + little(static_cast<std::uint32_t>(body.size()), 2) + body;
 }
 // As packets of at most `most` bytes of payload.
@@ -28,7 +28,14 @@ std::string packets(const std::string& message, std::size_t most, char type = 0x
   for (std::size_t at = 0; at == 0 || at < message.size(); at += most) {
     const std::string payload = message.substr(at, most);
     const std::size_t length = payload.size() + 8;
-    bytes += {type, static_cast<char>(at + most >= message.size() ? 1 : 0), static_cast<char>(length >> 8), static_cast<char>(length & 0xFF), 0, 0, 1, 0};
+    bytes += {type,
+              static_cast<char>(at + most >= message.size() ? 1 : 0),
+              static_cast<char>(length >> 8),
+              static_cast<char>(length & 0xFF),
+              0,
+              0,
+              1,
+              0};
     bytes += payload;
   }
   return bytes;
@@ -73,13 +80,14 @@ TEST_CASE("drill tds: a refused seal is told apart by its procedure and by what 
 
 TEST_CASE("drill tds: what only looks like a refusal is none", "[cli]") {
   const std::string whole = error(50001, stale);
-  for (const auto& [name, message] : std::vector<std::pair<std::string, std::string>>{{"another's 50001", error(50001, "out of stock")},
-                                                                                      {"another number", error(50002, stale)},
-                                                                                      {"a number of the server's", error(8134, stale)},
-                                                                                      {"a length too short for its text", '\xAA' + little(20, 2) + whole.substr(3)},
-                                                                                      {"a length beyond the message", '\xAA' + little(8000, 2) + whole.substr(3)},
-                                                                                      {"the text alone", wide(stale)},
-                                                                                      {"half of it", whole.substr(0, whole.size() / 2)}}) {
+  for (const auto& [name, message] :
+       std::vector<std::pair<std::string, std::string>>{{"another's 50001", error(50001, "out of stock")},
+                                                        {"another number", error(50002, stale)},
+                                                        {"a number of the server's", error(8134, stale)},
+                                                        {"a length too short for its text", '\xAA' + little(20, 2) + whole.substr(3)},
+                                                        {"a length beyond the message", '\xAA' + little(8000, 2) + whole.substr(3)},
+                                                        {"the text alone", wide(stale)},
+                                                        {"half of it", whole.substr(0, whole.size() / 2)}}) {
     CAPTURE(name);
     TdsConversation talk;
     talk.from_server(packets(message, 4000));

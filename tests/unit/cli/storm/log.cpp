@@ -17,7 +17,9 @@ using namespace termgate::cli::storm;
 namespace {
 
 struct Folder {
-  Folder() : path((std::filesystem::temp_directory_path() / "termgate-storm-log-XXXXXX").string()) { REQUIRE(mkdtemp(path.data()) != nullptr); }
+  Folder() : path((std::filesystem::temp_directory_path() / "termgate-storm-log-XXXXXX").string()) {
+    REQUIRE(mkdtemp(path.data()) != nullptr);
+  }
   ~Folder() { std::filesystem::remove_all(path); }
   std::string path;
 };

@@ -1,5 +1,5 @@
-// The storm's relay between real sockets: what it holds back comes whole and in order, what it swallows never comes, what a dead client had said still does,
-// and it holds only so much.
+// The storm's relay between real sockets: what it holds back comes whole and in order, what it swallows never comes, what a dead client had
+// said still does, and it holds only so much.
 #include <catch2/catch.hpp>
 
 #include <netinet/in.h>
@@ -27,7 +27,9 @@ struct Socket {
   void end() {
     if (descriptor >= 0) close(std::exchange(descriptor, -1));
   }
-  void say(const std::string& text) const { REQUIRE(send(descriptor, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size())); }
+  void say(const std::string& text) const {
+    REQUIRE(send(descriptor, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
+  }
   // As much as comes within `patience`, at most `most`; ended: the other side has closed.
   struct Heard {
     std::string text;
@@ -52,7 +54,9 @@ struct Socket {
 
 // A server that only listens, and a relay before it.
 struct Line {
-  Line() : listener(listen_on_loopback()), relay("postgresql://x@y/z?a=b", RelayTarget{.host = "127.0.0.1", .port = std::to_string(listener.port)}) {}
+  Line()
+      : listener(listen_on_loopback()),
+        relay("postgresql://x@y/z?a=b", RelayTarget{.host = "127.0.0.1", .port = std::to_string(listener.port)}) {}
   ~Line() { close(listener.descriptor); }
   struct Connection {
     Socket client, server;

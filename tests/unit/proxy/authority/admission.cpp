@@ -1,5 +1,5 @@
-// What Authority answers to those who come: rules and defaults, the database absent or unreachable, the watched file and the reload, fences seen. And leases on a
-// database in a file, where no server is needed: takeover in both modes, joining, and who may not hold one.
+// What Authority answers to those who come: rules and defaults, the database absent or unreachable, the watched file and the reload, fences
+// seen. And leases on a database in a file, where no server is needed: takeover in both modes, joining, and who may not hold one.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -135,7 +135,7 @@ TEST_CASE("authority: what others raise is read and an audited reset is believed
   const auto fences = authority.fences("whatever clients call it");
   REQUIRE(fences != nullptr);
   CHECK(authority.fences("or call it") == fences);  // there is one file
-  std::atomic<bool> of_another{false};  // what Catch counts belongs to one thread
+  std::atomic<bool> of_another{false};              // what Catch counts belongs to one thread
   authority.subscribe([&](std::uint64_t of, std::string_view scope, std::int64_t fence) {
     if (of != fences->id()) of_another = true;
     seen.add({std::string(scope), fence});
@@ -189,7 +189,9 @@ TEST_CASE("authority: a database without layer 1 is an obstacle that is said onc
   house.settings.database_url = "sqlite:" + house.folder.at("empty");
   std::ofstream(house.folder.at("empty"));
   Gathered<std::string> log;
-  house.settings.log = [&](Settings::Weight weight, std::string_view line) { log.add((weight == Settings::Weight::error ? "error " : "") + std::string(line)); };
+  house.settings.log = [&](Settings::Weight weight, std::string_view line) {
+    log.add((weight == Settings::Weight::error ? "error " : "") + std::string(line));
+  };
   Authority authority(house.settings);
   for (int i = 0; i < 1000 && authority.obstacle() == session::Obstacle::none; ++i) std::this_thread::sleep_for(5ms);
   CHECK(authority.obstacle() == session::Obstacle::not_installed);
@@ -206,7 +208,8 @@ TEST_CASE("authority: a database without layer 1 is an obstacle that is said onc
 TEST_CASE("authority: what keeps a watch from its database is told from its error", "[proxy][authority]") {
   using session::Obstacle;
   const std::string at = "connection to server at \"127.0.0.1\", port 5432 failed: ";
-  CHECK(obstacle_of(Unavailable(at + "Connection refused\n\tIs the server running on that host; nothing was written")) == Obstacle::unreachable);
+  CHECK(obstacle_of(Unavailable(at + "Connection refused\n\tIs the server running on that host; nothing was written")) ==
+        Obstacle::unreachable);
   CHECK(obstacle_of(Unavailable(at + "timeout expired")) == Obstacle::unreachable);
   CHECK(obstacle_of(Unavailable("could not translate host name \"db\" to address")) == Obstacle::unreachable);
   CHECK(obstacle_of(Unavailable(at + "FATAL:  the database system is starting up")) == Obstacle::unreachable);
@@ -232,7 +235,10 @@ FenceInfo info(const std::string& scope, std::int64_t term, std::optional<std::i
 struct Book {
   std::vector<std::pair<std::string, std::int64_t>> rose;
   int wanted = 0;
-  FenceBook book{"app2", 100, {[this](const FenceBook&, std::string_view scope, std::int64_t fence) { rose.emplace_back(scope, fence); }, [this](FenceBook&) { ++wanted; }}};
+  FenceBook book{"app2",
+                 100,
+                 {[this](const FenceBook&, std::string_view scope, std::int64_t fence) { rose.emplace_back(scope, fence); },
+                  [this](FenceBook&) { ++wanted; }}};
   // As a reader does it.
   void read(const FenceInfo& read) { book.took(read, book.remembered(read.scope)); }
 };
@@ -274,7 +280,8 @@ TEST_CASE("fence book: a fence lower than was read is untrusted until a reset or
   one.book.set_watched(true);
   one.read(info("s", 20));
   one.read(info("s", 6));
-  CHECK_THAT(one.book.untrusted("s"), Catch::StartsWith("TG004") && Catch::Contains("the database \"app2\" shows 6") && Catch::Contains("seen 20"));
+  CHECK_THAT(one.book.untrusted("s"),
+             Catch::StartsWith("TG004") && Catch::Contains("the database \"app2\" shows 6") && Catch::Contains("seen 20"));
   CHECK(one.book.untrusted({}) == one.book.untrusted("s"));
   CHECK(one.book.untrusted("t").empty());
   CHECK(one.book.highest("s") == 20);
@@ -353,10 +360,8 @@ TEST_CASE("authority: with takeover wait a second host waits for the first to go
   CHECK_THAT(second.why_not(), Catch::Contains("its lease is held by 127.0.0.1@gate1 until 2") && Catch::Contains(" UTC"));
   std::this_thread::sleep_for(1500ms);
   CHECK(second.term() == 0);
-  if (silent)
-    first->liveness().fall_silent();
-  else
-    first.reset();
+  if (silent) first->liveness().fall_silent();
+  else first.reset();
   CHECK(second.await_term(4s));
   CHECK(second.term() == 2);
   if (silent) {
@@ -445,11 +450,16 @@ TEST_CASE("authority: a holder's name that cannot be one is malformed and not no
 
 TEST_CASE("authority: a hint is a flat object of our schema and anything else is none", "[proxy][authority]") {
   CHECK(hinted_scope(R"({"scope" : "billing", "term" : 5, "schema" : "termgate"})", "termgate") == "billing");
-  CHECK(hinted_scope(R"({"scope":"a\"\\\/\n\u001fb","term":5,"schema":"termgate"})", "termgate") == "a\"\\/\n\x1f" "b");
-  for (const char* bad : {"", "{}", "billing", R"({"scope":"billing"})", R"({"scope":"billing","schema":"other"})", R"({"scope":"","schema":"termgate"})",
-                          R"({"scope":5,"schema":"termgate"} )" "x", R"({"scope":["a"],"schema":"termgate"})", R"({"scope":"a","schema":"termgate")",
-                          R"({"scope":"a\u0000","schema":"termgate"})", R"({"scope":"a\x","schema":"termgate"})", R"({"scope":"a)", R"({"scope":"a\)", R"({"scope":"a\u00)",
-                          "{\"scope\":\"\xff\",\"schema\":\"termgate\"}", R"([{"scope":"a","schema":"termgate"}])"}) {
+  CHECK(hinted_scope(R"({"scope":"a\"\\\/\n\u001fb","term":5,"schema":"termgate"})", "termgate") ==
+        "a\"\\/\n\x1f"
+        "b");
+  for (const char* bad :
+       {"", "{}", "billing", R"({"scope":"billing"})", R"({"scope":"billing","schema":"other"})", R"({"scope":"","schema":"termgate"})",
+        R"({"scope":5,"schema":"termgate"} )"
+        "x",
+        R"({"scope":["a"],"schema":"termgate"})", R"({"scope":"a","schema":"termgate")", R"({"scope":"a\u0000","schema":"termgate"})",
+        R"({"scope":"a\x","schema":"termgate"})", R"({"scope":"a)", R"({"scope":"a\)", R"({"scope":"a\u00)",
+        "{\"scope\":\"\xff\",\"schema\":\"termgate\"}", R"([{"scope":"a","schema":"termgate"}])"}) {
     CAPTURE(bad);
     CHECK_FALSE(hinted_scope(bad, "termgate"));
   }

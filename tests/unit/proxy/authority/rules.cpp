@@ -21,9 +21,7 @@ ConnectRequest request(std::string client, std::string user = "app", std::string
 std::string mistake(const std::string& text) {
   try {
     parse_rules(text, "rules.conf");
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
+  } catch (const InvalidInput& error) { return error.what(); }
   return "";
 }
 
@@ -182,5 +180,6 @@ TEST_CASE("rules: a holder on this machine is told apart from one on another", "
   CHECK(holder_of("%client_host", request("::1"), "gate1") == "::1@gate1");
   CHECK(holder_of("%client_host", request("fe80::2%eth0"), "gate1") == "fe80::2@gate1");
   CHECK(holder_of("%client_host", request("local"), "gate1") == "local@gate1");
-  CHECK(holder_of("%user at %database (%application_name) %listener 100%%", request("192.0.2.7", "u", "d", "a%user"), "gate1") == "u at d (a%user) 0.0.0.0:6432 100%");
+  CHECK(holder_of("%user at %database (%application_name) %listener 100%%", request("192.0.2.7", "u", "d", "a%user"), "gate1") ==
+        "u at d (a%user) 0.0.0.0:6432 100%");
 }

@@ -1,4 +1,5 @@
-// The watched file: what it may hold, that a malformed one is never "no term", that it is seen when it is replaced by rename, and that a term never goes down.
+// The watched file: what it may hold, that a malformed one is never "no term", that it is seen when it is replaced by rename, and that a
+// term never goes down.
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -39,7 +40,8 @@ class Folder {
 }  // namespace
 
 TEST_CASE("term file: one line with scope and term", "[proxy][authority]") {
-  for (const std::string text : {"scope=billing term=42", "scope=billing term=42\n", "term=42\tscope=billing\r\n", "  scope=billing   term=42  \n"}) {
+  for (const std::string text :
+       {"scope=billing term=42", "scope=billing term=42\n", "term=42\tscope=billing\r\n", "  scope=billing   term=42  \n"}) {
     CAPTURE(text);
     const auto read = read_declaration(text);
     CHECK(read.problem.empty());

@@ -35,7 +35,8 @@ Incident refused(std::string_view scope, std::string_view code, bool from_memory
 }  // namespace
 
 TEST_CASE("log: a line of text names the moment the level the event and its fields", "[net]") {
-  CHECK(log_line(LogFormat::text, LogLevel::info, moment, "opened", {{"connection", 7}, {"user", "app"}, {"tls", true}, {"name", "two words"}, {"empty", ""}}) ==
+  CHECK(log_line(LogFormat::text, LogLevel::info, moment, "opened",
+                 {{"connection", 7}, {"user", "app"}, {"tls", true}, {"name", "two words"}, {"empty", ""}}) ==
         "2026-11-21T10:02:03.456Z info opened connection=7 user=app tls=true name=\"two words\" empty=\"\"\n");
 }
 
@@ -130,7 +131,9 @@ TEST_CASE("metrics: refusals are counted by class code and who knew", "[net]") {
   CHECK(text.find("termgate_refusals_total{scope_class=\"order\",code=\"TG002\",from=\"database\"} 1\n") != std::string::npos);
   CHECK(text.find("termgate_check_seconds_bucket{le=\"0.0001\"} 0\n") != std::string::npos);
   CHECK(text.find("termgate_check_seconds_bucket{le=\"0.00025\"} 2\n") != std::string::npos);
-  CHECK(text.find("termgate_check_seconds_bucket{le=\"+Inf\"} 2\ntermgate_check_seconds_sum 0.000400000\ntermgate_check_seconds_count 2\n") != std::string::npos);
+  CHECK(
+      text.find("termgate_check_seconds_bucket{le=\"+Inf\"} 2\ntermgate_check_seconds_sum 0.000400000\ntermgate_check_seconds_count 2\n") !=
+      std::string::npos);
   CHECK(text.find("termgate_connections 5\n") != std::string::npos);
 }
 
@@ -188,7 +191,8 @@ TEST_CASE("HTTP: answers four paths and nothing else", "[net]") {
   CHECK(asked == "order 7/ä");
   CHECK(get("/leader?scope=other").status == 503);
   CHECK(get("/leader?x=1&scope=other").status == 503);
-  for (const char* wrong : {"/leader", "/leader?scope=", "/leader?scope=%2", "/leader?scope=a&scope=b", "/leader?scope=%00", "/leader?scope=a%00b", "/leader?scope=%ff"}) {
+  for (const char* wrong : {"/leader", "/leader?scope=", "/leader?scope=%2", "/leader?scope=a&scope=b", "/leader?scope=%00",
+                            "/leader?scope=a%00b", "/leader?scope=%ff"}) {
     CAPTURE(wrong);
     CHECK(get(wrong).status == 400);
   }
@@ -211,7 +215,8 @@ TEST_CASE("HTTP: serves only names that are its own", "[net]") {
     CAPTURE(ours);
     CHECK(status(ours) == 200);
   }
-  for (const char* others : {"", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "[::1", "proxy.example.", "10.0.0.1"}) {
+  for (const char* others :
+       {"", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "[::1", "proxy.example.", "10.0.0.1"}) {
     CAPTURE(others);
     CHECK(status(others) == 421);
   }

@@ -26,7 +26,8 @@ TEST_CASE("listener: understands addresses names and sockets", "[net]") {
 }
 
 TEST_CASE("listener: refuses what is no address", "[net]") {
-  for (const std::string text : {"", "6432", "host", "host:", "host:65536", "host:-1", "::1:6432", "unix:relative", "=host:1", "host:1,unknown"}) {
+  for (const std::string text :
+       {"", "6432", "host", "host:", "host:65536", "host:-1", "::1:6432", "unix:relative", "=host:1", "host:1,unknown"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(parse_listener(text), std::invalid_argument);
   }
@@ -39,7 +40,8 @@ TEST_CASE("backend: takes from the URL what the relay needs", "[net]") {
   CHECK(plain.hosts[0].name == "db.example");
   CHECK(plain.hosts[0].port == 6543);
   CHECK(plain.ssl_mode == SslMode::prefer);
-  const auto several = parse_backend("postgres://a:1,[2001:db8::1]:2,c/app?sslmode=verify-full&sslrootcert=%2Fetc%2Fca.pem&connect_timeout=3");
+  const auto several =
+      parse_backend("postgres://a:1,[2001:db8::1]:2,c/app?sslmode=verify-full&sslrootcert=%2Fetc%2Fca.pem&connect_timeout=3");
   REQUIRE(several.hosts.size() == 3);
   CHECK(several.hosts[1].address == "2001:db8::1");
   CHECK(several.hosts[1].port == 2);
@@ -55,15 +57,15 @@ TEST_CASE("backend: takes from the URL what the relay needs", "[net]") {
 }
 
 TEST_CASE("backend: refuses what it cannot keep and shows no password", "[net]") {
-  for (const std::string url : {"sqlite:app.db", "host=db password=secret", "postgresql://u:secret@h:0/d", "postgresql://u:secret@h:x/d", "postgresql://u:secret@h/d?sslmode=allow",
-                                "postgresql://u:secret@h/d?sslmode=verify-full", "postgresql://u:secret@[::1/d", "postgresql://u:secret@h%2/d", "postgresql://u:secret@h/d?host=a,b&port=1,2,3"}) {
+  for (const std::string url :
+       {"sqlite:app.db", "host=db password=secret", "postgresql://u:secret@h:0/d", "postgresql://u:secret@h:x/d",
+        "postgresql://u:secret@h/d?sslmode=allow", "postgresql://u:secret@h/d?sslmode=verify-full", "postgresql://u:secret@[::1/d",
+        "postgresql://u:secret@h%2/d", "postgresql://u:secret@h/d?host=a,b&port=1,2,3"}) {
     CAPTURE(url);
     try {
       parse_backend(url);
       FAIL("it was taken");
-    } catch (const std::invalid_argument& error) {
-      CHECK(std::string(error.what()).find("secret") == std::string::npos);
-    }
+    } catch (const std::invalid_argument& error) { CHECK(std::string(error.what()).find("secret") == std::string::npos); }
   }
 }
 

@@ -57,10 +57,12 @@ TEST_CASE("PROXY header: what is none is refused", "[net]") {
     const char* name;
     std::string bytes;
   };
-  for (const Row& row : {Row{"a start-up packet", std::string("\x00\x00\x00\x08\x04\xd2\x16\x2f", 8)}, Row{"version 1", "PROXY TCP4 192.0.2.7 10.0.0.1 1 2\r\n"},
-                         Row{"version 3", header(0x31, 0x11, v4)}, Row{"command 2", header(0x22, 0x11, v4)}, Row{"IPv4 cut short", header(0x21, 0x11, v4.substr(1))},
-                         Row{"IPv6 cut short", header(0x21, 0x21, v6().substr(1))}, Row{"Unix cut short", header(0x21, 0x31, std::string(215, 'x'))},
-                         Row{"datagrams", header(0x21, 0x12, v4)}, Row{"too long", header(0x21, 0x11, v4 + std::string(2048, '\0'))}}) {
+  for (const Row& row :
+       {Row{"a start-up packet", std::string("\x00\x00\x00\x08\x04\xd2\x16\x2f", 8)},
+        Row{"version 1", "PROXY TCP4 192.0.2.7 10.0.0.1 1 2\r\n"}, Row{"version 3", header(0x31, 0x11, v4)},
+        Row{"command 2", header(0x22, 0x11, v4)}, Row{"IPv4 cut short", header(0x21, 0x11, v4.substr(1))},
+        Row{"IPv6 cut short", header(0x21, 0x21, v6().substr(1))}, Row{"Unix cut short", header(0x21, 0x31, std::string(215, 'x'))},
+        Row{"datagrams", header(0x21, 0x12, v4)}, Row{"too long", header(0x21, 0x11, v4 + std::string(2048, '\0'))}}) {
     CAPTURE(row.name);
     const auto answer = parse_proxy_header(row.bytes);
     CHECK(answer.kind == ProxyHeader::Kind::malformed);
@@ -69,7 +71,8 @@ TEST_CASE("PROXY header: what is none is refused", "[net]") {
 }
 
 TEST_CASE("PROXY header: asks for no byte behind itself at any split", "[net]") {
-  for (const std::string& whole : {header(0x21, 0x11, v4), header(0x21, 0x21, v6()), header(0x20, 0x00, ""), header(0x21, 0x11, v4 + std::string(100, 'x'))}) {
+  for (const std::string& whole :
+       {header(0x21, 0x11, v4), header(0x21, 0x21, v6()), header(0x20, 0x00, ""), header(0x21, 0x11, v4 + std::string(100, 'x'))}) {
     for (std::size_t length = 0; length < whole.size(); ++length) {
       const auto part = parse_proxy_header(whole.substr(0, length));
       CAPTURE(length, whole.size());

@@ -1,5 +1,5 @@
-// Messages and their replies stay together (proxy/session/src/batch.hpp): whatever is put in front of held messages comes with its replies at
-// the same place in their queue.
+// Messages and their replies stay together (proxy/session/src/batch.hpp): whatever is put in front of held messages comes with its replies
+// at the same place in their queue.
 #include <catch2/catch.hpp>
 
 #include <string>

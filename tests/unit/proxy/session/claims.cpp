@@ -1,5 +1,5 @@
-// Which scope and term a session writes under (proxy/session/src/claims.hpp), without a session: by its rule, by what it declares, by a comment,
-// and what of that is still known for certain while something is on its way that may declare anew.
+// Which scope and term a session writes under (proxy/session/src/claims.hpp), without a session: by its rule, by what it declares, by a
+// comment, and what of that is still known for certain while something is on its way that may declare anew.
 #include <catch2/catch.hpp>
 
 #include <memory>
@@ -44,7 +44,9 @@ Claims admitted(std::shared_ptr<const TermSource> rule = nullptr, bool overridab
   return claims;
 }
 
-Standing standing_of(const Claims& claims, const statements::Declaration* named = nullptr) { return claims.standing_of(claims.claim_of(named), {}); }
+Standing standing_of(const Claims& claims, const statements::Declaration* named = nullptr) {
+  return claims.standing_of(claims.claim_of(named), {});
+}
 
 const ScopedTerm orders5{"orders", 5}, orders6{"orders", 6};
 
@@ -128,9 +130,11 @@ TEST_CASE("claims: who is guarded, by enforcement, by what an undeclared session
     bool declares, replication;
     bool guards, active;
   };
-  for (const Row& row : {Row{Enforce::on, WithoutTerm::reject, false, false, true, true}, Row{Enforce::on, WithoutTerm::read_only, false, false, true, true},
-                         Row{Enforce::on, WithoutTerm::allow, false, false, false, false}, Row{Enforce::on, WithoutTerm::allow, true, false, true, true},
-                         Row{Enforce::on, WithoutTerm::read_only, true, true, false, true}, Row{Enforce::observe, WithoutTerm::reject, true, false, false, false}}) {
+  for (const Row& row :
+       {Row{Enforce::on, WithoutTerm::reject, false, false, true, true}, Row{Enforce::on, WithoutTerm::read_only, false, false, true, true},
+        Row{Enforce::on, WithoutTerm::allow, false, false, false, false}, Row{Enforce::on, WithoutTerm::allow, true, false, true, true},
+        Row{Enforce::on, WithoutTerm::read_only, true, true, false, true},
+        Row{Enforce::observe, WithoutTerm::reject, true, false, false, false}}) {
     CAPTURE(static_cast<int>(row.enforce), static_cast<int>(row.without_term), row.declares, row.replication);
     Claims claims;
     if (row.declares) claims.declare(says("orders", 5));

@@ -38,7 +38,8 @@ void log_in(Session& session, termgate::session::Instant now) {
   session.resume(termgate::session::ClientBytes{startup(0, {{"user", "ann"}})}, now);
   session.resume(termgate::session::Admitted{}, now);
   session.resume(termgate::session::ServerConnected{}, now);
-  session.resume(termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")}, now);
+  session.resume(
+      termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")}, now);
 }
 
 }  // namespace
@@ -169,7 +170,8 @@ TEST_CASE("session: a full outbox stops the reading of the other side", "[proxy]
   CHECK(!session.wants_client());
   CHECK(!session.wants_server());
   session.resume(termgate::session::ServerConnected{}, now);
-  session.resume(termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")}, now);
+  session.resume(
+      termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")}, now);
   session.sent_to_client(session.to_client().size());
   session.sent_to_server(session.to_server().size());
   CHECK(session.wants_client());
@@ -228,12 +230,17 @@ TEST_CASE("session: a server that is out of step ends both sides", "[F5][F7][pro
   const Case cases[] = {
       {"a row where nothing was asked", "", "", row({"1"}), "the server answered with message type 'D' where nothing was asked"},
       {"ready where nothing was asked", "", "", ready('I'), "the server answered with message type 'Z' where nothing was asked"},
-      {"an error where nothing was asked", "", "", error("XX000", "what"), "the server answered with message type 'E' where nothing was asked"},
-      {"BindComplete for a Parse", parse("", select_a) + sync_message(), parse("", select_a) + sync_message(), bind_complete(), "the server answered with message type '2' to something else"},
-      {"ready before the Execute's answer", parse("", select_a) + bind_message("", "") + execute() + sync_message(), parse("", select_a) + bind_message("", "") + execute() + sync_message(),
-       parse_complete() + bind_complete() + ready('I'), "the server answered with message type 'Z' to something else"},
-      {"ParseComplete for a simple query", query(select_a), query(select_a), parse_complete(), "the server answered with message type '1' to something else"},
-      {"the opening's answers out of order", query(insert), opening() + converted(insert), bind_complete(), "the server answered with message type '2' to something else"},
+      {"an error where nothing was asked", "", "", error("XX000", "what"),
+       "the server answered with message type 'E' where nothing was asked"},
+      {"BindComplete for a Parse", parse("", select_a) + sync_message(), parse("", select_a) + sync_message(), bind_complete(),
+       "the server answered with message type '2' to something else"},
+      {"ready before the Execute's answer", parse("", select_a) + bind_message("", "") + execute() + sync_message(),
+       parse("", select_a) + bind_message("", "") + execute() + sync_message(), parse_complete() + bind_complete() + ready('I'),
+       "the server answered with message type 'Z' to something else"},
+      {"ParseComplete for a simple query", query(select_a), query(select_a), parse_complete(),
+       "the server answered with message type '1' to something else"},
+      {"the opening's answers out of order", query(insert), opening() + converted(insert), bind_complete(),
+       "the server answered with message type '2' to something else"},
       {"a state that is none", query(select_a), query(select_a), complete("SELECT 0") + ready('X'), ""},
       {"a message of no known type", query(select_a), query(select_a), opaque('?', "x"), ""},
   };
@@ -286,7 +293,9 @@ TEST_CASE("session: a client's bad frame ends the session and reaches no server"
       session.resume(termgate::session::ClientBytes{startup(0, {{"user", "ann"}})}, now);
       session.resume(termgate::session::Admitted{}, now);
       session.resume(termgate::session::ServerConnected{}, now);
-      session.resume(termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")}, now);
+      session.resume(
+          termgate::session::ServerBytes{authentication(termgate::pgwire::Authentication::Type::ok) + ready('I') + who_serves_done("0")},
+          now);
       session.sent_to_client(session.to_client().size());
       session.sent_to_server(session.to_server().size());
       const std::string bytes = frame + query(insert);

@@ -1,5 +1,5 @@
-// Extended queries: what of a pipeline is held, what stands before its first write, what is skipped, and what is run again; as bytes, whole, cut
-// everywhere and with either connection lost everywhere (session_script.hpp).
+// Extended queries: what of a pipeline is held, what stands before its first write, what is skipped, and what is run again; as bytes,
+// whole, cut everywhere and with either connection lost everywhere (session_script.hpp).
 #include "script.hpp"
 
 using namespace termgate::test::wire;
@@ -16,18 +16,21 @@ const std::string unfenced = "TG002 this write follows a read of its pipeline th
 const std::string declare_first = "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.";
 
 // One statement through the unnamed names.
-std::string one(const std::string& sql, const std::string& value = "1") { return parse("", sql) + bind_message("", "", {value}) + execute(); }
+std::string one(const std::string& sql, const std::string& value = "1") {
+  return parse("", sql) + bind_message("", "", {value}) + execute();
+}
 std::string done(const std::string& tag) { return parse_complete() + bind_complete() + complete(tag); }
 
 }  // namespace
 
 TEST_CASE("session: an extended read goes through untouched", "[F6][F7][proxy]") {
   Script script;
-  const std::string asked = parse("s", select_a) + describe_statement("s") + bind_message("p", "s", {"1"}) + describe_portal("p") + execute("p", 2) + execute("p", 2) + close_portal("p") +
-                            close_statement("s") + sync_message();
+  const std::string asked = parse("s", select_a) + describe_statement("s") + bind_message("p", "s", {"1"}) + describe_portal("p") +
+                            execute("p", 2) + execute("p", 2) + close_portal("p") + close_statement("s") + sync_message();
   script.client(asked).to_server(asked);
-  const std::string answer = parse_complete() + opaque('t', std::string_view("\0\1\0\0\0\x17", 6)) + columns({"a"}) + bind_complete() + columns({"a"}) + row({"1"}) + row({"1"}) + suspended() +
-                             complete("SELECT 0") + close_complete() + close_complete() + ready('I');
+  const std::string answer = parse_complete() + opaque('t', std::string_view("\0\1\0\0\0\x17", 6)) + columns({"a"}) + bind_complete() +
+                             columns({"a"}) + row({"1"}) + row({"1"}) + suspended() + complete("SELECT 0") + close_complete() +
+                             close_complete() + ready('I');
   script.server(answer).to_client(answer).told({});
   script.replay();
 }
@@ -37,12 +40,15 @@ TEST_CASE("session: an extended write stands behind the check in its own transac
   script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
   script.server(opening_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I')).told({"fenced orders 5/5"});
   // A statement prepared before, run again and again.
-  script.client(parse("s", insert) + describe_statement("s") + sync_message()).to_server(parse("s", insert) + describe_statement("s") + sync_message());
-  script.server(parse_complete() + parameters_none() + no_data() + ready('I')).to_client(parse_complete() + parameters_none() + no_data() + ready('I'));
+  script.client(parse("s", insert) + describe_statement("s") + sync_message())
+      .to_server(parse("s", insert) + describe_statement("s") + sync_message());
+  script.server(parse_complete() + parameters_none() + no_data() + ready('I'))
+      .to_client(parse_complete() + parameters_none() + no_data() + ready('I'));
   const std::string run = bind_message("", "s", {"2"}) + execute() + sync_message();
   for (int i = 0; i < 2; ++i) {
     script.client(run).to_server(opening(false) + run);
-    script.server(opening_done(false) + bind_complete() + complete("INSERT 0 1") + ready('I')).to_client(bind_complete() + complete("INSERT 0 1") + ready('I'));
+    script.server(opening_done(false) + bind_complete() + complete("INSERT 0 1") + ready('I'))
+        .to_client(bind_complete() + complete("INSERT 0 1") + ready('I'));
   }
   script.replay();
 }
@@ -51,7 +57,8 @@ TEST_CASE("session: a read before a write of one pipeline comes behind the same 
   Script script;
   const std::string asked = one(select_a) + one(insert) + sync_message();
   script.client(asked).to_server(opening() + asked);
-  script.server(opening_done() + done("SELECT 0") + done("INSERT 0 1") + ready('I')).to_client(done("SELECT 0") + done("INSERT 0 1") + ready('I'));
+  script.server(opening_done() + done("SELECT 0") + done("INSERT 0 1") + ready('I'))
+      .to_client(done("SELECT 0") + done("INSERT 0 1") + ready('I'));
   script.replay();
 }
 
@@ -63,7 +70,8 @@ TEST_CASE("session: what a pipeline has read is checked before it declares anew"
     const std::string sent = set ? declares : "SELECT pg_catalog.set_config('termgate.scope', $1, true)";
     Script script;
     const std::string bound = parse("", sent) + bind_message("", "", {"1"});
-    script.client(one(select_a) + one(declares) + sync_message()).to_server(opening() + one(select_a) + bound + check_again() + execute() + check_again() + sync_message());
+    script.client(one(select_a) + one(declares) + sync_message())
+        .to_server(opening() + one(select_a) + bound + check_again() + execute() + check_again() + sync_message());
     script.replay();
   }
 }
@@ -72,12 +80,15 @@ TEST_CASE("session: a pipeline that reads under a stale claim and then declares 
   Script script;
   script.fences = {{"orders", 6}};
   const std::string set = "SET LOCAL termgate.term = '7'";
-  script.client(one(select_a) + one(set) + one(insert)).to_client(error("TG002", unfenced, {{'H', declare_first}})).told({"refused TG002 from memory"});
+  script.client(one(select_a) + one(set) + one(insert))
+      .to_client(error("TG002", unfenced, {{'H', declare_first}}))
+      .told({"refused TG002 from memory"});
   script.replay();
 }
 
 TEST_CASE("session: DISCARD ALL is the only statement of a pipeline", "[F6][proxy]") {
-  const std::string refused = error("0A000", "Termgate runs DISCARD ALL only as the one statement before a Sync: send a Sync before and after it");
+  const std::string refused =
+      error("0A000", "Termgate runs DISCARD ALL only as the one statement before a Sync: send a Sync before and after it");
   const std::string alone = one("DISCARD ALL") + sync_message();
   {
     Script script;
@@ -107,13 +118,15 @@ TEST_CASE("session: a refused pipeline is skipped up to its Sync and the next on
   script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
   // Nothing of what was refused is prepared: its name is free.
   script.client(parse("s", insert) + bind_message("", "s", {"1"}) + sync_message()).to_client(error("TG001", stale) + ready('I'));
-  script.client(parse("s", select_a) + bind_message("", "s", {"1"}) + execute() + sync_message()).to_server(parse("s", select_a) + bind_message("", "s", {"1"}) + execute() + sync_message());
+  script.client(parse("s", select_a) + bind_message("", "s", {"1"}) + execute() + sync_message())
+      .to_server(parse("s", select_a) + bind_message("", "s", {"1"}) + execute() + sync_message());
   script.replay();
 }
 
 TEST_CASE("session: two pipelines without waiting are two transactions and two checks", "[F5][proxy]") {
   Script script;
-  script.client(one(insert) + sync_message() + one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message() + opening_left() + one(insert) + sync_message());
+  script.client(one(insert) + sync_message() + one(insert) + sync_message())
+      .to_server(opening() + one(insert) + sync_message() + opening_left() + one(insert) + sync_message());
   script.server(opening_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
   script.server(opening_left_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
   script.replay();
@@ -121,8 +134,10 @@ TEST_CASE("session: two pipelines without waiting are two transactions and two c
 
 TEST_CASE("session: a pipelined read that begins before all answers are here is made READ ONLY again", "[F6][proxy]") {
   Script script;
-  script.client(one(insert) + sync_message() + one(select_a) + sync_message()).to_server(opening() + one(insert) + sync_message() + locked() + one(select_a) + sync_message());
-  script.server(opening_done() + done("INSERT 0 1") + ready('I') + set_done() + done("SELECT 0") + ready('I')).to_client(done("INSERT 0 1") + ready('I') + done("SELECT 0") + ready('I'));
+  script.client(one(insert) + sync_message() + one(select_a) + sync_message())
+      .to_server(opening() + one(insert) + sync_message() + locked() + one(select_a) + sync_message());
+  script.server(opening_done() + done("INSERT 0 1") + ready('I') + set_done() + done("SELECT 0") + ready('I'))
+      .to_client(done("INSERT 0 1") + ready('I') + done("SELECT 0") + ready('I'));
   script.replay();
 }
 
@@ -130,7 +145,8 @@ TEST_CASE("session: a read in front of a refused write is made READ ONLY again, 
   Script script;
   script.application_name.clear();
   script.client(one(select_a) + sync_message() + flush() + one(select_a) + one("frobnicate t") + sync_message())
-      .to_server(one(select_a) + sync_message() + flush() + locked() + one(select_a) + parse("", "frobnicate t") + bind_message("", "", {"1"}) + check("-", "0", true, block) + execute() + sync_message())
+      .to_server(one(select_a) + sync_message() + flush() + locked() + one(select_a) + parse("", "frobnicate t") +
+                 bind_message("", "", {"1"}) + check("-", "0", true, block) + execute() + sync_message())
       .told({"refused TG002 from memory"});
   script.replay();
 }
@@ -139,7 +155,8 @@ TEST_CASE("session: an error in a pipeline skips what stands behind it up to Syn
   Script script;
   script.client(one(insert) + one(insert) + sync_message()).to_server(opening() + one(insert) + one(insert) + sync_message());
   const std::string failed = error("23505", "duplicate key");
-  script.server(opening_done() + parse_complete() + bind_complete() + failed + ready('I')).to_client(parse_complete() + bind_complete() + failed + ready('I'));
+  script.server(opening_done() + parse_complete() + bind_complete() + failed + ready('I'))
+      .to_client(parse_complete() + bind_complete() + failed + ready('I'));
   // And where the error comes before the Sync is sent.
   script.client(one(insert) + flush()).to_server(opening(false) + one(insert) + flush());
   script.server(opening_done(false) + parse_complete() + bind_complete() + failed).to_client(parse_complete() + bind_complete() + failed);
@@ -153,9 +170,11 @@ TEST_CASE("session: an error in a pipeline skips what stands behind it up to Syn
 TEST_CASE("session: a Parse that failed leaves no name behind", "[F6][proxy]") {
   Script script;
   script.client(parse("s", "SELECT nothing FROM t") + sync_message()).to_server(parse("s", "SELECT nothing FROM t") + sync_message());
-  script.server(error("42703", "column \"nothing\" does not exist") + ready('I')).to_client(error("42703", "column \"nothing\" does not exist") + ready('I'));
+  script.server(error("42703", "column \"nothing\" does not exist") + ready('I'))
+      .to_client(error("42703", "column \"nothing\" does not exist") + ready('I'));
   // Unknown to the proxy, hence a write; unknown to the server, hence its error.
-  script.client(bind_message("", "s") + execute() + sync_message()).to_server(opening() + bind_message("", "s") + execute() + check_declared(true, block) + sync_message());
+  script.client(bind_message("", "s") + execute() + sync_message())
+      .to_server(opening() + bind_message("", "s") + execute() + check_declared(true, block) + sync_message());
   const std::string failed = error("26000", "prepared statement \"s\" does not exist");
   script.server(opening_done() + failed + ready('I')).to_client(failed + ready('I'));
   script.replay();
@@ -175,7 +194,8 @@ TEST_CASE("session: a write behind a flushed read is refused with its reason", "
   late.client(one(select_a) + flush()).to_server(one(select_a) + flush());
   late.server(done("SELECT 0")).to_client(done("SELECT 0"));
   late.client(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert) + bind_message("", "", {"1"}))
-      .to_server(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert) + check("-", "0", true, block) + bind_message("", "", {"1"}))
+      .to_server(parse("", "/*termgate.scope='orders',termgate.term='5'*/ " + insert) + check("-", "0", true, block) +
+                 bind_message("", "", {"1"}))
       .told({"refused TG002 from memory"});
   late.client(execute() + sync_message()).to_server(execute() + sync_message());
   late.server(parse_complete() + prepared(true) + bind_complete() + error("TG005", "TG005 term 0") + ready('I'))
@@ -187,7 +207,8 @@ TEST_CASE("session: what a driver prepares and flushes is opened with its Parse"
   Script script;
   const std::string prepare = parse("s", insert) + describe_statement("s") + flush();
   script.client(prepare).to_server(opening() + prepare);
-  script.server(opening_done() + parse_complete() + parameters_none() + no_data()).to_client(parse_complete() + parameters_none() + no_data());
+  script.server(opening_done() + parse_complete() + parameters_none() + no_data())
+      .to_client(parse_complete() + parameters_none() + no_data());
   const std::string run = bind_message("", "s", {"1"}) + execute() + sync_message();
   script.client(run).to_server(run);
   script.server(bind_complete() + complete("INSERT 0 1") + ready('I')).to_client(bind_complete() + complete("INSERT 0 1") + ready('I'));
@@ -211,9 +232,12 @@ TEST_CASE("session: a block by extended queries passes the check once", "[F5][F7
 
 TEST_CASE("session: a whole block in one pipeline is opened behind its BEGIN", "[F5][proxy]") {
   Script script;
-  const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute(), commit = parse("", "COMMIT") + bind_message("", "") + execute();
-  script.client(begin + one(insert) + commit + sync_message()).to_server(begin + opening(true, block) + one(insert) + commit + sync_message());
-  script.server(done("BEGIN") + opening_done(true, block) + done("INSERT 0 1") + done("COMMIT") + ready('I')).to_client(done("BEGIN") + done("INSERT 0 1") + done("COMMIT") + ready('I'));
+  const std::string begin = parse("", "BEGIN") + bind_message("", "") + execute(),
+                    commit = parse("", "COMMIT") + bind_message("", "") + execute();
+  script.client(begin + one(insert) + commit + sync_message())
+      .to_server(begin + opening(true, block) + one(insert) + commit + sync_message());
+  script.server(done("BEGIN") + opening_done(true, block) + done("INSERT 0 1") + done("COMMIT") + ready('I'))
+      .to_client(done("BEGIN") + done("INSERT 0 1") + done("COMMIT") + ready('I'));
   script.replay();
 }
 
@@ -253,19 +277,25 @@ TEST_CASE("session: a default that was set in a pipeline which fails is not beli
 
 TEST_CASE("session: a read that writes is refused once and never run twice", "[F6][F7][proxy]") {
   Script script;
-  const std::string text = "SELECT a FROM writing_view", again = "TG002 this looked like a read and writes; Termgate knows it now: send it again";
+  const std::string text = "SELECT a FROM writing_view",
+                    again = "TG002 this looked like a read and writes; Termgate knows it now: send it again";
   const std::string asked = parse("s", text) + bind_message("", "s") + describe_portal("") + execute() + sync_message();
   script.client(asked).to_server(asked);
   script.server(parse_complete() + bind_complete() + columns({"a"}) + notice("seen once") + error("25006", read_only) + ready('I'))
-      .to_client(parse_complete() + bind_complete() + columns({"a"}) + notice("seen once") + error("TG002", again, {{'D', "The database said: " + read_only}}) + ready('I'));
+      .to_client(parse_complete() + bind_complete() + columns({"a"}) + notice("seen once") +
+                 error("TG002", again, {{'D', "The database said: " + read_only}}) + ready('I'));
   // Known from now on, by its name and by its text.
-  script.client(bind_message("", "s") + execute() + sync_message()).to_server(opening() + bind_message("", "s") + execute() + sync_message());
-  script.server(opening_done() + bind_complete() + complete("SELECT 0") + ready('I')).to_client(bind_complete() + complete("SELECT 0") + ready('I'));
-  script.client(parse("", text) + bind_message("", "") + execute() + sync_message()).to_server(opening(false) + parse("", text) + bind_message("", "") + execute() + sync_message());
+  script.client(bind_message("", "s") + execute() + sync_message())
+      .to_server(opening() + bind_message("", "s") + execute() + sync_message());
+  script.server(opening_done() + bind_complete() + complete("SELECT 0") + ready('I'))
+      .to_client(bind_complete() + complete("SELECT 0") + ready('I'));
+  script.client(parse("", text) + bind_message("", "") + execute() + sync_message())
+      .to_server(opening(false) + parse("", text) + bind_message("", "") + execute() + sync_message());
   script.replay();
 }
 
-TEST_CASE("session: what another session was refused as a read that writes is checked at once, and read where there is no claim", "[F6][F7][proxy]") {
+TEST_CASE("session: what another session was refused as a read that writes is checked at once, and read where there is no claim",
+          "[F6][F7][proxy]") {
   const std::string rows = parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1");
   Script script;
   script.reads_are_known_to_write = true;
@@ -285,13 +315,17 @@ TEST_CASE("session: a read that calls functions is opened at once and checked ag
   Script script;
   const std::string calls = "SELECT f($1)";
   script.client(one(calls) + sync_message()).to_server(opening() + one(calls) + check_again() + sync_message());
-  script.server(opening_done() + done("SELECT 1") + check_declared_done("orders", "5", "", true, block) + ready('I')).to_client(done("SELECT 1") + ready('I'));
+  script.server(opening_done() + done("SELECT 1") + check_declared_done("orders", "5", "", true, block) + ready('I'))
+      .to_client(done("SELECT 1") + ready('I'));
   // It has declared something stale: what it wrote is undone. What the session declares is not known by now, so the whole check is made.
   script.client(one(calls) + sync_message()).to_server(opening(false) + one(calls) + check_again() + sync_message());
-  script.server(opening_done(false) + done("SELECT 1") + prepared(true) + bind_complete() + error("TG001", stale) + ready('I')).to_client(done("SELECT 1") + error("TG001", stale) + ready('I'));
+  script.server(opening_done(false) + done("SELECT 1") + prepared(true) + bind_complete() + error("TG001", stale) + ready('I'))
+      .to_client(done("SELECT 1") + error("TG001", stale) + ready('I'));
   // What it declared is undone too: the session is not taken for stale by it, and what it declares is checked as before.
-  script.client(one(calls) + sync_message()).to_server(opening(false) + one(calls) + left("_termgate_again_", check_again()) + sync_message());
-  script.server(opening_done(false) + done("SELECT 1") + left_done(prepared(true)) + bind_complete() + error("TG001", stale) + ready('I')).to_client(done("SELECT 1") + error("TG001", stale) + ready('I'));
+  script.client(one(calls) + sync_message())
+      .to_server(opening(false) + one(calls) + left("_termgate_again_", check_again()) + sync_message());
+  script.server(opening_done(false) + done("SELECT 1") + left_done(prepared(true)) + bind_complete() + error("TG001", stale) + ready('I'))
+      .to_client(done("SELECT 1") + error("TG001", stale) + ready('I'));
   script.replay();
 }
 
@@ -301,8 +335,9 @@ TEST_CASE("session: what must run alone in a pipeline leaves READ ONLY what an e
     for (const std::string before : {"SELECT f()", "SELECT a FROM t"}) {
       Script script;
       script.application_name.clear();
-      const std::string what = alone[0] == 'V' ? "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it"
-                                                : "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block";
+      const std::string what = alone[0] == 'V'
+                                   ? "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it"
+                                   : "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block";
       script.client(one(before) + one("COMMIT") + one(claim + alone) + sync_message()).to_client(error("0A000", what) + ready('I'));
       script.replay();
     }
@@ -314,9 +349,11 @@ TEST_CASE("session: what a Bind runs is checked whether or not it is executed", 
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
     script.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
+        .to_client(complete("SAVEPOINT") + ready('T'));
   };
-  const std::string planned = parse("", "SELECT f()") + bind_message("", ""), domain = parse("", "SHOW work_mem", {16400}) + bind_message("", "", {"1"});
+  const std::string planned = parse("", "SELECT f()") + bind_message("", ""),
+                    domain = parse("", "SHOW work_mem", {16400}) + bind_message("", "", {"1"});
   // Without a claim it plans READ ONLY.
   for (const std::string& what : {planned, domain}) {
     Script none;
@@ -329,8 +366,11 @@ TEST_CASE("session: what a Bind runs is checked whether or not it is executed", 
   // With one it is checked before, and what it may have declared before the COMMIT. Parse, Bind and Execute are one unit.
   Script script;
   begun(script);
-  script.client(planned + sync_message()).to_server(parse("", "SELECT f()") + check_declared(true, block) + bind_message("", "") + sync_message());
-  script.server(parse_complete() + check_done("5", true, block) + bind_complete() + ready('T')).to_client(parse_complete() + bind_complete() + ready('T')).told({"fenced orders 5/5"});
+  script.client(planned + sync_message())
+      .to_server(parse("", "SELECT f()") + check_declared(true, block) + bind_message("", "") + sync_message());
+  script.server(parse_complete() + check_done("5", true, block) + bind_complete() + ready('T'))
+      .to_client(parse_complete() + bind_complete() + ready('T'))
+      .told({"fenced orders 5/5"});
   script.client(query("COMMIT")).to_server(check_again() + sync_message() + query("COMMIT"));
   script.replay();
 }
@@ -341,7 +381,8 @@ TEST_CASE("session: a Parse runs code where a literal of its text has a domain i
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
     script.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
+        .to_client(complete("SAVEPOINT") + ready('T'));
   };
   // Without a claim a read is parsed READ ONLY. A write may be declared yet: it is parsed, and checked before the COMMIT at the latest.
   Script read;
@@ -360,7 +401,9 @@ TEST_CASE("session: a Parse runs code where a literal of its text has a domain i
   Script unit;
   begun(unit);
   unit.client(parse("s", literal) + sync_message()).to_server(check_declared(true, block) + parse("s", literal) + sync_message());
-  unit.server(check_done("5", true, block) + parse_complete() + ready('T')).to_client(parse_complete() + ready('T')).told({"fenced orders 5/5"});
+  unit.server(check_done("5", true, block) + parse_complete() + ready('T'))
+      .to_client(parse_complete() + ready('T'))
+      .told({"fenced orders 5/5"});
   unit.client(bind_message("", "s") + execute() + sync_message()).to_server(bind_message("", "s") + execute() + sync_message());
   const std::string rows = bind_complete() + row({"{x}"}) + complete("SELECT 1") + ready('T');
   unit.server(rows).to_client(rows);
@@ -377,15 +420,19 @@ TEST_CASE("session: an end of the block that the server skips has not ended it",
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
     script.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
+        .to_client(complete("SAVEPOINT") + ready('T'));
     const bool prepares = end.starts_with("PREPARE");
     const std::string failing = one("SHOW no.such");
     const std::string ending = prepares ? parse("", end) + bind_message("", "", {"1"}) + check_declared(true, block) + execute() : one(end);
     // What follows waits for the answer.
     script.client(failing + one(end) + sync_message() + one("ROLLBACK TO s") + sync_message()).to_server(failing + ending + sync_message());
-    script.server(error("42704", "unrecognized configuration parameter") + ready('E')).to_client(error("42704", "unrecognized configuration parameter") + ready('E')).to_server(one("ROLLBACK TO s") + sync_message());
+    script.server(error("42704", "unrecognized configuration parameter") + ready('E'))
+        .to_client(error("42704", "unrecognized configuration parameter") + ready('E'))
+        .to_server(one("ROLLBACK TO s") + sync_message());
     script.server(done("ROLLBACK") + ready('T')).to_client(done("ROLLBACK") + ready('T'));
-    script.client(query("SELECT f()")).to_server((prepares ? check_left(check_declared(true, block)) : locked(true, block)) + sync_message() + query("SELECT f()"));
+    script.client(query("SELECT f()"))
+        .to_server((prepares ? check_left(check_declared(true, block)) : locked(true, block)) + sync_message() + query("SELECT f()"));
     script.replay();
   }
 }
@@ -398,7 +445,9 @@ TEST_CASE("session: a portal whose name another cursor may have taken is no more
   script.client(bound).to_server(bound);
   script.server(parse_complete() + bind_complete() + ready('T')).to_client(parse_complete() + bind_complete() + ready('T'));
   script.client(query("CLOSE p")).to_server(opening(true, block) + sync_message() + query("CLOSE p"));
-  script.server(opening_done(true, block) + ready('T') + complete("CLOSE CURSOR") + ready('T')).to_client(complete("CLOSE CURSOR") + ready('T')).told({"fenced orders 5/5"});
+  script.server(opening_done(true, block) + ready('T') + complete("CLOSE CURSOR") + ready('T'))
+      .to_client(complete("CLOSE CURSOR") + ready('T'))
+      .told({"fenced orders 5/5"});
   script.client(execute("p") + sync_message()).to_server(execute("p") + sync_message());
   script.server(complete("SHOW") + ready('T')).to_client(complete("SHOW") + ready('T'));
   // It may have been ROLLBACK TO, or code.
@@ -409,12 +458,16 @@ TEST_CASE("session: a portal whose name another cursor may have taken is no more
 TEST_CASE("session: Describe of a statement is a Parse once more, unless it comes right behind it", "[F1][F6][proxy]") {
   const std::string literal = "SELECT '{x}'::app.checked[]";
   Script script;
-  script.client(parse("s", literal) + describe_statement("s") + sync_message()).to_server(parse("s", literal) + describe_statement("s") + sync_message());
-  script.server(parse_complete() + parameters_none() + no_data() + ready('I')).to_client(parse_complete() + parameters_none() + no_data() + ready('I'));
+  script.client(parse("s", literal) + describe_statement("s") + sync_message())
+      .to_server(parse("s", literal) + describe_statement("s") + sync_message());
+  script.server(parse_complete() + parameters_none() + no_data() + ready('I'))
+      .to_client(parse_complete() + parameters_none() + no_data() + ready('I'));
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(describe_statement("s") + sync_message()).to_server(opening(true, block) + describe_statement("s") + sync_message());
-  script.server(opening_done(true, block) + parameters_none() + no_data() + ready('T')).to_client(parameters_none() + no_data() + ready('T')).told({"fenced orders 5/5"});
+  script.server(opening_done(true, block) + parameters_none() + no_data() + ready('T'))
+      .to_client(parameters_none() + no_data() + ready('T'))
+      .told({"fenced orders 5/5"});
   script.client(query("COMMIT")).to_server(check_again() + sync_message() + query("COMMIT"));
   script.replay();
 }
@@ -424,8 +477,11 @@ TEST_CASE("session: what comes between a Bind and its Execute is no part of them
   Script script;
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(parse("s", "SELECT f()") + bind_message("p", "s") + sync_message()).to_server(opening(true, block) + parse("s", "SELECT f()") + bind_message("p", "s") + sync_message());
-  script.server(opening_done(true, block) + parse_complete() + bind_complete() + ready('T')).to_client(parse_complete() + bind_complete() + ready('T')).told({"fenced orders 5/5"});
+  script.client(parse("s", "SELECT f()") + bind_message("p", "s") + sync_message())
+      .to_server(opening(true, block) + parse("s", "SELECT f()") + bind_message("p", "s") + sync_message());
+  script.server(opening_done(true, block) + parse_complete() + bind_complete() + ready('T'))
+      .to_client(parse_complete() + bind_complete() + ready('T'))
+      .told({"fenced orders 5/5"});
   script.client(query(set)).to_server(check_again() + sync_message() + query(set));
   script.server(check_done("5", true, block) + ready('T') + complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
   script.client(execute("p") + sync_message()).to_server(check_declared(true, block) + execute("p") + sync_message());
@@ -433,15 +489,18 @@ TEST_CASE("session: what comes between a Bind and its Execute is no part of them
 }
 
 TEST_CASE("session: a text that is read in another way by now counts as unknown when its name is bound", "[F1][F6][proxy]") {
-  const std::string plain = "SELECT set_config('termgate.scope', 'or\\ders', true)", sent = "SELECT pg_catalog.set_config('termgate.scope', 'or\\ders', true)";
+  const std::string plain = "SELECT set_config('termgate.scope', 'or\\ders', true)",
+                    sent = "SELECT pg_catalog.set_config('termgate.scope', 'or\\ders', true)";
   Script script;
   script.client(parse("s", plain) + sync_message()).to_server(parse("s", sent) + sync_message());
   script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
   script.client(query("SET standard_conforming_strings = off")).to_server(query("SET standard_conforming_strings = off"));
-  script.server(complete("SET") + status("standard_conforming_strings", "off") + ready('I')).to_client(complete("SET") + status("standard_conforming_strings", "off") + ready('I'));
+  script.server(complete("SET") + status("standard_conforming_strings", "off") + ready('I'))
+      .to_client(complete("SET") + status("standard_conforming_strings", "off") + ready('I'));
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(bind_message("", "s") + execute() + sync_message()).to_server(opening(true, block) + bind_message("", "s") + execute() + sync_message());
+  script.client(bind_message("", "s") + execute() + sync_message())
+      .to_server(opening(true, block) + bind_message("", "s") + execute() + sync_message());
   script.replay();
 }
 
@@ -454,7 +513,8 @@ TEST_CASE("session: behind an end in a pipeline nobody knows how a backslash is 
     script.client(one(insert) + sync_message()).to_server(opening(true, block) + one(insert) + sync_message());
     script.server(opening_done(true, block) + done("INSERT 0 1") + ready('T')).to_client(done("INSERT 0 1") + ready('T'));
     script.client(one(end) + one(hidden) + one(insert) + sync_message())
-        .to_server(one(end) + check_declared(true, block) + one(hidden) + parse("", insert) + check_declared(true, block) + bind_message("", "", {"1"}) + execute() + sync_message());
+        .to_server(one(end) + check_declared(true, block) + one(hidden) + parse("", insert) + check_declared(true, block) +
+                   bind_message("", "", {"1"}) + execute() + sync_message());
     script.replay();
   }
 }
@@ -468,7 +528,8 @@ TEST_CASE("session: of a name that is not ASCII nothing is known", "[F1][F6][pro
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
     script.client(parse(name, "SHOW work_mem") + sync_message()).to_server(parse(name, "SHOW work_mem") + sync_message());
     script.server(parse_complete() + ready('T')).to_client(parse_complete() + ready('T'));
-    script.client(bind_message("", name) + execute() + sync_message()).to_server(opening(true, block) + bind_message("", name) + execute() + sync_message());
+    script.client(bind_message("", name) + execute() + sync_message())
+        .to_server(opening(true, block) + bind_message("", name) + execute() + sync_message());
     script.replay();
   }
   Script script;
@@ -477,7 +538,8 @@ TEST_CASE("session: of a name that is not ASCII nothing is known", "[F1][F6][pro
   const std::string drops = "DEALLOCATE \"" + letters + "\u00e9\"";
   script.client(query(drops)).to_server(query(drops));
   script.server(complete("DEALLOCATE") + ready('I')).to_client(complete("DEALLOCATE") + ready('I'));
-  script.client(bind_message("", letters) + execute() + sync_message()).to_server(opening() + bind_message("", letters) + execute() + check_declared(true, block) + sync_message());
+  script.client(bind_message("", letters) + execute() + sync_message())
+      .to_server(opening() + bind_message("", letters) + execute() + check_declared(true, block) + sync_message());
   script.replay();
 }
 
@@ -490,8 +552,10 @@ TEST_CASE("session: a name that stands for what runs no code is parsed anew befo
     script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-    script.client(bind_message("", "h")).to_server((declares ? writable(true, block) : std::string()) + close_statement("h") + parse("h", sent) + bind_message("", "h"));
-    script.server((declares ? set_done(true, block) : std::string()) + close_complete() + parse_complete() + bind_complete()).to_client(bind_complete());
+    script.client(bind_message("", "h"))
+        .to_server((declares ? writable(true, block) : std::string()) + close_statement("h") + parse("h", sent) + bind_message("", "h"));
+    script.server((declares ? set_done(true, block) : std::string()) + close_complete() + parse_complete() + bind_complete())
+        .to_client(bind_complete());
     script.replay();
   }
   // By SQL it is not: what runs then is unknown.
@@ -508,13 +572,16 @@ TEST_CASE("session: a message that breaks a COPY ends the session also if it cam
   Script script;
   const std::string copy = one("COPY t FROM STDIN");
   script.client(copy + query("SELECT 1")).to_server(opening() + copy + flush());
-  script.server(opening_done() + parse_complete() + bind_complete() + opaque('G', std::string(3, '\0'))).to_client(parse_complete() + bind_complete()).ends("08P01", "unexpected message type 0x51 during COPY from stdin");
+  script.server(opening_done() + parse_complete() + bind_complete() + opaque('G', std::string(3, '\0')))
+      .to_client(parse_complete() + bind_complete())
+      .ends("08P01", "unexpected message type 0x51 during COPY from stdin");
   script.replay();
 }
 
 TEST_CASE("session: a read in a pipeline that writes is refused once and known from then on", "[F6][proxy]") {
   Script script;
-  const std::string text = "SELECT a FROM writing_view", again = "TG002 this looked like a read and writes; Termgate knows it now: send it again";
+  const std::string text = "SELECT a FROM writing_view",
+                    again = "TG002 this looked like a read and writes; Termgate knows it now: send it again";
   const std::string first = one(select_a) + sync_message(), second = one(text) + sync_message();
   script.client(first + second).to_server(first + locked() + second);
   const std::string told = error("TG002", again, {{'D', "The database said: " + read_only}});
@@ -528,12 +595,17 @@ TEST_CASE("session: a read in a pipeline that writes is refused once and known f
   script.replay();
 }
 
-TEST_CASE("session: a read before a BEGIN of its pipeline is locked with the block where something runs that may have made the session writable", "[F6][proxy]") {
+TEST_CASE(
+    "session: a read before a BEGIN of its pipeline is locked with the block where something runs that may have made the session writable",
+    "[F6][proxy]") {
   Script script;
   script.application_name.clear();
-  const std::string first = one("SELECT flip()") + sync_message(), second = one("SELECT a FROM writing_view") + one("BEGIN") + sync_message();
+  const std::string first = one("SELECT flip()") + sync_message(),
+                    second = one("SELECT a FROM writing_view") + one("BEGIN") + sync_message();
   script.client(first + second).to_server(first + locked(true, block) + second);
-  script.server(done("SELECT 1") + ready('I') + set_done(true, block) + parse_complete() + bind_complete() + error("25006", read_only) + ready('I'))
+  script
+      .server(done("SELECT 1") + ready('I') + set_done(true, block) + parse_complete() + bind_complete() + error("25006", read_only) +
+              ready('I'))
       .to_client(done("SELECT 1") + ready('I') + parse_complete() + bind_complete() +
                  error("TG002", "TG002 no term declared for a fenced write", {{'D', "The database said: " + read_only}}) + ready('I'));
   script.replay();
@@ -545,7 +617,8 @@ TEST_CASE("session: a statement without a term that writes is TG002", "[F6][prox
   const std::string asked = one("SELECT a FROM writing_view") + sync_message();
   script.client(asked).to_server(asked);
   script.server(parse_complete() + bind_complete() + error("25006", read_only) + ready('I'))
-      .to_client(parse_complete() + bind_complete() + error("TG002", "TG002 no term declared for a fenced write", {{'D', "The database said: " + read_only}}) + ready('I'))
+      .to_client(parse_complete() + bind_complete() +
+                 error("TG002", "TG002 no term declared for a fenced write", {{'D', "The database said: " + read_only}}) + ready('I'))
       .told({"refused TG002"});
   script.replay();
 }
@@ -566,9 +639,11 @@ TEST_CASE("session: COPY by an extended query keeps its data in step", "[F7][pro
 
 TEST_CASE("session: a COPY that is pipelined with its data swallows the Sync before its end and no other", "[F7][proxy]") {
   Script script;
-  const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message() + copy_data("1\n") + copy_done() + sync_message();
+  const std::string copy =
+      parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message() + copy_data("1\n") + copy_done() + sync_message();
   script.client(copy).to_server(opening() + copy);
-  script.server(opening_done() + parse_complete() + bind_complete() + copy_in() + complete("COPY 1") + ready('I')).to_client(parse_complete() + bind_complete() + copy_in() + complete("COPY 1") + ready('I'));
+  script.server(opening_done() + parse_complete() + bind_complete() + copy_in() + complete("COPY 1") + ready('I'))
+      .to_client(parse_complete() + bind_complete() + copy_in() + complete("COPY 1") + ready('I'));
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
   script.server(done("SELECT 0") + ready('I')).to_client(done("SELECT 0") + ready('I'));
   script.replay();
@@ -578,7 +653,8 @@ TEST_CASE("session: a CALL before its Sync runs under the lock of the session", 
   Script script;
   const std::string call_parsed = parse("", "CALL p()") + bind_message("", ""), call = call_parsed + execute();
   script.client(call + sync_message()).to_server(writable() + hold({}, {}) + sync_message());
-  script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I')).to_server(default_off() + call + check_again() + sync_message());
+  script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
+      .to_server(default_off() + call + check_again() + sync_message());
   script.server(put_back_done() + done("CALL") + check_declared_done("orders", "5", "", true, block) + ready('I'))
       .to_client(done("CALL") + ready('I'))
       .to_server(release("orders"));
@@ -586,18 +662,22 @@ TEST_CASE("session: a CALL before its Sync runs under the lock of the session", 
   // With company it is refused: up to 17 it could commit the check's lock away in the middle.
   script.client(one(insert) + call + sync_message())
       .to_server(opening(false) + one(insert) + call_parsed + check("-", "0", true, block) + execute() + sync_message());
-  script.server(set_done(false) + check_declared_done("orders", "5", "5") + done("INSERT 0 1") + parse_complete() + bind_complete() + prepared(true) + bind_complete() +
-                error("TG005", "TG005 term 0") + ready('I'))
+  script
+      .server(set_done(false) + check_declared_done("orders", "5", "5") + done("INSERT 0 1") + parse_complete() + bind_complete() +
+              prepared(true) + bind_complete() + error("TG005", "TG005 term 0") + ready('I'))
       .to_client(done("INSERT 0 1") + parse_complete() + bind_complete() +
-                 error("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block") + ready('I'));
+                 error("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block") +
+                 ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: a CALL with a write behind it in its pipeline is refused before anything is sent", "[F5][proxy]") {
   const std::string alone = "Termgate runs CALL, DO and what must run alone only as the one statement before a Sync";
   Script script;
-  script.client(parse("", "CALL p()") + bind_message("", "") + execute() + one(insert) + sync_message()).to_client(error("0A000", alone) + ready('I'));
-  script.client(parse("", "CALL p()") + bind_message("", "") + execute() + one(select_a) + sync_message()).to_client(error("0A000", alone) + ready('I'));
+  script.client(parse("", "CALL p()") + bind_message("", "") + execute() + one(insert) + sync_message())
+      .to_client(error("0A000", alone) + ready('I'));
+  script.client(parse("", "CALL p()") + bind_message("", "") + execute() + one(select_a) + sync_message())
+      .to_client(error("0A000", alone) + ready('I'));
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
   script.replay();
 }
@@ -608,7 +688,9 @@ TEST_CASE("session: what must run alone is refused behind a Flush where the serv
   script.client(parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message())
       .to_server(check("-", "0", true, block).insert(0, parse("", "VACUUM t") + bind_message("", "")) + execute() + sync_message());
   script.server(parse_complete() + bind_complete() + prepared(true) + bind_complete() + error("TG005", "TG005 term 0") + ready('I'))
-      .to_client(parse_complete() + bind_complete() + error("0A000", "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it") + ready('I'));
+      .to_client(parse_complete() + bind_complete() +
+                 error("0A000", "Termgate runs what must run alone only as the one statement before a Sync, with no Flush before it") +
+                 ready('I'));
   script.replay();
 }
 
@@ -622,16 +704,19 @@ TEST_CASE("session: the lock that a Bind has put inside the proxy's savepoint is
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
     script.client(query("SAVEPOINT a")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT a"));
-    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
+        .to_client(complete("SAVEPOINT") + ready('T'));
     script.client(query("RELEASE a")).to_server(query("RELEASE a"));
     script.server(complete("RELEASE") + ready('T')).to_client(complete("RELEASE") + ready('T'));
     const std::string bind = bind_message("", "s", {"1"});
     if (flushed) {
-      script.client(bind + execute() + flush()).to_server(locked(true, block) + bind + unmark() + locked(true, block) + execute() + flush());
+      script.client(bind + execute() + flush())
+          .to_server(locked(true, block) + bind + unmark() + locked(true, block) + execute() + flush());
     } else {
       script.client(bind + sync_message()).to_server(locked(true, block) + bind + sync_message());
       script.server(set_done(true, block) + bind_complete() + ready('T')).to_client(bind_complete() + ready('T'));
-      script.client(query("SELECT 1; SELECT f()")).to_server(unmark() + locked(true, block) + sync_message() + query("SELECT 1; SELECT f()"));
+      script.client(query("SELECT 1; SELECT f()"))
+          .to_server(unmark() + locked(true, block) + sync_message() + query("SELECT 1; SELECT f()"));
     }
     script.replay();
   }
@@ -639,7 +724,8 @@ TEST_CASE("session: the lock that a Bind has put inside the proxy's savepoint is
 
 TEST_CASE("session: a copy that swallows its Sync behind BEGIN is ended by the next one", "[F6][proxy]") {
   const std::string copy = one("BEGIN") + parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
-  const std::string begun = one("BEGIN") + opening(true, block) + parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
+  const std::string begun =
+      one("BEGIN") + opening(true, block) + parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
   const std::string begins = done("BEGIN") + parse_complete() + bind_complete() + copy_in();
   for (const bool at_once : {true, false}) {
     for (const bool goes_on : {false, true}) {
@@ -649,7 +735,9 @@ TEST_CASE("session: a copy that swallows its Sync behind BEGIN is ended by the n
       const std::string data = copy_done();
       if (at_once) {
         script.client(copy + data + next).to_server(begun + data);
-        script.server(done("BEGIN") + opening_done(true, block) + parse_complete() + bind_complete() + copy_in()).to_client(begins).to_server(goes_on ? flush() : sync_message());
+        script.server(done("BEGIN") + opening_done(true, block) + parse_complete() + bind_complete() + copy_in())
+            .to_client(begins)
+            .to_server(goes_on ? flush() : sync_message());
       } else {
         script.client(copy).to_server(begun);
         script.server(done("BEGIN") + opening_done(true, block) + parse_complete() + bind_complete() + copy_in()).to_client(begins);
@@ -669,12 +757,14 @@ TEST_CASE("session: what must run alone does not run where the server skipped th
   // The COPY swallows its Sync, so its error reaches up to the Sync of the VACUUM.
   script.client(copy + vacuum).to_server(opening() + copy + writable_left() + hold({}, {}) + sync_message());
   const std::string failed = error("57014", "COPY from stdin failed: enough");
-  script.server(opening_done() + parse_complete() + bind_complete() + copy_in() + failed + ready('I')).to_client(parse_complete() + bind_complete() + copy_in() + failed + ready('I'));
+  script.server(opening_done() + parse_complete() + bind_complete() + copy_in() + failed + ready('I'))
+      .to_client(parse_complete() + bind_complete() + copy_in() + failed + ready('I'));
   script.client(one(select_a) + sync_message()).to_server(one(select_a) + sync_message());
   script.replay();
 }
 
-TEST_CASE("session: a default that was changed while a lock of the session is asked for is put back where the lock is refused", "[F6][proxy][sim]") {
+TEST_CASE("session: a default that was changed while a lock of the session is asked for is put back where the lock is refused",
+          "[F6][proxy][sim]") {
   Script script;
   const std::string flip = one("SELECT a FROM flipping_view") + sync_message();
   const std::string vacuum = parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
@@ -690,7 +780,8 @@ TEST_CASE("session: what must run alone is refused behind what opened its pipeli
   script.client(parse("s", insert) + sync_message()).to_server(parse("s", insert) + sync_message());
   script.server(parse_complete() + ready('I')).to_client(parse_complete() + ready('I'));
   const std::string bound = bind_message("", "s"), vacuum = parse("", "VACUUM t") + bind_message("", "");
-  script.client(bound + vacuum + execute() + sync_message()).to_server(opening() + bound + vacuum + check("-", "0", false, block) + execute() + sync_message());
+  script.client(bound + vacuum + execute() + sync_message())
+      .to_server(opening() + bound + vacuum + check("-", "0", false, block) + execute() + sync_message());
   script.replay();
 }
 
@@ -699,7 +790,8 @@ TEST_CASE("session: in the middle of a COPY no message but its own is taken", "[
     Script script;
     const std::string copy = parse("", "COPY t FROM STDIN") + bind_message("", "") + execute() + sync_message();
     script.client(copy).to_server(opening() + copy);
-    script.server(opening_done() + parse_complete() + bind_complete() + copy_in()).to_client(parse_complete() + bind_complete() + copy_in());
+    script.server(opening_done() + parse_complete() + bind_complete() + copy_in())
+        .to_client(parse_complete() + bind_complete() + copy_in());
     char text[80];
     std::snprintf(text, sizeof text, "unexpected message type 0x%02X during COPY from stdin", static_cast<unsigned char>(other[0]));
     script.client(other).ends("08P01", text);
@@ -710,7 +802,8 @@ TEST_CASE("session: in the middle of a COPY no message but its own is taken", "[
 TEST_CASE("session: behind a COMMIT that ends an opened pipeline's transaction a write is checked anew", "[F1][F5][proxy]") {
   Script script;
   const std::string commit = parse("", "COMMIT") + bind_message("", "") + execute();
-  script.client(one(insert) + commit + one(insert) + sync_message()).to_server(opening() + one(insert) + commit + opening(false) + one(insert) + sync_message());
+  script.client(one(insert) + commit + one(insert) + sync_message())
+      .to_server(opening() + one(insert) + commit + opening(false) + one(insert) + sync_message());
   script.replay();
 }
 
@@ -779,7 +872,8 @@ TEST_CASE("session: names are compared as the server cuts them", "[F6][proxy]") 
 TEST_CASE("session: SHOW by an extended query answers what the client believes", "[F7][proxy]") {
   Script script;
   script.client(one("SHOW default_transaction_read_only") + sync_message())
-      .to_server(parse("", "SELECT 'off'::pg_catalog.text AS default_transaction_read_only") + bind_message("", "", {"1"}) + execute() + sync_message());
+      .to_server(parse("", "SELECT 'off'::pg_catalog.text AS default_transaction_read_only") + bind_message("", "", {"1"}) + execute() +
+                 sync_message());
   script.replay();
 }
 
@@ -809,11 +903,14 @@ TEST_CASE("session: a simple query lets nothing through that a Flush would not",
 
   // Nor of a pipeline that is refused already, while answers to one before are still to come.
   Script refused;
-  const std::string commit = parse("", "COMMIT") + bind_message("", "") + execute(), call = parse("", "CALL p()") + bind_message("", "") + execute();
+  const std::string commit = parse("", "COMMIT") + bind_message("", "") + execute(),
+                    call = parse("", "CALL p()") + bind_message("", "") + execute();
   refused.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
   refused.client(commit + call + query("SELECT 1") + sync_message());
   refused.server(opening_done() + done("INSERT 0 1") + ready('I'))
-      .to_client(done("INSERT 0 1") + ready('I') + error("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block") + ready('I'));
+      .to_client(done("INSERT 0 1") + ready('I') +
+                 error("0A000", "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block") +
+                 ready('I'));
   refused.replay();
 
   // What runs yet may have made the session writable by default.

@@ -1,5 +1,5 @@
-// The one decision (proxy/session/src/guard.hpp): a table of all combinations, and a random test that plays units against a model of a server and judges only
-// what commits. The judge states the three properties anew and shares no code with the decision.
+// The one decision (proxy/session/src/guard.hpp): a table of all combinations, and a random test that plays units against a model of a
+// server and judges only what commits. The judge states the three properties anew and shares no code with the decision.
 #include <catch2/catch.hpp>
 
 #include <array>
@@ -35,8 +35,20 @@ void all_combinations(Look look) {
         for (unsigned bits = 0; bits < 1u << 14; ++bits)
           for (int standing = 0; standing < standing_count; ++standing) {
             const auto bit = [bits](unsigned at) { return (bits >> at & 1u) != 0; };
-            const TransactionView view{.open = bit(0), .failed = bit(1), .read_only = bit(2), .fixed = bit(3), .writable = bit(4), .session_passed = bit(5),
-                                       .other_passed = bit(6), .named_passed = bit(7), .redeclared = bit(8), .acted = bit(9), .acted_since = bit(10), .code_declared = bit(11), .unnamed = bit(12), .left_over = bit(13)};
+            const TransactionView view{.open = bit(0),
+                                       .failed = bit(1),
+                                       .read_only = bit(2),
+                                       .fixed = bit(3),
+                                       .writable = bit(4),
+                                       .session_passed = bit(5),
+                                       .other_passed = bit(6),
+                                       .named_passed = bit(7),
+                                       .redeclared = bit(8),
+                                       .acted = bit(9),
+                                       .acted_since = bit(10),
+                                       .code_declared = bit(11),
+                                       .unnamed = bit(12),
+                                       .left_over = bit(13)};
             look(Unit{static_cast<Does>(does), hole, named}, view, static_cast<Standing>(standing));
           }
 }
@@ -51,9 +63,11 @@ TEST_CASE("guard: no possible writer runs in a transaction that can write withou
     if (view.failed) return;  // the server runs nothing
     const bool can_write = view.writable || makes_writable(act);
     if (!can_write || !runs_something(unit.does) || harmless(unit.does) || is_refusal(act) || act == Act::lock) return;
-    const bool passed = unit.named ? view.named_passed && !view.code_declared : !view.redeclared && (view.session_passed || (claim == Standing::none && view.other_passed));
+    const bool passed = unit.named ? view.named_passed && !view.code_declared
+                                   : !view.redeclared && (view.session_passed || (claim == Standing::none && view.other_passed));
     if (checks(act) || passed) return;
-    CAPTURE(static_cast<int>(unit.does), unit.hole, unit.named, static_cast<int>(claim), view.open, view.read_only, view.fixed, view.writable, view.redeclared, static_cast<int>(act));
+    CAPTURE(static_cast<int>(unit.does), unit.hole, unit.named, static_cast<int>(claim), view.open, view.read_only, view.fixed,
+            view.writable, view.redeclared, static_cast<int>(act));
     FAIL("it would run without a check");
   });
   CHECK(seen == std::size_t{does_count} * 4 * 16384 * standing_count);
@@ -65,7 +79,8 @@ TEST_CASE("guard: READ ONLY is never trusted with what it does not stop", "[F6][
     // A cursor and what looks like a read are no holes by their text.
     if (unit.does == Does::fetch || unit.does == Does::reads || unit.does == Does::calls) return;
     const Act act = decide(unit, view, claim, {});
-    const bool passed = unit.named ? view.named_passed && !view.code_declared : !view.redeclared && (view.session_passed || (claim == Standing::none && view.other_passed));
+    const bool passed = unit.named ? view.named_passed && !view.code_declared
+                                   : !view.redeclared && (view.session_passed || (claim == Standing::none && view.other_passed));
     if (act != Act::pass || passed) return;
     CAPTURE(static_cast<int>(unit.does), static_cast<int>(claim), view.open, view.read_only, static_cast<int>(act));
     FAIL("READ ONLY would not stop it");
@@ -104,6 +119,7 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
   TransactionView redeclared = passed;
   redeclared.redeclared = true;
   const TransactionView by_arguments{.open = true, .writable = true, .other_passed = true, .acted = true};
+  // clang-format off
   const Row rows[] = {
       {"a read alone", {Does::reads}, alone, Standing::current, Act::pass},
       {"a read that calls", {Does::calls}, alone, Standing::current, Act::open},
@@ -150,6 +166,7 @@ TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
       {"the next one after set_config() in code", {Does::quiet, false, false, true}, {.open = true, .writable = true, .session_passed = true, .redeclared = true, .acted = true, .code_declared = true}, Standing::uncertain, Act::recheck},
       {"anything in a failed block", {Does::writes}, {.open = true, .failed = true}, Standing::none, Act::pass},
   };
+  // clang-format on
   for (const Row& row : rows) {
     CAPTURE(row.name);
     CHECK(static_cast<int>(decide(row.unit, row.view, row.claim, {})) == static_cast<int>(row.act));
@@ -163,7 +180,8 @@ namespace {
 
 using Random = std::mt19937_64;
 
-// A server with three scopes and one session, told in the simplest words. It knows what the session declares; the proxy only knows what it can see.
+// A server with three scopes and one session, told in the simplest words. It knows what the session declares; the proxy only knows what it
+// can see.
 struct World {
   struct Claim {
     int scope = 0;  // 0: none
@@ -178,9 +196,9 @@ struct World {
   std::array<int, 3> fence{0, 5, 5};
   Claim declared{}, declared_before{};  // now; at the begin of the transaction
   bool in_transaction = false, writable = false, failed = false;
-  std::set<Claim> passed;               // checks of this transaction
+  std::set<Claim> passed;  // checks of this transaction
   bool wrote = false;
-  std::vector<Claim> under;             // the claims in force for what was written, and for what was last in force
+  std::vector<Claim> under;  // the claims in force for what was written, and for what was last in force
   // --- what the proxy sees ---
   TransactionView view;
   bool spoke = false, certain = true;
@@ -205,10 +223,12 @@ struct World {
 };
 
 Act faulty_decide(Fault fault, const Unit& unit, const TransactionView& view, Standing claim) {
-  return decide_with(fault, unit, view, claim, [](const Unit& seen, const TransactionView& of, Standing standing) { return decide(seen, of, standing, {}); });
+  return decide_with(fault, unit, view, claim,
+                     [](const Unit& seen, const TransactionView& of, Standing standing) { return decide(seen, of, standing, {}); });
 }
 
 // One transaction of random units. The message of a breach, or empty.
+// Long: a random story: its units are made, run and judged in one loop.
 std::string one_transaction(World& world, Fault planted) {
   World::Claim none{};
   world.view = TransactionView{};
@@ -286,7 +306,8 @@ std::string one_transaction(World& world, Fault planted) {
     if (last) {
       unit.does = Does::commit;
     } else {
-      static constexpr Does kinds[] = {Does::quiet, Does::savepoint, Does::fetch, Does::declares, Does::reads, Does::calls, Does::own_call, Does::writes, Does::writes, Does::rollback};
+      static constexpr Does kinds[] = {Does::quiet, Does::savepoint, Does::fetch,  Does::declares, Does::reads,
+                                       Does::calls, Does::own_call,  Does::writes, Does::writes,   Does::rollback};
       unit.does = kinds[world.below(static_cast<int>(std::size(kinds)))];
       unit.hole = unit.does == Does::writes && world.below(3) == 0;
       if (unit.does >= Does::reads && world.below(4) == 0) {
@@ -329,7 +350,8 @@ std::string one_transaction(World& world, Fault planted) {
     const bool can_write = world.writable;
     if (unit.does == Does::savepoint && !world.writable) world.view.fixed = true;
     savepoint |= unit.does == Does::savepoint && world.writable;
-    const bool is_held = pipeline && unit.does == Does::reads && !unit.named && !world.writable && act == Act::pass && !world.view.fixed && !world.view.read_only;
+    const bool is_held = pipeline && unit.does == Does::reads && !unit.named && !world.writable && act == Act::pass && !world.view.fixed &&
+                         !world.view.read_only;
     if (is_held) {
       held_reads.push_back(world.declared);
       world.view.unnamed = true;
@@ -339,7 +361,8 @@ std::string one_transaction(World& world, Fault planted) {
     const World::Claim in_force = unit.named ? comment : world.declared;
     if (unit.does == Does::declares || (unit.does == Does::calls && world.below(2) == 0) || (unit.does == Does::writes && unit.hole)) {
       const int scope = world.below(3);
-      world.declared = scope == 0 ? none : World::Claim{scope, world.fence[static_cast<std::size_t>(scope)] - (world.below(2) == 0 ? 0 : 1)};
+      world.declared =
+          scope == 0 ? none : World::Claim{scope, world.fence[static_cast<std::size_t>(scope)] - (world.below(2) == 0 ? 0 : 1)};
       last_in_force = world.declared;
       world.spoke |= unit.does == Does::declares;
     }
@@ -354,7 +377,10 @@ std::string one_transaction(World& world, Fault planted) {
       world.passed.insert(exact);
       world.view.other_passed = true;
     }
-    const bool writes = is_held ? false : unit.does == Does::writes || ((unit.does == Does::reads || unit.does == Does::calls || unit.does == Does::fetch) && world.below(3) == 0);
+    const bool writes =
+        is_held ? false
+                : unit.does == Does::writes ||
+                      ((unit.does == Does::reads || unit.does == Does::calls || unit.does == Does::fetch) && world.below(3) == 0);
     if (writes && can_write) {
       world.wrote = true;
       // What was in force when it began, and what it declared itself before it wrote.
@@ -399,7 +425,8 @@ std::string one_transaction(World& world, Fault planted) {
     if (world.wrote) {
       for (const World::Claim& claim : world.under) {
         // A session that declares nothing may go on under what it has passed by arguments or a comment.
-        if (claim.scope == 0 ? world.passed.empty() : !world.passed.contains(claim)) breach = "a write committed whose claim has not passed";
+        if (claim.scope == 0 ? world.passed.empty() : !world.passed.contains(claim))
+          breach = "a write committed whose claim has not passed";
       }
       if (last_in_force.scope != 0 && !world.passed.contains(last_in_force)) breach = "the last claim in force has not passed";
       for (const World::Claim& claim : world.passed) {

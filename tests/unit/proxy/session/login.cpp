@@ -1,5 +1,6 @@
-// From the first byte to the first ReadyForQuery: encryption asked for on both sides, who is let in, what the server is told at the start, and the
-// talk about the credential, which passes through but for channel binding; whole, cut everywhere, with either connection lost everywhere.
+// From the first byte to the first ReadyForQuery: encryption asked for on both sides, who is let in, what the server is told at the start,
+// and the talk about the credential, which passes through but for channel binding; whole, cut everywhere, with either connection lost
+// everywhere.
 #include "script.hpp"
 
 using namespace std::chrono_literals;
@@ -62,9 +63,14 @@ std::string sasl_initial(const std::string& mechanism, const std::string& first)
 
 TEST_CASE("session: a login hands on the server's parameters with the real PID and a key of our own", "[F7][proxy]") {
   Script script = greeted();
-  const std::string parameters = status("server_version", "15.20") + status("client_encoding", "UTF8") + status("default_transaction_read_only", "on");
-  const std::string shown = status("server_version", "15.20") + status("client_encoding", "UTF8") + status("default_transaction_read_only", "off");
-  script.server(ok + parameters + key(4711, "serv") + ready('I')).to_client(ok + shown + key(4711, "0123")).acts({Kind::registered}).to_server(who_serves());
+  const std::string parameters =
+      status("server_version", "15.20") + status("client_encoding", "UTF8") + status("default_transaction_read_only", "on");
+  const std::string shown =
+      status("server_version", "15.20") + status("client_encoding", "UTF8") + status("default_transaction_read_only", "off");
+  script.server(ok + parameters + key(4711, "serv") + ready('I'))
+      .to_client(ok + shown + key(4711, "0123"))
+      .acts({Kind::registered})
+      .to_server(who_serves());
   script.server(who_serves_done()).to_client(ready('I')).is([](const Session& session) {
     CHECK(session.server_pid() == 4711);
     CHECK(session.server_key() == "serv");
@@ -109,7 +115,10 @@ TEST_CASE("session: what a client says about read-only at its start is believed 
 TEST_CASE("session: application_name declares in front of the options", "[F1][proxy]") {
   const std::string name = "termgate.scope=or%20ders;termgate.term=5;";
   Script script = greeted({{"user", "ann"}, {"application_name", name}, {"options", "-c termgate.term=6"}},
-                          {{"user", "ann"}, {"application_name", name}, {"options", "-c termgate.scope=or\\ ders -c termgate.term=5 -c termgate.term=6"}, {"default_transaction_read_only", "on"}});
+                          {{"user", "ann"},
+                           {"application_name", name},
+                           {"options", "-c termgate.scope=or\\ ders -c termgate.term=5 -c termgate.term=6"},
+                           {"default_transaction_read_only", "on"}});
   script.replay();
 }
 
@@ -179,16 +188,19 @@ TEST_CASE("session: a client that is not local must encrypt where that is requir
 
 TEST_CASE("session: a cancel request is forwarded and nothing is said", "[F7][proxy]") {
   Script script = from_the_first_byte();
-  script.client(made([](auto& out) { termgate::pgwire::append_cancel_request(out, 4711, "0123"); })).acts({Kind::forward_cancel}).is([](const Session& session) {
-    CHECK(session.cancel_pid() == 4711);
-    CHECK(session.cancel_key() == "0123");
-  });
+  script.client(made([](auto& out) { termgate::pgwire::append_cancel_request(out, 4711, "0123"); }))
+      .acts({Kind::forward_cancel})
+      .is([](const Session& session) {
+        CHECK(session.cancel_pid() == 4711);
+        CHECK(session.cancel_key() == "0123");
+      });
   script.replay();
 }
 
 TEST_CASE("session: a start-up that cannot be read is refused", "[proxy]") {
   termgate::test::Neighbours neighbours;
-  const std::string bad[] = {std::string("\0\0\0\4", 4), std::string("\0\0\x40\0", 4), std::string("\0\0\0\x08\0\2\0\0", 8), std::string("\x16\3\1", 3), "GET / HTTP/1.1\r\n"};
+  const std::string bad[] = {std::string("\0\0\0\4", 4), std::string("\0\0\x40\0", 4), std::string("\0\0\0\x08\0\2\0\0", 8),
+                             std::string("\x16\3\1", 3), "GET / HTTP/1.1\r\n"};
   for (const std::string& bytes : bad) {
     INFO(escaped(bytes));
     Options options;
@@ -201,7 +213,9 @@ TEST_CASE("session: a start-up that cannot be read is refused", "[proxy]") {
     CHECK(session.to_client().empty() == (bytes.size() != 8));
   }
   Script nobody = from_the_first_byte();
-  nobody.client(startup(0, {{"database", "shop"}})).to_client(fatal("28000", "no PostgreSQL user name specified in startup packet")).acts({Kind::close_client});
+  nobody.client(startup(0, {{"database", "shop"}}))
+      .to_client(fatal("28000", "no PostgreSQL user name specified in startup packet"))
+      .acts({Kind::close_client});
   nobody.replay();
 }
 
@@ -219,7 +233,9 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
   Script script = from_the_first_byte();
   script.client(startup(0, {{"user", "ann"}, {"replication", "database"}})).acts({Kind::admit});
   script.event(Admitted{})
-      .to_client(fatal("28000", "replication connections are not let through: they read past every fence. Connect to the server directly, or allow them by a rule"))
+      .to_client(fatal("28000",
+                       "replication connections are not let through: they read past every fence. Connect to the server directly, or allow "
+                       "them by a rule"))
       .acts({Kind::close_client});
   script.replay();
 
@@ -230,7 +246,9 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
     admission.enforce = enforce;
     script.client(startup(0, {{"user", "ann"}, {"replication", "database"}})).acts({Kind::admit});
     script.event(Admitted{admission}).acts({Kind::connect_server});
-    if (enforce == Enforce::on) script.event(ServerConnected{}).to_server(startup(0, {{"user", "ann"}, {"replication", "database"}, {"default_transaction_read_only", "on"}}));
+    if (enforce == Enforce::on)
+      script.event(ServerConnected{})
+          .to_server(startup(0, {{"user", "ann"}, {"replication", "database"}, {"default_transaction_read_only", "on"}}));
     else script.event(ServerConnected{}).to_server(startup(0, {{"user", "ann"}, {"replication", "database"}}));
     script.server(ok + ready('I')).to_client(ok + ready('I'));
     return script;
@@ -239,25 +257,56 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
   // What a subscription sends.
   Script reads = allowed(Enforce::on);
   for (const std::string& text : std::vector<std::string>{
-           "SELECT pg_catalog.set_config('search_path', '', false);", "IDENTIFY_SYSTEM", " START_REPLICATION SLOT \"s\" LOGICAL 0/0 (proto_version '4')", "CREATE_REPLICATION_SLOT s LOGICAL pgoutput (SNAPSHOT 'use')",
-           "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ", "COPY public.t TO STDOUT", "COPY (SELECT a FROM ONLY public.t WHERE a > 1) TO STDOUT", "COMMIT", "SHOW server_version",
+           "SELECT pg_catalog.set_config('search_path', '', false);", "IDENTIFY_SYSTEM",
+           " START_REPLICATION SLOT \"s\" LOGICAL 0/0 (proto_version '4')", "CREATE_REPLICATION_SLOT s LOGICAL pgoutput (SNAPSHOT 'use')",
+           "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ", "COPY public.t TO STDOUT",
+           "COPY (SELECT a FROM ONLY public.t WHERE a > 1) TO STDOUT", "COMMIT", "SHOW server_version",
            "SELECT DISTINCT n.nspname, c.relname, gpt.attrs FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-           "JOIN (SELECT (pg_get_publication_tables(VARIADIC array_agg(pubname::text))).* FROM pg_publication WHERE pubname IN ('p')) AS gpt ON gpt.relid = c.oid"}) {
+           "JOIN (SELECT (pg_get_publication_tables(VARIADIC array_agg(pubname::text))).* FROM pg_publication WHERE pubname IN ('p')) AS "
+           "gpt ON gpt.relid = c.oid"}) {
     reads.client(query(text)).to_server(query(text));
     reads.server(complete("SELECT 0") + ready('I')).to_client(complete("SELECT 0") + ready('I'));
   }
   reads.replay();
 
   // What would write, or make it possible. No check can stand in front of it, for there is no extended protocol.
-  for (const std::string& text : std::vector<std::string>{
-           "INSERT INTO t VALUES (1)", "SELECT 1; INSERT INTO t VALUES (1)", "BEGIN READ WRITE", "BEGIN; SET TRANSACTION READ WRITE", "SELECT a FROM t; COMMIT; SELECT a FROM u", "SET default_transaction_read_only = off", "SET transaction_read_only = off",
-           "RESET default_transaction_read_only", "RESET ALL", "DISCARD ALL", "SELECT f()", "SELECT set_config('default_transaction_read_only', 'off', false)", "SELECT pg_notify('c', 'x')", "NOTIFY c",
-           "SELECT lo_create(1)", "COPY t FROM STDIN", "COPY t TO PROGRAM 'true'", "DO $$BEGIN END$$", "CALL p()", "VACUUM t", "PREPARE TRANSACTION 'x'", "COMMIT PREPARED 'x'", "start_replication",
-           "SHOWN", "IDENTIFY_SYSTEM_ALL; INSERT INTO t VALUES (1)", "/* */ INSERT INTO t VALUES (1)", "SET standard_conforming_strings = off", "PREPARE p AS INSERT INTO t VALUES (1)", "EXECUTE p", "CREATE TABLE u (a int)"}) {
+  for (const std::string& text : std::vector<std::string>{"INSERT INTO t VALUES (1)",
+                                                          "SELECT 1; INSERT INTO t VALUES (1)",
+                                                          "BEGIN READ WRITE",
+                                                          "BEGIN; SET TRANSACTION READ WRITE",
+                                                          "SELECT a FROM t; COMMIT; SELECT a FROM u",
+                                                          "SET default_transaction_read_only = off",
+                                                          "SET transaction_read_only = off",
+                                                          "RESET default_transaction_read_only",
+                                                          "RESET ALL",
+                                                          "DISCARD ALL",
+                                                          "SELECT f()",
+                                                          "SELECT set_config('default_transaction_read_only', 'off', false)",
+                                                          "SELECT pg_notify('c', 'x')",
+                                                          "NOTIFY c",
+                                                          "SELECT lo_create(1)",
+                                                          "COPY t FROM STDIN",
+                                                          "COPY t TO PROGRAM 'true'",
+                                                          "DO $$BEGIN END$$",
+                                                          "CALL p()",
+                                                          "VACUUM t",
+                                                          "PREPARE TRANSACTION 'x'",
+                                                          "COMMIT PREPARED 'x'",
+                                                          "start_replication",
+                                                          "SHOWN",
+                                                          "IDENTIFY_SYSTEM_ALL; INSERT INTO t VALUES (1)",
+                                                          "/* */ INSERT INTO t VALUES (1)",
+                                                          "SET standard_conforming_strings = off",
+                                                          "PREPARE p AS INSERT INTO t VALUES (1)",
+                                                          "EXECUTE p",
+                                                          "CREATE TABLE u (a int)"}) {
     CAPTURE(text);
     Script refused = allowed(Enforce::on);
-    refused.client(query(text)).ends("0A000", "Termgate lets a replication connection run replication commands and plain reads, without functions of the user's own: a check cannot stand in front of a write here. "
-                                              "Use an ordinary connection for other SQL");
+    refused.client(query(text))
+        .ends("0A000",
+              "Termgate lets a replication connection run replication commands and plain reads, without functions of the user's own: a "
+              "check cannot stand in front of a write here. "
+              "Use an ordinary connection for other SQL");
     refused.replay();
     Script observed = allowed(Enforce::observe);
     observed.client(query(text)).to_server(query(text));
@@ -267,7 +316,8 @@ TEST_CASE("session: replication is refused unless a rule lets it through", "[F6]
   // The next query waits for the answer, which says whether something has changed the default.
   Script pipelined = allowed(Enforce::on);
   pipelined.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
-  pipelined.client(query("SELECT b FROM t")).ends("0A000", "Termgate takes one query at a time in a replication connection: send the next when the answer has come");
+  pipelined.client(query("SELECT b FROM t"))
+      .ends("0A000", "Termgate takes one query at a time in a replication connection: send the next when the answer has come");
   pipelined.replay();
 
   // Something that the text does not show has changed the default.
@@ -309,7 +359,9 @@ TEST_CASE("session: TLS to the server is asked for as it was chosen", "[proxy]")
   other.client(startup(0, ann)).acts({Kind::admit});
   other.event(Admitted{}).acts({Kind::connect_server});
   other.event(ServerConnected{}).to_server(ssl_request);
-  other.server("H").to_client(fatal("08006", "the server answered the request for TLS with something else; is it a PostgreSQL server?")).closes();
+  other.server("H")
+      .to_client(fatal("08006", "the server answered the request for TLS with something else; is it a PostgreSQL server?"))
+      .closes();
   other.replay();
 }
 
@@ -337,15 +389,18 @@ TEST_CASE("session: SCRAM passes and its PLUS variant is taken out of the offer"
   Script script = greeted();
   script.server(sasl({"SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"})).to_client(sasl({"SCRAM-SHA-256"}));
   script.client(sasl_initial("SCRAM-SHA-256", "n,,n=,r=nonce")).to_server(sasl_initial("SCRAM-SHA-256", "n,,n=,r=nonce"));
-  script.server(authentication(Authentication::Type::sasl_continue, "r=nonce,s=c2FsdA==,i=4096")).to_client(authentication(Authentication::Type::sasl_continue, "r=nonce,s=c2FsdA==,i=4096"));
+  script.server(authentication(Authentication::Type::sasl_continue, "r=nonce,s=c2FsdA==,i=4096"))
+      .to_client(authentication(Authentication::Type::sasl_continue, "r=nonce,s=c2FsdA==,i=4096"));
   script.client(password("c=biws,r=nonce,p=proof")).to_server(password("c=biws,r=nonce,p=proof"));
-  ready_at_last(script, authentication(Authentication::Type::sasl_final, "v=signature") + ok, authentication(Authentication::Type::sasl_final, "v=signature") + ok);
+  ready_at_last(script, authentication(Authentication::Type::sasl_final, "v=signature") + ok,
+                authentication(Authentication::Type::sasl_final, "v=signature") + ok);
   script.replay();
 }
 
 TEST_CASE("session: a client that could bind its channel is told why the server would refuse", "[proxy]") {
   const std::string why =
-      "channel binding cannot pass through a proxy that ends TLS on both sides, and the server insists on it where the client could: connect with channel_binding=disable, or let the proxy reach the server "
+      "channel binding cannot pass through a proxy that ends TLS on both sides, and the server insists on it where the client could: "
+      "connect with channel_binding=disable, or let the proxy reach the server "
       "without TLS (a Unix socket, loopback)";
   Script script = greeted();
   script.server(sasl({"SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"})).to_client(sasl({"SCRAM-SHA-256"}));
@@ -359,18 +414,23 @@ TEST_CASE("session: a client that could bind its channel is told why the server 
   plain.replay();
 
   Script only = greeted();
-  only.server(sasl({"SCRAM-SHA-256-PLUS"})).ends("28000", "the server takes SCRAM with channel binding only, which cannot pass through a proxy");
+  only.server(sasl({"SCRAM-SHA-256-PLUS"}))
+      .ends("28000", "the server takes SCRAM with channel binding only, which cannot pass through a proxy");
   only.replay();
 }
 
 TEST_CASE("session: GSSAPI is refused with what to do instead", "[proxy]") {
   Script script = greeted();
-  script.server(authentication(Authentication::Type::gss)).ends("28000", "GSSAPI names the server's host and cannot pass through a proxy: use SCRAM, or a certificate between client and proxy");
+  script.server(authentication(Authentication::Type::gss))
+      .ends("28000",
+            "GSSAPI names the server's host and cannot pass through a proxy: use SCRAM, or a certificate between client and proxy");
   script.replay();
 }
 
 TEST_CASE("session: a server that asks for no credential is offered to local clients only", "[F6][proxy]") {
-  const std::string why = "the server asks for no credential (its pg_hba.conf trusts this proxy), and so would let in anybody: Termgate offers it to other machines only with --trust-backend";
+  const std::string why =
+      "the server asks for no credential (its pg_hba.conf trusts this proxy), and so would let in anybody: Termgate offers it to other "
+      "machines only with --trust-backend";
   Script remote = greeted();
   remote.peer.local = false;
   remote.server(ok + ready('I')).ends("28000", why);
@@ -378,7 +438,8 @@ TEST_CASE("session: a server that asks for no credential is offered to local cli
 
   Script asked = greeted();
   asked.peer.local = false;
-  asked.server(authentication(Authentication::Type::cleartext_password)).to_client(authentication(Authentication::Type::cleartext_password));
+  asked.server(authentication(Authentication::Type::cleartext_password))
+      .to_client(authentication(Authentication::Type::cleartext_password));
   asked.client(password("secret")).to_server(password("secret"));
   ready_at_last(asked, ok, ok);
   asked.replay();
@@ -402,7 +463,8 @@ TEST_CASE("session: a server session that did not become read-only is made so be
 
   Script failing = greeted();
   failing.server(ok + ready('I')).to_client(ok).to_server(who_serves(named("_termgate_default_on_", key, 0)));
-  failing.server(prepared(true) + bind_complete() + error("42501", "permission denied")).ends("08006", "the server session could not be made read-only again");
+  failing.server(prepared(true) + bind_complete() + error("42501", "permission denied"))
+      .ends("08006", "the server session could not be made read-only again");
   failing.replay();
 }
 
@@ -417,11 +479,11 @@ TEST_CASE("session: what the client says before its login is over waits for who 
 
 TEST_CASE("session: a pooler behind the proxy is refused unless it is announced", "[F6][proxy]") {
   const std::string why =
-      "a pooler stands between the proxy and the server: put it before the proxy, or, if it keeps one server session for each client as long as that stays, start the proxy with --server-pooler session";
+      "a pooler stands between the proxy and the server: put it before the proxy, or, if it keeps one server session for each client as "
+      "long as that stays, start the proxy with --server-pooler session";
   Script script = greeted();
   script.server(ok + key(4711, "serv") + ready('I')).to_client(ok + key(4711, "0123")).acts({Kind::registered}).to_server(who_serves());
-  script.server(put_back_done() + columns({"pg_backend_pid"}) + row({"4712"}))
-      .ends("08006", why);
+  script.server(put_back_done() + columns({"pg_backend_pid"}) + row({"4712"})).ends("08006", why);
   script.replay();
 
   // Nor is one that says nothing.
@@ -441,7 +503,8 @@ TEST_CASE("session: allow and observe leave the server session as the client wan
   for (const bool observe : {false, true}) {
     Script script = from_the_first_byte();
     Admission admission;
-    if (observe) admission.enforce = Enforce::observe; else admission.without_term = WithoutTerm::allow;
+    if (observe) admission.enforce = Enforce::observe;
+    else admission.without_term = WithoutTerm::allow;
     script.client(startup(0, ann)).acts({Kind::admit});
     script.event(Admitted{admission}).acts({Kind::connect_server});
     script.event(ServerConnected{}).to_server(startup(0, ann));
@@ -466,13 +529,16 @@ TEST_CASE("session: under allow what ALTER ROLE declares is found at the login a
   script.event(ServerConnected{}).to_server(startup(0, ann));
   script.server(ok + ready('I')).to_client(ok).to_server(who_asked());
   // No session of its own kind from here on: READ ONLY by default, before the client may say a word.
-  script.server(who_answered("0", "orders", "5")).to_client(ready('I')).to_server(put_back(named("_termgate_default_on_", "0123456789abcdef0123456789abcdef", 0)));
+  script.server(who_answered("0", "orders", "5"))
+      .to_client(ready('I'))
+      .to_server(put_back(named("_termgate_default_on_", "0123456789abcdef0123456789abcdef", 0)));
   script.replay();
 }
 
 TEST_CASE("session: a wrong password is the server's to say", "[F7][proxy]") {
   Script script = greeted();
-  script.server(authentication(Authentication::Type::md5_password, "salt")).to_client(authentication(Authentication::Type::md5_password, "salt"));
+  script.server(authentication(Authentication::Type::md5_password, "salt"))
+      .to_client(authentication(Authentication::Type::md5_password, "salt"));
   script.client(password("md5…")).to_server(password("md5…"));
   const std::string wrong = fatal("28P01", "password authentication failed for user \"ann\"");
   script.server(wrong).to_client(wrong);
@@ -490,7 +556,10 @@ TEST_CASE("session: a login has a time of its own", "[proxy]") {
   Script script = from_the_first_byte();
   script.options.login_timeout = 5s;
   script.later(4s).client(startup(0, ann)).acts({Kind::admit});
-  script.later(1s).event(Tick{}).to_client(fatal("57014", "the login took longer than the proxy's login timeout")).acts({Kind::close_client});
+  script.later(1s)
+      .event(Tick{})
+      .to_client(fatal("57014", "the login took longer than the proxy's login timeout"))
+      .acts({Kind::close_client});
   script.replay();
 
   Script slow = greeted();

@@ -52,10 +52,12 @@ struct Bench {
   }
 };
 
+// clang-format off
 const std::set<char> all_replies{backend::bind_complete,     backend::close_complete,    backend::command_complete,       backend::copy_both_response,    backend::copy_data,
                                  backend::copy_done,         backend::copy_in_response,  backend::copy_out_response,      backend::data_row,              backend::empty_query_response,
                                  backend::function_call_response, backend::no_data,      backend::parameter_description,  backend::parse_complete,        backend::portal_suspended,
                                  backend::ready_for_query,   backend::row_description,   backend::authentication,         backend::backend_key_data,      backend::negotiate_protocol_version};
+// clang-format on
 
 }  // namespace
 
@@ -66,7 +68,8 @@ TEST_CASE("replies: each request takes its own replies and no others", "[F7][pro
     std::set<char> more, last;
     bool skips;  // after an error of it the server skips everything up to the next Sync
   };
-  const std::set<char> copies{backend::copy_in_response, backend::copy_out_response, backend::copy_both_response, backend::copy_data, backend::copy_done};
+  const std::set<char> copies{backend::copy_in_response, backend::copy_out_response, backend::copy_both_response, backend::copy_data,
+                              backend::copy_done};
   std::set<char> executes = copies, queries = copies;
   executes.insert(backend::data_row);
   queries.insert({backend::data_row, backend::row_description, backend::command_complete, backend::empty_query_response});
@@ -74,7 +77,11 @@ TEST_CASE("replies: each request takes its own replies and no others", "[F7][pro
       {"Parse", Request::parse, {}, {backend::parse_complete}, true},
       {"Bind", Request::bind, {}, {backend::bind_complete}, true},
       {"Close", Request::close, {}, {backend::close_complete}, true},
-      {"Describe of a statement", Request::describe_statement, {backend::parameter_description}, {backend::row_description, backend::no_data}, true},
+      {"Describe of a statement",
+       Request::describe_statement,
+       {backend::parameter_description},
+       {backend::row_description, backend::no_data},
+       true},
       {"Describe of a portal", Request::describe_portal, {}, {backend::row_description, backend::no_data}, true},
       {"Execute", Request::execute, executes, {backend::command_complete, backend::empty_query_response, backend::portal_suspended}, true},
       {"Sync", Request::sync, {}, {backend::ready_for_query}, false},

@@ -5,8 +5,8 @@
 //   script.server(…).to_client(…);
 //   script.replay();
 //
-// What is not expected must not come: each step is compared whole. replay() runs the script in one piece, a byte at a time, each step cut in
-// two at each of its bytes, and with either connection lost after each step, behind which nobody may hear anything more.
+// What is not expected must not come: each step is compared whole. replay() runs the script in one piece, a byte at a time, each step cut
+// in two at each of its bytes, and with either connection lost after each step, behind which nobody may hear anything more.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -36,7 +36,9 @@ class Neighbours : public session::SessionHost {
     const auto found = fences.find(scope);
     return found == fences.end() ? 0 : found->second;
   }
-  void saw_fence(std::string_view scope, std::int64_t fence) override { fences[std::string(scope)] = std::max(fences[std::string(scope)], fence); }
+  void saw_fence(std::string_view scope, std::int64_t fence) override {
+    fences[std::string(scope)] = std::max(fences[std::string(scope)], fence);
+  }
   std::string untrusted(std::string_view scope) const override {
     const auto found = scope.empty() ? untrusted_scopes.begin() : untrusted_scopes.find(scope);
     return found == untrusted_scopes.end() ? std::string() : found->second;
@@ -46,10 +48,14 @@ class Neighbours : public session::SessionHost {
   statements::Cache& statements() override { return cache; }
   void happened(const session::Incident& incident) override {
     using Kind = session::Incident::Kind;
-    const auto who = [&] { return std::string(incident.scope) + " " + std::to_string(incident.term) + "/" + std::to_string(incident.fence); };
+    const auto who = [&] {
+      return std::string(incident.scope) + " " + std::to_string(incident.term) + "/" + std::to_string(incident.fence);
+    };
     switch (incident.kind) {
       case Kind::fenced: incidents.push_back("fenced " + who()); break;
-      case Kind::refused: incidents.push_back("refused " + std::string(incident.code) + (incident.from_memory ? " from memory" : "")); break;
+      case Kind::refused:
+        incidents.push_back("refused " + std::string(incident.code) + (incident.from_memory ? " from memory" : ""));
+        break;
       case Kind::would_refuse: incidents.push_back("would refuse " + std::string(incident.code)); break;
       case Kind::evicted: incidents.push_back("evicted " + who()); break;
       case Kind::transaction: ++transactions; break;
@@ -79,7 +85,7 @@ class Script {
   pgwire::Field declared_scope = "orders", declared_term = "5";  // as the server's session says after the login
   bool has_rules = false;
   bool reads_are_known_to_write = false;  // by what another session was told
-  bool logged_in = true;  // false: the script begins with the client's first byte
+  bool logged_in = true;                  // false: the script begins with the client's first byte
 
   Script() { options.server_is_local = true; }
 
@@ -102,12 +108,18 @@ class Script {
   // What must have come of the last step, all of it.
   Script& to_server(std::string bytes) { return steps_.back().to_server += bytes, *this; }
   Script& to_client(std::string bytes) { return steps_.back().to_client += bytes, *this; }
-  Script& acts(std::initializer_list<Action::Kind> actions) { return steps_.back().actions.insert(steps_.back().actions.end(), actions), *this; }
+  Script& acts(std::initializer_list<Action::Kind> actions) {
+    return steps_.back().actions.insert(steps_.back().actions.end(), actions), *this;
+  }
   // What was reported to the neighbours. Checked where it is said only.
-  Script& told(std::vector<std::string> incidents) { return steps_.back().incidents = std::move(incidents), steps_.back().incidents_matter = true, *this; }
+  Script& told(std::vector<std::string> incidents) {
+    return steps_.back().incidents = std::move(incidents), steps_.back().incidents_matter = true, *this;
+  }
   Script& closes() { return acts({Action::Kind::close_server, Action::Kind::close_client}); }
   // The session is over with this word to the client, and a goodbye to the server.
-  Script& ends(std::string_view code, std::string_view message) { return to_client(wire::fatal(code, message)).to_server(wire::terminate()).closes(); }
+  Script& ends(std::string_view code, std::string_view message) {
+    return to_client(wire::fatal(code, message)).to_server(wire::terminate()).closes();
+  }
   // Any look at the session behind the last step.
   Script& is(std::function<void(const session::Session&)> look) { return steps_.back().look = std::move(look), *this; }
 
@@ -126,7 +138,9 @@ class Script {
       const std::size_t size = steps_[index].bytes.size();
       // Of what is long, every so many bytes will do.
       for (std::size_t at = 1; at < size; at += 1 + size / 400) {
-        if (!run("step cut in two", [&](std::size_t one, std::size_t) { return one == index ? std::vector<std::size_t>{at} : std::vector<std::size_t>{}; })) return;
+        if (!run("step cut in two",
+                 [&](std::size_t one, std::size_t) { return one == index ? std::vector<std::size_t>{at} : std::vector<std::size_t>{}; }))
+          return;
       }
     }
     for (std::size_t index = 0; index <= steps_.size(); ++index) {
@@ -195,15 +209,19 @@ class Script {
       session.resume(session::Admitted{admission}, life->now);
       session.resume(session::ServerConnected{}, life->now);
       const bool guarded = admission.without_term != session::WithoutTerm::allow || !application_name.empty();
-      session.resume(session::ServerBytes{wire::authentication(pgwire::Authentication::Type::ok) + wire::status("server_version", server_version) +
-                                          wire::status("standard_conforming_strings", "on") + wire::status("client_encoding", "UTF8") +
-                                          wire::status("default_transaction_read_only", guarded ? "on" : "off") + wire::key(4711, "abcd") + wire::ready('I')},
-                     life->now);
+      session.resume(
+          session::ServerBytes{wire::authentication(pgwire::Authentication::Type::ok) + wire::status("server_version", server_version) +
+                               wire::status("standard_conforming_strings", "on") + wire::status("client_encoding", "UTF8") +
+                               wire::status("default_transaction_read_only", guarded ? "on" : "off") + wire::key(4711, "abcd") +
+                               wire::ready('I')},
+          life->now);
       life->collect();
       if (!life->to_server.empty() && life->to_server.ends_with(wire::who_asked())) {
         const bool declares = !application_name.empty();
         const auto answered = life->to_server.ends_with(wire::who_serves()) ? wire::who_serves_done : wire::who_answered;
-        session.resume(session::ServerBytes{answered("4711", declares ? declared_scope : pgwire::Field(), declares ? declared_term : pgwire::Field(), has_rules ? "t" : "f")}, life->now);
+        session.resume(session::ServerBytes{answered("4711", declares ? declared_scope : pgwire::Field(),
+                                                     declares ? declared_term : pgwire::Field(), has_rules ? "t" : "f")},
+                       life->now);
       }
       life->collect();
       life->clear();
@@ -223,7 +241,8 @@ class Script {
     for (std::size_t i = 0; i <= cuts.size(); ++i) {
       const std::size_t end = i < cuts.size() ? cuts[i] : step.bytes.size();
       // In memory of its own, so that a view that outlives its piece is seen by a sanitizer.
-      const std::vector<char> piece(step.bytes.begin() + static_cast<std::ptrdiff_t>(begin), step.bytes.begin() + static_cast<std::ptrdiff_t>(end));
+      const std::vector<char> piece(step.bytes.begin() + static_cast<std::ptrdiff_t>(begin),
+                                    step.bytes.begin() + static_cast<std::ptrdiff_t>(end));
       const std::string_view bytes(piece.data(), piece.size());
       if (step.kind == Step::Kind::client) {
         life.session->resume(session::ClientBytes{bytes}, life.now);
@@ -245,7 +264,10 @@ class Script {
       give(*life, step, cuts);
       INFO("step of line " << step.line << ", " << how << (cuts.size() == 1 ? " at " + std::to_string(cuts[0]) : ""));
       if (step.to_server != life->to_server) {
-        FAIL_CHECK("the server should get\n" << wire::told(step.to_server) << "  and got\n" << wire::told(life->to_server) << "  while the client got\n" << wire::told(life->to_client));
+        FAIL_CHECK("the server should get\n"
+                   << wire::told(step.to_server) << "  and got\n"
+                   << wire::told(life->to_server) << "  while the client got\n"
+                   << wire::told(life->to_client));
         return false;
       }
       if (step.to_client != life->to_client) {
@@ -253,7 +275,8 @@ class Script {
         return false;
       }
       if (step.actions != life->actions) {
-        FAIL_CHECK("other actions than expected: " << life->actions.size() << " instead of " << step.actions.size() << (life->actions.empty() ? "" : ", first ")
+        FAIL_CHECK("other actions than expected: " << life->actions.size() << " instead of " << step.actions.size()
+                                                   << (life->actions.empty() ? "" : ", first ")
                                                    << (life->actions.empty() ? 0 : static_cast<int>(life->actions.front())));
         return false;
       }
@@ -285,7 +308,8 @@ class Script {
     if (over) {
       CHECK(life->actions.empty());
     } else {
-      CHECK(life->actions == (connected ? std::vector{Action::Kind::close_server, Action::Kind::close_client} : std::vector{Action::Kind::close_client}));
+      CHECK(life->actions ==
+            (connected ? std::vector{Action::Kind::close_server, Action::Kind::close_client} : std::vector{Action::Kind::close_client}));
     }
     CHECK((life->to_server.empty() || life->to_server == wire::terminate()));
     if (!life->to_client.empty()) {

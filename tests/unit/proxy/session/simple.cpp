@@ -1,12 +1,12 @@
-// Simple queries: what the check does to them, row by row of docs/decisions/0006, as bytes. Each script runs whole, cut everywhere, and with either
-// connection lost everywhere (session_script.hpp).
+// Simple queries: what the check does to them, row by row of docs/decisions/0006, as bytes. Each script runs whole, cut everywhere, and
+// with either connection lost everywhere (session_script.hpp).
 #include "script.hpp"
 
 using namespace termgate::test::wire;
-using termgate::test::Script;
 using termgate::session::Admission;
 using termgate::session::Enforce;
 using termgate::session::WithoutTerm;
+using termgate::test::Script;
 
 namespace {
 
@@ -27,7 +27,8 @@ void open_block(Script& script) {
 
 TEST_CASE("session: a read goes through untouched with its rows and notices", "[F6][F7][proxy]") {
   Script script;
-  const std::string answer = notice("listen") + columns({"a", "b"}) + row({"1", std::nullopt}) + row({"2", ""}) + complete("SELECT 2") + ready('I');
+  const std::string answer =
+      notice("listen") + columns({"a", "b"}) + row({"1", std::nullopt}) + row({"2", ""}) + complete("SELECT 2") + ready('I');
   script.client(query("SELECT a, b FROM t")).to_server(query("SELECT a, b FROM t"));
   script.server(answer).to_client(answer).told({});
   script.client(query("")).to_server(query(""));
@@ -48,7 +49,9 @@ TEST_CASE("session: one plain write stands behind the check in one transaction",
   script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted()).told({"fenced orders 5/5"});
   // What is prepared once stays so.
   script.client(query("UPDATE t SET a = 2 RETURNING a")).to_server(opening(false) + converted("UPDATE t SET a = 2 RETURNING a"));
-  script.server(opening_done(false) + parse_complete() + bind_complete() + columns({"a"}) + row({"2"}) + complete("UPDATE 1") + close_complete() + ready('I'))
+  script
+      .server(opening_done(false) + parse_complete() + bind_complete() + columns({"a"}) + row({"2"}) + complete("UPDATE 1") +
+              close_complete() + ready('I'))
       .to_client(columns({"a"}) + row({"2"}) + complete("UPDATE 1") + ready('I'));
   script.replay();
 }
@@ -67,8 +70,9 @@ TEST_CASE("session: the error of a converted write is the client's and leaves no
 TEST_CASE("session: notices of our own statements are kept from the client and those of its own are not", "[F7][proxy]") {
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(notice("ours") + opening_done() + notice("the parser's") + parse_complete() + notice("the planner's") + bind_complete() + no_data() + notice("yours") + complete("INSERT 0 1") + close_complete() +
-                notice("a deferred trigger's") + ready('I'))
+  script
+      .server(notice("ours") + opening_done() + notice("the parser's") + parse_complete() + notice("the planner's") + bind_complete() +
+              no_data() + notice("yours") + complete("INSERT 0 1") + close_complete() + notice("a deferred trigger's") + ready('I'))
       .to_client(notice("the parser's") + notice("the planner's") + notice("yours") + notice("a deferred trigger's") + inserted());
   script.replay();
 }
@@ -77,7 +81,9 @@ TEST_CASE("session: a raise is committed by itself before the write that needs i
   Script script;
   script.fences.clear();
   script.client(query(insert)).to_server(opening() + sync_message() + opening_left() + converted(insert));
-  script.server(opening_done() + ready('I') + opening_left_done() + converted_done("INSERT 0 1")).to_client(inserted()).told({"fenced orders 5/5"});
+  script.server(opening_done() + ready('I') + opening_left_done() + converted_done("INSERT 0 1"))
+      .to_client(inserted())
+      .told({"fenced orders 5/5"});
   // From then on the fence is known.
   script.client(query(insert)).to_server(opening(false) + converted(insert));
   script.server(opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted());
@@ -95,12 +101,15 @@ TEST_CASE("session: what fails in advance is told when the check meets it again"
 }
 
 TEST_CASE("session: a fence that a check has raised is known once its transaction has committed", "[F3][proxy]") {
-  const std::string blocked = "TG006 raising scope \"orders\" to 5 is blocked by pid 7", failed = error("42P01", "relation \"t\" does not exist");
+  const std::string blocked = "TG006 raising scope \"orders\" to 5 is blocked by pid 7",
+                    failed = error("42P01", "relation \"t\" does not exist");
   const std::string then = sync_message() + opening_left() + converted(insert);
   Script script;
   script.fences.clear();
   script.client(query(insert)).to_server(opening() + sync_message() + opening_left() + converted(insert));
-  script.server(opening_failed("TG006", blocked) + ready('I') + opening_left_done() + parse_complete() + bind_complete() + no_data() + failed + ready('I'))
+  script
+      .server(opening_failed("TG006", blocked) + ready('I') + opening_left_done() + parse_complete() + bind_complete() + no_data() +
+              failed + ready('I'))
       .to_client(failed + ready('I'))
       .told({"fenced orders 5/5"});
   // The raise went with the write: it is tried again, and this time the commit of the raise itself fails.
@@ -109,7 +118,9 @@ TEST_CASE("session: a fence that a check has raised is known once its transactio
       .to_client(error("TG006", blocked) + ready('I'))
       .told({"refused TG006"});
   script.client(query(insert)).to_server(writable(false) + check_left(check_declared()) + then);
-  script.server(set_done(false) + left_done(check_done()) + ready('I') + opening_left_done() + converted_done("INSERT 0 1")).to_client(inserted()).told({"fenced orders 5/5"});
+  script.server(set_done(false) + left_done(check_done()) + ready('I') + opening_left_done() + converted_done("INSERT 0 1"))
+      .to_client(inserted())
+      .told({"fenced orders 5/5"});
   script.client(query(insert)).to_server(opening(false) + converted(insert));
   script.server(opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted());
   script.replay();
@@ -120,13 +131,16 @@ TEST_CASE("session: a stale term is refused from memory without a word to the se
   script.fences = {{"orders", 6}};
   script.client(query(insert)).to_client(error("TG001", stale) + ready('I')).told({"refused TG001 from memory"});
   script.client(query("SELECT 1")).to_server(query("SELECT 1"));
-  script.server(columns({"?"}) + row({"1"}) + complete("SELECT 1") + ready('I')).to_client(columns({"?"}) + row({"1"}) + complete("SELECT 1") + ready('I'));
+  script.server(columns({"?"}) + row({"1"}) + complete("SELECT 1") + ready('I'))
+      .to_client(columns({"?"}) + row({"1"}) + complete("SELECT 1") + ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: an untrusted scope is refused from memory whatever the term", "[F3][proxy]") {
   const std::string message = "TG004 fence untrusted for scope \"orders\": the database shows 5, this proxy has seen 9";
-  const std::string unknown = "The proxy does not know this session's scope beforehand, and so refuses it as long as any is untrusted: declare it by application_name, PGOPTIONS or a comment.";
+  const std::string unknown =
+      "The proxy does not know this session's scope beforehand, and so refuses it as long as any is untrusted: declare it by "
+      "application_name, PGOPTIONS or a comment.";
   {
     Script script;
     script.fences = {{"orders", 9}};
@@ -136,10 +150,13 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
     }
     // Reads need no term; one that turns out to write is refused then.
     script.client(query("SELECT a FROM v")).to_server(query("SELECT a FROM v"));
-    script.server(error("25006", "cannot execute INSERT") + ready('I')).to_client(error("TG004", message, {{'D', "The database said: cannot execute INSERT"}}) + ready('I'));
+    script.server(error("25006", "cannot execute INSERT") + ready('I'))
+        .to_client(error("TG004", message, {{'D', "The database said: cannot execute INSERT"}}) + ready('I'));
     // What another scope's declaration writes is not untrusted.
     const std::string other = "/*termgate.scope='bills',termgate.term='3'*/ " + insert;
-    script.client(query(other)).to_server(writable() + check("bills", "3") + sync_message() + writable_left() + check_left(check("bills", "3")) + converted(other));
+    script.client(query(other))
+        .to_server(writable() + check("bills", "3") + sync_message() + writable_left() + check_left(check("bills", "3")) +
+                   converted(other));
     script.replay();
   }
   {
@@ -151,7 +168,8 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
     script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
     script.server(columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
     script.client(query(insert)).to_server(check("-", "0", true, block) + sync_message()).told({"refused TG004 from memory"});
-    script.server(prepared(true) + bind_complete() + error("TG005", "no term") + ready('E')).to_client(error("TG004", message) + ready('E'));
+    script.server(prepared(true) + bind_complete() + error("TG005", "no term") + ready('E'))
+        .to_client(error("TG004", message) + ready('E'));
     script.replay();
   }
   {
@@ -192,7 +210,9 @@ TEST_CASE("session: a role without the privilege is told who may grant it", "[F6
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
   script.server(set_done() + error("42501", "permission denied for schema termgate") + ready('I'))
-      .to_client(error("42501", "role \"ann\" may not call Termgate's check: permission denied for schema termgate", {{'H', "As the owner: termgate init --grant ann=write"}}) + ready('I'));
+      .to_client(error("42501", "role \"ann\" may not call Termgate's check: permission denied for schema termgate",
+                       {{'H', "As the owner: termgate init --grant ann=write"}}) +
+                 ready('I'));
   script.replay();
 }
 
@@ -213,7 +233,9 @@ TEST_CASE("session: a declaration by SET is the server's to say and then known",
     script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
   }
   script.client(query(insert)).to_server(writable() + check_declared() + converted(insert));
-  script.server(set_done() + check_declared_done("orders", "5", "5") + converted_done("INSERT 0 1")).to_client(inserted()).told({"fenced orders 5/5"});
+  script.server(set_done() + check_declared_done("orders", "5", "5") + converted_done("INSERT 0 1"))
+      .to_client(inserted())
+      .told({"fenced orders 5/5"});
   script.client(query(insert)).to_server(opening(false) + converted(insert));
   script.server(opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted());
   script.replay();
@@ -229,7 +251,8 @@ TEST_CASE("session: a comment declares for its statement", "[F1][proxy]") {
     script.client(query(text)).to_server(writable() + check("orders", "5") + converted(text));
     script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
     const std::string bad = before + "/*termgate.scope='orders',termgate.term='five'*/ " + insert;
-    script.client(query(bad)).to_client(error("TG005", "TG005 malformed declaration in a comment: the term is no integer from 1 to 2^62") + ready('I'));
+    script.client(query(bad))
+        .to_client(error("TG005", "TG005 malformed declaration in a comment: the term is no integer from 1 to 2^62") + ready('I'));
     script.replay();
   }
 }
@@ -245,7 +268,8 @@ TEST_CASE("session: a block passes the check once before its first snapshot", "[
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(query("SELECT a FROM t")).to_server(opening(false, block) + sync_message() + query("SELECT a FROM t"));
-  script.server(opening_done(false, block) + ready('T') + columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
+  script.server(opening_done(false, block) + ready('T') + columns({"a"}) + complete("SELECT 0") + ready('T'))
+      .to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
   script.replay();
 }
 
@@ -259,11 +283,13 @@ TEST_CASE("session: what the end of a block made of the declarations in it only 
     script.server(complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
     // What the block has run so far may have declared and written: that is checked before another term takes its place.
     script.client(query(set)).to_server(check_again() + sync_message() + query(set));
-    script.server(check_declared_done("orders", "5", "5", true, block) + ready('T') + complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
+    script.server(check_declared_done("orders", "5", "5", true, block) + ready('T') + complete("SET") + ready('T'))
+        .to_client(complete("SET") + ready('T'));
     if (end == "COMMIT") {
       // What the block wrote is committed under what is declared by now, or not at all.
       script.client(query(end)).to_server(check_again() + sync_message() + query(end));
-      script.server(check_declared_done("orders", "6", "6", true, block) + ready('T') + complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
+      script.server(check_declared_done("orders", "6", "6", true, block) + ready('T') + complete("COMMIT") + ready('I'))
+          .to_client(complete("COMMIT") + ready('I'));
     } else {
       script.client(query(end)).to_server(query(end));
       script.server(complete("END") + ready(back ? 'T' : 'I')).to_client(complete("END") + ready(back ? 'T' : 'I'));
@@ -295,7 +321,9 @@ TEST_CASE("session: a refusal in a block is one error and one ready", "[F2][F7][
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
   const std::string aborted = error("25P02", "current transaction is aborted, commands ignored until end of transaction block");
-  script.server(opening_failed("TG001", stale, true, block) + ready('E') + aborted + ready('E')).to_client(error("TG001", stale) + ready('E')).told({"refused TG001"});
+  script.server(opening_failed("TG001", stale, true, block) + ready('E') + aborted + ready('E'))
+      .to_client(error("TG001", stale) + ready('E'))
+      .told({"refused TG001"});
   script.client(query(insert)).to_server(query(insert));
   script.server(aborted + ready('E')).to_client(aborted + ready('E'));
   script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
@@ -323,14 +351,17 @@ TEST_CASE("session: a COMMIT whose claim has become stale is one error and a rol
   const std::string rows = columns({"f"}) + row({""}) + complete("SELECT 1");
   script.server(rows + ready('T')).to_client(rows + ready('T'));
   script.client(query("COMMIT")).to_server(check_again() + sync_message() + query("COMMIT"));
-  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + complete("ROLLBACK") + ready('I')).to_client(error("TG001", stale) + ready('I')).told({"refused TG001"});
+  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + complete("ROLLBACK") + ready('I'))
+      .to_client(error("TG001", stale) + ready('I'))
+      .told({"refused TG001"});
   script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
   script.replay();
 }
 
 TEST_CASE("session: set_config alone declares without a term and what follows is checked with it", "[F1][F2][proxy]") {
   const std::string set = "SELECT set_config('termgate.scope', 'orders', true), set_config('termgate.term', '5', true)";
-  const std::string own = "SELECT pg_catalog.set_config('termgate.scope', 'orders', true), pg_catalog.set_config('termgate.term', '5', true)";
+  const std::string own =
+      "SELECT pg_catalog.set_config('termgate.scope', 'orders', true), pg_catalog.set_config('termgate.term', '5', true)";
   const std::string rows = columns({"set_config", "set_config"}) + row({"orders", "5"}) + complete("SELECT 1");
   Script script;
   script.application_name.clear();
@@ -357,9 +388,11 @@ TEST_CASE("session: scope and term declared one after the other behind a write a
   script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
   script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
   // What was written is checked once more before another claim takes its place, and the half of the next one is not.
-  script.client(query("SELECT set_config('termgate.scope', 'bills', true)")).to_server(check_again() + sync_message() + query("SELECT pg_catalog.set_config('termgate.scope', 'bills', true)"));
+  script.client(query("SELECT set_config('termgate.scope', 'bills', true)"))
+      .to_server(check_again() + sync_message() + query("SELECT pg_catalog.set_config('termgate.scope', 'bills', true)"));
   script.server(check_done("5", true, block) + ready('T') + value("bills") + ready('T')).to_client(value("bills") + ready('T'));
-  script.client(query("SELECT set_config('termgate.term', '2', true)")).to_server(query("SELECT pg_catalog.set_config('termgate.term', '2', true)"));
+  script.client(query("SELECT set_config('termgate.term', '2', true)"))
+      .to_server(query("SELECT pg_catalog.set_config('termgate.term', '2', true)"));
   script.server(value("2") + ready('T')).to_client(value("2") + ready('T'));
   script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
   script.server(check_done("2", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
@@ -376,7 +409,9 @@ TEST_CASE("session: a check of another scope by its arguments spares nobody the 
   const std::string rows = columns({"check_term"}) + row({"9"}) + complete("SELECT 1");
   script.server(set_done(true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
   script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
-  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + error("25P02", "aborted") + ready('E')).to_client(error("TG001", stale) + ready('E')).told({"refused TG001"});
+  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + error("25P02", "aborted") + ready('E'))
+      .to_client(error("TG001", stale) + ready('E'))
+      .told({"refused TG001"});
   script.replay();
 }
 
@@ -396,7 +431,8 @@ TEST_CASE("session: a savepoint makes its transaction writable, and the check co
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-  script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+  script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
+      .to_client(complete("SAVEPOINT") + ready('T'));
   script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
   script.server(check_done("5", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   script.replay();
@@ -410,18 +446,21 @@ TEST_CASE("session: what only reads behind a savepoint commits READ ONLY in all 
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
     script.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+    script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
+        .to_client(complete("SAVEPOINT") + ready('T'));
     script.client(query(read)).to_server(locked(true, block) + sync_message() + query(read));
     script.server(set_done(true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
   };
   Script simple;
   begun(simple);
   simple.client(query("COMMIT")).to_server(unmark() + locked(true, block) + sync_message() + query("COMMIT"));
-  simple.server(unmark_done() + set_done(true, block) + ready('T') + complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
+  simple.server(unmark_done() + set_done(true, block) + ready('T') + complete("COMMIT") + ready('I'))
+      .to_client(complete("COMMIT") + ready('I'));
   simple.replay();
   Script extended;
   begun(extended);
-  extended.client(one("COMMIT") + sync_message()).to_server(parse("", "COMMIT") + bind_message("", "") + unmark() + locked(true, block) + execute() + sync_message());
+  extended.client(one("COMMIT") + sync_message())
+      .to_server(parse("", "COMMIT") + bind_message("", "") + unmark() + locked(true, block) + execute() + sync_message());
   extended.replay();
   // What is released is READ ONLY no more, so the next read is locked again: behind the last savepoint for all of the transaction.
   Script released;
@@ -437,8 +476,10 @@ TEST_CASE("session: what only reads behind a savepoint commits READ ONLY in all 
   begun(failed);
   const std::string aborted = error("25P02", "current transaction is aborted, commands ignored until end of transaction block");
   failed.client(one("SELECT 1/0") + sync_message() + one("RELEASE s") + one(read) + sync_message());
-  failed.to_server(one("SELECT 1/0") + sync_message() + one("RELEASE s") + parse("", read) + locked(true, block) + bind_message("", "") + unmark() + locked(true, block) + execute() + sync_message());
-  failed.server(error("22012", "division by zero") + ready('E') + aborted + ready('E')).to_client(error("22012", "division by zero") + ready('E') + aborted + ready('E'));
+  failed.to_server(one("SELECT 1/0") + sync_message() + one("RELEASE s") + parse("", read) + locked(true, block) + bind_message("", "") +
+                   unmark() + locked(true, block) + execute() + sync_message());
+  failed.server(error("22012", "division by zero") + ready('E') + aborted + ready('E'))
+      .to_client(error("22012", "division by zero") + ready('E') + aborted + ready('E'));
   failed.replay();
 }
 
@@ -456,22 +497,27 @@ TEST_CASE("session: a block that the client wants READ ONLY is left to the serve
 
 TEST_CASE("session: the client never makes a transaction writable itself", "[F6][proxy]") {
   Script script;
-  script.client(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ WRITE")).to_server(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY "));
+  script.client(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ WRITE"))
+      .to_server(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY "));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
   script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
-  script.client(query("SHOW transaction_read_only")).to_client(columns({"transaction_read_only"}) + row({"off"}) + complete("SHOW") + ready('T'));
+  script.client(query("SHOW transaction_read_only"))
+      .to_client(columns({"transaction_read_only"}) + row({"off"}) + complete("SHOW") + ready('T'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
   script.client(query("SET default_transaction_read_only = off")).to_server(query("SET default_transaction_read_only TO on"));
   script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
-  script.client(query("SHOW default_transaction_read_only")).to_client(columns({"default_transaction_read_only"}) + row({"off"}) + complete("SHOW") + ready('I'));
+  script.client(query("SHOW default_transaction_read_only"))
+      .to_client(columns({"default_transaction_read_only"}) + row({"off"}) + complete("SHOW") + ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: a default is believed when the server has taken it", "[F7][proxy]") {
   const std::string on = "SET default_transaction_read_only = on", show = "SHOW default_transaction_read_only";
-  const auto shown = [](const char* value) { return columns({"default_transaction_read_only"}) + row({value}) + complete("SHOW") + ready('I'); };
+  const auto shown = [](const char* value) {
+    return columns({"default_transaction_read_only"}) + row({value}) + complete("SHOW") + ready('I');
+  };
   const std::string believed_on = complete("SET") + status("default_transaction_read_only", "on") + ready('I');
   {
     // No value at all: the server's own error, and nothing that the server could misunderstand.
@@ -493,7 +539,8 @@ TEST_CASE("session: a default is believed when the server has taken it", "[F7][p
     script.client(query("SELECT x")).to_server(query("SELECT x"));
     script.server(error("42703", "no x") + ready('E')).to_client(error("42703", "no x") + ready('E'));
     script.client(query("COMMIT")).to_server(query("COMMIT"));
-    script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + status("default_transaction_read_only", "off") + ready('I'));
+    script.server(complete("ROLLBACK") + ready('I'))
+        .to_client(complete("ROLLBACK") + status("default_transaction_read_only", "off") + ready('I'));
     script.client(query(insert)).to_server(opening(false) + converted(insert));
     script.server(opening_done(false) + converted_done("INSERT 0 1")).to_client(inserted());
     script.replay();
@@ -543,7 +590,9 @@ TEST_CASE("session: a default is believed when the server has taken it", "[F7][p
 TEST_CASE("session: a change of the read-only default behind the check is masked and put back", "[F6][proxy]") {
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(opening_done() + parse_complete() + bind_complete() + no_data() + complete("INSERT 0 1") + close_complete() + status("default_transaction_read_only", "off") + ready('I'))
+  script
+      .server(opening_done() + parse_complete() + bind_complete() + no_data() + complete("INSERT 0 1") + close_complete() +
+              status("default_transaction_read_only", "off") + ready('I'))
       .to_client(inserted())
       .to_server(put_back());
   // What the client says next waits until that is done.
@@ -557,12 +606,14 @@ TEST_CASE("session: a read that writes is refused once, known from then on, and 
   Script script;
   const std::string text = "SELECT a FROM writing_view";
   const std::string refused = error("25006", "cannot execute INSERT in a read-only transaction");
-  const std::string again = error("TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again", {{'D', "The database said: cannot execute INSERT in a read-only transaction"}});
+  const std::string again = error("TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again",
+                                  {{'D', "The database said: cannot execute INSERT in a read-only transaction"}});
   script.client(query(text)).to_server(query(text));
   script.server(notice("once") + refused + ready('I')).to_client(notice("once") + again + ready('I')).told({"refused TG002"});
   const std::string answer = columns({"a"}) + row({"1"}) + complete("SELECT 1");
   script.client(query(text)).to_server(opening() + converted(text));
-  script.server(opening_done() + parse_complete() + bind_complete() + answer + close_complete() + ready('I')).to_client(answer + ready('I'));
+  script.server(opening_done() + parse_complete() + bind_complete() + answer + close_complete() + ready('I'))
+      .to_client(answer + ready('I'));
   script.replay();
 }
 
@@ -572,7 +623,9 @@ TEST_CASE("session: a read that writes behind its first row is refused and known
   script.client(query(text)).to_server(query(text));
   script.server(columns({"a"}) + row({"1"}) + error("25006", "cannot execute INSERT in a read-only transaction") + ready('I'))
       .to_client(columns({"a"}) + row({"1"}) +
-                 error("TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again", {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) + ready('I'))
+                 error("TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again",
+                       {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) +
+                 ready('I'))
       .told({"refused TG002"});
   script.client(query(text)).to_server(opening() + converted(text));
   script.replay();
@@ -582,12 +635,16 @@ TEST_CASE("session: a text of reads of which one writes is refused once and know
   Script script;
   const std::string text = "SELECT a FROM t; SELECT a FROM writing_view";
   script.client(query(text)).to_server(query(text));
-  const std::string again = error("TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again", {{'D', "The database said: cannot execute INSERT in a read-only transaction"}});
+  const std::string again = error("TG002", "TG002 this looked like a read and writes; Termgate knows it now: send it again",
+                                  {{'D', "The database said: cannot execute INSERT in a read-only transaction"}});
   const std::string rows = columns({"a"}) + complete("SELECT 0");
-  script.server(rows + error("25006", "cannot execute INSERT in a read-only transaction") + ready('I')).to_client(rows + again + ready('I'));
+  script.server(rows + error("25006", "cannot execute INSERT in a read-only transaction") + ready('I'))
+      .to_client(rows + again + ready('I'));
   script.client(query(text)).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(text));
-  script.server(opening_done(true, block) + ready('T') + rows + rows + ready('T')).to_client(rows + columns({"a"})).to_server(query("COMMIT"));
+  script.server(opening_done(true, block) + ready('T') + rows + rows + ready('T'))
+      .to_client(rows + columns({"a"}))
+      .to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("SELECT 0") + ready('I'));
   script.replay();
 }
@@ -621,7 +678,10 @@ TEST_CASE("session: a stale session's block reads once that is known and its wri
     script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
     begin(script);
     script.client(query(read)).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(read));
-    script.server(set_done(true, block) + prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + error("25P02", "aborted") + ready('E')).to_client(error("TG001", stale) + ready('E'));
+    script
+        .server(set_done(true, block) + prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + error("25P02", "aborted") +
+                ready('E'))
+        .to_client(error("TG001", stale) + ready('E'));
     script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
     script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
     begin(script);
@@ -634,7 +694,9 @@ TEST_CASE("session: a stale session's read that writes says that its term is sta
   Script script;
   script.fences = {{"orders", 6}};
   script.client(query("SELECT a FROM writing_view")).to_server(query("SELECT a FROM writing_view"));
-  script.server(error("25006", "cannot execute INSERT in a read-only transaction") + ready('I')).to_client(error("TG001", stale, {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) + ready('I')).told({"refused TG001"});
+  script.server(error("25006", "cannot execute INSERT in a read-only transaction") + ready('I'))
+      .to_client(error("TG001", stale, {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) + ready('I'))
+      .told({"refused TG001"});
   script.replay();
 }
 
@@ -704,7 +766,8 @@ TEST_CASE("session: several statements share one transaction as they do without 
 
 TEST_CASE("session: a script of reads is sent as it is", "[F7][proxy]") {
   Script script;
-  const std::string text = "SELECT a FROM t; SELECT b FROM t", answer = columns({"a"}) + complete("SELECT 0") + columns({"b"}) + complete("SELECT 0") + ready('I');
+  const std::string text = "SELECT a FROM t; SELECT b FROM t",
+                    answer = columns({"a"}) + complete("SELECT 0") + columns({"b"}) + complete("SELECT 0") + ready('I');
   script.client(query(text)).to_server(query(text));
   script.server(answer).to_client(answer);
   script.replay();
@@ -713,8 +776,12 @@ TEST_CASE("session: a script of reads is sent as it is", "[F7][proxy]") {
 TEST_CASE("session: a script with a transaction of its own goes a piece at a time and shows one ready", "[F5][F7][proxy]") {
   Script script;
   script.client(query("BEGIN; INSERT INTO t VALUES (1); COMMIT")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN")).to_server(opening(true, block) + sync_message() + query(insert));
-  script.server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") + ready('T')).to_client(complete("INSERT 0 1")).to_server(query("COMMIT"));
+  script.server(complete("BEGIN") + ready('T'))
+      .to_client(complete("BEGIN"))
+      .to_server(opening(true, block) + sync_message() + query(insert));
+  script.server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") + ready('T'))
+      .to_client(complete("INSERT 0 1"))
+      .to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
   script.replay();
 }
@@ -722,7 +789,9 @@ TEST_CASE("session: a script with a transaction of its own goes a piece at a tim
 TEST_CASE("session: an error in a script ends it with its position moved", "[F7][proxy]") {
   Script script;
   script.client(query("BEGIN; SELECT x; COMMIT")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN")).to_server(opening(true, block) + sync_message() + query("SELECT x"));
+  script.server(complete("BEGIN") + ready('T'))
+      .to_client(complete("BEGIN"))
+      .to_server(opening(true, block) + sync_message() + query("SELECT x"));
   script.server(opening_done(true, block) + ready('T') + error("42703", "column \"x\" does not exist", {{'P', "8"}}) + ready('E'))
       .to_client(error("42703", "column \"x\" does not exist", {{'P', "15"}}) + ready('E'));
   script.replay();
@@ -731,7 +800,9 @@ TEST_CASE("session: an error in a script ends it with its position moved", "[F7]
 TEST_CASE("session: what a client says while a script runs waits", "[F7][proxy]") {
   Script script;
   script.client(query("BEGIN; SELECT a FROM t") + query("SELECT b FROM t")).to_server(query("BEGIN"));
-  script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN")).to_server(opening(true, block) + sync_message() + query("SELECT a FROM t"));
+  script.server(complete("BEGIN") + ready('T'))
+      .to_client(complete("BEGIN"))
+      .to_server(opening(true, block) + sync_message() + query("SELECT a FROM t"));
   script.server(opening_done(true, block) + ready('T') + columns({"a"}) + complete("SELECT 0") + ready('T'))
       .to_client(columns({"a"}) + complete("SELECT 0") + ready('T'))
       .to_server(query("SELECT b FROM t"));
@@ -749,7 +820,8 @@ TEST_CASE("session: READ WRITE in a READ ONLY block is for the server to refuse 
   begun(granted);
   granted.server(complete("SET") + complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
   granted.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
-  granted.server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") + ready('T')).to_client(complete("INSERT 0 1") + ready('T'));
+  granted.server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") + ready('T'))
+      .to_client(complete("INSERT 0 1") + ready('T'));
   granted.replay();
 
   Script refused;
@@ -781,32 +853,40 @@ TEST_CASE("session: what must run alone runs under the lock of the session", "[F
       .to_server(release("orders"));
   // The next word waits until the lock is given back.
   script.client(query("SELECT a FROM t"));
-  script.server(status("default_transaction_read_only", "on") + release_done())
-      .to_server(query("SELECT a FROM t"));
+  script.server(status("default_transaction_read_only", "on") + release_done()).to_server(query("SELECT a FROM t"));
   script.replay();
 }
 
 TEST_CASE("session: what must run alone does not run where the lock is refused", "[F2][F5][proxy]") {
   Script script;
   script.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
-  script.server(set_done() + prepared(true) + bind_complete() + error("TG001", stale) + ready('I')).to_client(error("TG001", stale) + ready('I')).told({"refused TG001"});
+  script.server(set_done() + prepared(true) + bind_complete() + error("TG001", stale) + ready('I'))
+      .to_client(error("TG001", stale) + ready('I'))
+      .told({"refused TG001"});
   script.client(query("VACUUM t")).to_client(error("TG001", stale) + ready('I'));
   script.replay();
 }
 
-TEST_CASE("session: what must run alone takes the claim that the server's session declares, if nobody has to declare one", "[F1][F5][F7][proxy]") {
-  const auto nothing = [](In in) { return prepared(true) + bind_complete() + row({{}, {}, {}}) + complete("SELECT 1") + portal_closed(in); };
+TEST_CASE("session: what must run alone takes the claim that the server's session declares, if nobody has to declare one",
+          "[F1][F5][F7][proxy]") {
+  const auto nothing = [](In in) {
+    return prepared(true) + bind_complete() + row({{}, {}, {}}) + complete("SELECT 1") + portal_closed(in);
+  };
   const std::string one_row = columns({"f"}) + row({"1"}) + complete("SELECT 1"), sql = "SELECT f()";
   for (const bool declares : {false, true}) {
     Script script;
     script.application_name.clear();
     script.admission.without_term = WithoutTerm::allow;
-    script.client(query(sql)).to_server(check_again(In::beginning) + parse("", sql) + bind_message("", "") + describe_portal("") + execute() +
-                                             close_statement("") + check_again() + sync_message());
-    script.server(nothing(In::beginning) + parse_complete() + bind_complete() + one_row + close_complete() + nothing(block) + ready('I')).to_client(one_row + ready('I')).to_server(put_back());
+    script.client(query(sql))
+        .to_server(check_again(In::beginning) + parse("", sql) + bind_message("", "") + describe_portal("") + execute() +
+                   close_statement("") + check_again() + sync_message());
+    script.server(nothing(In::beginning) + parse_complete() + bind_complete() + one_row + close_complete() + nothing(block) + ready('I'))
+        .to_client(one_row + ready('I'))
+        .to_server(put_back());
     script.server(status("default_transaction_read_only", "on") + put_back_done());
     script.client(query("VACUUM t")).to_server(writable() + hold({}, {}, true, "f") + sync_message());
-    script.server(set_done() + (declares ? check_declared_done("orders", "5", "5") : nothing(In::beginning)) + ready('I')).to_server(default_off() + query("VACUUM t"));
+    script.server(set_done() + (declares ? check_declared_done("orders", "5", "5") : nothing(In::beginning)) + ready('I'))
+        .to_server(default_off() + query("VACUUM t"));
     if (declares) script.told({"fenced orders 5/5"});
     script.server(set_done() + status("default_transaction_read_only", "off") + ready('I') + complete("VACUUM") + ready('I'));
     script.to_client(complete("VACUUM") + ready('I')).to_server(release(declares ? "orders" : ""));
@@ -814,7 +894,8 @@ TEST_CASE("session: what must run alone takes the claim that the server's sessio
   }
 }
 
-TEST_CASE("session: behind AND CHAIN a transaction is what the model says, whatever an error or a savepoint has undone", "[F1][F6][proxy]") {
+TEST_CASE("session: behind AND CHAIN a transaction is what the model says, whatever an error or a savepoint has undone",
+          "[F1][F6][proxy]") {
   const auto answered = [](Script& script, const std::string& sql, const std::string& tag, char state) {
     script.client(query(sql)).to_server(query(sql));
     script.server(complete(tag) + ready(state)).to_client(complete(tag) + ready(state));
@@ -826,7 +907,8 @@ TEST_CASE("session: behind AND CHAIN a transaction is what the model says, whate
   none.application_name.clear();
   answered(none, "BEGIN", "BEGIN", 'T');
   none.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
-  none.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T')).to_client(complete("SAVEPOINT") + ready('T'));
+  none.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
+      .to_client(complete("SAVEPOINT") + ready('T'));
   none.client(query(read)).to_server(locked(true, block) + sync_message() + query(read));
   none.server(set_done(true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
   answered(none, "ROLLBACK AND CHAIN", "ROLLBACK", 'T');
@@ -836,7 +918,8 @@ TEST_CASE("session: behind AND CHAIN a transaction is what the model says, whate
   Script failed;
   answered(failed, "BEGIN", "BEGIN", 'T');
   failed.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
-  failed.server(opening_done(true, block) + ready('T') + error("23505", "duplicate") + ready('E')).to_client(error("23505", "duplicate") + ready('E'));
+  failed.server(opening_done(true, block) + ready('T') + error("23505", "duplicate") + ready('E'))
+      .to_client(error("23505", "duplicate") + ready('E'));
   answered(failed, "ROLLBACK AND CHAIN", "ROLLBACK", 'T');
   failed.client(query(insert)).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(insert));
   failed.replay();
@@ -868,7 +951,8 @@ TEST_CASE("session: a check that failed clears nobody of what was written before
   // It has declared something stale and written under it.
   script.client(query(calls)).to_server(check_declared(true, block) + sync_message() + query(calls));
   const std::string aborted = error("25P02", "current transaction is aborted");
-  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + aborted + ready('E')).to_client(error("TG001", stale) + ready('E'));
+  script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + aborted + ready('E'))
+      .to_client(error("TG001", stale) + ready('E'));
   script.client(query("ROLLBACK TO s")).to_server(query("ROLLBACK TO s"));
   script.server(complete("ROLLBACK") + ready('T')).to_client(complete("ROLLBACK") + ready('T'));
   // That is still there, and so must be the claim that it was written under.
@@ -889,7 +973,8 @@ TEST_CASE("session: a failing statement that ran alone gives the lock back", "[F
 TEST_CASE("session: an unreadable text is sent as one statement behind the check", "[F6][proxy]") {
   Script script;
   const std::string twice = converted("FROB THE t");
-  script.client(query("FROB THE t")).to_server(opening() + twice.substr(0, twice.size() - 5) + check_declared(true, block) + sync_message());
+  script.client(query("FROB THE t"))
+      .to_server(opening() + twice.substr(0, twice.size() - 5) + check_declared(true, block) + sync_message());
   const std::string failed = error("42601", "syntax error at or near \"FROB\"", {{'P', "1"}});
   script.server(opening_done() + failed + ready('I')).to_client(failed + ready('I'));
   script.replay();
@@ -911,7 +996,9 @@ TEST_CASE("session: a call of the check itself brings its own scope and term", "
   script.application_name.clear();
   const std::string text = "SELECT termgate.append('s', 7, 'x')";
   script.client(query(text)).to_server(writable() + converted(text));
-  script.server(set_done() + parse_complete() + bind_complete() + columns({"append"}) + row({"1"}) + complete("SELECT 1") + close_complete() + ready('I'))
+  script
+      .server(set_done() + parse_complete() + bind_complete() + columns({"append"}) + row({"1"}) + complete("SELECT 1") + close_complete() +
+              ready('I'))
       .to_client(columns({"append"}) + row({"1"}) + complete("SELECT 1") + ready('I'));
   script.replay();
 }
@@ -924,9 +1011,13 @@ TEST_CASE("session: without a term a block stays READ ONLY and its write is TG00
   script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
   script.server(columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
   script.client(query(insert)).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(insert));
-  script.server(prepared(true) + bind_complete() + error("25001", "transaction read-write mode must be set before any query") + ready('E') + error("25P02", "aborted") + ready('E'))
+  script
+      .server(prepared(true) + bind_complete() + error("25001", "transaction read-write mode must be set before any query") + ready('E') +
+              error("25P02", "aborted") + ready('E'))
       .to_client(error("TG002", "TG002 no term declared for a fenced write",
-                       {{'H', "A session declares by application_name, PGOPTIONS, SET termgate.scope and termgate.term, or a comment; a transaction that will write declares before its first query."}}) +
+                       {{'H',
+                         "A session declares by application_name, PGOPTIONS, SET termgate.scope and termgate.term, or a comment; a "
+                         "transaction that will write declares before its first query."}}) +
                  ready('E'))
       .told({"refused TG002"});
   script.replay();
@@ -939,7 +1030,9 @@ TEST_CASE("session: a read that writes in a block without a term is TG002", "[F6
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(query("SELECT a FROM writing_view")).to_server(query("SELECT a FROM writing_view"));
   script.server(error("25006", "cannot execute INSERT in a read-only transaction") + ready('E'))
-      .to_client(error("TG002", "TG002 no term declared for a fenced write", {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) + ready('E'));
+      .to_client(error("TG002", "TG002 no term declared for a fenced write",
+                       {{'D', "The database said: cannot execute INSERT in a read-only transaction"}}) +
+                 ready('E'));
   script.replay();
 }
 
@@ -962,7 +1055,9 @@ TEST_CASE("session: allow lets a session without a term write and fences one wit
   free.client(function_call(957)).to_server(function_call(957));
   free.server(function_result() + ready('I')).to_client(function_result() + ready('I'));
   // Any other function may declare, and nothing checks behind it.
-  free.client(function_call(16400)).to_client(error("TG002", "TG002 a fast-path function call that may write must stand in a transaction block") + ready('I')).told({"refused TG002 from memory"});
+  free.client(function_call(16400))
+      .to_client(error("TG002", "TG002 a fast-path function call that may write must stand in a transaction block") + ready('I'))
+      .told({"refused TG002 from memory"});
   free.replay();
 
   Script copies;
@@ -1000,7 +1095,9 @@ TEST_CASE("session: observe takes no lock and reports what it would have refused
 
 TEST_CASE("session: a fast-path call that may write needs a block", "[F6][proxy]") {
   Script script;
-  script.client(function_call(957)).to_client(error("TG002", "TG002 a fast-path function call that may write must stand in a transaction block") + ready('I')).told({"refused TG002 from memory"});
+  script.client(function_call(957))
+      .to_client(error("TG002", "TG002 a fast-path function call that may write must stand in a transaction block") + ready('I'))
+      .told({"refused TG002 from memory"});
   script.client(function_call(954)).to_server(function_call(954));
   script.server(function_result() + ready('I')).to_client(function_result() + ready('I'));
   script.client(query("BEGIN")).to_server(query("BEGIN"));
@@ -1014,7 +1111,9 @@ TEST_CASE("session: what is pipelined behind a simple write is another transacti
   Script script;
   const std::string vacuum = parse("", "VACUUM t") + bind_message("", "") + execute() + sync_message();
   script.client(query(insert) + vacuum).to_server(opening() + converted(insert));
-  script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted()).to_server(writable(false) + hold({}, {}) + sync_message());
+  script.server(opening_done() + converted_done("INSERT 0 1"))
+      .to_client(inserted())
+      .to_server(writable(false) + hold({}, {}) + sync_message());
   script.replay();
 }
 
@@ -1033,7 +1132,8 @@ TEST_CASE("session: a function may flip the default of a server that does not re
   script.replay();
 }
 
-TEST_CASE("session: a default put back in a block that is undone is put back again on a server that does not report it", "[F6][proxy][sim]") {
+TEST_CASE("session: a default put back in a block that is undone is put back again on a server that does not report it",
+          "[F6][proxy][sim]") {
   Script script;
   script.application_name.clear();
   script.server_version = "13.9";
@@ -1044,7 +1144,8 @@ TEST_CASE("session: a default put back in a block that is undone is put back aga
   script.client(query("COMMIT AND CHAIN")).to_server(query("COMMIT AND CHAIN"));
   script.server(chain).to_client(chain);
   script.client(query("SELECT f()")).to_server(query("SELECT f()"));
-  script.server(answer + ready('T')).to_client(answer + ready('T'))
+  script.server(answer + ready('T'))
+      .to_client(answer + ready('T'))
       .to_server(ours(named("_termgate_default_on_"), "SET default_transaction_read_only TO on", {}, {}, true, block) + sync_message());
   script.server(set_done(true, block) + ready('T'));
   script.client(query("SELECT a")).to_server(query("SELECT a"));
@@ -1093,7 +1194,8 @@ TEST_CASE("session: a description beyond what is held is not waited for", "[F7][
   script.client(query(returning)).to_server(opening() + converted(returning));
   script.server(opening_done() + parse_complete() + bind_complete() + wide.substr(0, 3000));
   script.server(wide.substr(3000, 3000)).to_client(wide.substr(0, 6000));
-  script.server(wide.substr(6000) + row({"1", "2"}) + complete("INSERT 0 1") + close_complete() + ready('I')).to_client(wide.substr(6000) + row({"1", "2"}) + inserted());
+  script.server(wide.substr(6000) + row({"1", "2"}) + complete("INSERT 0 1") + close_complete() + ready('I'))
+      .to_client(wide.substr(6000) + row({"1", "2"}) + inserted());
   script.replay_whole();
 
   // Of one that waits nothing was said, so the last word can be.
@@ -1111,8 +1213,12 @@ TEST_CASE("session: a declaration in a text is in force for the write behind it"
   script.client(query(scope + "; " + term + "; " + insert)).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_server(query(scope));
   script.server(complete("SET") + ready('T')).to_client(complete("SET")).to_server(query(term));
-  script.server(complete("SET") + ready('T')).to_client(complete("SET")).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(insert));
-  script.server(set_done(true, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T')).to_server(query("COMMIT")).told({"fenced orders 5/5"});
+  script.server(complete("SET") + ready('T'))
+      .to_client(complete("SET"))
+      .to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(insert));
+  script.server(set_done(true, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T'))
+      .to_server(query("COMMIT"))
+      .told({"fenced orders 5/5"});
   script.server(complete("COMMIT") + ready('I')).to_client(inserted());
   script.replay();
 }
@@ -1133,18 +1239,19 @@ TEST_CASE("session: a COMMIT behind a write of its text says that there is no tr
 
 TEST_CASE("session: PREPARE TRANSACTION behind a write of its text prepares it and warns", "[F5][F7][proxy]") {
   // As the server does without us, where the text's own transaction is no block.
-  const std::string prepare = "PREPARE TRANSACTION 'p'", warned = complete("INSERT 0 1") + report('N', "WARNING", "25P01", "there is no transaction in progress");
+  const std::string prepare = "PREPARE TRANSACTION 'p'",
+                    warned = complete("INSERT 0 1") + report('N', "WARNING", "25P01", "there is no transaction in progress");
   {
     Script script;
     script.client(query(insert + "; " + prepare + "; " + insert)).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
     script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(warned).to_server(query(prepare));
     // What follows is another transaction, with a check of its own. What was declared the server knows.
-    script.server(complete("PREPARE TRANSACTION") + ready('I'))
-        .to_client(complete("PREPARE TRANSACTION"))
-        .to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T')).to_server(writable(false, block) + check_declared(true, block) + sync_message() + query(insert));
-    script.server(set_done(false, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T')).to_server(query("COMMIT"));
+    script.server(complete("PREPARE TRANSACTION") + ready('I')).to_client(complete("PREPARE TRANSACTION")).to_server(query("BEGIN"));
+    script.server(complete("BEGIN") + ready('T'))
+        .to_server(writable(false, block) + check_declared(true, block) + sync_message() + query(insert));
+    script.server(set_done(false, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T'))
+        .to_server(query("COMMIT"));
     script.server(complete("COMMIT") + ready('I')).to_client(inserted());
     script.replay();
   }
@@ -1183,7 +1290,9 @@ TEST_CASE("session: a BEGIN behind a write of its text makes the frame the clien
   Script script;
   script.client(query(insert + "; BEGIN; " + insert)).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
-  script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(complete("INSERT 0 1") + complete("BEGIN")).to_server(query(insert));
+  script.server(opening_done(true, block) + ready('T') + inserted('T'))
+      .to_client(complete("INSERT 0 1") + complete("BEGIN"))
+      .to_server(query(insert));
   script.server(inserted('T')).to_client(inserted('T'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
@@ -1205,10 +1314,18 @@ TEST_CASE("session: an unreadable text without a term is the server's to refuse 
 }
 
 TEST_CASE("session: a text that is sent in pieces ends where what it was read by has changed", "[F1][F6][proxy]") {
-  const std::string message = "Termgate cannot run the rest of this text: client_encoding or standard_conforming_strings has changed in it, by which it was read; send the rest by itself";
-  struct Case { std::string rest; std::string_view name, value; bool runs; };
-  for (const Case& one : {Case{"SET search_path = '\\', ';--'", "standard_conforming_strings", "off", false}, Case{"SET search_path = 'a'", "standard_conforming_strings", "off", true},
-                          Case{"SET search_path = '\u00e9'", "client_encoding", "SJIS", false}, Case{"SET search_path = '\\'", "client_encoding", "LATIN1", true}}) {
+  const std::string message =
+      "Termgate cannot run the rest of this text: client_encoding or standard_conforming_strings has changed in it, by which it was read; "
+      "send the rest by itself";
+  struct Case {
+    std::string rest;
+    std::string_view name, value;
+    bool runs;
+  };
+  for (const Case& one : {Case{"SET search_path = '\\', ';--'", "standard_conforming_strings", "off", false},
+                          Case{"SET search_path = 'a'", "standard_conforming_strings", "off", true},
+                          Case{"SET search_path = '\u00e9'", "client_encoding", "SJIS", false},
+                          Case{"SET search_path = '\\'", "client_encoding", "LATIN1", true}}) {
     CAPTURE(one.rest, one.value);
     Script script;
     script.client(query("BEGIN")).to_server(query("BEGIN"));
@@ -1250,15 +1367,21 @@ TEST_CASE("session: a late cancel request does not keep the lock of what ran alo
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I')).to_server(default_off() + query("VACUUM t"));
   script.server(put_back_done() + complete("VACUUM") + ready('I')).to_client(complete("VACUUM") + ready('I')).to_server(release("orders"));
   const std::string cancelled = error("57014", "canceling statement due to user request");
-  script.server(cancelled + ready('I')).to_server(left("_termgate_default_on_", default_on()) + left("_termgate_release_", ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25}, {"orders"}, true, In::beginning)) + sync_message());
-  script.server(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I'));
+  script.server(cancelled + ready('I'))
+      .to_server(left("_termgate_default_on_", default_on()) +
+                 left("_termgate_release_",
+                      ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25}, {"orders"}, true, In::beginning)) +
+                 sync_message());
+  script.server(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() +
+                ready('I'));
   script.client(query("SELECT 1")).to_server(query("SELECT 1"));
   script.replay();
 }
 
 TEST_CASE("session: a cancelled hold gives back the lock that it may have taken", "[F4][proxy]") {
   // A rollback keeps a lock at session level, and whose it is was in the answer that did not come.
-  const std::string give_back = ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25}, {std::nullopt}, true, In::beginning);
+  const std::string give_back =
+      ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25}, {std::nullopt}, true, In::beginning);
   Script script;
   script.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
   const std::string cancelled = error("57014", "canceling statement due to user request");
@@ -1266,26 +1389,33 @@ TEST_CASE("session: a cancelled hold gives back the lock that it may have taken"
       .to_client(cancelled)
       .to_server(default_on() + give_back + sync_message());
   // A second cancel request meets the giving back: it is tried again.
-  script.server(cancelled + ready('I')).to_server(left("_termgate_default_on_", default_on()) + left("_termgate_release_", give_back) + sync_message());
-  script.server(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I')).to_client(ready('I'));
+  script.server(cancelled + ready('I'))
+      .to_server(left("_termgate_default_on_", default_on()) + left("_termgate_release_", give_back) + sync_message());
+  script
+      .server(left_done(set_done()) + left_done(prepared(true)) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() +
+              ready('I'))
+      .to_client(ready('I'));
   script.client(query("SELECT 1")).to_server(query("SELECT 1"));
   script.replay();
 
   // A refusal comes before any lock.
   Script refused;
   refused.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
-  refused.server(set_done() + prepared(true) + bind_complete() + error("TG001", stale) + ready('I')).to_client(error("TG001", stale) + ready('I'));
+  refused.server(set_done() + prepared(true) + bind_complete() + error("TG001", stale) + ready('I'))
+      .to_client(error("TG001", stale) + ready('I'));
   refused.replay();
 }
 
 TEST_CASE("session: nothing of a text runs where its BEGIN is cancelled", "[F2][F7][proxy]") {
   const std::string cancelled = error("57014", "canceling statement due to user request");
-  for (const std::string& text : std::vector<std::string>{insert + "; NOTIFY c", "SELECT 1; NOTIFY c", insert + "; SELECT pg_notify('c', 'x')"}) {
+  for (const std::string& text :
+       std::vector<std::string>{insert + "; NOTIFY c", "SELECT 1; NOTIFY c", insert + "; SELECT pg_notify('c', 'x')"}) {
     CAPTURE(text);
     Script script;
     script.client(query(text)).to_server(query("BEGIN"));
     script.server(cancelled + ready('I')).to_client(cancelled).to_server(query("ROLLBACK"));
-    script.server(report('N', "WARNING", "25P01", "there is no transaction in progress") + complete("ROLLBACK") + ready('I')).to_client(ready('I'));
+    script.server(report('N', "WARNING", "25P01", "there is no transaction in progress") + complete("ROLLBACK") + ready('I'))
+        .to_client(ready('I'));
     script.replay();
   }
 }
@@ -1298,7 +1428,8 @@ TEST_CASE("session: a BEGIN with modes behind a statement of its text begins the
     script.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
     script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(complete("INSERT 0 1")).to_server(query(begin));
     // The warning is about our BEGIN: without us there is none.
-    script.server(report('N', "WARNING", "25001", "there is already a transaction in progress") + complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
+    script.server(report('N', "WARNING", "25001", "there is already a transaction in progress") + complete("BEGIN") + ready('T'))
+        .to_client(complete("BEGIN") + ready('T'));
     script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
     script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I'));
     script.replay();
@@ -1307,7 +1438,9 @@ TEST_CASE("session: a BEGIN with modes behind a statement of its text begins the
   Script refused;
   refused.client(query(insert + "; BEGIN DEFERRABLE")).to_server(query("BEGIN"));
   refused.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
-  refused.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(complete("INSERT 0 1")).to_server(query("BEGIN DEFERRABLE"));
+  refused.server(opening_done(true, block) + ready('T') + inserted('T'))
+      .to_client(complete("INSERT 0 1"))
+      .to_server(query("BEGIN DEFERRABLE"));
   const std::string late = error("25001", "SET TRANSACTION [NOT] DEFERRABLE must be called before any query");
   refused.server(late + ready('E')).to_client(late).to_server(query("ROLLBACK"));
   refused.server(complete("ROLLBACK") + ready('I')).to_client(ready('I'));
@@ -1316,7 +1449,8 @@ TEST_CASE("session: a BEGIN with modes behind a statement of its text begins the
   Script bare;
   bare.client(query(insert + "; START TRANSACTION")).to_server(query("BEGIN"));
   bare.server(complete("BEGIN") + ready('T')).to_server(opening(true, block) + sync_message() + query(insert));
-  bare.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(complete("INSERT 0 1") + complete("START TRANSACTION") + ready('T'));
+  bare.server(opening_done(true, block) + ready('T') + inserted('T'))
+      .to_client(complete("INSERT 0 1") + complete("START TRANSACTION") + ready('T'));
   bare.replay();
 }
 
@@ -1334,7 +1468,8 @@ TEST_CASE("session: a second BEGIN sets the modes of the block", "[F7][proxy]") 
 TEST_CASE("session: names of ours are nobody else's", "[F6][proxy]") {
   const std::string refused = error("42602", "names that begin with _termgate are Termgate's own");
   Script script;
-  for (const std::string text : {"DEALLOCATE _termgate_check_0", "EXECUTE _termgate_check_0('orders', 5)", "PREPARE _termgate_check_0 AS SELECT 1", "DECLARE _termgate CURSOR FOR SELECT 1"}) {
+  for (const std::string text : {"DEALLOCATE _termgate_check_0", "EXECUTE _termgate_check_0('orders', 5)",
+                                 "PREPARE _termgate_check_0 AS SELECT 1", "DECLARE _termgate CURSOR FOR SELECT 1"}) {
     script.client(query(text)).to_client(refused + ready('I'));
   }
   script.client(parse("_termgate_check_0", "SELECT 1") + sync_message()).to_client(refused + ready('I'));
@@ -1342,17 +1477,21 @@ TEST_CASE("session: names of ours are nobody else's", "[F6][proxy]") {
   script.client(bind_message("_termgate", "s") + execute("_termgate") + sync_message()).to_client(refused + ready('I'));
   script.client(close_statement("_termgate_check_0") + sync_message()).to_client(refused + ready('I'));
   script.client(close_portal("_termgate") + sync_message()).to_client(refused + ready('I'));
-  script.client(parse("", "DEALLOCATE _termgate_check_0") + bind_message("", "") + execute() + sync_message()).to_client(refused + ready('I'));
+  script.client(parse("", "DEALLOCATE _termgate_check_0") + bind_message("", "") + execute() + sync_message())
+      .to_client(refused + ready('I'));
   script.replay();
 }
 
 TEST_CASE("session: a default that cannot be put back ends the session", "[F6][proxy]") {
   Script script;
   script.client(query(insert)).to_server(opening() + converted(insert));
-  script.server(opening_done() + parse_complete() + bind_complete() + no_data() + complete("INSERT 0 1") + close_complete() + status("default_transaction_read_only", "off") + ready('I'))
+  script
+      .server(opening_done() + parse_complete() + bind_complete() + no_data() + complete("INSERT 0 1") + close_complete() +
+              status("default_transaction_read_only", "off") + ready('I'))
       .to_client(inserted())
       .to_server(put_back());
-  script.server(prepared(true) + bind_complete() + error("42501", "permission denied")).ends("08006", "the server session could not be made read-only again");
+  script.server(prepared(true) + bind_complete() + error("42501", "permission denied"))
+      .ends("08006", "the server session could not be made read-only again");
   script.replay();
 }
 

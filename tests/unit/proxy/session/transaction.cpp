@@ -1,5 +1,5 @@
-// The transaction as it will be when everything sent has run (proxy/session/src/transaction_model.hpp), without a session: what each statement
-// makes of it, and a random test that compares what was predicted with what a model of a server then says.
+// The transaction as it will be when everything sent has run (proxy/session/src/transaction_model.hpp), without a session: what each
+// statement makes of it, and a random test that compares what was predicted with what a model of a server then says.
 #include <catch2/catch.hpp>
 
 #include <array>
@@ -30,7 +30,9 @@ struct Server {
   bool read_only = false, read_only_before = false;
   int savepoints = 0;
 
-  TransactionStatus status() const { return !block ? TransactionStatus::idle : failed ? TransactionStatus::failed : TransactionStatus::in_block; }
+  TransactionStatus status() const {
+    return !block ? TransactionStatus::idle : failed ? TransactionStatus::failed : TransactionStatus::in_block;
+  }
   std::optional<std::string> error() {
     failed = block;
     return std::nullopt;
@@ -82,8 +84,20 @@ struct Server {
 }  // namespace
 
 TEST_CASE("transaction: what was predicted is what the server says once all has succeeded", "[F1][F7][proxy]") {
-  const std::vector<std::string> texts{"BEGIN",      "COMMIT",    "ROLLBACK", "COMMIT AND CHAIN", "SAVEPOINT a",   "RELEASE a", "ROLLBACK TO a",
-                                       "SELECT 1",   "SELECT broken", "INSERT INTO t VALUES (1)", "SET default_transaction_read_only = on", "SET default_transaction_read_only = off", "BEGIN", "COMMIT"};
+  const std::vector<std::string> texts{"BEGIN",
+                                       "COMMIT",
+                                       "ROLLBACK",
+                                       "COMMIT AND CHAIN",
+                                       "SAVEPOINT a",
+                                       "RELEASE a",
+                                       "ROLLBACK TO a",
+                                       "SELECT 1",
+                                       "SELECT broken",
+                                       "INSERT INTO t VALUES (1)",
+                                       "SET default_transaction_read_only = on",
+                                       "SET default_transaction_read_only = off",
+                                       "BEGIN",
+                                       "COMMIT"};
   const unsigned seed = Catch::rngSeed();
   CAPTURE(seed);
   std::mt19937 random(seed);

@@ -29,26 +29,44 @@ std::string made(Append append) {
 }
 
 // --- a client's ---
-inline std::string query(std::string_view sql) { return made([&](auto& out) { pgwire::append_query(out, sql); }); }
+inline std::string query(std::string_view sql) {
+  return made([&](auto& out) { pgwire::append_query(out, sql); });
+}
 inline std::string parse(std::string_view name, std::string_view sql, std::vector<std::uint32_t> types = {}) {
   return made([&](auto& out) { pgwire::append_parse(out, name, sql, types); });
 }
 inline std::string bind_message(std::string_view portal, std::string_view statement, const Values& values = {}) {
   return made([&](auto& out) { pgwire::append_bind(out, portal, statement, values); });
 }
-inline std::string describe_statement(std::string_view name) { return made([&](auto& out) { pgwire::append_describe_statement(out, name); }); }
-inline std::string describe_portal(std::string_view name) { return made([&](auto& out) { pgwire::append_describe_portal(out, name); }); }
-inline std::string execute(std::string_view portal = "", std::uint32_t rows = 0) { return made([&](auto& out) { pgwire::append_execute(out, portal, rows); }); }
-inline std::string close_statement(std::string_view name) { return made([&](auto& out) { pgwire::append_close_statement(out, name); }); }
-inline std::string close_portal(std::string_view name) { return made([&](auto& out) { pgwire::append_close_portal(out, name); }); }
-inline std::string bare(char type) { return made([&](auto& out) { pgwire::append_bare(out, type); }); }
-inline std::string opaque(char type, std::string_view body) { return made([&](auto& out) { pgwire::append_opaque(out, type, body); }); }
+inline std::string describe_statement(std::string_view name) {
+  return made([&](auto& out) { pgwire::append_describe_statement(out, name); });
+}
+inline std::string describe_portal(std::string_view name) {
+  return made([&](auto& out) { pgwire::append_describe_portal(out, name); });
+}
+inline std::string execute(std::string_view portal = "", std::uint32_t rows = 0) {
+  return made([&](auto& out) { pgwire::append_execute(out, portal, rows); });
+}
+inline std::string close_statement(std::string_view name) {
+  return made([&](auto& out) { pgwire::append_close_statement(out, name); });
+}
+inline std::string close_portal(std::string_view name) {
+  return made([&](auto& out) { pgwire::append_close_portal(out, name); });
+}
+inline std::string bare(char type) {
+  return made([&](auto& out) { pgwire::append_bare(out, type); });
+}
+inline std::string opaque(char type, std::string_view body) {
+  return made([&](auto& out) { pgwire::append_opaque(out, type, body); });
+}
 inline std::string sync_message() { return bare('S'); }
 inline std::string flush() { return bare('H'); }
 inline std::string terminate() { return bare('X'); }
 inline std::string copy_data(std::string_view bytes) { return opaque('d', bytes); }
 inline std::string copy_done() { return bare('c'); }
-inline std::string copy_fail(std::string_view why) { return made([&](auto& out) { pgwire::append_copy_fail(out, why); }); }
+inline std::string copy_fail(std::string_view why) {
+  return made([&](auto& out) { pgwire::append_copy_fail(out, why); });
+}
 inline std::string password(std::string_view body) { return opaque('p', body); }
 // FunctionCall without arguments.
 inline std::string function_call(std::uint32_t oid) {
@@ -62,19 +80,27 @@ inline std::string startup(std::uint16_t minor, std::vector<pgwire::StartupMessa
 
 // --- a server's ---
 inline std::string ready(char status) { return opaque('Z', std::string_view(&status, 1)); }
-inline std::string complete(std::string_view tag) { return made([&](auto& out) { pgwire::append_command_complete(out, tag); }); }
-inline std::string row(const Values& values) { return made([&](auto& out) { pgwire::append_data_row(out, values); }); }
+inline std::string complete(std::string_view tag) {
+  return made([&](auto& out) { pgwire::append_command_complete(out, tag); });
+}
+inline std::string row(const Values& values) {
+  return made([&](auto& out) { pgwire::append_data_row(out, values); });
+}
 inline std::string columns(std::initializer_list<std::string_view> names) {
   std::vector<pgwire::Column> all;
   for (const auto name : names) all.push_back({.name = name});
   return made([&](auto& out) { pgwire::append_row_description(out, all); });
 }
-inline std::string report(char type, std::string_view severity, std::string_view code, std::string_view message, std::initializer_list<std::pair<char, std::string_view>> more = {}) {
+inline std::string report(char type, std::string_view severity, std::string_view code, std::string_view message,
+                          std::initializer_list<std::pair<char, std::string_view>> more = {}) {
   pgwire::ReportFields fields = pgwire::report(severity, code, message);
   for (const auto& [letter, text] : more) fields.set(letter, text);
   return made([&](auto& out) { type == 'E' ? pgwire::append_error_response(out, fields) : pgwire::append_notice_response(out, fields); });
 }
-inline std::string error(std::string_view code, std::string_view message, std::initializer_list<std::pair<char, std::string_view>> more = {}) { return report('E', "ERROR", code, message, more); }
+inline std::string error(std::string_view code, std::string_view message,
+                         std::initializer_list<std::pair<char, std::string_view>> more = {}) {
+  return report('E', "ERROR", code, message, more);
+}
 inline std::string fatal(std::string_view code, std::string_view message) { return report('E', "FATAL", code, message); }
 inline std::string notice(std::string_view message) { return report('N', "NOTICE", "00000", message); }
 inline std::string parse_complete() { return bare('1'); }
@@ -87,11 +113,21 @@ inline std::string suspended() { return bare('s'); }
 inline std::string copy_in() { return opaque('G', std::string_view("\0\0\0", 3)); }
 inline std::string copy_out() { return opaque('H', std::string_view("\0\0\0", 3)); }
 inline std::string function_result() { return opaque('V', std::string_view("\xff\xff\xff\xff", 4)); }
-inline std::string status(std::string_view name, std::string_view value) { return made([&](auto& out) { pgwire::append_parameter_status(out, name, value); }); }
-inline std::string authentication(pgwire::Authentication::Type type, std::string_view payload = {}) { return made([&](auto& out) { pgwire::append_authentication(out, type, payload); }); }
-inline std::string sasl(std::vector<std::string_view> mechanisms) { return made([&](auto& out) { pgwire::append_authentication_sasl(out, mechanisms); }); }
-inline std::string key(std::uint32_t pid, std::string_view bytes) { return made([&](auto& out) { pgwire::append_backend_key_data(out, pid, bytes); }); }
-inline std::string notification(std::string_view channel, std::string_view payload) { return made([&](auto& out) { pgwire::append_notification_response(out, 7, channel, payload); }); }
+inline std::string status(std::string_view name, std::string_view value) {
+  return made([&](auto& out) { pgwire::append_parameter_status(out, name, value); });
+}
+inline std::string authentication(pgwire::Authentication::Type type, std::string_view payload = {}) {
+  return made([&](auto& out) { pgwire::append_authentication(out, type, payload); });
+}
+inline std::string sasl(std::vector<std::string_view> mechanisms) {
+  return made([&](auto& out) { pgwire::append_authentication_sasl(out, mechanisms); });
+}
+inline std::string key(std::uint32_t pid, std::string_view bytes) {
+  return made([&](auto& out) { pgwire::append_backend_key_data(out, pid, bytes); });
+}
+inline std::string notification(std::string_view channel, std::string_view payload) {
+  return made([&](auto& out) { pgwire::append_notification_response(out, 7, channel, payload); });
+}
 
 // --- the session's own, and what a server answers to them ---
 // Named behind what nobody else knows: the key that the client was given, and the server's PID.
@@ -107,45 +143,70 @@ enum class In { beginning, block };
 inline constexpr In block = In::block;
 
 // Prepared anew each time, and closed again.
-inline std::string ours(const std::string& name, std::string_view sql, std::vector<std::uint32_t> types, const Values& values, bool, In in) {
+inline std::string ours(const std::string& name, std::string_view sql, std::vector<std::uint32_t> types, const Values& values, bool,
+                        In in) {
   const std::string_view portal = in == block ? "_termgate" : "";
-  return parse(name, sql, types) + bind_message(portal, name, values) + execute(portal) + (in == block ? close_portal(portal) : std::string()) + close_statement(name);
+  return parse(name, sql, types) + bind_message(portal, name, values) + execute(portal) +
+         (in == block ? close_portal(portal) : std::string()) + close_statement(name);
 }
-inline std::string writable(bool first = true, In in = In::beginning) { return ours(named("_termgate_writable_"), "SET transaction_read_only TO off", {}, {}, first, in); }
-inline std::string locked(bool first = true, In in = In::beginning) { return ours(named("_termgate_locked_"), "SET transaction_read_only TO on", {}, {}, first, in); }
+inline std::string writable(bool first = true, In in = In::beginning) {
+  return ours(named("_termgate_writable_"), "SET transaction_read_only TO off", {}, {}, first, in);
+}
+inline std::string locked(bool first = true, In in = In::beginning) {
+  return ours(named("_termgate_locked_"), "SET transaction_read_only TO on", {}, {}, first, in);
+}
 // Before the client's first savepoint in a block that nothing has passed in, and the way back to it before the COMMIT.
 inline std::string mark() { return ours(named("_termgate_mark_"), "SAVEPOINT _termgate_first", {}, {}, true, In::block); }
 inline std::string unmark() { return ours(named("_termgate_unmark_"), "RELEASE SAVEPOINT _termgate_first", {}, {}, true, In::block); }
-inline std::string check_claim(pgwire::Field scope, pgwire::Field term, In in, pgwire::Field else_scope = {}, pgwire::Field else_term = {}) {
-  return ours(named("_termgate_check_"), "SELECT \"termgate\".check_claim_text($1, $2, $3, $4)", {25, 20, 25, 20}, {scope, term, else_scope, else_term}, true, in);
+inline std::string check_claim(pgwire::Field scope, pgwire::Field term, In in, pgwire::Field else_scope = {},
+                               pgwire::Field else_term = {}) {
+  return ours(named("_termgate_check_"), "SELECT \"termgate\".check_claim_text($1, $2, $3, $4)", {25, 20, 25, 20},
+              {scope, term, else_scope, else_term}, true, in);
 }
-inline std::string check(std::string_view scope, std::string_view term, bool = true, In in = In::beginning) { return check_claim(scope, term, in); }
-inline std::string check_declared(bool = true, In in = In::beginning, pgwire::Field scope = {}, pgwire::Field term = {}) { return check_claim(scope, term, in); }
+inline std::string check(std::string_view scope, std::string_view term, bool = true, In in = In::beginning) {
+  return check_claim(scope, term, in);
+}
+inline std::string check_declared(bool = true, In in = In::beginning, pgwire::Field scope = {}, pgwire::Field term = {}) {
+  return check_claim(scope, term, in);
+}
 inline std::string check_again(In in = In::block) {
   return ours(named("_termgate_again_"), "SELECT * FROM \"termgate\".check_again()", {}, {}, true, in);
 }
 inline std::string hold(pgwire::Field scope, pgwire::Field term, bool first = true, std::string_view required = "t") {
-  return ours(named("_termgate_hold_"), "SELECT * FROM \"termgate\".hold_claim($1, $2, $3, $4, $5)", {25, 20, 25, 20, 16}, {scope, term, {}, {}, required}, first, In::beginning);
+  return ours(named("_termgate_hold_"), "SELECT * FROM \"termgate\".hold_claim($1, $2, $3, $4, $5)", {25, 20, 25, 20, 16},
+              {scope, term, {}, {}, required}, first, In::beginning);
 }
 inline std::string opening(bool first = true, In in = In::beginning) { return writable(first, in) + check_declared(true, in); }
-// The session's default: put back, and taken away for what runs under the lock of the session. Whoever makes it writable may have deallocated ours.
-inline std::string default_on(const std::string& name = named("_termgate_default_on_")) { return ours(name, "SET default_transaction_read_only TO on", {}, {}, true, In::beginning); }
+// The session's default: put back, and taken away for what runs under the lock of the session. Whoever makes it writable may have
+// deallocated ours.
+inline std::string default_on(const std::string& name = named("_termgate_default_on_")) {
+  return ours(name, "SET default_transaction_read_only TO on", {}, {}, true, In::beginning);
+}
 inline std::string put_back(const std::string& name = named("_termgate_default_on_")) { return default_on(name) + sync_message(); }
-inline std::string default_off(bool first = true) { return ours(named("_termgate_default_off_"), "SET default_transaction_read_only TO off", {}, {}, first, In::beginning) + sync_message(); }
+inline std::string default_off(bool first = true) {
+  return ours(named("_termgate_default_off_"), "SET default_transaction_read_only TO off", {}, {}, first, In::beginning) + sync_message();
+}
 inline std::string release(std::string_view scope) {
-  return default_on() + ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25}, {scope}, true, In::beginning) + sync_message();
+  return default_on() + ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25}, {scope}, true, In::beginning) +
+         sync_message();
 }
 
 inline std::string prepared(bool) { return parse_complete(); }
 inline std::string portal_closed(In in) { return (in == block ? close_complete() : std::string()) + close_complete(); }
-inline std::string set_done(bool first = true, In in = In::beginning) { return prepared(first) + bind_complete() + complete("SET") + portal_closed(in); }
+inline std::string set_done(bool first = true, In in = In::beginning) {
+  return prepared(first) + bind_complete() + complete("SET") + portal_closed(in);
+}
 inline std::string mark_done() { return prepared(true) + bind_complete() + complete("SAVEPOINT") + portal_closed(block); }
 inline std::string unmark_done() { return prepared(true) + bind_complete() + complete("RELEASE") + portal_closed(block); }
-inline std::string claim_text(std::string_view scope, std::string_view term, std::string_view fence) { return std::string(term) + " " + std::string(fence) + " " + std::string(scope); }
-inline std::string check_done(std::string_view fence = "5", bool = true, In in = In::beginning, std::string_view scope = "orders", std::string_view term = "5") {
+inline std::string claim_text(std::string_view scope, std::string_view term, std::string_view fence) {
+  return std::string(term) + " " + std::string(fence) + " " + std::string(scope);
+}
+inline std::string check_done(std::string_view fence = "5", bool = true, In in = In::beginning, std::string_view scope = "orders",
+                              std::string_view term = "5") {
   return prepared(true) + bind_complete() + row({claim_text(scope, term, fence)}) + complete("SELECT 1") + portal_closed(in);
 }
-inline std::string check_declared_done(std::string_view scope, std::string_view term, std::string_view fence, bool = true, In in = In::beginning) {
+inline std::string check_declared_done(std::string_view scope, std::string_view term, std::string_view fence, bool = true,
+                                       In in = In::beginning) {
   return prepared(true) + bind_complete() + row({scope, term, fence}) + complete("SELECT 1") + portal_closed(in);
 }
 inline std::string opening_done(bool first = true, In in = In::beginning) { return set_done(first, in) + check_done("5", first, in); }
@@ -165,24 +226,36 @@ inline std::string opening_left_failed(std::string_view code, std::string_view m
   return left_done(set_done()) + left_done(prepared(true)) + bind_complete() + error(code, message);
 }
 inline std::string put_back_done() { return set_done() + ready('I'); }
-inline std::string release_done() { return set_done() + prepared(true) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I'); }
+inline std::string release_done() {
+  return set_done() + prepared(true) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I');
+}
 
 // Behind the server's first ReadyForQuery, before the client hears of it: READ ONLY once more, and whether it is the server that answers.
 inline std::string who_asked() {
-  return query("SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', true), "
-                                "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)");
+  return query(
+      "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', "
+      "true), "
+      "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) "
+      "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)");
 }
 inline std::string who_serves(const std::string& name = named("_termgate_default_on_")) { return put_back(name) + who_asked(); }
-inline std::string who_answered(std::string_view pid = "4711", pgwire::Field scope = {}, pgwire::Field term = {}, std::string_view rules = "f") {
-  return columns({"pg_backend_pid", "current_setting", "current_setting", "exists", "current_setting"}) + row({pid, scope, term, rules, "\"$user\", public"}) + complete("SELECT 1") + ready('I');
+inline std::string who_answered(std::string_view pid = "4711", pgwire::Field scope = {}, pgwire::Field term = {},
+                                std::string_view rules = "f") {
+  return columns({"pg_backend_pid", "current_setting", "current_setting", "exists", "current_setting"}) +
+         row({pid, scope, term, rules, "\"$user\", public"}) + complete("SELECT 1") + ready('I');
 }
-inline std::string who_serves_done(std::string_view pid = "4711", pgwire::Field scope = {}, pgwire::Field term = {}, std::string_view rules = "f") {
+inline std::string who_serves_done(std::string_view pid = "4711", pgwire::Field scope = {}, pgwire::Field term = {},
+                                   std::string_view rules = "f") {
   return put_back_done() + who_answered(pid, scope, term, rules);
 }
 
 // One simple statement as it is sent behind an opening, and what comes back for it.
-inline std::string converted(std::string_view sql) { return parse("", sql) + bind_message("", "") + describe_portal("") + execute() + close_statement("") + sync_message(); }
-inline std::string converted_done(std::string_view tag, char state = 'I') { return parse_complete() + bind_complete() + no_data() + complete(tag) + close_complete() + ready(state); }
+inline std::string converted(std::string_view sql) {
+  return parse("", sql) + bind_message("", "") + describe_portal("") + execute() + close_statement("") + sync_message();
+}
+inline std::string converted_done(std::string_view tag, char state = 'I') {
+  return parse_complete() + bind_complete() + no_data() + complete(tag) + close_complete() + ready(state);
+}
 
 // --- in words ---
 inline std::string escaped(std::string_view bytes) {
@@ -213,7 +286,8 @@ inline std::string told(std::string_view stream) {
     if (size < 5 || size > stream.size()) return text + "bytes " + escaped(stream) + "\n";
     const std::string_view body = stream.substr(5, size - 5);
     text += stream.front();
-    const auto fields = stream.front() == 'E' || stream.front() == 'N' ? pgwire::decode_report(body) : pgwire::Decoded<pgwire::ReportFields>(pgwire::Malformed());
+    const auto fields = stream.front() == 'E' || stream.front() == 'N' ? pgwire::decode_report(body)
+                                                                       : pgwire::Decoded<pgwire::ReportFields>(pgwire::Malformed());
     if (fields && !fields->sqlstate().empty()) {
       for (const char letter : std::string_view("SCMDHP")) {
         if (!(*fields)[letter].empty()) text += std::string(" ") + letter + "=" + std::string((*fields)[letter]);

@@ -60,7 +60,8 @@ void check_rows(const std::vector<Row>& rows, bool read) {
     REQUIRE(again.statements.size() == 1);
     CHECK(static_cast<int>(again.statements[0].kind) == static_cast<int>(row.kind));
     CHECK(flags_of(again.statements[0]) == row.flags);
-    CHECK(dressed.substr(again.statements[0].offset, again.statements[0].length) == std::string(row.sql).substr(statement.offset, statement.length));
+    CHECK(dressed.substr(again.statements[0].offset, again.statements[0].length) ==
+          std::string(row.sql).substr(statement.offset, statement.length));
   }
 }
 
@@ -372,7 +373,8 @@ TEST_CASE("classify: settings", "[proxy][statements]") {
           {"SET search_path FROM CURRENT", Kind::set, "", Kind::empty, "search_path"},
           {"SET work_mem TO DEFAULT", Kind::reset, "", Kind::empty, "work_mem"},
           {"SET LOCAL work_mem TO DEFAULT", Kind::set_local, "d", Kind::empty, "work_mem"},
-          {"SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE", Kind::set, "", Kind::empty, "default_transaction_isolation"},
+          {"SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE", Kind::set, "", Kind::empty,
+           "default_transaction_isolation"},
           {"RESET work_mem", Kind::reset, "", Kind::empty, "work_mem"},
           {"RESET termgate.scope", Kind::reset, "", Kind::empty, "termgate.scope"},
           {"RESET TIME ZONE", Kind::reset, "", Kind::empty, "timezone"},
@@ -543,7 +545,8 @@ TEST_CASE("classify: what cannot be read is unparsable and so a write", "[F6][pr
 }
 
 TEST_CASE("classify: newer syntax than the grammar's is a write where its first word says so", "[F6][proxy][statements]") {
-  for (const char* sql : {"MERGE INTO t USING s ON t.a = s.a WHEN NOT MATCHED BY SOURCE THEN DELETE RETURNING merge_action()", "INSERT INTO t VALUES (1) RETURNING WITH (OLD AS o) o.*"}) {
+  for (const char* sql : {"MERGE INTO t USING s ON t.a = s.a WHEN NOT MATCHED BY SOURCE THEN DELETE RETURNING merge_action()",
+                          "INSERT INTO t VALUES (1) RETURNING WITH (OLD AS o) o.*"}) {
     INFO(sql);
     const Classified classified = classify(sql);
     CHECK(classified.statements.at(0).kind == Kind::write);
@@ -572,8 +575,11 @@ TEST_CASE("classify: strings with backslashes depend on a setting that must be k
 }
 
 TEST_CASE("classify: encodings in which half a letter may be a quote or a backslash", "[F6][proxy][statements]") {
-  for (const char* safe : {"UTF8", "utf-8", "UNICODE", "LATIN1", "iso-8859-15", "WIN1252", "windows-1251", "EUC_JP", "euc-kr", "SQL_ASCII", "KOI8R", "MULE_INTERNAL"}) CHECK(encoding_is_ascii_safe(safe));
-  for (const char* unsafe : {"SJIS", "Shift_JIS", "MSKANJI", "WIN932", "windows-932", "windows936", "BIG5", "GBK", "WIN936", "UHC", "GB18030", "JOHAB", "SHIFT_JIS_2004", "", "no such", "a name that is longer than any"}) {
+  for (const char* safe : {"UTF8", "utf-8", "UNICODE", "LATIN1", "iso-8859-15", "WIN1252", "windows-1251", "EUC_JP", "euc-kr", "SQL_ASCII",
+                           "KOI8R", "MULE_INTERNAL"})
+    CHECK(encoding_is_ascii_safe(safe));
+  for (const char* unsafe : {"SJIS", "Shift_JIS", "MSKANJI", "WIN932", "windows-932", "windows936", "BIG5", "GBK", "WIN936", "UHC",
+                             "GB18030", "JOHAB", "SHIFT_JIS_2004", "", "no such", "a name that is longer than any"}) {
     INFO(unsafe);
     CHECK_FALSE(encoding_is_ascii_safe(unsafe));
   }
@@ -584,7 +590,10 @@ TEST_CASE("classify: encodings in which half a letter may be a quote or a backsl
   CHECK(classify("SELECT 'plain'", sjis).statements.at(0).kind == Kind::provably_read);
   // Bytes that are no UTF-8 are letters to the lexer and the server's business.
   CHECK(classify("SELECT \xff\xfe FROM t").statements.at(0).kind == Kind::provably_read);
-  CHECK(classify("SELECT pg_not\xdd" "fy('a', 'b')").statements.at(0).read_only_hole);
+  CHECK(classify("SELECT pg_not\xdd"
+                 "fy('a', 'b')")
+            .statements.at(0)
+            .read_only_hole);
 }
 
 TEST_CASE("classify: hostile sizes and depths end in time and on a small stack", "[F6][proxy][statements]") {
@@ -697,38 +706,49 @@ TEST_CASE("cache: keeps what cost the grammar and forgets what was used longest 
 
 TEST_CASE("classify: what declares scope and term is told apart from what may do more", "[F2][F6][proxy]") {
   const auto one = [](std::string_view sql) { return classify(sql).statements.at(0); };
-  for (const std::string_view sql : {"SELECT set_config('termgate.scope', 'a', true), set_config('termgate.term', $1, true)", "SELECT pg_catalog.set_config('TERMGATE.term', '5', false) AS x",
-                                     "SELECT \"pg_catalog\".\"set_config\"('termgate.scope', 'a', true)", "select set_config ( 'termgate.scope' , $$a$$ , 't' ) ;"}) {
+  for (const std::string_view sql :
+       {"SELECT set_config('termgate.scope', 'a', true), set_config('termgate.term', $1, true)",
+        "SELECT pg_catalog.set_config('TERMGATE.term', '5', false) AS x",
+        "SELECT \"pg_catalog\".\"set_config\"('termgate.scope', 'a', true)", "select set_config ( 'termgate.scope' , $$a$$ , 't' ) ;"}) {
     CAPTURE(sql);
     CHECK(one(sql).only_declares);
     CHECK(one(sql).exactly_declares);
   }
   // A read that declares on its way; a cast is looked up by the search_path.
-  for (const std::string_view sql : {"SELECT (SELECT set_config('termgate.scope', 'a', true))", "SELECT set_config('termgate.term', v, true) FROM t", "SELECT set_config('termgate.term', $1::text, true)",
-                                     "WITH c AS (SELECT set_config('termgate.scope', 'a', true)) SELECT * FROM c", "SELECT lower(set_config('termgate.scope', 'a', true))"}) {
+  for (const std::string_view sql :
+       {"SELECT (SELECT set_config('termgate.scope', 'a', true))", "SELECT set_config('termgate.term', v, true) FROM t",
+        "SELECT set_config('termgate.term', $1::text, true)", "WITH c AS (SELECT set_config('termgate.scope', 'a', true)) SELECT * FROM c",
+        "SELECT lower(set_config('termgate.scope', 'a', true))"}) {
     CAPTURE(sql);
     CHECK(one(sql).only_declares);
     CHECK_FALSE(one(sql).exactly_declares);
   }
-  for (const std::string_view sql : {"SELECT set_config('termgate.scope', 'a', true), wr()", "SELECT app.set_config('termgate.scope', 'a', true)", "SELECT set_config(name, 'a', true)",
-                                     "SELECT set_config('termgate.scope', 'a', true), set_config('role', 'b', true)", "SELECT set_config('termgate.scope', 'a', true), nextval('s')",
-                                     "SELECT set_config('termgate.scope', 'a', true) INTO t", "SELECT set_config('termgate.scope', 'a', true) FROM t FOR UPDATE",
-                                     "SELECT set_config('termgate.scope', 'x'::app.dom, true)", "SELECT set_config('termgate.scope', 'a' &&& 'b', true)"}) {
+  for (const std::string_view sql :
+       {"SELECT set_config('termgate.scope', 'a', true), wr()", "SELECT app.set_config('termgate.scope', 'a', true)",
+        "SELECT set_config(name, 'a', true)", "SELECT set_config('termgate.scope', 'a', true), set_config('role', 'b', true)",
+        "SELECT set_config('termgate.scope', 'a', true), nextval('s')", "SELECT set_config('termgate.scope', 'a', true) INTO t",
+        "SELECT set_config('termgate.scope', 'a', true) FROM t FOR UPDATE", "SELECT set_config('termgate.scope', 'x'::app.dom, true)",
+        "SELECT set_config('termgate.scope', 'a' &&& 'b', true)"}) {
     CAPTURE(sql);
     CHECK_FALSE(one(sql).only_declares);
     CHECK(one(sql).declares | one(sql).calls_unknown);
   }
-  for (const std::string_view sql : {"INSERT INTO t SELECT set_config('termgate.scope', 'a', true)", "INSERT INTO t VALUES (f(1))", "UPDATE t SET a = f(a)", "DELETE FROM t WHERE f(a)",
-                                     "INSERT INTO app.t AS x (a, b) VALUES (1, f(2))", "SELECT 1 OPERATOR(app.+) 2", "SELECT 'x'::dom", "EXPLAIN SELECT f()",
-                                     "SELECT CAST('x' AS dom)", "SELECT CAST((SELECT CAST(1 AS int)) AS app.dom)", "SELECT cast(CASE WHEN a THEN (b) END AS \"Dom\")", "SELECT dom 'x'", "SELECT app.dom 'x'",
-                                     "SELECT a FROM t WHERE b = \"Dom\" $$x$$", "SELECT CAST(CAST(1 AS dom) AS text)"}) {
+  for (const std::string_view sql :
+       {"INSERT INTO t SELECT set_config('termgate.scope', 'a', true)", "INSERT INTO t VALUES (f(1))", "UPDATE t SET a = f(a)",
+        "DELETE FROM t WHERE f(a)", "INSERT INTO app.t AS x (a, b) VALUES (1, f(2))", "SELECT 1 OPERATOR(app.+) 2", "SELECT 'x'::dom",
+        "EXPLAIN SELECT f()", "SELECT CAST('x' AS dom)", "SELECT CAST((SELECT CAST(1 AS int)) AS app.dom)",
+        "SELECT cast(CASE WHEN a THEN (b) END AS \"Dom\")", "SELECT dom 'x'", "SELECT app.dom 'x'",
+        "SELECT a FROM t WHERE b = \"Dom\" $$x$$", "SELECT CAST(CAST(1 AS dom) AS text)"}) {
     CAPTURE(sql);
     CHECK(one(sql).calls_unknown | one(sql).declares);
   }
-  for (const std::string_view sql : {"INSERT INTO app.t (a, b) VALUES (1, 'x')", "INSERT INTO t VALUES (1, now())", "UPDATE t SET a = a + 1 WHERE b IN (1, 2)", "DELETE FROM t WHERE a = '1'::bigint",
-                                     "SELECT count(*), a || 'x' FROM t WHERE b @> '{}'::pg_catalog.jsonb", "SELECT CAST(a AS numeric(10, 2)), CAST((b) AS pg_catalog.text) FROM t",
-                                     "SELECT DATE '2026-01-01', timestamp with time zone '2026-01-01', double precision '1', pg_catalog.date '2026-01-01', character varying 'x' FROM t WHERE a LIKE 'x' ESCAPE 'y' OR a NOT IN ('x') AND 'x' < a",
-                                     "SELECT CASE WHEN a THEN 'x' ELSE 'y' END, a AT TIME ZONE 'UTC', interval '1 day', E'x', 'a' 'b' FROM t LIMIT '1'"}) {
+  for (const std::string_view sql :
+       {"INSERT INTO app.t (a, b) VALUES (1, 'x')", "INSERT INTO t VALUES (1, now())", "UPDATE t SET a = a + 1 WHERE b IN (1, 2)",
+        "DELETE FROM t WHERE a = '1'::bigint", "SELECT count(*), a || 'x' FROM t WHERE b @> '{}'::pg_catalog.jsonb",
+        "SELECT CAST(a AS numeric(10, 2)), CAST((b) AS pg_catalog.text) FROM t",
+        "SELECT DATE '2026-01-01', timestamp with time zone '2026-01-01', double precision '1', pg_catalog.date '2026-01-01', character "
+        "varying 'x' FROM t WHERE a LIKE 'x' ESCAPE 'y' OR a NOT IN ('x') AND 'x' < a",
+        "SELECT CASE WHEN a THEN 'x' ELSE 'y' END, a AT TIME ZONE 'UTC', interval '1 day', E'x', 'a' 'b' FROM t LIMIT '1'"}) {
     CAPTURE(sql);
     CHECK_FALSE(one(sql).calls_unknown);
     CHECK_FALSE(one(sql).declares);
@@ -737,20 +757,29 @@ TEST_CASE("classify: what declares scope and term is told apart from what may do
 
 TEST_CASE("classify: a word that a function or a type can have as its name is the grammar's only where it must be", "[F6][proxy]") {
   const auto one = [](std::string_view sql) { return classify(sql).statements.at(0); };
-  for (const std::string word : {"by", "over", "filter", "sets", "partition", "recursive", "rollup", "cube", "within", "materialized", "explain", "varying", "is", "like", "ilike", "similar", "join", "of", "set", "escape", "uescape", "zone"}) {
+  for (const std::string word :
+       {"by",      "over", "filter", "sets",  "partition", "recursive", "rollup", "cube", "within", "materialized", "explain",
+        "varying", "is",   "like",   "ilike", "similar",   "join",      "of",     "set",  "escape", "uescape",      "zone"}) {
     CAPTURE(word);
-    for (const std::string before : {"SELECT ", "SELECT 1, ", "SELECT 1 + ", "SELECT NOT ", "SELECT CASE WHEN ", "SELECT * FROM t WHERE a = 1 AND ", "SELECT * FROM t ORDER BY ", "SELECT * FROM t LIMIT ", "SELECT ("}) {
+    for (const std::string before :
+         {"SELECT ", "SELECT 1, ", "SELECT 1 + ", "SELECT NOT ", "SELECT CASE WHEN ", "SELECT * FROM t WHERE a = 1 AND ",
+          "SELECT * FROM t ORDER BY ", "SELECT * FROM t LIMIT ", "SELECT ("}) {
       const std::string end = before.back() == '(' ? ")" : "";
       CHECK(one(before + word + "('x')" + end).calls_unknown);
       CHECK(one(before + word + " 'x'" + end).calls_unknown);
     }
     CHECK(one("SELECT sum(a) OVER (ORDER BY b ROWS " + word + "('x') PRECEDING) FROM t").calls_unknown);
   }
-  for (const char* sql : {"SELECT a FROM t WHERE b LIKE 'x' AND c NOT LIKE 'y' OR t.d ILIKE ('z')", "SELECT a FROM t WHERE name LIKE 'x' ESCAPE '!'", "SELECT a FROM t WHERE (a || 'x') NOT ILIKE 'y' ESCAPE '!'",
-                          "SELECT a LIKE $1, \"b\" LIKE 'x', 'y' LIKE 'x', c[1] LIKE 'x' FROM t", "SELECT sum(a) OVER (PARTITION BY b ORDER BY 'x'), count(*) FILTER (WHERE a) OVER (ORDER BY (c)) FROM t",
-                          "SELECT a FROM t GROUP BY GROUPING SETS ((a), ()) ORDER BY (a)", "WITH q AS MATERIALIZED (SELECT 1), r AS NOT MATERIALIZED (SELECT 2) SELECT * FROM q, r",
-                          "SELECT a FROM t JOIN (SELECT 1) q ON true LEFT JOIN (SELECT 2) r ON true NATURAL JOIN (SELECT 3) s", "SELECT a FROM (SELECT 1) t JOIN (SELECT 2) u ON true",
-                          "SELECT CAST('x' AS character varying(3)), character varying 'x', bit varying(3) '101'", "SELECT a AT TIME ZONE 'UTC' FROM t", "SELECT U&'x' UESCAPE '!'"}) {
+  for (const char* sql :
+       {"SELECT a FROM t WHERE b LIKE 'x' AND c NOT LIKE 'y' OR t.d ILIKE ('z')", "SELECT a FROM t WHERE name LIKE 'x' ESCAPE '!'",
+        "SELECT a FROM t WHERE (a || 'x') NOT ILIKE 'y' ESCAPE '!'", "SELECT a LIKE $1, \"b\" LIKE 'x', 'y' LIKE 'x', c[1] LIKE 'x' FROM t",
+        "SELECT sum(a) OVER (PARTITION BY b ORDER BY 'x'), count(*) FILTER (WHERE a) OVER (ORDER BY (c)) FROM t",
+        "SELECT a FROM t GROUP BY GROUPING SETS ((a), ()) ORDER BY (a)",
+        "WITH q AS MATERIALIZED (SELECT 1), r AS NOT MATERIALIZED (SELECT 2) SELECT * FROM q, r",
+        "SELECT a FROM t JOIN (SELECT 1) q ON true LEFT JOIN (SELECT 2) r ON true NATURAL JOIN (SELECT 3) s",
+        "SELECT a FROM (SELECT 1) t JOIN (SELECT 2) u ON true",
+        "SELECT CAST('x' AS character varying(3)), character varying 'x', bit varying(3) '101'", "SELECT a AT TIME ZONE 'UTC' FROM t",
+        "SELECT U&'x' UESCAPE '!'"}) {
     CAPTURE(sql);
     CHECK_FALSE(one(sql).calls_unknown);
   }
@@ -780,14 +809,16 @@ TEST_CASE("classify: DO whose words are spelt by escapes may end the transaction
 TEST_CASE("classify: a comment declares for the statement that it stands at", "[F2][proxy]") {
   const auto scopes = [](std::string_view sql) {
     std::vector<std::string> result;
-    for (const Statement& statement : classify(sql).statements) result.push_back(!statement.declared.problem.empty() ? "!" : statement.declared.scope ? statement.declared.scope->name() : "");
+    for (const Statement& statement : classify(sql).statements)
+      result.push_back(!statement.declared.problem.empty() ? "!" : statement.declared.scope ? statement.declared.scope->name() : "");
     return result;
   };
   using Scopes = std::vector<std::string>;
   CHECK(scopes("/*termgate.scope='a'*/ INSERT INTO t VALUES (1)") == Scopes{"a"});
   CHECK(scopes("INSERT INTO t VALUES (1); /*termgate.scope='a'*/ INSERT INTO t VALUES (2)") == Scopes{"", "a"});
   CHECK(scopes("INSERT INTO t VALUES (1) /*termgate.scope='a'*/; INSERT INTO t VALUES (2)") == Scopes{"a", ""});
-  CHECK(scopes("/*termgate.scope='a'*/ SELECT 1; /*x*/ -- y\n /*termgate.scope='b'*/ SELECT 2; SELECT 3 /*termgate.scope='c'*/") == Scopes{"a", "b", "c"});
+  CHECK(scopes("/*termgate.scope='a'*/ SELECT 1; /*x*/ -- y\n /*termgate.scope='b'*/ SELECT 2; SELECT 3 /*termgate.scope='c'*/") ==
+        Scopes{"a", "b", "c"});
   CHECK(scopes("SELECT 1; SELECT 2; /*termgate.scope='a'*/") == Scopes{"", "a"});
   CHECK(scopes("SELECT 1; /*termgate.scope='a'*/ /*termgate.scope='b'*/ SELECT 2") == Scopes{"", "!"});
   CHECK(scopes("/*termgate.scope='a'*/ BEGIN; SELECT 1; /*termgate.scope='b'*/ SELECT 2; COMMIT") == Scopes{"a", "a", "b", "a"});

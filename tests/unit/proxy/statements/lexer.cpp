@@ -23,7 +23,12 @@ TEST_CASE("lexer: tokens begin and end where PostgreSQL's do", "[proxy][statemen
            "/* /* nested */ still */ SELECT /**/ 1 -- end",
            "-- only\n",
            "\xc3\xa4\xc3\xb6 \xff",
-           "SELECT 'open", "SELECT /* open", "SELECT \"open", "SELECT $$open", "SELECT E'open\\'", "",
+           "SELECT 'open",
+           "SELECT /* open",
+           "SELECT \"open",
+           "SELECT $$open",
+           "SELECT E'open\\'",
+           "",
        }) {
     INFO(sql);
     CHECK(scanner_objection(sql) == "");

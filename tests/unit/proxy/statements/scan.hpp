@@ -63,7 +63,8 @@ inline bool beyond_the_library(const std::string& sql) {
   Lexed lexed;
   lex(sql, {}, lexed);
   for (const Token& token : lexed.tokens) {
-    const bool quoted = token.type == TokenType::string || token.type == TokenType::escape_string || token.type == TokenType::unicode_string || token.type == TokenType::bit_string;
+    const bool quoted = token.type == TokenType::string || token.type == TokenType::escape_string ||
+                        token.type == TokenType::unicode_string || token.type == TokenType::bit_string;
     if (quoted && text_of(sql, token).find("--") != std::string_view::npos) return true;
   }
   return false;

@@ -26,7 +26,9 @@ inline std::string text_of(sqlite3_value* value) {
   return bytes == nullptr ? std::string() : std::string(bytes, static_cast<std::size_t>(sqlite3_value_bytes(value)));
 }
 inline bool is_null(sqlite3_value* value) { return sqlite3_value_type(value) == SQLITE_NULL; }
-inline void answer(sqlite3_context* context, const std::string& text) { sqlite3_result_text(context, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT); }
+inline void answer(sqlite3_context* context, const std::string& text) {
+  sqlite3_result_text(context, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
+}
 
 // '{a,"b c",NULL}' and '1 2'.
 inline std::vector<Value> elements(const std::string& array) {
@@ -81,9 +83,11 @@ inline std::string array_of(const std::vector<Value>& values) {
 inline std::string one(sqlite3_context* context, const char* sql, std::vector<std::string> arguments) {
   sqlite3_stmt* statement = nullptr;
   sqlite3_prepare_v2(sqlite3_context_db_handle(context), sql, -1, &statement, nullptr);
-  for (std::size_t i = 0; i < arguments.size(); ++i) sqlite3_bind_text(statement, static_cast<int>(i) + 1, arguments[i].data(), static_cast<int>(arguments[i].size()), SQLITE_TRANSIENT);
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    sqlite3_bind_text(statement, static_cast<int>(i) + 1, arguments[i].data(), static_cast<int>(arguments[i].size()), SQLITE_TRANSIENT);
   std::string result;
-  if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_text(statement, 0) != nullptr) result = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
+  if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_text(statement, 0) != nullptr)
+    result = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
   sqlite3_finalize(statement);
   return result;
 }
@@ -103,13 +107,17 @@ inline bool like(std::string_view text, std::string_view pattern, char escape) {
 
 // Without NULL arguments.
 inline void compute(std::string_view name, sqlite3_context* context, int count, sqlite3_value** values) {
-  const std::string a = count > 0 ? text_of(values[0]) : "", b = count > 1 ? text_of(values[1]) : "", c = count > 2 ? text_of(values[2]) : "";
+  const std::string a = count > 0 ? text_of(values[0]) : "", b = count > 1 ? text_of(values[1]) : "",
+                    c = count > 2 ? text_of(values[2]) : "";
   const auto whole = [&](int i) { return sqlite3_value_int64(values[i]); };
-  if (name == "pg_int2" || name == "pg_int4" || name == "pg_int8") return sqlite3_result_int64(context, static_cast<sqlite3_int64>(std::nearbyint(sqlite3_value_double(values[0]))));
+  if (name == "pg_int2" || name == "pg_int4" || name == "pg_int8")
+    return sqlite3_result_int64(context, static_cast<sqlite3_int64>(std::nearbyint(sqlite3_value_double(values[0]))));
   if (name == "pg_float8" || name == "pg_float4") return sqlite3_result_double(context, sqlite3_value_double(values[0]));
   if (name == "pg_numeric") return sqlite3_result_value(context, values[0]);
   if (name == "pg_bool") return sqlite3_result_int(context, a == "t" || a == "true" || whole(0) != 0);
-  if (name == "pg_text" || name == "pg_date" || name == "pg_timestamp" || name == "pg_interval" || name == "pg_time" || name == "pg_timestamptz" || name == "pg_json" || name == "pg_uuid") return answer(context, a);
+  if (name == "pg_text" || name == "pg_date" || name == "pg_timestamp" || name == "pg_interval" || name == "pg_time" ||
+      name == "pg_timestamptz" || name == "pg_json" || name == "pg_uuid")
+    return answer(context, a);
   if (name == "pg_regexp") return sqlite3_result_int(context, std::regex_search(a, std::regex(b)));
   if (name == "pg_iregexp") return sqlite3_result_int(context, std::regex_search(a, std::regex(b, std::regex::icase)));
   if (name == "pg_like") return sqlite3_result_int(context, like(a, b, count > 2 ? c[0] : '\\'));
@@ -148,7 +156,10 @@ inline void compute(std::string_view name, sqlite3_context* context, int count, 
     to = std::min<sqlite3_int64>(to, static_cast<sqlite3_int64>(a.size()));
     return answer(context, from < to ? a.substr(static_cast<std::size_t>(from), static_cast<std::size_t>(to - from)) : "");
   }
-  if (name == "pg_overlay") return answer(context, a.substr(0, static_cast<std::size_t>(whole(2)) - 1) + b + a.substr(static_cast<std::size_t>(whole(2) - 1 + (count > 3 ? whole(3) : static_cast<sqlite3_int64>(b.size())))));
+  if (name == "pg_overlay")
+    return answer(context,
+                  a.substr(0, static_cast<std::size_t>(whole(2)) - 1) + b +
+                      a.substr(static_cast<std::size_t>(whole(2) - 1 + (count > 3 ? whole(3) : static_cast<sqlite3_int64>(b.size())))));
   if (name == "left") return answer(context, a.substr(0, static_cast<std::size_t>(whole(1))));
   if (name == "right") return answer(context, a.substr(a.size() - static_cast<std::size_t>(whole(1))));
   if (name == "lpad") return answer(context, std::string(static_cast<std::size_t>(whole(1)) - a.size(), c[0]) + a);
@@ -174,9 +185,13 @@ inline void compute(std::string_view name, sqlite3_context* context, int count, 
   if (name == "starts_with") return sqlite3_result_int(context, a.starts_with(b));
   if (name == "pg_add_interval") return answer(context, one(context, "SELECT datetime(?1, '+' || ?2)", {a, b}));
   if (name == "pg_sub_interval") return answer(context, one(context, "SELECT datetime(?1, '-' || ?2)", {a, b}));
-  if (name == "pg_date_diff") return sqlite3_result_int(context, std::atoi(one(context, "SELECT CAST(julianday(?1) - julianday(?2) AS INTEGER)", {a, b}).c_str()));
+  if (name == "pg_date_diff")
+    return sqlite3_result_int(context, std::atoi(one(context, "SELECT CAST(julianday(?1) - julianday(?2) AS INTEGER)", {a, b}).c_str()));
   if (name == "pg_date_add") return answer(context, one(context, "SELECT date(?1, ?2 || ' days')", {a, b}));
-  if (name == "pg_extract") return sqlite3_result_int(context, std::atoi(one(context, "SELECT strftime(CASE ?1 WHEN 'year' THEN '%Y' WHEN 'month' THEN '%m' ELSE '%d' END, ?2)", {a, b}).c_str()));
+  if (name == "pg_extract")
+    return sqlite3_result_int(
+        context,
+        std::atoi(one(context, "SELECT strftime(CASE ?1 WHEN 'year' THEN '%Y' WHEN 'month' THEN '%m' ELSE '%d' END, ?2)", {a, b}).c_str()));
   if (name == "pg_now") return answer(context, "2024-01-02 03:04:05+00");
   if (name == "array_position") {
     const auto all = elements(a);
@@ -236,7 +251,8 @@ inline void register_functions(sqlite3* database) {
     const std::string name(function.name);
     auto* const self = const_cast<termgate::dialect::Function*>(&function);
     const bool aggregate = function.kind == termgate::dialect::Function::Kind::aggregate;
-    sqlite3_create_function(database, name.c_str(), -1, SQLITE_UTF8, self, aggregate ? nullptr : scalar, aggregate ? step : nullptr, aggregate ? final : nullptr);
+    sqlite3_create_function(database, name.c_str(), -1, SQLITE_UTF8, self, aggregate ? nullptr : scalar, aggregate ? step : nullptr,
+                            aggregate ? final : nullptr);
   }
 }
 

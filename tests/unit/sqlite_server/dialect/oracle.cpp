@@ -89,9 +89,11 @@ std::variant<std::vector<std::string>, std::string> run(Database& database, cons
       int step = SQLITE_OK;
       while ((step = sqlite3_step(raw)) == SQLITE_ROW) {
         std::string row;
-        const bool star = std::any_of(translated.columns.begin(), translated.columns.end(), [](const Column& column) { return column.star; });
+        const bool star =
+            std::any_of(translated.columns.begin(), translated.columns.end(), [](const Column& column) { return column.star; });
         for (int i = 0; i < count; ++i) {
-          const Oid type = !star && static_cast<std::size_t>(i) < translated.columns.size() ? translated.columns[static_cast<std::size_t>(i)].type : 0;
+          const Oid type =
+              !star && static_cast<std::size_t>(i) < translated.columns.size() ? translated.columns[static_cast<std::size_t>(i)].type : 0;
           row += (i > 0 ? "|" : "") + shown(raw, i, type);
         }
         answer.push_back(row);

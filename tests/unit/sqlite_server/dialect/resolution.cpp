@@ -13,8 +13,9 @@ using namespace termgate::dialect;
 
 namespace {
 
-const char* const oracle_types[] = {"bool", "int2", "int4", "int8", "float4", "float8", "numeric", "text", "varchar", "bpchar", "name", "bytea", "date", "time", "timetz", "timestamp", "timestamptz", "interval", "uuid",
-                             "json", "jsonb", "oid", "_int4", "_text", "unknown"};
+const char* const oracle_types[] = {"bool",   "int2", "int4",  "int8", "float4", "float8", "numeric",   "text",        "varchar",
+                                    "bpchar", "name", "bytea", "date", "time",   "timetz", "timestamp", "timestamptz", "interval",
+                                    "uuid",   "json", "jsonb", "oid",  "_int4",  "_text",  "unknown"};
 
 Oid oid_of(const std::string& name) {
   for (Oid oid = 16; oid < 4000; ++oid) {
@@ -25,7 +26,9 @@ Oid oid_of(const std::string& name) {
 
 // As the file writes it; "" where there is none.
 std::string resolved(const std::string& name, Oid left, Oid right, bool one) {
-  const auto word = [](Oid type) { return std::string(type == 705 ? "text" : resolution::type_row(type) == nullptr ? "?" : resolution::type_row(type)->name); };
+  const auto word = [](Oid type) {
+    return std::string(type == 705 ? "text" : resolution::type_row(type) == nullptr ? "?" : resolution::type_row(type)->name);
+  };
   if (name.ends_with("()")) {
     std::vector<Oid> given;
     if (!one) given.push_back(left);

@@ -69,7 +69,8 @@ TEST_CASE("dialect: parameters are bound by number and take the types of their c
 
 TEST_CASE("dialect: results are typed where the text says it", "[dialect]") {
   const auto columns = one("SELECT count(*), 1, 'x', true, now(), a = 1, t.*, 1.5::float8, lower(a), a FROM t").columns;
-  const std::vector<Oid> types = {oid::int8, oid::int4, oid::text, oid::boolean, oid::timestamptz, oid::boolean, 0, oid::float8, oid::text, 0};
+  const std::vector<Oid> types = {oid::int8,    oid::int4, oid::text,   oid::boolean, oid::timestamptz,
+                                  oid::boolean, 0,         oid::float8, oid::text,    0};
   REQUIRE(columns.size() == types.size());
   for (std::size_t i = 0; i < types.size(); ++i) {
     CAPTURE(i);
@@ -146,6 +147,7 @@ TEST_CASE("dialect: cursors and prepared statements are parsed", "[dialect]") {
 }
 
 TEST_CASE("dialect: what has no counterpart is refused by its name", "[dialect]") {
+  // clang-format off
   const struct {
     const char* text;
     const char* sqlstate;
@@ -157,6 +159,7 @@ TEST_CASE("dialect: what has no counterpart is refused by its name", "[dialect]"
       {"DO 'x'", "0A000", 0}, {"CREATE TABLE other.t (a int)", "3F000", 14}, {"SELECT 1::nosuch", "42704", 11}, {"SELECT FROM WHERE", "42601", 13}, {"PREPARE TRANSACTION 'x'", "0A000", 0},
       {"SELECT load_extension('x')", "42883", 8}, {"SELECT (1, 2) IN ((1, 2), 3)", "42883", 15}, {"CREATE TABLE t (a int PRIMARY KEY, b serial)", "0A000", 36}, {"MERGE INTO t USING s ON true WHEN MATCHED THEN DELETE", "0A000", 0},
       {"SELECT string_agg(a, ',' ORDER BY a) FROM t", "0A000", 8}, {"UPDATE t SET a = DEFAULT", "0A000", 14}, {"SELECT b'01'", "0A000", 8}, {"SELECT t.* IS NULL FROM t", "0A000", 8}};
+  // clang-format on
   for (const auto& row : rows) {
     CAPTURE(row.text);
     const SqlError problem = refused(row.text);
@@ -180,9 +183,16 @@ TEST_CASE("dialect: no depth of text overflows a stack of two megabytes", "[dial
     for (std::size_t i = 0; i < count; ++i) text += piece;
     return text;
   };
-  const std::string texts[] = {"SELECT 1" + repeated("+1", 900), "SELECT 1" + repeated("+1", 100000), "SELECT " + repeated("NOT ", 100000) + "true", "SELECT " + repeated("(", 100000) + "1" + repeated(")", 100000),
-                               "SELECT 1" + repeated(" UNION SELECT 1", 20000), "SELECT 1" + repeated(" UNION SELECT 1, 2", 1500), "SELECT " + repeated("f(1, ", 5000) + "1" + repeated(")", 5000),
-                               "SELECT * FROM a" + repeated(" JOIN b ON true", 5000), "SELECT " + repeated("CASE WHEN true THEN ", 5000) + "1" + repeated(" END", 5000), "SELECT 1" + repeated("::int", 50000),
+  const std::string texts[] = {"SELECT 1" + repeated("+1", 900),
+                               "SELECT 1" + repeated("+1", 100000),
+                               "SELECT " + repeated("NOT ", 100000) + "true",
+                               "SELECT " + repeated("(", 100000) + "1" + repeated(")", 100000),
+                               "SELECT 1" + repeated(" UNION SELECT 1", 20000),
+                               "SELECT 1" + repeated(" UNION SELECT 1, 2", 1500),
+                               "SELECT " + repeated("f(1, ", 5000) + "1" + repeated(")", 5000),
+                               "SELECT * FROM a" + repeated(" JOIN b ON true", 5000),
+                               "SELECT " + repeated("CASE WHEN true THEN ", 5000) + "1" + repeated(" END", 5000),
+                               "SELECT 1" + repeated("::int", 50000),
                                "SELECT E'a'\n'\\'' " + repeated("+1", 50000) + "'"};
   // The main thread's stack is larger than a server thread's need be.
   for (const std::string& text : texts) {
@@ -201,6 +211,7 @@ TEST_CASE("dialect: no depth of text overflows a stack of two megabytes", "[dial
   CHECK(refused(std::string(2 << 20, ' ')).sqlstate == "54000");
 }
 
+// Long: the table of its constructs.
 TEST_CASE("dialect: what is nested is written once: a short text never becomes a long one", "[dialect]") {
   static const char* const constructs[] = {
       R"((@)::text)",
@@ -341,7 +352,8 @@ TEST_CASE("dialect: no two signs begin a comment", "[dialect][fuzz]") {
   for (const std::string sign : {"-", "- -", "- - -", "+ -", "- +", "~ -", "@ -", "|/ -", "- @ -"}) {
     for (const std::string left : {"1", "1.5", "date '2024-03-01'", "timestamp '2024-03-01'", "a", "'x'", "interval '1 day'"}) {
       for (const std::string right : {"5", "5.5", "a", "interval '1 day'", "(-5)", "'7'::int"}) {
-        const std::string text = "SELECT " + left + " - " + sign + " " + right + ", " + left + " / " + sign + " " + right + ", " + left + " * " + sign + " " + right;
+        const std::string text = "SELECT " + left + " - " + sign + " " + right + ", " + left + " / " + sign + " " + right + ", " + left +
+                                 " * " + sign + " " + right;
         CAPTURE(text);
         const auto result = translate(text);
         // Refused for its types, perhaps; never for its signs.

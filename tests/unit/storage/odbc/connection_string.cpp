@@ -15,9 +15,7 @@ namespace {
 std::string refusal(const std::string& url) {
   try {
     connection_string_of(url);
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
+  } catch (const InvalidInput& error) { return error.what(); }
   return "accepted";
 }
 

@@ -1,4 +1,5 @@
-// Every SQLSTATE and native number that matters, and the type it becomes: whether a write is refused, to be run again, or of unknown outcome hangs on this table.
+// Every SQLSTATE and native number that matters, and the type it becomes: whether a write is refused, to be run again, or of unknown
+// outcome hangs on this table.
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -17,9 +18,7 @@ template <class Thrown>
 const std::type_info& thrown_by(Thrown what) {
   try {
     what();
-  } catch (const Error& error) {
-    return typeid(error);
-  }
+  } catch (const Error& error) { return typeid(error); }
   return typeid(void);
 }
 
@@ -37,7 +36,9 @@ constexpr Family ms = Family::sqlserver, pg = Family::postgresql, lite = Family:
 }  // namespace
 
 TEST_CASE("odbc errors: each diagnostic becomes its type before and at COMMIT", "[F5][odbc]") {
-  const auto &unavailable = typeid(Unavailable), &unknown = typeid(OutcomeUnknown), &conflict = typeid(Conflict), &other = typeid(DatabaseError);
+  const auto &unavailable = typeid(Unavailable), &unknown = typeid(OutcomeUnknown), &conflict = typeid(Conflict),
+             &other = typeid(DatabaseError);
+  // clang-format off
   const Case cases[] = {
       {"THROW 50001", ms, {"42000", 50001, "[FreeTDS][SQL Server]TG001 stale term 3 for scope \"s\": the fence stands at 5"}, false, typeid(StaleTerm), typeid(StaleTerm)},
       {"THROW 50002", ms, {"42000", 50002, "[Microsoft][ODBC Driver 18 for SQL Server][SQL Server]TG002 no term"}, false, typeid(TermRequired), typeid(TermRequired)},
@@ -87,6 +88,7 @@ TEST_CASE("odbc errors: each diagnostic becomes its type before and at COMMIT", 
       {"native numbers are SQL Server's alone", pg, {"HY000", 1205, "ERROR: something"}, false, other, other},
       {"SQLite constraint", lite, {"23000", 19, "[SQLite]UNIQUE constraint failed"}, false, other, other},
   };
+  // clang-format on
   for (const Case& each : cases) {
     INFO(each.name);
     const OdbcError failure({each.diagnostic}, each.dead);
@@ -96,14 +98,18 @@ TEST_CASE("odbc errors: each diagnostic becomes its type before and at COMMIT", 
 }
 
 TEST_CASE("odbc errors: whatever fails while connecting wrote nothing", "[odbc]") {
-  for (const Diagnostic& one : {Diagnostic{"08001", 0, "refused"}, Diagnostic{"HYT00", 0, "Login timeout expired"}, Diagnostic{"01000", 0, "Can't open lib"}}) {
+  for (const Diagnostic& one :
+       {Diagnostic{"08001", 0, "refused"}, Diagnostic{"HYT00", 0, "Login timeout expired"}, Diagnostic{"01000", 0, "Can't open lib"}}) {
     CHECK(thrown_by([&] { throw_for(OdbcError({one}, true), Phase::connect, Family::sqlserver); }) == typeid(Unavailable));
   }
   CHECK(thrown_by([] { throw_for(OdbcError({}, false), Phase::before_commit, Family::sqlserver); }) == typeid(DatabaseError));
 }
 
 TEST_CASE("odbc errors: a code of the law is found behind other diagnostics", "[odbc]") {
-  const OdbcError failure({{"01000", 0, "[FreeTDS][SQL Server]some notice"}, {"42000", 3609, "The transaction ended in the trigger."}, {"42000", 50001, "[FreeTDS][SQL Server]TG001 stale term 3 for scope \"a \"b\"\": the fence stands at 5"}}, false);
+  const OdbcError failure({{"01000", 0, "[FreeTDS][SQL Server]some notice"},
+                           {"42000", 3609, "The transaction ended in the trigger."},
+                           {"42000", 50001, "[FreeTDS][SQL Server]TG001 stale term 3 for scope \"a \"b\"\": the fence stands at 5"}},
+                          false);
   try {
     throw_for(failure, Phase::commit, Family::sqlserver);
     FAIL("nothing was thrown");
@@ -116,7 +122,8 @@ TEST_CASE("odbc errors: a code of the law is found behind other diagnostics", "[
 
 TEST_CASE("odbc errors: the drivers' marks are taken off a message", "[odbc]") {
   CHECK(plain_message("[Microsoft][ODBC Driver 18 for SQL Server][SQL Server]Invalid object name 'x'.") == "Invalid object name 'x'.");
-  CHECK(plain_message("ERROR: it is so\nDETAIL: deep\nand long\nHINT: do it\nCONTEXT: PL/pgSQL function f\nmore;\nError while executing the query") ==
+  CHECK(plain_message(
+            "ERROR: it is so\nDETAIL: deep\nand long\nHINT: do it\nCONTEXT: PL/pgSQL function f\nmore;\nError while executing the query") ==
         "it is so; detail: deep\nand long; hint: do it");
   CHECK(plain_message("[unfinished") == "[unfinished");
   CHECK(plain_message("").empty());

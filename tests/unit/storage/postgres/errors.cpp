@@ -28,9 +28,7 @@ void check_exception(Thrown thrown, Phase phase, bool connected = true) {
   try {
     try {
       throw thrown;
-    } catch (...) {
-      detail::rethrow_as_ours(phase, "postgresql://u:secret@h/d", connected);
-    }
+    } catch (...) { detail::rethrow_as_ours(phase, "postgresql://u:secret@h/d", connected); }
     FAIL_CHECK("nothing was thrown");
   } catch (const Error& error) {
     INFO(error.what());

@@ -31,7 +31,9 @@ void make(const std::string& path, int term) {
   db.must("SELECT termgate_declare('billing', " + std::to_string(term) + ")");
   db.must("SELECT termgate_protect('acc', NULL, 'billing'), termgate_protect('rowed', 's'), termgate_protect('anyone', NULL, '*')");
   db.must("SELECT termgate_adopt('taken', 's', 't')");
-  db.must("INSERT INTO acc (v) VALUES ('kept'); INSERT INTO rowed (s, k, v) VALUES ('billing', 'k', 'kept'); INSERT INTO anyone VALUES ('kept')");
+  db.must(
+      "INSERT INTO acc (v) VALUES ('kept'); INSERT INTO rowed (s, k, v) VALUES ('billing', 'k', 'kept'); INSERT INTO anyone VALUES "
+      "('kept')");
   db.must("INSERT INTO taken VALUES ('billing', " + std::to_string(term) + ")");
 }
 
@@ -262,9 +264,10 @@ TEST_CASE("attached: the main database's own tables work beside it", "[F1][sqlit
   db.must("ATTACH '" + folder.file("app.db") + "' AS x");
   CHECK_THAT(db("INSERT INTO acc (v) VALUES ('none')").error, StartsWith("TG002"));
   db.must("SELECT termgate_declare('billing', 5)");
-  for (const std::string write : {"INSERT INTO acc (v) VALUES ('a')", "UPDATE acc SET v = v || 'b'", "DELETE FROM acc WHERE v = 'ab'",
-                                   "INSERT OR REPLACE INTO rowed (s, k, v) VALUES ('billing', 'k', 'c'), ('billing', 'l', 'd')",
-                                   "UPDATE rowed SET v = 'e'", "INSERT INTO anyone VALUES ('f')", "INSERT INTO taken VALUES ('billing', 4)"}) {
+  for (const std::string write :
+       {"INSERT INTO acc (v) VALUES ('a')", "UPDATE acc SET v = v || 'b'", "DELETE FROM acc WHERE v = 'ab'",
+        "INSERT OR REPLACE INTO rowed (s, k, v) VALUES ('billing', 'k', 'c'), ('billing', 'l', 'd')", "UPDATE rowed SET v = 'e'",
+        "INSERT INTO anyone VALUES ('f')", "INSERT INTO taken VALUES ('billing', 4)"}) {
     INFO(write);
     db.must(write);
     db.must("BEGIN; " + write + "; SAVEPOINT s; " + write + "; ROLLBACK TO s; " + write + "; COMMIT");
@@ -293,8 +296,11 @@ TEST_CASE("attached: mode observe lets pass and counts in its own file only", "[
   }
   Db db(folder.file("other.db"));
   db.must("ATTACH '" + folder.file("app.db") + "' AS x");
-  db.must("BEGIN; INSERT INTO seen VALUES ('a', 'b'); INSERT INTO whole VALUES ('c'); INSERT INTO x.seen VALUES ('a', 'b'); INSERT INTO x.whole VALUES ('c'); COMMIT");
-  CHECK(db.must("SELECT group_concat(table_name || scope || count) FROM (SELECT * FROM main.termgate_observed ORDER BY 1)") == "seena1,whole*1");
+  db.must(
+      "BEGIN; INSERT INTO seen VALUES ('a', 'b'); INSERT INTO whole VALUES ('c'); INSERT INTO x.seen VALUES ('a', 'b'); INSERT INTO "
+      "x.whole VALUES ('c'); COMMIT");
+  CHECK(db.must("SELECT group_concat(table_name || scope || count) FROM (SELECT * FROM main.termgate_observed ORDER BY 1)") ==
+        "seena1,whole*1");
   CHECK(db.must("SELECT count(*) FROM x.termgate_observed") == "0");
 }
 
@@ -307,19 +313,26 @@ void make_old(const std::string& path, int term) {
     db.must(fmt::format("INSERT INTO termgate_migrations VALUES ({}, '{}', 0)", migration.version, migration.name));
   }
   db.must(tables);
-  db.must("SELECT termgate_seal('billing', " + std::to_string(term) + "), termgate_seal('lost', 3); UPDATE termgate_fences SET untrusted = 1 WHERE scope = 'lost'");
-  for (const char* table : {"termgate_fences", "termgate_incarnation"}) db.must(fmt::format("ALTER TABLE {} RENAME COLUMN untrusted TO in_doubt", table));
+  db.must("SELECT termgate_seal('billing', " + std::to_string(term) +
+          "), termgate_seal('lost', 3); UPDATE termgate_fences SET untrusted = 1 WHERE scope = 'lost'");
+  for (const char* table : {"termgate_fences", "termgate_incarnation"})
+    db.must(fmt::format("ALTER TABLE {} RENAME COLUMN untrusted TO in_doubt", table));
   for (const char* when : {"INSERT", "UPDATE", "DELETE"}) {
-    db.must(fmt::format("CREATE TRIGGER termgate_protect_{0}_acc BEFORE {0} ON acc BEGIN SELECT CASE WHEN "
-                        "termgate_guard_load_termgate_extension_first('row', 'acc', 'billing') IS NULL THEN RAISE(ABORT, 'TG005 refused') END; END",
-                        when));
+    db.must(fmt::format(
+        "CREATE TRIGGER termgate_protect_{0}_acc BEFORE {0} ON acc BEGIN SELECT CASE WHEN "
+        "termgate_guard_load_termgate_extension_first('row', 'acc', 'billing') IS NULL THEN RAISE(ABORT, 'TG005 refused') END; END",
+        when));
   }
   for (const char* when : {"INSERT", "UPDATE"}) {
-    db.must(fmt::format("CREATE TRIGGER termgate_adopt_{0}_taken AFTER {0} ON taken BEGIN SELECT CASE WHEN "
-                        "termgate_guard_load_termgate_extension_first('adopted', 'taken', NEW.s, NEW.t) IS NULL THEN RAISE(ABORT, 'TG005 refused') END; END",
-                        when));
+    db.must(
+        fmt::format("CREATE TRIGGER termgate_adopt_{0}_taken AFTER {0} ON taken BEGIN SELECT CASE WHEN "
+                    "termgate_guard_load_termgate_extension_first('adopted', 'taken', NEW.s, NEW.t) IS NULL THEN RAISE(ABORT, 'TG005 "
+                    "refused') END; END",
+                    when));
   }
-  db.must("INSERT INTO termgate_protected VALUES ('acc', NULL, 'billing', 'enforce', 0); INSERT INTO termgate_adopted VALUES ('taken', 's', 't', 0)");
+  db.must(
+      "INSERT INTO termgate_protected VALUES ('acc', NULL, 'billing', 'enforce', 0); INSERT INTO termgate_adopted VALUES ('taken', 's', "
+      "'t', 0)");
 }
 
 TEST_CASE("attached: an earlier version's triggers are refused there and renewed by init", "[F1][F2][sqlite]") {
@@ -329,7 +342,8 @@ TEST_CASE("attached: an earlier version's triggers are refused there and renewed
   {
     Db db(folder.file("other.db"));
     db.must("SELECT termgate_declare('billing', 5); ATTACH '" + folder.file("app.db") + "' AS x");
-    for (const char* write : {"INSERT INTO x.acc (v) VALUES ('stale')", "INSERT INTO x.taken VALUES ('billing', 99)", "UPDATE x.termgate_fences SET term = 99"}) {
+    for (const char* write : {"INSERT INTO x.acc (v) VALUES ('stale')", "INSERT INTO x.taken VALUES ('billing', 99)",
+                              "UPDATE x.termgate_fences SET term = 99"}) {
       INFO(write);
       CHECK_THAT(db(write).error, StartsWith("TG005"));
       CHECK_THAT(db("BEGIN IMMEDIATE; UPDATE main.acc SET v = 'mine'; " + std::string(write)).error, Contains("earlier version"));
@@ -337,16 +351,20 @@ TEST_CASE("attached: an earlier version's triggers are refused there and renewed
     }
   }
   Db db(folder.file("app.db"));
-  for (const char* call : {"SELECT termgate_declare('billing', 6); INSERT INTO acc (v) VALUES ('early')", "SELECT termgate_check_term('billing', 6)", "SELECT termgate_fence('billing')"}) {
+  for (const char* call : {"SELECT termgate_declare('billing', 6); INSERT INTO acc (v) VALUES ('early')",
+                           "SELECT termgate_check_term('billing', 6)", "SELECT termgate_fence('billing')"}) {
     INFO(call);
     CHECK_THAT(db(call).error, Contains("earlier version") && Contains("termgate init"));
   }
   CHECK_THAT(db("SELECT termgate_protect('free', NULL, 'billing')").error, Contains("run termgate init first"));
   CHECK(db.must("SELECT termgate_init()") == R"({"from_version":2,"to_version":4})");
-  CHECK(db.must("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'termgate!_%' ESCAPE '!' AND sql LIKE '%guard%' AND sql NOT LIKE '%termgate_here%'") == "0");
+  CHECK(db.must("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'termgate!_%' ESCAPE '!' AND sql LIKE '%guard%' "
+                "AND sql NOT LIKE '%termgate_here%'") == "0");
   CHECK_THAT(db("SELECT termgate_check_term('lost', 3)").error, StartsWith("TG004"));  // it was said under the column's earlier name
   db.must("UPDATE termgate_fences SET untrusted = 0");
-  db.must("SELECT termgate_declare('billing', 7); INSERT INTO taken VALUES ('billing', 7); INSERT INTO acc (v) VALUES ('by this one'); INSERT INTO taken VALUES ('billing', 8)");
+  db.must(
+      "SELECT termgate_declare('billing', 7); INSERT INTO taken VALUES ('billing', 7); INSERT INTO acc (v) VALUES ('by this one'); INSERT "
+      "INTO taken VALUES ('billing', 8)");
   CHECK_THAT(db("INSERT INTO acc (v) VALUES ('stale')").error, StartsWith("TG001"));
   CHECK(db.must("SELECT count(*) FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'error'") == "0");
   db.must("ATTACH '" + folder.file("other.db") + "' AS x; SELECT termgate_declare('billing', 8); INSERT INTO acc (v) VALUES ('beside')");
@@ -360,7 +378,8 @@ TEST_CASE("init: triggers that an index has outgrown are made anew", "[sqlite]")
   CHECK(db.must("SELECT count(*) FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'error'") == "1");
   db.must("SELECT termgate_init()");
   CHECK(db.must("SELECT count(*) FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'error'") == "0");
-  CHECK(db.must("SELECT max(detail) FROM termgate_audit WHERE action = 'init' AND detail LIKE '%made_anew%'") == R"({"made_anew":"the triggers of table t"})");
+  CHECK(db.must("SELECT max(detail) FROM termgate_audit WHERE action = 'init' AND detail LIKE '%made_anew%'") ==
+        R"({"made_anew":"the triggers of table t"})");
 }
 
 TEST_CASE("fence: stays a term with the checks of the table switched off", "[F3][sqlite]") {

@@ -95,9 +95,7 @@ TEST_CASE("open: a file that may not be written is read and not written", "[sqli
         if (said.find("readonly") == std::string::npos || said.find(folder.file() + ": ") == std::string::npos) status |= 4;
         if (said.find("needs to write to the file") == std::string::npos) status |= 16;
       }
-    } catch (const std::exception&) {
-      status |= 8;
-    }
+    } catch (const std::exception&) { status |= 8; }
     _exit(status);
   }
   int status = -1;
@@ -143,9 +141,7 @@ TEST_CASE("open: a database without layer 1 says so once", "[sqlite][issue-2]") 
   std::string said;
   try {
     run(*driver, "SELECT termgate_seal('a', 1)");
-  } catch (const Error& error) {
-    said = error.what();
-  }
+  } catch (const Error& error) { said = error.what(); }
   CHECK_THAT(said, Contains("Termgate is not installed"));
   CHECK(said.find("not installed") == said.rfind("not installed"));
 }
@@ -566,9 +562,7 @@ TEST_CASE("full disk: what does not fit is refused and what was acknowledged sta
     try {
       run(*driver, "INSERT INTO t VALUES (zeroblob(50000))");
       ++acknowledged;
-    } catch (const Unavailable& error) {
-      refusal = error.what();
-    }
+    } catch (const Unavailable& error) { refusal = error.what(); }
   }
   REQUIRE(setrlimit(RLIMIT_FSIZE, &old) == 0);
   std::signal(SIGXFSZ, before);
@@ -657,7 +651,9 @@ TEST_CASE("jobs: an open run whose lease is over is shown as lost and may still 
   run(*driver, "SELECT termgate_acquire_lease('s', 'me', 100)");
   const std::string id = run(*driver, "SELECT termgate_job_start('Y', 's', 'me', 1)").rows[0][0].as_text();
   run(*driver, "SELECT termgate_job_start('Z', 'without a lease', 'me', 1)");
-  const auto status = [&](const char* job) { return read(*driver, driver->calls().jobs, {Value(job), Value(), Value(), Value(10)}).rows[0][7].as_text(); };
+  const auto status = [&](const char* job) {
+    return read(*driver, driver->calls().jobs, {Value(job), Value(), Value(), Value(10)}).rows[0][7].as_text();
+  };
   CHECK(status("Y") == "started");
   std::this_thread::sleep_for(150ms);
   CHECK(status("Y") == "lost");
@@ -672,8 +668,10 @@ TEST_CASE("statements: what is Termgate's own is neither dropped nor altered by 
   driver->install();
   run(*driver, "CREATE TABLE t (v)");
   run(*driver, "SELECT termgate_protect('t', NULL, 's')");
-  for (const char* sql : {"DROP TABLE termgate_fences", "DROP TABLE main.Termgate_Fences", "ALTER TABLE termgate_fences RENAME TO other", "DROP TRIGGER termgate_fences_update", "DROP TRIGGER termgate_protect_insert_t",
-                          "CREATE TRIGGER mine BEFORE UPDATE ON termgate_fences BEGIN SELECT RAISE(IGNORE); END", "DROP TABLE termgate_here", "DROP INDEX termgate_audit_at"}) {
+  for (const char* sql : {"DROP TABLE termgate_fences", "DROP TABLE main.Termgate_Fences", "ALTER TABLE termgate_fences RENAME TO other",
+                          "DROP TRIGGER termgate_fences_update", "DROP TRIGGER termgate_protect_insert_t",
+                          "CREATE TRIGGER mine BEFORE UPDATE ON termgate_fences BEGIN SELECT RAISE(IGNORE); END",
+                          "DROP TABLE termgate_here", "DROP INDEX termgate_audit_at"}) {
     INFO(sql);
     CHECK_THROWS_AS(run(*driver, sql), InvalidInput);
   }

@@ -117,7 +117,9 @@ TEST_CASE("init: again makes anew what is missing and keeps what is there", "[F3
         "SELECT coalesce(group_concat(value ->> 'object'), '') FROM json_each(termgate_doctor()) WHERE value ->> 'severity' = 'error'");
   };
   const auto init = [&] { CHECK(db("SELECT termgate_init()").value() == R"({"from_version":4,"to_version":4})"); };
-  const auto made_anew = [&] { return db.must("SELECT coalesce(max(detail ->> 'made_anew'), '') FROM termgate_audit WHERE action = 'init'"); };
+  const auto made_anew = [&] {
+    return db.must("SELECT coalesce(max(detail ->> 'made_anew'), '') FROM termgate_audit WHERE action = 'init'");
+  };
   REQUIRE(problems() == "");
   SECTION("nothing") {
     const std::string before = db.must("PRAGMA schema_version");
@@ -525,7 +527,9 @@ TEST_CASE("reset: stored terms above it are no longer evidence and later ones ar
 
 TEST_CASE("lease: a file that is copied back twice issues no term twice", "[F3][sqlite]") {
   Folder folder;
-  const auto acquired = [&](Db& db) { return std::stoll(db("SELECT json_extract(termgate_acquire_lease('s', 'me', 1000), '$.term')").value()); };
+  const auto acquired = [&](Db& db) {
+    return std::stoll(db("SELECT json_extract(termgate_acquire_lease('s', 'me', 1000), '$.term')").value());
+  };
   Db db(folder.file());
   db.must("SELECT termgate_init()");
   const auto before = acquired(db);
@@ -678,7 +682,9 @@ TEST_CASE("acquire_lease: the same call in one transaction issues no further ter
   Folder folder;
   Db db(folder.file());
   install(db);
-  const auto acquire = [&](const std::string& more) { return db("SELECT termgate_acquire_lease('s', 'me', " + more + ") ->> '$.term'").value(); };
+  const auto acquire = [&](const std::string& more) {
+    return db("SELECT termgate_acquire_lease('s', 'me', " + more + ") ->> '$.term'").value();
+  };
   db.must("BEGIN");
   CHECK(acquire("10000") == "1");
   CHECK(acquire("10000") == "1");
@@ -746,7 +752,9 @@ TEST_CASE("force_release: one audit row and the term that was held", "[sqlite]")
   CHECK(db("SELECT group_concat(action, ' ') FROM termgate_audit WHERE scope = 's'").value() == "acquire release acquire force_release");
   CHECK(db("SELECT count(*) FROM termgate_audit WHERE json_valid(detail)").value() == db("SELECT count(*) FROM termgate_audit").value());
   const auto keys = [&](const std::string& action) {
-    return db("SELECT group_concat(key) FROM (SELECT key FROM json_each((SELECT detail FROM termgate_audit WHERE action = '" + action + "' ORDER BY id DESC LIMIT 1)) ORDER BY key)").value();
+    return db("SELECT group_concat(key) FROM (SELECT key FROM json_each((SELECT detail FROM termgate_audit WHERE action = '" + action +
+              "' ORDER BY id DESC LIMIT 1)) ORDER BY key)")
+        .value();
   };
   CHECK(keys("acquire") == "evicted,expires_at,owner,previous,previous_owner,term");
   CHECK(db("SELECT detail ->> 'endpoint' FROM termgate_audit WHERE action = 'acquire'").value() == "http://a");
@@ -764,7 +772,9 @@ TEST_CASE("force_release: one audit row and the term that was held", "[sqlite]")
 TEST_CASE("jobs: a run ends with its lease and one run of a job is open at most", "[sqlite]") {
   Db db;
   install(db);
-  const auto status = [&](const std::string& run) { return db("SELECT status FROM termgate_job_runs WHERE run_id = '" + run + "'").value(); };
+  const auto status = [&](const std::string& run) {
+    return db("SELECT status FROM termgate_job_runs WHERE run_id = '" + run + "'").value();
+  };
   SECTION("another job of the scope is not lost by a start") {
     const std::string y = db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
     db.must("SELECT termgate_job_start('X', 's', 'me', 2)");
@@ -840,9 +850,12 @@ TEST_CASE("adopted table: renamed or dropped by a local program it stops only sc
     INFO(change);
     Db db;
     install(db);
-    db.must("CREATE TABLE ad (s TEXT, t INTEGER); CREATE INDEX ad_st ON ad (s, t); SELECT termgate_adopt('ad', 's', 't'), termgate_seal('known', 3)");
+    db.must(
+        "CREATE TABLE ad (s TEXT, t INTEGER); CREATE INDEX ad_st ON ad (s, t); SELECT termgate_adopt('ad', 's', 't'), "
+        "termgate_seal('known', 3)");
     db.must(change);
-    for (const char* call : {"SELECT termgate_seal('new', 1)", "SELECT termgate_acquire_lease('new', 'me', 1000)", "BEGIN; SELECT termgate_check_term('new', 1)", "SELECT termgate_append('new', 1, 'x')"}) {
+    for (const char* call : {"SELECT termgate_seal('new', 1)", "SELECT termgate_acquire_lease('new', 'me', 1000)",
+                             "BEGIN; SELECT termgate_check_term('new', 1)", "SELECT termgate_append('new', 1, 'x')"}) {
       INFO(call);
       const Answer answer = db(call);
       CHECK_THAT(answer.error, StartsWith("TG005"));

@@ -111,9 +111,10 @@ TEST_CASE("moved file: a connection of the extension's writes nothing more", "[F
           continue;
         }
         way.done(folder);
-        for (const char* write : {"INSERT INTO t VALUES ('after')", "SELECT termgate_append('s', 1, 'x', NULL, 'a')", "SELECT termgate_seal('a', 2)",
-                                  "SELECT termgate_acquire_lease('a', 'me', 1000)", "SELECT termgate_check_term('a', 1)",
-                                  "BEGIN IMMEDIATE; SELECT termgate_check_term('a', 1)", "BEGIN; INSERT INTO t VALUES ('after')"}) {
+        for (const char* write :
+             {"INSERT INTO t VALUES ('after')", "SELECT termgate_append('s', 1, 'x', NULL, 'a')", "SELECT termgate_seal('a', 2)",
+              "SELECT termgate_acquire_lease('a', 'me', 1000)", "SELECT termgate_check_term('a', 1)",
+              "BEGIN IMMEDIATE; SELECT termgate_check_term('a', 1)", "BEGIN; INSERT INTO t VALUES ('after')"}) {
           INFO(write);
           const Answer answer = db(write);
           CHECK(answer.error != "");
@@ -168,7 +169,9 @@ TEST_CASE("moved file: what is no move is none", "[sqlite]") {
     } back{before};
     fs::current_path(fs::path(folder.file("app.db")).parent_path());
     auto driver = termgate::detail::open_sqlite("app.db", {});
-    const auto write = [&] { driver->transact({}, [](termgate::detail::OpenTransaction& session) { session.execute("INSERT INTO t SELECT 'x' WHERE 0", {}); }); };
+    const auto write = [&] {
+      driver->transact({}, [](termgate::detail::OpenTransaction& session) { session.execute("INSERT INTO t SELECT 'x' WHERE 0", {}); });
+    };
     write();
     fs::current_path("/");
     write();
@@ -205,12 +208,15 @@ TEST_CASE("moved file: the driver refuses once and then opens what is there", "[
       Folder folder;
       make(folder, wal);
       auto driver = termgate::detail::open_sqlite(folder.file("app.db"), {});
-      const auto write = [&] { driver->transact({}, [](termgate::detail::OpenTransaction& session) { session.execute("CREATE TABLE mine (v)", {}); }); };
+      const auto write = [&] {
+        driver->transact({}, [](termgate::detail::OpenTransaction& session) { session.execute("CREATE TABLE mine (v)", {}); });
+      };
       driver->transact({}, [](termgate::detail::OpenTransaction& session) { session.execute("CREATE TABLE first (v)", {}); });
       CHECK(driver->installed_version() == 4);
       way.done(folder);
       CHECK_THROWS_AS(write(), Unavailable);
-      if (std::string(way.name).find("in its place") == std::string::npos && std::string(way.name).find("anew") == std::string::npos) continue;
+      if (std::string(way.name).find("in its place") == std::string::npos && std::string(way.name).find("anew") == std::string::npos)
+        continue;
       if (std::string(way.name).starts_with("its log") || std::string(way.name).starts_with("a folder")) continue;
       write();
       CHECK(driver->installed_version() == 4);

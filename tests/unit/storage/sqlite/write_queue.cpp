@@ -51,9 +51,7 @@ struct Fixture {
     const auto run = [&](std::size_t at, const std::function<void(Connection&)>& work) {
       try {
         write(work);
-      } catch (const Error& error) {
-        errors[at] = error.what();
-      }
+      } catch (const Error& error) { errors[at] = error.what(); }
     };
     threads.emplace_back([&] {
       run(0, [&](Connection& c) {

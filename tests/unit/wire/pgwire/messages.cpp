@@ -233,7 +233,11 @@ TEST_CASE("messages: NotificationResponse and COPY responses and counts", "[prox
 }
 
 TEST_CASE("messages: rows are laid out as the documentation draws them", "[proxy][pgwire]") {
-  const std::string description = made('T', [](std::string& out) { append_row_description(out, std::vector<Column>{{.name = "n", .table_oid = 1, .attribute = 2, .type_oid = 23, .type_size = 4, .type_modifier = -1, .format = 0}}); });
+  const std::string description = made('T', [](std::string& out) {
+    append_row_description(
+        out, std::vector<Column>{
+                 {.name = "n", .table_oid = 1, .attribute = 2, .type_oid = 23, .type_size = 4, .type_modifier = -1, .format = 0}});
+  });
   CHECK(description == std::string("\0\1n\0\0\0\0\1\0\2\0\0\0\x17\0\4\xff\xff\xff\xff\0\0", 22));
   const std::string row = made('D', [](std::string& out) { append_data_row(out, std::vector<Field>{"ab", std::nullopt, ""}); });
   CHECK(row == std::string("\0\3\0\0\0\2ab\xff\xff\xff\xff\0\0\0\0", 16));
@@ -241,7 +245,8 @@ TEST_CASE("messages: rows are laid out as the documentation draws them", "[proxy
 }
 
 TEST_CASE("messages: a NUL in a text ends it and cannot begin another message", "[proxy][pgwire]") {
-  const std::string body = made('E', [](std::string& out) { append_error_response(out, report("ERROR", "42000", std::string_view("bad\0\0Z\0\0\0\5I", 11))); });
+  const std::string body =
+      made('E', [](std::string& out) { append_error_response(out, report("ERROR", "42000", std::string_view("bad\0\0Z\0\0\0\5I", 11))); });
   CHECK(decode_report(body)->message() == "bad");
   CHECK(decode_query(made('Q', [](std::string& out) { append_query(out, std::string_view("a\0b", 3)); }))->sql == "a");
 }

@@ -55,7 +55,9 @@ std::string server_stream() {
   append_opaque(out, backend::copy_data, "1\t2\n");
   append_bare(out, backend::copy_done);
   append_opaque(out, backend::parameter_description, std::string("\0\1\0\0\0\x19", 6));
-  for (const char type : {backend::parse_complete, backend::bind_complete, backend::close_complete, backend::no_data, backend::portal_suspended, backend::empty_query_response}) append_bare(out, type);
+  for (const char type : {backend::parse_complete, backend::bind_complete, backend::close_complete, backend::no_data,
+                          backend::portal_suspended, backend::empty_query_response})
+    append_bare(out, type);
   append_opaque(out, backend::function_call_response, std::string("\xff\xff\xff\xff", 4));
   append_ready_for_query(out, TransactionStatus::failed);
   return out;
@@ -81,9 +83,13 @@ void same_in_all_pieces(const Rules& rules, const std::string& stream) {
 
 }  // namespace
 
-TEST_CASE("reader: a client's messages are the same split at every byte", "[proxy][pgwire]") { same_in_all_pieces(Rules::frontend(), client_stream()); }
+TEST_CASE("reader: a client's messages are the same split at every byte", "[proxy][pgwire]") {
+  same_in_all_pieces(Rules::frontend(), client_stream());
+}
 
-TEST_CASE("reader: a server's messages are the same split at every byte", "[proxy][pgwire]") { same_in_all_pieces(Rules::backend(), server_stream()); }
+TEST_CASE("reader: a server's messages are the same split at every byte", "[proxy][pgwire]") {
+  same_in_all_pieces(Rules::backend(), server_stream());
+}
 
 TEST_CASE("reader: what is streamed is never held and what is whole comes in one span", "[proxy][pgwire]") {
   const Rules rules = Rules::frontend();
@@ -281,7 +287,8 @@ TEST_CASE("reader: a run of rows ends where anything else comes", "[proxy][pgwir
   REQUIRE(reader.run_of(backend::data_row, first) == first);
   for (std::size_t size = 0; size < first.size(); ++size) CHECK(reader.run_of(backend::data_row, first.substr(0, size)).empty());
   // What the rules refuse is left to next().
-  for (const std::uint32_t length : {0u, 3u, 5u, 0xffffffffu}) CHECK(reader.run_of(backend::data_row, first + header('D', length) + std::string(64, '\0')) == first);
+  for (const std::uint32_t length : {0u, 3u, 5u, 0xffffffffu})
+    CHECK(reader.run_of(backend::data_row, first + header('D', length) + std::string(64, '\0')) == first);
   // Nothing in the middle of a message.
   CHECK(reader.next("D").kind == Event::Kind::need_more);
   CHECK(reader.run_of(backend::data_row, rows).empty());

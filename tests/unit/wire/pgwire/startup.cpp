@@ -18,7 +18,9 @@ std::string u32(std::uint32_t value) {
   return out;
 }
 
-std::string packet(std::uint32_t code, const std::string& rest) { return u32(static_cast<std::uint32_t>(8 + rest.size())) + u32(code) + rest; }
+std::string packet(std::uint32_t code, const std::string& rest) {
+  return u32(static_cast<std::uint32_t>(8 + rest.size())) + u32(code) + rest;
+}
 
 constexpr std::uint32_t version(std::uint32_t major, std::uint32_t minor) { return major << 16 | minor; }
 
@@ -81,7 +83,8 @@ TEST_CASE("startup: parameters come in order with duplicates and the last one co
   REQUIRE(outcome.kind == Kind::startup);
   CHECK(outcome.used == stream.size());
   CHECK(outcome.minor == 0);
-  CHECK(outcome.parameters == std::vector<std::pair<std::string, std::string>>{{"user", "anna"}, {"application_name", "a"}, {"application_name", "b"}, {"options", ""}});
+  CHECK(outcome.parameters == std::vector<std::pair<std::string, std::string>>{
+                                  {"user", "anna"}, {"application_name", "a"}, {"application_name", "b"}, {"options", ""}});
   StartupReader reader(true);
   const StartupEvent event = reader.next(stream);
   CHECK(event.startup.find("application_name") == "b");
@@ -154,7 +157,7 @@ TEST_CASE("startup: cancel requests take secrets of 4 to 256 bytes", "[proxy][pg
   for (const std::size_t size : {4, 5, 32, 256}) {
     CAPTURE(size);
     std::string stream;
-    append_cancel_request(stream, 0xfffffffe, std::string(size, '\0') );
+    append_cancel_request(stream, 0xfffffffe, std::string(size, '\0'));
     const Outcome outcome = read_everywhere(stream);
     REQUIRE(outcome.kind == Kind::cancel_request);
     CHECK(outcome.pid == 0xfffffffe);
@@ -225,8 +228,9 @@ TEST_CASE("startup: what is no start-up packet gets a clear answer", "[proxy][pg
   CHECK(read("G", 1).kind == Kind::malformed);
   // What PostgreSQL 13, 15 and 18 give no answer, and what they answer in the words of an older protocol.
   const auto first = [](const std::string& bytes) { return StartupReader(false).next(bytes); };
-  for (const std::string& bytes : {std::string("X\0\0\0\4", 5), std::string("GET / HTTP/1.1\r\n"), u32(0) + u32(0), u32(7) + u32(version(3, 0)), u32(10'005) + u32(version(3, 0)), u32(0xffffffff),
-                                   std::string("Q\0\0\0\5", 5), packet(1234u << 16 | 5678, "")}) {
+  for (const std::string& bytes :
+       {std::string("X\0\0\0\4", 5), std::string("GET / HTTP/1.1\r\n"), u32(0) + u32(0), u32(7) + u32(version(3, 0)),
+        u32(10'005) + u32(version(3, 0)), u32(0xffffffff), std::string("Q\0\0\0\5", 5), packet(1234u << 16 | 5678, "")}) {
     CAPTURE(bytes);
     CHECK(first(bytes).unanswered);
     CHECK_FALSE(first(bytes).before_3);

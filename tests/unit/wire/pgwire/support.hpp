@@ -20,9 +20,9 @@ struct Read {
     bool operator==(const Message&) const = default;
   };
   std::vector<Message> messages;
-  std::string frames;     // all that would have been passed on
-  std::string open;       // the body so far of a message without an end
-  std::string problem;    // why the stream is malformed
+  std::string frames;   // all that would have been passed on
+  std::string open;     // the body so far of a message without an end
+  std::string problem;  // why the stream is malformed
   std::size_t consumed = 0;
   std::size_t buffered_max = 0;
   bool between_messages = true;

@@ -1,5 +1,5 @@
-// session::Authority as it is: the operator's rules, the leases that stand for applications, the watched files and the fences that other processes
-// raise, in one object for the whole proxy. Any thread may call any member.
+// session::Authority as it is: the operator's rules, the leases that stand for applications, the watched files and the fences that other
+// processes raise, in one object for the whole proxy. Any thread may call any member.
 //
 // The database may be unreachable or unknown: fixed terms and files work all the same, leases say why there is no term.
 #pragma once
@@ -20,22 +20,22 @@ using session::ConnectRequest;
 using session::PeerLiveness;
 
 struct Settings {
-  std::string rules_path;     // empty: no rules
-  std::string database_url;   // of the proxy's own connections, with its own credentials; empty: none
+  std::string rules_path;    // empty: no rules
+  std::string database_url;  // of the proxy's own connections, with its own credentials; empty: none
   std::string schema = "termgate";
-  std::string machine;        // this machine's name among holders; empty: its host name
-  std::chrono::milliseconds file_pause{200};     // between two looks at the watched files
+  std::string machine;                             // this machine's name among holders; empty: its host name
+  std::chrono::milliseconds file_pause{200};       // between two looks at the watched files
   std::chrono::milliseconds fences_pause{30'000};  // between two readings of all fences
-  std::chrono::milliseconds settle_wait{10'000};  // how long `settled` may be put off
+  std::chrono::milliseconds settle_wait{10'000};   // how long `settled` may be put off
   // What holds where no rule says otherwise.
   session::WithoutTerm without_term = session::WithoutTerm::read_only;
   session::Enforce enforce = session::Enforce::on;
   bool replication = false;
-  std::size_t watched_databases_max = 20;  // beside that of database_url, watched at once; see docs/use/proxy.md
-  std::chrono::milliseconds watch_idle_pause{2'000};  // without a session there, until such a watch ends
+  std::size_t watched_databases_max = 20;              // beside that of database_url, watched at once; see docs/use/proxy.md
+  std::chrono::milliseconds watch_idle_pause{2'000};   // without a session there, until such a watch ends
   std::chrono::milliseconds watch_keep_pause{10'000};  // after a session's last word, until such a watch may end for another database's
-  // What an operator should read in the log: leases taken, lost, given back (info); another database that is not watched (warning); that of database_url not
-  // being watched (error). Any thread; must not block.
+  // What an operator should read in the log: leases taken, lost, given back (info); another database that is not watched (warning); that of
+  // database_url not being watched (error). Any thread; must not block.
   enum class Weight : std::uint8_t { info, warning, error };
   std::function<void(Weight, std::string_view)> log;
 };

@@ -1,8 +1,8 @@
 // A file that an elector writes: one line `scope=… term=…`, values URL-encoded, replaced by rename (docs/contract.md, section 5.1).
 //
 // Missing: no term. Malformed: TG005, never "no term". A term lower than one that a file has shown before for the same scope: TG001.
-// It is looked at by stat, not inotify: a ConfigMap's or NFS's swap of a folder above it raises no event on the file's own folder, a folder that is not
-// there yet cannot be watched, and one stat each 200 ms costs nothing.
+// It is looked at by stat, not inotify: a ConfigMap's or NFS's swap of a folder above it raises no event on the file's own folder, a folder
+// that is not there yet cannot be watched, and one stat each 200 ms costs nothing.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ class TermFile final : public session::TermSource {
 
   const std::string path_;
   const std::shared_ptr<HighestTerms> highest_;
-  std::string seen_;  // what stat said last; look() alone uses it
+  std::string seen_;          // what stat said last; look() alone uses it
   mutable std::mutex mutex_;  // guards standing_
   Standing standing_;
 };

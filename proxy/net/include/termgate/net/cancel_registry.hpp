@@ -22,7 +22,7 @@ class CancelRegistry {
     std::string server_name;  // for the certificate's check
     bool tls = false;
     std::uint32_t pid = 0;
-    std::string key;          // the server's own
+    std::string key;  // the server's own
   };
 
   using Ticket = std::uint64_t;

@@ -36,7 +36,8 @@ struct LogField {
 std::string log_line(LogFormat format, LogLevel level, std::chrono::system_clock::time_point at, std::string_view event,
                      std::initializer_list<LogField> fields);
 
-// What kind of statement it is: its first three words, up to the first thing that is none. Comments are passed over, and no value is among them.
+// What kind of statement it is: its first three words, up to the first thing that is none. Comments are passed over, and no value is among
+// them.
 std::string statement_words(std::string_view sql);
 
 class Log {

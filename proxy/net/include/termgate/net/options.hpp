@@ -20,9 +20,9 @@ struct ListenerOptions {
   std::string name;  // what rules call it; the address where none is given
   std::string host;  // empty: every address
   std::uint16_t port = 0;
-  std::string path;           // of a Unix socket; then host and port are not used
+  std::string path;  // of a Unix socket; then host and port are not used
   bool proxy_protocol = false;
-  int inherited = -1;         // a socket that systemd has opened
+  int inherited = -1;  // a socket that systemd has opened
 };
 ListenerOptions parse_listener(std::string_view text);
 
@@ -32,7 +32,7 @@ enum class SslMode : std::uint8_t { disable, prefer, require, verify_ca, verify_
 // are the proxy's own, for reading fences, and a client brings its own.
 struct Backend {
   struct Host {
-    std::string name;  // for the certificate's check and for messages
+    std::string name;     // for the certificate's check and for messages
     std::string address;  // hostaddr, or the same as name
     std::uint16_t port = 5432;
     std::string path;  // of a Unix socket
@@ -55,9 +55,9 @@ Backend parse_backend(std::string_view url);
 struct ClientTls {
   std::string certificate;  // PEM, with its chain; empty: no TLS to clients
   std::string key;
-  std::string client_ca;    // whose certificates are accepted of clients; empty: none is asked for
+  std::string client_ca;  // whose certificates are accepted of clients; empty: none is asked for
   bool client_certificate_required = false;
-  bool required = false;    // clear text is refused
+  bool required = false;  // clear text is refused
 };
 
 struct Limits {
@@ -66,7 +66,7 @@ struct Limits {
   std::size_t per_user = 0;        // 0: none
   std::size_t per_database = 0;
   std::size_t per_address = 0;
-  std::size_t cancels = 64;        // cancel requests under way
+  std::size_t cancels = 64;  // cancel requests under way
 };
 
 struct Options {

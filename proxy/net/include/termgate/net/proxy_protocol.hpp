@@ -19,7 +19,7 @@ struct ProxyHeader {
     malformed,  // `problem` says why
   };
   Kind kind = Kind::need_more;
-  std::size_t used = 0;    // bytes of the header, where it is complete
+  std::size_t used = 0;  // bytes of the header, where it is complete
   std::size_t needed = 16;
   Endpoint client;
   const char* problem = "";

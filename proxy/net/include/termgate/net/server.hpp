@@ -40,8 +40,8 @@ class Server {
   void stop();         // now
   bool ended() const;  // no connection is left, after drain() or stop()
 
-  // Certificates, limits, time-outs for sessions to come. `rest` reloads what is not the server's, and is called once these are found right and
-  // before they count. Returns what was wrong, with either; then nothing changed.
+  // Certificates, limits, time-outs for sessions to come. `rest` reloads what is not the server's, and is called once these are found right
+  // and before they count. Returns what was wrong, with either; then nothing changed.
   std::string reload(const Options& options, const std::function<std::string()>& rest);
 
   // Where it listens, as text; with the port that was found where 0 was asked for.

@@ -1,10 +1,11 @@
-// Who knows the operator's rules and the fences, as the proxy asks: net/ calls it, authority/ is it, cli/ brings the two together. Every function
-// may be called from any thread; what may block says so.
+// Who knows the operator's rules and the fences, as the proxy asks: net/ calls it, authority/ is it, cli/ brings the two together. Every
+// function may be called from any thread; what may block says so.
 //
 // A session is named by a number that the caller chooses and does not use twice:
 //
 //   admit(7, arrival)        the rules' answer to its start-up message; nothing is done for it yet
-//   established(7, settled)  the server has let it in: only now may it hold a lease, or take one over. The caller holds the client's statements back
+//   established(7, settled)  the server has let it in: only now may it hold a lease, or take one over. The caller holds the client's
+//   statements back
 //                            until `settled` is called, so that the first one finds its term
 //   ended(7)                 the last one of a host gives the host's lease back
 #pragma once
@@ -40,8 +41,8 @@ struct ConnectRequest {
   std::shared_ptr<PeerLiveness> liveness;  // nullptr: taken to be there as long as its session is open
 };
 
-// What this process knows of the fences of one database: a lower bound, and only what the proxy itself has read from `fences` there. A session holds that of its own database
-// as long as it is there. Any thread; must not block.
+// What this process knows of the fences of one database: a lower bound, and only what the proxy itself has read from `fences` there. A
+// session holds that of its own database as long as it is there. Any thread; must not block.
 class Fences {
  public:
   virtual ~Fences() = default;
@@ -60,9 +61,9 @@ enum class Obstacle : std::uint8_t { none, unreachable, login_refused, not_insta
 
 // For metrics.
 struct Watching {
-  bool backend = false;         // the database of --backend is watched now
-  std::int64_t failures = 0;    // how often a watch was lost or could not begin, in all databases
-  std::int64_t databases = 0;   // other databases that are watched now
+  bool backend = false;        // the database of --backend is watched now
+  std::int64_t failures = 0;   // how often a watch was lost or could not begin, in all databases
+  std::int64_t databases = 0;  // other databases that are watched now
   std::int64_t databases_limit = 0;
 };
 
@@ -72,19 +73,20 @@ class Authority {
 
   // May take its time: called on a thread kept for that.
   virtual Admission admit(std::uint64_t session, const ConnectRequest& request) = 0;
-  // `settled` is called exactly once, from within or from another thread: the lease is held, or it is known why not, or the wait for it is over. A
-  // session that is not known (or has ended) is settled at once. Must not block.
+  // `settled` is called exactly once, from within or from another thread: the lease is held, or it is known why not, or the wait for it is
+  // over. A session that is not known (or has ended) is settled at once. Must not block.
   virtual void established(std::uint64_t session, std::function<void()> settled) = 0;
   // An admitted session is over. Must not block.
   virtual void ended(std::uint64_t session) = 0;
 
-  // Of the database that a start-up message names. nullptr: not known yet which one --backend means, so nothing is known of any; ask again. Must not block.
+  // Of the database that a start-up message names. nullptr: not known yet which one --backend means, so nothing is known of any; ask again.
+  // Must not block.
   virtual std::shared_ptr<Fences> fences(std::string_view database) = 0;
   // Must not block.
   virtual void happened(std::string_view database, const Incident& incident) = 0;
 
-  // `callback` is called for every fence that is seen to have risen, with the id() of its database's Fences, by whichever thread saw it; it must not block nor call
-  // subscribe(). Before the first session only. nullptr: no more calls once this returns.
+  // `callback` is called for every fence that is seen to have risen, with the id() of its database's Fences, by whichever thread saw it; it
+  // must not block nor call subscribe(). Before the first session only. nullptr: no more calls once this returns.
   virtual void subscribe(std::function<void(std::uint64_t fences, std::string_view scope, std::int64_t fence)> callback) = 0;
 
   // Must not block.
@@ -99,7 +101,8 @@ class Authority {
   virtual bool leads(std::string_view scope) const = 0;
   virtual std::int64_t leases_held() const = 0;
 
-  // Reads the rules anew (SIGHUP). What is wrong with them, or empty; the former rules stand then. Sessions keep what they were admitted with.
+  // Reads the rules anew (SIGHUP). What is wrong with them, or empty; the former rules stand then. Sessions keep what they were admitted
+  // with.
   virtual std::string reload() = 0;
 };
 

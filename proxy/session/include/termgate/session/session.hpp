@@ -28,30 +28,30 @@ namespace termgate::session {
 struct Options {
   pgwire::Limits limits;
   pgwire::Rules client_rules = pgwire::Rules::frontend(limits);  // to be made anew where the limits are changed
-  std::size_t outbox_bytes_max = 256u << 10;  // past this the other side is not read
-  std::size_t held_bytes_max = 64u << 10;     // of a client's unfinished pipeline that is looked at before it is sent on
+  std::size_t outbox_bytes_max = 256u << 10;                     // past this the other side is not read
+  std::size_t held_bytes_max = 64u << 10;                        // of a client's unfinished pipeline that is looked at before it is sent on
 
   bool client_tls = false;           // a certificate is there: SSLRequest is answered S
   bool client_tls_required = false;  // a start-up in clear text is refused
   enum class ServerTls : std::uint8_t { disable, prefer, require } server_tls = ServerTls::prefer;  // verify-* is the caller's
-  bool server_is_local = false;      // a Unix socket: no TLS is asked for
-  bool server_has_rules = true;      // it knows CREATE RULE: PostgreSQL does
+  bool server_is_local = false;                                                                     // a Unix socket: no TLS is asked for
+  bool server_has_rules = true;                                                                     // it knows CREATE RULE: PostgreSQL does
 
-  std::string schema = "termgate";   // of layer 1
-  std::string install_hint;          // the command that installs layer 1; empty: the one for the client's PostgreSQL database
+  std::string schema = "termgate";  // of layer 1
+  std::string install_hint;         // the command that installs layer 1; empty: the one for the client's PostgreSQL database
   // A pooler in session mode stands between the proxy and the server; one that is not announced is refused.
   bool server_pooler = false;
   // A server that lets in without asking for a credential is refused to a client that is not local, unless this says otherwise.
   bool trust_backend = false;
 
-  std::chrono::milliseconds login_timeout{std::chrono::seconds{60}};       // from the first byte wanted to the first ReadyForQuery
-  std::chrono::milliseconds idle_timeout{0};                               // 0: none
+  std::chrono::milliseconds login_timeout{std::chrono::seconds{60}};  // from the first byte wanted to the first ReadyForQuery
+  std::chrono::milliseconds idle_timeout{0};                          // 0: none
   std::chrono::milliseconds idle_in_transaction_timeout{0};
 };
 
 // About this connection.
 struct Peer {
-  bool local = false;             // loopback or Unix socket
+  bool local = false;              // loopback or Unix socket
   bool encrypted_already = false;  // direct TLS: the handshake is done
   // Handed to the client in place of the server's own key; must be unguessable. 32 bytes; a 3.0 client gets the first 4.
   std::string cancel_key;
@@ -73,18 +73,31 @@ struct Action {
 };
 
 // Events. Bytes need only live during the call.
-struct ClientBytes { std::string_view bytes; };
-struct ServerBytes { std::string_view bytes; };
-struct ClientGone {};                                  // end of stream, or an error of its connection
-struct ServerLost { std::string_view why; };           // connecting failed, or the same; empty: end of stream
-struct ClientTls {};                                   // the handshake is done
+struct ClientBytes {
+  std::string_view bytes;
+};
+struct ServerBytes {
+  std::string_view bytes;
+};
+struct ClientGone {};  // end of stream, or an error of its connection
+struct ServerLost {
+  std::string_view why;
+};                    // connecting failed, or the same; empty: end of stream
+struct ClientTls {};  // the handshake is done
 struct ServerConnected {};
 struct ServerTls {};
-struct Admitted { Admission admission; };
-struct FenceSeen { std::string_view scope; std::int64_t fence; };  // elsewhere in this process; ends a stale open transaction (F4)
-struct Drain {};                                       // SIGTERM: end as soon as no transaction is open
-struct Cut { std::string_view sqlstate, message; };    // end now, with this report (drain timeout, an operator's word)
-struct Tick {};                                        // deadline() has come
+struct Admitted {
+  Admission admission;
+};
+struct FenceSeen {
+  std::string_view scope;
+  std::int64_t fence;
+};                // elsewhere in this process; ends a stale open transaction (F4)
+struct Drain {};  // SIGTERM: end as soon as no transaction is open
+struct Cut {
+  std::string_view sqlstate, message;
+};               // end now, with this report (drain timeout, an operator's word)
+struct Tick {};  // deadline() has come
 
 class Session {
  public:

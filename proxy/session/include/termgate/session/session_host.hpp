@@ -17,19 +17,19 @@ using Instant = std::chrono::steady_clock::time_point;
 // What happened, for metrics, audit and log. Views are valid during the call only.
 struct Incident {
   enum class Kind : std::uint8_t {
-    fenced,        // a transaction passed the check: scope, term, fence, took
-    refused,       // code, message; from_memory: the database was not asked
-    would_refuse,  // the same under --enforce observe
-    evicted,       // an open transaction was ended, because a higher term was seen
-    transaction,   // the server said that a transaction ended (ReadyForQuery in state I)
-    malformed,     // a peer broke the protocol; message says how
-    login_refused, // a client did not come in: code and message of the server, or of the proxy itself
+    fenced,         // a transaction passed the check: scope, term, fence, took
+    refused,        // code, message; from_memory: the database was not asked
+    would_refuse,   // the same under --enforce observe
+    evicted,        // an open transaction was ended, because a higher term was seen
+    transaction,    // the server said that a transaction ended (ReadyForQuery in state I)
+    malformed,      // a peer broke the protocol; message says how
+    login_refused,  // a client did not come in: code and message of the server, or of the proxy itself
   };
   Kind kind = Kind::fenced;
   std::string_view scope{};
-  std::int64_t term = 0;   // 0: none
+  std::int64_t term = 0;  // 0: none
   std::int64_t fence = 0;
-  std::string_view code{};   // TG001 …; SQLSTATE
+  std::string_view code{};  // TG001 …; SQLSTATE
   std::string_view message{};
   std::string_view statement{};  // what was refused, as the client wrote it. Only its first words are shown, no value
   bool from_memory = false;
@@ -42,23 +42,25 @@ class SessionHost {
 
   // The highest fence that the proxy itself has read in this session's database, 0 for none: only ever a lower bound of the truth.
   virtual std::int64_t highest_fence(std::string_view scope) const = 0;
-  // What the session's server answered. It judges no session, this one included: the proxy reads `fences` on a connection of its own, and believes that.
+  // What the session's server answered. It judges no session, this one included: the proxy reads `fences` on a connection of its own, and
+  // believes that.
   virtual void saw_fence(std::string_view scope, std::int64_t fence) = 0;
 
-  // The message of TG004, where the database shows a lower fence for the scope than was seen before and no audited reset explains it (F3); else
-  // empty. An empty scope, of a session whose scope only the server knows: of any.
+  // The message of TG004, where the database shows a lower fence for the scope than was seen before and no audited reset explains it (F3);
+  // else empty. An empty scope, of a session whose scope only the server knows: of any.
   virtual std::string untrusted(std::string_view) const { return {}; }
 
   // Under --enforce observe, where no fence rises: the highest term that was seen to write. What is refused would be judged by it,
   // so highest_fence() counts it for scopes of sessions that are only observed.
   virtual void saw_term(std::string_view, std::int64_t) {}
 
-  // The server's major version, as far as it is known before a login: of the last session that logged in, or of the proxy's own connection. 0: unknown.
+  // The server's major version, as far as it is known before a login: of the last session that logged in, or of the proxy's own connection.
+  // 0: unknown.
   virtual int server_major() const { return 0; }
   virtual void saw_server_major(int) {}
 
-  // Texts of this session's database, by a hash of them without their values, that looked like reads and met READ ONLY in some session. They get
-  // the check where there is a claim; where there is none they still read.
+  // Texts of this session's database, by a hash of them without their values, that looked like reads and met READ ONLY in some session.
+  // They get the check where there is a claim; where there is none they still read.
   virtual bool known_to_write(std::size_t) const { return false; }
   virtual void saw_writing(std::size_t) {}
 

@@ -17,7 +17,7 @@ class Cache {
  public:
   struct Limits {
     std::size_t entries_max = 1024;
-    std::size_t bytes_max = 4u << 20;       // of texts
+    std::size_t bytes_max = 4u << 20;        // of texts
     std::size_t text_bytes_max = 16u << 10;  // longer texts are not kept
   };
 

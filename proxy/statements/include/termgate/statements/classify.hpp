@@ -21,11 +21,11 @@ enum class Kind : std::uint8_t {
   empty,          // no statement at all: white space, comments, `;`
   provably_read,  // SELECT, VALUES, TABLE: no INTO, no lock, nothing that modifies, no function of the list in functions.cpp
   write,
-  unparsable,     // counts as a write, as several statements, and as one that may end the transaction
-  must_run_alone, // refused inside a transaction block by some major: VACUUM, CREATE DATABASE, CREATE INDEX CONCURRENTLY, …
+  unparsable,      // counts as a write, as several statements, and as one that may end the transaction
+  must_run_alone,  // refused inside a transaction block by some major: VACUUM, CREATE DATABASE, CREATE INDEX CONCURRENTLY, …
 
-  begin,  // also START TRANSACTION
-  commit,  // also END
+  begin,     // also START TRANSACTION
+  commit,    // also END
   rollback,  // also ABORT
   savepoint,
   rollback_to,
@@ -44,8 +44,8 @@ enum class Kind : std::uint8_t {
   discard,  // PLANS, SEQUENCES, TEMP
   discard_all,
 
-  prepare,     // inner: what it will run
-  execute,     // of a statement that an earlier text prepared: the caller remembers what it was
+  prepare,  // inner: what it will run
+  execute,  // of a statement that an earlier text prepared: the caller remembers what it was
   deallocate,
   declare_cursor,  // inner: its query
   fetch,
@@ -100,8 +100,8 @@ struct Statement {
   bool declares = false;
   // A query that calls set_config() of the two, and otherwise is a read that calls nothing unknown: it declares.
   bool only_declares = false;
-  // The same, and for certain it does nothing else: SELECT set_config('termgate.…', value, boolean), … with literals and parameters, as long
-  // as set_config is the server's own.
+  // The same, and for certain it does nothing else: SELECT set_config('termgate.…', value, boolean), … with literals and parameters, as
+  // long as set_config is the server's own.
   bool exactly_declares = false;
   bool unknown_parameters = false;  // PREPARE: parameters of types that are not the server's own
   // Where in the text calls of set_config() name no schema: `pg_catalog.` put there makes them the server's own, whatever the search_path.

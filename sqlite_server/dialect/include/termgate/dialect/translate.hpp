@@ -72,12 +72,12 @@ struct Translated {
   std::string tag;               // "SELECT", "INSERT", "CREATE TABLE"; the session adds counts
   std::vector<std::string> sql;  // run in this order, all or none; rows come from the last
   bool returns_rows = false;
-  std::vector<Column> columns;    // what the rows have; empty where returns_rows is false
-  std::vector<Oid> parameters;    // by number from $1; 0: the text does not say
-  Utility utility;                // where effect is utility
+  std::vector<Column> columns;       // what the rows have; empty where returns_rows is false
+  std::vector<Oid> parameters;       // by number from $1; 0: the text does not say
+  Utility utility;                   // where effect is utility
   std::vector<std::string> notices;  // what was left out, one sentence each
   bool typed = false;                // every expression has a type: `columns` and `parameters` are complete
-  std::optional<SqlError> problem;    // of a typed statement that cannot be written; the ones beside it can
+  std::optional<SqlError> problem;   // of a typed statement that cannot be written; the ones beside it can
 };
 
 struct Limits {
@@ -85,7 +85,8 @@ struct Limits {
 };
 
 // `declared`: the types that the client gave for the parameters; 0: it gave none.
-std::variant<std::vector<Translated>, SqlError> translate(std::string_view text, const Limits& limits = {}, const Relations* relations = nullptr, std::span<const Oid> declared = {});
+std::variant<std::vector<Translated>, SqlError> translate(std::string_view text, const Limits& limits = {},
+                                                          const Relations* relations = nullptr, std::span<const Oid> declared = {});
 
 // The statements of a text, each from behind the one before to its own end: where the proxy's session sees them, for it asks the same
 // grammar. Nothing where that grammar cannot read the text. The views are of `text`.

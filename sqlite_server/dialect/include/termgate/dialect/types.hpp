@@ -10,8 +10,10 @@
 namespace termgate::dialect {
 
 namespace oid {
-inline constexpr Oid boolean = 16, bytea = 17, name = 19, int8 = 20, int2 = 21, int4 = 23, text = 25, oid = 26, json = 114, float4 = 700, float8 = 701, unknown = 705, bpchar = 1042, varchar = 1043, date = 1082,
-                     time = 1083, timestamp = 1114, timestamptz = 1184, interval = 1186, timetz = 1266, numeric = 1700, regclass = 2205, uuid = 2950, jsonb = 3802, record = 2249, text_array = 1009;
+inline constexpr Oid boolean = 16, bytea = 17, name = 19, int8 = 20, int2 = 21, int4 = 23, text = 25, oid = 26, json = 114, float4 = 700,
+                     float8 = 701, unknown = 705, bpchar = 1042, varchar = 1043, date = 1082, time = 1083, timestamp = 1114,
+                     timestamptz = 1184, interval = 1186, timetz = 1266, numeric = 1700, regclass = 2205, uuid = 2950, jsonb = 3802,
+                     record = 2249, text_array = 1009;
 }
 
 enum class Stored : std::uint8_t { integer, real, numeric, text, blob };

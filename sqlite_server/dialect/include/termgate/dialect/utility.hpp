@@ -20,7 +20,9 @@ struct SetVariable {
   std::vector<std::string> values;
   bool local = false;
 };
-struct ShowVariable { std::string name; };  // "all": every one
+struct ShowVariable {
+  std::string name;
+};  // "all": every one
 
 struct TransactionModes {
   std::optional<std::string> isolation;  // "serializable", "read committed", …
@@ -40,8 +42,8 @@ struct TransactionControl {
 };
 
 struct Copy {
-  bool from = false;  // FROM STDIN; else TO STDOUT
-  std::string table;  // as SQLite text, quoted where need be; empty where `query` stands
+  bool from = false;                 // FROM STDIN; else TO STDOUT
+  std::string table;                 // as SQLite text, quoted where need be; empty where `query` stands
   std::vector<std::string> columns;  // their names, not quoted
   std::shared_ptr<Translated> query;
   std::string where;  // COPY … FROM … WHERE, as SQLite text
@@ -85,7 +87,9 @@ struct FetchCursor {
   std::int64_t count = 1;  // all: the largest value
   bool move = false;
 };
-struct CloseCursor { std::string name; };  // empty: all
+struct CloseCursor {
+  std::string name;
+};  // empty: all
 
 struct PrepareStatement {
   std::string name;
@@ -95,21 +99,28 @@ struct ExecuteStatement {
   std::string name;
   std::vector<std::string> arguments;  // SQLite expressions
 };
-struct Deallocate { std::string name; };  // empty: all
+struct Deallocate {
+  std::string name;
+};  // empty: all
 
 struct Discard {
   enum class What : std::uint8_t { all, plans, sequences, temporary };
   What what = What::all;
 };
-struct Listen { std::string channel; };
-struct Unlisten { std::string channel; };  // empty: all
+struct Listen {
+  std::string channel;
+};
+struct Unlisten {
+  std::string channel;
+};  // empty: all
 struct Notify {
   std::string channel;
   std::string payload;
 };
 struct Checkpoint {};
 
-using Utility = std::variant<std::monostate, SetVariable, ShowVariable, SetTransaction, TransactionControl, Copy, Explain, Vacuum, DeclareCursor, FetchCursor, CloseCursor, PrepareStatement,
-                             ExecuteStatement, Deallocate, Discard, Listen, Unlisten, Notify, Checkpoint>;
+using Utility =
+    std::variant<std::monostate, SetVariable, ShowVariable, SetTransaction, TransactionControl, Copy, Explain, Vacuum, DeclareCursor,
+                 FetchCursor, CloseCursor, PrepareStatement, ExecuteStatement, Deallocate, Discard, Listen, Unlisten, Notify, Checkpoint>;
 
 }  // namespace termgate::dialect

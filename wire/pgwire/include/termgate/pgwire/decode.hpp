@@ -144,8 +144,8 @@ Decoded<Authentication> decode_authentication(std::string_view body) noexcept;
 
 struct NegotiateProtocolVersion {
   std::uint16_t minor = 0;
-  std::uint32_t refused = 0;      // how many extensions the server does not know
-  std::string_view extensions;    // their names, each ended by a NUL
+  std::uint32_t refused = 0;    // how many extensions the server does not know
+  std::string_view extensions;  // their names, each ended by a NUL
 };
 Decoded<NegotiateProtocolVersion> decode_negotiate_protocol_version(std::string_view body) noexcept;
 

@@ -57,8 +57,8 @@ void append_opaque(std::string& out, char type, std::string_view body);
 void append_query(std::string& out, std::string_view sql);
 void append_parse(std::string& out, std::string_view statement, std::string_view sql, std::span<const std::uint32_t> parameter_types = {});
 // Formats: none (all text), one for all, or one each; 0 text, 1 binary.
-void append_bind(std::string& out, std::string_view portal, std::string_view statement, std::span<const Field> values, std::span<const std::uint16_t> parameter_formats = {},
-                 std::span<const std::uint16_t> result_formats = {});
+void append_bind(std::string& out, std::string_view portal, std::string_view statement, std::span<const Field> values,
+                 std::span<const std::uint16_t> parameter_formats = {}, std::span<const std::uint16_t> result_formats = {});
 void append_describe_statement(std::string& out, std::string_view statement);
 void append_describe_portal(std::string& out, std::string_view portal);
 void append_execute(std::string& out, std::string_view portal, std::uint32_t rows_max = 0);

@@ -22,15 +22,15 @@ struct Rule {
   bool known = false;
   std::uint32_t body_min = 0;
   std::uint32_t body_max = 0;
-  std::int64_t whole_max = -1;    // bodies of at most this many bytes come whole, larger ones streamed; -1: all streamed
-  std::uint32_t head_bytes = 0;   // of a streamed body: its first part holds at least this many bytes, or all of it
+  std::int64_t whole_max = -1;   // bodies of at most this many bytes come whole, larger ones streamed; -1: all streamed
+  std::uint32_t head_bytes = 0;  // of a streamed body: its first part holds at least this many bytes, or all of it
 };
 
 // The bounds that an operator chooses. The rest are the protocol's.
 struct Limits {
-  std::uint32_t statement_bytes_max = 16u << 20;   // Query and Parse: held in memory while they are decided
-  std::uint32_t message_bytes_max = 0x3fffffff;    // what is streamed: Bind, CopyData, FunctionCall, DataRow … (PostgreSQL's own 1 GB)
-  std::uint32_t bind_whole_bytes_max = 8u << 10;   // up to here Bind and FunctionCall come whole
+  std::uint32_t statement_bytes_max = 16u << 20;     // Query and Parse: held in memory while they are decided
+  std::uint32_t message_bytes_max = 0x3fffffff;      // what is streamed: Bind, CopyData, FunctionCall, DataRow … (PostgreSQL's own 1 GB)
+  std::uint32_t bind_whole_bytes_max = 8u << 10;     // up to here Bind and FunctionCall come whole
   std::uint32_t report_whole_bytes_max = 64u << 10;  // up to here ErrorResponse and NoticeResponse come whole
 };
 
@@ -98,13 +98,13 @@ class Reader {
   const Rules* rules_;
   State state_ = State::header;
   std::array<char, 5> header_{};
-  std::size_t held_ = 0;          // bytes of a header that straddles
+  std::size_t held_ = 0;  // bytes of a header that straddles
   char type_ = 0;
   std::uint32_t body_bytes_ = 0;
-  std::uint32_t left_ = 0;        // of a streamed body
-  std::size_t target_ = 0;        // frame bytes to gather before they are given
+  std::uint32_t left_ = 0;  // of a streamed body
+  std::size_t target_ = 0;  // frame bytes to gather before they are given
   bool whole_ = false;
-  bool given_ = false;            // buffer_ was shown to the caller and may go
+  bool given_ = false;  // buffer_ was shown to the caller and may go
   std::string buffer_;
   Malformed problem_;
 };

@@ -54,9 +54,9 @@ struct StartupEvent {
   // before the answer: cleartext that somebody may have put in front of the encrypted session. It must be refused.
   std::size_t used = 0;
   StartupMessage startup;
-  std::uint32_t pid = 0;    // of cancel_request
-  std::string_view key;     // of cancel_request, 4 to 256 bytes
-  Malformed problem;        // for malformed
+  std::uint32_t pid = 0;  // of cancel_request
+  std::string_view key;   // of cancel_request, 4 to 256 bytes
+  Malformed problem;      // for malformed
   // Of malformed: how PostgreSQL answers it. One whose length cannot be is no packet, and gets no answer; one of a protocol before 3.0 gets
   // its own form of an error, 'E', a text and NUL.
   bool unanswered = false;

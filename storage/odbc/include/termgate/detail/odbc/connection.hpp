@@ -55,7 +55,7 @@ struct ArrayColumn {
 
 class Connection {
  public:
-  static constexpr std::size_t prepared_max = 64;                  // statements that stay prepared
+  static constexpr std::size_t prepared_max = 64;                   // statements that stay prepared
   static constexpr std::size_t piece_bytes = std::size_t{1} << 20;  // of a value that is streamed
   static constexpr std::size_t array_bytes_max = std::size_t{4} << 20;
 
@@ -71,8 +71,8 @@ class Connection {
   Rows run(std::string_view text, milliseconds timeout = milliseconds(0)) { return execute({std::string(text), {}}, {}, false, timeout); }
 
   // The statement once for each row, columns bound as arrays, as many rows a round trip as fit into array_bytes_max; values longer than an
-  // ordinary one, and what the driver takes no array of, go row by row. Throws the OdbcError of the first row that failed, whatever the driver did with those behind it:
-  // call it inside a transaction, and roll back. Returns how many rows were sent.
+  // ordinary one, and what the driver takes no array of, go row by row. Throws the OdbcError of the first row that failed, whatever the
+  // driver did with those behind it: call it inside a transaction, and roll back. Returns how many rows were sent.
   std::size_t execute_rows(const Marked& text, std::span<const ArrayColumn> columns, milliseconds timeout);
 
   // What the driver knows without asking the server; some find out only with the next call.

@@ -19,7 +19,7 @@ struct Dialect {
   const sql::Calls& (*calls)() noexcept;
   std::span<const sql::Migration> (*migrations)() noexcept;
   std::string_view uninstall;
-  std::string_view on_connect;      // settings that the text rules of this folder rely on
+  std::string_view on_connect;  // settings that the text rules of this folder rely on
   std::string_view commit;
   std::string_view roll_back;       // harmless where the server has rolled back already
   std::string_view install_begin;   // a transaction in which installers take turns

@@ -26,19 +26,18 @@ constexpr std::string_view dbms_name_of(Family family) {
 }
 
 // Key words that are added to a connection string where it does not have them, as KEY=VALUE;…
-// msodbcsql: a silent reconnect would lose the session's locks and its transaction, and MARS ends a transaction with its batch, whatever a data source says. psqlodbc: Protocol 7.4-0 leaves a failed transaction
-// alone (no savepoints of its own), OptionalErrors brings the hint of an error, and the others make it carry values as they are. SQLite: a busy file is waited for.
+// msodbcsql: a silent reconnect would lose the session's locks and its transaction, and MARS ends a transaction with its batch, whatever a
+// data source says. psqlodbc: Protocol 7.4-0 leaves a failed transaction alone (no savepoints of its own), OptionalErrors brings the hint
+// of an error, and the others make it carry values as they are. SQLite: a busy file is waited for.
 constexpr std::string_view defaults_of(Maker maker) {
   switch (maker) {
-    case Maker::microsoft:
-      return "ConnectRetryCount=0;LongAsMax=yes;MARS_Connection=no";
-    case Maker::freetds:
-      return "TDS_Version=7.4;ClientCharset=UTF-8";
+    case Maker::microsoft: return "ConnectRetryCount=0;LongAsMax=yes;MARS_Connection=no";
+    case Maker::freetds: return "TDS_Version=7.4;ClientCharset=UTF-8";
     case Maker::psqlodbc:
-      return "Protocol=7.4-0;UseServerSidePrepare=1;BoolsAsChar=0;ByteaAsLongVarBinary=1;LFConversion=0;UseDeclareFetch=0;UpdatableCursors=0;"
+      return "Protocol=7.4-0;UseServerSidePrepare=1;BoolsAsChar=0;ByteaAsLongVarBinary=1;LFConversion=0;UseDeclareFetch=0;UpdatableCursors="
+             "0;"
              "TrueIsMinus1=0;OptionalErrors=1;TextAsLongVarchar=1;UnknownsAsLongVarchar=1";
-    case Maker::sqliteodbc:
-      return "Timeout=5000;BigInt=1";
+    case Maker::sqliteodbc: return "Timeout=5000;BigInt=1";
   }
   return {};
 }

@@ -103,7 +103,8 @@ class Layer1 {
     std::int64_t remaining_ms;
   };
   Renewal renew_lease(const Scope& scope, const std::string& owner, Term term, std::int64_t ttl_ms);
-  // Many in one transaction. `leases`: a JSON array of {"scope", "owner", "term", "ttl_ms"}, 500 at most, no scope twice. In order: renewed, lost or untrusted.
+  // Many in one transaction. `leases`: a JSON array of {"scope", "owner", "term", "ttl_ms"}, 500 at most, no scope twice. In order:
+  // renewed, lost or untrusted.
   std::vector<std::string_view> renew_leases(const std::string& leases);
   bool release_lease(const Scope& scope, const std::string& owner, Term term);
   bool force_release(const Scope& scope, const std::string& actor, const std::string& reason);
@@ -369,7 +370,7 @@ class Layer1 {
   std::optional<std::pair<std::string, std::int64_t>> lowering_;
   std::optional<std::int64_t> mark_;  // what the open transaction has put into termgate_here
   bool marking_ = false;              // and is putting there right now
-  bool flush_folder_ = false;  // the open transaction raises, and its commit is the removal of a file
+  bool flush_folder_ = false;         // the open transaction raises, and its commit is the removal of a file
   std::int64_t folder_flushes_ = 0;
   bool wants_flush_ = false;
   struct Refused {

@@ -49,7 +49,8 @@ class PassedChecks {
   void record(std::string scope, std::int64_t term);
   // nullptr where the transaction has acquired no lease of `scope`. It goes with the transaction and with a ROLLBACK TO.
   const Acquired* acquired(std::string_view scope) const;
-  void acquired(const std::string& scope, const std::string& owner, std::int64_t ttl_ms, const std::optional<std::string>& endpoint, std::int64_t term);
+  void acquired(const std::string& scope, const std::string& owner, std::int64_t ttl_ms, const std::optional<std::string>& endpoint,
+                std::int64_t term);
   void clear() noexcept {
     passes_.clear();
     acquired_.clear();

@@ -55,8 +55,7 @@ class Running {
   bool step();
   // Runs a statement without rows to its end.
   void run() {
-    while (step()) {
-    }
+    while (step()) {}
   }
   // As step(), but gives the result code instead of throwing.
   int try_step() noexcept { return sqlite3_step(handle_); }

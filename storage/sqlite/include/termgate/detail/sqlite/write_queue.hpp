@@ -46,14 +46,14 @@ class WriteQueue {
 
   struct How {
     std::optional<std::chrono::milliseconds> timeout =
-        std::nullopt;        // from the call to the work's end; such a write commits alone, see run()
+        std::nullopt;                                              // from the call to the work's end; such a write commits alone, see run()
     std::optional<std::chrono::milliseconds> wait = std::nullopt;  // for the lock, where less than what the queue has
-    const std::function<bool()>* give_up = nullptr;                // asked now and then while it waits for its turn; true ends that with GaveUp
-    bool read_only = false;  // in-memory databases read through here
-    bool alone = false;      // shares no transaction, so it may call begin_flushed
-    std::string scope = {};  // what waits for another process's lock, as that process is told (lock_wait.hpp)
+    const std::function<bool()>* give_up = nullptr;  // asked now and then while it waits for its turn; true ends that with GaveUp
+    bool read_only = false;                          // in-memory databases read through here
+    bool alone = false;                              // shares no transaction, so it may call begin_flushed
+    std::string scope = {};                          // what waits for another process's lock, as that process is told (lock_wait.hpp)
     std::int64_t term = 0;
-    bool flushed = false;    // with PRAGMA synchronous = EXTRA, whatever the connection has
+    bool flushed = false;  // with PRAGMA synchronous = EXTRA, whatever the connection has
   };
 
   // `synchronous` is what the connection has otherwise.

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Every C and C++ file is as clang-format 14 (Debian 12) writes it, and no function is longer than 100 lines.
+
+  tests/tidy/format.py          names what differs; exit 1 if anything does
+  tests/tidy/format.py --fix    formats in place what differs
+
+A table that reads better as it stands is put between "// clang-format off" and "// clang-format on". A function that has
+to be longer says why in a comment right above it that begins with "Long:".
+"""
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+root = Path(__file__).resolve().parents[2]
+longest = 100
+
+
+def sources():
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.cpp", "*.hpp", "*.c", "*.h"],
+                            cwd=root, capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if (root / line).exists()]
+
+
+def formatter():
+    """clang-format 14: another version breaks lines elsewhere."""
+    for name in ("clang-format-14", "clang-format"):
+        if shutil.which(name) and " 14." in subprocess.run([name, "--version"], capture_output=True, text=True, check=True).stdout:
+            return name
+    sys.exit("format: clang-format 14 is missing (Debian 12: clang-format)")
+
+
+def breach_of(name, path):
+    """Where the file first differs. Not by --dry-run, which complains of replacements that change nothing."""
+    answer = subprocess.run([name, path], cwd=root, capture_output=True)
+    if answer.returncode:
+        sys.exit(f"format: {answer.stderr.decode().strip()}")
+    here, there = (root / path).read_bytes(), answer.stdout
+    if here == there:
+        return []
+    pairs = itertools.zip_longest(here.split(b"\n"), there.split(b"\n"))
+    line = next(number for number, (old, new) in enumerate(pairs, 1) if old != new)
+    return [f"{path}: line {line} is not as clang-format has it; tests/tidy/format.py --fix"]
+
+
+# Formatted code makes this simple: what begins with a brace at the end of a line ends with a brace of the same indentation.
+opening = re.compile(r"^( {0,4})(?!namespace|class |struct |enum |union |extern |const |static const|constexpr |inline constexpr|#|//|\}|if |for |while |switch )\S.*\{$|^( {0,4})(?=\S)[^#/].*\) (?:const |noexcept |override )*\{$")
+
+
+def long_functions(path):
+    lines = (root / path).read_text(encoding="utf-8").splitlines()
+    at = 0
+    while at < len(lines):
+        match = opening.match(lines[at])
+        if not match or "(" not in "".join(lines[max(0, at - 3):at + 1]):
+            at += 1
+            continue
+        begin = at  # of a declaration of several lines: the line with the name
+        while begin > 0 and lines[begin - 1].strip() and not lines[begin - 1].lstrip().startswith("//") and (lines[begin].startswith("    ") or lines[begin].lstrip().startswith(":")) and not lines[begin - 1].rstrip().endswith((";", "{", "}", ":")):
+            begin -= 1
+        indent = re.match(" *", lines[begin])[0]
+        end = next((i for i in range(at + 1, len(lines)) if re.match(rf"{indent}\}}(?:\)?;|,)?$", lines[i])), None)
+        if end is None:
+            at += 1
+            continue
+        above = begin
+        while above > 0 and lines[above - 1].startswith(indent + "//"):
+            above -= 1
+        if end - at + 1 > longest and "// Long:" not in "\n".join(lines[above:begin]):
+            yield f"{path}: line {at + 1}: a function of {end - at + 1} lines, {longest} at most, or a comment above it that begins with \"Long:\""
+        at = end + 1
+
+
+def main():
+    name, paths = formatter(), sources()
+    if sys.argv[1:] == ["--fix"]:
+        sys.exit(subprocess.run([name, "-i", *paths], cwd=root).returncode)
+    if sys.argv[1:]:
+        sys.exit(__doc__)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        breaches = [line for lines in pool.map(lambda path: breach_of(name, path), paths) for line in lines]
+    breaches += [line for path in paths for line in long_functions(path)]
+    for line in breaches:
+        print(line)
+    print(f"{len(paths)} files, {len(breaches)} breaches")
+    sys.exit(1 if breaches else 0)
+
+
+if __name__ == "__main__":
+    main()
