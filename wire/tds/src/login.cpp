@@ -103,8 +103,8 @@ Decoded<Prelogin> decode_prelogin(std::string_view payload) {
 }
 
 void append_prelogin(std::string& out, const Prelogin& prelogin) {
-  const char encryption = static_cast<char>(prelogin.encryption.value_or(Encryption::off)), mars = static_cast<char>(prelogin.mars.value_or(0)),
-             federated = static_cast<char>(prelogin.federated_required.value_or(0));
+  const char encryption = static_cast<char>(prelogin.encryption.value_or(Encryption::off)),
+             mars = static_cast<char>(prelogin.mars.value_or(0)), federated = static_cast<char>(prelogin.federated_required.value_or(0));
   std::vector<std::pair<std::uint8_t, std::string_view>> options{{prelogin_option::version, prelogin.version}};
   if (prelogin.encryption) options.emplace_back(prelogin_option::encryption, std::string_view(&encryption, 1));
   if (!prelogin.instance.empty()) options.emplace_back(prelogin_option::instance, prelogin.instance);
@@ -135,10 +135,11 @@ Decoded<Login7> decode_login7(std::string_view payload) {
   const std::size_t fixed = is_7_2(login.tds_version) ? fixed_7_2 : fixed_7_1;
   if (payload.size() < fixed) return malformed("LOGIN7 of %zu bytes", payload.size());
   std::string_view extension;
-  bool good = field(payload, fixed, 36, 2, login.host) && field(payload, fixed, 40, 2, login.user) && field(payload, fixed, 44, 2, login.password) &&
-              field(payload, fixed, 48, 2, login.application) && field(payload, fixed, 52, 2, login.server) &&
-              field(payload, fixed, 60, 2, login.library) && field(payload, fixed, 64, 2, login.language) &&
-              field(payload, fixed, 68, 2, login.database) && field(payload, fixed, 82, 2, login.attach_file);
+  bool good = field(payload, fixed, 36, 2, login.host) && field(payload, fixed, 40, 2, login.user) &&
+              field(payload, fixed, 44, 2, login.password) && field(payload, fixed, 48, 2, login.application) &&
+              field(payload, fixed, 52, 2, login.server) && field(payload, fixed, 60, 2, login.library) &&
+              field(payload, fixed, 64, 2, login.language) && field(payload, fixed, 68, 2, login.database) &&
+              field(payload, fixed, 82, 2, login.attach_file);
   if ((login.option_flags_3 & has_extension) != 0) good = good && field(payload, fixed, 56, 1, extension);
   if (good && fixed == fixed_7_2) {
     good = field(payload, fixed, 86, 2, login.change_password);
@@ -165,9 +166,11 @@ Decoded<std::string> without_features(std::string_view payload, const Login7& lo
   const auto is_named = [&](const Feature& one) { return ids.find(static_cast<char>(one.id)) != std::string_view::npos; };
   if (std::none_of(login.features.begin(), login.features.end(), is_named)) return std::string(payload);
   if (login.features_end != payload.size()) {
-    const auto behind = [&](std::string_view value) { return !value.empty() && value.data() + value.size() > payload.data() + login.features_at; };
-    for (const std::string_view value : {login.host, login.user, login.password, login.application, login.server, login.library, login.language, login.database,
-                                         login.attach_file, login.change_password, login.sspi}) {
+    const auto behind = [&](std::string_view value) {
+      return !value.empty() && value.data() + value.size() > payload.data() + login.features_at;
+    };
+    for (const std::string_view value : {login.host, login.user, login.password, login.application, login.server, login.library,
+                                         login.language, login.database, login.attach_file, login.change_password, login.sspi}) {
       if (behind(value)) return malformed("LOGIN7: something stands behind its features");
     }
     const std::size_t extension = read_little(payload.data() + 56, 2);

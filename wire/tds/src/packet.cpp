@@ -108,7 +108,8 @@ const char* PacketReader::fault_of(const PacketHeader& header) const noexcept {
     }
     if ((header.status & status::any_reset) == status::any_reset) return "two kinds of reset at once";
   }
-  if ((header.status & status::ignore) != 0 && (header.status & status::end_of_message) == 0) return "a message is given up at its end only";
+  if ((header.status & status::ignore) != 0 && (header.status & status::end_of_message) == 0)
+    return "a message is given up at its end only";
   if (header.type == packet::attention && (header.length != packet_header_bytes || (header.status & status::end_of_message) == 0)) {
     return "an attention is one packet without a payload";
   }

@@ -56,7 +56,8 @@ Decoded<Headers> decode_headers(std::string_view payload, std::uint32_t tds_vers
   if (!is_7_2(tds_version)) return headers;
   Cursor cursor(payload);
   const std::uint32_t total = cursor.u32();
-  if (!cursor.good() || total < 4 || total > headers_bytes_max || total > payload.size()) return malformed("ALL_HEADERS of %u bytes", total);
+  if (!cursor.good() || total < 4 || total > headers_bytes_max || total > payload.size())
+    return malformed("ALL_HEADERS of %u bytes", total);
   Cursor within(payload.substr(4, total - 4));
   while (!within.done()) {
     const std::uint32_t length = within.u32();

@@ -45,7 +45,10 @@ void read_column_names(Cursor& cursor, const TypeInfo& type, std::uint32_t tds_v
 }  // namespace
 
 std::optional<std::int64_t> ReturnValue::integer() const noexcept {
-  if (null || !kept || (type != type::integer_n && type != type::bit_n && type != type::int8 && type != type::int4 && type != type::int2 && type != type::int1)) return std::nullopt;
+  if (null || !kept ||
+      (type != type::integer_n && type != type::bit_n && type != type::int8 && type != type::int4 && type != type::int2 &&
+       type != type::int1))
+    return std::nullopt;
   const std::uint64_t bits = read_little(data.data(), data.size());
   switch (data.size()) {
     case 1: return static_cast<std::int64_t>(bits);
@@ -222,7 +225,8 @@ bool TokenReader::step(TokenEvent& event) {
     }
     case Step::feature_size: {
       const std::uint64_t size = read_little(buffer_.data() + buffer_.size() - 4, 4);
-      if (size > part_bytes_max || buffer_.size() + size + 1 > part_bytes_max) return lose(event, "an acknowledged feature has too much to say");
+      if (size > part_bytes_max || buffer_.size() + size + 1 > part_bytes_max)
+        return lose(event, "an acknowledged feature has too much to say");
       want(Step::feature_id, buffer_.size() + static_cast<std::size_t>(size) + 1);
       return false;
     }
@@ -461,8 +465,8 @@ void append_done(std::string& out, const Done& done, std::uint32_t tds_version) 
   append_little(out, done.count, done_body_bytes(tds_version) - 4);
 }
 
-void append_report(std::string& out, std::uint8_t token, std::uint32_t number, std::uint8_t severity, std::string_view text, std::string_view server,
-                   std::uint32_t tds_version) {
+void append_report(std::string& out, std::uint8_t token, std::uint32_t number, std::uint8_t severity, std::string_view text,
+                   std::string_view server, std::uint32_t tds_version) {
   constexpr std::size_t text_bytes_max = 4000, server_bytes_max = 2 * 128;
   std::string message = utf16_of(text), name = utf16_of(server);
   if (message.size() > text_bytes_max) message.resize(text_bytes_max);

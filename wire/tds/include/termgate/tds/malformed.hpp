@@ -12,7 +12,7 @@ namespace termgate::tds {
 
 // What to tell the peer before its connection is closed. Holds no byte of the peer's, so it is fit for a log.
 struct Malformed {
-  std::array<char, 160> text{};    // ends in a NUL
+  std::array<char, 160> text{};  // ends in a NUL
 
   std::string_view reason() const noexcept { return text.data(); }
 };

@@ -33,11 +33,11 @@ struct PacketEvent {
   enum class Kind : std::uint8_t { need_more, header, payload, malformed };
   Kind kind = Kind::need_more;
   std::size_t used = 0;
-  PacketHeader header{};           // of the packet that the event is about
-  bool first = false;              // the packet begins a message
-  bool last = false;               // this event ends the packet
-  bool ends_message = false;       // … and its message
-  std::string_view raw{};          // what is to be passed on
+  PacketHeader header{};      // of the packet that the event is about
+  bool first = false;         // the packet begins a message
+  bool last = false;          // this event ends the packet
+  bool ends_message = false;  // … and its message
+  std::string_view raw{};     // what is to be passed on
   Malformed problem{};
 };
 
@@ -70,7 +70,8 @@ class PacketReader {
   Malformed problem_{};
 };
 
-// A whole message as packets of at most `packet_size` bytes. `first_status`: bits for the first packet. `next_id`: of the first; returns the one after the last.
+// A whole message as packets of at most `packet_size` bytes. `first_status`: bits for the first packet. `next_id`: of the first; returns
+// the one after the last.
 std::uint8_t append_message(std::string& out, std::uint8_t type, std::string_view payload, std::size_t packet_size,
                             std::uint8_t first_status = 0, std::uint16_t spid = 0, std::uint8_t next_id = 1);
 

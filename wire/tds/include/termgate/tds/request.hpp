@@ -16,8 +16,8 @@ namespace termgate::tds {
 struct Headers {
   std::uint64_t transaction = 0;  // its descriptor, as a number of the 8 bytes; 0: none is open
   std::uint32_t outstanding = 1;
-  bool has_transaction = false;   // without that header a request belongs to no transaction
-  std::size_t bytes = 0;          // of the payload; 0: there are no headers (TDS 7.1)
+  bool has_transaction = false;  // without that header a request belongs to no transaction
+  std::size_t bytes = 0;         // of the payload; 0: there are no headers (TDS 7.1)
 };
 // `payload`: at least its first bytes; what lies behind the headers does not matter. Malformed: lengths that do not fit, a header that is
 // there twice, more than 4096 bytes of them.

@@ -40,7 +40,7 @@ struct EnvironmentChange {
 struct LoginAck {
   std::uint8_t interface = 1;
   std::uint32_t tds_version = 0;
-  std::string_view program;  // UTF-16
+  std::string_view program;         // UTF-16
   std::string_view server_version;  // 4 bytes
 };
 
@@ -49,7 +49,7 @@ struct ReturnValue {
   std::string_view name;  // UTF-16, with its @
   std::uint8_t type = 0;
   bool null = true;
-  bool kept = true;       // the value was short enough to be kept
+  bool kept = true;  // the value was short enough to be kept
   std::string_view data;
   // Of an integer of any width. None: NULL, or no integer.
   std::optional<std::int64_t> integer() const noexcept;
@@ -98,9 +98,20 @@ class TokenReader {
 
  private:
   enum class Step : std::uint8_t {
-    token, length_2, fixed, body, length_4, feature_id, feature_size,
-    column_count, column, return_value, value,
-    row, null_bitmap, lost
+    token,
+    length_2,
+    fixed,
+    body,
+    length_4,
+    feature_id,
+    feature_size,
+    column_count,
+    column,
+    return_value,
+    value,
+    row,
+    null_bitmap,
+    lost
   };
   enum class ValueStep : std::uint8_t { begin, text_head, partial, chunk };
 
@@ -122,21 +133,21 @@ class TokenReader {
   bool results_unknown_ = false;
   Step step_ = Step::token;
   std::uint8_t token_ = 0;
-  std::size_t want_ = 1;       // bytes that the step needs in buffer_
-  std::uint64_t skip_ = 0;     // bytes that nobody reads
+  std::size_t want_ = 1;    // bytes that the step needs in buffer_
+  std::uint64_t skip_ = 0;  // bytes that nobody reads
   std::string buffer_;
-  bool given_ = false;         // buffer_ was handed out and goes with the next call
-  std::string tail_;           // while lost: the last bytes
-  std::optional<Done> last_;   // of the DONE family, if it was the last token
+  bool given_ = false;        // buffer_ was handed out and goes with the next call
+  std::string tail_;          // while lost: the last bytes
+  std::optional<Done> last_;  // of the DONE family, if it was the last token
   // --- of a result ---
   std::vector<TypeInfo> columns_;
   std::size_t columns_left_ = 0;
   std::size_t column_ = 0;
-  std::string nulls_;          // of NBCROW
+  std::string nulls_;  // of NBCROW
   // --- of a value ---
   TypeInfo type_;
   ValueStep value_step_ = ValueStep::begin;
-  bool keep_ = false;          // it is that of a RETURNVALUE
+  bool keep_ = false;  // it is that of a RETURNVALUE
   ReturnValue value_;
   std::string value_name_, value_data_;
 };
@@ -145,8 +156,8 @@ class TokenReader {
 
 void append_done(std::string& out, const Done& done, std::uint32_t tds_version);
 // Texts as UTF-8; they are cut where they are longer than the token can hold.
-void append_report(std::string& out, std::uint8_t token, std::uint32_t number, std::uint8_t severity, std::string_view text, std::string_view server,
-                   std::uint32_t tds_version);
+void append_report(std::string& out, std::uint8_t token, std::uint32_t number, std::uint8_t severity, std::string_view text,
+                   std::string_view server, std::uint32_t tds_version);
 // `now`, `before`: bytes with their number in front of them in one byte (types 8 to 12, 17 and 18).
 void append_environment_change(std::string& out, std::uint8_t type, std::string_view now, std::string_view before);
 
