@@ -6,6 +6,16 @@ if(TARGET termgate_pgwire)
       unit/wire/pgwire/startup.cpp
     LIBRARIES Termgate::pgwire)
 endif()
+if(TARGET termgate_tds)
+  termgate_test(unit_tds LABEL unit
+    SOURCES
+      unit/wire/tds/login.cpp
+      unit/wire/tds/packet.cpp
+      unit/wire/tds/request.cpp
+      unit/wire/tds/token.cpp
+    LIBRARIES Termgate::tds)
+  target_compile_definitions(unit_tds PRIVATE TERMGATE_TDS_RECORDED="${CMAKE_CURRENT_SOURCE_DIR}/unit/wire/tds/recorded.txt")
+endif()
 if(TARGET termgate_statements)
   # The oracles ask libpg_query themselves.
   add_library(termgate_statements_inside INTERFACE)
