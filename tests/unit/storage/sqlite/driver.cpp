@@ -626,6 +626,12 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
            Case{calls.job_start, 5, {"run_id"}},
            Case{calls.job_heartbeat, 2, {"beaten"}},
            Case{calls.job_finish, 5, {"finished"}},
+           Case{calls.follower_start, 4, {"run"}},
+           Case{calls.follower_behind, 2, {"run", "stream", "position", "last_no", "behind"}},
+           Case{calls.follower_advance, 5, {"outcome"}},
+           Case{calls.follower_remove, 1, {"removed"}},
+           Case{
+               calls.followers, 2, {"name", "stream", "scope", "run", "started_at_ms", "started_by", "behind", "behind_ms", "moved_at_ms"}},
            Case{calls.jobs,
                 4,
                 {"run_id", "job_name", "scope", "owner_id", "term", "started_at_ms", "completed_at_ms", "status", "last_heartbeat_ms",
