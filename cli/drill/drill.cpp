@@ -7,6 +7,7 @@
 //   unencrypted layer1   layer 1 itself, which on SQLite runs in the instance's process: it writes each refused write into the file
 //   TERMGATE_WITNESS audit    layer 1's audit: what the library or the proxy has written down output   what the command says, where the
 //   user believes it (--expect-refusal) and the drill cannot read along
+// Long: one drill from its options to its verdict; what it measures with is in files of its own.
 #include <unistd.h>
 
 #include <algorithm>

@@ -59,23 +59,23 @@ void HeldLeasesCore::answered(std::span<const Outcome> outcomes, Moment sent, Mo
   assert(busy_ && (outcomes.empty() || outcomes.size() == under_way_.size()));
   now_ = now = std::max(now, now_);
   busy_ = false;
-  const std::vector<Id> asked = std::exchange(under_way_, {});
+  const std::vector<Id> renewed_ids = std::exchange(under_way_, {});
   Time shortest = Time::max();
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    const auto found = leases_.find(asked[i]);
+  for (std::size_t i = 0; i < renewed_ids.size(); ++i) {
+    const auto found = leases_.find(renewed_ids[i]);
     if (found == leases_.end()) continue;  // given back, or told as over, meanwhile
     Held& held = found->second;
     const Timing& timing = held.timing;
     shortest = std::min(shortest, timing.ttl);
     const Outcome outcome = outcomes.empty() ? Outcome::failed : outcomes[i];
     if (outcome == Outcome::renewed) {
-      if (held.until > now) set_until(asked[i], held, std::max(held.until, sent + timing.ttl - timing.margin));
-      set_due(asked[i], held,
+      if (held.until > now) set_until(renewed_ids[i], held, std::max(held.until, sent + timing.ttl - timing.margin));
+      set_due(renewed_ids[i], held,
               std::max(sent + timing.renew_every - spread(Time(0), timing.renew_every / 8), now + timing.ttl / (2 * retries_a_ttl)));
     } else if (outcome == Outcome::lost) {
-      lost_.push_back(asked[i]);
+      lost_.push_back(renewed_ids[i]);
     } else {
-      set_due(asked[i], held, now + spread(timing.ttl / (2 * retries_a_ttl), timing.ttl / retries_a_ttl));
+      set_due(renewed_ids[i], held, now + spread(timing.ttl / (2 * retries_a_ttl), timing.ttl / retries_a_ttl));
     }
   }
   if (!outcomes.empty()) {

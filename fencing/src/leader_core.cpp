@@ -46,7 +46,7 @@ LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
 }
 
 void LeaderCore::step_down(Loss loss, Moment now, Action& action) {
-  action.told = Told{loss, leading_->term};
+  action.change = LeadershipChange{loss, leading_->term};
   // What stands no more, or may not, is not given back; nor what nobody can be asked for.
   if (loss == Loss::stopped || loss == Loss::finished) gives_back({leading_->term, leading_->until + timing_.margin});
   leading_.reset();
@@ -65,7 +65,7 @@ void LeaderCore::answered(const Call& call, const Answer& answer, Moment now, Ac
       // As long as it stands, or a poll: it may be given back before its end.
       return waits(std::min(answer.free_in.value_or(timing_.poll), timing_.poll), now);
     case Call::Kind::renew:
-      if (!leading_) return;  // told as lost meanwhile
+      if (!leading_) return;  // lost meanwhile
       if (answer.how == How::granted) {
         leading_->until = std::max(leading_->until, answer.until - timing_.margin);
         next_ = std::max(answer.until - timing_.ttl + timing_.ttl / renewals_a_ttl, now + timing_.ttl / (2 * retries_a_ttl));
@@ -94,7 +94,7 @@ void LeaderCore::acquired(const Answer& answer, Moment now, Action& action) {
   failures_ = 0;
   leading_ = held;
   working_ = true;
-  action.told = Told{std::nullopt, held.term};
+  action.change = LeadershipChange{std::nullopt, held.term};
   next_ = std::max(answer.until - timing_.ttl + timing_.ttl / renewals_a_ttl, now + timing_.ttl / (2 * retries_a_ttl));
 }
 

@@ -1,4 +1,4 @@
-// Written by tools/catalog_data.py from what a PostgreSQL 15 says of itself; not edited by hand.
+// Written by tools/catalog_data.py from what a PostgreSQL 15 says of itself; not edited by hand. Long: data.
 // clang-format off
 #include "catalog/data.hpp"
 

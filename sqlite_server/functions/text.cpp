@@ -1,4 +1,5 @@
 // Text: patterns, parts, padding, quoting, encodings.
+// Long: a family of SQL functions, one after the other, and the table of them.
 #include <algorithm>
 #include <array>
 #include <chrono>

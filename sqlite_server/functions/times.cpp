@@ -1,4 +1,5 @@
 // Moments and intervals: arithmetic, parts, and pictures (to_char, to_date, to_timestamp). Time zones are UTC and fixed offsets.
+// Long: a family of SQL functions, one after the other, and the table of them.
 #include <algorithm>
 #include <charconv>
 #include <chrono>

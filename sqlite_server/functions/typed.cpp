@@ -1,5 +1,6 @@
 // What dialect/'s typed statements call: decimal arithmetic, whole and floating numbers with PostgreSQL's errors, lengths;
 // with the collations pg_numeric and pg_interval, and aggregates over exact numbers.
+// Long: families of SQL functions, one after the other, and the table of them.
 #include <algorithm>
 #include <charconv>
 #include <cmath>

@@ -1,4 +1,5 @@
 // Statements and portals: what Parse, Bind, Describe, Execute and Close do, and simple queries with them.
+// Long: one case for each kind of plan.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -1,3 +1,4 @@
+// Long: one case for each message of the protocol.
 #include "session/session.hpp"
 
 #include <algorithm>

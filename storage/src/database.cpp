@@ -1,6 +1,7 @@
 // Database sends the statements of sql/<database>/calls/ through the driver and turns rows into values.
 // What it adds to them is only what a client can add: a raise committed by itself before the write that
 // needs it, the memory of fences, retries where asked for, and the careful end of a lease's window.
+// Long: the calls of Database, one after the other.
 #include <termgate/database.hpp>
 
 #include <unistd.h>
@@ -528,6 +529,50 @@ std::vector<JobRunInfo> Database::jobs(const JobFilter& filter, int limit) {
   Value run_id;
   if (filter.run_id) run_id = detail::JobId(*filter.run_id).value(kind());
   return convert_all<JobRunInfo>(state_->read(Call::jobs, filter.job, filter.scope, run_id, limit), detail::to_job_run);
+}
+
+std::int64_t Database::start_follower(std::string_view name, const FollowedBy& followed, bool from_end) {
+  return state_->run(Call::follower_start, name, followed.stream, followed.scope, from_end).one()[0].as_int();
+}
+
+FollowerBehind Database::follower_behind(std::string_view name, int limit) {
+  FollowerBehind behind;
+  const Rows rows = state_->read(Call::follower_behind, name, limit);
+  for (const Row& held : rows.rows) {
+    const detail::NamedRow row(rows, held);
+    behind.run = row["run"].as_int();
+    behind.behind = row["behind"].as_int();
+    if (!row["stream"].is_null()) behind.streams.push_back({row["stream"].as_text(), row["position"].as_int(), row["last_no"].as_int()});
+  }
+  return behind;
+}
+
+FollowerMove Database::advance_follower(std::string_view name, std::int64_t run, const Stream& stream, SequenceNo from, SequenceNo to) {
+  const Rows rows = state_->run(Call::follower_advance, name, run, stream.name(), from.value(), to.value());
+  const std::string outcome = rows.one()[0].as_text();
+  return outcome == "moved" ? FollowerMove::moved : outcome == "taken" ? FollowerMove::taken : FollowerMove::elsewhere;
+}
+
+bool Database::remove_follower(std::string_view name) { return state_->run(Call::follower_remove, name).one()[0].as_bool(); }
+
+std::vector<FollowerInfo> Database::followers(std::string_view after, int limit) {
+  return convert_all<FollowerInfo>(state_->read(Call::followers, after, limit), [](const auto& row) {
+    return FollowerInfo{row["name"].as_text(),
+                        {row["stream"].as_optional_text(), row["scope"].as_optional_text()},
+                        row["run"].as_int(),
+                        row["started_at_ms"].as_int(),
+                        row["started_by"].as_text(),
+                        row["behind"].as_int(),
+                        row["behind_ms"].as_optional_int(),
+                        row["moved_at_ms"].as_optional_int()};
+  });
+}
+
+std::unique_ptr<detail::FenceFeed> Database::stream_feed() {
+  if (kind() != "postgresql") return nullptr;
+  // There no transaction may notify, for it might be prepared (0018_follower.sql).
+  if (query("SELECT pg_catalog.current_setting('max_prepared_transactions')").one()[0].as_text() != "0") return nullptr;
+  return state_->holding->feed("termgate_streams");
 }
 
 bool Database::record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms,

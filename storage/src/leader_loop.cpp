@@ -80,7 +80,7 @@ struct LeaderLoop::State {
       perform(core, action);
       if (happened.error)
         tell({happened.term ? LeaderNews::Kind::work_failed : LeaderNews::Kind::call_failed, happened.term, happened.error});
-      if (action.told) tell({kind_of(action.told->loss), action.told->term, {}});
+      if (action.change) tell({kind_of(action.change->loss), action.change->term, {}});
       if (action.over) {
         const std::lock_guard lock(mutex);
         over = true;
@@ -109,15 +109,15 @@ struct LeaderLoop::State {
     std::optional<std::stop_source> ended;
     {
       const std::lock_guard lock(mutex);
-      if (action.told && action.told->loss) {
+      if (action.change && action.change->loss) {
         until->store(Clock::duration::min().count());
         leading.reset();
         current.reset();
         ended = std::exchange(stop, std::nullopt);
       }
-      if (action.told && !action.told->loss) {
+      if (action.change && !action.change->loss) {
         until = std::make_shared<std::atomic<Clock::rep>>(core.leads_until()->time_since_epoch().count());
-        leading = action.told->term;
+        leading = action.change->term;
         stop.emplace();
         elected = current = Leadership(scope, *leading, stop->get_token(), until);
       } else if (leading) {

@@ -1,5 +1,6 @@
 // The guarantees as every backend must keep them, shown through the library: order, seal, memory, all or nothing,
 // streams, write ids, leases, untrusted scopes. One writer at a time here; concurrency.cpp has the races.
+// Long: the cases that every database has to pass, by guarantee.
 #include <catch2/catch.hpp>
 
 #include <chrono>

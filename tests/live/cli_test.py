@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Long: a case for each command.
 """The command as a person or a script meets it: exit statuses, --json, and what bad input gets.
 
   cli_test.py TERMGATE_COMMAND SERVER_SCRIPT

@@ -113,6 +113,13 @@ if(TARGET termgate)
   if(TARGET termgate_postgres AND TARGET termgate_sqlite)
     add_test(NAME live_run COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/run_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
     set_tests_properties(live_run PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 3600)
+    add_test(NAME live_follow COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/follow_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
+    set_tests_properties(live_follow PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 300)
+    # A hundred thousand writes a database; a million with --long.
+    add_executable(live_followers live/followers.cpp)
+    target_link_libraries(live_followers PRIVATE Termgate::storage fmt::fmt Threads::Threads)
+    add_test(NAME live_followers COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/support/own_server.sh" $<TARGET_FILE:live_followers>)
+    set_tests_properties(live_followers PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 1800)
   endif()
   if(TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_sqlite_server)
     # The pages of docs/reference/ against --help, /metrics, and the tree.

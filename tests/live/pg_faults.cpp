@@ -2,6 +2,7 @@
 // exactly when COMMIT (or an autocommit write) was sent and not answered, Unavailable where surely nothing was written,
 // never a second attempt of its own, and a write id that settles every unknown. The faults are made by a proxy between the
 // library and a real PostgreSQL (tests/support/fault_proxy.hpp), by pg_terminate_backend, and by killing the server.
+// Long: a case for each fault.
 #include <catch2/catch.hpp>
 
 #include <atomic>

@@ -7,7 +7,8 @@
 //   sim_leaders --plant MISTAKE [--seeds N]   with a mistake in what stands around LeaderCore; status 0 if it is found within N histories:
 //     from-answer   a lease is counted from when its answer came
 //     unknown-done  a renewal without an answer is taken for one that was granted
-//     late-told     leadership that ran out is told as lost only when the next thing happens
+// Long: one simulated world.
+//     late-loss     leadership that ran out ends only when the next thing happens
 //     no-fence      writes meet no check
 //
 // What is judged in every history: what the clients saw and the rows show, by the checker of the testkit; that a loop says that it no
@@ -63,10 +64,10 @@ constexpr int calls_a_ttl_max = 40;
 constexpr Time settled_after = 4 * ttl;
 constexpr Time taken_after = ttl / 2;
 
-enum class Plant { none, from_answer, unknown_done, late_told, no_fence };
+enum class Plant { none, from_answer, unknown_done, late_loss, no_fence };
 constexpr std::pair<std::string_view, Plant> plants[] = {{"from-answer", Plant::from_answer},
                                                          {"unknown-done", Plant::unknown_done},
-                                                         {"late-told", Plant::late_told},
+                                                         {"late-loss", Plant::late_loss},
                                                          {"no-fence", Plant::no_fence}};
 
 struct Broken : std::runtime_error {
@@ -282,14 +283,14 @@ class World {
     const Time local = process.clock.at(now_);
     const auto until = process.core->leads_until();
     const LeaderCore::Action action = process.core->resume(event, moment(local));
-    if (action.told && action.told->loss) told_lost(process, *action.told, local, until);
-    if (action.told && !action.told->loss) told_elected(process, action.told->term);
+    if (action.change && action.change->loss) lost(process, *action.change, local, until);
+    if (action.change && !action.change->loss) elected(process, action.change->term);
     if (action.call) call(process, *action.call, local);
     ++process.wake;
     if (action.wake) {
       const Time due = std::max(process.clock.when(action.wake->time_since_epoch()) - now_, 0ns);
       // A loop that does not keep the time while a call is under way.
-      if (plant_ == Plant::late_told && process.core->leads_until() && *action.wake == process.core->leads_until()) return;
+      if (plant_ == Plant::late_loss && process.core->leads_until() && *action.wake == process.core->leads_until()) return;
       later(process, due + some(lateness_max), [this, &process, wake = process.wake] {
         if (process.wake != wake) return;
         count(process, process.wakes, "wakes");
@@ -308,12 +309,12 @@ class World {
   }
 
   void stop(Process& process) {
-    tell("{} is told to stop", process.owner);
+    tell("{} has to stop", process.owner);
     process.stopping = true;
     resume(process, LeaderCore::Stop{});
   }
 
-  void told_elected(Process& process, Term term) {
+  void elected(Process& process, Term term) {
     tell("{} is elected with term {}", process.owner, term.value());
     ++totals_.elections;
     if (tame_) {
@@ -323,7 +324,7 @@ class World {
       }
     }
     if (process.works) broken(fmt::format("{} is elected while the work of its last election is at it", process.owner));
-    if (process.stopping) broken(fmt::format("{} is elected after it was told to stop", process.owner));
+    if (process.stopping) broken(fmt::format("{} is elected after it had to stop", process.owner));
     process.works = true;
     process.term = term;
     const int work = ++process.work;
@@ -331,13 +332,13 @@ class World {
     if (faults() && chance(100)) later(process, some(3 * ttl), [this, &process, work] { work_ends(process, work, false); });
   }
 
-  void told_lost(Process& process, const LeaderCore::Told& told, Time local, std::optional<LeaderCore::Moment> until) {
-    tell("{} no longer leads with term {}: {}", process.owner, told.term.value(), static_cast<int>(*told.loss));
-    if (*told.loss == LeaderCore::Loss::expired) {
+  void lost(Process& process, const LeaderCore::LeadershipChange& change, Time local, std::optional<LeaderCore::Moment> until) {
+    tell("{} no longer leads with term {}: {}", process.owner, change.term.value(), static_cast<int>(*change.loss));
+    if (*change.loss == LeaderCore::Loss::expired) {
       ++totals_.expired;
       // Unless it was stopped when it should have said so.
       const bool in_time = until && moment(local) - *until <= lateness_max * 2;
-      if (tame_ && in_time && database_now() >= granted_until_[told.term.value()])
+      if (tame_ && in_time && database_now() >= granted_until_[change.term.value()])
         broken(fmt::format("{} says that it leads no more when the database's lease is over already", process.owner));
     }
     // Work takes its time to end, and some of it looks at no token meanwhile.
@@ -703,7 +704,7 @@ int main(int count, char** words) {
     else
       return std::fprintf(
                  stderr,
-                 "usage: sim_leaders [--seeds N] [--from SEED] [--plant from-answer|unknown-done|late-told|no-fence] | --seed SEED\n"),
+                 "usage: sim_leaders [--seeds N] [--from SEED] [--plant from-answer|unknown-done|late-loss|no-fence] | --seed SEED\n"),
              2;
     ++i;
   }

@@ -29,7 +29,7 @@ if(TARGET termgate_sqlite)
     set_tests_properties(sim_held_leases_planted_${mistake} PROPERTIES LABELS sim TIMEOUT 300)
   endforeach()
   # Each mistake is found within a thousand histories.
-  foreach(mistake IN ITEMS from-answer unknown-done late-told no-fence)
+  foreach(mistake IN ITEMS from-answer unknown-done late-loss no-fence)
     add_test(NAME sim_leaders_planted_${mistake} COMMAND sim_leaders --plant ${mistake} --seeds 1000)
     set_tests_properties(sim_leaders_planted_${mistake} PROPERTIES LABELS sim TIMEOUT 300)
   endforeach()

@@ -1,6 +1,7 @@
 // A server in a few hundred lines: what PostgreSQL does with transactions, READ ONLY, savepoints, prepared statements, pipelines and COPY,
 // for a small vocabulary of statements, and with Termgate's check. The oracle of fuzz_session: it knows for itself what writes, and whether
 // the check was passed.
+// Long: one model of a server; a case for each statement and message.
 #pragma once
 
 #include <algorithm>

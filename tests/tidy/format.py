@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Every C and C++ file is as clang-format 14 (Debian 12) writes it, and no function is longer than 100 lines.
+"""Every C and C++ file is as clang-format 14 (Debian 12) writes it, no function is longer than 100 lines, no source file
+longer than 700.
 
   tests/tidy/format.py          names what differs; exit 1 if anything does
   tests/tidy/format.py --fix    formats in place what differs
 
 A table that reads better as it stands is put between "// clang-format off" and "// clang-format on". A function that has
-to be longer says why in a comment right above it that begins with "Long:".
+to be longer says why in a comment right above it that begins with "Long:"; a file has such a line in its first ten.
 """
 import itertools
 import os
@@ -17,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 root = Path(__file__).resolve().parents[2]
-longest = 100
+longest = 100  # lines of a function
+longest_file = 700
 
 
 def sources():
@@ -75,6 +77,15 @@ def long_functions(path):
         at = end + 1
 
 
+def long_files():
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.cpp", "*.hpp", "*.c", "*.h", "*.py"],
+                            cwd=root, capture_output=True, text=True, check=True).stdout
+    for path in listed.splitlines():
+        lines = (root / path).read_text(encoding="utf-8").splitlines() if (root / path).exists() else []
+        if len(lines) > longest_file and not any("Long:" in line for line in lines[:10]):
+            yield f"{path}: {len(lines)} lines, {longest_file} at most, or a line at its head that begins with \"Long:\""
+
+
 def main():
     name, paths = formatter(), sources()
     if sys.argv[1:] == ["--fix"]:
@@ -84,6 +95,7 @@ def main():
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         breaches = [line for lines in pool.map(lambda path: breach_of(name, path), paths) for line in lines]
     breaches += [line for path in paths for line in long_functions(path)]
+    breaches += long_files()
     for line in breaches:
         print(line)
     print(f"{len(paths)} files, {len(breaches)} breaches")

@@ -1,3 +1,4 @@
+// Long: one client's connection, whose steps share its two sockets and timers.
 #include "connection.hpp"
 
 #include <poll.h>

@@ -1,5 +1,6 @@
 // A statement is known by its tokens, in the grammar's own order. Where tokens alone could be misread (WITH, parentheses, EXPLAIN,
 // COPY, several statements), PostgreSQL's grammar must first have accepted the text; where they cannot, it is not asked.
+// Long: one grammar. Each statement's rule needs those of its parts, and all change together.
 #include <termgate/statements/classify.hpp>
 
 #include <algorithm>

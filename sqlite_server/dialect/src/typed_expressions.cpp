@@ -1,4 +1,5 @@
 // Expressions, from the leaves up: what PostgreSQL's parse_expr.c does, and the SQLite text that means the same.
+// Long: one case for each kind of expression.
 #include <algorithm>
 #include <charconv>
 #include <utility>

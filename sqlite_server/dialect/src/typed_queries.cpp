@@ -1,4 +1,5 @@
 // SELECT, VALUES, set operations, WITH, FROM: what is visible where, and under which type.
+// Long: one case for each clause of a query.
 #include <algorithm>
 #include <utility>
 

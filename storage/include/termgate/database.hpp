@@ -41,6 +41,7 @@ namespace termgate::inline v0 {
 
 namespace detail {
 class Driver;
+class FenceFeed;
 class OpenTransaction;
 struct DatabaseState;
 }  // namespace detail
@@ -154,6 +155,40 @@ struct JobRunInfo {
   std::optional<std::int64_t> exit_code;
   std::optional<std::string> checkpoint, detail;
   std::int64_t now_ms = 0;  // when it was read
+};
+
+// What a follower follows: one of the two.
+struct FollowedBy {
+  std::optional<std::string> stream = {}, scope = {};
+};
+
+// What a follower has not handled yet (<termgate/follower.hpp>).
+struct FollowerBehind {
+  struct Stream {
+    std::string stream;
+    std::int64_t position = 0;  // the last write that it has handled; 0: none
+    std::int64_t last_no = 0;
+  };
+  std::int64_t run = 0;         // 0: there is no such follower
+  std::int64_t behind = 0;      // writes, of all streams
+  std::vector<Stream> streams;  // in the order of names
+};
+
+enum class FollowerMove {
+  moved,
+  taken,      // a later start has taken the follower over
+  elsewhere,  // its position was another than `from`
+};
+
+struct FollowerInfo {
+  std::string name;
+  FollowedBy followed;
+  std::int64_t run = 0;
+  std::int64_t started_at_ms = 0;
+  std::string started_by;
+  std::int64_t behind = 0;                // writes not handled yet
+  std::optional<std::int64_t> behind_ms;  // how long ago the oldest of them was written
+  std::optional<std::int64_t> moved_at_ms;
 };
 
 struct JobFilter {
@@ -278,6 +313,15 @@ class Database {
                   const std::optional<std::string>& detail = {}, const std::optional<std::string>& checkpoint = {});
   std::vector<JobRunInfo> jobs(const JobFilter& filter = {}, int limit = 100);  // newest first
 
+  // A follower by parts; <termgate/follower.hpp> has the loop. A start returns the follower's run from now on: who moves positions under a
+  // lower one learns that it was taken. Always the same stream or scope for a name. Throws InvalidInput.
+  std::int64_t start_follower(std::string_view name, const FollowedBy& followed, bool from_end = false);
+  FollowerBehind follower_behind(std::string_view name, int limit = 1000);
+  FollowerMove advance_follower(std::string_view name, std::int64_t run, const Stream& stream, SequenceNo from, SequenceNo to);
+  // Its positions go with it. False: there was none.
+  bool remove_follower(std::string_view name);
+  std::vector<FollowerInfo> followers(std::string_view after = {}, int limit = 1000);  // in the order of names
+
   // Writes down refusals that were answered elsewhere (a proxy, from memory). False: too soon after the last, add these to the next report.
   // What this object's own calls refuse it reports by itself.
   bool record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms,
@@ -328,6 +372,9 @@ class Database {
   Rows explain(const Scope& scope, int limit = 100);  // at_ms, actor, client, action, detail; newest first
 
  private:
+  friend class Follower;
+  // Notifications of appends to followed streams; nullptr where there are none.
+  std::unique_ptr<detail::FenceFeed> stream_feed();
   explicit Database(std::shared_ptr<detail::DatabaseState> state) : state_(std::move(state)) {}
   std::shared_ptr<detail::DatabaseState> state_;
 };

@@ -268,7 +268,7 @@ void Connection::limit(SQLHSTMT statement, milliseconds timeout) {
 void Connection::bind(SQLHSTMT statement, Parameters& parameters) {
   SQLUSMALLINT place = 0;
   for (auto& one : parameters.all) {
-    // The pointer of a streamed value comes back from SQLParamData, to tell which one is asked for.
+    // The pointer of a streamed value comes back from SQLParamData, to tell which one is wanted for.
     const SQLPOINTER data = one.streamed ? static_cast<SQLPOINTER>(&one) : one.data;
     need(SQLBindParameter(statement, ++place, SQL_PARAM_INPUT, one.c_type, one.sql_type, one.size, one.digits, data, one.bytes,
                           &one.indicator),
@@ -281,10 +281,10 @@ SQLRETURN Connection::stream(SQLHSTMT statement, Parameters& parameters) {
     SQLPOINTER token = nullptr;
     const SQLRETURN code = SQLParamData(statement, &token);
     if (code != SQL_NEED_DATA) return code;
-    const auto asked = std::find_if(parameters.all.begin(), parameters.all.end(), [&](auto& one) { return &one == token; });
-    if (asked == parameters.all.end()) throw DatabaseError("the ODBC driver asks for a parameter that was not promised");
-    auto* at = static_cast<char*>(asked->data);
-    for (std::size_t left = static_cast<std::size_t>(asked->bytes); left > 0;) {
+    const auto wanted = std::find_if(parameters.all.begin(), parameters.all.end(), [&](auto& one) { return &one == token; });
+    if (wanted == parameters.all.end()) throw DatabaseError("the ODBC driver asks for a parameter that was not promised");
+    auto* at = static_cast<char*>(wanted->data);
+    for (std::size_t left = static_cast<std::size_t>(wanted->bytes); left > 0;) {
       const std::size_t piece = std::min(left, piece_bytes);
       need(SQLPutData(statement, at, static_cast<SQLLEN>(piece)), SQL_HANDLE_STMT, statement);
       at += piece;

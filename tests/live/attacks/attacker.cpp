@@ -7,6 +7,7 @@
 // a function call, or a raise of a fence by a direct connection. Terms are relative to the fences of the worker's own scopes,
 // so that a seed means the same session in any run. Every session ends with a marker that has to come back in its place: a
 // session that hangs, or whose answers are out of step, is a failure as well.
+// Long: a program that shares no code with what it attacks, so that nothing hides behind a shared mistake.
 //
 // The judge is judge.sql: a deferred trigger of the superuser's writes down, at the commit of each row that the attacker wrote, what
 // the session declares and which scopes' locks it holds; the fences' own history says what was current by the commit's

@@ -1,3 +1,4 @@
+# Long: the table of attacks.
 """The attacks that a single session makes: findings 1, 2, 3, 8, 9, 11, 12, 13 and S2, S3, S4, each with its whole kind of variants."""
 import itertools
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Long: a case for each rule of the guard.
 """[F1][F2][F4][F5][F6] The guard in a server: who is guarded and cannot leave, layer 1's own functions, claims that change, savepoints, two sessions whose
 steps are forced, two-phase commit, processes that are exempt, bad input, what others see, and taking it away.
 

@@ -1,3 +1,4 @@
+# Long: one case for each kind of T-SQL statement.
 """Runs T-SQL (tsql.py) as a session does: a generator that asks the server (server.py) for all that others can see or change, and computes the rest.
 It yields (place, lock timeout, isolation level, request, arguments) and is sent the response.
 

@@ -1,3 +1,4 @@
+# Long: one grammar.
 """Reads the T-SQL that layer 1 is written in: text to a tree. A construct that is not known here is an error with its line, never skipped: what the
 model does not read it cannot judge.
 

@@ -27,11 +27,11 @@ bool calls(const Action& action, Call::Kind kind, std::optional<std::int64_t> te
   return action.call && action.call->kind == kind && action.call->term.has_value() == term.has_value() &&
          (!term || action.call->term->value() == *term);
 }
-bool elected(const Action& action, std::int64_t term) { return action.told && !action.told->loss && action.told->term.value() == term; }
+bool elected(const Action& action, std::int64_t term) { return action.change && !action.change->loss && action.change->term.value() == term; }
 bool lost(const Action& action, Loss loss, std::int64_t term) {
-  return action.told && action.told->loss == loss && action.told->term.value() == term;
+  return action.change && action.change->loss == loss && action.change->term.value() == term;
 }
-bool silent(const Action& action) { return !action.told && !action.call && !action.over; }
+bool silent(const Action& action) { return !action.change && !action.call && !action.over; }
 // As if the request had been sent at `sent`.
 Answer granted(Moment sent, std::optional<std::int64_t> term = {}) {
   return {How::granted, term ? std::optional(Term(*term)) : std::nullopt, sent + timing.ttl};
@@ -99,7 +99,7 @@ TEST_CASE("leader core: a renewal without an outcome is none and is tried again 
   Moment now = start + 400ms;
   int tries = 0;
   Action action = core.resume(LeaderCore::Woken{}, now);
-  while (!action.told) {
+  while (!action.change) {
     REQUIRE(calls(action, Call::Kind::renew, 7));
     ++tries;
     action = core.resume(Answer{how}, now += 5ms);
@@ -188,7 +188,7 @@ TEST_CASE("leader core: an acquisition that comes after the stop is given back a
   CHECK(calls(core.resume(LeaderCore::Woken{}, start), Call::Kind::acquire));
   CHECK(silent(core.resume(LeaderCore::Stop{}, start + 5ms)));
   const Action given_back = core.resume(granted(start, 7), start + 10ms);
-  CHECK_FALSE(given_back.told);
+  CHECK_FALSE(given_back.change);
   CHECK(calls(given_back, Call::Kind::release, 7));
   CHECK(core.resume(Answer{How::granted}, start + 20ms).over);
 }
@@ -204,7 +204,7 @@ TEST_CASE("leader core: an acquisition that was too long on its way elects nobod
   LeaderCore core(timing, 1);
   core.resume(LeaderCore::Woken{}, start);
   const Action late = core.resume(granted(start, 7), start + 1000ms);
-  CHECK_FALSE(late.told);
+  CHECK_FALSE(late.change);
   CHECK(calls(late, Call::Kind::release, 7));
   // Over for the database too: nothing to give back.
   LeaderCore later(timing, 1);

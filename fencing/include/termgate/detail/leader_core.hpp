@@ -56,7 +56,7 @@ class LeaderCore {
     Kind kind;
     std::optional<Term> term;  // of renew and release
   };
-  struct Told {
+  struct LeadershipChange {
     std::optional<Loss> loss;  // none: elected
     Term term;
   };
@@ -85,10 +85,10 @@ class LeaderCore {
   using Event = std::variant<Woken, Stop, WorkEnded, Answer>;
 
   struct Action {
-    std::optional<Told> told;    // first: stop the work, or start it
-    std::optional<Call> call;    // then: make it. One at a time; each is answered
-    std::optional<Moment> wake;  // none: nothing happens before something else does
-    bool over = false;           // nothing will ever happen again
+    std::optional<LeadershipChange> change;  // first: stop the work, or start it
+    std::optional<Call> call;                // then: make it. One at a time; each is answered
+    std::optional<Moment> wake;              // none: nothing happens before something else does
+    bool over = false;                       // nothing will ever happen again
   };
 
   // `seed` is for the jitter: a different one for each candidate.

@@ -123,29 +123,29 @@ Layer1::Renewal Layer1::renew_lease(const Scope& scope, const std::string& owner
 }
 
 std::vector<std::string_view> Layer1::renew_leases(const std::string& leases) {
-  struct Asked {
+  struct Renewal {
     std::string scope, owner;
     std::int64_t term, ttl_ms;
   };
-  std::vector<Asked> asked;
+  std::vector<Renewal> renewals;
   {
     Running read = use(stmt::leases_asked);
     read.bind(leases);
     while (read.step()) {
       if (read.integer(4) == 0) throw InvalidInput("TG005 each lease needs a scope and an owner as text, a term and a ttl_ms as integers");
-      asked.push_back({read.text(0), read.text(1), read.integer(2), read.integer(3)});
-      require_ttl(asked.back().ttl_ms);
-      if (asked.size() > renewals_max) throw InvalidInput(fmt::format("TG005 more than {} leases in one call", renewals_max));
+      renewals.push_back({read.text(0), read.text(1), read.integer(2), read.integer(3)});
+      require_ttl(renewals.back().ttl_ms);
+      if (renewals.size() > renewals_max) throw InvalidInput(fmt::format("TG005 more than {} leases in one call", renewals_max));
     }
   }
   std::set<std::string_view> scopes;
-  for (const Asked& one : asked) {
+  for (const Renewal& one : renewals) {
     if (!scopes.insert(one.scope).second) throw InvalidInput("TG005 a scope is named twice among the leases to renew");
   }
   std::vector<std::string_view> outcomes;
-  outcomes.reserve(asked.size());
+  outcomes.reserve(renewals.size());
   Unit unit(*this);
-  for (const Asked& one : asked) {
+  for (const Renewal& one : renewals) {
     const Fence fence = read_fence(one.scope);
     if (fence.untrusted) {
       outcomes.emplace_back("untrusted");

@@ -1,5 +1,6 @@
 // Extended queries: what of a pipeline is held, what stands before its first write, what is skipped, and what is run again; as bytes,
 // whole, cut everywhere and with either connection lost everywhere (session_script.hpp).
+// Long: byte scripts, one case after the other.
 #include "script.hpp"
 
 using namespace termgate::test::wire;

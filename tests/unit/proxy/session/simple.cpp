@@ -1,5 +1,6 @@
 // Simple queries: what the check does to them, row by row of docs/decisions/0006, as bytes. Each script runs whole, cut everywhere, and
 // with either connection lost everywhere (session_script.hpp).
+// Long: byte scripts, one case after the other.
 #include "script.hpp"
 
 using namespace termgate::test::wire;

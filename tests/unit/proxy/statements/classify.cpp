@@ -1,4 +1,5 @@
 // What a text is: one row a form, and one a way round READ ONLY. Every row is also held against the full parse tree.
+// Long: tables of statements and what they are.
 #include <catch2/catch.hpp>
 
 #include <pthread.h>

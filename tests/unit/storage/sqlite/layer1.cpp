@@ -1,5 +1,6 @@
 // The functions as plain SQL meets them: in autocommit, inside a transaction, behind savepoints, inside another
 // statement; what a pass is worth and when it ends; what keeps the fences' own table honest.
+// Long: a case for each function of layer 1.
 #include <fcntl.h>
 #include <sys/wait.h>
 
