@@ -27,7 +27,9 @@ bool calls(const Action& action, Call::Kind kind, std::optional<std::int64_t> te
   return action.call && action.call->kind == kind && action.call->term.has_value() == term.has_value() &&
          (!term || action.call->term->value() == *term);
 }
-bool elected(const Action& action, std::int64_t term) { return action.change && !action.change->loss && action.change->term.value() == term; }
+bool elected(const Action& action, std::int64_t term) {
+  return action.change && !action.change->loss && action.change->term.value() == term;
+}
 bool lost(const Action& action, Loss loss, std::int64_t term) {
   return action.change && action.change->loss == loss && action.change->term.value() == term;
 }
