@@ -209,7 +209,7 @@ void TdsSession::State::on_message(Instant now) {
     message_ = {};
     return answer_attention();
   }
-  raised_ = cancelled_ = false;
+  raised_ = cancelled_ = outlived_reset_ = false;
   resets_ |= message_.resets;
   if (message_.resets != 0) claims_.reset();
   if ((resets_ & tds::status::reset) != 0) resets_ = tds::status::reset;
@@ -492,7 +492,7 @@ void TdsSession::State::answer_refusal() {
   message_ = {};
   say_to_client(payload);
   // Its transaction has outlived a reset that gave the gate away, and may not go on.
-  if (gate_ == Gate::unsure || resets_ == tds::status::reset_keep_transaction) {
+  if (gate_ == Gate::unsure || outlived_reset_ || resets_ == tds::status::reset_keep_transaction) {
     stage_ = Stage::closing;
     act(session::Action::Kind::close_server);
     act(session::Action::Kind::close_client);

@@ -33,6 +33,7 @@ void TdsSession::State::send_call(std::string_view payload, Instant now) {
   sent_ = now;
   std::uint8_t bits = 0;
   if (stage_ == Stage::entering) bits = std::exchange(resets_, std::uint8_t{0});
+  if (stage_ == Stage::entering) outlived_reset_ = bits == tds::status::reset_keep_transaction;
   if ((bits & tds::status::reset) != 0) {
     transaction_ = 0;
     server_inside_ = false;

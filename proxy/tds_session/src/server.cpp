@@ -24,10 +24,12 @@ void TdsSession::State::take_server(std::string_view bytes, Instant now) {
   while (stage_ != Stage::closing) {
     const tds::PacketEvent event = server_reader_.next(bytes);
     bytes.remove_prefix(event.used);
-    if (event.kind == tds::PacketEvent::Kind::need_more) return;
+    if (event.kind == tds::PacketEvent::Kind::need_more) break;
     if (event.kind == tds::PacketEvent::Kind::malformed) return malformed_peer("server", event.problem.reason());
     on_server_event(event, now);
   }
+  // The rest of a message whose beginning has just been let through.
+  if (!input_.empty()) pump_client(now);
 }
 
 void TdsSession::State::on_server_event(const tds::PacketEvent& event, Instant now) {

@@ -207,7 +207,8 @@ class TdsSession::State {
   std::int64_t proof_ = 0;
   Answer answer_;
   AfterLeave after_leave_ = AfterLeave::ready;
-  bool raised_ = false;  // for this message already
+  bool outlived_reset_ = false;  // the transaction has, in which the gate is being entered: it may not go on without
+  bool raised_ = false;          // for this message already
   std::string after_code_, after_message_;
 
   // --- the transaction ---
