@@ -31,6 +31,11 @@ constexpr std::string_view shutting_down = "the proxy is shutting down";
 constexpr char tls_handshake = 0x16;
 constexpr std::size_t secret_bytes = 32;
 
+bool begins_tls(Action::Kind kind) noexcept {
+  return kind == Action::Kind::start_client_tls || kind == Action::Kind::start_server_tls ||
+         kind == Action::Kind::start_wrapped_client_tls || kind == Action::Kind::start_wrapped_server_tls;
+}
+
 Instant clock_now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
@@ -368,10 +373,10 @@ bool Connection::run_actions() {
 // False: not yet; it stays the first.
 bool Connection::do_action(Action::Kind kind) {
   switch (kind) {
-    case Action::Kind::start_wrapped_client_tls:
     case Action::Kind::start_client_tls: return session_->to_client().empty() && begin_tls(client_);
-    case Action::Kind::start_wrapped_server_tls:
+    case Action::Kind::start_wrapped_client_tls: return session_->to_client().empty() && begin_tls(client_, true);
     case Action::Kind::start_server_tls: return session_->to_server().empty() && begin_tls(server_);
+    case Action::Kind::start_wrapped_server_tls: return session_->to_server().empty() && begin_tls(server_, true);
     case Action::Kind::admit: admit(); return true;
     case Action::Kind::connect_server: connect_server(); return true;
     case Action::Kind::registered:
@@ -420,7 +425,7 @@ void Connection::raise() {
                                    });
 }
 
-bool Connection::begin_tls(End& end) {
+bool Connection::begin_tls(End& end, bool wrapped) {
   if (end.gone) return true;
   SSL* ssl = nullptr;
   if (end.client && settings_->client_tls) ssl = tls_to_client(settings_->client_tls, end.stream.descriptor());
@@ -430,7 +435,17 @@ bool Connection::begin_tls(End& end) {
     lost(end, "TLS: no context for it");
     return true;
   }
-  end.stream.start_tls(ssl);
+  if (wrapped) {
+    // What 1.3 sends behind its handshake would have to be wrapped still, and nothing says so.
+    SSL_set_max_proto_version(ssl, TLS1_2_VERSION);
+    SSL_set_alpn_protos(ssl, nullptr, 0);
+    if (!end.stream.start_wrapped_tls(ssl)) {
+      lost(end, "TLS: no memory");
+      return true;
+    }
+  } else {
+    end.stream.start_tls(ssl);
+  }
   end.handshaking = true;
   step_handshake(end);
   return true;
@@ -681,8 +696,7 @@ bool Connection::forward_cancel() {
 
 bool Connection::wants(const End& end) const {
   if (end.gone || end.handshaking || !end.connected) return false;
-  if (!actions_.empty() && (actions_.front() == Action::Kind::start_client_tls || actions_.front() == Action::Kind::start_server_tls))
-    return false;
+  if (!actions_.empty() && begins_tls(actions_.front())) return false;
   return end.client ? !unsettled_ && session_->wants_client() : session_->wants_server();
 }
 

@@ -114,7 +114,7 @@ class Connection final : public session::SessionHost {
   bool waits_for_version();
   void next_address();
   void server_connected();
-  bool begin_tls(End& end);
+  bool begin_tls(End& end, bool wrapped = false);
   bool forward_cancel();
   void raise();
   bool speaks_tds() const noexcept;

@@ -1,3 +1,4 @@
+// The client's messages: gathered as far as they are looked at, judged, and forwarded, refused or answered here.
 #include <algorithm>
 #include <charconv>
 

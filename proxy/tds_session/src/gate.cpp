@@ -1,3 +1,4 @@
+// Our own calls on the client's session: how the gate is entered and left, and what its answers mean.
 #include <termgate/tds/text.hpp>
 
 #include "state.hpp"

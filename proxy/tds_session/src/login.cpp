@@ -1,3 +1,4 @@
+// From the client's PRELOGIN to the first answer of the server that lets it in, and the greeting of the gate.
 #include <termgate/statements/declaration.hpp>
 #include <termgate/tds/text.hpp>
 
@@ -36,6 +37,8 @@ void TdsSession::State::on_client_prelogin(Instant) {
   message_ = {};
   stage_ = Stage::client_login;
   if (!tls) return;
+  // What has come in clear text behind it would be taken for what TLS protects.
+  if (!input_.empty()) return malformed_peer("client", "it sends on before TLS has begun");
   stage_ = Stage::client_tls;
   act(Action::Kind::start_wrapped_client_tls);
 }

@@ -1,3 +1,4 @@
+// The server's answers: relayed as they come, and walked for what they say of the transaction and of our own calls.
 #include <charconv>
 
 #include <termgate/tds/text.hpp>
