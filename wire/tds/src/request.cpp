@@ -5,10 +5,10 @@
 //   call:           name length:2  name as UTF-16 | 0xFFFF id:2     options:2     parameter*
 //   parameter:      name: 1 + UTF-16   status:1 (1: OUTPUT, 2: default, 8: encrypted)   TYPE_INFO   value
 // Transaction (14): ALL_HEADERS  kind:2  …
-//   begin           isolation:1  name: 1 + UTF-16
-//   commit          name: 1 + UTF-16  flags:1  (isolation:1  name: 1 + UTF-16 where flags has 1: the next one begins at once)
+//   begin           isolation:1  name: 1 (its bytes) + UTF-16
+//   commit          name  flags:1  (isolation:1  name, where flags has 1: the next one begins at once)
 //   rollback        the same as commit
-//   save            name: 1 + UTF-16
+//   save            name
 #include <termgate/tds/request.hpp>
 
 #include <termgate/tds/text.hpp>
@@ -124,18 +124,18 @@ Decoded<TransactionRequest> decode_transaction_request(std::string_view body) {
   switch (request.kind) {
     case transaction_request::begin:
       request.isolation = cursor.u8();
-      request.name = cursor.short_text();
+      request.name = cursor.bytes(cursor.u8());
       break;
     case transaction_request::commit:
     case transaction_request::rollback:
-      request.name = cursor.short_text();
+      request.name = cursor.bytes(cursor.u8());
       request.begins_next = (cursor.u8() & 1) != 0;
       if (request.begins_next) {
         request.isolation = cursor.u8();
-        cursor.short_text();
+        cursor.bytes(cursor.u8());
       }
       break;
-    case transaction_request::save: request.name = cursor.short_text(); break;
+    case transaction_request::save: request.name = cursor.bytes(cursor.u8()); break;
     default: break;
   }
   if (!cursor.good()) return malformed("a request to the transaction manager of kind %u ends too early", request.kind);

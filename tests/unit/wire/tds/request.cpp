@@ -85,7 +85,7 @@ TEST_CASE("rpc: several calls in a message are told apart", "[wire][tds]") {
 
 TEST_CASE("transaction requests: their kinds and what goes with them", "[wire][tds]") {
   using namespace std::string_literals;
-  const auto begin = decode_transaction_request("\5\0\5\1x\0"s);
+  const auto begin = decode_transaction_request("\5\0\5\2x\0"s);
   REQUIRE(begin);
   CHECK(begin->kind == transaction_request::begin);
   CHECK(begin->isolation == 5);
@@ -93,8 +93,11 @@ TEST_CASE("transaction requests: their kinds and what goes with them", "[wire][t
   REQUIRE(commit);
   CHECK(commit->begins_next);
   CHECK(commit->isolation == 2);
+  const auto save = decode_transaction_request("\x09\0\2s\0"s);
+  REQUIRE(save);
+  CHECK(utf8_of(save->name) == "s");
   CHECK_FALSE(decode_transaction_request("\7\0\0\1"s));
-  CHECK_FALSE(decode_transaction_request("\5\0\1\2x\0"s));
+  CHECK_FALSE(decode_transaction_request("\5\0\1\3x\0"s));
   CHECK_FALSE(decode_transaction_request("\5"s));
   CHECK(decode_transaction_request("\1\0anything"s)->kind == transaction_request::propagate);
 }
