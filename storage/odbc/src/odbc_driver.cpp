@@ -88,8 +88,8 @@ class OdbcDriver final : public Driver {
     PooledConnection lent(*this, options.timeout);
     if (options.timeout && Clock::now() - start >= *options.timeout) {
       lent.mark_reusable();
-      throw Unavailable(fmt::format("the write's timeout of {} ms was over before a connection was there; nothing was written",
-                                    options.timeout->count()));
+      throw Unavailable(
+          fmt::format("the write's timeout of {} ms ended before there was a connection; nothing was written", options.timeout->count()));
     }
     begin(lent, dialect_.begin(options));
     Connection& connection = *lent;

@@ -385,8 +385,8 @@ class PostgresDriver final : public Driver {
     Connection& connection = *lent;
     if (options.timeout && Watchdog::Clock::now() - start >= *options.timeout) {
       lent.mark_reusable();
-      throw Unavailable(fmt::format("the write's timeout of {} ms was over before a connection was there; nothing was written",
-                                    options.timeout->count()));
+      throw Unavailable(
+          fmt::format("the write's timeout of {} ms ended before there was a connection; nothing was written", options.timeout->count()));
     }
     {
       // The server ends the work in time; where it has fallen silent, the connection is given up soon after.
