@@ -138,7 +138,7 @@ TEST_CASE("rules: a mistake is told with file and line", "[proxy][authority]") {
       {"[rule a]\nlease = s\nfile = /x\n", "rules.conf:1: rule \"a\" names more than one"},
       {"[rule a]\nfile = x\n", "rules.conf:2: \"file\" is a path from / on"},
       {"[rule a]\nttl = 5 s\n", "rules.conf:1: rule \"a\": ttl, holder and takeover go with a lease"},
-      {"[rule a]\nlease = s\nttl = 5\n", "rules.conf:3: \"5\" is no time"},
+      {"[rule a]\nlease = s\nttl = 5\n", "rules.conf:3: \"5\" is not a duration"},
       {"[rule a]\nlease = s\nttl = 500 ms\n", "rules.conf:3: the ttl is from 1 s"},
       {"[rule a]\nlease = s\nttl = 25 h\n", "rules.conf:3: the ttl is from 1 s"},
       {"[rule a]\nlease = s\nholder = %host\n", "rules.conf:3: in \"holder\" a % begins"},
