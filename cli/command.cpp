@@ -43,7 +43,7 @@ std::int64_t Arguments::integer(const char* name, std::int64_t low, std::int64_t
   const std::string given = text(name);
   const auto value = parse_integer(given);
   if (!value || *value < low || *value > high)
-    throw UsageError(fmt::format("--{} {}: a whole number from {} to {} is wanted", name, given, low, high));
+    throw UsageError(fmt::format("--{} {}: must be a whole number from {} to {}", name, given, low, high));
   return *value;
 }
 

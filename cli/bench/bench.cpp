@@ -122,7 +122,7 @@ std::vector<int> parse_list(const char* name, const std::string& text, int most)
     char* end = nullptr;
     const long number = std::strtol(word.c_str(), &end, 10);
     if (word.empty() || *end != '\0' || number < 1 || number > most) {
-      throw UsageError(fmt::format("--{} {}: numbers from 1 to {} are wanted, with commas between them", name, text, most));
+      throw UsageError(fmt::format("--{} {}: must be numbers from 1 to {}, separated by commas", name, text, most));
     }
     numbers.push_back(static_cast<int>(number));
     at = comma + 1;
@@ -134,7 +134,7 @@ std::chrono::nanoseconds parse_seconds(const std::string& text) {
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);
   if (text.empty() || *end != '\0' || !(seconds >= 0.005 && seconds <= 3600))
-    throw UsageError(fmt::format("--seconds {}: a number of seconds from 0.005 to 3600 is wanted", text));
+    throw UsageError(fmt::format("--seconds {}: must be a number of seconds from 0.005 to 3600", text));
   return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
 }
 
@@ -153,7 +153,7 @@ Plan plan_of(const Arguments& arguments, const Target& target, bool quick) {
   if (durable != "yes" && durable != "no" && durable != "both") throw UsageError("--durable is yes, no or both");
   if (durable != "no" && target.can_be_durable()) plan.durable.push_back(true);
   if (durable == "no" && !target.can_be_not_durable())
-    throw UsageError("--durable no: not through ODBC, where commits are as the server is set up");
+    throw UsageError("--durable no: not available through ODBC, where the server's setting decides");
   if (target.can_be_not_durable() && (durable != "yes" || !target.can_be_durable())) plan.durable.push_back(false);
   plan.writers = parse_list("writers", arguments.text_or("writers", quick ? "1,8" : "1,8,64"), 500);
   plan.batches = parse_list("batches", arguments.text_or("batches", quick ? "1,10" : "1,10,100"), 10'000);

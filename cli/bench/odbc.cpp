@@ -108,7 +108,7 @@ class OdbcTarget final : public Target {
   std::unique_ptr<Writer> writer(std::string_view scenario, const Load& load, int index, std::uint64_t seed) override {
     Choice choice(load, seed, index);
     const std::vector<std::string> payloads(static_cast<std::size_t>(load.batch), payload(load, seed, index));
-    if (load.batch > 300) throw UsageError("--batches: up to 300 rows through ODBC, whose statements have so many parameters");
+    if (load.batch > 300) throw UsageError("--batches: at most 300 rows through ODBC, because of its limit of parameters");
     if (scenario.starts_with("append")) return append_writer(load, index, choice, scenario == "append-each", payloads);
     // $1 scope, $2 term, $3 … the payloads.
     std::vector<Value> rows{Value(std::string()), Value(std::int64_t{1})};
@@ -178,7 +178,7 @@ class OdbcTarget final : public Target {
             const Rows fence = connection->run_prepared(locks, scope), most = connection->run_prepared(reads, scope);
             const Value& seen = most.rows.at(0).at(0);
             if (fence.rows.at(0).at(0).as_int() > 1 || (!seen.is_null() && seen.as_int() > 1))
-              throw DatabaseError("bench: somebody raised the textbook's fence");
+              throw DatabaseError("bench: the textbook's fence was raised");
             connection->run_prepared(insert, values);
             connection->run(commit);
           });
@@ -189,8 +189,7 @@ class OdbcTarget final : public Target {
                                    : "DECLARE @term bigint; UPDATE " + fence_ +
                                          " SET term = term WHERE scope = $1; SELECT @term = term FROM " + fence_ + " WHERE scope = $1; ";
       const std::string text = "SET NOCOUNT ON; BEGIN TRANSACTION; " + held + "IF @term > $2 OR (" + highest +
-                               ") > $2 THROW 50000, 'bench: somebody raised the fence', 1; " + insert_into(textbook_) +
-                               "; COMMIT TRANSACTION";
+                               ") > $2 THROW 50000, 'bench: the fence was raised', 1; " + insert_into(textbook_) + "; COMMIT TRANSACTION";
       return writer_of([=, batch = marked(text, rows.size())]() mutable { connection->run_prepared(batch, with_scope(choice)); });
     }
     if (scenario == "check-insert") {

@@ -232,7 +232,7 @@ class PostgresTarget final : public Target {
         const Result fence = connection->run_prepared(lock, {scope.c_str()});
         const Result rows = connection->run_prepared(highest, {scope.c_str()});
         if (std::atoll(PQgetvalue(fence.get(), 0, 0)) > 1 || std::atoll(PQgetvalue(rows.get(), 0, 0)) > 1)
-          throw DatabaseError("bench: somebody raised the textbook's fence");
+          throw DatabaseError("bench: the textbook's fence was raised");
         connection->run_prepared(insert, {scope.c_str(), "1"}, &data);
         connection->run("COMMIT");
       });

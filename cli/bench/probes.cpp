@@ -150,7 +150,8 @@ boost::json::value measure_takeovers(const Bench& bench, const TakeoverOptions& 
   for (int number = 1; number <= options.takeovers && !interrupted(); ++number) {
     const auto frozen = bench.target.frozen_writer(scope, Term(number));
     if (!frozen) {
-      if (!bench.json) print_line("takeover: on this database a frozen transaction is another process's file lock, which nobody can evict");
+      if (!bench.json)
+        print_line("takeover: on this database a frozen transaction is a file lock of another process, which cannot be evicted");
       return nullptr;
     }
     const auto before = Clock::now();

@@ -154,7 +154,7 @@ class SqliteTarget final : public Target {
         connection.run(begin);
         if (connection.run(fence, &scope) > 1 || connection.run(highest, &scope) > 1) {
           connection.run("ROLLBACK");
-          throw DatabaseError("bench: somebody raised the textbook's fence");
+          throw DatabaseError("bench: the textbook's fence was raised");
         }
         connection.run(insert, &scope, &payload, rows);
         connection.run(commit);

@@ -141,7 +141,7 @@ int run_init(const Arguments& arguments) {
 }
 
 int run_uninstall(const Arguments& arguments) {
-  if (!arguments.flag("yes")) throw UsageError("this takes every fence, lease, stream and audit row away for good: say --yes");
+  if (!arguments.flag("yes")) throw UsageError("this removes every fence, lease, stream and audit row for good: confirm with --yes");
   arguments.open().uninstall();
   if (arguments.json()) print_json({{"uninstalled", true}});
   else print_line("uninstalled");
@@ -225,7 +225,7 @@ int run_doctor(const Arguments& arguments) {
     print_json({{"advice", std::move(list)}});
     return status;
   }
-  if (advice.empty()) print_line("nothing to say: everything that can be seen from here is covered");
+  if (advice.empty()) print_line("no findings: everything that can be checked from here is covered");
   for (const Advice& item : advice) {
     print_line(fmt::format("{:<8} {}: {}", item.severity, printable(item.object), printable(item.problem)));
     if (!item.remedy.empty()) print_line(fmt::format("         {}", printable(item.remedy)));

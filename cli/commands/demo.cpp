@@ -147,13 +147,13 @@ class Child {
       }
       const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now()).count();
       if (stopped != 0) throw Error("interrupted");
-      if (left <= 0) throw Error(fmt::format("a leader did not say \"{}\" within {}", word, length(limit.count())));
+      if (left <= 0) throw Error(fmt::format("a leader did not report \"{}\" within {}", word, length(limit.count())));
       // In short steps, because a signal may come just before the wait.
       pollfd descriptor{out_, POLLIN, 0};
       if (poll(&descriptor, 1, static_cast<int>(std::min<std::int64_t>(left, 100))) <= 0) continue;
       char bytes[512];
       const auto count = read(out_, bytes, sizeof bytes);
-      if (count <= 0) throw Error(stopped != 0 ? "interrupted" : fmt::format("a leader ended before it said \"{}\"", word));
+      if (count <= 0) throw Error(stopped != 0 ? "interrupted" : fmt::format("a leader ended before it reported \"{}\"", word));
       buffer_.append(bytes, static_cast<std::size_t>(count));
     }
   }

@@ -103,7 +103,7 @@ int run_declare_restored(const Arguments& arguments) {
   const int ways = (arguments.maybe("above") ? 1 : 0) + (arguments.flag("nothing-lost") ? 1 : 0) + (arguments.flag("untrusted") ? 1 : 0);
   if (ways != 1) {
     throw UsageError(
-        "say one of: --scope X --above N (its terms had come as far as N), --nothing-lost (no raise is missing in this database), "
+        "give one of: --scope X --above N (its terms were issued up to N), --nothing-lost (no raise is missing in this database), "
         "--untrusted (an old copy "
         "was put back: refuse writes until each scope is settled)");
   }

@@ -96,7 +96,7 @@ int run_start(const Arguments& arguments) {
 
 int no_longer_open(const Arguments& arguments, const std::string& run) {
   if (arguments.json()) print_json({{"run_id", run}, {"open", false}});
-  else fmt::print(stderr, "termgate: run {} is no longer open; `termgate job show --run {}` says why\n", printable(run), printable(run));
+  else fmt::print(stderr, "termgate: run {} is no longer open; `termgate job show --run {}` shows why\n", printable(run), printable(run));
   return Exit::lease_lost;
 }
 
@@ -116,7 +116,7 @@ int run_beat(const Arguments& arguments) {
   if (!database.beat_job(run, arguments.maybe("checkpoint"), &lease)) return no_longer_open(arguments, run);
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(lease.held_until() - Lease::Clock::now()).count();
   if (arguments.json()) print_json({{"run_id", run}, {"open", true}, {"beat_within_ms", left}});
-  else print_line(fmt::format("the next beat must come within {}", length(left)));
+  else print_line(fmt::format("the next beat is due within {}", length(left)));
   return Exit::done;
 }
 

@@ -135,10 +135,10 @@ int run_force_release(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   // An operator who ends somebody's lead says why; the audit keeps it.
   const std::string reason = arguments.text("reason");
-  if (reason.find_first_not_of(" \t\n") == std::string::npos) throw UsageError("--reason is empty: say why; the audit keeps it");
+  if (reason.find_first_not_of(" \t\n") == std::string::npos) throw UsageError("--reason is empty: give a reason; the audit stores it");
   const bool released = arguments.open().force_release(scope, arguments.text_or("actor", default_actor()), reason);
   if (arguments.json()) print_json({{"released", released}});
-  else print_line(released ? "released, and its term is shut out" : "nobody holds that lease: acquire it, or seal a term");
+  else print_line(released ? "released, and its term is shut out" : "no owner holds that lease: acquire it, or seal a term");
   return released ? Exit::done : Exit::failed;
 }
 

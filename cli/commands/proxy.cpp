@@ -125,7 +125,7 @@ class Given {
       if (*given == word) return value;
       all += fmt::format("{}{}", all.empty() ? "" : ", ", word);
     }
-    throw UsageError(fmt::format("--{} {}: one of {} is wanted", name, *given, all));
+    throw UsageError(fmt::format("--{} {}: must be one of {}", name, *given, all));
   }
 
  private:
@@ -143,7 +143,7 @@ std::string backend_url(const Given& given) {
     if (!std::getline(file, url) || url.empty()) throw UsageError(fmt::format("--backend-file {}: no URL in its first line", *path));
     return url;
   }
-  throw UsageError("which server? Give --backend postgresql://user@host/dbname or sqlite:PATH, or --backend-file FILE");
+  throw UsageError("no server: give --backend postgresql://user@host/dbname or sqlite:PATH, or --backend-file FILE");
 }
 
 bool is_sqlite(std::string_view url) { return url.starts_with("sqlite:"); }
@@ -168,12 +168,12 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
     listener.inherited = socket.descriptor;
     options.listeners.push_back(listener);
   }
-  if (options.listeners.empty()) throw UsageError("where to listen? Give --listen HOST:PORT (127.0.0.1:6432) or unix:/path/.s.PGSQL.6432");
+  if (options.listeners.empty()) throw UsageError("no listener: give --listen HOST:PORT (127.0.0.1:6432) or unix:/path/.s.PGSQL.6432");
   auto trusted = given.list("proxy-protocol-from");
   if (trusted.empty()) trusted = {"127.0.0.0/8", "::1"};
   for (const std::string& text : trusted) {
     const auto network = net::Network::parse(text);
-    if (!network) throw UsageError(fmt::format("--proxy-protocol-from {}: an address or a network such as 10.0.0.0/8 is wanted", text));
+    if (!network) throw UsageError(fmt::format("--proxy-protocol-from {}: must be an address or a network such as 10.0.0.0/8", text));
     options.proxy_protocol_from.push_back(*network);
   }
   options.client_tls.certificate = given.maybe("client-tls-cert").value_or("");
@@ -188,7 +188,7 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
     }
   }
   if (given.has("client-cert") && options.client_tls.client_ca.empty())
-    throw UsageError("--client-cert: whose certificates? Give --client-tls-ca");
+    throw UsageError("--client-cert: also give --client-tls-ca, the authority of the certificates");
 
   constexpr std::int64_t many = 1'000'000;
   options.limits.connections = given.size("max-connections", 1000, 1, many);
@@ -205,7 +205,7 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
     try {
       value = std::stoul(*mode, &used, 8);
     } catch (const std::exception&) {}
-    if (used != mode->size() || value > 0777) throw UsageError(fmt::format("--unix-mode {}: an octal number up to 0777 is wanted", *mode));
+    if (used != mode->size() || value > 0777) throw UsageError(fmt::format("--unix-mode {}: must be an octal number up to 0777", *mode));
     options.unix_mode = static_cast<unsigned>(value);
   }
   options.greeting_timeout = given.duration("greeting-timeout", 10s);

@@ -94,7 +94,7 @@ void RecordedHistory::put(Operation& one, Known& known, std::string_view name, c
     once(known.outcome, one.outcome, how);
     one.outcome = how;
   } else if (name != "client" && name != "op" && name != "stream" && name != "note") {
-    fail(fmt::format("nobody knows \"{}\" here", printable(name)));
+    fail(fmt::format("unknown key \"{}\"", printable(name)));
   }
 }
 

@@ -333,7 +333,7 @@ int run_run(const Arguments& arguments) {
     if (plan.once_per && !plan.waits) return Exit::done;
     const auto info = database.lease(plan.scope);
     if (!info || info->released_at_ms || info->remaining_ms <= 0)
-      say(fmt::format("the lease of \"{}\" was another's, who has given it back since; try again", printable(plan.scope.name())));
+      say(fmt::format("another owner held the lease of \"{}\" and has given it back since; try again", printable(plan.scope.name())));
     else
       say(fmt::format("the lease of \"{}\" is {}'s under term {}, for another {}", printable(plan.scope.name()), printable(info->owner),
                       info->term, length(info->remaining_ms)));

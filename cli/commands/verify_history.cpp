@@ -68,7 +68,7 @@ void add_own(const std::string& url, const std::string& query, std::vector<Row>&
   for (const auto& row : sql->run(query).rows) {
     if (row.size() != 3 && row.size() != 5)
       throw UsageError(
-          fmt::format("--rows: three columns are wanted, id, scope, term, or five, with sequence and place; there are {}", row.size()));
+          fmt::format("--rows: must return three columns (id, scope, term) or five (and sequence, place); it returns {}", row.size()));
     Row one{row[1], whole_number(row[2], "term"), row[0], {}, {}};
     if (row.size() == 5 && !row[4].empty()) {
       one.sequence = "rows " + row[3];  // no stream of this name
@@ -100,7 +100,7 @@ HistoryJudgement judge_history(const Arguments& arguments, Database& database) {
   judgement.clients = clients.size();
   const auto own = arguments.maybe("rows");
   if (writes && !own && history.streams().empty())
-    throw UsageError("--history: it has writes, and neither a \"stream\" in it nor --rows says where their rows are");
+    throw UsageError("--history: it has writes, but neither a \"stream\" in it nor --rows names their rows");
 
   testkit::State state;
   for (const std::string& stream : history.streams()) add_stream(database, stream, state.rows);

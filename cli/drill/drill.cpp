@@ -131,7 +131,7 @@ Plan plan_of(const Arguments& arguments) {
   if (storm::is_sqlite(plan.url)) {
     if (plan.url.find(":memory:") != std::string::npos)
       throw UsageError("drill: an SQLite database in memory has one process; give a file");
-    if (arguments.maybe("through")) throw UsageError("--through: a server's URL; an SQLite file is where it is");
+    if (arguments.maybe("through")) throw UsageError("--through: only for a server's URL, not for an SQLite file");
 #ifdef TERMGATE_WITH_ODBC
   } else if (storm::is_odbc(plan.url)) {
     storm::engine_of(plan.url);  // or it is no string of ours
@@ -230,7 +230,7 @@ class Ground {
       try {
         const Rows rows = database_->query(one.sql, values);
         if (rows.rows.size() == 1 && rows.rows[0].size() == 1) found[one.what] = std::stoll(rows.rows[0][0].as_text());
-        else if (one.users) throw UsageError("--evidence: a query of one row and one column is wanted, the number of writes under a term");
+        else if (one.users) throw UsageError("--evidence: must be a query of one row and one column, the number of writes under a term");
       } catch (const DatabaseError& error) {
         if (one.users) throw UsageError(fmt::format("--evidence: {}", error.what()));
       } catch (const std::logic_error&) { throw UsageError(fmt::format("{}: no number", one.what)); } catch (const Unavailable&) {
@@ -468,10 +468,10 @@ class Run {
     const auto& lines = one.lines();
     for (std::size_t i = lines.size() < 3 ? 0 : lines.size() - 3; i < lines.size(); ++i)
       text += (text.empty() ? "" : " / ") + without_passwords(printable(lines[i].text), plan_.secrets);
-    return text.empty() ? "(it said nothing)" : text;
+    return text.empty() ? "(it printed nothing)" : text;
   }
 
-  std::string trouble() const { return ground_.why_not().empty() ? "" : fmt::format("; the database said: {}", ground_.why_not()); }
+  std::string trouble() const { return ground_.why_not().empty() ? "" : fmt::format("; the database reported: {}", ground_.why_not()); }
 
   bool play() {
     find_the_way();
@@ -488,13 +488,13 @@ class Run {
       const bool over = wait(plan_.timeout, milliseconds(50), [&] {
         const auto now = ground_.lease();
         if (now && now->remaining_ms > 0 && (now->renewed_at_ms != seen || now->owner != owner))
-          throw UsageError(fmt::format("{} leads scope \"{}\" and renews its lease: a drill needs a scope that nobody else leads",
+          throw UsageError(fmt::format("{} leads scope \"{}\" and renews its lease: a drill needs a scope that has no other leader",
                                        now->owner, plan_.scope.name()));
         return !now || now->remaining_ms <= 0;
       });
       if (!over)
-        return fail(Verdict::nobody_led, fmt::format("the lease that {} left behind does not run out within {}; --timeout gives it longer",
-                                                     owner, length(plan_.timeout.count())));
+        return fail(Verdict::nobody_led, fmt::format("the lease left behind by {} does not end within {}; --timeout waits longer", owner,
+                                                     length(plan_.timeout.count())));
     }
     start(1);
     bool alive = true;
@@ -507,8 +507,8 @@ class Run {
     if (!alive) return false;
     if (!led)
       return fail(Verdict::nobody_led,
-                  fmt::format("the fence of scope \"{}\" did not rise above {} within {}{}. Instance 1 said last: {}", plan_.scope.name(),
-                              before, length(plan_.timeout.count()), trouble(), last_lines(*instances_[0])));
+                  fmt::format("the fence of scope \"{}\" did not rise above {} within {}{}. Instance 1 printed last: {}",
+                              plan_.scope.name(), before, length(plan_.timeout.count()), trouble(), last_lines(*instances_[0])));
     step(fmt::format("it leads \"{}\" under term {}", plan_.scope.name(), result_.term));
     if (const auto lease = ground_.lease(); lease && lease->term >= result_.term) owner_ = lease->owner;
     start(2);
@@ -520,7 +520,7 @@ class Run {
     const std::int64_t led_first = result_.term;
     if (const std::int64_t now = ground_.fence_now(); !first_still_leads(now))
       return fail(Verdict::nobody_led, fmt::format("nobody led for {}: the fence rose from {} to {} while instance 1 was running. A "
-                                                   "command is wanted whose second instance waits while the first one leads",
+                                                   "drill needs a command whose second instance waits while the first one leads",
                                                    length(plan_.lead_for.count()), led_first, now));
     return true;
   }
@@ -573,7 +573,7 @@ class Run {
       if (const auto info = ground_.lease(); info && info->remaining_ms > 0)
         lease = fmt::format(" The lease is {}'s for another {}.", info->owner, length(info->remaining_ms));
       return fail(Verdict::no_takeover,
-                  fmt::format("the fence stayed at {} for {} after instance 1 was stopped{}.{} Instance 2 said last: {}", result_.term,
+                  fmt::format("the fence stayed at {} for {} after instance 1 was stopped{}.{} Instance 2 printed last: {}", result_.term,
                               length(plan_.timeout.count()), trouble(), lease, last_lines(*instances_[1])));
     }
     step(fmt::format("instance 2 took over: term {}", result_.next_term));
@@ -638,16 +638,16 @@ class Run {
           ". The server had ended its session while it was stopped ({}), and it did not try again: that is the fence's work too, but no "
           "refused write",
           endings_.back());
-    if (!other_refusals_.empty()) why += fmt::format(". It was answered {}: that is no refusal as stale", other_refusals_.back());
+    if (!other_refusals_.empty()) why += fmt::format(". It got the error {}: that is not a refusal as stale", other_refusals_.back());
 #ifdef TERMGATE_WITH_POSTGRES
     if (relays_[0] && connections_ == 0)
       why +=
           ". It has made no connection by way of the drill: it has to take its server from TERMGATE_DB, DATABASE_URL or PGHOST and PGPORT";
 #endif
-    if (lines_show_it_) why += ". It said that it was refused, and nothing else says so";
+    if (lines_show_it_) why += ". It reported a refusal, but nothing else confirms it";
     if (storm::is_sqlite(plan_.url) && !plan_.evidence)
       why += ". A write to a table that nothing guards is not seen on SQLite, but for --evidence";
-    fail(Verdict::did_not_try, fmt::format("no refused write was seen: {}. It said last: {}", why, last_lines(first)));
+    fail(Verdict::did_not_try, fmt::format("no refused write was seen: {}. It printed last: {}", why, last_lines(first)));
   }
 
   // What came with the end of the processes: buffered output, the library's last report, a write on its way.

@@ -17,10 +17,9 @@ const std::vector<Naive>& naive_boundaries() {
        false},
       {"one-statement", "the lock is taken and the term read in one statement: its snapshot is older than the lock (PostgreSQL)", false},
       {"two-connections", "the check holds its lock on one connection, and the write goes through another", true},
-      {"lock-only", "a lease and no term: who believes to hold it writes, and nothing at the write says no", true},
-      {"client-clock",
-       "the lease is judged by the clients' own clocks, which are up to two TTLs apart here, or stepped where that can be had", true},
-      {"deleted-row", "the token stands in a lock row that is deleted on release, so that it starts again at 1", true},
+      {"lock-only", "a lease without a term: whoever believes that it holds the lease writes, and nothing refuses the write", true},
+      {"client-clock", "the lease is judged by the clients' own clocks, which are up to two TTLs apart here, or stepped if possible", true},
+      {"deleted-row", "the token is in a lock row that is deleted on release, so that it starts again at 1", true},
   };
   return all;
 }

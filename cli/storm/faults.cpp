@@ -526,7 +526,7 @@ void Faults::restart_server(Choice& choice) {
   std::string problem = before.empty() ? "the server was away before" : run_restart();
   if (problem.empty()) {
     const std::string after = query(milliseconds(60'000));
-    if (after.empty()) problem = "the server did not come back";
+    if (after.empty()) problem = "the server did not start again";
     else if (after == before) problem = "the server was not started again by it";
   }
   const std::lock_guard lock(mutex_);
@@ -558,7 +558,7 @@ void Faults::step_server_clock(Choice& choice) {
     const auto after = before ? ahead() : std::nullopt;
     const auto wanted = static_cast<double>(off.count());
     if (after && (after->second - before->first < wanted - 0.3 || after->first - before->second > wanted + 0.3))
-      problem = fmt::format("the server's clock does not follow the file, which said {:+} s", off.count());
+      problem = fmt::format("the server's clock does not follow the file, which contained {:+} s", off.count());
     while (!calmed_ && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(milliseconds(10));
     write_clock(plan_.server_clock, std::chrono::seconds(0));
   } catch (const Error& error) { problem = error.what(); }
@@ -593,7 +593,7 @@ void Faults::half_open(Choice& choice) {
   const Relay::Loss loss = choice.in(50) ? Relay::Loss::client_swallowed : Relay::Loss::server_swallowed;
   const std::lock_guard lock(relay_mutex_);
   if (relays_.empty()) throw Error("no relay");
-  if (!relays_[which % relays_.size()]->lose(loss, pause, 2 * plan_.ttl)) throw Error("nothing was said");
+  if (!relays_[which % relays_.size()]->lose(loss, pause, 2 * plan_.ttl)) throw Error("nothing was logged");
 #else
   static_cast<void>(choice);
 #endif
@@ -608,7 +608,7 @@ void Faults::lose(Choice& choice) {
   if (relays_.empty()) throw Error("no relay");
   Relay& relay =
       *relays_[relays_.size() == 1 ? 0 : static_cast<std::size_t>(choice.number(0, static_cast<std::int64_t>(relays_.size()) - 1))];
-  if (!relay.lose(loss, pause, 2 * plan_.ttl)) throw Error("nothing was said");
+  if (!relay.lose(loss, pause, 2 * plan_.ttl)) throw Error("nothing was logged");
 #else
   static_cast<void>(choice);
 #endif

@@ -18,7 +18,7 @@ namespace {
 std::int64_t number_of(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc{} || end != text.data() + text.size()) throw Error(fmt::format("storm: \"{}\" is no number in a log", text));
+  if (failure != std::errc{} || end != text.data() + text.size()) throw Error(fmt::format("storm: \"{}\" in a log is not a number", text));
   return value;
 }
 

@@ -42,12 +42,12 @@ std::vector<std::string> faults_of(const Arguments& arguments, const std::string
     if (found == all_faults().end()) {
       std::string names;
       for (const Fault& fault : all_faults()) names += fmt::format("\n  {:<18}{}", fault.name, fault.what);
-      throw UsageError(fmt::format("there is no fault \"{}\"; there are none, and with commas between them{}", word, names));
+      throw UsageError(fmt::format("unknown fault \"{}\"; give none, or a list separated by commas of{}", word, names));
     }
     if (!fits(*found)) {
       if (sqlserver && !on_sqlserver(word)) throw UsageError(fmt::format("--faults {}: not on SQL Server", word));
       if (sqlite && proxies)
-        throw UsageError(fmt::format("--faults {}: not with --proxies on SQLite, where no server stands behind the proxies", word));
+        throw UsageError(fmt::format("--faults {}: not with --proxies on SQLite, where there is no server behind the proxies", word));
       const bool by_proxies = proxies ? !found->on_proxies : !found->on_direct;
       throw UsageError(fmt::format("--faults {}: not {}", word,
                                    by_proxies ? proxies ? "with --proxies" : "without --proxies"
@@ -92,7 +92,7 @@ Plan plan_of(const Arguments& arguments) {
   if (odbc && arguments.has("proxies")) throw UsageError("--proxies: with postgresql://… or sqlite:PATH");
   if (!plan.naive.empty()) {
     const Naive* naive = find_naive(plan.naive);
-    if (naive == nullptr) throw UsageError(fmt::format("there is no naive boundary \"{}\"; `--naive list` names them", plan.naive));
+    if (naive == nullptr) throw UsageError(fmt::format("unknown naive boundary \"{}\"; `--naive list` lists them", plan.naive));
     if (!naive->on_sqlite && is_sqlite(url))
       throw UsageError(fmt::format("--naive {}: on PostgreSQL; SQLite's one write transaction makes it right", plan.naive));
   }
@@ -100,7 +100,7 @@ Plan plan_of(const Arguments& arguments) {
 #ifdef TERMGATE_WITH_PROXY
     plan.proxies = static_cast<int>(arguments.integer("proxies", 1, 8));
 #if !defined(TERMGATE_WITH_SQLITE_SERVER) || !defined(TERMGATE_WITH_POSTGRES)
-    if (is_sqlite(url)) throw UsageError("--proxies: this termgate was built without PostgreSQL's wire before an SQLite file");
+    if (is_sqlite(url)) throw UsageError("--proxies: this termgate was built without the PostgreSQL protocol in front of an SQLite file");
 #endif
     if (!plan.naive.empty()) throw UsageError("--proxies: the proxies are the boundary there; not with --naive");
 #else
@@ -109,21 +109,21 @@ Plan plan_of(const Arguments& arguments) {
   }
   if (const auto enforce = arguments.maybe("enforce")) {
     if (plan.proxies == 0) throw UsageError("--enforce is about the proxies of --proxies");
-    if (*enforce != "on" && *enforce != "observe") throw UsageError(fmt::format("--enforce {}: one of on, observe is wanted", *enforce));
+    if (*enforce != "on" && *enforce != "observe") throw UsageError(fmt::format("--enforce {}: must be on or observe", *enforce));
     plan.enforce = *enforce;
   }
   if (const auto command = arguments.maybe("server-restart")) {
     if (is_sqlite(url)) throw UsageError("--server-restart: an SQLite file has no server");
     if (sqlserver) throw UsageError("--server-restart: on PostgreSQL");
-    if (!plan.naive.empty()) throw UsageError("--server-restart: not with --naive, whose mistakes need none");
+    if (!plan.naive.empty()) throw UsageError("--server-restart: not with --naive, whose faults do not need it");
     if (command->empty()) throw UsageError("--server-restart: which command?");
     plan.server_restart = *command;
   }
   if (const auto file = arguments.maybe("server-clock")) {
     if (is_sqlite(url)) throw UsageError("--server-clock: an SQLite file has no server");
-    if (!plan.naive.empty()) throw UsageError("--server-clock: not with --naive, whose mistakes need none");
+    if (!plan.naive.empty()) throw UsageError("--server-clock: not with --naive, whose faults do not need it");
     if (!std::filesystem::is_regular_file(*file))
-      throw UsageError(fmt::format("--server-clock {}: there is no such file; the server's FAKETIME_TIMESTAMP_FILE is meant", *file));
+      throw UsageError(fmt::format("--server-clock {}: no such file; give the server's FAKETIME_TIMESTAMP_FILE", *file));
     plan.server_clock = std::filesystem::absolute(*file).string();
   }
   plan.leaders = static_cast<int>(arguments.integer_or("leaders", 3, 2, 64));
@@ -137,7 +137,7 @@ Plan plan_of(const Arguments& arguments) {
   if (plan.round < std::chrono::seconds(1)) throw UsageError("--judge-every: from 1s");
   plan.pace = arguments.text_or("pace", "");
   if (!plan.pace.empty() && plan.pace != "full" && plan.pace != "usual")
-    throw UsageError(fmt::format("--pace {}: one of usual, full is wanted", plan.pace));
+    throw UsageError(fmt::format("--pace {}: must be usual or full", plan.pace));
   plan.ttl = arguments.duration_or("ttl", milliseconds(400));
   if (plan.ttl < milliseconds(100) || plan.ttl > milliseconds(60'000)) throw UsageError("--ttl: from 100ms to 60s");
   const auto now = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
@@ -150,7 +150,7 @@ Plan plan_of(const Arguments& arguments) {
   if (!plan.server_clock.empty()) {
     for (const std::string& fault : plan.faults) {
       if (holds(fault) && arguments.maybe("faults"))
-        throw UsageError(fmt::format("--faults {}: not with --server-clock, by whose clock takeovers wait", fault));
+        throw UsageError(fmt::format("--faults {}: not with --server-clock, because takeovers wait by that clock", fault));
     }
     std::erase_if(plan.faults, holds);
   }
@@ -167,7 +167,7 @@ std::unique_ptr<Clocks> clocks_of(const Arguments& arguments, Plan& plan) {
   }
   const std::string library = given ? *given : find_libfaketime();
   const std::string problem = library.empty()
-                                  ? "libfaketime was not found (Debian's package libfaketime; --libfaketime PATH where it is elsewhere)"
+                                  ? "libfaketime was not found (Debian's package libfaketime; --libfaketime PATH if it is elsewhere)"
                                   : libfaketime_problem(library, plan.folder, plan.program);
   if (problem.empty()) return std::make_unique<Clocks>(std::filesystem::absolute(library).string(), plan.folder, plan.ttl);
   if (given) throw UsageError("--libfaketime " + problem);

@@ -133,7 +133,7 @@ void Proxies::start_all(milliseconds patience) {
         proxy.pid = -1;
       }
       if (ended || std::chrono::steady_clock::now() >= end)
-        throw Error(fmt::format("storm: proxy {} did not come up: {}", index + 1, ended ? last_line(log_of(index)) : why));
+        throw Error(fmt::format("storm: proxy {} did not start: {}", index + 1, ended ? last_line(log_of(index)) : why));
       std::this_thread::sleep_for(milliseconds(20));
     }
   }

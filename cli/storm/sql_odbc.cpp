@@ -149,7 +149,7 @@ std::pair<std::string, std::string> place_of_odbc(const std::string& url) {
       host.resize(comma);
     }
   }
-  if (host.empty()) throw Error("the connection string does not say where the server is");
+  if (host.empty()) throw Error("the connection string does not name the server");
   return {host, port.empty() ? (tsql ? "1433" : "5432") : port};
 }
 

@@ -179,7 +179,7 @@ class Storm {
              std::chrono::steady_clock::now() < end_ && !interrupted);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
     if (crew_.ended_by_themselves() > 0)
-      judgement_.unjudged.push_back(fmt::format("{} leaders ended by themselves; what they say stands above", crew_.ended_by_themselves()));
+      judgement_.unjudged.push_back(fmt::format("{} leaders ended unexpectedly; their output is above", crew_.ended_by_themselves()));
 #ifdef TERMGATE_WITH_POSTGRES
     if (proxies_ != nullptr && proxies_->ended_by_themselves() > 0)
       judgement_.unjudged.push_back(

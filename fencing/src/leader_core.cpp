@@ -42,7 +42,15 @@ LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
   if (leading_) action.wake = under_way_ ? leading_->until : std::min(next_, leading_->until);
   else if (!under_way_ && !working_ && give_back_) action.wake = give_back_at_;
   else if (!under_way_ && !working_ && !stopping_) action.wake = next_;
+  assert_consistent(action);
   return action;
+}
+
+void LeaderCore::assert_consistent([[maybe_unused]] const Action& action) const noexcept {
+  assert((!leading_ || working_) && "the work runs while it leads");
+  assert((!leading_ || !give_back_) && "a lease that is given back is not led under");
+  assert((!under_way_ || under_way_->kind != Call::Kind::acquire || (!leading_ && !give_back_)) && "one lease at a time");
+  assert((!action.over || (!leading_ && !working_ && !under_way_ && !give_back_)) && "over means that nothing is left to do");
 }
 
 void LeaderCore::step_down(Loss loss, Moment now, Action& action) {

@@ -80,7 +80,7 @@ WriteId::WriteId(std::string_view uuid) : text_(uuid) {
     const bool hex = (character >= '0' && character <= '9') || (character >= 'a' && character <= 'f');
     good = dash ? character == '-' : hex;
   }
-  if (!good) throw InvalidInput("TG005 malformed write id: a UUID such as 6f1f6a0e-3b1c-4f0e-9a51-0a1b2c3d4e5f is wanted");
+  if (!good) throw InvalidInput("TG005 malformed write id: must be a UUID such as 6f1f6a0e-3b1c-4f0e-9a51-0a1b2c3d4e5f");
 }
 
 WriteId WriteId::random() {

@@ -10,7 +10,7 @@ namespace termgate::inline v0 {
 namespace {
 
 [[noreturn]] void unfit(const char* wanted) {
-  throw DatabaseError(fmt::format("the database answered with something that is no {}", wanted));
+  throw DatabaseError(fmt::format("the database answered with a value that is not a {}", wanted));
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ std::optional<std::string> Value::as_optional_text() const {
 }
 
 const Row& Rows::one() const {
-  if (rows.size() != 1) throw DatabaseError(fmt::format("the database answered with {} rows where one was due", rows.size()));
+  if (rows.size() != 1) throw DatabaseError(fmt::format("the database answered with {} rows instead of one", rows.size()));
   return rows.front();
 }
 

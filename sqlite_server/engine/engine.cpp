@@ -1,6 +1,7 @@
 #include "engine/engine.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include <fmt/format.h>
@@ -61,7 +62,7 @@ Engine::Engine(EngineOptions options)
   } catch (const std::exception&) {
     // Without layer 1 the default stands.
   }
-  warden_ = std::thread([this] { watch(); });
+  holder_watchdog_ = std::thread([this] { watch(); });
   outside_listener_ =
       std::make_unique<sqlite::LockWaitListener>(options_.path, [this](const sqlite::LockWaitNotice& notice) { heard(notice); });
 }
@@ -73,11 +74,11 @@ Engine::~Engine() {
     stopping_ = true;
   }
   watched_.notify_all();
-  warden_.join();
+  holder_watchdog_.join();
 }
 
 std::unique_ptr<SqlConnection> Engine::borrow() {
-  std::unique_lock lock(lanes_mutex_);
+  std::unique_lock lock(connections_mutex_);
   if (!connection_free_.wait_for(lock, connection_wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
     throw PgException("53300", fmt::format("all {} connections to the file have been at work for {} ms", options_.connections_max,
                                            connection_wait.count()));
@@ -87,6 +88,7 @@ std::unique_ptr<SqlConnection> Engine::borrow() {
     idle_.pop_back();
     return connection;
   }
+  assert(open_ < options_.connections_max);
   const int kib = ++open_ <= roomy_connections ? roomy_kib : cache_kib;
   lock.unlock();
   try {
@@ -101,7 +103,8 @@ std::unique_ptr<SqlConnection> Engine::borrow() {
 
 void Engine::put_back(std::unique_ptr<SqlConnection> connection) noexcept {
   connection->serve(nullptr);
-  const std::lock_guard lock(lanes_mutex_);
+  const std::lock_guard lock(connections_mutex_);
+  assert(idle_.size() < open_ && "an idle connection is an open one");
   if (connection->cache_kib == roomy_kib) idle_.push_back(std::move(connection));
   else idle_.push_front(std::move(connection));
   connection_free_.notify_one();
@@ -109,6 +112,7 @@ void Engine::put_back(std::unique_ptr<SqlConnection> connection) noexcept {
 
 void Engine::hold(Control* control) {
   const std::lock_guard lock(watch_mutex_);
+  assert((control == nullptr || holder_ == nullptr) && "one session holds the baton");
   holder_ = control;
   holder_passed_.clear();
 }
@@ -196,9 +200,8 @@ void Engine::watch() {
         return passed.scope == waiter.want.scope && passed.term < waiter.want.term;
       });
       if (lower == holder_passed_.end() || now - waiter.since < grace_) return false;
-      holder_->evict(
-          fmt::format("terminating connection: term {} for scope \"{}\" stood in the way of term {} for longer than the eviction grace",
-                      lower->term, lower->scope, waiter.want.term));
+      holder_->evict(fmt::format("terminating connection: term {} for scope \"{}\" blocked term {} for longer than the eviction grace",
+                                 lower->term, lower->scope, waiter.want.term));
       return true;
     };
     if (std::any_of(waiters_.begin(), waiters_.end(), evicts) ||

@@ -1,12 +1,18 @@
 // Engine: one SQLite file for many sessions. A session reads on a connection that it borrows from a pool. There is one
 // writer, storage/sqlite's WriteQueue: a session must hold its baton to write. Autocommit writes share a commit; a block keeps the
-// baton until it ends. Any thread.
+// baton until it ends.
 //
 // A session that waits for the baton gives the scope and term that it waits for. The holder watchdog (F4) ends
 //   - a session that has passed a waiter's scope with a lower term, after the eviction grace;
 //   - a session that keeps the baton while its client sends nothing, after `idle_holder_max`.
-// Processes that wait through the library, the command or the extension tell (lock_wait.hpp) and count like sessions; anybody else's
-// waiting for the file cannot be seen, for SQLite's waiters leave no trace.
+// Processes that wait through the library, the command or the extension announce it (lock_wait.hpp) and count like sessions. Other
+// processes that wait for the file cannot be seen, because SQLite's waiters leave no trace.
+//
+// Owner: the server that serves the file. Threads: any thread may call; the sessions' threads, the watchdog's and the listener's do. Each
+// mutex names what it guards; no two of the engine's mutexes are held at once.
+// Invariants, asserted in debug builds:
+//   - idle connections are open ones, and at most `connections_max` are open;
+//   - at most one session holds the baton, and only that one uses the writer.
 #pragma once
 
 #include <chrono>
@@ -71,14 +77,14 @@ class Engine {
   // For a block: the baton, on the caller's thread until give_turn().
   void take_turn(Control& control, const Want& want, std::optional<std::chrono::milliseconds> wait);
   void give_turn() noexcept;
-  // The connection that the group commits go through, for who has the baton.
+  // The connection of the group commits, for the session that has the baton.
   SqlConnection& writer() noexcept { return *writer_; }
-  // The one who has the baton has passed the check.
+  // The session that has the baton has passed the check of `scope` with `term`.
   void passed(std::string scope, std::int64_t term);
   // The highest fence that was seen of the scope at this path, in whatever file that was.
   detail::FenceMemory& memory() noexcept { return *memory_; }
 
-  // The file is not the one any more that the path names. Nothing is written then; who is told so connects again.
+  // The path no longer names the open file. Nothing is written then; a client that gets this error connects again.
   bool moved() const noexcept { return moved_; }
   void note_moved() noexcept;
 
@@ -104,7 +110,7 @@ class Engine {
   std::unique_ptr<SqlConnection> writer_;
   std::unique_ptr<sqlite::WriteQueue> queue_;
 
-  std::mutex lanes_mutex_;  // guards the next two
+  std::mutex connections_mutex_;  // guards idle_ and open_
   std::condition_variable connection_free_;
   std::deque<std::unique_ptr<SqlConnection>> idle_;  // the next to be borrowed is the last
   std::size_t open_ = 0;
@@ -135,7 +141,7 @@ class Engine {
   std::vector<Want> holder_passed_;
   std::chrono::milliseconds grace_{1000};
   bool stopping_ = false;
-  std::thread warden_;
+  std::thread holder_watchdog_;
   std::unique_ptr<sqlite::LockWaitListener> outside_listener_;
 };
 

@@ -195,7 +195,8 @@ Users read_users(const std::string& path) {
 
 void write_users(const std::string& path, const Users& users) {
   std::string text =
-      "# Accounts of an SQLite file behind termgate proxy, written by `termgate user`: names and SCRAM-SHA-256 verifiers, no passwords.\n";
+      "# Accounts for termgate proxy in front of an SQLite file, written by `termgate user`: names and SCRAM-SHA-256 verifiers, no "
+      "passwords.\n";
   for (const auto& [name, verifier] : users) text += name + " " + verifier + "\n";
   const std::string draft = path + ".new";
   unlink(draft.c_str());

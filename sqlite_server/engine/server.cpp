@@ -173,8 +173,8 @@ class Server::Inside {
       // At once, and not after the start-up message: who only asks whether we are ready hears it too.
       std::string report;
       pgwire::append_error_response(
-          report, pgwire::report("FATAL", "57P03",
-                                 "the database file was moved, removed or replaced, and there is none at its path that can be opened"));
+          report,
+          pgwire::report("FATAL", "57P03", "the database file was moved, removed or replaced, and no file at its path can be opened"));
       (void)!send(descriptor, report.data(), report.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       close(descriptor);
       return;

@@ -189,7 +189,7 @@ void SqlConnection::refuse_altering() {
       sqlite3_finalize(statement);
       if (!is) continue;
       const std::string undo = std::string(how) == "adopted" ? "unadopt" : "unprotect";
-      refused_ = "permission denied: table \"" + table + "\" is " + how + "; the file's owner says termgate " + undo + " first";
+      refused_ = "permission denied: table \"" + table + "\" is " + how + "; the file's owner runs termgate " + undo + " first";
       return;
     }
   }

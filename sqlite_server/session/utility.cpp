@@ -425,7 +425,7 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
   }
   if (plan.utility<dialect::Unlisten>() != nullptr) return "UNLISTEN";
   if (plan.utility<dialect::Listen>() != nullptr || plan.utility<dialect::Notify>() != nullptr)
-    throw PgException("0A000", "LISTEN and NOTIFY are not spoken before an SQLite file");
+    throw PgException("0A000", "LISTEN and NOTIFY are not supported in front of an SQLite file");
   if (plan.utility<dialect::Checkpoint>() != nullptr) return "CHECKPOINT";
   throw PgException("0A000", plan.does.tag + " is not spoken here");
 }

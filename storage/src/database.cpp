@@ -108,7 +108,7 @@ struct DatabaseState {
     try {
       check(scope, term, timeout);
     } catch (const OutcomeUnknown& unknown) {
-      throw Unavailable(fmt::format("the check before the write was not answered ({}); of the write nothing was written", unknown.what()),
+      throw Unavailable(fmt::format("the check before the write was not answered ({}); nothing was written", unknown.what()),
                         std::string(unknown.code()));
     }
   }
@@ -212,7 +212,7 @@ std::optional<std::string> payload_in_parts(DatabaseState& state, const std::str
     if (rows.empty()) return std::nullopt;
     std::string part = std::move(rows.rows.front().front()).take_bytes();
     if (part.size() != due) {
-      throw DatabaseError(fmt::format("the payload of write {} of stream \"{}\" came short: {} bytes at {} where {} were due", sequence_no,
+      throw DatabaseError(fmt::format("the payload of write {} of stream \"{}\" is too short: {} bytes at {} instead of {}", sequence_no,
                                       stream, part.size(), payload.size(), due));
     }
     if (due == bytes) return part;

@@ -260,8 +260,8 @@ class Judge {
         const Row*& top = highest[row.scope];
         if (top != nullptr && top->term > row.term)
           found(Kind::order, row.scope,
-                fmt::format("in \"{}\" the number {} has the term {} behind number {} with the term {}", name, *row.place, row.term,
-                            *top->place, top->term),
+                fmt::format("in \"{}\" number {} has term {} after number {} with term {}", name, *row.place, row.term, *top->place,
+                            top->term),
                 sent_with(*top, row));
         else top = &row;
       }

@@ -34,7 +34,7 @@ struct Points::State {
     if (!started) return "it has not started";
     if (ended) return thrown ? "it has thrown" : "it has ended";
     if (paused) return fmt::format("it stays at \"{}\"", *paused);
-    return visited.empty() ? "it is running, and has come to no point" : fmt::format("it is running, behind \"{}\"", visited.back());
+    return visited.empty() ? "it is running, and has reached no point" : fmt::format("it is running, after \"{}\"", visited.back());
   }
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The code in README.md, docs/use/operations.md and docs/use/java-and-orms.md, cut out of them and run as they say: by the roles that they
-name, directly and through the proxy.
+"""The code in README.md and docs/use/ (operations, managed PostgreSQL, handles, run, Java and ORMs), cut out of the pages and run by the roles
+that they name, directly and through the proxy. Other pages have tests of their own; tests/README.md lists them.
 
   docs_test.py TERMGATE_COMMAND
 
@@ -17,7 +17,7 @@ import time
 import unittest
 from pathlib import Path
 
-TERMGATE = sys.argv[1]
+TERMGATE = str(Path(sys.argv[1]).resolve())
 SERVER = os.environ.get("TERMGATE_TEST_POSTGRESQL")
 if not SERVER:
     print("skipped: TERMGATE_TEST_POSTGRESQL is not set")
@@ -160,6 +160,7 @@ class Docs(unittest.TestCase):
         unprotect = re.search(r"`(SELECT termgate\.unprotect\('accounts'\);)`", (SOURCE / "README.md").read_text(encoding="utf-8")).group(1)
         psql(url(APP, database=other), unprotect)
         self.assertIn("uninstalled", shell(command))
+        self.assertEqual(uninstall, "build/" + block("docs/use/operations.md", "sh", "termgate uninstall"))
 
     def test_a_stale_append(self):
         with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
@@ -191,6 +192,63 @@ class Docs(unittest.TestCase):
         shell(own(revoke.replace("--revoke app", f"--revoke {APP}")))
         psql(url(APP), "SELECT termgate.check_term('billing', 1);", fails="42501")
         shell(own(grant))
+
+    # ---- docs/use/managed-postgresql.md -----------------------------------------------------------
+
+    def test_a_managed_server(self):
+        # In a database of its own; the role of the page is the README's, here without pg_signal_backend for as long.
+        page, other = "docs/use/managed-postgresql.md", NAME + "_managed"
+        create, grant, signal = block(page, "sql", "CREATE ROLE termgate_owner").splitlines()
+        self.assertEqual(renamed(create), f"CREATE ROLE {OWNER} LOGIN;")
+        psql(SERVER, f"CREATE DATABASE {other};")
+        self.addCleanup(psql, SERVER, f"DROP DATABASE {other} WITH (FORCE);\nGRANT pg_signal_backend TO {OWNER};")
+        psql(ADMIN, renamed(grant).replace(f"DATABASE {NAME} ", f"DATABASE {other} ") + f"\nREVOKE pg_signal_backend FROM {OWNER};")
+        init, doctor = (re.sub(rf"/{NAME}\b", f"/{other}", renamed(line)).replace("termgate ", TERMGATE + " ", 1) for line in block(page, "sh", "termgate init").splitlines())
+        self.assertIn(f"granted lead to {APP}", shell(init))
+        self.assertIn("may not end other roles' sessions", shell(f"{doctor} || test $? = 1"))
+        psql(ADMIN, renamed(signal))
+        self.assertNotIn("may not end other roles' sessions", shell(f"{doctor} || test $? = 1"))
+
+    # ---- docs/use/handles.md ------------------------------------------------------------------------
+
+    def test_a_write_that_ends_with_the_lease(self):
+        text = block("docs/use/handles.md", "sql", "BEGIN;").replace("'billing'", "'held'").replace("COMMIT;", "SELECT 'commits';\nCOMMIT;")
+        shell(f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=lead")
+        self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=write")
+        psql(url(APP), "SELECT termgate.unprotect('accounts');")
+        term = psql(url(APP), "SELECT term FROM termgate.acquire_lease('held', 'worker-7', '10 s');")
+        self.assertEqual(psql(url(APP), text.replace(", 5", f", {term}")).splitlines()[-2:], ["t", "commits"])
+        self.assertEqual(self.balance(), "70")
+        psql(url(APP), f"SELECT termgate.release_lease('held', 'worker-7', {term});")
+        self.assertEqual(psql(url(APP), text.replace(", 5", f", {term}").replace("COMMIT;", "ROLLBACK;")).splitlines()[-2:], ["f", "commits"])
+
+    # ---- docs/use/run.md ------------------------------------------------------------------------------
+
+    def test_run(self):
+        page = "docs/use/run.md"
+        with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
+            place = Path(folder)
+            for name, text in (("nightly.sh", 'echo "$TERMGATE_TERM $PGOPTIONS"\n'), ("export.sh", block(page, "sh", "#!/bin/sh")), ("report.sh", "echo report\n"),
+                               ("export-page", 'echo "$1" >> pages\ntest "$1" != "$(cat broken 2>/dev/null)"\n')):
+                (place / name).write_text(text if text.startswith("#!") else "#!/bin/sh\n" + text, encoding="utf-8")
+                (place / name).chmod(0o755)
+            (place / "export.sh").write_text((place / "export.sh").read_text(encoding="utf-8").replace(" 500)", " 5)"), encoding="utf-8")
+            database = f"sqlite:{folder}/run.db"
+            run = lambda text: shell(f"cd {folder}\n{text}", TERMGATE_DB=database)
+            run("termgate init")
+            nightly = block(page, "sh", "export TERMGATE_DB=").splitlines()[1]
+            self.assertEqual(run(nightly), "1 -c termgate.scope=nightly -c termgate.term=1\n")
+            line = re.search(r"^0 3 \* \* \*  (.*)$", (SOURCE / page).read_text(encoding="utf-8"), re.M).group(1).replace("/opt/report.sh", "./report.sh")
+            self.assertEqual([run(line), run(line)], ["report\n", ""])
+            export = block(page, "sh", "termgate run --scope exports")
+            (place / "broken").write_text("3", encoding="utf-8")
+            run(f"{export} || test $? = 1")
+            (place / "broken").unlink()
+            run(export)
+            # Pages 1 and 2 were done, 3 failed: the second run goes on after the last checkpoint, which is 2.
+            self.assertEqual((place / "pages").read_text(encoding="utf-8").split(), ["1", "2", "3", "2", "3", "4", "5"])
+            statuses = [row for row in run("termgate job list --job export").splitlines() if "completed" in row or "failed" in row]
+            self.assertEqual([("completed" in row) for row in statuses], [True, False], statuses)
 
     # ---- docs/reference/sql.md --------------------------------------------------------------------
 
@@ -277,6 +335,20 @@ class Docs(unittest.TestCase):
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
         done = run()
         self.assertEqual((done.returncode, done.stderr.strip().splitlines()[-1:], self.balance()), (1, ["TG001"], "70"), done.stderr)
+
+    def test_sqlite_with_the_extension(self):
+        extension = next(Path(TERMGATE).resolve().parent.rglob("termgate.so"), None)
+        if extension is None:
+            self.skipTest("the extension was not built")
+        code = block("docs/use/java-and-orms.md", "python", "import sqlite3").replace('"build/termgate"', repr(str(extension.with_suffix(""))))
+        with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
+            shell(f"cd {folder}\ntermgate init --db sqlite:app.db\n"
+                  "termgate exec --db sqlite:app.db --scope billing --term 5 'CREATE TABLE accounts (id integer, balance integer)' 'INSERT INTO accounts VALUES (42, 100)'")
+            done = subprocess.run([PYTHON, "-c", code + '\nprint(db.execute("SELECT balance FROM accounts").fetchone()[0])'], cwd=folder, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout), (0, "70\n"), done.stderr)
+            shell(f"termgate seal --db sqlite:{folder}/app.db --scope billing --term 6")
+            done = subprocess.run([PYTHON, "-c", code], cwd=folder, capture_output=True, text=True)
+            self.assertIn("TG001", done.stderr)
 
     def test_java(self):
         self.java(PLACE)

@@ -289,7 +289,7 @@ class Drill(BothDatabases):
     def test_a_liar_is_told(self):
         def told(url, kind):
             run = self.verdict(url, kind, "liar", expected="did_not_try")
-            self.assertIn("nothing else says so", run["detail"])
+            self.assertIn("nothing else confirms it", run["detail"])
         self.both(told)
         self.verdict(self.postgres, "insists", "liar", "--expect-refusal", "TG001", expected="did_not_try")
 

@@ -84,7 +84,7 @@ TEST_CASE("odbc check: refused where it would guard nothing", "[F5][live][odbc]"
   CHECK(message_of(autocommit.handle).starts_with("TG005 no transaction is open on this connection"));
   CHECK(Plain(database.url()).run("SELECT count(*) FROM termgate.fences") == "0");
   CHECK(message_of(autocommit.handle, "a\"b\n").starts_with("TG005 "));
-  CHECK(message_of(SQL_NULL_HDBC) == "TG005 this is no ODBC connection");
+  CHECK(message_of(SQL_NULL_HDBC) == "TG005 this is not an ODBC connection");
   PlainOdbc sqlite("Driver=SQLite3;Database=:memory:", false);
-  CHECK(message_of(sqlite.handle).starts_with("TG005 behind this ODBC connection is SQLite"));
+  CHECK(message_of(sqlite.handle).starts_with("TG005 this ODBC connection leads to SQLite"));
 }

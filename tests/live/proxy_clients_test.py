@@ -186,7 +186,7 @@ def bouncers():
 
     # Behind the proxy it drops or refuses the start-up parameter that makes the session read-only by default: then nobody is let in.
     for mode in ("session", "transaction"):
-        for ignore, words in (("extra_float_digits", "unsupported startup parameter"), ("options, default_transaction_read_only", "a pooler stands between")):
+        for ignore, words in (("extra_float_digits", "unsupported startup parameter"), ("options, default_transaction_read_only", "there is a pooler between")):
             proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{Bouncer(server.port, mode, ignore).port}/postgres")
             refused = refusal(proxy.port)
             lab.check(f"PgBouncer behind, {mode} pooling, ignoring {ignore}: nobody is let in unguarded", isinstance(refused, dict) and words in refused["M"], refused)
@@ -221,7 +221,7 @@ def bouncers():
     second.close()
     proxy.stop()
     proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{Bouncer(server.port, 'transaction', 'options, default_transaction_read_only').port}/postgres")
-    lab.check("[F6] PgBouncer behind, transaction pooling: nobody is let in", "a pooler stands between" in (refusal(proxy.port) or {}).get("M", ""))
+    lab.check("[F6] PgBouncer behind, transaction pooling: nobody is let in", "there is a pooler between" in (refusal(proxy.port) or {}).get("M", ""))
     lab.check("[F6] not one row without a term", server.sql("SELECT count(*) FROM passed WHERE \"?column?\" > 1") == ["0"])
     proxy.stop()
     ruled.stop()

@@ -176,7 +176,7 @@ def many(server):
         stale.append(code(client.ask(INSERT)[1]))
         client.close()
     lab.check("many: a stale one is refused in each", stale == ["TG001"] * MANY, stale)
-    lab.check("many: nothing was said of any", "cannot watch" not in proxy.log(), proxy.log()[-1000:])
+    lab.check("many: nothing was logged of any", "cannot watch" not in proxy.log(), proxy.log()[-1000:])
     for leader in leaders:
         leader.close()
     proxy.stop()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The pages of docs/reference/ against what the program prints: every command and option, every option of the proxy and environment
-variable, every metric with its type and labels, every public header. Needs no server; takes a few seconds.
+variable, every metric with its type and labels, every public header; and the C++ of README.md and docs/use/ against tests/package/, which
+builds and runs it. Needs no server; takes a few seconds.
 
   reference_test.py TERMGATE_COMMAND [--write]
 
@@ -182,6 +183,24 @@ class Reference(unittest.TestCase):
             include = SOURCE / folder / "include" / "termgate"
             there |= {path.relative_to(include).as_posix() for path in include.rglob("*.hpp") if "detail" not in path.parts}
         self.assertEqual(named, there)
+
+
+    def test_every_piece_of_cpp_in_the_documents_is_in_what_the_package_test_runs(self):
+        def statements(code):
+            code = re.sub(r"//[^\n]*", "", re.sub(r"Database::open\([^)]*\)", "Database::open()", code))
+            code = re.sub(r"\s+", "", re.sub(r"^(#.*)$", r"\1;", code, flags=re.M))
+            return [one for one in re.split(r"[;{}]", code) if one]
+
+        sources = {path.name: statements(path.read_text(encoding="utf-8")) for path in (SOURCE / "tests" / "package").glob("*.cpp")}
+        pages = [SOURCE / "README.md", *(SOURCE / "docs" / "use").glob("*.md")]
+        blocks = [(page.name, code) for page in pages for code in re.findall(r"^```cpp\n(.*?)\n^```$", page.read_text(encoding="utf-8"), re.S | re.M)]
+        self.assertGreater(len(blocks), 6)
+        for page, code in blocks:
+            missing = {}
+            for name, lines in sources.items():
+                rest = iter(lines)
+                missing[name] = [one for one in statements(code) if not any(one == line for line in rest)]
+            self.assertIn([], missing.values(), f"{page}: no program of tests/package/ has all of\n{code}\nmissing: {min(missing.values(), key=len)}")
 
 
 def refused(port):

@@ -93,7 +93,7 @@ TEST_CASE("tsql check header: what is refused is an exception of the library", "
   CHECK(message_of([&] { sqlserver::check(program.handle, own, Term(9)); }).starts_with("TG005 no transaction is open on this connection"));
   CHECK(program.run("SELECT CAST(@@TRANCOUNT AS int)") == "0");
   CHECK(leader.number("SELECT term FROM termgate.fences WHERE scope = N'own'") == 5);
-  CHECK(message_of([] { sqlserver::check(SQL_NULL_HDBC, own, Term(5)); }) == "TG005 this is no ODBC connection");
+  CHECK(message_of([] { sqlserver::check(SQL_NULL_HDBC, own, Term(5)); }) == "TG005 this is not an ODBC connection");
   CHECK(message_of([&] { sqlserver::check(program.handle, own, Term(5), "x'; DROP TABLE dbo.ledger --"); }).starts_with("TG005 "));
 
   // IMPLICIT_TRANSACTIONS by hand, as drivers turn autocommit off: the check begins the transaction and holds its lock in it.

@@ -87,7 +87,7 @@ class Postgres(StormCase):
     def test_wrong_usage(self):
         for words, said in [
             (["--proxies", "2"], "with postgresql://"),
-            (["--faults", "earthquake"], "there is no fault"),
+            (["--faults", "earthquake"], "unknown fault"),
             (["--faults", "proxy-kill"], "not without --proxies"),
         ]:
             done = storm(self.url, *words)

@@ -311,7 +311,7 @@ class Storm(BothDatabases):
         done = storm(self.postgres, "--server-clock", str(clock), "--seconds", "4", "--faults", "none", "--json")
         document = json.loads(done.stdout)
         self.assertEqual((done.returncode, document["verdict"]), (1, "not judged"), done.stdout + done.stderr)
-        self.assertRegex(document["unjudged"][0], r"^--server-clock: the server's clock does not follow the file, which said [+-]\d+ s$")
+        self.assertRegex(document["unjudged"][0], r"^--server-clock: the server's clock does not follow the file, which contained [+-]\d+ s$")
         self.assertEqual(clock.read_text(), "+0\n")
 
     def test_clocks_that_cannot_be_stepped(self):
@@ -327,7 +327,7 @@ class Storm(BothDatabases):
             done = storm(self.sqlite, *words, "--seed", "4244")
             self.assertEqual((done.returncode, said in done.stderr), (2, True), (words, done.stdout, done.stderr))
         self.assertEqual([table for table in tables_of(self.sqlite) if "storm_4244_" in table], [])
-        for words, said in [(["--server-clock", "/nowhere"], "there is no such file"), (["--server-clock", __file__, "--naive", "max-term"], "not with --naive")]:
+        for words, said in [(["--server-clock", "/nowhere"], "no such file"), (["--server-clock", __file__, "--naive", "max-term"], "not with --naive")]:
             done = storm(self.postgres, *words)
             self.assertEqual((done.returncode, said in done.stderr), (2, True), (words, done.stdout, done.stderr))
 
@@ -366,8 +366,8 @@ class Storm(BothDatabases):
     def test_a_proxy_that_does_not_come_up(self):
         done = storm(self.postgres + "?sslmode=allow", "--proxies", "2", "--seed", "4242")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        self.assertIn("proxy 1 did not come up: ", done.stderr)
-        self.assertIn("sslmode=allow is none of", done.stderr)
+        self.assertIn("proxy 1 did not start: ", done.stderr)
+        self.assertIn("sslmode=allow must be one of", done.stderr)
         self.assertEqual([table for table in tables_of(self.postgres) if "storm_4242_" in table], [])
         deep = Path(scratch.name) / ("d" * 100)
         deep.mkdir()
@@ -423,21 +423,21 @@ class Storm(BothDatabases):
 
     def test_wrong_usage(self):
         for words, said in [
-            (["--naive", "hope"], "there is no naive boundary \"hope\""),
+            (["--naive", "hope"], "unknown naive boundary \"hope\""),
             (["--naive", "one-statement"], "makes it right"),
-            (["--faults", "stop,earthquake"], "there is no fault \"earthquake\""),
+            (["--faults", "stop,earthquake"], "unknown fault \"earthquake\""),
             (["--faults", "prepare"], "not on SQLite"),
             (["--faults", "delay"], "not on SQLite"),
             (["--faults", "half-open"], "not on SQLite"),
             (["--faults", "hold-lock"], "not on SQLite"),
-            (["--faults", ""], "there is no fault \"\""),
+            (["--faults", ""], "unknown fault \"\""),
             (["--leaders", "1"], "a whole number from 2 to 64"),
             (["--seconds", "soon"], "a whole number from 1"),
-            (["--pace", "fast"], "one of usual, full"),
+            (["--pace", "fast"], "must be usual or full"),
             (["--ttl", "10ms"], "from 100ms to 60s"),
             (["--seed", "-1"], "a whole number from 0"),
-            (["--proxies", "2", "--faults", "cut-back"], "no server stands behind the proxies"),
-            (["--proxies", "2", "--faults", "prepare"], "no server stands behind the proxies"),
+            (["--proxies", "2", "--faults", "cut-back"], "there is no server behind the proxies"),
+            (["--proxies", "2", "--faults", "prepare"], "there is no server behind the proxies"),
             (["--proxies", "0"], "a whole number from 1 to 8"),
             (["--proxies", "99"], "a whole number from 1 to 8"),
             (["--enforce", "observe"], "about the proxies of --proxies"),
@@ -456,7 +456,7 @@ class Storm(BothDatabases):
             (["--proxies", "2", "--naive", "max-term"], "not with --naive"),
             (["--server-restart", "true", "--naive", "max-term"], "not with --naive"),
             (["--server-restart", ""], "which command?"),
-            (["--proxies", "2", "--enforce", "off"], "one of on, observe"),
+            (["--proxies", "2", "--enforce", "off"], "must be on or observe"),
             (["--proxies", "2", "--faults", "prune"], "not with --proxies"),
             (["--proxies", "2", "--faults", "hold-raise"], "not with --proxies"),
             (["--server-clock", __file__, "--faults", "hold-raise"], "not with --server-clock"),

@@ -192,7 +192,7 @@ class VerifyHistory(BothDatabases):
             ({"rows": -1}, '"rows" is a whole number from 0'),
             ({"ended_ns": 9}, "ended before it began"),
             ({"scope": ""}, '"scope" is a text'),
-            ({"colour": "red"}, 'nobody knows "colour"'),
+            ({"colour": "red"}, 'unknown key "colour"'),
         ]:
             with self.subTest(change):
                 Path(path).write_text(json.dumps(good | change) + "\n")
@@ -214,7 +214,7 @@ class VerifyHistory(BothDatabases):
         Path(path).write_text(json.dumps(good))
         for words, said, wanted in [
             ([], 'neither a "stream" in it nor --rows', 2),
-            (["--rows", "SELECT id FROM own"], "three columns are wanted", 0),
+            (["--rows", "SELECT id FROM own"], "must return three columns", 0),
             (["--rows", "SELECT id, scope, 'x' FROM own"], "a whole number, not", 0),
             (["--rows", "DELETE FROM own"], "readonly", 1),
             (["--rows", "SELECT a, b, c FROM nowhere"], "nowhere", 1),

@@ -22,6 +22,7 @@ play() {
   "$scratch/build/billing"
   "$command" lease force-release --scope billing --actor package_test --reason "its leader has gone"
   "$scratch/build/leader"
+  "$scratch/build/handles"
   "$command" verify
 }
 play "sqlite:$scratch/billing.db"

@@ -44,7 +44,7 @@ std::optional<AddressRange> AddressRange::parse(std::string_view text, std::stri
   const auto slash = text.find('/');
   const auto base = Address::parse(text.substr(0, slash));
   if (!base) {
-    problem = "\"" + std::string(text) + "\" is no address: 192.0.2.7, 192.0.2.0/24, 2001:db8::/32 or local";
+    problem = "\"" + std::string(text) + "\" is not an address: 192.0.2.7, 192.0.2.0/24, 2001:db8::/32 or local";
     return std::nullopt;
   }
   range.base_ = *base;
@@ -54,7 +54,7 @@ std::optional<AddressRange> AddressRange::parse(std::string_view text, std::stri
     const std::string_view bits = text.substr(slash + 1);
     const auto [end, error] = std::from_chars(bits.data(), bits.data() + bits.size(), range.bits_);
     if (error != std::errc() || end != bits.data() + bits.size() || range.bits_ < 0 || range.bits_ > bits_max) {
-      problem = "\"" + std::string(text) + "\": after the / stands the number of bits, 0 to " + std::to_string(bits_max);
+      problem = "\"" + std::string(text) + "\": after the / comes the number of bits, 0 to " + std::to_string(bits_max);
       return std::nullopt;
     }
   }

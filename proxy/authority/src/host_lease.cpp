@@ -195,8 +195,7 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
   const auto pause = std::max(shortest_pause, ttl / 3);
   if (!answering(ttl)) {
     if (lease->still_held()) return Clock::now() + std::min<Clock::duration>(ttl / 10, lease->held_until() - Lease::Clock::now());
-    lost(fmt::format("no term for scope \"{}\": {} was not heard of for {} ms, and its lease has ended", scope_.name(), owner_,
-                     ttl.count()));
+    lost(fmt::format("no term for scope \"{}\": {} did not answer for {} ms, and its lease has ended", scope_.name(), owner_, ttl.count()));
     common_.log(fmt::format("lease of scope \"{}\" ended: {} does not answer", scope_.name(), owner_));
     return Clock::now() + pause;
   }
@@ -262,7 +261,7 @@ std::optional<HostLease::Clock::time_point> HostLease::take() {
                        milliseconds(seen->remaining_ms + 1));
       }
       common_.database.force_release(scope_, "termgate proxy",
-                                     fmt::format("rule \"{}\" says takeover = newest, and {} has come", rule_, owner_));
+                                     fmt::format("rule \"{}\" has takeover = newest, and {} has connected", rule_, owner_));
     }
     const auto left = std::chrono::ceil<milliseconds>(hold_off_until - Clock::now());
     if (left.count() > 0) return not_had(fmt::format("its lease was just taken from {}", owner_), left);

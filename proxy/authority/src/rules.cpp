@@ -90,7 +90,7 @@ class Parser {
     }
     const auto equals = line.find('=');
     if (equals == std::string_view::npos) fail("a line is KEY = VALUE, [rule NAME] or a # comment");
-    if (!rule_) fail("this stands before the first [rule NAME]");
+    if (!rule_) fail("this is before the first [rule NAME]");
     const std::string key(trim(line.substr(0, equals)));
     const std::string_view value = trim(line.substr(equals + 1));
     if (!keys_.insert(key).second) fail(fmt::format("\"{}\" is given twice; a list has commas: {} = a, b", key, key));
@@ -158,10 +158,9 @@ class Parser {
     if (sources > 1) fail(rule_->line, fmt::format("rule \"{}\" names more than one of scope, file and lease", rule_->name));
     if (term_ && !scope_) fail(rule_->line, fmt::format("rule \"{}\" has a term and no scope", rule_->name));
     if (scope_ && !term_ && !rule_->overridable) {
-      fail(rule_->line,
-           fmt::format(
-               "rule \"{}\" has a scope and no term, so nobody could write: give a term, or overridable = yes and let clients declare it",
-               rule_->name));
+      fail(rule_->line, fmt::format("rule \"{}\" has a scope and no term, so no session could write: give a term, or overridable = yes and "
+                                    "let clients declare it",
+                                    rule_->name));
     }
     if (!lease_ && (ttl_ || !holder_.empty() || takeover_))
       fail(rule_->line, fmt::format("rule \"{}\": ttl, holder and takeover go with a lease", rule_->name));
@@ -246,7 +245,7 @@ class Parser {
     std::int64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc() || end != text.data() + text.size() || number < 1 || number > Term::max_value) {
-      fail(fmt::format("\"{}\" is no term: a whole number from 1 to {}", text, Term::max_value));
+      fail(fmt::format("\"{}\" is not a term: a whole number from 1 to {}", text, Term::max_value));
     }
     return Term(number);
   }
@@ -257,7 +256,7 @@ class Parser {
     const std::string_view unit = trim(text.substr(static_cast<std::size_t>(end - text.data())));
     std::int64_t factor = unit == "ms" ? 1 : unit == "s" ? 1000 : unit == "min" ? 60'000 : unit == "h" ? 3'600'000 : 0;
     if (error != std::errc() || factor == 0 || number < 1 || number > 86'400'000)
-      fail(fmt::format("\"{}\" is no time: a whole number with ms, s, min or h", text));
+      fail(fmt::format("\"{}\" is not a duration: a whole number with ms, s, min or h", text));
     const milliseconds time(number * factor);
     if (time < milliseconds(1000) || time > milliseconds(86'400'000)) fail("the ttl is from 1 s to 24 h");
     return time;

@@ -83,7 +83,7 @@ FileDeclaration read_declaration(std::string_view text) {
       std::int64_t number = 0;
       const auto [stopped, error] = std::from_chars(value->data(), value->data() + value->size(), number);
       if (error != std::errc() || stopped != value->data() + value->size() || number < 1 || number > Term::max_value) {
-        return refuse(fmt::format("its term is no whole number from 1 to {}", Term::max_value));
+        return refuse(fmt::format("its term is not a whole number from 1 to {}", Term::max_value));
       }
       declaration.term.emplace(number);
     }

@@ -502,7 +502,7 @@ void Connection::admit() {
       // Not to know the rules is no reason to let in.
       shared.log.say_seldom("admit", LogLevel::error, "rules_failed", {{"reason", error.what()}});
       admission.refused_sqlstate = "58000";
-      admission.refused_message = "the proxy could not apply its rules; its log says why";
+      admission.refused_message = "the proxy could not apply its rules; its log has the reason";
     }
     worker->post([&shared, worker, id, admission = std::move(admission)]() mutable {
       Connection* connection = worker->find(id);
@@ -739,7 +739,7 @@ void Connection::look_at_clock(Instant now) {
           break;
         }
         worker_.counters().greeting_timeouts.add();
-        end("said nothing within the greeting timeout (--greeting-timeout)");
+        end("sent nothing within the greeting timeout (--greeting-timeout)");
         break;
       case Stage::session:
         if (connecting_) {

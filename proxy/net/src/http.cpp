@@ -163,7 +163,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection<Owner>
     const auto& request = parser_->get();
     // Of two the reader in front of us may have believed the other one.
     const auto hosts = request.count(http::field::host);
-    if (hosts > 1 || (hosts == 0 && request.version() >= 11)) return answer({400, "one Host header is wanted\n"}, false);
+    if (hosts > 1 || (hosts == 0 && request.version() >= 11)) return answer({400, "exactly one Host header is required\n"}, false);
     // Whether the process lives is answered even where every thread of the blocking pool waits for a name server.
     if (request.target() == "/healthz" && request.method() == http::verb::get && host_is_ours(request[http::field::host], owner_.options))
       return answer({200, "ok\n"}, request.keep_alive());

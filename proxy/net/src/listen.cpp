@@ -42,7 +42,7 @@ OpenListener open_unix(const ListenerOptions& options, unsigned mode) {
     struct stat file {};
     if (lstat(options.path.c_str(), &file) == 0 && !S_ISSOCK(file.st_mode)) {
       errno = EADDRINUSE;
-      fail(descriptor, options.path, "a file that is no socket is there");
+      fail(descriptor, options.path, "there is a file that is not a socket");
     }
     // A socket that nobody listens behind was left by a process that is no more.
     const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -69,7 +69,7 @@ std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reu
     getsockopt(options.inherited, SOL_SOCKET, SO_DOMAIN, &family, &size);
     size = sizeof type;
     getsockopt(options.inherited, SOL_SOCKET, SO_TYPE, &type, &size);
-    if (type != SOCK_STREAM) throw std::runtime_error(fmt::format("the inherited socket \"{}\" is no stream socket", options.name));
+    if (type != SOCK_STREAM) throw std::runtime_error(fmt::format("the inherited socket \"{}\" is not a stream socket", options.name));
     return {{options.inherited, options, bound_address(options.inherited), family == AF_UNIX}};
   }
   if (!options.path.empty()) return {open_unix(options, unix_mode)};

@@ -56,7 +56,7 @@ SslMode ssl_mode_of(std::string_view text) {
   if (text == "require") return SslMode::require;
   if (text == "verify-ca") return SslMode::verify_ca;
   if (text == "verify-full") return SslMode::verify_full;
-  throw std::invalid_argument(fmt::format("--backend: sslmode={} is none of disable, prefer, require, verify-ca, verify-full", text));
+  throw std::invalid_argument(fmt::format("--backend: sslmode={} must be one of disable, prefer, require, verify-ca, verify-full", text));
 }
 
 constexpr std::string_view sqlserver_scheme = "sqlserver://";
@@ -173,7 +173,7 @@ Backend parse_backend(std::string_view url) {
         } else if (const auto colon = part.find(':'); colon != std::string_view::npos) {
           port = part.substr(colon + 1);
           if (port.find(':') != std::string_view::npos)
-            throw std::invalid_argument("--backend: an IPv6 address stands in brackets, [::1]:5432");
+            throw std::invalid_argument("--backend: put an IPv6 address in brackets, [::1]:5432");
           part = part.substr(0, colon);
         }
         names.push_back(percent_decoded(part));
@@ -203,7 +203,7 @@ Backend parse_backend(std::string_view url) {
     const std::size_t count = std::max<std::size_t>(1, std::max(names.size(), addresses.size()));
     if ((!names.empty() && names.size() != count) || (!addresses.empty() && addresses.size() != count) ||
         (ports.size() > 1 && ports.size() != count))
-      throw std::invalid_argument("--backend: as many hosts as addresses, and as many ports or one, are wanted");
+      throw std::invalid_argument("--backend: give as many addresses as hosts, and as many ports or one");
     for (std::size_t i = 0; i < count; ++i) {
       Backend::Host host;
       host.name = i < names.size() ? names[i] : "";

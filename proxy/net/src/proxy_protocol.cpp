@@ -68,7 +68,7 @@ ProxyHeader parse_proxy_header(std::string_view input) noexcept {
   } else if (family == 0x00) {
     header.kind = ProxyHeader::Kind::local;  // "unspecified": the receiver takes the connection's own address
   } else {
-    return malformed("its address family is none that a connection can have");
+    return malformed("its address family is not one that a connection can have");
   }
   return header;
 }

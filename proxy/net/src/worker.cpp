@@ -30,7 +30,7 @@ constexpr std::chrono::seconds cut_takes{2};  // for the last words of sessions 
 
 // To a client that cannot be served: what fits its socket's empty buffer, and the end.
 constexpr std::string_view greeting_limit_met =
-    "too many connections that have not said who they are: the proxy's limit was met (--max-greeting)";
+    "too many connections without a start-up message: the proxy's limit was reached (--max-greeting)";
 
 void turn_away(int descriptor, Backend::Protocol protocol, std::string_view sqlstate, std::string_view message) {
   std::string report;
@@ -338,7 +338,7 @@ bool Worker::make_room() {
   const auto now = std::chrono::steady_clock::now();
   for (Connection* oldest : greeting_) {
     if (oldest->silent() || now - oldest->began() > std::chrono::seconds(1)) {
-      oldest->give_up("53300", greeting_limit_met, "room was wanted for others");
+      oldest->give_up("53300", greeting_limit_met, "its place was needed for others");
       return true;
     }
   }

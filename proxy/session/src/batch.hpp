@@ -1,5 +1,6 @@
 // Messages for the server together with the replies that they will have: what is on its way, what is held of a pipeline, what waits for a
-// lock.
+// lock. Owner: one session, its thread. Invariant: every message in `bytes` that the server answers has its entry in `replies`, in the same
+// order; so both change together, through add(), append() and insert_at().
 #pragma once
 
 #include <cassert>
@@ -34,7 +35,8 @@ struct Batch {
   }
   // Only into a batch of which nothing was sent yet.
   void insert_at(Mark mark, Batch&& other) {
-    assert(bytes.back().size() == bytes.size());
+    assert(bytes.back().size() == bytes.size() && "nothing of it was sent yet");
+    assert(mark.bytes <= bytes.size() && mark.replies <= replies.size());
     bytes.back().insert(mark.bytes, other.bytes.view());
     replies.insert_at(mark.replies, std::move(other.replies));
     other = Batch();

@@ -63,7 +63,7 @@ void Claims::ask_rule() {
   withdrawn_ = true;
   why_not_code_ = "TG001";
   why_not_ = "this session was admitted under term " + std::to_string(bound_.term) + " of scope \"" + bound_.scope +
-             "\", and its rule now says term " + std::to_string(now.term) + " of scope \"" + now.scope + "\": connect anew";
+             "\", and its rule now has term " + std::to_string(now.term) + " of scope \"" + now.scope + "\": connect again";
 }
 
 bool Claims::may_write() const noexcept { return may_speak() || admission_.without_term == WithoutTerm::allow; }

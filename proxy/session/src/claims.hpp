@@ -41,6 +41,8 @@ struct Refusal {
   explicit operator bool() const noexcept { return !code.empty(); }
 };
 
+// Owner: the session's State; its thread. Invariant: a claim of which only the server knows the scope and term is empty here, never
+// guessed.
 class Claims {
  public:
   // --- at the login ---

@@ -36,7 +36,7 @@ void Session::State::from_client(std::string_view bytes) {
   }
   if (client_in_.empty()) {
     const std::size_t used = look_at(bytes);
-    client_in_.append(bytes.substr(used));
+    if (!over()) client_in_.append(bytes.substr(used));
   } else {
     client_in_.append(bytes);
     pump();
@@ -63,7 +63,7 @@ void Session::State::pump() {
   client_in_ = std::string();
   const std::size_t used = look_at(bytes);
   // What look_at() left comes before whatever was added meanwhile.
-  if (used < bytes.size()) client_in_.insert(0, bytes, used);
+  if (used < bytes.size() && !over()) client_in_.insert(0, bytes, used);
 }
 
 bool Session::State::blocked_but_for_deferred() const noexcept {

@@ -65,7 +65,7 @@ void Session::State::greet(std::string_view bytes) {
         return end(event.problem.sqlstate, event.problem.reason());
       case Startup::direct_tls:
         // Where TLS is served the caller has dealt with it; PostgreSQL without TLS gives no answer.
-        host_.happened({.kind = Incident::Kind::malformed, .message = "a TLS handshake at a place where none can be taken"});
+        host_.happened({.kind = Incident::Kind::malformed, .message = "a TLS handshake where none is allowed"});
         return close_all();
       case Startup::gssenc_request:
       case Startup::ssl_request: {
@@ -161,12 +161,12 @@ void Session::State::server_greeted(std::string_view& bytes) {
   const char answer = bytes.front();
   bytes.remove_prefix(1);
   if (answer == 'S') {
-    if (!bytes.empty()) return end("08006", "the server sent unencrypted data after its consent to TLS: somebody may be in between");
+    if (!bytes.empty()) return end("08006", "the server sent unencrypted data after it agreed to TLS: a third party may be in between");
     stage_ = Stage::server_tls;
     return act(Action::Kind::start_server_tls);
   }
   if (answer != 'N') return end("08006", "the server answered the request for TLS with something else; is it a PostgreSQL server?");
-  if (options_.server_tls == Options::ServerTls::require) return end("08006", "the server offers no TLS, which this proxy requires of it");
+  if (options_.server_tls == Options::ServerTls::require) return end("08006", "the server offers no TLS, which this proxy requires");
   start_login();
 }
 
@@ -265,7 +265,7 @@ void Session::State::authentication(const Event& event) {
   if (authentication->type == Type::ok) {
     if (!login_.credential_requested && !peer_.local && !options_.trust_backend) {
       return refuse_login(*this, "28000",
-                          "the server asks for no credential (its pg_hba.conf trusts this proxy), and so would let in anybody: Termgate "
+                          "the server requests no credential (its pg_hba.conf trusts this proxy), so anybody could log in: Termgate "
                           "offers it to other machines only with --trust-backend");
     }
   } else if (authentication->type != Type::sasl_final) {

@@ -1,5 +1,8 @@
 // The replies that the server still owes: one entry for every message sent to it that is answered, in order. Counters are never enough:
 // a reply is forwarded, hidden or rewritten by the request that it belongs to (docs/decisions/0006).
+//
+// Owner: a Batch of one session; the session's thread. Invariant: entries are in the order in which their messages are sent, so the head
+// is always the request that the server answers next.
 #pragma once
 
 #include <cassert>
@@ -102,10 +105,14 @@ class PendingReplies {
     assert(!empty());
     return entries_.back();
   }
-  PendingReply& at(std::size_t index) noexcept { return entries_[head_ + index]; }
+  PendingReply& at(std::size_t index) noexcept {
+    assert(index < size());
+    return entries_[head_ + index];
+  }
 
   void push(PendingReply reply) { entries_.push_back(std::move(reply)); }
   void pop() noexcept {
+    assert(!empty());
     ++head_;
     if (head_ == entries_.size()) {
       entries_.clear();
@@ -118,13 +125,17 @@ class PendingReplies {
   }
   void append(PendingReplies&& other) { insert_at(size(), std::move(other)); }
   void insert_at(std::size_t index, PendingReplies&& other) {
+    assert(index <= size() && &other != this);
     const auto from = other.entries_.begin() + static_cast<std::ptrdiff_t>(other.head_);
     entries_.insert(entries_.begin() + static_cast<std::ptrdiff_t>(head_ + index), std::make_move_iterator(from),
                     std::make_move_iterator(other.entries_.end()));
     other = PendingReplies();
   }
   // Removes entry `index`, counted from the head.
-  void remove(std::size_t index) { entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(head_ + index)); }
+  void remove(std::size_t index) {
+    assert(index < size());
+    entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(head_ + index));
+  }
 
  private:
   static constexpr std::size_t kept = 64;

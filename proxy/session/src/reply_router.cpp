@@ -1,5 +1,6 @@
 #include "reply_router.hpp"
 
+#include <cassert>
 #include <termgate/pgwire/types.hpp>
 
 namespace termgate::session {
@@ -28,6 +29,7 @@ void ReplyRouter::end_request(const Event& reply) {
 }
 
 void ReplyRouter::route(const Event& reply) {
+  assert(fits(static_cast<char>(reply.type)) && "the caller has asked fits()");
   const PendingReply& head = pending_.head();
   showing_ = true;
   // What comes next is here, so the statement before it has succeeded.
@@ -47,6 +49,7 @@ void ReplyRouter::route(const Event& reply) {
 }
 
 void ReplyRouter::hide(const Event& reply) {
+  assert(!pending_.empty());
   showing_ = false;
   end_request(reply);
 }

@@ -67,7 +67,9 @@ enum class Shown : std::uint8_t {
 
 Shown shown_as(const PendingReply& request, const pgwire::Event& reply) noexcept;
 
-// Borrows both: the requests that the server has not answered yet, in their order, and where the client's bytes go.
+// Owner: the session's State; its thread. Borrows the requests that the server has not answered yet, in their order, and the client's
+// outbox. Invariants: a reply belongs to the head of `pending` (fits() before route() or hide()); the client gets replies in the order of
+// its requests, so what is kept is released before anything later is forwarded.
 class ReplyRouter {
  public:
   ReplyRouter(PendingReplies& pending, Outbox& client) noexcept : pending_(pending), client_(client) {}

@@ -17,7 +17,8 @@ using statements::Kind;
 namespace {
 
 constexpr std::string_view behind_a_pooler =
-    "a pooler stands between the proxy and the server: put it before the proxy, or, if it keeps one server session for each client as long "
+    "there is a pooler between the proxy and the server: put it in front of the proxy, or, if it keeps one server session for each client "
+    "as long "
     "as that stays, start the proxy with --server-pooler session";
 
 // Where the one text value of a column stands in a DataRow: count, then a length and bytes each.

@@ -1,6 +1,7 @@
 #include <termgate/session/session.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "state.hpp"
@@ -33,7 +34,7 @@ Session::State::State(const Options& options, Peer peer, SessionHost& session_ho
 
 // FATAL, as a server says it before it closes.
 void Session::State::end(std::string_view sqlstate, std::string_view message) {
-  if (stage_ == Stage::closing || stage_ == Stage::closed) return;
+  if (over()) return;
   // In the middle of a message to the client nothing can be said any more.
   if (server_reader_.between_messages() || router_.keeps_a_part() || stage_ < Stage::login)
     pgwire::append_error_response(to_client_.back(), pgwire::report("FATAL", sqlstate, message));
@@ -41,7 +42,7 @@ void Session::State::end(std::string_view sqlstate, std::string_view message) {
 }
 
 void Session::State::close_all() {
-  if (stage_ == Stage::closing || stage_ == Stage::closed) return;
+  if (over()) return;
   const bool greeted = stage_ >= Stage::login && !client_mid_frame_;
   const bool connected = stage_ >= Stage::connecting;
   if (greeted) pgwire::append_bare(server_.bytes.back(), pgwire::frontend::terminate);
@@ -161,6 +162,17 @@ std::size_t Session::State::memory_bytes() const noexcept {
          session_lock_.messages.bytes.capacity();
 }
 
+void Session::State::assert_consistent() const noexcept {
+  model_.assert_consistent();
+  assert((!over() || (client_in_.empty() && !deferred_)) && "nothing of the client's waits once the session ends");
+  assert((over() || stage_ >= Stage::login || server_.replies.empty()) && "the server owes no reply before the login");
+  assert((pipeline_.begun || pipeline_.held.empty()) && "messages are held only while a pipeline is open");
+  assert(pipeline_.beginning.bytes <= pipeline_.held.bytes.size() && pipeline_.beginning.replies <= pipeline_.held.replies.size());
+  assert((!script_.frame || script_.running) && "a frame is around a text that runs");
+  assert((session_lock_.stage != SessionLock::Stage::none || session_lock_.messages.empty()) &&
+         "messages wait for a lock that was requested");
+}
+
 // --- the outside ---
 
 Session::Session(const Options& options, Peer peer, SessionHost& session_host, Instant now)
@@ -171,16 +183,19 @@ void Session::resume(const ClientBytes& event, Instant now) {
   state_->now_ = now;
   state_->quiet_since_ = now;
   state_->from_client(event.bytes);
+  state_->assert_consistent();
 }
 
 void Session::resume(const ServerBytes& event, Instant now) {
   state_->now_ = now;
   state_->from_server(event.bytes);
+  state_->assert_consistent();
 }
 
 void Session::resume(const ClientGone&, Instant now) {
   state_->now_ = now;
   state_->close_all();
+  state_->assert_consistent();
 }
 
 void Session::resume(const ServerLost& event, Instant now) {
@@ -209,6 +224,7 @@ void Session::resume(const ClientTls&, Instant now) {
 void Session::resume(const ServerConnected&, Instant now) {
   state_->now_ = now;
   state_->server_connected();
+  state_->assert_consistent();
 }
 
 void Session::resume(const ServerTls&, Instant now) {
@@ -220,11 +236,13 @@ void Session::resume(const ServerTls&, Instant now) {
 void Session::resume(const Admitted& event, Instant now) {
   state_->now_ = now;
   state_->admitted(event.admission);
+  state_->assert_consistent();
 }
 
 void Session::resume(const FenceSeen& event, Instant now) {
   state_->now_ = now;
   state_->fence_seen(event.scope, event.fence);
+  state_->assert_consistent();
 }
 
 void Session::resume(const Drain&, Instant now) {
@@ -232,16 +250,19 @@ void Session::resume(const Drain&, Instant now) {
   state_->draining_ = true;
   if (state_->stage_ < State::Stage::login) return state_->end("57P03", "the proxy is shutting down");
   state_->idle_now();
+  state_->assert_consistent();
 }
 
 void Session::resume(const Cut& event, Instant now) {
   state_->now_ = now;
   state_->end(event.sqlstate, event.message);
+  state_->assert_consistent();
 }
 
 void Session::resume(const Tick&, Instant now) {
   state_->now_ = now;
   state_->tick();
+  state_->assert_consistent();
 }
 
 std::string_view Session::to_client() const noexcept { return state_->to_client_.view(); }

@@ -217,7 +217,7 @@ void Session::State::on_function_call(const Event& event) {
       client_parts_ = Parts::drop;
       report_refusal("TG002", "TG002 a function call outside of a transaction block", claim.pair, 0, true);
       return refuse(claim.problem.empty() ? "TG002" : claim.code,
-                    "TG002 a fast-path function call that may write must stand in a transaction block", "");
+                    "TG002 a fast-path function call that may write must be in a transaction block", "");
     }
     if (model_.tx.in_block) {
       const bool added = guard_block(effects, claim, Step::runs);

@@ -1,4 +1,13 @@
-// The inside of Session: one state machine, told in several files. What it is made of stands in parts.hpp.
+// The inside of Session: one state machine, spread over several files. parts.hpp has the structs that it consists of.
+//
+// Owner: one Session. Thread: the one that calls resume(); there is no lock and nothing is shared. Every event goes through resume(), and
+// assert_consistent() runs after each. Its invariants:
+//   - once the session ends, nothing of the client's waits;
+//   - the server owes no reply before the login has begun;
+//   - messages are held only while a pipeline is open, and the mark of its implicit transaction lies inside them;
+//   - a frame exists only around a text that runs, and messages wait for a session lock only while one is requested or held;
+//   - the transaction model is consistent (transaction_model.hpp).
+//
 //   login.cpp        from the first byte to the first ReadyForQuery
 //   client.cpp       the client's bytes: messages, which of them wait, who deals with each
 //   guard.cpp        the decision: may this unit run, and with which check (guard.hpp)
@@ -249,8 +258,10 @@ class Session::State {
   bool wants_server() const noexcept;
   std::optional<Instant> deadline() const noexcept;
   std::size_t memory_bytes() const noexcept;
+  bool over() const noexcept { return stage_ == Stage::closing || stage_ == Stage::closed; }
+  void assert_consistent() const noexcept;
 
-  // --- what everybody knows ---
+  // --- what every part knows ---
   const Options& options_;
   Peer peer_;
   SessionHost& host_;

@@ -1,5 +1,7 @@
-// The transaction that the session is in: as it will be when everything sent has run (predicted), and as the server says that it is
-// (observed). Once every request is answered the two are one.
+// The transaction that the session is in: as it will be when everything sent has run (predicted), and as the server reports it (observed).
+// Once every request is answered the two agree.
+//
+// Owner: the session's State; its thread. Pure: no I/O, no clock. assert_consistent() has the invariants.
 #pragma once
 
 #include <cstdint>

@@ -97,7 +97,7 @@ void put(Declaration& declaration, std::string_view key, std::string_view value,
       return;
     }
     const std::optional<Term> term = term_of(value);
-    if (!term) return refuse(declaration, where, "the term is no integer from 1 to 2^62");
+    if (!term) return refuse(declaration, where, "the term is not an integer from 1 to 2^62");
     if (once && declaration.term && *declaration.term != *term) return refuse(declaration, where, "two terms that differ");
     declaration.term = term;
   }
@@ -115,13 +115,13 @@ void read_comment(Declaration& declaration, std::string_view text) {
   for (;;) {
     skip_space();
     const std::size_t equals = text.find('=', at);
-    if (equals == std::string_view::npos) return refuse(declaration, in_comment, "key='value' is wanted, with commas between");
+    if (equals == std::string_view::npos) return refuse(declaration, in_comment, "must be key='value', separated by commas");
     std::string_view key = text.substr(at, equals - at);
     while (!key.empty() && is_space(key.back())) key.remove_suffix(1);
     at = equals + 1;
     skip_space();
     if (key.empty() || key.find_first_of("'\" ,;") != std::string_view::npos || at >= text.size() || text[at] != '\'')
-      return refuse(declaration, in_comment, "key='value' is wanted, with commas between");
+      return refuse(declaration, in_comment, "must be key='value', separated by commas");
     std::string value;
     for (++at;; ++at) {
       if (at >= text.size()) return refuse(declaration, in_comment, "a value has no closing quote");
@@ -141,7 +141,7 @@ void read_comment(Declaration& declaration, std::string_view text) {
     }
     skip_space();
     if (at >= text.size()) return;
-    if (text[at] != ',') return refuse(declaration, in_comment, "key='value' is wanted, with commas between");
+    if (text[at] != ',') return refuse(declaration, in_comment, "must be key='value', separated by commas");
     ++at;
   }
 }

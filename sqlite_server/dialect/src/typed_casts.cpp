@@ -303,7 +303,7 @@ Value Typed::cast(Node body) {
 
 // A value on its way into a column.
 Value Typed::assigned(const Value& value, const Relations::RelationColumn& column, Node at) {
-  if (column.type == 0) refuse("column \"" + column.name + "\", whose type nothing tells", at);
+  if (column.type == 0) refuse("column \"" + column.name + "\", whose type is not known", at);
   if (!value.open() && value.type != column.type &&
       resolution::cast_path(value.type, column.type, Context::assignment).how == Path::How::none) {
     refuse_as("42804",

@@ -38,7 +38,7 @@ Family family_behind(SQLHDBC connection) {
   std::array<SQLWCHAR, 128> name{};
   SQLSMALLINT bytes = 0;
   const auto code = SQLGetInfoW(connection, SQL_DBMS_NAME, name.data(), static_cast<SQLSMALLINT>(sizeof name), &bytes);
-  if (code == SQL_INVALID_HANDLE) throw InvalidInput("TG005 this is no ODBC connection");
+  if (code == SQL_INVALID_HANDLE) throw InvalidInput("TG005 this is not an ODBC connection");
   if (!SQL_SUCCEEDED(code)) fail(SQL_HANDLE_DBC, connection, connection);
   std::string dbms;
   for (std::size_t at = 0; at < std::min(name.size() - 1, static_cast<std::size_t>(bytes) / sizeof(SQLWCHAR)); ++at)
@@ -47,7 +47,7 @@ Family family_behind(SQLHDBC connection) {
     if (dbms.starts_with(dbms_name_of(family))) return family;
   }
   throw InvalidInput(
-      fmt::format("TG005 behind this ODBC connection is {}: the check is for SQL Server, and for PostgreSQL through odbc-postgresql",
+      fmt::format("TG005 this ODBC connection leads to {}: the check is for SQL Server, and for PostgreSQL through odbc-postgresql",
                   dbms.empty() ? "a database without a name" : dbms));
 }
 
@@ -105,7 +105,7 @@ std::optional<std::int64_t> run(SQLHDBC connection, const Marked& text, const Sc
 }  // namespace
 
 Term check(SQLHDBC connection, const Scope& scope, Term term, std::string_view schema) {
-  if (connection == SQL_NULL_HDBC) throw InvalidInput("TG005 this is no ODBC connection");
+  if (connection == SQL_NULL_HDBC) throw InvalidInput("TG005 this is not an ODBC connection");
   detail::need_schema_name(schema);
   Family family = Family::sqlserver;
   try {

@@ -238,8 +238,8 @@ Connection::Connection(const ConnectionString& text, std::chrono::seconds login_
   const std::string dbms =
       utf8_of(std::u16string_view(name).substr(0, std::min<std::size_t>(static_cast<std::size_t>(length) / 2, name.size())));
   if (!dbms.starts_with(dbms_name_of(family()))) {
-    throw DatabaseError(fmt::format("behind this ODBC driver is {}, and not {}", dbms.empty() ? "a database without a name" : dbms,
-                                    dbms_name_of(family())));
+    throw DatabaseError(
+        fmt::format("this ODBC driver leads to {}, not to {}", dbms.empty() ? "a database without a name" : dbms, dbms_name_of(family())));
   }
 }
 
@@ -282,7 +282,7 @@ SQLRETURN Connection::stream(SQLHSTMT statement, Parameters& parameters) {
     const SQLRETURN code = SQLParamData(statement, &token);
     if (code != SQL_NEED_DATA) return code;
     const auto wanted = std::find_if(parameters.all.begin(), parameters.all.end(), [&](auto& one) { return &one == token; });
-    if (wanted == parameters.all.end()) throw DatabaseError("the ODBC driver asks for a parameter that was not promised");
+    if (wanted == parameters.all.end()) throw DatabaseError("the ODBC driver requests a parameter that was not announced");
     auto* at = static_cast<char*>(wanted->data);
     for (std::size_t left = static_cast<std::size_t>(wanted->bytes); left > 0;) {
       const std::size_t piece = std::min(left, piece_bytes);

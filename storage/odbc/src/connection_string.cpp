@@ -162,9 +162,9 @@ ConnectionString of_sqlserver(std::string_view rest) {
   const auto maker = maker_of(driver);
   if (!maker)
     throw InvalidInput(
-        "TG005 the driver named is no ODBC driver for SQL Server that Termgate knows: FreeTDS, or Microsoft's ODBC Driver 17 or 18");
+        "TG005 the driver is not an ODBC driver for SQL Server that Termgate knows: FreeTDS, or Microsoft's ODBC Driver 17 or 18");
   if (family_of(*maker) != Family::sqlserver)
-    throw InvalidInput("TG005 the driver named is none for SQL Server: use odbc: with a connection string");
+    throw InvalidInput("TG005 the driver is not one for SQL Server: use odbc: with a connection string");
   attributes.emplace_back("Driver", driver);
   if (*maker == Maker::microsoft) {
     attributes.emplace_back("Server", fmt::format("tcp:{},{}", server, port));
@@ -187,14 +187,14 @@ ConnectionString of_odbc(std::string_view text) {
     maker = maker_of(*driver);
     if (!maker)
       throw InvalidInput(
-          "TG005 the driver of the connection string is none that Termgate knows: Microsoft's ODBC Driver 17 or 18, FreeTDS, psqlodbc");
+          "TG005 the driver of the connection string is not one that Termgate knows: Microsoft's ODBC Driver 17 or 18, FreeTDS, psqlodbc");
   } else if (const std::string* source = find(attributes, "dsn")) {
     const std::string behind = ini_entry(*source, "Driver", "odbc.ini");
     if (behind.empty()) throw InvalidInput("TG005 the data source (DSN) of the connection string is not in odbc.ini");
     maker = maker_of(behind);
     if (!maker)
       throw InvalidInput(
-          "TG005 the driver of this data source is none that Termgate knows: Microsoft's ODBC Driver 17 or 18, FreeTDS, psqlodbc");
+          "TG005 the driver of this data source is not one that Termgate knows: Microsoft's ODBC Driver 17 or 18, FreeTDS, psqlodbc");
   } else {
     malformed("the connection string names neither a Driver nor a DSN");
   }

@@ -118,7 +118,7 @@ std::string plain_message(std::string_view message) {
 }
 
 void throw_for(const OdbcError& failure, Phase phase, Family family) {
-  static const Diagnostic silent{"HY000", 0, "the ODBC driver failed and did not say why"};
+  static const Diagnostic silent{"HY000", 0, "the ODBC driver failed and gave no reason"};
   const auto& all = failure.diagnostics;
   // The first that says something: drivers put "general error" or a warning before the one that counts.
   const auto telling = std::find_if(all.begin(), all.end(), [&](const Diagnostic& one) {

@@ -91,7 +91,7 @@ class OdbcDriver final : public Driver {
     const auto start = Clock::now();
     Pool::PooledConnection lent = lend(options.timeout);
     if (options.timeout && Clock::now() - start >= *options.timeout) {
-      throw Unavailable(fmt::format("the write's timeout of {} ms was over before a connection was there; nothing was written",
+      throw Unavailable(fmt::format("the write's timeout of {} ms ended before there was a connection; nothing was written",
                                     options.timeout->count()));
     }
     begin(lent, dialect_.begin(options));

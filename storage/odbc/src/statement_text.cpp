@@ -186,7 +186,7 @@ Marked marked(std::string_view sql, std::size_t parameters, Family family) {
     for (const char digit : token.text.substr(1)) number = std::min<std::size_t>(number * 10 + static_cast<std::size_t>(digit - '0'), 1000);
     if (number < 1 || number > 999) throw InvalidInput(fmt::format("TG005 parameter {}: they run from $1 to $999", token.text));
     if (number > parameters)
-      throw InvalidInput(fmt::format("TG005 the statement asks for parameter ${} and {} were given", number, parameters));
+      throw InvalidInput(fmt::format("TG005 the statement needs parameter ${} and {} were given", number, parameters));
     result.order.push_back(number - 1);
     result.text += '?';
   }
@@ -251,7 +251,7 @@ void need_one_statement(std::string_view sql, Family family) {
       ended = begun;
       continue;
     }
-    if (ended) throw DatabaseError("two statements in one text; give each statement as an argument of its own", "42601");
+    if (ended) throw DatabaseError("two statements in one text; give each statement as a separate argument", "42601");
     begun = true;
     only_words = only_words && token.kind == Kind::word;
     if (only_words && words.size() < 3) words.push_back(lowered(token.text));

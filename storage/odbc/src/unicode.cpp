@@ -26,7 +26,7 @@ std::u16string utf16_of(std::string_view text) {
     }
     const std::uint32_t least = length == 4 ? 0x10000 : length == 3 ? 0x800 : 0x80;
     if (!good || code < least || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF))
-      throw InvalidInput("TG005 malformed text: it is no UTF-8");
+      throw InvalidInput("TG005 malformed text: it is not UTF-8");
     if (code >= 0x10000) {
       wide += static_cast<char16_t>(0xD800 + ((code - 0x10000) >> 10));
       wide += static_cast<char16_t>(0xDC00 + ((code - 0x10000) & 0x3FF));

@@ -52,7 +52,7 @@ bool password_is_cut(std::string_view url) {
 std::string conninfo_of(std::string_view url, bool connect_timeout_in_environment) {
   if (password_is_cut(url)) {
     throw InvalidInput(
-        "TG005 malformed URL: an @ stands where none belongs. In a user's name or password write / as %2F and @ as %40; in a "
+        "TG005 malformed URL: there is an @ where none belongs. In a user's name or password write / as %2F and @ as %40; in a "
         "database's name write @ as %40");
   }
   const auto mark = parameters_at(url);

@@ -86,7 +86,7 @@ void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, P
     throw DatabaseError(message + "; `termgate init --grant ROLE=read|write|lead|operate` lets a role use it", code);
   }
   if (sqlstate == "42601" && message.find("multiple commands") != std::string::npos) {
-    throw DatabaseError(message + "; give each statement as an argument of its own", code);
+    throw DatabaseError(message + "; give each statement as a separate argument", code);
   }
   throw DatabaseError(message, code);
 }

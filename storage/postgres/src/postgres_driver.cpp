@@ -390,7 +390,7 @@ class PostgresDriver final : public Driver {
     const auto start = Watchdog::Clock::now();
     Pool::PooledConnection lent = lend(options.timeout);
     if (options.timeout && Watchdog::Clock::now() - start >= *options.timeout) {
-      throw Unavailable(fmt::format("the write's timeout of {} ms was over before a connection was there; nothing was written",
+      throw Unavailable(fmt::format("the write's timeout of {} ms ended before there was a connection; nothing was written",
                                     options.timeout->count()));
     }
     {

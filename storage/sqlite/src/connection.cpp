@@ -172,7 +172,7 @@ int Connection::authorize(void* held, int action, const char* first, const char*
       // A trigger's or an index's second name is its table, ALTER TABLE's the only one.
       for (const char* name : {action == SQLITE_ALTER_TABLE ? nullptr : first, second}) {
         if (name == nullptr || !is_own_part(name)) continue;
-        self.denied_ = fmt::format("{} is Termgate's own: termgate uninstall takes layer 1 away", name);
+        self.denied_ = fmt::format("{} belongs to Termgate: termgate uninstall removes layer 1", name);
         return SQLITE_DENY;
       }
       return SQLITE_OK;
@@ -196,7 +196,7 @@ Connection::Cached Connection::prepare(std::string_view sql) {
   made.statement = Statement::adopt(handle);
   if (handle == nullptr) throw InvalidInput("TG005 an empty statement");
   if (!nothing_follows(sql.substr(static_cast<std::size_t>(tail - sql.data())))) {
-    throw InvalidInput("TG005 a second statement behind the first: send one at a time");
+    throw InvalidInput("TG005 a second statement after the first: send one at a time");
   }
   const int count = sqlite3_bind_parameter_count(handle);
   for (int at = 1; at <= count; ++at) {

@@ -78,7 +78,7 @@ class Arguments {
   std::string text(int at, const char* what) const {
     if (absent(at)) throw InvalidInput(fmt::format("TG005 malformed {}: it is NULL", what));
     if (type(at) != SQLITE_TEXT && type(at) != SQLITE_INTEGER) {
-      throw InvalidInput(fmt::format("TG005 malformed {}: text is wanted", what));
+      throw InvalidInput(fmt::format("TG005 malformed {}: must be text", what));
     }
     return bytes(at);
   }
@@ -87,7 +87,7 @@ class Arguments {
     return text(at, what);
   }
   std::int64_t integer(int at, const char* what) const {
-    if (absent(at) || type(at) != SQLITE_INTEGER) { throw InvalidInput(fmt::format("TG005 malformed {}: an integer is wanted", what)); }
+    if (absent(at) || type(at) != SQLITE_INTEGER) { throw InvalidInput(fmt::format("TG005 malformed {}: must be an integer", what)); }
     return sqlite3_value_int64(values_[at]);
   }
   std::optional<std::int64_t> optional_integer(int at, const char* what) const {
@@ -148,8 +148,7 @@ std::string json_array(Layer1& layer1, const Arguments& arguments, int at, const
     if (escaped) ++byte;
   }
   Running kind = layer1.use(stmt::json_kind);
-  if (!kind.bind(json).step() || kind.text(0) != "array")
-    throw InvalidInput(fmt::format("TG005 malformed {}: a JSON array is wanted", what));
+  if (!kind.bind(json).step() || kind.text(0) != "array") throw InvalidInput(fmt::format("TG005 malformed {}: must be a JSON array", what));
   return json;
 }
 
@@ -169,7 +168,7 @@ std::span<const std::string> payloads_of(Layer1& layer1, const Arguments& argume
     } else if (type == "object" && !items.is_null(2)) {
       payloads.push_back(from_hex(items.text(2)));
     } else {
-      throw InvalidInput("TG005 malformed payloads: a JSON array of texts and of {\"hex\":\"…\"} is wanted");
+      throw InvalidInput("TG005 malformed payloads: must be a JSON array of texts and of {\"hex\":\"…\"}");
     }
   }
   return payloads;

@@ -1,6 +1,7 @@
 #include <termgate/detail/sqlite/write_queue.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <thread>
 #include <utility>
 
@@ -25,11 +26,14 @@ WriteQueue::WriteQueue(Connection& connection, const std::string& synchronous, s
 void WriteQueue::take_baton(milliseconds wait, const std::function<bool()>* give_up) {
   std::unique_lock lock(mutex_);
   if (!taken_) {
+    assert(queue_.empty() && "waiters exist only while the baton is taken");
     taken_ = true;
+    holder_ = std::this_thread::get_id();
     since_.reset();
     return;
   }
-  // An uncontended write reads no clock: who waits first notes the time.
+  assert(holder_ != std::this_thread::get_id() && "a thread with the baton cannot wait for it");
+  // An uncontended write reads no clock: the first waiter notes the time.
   if (!since_) since_ = Clock::now();
   Waiter waiter;
   queue_.push_back(&waiter);
@@ -38,7 +42,10 @@ void WriteQueue::take_baton(milliseconds wait, const std::function<bool()>* give
   do {
     constexpr milliseconds question{50};
     const auto slice = give_up != nullptr ? std::min(until, Clock::now() + question) : until;
-    if (waiter.turn.wait_until(lock, slice, [&] { return waiter.has_baton; })) return;
+    if (waiter.turn.wait_until(lock, slice, [&] { return waiter.has_baton; })) {
+      holder_ = std::this_thread::get_id();
+      return;
+    }
     gave_up = give_up != nullptr && (*give_up)();
   } while (!gave_up && Clock::now() < until);
   queue_.erase(std::find(queue_.begin(), queue_.end(), &waiter));
@@ -49,6 +56,8 @@ void WriteQueue::take_baton(milliseconds wait, const std::function<bool()>* give
 }
 
 void WriteQueue::hand_on() {
+  assert(taken_ && holder_ == std::this_thread::get_id() && "only the thread with the baton hands it on");
+  holder_ = std::thread::id();
   if (queue_.empty()) {
     taken_ = false;
     return;
@@ -61,6 +70,7 @@ void WriteQueue::hand_on() {
 }
 
 void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline) {
+  assert_has_baton();
   if (how.flushed) {
     flushing_ = true;
     connection_.control_checked("PRAGMA main.synchronous = EXTRA");
@@ -125,6 +135,7 @@ void WriteQueue::throw_end(const Group& group) {
 }
 
 void WriteQueue::finish(Group& group, Group::End end, std::string message, std::string code) {
+  assert(!group.done && "a group ends once");
   group.end = end;
   group.message = std::move(message);
   group.code = std::move(code);
@@ -134,7 +145,8 @@ void WriteQueue::finish(Group& group, Group::End end, std::string message, std::
 }
 
 void WriteQueue::commit(std::shared_ptr<Group> held) {
-  Group& group = *held;  // held by value: the end of a group lets open_ go
+  assert_has_baton();
+  Group& group = *held;  // held by value: the end of a group resets open_
   if (group.members == 0) {
     connection_.control("ROLLBACK");
     connection_.layer1().transaction_undone();
@@ -167,7 +179,96 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
   }
 }
 
-// Long: the steps of one member of a group commit, each of which the next one rests on.
+void WriteQueue::assert_has_baton() const {
+#ifndef NDEBUG
+  const std::lock_guard lock(mutex_);
+  assert(taken_ && holder_ == std::this_thread::get_id() && "only the thread with the baton may do this");
+#endif
+}
+
+std::shared_ptr<WriteQueue::Group> WriteQueue::join(bool alone, bool& first) {
+  try {
+    if (alone && open_) commit(open_);
+    first = open_ == nullptr;
+    return first ? std::make_shared<Group>() : open_;
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    hand_on();
+    throw;
+  }
+}
+
+// What COMMIT would refuse to all members must be refused to the one that caused it.
+void WriteQueue::refuse_what_commit_would() {
+  if (!connection_.in_transaction()) throw Unavailable("the transaction was rolled back on the way: nothing was written");
+  int deferred = 0, highest = 0;
+  if (sqlite3_db_status(connection_.handle(), SQLITE_DBSTATUS_DEFERRED_FKS, &deferred, &highest, 0) == SQLITE_OK && deferred != 0) {
+    throw DatabaseError("FOREIGN KEY constraint failed", "SQLITE_CONSTRAINT_FOREIGNKEY");
+  }
+}
+
+WriteQueue::Member WriteQueue::work_as_member(Group& group, bool first, const How& how, std::optional<Clock::time_point> deadline,
+                                              const std::function<void(Connection&)>& work, bool* wants_flush) {
+  assert_has_baton();
+  Member member{.begun = !first, .failure = {}};
+  bool in_savepoint = false;
+  try {
+    deadline_ = deadline;
+    if (deadline) connection_.set_deadline(deadline);
+    if (first) {
+      begin(how, deadline);
+      member.begun = true;
+    } else {
+      if (const int code = connection_.control("SAVEPOINT termgate_member"); code != SQLITE_OK) throw_sqlite(connection_.handle(), code);
+      in_savepoint = true;
+    }
+    // The passed checks are the transaction's; what one member passed or declared does not count for another.
+    connection_.layer1().begin_transaction();
+    work(connection_);
+    refuse_what_commit_would();
+    if (in_savepoint) {
+      if (const int code = connection_.control("RELEASE termgate_member"); code != SQLITE_OK) throw_sqlite(connection_.handle(), code);
+    }
+    if (!how.read_only) ++group.members;
+    group.bytes += connection_.take_bound_bytes();
+  } catch (...) {
+    member.failure = std::current_exception();
+    if (wants_flush != nullptr) *wants_flush = connection_.layer1().take_wants_flush();
+    connection_.take_bound_bytes();
+    connection_.layer1().transaction_undone();
+    if (in_savepoint && connection_.in_transaction() &&
+        (connection_.control("ROLLBACK TO termgate_member") != SQLITE_OK || connection_.control("RELEASE termgate_member") != SQLITE_OK)) {
+      connection_.control("ROLLBACK");
+    }
+  }
+  if (how.timeout) connection_.set_deadline(std::nullopt);
+  return member;
+}
+
+bool WriteQueue::hand_on_open(const std::shared_ptr<Group>& group, bool alone) {
+  const std::lock_guard lock(mutex_);
+  if (alone || queue_.empty() || group->members == 0 || group->members >= limits_.members_max || group->bytes >= limits_.bytes_max)
+    return false;
+  const auto now = Clock::now();
+  if (!group->handed_on) group->handed_on = now;
+  if (now - *group->handed_on >= limits_.age_max) return false;
+  open_ = group;
+  hand_on();
+  return true;
+}
+
+// The group's end is known by now, so a failure here may neither hide it nor keep the baton. To flush too much does no harm.
+void WriteQueue::leave(bool read_only) {
+  assert_has_baton();
+  assert(open_ == nullptr && "a group that has ended is not open");
+  sqlite3* db = connection_.handle();
+  if (read_only) sqlite3_exec(db, "PRAGMA query_only = OFF", nullptr, nullptr, nullptr);
+  if (std::exchange(flushing_, false)) sqlite3_exec(db, restore_.c_str(), nullptr, nullptr, nullptr);
+  leave_room();
+  const std::lock_guard lock(mutex_);
+  hand_on();
+}
+
 void WriteQueue::run(const How& how, const std::function<void(Connection&)>& work, bool* wants_flush) {
   const bool alone = how.alone || how.timeout.has_value() || how.read_only || how.flushed;
   const auto deadline = how.timeout ? std::optional(Clock::now() + *how.timeout) : std::nullopt;
@@ -176,95 +277,29 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
   if (how.wait) wait = std::min(*how.wait, wait);
   take_baton(wait, how.give_up);
 
-  // From here to hand_on() this thread has the baton, and with it connection_ and open_.
-  std::shared_ptr<Group> group;
   bool first = false;
-  try {
-    if (alone && open_) commit(open_);
-    first = open_ == nullptr;
-    group = first ? std::make_shared<Group>() : open_;
-  } catch (...) {
-    const std::lock_guard lock(mutex_);
-    hand_on();
-    throw;
-  }
-  std::exception_ptr failure;
-  bool begun = !first;
-  bool behind_savepoint = false;
-  try {
-    deadline_ = deadline;
-    if (deadline) connection_.set_deadline(deadline);
-    if (first) {
-      begin(how, deadline);
-      begun = true;
-    } else {
-      if (const int code = connection_.control("SAVEPOINT termgate_member"); code != SQLITE_OK) throw_sqlite(connection_.handle(), code);
-      behind_savepoint = true;
-    }
-    // The marks are the transaction's; what one member passed or declared is no other's.
-    connection_.layer1().begin_transaction();
-    work(connection_);
-    if (!connection_.in_transaction()) throw Unavailable("the transaction was rolled back on the way: nothing was written");
-    // What COMMIT would refuse to all must be refused to the one who did it.
-    int deferred = 0, highest = 0;
-    if (sqlite3_db_status(connection_.handle(), SQLITE_DBSTATUS_DEFERRED_FKS, &deferred, &highest, 0) == SQLITE_OK && deferred != 0) {
-      throw DatabaseError("FOREIGN KEY constraint failed", "SQLITE_CONSTRAINT_FOREIGNKEY");
-    }
-    if (behind_savepoint) {
-      if (const int code = connection_.control("RELEASE termgate_member"); code != SQLITE_OK) throw_sqlite(connection_.handle(), code);
-    }
-    if (!how.read_only) ++group->members;
-    group->bytes += connection_.take_bound_bytes();
-  } catch (...) {
-    failure = std::current_exception();
-    if (wants_flush != nullptr) *wants_flush = connection_.layer1().take_wants_flush();
-    connection_.take_bound_bytes();
-    connection_.layer1().transaction_undone();
-    if (behind_savepoint && connection_.in_transaction() &&
-        (connection_.control("ROLLBACK TO termgate_member") != SQLITE_OK || connection_.control("RELEASE termgate_member") != SQLITE_OK)) {
-      connection_.control("ROLLBACK");
-    }
-  }
-  if (how.timeout) connection_.set_deadline(std::nullopt);
-
+  const std::shared_ptr<Group> group = join(alone, first);
+  const Member member = work_as_member(*group, first, how, deadline, work, wants_flush);
+  // A failure that undid the whole transaction is the member's own, whatever became of the group.
+  const bool ended_all = member.begun && !connection_.in_transaction();
+  const bool among_others = member.begun && !ended_all && group->members > 0;
   bool handed_on = false;
-  // Its failure undid the whole transaction: then it is its own whatever became of the group.
-  const bool ended_all = begun && !connection_.in_transaction();
-  const bool among_others = begun && !ended_all && group->members > 0;
   if (ended_all) {
     // SQLite rolled everything back (a full disk, an interrupt, OR ROLLBACK): the others' writes are gone too.
     finish(*group, Group::End::unavailable, "another write of the same commit made SQLite roll back all of it: nothing was written", {});
-  } else if (begun) {
-    {
-      const std::lock_guard lock(mutex_);
-      const bool room =
-          !alone && !queue_.empty() && group->members > 0 && group->members < limits_.members_max && group->bytes < limits_.bytes_max;
-      const auto now = room ? Clock::now() : Clock::time_point{};
-      if (room && !group->handed_on) group->handed_on = now;
-      if (room && now - *group->handed_on < limits_.age_max) {
-        open_ = group;
-        hand_on();
-        handed_on = true;
-      }
-    }
+  } else if (member.begun) {
+    handed_on = hand_on_open(group, alone);
     if (!handed_on) commit(group);
   }
-  if (!handed_on) {
-    // The end is known by now, so a failure here may neither hide it nor keep the baton; to flush too much does no harm.
-    sqlite3* db = connection_.handle();
-    if (how.read_only) sqlite3_exec(db, "PRAGMA query_only = OFF", nullptr, nullptr, nullptr);
-    if (std::exchange(flushing_, false)) sqlite3_exec(db, restore_.c_str(), nullptr, nullptr, nullptr);
-    leave_room();
-    const std::lock_guard lock(mutex_);
-    hand_on();
-  }
-  if (failure && !among_others) std::rethrow_exception(failure);
-  if (TERMGATE_PLANTED(group_commit) && !failure && handed_on) return;
+  if (!handed_on) leave(how.read_only);
+
+  if (member.failure && !among_others) std::rethrow_exception(member.failure);
+  if (TERMGATE_PLANTED(group_commit) && !member.failure && handed_on) return;
   group->done.wait(false, std::memory_order_acquire);
-  if (failure) {
-    // What refused this one may be what another wrote before it in the same transaction (a raise, a key): it is told once that is
-    // committed, and not at all where it never was.
-    if (group->end == Group::End::committed) std::rethrow_exception(failure);
+  if (member.failure) {
+    // What refused this one may be what another wrote before it in the same transaction (a raise, a key). It is reported once that is
+    // committed, and not at all if it never was.
+    if (group->end == Group::End::committed) std::rethrow_exception(member.failure);
     throw Unavailable("what this write met was not committed in the end: nothing was written", group->code);
   }
   throw_end(*group);

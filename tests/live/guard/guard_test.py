@@ -8,6 +8,7 @@ steps are forced, two-phase commit, processes that are exempt, bad input, what o
 import argparse
 import os
 import random
+import re
 import struct
 import sys
 import threading
@@ -106,6 +107,34 @@ class Settings(Guarded):
             self.assertEqual(session.run("INSERT INTO t VALUES (2)"), "TG004")
             self.assertIn("termgate init", session.errors[0]["H"])
             self.assertEqual(session.run("SELECT * FROM t", "VACUUM (DISABLE_PAGE_SKIPPING) t"), "TG004")
+
+    def test_what_the_page_shows(self):
+        blocks = re.findall(r"^```sql\n(.*?)\n^```$", (ROOT / "docs" / "use" / "guard.md").read_text(encoding="utf-8"), re.S | re.M)
+        install, enforce, transaction, database, views = blocks
+        self.rig.admin.rows("CREATE TABLE accounts (id int, balance bigint); INSERT INTO accounts VALUES (42, 100); GRANT ALL ON accounts TO app")
+        self.addCleanup(self.rig.admin.rows, "DROP TABLE accounts; ALTER ROLE app SET termgate.guard = enforce")
+        self.rig.admin.rows("SELECT termgate.seal('billing', 5)")
+        self.assertEqual(install.splitlines()[0], "CREATE EXTENSION termgate_guard SCHEMA termgate;", "which the rig has done")
+        self.rig.admin.rows(install.splitlines()[1])
+        with self.rig.session("app") as session:
+            self.assertEqual(session.run("UPDATE accounts SET balance = 7"), "ok", "it is observed")
+        self.rig.admin.rows(enforce)
+        with self.rig.session("app") as session:
+            self.assertEqual(session.run("UPDATE accounts SET balance = 7"), "TG002")
+            self.assertEqual(session.run(*transaction.splitlines()), "ok", session.errors)
+        self.rig.admin.rows("SELECT termgate.seal('billing', 6)")
+        with self.rig.session("app") as session:
+            self.assertEqual(session.run(*transaction.splitlines()), "TG001")
+        whole = [line.replace("DATABASE app ", "DATABASE postgres ") for line in database.splitlines()]
+        self.addCleanup(self.rig.admin.rows, "ALTER DATABASE postgres RESET termgate.guard; ALTER ROLE termgate_owner IN DATABASE postgres RESET termgate.guard")
+        self.rig.admin.rows(whole[0])
+        self.rig.admin.rows(whole[1])
+        with self.rig.session("free") as session:
+            self.assertEqual(session.run("UPDATE t SET v = 0 WHERE false", "INSERT INTO t VALUES (1, 1)"), "TG002")
+        with self.rig.session("termgate_owner") as session:
+            self.assertEqual(session.run("UPDATE termgate.settings SET value = value"), "ok", session.errors)
+        for view in views.splitlines():
+            self.assertEqual(self.session("postgres").run(view), "ok")
 
     def test_the_ratchet(self):
         for on in ("SET termgate.guard_session = on", "BEGIN; SET LOCAL termgate.guard_session = on; ROLLBACK", "SELECT termgate.guard_session()"):

@@ -68,7 +68,7 @@ TEST_CASE("leader: what does not come about is told with where it is instead", "
     leader.resume();
   }
   SECTION("not in time") {
-    CHECK_THROWS_WITH(leader.finish(50ms), Contains("it is running, behind \"first\""));
+    CHECK_THROWS_WITH(leader.finish(50ms), Contains("it is running, after \"first\""));
     CHECK_THROWS_WITH(leader.resume(), Contains("not paused"));
   }
   goes_on = true;

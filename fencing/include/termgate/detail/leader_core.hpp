@@ -1,14 +1,20 @@
-// LeaderCore: what a candidate for the leadership of one scope does next. It has no clock, no thread and no database: it is told what has
-// happened and what time it is, and answers with the call to make, what to tell the application, and when to come back. Internal;
-// LeaderLoop performs it, tests/sim/leaders.cpp plays it on virtual time. One thread at a time.
+// LeaderCore: what a candidate for the leadership of one scope does next. It has no clock, no thread and no database: its caller reports
+// what has happened and what time it is, and gets back the call to make, the news for the application, and when to come back. Internal.
+// LeaderLoop performs the actions, tests/sim/leaders.cpp simulates them on virtual time.
+//
+// Owner: one LeaderLoop, which serialises the calls; one thread at a time. Invariants, asserted after every event:
+//   - it leads only while the work of that election runs;
+//   - at most one call to the database is under way, an acquisition never while it leads or gives a lease back;
+//   - it never leads and gives back at the same time;
+//   - once `over`, nothing is under way and nothing is held.
 //
 //   standby ── acquire: granted ──> leads ── margin before the lease's end, renewal refused, the work ended, stop() ──> steps down ── the
 //   work has ended ──> release or not ──> standby, over
 //
-// It believes to lead until `margin` before the lease's end, counted from before the request was sent, and says so then, whatever is on its
-// way. Only a renewal that was granted moves that moment: one whose outcome is unknown does not. What comes too late changes nothing:
-// leadership that was told as lost is lost. Nobody is elected before the work of the last election has ended. None of this is what keeps
-// the data safe: the fence does (F1, F2).
+// It believes that it leads until `margin` before the lease's end, counted from before the request was sent, and reports the loss at that
+// moment, whatever call is under way. Only a granted renewal moves that moment; one with an unknown outcome does not. A late answer changes
+// nothing: leadership that was reported as lost is lost. It is not elected again before the work of the last election has ended. None of
+// this keeps the data safe: the fence does (F1, F2).
 #pragma once
 
 #include <chrono>
@@ -106,6 +112,7 @@ class LeaderCore {
     Term term;
     Moment until;
   };
+  void assert_consistent(const Action& action) const noexcept;
   void step_down(Loss loss, Moment now, Action& action);
   void answered(const Call& call, const Answer& answer, Moment now, Action& action);
   void acquired(const Answer& answer, Moment now, Action& action);

@@ -130,7 +130,7 @@ void Layer1::refuse_untrusted(std::string_view scope, const Fence& fence) {
   if (!fence.untrusted) return;
   throw FenceUntrusted(
       fmt::format("TG004 the fence of scope \"{}\" is untrusted: this database was declared an older copy that was put back. Acquire the "
-                  "lease, or say termgate_declare_restored('{}', ABOVE, ACTOR, REASON) with the last term issued elsewhere",
+                  "lease, or call termgate_declare_restored('{}', ABOVE, ACTOR, REASON) with the last term issued elsewhere",
                   scope, scope));
 }
 

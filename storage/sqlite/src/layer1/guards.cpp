@@ -208,7 +208,8 @@ void Layer1::guard_raise(std::string_view scope, std::int64_t term) {
   fence_changed();
   // The table has a CHECK, which PRAGMA ignore_check_constraints switches off.
   if (term < 0 || term > Term::max_value) {
-    throw InvalidInput(fmt::format("TG005 {} is no term for the fence of scope \"{}\": a term is an integer from 1 to 2^62", term, scope));
+    throw InvalidInput(
+        fmt::format("TG005 {} is not a term for the fence of scope \"{}\": a term is an integer from 1 to 2^62", term, scope));
   }
   if (term == 0) return;
   bool folder = false;

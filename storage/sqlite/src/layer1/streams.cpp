@@ -44,7 +44,7 @@ std::int64_t Layer1::repeated(const Stream& stream, const std::vector<Write>& wr
   for (std::size_t at = 0; at < writes.size(); ++at) {
     if (!writes[at].write_id) continue;
     const std::string& id = *writes[at].write_id;
-    if (!ids.insert(id).second) throw InvalidInput(fmt::format("TG005 write id {} stands twice in the batch", id));
+    if (!ids.insert(id).second) throw InvalidInput(fmt::format("TG005 write id {} is twice in the batch", id));
     Running read = use(stmt::write_id_read);
     if (!read.bind(id).step()) continue;
     if (read.optional_text(0) != stream.name()) {

@@ -349,7 +349,7 @@ std::int64_t Layer1::protect(const std::string& target, const std::optional<std:
   if (scope_column) {
     const Column& found = find_column(table, *scope_column);
     if (affinity_of(found.type) == Affinity::other) {
-      throw InvalidInput(fmt::format("TG005 the scope column \"{}\" of table \"{}\" is declared \"{}\": a text or integer type is wanted",
+      throw InvalidInput(fmt::format("TG005 the scope column \"{}\" of table \"{}\" is declared \"{}\": its type must be text or integer",
                                      found.name, table.name, found.type));
     }
     column = found.name;
@@ -593,9 +593,7 @@ void Layer1::doctor_triggers(std::vector<Advice>& findings, const std::string& t
   while (read.step()) present.emplace_back(read.text(0), read.text(1));
   std::sort(wanted.begin(), wanted.end());
   std::sort(present.begin(), present.end());
-  if (wanted != present) {
-    findings.push_back({"error", "table " + table, "its triggers are not those that its columns and indexes ask for today", again});
-  }
+  if (wanted != present) { findings.push_back({"error", "table " + table, "its triggers do not match its columns and indexes", again}); }
 }
 
 void Layer1::doctor_protected(std::vector<Advice>& findings) {

@@ -115,7 +115,7 @@ TEST_CASE("rules: a mistake is told with file and line", "[proxy][authority]") {
     const char* wanted;
   };
   const Row rows[] = {
-      {"scope = a\n", "rules.conf:1: this stands before the first [rule NAME]"},
+      {"scope = a\n", "rules.conf:1: this is before the first [rule NAME]"},
       {"[rule a]\n[rule a]\n", "rules.conf:2: there is a rule \"a\" already"},
       {"[rule ]\n", "rules.conf:1: the rule has no name"},
       {"[other]\n", "rules.conf:1: a section is written [rule NAME]"},
@@ -130,15 +130,15 @@ TEST_CASE("rules: a mistake is told with file and line", "[proxy][authority]") {
       {"[rule a]\nuser = \"x\" y\n", "rules.conf:2: after a closing quote"},
       {"[rule a]\nclient = 192.0.2.1/24\n", "rules.conf:2: \"192.0.2.1/24\": there are bits set"},
       {"[rule a]\nclient = 192.0.2.0/33\n", "rules.conf:2: \"192.0.2.0/33\": after the /"},
-      {"[rule a]\nclient = db.example\n", "rules.conf:2: \"db.example\" is no address"},
+      {"[rule a]\nclient = db.example\n", "rules.conf:2: \"db.example\" is not an address"},
       {"[rule a]\nterm = 5\n", "rules.conf:1: rule \"a\" has a term and no scope"},
-      {"[rule a]\nscope = s\nterm = 0\n", "rules.conf:3: \"0\" is no term"},
+      {"[rule a]\nscope = s\nterm = 0\n", "rules.conf:3: \"0\" is not a term"},
       {"[rule a]\nscope = s\nterm = 4611686018427387905\n", "rules.conf:3:"},
       {"[rule a]\nscope = s\n", "rules.conf:1: rule \"a\" has a scope and no term"},
       {"[rule a]\nlease = s\nfile = /x\n", "rules.conf:1: rule \"a\" names more than one"},
       {"[rule a]\nfile = x\n", "rules.conf:2: \"file\" is a path from / on"},
       {"[rule a]\nttl = 5 s\n", "rules.conf:1: rule \"a\": ttl, holder and takeover go with a lease"},
-      {"[rule a]\nlease = s\nttl = 5\n", "rules.conf:3: \"5\" is no time"},
+      {"[rule a]\nlease = s\nttl = 5\n", "rules.conf:3: \"5\" is not a duration"},
       {"[rule a]\nlease = s\nttl = 500 ms\n", "rules.conf:3: the ttl is from 1 s"},
       {"[rule a]\nlease = s\nttl = 25 h\n", "rules.conf:3: the ttl is from 1 s"},
       {"[rule a]\nlease = s\nholder = %host\n", "rules.conf:3: in \"holder\" a % begins"},

@@ -351,7 +351,7 @@ TEST_CASE("session: TLS to the server is asked for as it was chosen", "[proxy]")
   required.client(startup(0, ann)).acts({Kind::admit});
   required.event(Admitted{}).acts({Kind::connect_server});
   required.event(ServerConnected{}).to_server(ssl_request);
-  required.server("N").to_client(fatal("08006", "the server offers no TLS, which this proxy requires of it")).closes();
+  required.server("N").to_client(fatal("08006", "the server offers no TLS, which this proxy requires")).closes();
   required.replay();
 
   Script other = from_the_first_byte();
@@ -373,7 +373,7 @@ TEST_CASE("session: clear text behind the server's consent to TLS is refused", "
   session.resume(Admitted{}, {});
   session.resume(ServerConnected{}, {});
   session.resume(termgate::session::ServerBytes{"S" + ok + ready('I')}, {});
-  CHECK(session.to_client() == fatal("08006", "the server sent unencrypted data after its consent to TLS: somebody may be in between"));
+  CHECK(session.to_client() == fatal("08006", "the server sent unencrypted data after it agreed to TLS: a third party may be in between"));
   CHECK(session.phase() == Session::Phase::closing);
 }
 
@@ -429,7 +429,7 @@ TEST_CASE("session: GSSAPI is refused with what to do instead", "[proxy]") {
 
 TEST_CASE("session: a server that asks for no credential is offered to local clients only", "[F6][proxy]") {
   const std::string why =
-      "the server asks for no credential (its pg_hba.conf trusts this proxy), and so would let in anybody: Termgate offers it to other "
+      "the server requests no credential (its pg_hba.conf trusts this proxy), so anybody could log in: Termgate offers it to other "
       "machines only with --trust-backend";
   Script remote = greeted();
   remote.peer.local = false;
@@ -479,7 +479,8 @@ TEST_CASE("session: what the client says before its login is over waits for who 
 
 TEST_CASE("session: a pooler behind the proxy is refused unless it is announced", "[F6][proxy]") {
   const std::string why =
-      "a pooler stands between the proxy and the server: put it before the proxy, or, if it keeps one server session for each client as "
+      "there is a pooler between the proxy and the server: put it in front of the proxy, or, if it keeps one server session for each "
+      "client as "
       "long as that stays, start the proxy with --server-pooler session";
   Script script = greeted();
   script.server(ok + key(4711, "serv") + ready('I')).to_client(ok + key(4711, "0123")).acts({Kind::registered}).to_server(who_serves());

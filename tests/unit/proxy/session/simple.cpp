@@ -253,7 +253,7 @@ TEST_CASE("session: a comment declares for its statement", "[F1][proxy]") {
     script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
     const std::string bad = before + "/*termgate.scope='orders',termgate.term='five'*/ " + insert;
     script.client(query(bad))
-        .to_client(error("TG005", "TG005 malformed declaration in a comment: the term is no integer from 1 to 2^62") + ready('I'));
+        .to_client(error("TG005", "TG005 malformed declaration in a comment: the term is not an integer from 1 to 2^62") + ready('I'));
     script.replay();
   }
 }
@@ -1057,7 +1057,7 @@ TEST_CASE("session: allow lets a session without a term write and fences one wit
   free.server(function_result() + ready('I')).to_client(function_result() + ready('I'));
   // Any other function may declare, and nothing checks behind it.
   free.client(function_call(16400))
-      .to_client(error("TG002", "TG002 a fast-path function call that may write must stand in a transaction block") + ready('I'))
+      .to_client(error("TG002", "TG002 a fast-path function call that may write must be in a transaction block") + ready('I'))
       .told({"refused TG002 from memory"});
   free.replay();
 
@@ -1097,7 +1097,7 @@ TEST_CASE("session: observe takes no lock and reports what it would have refused
 TEST_CASE("session: a fast-path call that may write needs a block", "[F6][proxy]") {
   Script script;
   script.client(function_call(957))
-      .to_client(error("TG002", "TG002 a fast-path function call that may write must stand in a transaction block") + ready('I'))
+      .to_client(error("TG002", "TG002 a fast-path function call that may write must be in a transaction block") + ready('I'))
       .told({"refused TG002 from memory"});
   script.client(function_call(954)).to_server(function_call(954));
   script.server(function_result() + ready('I')).to_client(function_result() + ready('I'));
@@ -1199,7 +1199,7 @@ TEST_CASE("session: a description beyond what is held is not waited for", "[F7][
       .to_client(wide.substr(6000) + row({"1", "2"}) + inserted());
   script.replay_whole();
 
-  // Of one that waits nothing was said, so the last word can be.
+  // Of one that waits nothing was logged, so the last word can be.
   Script cut;
   cut.client(query(returning)).to_server(opening() + converted(returning));
   cut.server(opening_done() + parse_complete() + bind_complete() + wide.substr(0, 3000));

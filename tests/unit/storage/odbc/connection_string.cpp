@@ -77,7 +77,7 @@ TEST_CASE("connection string: what is wrong is named and never shown", "[odbc]")
       {"sqlserver://u:s3cret@host/db?=x", "KEY=VALUE"},
       {"sqlserver://u:s3cret@host/db?a%3Bb=x&driver=FreeTDS", "key"},
       {"sqlserver://u:s3cret@host/db?driver=NoSuchDriver", "driver"},
-      {"sqlserver://u:s3cret@host/db?driver=PostgreSQL%20Unicode", "none for SQL Server"},
+      {"sqlserver://u:s3cret@host/db?driver=PostgreSQL%20Unicode", "not one for SQL Server"},
       {"sqlserver://u:s3cret%00@host/db?driver=FreeTDS", "NUL"},
       {"odbc:", "connection string"},
       {"odbc:Server=x;PWD=s3cret", "neither"},
@@ -86,7 +86,7 @@ TEST_CASE("connection string: what is wrong is named and never shown", "[odbc]")
       {"odbc:Driver=FreeTDS;PWD", "no ="},
       {"odbc:Driver=FreeTDS;=s3cret", "no key"},
       {"odbc:Driver=FreeTDS;PWD=s3cret;pwd=other", "twice"},
-      {"odbc:Driver=NoSuchDriver;PWD=s3cret", "none that Termgate knows"},
+      {"odbc:Driver=NoSuchDriver;PWD=s3cret", "not one that Termgate knows"},
       {"odbc:DSN=no such source;PWD=s3cret", "odbc.ini"},
       {"mysql://x", "starts with"},
   };

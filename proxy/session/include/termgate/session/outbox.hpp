@@ -1,6 +1,7 @@
-// Bytes on their way to one socket.
+// Bytes on their way to one socket. Owner: one session, its thread. Invariant: what was sent is never more than what is there.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@ class Outbox {
   std::size_t size() const noexcept { return bytes_.size() - sent_; }
   std::size_t capacity() const noexcept { return bytes_.capacity(); }
   void sent(std::size_t bytes) noexcept {
+    assert(bytes <= size());
     sent_ += bytes;
     if (sent_ >= bytes_.size()) {
       sent_ = 0;

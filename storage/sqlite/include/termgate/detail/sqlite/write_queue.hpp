@@ -1,30 +1,36 @@
 // WriteQueue: many threads' writes through one connection, committed together (group commit).
 //
-// A thread that wants to write takes the baton, in the order of asking. If no group is open it begins one;
-// it runs its own work on its own thread, behind a savepoint of its own unless it is the group's first; then,
-// if somebody waits and the group has room, it hands the baton on and waits for the group's end, else it
-// commits for all. So every caller returns after the flush of a COMMIT that holds its write, a flush is
-// shared by all who came while the one before was under way, and a single thread pays for no other: it
-// begins, works and commits inline, without savepoint or thread switch.
+// A thread that wants to write takes the baton, in the order of arrival. If no group is open, the thread begins one.
+// It runs its own work on its own thread, under a savepoint unless it is the group's first member. If another thread
+// waits then and the group has room, it hands the baton on and waits for the group's end; otherwise it commits for all
+// members. So every caller returns after the flush of a COMMIT that contains its write, and threads that arrive during a
+// flush share the next one. A single thread begins, works and commits inline, without savepoint or thread switch.
 //
-// One member's refusal is rolled back to its savepoint and spoils no other; it comes out after the group's end, for it may rest on what
-// another member has written. A COMMIT that fails, or an error
-// on which SQLite rolled the whole transaction back, fails every member: nothing was written (Unavailable),
-// unless a flush failed half-way (OutcomeUnknown).
+// The refusal of one member is rolled back to its savepoint and does not affect the others. It is thrown after the
+// group's end, because it may depend on what another member has written. A COMMIT that fails, or an error on which
+// SQLite rolls the whole transaction back, fails every member: nothing was written (Unavailable), unless a flush failed
+// half-way (OutcomeUnknown).
 //
-// Any thread. A call from inside a call's own work is refused by the driver before it gets here.
+// Threads: any thread may call. The driver refuses a call from inside the work of another call.
+// Owner: borrows the connection, which nobody else may use while the queue lives.
+// Invariants, asserted in debug builds:
+//   - the connection, open_, flushing_ and deadline_ are touched only by the thread that has the baton;
+//   - waiters exist only while the baton is taken;
+//   - a group has an end exactly when `done` is set, and open_ never names a group that is done.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include <termgate/detail/sqlite/connection.hpp>
 #include <termgate/detail/sqlite/lock_wait.hpp>
@@ -37,7 +43,7 @@ struct GroupLimits {
   std::chrono::milliseconds age_max{20};      // what the first member waits for the others
 };
 
-// The caller of a WriteQueue has thought better of it while it waited: nothing was written.
+// Thrown if the caller's `give_up` returned true while it waited: nothing was written.
 struct GaveUp {};
 
 class WriteQueue {
@@ -79,7 +85,7 @@ class WriteQueue {
   void take_turn() { take_turn(How{}); }
   void give_turn() noexcept;
 
-  // Another process waits: the next to end a commit or a turn leaves the lock free for a moment. Any thread.
+  // Another process waits: the next thread that ends a commit or a turn leaves the lock free for a moment. Any thread.
   void make_room() noexcept;
 
   // From inside the work of a run: other members' writes are in the open transaction, and an interrupt would take them along.
@@ -88,14 +94,14 @@ class WriteQueue {
   // For tests and bench: commits done, and writes that they carried.
   std::int64_t commits() const noexcept { return commits_; }
   std::int64_t writes() const noexcept { return writes_; }
-  // How many threads wait for the baton.
+  // The number of threads that wait for the baton.
   std::size_t waiting() {
     const std::lock_guard lock(mutex_);
     return queue_.size();
   }
 
  private:
-  // Written by whoever has the baton, until done is set; then read by all members.
+  // Written by the thread that has the baton, until done is set; then read by all members.
   struct Group {
     enum class End { committed, blocked, unavailable, unknown };
     int members = 0;
@@ -116,7 +122,7 @@ class WriteQueue {
 
   void leave_room() const noexcept;
   void take_baton(std::chrono::milliseconds wait, const std::function<bool()>* give_up);
-  // Gives the baton to the first who waits, if anybody does. With mutex_ held.
+  // Gives the baton to the first waiter, if there is one. With mutex_ held.
   void hand_on();
   void begin(const How& how, std::optional<Clock::time_point> deadline);
   // Ends the open group and wakes its members. The baton is held, mutex_ is not.
@@ -124,14 +130,31 @@ class WriteQueue {
   void finish(Group& group, Group::End end, std::string message, std::string code);
   static void throw_end(const Group& group);
 
+  // The steps of run(). From join() to leave() this thread has the baton.
+  struct Member {
+    bool begun = false;          // there was a transaction for it
+    std::exception_ptr failure;  // its work was refused, and undone
+  };
+  // The open group, or a new one: `first`. Gives the baton away if it throws.
+  std::shared_ptr<Group> join(bool alone, bool& first);
+  Member work_as_member(Group& group, bool first, const How& how, std::optional<Clock::time_point> deadline,
+                        const std::function<void(Connection&)>& work, bool* wants_flush);
+  void refuse_what_commit_would();
+  // True: the group stays open and another thread has the baton.
+  bool hand_on_open(const std::shared_ptr<Group>& group, bool alone);
+  // Gives the baton away after a group's end.
+  void leave(bool read_only);
+  void assert_has_baton() const;
+
   Connection& connection_;
   const std::string restore_;  // the statement that sets what the connection has otherwise
   const std::optional<std::chrono::milliseconds> wait_;
   std::atomic<std::chrono::milliseconds> wait_now_;  // wait_, or the setting when it was last read
   const GroupLimits limits_;
 
-  std::mutex mutex_;    // guards the next three
-  bool taken_ = false;  // somebody has the baton
+  mutable std::mutex mutex_;  // guards the next four
+  bool taken_ = false;        // a thread has the baton
+  std::thread::id holder_;    // … this one, once it runs
   std::deque<Waiter*> queue_;
   std::optional<Clock::time_point> since_;  // the baton's last change of hands, if somebody waits
 
