@@ -688,6 +688,13 @@ void Database::set_settings(const std::vector<std::pair<std::string, std::string
     }
   });
 }
+std::vector<AuditEntry> Database::audit(const AuditFilter& filter, int limit) {
+  return convert_all<AuditEntry>(state_->read(state_->calls().audit, filter.scope, filter.above_id, limit), [](const Row& row) {
+    return AuditEntry{row[0].as_int(),  row[1].as_int(),           row[2].as_text(), row[3].as_text(),
+                      row[4].as_text(), row[5].as_optional_text(), row[6].as_text()};
+  });
+}
+
 Rows Database::explain(const Scope& scope, int limit) { return state_->read(state_->calls().explain, scope.name(), limit); }
 
 }  // namespace termgate::inline v0

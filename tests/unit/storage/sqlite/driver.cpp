@@ -621,6 +621,7 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
            Case{calls.verify, 1, {"kind", "scope", "object", "detail"}},
            Case{calls.settings, 0, {"name", "value", "what"}},
            Case{calls.set_setting, 2, {"name", "value"}},
+           Case{calls.audit, 3, {"id", "at_ms", "actor", "client", "action", "scope", "detail"}},
            Case{calls.explain, 2, {"at_ms", "actor", "client", "action", "detail"}},
            Case{calls.record_refusal, 6, {"recorded"}},
            Case{calls.job_start, 5, {"run_id"}},
