@@ -180,6 +180,7 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   add_run_command(commands);
   add_job_commands(commands);
   add_proxy_command(commands);
+  add_admin_command(commands);
 #ifdef TERMGATE_WITH_SQLITE_SERVER
   add_user_commands(commands);
 #endif

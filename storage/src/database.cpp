@@ -722,6 +722,13 @@ void Database::set_settings(const std::vector<std::pair<std::string, std::string
     }
   });
 }
+std::vector<AuditEntry> Database::audit(const AuditFilter& filter, int limit) {
+  return convert_all<AuditEntry>(state_->read(Call::audit, filter.scope, filter.above_id, limit), [](const auto& row) {
+    return AuditEntry{row["id"].as_int(),      row["at_ms"].as_int(),           row["actor"].as_text(), row["client"].as_text(),
+                      row["action"].as_text(), row["scope"].as_optional_text(), row["detail"].as_text()};
+  });
+}
+
 Rows Database::explain(const Scope& scope, int limit) { return state_->read(Call::explain, scope.name(), limit); }
 
 }  // namespace termgate::inline v0

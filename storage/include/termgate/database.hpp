@@ -191,6 +191,19 @@ struct FollowerInfo {
   std::optional<std::int64_t> moved_at_ms;
 };
 
+struct AuditEntry {
+  std::int64_t id = 0;
+  std::int64_t at_ms = 0;
+  std::string actor, client, action;
+  std::optional<std::string> scope;
+  std::string detail;  // JSON
+};
+
+struct AuditFilter {
+  std::optional<std::string> scope = {};
+  std::int64_t above_id = 0;
+};
+
 struct JobFilter {
   std::optional<std::string> job = {}, scope = {}, run_id = {};
 };
@@ -369,6 +382,7 @@ class Database {
   Rows settings();  // name, value, what
   void set_setting(std::string_view name, std::string_view value);
   void set_settings(const std::vector<std::pair<std::string, std::string>>& names_and_values);  // all or none
+  std::vector<AuditEntry> audit(const AuditFilter& filter = {}, int limit = 100);               // newest first
   Rows explain(const Scope& scope, int limit = 100);  // at_ms, actor, client, action, detail; newest first
 
  private:

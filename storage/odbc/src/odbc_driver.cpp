@@ -91,8 +91,8 @@ class OdbcDriver final : public Driver {
     const auto start = Clock::now();
     Pool::PooledConnection lent = lend(options.timeout);
     if (options.timeout && Clock::now() - start >= *options.timeout) {
-      throw Unavailable(fmt::format("the write's timeout of {} ms ended before there was a connection; nothing was written",
-                                    options.timeout->count()));
+      throw Unavailable(
+          fmt::format("the write's timeout of {} ms ended before there was a connection; nothing was written", options.timeout->count()));
     }
     begin(lent, dialect_.begin(options));
     try {

@@ -390,8 +390,8 @@ class PostgresDriver final : public Driver {
     const auto start = Watchdog::Clock::now();
     Pool::PooledConnection lent = lend(options.timeout);
     if (options.timeout && Watchdog::Clock::now() - start >= *options.timeout) {
-      throw Unavailable(fmt::format("the write's timeout of {} ms ended before there was a connection; nothing was written",
-                                    options.timeout->count()));
+      throw Unavailable(
+          fmt::format("the write's timeout of {} ms ended before there was a connection; nothing was written", options.timeout->count()));
     }
     {
       // The server ends the work in time; where it has fallen silent, the connection is given up soon after.

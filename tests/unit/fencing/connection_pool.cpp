@@ -1,0 +1,190 @@
+// The pool of a driver's connections, with connections that are numbers: how many are open, which are lent again, and what becomes of
+// places when one cannot be opened or has died.
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include <termgate/detail/connection_pool.hpp>
+
+using namespace termgate;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Fake {
+  explicit Fake(std::atomic<int>& open, int number) : open_(open), number(number) { ++open_; }
+  ~Fake() { --open_; }
+  std::atomic<int>& open_;
+  int number;
+  bool alive = true;
+};
+using Pool = detail::ConnectionPool<Fake>;
+
+struct Server {
+  std::atomic<int> open{0}, made{0};
+  bool refuses = false;
+  Pool pool{2,
+            {.connect =
+                 [this] {
+                   if (refuses) throw Unavailable("no server");
+                   return std::make_unique<Fake>(open, ++made);
+                 },
+             .is_alive = [](Fake& idle) { return idle.alive; },
+             .is_reusable = [](Fake& used) { return used.alive; }}};
+
+  Pool::PooledConnection lend() { return pool.lend(50ms); }
+
+  int number_of_next() {
+    const auto lent = lend();
+    return lent->number;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("connection pool: lends the same connection again and closes what comes back inside a transaction", "[fencing]") {
+  Server server;
+  CHECK(server.number_of_next() == 1);
+  {
+    auto lent = server.lend();
+    lent.begun();
+    lent.ended();
+  }
+  CHECK(server.number_of_next() == 1);
+  CHECK(server.open == 1);
+  {
+    auto lent = server.lend();
+    CHECK(lent->number == 1);
+    lent.begun();
+  }
+  CHECK(server.open == 0);
+  CHECK(server.number_of_next() == 2);
+}
+
+TEST_CASE("connection pool: opens no more than its bound and is blocked beyond it", "[fencing]") {
+  Server server;
+  auto one = server.lend();
+  std::thread([&] {
+    auto two = server.lend();
+    CHECK(server.open == 2);
+    std::thread([&] {
+      const auto begin = std::chrono::steady_clock::now();
+      CHECK_THROWS_AS(server.lend(), Blocked);
+      CHECK(std::chrono::steady_clock::now() - begin >= 50ms);
+      CHECK_THROWS_AS(server.pool.lend(1ms), Blocked);
+    }).join();
+  }).join();
+  std::thread([&] { auto again = server.lend(); }).join();
+}
+
+TEST_CASE("connection pool: a waiter gets the connection that is given back", "[fencing]") {
+  Server server;
+  auto mine = server.lend();
+  std::atomic<bool> lent{false}, served{false};
+  std::thread other([&] {
+    auto loan = server.lend();
+    lent = true;
+    std::this_thread::sleep_for(10ms);
+  });
+  while (!lent) std::this_thread::yield();
+  std::thread waiter([&] {
+    auto loan = server.lend();
+    served = loan->number == 2;
+  });
+  other.join();
+  waiter.join();
+  CHECK(served);
+  CHECK(server.made == 2);
+}
+
+TEST_CASE("connection pool: replaces idle connections that have died", "[fencing]") {
+  Server server;
+  Fake* first = nullptr;
+  Fake* second = nullptr;
+  {
+    auto one = server.lend();
+    first = &*one;
+    std::thread([&] {
+      auto two = server.lend();
+      second = &*two;
+    }).join();
+  }
+  CHECK(server.open == 2);
+  first->alive = second->alive = false;
+  CHECK(server.number_of_next() == 3);
+  CHECK(server.open == 1);
+  // Both places are free again: one is lent, and another thread gets the second.
+  auto one = server.lend();
+  CHECK(one->number == 3);
+  std::thread([&] {
+    auto two = server.lend();
+    CHECK(two->number == 4);
+  }).join();
+}
+
+TEST_CASE("connection pool: a connection that cannot be opened leaves its place free", "[fencing]") {
+  Server server;
+  server.refuses = true;
+  for (int i = 0; i < 5; ++i) CHECK_THROWS_AS(server.lend(), Unavailable);
+  server.refuses = false;
+  auto one = server.lend();
+  std::thread([&] { CHECK_NOTHROW(server.lend()); }).join();
+}
+
+TEST_CASE("connection pool: a thread has one loan of a pool and may have one of another", "[fencing]") {
+  Server server, other;
+  auto one = server.lend();
+  CHECK_THROWS_AS(server.lend(), InvalidInput);
+  {
+    auto fine = other.lend();
+    CHECK_THROWS_AS(server.lend(), InvalidInput);
+    CHECK_THROWS_AS(other.lend(), InvalidInput);
+  }
+  CHECK_NOTHROW(other.lend());
+}
+
+TEST_CASE("connection pool: renews a pooled connection and not a new one", "[fencing]") {
+  Server server;
+  {
+    auto loan = server.lend();
+    CHECK_FALSE(loan.renew());
+  }
+  {
+    auto loan = server.lend();
+    CHECK(loan.renew());
+    CHECK(loan->number == 2);
+    CHECK_FALSE(loan.renew());
+  }
+  CHECK(server.open == 1);
+  server.refuses = true;
+  {
+    auto loan = server.lend();
+    CHECK_THROWS_AS(loan.renew(), Unavailable);
+  }
+  CHECK(server.open == 0);
+  server.refuses = false;
+  CHECK(server.number_of_next() == 3);
+}
+
+TEST_CASE("connection pool: many threads share few connections", "[fencing]") {
+  std::atomic<int> done{0}, blocked{0};
+  Server server;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      for (int n = 0; n < 200; ++n) {
+        try {
+          auto loan = server.lend();
+          if ((n + i) % 7 == 0) loan.begun();
+          ++done;
+        } catch (const Blocked&) { ++blocked; }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(done + blocked == 1600);
+  CHECK(server.open <= 2);
+}
