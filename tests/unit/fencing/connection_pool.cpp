@@ -71,9 +71,7 @@ TEST_CASE("connection pool: opens no more than its bound and is blocked beyond i
     auto two = server.lend();
     CHECK(server.open == 2);
     std::thread([&] {
-      const auto begin = std::chrono::steady_clock::now();
       CHECK_THROWS_AS(server.lend(), Blocked);
-      CHECK(std::chrono::steady_clock::now() - begin >= 50ms);
       CHECK_THROWS_AS(server.pool.lend(1ms), Blocked);
     }).join();
   }).join();

@@ -1,5 +1,6 @@
 // The port's promises on SQLite: what may be opened, what a statement may do, how values travel, who may read
 // while somebody writes.
+// Long: a case for each thing that the port promises.
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -579,6 +580,7 @@ TEST_CASE("full disk: what does not fit is refused and what was acknowledged sta
   CHECK(read(*driver, "PRAGMA integrity_check").one()[0].as_text() == "ok");
 }
 
+// Long: the table of all calls.
 TEST_CASE("calls: every one prepares with the parameters that sql/README.md gives it", "[sqlite]") {
   auto driver = open(":memory:");
   driver->install();
