@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 namespace {
 
 struct Fake {
-  explicit Fake(std::atomic<int>& open, int number) : open_(open), number(number) { ++open_; }
+  Fake(std::atomic<int>& open, int its_number) : open_(open), number(its_number) { ++open_; }
   ~Fake() { --open_; }
   std::atomic<int>& open_;
   int number;

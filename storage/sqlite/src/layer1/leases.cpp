@@ -123,11 +123,11 @@ Layer1::Renewal Layer1::renew_lease(const Scope& scope, const std::string& owner
 }
 
 std::vector<std::string_view> Layer1::renew_leases(const std::string& leases) {
-  struct Renewal {
+  struct HeldBy {
     std::string scope, owner;
     std::int64_t term, ttl_ms;
   };
-  std::vector<Renewal> renewals;
+  std::vector<HeldBy> renewals;
   {
     Running read = use(stmt::leases_asked);
     read.bind(leases);
@@ -139,13 +139,13 @@ std::vector<std::string_view> Layer1::renew_leases(const std::string& leases) {
     }
   }
   std::set<std::string_view> scopes;
-  for (const Renewal& one : renewals) {
+  for (const HeldBy& one : renewals) {
     if (!scopes.insert(one.scope).second) throw InvalidInput("TG005 a scope is named twice among the leases to renew");
   }
   std::vector<std::string_view> outcomes;
   outcomes.reserve(renewals.size());
   Unit unit(*this);
-  for (const Renewal& one : renewals) {
+  for (const HeldBy& one : renewals) {
     const Fence fence = read_fence(one.scope);
     if (fence.untrusted) {
       outcomes.emplace_back("untrusted");
