@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include <termgate/detail/connection_pool.hpp>
 #include <termgate/detail/schema.hpp>
 #include <termgate/error.hpp>
 
@@ -85,7 +86,7 @@ class OdbcDriver final : public Driver {
 
   void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) override {
     const auto start = Clock::now();
-    PooledConnection lent(*this, options.timeout);
+    PooledConnection lent(pool_, options.timeout);
     if (options.timeout && Clock::now() - start >= *options.timeout) {
       lent.mark_reusable();
       throw Unavailable(
@@ -109,7 +110,7 @@ class OdbcDriver final : public Driver {
   }
 
   Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
-    PooledConnection lent(*this, timeout);
+    PooledConnection lent(pool_, timeout);
     Connection& connection = *lent;
     const Patience patience = patience_of(timeout, Clock::now());
     try {
@@ -130,7 +131,7 @@ class OdbcDriver final : public Driver {
 
   InstallReport install() override {
     InstallReport report;
-    PooledConnection lent(*this, std::nullopt);
+    PooledConnection lent(pool_);
     begin(lent, {});
     Connection& connection = *lent;
     try {
@@ -171,7 +172,7 @@ class OdbcDriver final : public Driver {
   }
 
   int installed_version() override {
-    PooledConnection lent(*this, std::nullopt);
+    PooledConnection lent(pool_);
     int version = 0;
     guarded(Phase::before_commit, [&] { version = version_in(*lent); });
     lent.mark_reusable();
@@ -179,7 +180,7 @@ class OdbcDriver final : public Driver {
   }
 
   void uninstall() override {
-    PooledConnection lent(*this, std::nullopt);
+    PooledConnection lent(pool_);
     begin(lent, dialect_.begin({}));
     try {
       guarded(Phase::before_commit, [&] { run_script(*lent, dialect_.uninstall); });
@@ -251,51 +252,7 @@ class OdbcDriver final : public Driver {
   bool error_ends_transaction() const { return dialect_.error_ends_transaction; }
 
  private:
-  // A connection out of the pool, for the length of one call. Not given back: thrown away.
-  class PooledConnection {
-   public:
-    PooledConnection(OdbcDriver& driver, std::optional<milliseconds> timeout) : driver_(driver), outer_(innermost) {
-      for (const PooledConnection* open = innermost; open != nullptr; open = open->outer_) {
-        if (&open->driver_ == &driver) {
-          throw InvalidInput(
-              "TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
-        }
-      }
-      connection_ = driver.take(timeout, fresh_);
-      innermost = this;
-    }
-    ~PooledConnection() {
-      innermost = outer_;
-      if (!clean_ || connection_ == nullptr || connection_->broken() || connection_->looks_dead()) connection_.reset();
-      driver_.put_back(std::move(connection_));
-    }
-    PooledConnection(const PooledConnection&) = delete;
-    PooledConnection& operator=(const PooledConnection&) = delete;
-    Connection& operator*() { return *connection_; }
-    // Says that the connection stands outside any transaction and may be used again, if it is still there.
-    void mark_reusable() { clean_ = true; }
-    // The pool's connection had died: a new one instead. False: this one is new.
-    bool renew() {
-      if (fresh_) return false;
-      connection_.reset();
-      connection_ = driver_.connect();
-      fresh_ = true;
-      return true;
-    }
-
-   private:
-    OdbcDriver& driver_;
-    std::unique_ptr<Connection> connection_;
-    bool clean_ = false;
-    bool fresh_ = false;
-    const PooledConnection* outer_;
-    static thread_local const PooledConnection* innermost;  // this thread's calls in progress
-  };
-
-  struct Idle {
-    std::unique_ptr<Connection> connection;
-    Clock::time_point since;
-  };
+  using PooledConnection = ConnectionPool<Connection>::Loan;
 
   std::string with_schema(std::string_view text) const { return dialect_.with_schema(text, options_.schema); }
 
@@ -437,55 +394,18 @@ class OdbcDriver final : public Driver {
     return connection;
   }
 
-  std::unique_ptr<Connection> take(std::optional<milliseconds> timeout, bool& fresh) {
-    for (;;) {
-      std::optional<Idle> idle;
-      {
-        std::unique_lock lock(mutex_);
-        const auto wait = std::min(timeout.value_or(options_.check_wait), options_.check_wait);
-        if (!changed_.wait_for(lock, wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
-          throw Blocked(
-              fmt::format("TG006 all {} connections of this process to the database are busy; see OpenOptions::connections_max", open_));
-        }
-        if (idle_.empty()) {
-          ++open_;
-        } else {
-          idle = std::move(idle_.back());
-          idle_.pop_back();
-        }
-      }
-      try {
-        if (!idle) {
-          fresh = true;
-          return connect();
-        }
-        if (is_alive(*idle)) return std::move(idle->connection);
-      } catch (...) {
-        put_back(nullptr);
-        throw;
-      }
-      idle->connection.reset();
-      put_back(nullptr);
-    }
-  }
-
-  static bool is_alive(const Idle& idle) {
-    if (idle.connection->looks_dead()) return false;
-    if (Clock::now() - idle.since < idle_trusted) return true;
+  static bool is_alive(Connection& idle) {
+    if (idle.looks_dead()) return false;
+    if (Clock::now() - idle.idle_since < idle_trusted) return true;
     try {
-      idle.connection->run("SELECT 1", login_wait);
+      idle.run("SELECT 1", login_wait);
       return true;
     } catch (const OdbcError&) { return false; }
   }
 
-  // Null: one is gone.
-  void put_back(std::unique_ptr<Connection> connection) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (connection) idle_.push_back({std::move(connection), Clock::now()});
-      else --open_;
-    }
-    changed_.notify_one();
+  static bool worth_keeping(Connection& used) {
+    used.idle_since = Clock::now();
+    return !used.broken() && !used.looks_dead();
   }
 
   const ConnectionString text_;
@@ -494,13 +414,11 @@ class OdbcDriver final : public Driver {
   std::deque<std::string> texts_;  // what calls_ points into
   sql::Calls calls_;
 
-  std::mutex mutex_;  // guards idle_ and open_
-  std::condition_variable changed_;
-  std::vector<Idle> idle_;
-  int open_ = 0;
+  ConnectionPool<Connection> pool_{
+      options_.connections_max,
+      options_.check_wait,
+      {.open = [this] { return connect(); }, .usable = &OdbcDriver::is_alive, .worth_keeping = &OdbcDriver::worth_keeping}};
 };
-
-thread_local const OdbcDriver::PooledConnection* OdbcDriver::PooledConnection::innermost = nullptr;
 
 Rows OdbcTransaction::execute(std::string_view sql, std::span<const Value> parameters) {
   if (over_) throw DatabaseError("an error before has ended this transaction: nothing can follow it");

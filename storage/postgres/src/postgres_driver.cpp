@@ -25,6 +25,7 @@
 #include "conninfo.hpp"
 #include "errors.hpp"
 #include "redact.hpp"
+#include <termgate/detail/connection_pool.hpp>
 #include <termgate/detail/schema.hpp>
 #include "sql/statements.hpp"
 #include "statement_text.hpp"
@@ -381,7 +382,7 @@ class PostgresDriver final : public Driver {
 
   void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) override {
     const auto start = Watchdog::Clock::now();
-    PooledConnection lent(*this, options.timeout);
+    PooledConnection lent(pool_, options.timeout);
     Connection& connection = *lent;
     if (options.timeout && Watchdog::Clock::now() - start >= *options.timeout) {
       lent.mark_reusable();
@@ -416,7 +417,7 @@ class PostgresDriver final : public Driver {
   }
 
   Rows call(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
-    PooledConnection lent(*this, timeout);
+    PooledConnection lent(pool_, timeout);
     Connection& connection = *lent;
     // A timeout of the server's own would need a transaction, and with it three more round trips.
     Silence limited = silence();
@@ -453,7 +454,7 @@ class PostgresDriver final : public Driver {
 
   InstallReport install() override {
     InstallReport report;
-    PooledConnection lent(*this);
+    PooledConnection lent(pool_);
     Connection& connection = *lent;
     // Whatever the role's defaults are: the second of two installers must see what the first has done.
     step(connection, Phase::before_commit, [&] { connection.run_script("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"); });
@@ -490,7 +491,7 @@ class PostgresDriver final : public Driver {
   }
 
   int installed_version() override {
-    PooledConnection lent(*this);
+    PooledConnection lent(pool_);
     int version = 0;
     step(*lent, Phase::before_commit, [&] { version = version_in(*lent); });
     lent.mark_reusable();
@@ -498,7 +499,7 @@ class PostgresDriver final : public Driver {
   }
 
   void uninstall() override {
-    PooledConnection lent(*this);
+    PooledConnection lent(pool_);
     step(*lent, Phase::commit,
          [&] { (*lent).run_script("BEGIN;\n" + with_schema(sql::postgres::uninstall, options_.schema) + ";\nCOMMIT"); });
     lent.mark_reusable();
@@ -515,39 +516,7 @@ class PostgresDriver final : public Driver {
   }
 
  private:
-  // A connection out of the pool, for the length of one call. Not given back: thrown away.
-  class PooledConnection {
-   public:
-    explicit PooledConnection(PostgresDriver& driver, std::optional<milliseconds> timeout = {}) : driver_(driver), outer_(innermost) {
-      for (const PooledConnection* open = innermost; open != nullptr; open = open->outer_) {
-        if (&open->driver_ == &driver) {
-          throw InvalidInput(
-              "TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
-        }
-      }
-      connection_ = driver.take(timeout);
-      innermost = this;
-    }
-    ~PooledConnection() {
-      innermost = outer_;
-      if (!clean_ || !connection_->is_open()) connection_.reset();
-      driver_.put_back(std::move(connection_));
-    }
-    PooledConnection(const PooledConnection&) = delete;
-    PooledConnection& operator=(const PooledConnection&) = delete;
-    Connection& operator*() { return *connection_; }
-    // Says that the connection stands outside any transaction and may be used again, if it is still open.
-    void mark_reusable() { clean_ = true; }
-
-   private:
-    friend class PostgresDriver;
-    PostgresDriver& driver_;
-    std::unique_ptr<Connection> connection_;
-    bool clean_ = false;
-    const PooledConnection* outer_;
-    // This thread's calls in progress. A plain pointer: it outlives the thread's other objects, and a Database may be closed late.
-    static thread_local const PooledConnection* innermost;
-  };
+  using PooledConnection = ConnectionPool<Connection>::Loan;
 
   template <class Step>
   void step(Connection& connection, Phase phase, Step what) {
@@ -558,49 +527,11 @@ class PostgresDriver final : public Driver {
 
   Silence silence() { return {watchdog_, options_.answer_wait}; }
 
-  std::unique_ptr<Connection> take(std::optional<milliseconds> timeout) {
+  std::unique_ptr<Connection> connect() {
     if (process_ends) throw Unavailable("the program is ending; nothing was written");
-    {
-      std::unique_lock lock(mutex_);
-      const auto wait = std::min(timeout.value_or(options_.check_wait), options_.check_wait);
-      if (!changed_.wait_for(lock, wait, [&] { return !idle_.empty() || open_ < options_.connections_max; })) {
-        throw Blocked(
-            fmt::format("TG006 all {} connections of this process to the database are busy; see OpenOptions::connections_max", open_));
-      }
-      while (!idle_.empty()) {
-        auto connection = std::move(idle_.back());
-        idle_.pop_back();
-        if (connection->looks_alive()) return connection;
-        --open_;
-      }
-      ++open_;
-    }
     try {
       return std::make_unique<Connection>(conninfo_);
-    } catch (...) {
-      forget_one();
-      rethrow_as_ours(Phase::before_commit, url_);
-    }
-  }
-
-  void put_back(std::unique_ptr<Connection> connection) {
-    if (!connection) {
-      forget_one();
-      return;
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      idle_.push_back(std::move(connection));
-    }
-    changed_.notify_one();
-  }
-
-  void forget_one() {
-    {
-      const std::lock_guard lock(mutex_);
-      --open_;
-    }
-    changed_.notify_one();
+    } catch (...) { rethrow_as_ours(Phase::before_commit, url_); }
   }
 
   static std::string begin_text(const TransactOptions& options) {
@@ -657,13 +588,12 @@ class PostgresDriver final : public Driver {
   sql::Calls calls_;
 
   Watchdog watchdog_;
-  std::mutex mutex_;  // guards idle_ and open_
-  std::condition_variable changed_;
-  std::vector<std::unique_ptr<Connection>> idle_;
-  int open_ = 0;
+  ConnectionPool<Connection> pool_{options_.connections_max,
+                                   options_.check_wait,
+                                   {.open = [this] { return connect(); },
+                                    .usable = [](Connection& idle) { return !process_ends && idle.looks_alive(); },
+                                    .worth_keeping = [](Connection& used) { return used.is_open(); }}};
 };
-
-thread_local const PostgresDriver::PooledConnection* PostgresDriver::PooledConnection::innermost = nullptr;
 
 }  // namespace
 
