@@ -7,6 +7,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -132,6 +133,28 @@ class Faults {
   void freeze(Choice& choice);
   void prepare(Choice& choice);
   void hold(Choice& choice, const std::string& fault);
+  // The leader that a `hold-…` fault freezes: what it chose, and what it has taken.
+  struct Frozen {
+    std::string fault, scope, tag, stream;
+    bool beside = false;     // holds a table and no lock of the scope: then it blocks nothing there, and is not ended
+    bool on_table = false;   // holds the adopted table
+    bool exclusive = false;  // … in the weaker of two modes
+    milliseconds wait{};     // how long a takeover may take
+    LeaseOptions mine;
+    std::string url, pid, since;
+    std::unique_ptr<HeldSession> session;
+    std::int64_t term = 0;
+    std::chrono::steady_clock::time_point expires;
+    std::string place{};  // what its open transaction got: a number in the stream, a term
+
+    std::string id() const { return "held." + tag; }
+  };
+  Frozen leader_to_freeze(Choice& choice, const std::string& fault);
+  bool write_as(const Frozen& frozen, const std::string& id, const std::function<std::string()>& what);
+  void take_what_it_holds(Frozen& frozen);
+  bool takeover_past(const Frozen& frozen);
+  void look_after(const Frozen& frozen);
+  void commit(const Frozen& frozen);
   struct Acquired {
     std::optional<Lease> lease;  // none: another's
     bool through = false;

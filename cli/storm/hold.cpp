@@ -184,119 +184,145 @@ milliseconds Faults::takeover_wait() {
 
 // A leader of one of the storm's scopes wins its lease, freezes in the middle of a transaction, and its lease runs out. The next one must
 // get through, whatever the frozen one holds. Then that one is resumed and tries to commit.
-// Long: one fault from its beginning to what came of it.
 void Faults::hold(Choice& choice, const std::string& fault) {
-  const std::string scope = scope_of(choice), tag = fmt::format("{}", choice.number(0, INT64_MAX - 1));
+  Frozen frozen = leader_to_freeze(choice, fault);
+  take_what_it_holds(frozen);
+  frozen.session->freeze();
+  while (std::chrono::steady_clock::now() < frozen.expires) {
+    if (calmed_) throw Error("the storm is over");
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  const bool through = takeover_past(frozen);
+  frozen.session->resume();
+  if (!through) return;  // a breach, and no more is to be learned
+  if (frozen.beside) look_after(frozen);
+  else commit(frozen);
+}
+
+// Makes all random choices of the fault, in an order that a seed repeats, and wins the lease.
+Faults::Frozen Faults::leader_to_freeze(Choice& choice, const std::string& fault) {
+  Frozen frozen;
+  frozen.fault = fault;
+  frozen.scope = scope_of(choice);
+  frozen.tag = fmt::format("{}", choice.number(0, INT64_MAX - 1));
   const bool stopped = choice.in(50);
-  // Holds a table and no lock of the scope: then it is in nobody's way there, and is not ended.
-  const bool beside = fault == "hold-lock" && choice.in(50);
-  const std::string stream = plan_.names.stream(scope, static_cast<int>(choice.number(0, streams_a_scope - 1))),
-                    adopted = plan_.names.adopted();
-  const std::int64_t way = choice.number(1, 3);
-  const milliseconds ttl = plan_.ttl, grace = std::min(ttl, milliseconds(500)), wait = takeover_wait();
-  const std::string layer = qualifier(plan_.schema);
+  frozen.beside = fault == "hold-lock" && choice.in(50);
+  frozen.stream = plan_.names.stream(frozen.scope, static_cast<int>(choice.number(0, streams_a_scope - 1)));
+  frozen.exclusive = choice.number(1, 3) == 1 && !frozen.beside;
+  frozen.on_table = fault == "hold-truncate" || fault == "hold-lock";
+  frozen.wait = takeover_wait();
 
   // In the name of whoever leads, as a process that was started again does: the one before is shut out.
-  const auto before = database_->lease(Scope(scope));
+  const auto before = database_->lease(Scope(frozen.scope));
   if (!before) throw Error("nobody has led yet");
-  LeaseOptions mine;
-  mine.owner = before->released_at_ms || before->remaining_ms <= 0 ? "frozen." + tag : before->owner;
-  mine.grace = grace;
-  const auto url = named(plan_.url, plan_.names.application() + "-held");
-  const auto session = stopped ? held_process(plan_.program, url) : held_session(url);
-  const std::string pid = session->run("SELECT pg_backend_pid()"), since = session->run(server_since);
-  const std::optional<Lease> lease = acquire('a', scope, mine, milliseconds(0)).lease;
+  frozen.mine.owner = before->released_at_ms || before->remaining_ms <= 0 ? "frozen." + frozen.tag : before->owner;
+  frozen.mine.grace = std::min(plan_.ttl, milliseconds(500));
+  frozen.url = named(plan_.url, plan_.names.application() + "-held");
+  frozen.session = stopped ? held_process(plan_.program, frozen.url) : held_session(frozen.url);
+  frozen.pid = frozen.session->run("SELECT pg_backend_pid()");
+  frozen.since = frozen.session->run(server_since);
+  const std::optional<Lease> lease = acquire('a', frozen.scope, frozen.mine, milliseconds(0)).lease;
   if (!lease) throw Error("another's");
-  const auto expires = std::chrono::steady_clock::now() + ttl;
-  const std::string term = std::to_string(lease->term().value()),
-                    check = fmt::format("SELECT {}check_term({}, {})", layer, literal(scope), term);
-  const auto row = [&](const std::string& table, const std::string& id) {
-    return fmt::format("INSERT INTO {} (op, part, scope, term) VALUES ({}, 0, {}, {})", table, literal(id), literal(scope), term);
-  };
-  const auto write = [&](const std::string& id, const std::function<std::string()>& what) {
-    const std::int64_t number = log_.begin('w', scope, lease->term().value(), id, 1);
-    Outcome outcome = Outcome::refused;
-    std::string code, place;
-    try {
-      place = what();
-      outcome = Outcome::committed;
-    } catch (const OutcomeUnknown& error) {
-      outcome = Outcome::unknown;
-      code = error.code();
-    } catch (const Error& error) { code = error.code().empty() ? "error" : std::string(error.code()); }
-    log_.end(number, outcome, lease->term().value(), place.empty() ? std::nullopt : std::optional<std::int64_t>(std::stoll(place)), code);
-    return outcome == Outcome::committed;
-  };
+  frozen.expires = std::chrono::steady_clock::now() + plan_.ttl;
+  frozen.term = lease->term().value();
+  return frozen;
+}
 
-  // Others that hold the table are in its way too. It does not wait for them longer than its lease lasts.
-  session->run(fmt::format("SET lock_timeout = {}", std::max<std::int64_t>(ttl.count(), 500)));
-  const bool on_table = fault == "hold-truncate" || fault == "hold-lock";
-  if (on_table && !write("held-before." + tag, [&] {
-        session->run("BEGIN");
-        session->run(check);
-        session->run(row(adopted, "held-before." + tag));
-        session->run("COMMIT");
+// A write of the frozen leader, in the log with what became of it. `what` returns its place among the stream's writes, or nothing.
+bool Faults::write_as(const Frozen& frozen, const std::string& id, const std::function<std::string()>& what) {
+  const std::int64_t number = log_.begin('w', frozen.scope, frozen.term, id, 1);
+  Outcome outcome = Outcome::refused;
+  std::string code, place;
+  try {
+    place = what();
+    outcome = Outcome::committed;
+  } catch (const OutcomeUnknown& error) {
+    outcome = Outcome::unknown;
+    code = error.code();
+  } catch (const Error& error) { code = error.code().empty() ? "error" : std::string(error.code()); }
+  log_.end(number, outcome, frozen.term, place.empty() ? std::nullopt : std::optional<std::int64_t>(std::stoll(place)), code);
+  return outcome == Outcome::committed;
+}
+
+// Opens the transaction in which it freezes, with the locks of its fault.
+void Faults::take_what_it_holds(Frozen& frozen) {
+  HeldSession& session = *frozen.session;
+  const std::string layer = qualifier(plan_.schema), adopted = plan_.names.adopted();
+  const std::string check = fmt::format("SELECT {}check_term({}, {})", layer, literal(frozen.scope), frozen.term);
+  const auto row = [&](const std::string& table, const std::string& id) {
+    return fmt::format("INSERT INTO {} (op, part, scope, term) VALUES ({}, 0, {}, {})", table, literal(id), literal(frozen.scope),
+                       frozen.term);
+  };
+  // Others that hold the table block it too. It does not wait for them longer than its lease lasts.
+  session.run(fmt::format("SET lock_timeout = {}", std::max<std::int64_t>(plan_.ttl.count(), 500)));
+  if (frozen.on_table && !write_as(frozen, "held-before." + frozen.tag, [&] {
+        session.run("BEGIN");
+        session.run(check);
+        session.run(row(adopted, "held-before." + frozen.tag));
+        session.run("COMMIT");
         return std::string();
       }))
     throw Error("it was in another's way");
 
-  const std::string id = "held." + tag;
-  std::string place;  // what it gets: a number in the stream, a term
-  session->run(fault == "hold-serializable" ? "BEGIN ISOLATION LEVEL SERIALIZABLE" : "BEGIN");
-  if (fault == "hold-append") {
-    place = session->run(fmt::format("SELECT {}append({}, {}, convert_to({}, 'UTF8'), NULL, {})", layer, literal(stream), term,
-                                     literal(id + "/0"), literal(scope)));
-  } else if (fault == "hold-raise") {
-    place = session->run(fmt::format("SELECT term FROM {}acquire_lease({}, {}, interval '{} ms', NULL, interval '{} ms') WHERE acquired",
-                                     layer, literal(scope), literal(mine.owner), ttl.count(), grace.count()));
-    if (place.empty()) throw Error("another was faster");
-  } else {
-    if (!beside) session->run(check);
-    if (fault == "hold-truncate") session->run("TRUNCATE " + adopted);
-    if (fault == "hold-lock")
-      session->run(fmt::format("LOCK TABLE {} IN {} MODE", adopted, way == 1 && !beside ? "EXCLUSIVE" : "ACCESS EXCLUSIVE"));
-    if (fault == "hold-serializable") {
-      session->run(fmt::format("SELECT count(*) FROM {}", plan_.names.rows()));
-      session->run(fmt::format("SELECT n FROM {} WHERE scope = {}", plan_.names.counters(), literal(scope)));
-    }
-    if (!beside) session->run(row(on_table ? adopted : plan_.names.rows(), id));
-  }
-  session->freeze();
-  while (std::chrono::steady_clock::now() < expires) {
-    if (calmed_) throw Error("the storm is over");
-    std::this_thread::sleep_for(milliseconds(10));
-  }
-
-  LeaseOptions next;
-  next.owner = "next." + tag;
-  next.grace = grace;
-  const Acquired taken = acquire('t', scope, next, wait);
-  if (beside && taken.through) probe_named(tag, pid, next, wait);
-  session->resume();
-  if (!taken.through) return;  // a breach, and no more is to be learned
-  if (beside) {
-    try {
-      session->run("SELECT 1");
-    } catch (const Unavailable& error) {
-      // A server that is gone or was restarted ends everybody, and a connection that was cut is nobody's doing.
-      if (plan_.server_restart.empty() && is_up_since(url, since))
-        hostage("evicted", scope, fmt::format("pid {} was ended although it held no lock of the scope: {}", pid, error.what()));
-    }
+  session.run(frozen.fault == "hold-serializable" ? "BEGIN ISOLATION LEVEL SERIALIZABLE" : "BEGIN");
+  if (frozen.fault == "hold-append") {
+    frozen.place = session.run(fmt::format("SELECT {}append({}, {}, convert_to({}, 'UTF8'), NULL, {})", layer, literal(frozen.stream),
+                                           frozen.term, literal(frozen.id() + "/0"), literal(frozen.scope)));
     return;
   }
-  // Begun only now: whatever it does from here on, a higher term has been acknowledged before.
-  if (fault == "hold-raise") {
-    const std::int64_t number = log_.begin('a', scope);
-    try {
-      session->run("COMMIT");
-      log_.end(number, Outcome::committed, std::stoll(place));
-    } catch (const Error& error) { log_.end(number, Outcome::unknown, 0, {}, error.code().empty() ? "error" : error.code()); }
-  } else {
-    write(id, [&] {
-      session->run("COMMIT");
-      return place;
-    });
+  if (frozen.fault == "hold-raise") {
+    frozen.place =
+        session.run(fmt::format("SELECT term FROM {}acquire_lease({}, {}, interval '{} ms', NULL, interval '{} ms') WHERE acquired", layer,
+                                literal(frozen.scope), literal(frozen.mine.owner), plan_.ttl.count(), frozen.mine.grace->count()));
+    if (frozen.place.empty()) throw Error("another was faster");
+    return;
   }
+  if (!frozen.beside) session.run(check);
+  if (frozen.fault == "hold-truncate") session.run("TRUNCATE " + adopted);
+  if (frozen.fault == "hold-lock")
+    session.run(fmt::format("LOCK TABLE {} IN {} MODE", adopted, frozen.exclusive ? "EXCLUSIVE" : "ACCESS EXCLUSIVE"));
+  if (frozen.fault == "hold-serializable") {
+    session.run(fmt::format("SELECT count(*) FROM {}", plan_.names.rows()));
+    session.run(fmt::format("SELECT n FROM {} WHERE scope = {}", plan_.names.counters(), literal(frozen.scope)));
+  }
+  if (!frozen.beside) session.run(row(frozen.on_table ? adopted : plan_.names.rows(), frozen.id()));
+}
+
+// Whether the next leader got through in time.
+bool Faults::takeover_past(const Frozen& frozen) {
+  LeaseOptions next;
+  next.owner = "next." + frozen.tag;
+  next.grace = frozen.mine.grace;
+  const Acquired taken = acquire('t', frozen.scope, next, frozen.wait);
+  if (frozen.beside && taken.through) probe_named(frozen.tag, frozen.pid, next, frozen.wait);
+  return taken.through;
+}
+
+// It held no lock of the scope, so the takeover must have left it alone.
+void Faults::look_after(const Frozen& frozen) {
+  try {
+    frozen.session->run("SELECT 1");
+  } catch (const Unavailable& error) {
+    // A server that is gone or was restarted ends every session, and for a connection that was cut nobody is to blame.
+    if (plan_.server_restart.empty() && is_up_since(frozen.url, frozen.since))
+      hostage("evicted", frozen.scope, fmt::format("pid {} was ended although it held no lock of the scope: {}", frozen.pid, error.what()));
+  }
+}
+
+// Begun only now: whatever it does from here on, a higher term has been acknowledged before.
+void Faults::commit(const Frozen& frozen) {
+  if (frozen.fault != "hold-raise") {
+    write_as(frozen, frozen.id(), [&] {
+      frozen.session->run("COMMIT");
+      return frozen.place;
+    });
+    return;
+  }
+  const std::int64_t number = log_.begin('a', frozen.scope);
+  try {
+    frozen.session->run("COMMIT");
+    log_.end(number, Outcome::committed, std::stoll(frozen.place));
+  } catch (const Error& error) { log_.end(number, Outcome::unknown, 0, {}, error.code().empty() ? "error" : error.code()); }
 }
 
 // An acquisition as a leader does it. Of kind 't' it goes on until somebody has the scope behind the frozen one: itself, or another one

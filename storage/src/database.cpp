@@ -320,6 +320,15 @@ Rows Database::revoke(std::string_view role) { return state_->driver->revoke(rol
 std::string_view Database::kind() const noexcept { return state_->driver->kind(); }
 std::size_t Database::payload_limit() const noexcept { return state_->driver->payload_limits().bytes_max; }
 
+namespace {
+
+// A checked transaction met a fence lower than this process has seen. Ends the transaction, and never leaves Database::write.
+struct FenceBehind {
+  std::int64_t fence, remembered;
+};
+
+}  // namespace
+
 Wrote Database::write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const WriteOptions& options) {
   detail::TransactOptions transact;
   transact.timeout = options.timeout;
@@ -333,46 +342,46 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
       state_->raise_ahead(scope, term, options.timeout);
     } catch (const StaleTerm&) {}
   }
-  for (int attempt = 0;; ++attempt) {
-    Wrote wrote = Wrote::now;
-    std::int64_t fence = 0;
-    const std::int64_t remembered = state_->memory.highest(scope.name());
-    bool behind = false;
+  for (int conflicts = 0;;) {
     try {
-      const auto in_transaction = [&](detail::OpenTransaction& session) {
-        Transaction transaction(*state_, session, scope, term);
-        if (options.write_id) {
-          const Rows claimed = transaction.call(Call::claim_write, scope.name(), term.value(), options.write_id->text());
-          const auto claim = detail::only_row(claimed);
-          fence = claim["fence"].as_int();
-          if (!claim["fresh"].as_bool()) {
-            wrote = Wrote::before;
-            return;
-          }
-        } else {
-          fence = TERMGATE_PLANTED(library_check) ? std::max(term.value(), remembered) : transaction.check(scope, term).value();
-        }
-        // Asked about only after the rollback: the answer needs a call of its own.
-        behind = fence < remembered;
-        if (behind) throw Conflict("the fence is lower than this process has seen");
-        work(transaction);
-        // A callback that swallowed an error must not be told that its write was committed: PostgreSQL answers COMMIT
-        // with ROLLBACK then, and no error.
-        if (transaction.failed_) std::rethrow_exception(transaction.failed_);
-      };
-      state_->audited([&] { state_->driver->transact(transact, in_transaction); });
-      state_->memory.saw(scope.name(), fence);
-      return wrote;
+      return write_once(scope, term, work, options.write_id, transact);
+    } catch (const FenceBehind& behind) {
+      // Throws FenceUntrusted, unless the fence was reset: then the memory is forgotten and the write begins again.
+      state_->compare_with_memory(scope.name(), behind.fence, behind.remembered);
     } catch (const Conflict&) {
-      if (behind) {
-        // Throws FenceUntrusted, unless the fence was reset: then the memory is forgotten and the write begins anew.
-        state_->compare_with_memory(scope.name(), fence, remembered);
-        --attempt;
-      } else if (attempt >= options.retries) {
-        throw;
-      }
+      if (conflicts++ >= options.retries) throw;
     }
   }
+}
+
+Wrote Database::write_once(const Scope& scope, Term term, const std::function<void(Transaction&)>& work,
+                           const std::optional<WriteId>& write_id, const detail::TransactOptions& transact) {
+  Wrote wrote = Wrote::now;
+  std::int64_t fence = 0;
+  const std::int64_t remembered = state_->memory.highest(scope.name());
+  const auto in_transaction = [&](detail::OpenTransaction& session) {
+    Transaction transaction(*state_, session, scope, term);
+    if (write_id) {
+      const Rows claimed = transaction.call(Call::claim_write, scope.name(), term.value(), write_id->text());
+      const auto claim = detail::only_row(claimed);
+      fence = claim["fence"].as_int();
+      if (!claim["fresh"].as_bool()) {
+        wrote = Wrote::before;
+        return;
+      }
+    } else {
+      fence = TERMGATE_PLANTED(library_check) ? std::max(term.value(), remembered) : transaction.check(scope, term).value();
+    }
+    // Rolls back first: to learn why takes a call of its own.
+    if (fence < remembered) throw FenceBehind{fence, remembered};
+    work(transaction);
+    // A callback that swallowed an error must not take its write for committed: PostgreSQL answers COMMIT with ROLLBACK
+    // then, and reports no error.
+    if (transaction.failed_) std::rethrow_exception(transaction.failed_);
+  };
+  state_->audited([&] { state_->driver->transact(transact, in_transaction); });
+  state_->memory.saw(scope.name(), fence);
+  return wrote;
 }
 
 SequenceNo Database::append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options) {

@@ -21,8 +21,8 @@ play() {
     'INSERT INTO accounts VALUES (42, 100)'
   "$scratch/build/billing"
   "$command" lease force-release --scope billing --actor package_test --reason "its leader has gone"
-  "$scratch/build/leader"
   "$scratch/build/handles"
+  "$scratch/build/leader"
   "$command" verify
 }
 play "sqlite:$scratch/billing.db"

@@ -1,7 +1,7 @@
-// The errors of the write boundary. Every one says by its type what the caller may do next.
+// The errors of a fenced write. The type tells the caller what it may do next (docs/reference/errors.md).
 //
 // A write ends in one of three ways: committed, surely not committed, or unknown. Only OutcomeUnknown
-// stands for the third; every other type here means that nothing of the write is in the database.
+// means the third; every other type here means that nothing of the write is in the database.
 // Messages that come from the database's own functions start with their code (TG001 … TG006); the codes
 // are listed in docs/contract.md, section 4. Thread rules: values, copy them as you like.
 #pragma once
@@ -34,8 +34,8 @@ class TERMGATE_EXPORT StaleTerm : public Error {
       : Error(message, "TG001"), scope_(std::move(scope)), term_(term), fence_(fence) {}
   ~StaleTerm() override;
   const std::string& scope() const noexcept { return scope_; }
-  std::int64_t term() const noexcept { return term_; }    // the refused one; 0 if the database did not say
-  std::int64_t fence() const noexcept { return fence_; }  // what it met; 0 if the database did not say
+  std::int64_t term() const noexcept { return term_; }    // the refused one; 0 if the database did not report it
+  std::int64_t fence() const noexcept { return fence_; }  // the fence against it; 0 if the database did not report it
 
  private:
   std::string scope_;
@@ -71,7 +71,7 @@ class TERMGATE_EXPORT InvalidInput : public Error {
   ~InvalidInput() override;
 };
 
-// TG006: blocked past the grace or check_wait; the message names by whom. Trying again is safe.
+// TG006: blocked longer than the grace or check_wait; the message names the holder. Trying again is safe.
 class TERMGATE_EXPORT Blocked : public Error {
  public:
   explicit Blocked(const std::string& message) : Error(message, "TG006") {}
@@ -86,7 +86,7 @@ class TERMGATE_EXPORT Conflict : public Error {
   ~Conflict() override;
 };
 
-// The lease is no longer its holder's: expired, released, or another's. Stop leading.
+// The owner no longer holds the lease: it expired, was released, or was taken over. Stop leading.
 class TERMGATE_EXPORT LeaseLost : public Error {
  public:
   using Error::Error;
@@ -107,15 +107,15 @@ class TERMGATE_EXPORT Unavailable : public Error {
   ~Unavailable() override;
 };
 
-// COMMIT was sent and no answer came. The library never repeats such a write; a write id tells which
-// it was: Database::outcome(write_id), or the same call again (F5).
+// COMMIT was sent and no answer came. The library never repeats such a write. A write id settles it:
+// Database::outcome(write_id), or the same call again (F5).
 class TERMGATE_EXPORT OutcomeUnknown : public Error {
  public:
   using Error::Error;
   ~OutcomeUnknown() override;
 };
 
-// Whatever else the database refused, with its own code. Nothing was written.
+// Any other refusal of the database, with its own code. Nothing was written.
 class TERMGATE_EXPORT DatabaseError : public Error {
  public:
   using Error::Error;

@@ -8,17 +8,17 @@
 
 namespace termgate::inline v0 {
 
-// Why `text` cannot be a scope's or stream's name, or nullptr when it can: 1 to 200 code points, at most
+// Why `text` is not a valid name of a scope or stream, or nullptr if it is: 1 to 200 code points, at most
 // 800 bytes, valid UTF-8, no NUL. Names are compared byte by byte and never normalised.
 const char* name_problem(std::string_view text) noexcept;
 
-// What one leader is in charge of: a group, shard, job or aggregate.
+// What one leader is responsible for: a group, shard, job or aggregate.
 class Scope {
  public:
   static constexpr std::size_t code_points_max = 200;
   static constexpr std::size_t bytes_max = 800;
 
-  // Throws InvalidInput (TG005) that says what is wrong.
+  // Throws InvalidInput (TG005) with the reason.
   explicit Scope(std::string name);
 
   const std::string& name() const noexcept { return name_; }

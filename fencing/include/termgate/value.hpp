@@ -1,5 +1,5 @@
-// Value, Rows: what goes into a statement's parameters and comes out of its result, on every database.
-// Values own their bytes, but for the views, which borrow theirs. One thread at a time, like any container.
+// Value, Rows: the parameters and results of statements, on every database.
+// Values own their bytes, except the views, which borrow theirs. One thread at a time, like any container.
 #pragma once
 
 #include <concepts>
@@ -21,8 +21,7 @@ struct Bytes {
   friend bool operator==(const Bytes&, const Bytes&) = default;
 };
 
-// The same, borrowed, for a place where the statement wants bytes: a parameter that is not copied on its way. What it points at stays as it
-// is until the call returns. No result has one.
+// The same, borrowed: a parameter of bytes that is not copied. What it points to must not change until the call returns. No result has one.
 struct BytesView {
   std::string_view data;
   friend bool operator==(const BytesView&, const BytesView&) = default;
@@ -64,13 +63,13 @@ class Value {
   const Variant& variant() const noexcept { return held_; }
   bool is_null() const noexcept { return held_.index() == 0; }
 
-  // These convert between what databases disagree on (a bool is 0 or 1 on SQLite, an integer may come as
-  // text) and throw DatabaseError where there is no sense in it. Text of a NULL is "".
+  // These convert between the databases' forms (a bool is 0 or 1 on SQLite, an integer can be text) and throw
+  // DatabaseError if the value cannot be converted. Text of a NULL is "".
   bool as_bool() const;
   std::int64_t as_int() const;
   std::string as_text() const;
   std::string as_bytes() const;
-  std::string take_bytes() &&;  // as as_bytes(), without a copy where the value holds bytes or text
+  std::string take_bytes() &&;  // as as_bytes(), without a copy if the value holds bytes or text
   std::optional<std::int64_t> as_optional_int() const;
   std::optional<std::string> as_optional_text() const;
 
@@ -86,7 +85,7 @@ struct Rows {
   std::int64_t affected = 0;  // rows changed by an INSERT, UPDATE or DELETE
 
   bool empty() const noexcept { return rows.empty(); }
-  // The only row of a statement that must give exactly one; throws DatabaseError otherwise.
+  // The row of a statement that must return exactly one; throws DatabaseError otherwise.
   const Row& one() const;
 };
 

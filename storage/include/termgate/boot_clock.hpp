@@ -1,5 +1,5 @@
-// BootClock: a monotonic clock that goes on while the machine is suspended (CLOCK_BOOTTIME). What has to end by a certain time is measured
-// by it: std::chrono::steady_clock stands still in a suspended machine, whose leases run out all the same.
+// BootClock: a monotonic clock that keeps running while the machine is suspended (CLOCK_BOOTTIME). It measures everything that must end in
+// time: std::chrono::steady_clock stops in a suspended machine, whose leases end nevertheless.
 #pragma once
 
 #include <chrono>

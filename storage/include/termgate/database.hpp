@@ -5,9 +5,9 @@
 //   db.write(lease.scope(), lease.term(), [](Transaction& tx) { tx.exec("UPDATE …", …); });
 //
 // Any thread may call any member at any time; the object owns its connections, and copies share them.
-// Moments in results are milliseconds since 1970 by the database's clock. What each error means for the
-// caller stands in <termgate/error.hpp>; the guarantees (F1 … F7) in docs/contract.md. Layer 1 itself runs inside
-// the database: this class only sends it its statements.
+// Moments in results are milliseconds since 1970 by the database's clock. <termgate/error.hpp> says what each
+// error means for the caller, docs/contract.md has the guarantees (F1 … F7). Layer 1 itself runs inside the
+// database: this class only sends its statements.
 #pragma once
 
 #include <chrono>
@@ -44,31 +44,32 @@ class Driver;
 class FenceFeed;
 class OpenTransaction;
 struct DatabaseState;
+struct TransactOptions;
 }  // namespace detail
 
 struct OpenOptions {
-  std::string schema = "termgate";  // PostgreSQL and SQL Server: where layer 1 stands
+  std::string schema = "termgate";  // PostgreSQL and SQL Server: the schema of layer 1
   int connections_max = 64;         // a call waits for a free one, at most check_wait
   // SQLite: how long a call waits for its turn or another process's lock; none: the setting check_wait_ms (default 5 s).
-  // PostgreSQL, ODBC: how long it waits for a free connection; none: 5 s. Locks are waited for as the setting says there.
+  // PostgreSQL, ODBC: how long it waits for a free connection; none: 5 s. For locks the database's setting applies there.
   std::optional<std::chrono::milliseconds> check_wait = {};
-  // PostgreSQL, ODBC (whole seconds, by the driver): how long one answer may take before the connection is given up, COMMIT's included
-  // (then OutcomeUnknown). 0: as long as it takes, for a statement may. A server that is gone is noticed all the same: connecting is given
-  // up after 10 s, a peer that has vanished from the network after 60 s, unless the URL says otherwise (connect_timeout, keepalives_idle,
-  // keepalives_interval, keepalives_count, tcp_user_timeout).
+  // PostgreSQL, ODBC (whole seconds, by the driver): how long one answer may take, COMMIT's included (then OutcomeUnknown), before the
+  // connection is closed. 0: without limit, because a statement may take long. A server that is gone is noticed anyway: a connection
+  // attempt ends after 10 s, a peer that has vanished from the network is noticed after 60 s, unless the URL sets other values
+  // (connect_timeout, keepalives_idle, keepalives_interval, keepalives_count, tcp_user_timeout).
   std::chrono::milliseconds answer_wait{0};
 };
 
 struct WriteOptions {
   std::optional<WriteId> write_id = {};  // makes the write repeatable after OutcomeUnknown
-  // For the work, the check included and COMMIT excluded; then Unavailable, a second later where the server has fallen silent.
+  // For the work, including the check but not COMMIT. Then Unavailable; a second later if the server is silent.
   std::optional<std::chrono::milliseconds> timeout = {};
   Isolation isolation = Isolation::database_default;
-  int retries = 0;  // how often Conflict runs the callback again; 0: never, the callback runs once
+  int retries = 0;  // how often the callback runs again after Conflict; 0: it runs once
 };
 
 struct AppendOptions {
-  std::optional<SequenceNo> expected = {};  // the last number that the writer saw; else SequenceConflict
+  std::optional<SequenceNo> expected = {};  // the last number that the writer has seen; if another: SequenceConflict
   std::optional<Scope> scope = {};          // a stream's scope is fixed by its first write
   std::optional<WriteId> write_id = {};
 };
@@ -76,17 +77,17 @@ struct AppendOptions {
 struct LeaseOptions {
   std::string owner = {};                               // empty: host:pid:random, one for each process
   std::string endpoint = {};                            // where the holder can be reached; for people and followers
-  std::optional<std::chrono::milliseconds> grace = {};  // before sessions in the way are evicted; none: the setting
-  std::chrono::milliseconds wait{30'000};               // acquire_lease only: how long to wait for another's lease
+  std::optional<std::chrono::milliseconds> grace = {};  // before sessions that block the raise are evicted; none: the setting
+  std::chrono::milliseconds wait{30'000};               // acquire_lease only: how long to wait while another holds it
   std::stop_token stop = {};                            // acquire_lease only: ends that wait with Cancelled
 };
 
-enum class Wrote { now, before };  // before: this write id had committed already; nothing was written again
+enum class Wrote { now, before };  // before: this write id was already committed; nothing was written again
 
 struct SealReceipt {
   Term fence;
   std::int64_t previous = 0;  // the fence before; 0: there was none
-  int evicted = 0;            // sessions ended because they stood in the way
+  int evicted = 0;            // sessions ended because they blocked the raise
   std::int64_t sealed_at_ms = 0;
 };
 
@@ -97,7 +98,7 @@ struct FenceInfo {
   std::string raised_by;
   std::string raise_by;  // "writer" or "seal": who may raise it
   bool untrusted = false;
-  std::optional<std::int64_t> reset_from;  // highest fence that an audited reset took down
+  std::optional<std::int64_t> reset_from;  // the highest fence that an audited reset has lowered
 };
 
 struct LeaseInfo {
@@ -109,7 +110,7 @@ struct LeaseInfo {
   std::int64_t renewed_at_ms = 0;
   std::optional<std::int64_t> released_at_ms;
   std::string endpoint;
-  std::int64_t remaining_ms = 0;  // 0 or less: over
+  std::int64_t remaining_ms = 0;  // 0 or less: ended
 };
 
 struct StreamWrite {
@@ -137,7 +138,7 @@ struct Advice {  // of doctor: one thing that is not covered
   std::string severity, object, problem, remedy;
 };
 
-struct WriteOutcome {  // of outcome: what a write id stands for
+struct WriteOutcome {  // of outcome: what was committed under a write id
   std::string scope;
   Term term;
   std::optional<std::string> stream;
@@ -150,7 +151,7 @@ struct JobRunInfo {
   std::int64_t term = 0;
   std::int64_t started_at_ms = 0;
   std::optional<std::int64_t> completed_at_ms;
-  std::string status;  // started, completed, failed, cancelled, lost. Lost also where an open run's lease is over
+  std::string status;  // started, completed, failed, cancelled, lost. Lost also if an open run's lease has ended
   std::optional<std::int64_t> last_heartbeat_ms;
   std::optional<std::int64_t> exit_code;
   std::optional<std::string> checkpoint, detail;
@@ -215,8 +216,8 @@ class Transaction {
   Term term() const noexcept { return term_; }
 
   // Runs one statement; `$1`, `$2` … take the arguments, on every database. Throws DatabaseError, Conflict,
-  // or a TG error of a trigger. After any of them the transaction is rolled back when the callback ends, and a
-  // callback that swallowed the error has it thrown from write(); only ROLLBACK TO a savepoint mends it.
+  // or a TG error of a trigger. After any of them the transaction is rolled back when the callback ends. If the
+  // callback swallows the error, write() throws it. Only ROLLBACK TO a savepoint makes the transaction usable again.
   template <class... Arguments>
   Rows exec(std::string_view sql, Arguments&&... arguments) {
     const Value values[] = {Value(), Value(std::forward<Arguments>(arguments))...};
@@ -224,12 +225,12 @@ class Transaction {
   }
   Rows exec_values(std::string_view sql, const std::vector<Value>& values) { return execute(sql, values.data(), values.size()); }
 
-  // Appends under this transaction's scope and term. The stream's writers take turns until commit. The payload is as for Database::append;
-  // but this transaction has passed its check, so a higher term waits while a large one travels, and evicts this session after the grace.
+  // Appends under this transaction's scope and term. The stream's writers take turns until commit. The payload is as for Database::append.
+  // This transaction has passed its check, so while a large payload is sent a higher term waits, and evicts this session after the grace.
   SequenceNo append(const Stream& stream, std::string_view payload, std::optional<SequenceNo> expected = {});
 
-  // Passes the check for a further scope with a term of its own (F1). Raises only where nothing of that
-  // scope is held yet.
+  // Passes the check for another scope with its own term (F1). Raises only if this transaction holds nothing
+  // of that scope yet.
   Term check(const Scope& scope, Term term);
 
  private:
@@ -248,79 +249,78 @@ class Transaction {
   detail::OpenTransaction& session_;
   Scope scope_;
   Term term_;
-  std::exception_ptr failed_;  // a statement's error that nothing has mended yet
+  std::exception_ptr failed_;  // a statement's error that no ROLLBACK TO has undone yet
 };
 
 class Database {
  public:
-  // Of one payload, and of all payloads of one batch together, on every database. PostgreSQL and SQLite take no more: a payload is one
-  // value of one message there, held whole and more than once at both ends, and twice as long where it has to be text (a batch,
+  // The limit of one payload, and of all payloads of one batch together, on every database. PostgreSQL and SQLite take no more: there a
+  // payload is one value of one message, which both ends hold whole and more than once, and twice as long if it is sent as text (a batch,
   // odbc-postgresql).
   static constexpr std::size_t payload_bytes_max = std::size_t{256} << 20;
-  // On this database: SQL Server takes up to 1 GiB, where its setting payload_bytes_max (256 MiB at first) allows it, for payloads travel
-  // in pieces there.
+  // The limit on this database. SQL Server takes up to 1 GiB if its setting payload_bytes_max (256 MiB by default) allows it, because
+  // payloads are sent in pieces there.
   std::size_t payload_limit() const noexcept;
 
   // `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`. Opens no connection yet.
-  // Throws InvalidInput for a URL of another kind, Unavailable for a directory in a file's place. A missing file or
-  // server shows at first use.
+  // Throws InvalidInput for a URL of another kind, Unavailable if the path is a directory. A missing file or
+  // server is noticed at first use.
   static Database open(std::string_view url, OpenOptions options = {});
 
-  // Layer 1: installs or upgrades it (safe to run again, and by two at once); the version before and after.
+  // Layer 1: installs or upgrades it (safe to run again, and concurrently). Returns the version before and after.
   struct Installed {
     int from_version, to_version;
   };
   Installed install();
   int installed_version();  // 0: none
   void uninstall();
-  void grant(std::string_view role, std::string_view level);  // read, write, lead, operate; "public" is everybody, who gets read or write
-  // Takes every level away again (PostgreSQL). The rows are what the role can do all the same: level, and through what it has it.
+  void grant(std::string_view role, std::string_view level);  // read, write, lead, operate; "public" (every role) takes read or write
+  // Removes every level (PostgreSQL). The rows are what the role can still do: level, and through which role it has it.
   Rows revoke(std::string_view role);
   std::string_view kind() const noexcept;  // "postgresql", "sqlite"
 
-  // Runs `work` in one transaction behind the check for (scope, term), and commits it (F1, F5). A term above
-  // the fence is raised first, in a transaction of its own. When this returns the write is committed.
+  // Runs `work` in one transaction after the check for (scope, term), and commits it (F1, F5). A term above
+  // the fence is raised first, in a separate transaction. When this returns the write is committed.
   // Throws StaleTerm, TermRequired, InvalidInput, FenceUntrusted, Blocked, Conflict, Unavailable, DatabaseError:
-  // nothing was written; OutcomeUnknown: COMMIT was sent and not answered. What `work` throws comes out as it is.
+  // nothing was written; OutcomeUnknown: COMMIT was sent and not answered. What `work` throws is passed on unchanged.
   Wrote write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const WriteOptions& options = {});
 
-  // Check and append as one statement. With a write id the same call again returns the first one's number. The payload is borrowed. To
-  // SQL Server a large one travels in pieces, before any lock is taken. Throws InvalidInput for more than payload_limit(), before anything
-  // is sent.
+  // Check and append as one statement. With a write id, repeating the call returns the first call's number. Borrows the payload. A large
+  // one is sent to SQL Server in pieces, before any lock is taken. Throws InvalidInput above payload_limit(), before anything is sent.
   SequenceNo append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options = {});
   // All or nothing; at least one payload; returns the last number. `write_ids` is empty or as long as `payloads`.
   SequenceNo append_many(const Stream& stream, Term term, const std::vector<std::string>& payloads, const AppendOptions& options = {},
                          const std::vector<WriteId>& write_ids = {});
 
-  // The check by itself, as a transaction of its own: raises the fence if the term is above it.
+  // The check alone, in its own transaction: raises the fence if the term is above it.
   Term check(const Scope& scope, Term term);
-  // Raises a fence without writing (F2); waits out lower terms up to the grace, then evicts (F4).
+  // Raises a fence without writing (F2). Waits for lower terms up to the grace, then evicts (F4).
   SealReceipt seal(const Scope& scope, Term term, std::optional<std::chrono::milliseconds> grace = {});
 
-  // Waits up to options.wait for another's lease, then throws Blocked. TTL 100 ms to 1 day.
+  // Waits up to options.wait while another owner holds it, then throws Blocked. TTL 100 ms to 1 day.
   Lease acquire_lease(const Scope& scope, std::chrono::milliseconds ttl, const LeaseOptions& options = {});
-  // A lease that renews itself and is given back by its handle (<termgate/held_lease.hpp>). Waits up to options.wait for another's, then
-  // throws Blocked; Cancelled where options.stop asked for it.
+  // A lease that renews itself and is given back by its handle (<termgate/held_lease.hpp>). Waits up to options.wait while another owner
+  // holds it, then throws Blocked; Cancelled if options.stop was requested.
   HeldLease hold(const Scope& scope, const HoldOptions& options = {});
-  // None: another holds it.
+  // None: another owner holds it.
   std::optional<HeldLease> try_hold(const Scope& scope, const HoldOptions& options = {});
-  // None: another holds it.
+  // None: another owner holds it.
   std::optional<Lease> try_acquire_lease(const Scope& scope, std::chrono::milliseconds ttl, const LeaseOptions& options = {});
-  // Extends by the lease's own TTL. Throws LeaseLost when it is no longer its holder's.
+  // Extends by the lease's own TTL. Throws LeaseLost if its owner no longer holds it.
   void renew_lease(Lease& lease);
-  // By parts, for a holder whose Lease object lives elsewhere. Throws LeaseLost.
+  // The same by its parts, for a holder without the Lease object. Throws LeaseLost.
   Lease renew_lease(const Scope& scope, Term term, const std::string& owner, std::chrono::milliseconds ttl);
   bool release_lease(const Lease& lease) { return release_lease(lease.scope(), lease.term(), lease.owner()); }
   bool release_lease(const Scope& scope, Term term, const std::string& owner);
   bool force_release(const Scope& scope, std::string_view actor, std::string_view reason);
   static const std::string& default_owner();  // host:pid:random
 
-  // Job history by parts; <termgate/job_run.hpp> has the handle. A start is checked like a write (StaleTerm), and so are a heartbeat and
-  // the end "completed"; "failed", "cancelled" and "lost" may be said by who has lost the lead. One open run of a job in a scope.
+  // Job history by its parts; <termgate/job_run.hpp> has the handle. A start is checked like a write (StaleTerm), and so are a heartbeat
+  // and the end "completed". A stale leader may still report "failed", "cancelled" and "lost". A job has one open run in a scope.
   std::string start_job(std::string_view job, const Scope& scope, Term term, const std::string& owner,
                         const std::optional<std::string>& detail = {});
-  // False: the run is no longer open. With `renew` it also renews that lease, in the same transaction, and throws LeaseLost where that
-  // fails: then neither is done.
+  // False: the run is no longer open. With `renew` it also renews that lease, in the same transaction; if that fails it throws LeaseLost
+  // and does neither.
   bool beat_job(const std::string& run_id, const std::optional<std::string>& checkpoint = {}, Lease* renew = nullptr);
   bool finish_job(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code = {},
                   const std::optional<std::string>& detail = {}, const std::optional<std::string>& checkpoint = {});
@@ -335,8 +335,8 @@ class Database {
   bool remove_follower(std::string_view name);
   std::vector<FollowerInfo> followers(std::string_view after = {}, int limit = 1000);  // in the order of names
 
-  // Writes down refusals that were answered elsewhere (a proxy, from memory). False: too soon after the last, add these to the next report.
-  // What this object's own calls refuse it reports by itself.
+  // Records refusals that were made elsewhere (by a proxy, from memory). False: too soon after the last report, add these to the next one.
+  // Refusals of this object's own calls are recorded without this.
   bool record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms,
                        std::string_view client);
 
@@ -344,17 +344,17 @@ class Database {
   std::vector<FenceInfo> fences(std::string_view after = {}, int limit = 1000);  // in scope order
   std::optional<LeaseInfo> lease(const Scope& scope);
   std::vector<LeaseInfo> leases(std::string_view after = {}, int limit = 1000);
-  // In order, at most `limit`. Fewer also where their payloads together would pass `bytes_max`; one, if there is any, comes whatever its
-  // size. A large payload is fetched in parts, and is in memory once. A write that is pruned while its payload is fetched ends the page, or
-  // is left out of a page that begins with it; Conflict: that went on and on.
+  // Returns at most `limit` writes and at most `bytes_max` bytes of payload, in order, but always at least one write if there is one. A
+  // large payload is fetched in parts and is in memory once. If a write is pruned while its payload is fetched, the page ends before it, or
+  // leaves it out if it is the first. Throws Conflict if that happened in ten attempts.
   std::vector<StreamWrite> read_stream(const Stream& stream, SequenceNo after, int limit = 1000,
                                        std::size_t bytes_max = std::numeric_limits<std::size_t>::max());
   std::optional<StreamInfo> stream(const Stream& stream);
   std::vector<StreamInfo> streams(std::string_view after = {}, int limit = 1000);
-  // What the id stands for, once committed. None: not committed so far. The attempt whose answer was lost may still be
-  // on its way to the server; the same write sent again with the same id is what settles it.
+  // What was committed under the id. None: not committed so far. The attempt whose answer was lost may still be on its
+  // way to the server; to settle it, send the same write again with the same id.
   std::optional<WriteOutcome> outcome(const WriteId& write_id);
-  // A read of any kind outside the fence: SELECTs only, the database refuses the rest.
+  // A read outside the fence: SELECTs only, the database refuses everything else.
   Rows query(std::string_view sql, const std::vector<Value>& values = {});
 
   // The audited ways down and out (F3).
@@ -390,6 +390,9 @@ class Database {
   // Notifications of appends to followed streams; nullptr where there are none.
   std::unique_ptr<detail::FenceFeed> stream_feed();
   explicit Database(std::shared_ptr<detail::DatabaseState> state) : state_(std::move(state)) {}
+  // One attempt of write().
+  Wrote write_once(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const std::optional<WriteId>& write_id,
+                   const detail::TransactOptions& transact);
   std::shared_ptr<detail::DatabaseState> state_;
 };
 

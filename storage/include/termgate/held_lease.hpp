@@ -1,14 +1,14 @@
-// HeldLease: a lease as a handle. It is renewed in the background for as long as the object lives, says when it is lost, and is given back
-// by the destructor.
+// HeldLease: a lease as a handle. It is renewed in the background for as long as the object lives, reports when it is lost, and is given
+// back by the destructor.
 //
 //   HeldLease held = db.hold(Scope{"billing"}, {.ttl = 10s, .wait = 30s});
 //   while (!held.lost().stop_requested()) {
-//     db.write(held.scope(), held.term(), [](Transaction& tx) { … });   // StaleTerm: another holds it by now
+//     db.write(held.scope(), held.term(), [](Transaction& tx) { … });   // StaleTerm: another process holds it now
 //   }
 //
-// One thread keeps the time and one renews, on a connection of its own, for all handles of a Database: thousands of leases share one
-// statement and cost little. What the handle says is a careful view (<termgate/lease.hpp>): it ends `margin` before the lease does, and
-// also while a call to the database hangs. That a late write does no harm is the fence's doing alone (F1, F2): write under held.term().
+// All handles of a Database share one timer thread, one renewal thread and one connection: leases that are due together are renewed by one
+// statement, so thousands cost little. The handle's view is conservative (<termgate/lease.hpp>): it ends `margin` before the lease does,
+// even while a call to the database hangs. Only the fence makes a late write harmless (F1, F2): write under held.term().
 #pragma once
 
 #include <atomic>
@@ -29,25 +29,25 @@ class Database;
 
 struct HoldOptions {
   std::chrono::milliseconds ttl{10'000};                      // 100 ms to 1 day
-  std::chrono::milliseconds wait{30'000};                     // hold() only: for another's lease
+  std::chrono::milliseconds wait{30'000};                     // hold() only: while another owner holds it
   std::optional<std::chrono::milliseconds> renew_every = {};  // a tenth of the TTL to the TTL less the margin; none: a third of the TTL
   std::optional<std::chrono::milliseconds> margin =
-      {};  // 0 to half the TTL; none: a fifth of it. Also the time that the work has to stop in
-  // Between two looks at another's lease: the first, and the longest, to which refusals double it. With some chance added. A release is
-  // heard of at once on PostgreSQL, and from handles of this Database everywhere. None: 10 ms to 1 s on PostgreSQL, to 40 ms on SQLite, to
-  // 250 ms on SQL Server.
+      {};  // 0 to half the TTL; none: a fifth of it. It is also the time in which the work has to stop
+  // The polling interval while another owner holds the lease: the first and the longest; each refusal doubles it, plus some jitter. A
+  // release is noticed at once on PostgreSQL, and on every database if it is by a handle of this Database. None: 10 ms to 1 s on
+  // PostgreSQL, to 40 ms on SQLite, to 250 ms on SQL Server.
   struct Poll {
     std::chrono::milliseconds first{10};
     std::chrono::milliseconds longest{800};
   };
   std::optional<Poll> poll = {};
   std::stop_token stop = {};  // ends the wait: Cancelled
-  std::string owner = {};     // empty: one for each handle. Two that share a name take the lease from each other, with a new term
+  std::string owner = {};     // empty: one for each handle. Two handles with one name take the lease from each other, with a new term
   std::string endpoint = {};  // where the holder can be reached; for people and followers
-  std::optional<std::chrono::milliseconds> grace = {};  // before sessions in the way of the acquisition are evicted; none: the setting
+  std::optional<std::chrono::milliseconds> grace = {};  // before sessions that block the acquisition are evicted; none: the setting
 };
 
-// Moves, does not copy. Members: any thread, but not while it is moved or destroyed.
+// Can be moved, not copied. Members: any thread, but not while it is moved or destroyed.
 class HeldLease {
  public:
   using Clock = Lease::Clock;
@@ -56,23 +56,23 @@ class HeldLease {
   HeldLease& operator=(HeldLease&&) noexcept;  // gives back what it held
   HeldLease(const HeldLease&) = delete;
   HeldLease& operator=(const HeldLease&) = delete;
-  // release(), whose errors end here: the lease then runs out by itself. Not inside a callback of lost().
+  // Calls release() and swallows its errors: the lease then ends when its TTL is over. Not inside a callback of lost().
   ~HeldLease();
 
   const Scope& scope() const noexcept;
   Term term() const noexcept;
   const std::string& owner() const noexcept;
 
-  // Requested when the lease is lost: the database says so, it could not be renewed in time, or it was given back. Stop callbacks run on
-  // the thread that keeps all handles' time and must return at once. Wait on it with std::condition_variable_any.
+  // Requested when the lease is lost: the database reports it, it could not be renewed in time, or it was given back. Stop callbacks run on
+  // the timer thread of all handles and must return at once. Wait on it with std::condition_variable_any.
   std::stop_token lost() const noexcept;
-  // Whether the holder may believe in it at this moment, by the clock: false also where that thread has had no time to say so.
+  // Whether the holder may trust the lease at this moment, read from the clock: false even if the timer thread has not run yet.
   bool still_held(Clock::time_point now = Clock::now()) const noexcept;
-  // Where that belief ends unless the lease is renewed before.
+  // When that ends, unless the lease is renewed before.
   Clock::time_point held_until() const noexcept;
 
-  // Gives it back, so that another can take it at once. False: it was not held any more. Throws what the call throws, after five tries
-  // within 150 ms and what they take; the handle holds nothing afterwards in any case.
+  // Gives it back, so that another can take it at once. False: it was no longer held. Throws what the call throws, after five tries within
+  // 150 ms plus their duration. Afterwards the handle holds nothing in any case.
   bool release();
 
  private:

@@ -1,12 +1,12 @@
-// JobRun: one run of a job as a handle. It is recorded when it starts, keeps a checkpoint, and ends as completed or failed; a run that
-// nobody ends is shown as lost as soon as its lease is over.
+// JobRun: one run of a job as a handle. It is recorded when it starts, keeps a checkpoint, and ends as completed or failed. A run without
+// an end is shown as lost as soon as its lease has ended.
 //
 //   HeldLease held = db.hold(Scope{"exports"});
 //   JobRun run(db, "export", held.scope(), held.term(), held.owner());
 //   for (std::string page = run.last_checkpoint().value_or("1"); …;) { …; run.beat(page); }
 //   run.complete();
 //
-// One thread at a time. Every call throws what Database's calls throw: StaleTerm where another leads by now.
+// One thread at a time. Every call throws what Database's calls throw: StaleTerm if another process leads now.
 #pragma once
 
 #include <optional>
@@ -19,22 +19,22 @@ namespace termgate::inline v0 {
 
 class JobRun {
  public:
-  // Starts it. Throws InvalidInput where this job has an open run under this term already.
+  // Starts it. Throws InvalidInput if this job already has an open run under this term.
   JobRun(Database database, std::string_view job, const Scope& scope, Term term, const std::string& owner,
          const std::optional<std::string>& detail = {});
-  // Neither completed nor failed so far: failed, if the database can be reached.
+  // If it is neither completed nor failed: records it as failed, if the database can be reached.
   ~JobRun();
   JobRun(const JobRun&) = delete;
   JobRun& operator=(const JobRun&) = delete;
 
   const std::string& id() const noexcept { return id_; }
-  // Where an earlier run of the job in this scope, that was not completed, left off. None: there is none, or the last one was completed.
+  // The checkpoint of the job's last run in this scope, if that was not completed. None: there is none, or it was completed.
   const std::optional<std::string>& last_checkpoint() const noexcept { return last_checkpoint_; }
 
-  // A sign of life and, if given, a checkpoint. False: the run is no longer open; stop.
+  // A heartbeat and, if given, a checkpoint. False: the run is no longer open; stop.
   bool beat(const std::optional<std::string>& checkpoint = {});
-  // The same and a renewal of `lease`, in one transaction; the lease then says how long there is until the next beat must have succeeded.
-  // For a lease without a HeldLease or a LeaderLoop. Throws LeaseLost: neither was done.
+  // The same and a renewal of `lease`, in one transaction; the lease then tells until when the next beat must have succeeded. For a lease
+  // without a HeldLease or a LeaderLoop. Throws LeaseLost: neither was done.
   bool beat(Lease& lease, const std::optional<std::string>& checkpoint = {});
   // Each at most once. False: the run was no longer open.
   bool complete(std::optional<int> exit_code = 0, const std::optional<std::string>& detail = {},

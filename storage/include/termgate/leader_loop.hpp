@@ -1,5 +1,5 @@
-// LeaderLoop: takes part in the election of one scope's leader for as long as it lives. While it is leader it renews the lease and runs the
-// work that it was given; the work is asked to stop before the lease can end, and the loop is a candidate again once the work has ended.
+// LeaderLoop: takes part in the election of one scope's leader for as long as it lives. While it leads it renews the lease and runs your
+// work. It requests the work to stop before the lease can end, and is a candidate again once the work has ended.
 //
 //   LeaderLoop loop(db, Scope{"billing"}, [&](const Leadership& leads) {
 //     while (!leads.stop_requested()) {
@@ -8,15 +8,14 @@
 //     }
 //   });
 //
-// What it does not do: it cannot stop work that does not look, nor a process that the machine has stopped, and a clock may run wrong. That
-// a stale leader's writes do no harm is the fence's doing alone (F1, F2): write under leads.term(), never under a term that is looked up
-// later.
+// What it cannot do: stop work that does not check, or a process that the machine has paused; and a clock may run wrong. Only the fence
+// makes a stale leader's writes harmless (F1, F2): write under leads.term(), never under a term that is looked up later.
 //
-// When two may both believe to lead. The window counts from before the request was sent, by BootClock, and ends `margin` before the lease.
-// As long as that clock runs slower than the database's by no more than margin ÷ TTL, less what the database's clock jumps ahead within one
-// TTL, at most one of a scope's loops leads at any moment; with the default margin, a fifth: 10 % slower and a jump by a tenth of the TTL.
-// A machine that was suspended past that moment says so as soon as it wakes up. A forced release ends a leader's term at once and its
-// belief with its next renewal, a third of the TTL later at most. In each of these the old one's writes are refused.
+// When two loops may both believe that they lead. The window is counted from before the request was sent, by BootClock, and ends `margin`
+// before the lease. At most one of a scope's loops leads at any moment, as long as that clock runs slower than the database's by no more
+// than margin ÷ TTL, less what the database's clock jumps ahead within one TTL. With the default margin, a fifth, that allows 10 % slower
+// and a jump by a tenth of the TTL. A machine that was suspended past that moment reports the loss as soon as it wakes up. After a forced
+// release the old leader learns of it at its next renewal, at most a third of the TTL later. In all these cases its writes are refused.
 #pragma once
 
 #include <atomic>
@@ -36,16 +35,16 @@
 
 namespace termgate::inline v0 {
 
-// One election won. A value, any thread; as good after the loop has gone.
+// One won election. A value; any thread. It remains valid after the loop has gone.
 class Leadership {
  public:
   const Scope& scope() const noexcept { return scope_; }
   Term term() const noexcept { return term_; }
-  // Requested when leadership is lost, for whatever reason, or stop() is called. Wait on it with std::condition_variable_any.
+  // Requested when leadership is lost for any reason, or stop() is called. Wait on it with std::condition_variable_any.
   const std::stop_token& stop_token() const noexcept { return stop_; }
   bool stop_requested() const noexcept { return stop_.stop_requested(); }
-  // Whether this election's leader may believe to lead at this moment, by the clock: false also where the loop's own thread has had no time
-  // to say so.
+  // Whether this election's leader may believe that it leads at this moment, read from the clock: false even if the loop's own thread has
+  // not run yet.
   bool still_held(Lease::Clock::time_point now = Lease::Clock::now()) const noexcept {
     return !stop_requested() && now.time_since_epoch().count() < until_->load();
   }
@@ -61,18 +60,18 @@ class Leadership {
   std::shared_ptr<const std::atomic<Lease::Clock::rep>> until_;
 };
 
-// What a loop has to tell. `term` is there for all but a call that failed.
+// What a loop reports. `term` is set except for a call that failed.
 struct LeaderNews {
   enum class Kind {
     elected,
-    stopped,      // no leader any more: stop() or request_stop()
-    finished,     // no leader any more: the work returned, or threw something
-    fenced,       // no leader any more: the work threw StaleTerm of this scope and term
-    lost,         // no leader any more: the database says that the lease is not ours
-    expired,      // no leader any more: it could not be renewed in time
-    work_failed,  // `error` is what the work threw; told before or after its leadership's end
-    call_failed  // `error` is what an acquisition, a renewal or a release threw; it will be tried again, a release four times within 150 ms
-                 // and what the calls take
+    stopped,      // no longer leader: stop() or request_stop()
+    finished,     // no longer leader: the work returned, or threw something
+    fenced,       // no longer leader: the work threw StaleTerm of this scope and term
+    lost,         // no longer leader: the database reports that the lease is not ours
+    expired,      // no longer leader: the lease could not be renewed in time
+    work_failed,  // `error` is what the work threw; reported before or after the end of its leadership
+    call_failed   // `error` is what an acquisition, a renewal or a release threw; it is tried again; a release four times
+                  // within 150 ms plus the duration of the calls
   };
   Kind kind;
   std::optional<Term> term = {};
@@ -82,47 +81,47 @@ struct LeaderNews {
 struct LeaderOptions {
   std::chrono::milliseconds ttl{10'000};  // 100 ms to 1 day
   std::optional<std::chrono::milliseconds> margin =
-      {};  // 0 to half the TTL; none: a fifth of it. Also the time that the work has to stop in
-  // How long a standby waits before it asks again, and so how soon a released lease is taken: this, and up to half of it for the jitter. 10
-  // ms to 1 day; none: a quarter of the TTL, 1 s at most.
+      {};  // 0 to half the TTL; none: a fifth of it. It is also the time in which the work has to stop
+  // The polling interval of a standby, and so how soon a released lease is taken over: this plus up to half of it as jitter. 10 ms to 1
+  // day; none: a quarter of the TTL, 1 s at most.
   std::optional<std::chrono::milliseconds> poll = {};
-  // No two loops or processes at a time may have the same: it takes its own lease without waiting for the end. Empty: one for each loop.
+  // No two loops or processes may have the same at one time: an owner acquires its own lease without waiting. Empty: one for each loop.
   std::string owner = {};
   std::string endpoint = {};                            // where the leader can be reached; for people and followers
-  std::optional<std::chrono::milliseconds> grace = {};  // before sessions in the way of an acquisition are evicted; none: the setting
-  // Called on the loop's own thread, which renews nothing and notices nothing meanwhile: hand on what takes time. What it throws ends the
-  // program.
+  std::optional<std::chrono::milliseconds> grace = {};  // before sessions that block an acquisition are evicted; none: the setting
+  // Called on the loop's own thread, which neither renews nor notices anything until it returns: do longer work elsewhere. An exception
+  // from it ends the program.
   std::function<void(const LeaderNews&)> news = {};
 };
 
-// Three threads of its own: one that keeps the time, one that talks to the database, one that works. Members: any thread.
+// It has three threads: one keeps the time, one talks to the database, one runs the work. Members: any thread.
 class LeaderLoop {
  public:
-  // Runs on one thread, an election at a time; nobody is elected here before it has returned. Returning gives the lease back, and others
-  // have the first chance; so does throwing.
+  // Runs on one thread, for one election at a time; this loop is not elected again before it has returned. When it returns or throws, the
+  // lease is given back and others have the first chance.
   using Work = std::function<void(const Leadership&)>;
 
-  // Starts at once. Throws InvalidInput for options out of their ranges or no work, std::system_error where a thread cannot be started.
+  // Starts at once. Throws InvalidInput for options out of range or no work, std::system_error if a thread cannot be started.
   LeaderLoop(Database database, Scope scope, Work work, LeaderOptions options = {});
-  // stop(). Not on a thread of the loop's.
+  // Calls stop(). Not on a thread of the loop.
   ~LeaderLoop();
   LeaderLoop(const LeaderLoop&) = delete;
   LeaderLoop& operator=(const LeaderLoop&) = delete;
 
-  // Asks the work to stop; once it has ended the lease is given back, so that another can take it at its next try.
+  // Requests the work to stop. Once it has ended the lease is given back, so that another can take it at its next try.
   void request_stop() noexcept;
-  // The same, and waits: for the work's end, and for as long as a call to the database takes (OpenOptions::answer_wait bounds that).
-  // Nothing of the loop runs afterwards. On a thread of the loop's, in the work or `news`, it throws std::logic_error: request_stop() is
-  // for those.
+  // The same, and waits for the work's end and for a call to the database that is under way (OpenOptions::answer_wait bounds that).
+  // Nothing of the loop runs afterwards. On a thread of the loop, in the work or `news`, it throws std::logic_error: use request_stop()
+  // there.
   void stop();
 
-  // The term that it may believe to lead under at this moment, by the clock. Not a right to write: bind a write to Leadership::term().
+  // The term under which it believes that it leads at this moment, read from the clock. Do not write under it: use Leadership::term().
   std::optional<Term> leads() const;
-  // The election that it may believe to lead by at this moment: for a timer's tick or a request, which take place beside the work. It stays
-  // bound to that election.
+  // The election by which it believes that it leads at this moment, for a timer's tick or a request beside the work. It stays bound to that
+  // election.
   std::optional<Leadership> leadership() const;
-  // Calls `f` with it, on this thread, if there is one. False: not the leader, and nothing was called. Give the work of the loop nothing to
-  // do but to wait if it all happens here.
+  // If there is one, calls `f` with it on this thread. False: not the leader, and `f` was not called. If all writes happen here, let the
+  // loop's work only wait.
   template <class Function>
   bool run_if_leader(Function&& f) {
     const std::optional<Leadership> now = leadership();

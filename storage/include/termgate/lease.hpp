@@ -1,9 +1,9 @@
 // Lease: a holder's ownership of a scope for a bounded time, and the term that came with it. A value;
 // copy it as you like, one thread at a time for each copy.
 //
-// The database's clock decides who holds a lease. still_held() is this process's own, careful view: it
-// counts on a monotonic clock, suspension included, from the moment that the request was *sent*, so it ends no later than the
-// database's. Safety never rests on it: a write after that is refused by its term (F1, F2).
+// The database's clock decides who holds a lease. still_held() is this process's own conservative view: it is
+// counted on a monotonic clock that includes suspension, from the moment at which the request was *sent*, so it
+// ends no later than the database's. Safety never depends on it: a write after that is refused by its term (F1, F2).
 #pragma once
 
 #include <chrono>

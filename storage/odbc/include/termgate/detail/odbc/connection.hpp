@@ -75,13 +75,14 @@ class Connection {
   // driver did with those behind it: call it inside a transaction, and roll back. Returns how many rows were sent.
   std::size_t execute_rows(const Marked& text, std::span<const ArrayColumn> columns, milliseconds timeout);
 
+  // Since when it has been in the pool; the pool's owner keeps it.
+  std::chrono::steady_clock::time_point idle_since{};
+
   // What the driver knows without asking the server; some find out only with the next call.
   bool looks_dead() const;
   // Set by any failure after which the connection may not be used again.
   bool broken() const noexcept { return broken_; }
   void give_up() noexcept { broken_ = true; }
-
-  std::chrono::steady_clock::time_point idle_since;  // the pool's
 
   Maker maker() const noexcept { return maker_; }
   Family family() const noexcept { return family_of(maker_); }
