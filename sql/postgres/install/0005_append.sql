@@ -168,6 +168,13 @@ DECLARE
   v_scope pg_catalog.text := scope;
   v_no pg_catalog.int8;
 BEGIN
+  -- Where the guard is loaded (sql/postgres/guard/) it does what follows without SQL; NULL: it has changed nothing.
+  IF pg_catalog.current_setting('termgate.guard_appends', true) OPERATOR(pg_catalog.=) @schema_lit@ THEN
+    v_no := @schema@.guard_append(stream, term, payload, expected, scope, write_id);
+    IF v_no IS NOT NULL THEN
+      RETURN v_no;
+    END IF;
+  END IF;
   -- A stream that is there, in the scope that is named, and a payload of ordinary size; whatever does not come out of it as it should is looked at by _append(),
   -- under the lock that is held by then.
   IF write_id IS NULL AND pg_catalog.octet_length(payload) OPERATOR(pg_catalog.<=) 1048576 THEN
@@ -265,6 +272,12 @@ DECLARE
   v_count pg_catalog.int8 := pg_catalog.cardinality(payloads);
   v_last pg_catalog.int8;
 BEGIN
+  IF pg_catalog.current_setting('termgate.guard_appends', true) OPERATOR(pg_catalog.=) @schema_lit@ THEN
+    v_last := @schema@.guard_append_many(stream, term, payloads, expected, scope, write_ids);
+    IF v_last IS NOT NULL THEN
+      RETURN v_last;
+    END IF;
+  END IF;
   IF write_ids IS NULL AND v_count OPERATOR(pg_catalog.>) 0 AND pg_catalog.array_ndims(payloads) OPERATOR(pg_catalog.=) 1
      AND pg_catalog.octet_length(pg_catalog.array_send(payloads)) OPERATOR(pg_catalog.<=) 1048576
      AND pg_catalog.array_position(payloads, NULL::pg_catalog.bytea) IS NULL THEN
