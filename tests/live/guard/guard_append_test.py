@@ -6,6 +6,7 @@ of step with SQL: two writers of one stream, savepoints, raises, evictions, tabl
   guard_append_test.py --library termgate_guard.so [--major 15] [TESTS …]
 """
 import argparse
+import os
 import random
 import sys
 import threading
@@ -13,6 +14,7 @@ import time
 import unittest
 
 from guard_rig import Rig
+from pgraw import query
 
 CARRIED_OUT = "SHOW termgate.guard_appends"
 STREAMS = "SELECT stream_id, scope, last_no FROM termgate.streams ORDER BY 1"
@@ -251,6 +253,27 @@ class OutOfStep(Appends):
         self.assertEqual(call(self.rig.admin, f"SELECT termgate.seal('{self.scope}', 6, '100 ms')"), "TG006", "its lock outlives its session")
         self.rig.admin.rows(f"COMMIT PREPARED '{self.scope}'")
         self.assertEqual(self.numbers(stream), [1, 2])
+
+
+class Memory(Appends):
+    def test_memory_stays_flat(self):
+        stream, session = self.stream("s"), self.session()
+
+        def used():
+            return int(next(line for line in open(f"/proc/{session.pid}/status", encoding="ascii") if line.startswith("VmData")).split()[1])
+        group = [query(f"SELECT termgate.append('{stream}', 5, 'x')")] * 4 + [query(f"SELECT termgate.append_many('{stream}', 5, '{{x,y}}', NULL, '{self.scope}')"), query(f"SELECT termgate.append('{stream}', 4, 'x')"),
+                 query(f"SELECT termgate.append('{stream}', 5, 'x', 0)"), query(f"BEGIN; SAVEPOINT a; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK TO a; SELECT termgate.append('{stream}', 5, 'x'); COMMIT"),
+                 query(f"SELECT termgate.append('{stream}', 5, repeat('x', 3000)::bytea)"), query(f"BEGIN; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK")]
+        rounds, before = (100000 if os.environ.get("TERMGATE_TEST_LONG") else 300), 0
+        for number in range(rounds):
+            session.send(*group)
+            codes = [message.fields()["C"] for message in session.until("Z", len(group)) if message.type == "E"]
+            self.assertEqual(codes, ["TG001", "TG003"])
+            if number == 100:
+                before = used()
+            if number % 5000 == 4999:
+                self.rig.admin.rows("VACUUM termgate.streams")
+        self.assertLess(used() - before, 200, "kB more than after 100 rounds")
 
 
 class Changed(unittest.TestCase):
