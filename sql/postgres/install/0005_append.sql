@@ -195,6 +195,19 @@ BEGIN
         VALUES (append.stream, v_no, v_scope, append.term, append.payload);
         RETURN v_no;
       END IF;
+      -- A new stream. One that is there, or is being made, is met by the primary key.
+      INSERT INTO @schema@.streams (stream_id, scope, last_no)
+      SELECT append.stream, v_scope, 1
+       WHERE pg_catalog.char_length(append.stream) OPERATOR(pg_catalog.>=) 1 AND pg_catalog.char_length(append.stream) OPERATOR(pg_catalog.<=) 200
+         AND (append.expected IS NULL OR append.expected OPERATOR(pg_catalog.=) 0)
+         AND (SELECT w.term FROM @schema@.stream_writes w WHERE w.scope OPERATOR(pg_catalog.=) v_scope AND w.term OPERATOR(pg_catalog.>) append.term
+               ORDER BY w.scope, w.term LIMIT 1) IS NULL
+      ON CONFLICT DO NOTHING;
+      IF FOUND THEN
+        INSERT INTO @schema@.stream_writes (stream_id, sequence_no, scope, term, payload)
+        VALUES (append.stream, 1, v_scope, append.term, append.payload);
+        RETURN 1;
+      END IF;
     END IF;
   END IF;
   RETURN @schema@._append(stream, term, payload, expected, scope, write_id);
@@ -297,6 +310,19 @@ BEGIN
         SELECT append_many.stream, v_last OPERATOR(pg_catalog.-) v_count OPERATOR(pg_catalog.+) u.n, v_scope, append_many.term, u.payload
           FROM pg_catalog.unnest(append_many.payloads) WITH ORDINALITY u(payload, n);
         RETURN v_last;
+      END IF;
+      INSERT INTO @schema@.streams (stream_id, scope, last_no)
+      SELECT append_many.stream, v_scope, v_count
+       WHERE pg_catalog.char_length(append_many.stream) OPERATOR(pg_catalog.>=) 1 AND pg_catalog.char_length(append_many.stream) OPERATOR(pg_catalog.<=) 200
+         AND (append_many.expected IS NULL OR append_many.expected OPERATOR(pg_catalog.=) 0)
+         AND (SELECT w.term FROM @schema@.stream_writes w WHERE w.scope OPERATOR(pg_catalog.=) v_scope AND w.term OPERATOR(pg_catalog.>) append_many.term
+               ORDER BY w.scope, w.term LIMIT 1) IS NULL
+      ON CONFLICT DO NOTHING;
+      IF FOUND THEN
+        INSERT INTO @schema@.stream_writes (stream_id, sequence_no, scope, term, payload)
+        SELECT append_many.stream, u.n, v_scope, append_many.term, u.payload
+          FROM pg_catalog.unnest(append_many.payloads) WITH ORDINALITY u(payload, n);
+        RETURN v_count;
       END IF;
     END IF;
   END IF;

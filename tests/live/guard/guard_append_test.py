@@ -156,6 +156,35 @@ class OutOfStep(Appends):
         self.assertEqual(len(numbers), 1 + 8 * 40)
         self.assertEqual(self.rig.value(f"SELECT last_no FROM termgate.streams WHERE stream_id = '{stream}'"), str(len(numbers)))
 
+    def test_many_writers_make_the_same_streams(self):
+        failed = []
+
+        def write(number):
+            with self.rig.session("app" if number % 2 else "free") as session:
+                for turn in range(20):
+                    text = f"SELECT termgate.append('{self.scope}-{turn}', 5, 'x', NULL, '{self.scope}')" if number % 3 else f"SELECT termgate.append_many('{self.scope}-{turn}', 5, '{{x,y}}', NULL, '{self.scope}')"
+                    if isinstance(call(session, text), str):
+                        failed.append(text)
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failed, [])
+        for turn in range(20):
+            self.assertEqual(self.numbers(f"{self.scope}-{turn}"), list(range(1, 9)))
+        self.assertEqual(self.rig.admin.rows(f"SELECT * FROM termgate.verify_findings() WHERE scope = '{self.scope}'"), [])
+
+    def test_a_new_stream(self):
+        session = self.session("free")
+        for name, more, answer in (("", "", "TG005"), ("n" * 201, "", "TG005"), ("n" * 200, "", [[b"1"]]), (f"{self.scope}a", ", expected => 1", "TG003"), (f"{self.scope}a", ", expected => -1", "TG005"),
+                                   (f"{self.scope}a", ", expected => 0", [[b"1"]]), (f"{self.scope}a", ", expected => 0", "TG003")):
+            stream = f"{self.scope}{name}"[:200] if len(name) == 200 else name
+            self.assertEqual(call(session, f"SELECT termgate.append('{stream}', 5, 'x', scope => '{self.scope}'{more})"), answer, (name, more))
+        self.assertEqual(call(session, f"SELECT termgate.append('{self.scope}a', 5, 'x', scope => 's')"), "TG005", "another scope's")
+        self.assertEqual(call(session, f"SELECT termgate.append('{self.scope}b', 4, 'x', scope => '{self.scope}')"), "TG001")
+        self.assertEqual(self.rig.value(f"SELECT count(*) FROM termgate.streams WHERE stream_id = '{self.scope}b'"), "0")
+
     def test_one_waits_for_the_other(self):
         stream = self.stream("s")
         for ends, expected in (("COMMIT", [b"3"]), ("ROLLBACK", [b"4"])):
