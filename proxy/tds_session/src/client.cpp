@@ -212,7 +212,10 @@ void TdsSession::State::on_message(Instant now) {
   }
   raised_ = cancelled_ = outlived_reset_ = false;
   resets_ |= message_.resets;
-  if (message_.resets != 0) claims_.reset();
+  if (message_.resets != 0) {
+    claims_.reset();
+    bulk_expected_ = false;
+  }
   if ((resets_ & tds::status::reset) != 0) resets_ = tds::status::reset;
   if (message_.given_up) {
     // The server has seen nothing of it.
