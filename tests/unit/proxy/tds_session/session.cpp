@@ -371,6 +371,16 @@ TEST_CASE("tds session: what would lead past the proxy is refused", "[proxy][tds
   }
 }
 
+TEST_CASE("tds session: where TLS is required a login in clear text is refused", "[proxy][tds]") {
+  tds_session::Options options;
+  options.client_tls = options.client_tls_required = true;
+  TdsGame game(0, options);
+  game.login_with_term(5);
+  CHECK_FALSE(game.client_open);
+  CHECK_FALSE(game.server_open);
+  CHECK(game.host.count(Kind::login_refused) == 1);
+}
+
 TEST_CASE("tds session: logins that end otherwise", "[proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.model.refuses_login = true;
