@@ -405,7 +405,7 @@ int run_proxy(const Arguments& arguments) {
 void add_proxy_command(std::vector<Command>& commands) {
   commands.push_back(
       {"proxy",
-       "stand before a PostgreSQL server and refuse stale writers",
+       "stand before a PostgreSQL server or SQL Server and refuse stale writers",
        "Clients connect to it as they would to the server, with their own users and passwords.\n"
        "  termgate proxy --listen 127.0.0.1:6432 --backend postgresql://termgate@db.example:5432/app\n"
        "  psql \"host=127.0.0.1 port=6432 dbname=app options='-c termgate.scope=billing -c termgate.term=42'\"\n"

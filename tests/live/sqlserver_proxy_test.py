@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """[F1] [F2] [F4] [F7] `termgate proxy --backend sqlserver://…` in front of a real TDS server, which TERMGATE_TEST_SQLSERVER names (status 77 without one).
 
-  sqlserver_proxy_test.py TERMGATE_COMMAND [--list]
+  sqlserver_proxy_test.py TERMGATE_COMMAND [--list|--bench]
 
 The catalogue: ways to write, as texts in several channels and as tricks of the protocol. Each is tried by a session without a term and by one with a stale term, and
 must write nothing; and through the same proxy that only observes it must write, or it would prove nothing. Then what a rightful leader sees, and a takeover.
@@ -10,6 +10,7 @@ import http.client
 import os
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -430,6 +431,30 @@ class Case(unittest.TestCase):
             client.batch("SET NOCOUNT ON")
 
 
+def bench():
+    """UPDATE in autocommit, one client, in turns of 400: directly and through the proxy, which holds the gate meanwhile."""
+    Case.setUpClass()
+    try:
+        plain, fenced = direct(), connect(Case.proxy.port, "termgate.scope=bench;termgate.term=1;")
+        plain.batch("CREATE TABLE dbo.bench (id int PRIMARY KEY, n int)")
+        plain.batch("INSERT dbo.bench VALUES (1, 0), (2, 0)")
+        rates = {plain: [], fenced: []}
+        for turn in range(16):
+            for row, client in enumerate((plain, fenced), 1):
+                began = time.perf_counter()
+                for _ in range(400):
+                    answer = client.batch(f"UPDATE dbo.bench SET n = n + 1 WHERE id = {row}")
+                    if answer.errors:
+                        raise AssertionError(answer.errors)
+                if turn > 0:
+                    rates[client].append(400 / (time.perf_counter() - began))
+        ratios = [through / without for without, through in zip(rates[plain], rates[fenced])]
+        print(f"directly {statistics.median(rates[plain]):.0f}/s, through the proxy {statistics.median(rates[fenced]):.0f}/s; "
+              f"of each pair: median {statistics.median(ratios):.2f}, from {min(ratios):.2f} to {max(ratios):.2f}")
+    finally:
+        Case.tearDownClass()
+
+
 if __name__ == "__main__":
     if not URL.startswith("sqlserver://"):
         print("TERMGATE_TEST_SQLSERVER names no server")
@@ -437,5 +462,8 @@ if __name__ == "__main__":
     if "--list" in sys.argv:
         for one in list(TEXTS) + list(TRICKS):
             print(one)
+        sys.exit(0)
+    if "--bench" in sys.argv:
+        bench()
         sys.exit(0)
     unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
