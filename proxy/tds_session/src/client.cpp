@@ -290,6 +290,8 @@ Verdict TdsSession::State::verdict_of_batch(std::string_view body) const {
       if (message_.complete) verdict.way = Verdict::Way::pass;
       return verdict;
     case TextVerdict::Kind::set_term:
+      // What follows it is not known yet.
+      if (!message_.complete) return verdict;
       if (said.problem.empty()) {
         check_pair(verdict, std::move(said.scope), said.term);
       } else {

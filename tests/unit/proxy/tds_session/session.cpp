@@ -327,6 +327,19 @@ TEST_CASE("tds session: long messages go through the gate and on as they come", 
   });
 }
 
+TEST_CASE("tds session: a long text is no declaration whatever it begins with", "[F1][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    if (game.piece == 1) return;
+    game.login("plain");
+    for (const char* begins : {"EXEC termgate.set_term N's', 5", "SET NOCOUNT ON", "EXEC termgate.set_term N's', 0"}) {
+      CAPTURE(begins);
+      game.batch(begins + std::string(50'000, ' ') + "; write");
+      CHECK(game.heard() == "error 50002 done 2;");
+    }
+    CHECK(game.model.ran.empty());
+  });
+}
+
 TEST_CASE("tds session: a message that its client gives up reaches nobody", "[proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.login_with_term(5);
