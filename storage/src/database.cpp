@@ -498,8 +498,7 @@ void Database::renew_lease(Lease& lease) { lease = renew_lease(lease.scope(), le
 
 bool Database::release_lease(const Scope& scope, Term term, const std::string& owner) {
   const bool released = detail::counted(
-      state_->stats.release,
-      [&] { return state_->run(Call::release_lease, scope.name(), owner, term.value()).one()[0].as_bool(); },
+      state_->stats.release, [&] { return state_->run(Call::release_lease, scope.name(), owner, term.value()).one()[0].as_bool(); },
       [](bool done) { return done; });
   if (released) state_->holding->waiters().hint(scope.name());
   return released;
