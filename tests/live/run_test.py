@@ -318,6 +318,14 @@ class Run(BothDatabases):
             renewed = self.command(url, "job", "beat", "--run", run, "--ttl", "60s", "--json")
             self.assertGreater(json.loads(renewed.stdout)["beat_within_ms"], 50_000)
             self.assertGreater(self.lease(url, scope)["remaining_ms"], 50_000)
+            # Somebody else cancels a run: its holder hears of it with the next beat.
+            other = self.command(url, "job", "start", "--job", "other", "--scope", scope, "--term", str(acquired["term"]), "--owner", "me").stdout.strip()
+            self.assertEqual(self.command(url, "job", "cancel", other, "--reason", "wrong month").returncode, 0)
+            self.assertEqual(self.command(url, "job", "beat", "--run", other).returncode, 5)
+            cancelled = json.loads(self.command(url, "job", "show", other, "--json").stdout)
+            self.assertEqual((cancelled["status"], cancelled["detail"].endswith("wrong month")), ("cancelled", True))
+            self.assertEqual(self.command(url, "job", "cancel", other).returncode, 5)
+            self.assertEqual(self.command(url, "job", "cancel").returncode, 2)
             self.command(url, "lease", "force-release", "--scope", scope, "--reason", "test")
             # [complaint] A lost run that is shown as running for ever.
             self.assertEqual(json.loads(self.command(url, "job", "show", "--run", run, "--json").stdout)["status"], "lost")
