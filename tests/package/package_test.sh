@@ -23,6 +23,7 @@ play() {
   "$command" lease force-release --scope billing --actor package_test --reason "its leader has gone"
   "$scratch/build/handles"
   "$scratch/build/leader"
+  "$scratch/build/follower"
   "$command" verify
 }
 play "sqlite:$scratch/billing.db"
