@@ -78,7 +78,7 @@ struct LeaderLoop::State {
     for (;;) {
       const LeaderCore::Action action = core.resume(happened.event, Clock::now());
       // Before it shows: whoever sees that it leads finds the election counted.
-      if (action.told) count(kind_of(action.told->loss));
+      if (action.change) count(kind_of(action.change->loss));
       perform(core, action);
       if (happened.error)
         tell({happened.term ? LeaderNews::Kind::work_failed : LeaderNews::Kind::call_failed, happened.term, happened.error});
