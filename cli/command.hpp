@@ -80,6 +80,8 @@ std::chrono::milliseconds parse_duration(std::string_view text);
 // The families; each adds its commands.
 void add_database_commands(std::vector<Command>& commands);
 void add_write_commands(std::vector<Command>& commands);
+void add_admin_command(std::vector<Command>& commands);
+void add_follow_commands(std::vector<Command>& commands);
 void add_fence_commands(std::vector<Command>& commands);
 void add_lease_commands(std::vector<Command>& commands);
 void add_job_commands(std::vector<Command>& commands);

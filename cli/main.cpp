@@ -68,7 +68,7 @@ const std::vector<Group>& groups() {
   static const std::vector<Group> all = {
       {"Set up", {"init", "uninstall", "settings", "protect", "unprotect", "adopt", "unadopt", "user"}},
       {"Lead", {"run", "lease", "job"}},
-      {"Write and read", {"append", "exec", "outcome", "read", "follow", "stream", "prune"}},
+      {"Write and read", {"append", "exec", "outcome", "read", "follow", "follower", "stream", "prune"}},
       {"Fences", {"seal", "fence"}},
       {"Inspect", {"status", "explain", "doctor", "verify", "admin"}},
       {"Fence programs that you cannot change", {"proxy"}},
@@ -174,11 +174,13 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   std::vector<Command> commands;
   add_database_commands(commands);
   add_write_commands(commands);
+  add_follow_commands(commands);
   add_fence_commands(commands);
   add_lease_commands(commands);
   add_run_command(commands);
   add_job_commands(commands);
   add_proxy_command(commands);
+  add_admin_command(commands);
 #ifdef TERMGATE_WITH_SQLITE_SERVER
   add_user_commands(commands);
 #endif

@@ -81,6 +81,12 @@ BEGIN
     ('FUNCTION', 'job_heartbeat', 'Records that a run is alive, after the check. Returns false if the run is no longer open.'),
     ('FUNCTION', 'job_finish', 'Ends a run as completed, failed, cancelled or lost. completed passes the check first. Returns ' ||
      'false if the run is no longer open.'),
+    ('FUNCTION', 'follower_start', 'Starts a follower of a stream, or of all streams of a scope, and returns its run. A later start ' ||
+     'of the same name takes it over.'),
+    ('FUNCTION', 'follower_behind', 'The streams of which a follower has not handled all writes, with its position in each.'),
+    ('FUNCTION', 'follower_advance', 'Moves the position of a follower: moved, taken (by a later start) or elsewhere (the position is ' ||
+     'not from_no).'),
+    ('FUNCTION', 'follower_remove', 'Forgets a follower and its positions. Returns false if there was none.'),
     ('FUNCTION', 'protect', 'Installs triggers that refuse writes to a table unless the transaction has passed the check. ' ||
      'Give scope_column or scope; mode observe counts and lets pass. Run it again after ATTACH ' ||
      'PARTITION. Returns how many tables are covered.'),
@@ -127,6 +133,8 @@ BEGIN
     ('VIEW', 'stream_status', 'All streams. first_no: the first write that pruning has left.'),
     ('VIEW', 'job_history', 'All runs of jobs. An open run whose lease has ended, or whose term is below the fence, is shown ' ||
      'as lost.'),
+    ('VIEW', 'follower_status', 'All followers. behind: the writes that it has not handled yet; behind_since: when the oldest of ' ||
+     'them was written.'),
     ('VIEW', 'audit_log', 'Acquisitions, releases, seals, raises, evictions, resets, operator actions and recorded ' ||
      'refusals.'),
     ('VIEW', 'setting_list', 'The settings of layer 1, each with its meaning. set_setting changes them.'),

@@ -518,6 +518,44 @@ std::vector<JobRunInfo> Database::jobs(const JobFilter& filter, int limit) {
   });
 }
 
+std::int64_t Database::start_follower(std::string_view name, const FollowedBy& followed, bool from_end) {
+  return state_->run(state_->calls().follower_start, name, followed.stream, followed.scope, from_end).one()[0].as_int();
+}
+
+FollowerBehind Database::follower_behind(std::string_view name, int limit) {
+  FollowerBehind behind;
+  for (const Row& row : state_->read(state_->calls().follower_behind, name, limit).rows) {
+    behind.run = row[0].as_int();
+    behind.behind = row[4].as_int();
+    if (!row[1].is_null()) behind.streams.push_back({row[1].as_text(), row[2].as_int(), row[3].as_int()});
+  }
+  return behind;
+}
+
+FollowerMove Database::advance_follower(std::string_view name, std::int64_t run, const Stream& stream, SequenceNo from, SequenceNo to) {
+  const Rows rows = state_->run(state_->calls().follower_advance, name, run, stream.name(), from.value(), to.value());
+  const std::string outcome = rows.one()[0].as_text();
+  return outcome == "moved" ? FollowerMove::moved : outcome == "taken" ? FollowerMove::taken : FollowerMove::elsewhere;
+}
+
+bool Database::remove_follower(std::string_view name) { return state_->run(state_->calls().follower_remove, name).one()[0].as_bool(); }
+
+std::vector<FollowerInfo> Database::followers(std::string_view after, int limit) {
+  return convert_all<FollowerInfo>(state_->read(state_->calls().followers, after, limit), [](const Row& row) {
+    return FollowerInfo{row[0].as_text(),         {row[1].as_optional_text(), row[2].as_optional_text()},
+                        row[3].as_int(),          row[4].as_int(),
+                        row[5].as_text(),         row[6].as_int(),
+                        row[7].as_optional_int(), row[8].as_optional_int()};
+  });
+}
+
+std::unique_ptr<detail::FenceFeed> Database::stream_feed() {
+  if (kind() != "postgresql") return nullptr;
+  // There no transaction may notify, for it might be prepared (0018_follower.sql).
+  if (query("SELECT pg_catalog.current_setting('max_prepared_transactions')").one()[0].as_text() != "0") return nullptr;
+  return state_->holding->feed("termgate_streams");
+}
+
 bool Database::record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms,
                                std::string_view client) {
   return state_->run(state_->calls().record_refusal, scope.name(), term.value(), count, first_ms, last_ms, client).one()[0].as_bool();
@@ -659,6 +697,13 @@ void Database::set_settings(const std::vector<std::pair<std::string, std::string
     }
   });
 }
+std::vector<AuditEntry> Database::audit(const AuditFilter& filter, int limit) {
+  return convert_all<AuditEntry>(state_->read(state_->calls().audit, filter.scope, filter.above_id, limit), [](const Row& row) {
+    return AuditEntry{row[0].as_int(),  row[1].as_int(),           row[2].as_text(), row[3].as_text(),
+                      row[4].as_text(), row[5].as_optional_text(), row[6].as_text()};
+  });
+}
+
 Rows Database::explain(const Scope& scope, int limit) { return state_->read(state_->calls().explain, scope.name(), limit); }
 
 }  // namespace termgate::inline v0

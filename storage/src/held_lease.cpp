@@ -24,9 +24,14 @@ using namespace std::chrono_literals;
 namespace detail {
 
 LeaseHolding::LeaseHolding(std::string url, OpenOptions options, Driver& database)
-    : url_(std::move(url)), options_(std::move(options)), database_(database), waiters_([this]() -> std::unique_ptr<FenceFeed> {
-        return database_.kind() == "postgresql" ? open_fence_feed(url_, options_.schema, {}, "termgate_leases") : nullptr;
-      }) {}
+    : url_(std::move(url)),
+      options_(std::move(options)),
+      database_(database),
+      waiters_([this]() -> std::unique_ptr<FenceFeed> { return database_.kind() == "postgresql" ? feed("termgate_leases") : nullptr; }) {}
+
+std::unique_ptr<FenceFeed> LeaseHolding::feed(std::string_view channel) const {
+  return open_fence_feed(url_, options_.schema, {}, channel);
+}
 
 LeaseKeeper& LeaseHolding::keeper() {
   const std::lock_guard lock(mutex_);

@@ -13,6 +13,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -125,6 +126,8 @@ class LeaseHolding {
   LeaseHolding(std::string url, OpenOptions options, Driver& database);
   LeaseKeeper& keeper();
   LeaseWaiters& waiters() noexcept { return waiters_; }
+  // PostgreSQL only.
+  std::unique_ptr<FenceFeed> feed(std::string_view channel) const;
 
  private:
   Driver& renewals();

@@ -37,6 +37,9 @@ if(TARGET termgate)
     SOURCES fuzz/fuzz_command.cpp
     LIBRARIES termgate_command Termgate::storage Boost::program_options Boost::json fmt::fmt
     INCLUDES "${PROJECT_SOURCE_DIR}/cli")
+  if(TARGET termgate_sqlite)
+    termgate_fuzz(fuzz_admin SOURCES fuzz/fuzz_admin.cpp LIBRARIES termgate_command Termgate::storage Boost::json fmt::fmt INCLUDES "${PROJECT_SOURCE_DIR}/cli")
+  endif()
   termgate_fuzz(fuzz_recorded_history
     SOURCES fuzz/fuzz_recorded_history.cpp
     LIBRARIES termgate_command Termgate::testkit Boost::json fmt::fmt

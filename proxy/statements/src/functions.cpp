@@ -40,12 +40,13 @@ constexpr std::string_view holes[] = {
 constexpr std::string_view reading_large_objects[] = {"lo_close", "lo_get", "lo_lseek", "lo_lseek64", "lo_tell", "lo_tell64"};
 
 constexpr std::string_view termgate_writes[] = {
-    "acquire_lease", "adopt", "append",        "append_many", "check_term",   "force_release", "job_finish", "job_heartbeat", "job_start",
-    "protect",       "prune", "release_lease", "renew_lease", "renew_leases", "reset_fence",   "seal",       "unadopt",       "unprotect",
+    "acquire_lease",  "adopt",         "append",       "append_many",   "check_term", "follower_advance", "follower_remove",
+    "follower_start", "force_release", "job_finish",   "job_heartbeat", "job_start",  "protect",          "prune",
+    "release_lease",  "renew_lease",   "renew_leases", "reset_fence",   "seal",       "unadopt",          "unprotect",
 };
 
-constexpr std::string_view termgate_reads[] = {"doctor",      "fence",          "lease",       "outcome",
-                                               "read_stream", "schema_version", "server_time", "verify_findings"};
+constexpr std::string_view termgate_reads[] = {"doctor",      "fence",          "follower_behind", "lease",          "outcome",
+                                               "read_stream", "schema_version", "server_time",     "verify_findings"};
 
 // Words that no function and no type can have as its name unless it is quoted: reserved, or a column's name only. What the others are, the
 // words around them say (classify.cpp, is_grammar_here).

@@ -1,5 +1,5 @@
 -- Streams: the check and the insert in one transaction. Locks: the check's, then the stream's row to the end of the transaction (numbers are
--- consecutive and in commit order). Keeps F1, F2, F5.
+-- consecutive and in commit order). Keeps F1, F2, F5. Whoever follows a stream (0018) is woken at COMMIT.
 
 CREATE OR REPLACE FUNCTION @schema@._declared_scope() RETURNS text LANGUAGE sql STABLE AS
 $$ SELECT CASE WHEN pg_catalog.current_setting('termgate.scope', true) OPERATOR(pg_catalog.<>) '' THEN pg_catalog.current_setting('termgate.scope', true) END $$;
@@ -156,6 +156,9 @@ BEGIN
   END IF;
   INSERT INTO @schema@.stream_writes (stream_id, sequence_no, scope, term, payload, write_id)
   VALUES (_append.stream, v_no, v_scope, _append.term, _append.payload, _append.write_id);
+  IF EXISTS (SELECT FROM @schema@.followers f WHERE f.stream_id = _append.stream OR f.scope = v_scope) THEN
+    PERFORM @schema@._notify_followers(_append.stream);
+  END IF;
   RETURN v_no;
 END $$;
 
@@ -167,6 +170,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off SET enable_bitmapscan
 DECLARE
   v_scope pg_catalog.text := scope;
   v_no pg_catalog.int8;
+  v_followed pg_catalog.bool;
 BEGIN
   -- A stream that is there, in the scope that is named, and a payload of ordinary size; whatever does not come out of it as it should is looked at by _append(),
   -- under the lock that is held by then.
@@ -182,10 +186,14 @@ BEGIN
          AND (append.expected IS NULL OR s.last_no OPERATOR(pg_catalog.=) append.expected)
          AND (SELECT w.term FROM @schema@.stream_writes w WHERE w.scope OPERATOR(pg_catalog.=) v_scope AND w.term OPERATOR(pg_catalog.>) append.term
                ORDER BY w.scope, w.term LIMIT 1) IS NULL
-      RETURNING s.last_no INTO v_no;
+      RETURNING s.last_no, EXISTS (SELECT FROM @schema@.followers f WHERE f.stream_id OPERATOR(pg_catalog.=) append.stream)
+                           OR EXISTS (SELECT FROM @schema@.followers f WHERE f.scope OPERATOR(pg_catalog.=) v_scope) INTO v_no, v_followed;
       IF FOUND THEN
         INSERT INTO @schema@.stream_writes (stream_id, sequence_no, scope, term, payload)
         VALUES (append.stream, v_no, v_scope, append.term, append.payload);
+        IF v_followed THEN
+          PERFORM @schema@._notify_followers(append.stream);
+        END IF;
         RETURN v_no;
       END IF;
     END IF;
@@ -252,6 +260,9 @@ BEGIN
   INSERT INTO @schema@.stream_writes (stream_id, sequence_no, scope, term, payload, write_id)
   SELECT _append_many.stream, v_last + u.n, v_scope, _append_many.term, u.payload, _append_many.write_ids[u.n::integer]
     FROM unnest(_append_many.payloads) WITH ORDINALITY u(payload, n);
+  IF EXISTS (SELECT FROM @schema@.followers f WHERE f.stream_id = _append_many.stream OR f.scope = v_scope) THEN
+    PERFORM @schema@._notify_followers(_append_many.stream);
+  END IF;
   RETURN v_last + v_count;
 END $$;
 
@@ -264,6 +275,7 @@ DECLARE
   v_scope pg_catalog.text := scope;
   v_count pg_catalog.int8 := pg_catalog.cardinality(payloads);
   v_last pg_catalog.int8;
+  v_followed pg_catalog.bool;
 BEGIN
   IF write_ids IS NULL AND v_count OPERATOR(pg_catalog.>) 0 AND pg_catalog.array_ndims(payloads) OPERATOR(pg_catalog.=) 1
      AND pg_catalog.octet_length(pg_catalog.array_send(payloads)) OPERATOR(pg_catalog.<=) 1048576
@@ -278,11 +290,15 @@ BEGIN
          AND (append_many.expected IS NULL OR s.last_no OPERATOR(pg_catalog.=) append_many.expected)
          AND (SELECT w.term FROM @schema@.stream_writes w WHERE w.scope OPERATOR(pg_catalog.=) v_scope AND w.term OPERATOR(pg_catalog.>) append_many.term
                ORDER BY w.scope, w.term LIMIT 1) IS NULL
-      RETURNING s.last_no INTO v_last;
+      RETURNING s.last_no, EXISTS (SELECT FROM @schema@.followers f WHERE f.stream_id OPERATOR(pg_catalog.=) append_many.stream)
+                           OR EXISTS (SELECT FROM @schema@.followers f WHERE f.scope OPERATOR(pg_catalog.=) v_scope) INTO v_last, v_followed;
       IF FOUND THEN
         INSERT INTO @schema@.stream_writes (stream_id, sequence_no, scope, term, payload)
         SELECT append_many.stream, v_last OPERATOR(pg_catalog.-) v_count OPERATOR(pg_catalog.+) u.n, v_scope, append_many.term, u.payload
           FROM pg_catalog.unnest(append_many.payloads) WITH ORDINALITY u(payload, n);
+        IF v_followed THEN
+          PERFORM @schema@._notify_followers(append_many.stream);
+        END IF;
         RETURN v_last;
       END IF;
     END IF;

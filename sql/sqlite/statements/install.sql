@@ -23,7 +23,8 @@ SELECT type, name, sql FROM sqlite_schema WHERE name LIKE 'termgate!_%' ESCAPE '
 SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name IN (
   'termgate_fences', 'termgate_leases', 'termgate_streams', 'termgate_stream_writes', 'termgate_write_ids',
   'termgate_adopted', 'termgate_protected', 'termgate_observed', 'termgate_job_runs', 'termgate_audit',
-  'termgate_resets', 'termgate_settings', 'termgate_incarnation', 'termgate_here', 'termgate_migrations') ORDER BY name
+  'termgate_resets', 'termgate_settings', 'termgate_incarnation', 'termgate_here', 'termgate_migrations',
+  'termgate_followers', 'termgate_follower_positions') ORDER BY name
 
 -- name: own_triggers
 -- Every trigger of Termgate's, on its own tables and on the owners'. Rows: name. Locks: none.

@@ -37,6 +37,7 @@ namespace termgate::inline v0 {
 
 namespace detail {
 class Driver;
+class FenceFeed;
 class OpenTransaction;
 struct DatabaseState;
 struct TransactOptions;
@@ -151,6 +152,53 @@ struct JobRunInfo {
   std::optional<std::int64_t> exit_code;
   std::optional<std::string> checkpoint, detail;
   std::int64_t now_ms = 0;  // when it was read
+};
+
+// What a follower follows: one of the two.
+struct FollowedBy {
+  std::optional<std::string> stream = {}, scope = {};
+};
+
+// What a follower has not handled yet (<termgate/follower.hpp>).
+struct FollowerBehind {
+  struct Stream {
+    std::string stream;
+    std::int64_t position = 0;  // the last write that it has handled; 0: none
+    std::int64_t last_no = 0;
+  };
+  std::int64_t run = 0;         // 0: there is no such follower
+  std::int64_t behind = 0;      // writes, of all streams
+  std::vector<Stream> streams;  // in the order of names
+};
+
+enum class FollowerMove {
+  moved,
+  taken,      // a later start has taken the follower over
+  elsewhere,  // its position was another than `from`
+};
+
+struct FollowerInfo {
+  std::string name;
+  FollowedBy followed;
+  std::int64_t run = 0;
+  std::int64_t started_at_ms = 0;
+  std::string started_by;
+  std::int64_t behind = 0;                // writes not handled yet
+  std::optional<std::int64_t> behind_ms;  // how long ago the oldest of them was written
+  std::optional<std::int64_t> moved_at_ms;
+};
+
+struct AuditEntry {
+  std::int64_t id = 0;
+  std::int64_t at_ms = 0;
+  std::string actor, client, action;
+  std::optional<std::string> scope;
+  std::string detail;  // JSON
+};
+
+struct AuditFilter {
+  std::optional<std::string> scope = {};
+  std::int64_t above_id = 0;
 };
 
 struct JobFilter {
@@ -268,6 +316,15 @@ class Database {
                   const std::optional<std::string>& detail = {}, const std::optional<std::string>& checkpoint = {});
   std::vector<JobRunInfo> jobs(const JobFilter& filter = {}, int limit = 100);  // newest first
 
+  // A follower by parts; <termgate/follower.hpp> has the loop. A start returns the follower's new run: an instance that moves positions under a
+  // lower run learns that it was taken over. Always the same stream or scope for a name. Throws InvalidInput.
+  std::int64_t start_follower(std::string_view name, const FollowedBy& followed, bool from_end = false);
+  FollowerBehind follower_behind(std::string_view name, int limit = 1000);
+  FollowerMove advance_follower(std::string_view name, std::int64_t run, const Stream& stream, SequenceNo from, SequenceNo to);
+  // Its positions go with it. False: there was none.
+  bool remove_follower(std::string_view name);
+  std::vector<FollowerInfo> followers(std::string_view after = {}, int limit = 1000);  // in the order of names
+
   // Records refusals that were made elsewhere (by a proxy, from memory). False: too soon after the last report, add these to the next one.
   // Refusals of this object's own calls are recorded without this.
   bool record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms,
@@ -315,9 +372,13 @@ class Database {
   Rows settings();  // name, value, what
   void set_setting(std::string_view name, std::string_view value);
   void set_settings(const std::vector<std::pair<std::string, std::string>>& names_and_values);  // all or none
+  std::vector<AuditEntry> audit(const AuditFilter& filter = {}, int limit = 100);               // newest first
   Rows explain(const Scope& scope, int limit = 100);  // at_ms, actor, client, action, detail; newest first
 
  private:
+  friend class Follower;
+  // Notifications of appends to followed streams; nullptr where there are none.
+  std::unique_ptr<detail::FenceFeed> stream_feed();
   explicit Database(std::shared_ptr<detail::DatabaseState> state) : state_(std::move(state)) {}
   // One attempt of write().
   Wrote write_once(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const std::optional<WriteId>& write_id,

@@ -446,6 +446,18 @@ constexpr Function functions[] = {
        give(out, layer1.job_finish(in.text(0, "run id"), in.text(1, "status"), in.optional_integer(2, "exit code"),
                                 in.optional_text(3, "detail"), in.optional_text(4, "checkpoint")));
      }},
+    {"termgate_follower_start", 2, 4, writes, "(name, stream [, scope [, from_end]])",
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, layer1.follower_start(in.text(0, "follower name"), in.optional_text(1, "stream"), in.optional_text(2, "scope"),
+                                       in.optional_integer(3, "from_end").value_or(0) != 0));
+     }},
+    {"termgate_follower_advance", 5, 5, writes, "(name, run, stream, from, to)",
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       give(out, std::string(layer1.follower_advance(in.text(0, "follower name"), in.integer(1, "run"), in.stream(2),
+                                                     in.integer(3, "position"), in.integer(4, "position"))));
+     }},
+    {"termgate_follower_remove", 1, 1, writes, "(name)",
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.follower_remove(in.text(0, "follower name"))); }},
     {"termgate_protect", 2, 4, writes, "(target, scope_column [, scope [, 'enforce' or 'observe']])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        give(out, layer1.protect(in.text(0, "target"), in.optional_text(1, "scope column"), in.optional_text(2, "scope"),

@@ -54,7 +54,8 @@ class FenceFeed {
 
 // nullptr for a database that has no such thing (SQLite). Throws InvalidInput for a URL of an unknown kind.
 // `database`, where it is not empty, takes the place of the one that the URL names.
-// `channel`: of raised fences, or "termgate_leases", whose payloads are the scopes of leases that were given back.
+// `channel`: of raised fences; or "termgate_leases", whose payloads are the scopes of leases that were given back; or "termgate_streams",
+// whose payloads are streams that somebody has appended to and somebody follows.
 std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, std::string_view schema, std::string_view database = {},
                                            std::string_view channel = "termgate");
 

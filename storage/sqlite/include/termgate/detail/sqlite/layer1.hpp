@@ -135,6 +135,15 @@ class Layer1 {
   bool job_finish(const std::string& run_id, const std::string& status, std::optional<std::int64_t> exit_code,
                   const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint);
 
+  // --- followers
+
+  // The follower's run from now on; a lower one moves no position any more. Either stream or scope, always the same for a name.
+  std::int64_t follower_start(const std::string& name, const std::optional<std::string>& stream, const std::optional<std::string>& scope,
+                              bool from_end);
+  // "moved"; "taken": a later start has taken it over; "elsewhere": the position is not `from`.
+  std::string_view follower_advance(const std::string& name, std::int64_t run, const Stream& stream, std::int64_t from, std::int64_t to);
+  bool follower_remove(const std::string& name);
+
   // --- the owner's tables (layer1/tables.cpp)
 
   std::int64_t protect(const std::string& target, const std::optional<std::string>& scope_column, const std::optional<std::string>& scope,

@@ -1,0 +1,11 @@
+// The page that `termgate admin` serves, from page.html (page.cmake puts it into the program).
+#pragma once
+
+#include "api.hpp"
+
+namespace termgate::cli::admin {
+
+// With a Content-Security-Policy that lets nothing run but what the page itself holds, told by a nonce of this reply's own.
+Reply admin_page();
+
+}  // namespace termgate::cli::admin

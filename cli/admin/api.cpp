@@ -1,0 +1,486 @@
+#include "api.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+
+#include <boost/json.hpp>
+#include <fmt/format.h>
+
+#include "admin_page.hpp"
+#include "command.hpp"
+#include "output.hpp"
+#include "secrets.hpp"
+
+namespace termgate::cli::admin {
+namespace {
+
+namespace json = boost::json;
+using std::chrono::milliseconds;
+
+constexpr int shown_leases = 500, shown_jobs = 100, shown_followers = 100, shown_audit = 300;
+constexpr int page_max = 1000;
+
+int hex(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+std::optional<std::string> decoded(std::string_view text, bool plus_is_blank) {
+  std::string plain;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '+' && plus_is_blank) {
+      plain += ' ';
+    } else if (text[at] != '%') {
+      plain += text[at];
+    } else {
+      if (at + 2 >= text.size() || hex(text[at + 1]) < 0 || hex(text[at + 2]) < 0) return std::nullopt;
+      plain += static_cast<char>(hex(text[at + 1]) * 16 + hex(text[at + 2]));
+      at += 2;
+    }
+  }
+  return plain;
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return result;
+}
+
+std::string without_port(std::string_view host) {
+  if (host.starts_with('[')) return lower(host.substr(0, host.find(']') == std::string_view::npos ? host.size() : host.find(']') + 1));
+  return lower(host.substr(0, host.find(':')));
+}
+
+bool host_is_ours(std::string_view host, const std::vector<std::string>& hosts) {
+  const std::string name = without_port(host);
+  if (name == "localhost" || name == "127.0.0.1" || name == "[::1]") return true;
+  return std::any_of(hosts.begin(), hosts.end(), [&](const std::string& allowed) { return allowed == "*" || lower(allowed) == name; });
+}
+
+// A page of another site that its reader's browser sends here. Whoever has no browser sends neither header.
+bool from_another_site(const Request& request) {
+  if (request.fetch_site == "cross-site" || request.fetch_site == "same-site") return true;
+  if (request.origin.empty()) return false;
+  return request.origin != "http://" + request.host && request.origin != "https://" + request.host;
+}
+
+Reply refusal(unsigned status, std::string_view message, std::string_view code = {}) {
+  Reply reply;
+  reply.status = status;
+  reply.body =
+      json::serialize(json::value{{"error", {{"code", code}, {"message", is_utf8(message) ? std::string(message) : printable(message)}}}});
+  return reply;
+}
+
+struct Refused : std::runtime_error {
+  Refused(unsigned the_status, const std::string& message) : std::runtime_error(message), status(the_status) {}
+  unsigned status;
+};
+
+std::string text_of(const json::object& body, const char* name) {
+  const json::value* value = body.if_contains(name);
+  if (value == nullptr || !value->is_string()) throw Refused(400, fmt::format("\"{}\" is missing, or is no string", name));
+  return std::string(value->as_string());
+}
+
+std::int64_t number_in(std::string_view text, const char* name) {
+  std::int64_t number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc{} || end != text.data() + text.size() || text.empty()) throw Refused(400, fmt::format("{} is no number", name));
+  return number;
+}
+
+// As a string, which every client can read whole; a small number is taken too.
+std::int64_t number_of(const json::object& body, const char* name) {
+  const json::value* value = body.if_contains(name);
+  if (value != nullptr && value->is_int64()) return value->as_int64();
+  if (value != nullptr && value->is_string())
+    return number_in(std::string_view(value->as_string().data(), value->as_string().size()), name);
+  throw Refused(400, fmt::format("\"{}\" is missing, or is neither a whole number nor one in a string", name));
+}
+
+template <class T>
+json::value moment_or_null(const std::optional<T>& ms) {
+  return ms ? json::value(*ms) : json::value(nullptr);
+}
+
+const char* state_of(const LeaseInfo& lease) { return lease.released_at_ms ? "released" : lease.remaining_ms > 0 ? "held" : "expired"; }
+
+json::object json_of(const LeaseInfo& lease) {
+  return {{"scope", lease.scope},
+          {"owner", lease.owner},
+          {"term", std::to_string(lease.term)},
+          {"state", state_of(lease)},
+          {"acquired_at_ms", lease.acquired_at_ms},
+          {"renewed_at_ms", lease.renewed_at_ms},
+          {"expires_at_ms", lease.expires_at_ms},
+          {"released_at_ms", moment_or_null(lease.released_at_ms)},
+          {"endpoint", lease.endpoint}};
+}
+
+json::object json_of(const Lease& lease, std::int64_t ttl_ms) {
+  return {{"scope", lease.scope().name()},
+          {"owner", lease.owner()},
+          {"term", std::to_string(lease.term().value())},
+          {"state", "held"},
+          {"ttl_ms", ttl_ms}};
+}
+
+json::object json_of(const FenceInfo& fence) {
+  return {{"scope", fence.scope},         {"term", std::to_string(fence.term)}, {"raised_at_ms", fence.raised_at_ms},
+          {"raised_by", fence.raised_by}, {"raise_by", fence.raise_by},         {"untrusted", fence.untrusted}};
+}
+
+json::object json_of(const JobRunInfo& run) {
+  return {{"run_id", run.run_id},
+          {"job", run.job},
+          {"scope", run.scope},
+          {"owner", run.owner},
+          {"term", std::to_string(run.term)},
+          {"status", run.status},
+          {"started_at_ms", run.started_at_ms},
+          {"completed_at_ms", moment_or_null(run.completed_at_ms)},
+          {"last_heartbeat_ms", moment_or_null(run.last_heartbeat_ms)},
+          {"exit_code", moment_or_null(run.exit_code)},
+          {"checkpoint", optional_text(run.checkpoint)},
+          {"detail", optional_text(run.detail)}};
+}
+
+json::object json_of(const FollowerInfo& info) {
+  return {{"name", info.name},
+          {"stream", optional_text(info.followed.stream)},
+          {"scope", optional_text(info.followed.scope)},
+          {"behind", std::to_string(info.behind)},
+          {"behind_ms", moment_or_null(info.behind_ms)},
+          {"moved_at_ms", moment_or_null(info.moved_at_ms)}};
+}
+
+// Numbers of the detail's own that a browser could not hold, in a string as everywhere: a term.
+void stringify_terms(json::object& detail) {
+  for (const char* name : {"term", "fence", "previous", "previous_term", "from", "to"}) {
+    json::value* value = detail.if_contains(name);
+    if (value != nullptr && value->is_int64()) *value = std::to_string(value->as_int64());
+  }
+}
+
+json::object json_of(const AuditEntry& entry) {
+  boost::system::error_code failed;
+  json::value detail = json::parse(entry.detail, failed);
+  if (failed || !detail.is_object()) detail = json::object{{"text", is_utf8(entry.detail) ? entry.detail : printable(entry.detail)}};
+  stringify_terms(detail.as_object());
+  return {{"id", std::to_string(entry.id)}, {"at_ms", entry.at_ms},   {"actor", entry.actor},
+          {"client", entry.client},         {"action", entry.action}, {"scope", optional_text(entry.scope)},
+          {"detail", std::move(detail)}};
+}
+
+template <class Items>
+json::array array_of(const Items& items) {
+  json::array all;
+  for (const auto& item : items) all.push_back(json_of(item));
+  return all;
+}
+
+Reply document(json::value value, unsigned status = 200) {
+  Reply reply;
+  reply.status = status;
+  reply.body = json::serialize(value);
+  return reply;
+}
+
+unsigned status_of(const Error& error) {
+  if (dynamic_cast<const InvalidInput*>(&error)) return 400;
+  if (dynamic_cast<const StaleTerm*>(&error) || dynamic_cast<const LeaseLost*>(&error) || dynamic_cast<const Blocked*>(&error) ||
+      dynamic_cast<const Conflict*>(&error))
+    return 409;
+  if (dynamic_cast<const Unavailable*>(&error)) return 503;
+  return 500;
+}
+
+// Only these are followed by a browser's or a client's redirect: no javascript:, nothing relative, no line break into a header.
+bool may_redirect_to(std::string_view endpoint) {
+  if (!endpoint.starts_with("http://") && !endpoint.starts_with("https://")) return false;
+  return std::all_of(endpoint.begin(), endpoint.end(),
+                     [](unsigned char c) { return c > 0x20 && c < 0x7f && c != '"' && c != '<' && c != '>' && c != '\\'; });
+}
+
+}  // namespace
+
+std::optional<std::vector<std::string>> path_parts(std::string_view path) {
+  if (!path.starts_with('/')) return std::nullopt;
+  std::vector<std::string> parts;
+  while (!path.empty()) {
+    path.remove_prefix(1);
+    const auto end = std::min(path.find('/'), path.size());
+    auto part = decoded(path.substr(0, end), false);
+    if (!part) return std::nullopt;
+    parts.push_back(std::move(*part));
+    path.remove_prefix(end);
+  }
+  return parts;
+}
+
+std::optional<std::vector<std::pair<std::string, std::string>>> query_parts(std::string_view query) {
+  std::vector<std::pair<std::string, std::string>> parts;
+  while (!query.empty()) {
+    const auto end = query.find('&');
+    const std::string_view part = query.substr(0, end);
+    query = end == std::string_view::npos ? std::string_view{} : query.substr(end + 1);
+    if (part.empty()) continue;
+    const auto equals = part.find('=');
+    auto name = decoded(part.substr(0, equals), true);
+    auto value = equals == std::string_view::npos ? std::optional(std::string()) : decoded(part.substr(equals + 1), true);
+    if (!name || !value) return std::nullopt;
+    if (std::any_of(parts.begin(), parts.end(), [&](const auto& other) { return other.first == *name; })) return std::nullopt;
+    parts.emplace_back(std::move(*name), std::move(*value));
+  }
+  return parts;
+}
+
+// One request that is let in so far, and what it asks for.
+struct Api::Call {
+  const Request& request;
+  std::vector<std::string> path;
+  std::vector<std::pair<std::string, std::string>> query;
+  std::optional<Caller> caller;
+
+  bool get() const { return request.method == "GET"; }
+  bool is(std::initializer_list<std::string_view> parts) const { return std::equal(path.begin(), path.end(), parts.begin(), parts.end()); }
+  bool begins(std::initializer_list<std::string_view> parts, std::size_t size) const {
+    return path.size() == size && std::equal(parts.begin(), parts.end(), path.begin());
+  }
+  void need(Level level) const {
+    if (!caller) throw Refused(401, "a bearer token is wanted: Authorization: Bearer TOKEN");
+    if (caller->level < level)
+      throw Refused(403, fmt::format("the token of {} does not reach that far: level {} is wanted", printable(caller->name),
+                                     level == Level::operate ? "operate" : "lead"));
+  }
+  void need_method(std::string_view method) const {
+    if (request.method != method) throw Refused(405, fmt::format("{} only", method));
+  }
+  std::optional<std::string> parameter(std::string_view name) const {
+    for (const auto& [given, value] : query) {
+      if (given == name) return value;
+    }
+    return std::nullopt;
+  }
+  int limit(int fallback) const {
+    const auto text = parameter("limit");
+    if (!text) return fallback;
+    const std::int64_t number = number_in(*text, "limit");
+    if (number < 1 || number > page_max) throw Refused(400, fmt::format("limit is from 1 to {}", page_max));
+    return static_cast<int>(number);
+  }
+  json::object body() const {
+    if (lower(request.content_type.substr(0, request.content_type.find(';'))) != "application/json")
+      throw Refused(415, "Content-Type: application/json is wanted");
+    boost::system::error_code failed;
+    json::value value = json::parse(request.body, failed);
+    if (failed || !value.is_object()) throw Refused(400, "the body is no JSON object");
+    return std::move(value.as_object());
+  }
+};
+
+Reply Api::failure(const std::exception& error) const {
+  if (const auto* refused = dynamic_cast<const Refused*>(&error)) return refusal(refused->status, refused->what());
+  const std::string message = without_passwords(error.what(), options_.secrets);
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) return refusal(status_of(*ours), message, ours->code());
+  return refusal(500, message);
+}
+
+Reply Api::answer(const Request& request) {
+  Reply reply;
+  std::string who = "nobody";
+  try {
+    // In this order, so that a page that has been led here by its own DNS, or sends its readers' browsers, learns nothing.
+    if (!host_is_ours(request.host, options_.hosts)) throw Refused(421, "this name is not served here (--http-host)");
+    if (from_another_site(request)) throw Refused(403, "a page of another site may not ask here");
+    const auto question = request.target.find('?');
+    auto path = path_parts(std::string_view(request.target).substr(0, question));
+    auto query = query_parts(question == std::string::npos ? std::string_view{} : std::string_view(request.target).substr(question + 1));
+    if (!path || !query) throw Refused(400, "a malformed path or query");
+    Call call{request, std::move(*path), std::move(*query), access_.caller(request.authorization)};
+    if (!request.authorization.empty() && !call.caller) throw Refused(401, "this bearer token is nobody's");
+    if (call.caller) who = call.caller->name;
+    reply = route(call);
+  } catch (const std::exception& error) {
+    reply = failure(error);
+    if (reply.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"termgate\"");
+  }
+  if (reply.status >= 400 || (request.method != "GET" && request.method != "HEAD"))
+    reply.note = fmt::format("{} {} {} {}", reply.status, printable(request.method),
+                             printable(std::string_view(request.target).substr(0, 200)), printable(who));
+  return reply;
+}
+
+Reply Api::route(const Call& call) {
+  if (call.is({""}) || call.is({"index.html"})) {
+    call.need_method("GET");
+    return admin_page();
+  }
+  if (call.is({"healthz"})) {
+    call.need_method("GET");
+    return {200, "ok\n", "text/plain; charset=utf-8"};
+  }
+  if (call.is({"leader"})) return leader(call);
+  if (call.is({"metrics"})) {
+    call.need_method("GET");
+    if (!options_.open_metrics) call.need(Level::read);
+    return {200, metrics_.text(), "text/plain; version=0.0.4; charset=utf-8"};
+  }
+  if (call.path.size() < 3 || call.path[0] != "api" || call.path[1] != "v1") throw Refused(404, "there is nothing here");
+  // Nobody without a token learns which scopes there are.
+  call.need(Level::read);
+  if (call.path[2] == "leases") return call.path.size() == 3 ? leases(call) : lease(call);
+  if (call.begins({"api", "v1", "fences"}, 5)) return change(call);
+  call.need_method("GET");
+  if (call.is({"api", "v1", "events"})) {
+    Reply reply;
+    reply.events = true;
+    reply.type = "text/event-stream";
+    return reply;
+  }
+  if (call.is({"api", "v1", "overview"})) return {200, overview()};
+  if (call.is({"api", "v1", "fences"}))
+    return document({{"fences", array_of(database_.fences(call.parameter("after").value_or(""), call.limit(page_max)))}});
+  if (call.begins({"api", "v1", "fences"}, 4)) {
+    const auto fence = database_.fence(Scope(call.path[3]));
+    if (!fence) throw Refused(404, "this scope has no fence");
+    return document(json_of(*fence));
+  }
+  if (call.is({"api", "v1", "jobs"}))
+    return document(
+        {{"jobs", array_of(database_.jobs({.job = call.parameter("job"), .scope = call.parameter("scope")}, call.limit(shown_jobs)))}});
+  if (call.begins({"api", "v1", "jobs"}, 4)) {
+    const auto runs = database_.jobs({.run_id = call.path[3]}, 1);
+    if (runs.empty()) throw Refused(404, "there is no such run");
+    return document(json_of(runs.front()));
+  }
+  if (call.is({"api", "v1", "followers"}))
+    return document({{"followers", array_of(database_.followers(call.parameter("after").value_or(""), call.limit(page_max)))}});
+  if (call.is({"api", "v1", "audit"})) {
+    AuditFilter filter{.scope = call.parameter("scope")};
+    if (const auto above = call.parameter("above")) filter.above_id = number_in(*above, "above");
+    return document({{"audit", array_of(database_.audit(filter, call.limit(shown_audit)))}});
+  }
+  throw Refused(404, "there is nothing here");
+}
+
+Reply Api::leases(const Call& call) {
+  if (call.get()) {
+    const auto state = call.parameter("state");
+    if (state && *state != "held" && *state != "expired" && *state != "released") throw Refused(400, "state is held, expired or released");
+    json::array all;
+    std::string after = call.parameter("after").value_or("");
+    const int limit = call.limit(page_max);
+    // Page by page, so that a state that few leases are in is found among many.
+    for (;;) {
+      const auto page = database_.leases(after, page_max);
+      for (const LeaseInfo& one : page) {
+        if (all.size() < static_cast<std::size_t>(limit) && (!state || *state == state_of(one))) all.push_back(json_of(one));
+      }
+      if (page.size() < page_max || all.size() >= static_cast<std::size_t>(limit)) break;
+      after = page.back().scope;
+    }
+    return document({{"leases", std::move(all)}});
+  }
+  call.need_method("POST");
+  call.need(Level::lead);
+  const json::object body = call.body();
+  LeaseOptions options;
+  options.owner = text_of(body, "owner");
+  if (body.if_contains("endpoint") != nullptr) options.endpoint = text_of(body, "endpoint");
+  const Scope scope(text_of(body, "scope"));
+  const std::int64_t ttl_ms = number_of(body, "ttl_ms");
+  if (options.owner.empty()) throw Refused(400, "\"owner\" is empty");
+  const auto lease = database_.try_acquire_lease(scope, milliseconds(ttl_ms), options);
+  if (!lease) throw Refused(409, "another holds this lease");
+  return document(json_of(*lease, ttl_ms), 201);
+}
+
+Reply Api::lease(const Call& call) {
+  const Scope scope(call.path[3]);
+  if (call.path.size() > 4) return change(call);
+  if (call.get()) {
+    const auto info = database_.lease(scope);
+    if (!info) throw Refused(404, "this scope never had a lease");
+    return document(json_of(*info));
+  }
+  if (call.request.method != "PUT" && call.request.method != "DELETE") throw Refused(405, "GET, PUT and DELETE only");
+  call.need(Level::lead);
+  const json::object body = call.body();
+  const std::string owner = text_of(body, "owner");
+  const Term term(number_of(body, "term"));
+  if (call.request.method == "PUT") {
+    const std::int64_t ttl_ms = number_of(body, "ttl_ms");
+    return document(json_of(database_.renew_lease(scope, term, owner, milliseconds(ttl_ms)), ttl_ms));
+  }
+  if (!database_.release_lease(scope, term, owner)) throw Refused(409, "the lease is not held by this owner under this term");
+  return document({{"released", true}});
+}
+
+// What shuts a leader out: for operators, with a reason for the audit, and with the scope's name once more, so that no slip of a finger
+// does it.
+Reply Api::change(const Call& call) {
+  const bool release = call.begins({"api", "v1", "leases"}, 5) && call.path[4] == "force-release";
+  const bool seal = call.begins({"api", "v1", "fences"}, 5) && call.path[4] == "seal";
+  if (!release && !seal) throw Refused(404, "there is nothing here");
+  call.need_method("POST");
+  call.need(Level::operate);
+  const Scope scope(call.path[3]);
+  const json::object body = call.body();
+  const std::string reason = text_of(body, "reason");
+  if (reason.find_first_not_of(" \t\r\n") == std::string::npos || reason.size() > 1000)
+    throw Refused(400, "\"reason\" is for the audit: 1 to 1000 bytes of text");
+  if (text_of(body, "confirm") != scope.name()) throw Refused(400, "\"confirm\" must be the scope's name");
+  if (release) {
+    if (!database_.force_release(scope, "admin " + call.caller->name, reason)) throw Refused(404, "this scope never had a lease");
+    return document({{"released", true}});
+  }
+  const SealReceipt receipt = database_.seal(scope, Term(number_of(body, "term")));
+  return document(
+      {{"term", std::to_string(receipt.fence.value())}, {"previous", std::to_string(receipt.previous)}, {"evicted", receipt.evicted}});
+}
+
+// For load balancers and clients: 200 and the holder's endpoint, 503 where nobody holds the lease.
+Reply Api::leader(const Call& call) {
+  call.need_method("GET");
+  if (!options_.open_leader) call.need(Level::read);
+  const auto name = call.parameter("scope");
+  if (!name) throw Refused(400, "write /leader?scope=S");
+  const auto info = database_.lease(Scope(*name));
+  if (!info || info->released_at_ms || info->remaining_ms <= 0) throw Refused(503, "nobody holds this lease");
+  Reply reply = document(
+      {{"owner", info->owner}, {"term", std::to_string(info->term)}, {"endpoint", info->endpoint}, {"remaining_ms", info->remaining_ms}});
+  if (options_.redirect_leader && may_redirect_to(info->endpoint)) {
+    reply.status = 307;
+    reply.headers.emplace_back("Location", info->endpoint);
+  }
+  return reply;
+}
+
+std::string Api::overview() {
+  auto [clock, rest] = overview_and_clock();
+  return clock + rest;
+}
+
+std::pair<std::string, std::string> Api::overview_and_clock() {
+  const auto leases = database_.leases("", shown_leases);
+  std::int64_t now_ms = std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  // The database's clock, wherever a lease shows it.
+  for (const LeaseInfo& lease : leases) {
+    if (!lease.released_at_ms) now_ms = lease.expires_at_ms - lease.remaining_ms;
+  }
+  const std::string rest = json::serialize(json::value{{"database", database_.kind()},
+                                                       {"leases", array_of(leases)},
+                                                       {"fences", array_of(database_.fences("", shown_leases))},
+                                                       {"jobs", array_of(database_.jobs({}, shown_jobs))},
+                                                       {"followers", array_of(database_.followers("", shown_followers))},
+                                                       {"audit", array_of(database_.audit({}, shown_audit))}});
+  return {fmt::format("{{\"now_ms\":{},", now_ms), rest.substr(1)};
+}
+
+}  // namespace termgate::cli::admin

@@ -1,0 +1,77 @@
+// What `termgate admin` answers, without a socket: a request goes in, a reply comes out. docs/reference/admin-api.yaml describes every
+// path.
+//
+// Any thread may call answer() and overview(). Terms and ids are strings in JSON: a browser's numbers end at 2^53.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <termgate/database.hpp>
+
+#include "access.hpp"
+#include "metrics.hpp"
+
+namespace termgate::cli::admin {
+
+struct Request {
+  std::string method, target, host;
+  std::string authorization, origin, fetch_site, content_type;
+  std::string body;
+};
+
+struct Reply {
+  unsigned status = 200;
+  std::string body;
+  std::string type = "application/json";
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  bool events = false;    // what comes is the stream of events; body is empty
+  std::string note = {};  // for the log: who, and what was refused or changed
+};
+
+struct ApiOptions {
+  std::vector<std::string> hosts;  // names that requests may use beside the loopback's; "*": any
+  bool open_leader = false;        // /leader without a token
+  bool open_metrics = false;
+  bool redirect_leader = false;
+  std::vector<std::string> secrets;  // what no error may show: the database's URL
+};
+
+class Api {
+ public:
+  Api(Database database, Access access, ApiOptions options)
+      : database_(database), metrics_(std::move(database)), access_(std::move(access)), options_(std::move(options)) {}
+
+  Reply answer(const Request& request);
+  // Leases, fences, jobs, followers and the last of the audit, as one JSON document; what the page shows and the events bring. Throws what
+  // Database throws.
+  std::string overview();
+  // The same in two parts, for who wants to know whether anything but the clock has changed: {"now_ms": …, and the rest.
+  std::pair<std::string, std::string> overview_and_clock();
+  // {"error": …} of an exception, and its status.
+  Reply failure(const std::exception& error) const;
+
+ private:
+  struct Call;
+  Reply route(const Call& call);
+  Reply leases(const Call& call);
+  Reply lease(const Call& call);
+  Reply change(const Call& call);
+  Reply leader(const Call& call);
+
+  Database database_;
+  DatabaseMetrics metrics_;
+  const Access access_;
+  const ApiOptions options_;
+};
+
+// A request's path, in parts that are decoded one by one: a %2F in a scope is a letter of the scope. None: malformed.
+std::optional<std::vector<std::string>> path_parts(std::string_view path);
+// The query's names and values, decoded. None: malformed, or a name that is there twice.
+std::optional<std::vector<std::pair<std::string, std::string>>> query_parts(std::string_view query);
+
+}  // namespace termgate::cli::admin

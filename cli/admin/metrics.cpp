@@ -1,0 +1,148 @@
+#include "metrics.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <boost/json.hpp>
+#include <fmt/format.h>
+
+#include "output.hpp"
+
+namespace termgate::cli::admin {
+namespace {
+
+constexpr int lines_max = 500;
+constexpr int looked_at = 1000;    // runs of jobs
+constexpr int audit_max = 20'000;  // entries between two looks
+
+// A label's value: the format escapes a backslash, a quote and a line break, and knows no other.
+std::string label(std::string_view text) {
+  std::string escaped_text;
+  for (const char c : is_utf8(text) ? std::string(text) : printable(text)) {
+    if (c == '\\' || c == '"') escaped_text += '\\';
+    if (c == '\n') escaped_text += "\\n";
+    else escaped_text += c;
+  }
+  return escaped_text;
+}
+
+class Text {
+ public:
+  void head(std::string_view name, std::string_view type, std::string_view help) {
+    text_ += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
+  }
+  template <class Number>
+  void line(std::string_view name, const std::vector<std::pair<std::string_view, std::string>>& labels, Number number) {
+    std::string inside;
+    for (const auto& [key, value] : labels) inside += fmt::format("{}{}=\"{}\"", inside.empty() ? "" : ",", key, label(value));
+    text_ += inside.empty() ? fmt::format("{} {}\n", name, number) : fmt::format("{}{{{}}} {}\n", name, inside, number);
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+void leases(Database& database, Text& text) {
+  const auto all = database.leases("", lines_max);
+  text.head("termgate_lease_held", "gauge", "1 while somebody holds the lease of the scope.");
+  for (const LeaseInfo& one : all)
+    text.line("termgate_lease_held", {{"scope", one.scope}}, !one.released_at_ms && one.remaining_ms > 0 ? 1 : 0);
+  text.head("termgate_lease_remaining_seconds", "gauge", "How long the lease lasts unless it is renewed; 0: it is over.");
+  for (const LeaseInfo& one : all)
+    text.line("termgate_lease_remaining_seconds", {{"scope", one.scope}},
+              static_cast<double>(one.released_at_ms ? 0 : std::max<std::int64_t>(one.remaining_ms, 0)) / 1000);
+  text.head("termgate_lease_expired", "gauge", "1 where a lease ran out, and was neither given back nor taken since.");
+  for (const LeaseInfo& one : all)
+    text.line("termgate_lease_expired", {{"scope", one.scope}}, !one.released_at_ms && one.remaining_ms <= 0 ? 1 : 0);
+  // Terms grow with every change of leader: changes() of this counts takeovers.
+  text.head("termgate_lease_term", "gauge", "The term under which the lease was granted last.");
+  for (const LeaseInfo& one : all) text.line("termgate_lease_term", {{"scope", one.scope}}, one.term);
+}
+
+void fences(Database& database, Text& text) {
+  const auto all = database.fences("", lines_max);
+  text.head("termgate_fence_term", "gauge", "The highest term accepted in the scope.");
+  for (const FenceInfo& one : all) text.line("termgate_fence_term", {{"scope", one.scope}}, one.term);
+  text.head("termgate_fences_untrusted", "gauge", "Scopes whose writes fail with TG004.");
+  text.line("termgate_fences_untrusted", {}, std::count_if(all.begin(), all.end(), [](const FenceInfo& one) { return one.untrusted; }));
+}
+
+void followers(Database& database, Text& text) {
+  const auto all = database.followers("", lines_max);
+  text.head("termgate_follower_behind", "gauge", "Writes that the follower has not handled yet.");
+  for (const FollowerInfo& one : all) text.line("termgate_follower_behind", {{"follower", one.name}}, one.behind);
+  text.head("termgate_follower_behind_seconds", "gauge", "How long ago the oldest of them was written; 0: there is none.");
+  for (const FollowerInfo& one : all)
+    text.line("termgate_follower_behind_seconds", {{"follower", one.name}}, static_cast<double>(one.behind_ms.value_or(0)) / 1000);
+}
+
+void jobs(Database& database, Text& text) {
+  // Newest first: the first run of a job is its last one.
+  std::map<std::pair<std::string, std::string>, JobRunInfo> last;
+  std::map<std::pair<std::string, std::string>, std::int64_t> completed;
+  for (const JobRunInfo& run : database.jobs({}, looked_at)) {
+    const auto key = std::pair(run.scope, run.job);
+    if (last.size() < lines_max) last.emplace(key, run);
+    if (run.status == "completed") completed.emplace(key, run.now_ms - run.started_at_ms);
+  }
+  text.head("termgate_job_last_status", "gauge", "1 for the status of the job's last run.");
+  for (const auto& [key, run] : last)
+    text.line("termgate_job_last_status", {{"scope", key.first}, {"job", key.second}, {"status", run.status}}, 1);
+  text.head("termgate_job_heartbeat_age_seconds", "gauge", "Since the last sign of life of the job's open run.");
+  for (const auto& [key, run] : last) {
+    if (run.status == "started")
+      text.line("termgate_job_heartbeat_age_seconds", {{"scope", key.first}, {"job", key.second}},
+                static_cast<double>(run.now_ms - run.last_heartbeat_ms.value_or(run.started_at_ms)) / 1000);
+  }
+  text.head("termgate_job_completed_age_seconds", "gauge", "Since the start of the job's last completed run.");
+  for (const auto& [key, age] : completed)
+    text.line("termgate_job_completed_age_seconds", {{"scope", key.first}, {"job", key.second}}, static_cast<double>(age) / 1000);
+}
+
+// How many a detail says: {"count": 3}, {"pids": [1, 2]}; 1 where it says nothing.
+std::int64_t count_in(const std::string& detail, const char* name) {
+  boost::system::error_code failed;
+  const boost::json::value value = boost::json::parse(detail, failed);
+  if (failed || !value.is_object()) return 1;
+  const boost::json::value* found = value.as_object().if_contains(name);
+  if (found == nullptr) return 1;
+  if (found->is_int64()) return found->as_int64();
+  return found->is_array() ? static_cast<std::int64_t>(found->as_array().size()) : 1;
+}
+
+}  // namespace
+
+std::string DatabaseMetrics::text() {
+  Text text;
+  text.head("termgate_build_info", "gauge", "The version that runs.");
+  text.line("termgate_build_info", {{"version", TERMGATE_VERSION}}, 1);
+  leases(database_, text);
+  fences(database_, text);
+  followers(database_, text);
+  jobs(database_, text);
+  const std::lock_guard lock(mutex_);
+  const auto entries = database_.audit({.above_id = std::max<std::int64_t>(last_id_, 0)}, last_id_ < 0 ? 1 : audit_max);
+  // The first look only says where counting begins.
+  for (const AuditEntry& entry : entries) {
+    if (last_id_ < 0) break;
+    if (actions_.size() < 50 || actions_.count(entry.action) != 0) ++actions_[entry.action];
+    if (entry.action == "refuse") refused_ += count_in(entry.detail, "count");
+    if (entry.action == "evict") evicted_ += count_in(entry.detail, "pids");
+  }
+  last_id_ = entries.empty() ? std::max<std::int64_t>(last_id_, 0) : entries.front().id;
+  text.head("termgate_audit_total", "counter", "Entries that the audit has gained since this process began, by action.");
+  for (const auto& [action, count] : actions_) text.line("termgate_audit_total", {{"action", action}}, count);
+  text.head("termgate_stale_writes_total", "counter",
+            "Refused stale writes that library and proxies have reported since this process began.");
+  text.line("termgate_stale_writes_total", {}, refused_);
+  text.head("termgate_evicted_sessions_total", "counter",
+            "Sessions ended because they stood in a takeover's way, since this process began.");
+  text.line("termgate_evicted_sessions_total", {}, evicted_);
+  return text.take();
+}
+
+}  // namespace termgate::cli::admin

@@ -1,0 +1,93 @@
+// admin: leases, fences, jobs and the audit over HTTP, and a page to look at them.
+
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "admin/server.hpp"
+#include "command.hpp"
+#include "output.hpp"
+
+namespace po = boost::program_options;
+
+namespace termgate::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+// "127.0.0.1:9091", "[::1]:9091"; port 0: any that is free.
+void parse_address(const std::string& text, admin::ServerOptions& options) {
+  const auto colon = text.rfind(':');
+  std::string host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  const std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
+  if (host.empty() || port.empty() || port.size() > 5 || port.find_first_not_of("0123456789") != std::string::npos ||
+      std::stoi(port) > 65535)
+    throw UsageError(fmt::format("--http {}: HOST:PORT is wanted, as in 127.0.0.1:9091", text));
+  options.host = host;
+  options.port = static_cast<std::uint16_t>(std::stoi(port));
+}
+
+bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+
+int run_admin(const Arguments& arguments) {
+  admin::ServerOptions server_options;
+  parse_address(arguments.text_or("http", "127.0.0.1:9091"), server_options);
+  if (!is_loopback(server_options.host) && !arguments.flag("behind-tls"))
+    throw UsageError(fmt::format(
+        "--http {}: tokens would cross the network in the clear; put a TLS proxy in front and say --behind-tls, or listen on 127.0.0.1",
+        server_options.host));
+  server_options.poll = arguments.duration_or("poll", 1s);
+  if (server_options.poll < 50ms || server_options.poll > 1h) throw UsageError("--poll must be from 50ms to 1h");
+  admin::ApiOptions api_options;
+  if (const auto host = arguments.maybe("http-host")) api_options.hosts.push_back(*host);
+  api_options.open_leader = arguments.flag("open-leader");
+  api_options.open_metrics = arguments.flag("open-metrics");
+  api_options.redirect_leader = arguments.flag("redirect-leader");
+  api_options.secrets.push_back(arguments.database_url());
+  admin::Access access = admin::Access::from_file(arguments.text("tokens"));
+  OpenOptions open;
+  open.schema = arguments.text_or("schema", open.schema);
+  open.answer_wait = 20s;
+  open.connections_max = 8;
+  sigset_t mine;
+  sigemptyset(&mine);
+  for (const int signal : {SIGTERM, SIGINT}) sigaddset(&mine, signal);
+  pthread_sigmask(SIG_BLOCK, &mine, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  admin::Api api(Database::open(arguments.database_url(), open), std::move(access), std::move(api_options));
+  const admin::Server server(server_options, api);
+  print_line(fmt::format("listening on http://{}/", server.address()));
+  std::fflush(stdout);
+  int came = 0;
+  sigwait(&mine, &came);
+  return Exit::done;
+}
+
+}  // namespace
+
+void add_admin_command(std::vector<Command>& commands) {
+  commands.push_back({"admin",
+                      "serve leases, fences, jobs and the audit over HTTP, with a page to look at them",
+                      "Who leads what and until when, terms over time, refusals, jobs, followers; leases can be taken, renewed and given "
+                      "back, released by force, and scopes sealed.\n"
+                      "Every request but those of the page itself and /healthz carries a bearer token: --tokens FILE has a line NAME LEVEL "
+                      "TOKEN for each, with level read, lead or\n"
+                      "operate, and is readable by its owner alone.\n"
+                      "  echo \"ann operate $(head -c 32 /dev/urandom | base64)\" > tokens; chmod 600 tokens\n"
+                      "  termgate admin --db postgresql://app@db.example/app --tokens tokens --http 127.0.0.1:9091",
+                      [](po::options_description& o) {
+                        o.add_options()("http", po::value<std::string>(), "where to listen (127.0.0.1:9091)")(
+                            "tokens", po::value<std::string>(), "the file of bearer tokens")(
+                            "http-host", po::value<std::string>(), "a name that requests may use beside the loopback's; *: any")(
+                            "behind-tls", po::bool_switch(), "listen elsewhere than on the loopback: something in front ends TLS")(
+                            "open-leader", po::bool_switch(), "/leader?scope=S needs no token, for load balancers")(
+                            "open-metrics", po::bool_switch(), "/metrics needs no token")(
+                            "redirect-leader", po::bool_switch(), "/leader answers 307 to an endpoint that is http:// or https://")(
+                            "poll", po::value<std::string>(), "how often events look at the database (1s)");
+                      },
+                      {},
+                      run_admin});
+}
+
+}  // namespace termgate::cli

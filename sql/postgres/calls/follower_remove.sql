@@ -1,0 +1,2 @@
+-- Forgets a follower and its positions.
+SELECT @schema@.follower_remove($1) AS removed

@@ -1,0 +1,2 @@
+-- Parameters: name. Locks: the write lock.
+SELECT termgate_follower_remove($1) AS removed

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""The page of `termgate admin` in a headless Chromium: a token is typed, a scope is opened and released by force with the keyboard alone, and what the page then shows.
+
+  admin_page_test.py TERMGATE_COMMAND CHROMIUM [FOLDER]     FOLDER: keep screenshots there
+
+Spoken to by pipe (--remote-debugging-pipe), so that nothing listens.
+"""
+import base64
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+TERMGATE, CHROMIUM = sys.argv[1], sys.argv[2]
+KEEP = Path(sys.argv[3]) if len(sys.argv) > 3 else None
+TOKEN = "o" * 40
+clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
+
+
+class Browser:
+    """One page of one headless Chromium."""
+
+    def __init__(self, folder):
+        to_read, to_write = os.pipe()
+        from_read, from_write = os.pipe()
+
+        def descriptors():
+            os.dup2(to_read, 3)
+            os.dup2(from_write, 4)
+        os.set_inheritable(to_read, True)
+        os.set_inheritable(from_write, True)
+        # Both ends may have the numbers that the browser expects: moved out of the way first.
+        to_read, from_write = [self.above(end) for end in (to_read, from_write)]
+        self.process = subprocess.Popen([CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", f"--user-data-dir={folder}", "--remote-debugging-pipe", "about:blank"],
+                                        preexec_fn=descriptors, close_fds=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(clean, HOME=folder))
+        os.close(to_read)
+        os.close(from_write)
+        self.write, self.read, self.buffer, self.number, self.session, self.events = to_write, from_read, b"", 0, None, []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(domain + ".enable")
+
+    @staticmethod
+    def above(end):
+        import fcntl
+        moved = fcntl.fcntl(end, fcntl.F_DUPFD, 10)
+        os.close(end)
+        return moved
+
+    def call(self, method, **parameters):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters, **({"sessionId": self.session} if self.session else {})}
+        os.write(self.write, json.dumps(message).encode() + b"\0")
+        end = time.monotonic() + 30
+        while True:
+            while b"\0" in self.buffer:
+                text, self.buffer = self.buffer.split(b"\0", 1)
+                answer = json.loads(text)
+                if answer.get("id") == self.number:
+                    if "error" in answer:
+                        raise RuntimeError(f"{method}: {answer['error']}")
+                    return answer["result"]
+                self.events.append(answer)
+            if not select.select([self.read], [], [], max(0, end - time.monotonic()))[0]:
+                raise RuntimeError(f"{method}: no answer")
+            part = os.read(self.read, 1 << 20)
+            if not part:
+                raise RuntimeError("Chromium has ended")
+            self.buffer += part
+
+    def run(self, script):
+        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(answer["exceptionDetails"])
+        return answer["result"].get("value")
+
+    def wait(self, script, seconds=15):
+        end = time.monotonic() + seconds
+        while not self.run(script):
+            if time.monotonic() > end:
+                raise AssertionError(f"{script}: it did not come true; the page: {self.run('document.body.innerText')[:2000]}")
+            time.sleep(0.05)
+
+    def key(self, key, text=""):
+        code = {"Tab": 9, "Enter": 13, "Escape": 27}.get(key, 0)
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, windowsVirtualKeyCode=code, text=text or ("\r" if key == "Enter" else ""))
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=code)
+
+    def type(self, text):
+        self.call("Input.insertText", text=text)
+
+    def screenshot(self, name):
+        if KEEP is None:
+            return
+        picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        (KEEP / f"{name}.png").write_bytes(base64.b64decode(picture["data"]))
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait(20)
+        os.close(self.write)
+        os.close(self.read)
+
+
+class Page(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="termgate-page.", ignore_cleanup_errors=True)
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.url = f"sqlite:{self.folder}/page.db"
+        self.command("init")
+        for name, owner in (("billing", "host-a:1:x"), ("billing", "host-b:7:y"), ("exports", "host-c:3:z"), ("<img src=x onerror=alert(1)>", "</td><script>alert(2)</script>")):
+            if name == "billing" and owner.startswith("host-b"):
+                self.command("lease", "force-release", "--scope", "billing", "--reason", "host-a hangs")
+            self.command("lease", "acquire", "--scope", name, "--owner", owner, "--ttl", "1h", "--endpoint", "https://a.example/")
+        self.command("append", "--stream", "billing", "--term", "1", "--payload", "late")  # refused, and told of
+        self.command("append", "--stream", "billing", "--term", "3", "--payload", "x")
+        run = self.command("job", "start", "--job", "export", "--scope", "exports", "--term", "1", "--owner", "host-c:3:z").stdout.strip()
+        self.command("job", "beat", "--run", run, "--checkpoint", "page 17")
+        self.command("follow", "--name", "projection", "--stream", "billing", "--once")
+        tokens = self.folder / "tokens"
+        tokens.write_text(f"ann operate {TOKEN}\n")
+        tokens.chmod(0o600)
+        self.admin = subprocess.Popen([TERMGATE, "admin", "--tokens", str(tokens), "--http", "127.0.0.1:0", "--poll", "100ms"], env=dict(clean, TERMGATE_DB=self.url), stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(lambda: (self.admin.terminate(), self.admin.wait(20), self.admin.stdout.close()))
+        self.address = self.admin.stdout.readline().split()[-1]
+        self.browser = Browser(str(self.folder / "profile"))
+        self.addCleanup(self.browser.close)
+
+    def command(self, *words):
+        return subprocess.run([TERMGATE, *words], env=dict(clean, TERMGATE_DB=self.url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+
+    def enter(self):
+        browser = self.browser
+        browser.call("Page.navigate", url=self.address)
+        browser.wait("document.readyState === 'complete' && !!document.getElementById('token')")
+        browser.run("document.getElementById('token').focus()")
+        browser.type(TOKEN)
+        browser.key("Enter")
+        browser.wait("!document.getElementById('all').hidden")
+
+    def test_look_release_by_force_and_what_it_then_shows(self):
+        browser = self.browser
+        self.enter()
+        self.assertNotIn(TOKEN, browser.run("location.href"))
+        text = browser.run("document.getElementById('leases').innerText")
+        for word in ("billing", "host-b:7:y", "held", "exports"):
+            self.assertIn(word, text)
+        # What a scope or an owner is called is text.
+        self.assertIn("<img src=x onerror=alert(1)>", text)
+        self.assertEqual(browser.run("document.querySelectorAll('img, #leases script').length"), 0)
+        self.assertIn("page 17", browser.run("document.getElementById('jobs').innerText"))
+        self.assertIn("projection", browser.run("document.getElementById('followers').innerText"))
+        self.assertIn("refused", browser.run("document.getElementById('refusals').innerText"))
+        # By keyboard: to the scope's button, into the section, to the dialog, and through it.
+        browser.run("[...document.querySelectorAll('#leases button')].find(one => one.textContent === 'billing').focus()")
+        browser.key("Enter")
+        browser.wait("document.activeElement.id === 'scope' && document.querySelectorAll('#terms circle').length >= 3")
+        self.assertRegex(browser.run("document.querySelector('#terms svg').getAttribute('aria-label')"), "Terms of billing: .* from 1 to 3")
+        browser.screenshot("scope")
+        browser.key("Tab")
+        self.assertEqual(browser.run("document.activeElement.id"), "force")
+        browser.key("Enter")
+        browser.wait("document.getElementById('ask').open && document.activeElement.id === 'ask-reason'")
+        browser.type("host-b burns")
+        browser.key("Tab")
+        browser.type("bill")
+        browser.key("Enter")
+        browser.wait("document.getElementById('ask-problem').textContent !== ''")  # confirmed another name
+        self.assertIn("held", browser.run("document.getElementById('leases').innerText"))
+        browser.screenshot("dialog")
+        browser.type("ing")
+        browser.key("Enter")
+        browser.wait("!document.getElementById('ask').open")
+        browser.wait("[...document.querySelectorAll('#leases tbody tr')].some(row => row.innerText.includes('billing') && row.innerText.includes('released'))")
+        browser.wait("document.getElementById('timeline').innerText.includes('host-b burns')")
+        self.assertIn("admin ann", browser.run("document.getElementById('timeline').innerText"))
+        self.assertEqual(browser.run("document.getElementById('said').textContent"), "billing was released")
+        browser.screenshot("released")
+        # Somebody else's takeover arrives by itself.
+        self.command("lease", "acquire", "--scope", "billing", "--owner", "host-d:9:w", "--ttl", "1h")
+        browser.wait("document.getElementById('leases').innerText.includes('host-d:9:w')")
+        self.assertEqual([event for event in browser.events if event.get("method") in ("Runtime.exceptionThrown", "Page.javascriptDialogOpening") or (event.get("method") == "Log.entryAdded" and "Content Security" in event["params"]["entry"]["text"])], [])
+
+    def test_on_a_phone_in_the_dark(self):
+        browser = self.browser
+        browser.call("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=2, mobile=True)
+        browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        self.enter()
+        browser.run("[...document.querySelectorAll('#leases button')].find(one => one.textContent === 'billing').click()")
+        browser.wait("document.querySelectorAll('#terms circle').length >= 3")
+        self.assertLessEqual(browser.run("document.documentElement.scrollWidth"), 390)
+        self.assertEqual(browser.run("getComputedStyle(document.body).backgroundColor"), "rgb(20, 23, 28)")
+        # Every field and button has a name that a screen reader can say; every picture says what it shows.
+        self.assertEqual(browser.run("[...document.querySelectorAll('input')].filter(one => !one.labels.length).length + [...document.querySelectorAll('button')].filter(one => !one.textContent.trim() && one.id !== 'ask-do').length"), 0)
+        self.assertEqual(browser.run("[...document.querySelectorAll('svg')].filter(one => one.getAttribute('role') !== 'img' || !one.getAttribute('aria-label')).length"), 0)
+        # WCAG AA: text against its ground, 4.5 to 1.
+        self.assertGreaterEqual(browser.run(CONTRAST), 4.5)
+        browser.screenshot("phone")
+
+    def test_a_wrong_token(self):
+        browser = self.browser
+        browser.call("Page.navigate", url=self.address)
+        browser.wait("document.readyState === 'complete' && !!document.getElementById('token')")
+        browser.run("document.getElementById('token').focus()")
+        browser.type("x" * 40)
+        browser.key("Enter")
+        browser.wait("document.getElementById('enter-problem').textContent !== ''")
+        self.assertTrue(browser.run("document.getElementById('all').hidden"))
+        self.assertEqual(browser.run("sessionStorage.length"), 0)
+        self.assertGreaterEqual(browser.run(CONTRAST), 4.5)
+
+
+CONTRAST = """(() => {
+  const light = text => { const parts = text.match(/[0-9.]+/g).map(Number).slice(0, 3).map(c => c / 255).map(c => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4); return .2126 * parts[0] + .7152 * parts[1] + .0722 * parts[2]; };
+  const ground = node => { for (; node; node = node.parentElement) { const color = getComputedStyle(node).backgroundColor; if (!/, 0\\)$|transparent/.test(color)) return color; } return 'rgb(255, 255, 255)'; };
+  let least = 21;
+  for (const node of document.querySelectorAll('main *, header *')) {
+    if (!node.checkVisibility() || ![...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim())) continue;
+    const a = light(getComputedStyle(node).fill !== 'rgb(0, 0, 0)' && node.tagName === 'text' ? getComputedStyle(node).fill : getComputedStyle(node).color), b = light(ground(node));
+    least = Math.min(least, (Math.max(a, b) + .05) / (Math.min(a, b) + .05));
+  }
+  return least;
+})()"""
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]], verbosity=2)
