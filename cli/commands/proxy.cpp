@@ -34,7 +34,8 @@ void proxy_options(po::options_description& o) {
   add("listen", list(),
       "[NAME=]HOST:PORT or [NAME=]unix:/path/.s.PGSQL.5432, add ,proxy if clients use PROXY protocol v2; may be repeated");
   add("backend", text(),
-      "the server, postgresql://user:password@host:port/dbname?sslmode=…; user and password are the proxy's own; or sqlite:PATH");
+      "the server, postgresql://user:password@host:port/dbname?sslmode=… or sqlserver://…; user and password are the proxy's own; or "
+      "sqlite:PATH");
   add("backend-file", text(), "a file whose first line is that URL");
   add("schema", text(), "schema of layer 1 (termgate)");
   add("config", text(), "a file of options, one `name = value` on each line");
@@ -316,7 +317,7 @@ int run_proxy(const Arguments& arguments) {
   }
   AuthoritySettings settings;
   settings.rules_path = given->maybe("rules").value_or("");
-  settings.backend_url = backend_url(*given);
+  settings.backend_url = net::own_url(backend_url(*given));
   settings.schema = options.session.schema;
   settings.replication = given->flag("allow-replication");
   settings.watched_databases_max = given->size("max-watched-databases", 20, 0, 1000);
@@ -324,6 +325,13 @@ int run_proxy(const Arguments& arguments) {
       "without-term",
       {{"reject", session::WithoutTerm::reject}, {"read-only", session::WithoutTerm::read_only}, {"allow", session::WithoutTerm::allow}},
       session::WithoutTerm::read_only);
+  if (options.backend.protocol == net::Backend::Protocol::tds) {
+    if (given->has("without-term") && settings.without_term == session::WithoutTerm::read_only) {
+      throw UsageError(
+          "--without-term read-only: in front of SQL Server every statement of a session needs a term (reject), or none does (allow)");
+    }
+    if (!given->has("without-term")) settings.without_term = session::WithoutTerm::reject;
+  }
   settings.enforce = given->one_of<session::Enforce>("enforce", {{"on", session::Enforce::on}, {"observe", session::Enforce::observe}},
                                                      session::Enforce::on);
   const auto format =

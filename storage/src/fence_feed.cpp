@@ -53,7 +53,10 @@ class OnPostgres final : public FenceFeed {
 
 std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, [[maybe_unused]] std::string_view schema,
                                            [[maybe_unused]] std::string_view database, [[maybe_unused]] std::string_view channel) {
-  if (url.starts_with("sqlite:")) return nullptr;
+  // They notify nobody.
+  for (const std::string_view silent : {"sqlite:", "sqlserver:", "odbc:"}) {
+    if (url.starts_with(silent)) return nullptr;
+  }
 #ifdef TERMGATE_WITH_POSTGRES
   if (url.starts_with("postgresql:") || url.starts_with("postgres:")) return std::make_unique<OnPostgres>(url, schema, database, channel);
 #endif

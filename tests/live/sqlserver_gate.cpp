@@ -262,6 +262,11 @@ TEST_CASE("gate: a protected table takes the autocommit writes of a session that
       "@LockTimeout = 100, @DbPrincipal = N'termgate_lock'");
   CHECK(held("kept"));
   CHECK(refused("kept"));
+  // It has no key either: whoever took it gives it back.
+  CHECK(leave(writer(), "kept").code == 50005);
+  writer().run(
+      "DECLARE @name nvarchar(64) = termgate._resource(N'g', CONVERT(varbinary(800), N'kept')), @rc int; EXEC @rc = sp_releaseapplock "
+      "@Resource = @name, @LockOwner = N'Session', @DbPrincipal = N'termgate_lock'");
   CHECK(leave(writer(), "kept").code == 0);
   CHECK_FALSE(held("kept"));
   CHECK(leader().number("SELECT COUNT_BIG(*) FROM dbo.kept WHERE scope = N'kept'") == 2);
@@ -357,7 +362,7 @@ TEST_CASE("gate: for members of write and not of read", "[F6][live][sqlserver]")
     Session writes(url);
     if (rig().is_babelfish) {
       // It has no ownership chain from one procedure to the next: enter may be called there, and what it calls may not.
-      CHECK(writes.refusal(call).value_or("").find("permission denied for procedure _need_scope") != std::string::npos);
+      CHECK(writes.refusal(call).value_or("").find("permission denied for procedure _enter_by") != std::string::npos);
     } else {
       CHECK(enter(writes, "granted", 5).code == 0);
       CHECK(leave(writes, "granted").code == 0);
@@ -467,4 +472,48 @@ TEST_CASE("gate: a client frozen in it is ended and writes nothing more", "[F2][
   CHECK(std::chrono::steady_clock::now() - start < 10s);
   CHECK(frozen.thaw() == 1);
   CHECK(rig().rows(91) == 1);
+}
+
+TEST_CASE("gate: a proxy's calls prove themselves, and only its secret leaves", "[F1][F2][F5][live][sqlserver]") {
+  leader().run(seal("proxied", 5));
+  const auto call = [](const std::string& what) {
+    const Row row =
+        writer()
+            .run("DECLARE @proof bigint = 7, @code bigint, @trancount bigint, @raise bigint, @message nvarchar(2048); EXEC termgate." +
+                 what +
+                 ", @proof = @proof OUTPUT, @code = @code OUTPUT, @trancount = @trancount OUTPUT, @message = @message OUTPUT; "
+                 "SELECT @proof AS proof, @code AS code, @trancount AS trancount")
+            .one();
+    CHECK(row[0].as_int() == -8);
+    return std::make_pair(row[1].as_int(), row[2].as_int());
+  };
+  const std::string enter_it = "gate_enter @scope = N'proxied', @term = 5, @secret = 0x0102",
+                    leave_it = "gate_leave @scope = N'proxied', @secret = 0x0102";
+  CHECK(call("gate_enter @scope = N'proxied', @term = 4, @secret = 0x0102").first == 50001);
+  CHECK(call("gate_enter @scope = N'proxied', @term = 6, @secret = 0x0102").first == 50005);
+  CHECK_FALSE(held("proxied"));
+  CHECK(call(enter_it) == std::make_pair(std::int64_t{0}, std::int64_t{0}));
+  CHECK(call(enter_it).first == 0);
+  CHECK(held("proxied"));
+  // Another secret, and the calls for people, neither enter nor leave.
+  CHECK(call("gate_enter @scope = N'proxied', @term = 5, @secret = 0x03").first == 50005);
+  CHECK(call("gate_leave @scope = N'proxied', @secret = 0x03").first == 50005);
+  CHECK(leave(writer(), "proxied").code == 50005);
+  CHECK(enter(writer(), "proxied", 5).code == 50005);
+  CHECK(held("proxied"));
+  // It is the server that knows whether a transaction is open.
+  writer().run("BEGIN TRANSACTION");
+  CHECK(call(leave_it) == std::make_pair(std::int64_t{1}, std::int64_t{1}));
+  CHECK(held("proxied"));
+  writer().run("ROLLBACK TRANSACTION");
+  CHECK(call(leave_it).first == 0);
+  CHECK_FALSE(held("proxied"));
+  CHECK(call(leave_it).first == 0);
+  // What the session has declared counts where neither is given.
+  CHECK(call("gate_enter @secret = 0x0102").first == 50002);
+  writer().run("EXEC sp_set_session_context N'termgate.scope', N'proxied'; EXEC sp_set_session_context N'termgate.term', N'5'");
+  CHECK(call("gate_enter @secret = 0x0102").first == 0);
+  CHECK(held("proxied"));
+  CHECK(call(leave_it).first == 0);
+  writer().run("EXEC sp_set_session_context N'termgate.scope', NULL; EXEC sp_set_session_context N'termgate.term', NULL");
 }

@@ -32,6 +32,7 @@ namespace {
 constexpr int worker_threads = 8;         // renewals and takeovers that may wait for the database at the same time
 constexpr std::size_t leases_max = 1000;  // holders at once; a holder's name can come from the client
 constexpr milliseconds refusals_pause{1000};
+constexpr milliseconds polled_pause{1000};  // between two readings of all fences
 
 class Constant final : public session::TermSource {
  public:
@@ -118,7 +119,10 @@ struct Authority::Inside {
     };
     events.failed = log_as(Settings::Weight::error);
     events.recovered = log_as(Settings::Weight::info);
-    watch.emplace(*own, *database, std::move(feed), settings.schema, settings.fences_pause, std::move(events));
+    // Where nothing notifies, what others raise is read.
+    const bool polls = settings.database_url.starts_with("sqlserver:") || settings.database_url.starts_with("odbc:");
+    const milliseconds pause = polls ? std::min(settings.fences_pause, polled_pause) : settings.fences_pause;
+    watch.emplace(*own, *database, std::move(feed), settings.schema, pause, std::move(events));
     watch_for_hints = &*watch;
     report_later();
   }
@@ -413,6 +417,24 @@ std::shared_ptr<session::Fences> Authority::fences(std::string_view database) {
 void Authority::subscribe(std::function<void(std::uint64_t, std::string_view, std::int64_t)> callback) {
   const std::lock_guard lock(inside_->calling);
   inside_->callback = std::move(callback);
+}
+
+void Authority::raise(std::string_view scope, std::int64_t term, std::function<void(std::string_view, std::string_view)> done) {
+  Inside& in = *inside_;
+  if (!in.database || !is_scope(scope) || term < 1 || term > Term::max_value)
+    return session::Authority::raise(scope, term, std::move(done));
+  in.workers->at(Workers::Clock::now(), [&in, scope = Scope(std::string(scope)), term = Term(term), done = std::move(done)] {
+    std::string code, message;
+    try {
+      in.database->write(scope, term, [](Transaction&) {});
+      in.own->believe(scope.name(), term.value());
+    } catch (const std::exception& error) {
+      message = error.what();
+      code = message.starts_with("TG00") ? message.substr(0, 5) : "TG006";
+      if (!message.starts_with("TG00")) message = "TG006 the fence could not be raised: " + message;
+    }
+    done(code, message);
+  });
 }
 
 session::Obstacle Authority::obstacle() const { return inside_->watch ? inside_->watch->obstacle() : session::Obstacle::none; }

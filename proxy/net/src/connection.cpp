@@ -13,6 +13,8 @@
 
 #include <termgate/net/proxy_protocol.hpp>
 #include <termgate/pgwire/encode.hpp>
+#include <termgate/session/session.hpp>
+#include <termgate/tds_session/tds_session.hpp>
 
 namespace termgate::net {
 namespace {
@@ -28,6 +30,11 @@ constexpr std::chrono::milliseconds version_wait_max{2000};  // a client waits n
 constexpr std::string_view shutting_down = "the proxy is shutting down";
 constexpr char tls_handshake = 0x16;
 constexpr std::size_t secret_bytes = 32;
+
+bool begins_tls(Action::Kind kind) noexcept {
+  return kind == Action::Kind::start_client_tls || kind == Action::Kind::start_server_tls ||
+         kind == Action::Kind::start_wrapped_client_tls || kind == Action::Kind::start_wrapped_server_tls;
+}
 
 Instant clock_now() { return std::chrono::steady_clock::now(); }
 
@@ -143,6 +150,7 @@ void Connection::read_first_byte() {
   const ssize_t got = recv(client_.stream.descriptor(), &first, 1, MSG_PEEK);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return end("hung up before its greeting");
+  if (first == tls_handshake && speaks_tds()) return end("TDS 8.0 (Encrypt=strict) is not spoken here");
   if (first == tls_handshake && settings_->client_tls) {
     SSL* ssl = tls_to_client(settings_->client_tls, client_.stream.descriptor());
     if (ssl == nullptr) return end("TLS: no memory");
@@ -156,16 +164,22 @@ void Connection::read_first_byte() {
   pump();
 }
 
+bool Connection::speaks_tds() const noexcept { return worker_.shared().backend.protocol == Backend::Protocol::tds; }
+
 void Connection::begin_session(bool encrypted) {
   stage_ = Stage::session;
   deadline_ = Instant::max();
   head_.resize(secret_bytes);
   if (RAND_bytes(reinterpret_cast<unsigned char*>(head_.data()), static_cast<int>(head_.size())) != 1) return end("no randomness");
-  session::Peer peer;
-  peer.local = local_;
-  peer.encrypted_already = encrypted;
-  peer.cancel_key = head_;
-  session_ = std::make_unique<session::Session>(settings_->options.session, std::move(peer), *this, clock_now());
+  if (speaks_tds()) {
+    session_ = std::make_unique<tds_session::TdsSession>(settings_->options.tds, tds_session::Peer{local_, head_}, *this, clock_now());
+  } else {
+    session::Peer peer;
+    peer.local = local_;
+    peer.encrypted_already = encrypted;
+    peer.cancel_key = head_;
+    session_ = std::make_unique<session::Session>(settings_->options.session, std::move(peer), *this, clock_now());
+  }
   if (worker_.draining()) session_->resume(session::Drain{}, clock_now());
 }
 
@@ -360,7 +374,9 @@ bool Connection::run_actions() {
 bool Connection::do_action(Action::Kind kind) {
   switch (kind) {
     case Action::Kind::start_client_tls: return session_->to_client().empty() && begin_tls(client_);
+    case Action::Kind::start_wrapped_client_tls: return session_->to_client().empty() && begin_tls(client_, true);
     case Action::Kind::start_server_tls: return session_->to_server().empty() && begin_tls(server_);
+    case Action::Kind::start_wrapped_server_tls: return session_->to_server().empty() && begin_tls(server_, true);
     case Action::Kind::admit: admit(); return true;
     case Action::Kind::connect_server: connect_server(); return true;
     case Action::Kind::registered:
@@ -373,6 +389,7 @@ bool Connection::do_action(Action::Kind kind) {
       if (server_.connected && !session_->server_key().empty()) (void)worker_.cancel(target(), settings_, nullptr);
       return true;
     case Action::Kind::forward_cancel: return forward_cancel();
+    case Action::Kind::raise: raise(); return true;
     case Action::Kind::close_server:
       if (!session_->to_server().empty() && server_.connected && !server_.gone) {
         deadline_ = std::min(deadline_, clock_now() + last_words_take);
@@ -395,7 +412,20 @@ bool Connection::do_action(Action::Kind kind) {
   return true;
 }
 
-bool Connection::begin_tls(End& end) {
+// The fence rises on a connection of the proxy's own, and the session goes on when it has, or with why it has not.
+void Connection::raise() {
+  worker_.shared().authority.raise(session_->raise_scope(), session_->raise_term(),
+                                   [worker = &worker_, id = id_](std::string_view code, std::string_view message) {
+                                     worker->post([worker, id, code = std::string(code), message = std::string(message)] {
+                                       Connection* connection = worker->find(id);
+                                       if (connection == nullptr || connection->stage_ != Stage::session) return;
+                                       connection->session_->resume(session::Raised{code, message}, clock_now());
+                                       connection->pump();
+                                     });
+                                   });
+}
+
+bool Connection::begin_tls(End& end, bool wrapped) {
   if (end.gone) return true;
   SSL* ssl = nullptr;
   if (end.client && settings_->client_tls) ssl = tls_to_client(settings_->client_tls, end.stream.descriptor());
@@ -405,7 +435,17 @@ bool Connection::begin_tls(End& end) {
     lost(end, "TLS: no context for it");
     return true;
   }
-  end.stream.start_tls(ssl);
+  if (wrapped) {
+    // What 1.3 sends behind its handshake would have to be wrapped still, and nothing says so.
+    SSL_set_max_proto_version(ssl, TLS1_2_VERSION);
+    SSL_set_alpn_protos(ssl, nullptr, 0);
+    if (!end.stream.start_wrapped_tls(ssl)) {
+      lost(end, "TLS: no memory");
+      return true;
+    }
+  } else {
+    end.stream.start_tls(ssl);
+  }
   end.handshaking = true;
   step_handshake(end);
   return true;
@@ -656,8 +696,7 @@ bool Connection::forward_cancel() {
 
 bool Connection::wants(const End& end) const {
   if (end.gone || end.handshaking || !end.connected) return false;
-  if (!actions_.empty() && (actions_.front() == Action::Kind::start_client_tls || actions_.front() == Action::Kind::start_server_tls))
-    return false;
+  if (!actions_.empty() && begins_tls(actions_.front())) return false;
   return end.client ? !unsettled_ && session_->wants_client() : session_->wants_server();
 }
 
@@ -766,7 +805,7 @@ void Connection::cut(std::string_view sqlstate, std::string_view message) {
 
 void Connection::give_up(std::string_view sqlstate, std::string_view message, std::string_view why) {
   if (stage_ == Stage::session) return cut(sqlstate, message);
-  if (!client_.stream.is_tls() && silent()) {
+  if (!client_.stream.is_tls() && !speaks_tds() && silent()) {
     std::string report;
     pgwire::append_error_response(report, pgwire::report("FATAL", sqlstate, message));
     std::size_t bytes = 0;

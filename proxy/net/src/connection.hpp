@@ -1,4 +1,4 @@
-// One client, its server session and the session::Session between them: carries bytes and does what the actions say.
+// One client, its server session and the session::Conversation between them: carries bytes and does what the actions say.
 // A worker's thread.
 #pragma once
 
@@ -114,8 +114,10 @@ class Connection final : public session::SessionHost {
   bool waits_for_version();
   void next_address();
   void server_connected();
-  bool begin_tls(End& end);
+  bool begin_tls(End& end, bool wrapped = false);
   bool forward_cancel();
+  void raise();
+  bool speaks_tds() const noexcept;
   void forget_server();
   void identified();
   void leave();
@@ -152,7 +154,7 @@ class Connection final : public session::SessionHost {
   bool server_spoke_ = false;
   End client_;
   End server_;
-  std::unique_ptr<session::Session> session_;
+  std::unique_ptr<session::Conversation> session_;
   mutable std::shared_ptr<session::Fences> fences_;  // of the session's database, once somebody has asked
   std::deque<session::Action::Kind> actions_;
   std::string head_;  // of a PROXY header; later the secret that cancel requests must know

@@ -59,6 +59,53 @@ SslMode ssl_mode_of(std::string_view text) {
   throw std::invalid_argument(fmt::format("--backend: sslmode={} must be one of disable, prefer, require, verify-ca, verify-full", text));
 }
 
+constexpr std::string_view sqlserver_scheme = "sqlserver://";
+
+// USER:PASSWORD@HOST:PORT/DB?…; of what follows the ? only TLS of the relay is read, the rest is the driver's.
+Backend parse_sqlserver(std::string_view rest) {
+  constexpr std::uint16_t default_port = 1433;
+  Backend backend;
+  backend.protocol = Backend::Protocol::tds;
+  const auto question = rest.find('?');
+  const std::string_view parameters = question == std::string_view::npos ? std::string_view{} : rest.substr(question + 1);
+  rest = rest.substr(0, question);
+  const auto slash = rest.find('/');
+  if (slash == std::string_view::npos || slash + 1 == rest.size()) {
+    throw std::invalid_argument("--backend: sqlserver://user:password@host:port/DATABASE: which database holds layer 1?");
+  }
+  backend.database = percent_decoded(rest.substr(slash + 1));
+  std::string_view address = rest.substr(0, slash);
+  if (const auto at = address.rfind('@'); at != std::string_view::npos) address.remove_prefix(at + 1);
+  Backend::Host host;
+  host.port = default_port;
+  std::string_view port;
+  if (address.starts_with('[')) {
+    const auto close = address.find(']');
+    if (close == std::string_view::npos) throw std::invalid_argument("--backend: a [ without its ]");
+    if (close + 1 < address.size()) port = address.substr(close + 2);
+    address = address.substr(1, close - 1);
+  } else if (const auto colon = address.find(':'); colon != std::string_view::npos) {
+    port = address.substr(colon + 1);
+    address = address.substr(0, colon);
+  }
+  if (address.find('\\') != std::string_view::npos || address.find("%5C") != std::string_view::npos) {
+    throw std::invalid_argument("--backend: a named instance needs its port: sqlserver://user:password@host:port/database");
+  }
+  if (!port.empty()) host.port = port_of(port);
+  host.name = host.address = address.empty() ? "localhost" : percent_decoded(address);
+  backend.hosts.push_back(std::move(host));
+  for (const std::string_view parameter : parameters.empty() ? std::vector<std::string_view>{} : split(parameters, '&')) {
+    const auto equals = parameter.find('=');
+    const std::string value = equals == std::string_view::npos ? "" : percent_decoded(parameter.substr(equals + 1));
+    const std::string name = percent_decoded(parameter.substr(0, equals));
+    if (name == "sslmode") backend.ssl_mode = ssl_mode_of(value);
+    if (name == "sslrootcert") backend.ssl_root_certificate = value;
+  }
+  if ((backend.ssl_mode == SslMode::verify_ca || backend.ssl_mode == SslMode::verify_full) && backend.ssl_root_certificate.empty())
+    throw std::invalid_argument("--backend: sslmode=verify-… needs sslrootcert=FILE, or sslrootcert=system");
+  return backend;
+}
+
 }  // namespace
 
 ListenerOptions parse_listener(std::string_view text) {
@@ -87,7 +134,21 @@ ListenerOptions parse_listener(std::string_view text) {
   return listener;
 }
 
+std::string own_url(std::string_view url) {
+  const auto question = url.find('?');
+  if (!url.starts_with(sqlserver_scheme) || question == std::string_view::npos) return std::string(url);
+  std::string kept;
+  for (const std::string_view parameter : split(url.substr(question + 1), '&')) {
+    const std::string name = percent_decoded(parameter.substr(0, parameter.find('=')));
+    if (name == "sslmode" || name == "sslrootcert") continue;
+    kept += kept.empty() ? '?' : '&';
+    kept += parameter;
+  }
+  return std::string(url.substr(0, question)) + kept;
+}
+
 Backend parse_backend(std::string_view url) {
+  if (url.starts_with(sqlserver_scheme)) return parse_sqlserver(url.substr(sqlserver_scheme.size()));
   Backend backend;
   for (std::string_view scheme : {"postgresql://", "postgres://"}) {
     if (!url.starts_with(scheme)) continue;
@@ -160,7 +221,7 @@ Backend parse_backend(std::string_view url) {
       throw std::invalid_argument("--backend: sslmode=verify-… needs sslrootcert=FILE, or sslrootcert=system");
     return backend;
   }
-  throw std::invalid_argument("--backend: write postgresql://user@host:port/dbname");
+  throw std::invalid_argument("--backend: write postgresql://user@host:port/dbname or sqlserver://user:password@host:port/database");
 }
 
 }  // namespace termgate::net

@@ -17,6 +17,8 @@
 #include <fmt/format.h>
 
 #include <termgate/pgwire/startup.hpp>
+#include <termgate/tds/login.hpp>
+#include <termgate/tds/packet.hpp>
 
 #include "http.hpp"
 #include "worker.hpp"
@@ -49,13 +51,42 @@ std::shared_ptr<const Settings> settings_of(const Options& options) {
   session.server_tls = server_tls_of(options.backend);
   session.server_is_local =
       std::all_of(options.backend.hosts.begin(), options.backend.hosts.end(), [](const auto& host) { return !host.path.empty(); });
+  tds_session::Options& tds = settings->options.tds;
+  tds.client_tls = session.client_tls;
+  tds.client_tls_required = session.client_tls_required;
+  tds.schema = session.schema;
+  tds.database = options.backend.database;
+  tds.login_timeout = session.login_timeout;
+  tds.idle_timeout = session.idle_timeout;
+  tds.idle_in_transaction_timeout = session.idle_in_transaction_timeout;
+  switch (session.server_tls) {
+    case session::Options::ServerTls::disable: tds.server_tls = tds_session::Options::ServerTls::disable; break;
+    case session::Options::ServerTls::prefer: tds.server_tls = tds_session::Options::ServerTls::prefer; break;
+    case session::Options::ServerTls::require: tds.server_tls = tds_session::Options::ServerTls::require; break;
+  }
   if (options.client_tls.required && !settings->client_tls)
     throw std::runtime_error("TLS is required of clients, but there is no certificate (--client-tls-cert)");
   return settings;
 }
 
+// What any server of the protocol answers, and with which byte, before it knows who asks.
+std::string question_of(Backend::Protocol protocol) {
+  std::string question;
+  if (protocol == Backend::Protocol::postgresql) {
+    pgwire::append_ssl_request(question);
+  } else {
+    tds::Prelogin prelogin;
+    prelogin.version = std::string_view("\x10\0\0\0\0\0", 6);
+    prelogin.encryption = tds::Encryption::not_supported;
+    std::string payload;
+    tds::append_prelogin(payload, prelogin);
+    tds::append_message(question, tds::packet::prelogin, payload, tds::packet_bytes_min);
+  }
+  return question;
+}
+
 // Whether a server answers there: an SSLRequest gets one byte from any PostgreSQL, and leaves no line in its log.
-bool answers(const Endpoint& server, std::chrono::milliseconds patience) {
+bool answers(const Endpoint& server, Backend::Protocol protocol, std::chrono::milliseconds patience) {
   const int descriptor = socket(server.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return false;
   const auto until = std::chrono::steady_clock::now() + patience;
@@ -71,12 +102,12 @@ bool answers(const Endpoint& server, std::chrono::milliseconds patience) {
     getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size);
     connected = error == 0;
   }
-  std::string request;
-  pgwire::append_ssl_request(request);
+  const std::string request = question_of(protocol);
   char answer = 0;
   const bool heard = connected && send(descriptor, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size()) &&
                      wait_for(POLLIN) && recv(descriptor, &answer, 1, 0) == 1;
   close(descriptor);
+  if (protocol == Backend::Protocol::tds) return heard && answer == static_cast<char>(tds::packet::reply);
   return heard && (answer == 'S' || answer == 'N');
 }
 
@@ -162,7 +193,7 @@ class Server::Inside {
     const auto until = now + probe_takes;
     probed = std::any_of(addresses->begin(), addresses->end(), [&](const ServerAddress& address) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-      return left.count() > 0 && answers(address.endpoint, left);
+      return left.count() > 0 && answers(address.endpoint, shared.backend.protocol, left);
     });
     probed_at = std::chrono::steady_clock::now();
     return probed;

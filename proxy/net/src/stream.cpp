@@ -40,7 +40,20 @@ Stream::Io Stream::handshake() noexcept {
   errno = 0;
   ERR_clear_error();
   const int result = SSL_do_handshake(ssl_);
-  return result == 1 ? Io::done : tls_outcome(result);
+  if (result != 1) return tls_outcome(result);
+  if (!wrap_ || wrap_->unwrap()) return Io::done;
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return Io::wait_write;
+  why_ = std::strerror(errno);
+  return Io::failed;
+}
+
+bool Stream::start_wrapped_tls(SSL* ssl) noexcept {
+  ssl_ = ssl;
+  wrap_ = std::make_unique<TdsHandshake>(descriptor_);
+  BIO* bio = wrap_->bio();
+  if (bio == nullptr) return false;
+  SSL_set_bio(ssl_, bio, bio);
+  return true;
 }
 
 Stream::Io Stream::read(char* into, std::size_t size, std::size_t& bytes) noexcept {
@@ -97,6 +110,7 @@ void Stream::finish_writing() noexcept {
 void Stream::close() noexcept {
   if (ssl_ != nullptr) SSL_free(ssl_);
   ssl_ = nullptr;
+  wrap_.reset();
   if (descriptor_ >= 0) ::close(descriptor_);
   descriptor_ = -1;
 }

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include <openssl/ssl.h>
+
+#include "tds_handshake.hpp"
 
 namespace termgate::net {
 
@@ -20,6 +23,8 @@ class Stream {
 
   void open(int descriptor) noexcept { descriptor_ = descriptor; }
   void start_tls(SSL* ssl) noexcept { ssl_ = ssl; }  // owns it; the handshake is the next thing
+  // The same, with the handshake in packets of TDS (tds_handshake.hpp). False: no memory, and `ssl` is gone.
+  bool start_wrapped_tls(SSL* ssl) noexcept;
   bool is_open() const noexcept { return descriptor_ >= 0; }
   bool is_tls() const noexcept { return ssl_ != nullptr; }
   int descriptor() const noexcept { return descriptor_; }
@@ -42,6 +47,7 @@ class Stream {
 
   int descriptor_ = -1;
   SSL* ssl_ = nullptr;
+  std::unique_ptr<TdsHandshake> wrap_;  // beneath ssl_, which does not own it
   std::string why_;
 };
 

@@ -32,9 +32,10 @@ constexpr std::chrono::seconds cut_takes{2};  // for the last words of sessions 
 constexpr std::string_view greeting_limit_met =
     "too many connections without a start-up message: the proxy's limit was reached (--max-greeting)";
 
-void turn_away(int descriptor, std::string_view sqlstate, std::string_view message) {
+void turn_away(int descriptor, Backend::Protocol protocol, std::string_view sqlstate, std::string_view message) {
   std::string report;
-  pgwire::append_error_response(report, pgwire::report("FATAL", sqlstate, message));
+  // A client of TDS that has not sent its LOGIN7 understands no error: for it the connection is just closed.
+  if (protocol == Backend::Protocol::postgresql) pgwire::append_error_response(report, pgwire::report("FATAL", sqlstate, message));
   (void)send(descriptor, report.data(), report.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   shutdown(descriptor, SHUT_WR);
   // What the client has sent already would turn the close into a reset, and the message would be lost with it.
@@ -299,7 +300,9 @@ void Worker::accept_from(const OpenListener& listener) {
         if (spare_ >= 0) {
           close(spare_);
           const int last = accept4(listener.descriptor, nullptr, nullptr, SOCK_CLOEXEC);
-          if (last >= 0) turn_away(last, "53300", "too many connections: the proxy has no file descriptor left (RLIMIT_NOFILE)");
+          if (last >= 0)
+            turn_away(last, shared_.backend.protocol, "53300",
+                      "too many connections: the proxy has no file descriptor left (RLIMIT_NOFILE)");
           spare_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
         }
         watch_listeners(false);
@@ -356,7 +359,7 @@ void Worker::take(int descriptor, const Endpoint& peer, const OpenListener* list
     counters_->refused_limit_greeting.add();
     shared_.log.say_seldom("greeting", LogLevel::warning, "limit_met",
                            {{"limit", "--max-greeting"}, {"value", settings->options.limits.greeting}});
-    if (!make_room()) return turn_away(descriptor, "53300", greeting_limit_met);
+    if (!make_room()) return turn_away(descriptor, shared_.backend.protocol, "53300", greeting_limit_met);
   }
   auto connection = std::make_unique<Connection>(*this, ++shared_.last_id, descriptor, peer, *listener, settings);
   Connection* one = connection.get();

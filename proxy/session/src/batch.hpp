@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "outbox.hpp"
+#include <termgate/session/outbox.hpp>
 #include "replies.hpp"
 
 namespace termgate::session {

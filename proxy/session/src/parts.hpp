@@ -12,12 +12,12 @@
 
 #include <termgate/pgwire/encode.hpp>
 #include <termgate/pgwire/startup.hpp>
+#include <termgate/session/outbox.hpp>
 #include <termgate/session/session_host.hpp>
 
 #include "batch.hpp"
 #include "claims.hpp"
 #include "effects.hpp"
-#include "outbox.hpp"
 #include "replies.hpp"
 
 namespace termgate::session {

@@ -3,9 +3,21 @@
 -- Both answer one row and a return code and never an error, which under the client's XACT_ABORT would roll back its transaction; they begin no transaction, under
 -- IMPLICIT_TRANSACTIONS neither, and what they SET ends with them. Only a row that brings the nonce back is an answer: under SET NOEXEC, FMTONLY or PARSEONLY a call that did
 -- nothing ends without an error. Locks: the gate of the scope, shared, for the session; a raise takes it exclusively and evicts who holds it. Keeps F1, F2, F4, F5.
+DROP FUNCTION IF EXISTS @schema@._key_lock;
 DROP PROCEDURE IF EXISTS @schema@._leave;
+DROP PROCEDURE IF EXISTS @schema@._enter_by;
+DROP PROCEDURE IF EXISTS @schema@._leave_by;
 DROP PROCEDURE IF EXISTS @schema@.enter;
 DROP PROCEDURE IF EXISTS @schema@.leave;
+DROP PROCEDURE IF EXISTS @schema@.gate_hello;
+DROP PROCEDURE IF EXISTS @schema@.gate_enter;
+DROP PROCEDURE IF EXISTS @schema@.gate_leave;
+GO
+-- The lock that stands for the secret of whoever entered: its name shows nothing of it, and who does not know it can neither take it nor leave.
+CREATE FUNCTION @schema@._key_lock(@scope_key varbinary(800), @secret varbinary(64)) RETURNS nvarchar(64) AS
+BEGIN
+  RETURN N'tgk:' + @schema@._digits(HASHBYTES('SHA2_256', CONVERT(varbinary(200), CONCAT(@schema@._resource(N'k', @scope_key), N' ', @schema@._digits(HASHBYTES('SHA2_256', @secret))))));
+END
 GO
 -- Gives the gate of a scope back, however often it was entered. The lock first: a mark without it is no pass.
 -- Locks: row fences none statement
@@ -25,30 +37,32 @@ BEGIN
     WHILE @rc >= 0 AND APPLOCK_MODE(@role, @name, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @name, @LockOwner = N'Session', @DbPrincipal = @role;
 END
 GO
--- enter(scope, term, nonce) → one row: nonce, code, fence, message; the code is the return code too. 0: passed, and the session holds the gate until leave or its own end. 50001 to
--- 50006 as everywhere, else the server's number: a refusal changes nothing, and what the session held before, it holds. fence: as it stands, where it was compared. A term above
--- the fence raises it, where the scope lets writers raise, in a transaction of its own that is committed before: outside a transaction only, and by a session that is not in
--- the gate (50005: leave first, or raise in another session). In the gate the term is fixed; entered again with it, the gate is held once. A distributed transaction may be
--- committed after its session has ended, and the gate with it: a proxy refuses those in a fenced session.
+-- The gate entered with a secret, for `enter` and for a proxy: @code 0: passed. @raise 1: refused because the fence must be raised first, and @may_raise says 0.
+-- Who is in the gate already must show the secret that it was entered with.
 -- Locks: row first_read S statement
 -- Locks: row fences S statement
-CREATE PROCEDURE @schema@.enter @scope nvarchar(4000), @term bigint, @nonce bigint AS
+-- Locks: key shared session
+CREATE PROCEDURE @schema@._enter_by @scope nvarchar(4000), @term bigint, @secret varbinary(64), @may_raise bit, @code bigint OUTPUT, @fence bigint OUTPUT, @message nvarchar(2048) OUTPUT, @raise bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT OFF;
   SET IMPLICIT_TRANSACTIONS OFF;
   SET ROWCOUNT 0;
   SET LOCK_TIMEOUT 5000;
-  DECLARE @role sysname = @schema_lit@ + N'_lock', @key varbinary(800), @mode nvarchar(32) = N'NoLock', @raise bit, @fence bigint, @passed bigint, @code int = 0, @message nvarchar(2048), @one int;
+  DECLARE @role sysname = @schema_lit@ + N'_lock', @key varbinary(800), @mode nvarchar(32) = N'NoLock', @passed bigint, @one int, @name nvarchar(64), @rc int;
+  SET @code = 0;
+  SET @fence = NULL;
+  SET @message = NULL;
+  SET @raise = 0;
   BEGIN TRY
     -- At the client's level, so that a transaction of level SNAPSHOT begins as one.
     IF @@TRANCOUNT > 0 SELECT @one = r.one FROM @schema@.first_read r;
-    IF @nonce IS NULL THROW 50005, 'TG005 the nonce is NULL: without it an answer proves nothing', 1;
     EXEC @schema@._need_scope @scope;
     EXEC @schema@._need_term @term;
     -- Whatever the client's level: a snapshot may be older than the lock, and what is compared is read after it.
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     SET @key = CONVERT(varbinary(800), @scope);
+    SET @name = @schema@._key_lock(@key, @secret);
     SET @mode = APPLOCK_MODE(@role, @schema@._resource(N'g', @key), N'Session');
     -- Exclusive outside a transaction: of a raise that was cancelled.
     IF @mode = N'Exclusive' AND @@TRANCOUNT = 0
@@ -56,19 +70,25 @@ BEGIN
       EXEC @schema@._release @key, @term;
       SET @mode = N'NoLock';
     END
+    IF @mode <> N'NoLock' AND APPLOCK_MODE(@role, @name, N'Session') = N'NoLock'
+    BEGIN
+      SET @message = CONCAT(N'TG005 this session is in the gate of scope "', @scope, N'" already, and was let in by somebody else');
+      EXEC @schema@._throw 50005, @message;
+    END
     EXEC @schema@._wants_raise @scope, @key, @term, 'check', @raise OUTPUT;
     IF @raise = 1 AND @mode <> N'NoLock'
     BEGIN
       SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'", and this session is in the gate of that scope: its term is fixed until it leaves');
       EXEC @schema@._throw 50005, @message;
     END
-    IF @raise = 1 AND @@TRANCOUNT > 0
+    IF @raise = 1 AND (@@TRANCOUNT > 0 OR @may_raise = 0)
     BEGIN
       SET @message = CONCAT(N'TG005 term ', @term, N' is above the fence of scope "', @scope, N'", and a gate that is entered inside a transaction does not raise: seal first, in another session');
       EXEC @schema@._throw 50005, @message;
     END
     -- Outside a transaction the check raises as seal does, and gives its locks back.
     IF @raise = 1 EXEC @schema@.check_term @scope, @term, @passed OUTPUT;
+    SET @raise = 0;
     IF @@TRANCOUNT > 0
     BEGIN
       IF APPLOCK_MODE(@role, @schema@._resource(N'q', @key), N'Transaction') = N'Exclusive'
@@ -76,6 +96,12 @@ BEGIN
         SET @message = CONCAT(N'TG005 this transaction has raised the fence of scope "', @scope, N'", and may still roll that back: enter after its end');
         EXEC @schema@._throw 50005, @message;
       END
+    END
+    -- The key first: whoever is in the gate has it, and can be told to leave, a call that was cancelled half way among them.
+    IF APPLOCK_MODE(@role, @name, N'Session') = N'NoLock'
+    BEGIN
+      EXEC @rc = sp_getapplock @Resource = @name, @LockMode = N'Shared', @LockOwner = N'Session', @LockTimeout = 1000, @DbPrincipal = @role;
+      IF @rc < 0 THROW 50006, 'TG006 the key of the gate is held by another session', 1;
     END
     EXEC @schema@._share @scope, @key, N'Session';
     SELECT @fence = f.term FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
@@ -94,17 +120,63 @@ BEGIN
   BEGIN
     BEGIN TRY
       EXEC @schema@._leave @key;
+      SET @rc = 0;
+      WHILE @rc >= 0 AND APPLOCK_MODE(@role, @name, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @name, @LockOwner = N'Session', @DbPrincipal = @role;
     END TRY
     BEGIN CATCH
       SET @message = LEFT(CONCAT(@message, N'; ', ERROR_MESSAGE()), 2048);
     END CATCH
   END
+END
+GO
+-- The gate given back with the secret that it was entered with. @code 0: the session is not in it.
+CREATE PROCEDURE @schema@._leave_by @scope nvarchar(4000), @secret varbinary(64), @code bigint OUTPUT, @message nvarchar(2048) OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT OFF;
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @role sysname = @schema_lit@ + N'_lock', @key varbinary(800), @name nvarchar(64), @rc int = 0;
+  SET @code = 0;
+  SET @message = NULL;
+  BEGIN TRY
+    EXEC @schema@._need_scope @scope;
+    SET @key = CONVERT(varbinary(800), @scope);
+    SET @name = @schema@._key_lock(@key, @secret);
+    IF APPLOCK_MODE(@role, @name, N'Session') = N'NoLock' AND APPLOCK_MODE(@role, @schema@._resource(N'g', @key), N'Session') = N'Shared'
+      THROW 50005, 'TG005 this session is in the gate, and was let in by somebody else', 1;
+    EXEC @schema@._leave @key;
+    WHILE @rc >= 0 AND APPLOCK_MODE(@role, @name, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @name, @LockOwner = N'Session', @DbPrincipal = @role;
+    IF @rc < 0 THROW 50006, 'TG006 the gate could not be given back: end this session', 1;
+  END TRY
+  BEGIN CATCH
+    SET @code = ERROR_NUMBER();
+    SET @message = ERROR_MESSAGE();
+  END CATCH
+END
+GO
+-- enter(scope, term, nonce) → one row: nonce, code, fence, message; the code is the return code too. 0: passed, and the session holds the gate until leave or its own end. 50001 to
+-- 50006 as everywhere, else the server's number: a refusal changes nothing, and what the session held before, it holds. fence: as it stands, where it was compared. A term above
+-- the fence raises it, where the scope lets writers raise, in a transaction of its own that is committed before: outside a transaction only, and by a session that is not in
+-- the gate (50005: leave first, or raise in another session). In the gate the term is fixed; entered again with it, the gate is held once. A distributed transaction may be
+-- committed after its session has ended, and the gate with it: a proxy refuses those in a fenced session.
+CREATE PROCEDURE @schema@.enter @scope nvarchar(4000), @term bigint, @nonce bigint AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT OFF;
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @code bigint = 50005, @fence bigint, @raise bit, @message nvarchar(2048) = N'TG005 the nonce is NULL: without it an answer proves nothing';
+  IF @nonce IS NOT NULL EXEC @schema@._enter_by @scope, @term, 0x, 1, @code OUTPUT, @fence OUTPUT, @message OUTPUT, @raise OUTPUT;
   SELECT @nonce AS nonce, @code AS code, @fence AS fence, @message AS message;
   RETURN @code;
 END
 GO
 -- leave(scope, nonce) → one row: nonce, code, message; the code is the return code too. 0: the session is not in the gate of the scope, whether or how often it had entered it. It
 -- asks for no transaction: when the last fenced write has ended, the proxy knows. A transaction that has written under the gate and goes on after leave is not fenced.
+-- Who was let in by gate_enter leaves by gate_leave (50005).
 CREATE PROCEDURE @schema@.leave @scope nvarchar(4000), @nonce bigint AS
 BEGIN
   SET NOCOUNT ON;
@@ -112,22 +184,98 @@ BEGIN
   SET IMPLICIT_TRANSACTIONS OFF;
   SET ROWCOUNT 0;
   SET LOCK_TIMEOUT 5000;
-  DECLARE @key varbinary(800), @code int = 0, @message nvarchar(2048);
-  BEGIN TRY
-    IF @nonce IS NULL THROW 50005, 'TG005 the nonce is NULL: without it an answer proves nothing', 1;
-    EXEC @schema@._need_scope @scope;
-    SET @key = CONVERT(varbinary(800), @scope);
-    EXEC @schema@._leave @key;
-  END TRY
-  BEGIN CATCH
-    SET @code = ERROR_NUMBER();
-    SET @message = ERROR_MESSAGE();
-  END CATCH
+  DECLARE @code bigint = 50005, @message nvarchar(2048) = N'TG005 the nonce is NULL: without it an answer proves nothing';
+  IF @nonce IS NOT NULL EXEC @schema@._leave_by @scope, 0x, @code OUTPUT, @message OUTPUT;
   SELECT @nonce AS nonce, @code AS code, @message AS message;
   RETURN @code;
 END
 GO
--- Who may check may enter.
+-- --- For a proxy: the same by OUTPUT parameters, which come once, behind everything else that an answer holds (result sets of SET STATISTICS XML among it). ---
+-- All three: @proof comes in as a number and goes out as -@proof - 1, set by the last statement: an answer without it proves nothing. @trancount, @xact_state and
+-- @transaction_id tell what the session is in afterwards, which no token of a batch need tell. They are called by the client's own login, on its own session,
+-- and run as the owner of layer 1, so that the client needs no right and is in no role; @secret keeps the client from leaving by itself.
+-- gate_hello(proof) → version of layer 1, the eviction grace, whether the session has declared anything (1), by a logon trigger perhaps. Once a login.
+-- Locks: row migrations S statement
+CREATE PROCEDURE @schema@.gate_hello @proof bigint OUTPUT, @version bigint = NULL OUTPUT, @grace_ms bigint = NULL OUTPUT, @declared bigint = NULL OUTPUT, @trancount bigint = NULL OUTPUT
+WITH EXECUTE AS OWNER AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT OFF;
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  SELECT @version = MAX(m.version) FROM @schema@.migrations m WITH (READCOMMITTEDLOCK);
+  SET @grace_ms = CAST(@schema@._setting('eviction_grace_ms') AS bigint);
+  SET @declared = CASE WHEN SESSION_CONTEXT(N'termgate.scope') IS NULL AND SESSION_CONTEXT(N'termgate.term') IS NULL THEN 0 ELSE 1 END;
+  SET @trancount = @@TRANCOUNT;
+  SET @proof = -@proof - 1;
+END
+GO
+-- gate_enter(scope, term, secret, proof) → code and the rest. @scope and @term both NULL: what the session has declared (SESSION_CONTEXT), which comes back in them. 0: passed, and
+-- the session holds the gate. 50002: neither given nor declared. It never raises: @raise 1 says that the fence must be raised first, in another session. A refusal
+-- leaves the client's transaction as it was, but for a deadlock inside, which @xact_state shows.
+CREATE PROCEDURE @schema@.gate_enter @scope nvarchar(4000) = NULL OUTPUT, @term bigint = NULL OUTPUT, @secret varbinary(64), @proof bigint OUTPUT, @code bigint = NULL OUTPUT, @fence bigint = NULL OUTPUT,
+  @raise bigint = NULL OUTPUT, @trancount bigint = NULL OUTPUT, @xact_state bigint = NULL OUTPUT, @transaction_id bigint = NULL OUTPUT, @message nvarchar(2048) = NULL OUTPUT
+WITH EXECUTE AS OWNER AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT OFF;
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @text nvarchar(100), @must_raise bit = 0, @of bigint;
+  SET @code = 0;
+  IF @scope IS NULL AND @term IS NULL
+  BEGIN
+    SET @scope = NULLIF(CAST(SESSION_CONTEXT(N'termgate.scope') AS nvarchar(400)), N'');
+    SET @text = NULLIF(CAST(SESSION_CONTEXT(N'termgate.term') AS nvarchar(100)), N'');
+    SET @term = TRY_CAST(@text AS bigint);
+    IF @scope IS NULL OR @text IS NULL
+    BEGIN
+      SET @code = 50002;
+      SET @message = N'TG002 no term for a fenced write: this session has declared no scope and term';
+    END
+    ELSE IF @term IS NULL
+    BEGIN
+      SET @code = 50005;
+      SET @message = CONCAT(N'TG005 the declared term "', @text, N'" is not a number');
+    END
+  END
+  IF @code = 0 EXEC @schema@._enter_by @scope, @term, @secret, 0, @code OUTPUT, @of OUTPUT, @message OUTPUT, @must_raise OUTPUT;
+  SET @fence = @of;
+  SET @raise = @must_raise;
+  SET @trancount = @@TRANCOUNT;
+  SET @xact_state = XACT_STATE();
+  SET @transaction_id = NULL;
+  IF SERVERPROPERTY('Babelfish') IS NULL SET @transaction_id = CURRENT_TRANSACTION_ID();
+  SET @proof = -@proof - 1;
+END
+GO
+-- gate_leave(scope, secret, proof) → code. 0: the session is not in the gate. 1: it still is, for a transaction is open: any, or (@unless_transaction) the one with this id;
+-- drivers that are always inside a transaction are told apart by it. So it is the server that decides when a fenced transaction has ended.
+CREATE PROCEDURE @schema@.gate_leave @scope nvarchar(4000), @secret varbinary(64), @unless_transaction bigint = NULL, @proof bigint OUTPUT, @code bigint = NULL OUTPUT,
+  @trancount bigint = NULL OUTPUT, @xact_state bigint = NULL OUTPUT, @transaction_id bigint = NULL OUTPUT, @message nvarchar(2048) = NULL OUTPUT
+WITH EXECUTE AS OWNER AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT OFF;
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  SET @transaction_id = NULL;
+  IF SERVERPROPERTY('Babelfish') IS NULL SET @transaction_id = CURRENT_TRANSACTION_ID();
+  IF @@TRANCOUNT > 0 AND (@unless_transaction IS NULL OR @transaction_id IS NULL OR @transaction_id = @unless_transaction) SET @code = 1;
+  ELSE EXEC @schema@._leave_by @scope, @secret, @code OUTPUT, @message OUTPUT;
+  SET @trancount = @@TRANCOUNT;
+  SET @xact_state = XACT_STATE();
+  SET @proof = -@proof - 1;
+END
+GO
+-- Who may check may enter. The gate of a proxy is open to every client, and of no use to one: it holds up a raise no longer than the grace, and lets in nobody but by a current term.
 DECLARE @text nvarchar(max) = N'GRANT EXECUTE ON @schema@.enter TO ' + QUOTENAME(@schema_lit@ + N'_write') + N'; GRANT EXECUTE ON @schema@.leave TO ' + QUOTENAME(@schema_lit@ + N'_write');
 EXEC(@text);
+GRANT EXECUTE ON @schema@.gate_hello TO public;
+GRANT EXECUTE ON @schema@.gate_enter TO public;
+GRANT EXECUTE ON @schema@.gate_leave TO public;
 GO

@@ -316,8 +316,8 @@ class Database {
                   const std::optional<std::string>& detail = {}, const std::optional<std::string>& checkpoint = {});
   std::vector<JobRunInfo> jobs(const JobFilter& filter = {}, int limit = 100);  // newest first
 
-  // A follower by parts; <termgate/follower.hpp> has the loop. A start returns the follower's new run: an instance that moves positions under a
-  // lower run learns that it was taken over. Always the same stream or scope for a name. Throws InvalidInput.
+  // A follower by parts; <termgate/follower.hpp> has the loop. A start returns the follower's new run: an instance that moves positions
+  // under a lower run learns that it was taken over. Always the same stream or scope for a name. Throws InvalidInput.
   std::int64_t start_follower(std::string_view name, const FollowedBy& followed, bool from_end = false);
   FollowerBehind follower_behind(std::string_view name, int limit = 1000);
   FollowerMove advance_follower(std::string_view name, std::int64_t run, const Stream& stream, SequenceNo from, SequenceNo to);

@@ -6,6 +6,24 @@ if(TARGET termgate_pgwire)
       unit/wire/pgwire/startup.cpp
     LIBRARIES Termgate::pgwire)
 endif()
+if(TARGET termgate_tds)
+  termgate_test(unit_tds LABEL unit
+    SOURCES
+      unit/wire/tds/login.cpp
+      unit/wire/tds/packet.cpp
+      unit/wire/tds/request.cpp
+      unit/wire/tds/token.cpp
+    LIBRARIES Termgate::tds)
+  target_compile_definitions(unit_tds PRIVATE TERMGATE_TDS_RECORDED="${CMAKE_CURRENT_SOURCE_DIR}/unit/wire/tds/recorded.txt")
+endif()
+if(TARGET termgate_tds_session)
+  termgate_test(unit_tds_session LABEL unit
+    SOURCES
+      unit/proxy/tds_session/session.cpp
+      unit/proxy/tds_session/text.cpp
+    LIBRARIES Termgate::tds_session)
+  target_include_directories(unit_tds_session PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+endif()
 if(TARGET termgate_statements)
   # The oracles ask libpg_query themselves.
   add_library(termgate_statements_inside INTERFACE)

@@ -32,7 +32,7 @@ FORBIDDEN = {"MERGE": "has an equal form", "WAITFOR": "has an equal form", "HOLD
 # "Table Hints (Transact-SQL)", Remarks: no more than one of each group.
 HINT_GROUPS = ({"PAGLOCK", "NOLOCK", "READCOMMITTEDLOCK", "ROWLOCK", "TABLOCK", "TABLOCKX"}, {"HOLDLOCK", "NOLOCK", "READCOMMITTED", "REPEATABLEREAD", "SERIALIZABLE"})
 
-LOCK_LINE = re.compile(r"-- Locks: (turnstile|gate|queue|lease|stream|announcement|mark|row \w+) (shared|exclusive|test|none|S|U|X) (statement|transaction|raise|session|owner)$")
+LOCK_LINE = re.compile(r"-- Locks: (turnstile|gate|queue|lease|stream|announcement|mark|key|row \w+) (shared|exclusive|test|none|S|U|X) (statement|transaction|raise|session|owner)$")
 
 # For people with sqlcmd: tokens and blocks are read, and no more.
 BY_HAND = ("/facts.sql", "/sign.sql")

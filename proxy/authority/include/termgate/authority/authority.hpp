@@ -59,6 +59,7 @@ class Authority final : public session::Authority {
   void happened(std::string_view database, const session::Incident& incident) override;
   void subscribe(std::function<void(std::uint64_t fences, std::string_view scope, std::int64_t fence)> callback) override;
 
+  void raise(std::string_view scope, std::int64_t term, std::function<void(std::string_view, std::string_view)> done) override;
   session::Obstacle obstacle() const override;
   int server_major() const override;
   bool server_met() const override;

@@ -12,6 +12,7 @@
 
 #include <termgate/net/endpoint.hpp>
 #include <termgate/session/session.hpp>
+#include <termgate/tds_session/tds_session.hpp>
 
 namespace termgate::net {
 
@@ -28,9 +29,13 @@ ListenerOptions parse_listener(std::string_view text);
 
 enum class SslMode : std::uint8_t { disable, prefer, require, verify_ca, verify_full };
 
-// Where the server is: of a postgresql:// URL what concerns the relay. User, password and database in it are not kept: they
+// Where the server is: of a postgresql:// or sqlserver:// URL what concerns the relay. User, password and database in it are not kept: they
 // are the proxy's own, for reading fences, and a client brings its own.
 struct Backend {
+  enum class Protocol : std::uint8_t { postgresql, tds };
+  Protocol protocol = Protocol::postgresql;
+  std::string database;  // TDS: where layer 1 is
+
   struct Host {
     std::string name;     // for the certificate's check and for messages
     std::string address;  // hostaddr, or the same as name
@@ -51,6 +56,8 @@ struct Backend {
   std::function<Shortcut(std::uint32_t pid, std::string_view key)> shortcut = {};
 };
 Backend parse_backend(std::string_view url);
+// The URL for the proxy's own connection: of a sqlserver:// URL without what concerns the relay alone (sslmode, sslrootcert).
+std::string own_url(std::string_view url);
 
 struct ClientTls {
   std::string certificate;  // PEM, with its chain; empty: no TLS to clients
@@ -76,6 +83,7 @@ struct Options {
   ClientTls client_tls;
   Limits limits;
   session::Options session;
+  tds_session::Options tds;
   unsigned threads = 0;  // 0: one a core
   bool reuse_port = false;
   unsigned unix_mode = 0777;

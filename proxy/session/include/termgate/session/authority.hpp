@@ -89,6 +89,14 @@ class Authority {
   // must not block nor call subscribe(). Before the first session only. nullptr: no more calls once this returns.
   virtual void subscribe(std::function<void(std::uint64_t fences, std::string_view scope, std::int64_t fence)> callback) = 0;
 
+  // Raises the fence of the scope in the database of --backend, for a session that cannot do so itself. `done` is called exactly once, from
+  // within or from another thread: with nothing, or with the code and message of why it was not raised. Must not block.
+  virtual void raise(std::string_view scope, std::int64_t term, std::function<void(std::string_view code, std::string_view message)> done) {
+    static_cast<void>(scope);
+    static_cast<void>(term);
+    done("TG005", "TG005 the fence must be raised first, and this proxy knows no database that it could raise it in");
+  }
+
   // Must not block.
   virtual Obstacle obstacle() const = 0;
   // Of the server, as the proxy's own connection has met it; 0: not yet, or it has none.

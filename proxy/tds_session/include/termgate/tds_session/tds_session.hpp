@@ -1,0 +1,88 @@
+// The conversation of a TDS client with its SQL Server. conversation.hpp says how it is driven; README.md tells the whole.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <termgate/session/conversation.hpp>
+
+namespace termgate::tds_session {
+
+using session::Instant;
+
+// What the operator chose, the same for all sessions of a listener. Must outlive them.
+struct Options {
+  std::size_t outbox_bytes_max = 256u << 10;  // past this the other side is not read
+  std::size_t held_bytes_max = 64u << 10;     // of a message that is looked at before it is sent on; what is longer goes through the gate
+  std::size_t waiting_bytes_max = 64u << 10;  // of what a client sends while it waits for an answer
+
+  bool client_tls = false;                                                                          // a certificate is there
+  bool client_tls_required = false;                                                                 // a client in clear text is refused
+  enum class ServerTls : std::uint8_t { disable, prefer, require } server_tls = ServerTls::prefer;  // verify-* is the caller's
+
+  std::string schema = "termgate";  // of layer 1
+  std::string database;             // where layer 1 is: the gate is called by its name in three parts
+  std::string install_hint = "termgate init --db sqlserver://…";
+
+  // How long a session that is between two messages and in no transaction keeps the gate: since it entered, and since it last used it.
+  // What it costs: a round trip more for each. What it is for: a raise waits no longer than the first.
+  std::chrono::milliseconds gate_hold_max{200};
+  std::chrono::milliseconds gate_idle_max{100};
+  std::chrono::milliseconds gate_answer_timeout{std::chrono::seconds{60}};  // then both connections are closed
+
+  std::chrono::milliseconds login_timeout{std::chrono::seconds{60}};
+  std::chrono::milliseconds idle_timeout{0};  // 0: none
+  std::chrono::milliseconds idle_in_transaction_timeout{0};
+};
+
+// About this connection.
+struct Peer {
+  bool local = false;
+  std::string secret;  // unguessable: who knows it can open and close the gate of this session. At most 64 bytes
+};
+
+class TdsSession final : public session::Conversation {
+ public:
+  TdsSession(const Options& options, Peer peer, session::SessionHost& host, Instant now);
+  ~TdsSession() override;
+
+  void resume(const session::ClientBytes& event, Instant now) override;
+  void resume(const session::ServerBytes& event, Instant now) override;
+  void resume(const session::ClientGone& event, Instant now) override;
+  void resume(const session::ServerLost& event, Instant now) override;
+  void resume(const session::ClientTls& event, Instant now) override;
+  void resume(const session::ServerConnected& event, Instant now) override;
+  void resume(const session::ServerTls& event, Instant now) override;
+  void resume(const session::Admitted& event, Instant now) override;
+  void resume(const session::FenceSeen& event, Instant now) override;
+  void resume(const session::Drain& event, Instant now) override;
+  void resume(const session::Cut& event, Instant now) override;
+  void resume(const session::Tick& event, Instant now) override;
+  void resume(const session::Raised& event, Instant now) override;
+
+  std::string_view to_client() const noexcept override;
+  std::string_view to_server() const noexcept override;
+  void sent_to_client(std::size_t bytes) noexcept override;
+  void sent_to_server(std::size_t bytes) noexcept override;
+  std::vector<session::Action> take_actions() override;
+  bool wants_client() const noexcept override;
+  bool wants_server() const noexcept override;
+  std::optional<Instant> deadline() const noexcept override;
+  const session::LoginRequest& login() const noexcept override;
+  std::string_view raise_scope() const noexcept override;
+  std::int64_t raise_term() const noexcept override;
+  Phase phase() const noexcept override;
+  std::size_t memory_bytes() const noexcept override;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace termgate::tds_session

@@ -1,0 +1,56 @@
+#include "claims.hpp"
+
+namespace termgate::tds_session {
+
+void Claims::declare_at_login(const statements::Declaration& declaration) {
+  if (declaration.scope) at_login_.scope = declaration.scope->name();
+  if (declaration.term) at_login_.term = declaration.term->value();
+}
+
+bool Claims::may_go_without() const noexcept {
+  const bool silent = !admission_.rule && set_ == Pair{} && at_login_ == Pair{} && !server_knows_;
+  return admission_.without_term == session::WithoutTerm::allow && silent;
+}
+
+Claim Claims::now() {
+  Claim claim;
+  const auto own = [&]() -> const Pair& { return set_ == Pair{} ? at_login_ : set_; };
+  if (!final_rule()) {
+    if (own().complete()) {
+      claim.pair = own();
+      return claim;
+    }
+    if (own() != Pair{}) {
+      claim.code = "TG002";
+      claim.message = own().scope.empty() ? "TG002 a term is declared, and no scope" : "TG002 a scope is declared, and no term";
+      return claim;
+    }
+    if (server_knows_) return claim;
+  }
+  if (!admission_.rule) {
+    claim.code = "TG002";
+    claim.message =
+        "TG002 no term: behind this proxy every statement needs one. Declare it in the application name "
+        "(termgate.scope=NAME;termgate.term=N;), by EXEC termgate.set_term N'NAME', N, or by a rule of the proxy";
+    return claim;
+  }
+  const session::TermSource::Standing standing = admission_.rule->now();
+  if (!standing.scope || !standing.term) {
+    claim.code = standing.problem_code;
+    claim.message = claim.code + " no term for a fenced write: " +
+                    (standing.why_not.empty() ? std::string("the rule of this connection has none now") : standing.why_not);
+    return claim;
+  }
+  const Pair given{standing.scope->name(), standing.term->value()};
+  if (bound_ == Pair{}) bound_ = given;
+  if (bound_ == given) {
+    claim.pair = bound_;
+    return claim;
+  }
+  claim.code = "TG001";
+  claim.message = "TG001 stale: this session was admitted under term " + std::to_string(bound_.term) + " of scope \"" + bound_.scope +
+                  "\", and its rule now says term " + std::to_string(given.term) + " of scope \"" + given.scope + "\": connect anew";
+  return claim;
+}
+
+}  // namespace termgate::tds_session

@@ -1,0 +1,218 @@
+// From the client's PRELOGIN to the first answer of the server that lets it in, and the greeting of the gate.
+#include <termgate/statements/declaration.hpp>
+#include <termgate/tds/text.hpp>
+
+#include "state.hpp"
+
+namespace termgate::tds_session {
+namespace {
+
+using session::Action;
+
+// The proxy's own version in PRELOGIN: that of SQL Server 2022, 16.0.1000.
+constexpr std::string_view our_version{"\x10\x00\x03\xE8\x00\x00", 6};
+constexpr std::size_t login_answer_max = 64u << 10;
+constexpr std::uint32_t login_failed = 18456;
+constexpr std::uint8_t login_severity = 14;
+
+}  // namespace
+
+void TdsSession::State::on_client_prelogin(Instant) {
+  const auto prelogin = tds::decode_prelogin(message_.payload);
+  if (!prelogin) return malformed_peer("client", prelogin.problem().reason());
+  tds::Prelogin answer;
+  answer.version = our_version;
+  // Always there: without it some clients fall back to an older protocol, or keep their multiplexing on.
+  answer.mars = 0;
+  const tds::Encryption asked = prelogin->encryption.value_or(tds::Encryption::not_supported);
+  bool tls = options_.client_tls && asked != tds::Encryption::not_supported;
+  // OFF would mean TLS for the login only, and clear text behind it on the same socket: never said.
+  answer.encryption = !tls                            ? tds::Encryption::not_supported
+                      : asked == tds::Encryption::off ? tds::Encryption::required
+                                                      : tds::Encryption::on;
+  if (!tls && options_.client_tls_required) answer.encryption = tds::Encryption::required;
+  std::string payload;
+  tds::append_prelogin(payload, answer);
+  tds::append_message(client_out_.back(), tds::packet::reply, payload, packet_size_);
+  message_ = {};
+  stage_ = Stage::client_login;
+  if (!tls) return;
+  // What has come in clear text behind it would be taken for what TLS protects.
+  if (!input_.empty()) return malformed_peer("client", "it sends on before TLS has begun");
+  stage_ = Stage::client_tls;
+  act(Action::Kind::start_wrapped_client_tls);
+}
+
+void TdsSession::State::on_client_login(Instant) {
+  const auto login = tds::decode_login7(message_.payload);
+  if (!login) return malformed_peer("client", login.problem().reason());
+  tds_version_ = login->tds_version;
+  tokens_.set_version(tds_version_);
+  if (tds_version_ < tds::version::v7_1) {
+    return refuse_login(login_failed, "08P01", "this proxy speaks TDS 7.1 and later, and the client asks for an older version");
+  }
+  for (const tds::Feature& one : login->features) {
+    if (one.id == tds::feature::federated_authentication) {
+      return refuse_login(login_failed, "0A000",
+                          "federated authentication (Microsoft Entra) does not go through this proxy: use a SQL Server login");
+    }
+  }
+  // A session that is recovered behind our back would go on without its gate; a classified result cannot be walked.
+  constexpr char unwanted[] = {static_cast<char>(tds::feature::session_recovery), static_cast<char>(tds::feature::data_classification)};
+  const auto sent_on = tds::without_features(message_.payload, *login, std::string_view(unwanted, sizeof unwanted));
+  if (!sent_on) return malformed_peer("client", sent_on.problem().reason());
+  login_.user = login->integrated() ? "" : tds::utf8_of(login->user);
+  login_.database = tds::utf8_of(login->database);
+  login_.application_name = tds::utf8_of(login->application);
+  const auto declaration = statements::declared_in_application_name(login_.application_name);
+  if (!declaration.problem.empty()) return refuse_login(login_failed, "TG005", declaration.problem);
+  claims_.declare_at_login(declaration);
+  login7_ = *sent_on;
+  message_ = {};
+  stage_ = Stage::admission;
+  act(Action::Kind::admit);
+}
+
+void TdsSession::State::on_admitted(const session::Admission& admission, Instant) {
+  if (stage_ != Stage::admission) return;
+  if (!admission.refused_sqlstate.empty()) return end_login(login_failed, admission.refused_message);
+  claims_.admit(admission);
+  stage_ = Stage::connecting;
+  act(Action::Kind::connect_server);
+}
+
+void TdsSession::State::send_server_prelogin() {
+  tds::Prelogin prelogin;
+  prelogin.version = our_version;
+  prelogin.encryption = options_.server_tls == Options::ServerTls::disable ? tds::Encryption::not_supported : tds::Encryption::on;
+  prelogin.instance = std::string_view("\0", 1);
+  prelogin.mars = 0;
+  std::string payload;
+  tds::append_prelogin(payload, prelogin);
+  tds::append_message(server_out_.back(), tds::packet::prelogin, payload, packet_size_);
+  stage_ = Stage::server_prelogin;
+}
+
+void TdsSession::State::on_server_prelogin(Instant) {
+  const auto prelogin = tds::decode_prelogin(prelogin_answer_);
+  if (!prelogin) return malformed_peer("server", prelogin.problem().reason());
+  const tds::Encryption said = prelogin->encryption.value_or(tds::Encryption::not_supported);
+  const bool tls = said == tds::Encryption::on || said == tds::Encryption::required;
+  prelogin_answer_ = {};
+  if (tls && options_.server_tls == Options::ServerTls::disable) {
+    return end_login(login_failed, "the server requires TLS, and --backend says encrypt=no");
+  }
+  if (!tls && options_.server_tls == Options::ServerTls::require) {
+    return end_login(login_failed, "the server does not offer TLS, which --backend requires");
+  }
+  if (!tls) return send_login();
+  stage_ = Stage::server_tls;
+  act(Action::Kind::start_wrapped_server_tls);
+}
+
+void TdsSession::State::send_login() {
+  tds::append_message(server_out_.back(), tds::packet::login7, login7_, packet_size_);
+  std::string().swap(login7_);
+  stage_ = Stage::server_login;
+}
+
+void TdsSession::State::login_token(const tds::TokenEvent& event) {
+  if (event.kind == tds::TokenEvent::Kind::lost) return malformed_peer("server", event.why);
+  if (event.kind != tds::TokenEvent::Kind::token || login_answer_.size() > login_answer_max) return;
+  switch (event.token) {
+    case tds::token::environment_change: {
+      const auto change = tds::decode_environment_change(event.body);
+      if (!change) return malformed_peer("server", change.problem().reason());
+      // They would lead the client past the proxy.
+      if (change->type == tds::environment::routing || change->type == tds::environment::enhanced_routing) routed_ = true;
+      if (change->type == tds::environment::mirroring_partner) return;
+      break;
+    }
+    case tds::token::login_ack: {
+      const auto ack = tds::decode_login_ack(event.body);
+      if (!ack) return malformed_peer("server", ack.problem().reason());
+      login_acked_ = true;
+      tds_version_ = ack->tds_version;
+      tokens_.set_version(tds_version_);
+      break;
+    }
+    case tds::token::feature_ack:
+      for (std::size_t at = 0; at + 5 <= event.body.size();) {
+        if (static_cast<std::uint8_t>(event.body[at]) == tds::feature::column_encryption) tokens_.distrust_results();
+        std::size_t size = 0;
+        for (std::size_t i = 4; i > 0; --i) size = size << 8 | static_cast<unsigned char>(event.body[at + i]);
+        at += 5 + size;
+      }
+      break;
+    case tds::token::error: login_failed_ = true; break;
+    default: break;
+  }
+  login_answer_ += static_cast<char>(event.token);
+  const bool has_length =
+      event.token != tds::token::feature_ack && event.token < tds::token::done && event.token != tds::token::return_status;
+  if (has_length) {
+    login_answer_ += static_cast<char>(event.body.size() & 0xFF);
+    login_answer_ += static_cast<char>(event.body.size() >> 8 & 0xFF);
+  }
+  login_answer_.append(event.body);
+}
+
+void TdsSession::State::login_message_ends(Instant now) {
+  if (login_answer_.size() > login_answer_max) return malformed_peer("server", "its answer to a login is too long");
+  if (routed_) {
+    return end_login(login_failed,
+                     "the server sends the client on to another address (routing), which would lead it past the proxy: "
+                     "point --backend there");
+  }
+  if (login_acked_) {
+    stage_ = Stage::hello;
+    return send_hello(now);
+  }
+  if (login_failed_) {
+    session::Incident incident;
+    incident.kind = session::Incident::Kind::login_refused;
+    incident.code = "28000";
+    incident.message = "the server refused the login";
+    happened(incident);
+  }
+  tds::append_message(client_out_.back(), tds::packet::reply, login_answer_, packet_size_);
+  login_answer_.clear();
+  if (!login_failed_) {
+    stage_ = Stage::client_sspi;
+    return;
+  }
+  stage_ = Stage::closing;
+  act(Action::Kind::close_server);
+  act(Action::Kind::close_client);
+}
+
+void TdsSession::State::hello_ends(Instant now) {
+  has_layer1_ = answer_.proven;
+  if (!has_layer1_) no_layer1_ = answer_.error.empty() ? "the gate did not answer" : answer_.error;
+  if (answer_.declared != 0) claims_.server_knows();
+  tds::append_message(client_out_.back(), tds::packet::reply, login_answer_, 4096);
+  std::string().swap(login_answer_);
+  stage_ = Stage::ready;
+  pump_client(now);
+}
+
+void TdsSession::State::refuse_login(std::uint32_t number, std::string_view code, std::string_view message) {
+  session::Incident incident;
+  incident.kind = session::Incident::Kind::login_refused;
+  incident.code = code;
+  incident.message = message;
+  happened(incident);
+  end_login(number, message);
+}
+
+void TdsSession::State::end_login(std::uint32_t number, std::string_view message) {
+  std::string payload;
+  tds::append_report(payload, tds::token::error, number, login_severity, message, "termgate", tds_version_);
+  tds::append_done(payload, {tds::token::done, tds::done_status::error, 0, 0}, tds_version_);
+  tds::append_message(client_out_.back(), tds::packet::reply, payload, packet_size_);
+  stage_ = Stage::closing;
+  act(Action::Kind::close_server);
+  act(Action::Kind::close_client);
+}
+
+}  // namespace termgate::tds_session

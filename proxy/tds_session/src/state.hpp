@@ -1,0 +1,222 @@
+// The state of a conversation, and which file does what with it:
+//
+//   login.cpp     to the first answer of the server that lets in, and the gate's greeting
+//   client.cpp    the client's messages: gathered, judged, forwarded, refused
+//   gate.cpp      our own calls: enter, leave, and what they answer
+//   server.cpp    the server's answers: relayed and walked
+//   session.cpp   the outside: ends, deadlines, evictions
+//
+//   READY ──▶ ENTERING ──▶ RELAYING ──▶ READY        the gate is not held: it is entered first
+//   READY ──────────────▶ RELAYING ──▶ READY         it is held, or the message needs none
+//   READY ──▶ LEAVING ──▶ READY                      nobody has used it for a while
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <termgate/session/outbox.hpp>
+#include <termgate/tds/login.hpp>
+#include <termgate/tds/packet.hpp>
+#include <termgate/tds/request.hpp>
+#include <termgate/tds/token.hpp>
+#include <termgate/tds/types.hpp>
+#include <termgate/tds_session/tds_session.hpp>
+#include <termgate/tds_session/text.hpp>
+
+#include "claims.hpp"
+
+namespace termgate::tds_session {
+
+enum class Stage : std::uint8_t {
+  client_prelogin,
+  client_tls,
+  client_login,
+  admission,
+  connecting,
+  server_prelogin,
+  server_tls,
+  server_login,
+  client_sspi,  // the server wants more of an integrated login
+  hello,
+  ready,
+  entering,
+  raising,
+  relaying,
+  leaving,
+  closing
+};
+
+// A message of the client's, whole or as far as it is looked at before it goes on.
+struct Message {
+  std::uint8_t type = 0;
+  bool complete = false;    // else more packets follow
+  bool given_up = false;    // by the client itself, at its end
+  std::uint8_t resets = 0;  // status bits of its first packet, taken out of `raw`
+  std::string raw;          // its packets
+  std::string payload;      // what is in them
+};
+
+// What is to be done with one.
+struct Verdict {
+  enum class Way : std::uint8_t { pass, gate, refuse, answer };
+  Way way = Way::gate;
+  bool bulk = false;       // rows follow in a message of their own
+  bool bulk_rows = false;  // these are they
+  bool declares = false;
+  std::optional<Pair> sets;  // by set_term
+  std::string code, message;
+  std::string statement;  // for the log
+};
+
+// What a call of ours has answered so far.
+struct Answer {
+  bool proven = false;
+  std::int64_t code = -1;
+  bool raise = false;
+  std::int64_t trancount = 0;
+  std::int64_t fence = 0;
+  std::int64_t declared = 0, term = 0;
+  std::string scope, message;
+  std::string error;  // the first one that the server sent
+  std::uint32_t error_number = 0;
+};
+
+class TdsSession::State {
+ public:
+  State(const Options& options, Peer peer, session::SessionHost& host, Instant now);
+
+  // --- login.cpp ---
+  void on_client_prelogin(Instant now);
+  void on_client_login(Instant now);
+  void on_admitted(const session::Admission& admission, Instant now);
+  void send_server_prelogin();
+  void on_server_prelogin(Instant now);
+  void send_login();
+  void login_token(const tds::TokenEvent& event);
+  void login_message_ends(Instant now);
+  void hello_ends(Instant now);
+  void refuse_login(std::uint32_t number, std::string_view code, std::string_view message);
+  void end_login(std::uint32_t number, std::string_view message);
+
+  // --- client.cpp ---
+  void take_client(std::string_view bytes, Instant now);
+  void pump_client(Instant now);
+  bool reads_packets() const noexcept;
+  bool take_attention(Instant now);
+  void on_client_event(const tds::PacketEvent& event, Instant now);
+  void on_message(Instant now);
+  Verdict verdict_of(const Message& message) const;
+  Verdict verdict_of_batch(std::string_view body) const;
+  Verdict verdict_of_calls(std::string_view body) const;
+  Verdict verdict_of_transaction(std::string_view body) const;
+  void through_gate(const Verdict& verdict, Instant now);
+  void observe(const Verdict& verdict);
+  void forward(const Verdict& verdict, Instant now);
+  void answer_locally(const Verdict& verdict);
+  void refuse(std::string_view code, std::string_view message, bool from_memory, Instant now, std::int64_t fence = 0);
+  void answer_refusal();
+  void answer_attention();
+  void say_to_client(std::string_view payload);
+  std::uint8_t done_token() const noexcept { return message_.type == tds::packet::rpc ? tds::token::done_procedure : tds::token::done; }
+
+  // --- gate.cpp ---
+  enum class AfterLeave : std::uint8_t { ready, enter, refuse };
+  void send_enter(const Pair& pair, Instant now);
+  void send_leave(AfterLeave after, Instant now);
+  void send_hello(Instant now);
+  void send_call(std::string_view payload, Instant now);
+  void call_value(const tds::ReturnValue& value);
+  void enter_ends(Instant now);
+  void leave_ends(Instant now);
+  std::string gate_name(std::string_view procedure) const;
+  bool may_leave() const noexcept;
+
+  // --- server.cpp ---
+  void take_server(std::string_view bytes, Instant now);
+  void on_server_event(const tds::PacketEvent& event, Instant now);
+  void walk(std::string_view payload);
+  void on_token(const tds::TokenEvent& event);
+  void on_environment_change(std::string_view body);
+  void server_message_ends(Instant now);
+  void relayed_message_ends(std::optional<tds::Done> last, Instant now);
+  void back_to_ready(Instant now);
+
+  // --- session.cpp ---
+  void act(session::Action::Kind kind) { actions_.push_back({kind}); }
+  void happened(session::Incident incident) const { host_.happened(incident); }
+  // The end, with an error where the client waits for an answer of which it has seen nothing yet.
+  void end(std::uint32_t number, std::string_view message);
+  void malformed_peer(std::string_view who, std::string_view why);
+  // Whether it was, for the proxy drains and nothing is under way.
+  bool drain_ends();
+  void tick(Instant now);
+  bool in_transaction() const noexcept { return transaction_ != 0 || server_inside_; }
+  bool logged_in() const noexcept { return stage_ >= Stage::ready && stage_ != Stage::closing; }
+
+  const Options& options_;
+  const Peer peer_;
+  session::SessionHost& host_;
+  Stage stage_ = Stage::client_prelogin;
+  const Instant started_;
+  Instant latest_;  // the client's last message, or the server's last answer
+  session::LoginRequest login_;
+  Claims claims_;
+  session::Outbox client_out_, server_out_;
+  std::vector<session::Action> actions_;
+  tds::PacketReader client_reader_{tds::Direction::from_client}, server_reader_{tds::Direction::from_server};
+  tds::TokenReader tokens_{tds::version::v7_4};
+  std::uint32_t tds_version_ = tds::version::v7_4;
+  std::size_t packet_size_ = 4096;
+  bool draining_ = false;
+
+  // --- the login ---
+  std::string prelogin_answer_;  // the server's, as it comes
+  std::string login7_;           // what the server is sent
+  std::string login_answer_;     // tokens for the client
+  bool login_acked_ = false, login_failed_ = false, login_ended_ = false;
+  bool routed_ = false;
+  bool has_layer1_ = false;
+  std::string no_layer1_;  // why not
+
+  // --- the client's message ---
+  std::string input_;  // not looked at yet
+  Message message_;
+  bool streaming_ = false;   // the rest of a message goes on as it comes
+  bool swallowing_ = false;  // the rest of a refused message goes nowhere
+  std::string refusal_;      // to be answered when it has ended
+  std::uint8_t resets_ = 0;  // that the server has not been told yet
+  bool cancelled_ = false;   // by an attention, while a call of ours was under way
+
+  // --- its answer ---
+  bool relayed_any_ = false;
+  bool response_done_ = false;
+  bool response_failed_ = false;
+  bool bulk_sent_ = false, bulk_expected_ = false;
+  int attentions_ = 0;  // sent on and not acknowledged
+  std::string carry_;   // tokens of our own calls' answers that the client must see
+
+  // --- the gate ---
+  enum class Gate : std::uint8_t { open, held, unsure } gate_ = Gate::open;
+  Pair pair_;    // that it was entered with, or is being
+  Pair wanted_;  // to be entered with after leaving
+  bool wanted_declared_ = false;
+  Instant entered_{}, used_{}, sent_{};
+  std::int64_t proof_ = 0;
+  Answer answer_;
+  AfterLeave after_leave_ = AfterLeave::ready;
+  bool outlived_reset_ = false;  // the transaction has, in which the gate is being entered: it may not go on without
+  bool raised_ = false;          // for this message already
+  std::string after_code_, after_message_;
+
+  // --- the transaction ---
+  std::uint64_t transaction_ = 0;  // its descriptor; 0: none, as far as was announced
+  bool server_inside_ = false;     // … as a leave was answered, since the last message of the client's
+};
+
+// The number of an error for a code TG00n; anything else is TG006's.
+std::uint32_t number_of(std::string_view code) noexcept;
+
+}  // namespace termgate::tds_session

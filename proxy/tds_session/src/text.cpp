@@ -1,0 +1,439 @@
+#include <termgate/tds_session/text.hpp>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace termgate::tds_session {
+namespace {
+
+constexpr std::size_t tokens_max = 2000;
+
+char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(), [](char c) { return lower(c); });
+  return result;
+}
+bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+bool begins_word(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '@' || c == '#'; }
+bool in_word(char c) noexcept { return begins_word(c) || is_digit(c) || c == '$'; }
+
+struct Token {
+  enum class Kind : std::uint8_t { word, name, string, number, sign, strange };
+  Kind kind = Kind::strange;
+  std::string text;  // a word in small letters; a name or string without its quotes
+};
+
+// Cuts a text as SQL Server does, as far as the two agree for certain; whatever may be read in two ways becomes `strange`, which no
+// statement of the allow-list has.
+class Lexer {
+ public:
+  explicit Lexer(std::string_view text) : text_(text) {}
+
+  std::vector<Token> all() {
+    std::vector<Token> tokens;
+    while (skip_blanks() && tokens.size() < tokens_max) {
+      tokens.push_back(one());
+      if (tokens.back().kind == Token::Kind::strange) return tokens;
+    }
+    if (tokens.size() >= tokens_max) tokens.push_back({});
+    return tokens;
+  }
+
+ private:
+  bool at(std::string_view what) const noexcept { return text_.substr(at_).starts_with(what); }
+
+  // False: the end.
+  bool skip_blanks() {
+    for (;;) {
+      if (at_ >= text_.size()) return false;
+      const char c = text_[at_];
+      if (c == ' ' || c == '\t' || c == '\n' || (c == '\r' && at("\r\n"))) {
+        ++at_;
+      } else if (at("--")) {
+        const std::size_t end = std::min(text_.find('\n', at_), text_.size());
+        // What else ends a line there is not documented.
+        const std::string_view line = text_.substr(at_, end - at_);
+        const std::size_t odd = line.find_first_of("\r\v\f");
+        if (odd != std::string_view::npos && !(odd + 1 == line.size() && end < text_.size())) return true;
+        if (std::any_of(line.begin(), line.end(), [](char one) { return static_cast<unsigned char>(one) >= 0x80; })) return true;
+        at_ = end;
+      } else if (at("/*")) {
+        if (!skip_comment()) return true;
+      } else {
+        return true;
+      }
+    }
+  }
+
+  bool skip_comment() {
+    int depth = 0;
+    std::size_t here = at_;
+    do {
+      if (text_.substr(here).starts_with("/*")) {
+        ++depth;
+        here += 2;
+      } else if (text_.substr(here).starts_with("*/")) {
+        --depth;
+        here += 2;
+      } else if (++here >= text_.size()) {
+        return false;
+      }
+    } while (depth > 0);
+    at_ = here;
+    return true;
+  }
+
+  Token one() {
+    const char c = text_[at_];
+    if (at("--") || at("/*")) return {};
+    if ((c == 'N' || c == 'n') && at_ + 1 < text_.size() && text_[at_ + 1] == '\'') {
+      ++at_;
+      return quoted('\'', Token::Kind::string);
+    }
+    if (c == '\'') return quoted('\'', Token::Kind::string);
+    if (c == '[') return quoted(']', Token::Kind::name);
+    if (begins_word(c)) return run(Token::Kind::word, in_word);
+    if (is_digit(c)) return run(Token::Kind::number, [](char one) { return in_word(one) || one == '.'; });
+    if (std::string_view(",;=.()-+*<>").find(c) != std::string_view::npos) {
+      ++at_;
+      return {Token::Kind::sign, std::string(1, c)};
+    }
+    return {};
+  }
+
+  template <class In>
+  Token run(Token::Kind kind, In in) {
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && in(text_[at_])) ++at_;
+    // A letter beyond ASCII would be part of it.
+    if (at_ < text_.size() && static_cast<unsigned char>(text_[at_]) >= 0x80) return {};
+    return {kind, lower(text_.substr(begin, at_ - begin))};
+  }
+
+  Token quoted(char close, Token::Kind kind) {
+    Token token{kind, {}};
+    for (++at_; at_ < text_.size(); ++at_) {
+      if (text_[at_] == '\\' && at_ + 1 < text_.size() && (text_[at_ + 1] == '\n' || text_[at_ + 1] == '\r')) return {};
+      if (text_[at_] == close) {
+        if (at_ + 1 < text_.size() && text_[at_ + 1] == close) {
+          ++at_;
+        } else {
+          ++at_;
+          return token;
+        }
+      }
+      token.text += text_[at_];
+    }
+    return {};
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+// Of SET: each takes one value, or ON or OFF.
+constexpr std::array options_of_one_value{
+    "ansi_defaults",
+    "ansi_nulls",
+    "ansi_null_dflt_off",
+    "ansi_null_dflt_on",
+    "ansi_padding",
+    "ansi_warnings",
+    "arithabort",
+    "arithignore",
+    "context_info",
+    "concat_null_yields_null",
+    "cursor_close_on_commit",
+    "datefirst",
+    "dateformat",
+    "deadlock_priority",
+    "fmtonly",
+    "implicit_transactions",
+    "language",
+    "lock_timeout",
+    "noexec",
+    "nocount",
+    "no_browsetable",
+    "numeric_roundabort",
+    "parseonly",
+    "quoted_identifier",
+    "rowcount",
+    "showplan_all",
+    "showplan_text",
+    "showplan_xml",
+    "textsize",
+    "xact_abort",
+};
+constexpr std::array functions_of_the_server{"serverproperty",
+                                             "db_name",
+                                             "app_name",
+                                             "host_name",
+                                             "suser_sname",
+                                             "user_name",
+                                             "databasepropertyex",
+                                             "sessionproperty",
+                                             "connectionproperty",
+                                             "db_id",
+                                             "has_dbaccess",
+                                             "schema_name",
+                                             "isnull",
+                                             "is_srvrolemember"};
+constexpr std::array procedures_of_the_server{"sp_datatype_info", "sp_datatype_info_90", "sp_datatype_info_100", "sp_server_info"};
+
+template <class List>
+bool contains(const List& list, std::string_view word) noexcept {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+// Statements of the allow-list, one after the other.
+class Parser {
+ public:
+  Parser(const std::vector<Token>& tokens, std::string_view schema) : tokens_(tokens), schema_(schema) {}
+
+  // Whether all of it is harmless. `declares` says besides whether something is declared.
+  bool harmless() {
+    while (take_sign(';')) {}
+    if (done()) return true;
+    while (!done()) {
+      if (!statement()) return false;
+      while (take_sign(';')) {}
+    }
+    return true;
+  }
+  bool declares() const noexcept { return declares_; }
+
+  // EXEC termgate.set_term 'scope', term, alone.
+  std::optional<TextVerdict> set_term() {
+    if (!take_word("exec") && !take_word("execute")) return std::nullopt;
+    const auto name = dotted();
+    if (!name || !names_procedure(*name, schema_, "set_term")) return std::nullopt;
+    TextVerdict verdict;
+    verdict.kind = TextVerdict::Kind::set_term;
+    take_parameter("@scope");
+    const Token* scope = take(Token::Kind::string);
+    const bool comma = take_sign(',');
+    take_parameter("@term");
+    const Token* term = take(Token::Kind::number);
+    if (term == nullptr) term = take(Token::Kind::string);
+    while (take_sign(';')) {}
+    if (scope != nullptr) verdict.scope = scope->text;
+    const bool number = term != nullptr && number_of(term->text, verdict.term);
+    if (scope == nullptr || !comma || !number || !done()) {
+      verdict.problem = "TG005 write it as EXEC " + std::string(schema_) + ".set_term @scope = N'…', @term = …, in a batch of its own";
+    }
+    return verdict;
+  }
+
+ private:
+  bool done() const noexcept { return at_ >= tokens_.size(); }
+  const Token* here() const noexcept { return done() ? nullptr : &tokens_[at_]; }
+  const Token* take(Token::Kind kind) noexcept { return !done() && tokens_[at_].kind == kind ? &tokens_[at_++] : nullptr; }
+  bool is_word(std::string_view word) const noexcept {
+    return !done() && tokens_[at_].kind == Token::Kind::word && tokens_[at_].text == word;
+  }
+  bool take_word(std::string_view word) noexcept { return is_word(word) && ++at_ > 0; }
+  bool take_sign(char sign) noexcept {
+    return !done() && tokens_[at_].kind == Token::Kind::sign && tokens_[at_].text[0] == sign && ++at_ > 0;
+  }
+
+  static bool number_of(std::string_view text, std::int64_t& number) noexcept {
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return failure == std::errc{} && end == text.data() + text.size();
+  }
+
+  bool take_parameter(std::string_view name) noexcept {
+    const std::size_t before = at_;
+    if (take_word(name) && take_sign('=')) return true;
+    at_ = before;
+    return false;
+  }
+
+  std::optional<std::string> dotted() {
+    std::string name;
+    for (;;) {
+      const Token* part = take(Token::Kind::word);
+      if (part == nullptr) part = take(Token::Kind::name);
+      if (part == nullptr || part->text.find_first_of(".[]") != std::string::npos) return std::nullopt;
+      name += part->text;
+      if (!take_sign('.')) return name;
+      name += '.';
+    }
+  }
+
+  bool literal() noexcept {
+    take_sign('-');
+    return take(Token::Kind::number) != nullptr || take(Token::Kind::string) != nullptr || take_word("null");
+  }
+
+  bool statement() {
+    if (take_word("set")) return set();
+    if (take_word("use")) return take(Token::Kind::word) != nullptr || take(Token::Kind::name) != nullptr;
+    if (take_word("select")) return select();
+    if (take_word("print")) return take(Token::Kind::string) != nullptr;
+    if (take_word("exec") || take_word("execute")) return execute();
+    if (take_word("if")) {
+      return take_word("@@trancount") && take_sign('>') && take(Token::Kind::number) != nullptr &&
+             (is_word("commit") || is_word("rollback")) && transaction();
+    }
+    return transaction();
+  }
+
+  bool transaction() noexcept {
+    const bool begin = take_word("begin");
+    if (begin) return take_word("tran") || take_word("transaction");
+    if (take_word("save")) {
+      return (take_word("tran") || take_word("transaction")) && (take(Token::Kind::word) != nullptr || take(Token::Kind::name) != nullptr);
+    }
+    if (!take_word("commit") && !take_word("rollback")) return false;
+    if (!take_word("tran") && !take_word("transaction")) take_word("work");
+    return true;
+  }
+
+  bool set() {
+    if (take_word("transaction")) {
+      if (!take_word("isolation") || !take_word("level")) return false;
+      if (take_word("read")) return take_word("committed") || take_word("uncommitted");
+      if (take_word("repeatable")) return take_word("read");
+      return take_word("snapshot") || take_word("serializable");
+    }
+    if (take_word("statistics")) return (take_word("io") || take_word("time")) && (take_word("on") || take_word("off"));
+    const Token* option = take(Token::Kind::word);
+    if (option == nullptr || !contains(options_of_one_value, option->text)) return false;
+    while (take_sign(',')) {
+      option = take(Token::Kind::word);
+      if (option == nullptr || !contains(options_of_one_value, option->text)) return false;
+    }
+    const Token* value = here();
+    if (value != nullptr && value->kind == Token::Kind::word && (value->text.starts_with('@') || is_statement(value->text))) return false;
+    return take(Token::Kind::word) != nullptr || take(Token::Kind::name) != nullptr || literal();
+  }
+
+  static bool is_statement(std::string_view word) noexcept {
+    return contains(std::array{"set", "select", "insert", "update", "delete", "exec", "execute", "use", "begin", "commit", "rollback"},
+                    word);
+  }
+
+  // Values of the server and of the session, and nothing FROM anywhere.
+  bool select() {
+    do {
+      if (!value()) return false;
+      if (take_word("as")) {
+        if (take(Token::Kind::word) == nullptr && take(Token::Kind::name) == nullptr && take(Token::Kind::string) == nullptr) return false;
+      } else {
+        take(Token::Kind::name);
+      }
+    } while (take_sign(','));
+    return true;
+  }
+
+  bool value() {
+    const Token* token = here();
+    if (token == nullptr) return false;
+    if (token->kind != Token::Kind::word) return literal();
+    if (token->text.starts_with("@@")) return ++at_ > 0;
+    if (token->text == "null" || token->text == "system_user" || token->text == "current_timestamp") return ++at_ > 0;
+    if (!contains(functions_of_the_server, token->text)) return false;
+    ++at_;
+    if (!take_sign('(')) return false;
+    if (take_sign(')')) return true;
+    do {
+      if (!value()) return false;
+    } while (take_sign(','));
+    return take_sign(')');
+  }
+
+  bool execute() {
+    const auto name = dotted();
+    if (!name) return false;
+    if (names_procedure(*name, "sys", "sp_set_session_context")) return session_context();
+    if (!is_harmless_procedure(*name)) return false;
+    if (here() == nullptr || here()->text == ";") return true;
+    do {
+      if (here() != nullptr && here()->kind == Token::Kind::word && here()->text.starts_with('@') && !take_parameter(here()->text))
+        return false;
+      if (!literal()) return false;
+    } while (take_sign(','));
+    return true;
+  }
+
+  bool session_context() {
+    take_parameter("@key");
+    const Token* key = take(Token::Kind::string);
+    if (key == nullptr || !take_sign(',')) return false;
+    const std::string name = lower(key->text);
+    declares_ |= name == "termgate.scope" || name == "termgate.term";
+    take_parameter("@value");
+    if (!literal()) return false;
+    if (!take_sign(',')) return true;
+    take_parameter("@read_only");
+    return literal();
+  }
+
+  const std::vector<Token>& tokens_;
+  const std::string_view schema_;
+  std::size_t at_ = 0;
+  bool declares_ = false;
+};
+
+}  // namespace
+
+TextVerdict classify(std::string_view text, std::string_view schema) {
+  TextVerdict verdict;
+  if (mentions(text, "releaseapplock")) {
+    verdict.kind = TextVerdict::Kind::forbidden;
+    verdict.problem = "TG005 sp_releaseapplock is refused in a fenced session: it could give the gate away";
+    return verdict;
+  }
+  const std::vector<Token> tokens = Lexer(text).all();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i].kind != Token::Kind::word || tokens[i].text != "distributed") continue;
+    if (i == 0 || tokens[i - 1].text != "begin") continue;
+    verdict.kind = TextVerdict::Kind::forbidden;
+    verdict.problem =
+        "TG005 a distributed transaction can be committed after its session has ended, and its gate with it: it is refused in a fenced "
+        "session";
+    return verdict;
+  }
+  if (auto set_term = Parser(tokens, schema).set_term()) return *std::move(set_term);
+  Parser parser(tokens, schema);
+  if (parser.harmless()) {
+    verdict.kind = parser.declares() ? TextVerdict::Kind::declares : TextVerdict::Kind::settings;
+  } else if (tokens.size() > 2 && tokens[0].text == "insert" && tokens[1].text == "bulk" && tokens[1].kind == Token::Kind::word) {
+    verdict.kind = TextVerdict::Kind::bulk_insert;
+  }
+  return verdict;
+}
+
+bool is_harmless_procedure(std::string_view name) {
+  return std::any_of(procedures_of_the_server.begin(), procedures_of_the_server.end(),
+                     [&](std::string_view one) { return names_procedure(name, "sys", one); });
+}
+
+bool names_procedure(std::string_view name, std::string_view schema, std::string_view last) {
+  std::string plain = lower(name);
+  std::erase_if(plain, [](char c) { return c == '[' || c == ']' || c == '"'; });
+  const std::string wanted = lower(last), of = lower(schema) + "." + wanted;
+  if (plain == wanted || plain == of) return true;
+  return plain.size() > of.size() + 1 && plain.ends_with("." + of) && std::count(plain.begin(), plain.end(), '.') == 2;
+}
+
+bool mentions(std::string_view bytes, std::string_view word) noexcept {
+  const auto found = [&](std::size_t at, std::size_t step) {
+    if (bytes.size() - at < (word.size() - 1) * step + 1) return false;
+    for (std::size_t i = 0; i < word.size(); ++i) {
+      if (lower(bytes[at + i * step]) != word[i]) return false;
+    }
+    return true;
+  };
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    if (lower(bytes[at]) == word[0] && (found(at, 1) || found(at, 2))) return true;
+  }
+  return false;
+}
+
+}  // namespace termgate::tds_session

@@ -1,0 +1,480 @@
+// The conversation of a TDS client with its server, with a model of that server: what reaches it, when the gate is held, and what the
+// client is told. Each script runs whole, a byte at a time and in odd pieces, which must come to the same.
+#include <catch2/catch.hpp>
+
+#include "support/tds_game.hpp"
+
+using namespace termgate;
+using namespace termgate::test;
+using namespace std::chrono_literals;
+using namespace std::string_literals;
+using Kind = session::Incident::Kind;
+
+namespace {
+
+// Runs `script` for pieces of each size.
+template <class Script>
+void in_pieces(Script script) {
+  for (const std::size_t piece : {0, 1, 2, 3, 7, 8, 9, 64}) {
+    CAPTURE(piece);
+    TdsGame game(piece);
+    script(game);
+    CHECK(game.model.unfenced == 0);
+    CHECK(game.model.malformed.empty());
+  }
+}
+
+const std::string execute_sql = "\xFF\xFF\x0A\0\0\0"s;
+const std::string unprepare = "\xFF\xFF\x0F\0\0\0"s;
+
+}  // namespace
+
+TEST_CASE("tds session: a write waits for the gate and the next one rides on it", "[F1][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.login_with_term(5);
+    CHECK(game.session->phase() == session::Conversation::Phase::idle);
+    CHECK(game.model.login_application == "termgate.scope=s;termgate.term=5;");
+    game.batch("write 1");
+    CHECK(game.heard() == "done 16;");
+    CHECK(game.model.gate);
+    game.batch("write 2");
+    game.rpc(execute_sql);
+    CHECK(game.model.writes == 3);
+    CHECK(game.model.enters == 1);
+    CHECK(game.host.count(Kind::fenced) == 1);
+    // Nobody used it for a while.
+    game.pass(99ms);
+    CHECK(game.model.gate);
+    game.pass(2ms);
+    CHECK_FALSE(game.model.gate);
+    game.batch("write 3");
+    CHECK(game.model.enters == 2);
+  });
+}
+
+TEST_CASE("tds session: a busy session gives the gate up now and then", "[F4][proxy][tds]") {
+  TdsGame game;
+  game.login_with_term(5);
+  for (int i = 0; i < 100; ++i) {
+    game.batch("write");
+    game.pass(10ms);
+  }
+  CHECK(game.model.unfenced == 0);
+  CHECK(game.model.enters >= 4);
+  CHECK(game.model.enters <= 6);
+}
+
+TEST_CASE("tds session: without a term only settings and transaction control pass", "[F1][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.login("plain");
+    for (const char* text :
+         {"SET NOCOUNT ON", "SELECT @@SPID", "USE [app]", "BEGIN TRAN", "COMMIT TRANSACTION", "IF @@TRANCOUNT > 0 ROLLBACK TRAN"}) {
+      CAPTURE(text);
+      game.batch(text);
+      CHECK(game.heard().ends_with("done 16;"));
+    }
+    const std::size_t ran = game.model.ran.size();
+    game.batch("write");
+    CHECK(game.heard() == "error 50002 done 2;");
+    game.rpc(execute_sql);
+    CHECK(game.heard() == "error 50002 done 2;");
+    game.rpc(unprepare);
+    CHECK(game.heard() == "token 121 done 0;");
+    game.send(tds::packet::bulk, "rows");
+    CHECK(game.heard() == "error 50005 done 2;");
+    game.manage("\1\0"s);
+    CHECK(game.heard() == "error 50005 done 2;");
+    game.manage("\5\0\0\0"s);
+    CHECK(game.heard() == "env 8 done 0;");
+    CHECK(game.model.ran.size() == ran + 2);
+    CHECK(game.model.writes == 0);
+    CHECK(game.model.enters == 0);
+    CHECK(game.host.count(Kind::refused) == 4);
+  });
+}
+
+TEST_CASE("tds session: a stale term is refused by the server and then from memory", "[F1][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.login_with_term(4);
+    game.batch("write");
+    CHECK(game.heard() == "error 50001 done 2;");
+    CHECK(game.model.enters == 1);
+    CHECK_FALSE(game.model.gate);
+    game.host.fence = 5;
+    game.batch("write");
+    CHECK(game.heard() == "error 50001 done 2;");
+    CHECK(game.model.enters == 1);
+    game.host.fence = 0;
+    game.host.doubt = "TG004 untrusted";
+    game.batch("write");
+    CHECK(game.heard() == "error 50004 done 2;");
+    CHECK(game.model.writes == 0);
+  });
+}
+
+TEST_CASE("tds session: a term above the fence is raised elsewhere first", "[F2][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.login_with_term(9);
+    game.batch("write");
+    CHECK(game.heard() == "done 16;");
+    CHECK(game.raises == 1);
+    CHECK(game.model.fence == 9);
+    CHECK(game.model.enters == 2);
+  });
+  TdsGame failed;
+  failed.raise_fails = true;
+  failed.login_with_term(9);
+  failed.batch("write");
+  CHECK(failed.heard() == "error 50001 done 2;");
+  CHECK(failed.model.writes == 0);
+}
+
+TEST_CASE("tds session: declarations of its own", "[proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.login("plain");
+    game.batch("EXEC termgate.set_term N's', 5");
+    CHECK(game.heard() == "done 0;");
+    CHECK(game.model.ran.empty());
+    game.batch("write");
+    CHECK(game.heard() == "done 16;");
+    // Another term, outside of a transaction: the gate is left and entered anew.
+    game.batch("EXEC [termgate].[set_term] @scope = 's', @term = '6';");
+    game.batch("write");
+    CHECK(game.model.fence == 6);
+    CHECK(game.model.leaves == 1);
+    game.heard();
+    for (const char* text : {"EXEC termgate.set_term N's'", "EXEC termgate.set_term '', 5", "EXEC termgate.set_term 's', 0",
+                             "EXEC termgate.set_term 's', 5 write"}) {
+      CAPTURE(text);
+      game.batch(text);
+      CHECK(game.heard() == "error 50005 done 2;");
+    }
+    // A reset takes it away.
+    game.batch("write", tds::status::reset);
+    CHECK(game.heard() == "error 50002 done 2;");
+    CHECK(game.model.writes == 2);
+    // What only the server knows.
+    game.model.declared = {"s", 6};
+    game.batch("EXEC sp_set_session_context N'termgate.scope', N's'");
+    CHECK(game.heard() == "env 18 done 16;");
+    game.batch("write");
+    CHECK(game.heard() == "done 16;");
+  });
+}
+
+TEST_CASE("tds session: in a transaction the gate is kept until it has ended", "[F1][proxy][tds]") {
+  for (const bool announced : {true, false}) {
+    in_pieces([&](TdsGame& game) {
+      const std::string quietly = announced ? "" : " quietly";
+      game.login_with_term(5);
+      game.batch("begin write" + quietly);
+      game.pass(1s);
+      CHECK(game.model.gate);
+      game.pass(1s);
+      CHECK(game.model.gate);
+      game.batch("write");
+      game.batch("EXEC termgate.set_term N'other', 5");
+      game.heard();
+      game.batch("write");
+      CHECK(game.heard() == "error 50005 done 2;");
+      game.batch("EXEC termgate.set_term N's', 5");
+      game.batch("rollback write" + quietly);
+      CHECK(game.model.writes == 3);
+      game.pass(1s);
+      CHECK_FALSE(game.model.gate);
+    });
+  }
+}
+
+TEST_CASE("tds session: a driver that is always in a transaction", "[F1][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.login_with_term(5);
+    game.manage("\5\0\0\0"s);
+    game.batch("write");
+    game.manage("\7\0\0\1\0\0"s);
+    CHECK(game.heard() == "env 8 done 0; done 16; env 9 env 8 done 0;");
+    game.batch("write");
+    game.pass(1s);
+    CHECK(game.model.gate);
+    game.manage("\x08\0\0\0"s);
+    game.pass(1s);
+    CHECK_FALSE(game.model.gate);
+  });
+}
+
+TEST_CASE("tds session: resets go to the server with the first message that does", "[F1][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.login_with_term(5);
+    game.batch("write");
+    CHECK(game.model.enters == 1);
+    game.heard();
+    game.batch("write", tds::status::reset);
+    CHECK(game.heard() == "env 18 done 16;");
+    CHECK(game.model.enters == 2);
+    game.batch("SET NOCOUNT ON", tds::status::reset);
+    CHECK(game.heard() == "env 18 done 16;");
+    CHECK_FALSE(game.model.gate);
+    game.batch("write");
+    CHECK(game.model.enters == 3);
+    // A transaction that outlives the reset goes on behind the gate only, its COMMIT as well.
+    game.batch("begin write");
+    game.batch("COMMIT TRAN", tds::status::reset_keep_transaction);
+    CHECK(game.model.enters == 4);
+    CHECK(game.model.ran.back() == "COMMIT TRAN");
+    game.batch("begin write");
+    game.model.fence = 6;
+    game.heard();
+    game.batch("COMMIT TRAN", tds::status::reset_keep_transaction);
+    CHECK(game.heard() == "env 18 error 50001 done 2;");
+    CHECK_FALSE(game.client_open);
+    CHECK_FALSE(game.server_open);
+  });
+}
+
+TEST_CASE("tds session: attentions are acknowledged once, whoever is asked", "[F7][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.login_with_term(5);
+    game.attention();
+    CHECK(game.heard() == "done 32;");
+    // While the server is busy with the client's own.
+    game.batch("write");
+    game.heard();
+    game.stalled = true;
+    game.batch("write");
+    game.attention();
+    CHECK(game.heard().empty());
+    game.stalled = false;
+    game.pump();
+    CHECK(game.heard() == "done 16; done 32;");
+    // While the gate is asked: the message is dropped.
+    game.pass(1s);
+    CHECK_FALSE(game.model.gate);
+    game.stalled = true;
+    game.batch("write dropped");
+    game.attention();
+    game.stalled = false;
+    game.pump();
+    CHECK(game.heard() == "done 32;");
+    CHECK(game.model.ran.back() == "write");
+    game.batch("write");
+    CHECK(game.heard() == "done 16;");
+  });
+}
+
+TEST_CASE("tds session: without a proof nothing is run", "[F1][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.login_with_term(5);
+    game.batch("SET NOEXEC ON");
+    game.batch("SELECT 1 -- noexec\n");
+    game.heard();
+    game.batch("write");
+    CHECK(game.heard() == "error 50006 done 2;");
+    CHECK_FALSE(game.client_open);
+    CHECK(game.model.writes == 0);
+  });
+  in_pieces([](TdsGame& game) {
+    game.model.has_layer1 = false;
+    game.login_with_term(5);
+    game.batch("SET NOCOUNT ON");
+    CHECK(game.heard() == "done 16;");
+    game.batch("write");
+    CHECK(game.heard() == "error 50006 done 2;");
+    CHECK(game.host.messages.back().find("termgate init") != std::string::npos);
+    CHECK(game.client_open);
+  });
+}
+
+TEST_CASE("tds session: a bulk load keeps the gate until its rows are in", "[F1][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.login_with_term(5);
+    game.batch("insert bulk t (a int)");
+    game.pass(1s);
+    CHECK(game.model.gate);
+    game.send(tds::packet::bulk, std::string(3000, 'r'));
+    CHECK(game.heard() == "done 16; done 16;");
+    CHECK(game.model.ran.back() == "rows");
+    game.pass(1s);
+    CHECK_FALSE(game.model.gate);
+    // Without an announcement, or after it was refused, rows are none.
+    game.send(tds::packet::bulk, "rows");
+    CHECK(game.heard() == "error 50005 done 2;");
+    game.batch("insert bulk fail");
+    game.heard();
+    game.send(tds::packet::bulk, "rows");
+    CHECK(game.heard() == "error 50005 done 2;");
+    CHECK(game.model.writes == 1);
+  });
+}
+
+TEST_CASE("tds session: long messages go through the gate and on as they come", "[F1][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    if (game.piece == 1) return;
+    game.login_with_term(5);
+    game.batch("write " + std::string(100'000, 'x'));
+    CHECK(game.heard() == "done 16;");
+    CHECK(game.model.ran.back().size() == 100'006);
+    if (game.piece == 64) CHECK(game.session->memory_bytes() < 300'000);
+    game.batch("SET NOCOUNT ON --" + std::string(100'000, 'x') + "\n write");
+    CHECK(game.model.writes == 2);
+    game.model.fence = 6;
+    game.pass(1s);
+    game.heard();
+    game.batch("write " + std::string(100'000, 'x'));
+    CHECK(game.heard() == "error 50001 done 2;");
+    game.batch("SET NOCOUNT ON");
+    CHECK(game.heard() == "done 16;");
+    CHECK(game.model.writes == 2);
+  });
+}
+
+TEST_CASE("tds session: a message that its client gives up reaches nobody", "[proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.login_with_term(5);
+    std::string bytes;
+    tds::append_message(bytes, tds::packet::sql_batch, game.request(tds::utf16_of("write"), 0), 512);
+    bytes[1] = static_cast<char>(tds::status::end_of_message | tds::status::ignore);
+    game.give(bytes);
+    CHECK(game.heard() == "done 2;");
+    CHECK(game.model.ran.empty());
+  });
+}
+
+TEST_CASE("tds session: what would lead past the proxy is refused", "[proxy][tds]") {
+  {
+    TdsGame game;
+    game.model.routes = true;
+    game.prelogin();
+    game.answers.clear();
+    game.send(tds::packet::login7, tds::test_login7({}), 0, 4096);
+    CHECK(game.heard() == "error 18456 done 2;");
+    CHECK_FALSE(game.client_open);
+  }
+  {
+    TdsGame game;
+    game.prelogin();
+    game.answers.clear();
+    game.send(tds::packet::login7, tds::test_login7({.features = {{tds::feature::federated_authentication, "x"}}}), 0, 4096);
+    CHECK(game.heard() == "error 18456 done 2;");
+    CHECK_FALSE(game.server_open);
+  }
+  {
+    TdsGame game;
+    game.login("termgate.scope=s;termgate.term=x;");
+    CHECK_FALSE(game.client_open);
+  }
+  for (const std::string& first :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), "\x16\3\1\2\0\1\0\1"s, std::string(8, '\0'), "\x53\1\0\x10\0\0\0\0"s}) {
+    TdsGame game;
+    game.give(first);
+    CHECK_FALSE(game.client_open);
+    CHECK(game.host.count(Kind::malformed) == 1);
+  }
+}
+
+TEST_CASE("tds session: logins that end otherwise", "[proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.model.refuses_login = true;
+    game.prelogin();
+    game.answers.clear();
+    game.send(tds::packet::login7, tds::test_login7({}), 0, 4096);
+    CHECK(game.heard() == "error 18456 done 2;");
+    CHECK_FALSE(game.client_open);
+  });
+  in_pieces([](TdsGame& game) {
+    game.model.wants_sspi = true;
+    game.login_with_term(5);
+    game.send(tds::packet::sspi, "token");
+    game.heard();
+    game.batch("write");
+    CHECK(game.heard() == "done 16;");
+  });
+  in_pieces([](TdsGame& game) {
+    game.admission.refused_sqlstate = "53300";
+    game.admission.refused_message = "too many";
+    game.prelogin();
+    game.answers.clear();
+    game.send(tds::packet::login7, tds::test_login7({}), 0, 4096);
+    CHECK(game.heard() == "error 18456 done 2;");
+  });
+  in_pieces([](TdsGame& game) {
+    game.reachable = false;
+    game.prelogin();
+    game.answers.clear();
+    game.send(tds::packet::login7, tds::test_login7({}), 0, 4096);
+    CHECK(game.heard() == "error 50006 done 2;");
+  });
+  in_pieces([](TdsGame& game) {
+    game.model.declared = {"s", 5};
+    game.login("plain");
+    game.batch("write");
+    CHECK(game.heard() == "done 16;");
+  });
+  in_pieces([](TdsGame& game) {
+    game.model.tds_version = tds::version::v7_1;
+    game.login_with_term(5);
+    game.batch("write");
+    CHECK(game.heard() == "done 16;");
+  });
+}
+
+TEST_CASE("tds session: the ends", "[F4][proxy][tds]") {
+  TdsGame idle;
+  idle.login_with_term(5);
+  idle.batch("write");
+  idle.session->resume(session::Drain{}, idle.now);
+  idle.pump();
+  CHECK_FALSE(idle.model.gate);
+  CHECK_FALSE(idle.client_open);
+
+  TdsGame busy;
+  busy.login_with_term(5);
+  busy.batch("begin write");
+  busy.session->resume(session::Drain{}, busy.now);
+  busy.pump();
+  CHECK(busy.client_open);
+  busy.batch("commit write");
+  CHECK_FALSE(busy.client_open);
+  CHECK(busy.model.unfenced == 0);
+
+  TdsGame evicted;
+  evicted.login_with_term(5);
+  evicted.batch("write");
+  evicted.session->resume(session::FenceSeen{"s", 6}, evicted.now);
+  evicted.pump();
+  CHECK_FALSE(evicted.client_open);
+  CHECK_FALSE(evicted.server_open);
+  CHECK(evicted.host.count(Kind::evicted) == 1);
+
+  TdsGame lost;
+  lost.login_with_term(5);
+  lost.stalled = true;
+  lost.batch("write");
+  lost.heard();
+  lost.session->resume(session::ServerLost{"reset"}, lost.now);
+  lost.pump();
+  CHECK(lost.heard() == "error 50006 done 2;");
+  CHECK_FALSE(lost.client_open);
+
+  TdsGame slow;
+  slow.prelogin();
+  slow.pass(61s);
+  CHECK_FALSE(slow.client_open);
+
+  TdsGame silent;
+  silent.login_with_term(5);
+  silent.stalled = true;
+  silent.batch("write");
+  silent.pass(61s);
+  CHECK_FALSE(silent.client_open);
+}
+
+TEST_CASE("tds session: observe lets everything pass and tells", "[proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.admission.enforce = session::Enforce::observe;
+    game.login("plain");
+    game.batch("select 1 from t");
+    CHECK(game.heard() == "done 16;");
+    CHECK(game.host.count(Kind::would_refuse) == 1);
+    CHECK(game.model.enters == 0);
+  });
+}

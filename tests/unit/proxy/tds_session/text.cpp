@@ -1,0 +1,152 @@
+// Which texts run outside the gate. Everything else goes through it, so what is wrongly taken for `other` costs a round trip, and nothing
+// else may ever be taken for a setting.
+#include <catch2/catch.hpp>
+
+#include <termgate/tds_session/text.hpp>
+
+using namespace termgate::tds_session;
+using Told = TextVerdict::Kind;
+
+TEST_CASE("tds text: settings and questions about the server need no gate", "[proxy][tds]") {
+  for (const char* text : {
+           "",
+           "  ; ",
+           "-- nothing\n",
+           "/* a /* nested */ comment */",
+           "SET NOCOUNT ON",
+           "set nocount on;set xact_abort off",
+           "SET ANSI_NULLS, QUOTED_IDENTIFIER ON",
+           "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+           "SET TRANSACTION ISOLATION LEVEL SNAPSHOT",
+           "SET LOCK_TIMEOUT -1",
+           "SET TEXTSIZE 2147483647",
+           "SET LANGUAGE us_english",
+           "SET DATEFORMAT mdy",
+           "SET ROWCOUNT 0",
+           "SET DEADLOCK_PRIORITY LOW",
+           "SET STATISTICS IO ON",
+           "SET CONTEXT_INFO 0x01",
+           "USE app",
+           "USE [my app]",
+           "SELECT @@SPID",
+           "select @@version as v, @@trancount",
+           "SELECT SERVERPROPERTY('ProductVersion')",
+           "SELECT 1",
+           "SELECT N'x' AS [a]",
+           "SELECT DB_NAME(), ISNULL(SESSIONPROPERTY('ANSI_NULLS'), 0)",
+           "BEGIN TRAN",
+           "BEGIN TRANSACTION;",
+           "COMMIT",
+           "COMMIT WORK",
+           "ROLLBACK TRAN",
+           "SAVE TRANSACTION a",
+           "IF @@TRANCOUNT > 0 COMMIT TRAN",
+           "PRINT 'hello'",
+           "EXEC sp_datatype_info_100 0, @ODBCVer = 4",
+           "exec sys.sp_server_info",
+           "EXEC sp_set_session_context N'tenant', 5",
+       }) {
+    CAPTURE(text);
+    CHECK(classify(text, "termgate").kind == Told::settings);
+  }
+}
+
+TEST_CASE("tds text: what may touch data goes through the gate", "[F1][proxy][tds]") {
+  for (const char* text : {
+           "SELECT * FROM t",
+           "SELECT 1 FROM t",
+           "SELECT 1 UPDATE t SET a = 1",
+           "SELECT 1 INTO t",
+           "SELECT dbo.f()",
+           "SELECT f(1)",
+           "SELECT @x",
+           "SELECT a",
+           "SELECT (SELECT 1)",
+           "SELECT ISNULL((SELECT 1 FROM t), 0)",
+           "SELECT NEXT VALUE FOR s",
+           "INSERT t VALUES (1)",
+           "SET NOCOUNT ON INSERT t VALUES (1)",
+           "SET @a = 1",
+           "SET NOCOUNT ON; DELETE t",
+           "SET ROWCOUNT @n",
+           "SET NOCOUNT insert t default values",
+           "SET IDENTITY_INSERT t ON",
+           "SET TRANSACTION ISOLATION LEVEL NONE",
+           "SET FIPS_FLAGGER 'FULL'",
+           "USE app DELETE t",
+           "PRINT @a",
+           "PRINT dbo.f()",
+           "BEGIN TRAN UPDATE t SET a = 1",
+           "BEGIN UPDATE t SET a = 1 END",
+           "BEGIN TRY DELETE t END TRY BEGIN CATCH END CATCH",
+           "COMMIT DELETE t",
+           "ROLLBACK TRAN x",
+           "IF @@TRANCOUNT > 0 DELETE t",
+           "IF @@TRANCOUNT > 0 COMMIT TRAN ELSE DELETE t",
+           "IF EXISTS (SELECT 1) COMMIT",
+           "WHILE 1 = 1 SET NOCOUNT ON",
+           "p",
+           "EXEC p",
+           "EXEC ('DELETE t')",
+           "EXECUTE sp_executesql N'DELETE t'",
+           "EXEC sp_datatype_info EXEC p",
+           "EXEC sp_datatype_info @a",
+           "EXEC dbo.sp_datatype_info 0",
+           "EXEC other..sp_set_session_context 'a', 1",
+           "EXEC sp_set_session_context N'a', @v",
+           "EXEC @rc = sp_datatype_info",
+           "EXEC sp_datatype_info; DELETE t",
+           "/* */ DELETE t",
+           "/* /* */ SET NOCOUNT ON",
+           "SET NOCOUNT ON /* */ DELETE t",
+           "-- x\nDELETE t",
+           "-- x\rDELETE t",
+           "SET NOCOUNT ON --\xC2\x85 DELETE t",
+           "SET NOCOUNT\xC2\xA0ON",
+           "SELECT 'a''; DELETE t",
+           "SELECT \"a\"",
+           "SELECT 'a\\\n'; DELETE t --'",
+           "SELECT [a",
+           "SELECT $1",
+           "{call p}",
+           "SELECT 1 AS \xC5\xBF"
+           "et",
+           "SELECT 1:",
+           "MERGE t",
+           "WITH a AS (SELECT 1) DELETE t",
+           "TRUNCATE TABLE t",
+           "CREATE TABLE t (a int)",
+           "DBCC CHECKDB",
+           "KILL 5",
+           "GRANT SELECT ON t TO u",
+           "BULK INSERT t FROM 'f'",
+           "WRITETEXT t.a @p 'x'",
+           "RECEIVE * FROM q",
+           "DECLARE @a int",
+           "BACKUP DATABASE a TO DISK = 'x'",
+           "SELECT * FROM OPENQUERY(s, 'delete t')",
+           "EXEC ('x') AT s",
+           "GO",
+       }) {
+    CAPTURE(text);
+    CHECK(classify(text, "termgate").kind == Told::other);
+  }
+  CHECK(classify("INSERT BULK t (a int)", "termgate").kind == Told::bulk_insert);
+  CHECK(classify("/* */ insert /* */ bulk t (a int)", "termgate").kind == Told::bulk_insert);
+}
+
+TEST_CASE("tds text: declarations and what is refused", "[F1][proxy][tds]") {
+  CHECK(classify("EXEC sp_set_session_context N'termgate.scope', N'a'", "termgate").kind == Told::declares);
+  CHECK(classify("exec sys.sp_set_session_context @key = 'TermGate.Term', @value = 5, @read_only = 1", "termgate").kind == Told::declares);
+  const auto set_term = classify("execute [Termgate].set_term N'it''s', 42;", "termgate");
+  CHECK(set_term.kind == Told::set_term);
+  CHECK(set_term.scope == "it's");
+  CHECK(set_term.term == 42);
+  CHECK(set_term.problem.empty());
+  CHECK_FALSE(classify("EXEC termgate.set_term 'a', 99999999999999999999", "termgate").problem.empty());
+  CHECK(classify("EXEC other.set_term 'a', 1", "termgate").kind == Told::other);
+  CHECK(classify("EXEC sp_releaseapplock 'x'", "termgate").kind == Told::forbidden);
+  CHECK(classify("DECLARE @n nvarchar(99) = N'SP_ReleaseAppLock'; EXEC @n 'x'", "termgate").kind == Told::forbidden);
+  CHECK(classify("BEGIN DISTRIBUTED TRAN", "termgate").kind == Told::forbidden);
+  CHECK(classify("SELECT 1; BEGIN /* */ DISTRIBUTED TRANSACTION", "termgate").kind == Told::forbidden);
+}

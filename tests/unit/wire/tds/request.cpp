@@ -1,0 +1,115 @@
+// Requests: headers, calls and requests to the transaction manager, our own ones read back, cut short at every byte.
+#include <catch2/catch.hpp>
+
+#include <cstdint>
+
+#include <termgate/tds/request.hpp>
+#include <termgate/tds/text.hpp>
+
+using namespace termgate::tds;
+
+TEST_CASE("headers: the transaction is found and lengths are held to", "[wire][tds]") {
+  std::string payload;
+  append_headers(payload, 0x1122334455667788);
+  const auto headers = decode_headers(payload + "rest", version::v7_4);
+  REQUIRE(headers);
+  CHECK(headers->transaction == 0x1122334455667788);
+  CHECK(headers->outstanding == 1);
+  CHECK(headers->bytes == 22);
+  CHECK(decode_headers("rest", version::v7_1)->bytes == 0);
+  for (std::size_t size = 0; size < payload.size(); ++size) CHECK_FALSE(decode_headers(payload.substr(0, size), version::v7_4));
+  using namespace std::string_literals;
+  const std::string one = payload.substr(4);
+  CHECK_FALSE(decode_headers("\x28\0\0\0"s + one + one, version::v7_4));        // twice
+  CHECK_FALSE(decode_headers("\3\0\0\0"s + one, version::v7_4));                // shorter than itself
+  CHECK_FALSE(decode_headers("\xFF\xFF\xFF\xFF"s + one, version::v7_4));        // longer than all
+  CHECK_FALSE(decode_headers("\x0A\0\0\0\5\0\0\0\2\0"s, version::v7_4));        // a header shorter than its head
+  CHECK_FALSE(decode_headers("\x0E\0\0\0\x0A\0\0\0\2\0abcd"s, version::v7_4));  // a transaction of 4 bytes
+  CHECK(decode_headers("\x0A\0\0\0\6\0\0\0\3\0"s, version::v7_4)->has_transaction == false);
+}
+
+TEST_CASE("rpc: a call of our own is read back", "[wire][tds]") {
+  for (const std::uint32_t tds_version : {version::v7_1, version::v7_2, version::v7_4}) {
+    std::string payload;
+    const std::string_view scope = "billing \xE2\x82\xAC";
+    const std::int64_t term = -5;
+    CallWriter call(payload, tds_version, 7, "[app].[termgate].[gate_enter]");
+    call.text("@scope", &scope);
+    call.text("@none", nullptr, true);
+    call.integer("@term", &term, true);
+    call.integer("@nothing", nullptr);
+    call.binary("@secret", "abc");
+    const auto headers = decode_headers(payload, tds_version);
+    REQUIRE(headers);
+    const std::string_view body = std::string_view(payload).substr(headers->bytes);
+    const Calls calls = decode_rpc(body, tds_version);
+    REQUIRE(calls.whole);
+    REQUIRE(calls.all.size() == 1);
+    const Call& one = calls.all[0];
+    CHECK(utf8_of(one.name) == "[app].[termgate].[gate_enter]");
+    REQUIRE(one.parameters.size() == 5);
+    CHECK(utf8_of(one.parameters[0].value.data) == scope);
+    CHECK(one.parameters[1].value.null);
+    CHECK(one.parameters[1].status == 1);
+    CHECK(one.parameters[2].value.data == std::string_view("\xFB\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8));
+    CHECK(one.parameters[3].value.null);
+    CHECK(one.parameters[4].value.data == "abc");
+    const std::size_t head = body.size() - decode_rpc(body, tds_version).all.size();
+    for (std::size_t size = 0; size < head; ++size) {
+      const Calls cut = decode_rpc(body.substr(0, size), tds_version);
+      if (cut.whole) CHECK(cut.all[0].parameters.size() < 5);
+    }
+  }
+}
+
+TEST_CASE("rpc: several calls in a message are told apart", "[wire][tds]") {
+  std::string one, payload;
+  const std::int64_t number = 1;
+  CallWriter(one, version::v7_1, 0, "a").integer("@p", &number);
+  for (const std::uint32_t tds_version : {version::v7_1, version::v7_4}) {
+    const char separator = tds_version == version::v7_1 ? '\x80' : '\xFF';
+    CHECK(decode_rpc(one + separator + one, tds_version).all.size() == 2);
+    CHECK(decode_rpc(one + separator + one, tds_version).whole);
+    CHECK(decode_rpc(one + separator, tds_version).all.size() == 1);
+    CHECK_FALSE(decode_rpc(one + separator + one.substr(0, 3), tds_version).whole);
+  }
+  using namespace std::string_literals;
+  const Calls by_id = decode_rpc("\xFF\xFF\x0A\0\0\0"s, version::v7_4);
+  REQUIRE(by_id.whole);
+  CHECK(by_id.all[0].id == procedure::execute_sql);
+  CHECK_FALSE(decode_rpc("\0\0\0\0"s, version::v7_4).whole);                                // no name
+  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\0\xF3"s, version::v7_4).whole);              // a table
+  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\x08\x26\1\0"s, version::v7_4).whole);        // encrypted
+  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\0\xA5\xFF\xFF\4\0"s, version::v7_4).whole);  // cut in its length
+}
+
+TEST_CASE("transaction requests: their kinds and what goes with them", "[wire][tds]") {
+  using namespace std::string_literals;
+  const auto begin = decode_transaction_request("\5\0\5\2x\0"s);
+  REQUIRE(begin);
+  CHECK(begin->kind == transaction_request::begin);
+  CHECK(begin->isolation == 5);
+  const auto commit = decode_transaction_request("\7\0\0\1\2\0"s);
+  REQUIRE(commit);
+  CHECK(commit->begins_next);
+  CHECK(commit->isolation == 2);
+  const auto save = decode_transaction_request("\x09\0\2s\0"s);
+  REQUIRE(save);
+  CHECK(utf8_of(save->name) == "s");
+  CHECK_FALSE(decode_transaction_request("\7\0\0\1"s));
+  CHECK_FALSE(decode_transaction_request("\5\0\1\3x\0"s));
+  CHECK_FALSE(decode_transaction_request("\5"s));
+  CHECK(decode_transaction_request("\1\0anything"s)->kind == transaction_request::propagate);
+}
+
+TEST_CASE("text: UTF-16 and UTF-8 are each other's, and what is neither is replaced", "[wire][tds]") {
+  const std::string all = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80";
+  CHECK(utf8_of(utf16_of(all)) == all);
+  CHECK(is_utf16(utf16_of(all)));
+  CHECK(utf8_of(std::string_view("\x00\xD8", 2)) == "\xEF\xBF\xBD");
+  CHECK(utf8_of("x") == "\xEF\xBF\xBD");
+  CHECK_FALSE(is_utf16("x"));
+  CHECK_FALSE(is_utf16(std::string_view("\x00\xDC", 2)));
+  for (const char* bad : {"\xFF", "\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE2\x82"})
+    CHECK(utf8_of(utf16_of(bad)).find("\xEF\xBF\xBD") == 0);
+}

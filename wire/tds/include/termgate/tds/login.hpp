@@ -1,0 +1,57 @@
+// How a session begins: PRELOGIN of both sides and LOGIN7 of the client. Views point into the payload that was decoded.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <termgate/tds/malformed.hpp>
+#include <termgate/tds/types.hpp>
+
+namespace termgate::tds {
+
+// What one side says before a login. Options that are not asked about here are read and not kept.
+struct Prelogin {
+  std::string_view version;  // 6 bytes: major, minor, build (most significant byte first), sub-build
+  std::optional<Encryption> encryption;
+  std::string_view instance;  // with its NUL
+  std::optional<std::uint8_t> mars;
+  std::optional<std::uint8_t> federated_required;
+};
+// Refused: no version first, an option outside the payload, one that comes twice, a value of the wrong size, more than 64 options.
+Decoded<Prelogin> decode_prelogin(std::string_view payload);
+// In the order of the options' numbers, those that are there; the version always.
+void append_prelogin(std::string& out, const Prelogin& prelogin);
+
+struct Feature {
+  std::uint8_t id = 0;
+  std::string_view data;
+};
+
+struct Login7 {
+  std::uint32_t tds_version = 0;
+  std::uint32_t packet_size = 0;
+  std::uint8_t option_flags_1 = 0, option_flags_2 = 0, type_flags = 0, option_flags_3 = 0;
+  // As UTF-16.
+  std::string_view host, user, application, server, library, language, database, attach_file;
+  std::string_view password;         // scrambled, as it came
+  std::string_view change_password;  // the same
+  std::string_view sspi;
+  std::vector<Feature> features;
+  std::size_t features_at = 0, features_end = 0;  // of the payload, the terminator included; 0: there are none
+
+  bool integrated() const noexcept { return (option_flags_2 & 0x80) != 0; }  // Windows authentication
+  bool read_only_intent() const noexcept { return (type_flags & 0x20) != 0; }
+  bool user_instance() const noexcept { return (option_flags_3 & 0x02) != 0; }
+};
+// The length that the payload says of itself is its size; every field lies within it, behind the fixed part.
+Decoded<Login7> decode_login7(std::string_view payload);
+// The same payload without the features named. Refused where something that the fixed part points at stands behind them, for it would move.
+Decoded<std::string> without_features(std::string_view payload, const Login7& login, std::string_view ids);
+
+inline constexpr std::size_t login7_bytes_max = 128u << 10;
+inline constexpr std::size_t prelogin_bytes_max = 4096;
+
+}  // namespace termgate::tds

@@ -1,0 +1,78 @@
+// One direction's bytes, in pieces of any size, cut into packets, and messages into packets. No body is kept here: a piece of a packet is
+// handed on as it comes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <termgate/tds/malformed.hpp>
+
+namespace termgate::tds {
+
+inline constexpr std::size_t packet_header_bytes = 8;
+inline constexpr std::size_t packet_bytes_min = 512;
+inline constexpr std::size_t packet_bytes_max = 32767;
+
+struct PacketHeader {
+  std::uint8_t type = 0;
+  std::uint8_t status = 0;
+  std::uint16_t length = 0;  // of the packet, these 8 bytes included
+  std::uint16_t spid = 0;
+  std::uint8_t id = 0;
+  std::uint8_t window = 0;
+};
+
+void append_packet_header(std::string& out, const PacketHeader& header);
+
+// What a reader has to say of some bytes. `used` is how many of the input it took; views are valid until the input goes, `raw` of a
+// header until the next call.
+struct PacketEvent {
+  enum class Kind : std::uint8_t { need_more, header, payload, malformed };
+  Kind kind = Kind::need_more;
+  std::size_t used = 0;
+  PacketHeader header{};      // of the packet that the event is about
+  bool first = false;         // the packet begins a message
+  bool last = false;          // this event ends the packet
+  bool ends_message = false;  // … and its message
+  std::string_view raw{};     // what is to be passed on
+  Malformed problem{};
+};
+
+// Which way: what a client may send and what a server may. A server's TLS handshake inside packets has the type of PRELOGIN.
+enum class Direction : std::uint8_t { from_client, from_server };
+
+class PacketReader {
+ public:
+  explicit PacketReader(Direction direction) noexcept : direction_(direction) {}
+
+  // Call again with what is left of the input until it says need_more. After `malformed` it says nothing else any more.
+  // Malformed: a length below 8 or above 32767, a type that this side does not send, a packet of another type within a message,
+  // status bits that mean nothing, a reset anywhere but in the first packet of a batch, an RPC or a transaction request.
+  PacketEvent next(std::string_view input) noexcept;
+
+  bool between_messages() const noexcept { return held_ == 0 && left_ == 0 && !in_message_ && !broken_; }
+
+ private:
+  PacketEvent header_of(std::string_view input) noexcept;
+  const char* fault_of(const PacketHeader& header) const noexcept;
+
+  Direction direction_;
+  std::array<char, packet_header_bytes> head_{};
+  std::size_t held_ = 0;  // of head_
+  std::size_t left_ = 0;  // of the packet's payload
+  PacketHeader header_{};
+  bool first_ = false;
+  bool in_message_ = false;  // the last packet did not end its message
+  bool broken_ = false;
+  Malformed problem_{};
+};
+
+// A whole message as packets of at most `packet_size` bytes. `first_status`: bits for the first packet. `next_id`: of the first; returns
+// the one after the last.
+std::uint8_t append_message(std::string& out, std::uint8_t type, std::string_view payload, std::size_t packet_size,
+                            std::uint8_t first_status = 0, std::uint16_t spid = 0, std::uint8_t next_id = 1);
+
+}  // namespace termgate::tds
