@@ -404,7 +404,7 @@ int run_proxy(const Arguments& arguments) {
 
 void add_proxy_command(std::vector<Command>& commands) {
   commands.push_back({"proxy",
-                      "refuse stale writers in front of a PostgreSQL server or an SQLite file",
+                      "refuse stale writers in front of PostgreSQL, SQL Server or an SQLite file",
                       "Clients connect to it as they would to the server, with their own users and passwords.\n"
                       "  termgate proxy --listen 127.0.0.1:6432 --backend postgresql://termgate@db.example:5432/app\n"
                       "  psql \"host=127.0.0.1 port=6432 dbname=app options='-c termgate.scope=billing -c termgate.term=42'\"\n"

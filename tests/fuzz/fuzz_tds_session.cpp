@@ -3,6 +3,7 @@
 // server that meets what it cannot read, and at a session that holds more memory than it may.
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -116,7 +117,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       default: client(game, input, what);
     }
     if (game.model.unfenced != 0) std::abort();
-    if (!game.model.malformed.empty()) std::abort();
+    if (!game.model.malformed.empty()) {
+      std::fprintf(stderr, "the server: %s\n", game.model.malformed.c_str());
+      std::abort();
+    }
     if (game.session->memory_bytes() > 200'000) std::abort();
   }
   return 0;

@@ -83,6 +83,12 @@ class TdsModel {
     return bytes;
   }
 
+  // A request that cannot be read: it is its client's, for our own are written by CallWriter.
+  void complain(std::string payload) {
+    tds::append_report(payload, tds::token::error, 8009, 16, "The incoming TDS stream is incorrect", "model", tds_version);
+    done(payload, tds::done_status::error);
+    say(payload);
+  }
   void begin(std::string& payload, bool announced) {
     transaction = ++last_transaction_;
     if (announced) tds::append_environment_change(payload, tds::environment::begin_transaction, descriptor_bytes(transaction), "");
@@ -128,10 +134,7 @@ class TdsModel {
       default: break;
     }
     const auto headers = tds::decode_headers(payload_, tds_version);
-    if (!headers) {
-      malformed = headers.problem().reason();
-      return;
-    }
+    if (!headers) return complain(payload);
     const std::string body = payload_.substr(headers->bytes);
     if (type_ == tds::packet::sql_batch) return batch(tds::utf8_of(body), payload);
     if (type_ == tds::packet::transaction) return manage(body, payload);
@@ -197,10 +200,7 @@ class TdsModel {
 
   void manage(const std::string& body, std::string payload) {
     const auto request = tds::decode_transaction_request(body);
-    if (!request) {
-      malformed = "tm";
-      return;
-    }
+    if (!request) return complain(payload);
     ran.push_back("tm " + std::to_string(request->kind));
     if (request->kind == tds::transaction_request::begin) begin(payload, true);
     if (request->kind == tds::transaction_request::commit ||
@@ -251,10 +251,7 @@ class TdsModel {
 
   void call(const std::string& body, std::string payload) {
     const tds::Calls calls = tds::decode_rpc(body, tds_version);
-    if (calls.all.empty()) {
-      malformed = "rpc";
-      return;
-    }
+    if (calls.all.empty()) return complain(payload);
     const tds::Call& one = calls.all[0];
     const std::string name = tds::utf8_of(one.name);
     const bool of_gate = has(name, "[gate_");

@@ -212,7 +212,10 @@ void TdsSession::State::on_message(Instant now) {
   }
   raised_ = cancelled_ = outlived_reset_ = false;
   resets_ |= message_.resets;
-  if (message_.resets != 0) claims_.reset();
+  if (message_.resets != 0) {
+    claims_.reset();
+    bulk_expected_ = false;
+  }
   if ((resets_ & tds::status::reset) != 0) resets_ = tds::status::reset;
   if (message_.given_up) {
     // The server has seen nothing of it.
@@ -287,6 +290,8 @@ Verdict TdsSession::State::verdict_of_batch(std::string_view body) const {
       if (message_.complete) verdict.way = Verdict::Way::pass;
       return verdict;
     case TextVerdict::Kind::set_term:
+      // What follows it is not known yet.
+      if (!message_.complete) return verdict;
       if (said.problem.empty()) {
         check_pair(verdict, std::move(said.scope), said.term);
       } else {

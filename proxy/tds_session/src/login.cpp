@@ -48,6 +48,8 @@ void TdsSession::State::on_client_login(Instant) {
   if (!login) return malformed_peer("client", login.problem().reason());
   tds_version_ = login->tds_version;
   tokens_.set_version(tds_version_);
+  // It was told so with PRELOGIN, and has gone on in clear text.
+  if (options_.client_tls_required && !encrypted_) return refuse_login(login_failed, "28000", "this proxy requires TLS: Encrypt=yes");
   if (tds_version_ < tds::version::v7_1) {
     return refuse_login(login_failed, "08P01", "this proxy speaks TDS 7.1 and later, and the client asks for an older version");
   }

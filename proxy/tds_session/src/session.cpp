@@ -92,6 +92,7 @@ void TdsSession::resume(const session::ServerLost& event, Instant) {
 
 void TdsSession::resume(const session::ClientTls&, Instant now) {
   if (state_->stage_ != Stage::client_tls) return;
+  state_->encrypted_ = true;
   state_->stage_ = Stage::client_login;
   state_->pump_client(now);
 }

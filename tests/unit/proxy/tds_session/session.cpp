@@ -327,6 +327,19 @@ TEST_CASE("tds session: long messages go through the gate and on as they come", 
   });
 }
 
+TEST_CASE("tds session: a long text is no declaration whatever it begins with", "[F1][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    if (game.piece == 1) return;
+    game.login("plain");
+    for (const char* begins : {"EXEC termgate.set_term N's', 5", "SET NOCOUNT ON", "EXEC termgate.set_term N's', 0"}) {
+      CAPTURE(begins);
+      game.batch(begins + std::string(50'000, ' ') + "; write");
+      CHECK(game.heard() == "error 50002 done 2;");
+    }
+    CHECK(game.model.ran.empty());
+  });
+}
+
 TEST_CASE("tds session: a message that its client gives up reaches nobody", "[proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.login_with_term(5);
@@ -369,6 +382,16 @@ TEST_CASE("tds session: what would lead past the proxy is refused", "[proxy][tds
     CHECK_FALSE(game.client_open);
     CHECK(game.host.count(Kind::malformed) == 1);
   }
+}
+
+TEST_CASE("tds session: where TLS is required a login in clear text is refused", "[proxy][tds]") {
+  tds_session::Options options;
+  options.client_tls = options.client_tls_required = true;
+  TdsGame game(0, options);
+  game.login_with_term(5);
+  CHECK_FALSE(game.client_open);
+  CHECK_FALSE(game.server_open);
+  CHECK(game.host.count(Kind::login_refused) == 1);
 }
 
 TEST_CASE("tds session: logins that end otherwise", "[proxy][tds]") {

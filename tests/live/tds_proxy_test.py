@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""[F1] [F7] `termgate proxy --backend sqlserver://…` on real sockets, in front of a server that plays its part (tests/support/tds_server.py): logins in clear text and under TLS,
+statements, refusals, resets, hostile clients, the drain. What a real server does with it is in sqlserver_proxy_test.py.
+
+  tds_proxy_test.py TERMGATE_COMMAND
+"""
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from proxy_under_test import free_port  # noqa: E402
+from tds_server import Server  # noqa: E402
+from tdsraw import ATTENTION, BATCH, PRELOGIN, RESET, Answer, Closed, Tds, call, headers, integer, nvarchar, packets, wide  # noqa: E402
+
+TERMGATE = sys.argv[1]
+scratch = tempfile.TemporaryDirectory(prefix="termgate-tds-proxy-test.")
+WITH_TERM = "termgate.scope=s;termgate.term=5;"
+
+
+class Proxy:
+    def __init__(self, server_port, *options):
+        self.port = free_port()
+        self.log = Path(scratch.name) / f"proxy-{self.port}.log"
+        with open(self.log, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen([TERMGATE, "proxy", "--listen", f"127.0.0.1:{self.port}", "--backend", f"sqlserver://proxy:secret@127.0.0.1:{server_port}/app", *options],
+                                            stderr=log, env={name: value for name, value in os.environ.items() if name != "TERMGATE_DB"})
+        for _ in range(100):
+            if "listening" in self.log.read_text(encoding="utf-8"):
+                return
+            time.sleep(0.05)
+        raise AssertionError(self.log.read_text(encoding="utf-8"))
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(20)
+
+
+class OverTls(Tds):
+    """The handshake in packets of PRELOGIN, then TLS beneath everything."""
+
+    def __init__(self, port, application, context):
+        self.context, self.tls = context, None
+        super().__init__(port, "sa", "secret", "app", application)
+
+    def message(self):
+        if self.tls is not None:
+            return self.message_over_tls()
+        payload = super().message()
+        self.handshake(payload)
+        return payload
+
+    def handshake(self, answer):
+        if answer[answer[6] << 8 | answer[7]] not in (1, 3):
+            raise Closed("no TLS was offered")
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = self.context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
+        while True:
+            try:
+                tls.do_handshake()
+                done = True
+            except ssl.SSLWantReadError:
+                done = False
+            if self.outgoing.pending:
+                self.socket.sendall(packets(PRELOGIN, self.outgoing.read()))
+            if done:
+                break
+            self.incoming.write(Tds.message(self))
+        self.tls = tls
+        self.plain = b""
+
+    @staticmethod
+    def prelogin(encryption=1):
+        return Tds.prelogin(encryption)
+
+    def send(self, data):
+        if self.tls is None:
+            return super().send(data)
+        self.tls.write(data)
+        return super().send(self.outgoing.read())
+
+    def message_over_tls(self):
+        payload = b""
+        while True:
+            while len(self.plain) < 8 or len(self.plain) < (self.plain[2] << 8 | self.plain[3]):
+                try:
+                    self.plain += self.tls.read(65536)
+                except ssl.SSLWantReadError:
+                    some = self.socket.recv(65536)
+                    if not some:
+                        raise Closed("end of stream") from None
+                    self.incoming.write(some)
+            length = self.plain[2] << 8 | self.plain[3]
+            packet, self.plain = self.plain[:length], self.plain[length:]
+            payload += packet[8:]
+            if packet[1] & 1:
+                return payload
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(fence=5)
+        cls.proxy = Proxy(cls.server.port)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.proxy.end()
+        cls.server.close()
+
+    def connect(self, application="plain"):
+        client = Tds(self.proxy.port, "sa", "secret", "app", application)
+        self.addCleanup(client.close)
+        return client
+
+    def test_a_leader_writes_behind_the_gate(self):
+        client = self.connect(WITH_TERM)
+        self.server.asked.clear()
+        for _ in range(3):
+            self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
+        self.assertEqual(client.rpc(call(10, nvarchar("", "INSERT dbo.t VALUES (1)"))).errors, [])
+        self.assertEqual([one for one in self.server.asked if one.startswith("gate")], ["gate_enter"])
+        time.sleep(0.4)
+        self.assertIn("gate_leave", self.server.asked)
+        self.assertEqual(self.server.unfenced, 0)
+
+    def test_others_are_refused(self):
+        plain, stale = self.connect(), self.connect("termgate.scope=s;termgate.term=4;")
+        self.assertEqual(plain.batch("SET NOCOUNT ON").errors, [])
+        before = len([one for one in self.server.asked if "INSERT" in one])
+        self.assertEqual(plain.batch("INSERT dbo.t VALUES (1)").number, 50002)
+        self.assertEqual(stale.batch("INSERT dbo.t VALUES (1)").number, 50001)
+        self.assertEqual(plain.rpc(call("dbo.put", integer("@a", 1))).number, 50002)
+        # A message that was refused leaves the session as it was.
+        self.assertEqual(plain.batch("SELECT @@SPID").errors, [])
+        self.assertEqual(plain.batch("EXEC termgate.set_term N's', 5").errors, [])
+        self.assertEqual(plain.batch("INSERT dbo.t VALUES (1)").errors, [])
+        self.assertEqual(len([one for one in self.server.asked if "INSERT" in one]), before + 1)
+        self.assertEqual(plain.batch("INSERT dbo.t VALUES (1)", RESET).number, 50002)
+
+    def test_large_messages_and_slow_ones(self):
+        client = self.connect(WITH_TERM)
+        self.assertEqual(client.batch("INSERT dbo.t VALUES ('" + 300_000 * "x" + "')").errors, [])
+        data = packets(BATCH, headers() + wide("INSERT dbo.t VALUES (2)"))
+        for byte in data:
+            client.send(bytes([byte]))
+        self.assertEqual(client.answer().errors, [])
+        client.send(packets(ATTENTION, b""))
+        self.assertTrue(client.answer().payload.startswith(b"\xfd\x20\0"))
+        self.assertEqual(self.server.unfenced, 0)
+
+    def test_hostile_clients(self):
+        for data in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\3\1\2\0\1\0\1\xfc\3\3", 64 * b"\0", b"\x12\1\0\7\0\0\0\0", b"\x12\1\xff\xff\0\0\0\0", b"\0\0\0\x08\4\xd2\x16\x2f", packets(16, 200 * b"\0"),
+                     packets(PRELOGIN, b"\xff"), packets(PRELOGIN, 5000 * b"\0"), packets(PRELOGIN, Tds.prelogin()) + packets(16, 90 * b"\xff"), packets(PRELOGIN, Tds.prelogin()) + packets(1, headers())):
+            with socket.create_connection(("127.0.0.1", self.proxy.port), 10) as one:
+                one.sendall(data)
+                while True:
+                    try:
+                        if not one.recv(65536):
+                            break
+                    except ConnectionResetError:
+                        break
+        client = self.connect(WITH_TERM)
+        client.send(b"\x53" + bytes(15))
+        with self.assertRaises(Closed):
+            client.answer()
+            client.answer()
+        self.assertIsNone(self.proxy.process.poll())
+        self.assertEqual(self.connect(WITH_TERM).batch("INSERT dbo.t VALUES (1)").errors, [])
+
+    def test_without_a_server(self):
+        proxy = Proxy(free_port())
+        with self.assertRaises(Closed) as why:
+            Tds(proxy.port, "sa", "secret", "app")
+        self.assertIn("cannot be reached", str(why.exception))
+        self.assertEqual(proxy.end(), 0)
+
+    def test_options(self):
+        for words, says in ((("--backend", "sqlserver://u:p@h:1433"), "which database"), (("--backend", "sqlserver://u:p@h:x/app"), "a port is a number"),
+                            (("--backend", "sqlserver://u:p@h/app", "--without-term", "read-only"), "every statement")):
+            done = subprocess.run([TERMGATE, "proxy", "--listen", "127.0.0.1:1", *words], capture_output=True, text=True, timeout=20, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(says, done.stderr)
+
+    def test_tls_and_the_drain(self):
+        if shutil.which("openssl") is None:
+            self.skipTest("openssl")
+        pem, key = Path(scratch.name) / "proxy.pem", Path(scratch.name) / "proxy.key"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", pem, "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
+                       check=True, capture_output=True)
+        proxy = Proxy(self.server.port, "--client-tls-cert", str(pem), "--client-tls-key", str(key), "--require-tls")
+        client = OverTls(proxy.port, WITH_TERM, ssl.create_default_context(cafile=str(pem)))
+        self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
+        self.assertEqual(client.batch("INSERT dbo.t VALUES ('" + 100_000 * "x" + "')").errors, [])
+        # A client in clear text is told that TLS is required, and goes no further.
+        clear = socket.create_connection(("127.0.0.1", proxy.port), 10)
+        clear.sendall(packets(PRELOGIN, Tds.prelogin(2)))
+        told = clear.recv(4096)
+        self.assertEqual(told[8 + (told[8 + 6] << 8 | told[8 + 7])], 3)
+        clear.sendall(packets(16, Tds.login7("sa", "secret", "app", WITH_TERM)))
+        said = b""
+        while some := clear.recv(4096):
+            said += some
+        self.assertIn("requires TLS", Answer(said[8:]).errors[0][1])
+        clear.close()
+        # In a transaction a session is waited for.
+        client.begin()
+        proxy.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
+        self.assertIsNone(proxy.process.poll())
+        client.close()
+        self.assertEqual(proxy.process.wait(20), 0)
+        self.assertEqual(self.server.unfenced, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
