@@ -139,6 +139,26 @@ const char* check_by_arguments(const ScopeName* scope, int64 term) {
   return fence.marked ? "marked" : "passed";
 }
 
+// For append(), in sessions that are not guarded too: as above, but where a mark is wanted layer 1 has to look.
+bool check_for_append(const ScopeName* scope, int64 term) {
+  ScopeKeys keys;
+  Pass* pass;
+  Fence fence;
+  layer1_keys(scope, &keys);
+  pass = passes_find(&keys, scope, term);
+  if (pass != NULL && pass->epoch == passes_epoch()) { return !pass->by_row; }
+  if (pass != NULL || passes_count() >= LOCKED_SCOPES_MAX || XactIsoLevel > XACT_READ_COMMITTED) { return false; }
+  layer1_read_fence(scope, &fence);
+  if (!fence.found || fence.term != term || fence.marked) { return false; }
+  layer1_learn_trust(scope, term);
+  if (!is_sure(&fence, term) || !share(&keys)) { return false; }
+  layer1_read_fence(scope, &fence);
+  if (!is_sure(&fence, term) || fence.marked) { return false; }
+  (void)passes_add(&keys, scope, term, false);
+  if (guard_mode() != GUARD_OFF) { sessions_show_pass(scope, term); }
+  return true;
+}
+
 static void check(const ScopeName* scope, int64 term, const ScopeKeys* keys, Snapshot snapshot) {
   Pass* pass = passes_find(keys, scope, term);
   Fence fence;

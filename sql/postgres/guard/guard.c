@@ -51,6 +51,7 @@ static const char* show_session_setting(void) { return session_guarded ? "on" : 
 static const char* show_guarded(void) { return guard_mode() == GUARD_OFF ? "off" : "on"; }
 
 static bool guarded_placeholder = false;
+static char* appends_placeholder = NULL;
 
 static void assign_mode(int value pg_attribute_unused(), void* extra pg_attribute_unused()) { check_forget(); }
 
@@ -83,6 +84,9 @@ static void define_settings(void) {
                            false, PGC_SUSET, GUC_NO_RESET_ALL, NULL, NULL, NULL);
   DefineCustomBoolVariable("termgate.guarded", "Whether this session is guarded.", NULL, &guarded_placeholder, false, PGC_INTERNAL,
                            GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, show_guarded);
+  DefineCustomStringVariable("termgate.guard_appends", "The schema whose append() and append_many() this session carries out without SQL.",
+                             NULL, &appends_placeholder, "", PGC_INTERNAL, GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL,
+                             append_schema);
   claim_define_settings();
 }
 
@@ -166,6 +170,54 @@ Datum termgate_guard_passed(PG_FUNCTION_ARGS) {
   }
   layer1_learn_trust(&scope, term);
   PG_RETURN_VOID();
+}
+
+// Of both functions below; NULL where layer 1 has to look. A write id is layer 1's to look up, and so is a large payload's size.
+static Datum append(FunctionCallInfo fcinfo, const Datum* payloads, int count) {
+  ScopeName scope;
+  AppendOf what;
+  int64 last;
+  Size bytes = 0;
+  int i;
+  if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || !PG_ARGISNULL(5)) { PG_RETURN_NULL(); }
+  for (i = 0; i < count; ++i) { bytes += toast_raw_datum_size(payloads[i]) - VARHDRSZ; }
+  if (bytes > 1048576) { PG_RETURN_NULL(); }
+  what.stream = PointerGetDatum(PG_GETARG_TEXT_PP(0));
+  what.term = PG_GETARG_INT64(1);
+  what.payloads = payloads;
+  what.count = count;
+  what.has_expected = !PG_ARGISNULL(3);
+  what.expected = what.has_expected ? PG_GETARG_INT64(3) : 0;
+  what.has_scope = !PG_ARGISNULL(4);
+  what.scope = &scope;
+  if ((what.has_scope && !scope_argument(fcinfo, 4, &scope)) || !append_rows(&what, &last)) { PG_RETURN_NULL(); }
+  PG_RETURN_INT64(last);
+}
+
+PG_FUNCTION_INFO_V1(termgate_guard_append);
+// Layer 1: append() of one payload; NULL, and nothing is written, where layer 1 has to look.
+Datum termgate_guard_append(PG_FUNCTION_ARGS) {
+  Datum payload;
+  if (!from_layer1() || PG_ARGISNULL(2)) { PG_RETURN_NULL(); }
+  payload = PG_GETARG_DATUM(2);
+  return append(fcinfo, &payload, 1);
+}
+
+PG_FUNCTION_INFO_V1(termgate_guard_append_many);
+// Layer 1: append_many(), likewise. An array that layer 1 refuses is layer 1's to refuse.
+Datum termgate_guard_append_many(PG_FUNCTION_ARGS) {
+  ArrayType* array;
+  Datum* payloads;
+  bool* absent;
+  int count, i;
+  if (!from_layer1() || PG_ARGISNULL(2)) { PG_RETURN_NULL(); }
+  array = PG_GETARG_ARRAYTYPE_P(2);
+  if (ARR_NDIM(array) != 1 || VARSIZE(array) > 1048576) { PG_RETURN_NULL(); }
+  deconstruct_array(array, BYTEAOID, -1, false, 'i', &payloads, &absent, &count);
+  for (i = 0; i < count; ++i) {
+    if (absent[i]) { PG_RETURN_NULL(); }
+  }
+  return append(fcinfo, payloads, count);
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_layer1_call);

@@ -5,6 +5,7 @@
 //   passes.c      what this transaction has passed, and what it has done; savepoints
 //   layer1.c      finds layer 1 in this database; reads a fence; calls layer 1's functions, which decide every refusal
 //   check.c       locks the scope, compares, remembers
+//   append.c      append() and append_many() without SQL
 //   statements.c  which statements write
 //   hooks.c       where the server calls us: executor, utility statements, functions, the end of a transaction
 //   sessions.c    what all sessions show: termgate.guarded_sessions, termgate.guard_counts
@@ -102,6 +103,8 @@ extern void layer1_need(void);
 extern const char* layer1_schema(void);
 extern Oid layer1_owner(void);
 extern bool layer1_owns(Oid relation);
+extern Oid layer1_relation(const char* name);
+extern Oid layer1_function(const char* name);
 extern bool layer1_passes_by(Oid function);
 extern void layer1_keys(const ScopeName* scope, ScopeKeys* keys);
 extern void layer1_read_fence(const ScopeName* scope, Fence* fence);
@@ -118,9 +121,25 @@ extern bool layer1_is_busy(void);
 extern void check_require(Snapshot snapshot);
 extern void check_before_commit(bool used_traceless);
 extern const char* check_by_arguments(const ScopeName* scope, int64 term);
+extern bool check_for_append(const ScopeName* scope, int64 term);
 extern void check_claim_changed(void);
 extern void check_statement_runs(void);
 extern void check_forget(void);
+
+// append.c
+typedef struct AppendOf {
+  Datum stream;  // of type text
+  bool has_scope;
+  ScopeName* scope;  // room for it where it is not named
+  int64 term;
+  bool has_expected;
+  int64 expected;
+  const Datum* payloads;
+  int64 count;
+} AppendOf;
+extern void append_watch(void);
+extern const char* append_schema(void);
+extern bool append_rows(AppendOf* what, int64* last);
 
 // statements.c
 extern bool statement_writes(const QueryDesc* query, int flags);

@@ -172,4 +172,5 @@ void hooks_install(void) {
   RegisterXactCallback(on_transaction, NULL);
   RegisterSubXactCallback(on_savepoint, NULL);
   layer1_watch();
+  append_watch();
 }

@@ -143,6 +143,18 @@ static bool find_functions(const Layer1* found) {
   return true;
 }
 
+Oid layer1_function(const char* name) {
+  Oid none = InvalidOid;
+  Oid user, function;
+  int security;
+  // A role that may not look into the schema finds it all the same.
+  GetUserIdAndSecContext(&user, &security);
+  SetUserIdAndSecContext(here.owner, security | SECURITY_LOCAL_USERID_CHANGE);
+  function = function_of(here.schema, name, -1, &none);
+  SetUserIdAndSecContext(user, security);
+  return function;
+}
+
 static int64 seed(const char* schema, int64 kind) {
   return DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID, CStringGetTextDatum(schema), Int64GetDatum(kind)));
 }
@@ -256,6 +268,9 @@ bool layer1_owns(Oid relation) {
   }
   return owned;
 }
+
+// Valid only where layer1_usable().
+Oid layer1_relation(const char* name) { return get_relname_relid(name, here.schema_oid); }
 
 bool layer1_passes_by(Oid function) {
   int i;

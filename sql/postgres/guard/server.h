@@ -6,7 +6,9 @@
 // postgres.h comes before any other header.
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "access/genam.h"
+#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/parallel.h"
 #include "access/relation.h"
@@ -14,9 +16,11 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/index.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
@@ -52,6 +56,7 @@
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
@@ -96,4 +101,22 @@
   PlannedStmt *planned, const char *text, ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, \
       QueryCompletion *completion
 #define UTILITY_ARGUMENTS planned, text, context, params, env, dest, completion
+#endif
+
+// heap_update() of one row; waits for whoever holds it.
+static inline TM_Result heap_update_row(Relation table, ItemPointer place, HeapTuple row) {
+  TM_FailureData failure;
+  LockTupleMode mode;
+#if PG_VERSION_NUM >= 160000
+  TU_UpdateIndexes indexes;
+  return heap_update(table, place, row, GetCurrentCommandId(true), InvalidSnapshot, true, &failure, &mode, &indexes);
+#else
+  return heap_update(table, place, row, GetCurrentCommandId(true), InvalidSnapshot, true, &failure, &mode);
+#endif
+}
+
+#if PG_VERSION_NUM >= 140000
+#define INDEX_INSERT(index, values, absent, place, table, unique, how) index_insert(index, values, absent, place, table, unique, false, how)
+#else
+#define INDEX_INSERT(index, values, absent, place, table, unique, how) index_insert(index, values, absent, place, table, unique, how)
 #endif

@@ -15,6 +15,12 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_passed
 CREATE FUNCTION @extschema@.guard_layer1_call(begins boolean) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_layer1_call';
 
+-- append() and append_many() without SQL; NULL, and nothing is written, where layer 1 has to look. Only layer 1 may call them.
+CREATE FUNCTION @extschema@.guard_append(stream text, term bigint, payload bytea, expected bigint, scope text, write_id uuid) RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_append';
+CREATE FUNCTION @extschema@.guard_append_many(stream text, term bigint, payloads bytea[], expected bigint, scope text, write_ids uuid[]) RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_append_many';
+
 -- For doctor(): whether the server has loaded the library, and as the first of its list.
 CREATE FUNCTION @extschema@.guard_state(OUT preloaded boolean, OUT first boolean)
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_state';

@@ -172,6 +172,13 @@ DECLARE
   v_no pg_catalog.int8;
   v_followed pg_catalog.bool;
 BEGIN
+  -- Where the guard is loaded (sql/postgres/guard/) it does what follows without SQL; NULL: it has changed nothing.
+  IF pg_catalog.current_setting('termgate.guard_appends', true) OPERATOR(pg_catalog.=) @schema_lit@ THEN
+    v_no := @schema@.guard_append(stream, term, payload, expected, scope, write_id);
+    IF v_no IS NOT NULL THEN
+      RETURN v_no;
+    END IF;
+  END IF;
   -- A stream that is there, in the scope that is named, and a payload of ordinary size; whatever does not come out of it as it should is looked at by _append(),
   -- under the lock that is held by then.
   IF write_id IS NULL AND pg_catalog.octet_length(payload) OPERATOR(pg_catalog.<=) 1048576 THEN
@@ -195,6 +202,19 @@ BEGIN
           PERFORM @schema@._notify_followers(append.stream);
         END IF;
         RETURN v_no;
+      END IF;
+      -- A new stream. One that is there, or is being made, is met by the primary key.
+      INSERT INTO @schema@.streams (stream_id, scope, last_no)
+      SELECT append.stream, v_scope, 1
+       WHERE pg_catalog.char_length(append.stream) OPERATOR(pg_catalog.>=) 1 AND pg_catalog.char_length(append.stream) OPERATOR(pg_catalog.<=) 200
+         AND (append.expected IS NULL OR append.expected OPERATOR(pg_catalog.=) 0)
+         AND (SELECT w.term FROM @schema@.stream_writes w WHERE w.scope OPERATOR(pg_catalog.=) v_scope AND w.term OPERATOR(pg_catalog.>) append.term
+               ORDER BY w.scope, w.term LIMIT 1) IS NULL
+      ON CONFLICT DO NOTHING;
+      IF FOUND THEN
+        INSERT INTO @schema@.stream_writes (stream_id, sequence_no, scope, term, payload)
+        VALUES (append.stream, 1, v_scope, append.term, append.payload);
+        RETURN 1;
       END IF;
     END IF;
   END IF;
@@ -277,6 +297,12 @@ DECLARE
   v_last pg_catalog.int8;
   v_followed pg_catalog.bool;
 BEGIN
+  IF pg_catalog.current_setting('termgate.guard_appends', true) OPERATOR(pg_catalog.=) @schema_lit@ THEN
+    v_last := @schema@.guard_append_many(stream, term, payloads, expected, scope, write_ids);
+    IF v_last IS NOT NULL THEN
+      RETURN v_last;
+    END IF;
+  END IF;
   IF write_ids IS NULL AND v_count OPERATOR(pg_catalog.>) 0 AND pg_catalog.array_ndims(payloads) OPERATOR(pg_catalog.=) 1
      AND pg_catalog.octet_length(pg_catalog.array_send(payloads)) OPERATOR(pg_catalog.<=) 1048576
      AND pg_catalog.array_position(payloads, NULL::pg_catalog.bytea) IS NULL THEN
@@ -300,6 +326,19 @@ BEGIN
           PERFORM @schema@._notify_followers(append_many.stream);
         END IF;
         RETURN v_last;
+      END IF;
+      INSERT INTO @schema@.streams (stream_id, scope, last_no)
+      SELECT append_many.stream, v_scope, v_count
+       WHERE pg_catalog.char_length(append_many.stream) OPERATOR(pg_catalog.>=) 1 AND pg_catalog.char_length(append_many.stream) OPERATOR(pg_catalog.<=) 200
+         AND (append_many.expected IS NULL OR append_many.expected OPERATOR(pg_catalog.=) 0)
+         AND (SELECT w.term FROM @schema@.stream_writes w WHERE w.scope OPERATOR(pg_catalog.=) v_scope AND w.term OPERATOR(pg_catalog.>) append_many.term
+               ORDER BY w.scope, w.term LIMIT 1) IS NULL
+      ON CONFLICT DO NOTHING;
+      IF FOUND THEN
+        INSERT INTO @schema@.stream_writes (stream_id, sequence_no, scope, term, payload)
+        SELECT append_many.stream, u.n, v_scope, append_many.term, u.payload
+          FROM pg_catalog.unnest(append_many.payloads) WITH ORDINALITY u(payload, n);
+        RETURN v_count;
       END IF;
     END IF;
   END IF;

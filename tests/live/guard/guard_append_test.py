@@ -1,0 +1,378 @@
+#!/usr/bin/env python3
+"""[F1][F2][F4][F5] append() and append_many() as the guard carries them out (sql/postgres/guard/append.c), against the same functions in SQL: in a second database
+of the server there is layer 1 and no extension, and the same calls must give the same numbers, the same errors and the same rows. Then what must not come out
+of step with SQL: two writers of one stream, savepoints, raises, evictions, tables that their owner has changed.
+
+  guard_append_test.py --library termgate_guard.so [--major 15] [TESTS …]
+"""
+import argparse
+import os
+import random
+import sys
+import threading
+import time
+import unittest
+
+from guard_rig import Rig
+from pgraw import query
+
+CARRIED_OUT = "SHOW termgate.guard_appends"
+STREAMS = "SELECT stream_id, scope, last_no FROM termgate.streams ORDER BY 1"
+WRITES = "SELECT stream_id, sequence_no, scope, term, payload, write_id FROM termgate.stream_writes ORDER BY 1, 2"
+
+
+def call(session, sql):
+    """The rows of a statement, or its SQLSTATE."""
+    answer = session.query(sql)
+    error = next((message.fields()["C"] for message in answer if message.type == "E"), None)
+    return error or [message.row() for message in answer if message.type == "D"]
+
+
+class Appends(unittest.TestCase):
+    number = 0
+
+    def setUp(self):
+        self.rig, self.sessions = RIG, []
+        self.addCleanup(lambda: [session.end() for session in self.sessions])
+        Appends.number += 1
+        self.scope = f"scope{Appends.number}"
+        self.rig.admin.rows(f"SELECT termgate.seal('{self.scope}', 5)")
+
+    def session(self, role="app", **more):
+        session = self.rig.session(role, **more)
+        self.sessions.append(session)
+        return session
+
+    def append(self, session, stream, term=5, payload="x", **more):
+        named = "".join(f", {name} => {value}" for name, value in more.items())
+        return call(session, f"SELECT termgate.append('{stream}', {term}, '{payload}'{named})")
+
+    def stream(self, name, rows=1):
+        """A stream of self.scope that stands at `rows`."""
+        stream = f"{self.scope}-{name}"
+        with self.rig.session("free") as session:
+            for _ in range(rows):
+                self.assertNotIsInstance(self.append(session, stream, scope=f"'{self.scope}'"), str)
+        return stream
+
+    def numbers(self, stream):
+        return [int(row[0]) for row in self.rig.admin.rows(f"SELECT sequence_no FROM termgate.stream_writes WHERE stream_id = '{stream}' ORDER BY 1")]
+
+
+class Same(Appends):
+    """The same calls in a database with the extension and in one without."""
+
+    def random_call(self, chance):
+        stream, scope, term = chance.choice(["a", "b", "c", "d\u00e9"]), chance.choice(["NULL", "NULL", "'one'", "'one'", "'two'", "''"]), chance.choice(["5"] * 8 + ["4", "6", "NULL", "0", "9223372036854775807"])
+        expected = chance.choice(["NULL"] * 6 + ["0", "1", "5", "-1"])
+        ids = "NULL" if chance.random() < 0.8 else f"'00000000-0000-0000-0000-0000000000{chance.randrange(16, 40)}'"
+        if chance.random() < 0.7:
+            payload = chance.choice(["'x'", "''", "'\\x00ff'", "NULL", "convert_to(repeat('abc', 700), 'UTF8')", "decode(repeat('00', 1100000), 'hex')"])
+            return f"SELECT termgate.append('{stream}', {term}, {payload}, {expected}, {scope}, {ids})"
+        payloads = chance.choice(["'{x,y,z}'", "'{\"\"}'", "'{}'", "'{x,NULL}'", "'{{x},{y}}'", "'[3:4]={x,y}'", "NULL"])
+        return f"SELECT termgate.append_many('{stream}', {term}, {payloads}, {expected}, {scope}, {'NULL' if ids == 'NULL' else 'ARRAY[' + ids + ']::uuid[]'})"
+
+    def test_random_calls(self):
+        self.rig.admin.rows("CREATE DATABASE plain")
+        self.rig.admin.rows("GRANT CREATE ON DATABASE plain TO termgate_owner")
+        self.rig.layer1("plain")
+        both = [self.session("postgres"), self.session("postgres", database="plain")]
+        for one in both:
+            one.rows("SELECT termgate._grant('free', 'write'), termgate.seal('one', 5), termgate.seal('two', 5)")
+        both = [self.session("free"), self.session("free", database="plain")]
+        self.assertEqual([one.value(CARRIED_OUT) for one in both], ["termgate", ""])
+        seed = random.randrange(1 << 30)
+        chance, answers = random.Random(seed), {}
+        for number in range(900):
+            text = chance.choice(["BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "ROLLBACK TO a", "RELEASE a", "SET LOCAL transaction_read_only = on"]) if chance.random() < 0.3 else self.random_call(chance)
+            here, there = [call(one, text) for one in both]
+            self.assertEqual(here, there, f"seed {seed}, call {number}: {text}")
+            answers[here if isinstance(here, str) else "ok"] = answers.get(here if isinstance(here, str) else "ok", 0) + 1
+        for one in both:
+            call(one, "COMMIT")
+        names = "WHERE stream_id IN ('a', 'b', 'c', 'd\u00e9') ORDER BY"
+        looks = [self.session("postgres"), self.session("postgres", database="plain")]
+        for table in (STREAMS, WRITES):
+            here, there = [one.rows(table.replace("ORDER BY", names)) for one in looks]
+            self.assertEqual(here, there, f"seed {seed}")
+        self.assertEqual(looks[0].rows("SELECT * FROM termgate.verify_findings() WHERE object = ANY ('{a,b,c,d\u00e9}')"), [])
+        self.assertGreater(answers["ok"], 100, answers)
+        self.assertLessEqual({"TG001", "TG003", "TG005", "25P02"}, set(answers))
+
+    def test_it_is_carried_out_at_all(self):
+        stream = self.stream("s")
+        owner = self.session("postgres")
+        owner.rows("SET ROLE termgate_owner")
+        self.assertEqual(owner.value(f"SELECT termgate.guard_append('{stream}', 5, 'x', NULL, NULL, NULL)"), "2")
+        self.assertEqual(owner.value(f"SELECT termgate.guard_append_many('{stream}', 5, '{{x,y}}', 2, '{self.scope}', NULL)"), "4")
+        for refused in (f"'{stream}', 4, 'x', NULL, NULL, NULL", f"'{stream}', 5, 'x', 3, NULL, NULL", f"'{stream}', 5, 'x', NULL, 's', NULL", "'nowhere', 5, 'x', NULL, NULL, NULL", f"'{stream}', 5, 'x', NULL, NULL, gen_random_uuid()",
+                        f"'{stream}', 5, decode(repeat('00', 1048577), 'hex'), NULL, NULL, NULL"):
+            self.assertIsNone(owner.value(f"SELECT termgate.guard_append({refused})"), refused)
+        self.assertEqual(self.numbers(stream), [1, 2, 3, 4])
+
+    def test_nobody_else_may_call_it(self):
+        stream = self.stream("s")
+        for role in ("app", "free", "postgres"):
+            self.assertEqual(call(self.session(role), f"SELECT termgate.guard_append('{stream}', 5, 'x', NULL, NULL, NULL)"), "42501", role)
+
+    def test_it_is_asked_where_there_is_no_database(self):
+        session = self.session("postgres", parameters=[("replication", "true")])
+        self.assertEqual([row[0] for row in session.rows(CARRIED_OUT)], [""])
+
+    def test_a_guarded_and_an_unguarded_session(self):
+        stream = self.stream("s")
+        for role in ("app", "free", "watched"):
+            session = self.session(role)
+            self.assertEqual(session.value(CARRIED_OUT), "termgate", role)
+            for _ in range(3):
+                self.assertNotIsInstance(self.append(session, stream), str, session.unread)
+            self.assertEqual(self.append(session, stream, term=4), "TG001", role)
+            self.assertEqual(call(session, "BEGIN; SELECT 1; COMMIT"), [[b"1"]])
+        self.assertEqual(self.numbers(stream), list(range(1, 11)))
+        # What passed by append() counts for the rest of the transaction.
+        guarded = self.session("app")
+        self.assertEqual(guarded.run("BEGIN", f"SELECT termgate.append('{stream}', 5, 'x')", "INSERT INTO log VALUES (1)", "COMMIT"), "ok", guarded.errors)
+
+
+class OutOfStep(Appends):
+    def test_many_writers_of_one_stream(self):
+        stream, failed = self.stream("s"), []
+
+        def write(number):
+            with self.rig.session("app" if number % 2 else "free") as session:
+                for turn in range(40):
+                    text = [f"SELECT termgate.append('{stream}', 5, 'x')", f"SELECT termgate.append_many('{stream}', 5, '{{x,y}}')", f"SELECT termgate.append('{stream}', 5, 'x', write_id => gen_random_uuid())",
+                            f"BEGIN; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK"][(number + turn) % 4]
+                    if isinstance(call(session, text), str):
+                        failed.append(text)
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failed, [])
+        numbers = self.numbers(stream)
+        self.assertEqual(numbers, list(range(1, len(numbers) + 1)))
+        self.assertEqual(len(numbers), 1 + 8 * 40)
+        self.assertEqual(self.rig.value(f"SELECT last_no FROM termgate.streams WHERE stream_id = '{stream}'"), str(len(numbers)))
+
+    def test_many_writers_make_the_same_streams(self):
+        failed = []
+
+        def write(number):
+            with self.rig.session("app" if number % 2 else "free") as session:
+                for turn in range(20):
+                    text = f"SELECT termgate.append('{self.scope}-{turn}', 5, 'x', NULL, '{self.scope}')" if number % 3 else f"SELECT termgate.append_many('{self.scope}-{turn}', 5, '{{x,y}}', NULL, '{self.scope}')"
+                    if isinstance(call(session, text), str):
+                        failed.append(text)
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failed, [])
+        for turn in range(20):
+            self.assertEqual(self.numbers(f"{self.scope}-{turn}"), list(range(1, 9)))
+        self.assertEqual(self.rig.admin.rows(f"SELECT * FROM termgate.verify_findings() WHERE scope = '{self.scope}'"), [])
+
+    def test_a_new_stream(self):
+        session = self.session("free")
+        for name, more, answer in (("", "", "TG005"), ("n" * 201, "", "TG005"), ("n" * 200, "", [[b"1"]]), (f"{self.scope}a", ", expected => 1", "TG003"), (f"{self.scope}a", ", expected => -1", "TG005"),
+                                   (f"{self.scope}a", ", expected => 0", [[b"1"]]), (f"{self.scope}a", ", expected => 0", "TG003")):
+            stream = f"{self.scope}{name}"[:200] if len(name) == 200 else name
+            self.assertEqual(call(session, f"SELECT termgate.append('{stream}', 5, 'x', scope => '{self.scope}'{more})"), answer, (name, more))
+        self.assertEqual(call(session, f"SELECT termgate.append('{self.scope}a', 5, 'x', scope => 's')"), "TG005", "another scope's")
+        self.assertEqual(call(session, f"SELECT termgate.append('{self.scope}b', 4, 'x', scope => '{self.scope}')"), "TG001")
+        self.assertEqual(self.rig.value(f"SELECT count(*) FROM termgate.streams WHERE stream_id = '{self.scope}b'"), "0")
+
+    def test_one_waits_for_the_other(self):
+        stream = self.stream("s")
+        for ends, expected in (("COMMIT", [b"3"]), ("ROLLBACK", [b"4"])):
+            first, second = self.session(), self.session("free")
+            first.rows("BEGIN")
+            self.append(first, stream)
+            second.start(f"SELECT termgate.append('{stream}', 5, 'second')")
+            self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {second.pid} AND wait_event_type = 'Lock')")
+            first.rows(ends)
+            self.assertEqual([message.row() for message in second.until("Z") if message.type == "D"], [expected])
+        # What was expected is compared with what is there after the wait.
+        first, second = self.session(), self.session("free")
+        first.rows("BEGIN")
+        self.append(first, stream)
+        second.start(f"SELECT termgate.append('{stream}', 5, 'second', 4)")
+        self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {second.pid} AND wait_event_type = 'Lock')")
+        first.rows("COMMIT")
+        self.assertEqual(second.finish(), "TG003")
+
+    def test_a_wait_is_cancelled(self):
+        stream = self.stream("s")
+        first, second = self.session(), self.session()
+        first.rows("BEGIN")
+        self.append(first, stream)
+        self.assertEqual(second.run("SET lock_timeout = 100", f"SELECT termgate.append('{stream}', 5, 'x')"), "55P03")
+        self.assertEqual(second.run("SET lock_timeout = 0", "SET statement_timeout = 100", f"SELECT termgate.append('{stream}', 5, 'x')"), "57014")
+        first.rows("COMMIT")
+        self.assertEqual(self.append(second, stream), [[b"3"]])
+
+    def test_savepoints_and_several_in_one_statement(self):
+        stream, session = self.stream("s"), self.session()
+        session.rows("BEGIN")
+        self.assertEqual(self.append(session, stream), [[b"2"]])
+        session.rows("SAVEPOINT a")
+        self.assertEqual(self.append(session, stream), [[b"3"]])
+        session.rows("ROLLBACK TO a")
+        self.assertEqual(self.append(session, stream), [[b"3"]])
+        self.assertEqual(call(session, f"SELECT termgate.append('{stream}', 5, 'x') FROM generate_series(1, 4)"), [[b"4"], [b"5"], [b"6"], [b"7"]])
+        session.rows("COMMIT")
+        self.assertEqual(self.numbers(stream), list(range(1, 8)))
+        # Rows that no longer fit on their page, and so get new index entries.
+        self.assertEqual(len(call(session, f"SELECT termgate.append('{stream}', 5, 'x') FROM generate_series(1, 300)")), 300)
+        for path in ("SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off", "RESET ALL; SET enable_seqscan = off"):
+            self.rig.admin.rows(path)
+            self.assertEqual(self.rig.admin.rows(f"SELECT last_no FROM termgate.streams WHERE stream_id = '{stream}'"), [["307"]])
+            self.assertEqual(self.rig.value(f"SELECT count(*) FROM termgate.stream_writes WHERE stream_id = '{stream}'"), "307")
+            self.assertEqual(self.rig.value(f"SELECT count(*) FROM termgate.stream_writes WHERE scope = '{self.scope}' AND term = 5"), "307")
+        self.rig.admin.rows("RESET ALL")
+
+    def test_a_raise(self):
+        stream, session = self.stream("s"), self.session()
+        session.rows("BEGIN")
+        self.append(session, stream)
+        # The lock is held to the end of the transaction: a raise waits for the grace and then evicts.
+        begun = time.monotonic()
+        self.rig.admin.rows(f"SELECT termgate.seal('{self.scope}', 6, '300 ms')")
+        self.assertGreater(time.monotonic() - begun, 0.25)
+        self.assertEqual(self.numbers(stream), [1])
+        for role in ("app", "free"):
+            self.assertEqual(self.append(self.session(role), stream), "TG001")
+            self.assertNotIsInstance(self.append(self.session(role), stream, term=6), str)
+        self.assertEqual(self.numbers(stream), [1, 2, 3])
+        # Above the fence append raises it, as ever.
+        self.assertEqual(self.append(self.session("free"), stream, term=7), [[b"4"]])
+        self.assertEqual(self.rig.value(f"SELECT term FROM termgate.fences WHERE scope = '{self.scope}'"), "7")
+
+    def test_a_raise_under_way_is_waited_for(self):
+        stream, session, lead = self.stream("s"), self.session("free"), self.session("postgres")
+        self.append(session, stream)
+        lead.rows(f"BEGIN; SELECT termgate.seal('{self.scope}', 6)")
+        session.start(f"SELECT termgate.append('{stream}', 5, 'late')")
+        self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {session.pid} AND wait_event_type = 'Lock')")
+        lead.rows("COMMIT")
+        self.assertEqual(session.finish(), "TG001")
+
+    def test_rows_above_a_fence_that_was_lowered_by_hand(self):
+        stream, other = self.stream("s"), self.stream("other")
+        self.rig.admin.rows(f"SELECT termgate.append('{other}', 9, 'x')")
+        for statement in ("ALTER TABLE termgate.fences DISABLE TRIGGER fences_guard", f"UPDATE termgate.fences SET term = 5 WHERE scope = '{self.scope}'", "ALTER TABLE termgate.fences ENABLE ALWAYS TRIGGER fences_guard"):
+            self.rig.admin.rows(statement)
+        for role in ("app", "free"):
+            self.assertEqual(self.append(self.session(role), stream), "TG001")
+
+    def test_isolation_levels_and_reading_transactions(self):
+        stream, session = self.stream("s"), self.session("free")
+        self.assertEqual(session.run("BEGIN ISOLATION LEVEL REPEATABLE READ", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT"), "ok", session.errors)
+        self.assertEqual(session.run("BEGIN READ ONLY", f"SELECT termgate.append('{stream}', 5, 'x')"), "25006")
+        session.run("ROLLBACK")
+        self.assertEqual(session.run("BEGIN ISOLATION LEVEL SERIALIZABLE", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT"), "ok", session.errors)
+        self.assertEqual(self.numbers(stream), [1, 2, 3])
+
+    def test_two_phase(self):
+        stream, session = self.stream("s"), self.session()
+        self.assertEqual(session.run("BEGIN", f"SELECT termgate.append('{stream}', 5, 'x')", f"PREPARE TRANSACTION '{self.scope}'"), "ok", session.errors)
+        self.assertEqual(call(self.rig.admin, f"SELECT termgate.seal('{self.scope}', 6, '100 ms')"), "TG006", "its lock outlives its session")
+        self.rig.admin.rows(f"COMMIT PREPARED '{self.scope}'")
+        self.assertEqual(self.numbers(stream), [1, 2])
+
+
+class Memory(Appends):
+    def test_memory_stays_flat(self):
+        stream, session = self.stream("s"), self.session()
+
+        def used():
+            return int(next(line for line in open(f"/proc/{session.pid}/status", encoding="ascii") if line.startswith("VmData")).split()[1])
+        group = [query(f"SELECT termgate.append('{stream}', 5, 'x')")] * 4 + [query(f"SELECT termgate.append_many('{stream}', 5, '{{x,y}}', NULL, '{self.scope}')"), query(f"SELECT termgate.append('{stream}', 4, 'x')"),
+                 query(f"SELECT termgate.append('{stream}', 5, 'x', 0)"), query(f"BEGIN; SAVEPOINT a; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK TO a; SELECT termgate.append('{stream}', 5, 'x'); COMMIT"),
+                 query(f"SELECT termgate.append('{stream}', 5, repeat('x', 3000)::bytea)"), query(f"BEGIN; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK")]
+        rounds, before = (100000 if os.environ.get("TERMGATE_TEST_LONG") else 300), 0
+        for number in range(rounds):
+            session.send(*group)
+            codes = [message.fields()["C"] for message in session.until("Z", len(group)) if message.type == "E"]
+            self.assertEqual(codes, ["TG001", "TG003"])
+            if number == 100:
+                before = used()
+            if number % 5000 == 4999:
+                self.rig.admin.rows("VACUUM termgate.streams")
+        self.assertLess(used() - before, 200, "kB more than after 100 rounds")
+
+
+class Changed(unittest.TestCase):
+    """On a server of its own: the owner changes the tables, and layer 1 does it in SQL then."""
+
+    def test_tables_that_are_no_longer_as_made(self):
+        rig = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
+        self.addCleanup(rig.close)
+        session = rig.session("app")
+        self.addCleanup(session.end)
+        append = "SELECT termgate.append('stream', 5, 'x', NULL, 's')"
+        self.assertEqual(session.run(append, append), "ok", session.errors)
+
+        def carried_out():
+            return session.value(CARRIED_OUT) == "termgate"
+        self.assertTrue(carried_out())
+        for change, undo in (("ALTER TABLE termgate.stream_writes ADD COLUMN more text DEFAULT 'there'", "ALTER TABLE termgate.stream_writes DROP COLUMN more"),):
+            rig.admin.rows(change)
+            self.assertFalse(carried_out(), change)
+            self.assertEqual(session.run(append), "ok")
+            self.assertEqual(rig.value("SELECT more FROM termgate.stream_writes ORDER BY sequence_no DESC LIMIT 1"), "there")
+            rig.admin.rows(undo)
+            self.assertFalse(carried_out(), "a dropped column leaves its place")
+
+    def test_what_can_be_put_back(self):
+        rig = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
+        self.addCleanup(rig.close)
+        session = rig.session("app")
+        self.addCleanup(session.end)
+        append = "SELECT termgate.append('stream', 5, 'x', NULL, 's')"
+        changes = (("ALTER TABLE termgate.streams ADD CONSTRAINT few CHECK (last_no < 4)", "ALTER TABLE termgate.streams DROP CONSTRAINT few", "23514"),
+                   ("CREATE INDEX one ON termgate.stream_writes (lower(scope))", "DROP INDEX termgate.one", "ok"),
+                   ("CREATE INDEX one ON termgate.stream_writes (term) WHERE term > 7", "DROP INDEX termgate.one", "ok"),
+                   ("CREATE INDEX one ON termgate.streams USING brin (last_no)", "DROP INDEX termgate.one", "ok"),
+                   ("ALTER TABLE termgate.streams ENABLE ROW LEVEL SECURITY; ALTER TABLE termgate.streams FORCE ROW LEVEL SECURITY", "ALTER TABLE termgate.streams DISABLE ROW LEVEL SECURITY", "42501"),
+                   ("CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'ZZ001'; END $$; CREATE TRIGGER no BEFORE INSERT ON termgate.stream_writes FOR EACH ROW EXECUTE FUNCTION no()",
+                    "DROP TRIGGER no ON termgate.stream_writes; VACUUM termgate.stream_writes", "ZZ001"))
+        self.assertEqual(session.run(append, append, append), "ok", session.errors)
+        for change, undo, expected in changes:
+            self.assertEqual(session.value(CARRIED_OUT), "termgate", change)
+            rig.admin.rows(change)
+            self.assertEqual(session.value(CARRIED_OUT), "", change)
+            self.assertEqual(session.run(append), expected, (change, session.errors))
+            for statement in undo.split("; "):
+                rig.admin.rows(statement)
+        # A plain index of the owner's is kept up, also by updates that leave their page.
+        rig.admin.rows("CREATE INDEX by_last ON termgate.streams (last_no); CREATE INDEX by_time ON termgate.stream_writes (created_at)")
+        self.assertEqual(session.value(CARRIED_OUT), "termgate")
+        for _ in range(20):
+            self.assertEqual(session.run(append), "ok", session.errors)
+        last = rig.value("SELECT last_no FROM termgate.streams")
+        rig.admin.rows("SET enable_seqscan = off; SET enable_bitmapscan = off")
+        self.assertEqual(rig.value(f"SELECT stream_id FROM termgate.streams WHERE last_no = {last}"), "stream")
+        self.assertEqual(rig.value("SELECT count(*) FROM termgate.stream_writes WHERE created_at > '2000-01-01'"), last)
+        rig.admin.rows("REINDEX TABLE CONCURRENTLY termgate.stream_writes")
+        self.assertEqual(session.run(append), "ok", session.errors)
+        rig.admin.rows("DROP INDEX termgate.stream_writes_scope_term")
+        self.assertEqual((session.value(CARRIED_OUT), session.run(append)), ("", "ok"))
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--library", help="termgate_guard.so, built for that major", default="")
+    arguments.add_argument("--programs", help="instead: the bin folder of a server in which the extension is installed")
+    arguments.add_argument("--major", default="15")
+    arguments.add_argument("--setting", dest="settings", action="append", default=[])
+    arguments.add_argument("names", nargs="*")
+    CHOSEN = arguments.parse_args()
+    RIG = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
+    try:
+        unittest.main(argv=[sys.argv[0], *CHOSEN.names], verbosity=2)
+    finally:
+        RIG.close()
