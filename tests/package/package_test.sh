@@ -22,6 +22,7 @@ play() {
   "$scratch/build/billing"
   "$command" lease force-release --scope billing --actor package_test --reason "its leader has gone"
   "$scratch/build/handles"
+  "$scratch/build/follower"
   "$scratch/build/leader"
   "$command" verify
 }
