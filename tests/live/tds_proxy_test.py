@@ -176,6 +176,22 @@ class Case(unittest.TestCase):
         self.assertIsNone(self.proxy.process.poll())
         self.assertEqual(self.connect(WITH_TERM).batch("INSERT dbo.t VALUES (1)").errors, [])
 
+    def test_a_real_client(self):
+        if shutil.which("tsql") is None:
+            self.skipTest("tsql (freetds-bin)")
+
+        def tsql(text, *words):
+            done = subprocess.run(["tsql", "-H", "127.0.0.1", "-p", str(self.proxy.port), "-U", "sa", "-P", "secret", *words], input=f"{text}\ngo\n", capture_output=True, text=True, timeout=30,
+                                  check=False, env=dict(os.environ, TDSVER="7.4"))
+            return done.stdout + done.stderr
+
+        self.assertNotIn("Msg", tsql("INSERT dbo.t VALUES (61)", "-a", WITH_TERM))
+        self.assertTrue(any("VALUES (61)" in one for one in self.server.asked))
+        self.assertIn("Msg 50002 (severity 16, state 1) from termgate", tsql("INSERT dbo.t VALUES (62)"))
+        self.assertIn("Msg 50001", tsql("INSERT dbo.t VALUES (63)", "-a", "termgate.scope=s;termgate.term=4;"))
+        self.assertFalse(any("VALUES (62)" in one or "VALUES (63)" in one for one in self.server.asked))
+        self.assertEqual(self.server.unfenced, 0)
+
     def test_without_a_server(self):
         proxy = Proxy(free_port())
         with self.assertRaises(Closed) as why:
