@@ -131,6 +131,16 @@ int run_finish(const Arguments& arguments) {
   return Exit::done;
 }
 
+// Its holder hears of it with the next beat, which finds the run no longer open. Who holds no lease of it may say so.
+int run_cancel(const Arguments& arguments) {
+  const std::string run = arguments.text("run");
+  const std::string why =
+      fmt::format("cancelled by {}: {}", arguments.text_or("actor", default_actor()), arguments.text_or("reason", no_reason));
+  if (!arguments.open().finish_job(run, "cancelled", std::nullopt, why)) return no_longer_open(arguments, run);
+  if (arguments.json()) print_json({{"run_id", run}, {"status", "cancelled"}});
+  return Exit::done;
+}
+
 void run_option(po::options_description& o) {
   o.add_options()("run", po::value<std::string>(), "the run's id (inside `termgate run --job`: that run's)");
 }
@@ -173,6 +183,17 @@ void add_job_commands(std::vector<Command>& commands) {
                       },
                       {},
                       run_beat});
+  commands.push_back(
+      {"job cancel",
+       "end another's run: its holder learns of it with the next beat",
+       "The beat then ends with status 5; a command that never beats goes on, and only its end is not recorded. To shut its writes\n"
+       "out as well: lease force-release.\n  termgate job cancel --run 42 --reason 'wrong month'",
+       [](po::options_description& o) {
+         o.add_options()("run", po::value<std::string>(), "the run's id")("reason", po::value<std::string>(), "kept in the run's detail")(
+             "actor", po::value<std::string>(), "who acts (USER@host)");
+       },
+       {"run"},
+       run_cancel});
   commands.push_back(
       {"job finish",
        "record the end of a run",

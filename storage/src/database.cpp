@@ -31,6 +31,7 @@ struct DatabaseState {
   OpenOptions options;
   FenceMemory memory;
   RefusalLog refusals;
+  StatsCounter stats;
   std::unique_ptr<LeaseHolding> holding;  // its threads call the driver, so it goes before that
 
   ~DatabaseState() {
@@ -45,6 +46,7 @@ struct DatabaseState {
     try {
       return attempt();
     } catch (const StaleTerm& stale) {
+      stats.stale_writes.fetch_add(1, std::memory_order_relaxed);
       const auto now = std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
       if (name_problem(stale.scope()) == nullptr) {
         if (const auto due = refusals.note(stale.scope(), stale.term(), now)) report(*due);
@@ -278,7 +280,7 @@ Term Transaction::check(const Scope& scope, Term term) {
 Database Database::open(std::string_view url, OpenOptions options) {
   auto state = std::make_shared<detail::DatabaseState>();
   state->driver = detail::open_driver(url, options);
-  state->holding = std::make_unique<detail::LeaseHolding>(std::string(url), options, *state->driver);
+  state->holding = std::make_unique<detail::LeaseHolding>(std::string(url), options, *state->driver, state->stats);
   state->options = std::move(options);
   return Database(std::move(state));
 }
@@ -433,7 +435,7 @@ std::optional<Lease> Database::try_acquire_lease(const Scope& scope, millisecond
       }
     }
   };
-  const Rows rows = ask();
+  const Rows rows = detail::counted(state_->stats.acquire, ask, [](const Rows& answer) { return answer.one()[0].as_bool(); });
   const Row& row = rows.one();
   if (!row[0].as_bool()) return std::nullopt;
   const Term term(row[1].as_int());
@@ -453,7 +455,9 @@ Lease Database::acquire_lease(const Scope& scope, milliseconds ttl, const LeaseO
 
 Lease Database::renew_lease(const Scope& scope, Term term, const std::string& owner, milliseconds ttl) {
   const auto sent = Lease::Clock::now();
-  const Rows rows = state_->run(state_->calls().renew_lease, scope.name(), owner, term.value(), ttl.count());
+  const Rows rows = detail::counted(
+      state_->stats.renew, [&] { return state_->run(state_->calls().renew_lease, scope.name(), owner, term.value(), ttl.count()); },
+      [](const Rows& answer) { return answer.one()[0].as_bool(); });
   if (!rows.one()[0].as_bool()) {
     throw LeaseLost(
         fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: stop leading", scope.name(), term.value(), owner));
@@ -464,7 +468,10 @@ Lease Database::renew_lease(const Scope& scope, Term term, const std::string& ow
 void Database::renew_lease(Lease& lease) { lease = renew_lease(lease.scope(), lease.term(), lease.owner(), lease.ttl()); }
 
 bool Database::release_lease(const Scope& scope, Term term, const std::string& owner) {
-  const bool released = state_->run(state_->calls().release_lease, scope.name(), owner, term.value()).one()[0].as_bool();
+  const bool released = detail::counted(
+      state_->stats.release,
+      [&] { return state_->run(state_->calls().release_lease, scope.name(), owner, term.value()).one()[0].as_bool(); },
+      [](bool done) { return done; });
   if (released) state_->holding->waiters().hint(scope.name());
   return released;
 }
@@ -516,6 +523,13 @@ std::vector<JobRunInfo> Database::jobs(const JobFilter& filter, int limit) {
                       row[8].as_optional_int(), row[9].as_optional_int(), row[10].as_optional_text(), row[11].as_optional_text(),
                       row[12].as_int()};
   });
+}
+
+DatabaseStats Database::stats() const noexcept {
+  const detail::StatsCounter& all = state_->stats;
+  const auto read = [](const std::atomic<std::int64_t>& number) { return number.load(std::memory_order_relaxed); };
+  return {all.acquire.read(), all.renew.read(), all.release.read(), read(all.waits),       std::chrono::nanoseconds(read(all.waited_ns)),
+          read(all.held),     read(all.lost),   read(all.expired),  read(all.stale_writes)};
 }
 
 std::int64_t Database::start_follower(std::string_view name, const FollowedBy& followed, bool from_end) {

@@ -76,6 +76,10 @@ class Follower::Inside {
     const std::lock_guard lock(mutex_);
     return handled_;
   }
+  FollowerStats stats() const {
+    const std::lock_guard lock(mutex_);
+    return {name_, !ended_, lag_, handled_, refused_};
+  }
   bool fresh(milliseconds bound) const {
     const std::lock_guard lock(mutex_);
     return caught_up_ && BootClock::now() - *caught_up_ <= bound;
@@ -241,6 +245,7 @@ class Follower::Inside {
           apply_(stream, write);
         } catch (...) {
           refused = true;
+          count_refusal();
           tell(Kind::refused, fmt::format("write {} of stream \"{}\" was refused: {}", write.sequence_no.value(), stream.name(), why()),
                stream.name());
           break;
@@ -256,6 +261,11 @@ class Follower::Inside {
       if (stopping()) return true;
     }
     return save(stream, place);
+  }
+
+  void count_refusal() {
+    const std::lock_guard lock(mutex_);
+    ++refused_;
   }
 
   bool save(const Stream& stream, Place& place) {
@@ -316,7 +326,7 @@ class Follower::Inside {
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   bool stop_ = false, woken_ = false, ended_ = false;
-  std::int64_t lag_ = 0, handled_ = 0;
+  std::int64_t lag_ = 0, handled_ = 0, refused_ = 0;
   std::optional<BootClock::time_point> caught_up_;  // everything that was committed by then has been handled
 
   std::thread thread_;
@@ -332,6 +342,7 @@ Follower::~Follower() = default;
 bool Follower::running() const { return inside_->running(); }
 std::int64_t Follower::lag() const { return inside_->lag(); }
 std::int64_t Follower::handled() const { return inside_->handled(); }
+FollowerStats Follower::stats() const { return inside_->stats(); }
 bool Follower::fresh(milliseconds bound) const { return inside_->fresh(bound); }
 bool Follower::catch_up(milliseconds at_most) { return inside_->catch_up(at_most); }
 void Follower::stop() { inside_->stop(); }

@@ -23,10 +23,11 @@ using namespace std::chrono_literals;
 
 namespace detail {
 
-LeaseHolding::LeaseHolding(std::string url, OpenOptions options, Driver& database)
+LeaseHolding::LeaseHolding(std::string url, OpenOptions options, Driver& database, StatsCounter& stats)
     : url_(std::move(url)),
       options_(std::move(options)),
       database_(database),
+      stats_(stats),
       waiters_([this]() -> std::unique_ptr<FenceFeed> { return database_.kind() == "postgresql" ? feed("termgate_leases") : nullptr; }) {}
 
 std::unique_ptr<FenceFeed> LeaseHolding::feed(std::string_view channel) const {
@@ -35,7 +36,7 @@ std::unique_ptr<FenceFeed> LeaseHolding::feed(std::string_view channel) const {
 
 LeaseKeeper& LeaseHolding::keeper() {
   const std::lock_guard lock(mutex_);
-  if (!keeper_) keeper_ = std::make_unique<LeaseKeeper>([this]() -> Driver& { return renewals(); });
+  if (!keeper_) keeper_ = std::make_unique<LeaseKeeper>([this]() -> Driver& { return renewals(); }, stats_);
   return *keeper_;
 }
 
@@ -68,6 +69,16 @@ std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, co
   const auto cancelled = [&] {
     return Cancelled(fmt::format("the wait for the lease of scope \"{}\" was ended by its caller; nothing is held", scope.name()));
   };
+  // Counted as a wait once a first try was in vain.
+  struct Waited {
+    StatsCounter& stats;
+    std::optional<std::chrono::steady_clock::time_point> since;
+    ~Waited() {
+      if (!since) return;
+      stats.waits.fetch_add(1, std::memory_order_relaxed);
+      stats.waited_ns.fetch_add((std::chrono::steady_clock::now() - *since).count(), std::memory_order_relaxed);
+    }
+  } waited{holding.stats(), {}};
   std::optional<LeaseWaiters::Wait> waiting;
   milliseconds step = times.first;
   for (;;) {
@@ -75,6 +86,7 @@ std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, co
     if (auto lease = acquire()) return lease;
     const auto left = give_up - BootClock::now();
     if (left <= 0ms) return std::nullopt;
+    if (!waited.since) waited.since = std::chrono::steady_clock::now();
     // From here on a release is heard of; one between that try and this moment is met by the next try, which comes soon.
     if (!waiting) waiting.emplace(holding.waiters(), scope);
     const auto info = database.lease(scope);
@@ -120,6 +132,7 @@ struct HeldLease::State {
   detail::HeldLeasesCore::Id id = 0;
   std::mutex mutex{};  // guards what follows
   bool given_back = false;
+  bool uncounted = true;  // not among the handles that hold a lease
 
   bool release() {
     const std::lock_guard lock(mutex);
@@ -131,6 +144,7 @@ struct HeldLease::State {
       std::abort();
     }
     keeper.remove(id);
+    if (!std::exchange(uncounted, true)) holding.stats().held.fetch_sub(1, std::memory_order_relaxed);
     const bool over = lease->over || BootClock::now().time_since_epoch().count() >= lease->until.load();
     lease->until.store(BootClock::duration::min().count());
     lease->lost.request_stop();
@@ -191,6 +205,8 @@ std::optional<HeldLease> Database::try_hold(const Scope& scope, const HoldOption
   for (int attempt = 0;; ++attempt) {
     if (const auto id = keeper.add(kept, timing, lease->held_until())) {
       state->id = *id;
+      state->uncounted = false;
+      holding.stats().held.fetch_add(1, std::memory_order_relaxed);
       return HeldLease(state);
     }
     if (attempt == 2) {

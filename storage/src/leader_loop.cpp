@@ -77,6 +77,8 @@ struct LeaderLoop::State {
     Happened happened{LeaderCore::Woken{}};
     for (;;) {
       const LeaderCore::Action action = core.resume(happened.event, Clock::now());
+      // Before it shows: whoever sees that it leads finds the election counted.
+      if (action.told) count(kind_of(action.told->loss));
       perform(core, action);
       if (happened.error)
         tell({happened.term ? LeaderNews::Kind::work_failed : LeaderNews::Kind::call_failed, happened.term, happened.error});
@@ -128,6 +130,20 @@ struct LeaderLoop::State {
     }
     // Without the lock: it runs the work's stop callbacks.
     if (ended) ended->request_stop();
+  }
+
+  void count(LeaderNews::Kind kind) {
+    const std::lock_guard lock(mutex);
+    switch (kind) {
+      case LeaderNews::Kind::elected: ++counted.elected; break;
+      case LeaderNews::Kind::stopped: ++counted.stopped; break;
+      case LeaderNews::Kind::finished: ++counted.finished; break;
+      case LeaderNews::Kind::fenced: ++counted.fenced; break;
+      case LeaderNews::Kind::lost: ++counted.lost; break;
+      case LeaderNews::Kind::expired: ++counted.expired; break;
+      case LeaderNews::Kind::work_failed:
+      case LeaderNews::Kind::call_failed: break;
+    }
   }
 
   void tell(const LeaderNews& news) const noexcept {
@@ -239,6 +255,7 @@ struct LeaderLoop::State {
   std::optional<Term> leading;
   std::shared_ptr<std::atomic<Clock::rep>> until = std::make_shared<std::atomic<Clock::rep>>(Clock::duration::min().count());
   std::optional<std::stop_source> stop;  // of the work
+  LeaderStats counted{};
   bool stop_asked = false;
   bool over = false;
 
@@ -296,6 +313,15 @@ std::optional<Term> LeaderLoop::leads() const {
 std::optional<Leadership> LeaderLoop::leadership() const {
   const std::lock_guard lock(state_->mutex);
   return state_->current && state_->current->still_held() ? state_->current : std::nullopt;
+}
+
+LeaderStats LeaderLoop::stats() const {
+  const auto term = leads();
+  const std::lock_guard lock(state_->mutex);
+  LeaderStats stats = state_->counted;
+  stats.scope = state_->scope.name();
+  if (term) stats.term = term->value();
+  return stats;
 }
 
 const Scope& LeaderLoop::scope() const noexcept { return state_->scope; }

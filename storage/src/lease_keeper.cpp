@@ -13,7 +13,7 @@
 namespace termgate::inline v0::detail {
 
 using std::chrono::milliseconds;
-using Outcome = HeldLeasesCore::Outcome;
+using Renewal = HeldLeasesCore::Outcome;
 
 namespace {
 
@@ -39,7 +39,8 @@ void append_json(std::string& json, std::string_view text) {
 
 }  // namespace
 
-LeaseKeeper::LeaseKeeper(std::function<Driver&()> renewals) : renewals_(std::move(renewals)), core_(by_chance()) {
+LeaseKeeper::LeaseKeeper(std::function<Driver&()> renewals, StatsCounter& stats)
+    : renewals_(std::move(renewals)), stats_(stats), core_(by_chance()) {
   renewing_ = std::thread([this] { renew(); });
   try {
     time_ = std::thread([this] { keep_time(); });
@@ -99,6 +100,7 @@ void LeaseKeeper::keep_time() {
         if (found == leases_.end()) continue;
         over.push_back(std::move(found->second));
         leases_.erase(found);
+        (loss == HeldLeasesCore::Loss::lost ? stats_.lost : stats_.expired).fetch_add(1, std::memory_order_relaxed);
       }
       if (!action.renew.empty()) {
         call_.emplace();
@@ -136,7 +138,7 @@ void LeaseKeeper::renew() {
       leases = *std::exchange(call_, std::nullopt);
     }
     const auto sent = BootClock::now();
-    std::vector<Outcome> outcomes;
+    std::vector<Renewal> outcomes;
     try {
       outcomes = ask(leases);
     } catch (...) {
@@ -155,7 +157,7 @@ void LeaseKeeper::renew() {
   }
 }
 
-std::vector<Outcome> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLease>>& leases) {
+std::vector<Renewal> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLease>>& leases) {
   std::string json = "[";
   milliseconds shortest = milliseconds::max();
   for (const auto& lease : leases) {
@@ -171,14 +173,25 @@ std::vector<Outcome> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLeas
   Driver& driver = renewals_();
   const Value values[] = {Value(std::move(json))};
   // A server that has fallen silent is given up in time for another try.
-  const Rows rows = driver.call(driver.calls().renew_leases, values, false, std::max(shortest / 3, milliseconds(50)));
+  const auto begun = std::chrono::steady_clock::now();
+  const auto took = [&] { return std::chrono::steady_clock::now() - begun; };
+  const Rows rows = [&] {
+    try {
+      return driver.call(driver.calls().renew_leases, values, false, std::max(shortest / 3, milliseconds(50)));
+    } catch (...) {
+      stats_.renew.note(Outcome::failed, took(), static_cast<std::int64_t>(leases.size()));
+      throw;
+    }
+  }();
+  stats_.renew.note(Outcome::granted, took(), 0);
   if (rows.rows.size() != leases.size()) throw DatabaseError(fmt::format("{} answers to {} renewals", rows.rows.size(), leases.size()));
-  std::vector<Outcome> outcomes;
+  std::vector<Renewal> outcomes;
   outcomes.reserve(leases.size());
   for (const Row& row : rows.rows) {
     const std::string outcome = row[0].as_text();
     // A lease that was granted before the database was restored is never renewed: its term may have been given to another.
-    outcomes.push_back(outcome == "renewed" ? Outcome::renewed : outcome == "busy" ? Outcome::failed : Outcome::lost);
+    stats_.renew.note(outcome == "renewed" ? Outcome::granted : outcome == "busy" ? Outcome::failed : Outcome::refused);
+    outcomes.push_back(outcome == "renewed" ? Renewal::renewed : outcome == "busy" ? Renewal::failed : Renewal::lost);
   }
   return outcomes;
 }

@@ -27,6 +27,8 @@
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
 
+#include "stats.hpp"
+
 namespace termgate::inline v0::detail {
 
 // What the keeper knows of one lease; shared with its handle.
@@ -43,7 +45,7 @@ struct KeptLease {
 class LeaseKeeper {
  public:
   // `renewals` is called on the keeper's thread and gives the driver to renew with; it lives as long as the keeper.
-  explicit LeaseKeeper(std::function<Driver&()> renewals);
+  LeaseKeeper(std::function<Driver&()> renewals, StatsCounter& stats);
   ~LeaseKeeper();  // not on its own threads
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
@@ -60,6 +62,7 @@ class LeaseKeeper {
   std::vector<HeldLeasesCore::Outcome> ask(const std::vector<std::shared_ptr<KeptLease>>& leases);
 
   std::function<Driver&()> renewals_;
+  StatsCounter& stats_;
   Alarm alarm_;
   std::mutex mutex_;  // guards what follows
   HeldLeasesCore core_;
@@ -122,10 +125,11 @@ class LeaseWaiters {
 // What a Database has for those who hold leases and wait for them; threads and connections begin with their first use.
 class LeaseHolding {
  public:
-  // `database` outlives this.
-  LeaseHolding(std::string url, OpenOptions options, Driver& database);
+  // `database` and `stats` outlive this.
+  LeaseHolding(std::string url, OpenOptions options, Driver& database, StatsCounter& stats);
   LeaseKeeper& keeper();
   LeaseWaiters& waiters() noexcept { return waiters_; }
+  StatsCounter& stats() noexcept { return stats_; }
   // PostgreSQL only.
   std::unique_ptr<FenceFeed> feed(std::string_view channel) const;
 
@@ -135,6 +139,7 @@ class LeaseHolding {
   const std::string url_;
   const OpenOptions options_;
   Driver& database_;
+  StatsCounter& stats_;
   std::unique_ptr<Driver> own_driver_;  // one connection that no other call can have taken
   std::mutex mutex_;                    // guards the making of keeper_
   LeaseWaiters waiters_;

@@ -206,3 +206,51 @@ TEST_CASE("LeaderLoop: a tick beside the work runs only for the leader and under
   leader.stop();
   CHECK_FALSE(leader.leadership());
 }
+
+TEST_CASE("stats: what a process does with leases is counted and told as Prometheus text", "[handles][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("counted"));
+  const DatabaseStats before = db.stats();
+  {
+    HeldLease held = db.hold(scope, {.ttl = 1s});
+    CHECK(db.stats().held == before.held + 1);
+    CHECK_FALSE(db.try_hold(scope, {.ttl = 1s}));
+    CHECK_THROWS_AS(db.hold(scope, {.ttl = 1s, .wait = 20ms}), Blocked);
+    std::this_thread::sleep_for(500ms);
+    REQUIRE(db.force_release(scope, "test", "to count it"));
+    CHECK(requested_within(held.lost(), 900ms));
+  }
+  CHECK_THROWS_AS(db.write(scope, Term(1), [](Transaction&) {}), StaleTerm);
+  const DatabaseStats after = db.stats();
+  CHECK(after.held == before.held);
+  CHECK(after.lost >= before.lost + 1);
+  CHECK(after.acquire.granted == before.acquire.granted + 1);
+  CHECK(after.acquire.refused >= before.acquire.refused + 2);
+  CHECK(after.renew.granted >= before.renew.granted + 1);
+  CHECK(after.renew.refused >= before.renew.refused + 1);
+  CHECK(after.waits >= before.waits + 1);
+  CHECK(after.waited > before.waited);
+  CHECK(after.stale_writes >= before.stale_writes + 1);
+  LeaderOptions options;
+  options.ttl = 2s;
+  LeaderLoop loop(
+      db, Scope(unique("counted \"leader\"")),
+      [](const Leadership& leads) {
+        std::mutex mutex;
+        std::condition_variable_any changed;
+        std::unique_lock lock(mutex);
+        changed.wait(lock, leads.stop_token(), [] { return false; });
+      },
+      options);
+  const auto end = BootClock::now() + 5s;
+  while (!loop.leads() && BootClock::now() < end) std::this_thread::sleep_for(5ms);
+  const std::string text = metrics_text(db.stats(), {loop.stats()}, {{"projection", true, 3, 4, 0}});
+  for (const char* line :
+       {"termgate_lease_calls_total{call=\"renew\",result=\"granted\"}", "termgate_lease_call_seconds_bucket{call=\"acquire\",le=\"+Inf\"}",
+        "\\\"leader\\\"", "termgate_follower_lag{follower=\"projection\"} 3"})
+    CHECK(text.find(line) != std::string::npos);
+  CHECK(loop.stats().elected == 1);
+  loop.stop();
+  CHECK(loop.stats().stopped == 1);
+  CHECK_FALSE(loop.stats().term);
+}

@@ -3,6 +3,9 @@ add_test(NAME tidy COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/tid
 set_tests_properties(tidy PROPERTIES LABELS tidy TIMEOUT 60)
 add_test(NAME format COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/tidy/format.py")
 set_tests_properties(format PROPERTIES LABELS tidy TIMEOUT 240)
+# promtool checks the rules too, where it is installed (Debian: prometheus).
+add_test(NAME alerts COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/tidy/alerts.py")
+set_tests_properties(alerts PROPERTIES LABELS tidy TIMEOUT 60)
 # Every public header compiles by itself: a minute of both cores, so with --long only.
 add_test(NAME headers COMMAND sh -c "[ -n \"$TERMGATE_TEST_LONG\" ] || exit 77; exec \"$0\" \"$@\"" "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}" --target all_verify_interface_header_sets)
 set_tests_properties(headers PROPERTIES LABELS "tidy;long" SKIP_RETURN_CODE 77 TIMEOUT 300)

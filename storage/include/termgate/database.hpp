@@ -29,6 +29,7 @@
 #include <termgate/isolation.hpp>
 #include <termgate/lease.hpp>
 #include <termgate/scope.hpp>
+#include <termgate/stats.hpp>
 #include <termgate/term.hpp>
 #include <termgate/value.hpp>
 #include <termgate/write_id.hpp>
@@ -324,6 +325,9 @@ class Database {
   // Its positions go with it. False: there was none.
   bool remove_follower(std::string_view name);
   std::vector<FollowerInfo> followers(std::string_view after = {}, int limit = 1000);  // in the order of names
+
+  // What this object and its copies have done with leases so far.
+  DatabaseStats stats() const noexcept;
 
   // Records refusals that were made elsewhere (by a proxy, from memory). False: too soon after the last report, add these to the next one.
   // Refusals of this object's own calls are recorded without this.

@@ -70,6 +70,7 @@ class Follower {
   std::int64_t lag() const;
   // How many it has handled since it was made.
   std::int64_t handled() const;
+  FollowerStats stats() const;
   // Whether everything that was committed `bound` ago has been handled. False also where the last look is older than that.
   bool fresh(std::chrono::milliseconds bound) const;
   // Looks now, and waits until everything that was committed before the call has been handled. False: not within that time, or it has

@@ -130,6 +130,7 @@ class LeaderLoop {
   }
   const Scope& scope() const noexcept;
   const std::string& owner() const noexcept;
+  LeaderStats stats() const;
 
  private:
   struct State;

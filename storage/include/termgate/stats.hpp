@@ -1,0 +1,58 @@
+// Numbers of what this process does with leases, and their text for Prometheus.
+//
+//   std::string text = metrics_text(db.stats(), {billing_loop.stats()}, {projection.stats()});   // serve it at /metrics
+//
+// Values: any thread. Counters begin with their object (a Database's copies share theirs) and never go down. What the database as a whole
+// knows, such as who leads and how jobs ended, `termgate admin` serves.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace termgate::inline v0 {
+
+// One kind of call to the database: how often, with what result, and how long it took.
+struct CallStats {
+  static constexpr std::array<double, 9> bounds_seconds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5};
+
+  std::int64_t granted = 0;
+  std::int64_t refused = 0;  // another holds the lease, or it is not ours any more
+  std::int64_t failed = 0;   // not reached, not answered, or refused with an error
+  std::chrono::nanoseconds took{0};
+  std::array<std::int64_t, bounds_seconds.size() + 1> buckets{};  // by time; the last one: longer
+};
+
+// Of all leases of a Database: of handles, of loops, and those taken by hand.
+struct DatabaseStats {
+  CallStats acquire, renew, release;
+  std::int64_t waits = 0;              // for another's lease
+  std::chrono::nanoseconds waited{0};  // by all of them, to the grant or in vain
+  std::int64_t held = 0;               // HeldLease objects that hold a lease now
+  std::int64_t lost = 0;               // of them: the database said that the lease was not theirs any more
+  std::int64_t expired = 0;            // of them: could not be renewed in time
+  std::int64_t stale_writes = 0;       // of this Database's own calls: refused with TG001
+};
+
+struct LeaderStats {
+  std::string scope;
+  std::optional<std::int64_t> term;  // that it leads under now
+  std::int64_t elected = 0;
+  std::int64_t stopped = 0, finished = 0, fenced = 0, lost = 0, expired = 0;  // how leaderships ended (LeaderNews)
+};
+
+struct FollowerStats {
+  std::string name;
+  bool running = false;
+  std::int64_t lag = 0;
+  std::int64_t handled = 0;
+  std::int64_t refused = 0;  // times that its function threw
+};
+
+std::string metrics_text(const DatabaseStats& database, const std::vector<LeaderStats>& leaders = {},
+                         const std::vector<FollowerStats>& followers = {});
+
+}  // namespace termgate::inline v0
