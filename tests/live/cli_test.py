@@ -841,7 +841,7 @@ class WithoutDatabase(unittest.TestCase):
 
     def test_url_of_no_kind(self):
         self.refused(9, "unknown kind of database URL", "status", url="mysql://u:hunter2@h/d")
-        self.refused(9, "no ODBC driver for SQL Server", "status", url="sqlserver://u:hunter2@h/d?driver=mysql")
+        self.refused(9, "is not an ODBC driver for SQL Server", "status", url="sqlserver://u:hunter2@h/d?driver=mysql")
         self.assertNotIn("hunter2", self.refused(9, ".", "status", url="mysql://u:hunter2@h/d"))
 
     def test_no_server_and_no_password_in_sight(self):

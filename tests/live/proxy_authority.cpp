@@ -194,7 +194,7 @@ TEST_CASE("proxy authority: takeover newest evicts the frozen transaction of the
   CHECK(known(authority).highest(scope) == second.term());
   PgSession db(database().url());
   CHECK(db.value("SELECT count(*) FROM termgate.audit WHERE scope = '" + scope +
-                 "' AND detail::text LIKE '%takeover = newest%127.0.0.2@gate1 has come%'") == "1");
+                 "' AND detail::text LIKE '%takeover = newest%127.0.0.2@gate1 has connected%'") == "1");
 }
 
 TEST_CASE("proxy authority: level lead is not enough for newest and the client is told", "[live][authority]") {
