@@ -11,6 +11,7 @@
 #include <termgate/testkit/checker.hpp>
 
 #include "command.hpp"
+#include "storm/faults.hpp"
 #include "storm/hold.hpp"
 #include "storm/storm.hpp"
 

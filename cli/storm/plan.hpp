@@ -6,6 +6,7 @@
 
 #include "command.hpp"
 #include "storm/clock.hpp"
+#include "storm/faults.hpp"
 #include "storm/storm.hpp"
 
 namespace termgate::cli::storm {
