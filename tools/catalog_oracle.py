@@ -64,5 +64,6 @@ if not check:
     path.write_text(after, encoding="utf-8")
 elif after != before:
     import difflib
+
     sys.stdout.writelines(difflib.unified_diff(before.splitlines(True), after.splitlines(True), "the file", "PostgreSQL"))
     sys.exit(1)

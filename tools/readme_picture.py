@@ -7,10 +7,28 @@ Two files because an image in a README cannot follow the reader's colour scheme 
 from pathlib import Path
 
 THEMES = {
-    "light": {"text": "#1f2328", "quiet": "#59636e", "line": "#8c959f", "a": "#0969da", "b": "#1a7f37", "bad": "#cf222e",
-              "pause": "#eaeef2", "database": "#f6f8fa", "edge": "#d1d9e0"},
-    "dark": {"text": "#f0f6fc", "quiet": "#9198a1", "line": "#656c76", "a": "#4493f8", "b": "#3fb950", "bad": "#f85149",
-             "pause": "#2a313c", "database": "#151b23", "edge": "#3d444d"},
+    "light": {
+        "text": "#1f2328",
+        "quiet": "#59636e",
+        "line": "#8c959f",
+        "a": "#0969da",
+        "b": "#1a7f37",
+        "bad": "#cf222e",
+        "pause": "#eaeef2",
+        "database": "#f6f8fa",
+        "edge": "#d1d9e0",
+    },
+    "dark": {
+        "text": "#f0f6fc",
+        "quiet": "#9198a1",
+        "line": "#656c76",
+        "a": "#4493f8",
+        "b": "#3fb950",
+        "bad": "#f85149",
+        "pause": "#2a313c",
+        "database": "#151b23",
+        "edge": "#3d444d",
+    },
 }
 
 A, B, DATABASE = 62, 142, 230  # the three lanes' heights
@@ -27,8 +45,9 @@ def lane(y, beginning, end, colour, dashed=False):
 
 def write(x, top, colour, label, bottom=DATABASE - 26):
     arrow = f"M{x} {top} V{bottom - 8} M{x - 6} {bottom - 14} L{x} {bottom - 3} L{x + 6} {bottom - 14}"
-    return (f'<circle cx="{x}" cy="{top}" r="5" fill="{colour}"/><path d="{arrow}" fill="none" stroke="{colour}" stroke-width="2"/>'
-            + text(x + 9, bottom - 22, label, colour, anchor="start", size=13))
+    return f'<circle cx="{x}" cy="{top}" r="5" fill="{colour}"/><path d="{arrow}" fill="none" stroke="{colour}" stroke-width="2"/>' + text(
+        x + 9, bottom - 22, label, colour, anchor="start", size=13
+    )
 
 
 def picture(c):
@@ -60,15 +79,22 @@ def picture(c):
         write(520, B, c["b"], "term 2"),
         write(700, A, c["bad"], "term 1", bottom=DATABASE - 32),
         f'<circle cx="700" cy="{DATABASE}" r="13" fill="{c["bad"]}"/>',
-        f'<path d="M694.5 {DATABASE - 5.5} l11 11 M705.5 {DATABASE - 5.5} l-11 11" stroke="{c["database"]}" stroke-width="3" stroke-linecap="round"/>',
+        (
+            f'<path d="M694.5 {DATABASE - 5.5} l11 11 M705.5 {DATABASE - 5.5} l-11 11" stroke="{c["database"]}" stroke-width="3"'
+            ' stroke-linecap="round"/>'
+        ),
         text(160, DATABASE + 48, "accepted", c["quiet"], size=13),
         text(460, DATABASE + 48, "accepted", c["quiet"], size=13),
         text(700, DATABASE + 48, "refused: TG001, stale term", c["bad"], size=13, weight=600),
     ]
     title = "Leader A pauses past its lease, leader B takes over with term 2, and the database refuses A's late write with term 1"
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 820 290" width="820" height="290" role="img" aria-label="{title}" '
-            'font-family="-apple-system, \'Segoe UI\', \'Noto Sans\', Helvetica, Arial, sans-serif">\n'
-            f"<title>{title}</title>\n" + "\n".join(parts) + "\n</svg>\n")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 820 290" width="820" height="290" role="img" aria-label="{title}" '
+        'font-family="-apple-system, \'Segoe UI\', \'Noto Sans\', Helvetica, Arial, sans-serif">\n'
+        f'<title>{title}</title>\n'
+        + "\n".join(parts)
+        + "\n</svg>\n"
+    )
 
 
 def main():

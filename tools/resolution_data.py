@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes sqlite_server/dialect/src/resolution_data.cpp: PostgreSQL 15's operators, functions, casts and types, by which expressions are typed.
+"""Writes sqlite_server/dialect/src/resolution_data.cpp: PostgreSQL
+15's operators, functions, casts and types, by which expressions are typed.
 
     tests/support/pg_server.sh start 15 DIR          # prints URL
     tools/resolution_data.py URL sqlite_server/dialect/src/resolution_data.cpp
@@ -27,27 +28,44 @@ def rows(sql):
 
 tables = {
     # oid, name, category, preferred, element, array, type of type, length
-    "types": rows("""
+    "types": rows(
+        """
       SELECT oid, typname, typcategory, typispreferred, typelem, typarray, typtype, typlen FROM pg_type
       WHERE typrelid = 0 AND typnamespace = 'pg_catalog'::regnamespace AND typtype IN ('b', 'p', 'r', 'm')
         AND (typelem = 0 OR NOT EXISTS (SELECT 1 FROM pg_type e WHERE e.oid = pg_type.typelem AND e.typrelid <> 0))
-      ORDER BY oid"""),
+      ORDER BY oid"""
+    ),
     # name, left, right, result, the function, its arguments
-    "operators": rows("""
+    "operators": rows(
+        """
       SELECT oprname, oprleft, oprright, oprresult, proname FROM pg_operator o JOIN pg_proc p ON p.oid = oprcode
-      WHERE oprnamespace = 'pg_catalog'::regnamespace ORDER BY oprname, oprleft, oprright"""),
+      WHERE oprnamespace = 'pg_catalog'::regnamespace ORDER BY oprname, oprleft, oprright"""
+    ),
     # source, target, context, how, the function
-    "casts": rows("""
-      SELECT castsource, casttarget, castcontext, castmethod, coalesce(proname, '') FROM pg_cast c LEFT JOIN pg_proc p ON p.oid = castfunc ORDER BY 1, 2"""),
+    "casts": rows(
+        """
+      SELECT castsource, casttarget, castcontext, castmethod, coalesce(proname, '') FROM pg_cast c LEFT JOIN pg_proc p ON p.oid =
+        castfunc ORDER BY 1, 2"""
+    ),
     # name, arguments, result, kind, of a set, element type of VARIADIC, how many have a default
-    "functions": rows("""
+    "functions": rows(
+        """
       SELECT proname, replace(proargtypes::text, ' ', ','), prorettype, prokind, proretset, provariadic, pronargdefaults FROM pg_proc p
-      WHERE pronamespace = 'pg_catalog'::regnamespace AND prokind <> 'p' AND prorettype NOT IN ('internal'::regtype, 'trigger'::regtype, 'event_trigger'::regtype, 'cstring'::regtype)
-        AND NOT proargtypes::oid[] && ARRAY['internal', 'cstring']::regtype[]::oid[] AND proname !~ '^(RI_|binary_upgrade|.*(_transfn|_accum|_combine|_serialize|_deserialize)$)'
-      ORDER BY proname, proargtypes"""),
+      WHERE pronamespace = 'pg_catalog'::regnamespace AND prokind <> 'p' AND prorettype NOT IN ('internal'::regtype, 'trigger'::regtype,
+        'event_trigger'::regtype, 'cstring'::regtype)
+        AND NOT proargtypes::oid[] && ARRAY['internal', 'cstring']::regtype[]::oid[] AND proname !~
+          '^(RI_|binary_upgrade|.*(_transfn|_accum|_combine|_serialize|_deserialize)$)'
+      ORDER BY proname, proargtypes"""
+    ),
 }
-out = ["// Written by tools/resolution_data.py from what a PostgreSQL 15 says of itself; not edited by hand. Long: data.", "// clang-format off",
-       '#include "resolution.hpp"', "", "namespace termgate::dialect::resolution {", ""]
+out = [
+    "// Written by tools/resolution_data.py from what a PostgreSQL 15 says of itself; not edited by hand. Long: data.",
+    "// clang-format off",
+    '#include "resolution.hpp"',
+    "",
+    "namespace termgate::dialect::resolution {",
+    "",
+]
 for name, table in tables.items():
     out.append(f"// {len(table)} lines")
     out.append(f"const std::string_view {name}_text =")

@@ -4,7 +4,8 @@
     tests/support/pg_server.sh start 15 DIR          # prints URL
     tools/resolution_oracle.py URL tests/unit/sqlite_server/dialect/resolution.txt
 
-A line is an operator or a function's name, its operand's type or the left one's, and `right=result` for each right type that has one (`-`: no second
+A line is an operator or a function's name, its operand's type or the left
+one's, and `right=result` for each right type that has one (`-`: no second
 operand). `?` is 42725, ambiguous; a type that is not listed has 42883.
 """
 import sys
@@ -12,14 +13,125 @@ from pathlib import Path
 
 import psycopg2
 
-TYPES = ["bool", "int2", "int4", "int8", "float4", "float8", "numeric", "text", "varchar", "bpchar", "name", "bytea", "date", "time", "timetz", "timestamp", "timestamptz", "interval", "uuid", "json", "jsonb", "oid",
-         "_int4", "_text", "unknown"]
-OPERATORS = ["+", "-", "*", "/", "%", "^", "=", "<>", "<", "<=", ">", ">=", "||", "&", "|", "#", "<<", "->", "->>", "#>", "@>", "<@", "&&", "?", "~~", "~", "^@"]
+TYPES = [
+    "bool",
+    "int2",
+    "int4",
+    "int8",
+    "float4",
+    "float8",
+    "numeric",
+    "text",
+    "varchar",
+    "bpchar",
+    "name",
+    "bytea",
+    "date",
+    "time",
+    "timetz",
+    "timestamp",
+    "timestamptz",
+    "interval",
+    "uuid",
+    "json",
+    "jsonb",
+    "oid",
+    "_int4",
+    "_text",
+    "unknown",
+]
+OPERATORS = [
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "^",
+    "=",
+    "<>",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "||",
+    "&",
+    "|",
+    "#",
+    "<<",
+    "->",
+    "->>",
+    "#>",
+    "@>",
+    "<@",
+    "&&",
+    "?",
+    "~~",
+    "~",
+    "^@",
+]
 PREFIXES = ["+", "-", "~", "@"]
-ONE = ["abs", "round", "trunc", "ceil", "floor", "sign", "length", "lower", "upper", "sqrt", "ln", "exp", "md5", "reverse", "count", "sum", "avg", "min", "max", "bool_and", "array_agg", "date", "text", "int4", "float8",
-       "cardinality", "ascii", "btrim", "unnest", "to_json", "json_agg", "date_part", "age", "octet_length"]
-TWO = ["mod", "round", "trunc", "power", "log", "left", "repeat", "strpos", "date_trunc", "date_part", "generate_series", "array_append", "array_length", "array_cat", "age", "div", "substr", "to_char", "string_agg", "atan2", "lag",
-       "concat", "starts_with", "timezone"]
+ONE = [
+    "abs",
+    "round",
+    "trunc",
+    "ceil",
+    "floor",
+    "sign",
+    "length",
+    "lower",
+    "upper",
+    "sqrt",
+    "ln",
+    "exp",
+    "md5",
+    "reverse",
+    "count",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "bool_and",
+    "array_agg",
+    "date",
+    "text",
+    "int4",
+    "float8",
+    "cardinality",
+    "ascii",
+    "btrim",
+    "unnest",
+    "to_json",
+    "json_agg",
+    "date_part",
+    "age",
+    "octet_length",
+]
+TWO = [
+    "mod",
+    "round",
+    "trunc",
+    "power",
+    "log",
+    "left",
+    "repeat",
+    "strpos",
+    "date_trunc",
+    "date_part",
+    "generate_series",
+    "array_append",
+    "array_length",
+    "array_cat",
+    "age",
+    "div",
+    "substr",
+    "to_char",
+    "string_agg",
+    "atan2",
+    "lag",
+    "concat",
+    "starts_with",
+    "timezone",
+]
 
 cursor = psycopg2.connect(sys.argv[1])
 cursor.autocommit = True

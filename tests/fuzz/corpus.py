@@ -26,7 +26,7 @@ def packed(folder):
         length = struct.unpack_from("<I", data, at)[0]
         if at + 4 + length > len(data):
             sys.exit(f"{path}: cut short")
-        inputs.append(data[at + 4:at + 4 + length])
+        inputs.append(data[at + 4 : at + 4 + length])
         at += 4 + length
     return inputs
 

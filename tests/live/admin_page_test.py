@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The page of `termgate admin` in a headless Chromium: a token is typed, a scope is opened and released by force with the keyboard alone, and what the page then shows.
+"""The page of `termgate admin` in a headless Chromium: a token is typed, a scope is opened and released by force with the keyboard
+alone, and what the page then shows.
 
   admin_page_test.py TERMGATE_COMMAND CHROMIUM [FOLDER]     FOLDER: keep screenshots there
 
@@ -32,12 +33,30 @@ class Browser:
         def descriptors():
             os.dup2(to_read, 3)
             os.dup2(from_write, 4)
+
         os.set_inheritable(to_read, True)
         os.set_inheritable(from_write, True)
         # Both ends may have the numbers that the browser expects: moved out of the way first.
         to_read, from_write = [self.above(end) for end in (to_read, from_write)]
-        self.process = subprocess.Popen([CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", f"--user-data-dir={folder}", "--remote-debugging-pipe", "about:blank"],
-                                        preexec_fn=descriptors, close_fds=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(clean, HOME=folder))
+        self.process = subprocess.Popen(
+            [
+                CHROMIUM,
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--no-first-run",
+                f"--user-data-dir={folder}",
+                "--remote-debugging-pipe",
+                "about:blank",
+            ],
+            preexec_fn=descriptors,
+            close_fds=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=dict(clean, HOME=folder),
+        )
         os.close(to_read)
         os.close(from_write)
         self.write, self.read, self.buffer, self.number, self.session, self.events = to_write, from_read, b"", 0, None, []
@@ -49,6 +68,7 @@ class Browser:
     @staticmethod
     def above(end):
         import fcntl
+
         moved = fcntl.fcntl(end, fcntl.F_DUPFD, 10)
         os.close(end)
         return moved
@@ -89,7 +109,14 @@ class Browser:
 
     def key(self, key, text=""):
         code = {"Tab": 9, "Enter": 13, "Escape": 27}.get(key, 0)
-        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, windowsVirtualKeyCode=code, text=text or ("\r" if key == "Enter" else ""))
+        self.call(
+            "Input.dispatchKeyEvent",
+            type="keyDown",
+            key=key,
+            code=key,
+            windowsVirtualKeyCode=code,
+            text=text or ("\r" if key == "Enter" else ""),
+        )
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=code)
 
     def type(self, text):
@@ -115,7 +142,12 @@ class Page(unittest.TestCase):
         self.folder = Path(folder.name)
         self.url = f"sqlite:{self.folder}/page.db"
         self.command("init")
-        for name, owner in (("billing", "host-a:1:x"), ("billing", "host-b:7:y"), ("exports", "host-c:3:z"), ("<img src=x onerror=alert(1)>", "</td><script>alert(2)</script>")):
+        for name, owner in (
+            ("billing", "host-a:1:x"),
+            ("billing", "host-b:7:y"),
+            ("exports", "host-c:3:z"),
+            ("<img src=x onerror=alert(1)>", "</td><script>alert(2)</script>"),
+        ):
             if name == "billing" and owner.startswith("host-b"):
                 self.command("lease", "force-release", "--scope", "billing", "--reason", "host-a hangs")
             self.command("lease", "acquire", "--scope", name, "--owner", owner, "--ttl", "1h", "--endpoint", "https://a.example/")
@@ -127,15 +159,23 @@ class Page(unittest.TestCase):
         tokens = self.folder / "tokens"
         tokens.write_text(f"ann operate {TOKEN}\n")
         tokens.chmod(0o600)
-        self.admin = subprocess.Popen([TERMGATE, "admin", "--tokens", str(tokens), "--http", "127.0.0.1:0", "--poll", "100ms"], env=dict(clean, TERMGATE_DB=self.url), stdin=subprocess.DEVNULL,
-                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.admin = subprocess.Popen(
+            [TERMGATE, "admin", "--tokens", str(tokens), "--http", "127.0.0.1:0", "--poll", "100ms"],
+            env=dict(clean, TERMGATE_DB=self.url),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         self.addCleanup(lambda: (self.admin.terminate(), self.admin.wait(20), self.admin.stdout.close()))
         self.address = self.admin.stdout.readline().split()[-1]
         self.browser = Browser(str(self.folder / "profile"))
         self.addCleanup(self.browser.close)
 
     def command(self, *words):
-        return subprocess.run([TERMGATE, *words], env=dict(clean, TERMGATE_DB=self.url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        return subprocess.run(
+            [TERMGATE, *words], env=dict(clean, TERMGATE_DB=self.url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+        )
 
     def enter(self):
         browser = self.browser
@@ -179,7 +219,10 @@ class Page(unittest.TestCase):
         browser.type("ing")
         browser.key("Enter")
         browser.wait("!document.getElementById('ask').open")
-        browser.wait("[...document.querySelectorAll('#leases tbody tr')].some(row => row.innerText.includes('billing') && row.innerText.includes('released'))")
+        browser.wait(
+            "[...document.querySelectorAll('#leases tbody tr')].some(row => row.innerText.includes('billing') &&"
+            " row.innerText.includes('released'))"
+        )
         browser.wait("document.getElementById('timeline').innerText.includes('host-b burns')")
         self.assertIn("admin ann", browser.run("document.getElementById('timeline').innerText"))
         self.assertEqual(browser.run("document.getElementById('said').textContent"), "billing was released")
@@ -187,7 +230,15 @@ class Page(unittest.TestCase):
         # Somebody else's takeover arrives by itself.
         self.command("lease", "acquire", "--scope", "billing", "--owner", "host-d:9:w", "--ttl", "1h")
         browser.wait("document.getElementById('leases').innerText.includes('host-d:9:w')")
-        self.assertEqual([event for event in browser.events if event.get("method") in ("Runtime.exceptionThrown", "Page.javascriptDialogOpening") or (event.get("method") == "Log.entryAdded" and "Content Security" in event["params"]["entry"]["text"])], [])
+        self.assertEqual(
+            [
+                event
+                for event in browser.events
+                if event.get("method") in ("Runtime.exceptionThrown", "Page.javascriptDialogOpening")
+                or (event.get("method") == "Log.entryAdded" and "Content Security" in event["params"]["entry"]["text"])
+            ],
+            [],
+        )
 
     def test_on_a_phone_in_the_dark(self):
         browser = self.browser
@@ -199,8 +250,20 @@ class Page(unittest.TestCase):
         self.assertLessEqual(browser.run("document.documentElement.scrollWidth"), 390)
         self.assertEqual(browser.run("getComputedStyle(document.body).backgroundColor"), "rgb(20, 23, 28)")
         # Every field and button has a name that a screen reader can say; every picture says what it shows.
-        self.assertEqual(browser.run("[...document.querySelectorAll('input')].filter(one => !one.labels.length).length + [...document.querySelectorAll('button')].filter(one => !one.textContent.trim() && one.id !== 'ask-do').length"), 0)
-        self.assertEqual(browser.run("[...document.querySelectorAll('svg')].filter(one => one.getAttribute('role') !== 'img' || !one.getAttribute('aria-label')).length"), 0)
+        self.assertEqual(
+            browser.run(
+                "[...document.querySelectorAll('input')].filter(one => !one.labels.length).length +"
+                " [...document.querySelectorAll('button')].filter(one => !one.textContent.trim() && one.id !== 'ask-do').length"
+            ),
+            0,
+        )
+        self.assertEqual(
+            browser.run(
+                "[...document.querySelectorAll('svg')].filter(one => one.getAttribute('role') !== 'img' ||"
+                " !one.getAttribute('aria-label')).length"
+            ),
+            0,
+        )
         # WCAG AA: text against its ground, 4.5 to 1.
         self.assertGreaterEqual(browser.run(CONTRAST), 4.5)
         browser.screenshot("phone")
@@ -219,12 +282,15 @@ class Page(unittest.TestCase):
 
 
 CONTRAST = """(() => {
-  const light = text => { const parts = text.match(/[0-9.]+/g).map(Number).slice(0, 3).map(c => c / 255).map(c => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4); return .2126 * parts[0] + .7152 * parts[1] + .0722 * parts[2]; };
-  const ground = node => { for (; node; node = node.parentElement) { const color = getComputedStyle(node).backgroundColor; if (!/, 0\\)$|transparent/.test(color)) return color; } return 'rgb(255, 255, 255)'; };
+  const light = text => { const parts = text.match(/[0-9.]+/g).map(Number).slice(0, 3).map(c => c / 255).map(c => c <= .03928 ? c / 12.92
+    : ((c + .055) / 1.055) ** 2.4); return .2126 * parts[0] + .7152 * parts[1] + .0722 * parts[2]; };
+  const ground = node => { for (; node; node = node.parentElement) { const color = getComputedStyle(node).backgroundColor;
+    if (!/, 0\\)$|transparent/.test(color)) return color; } return 'rgb(255, 255, 255)'; };
   let least = 21;
   for (const node of document.querySelectorAll('main *, header *')) {
     if (!node.checkVisibility() || ![...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim())) continue;
-    const a = light(getComputedStyle(node).fill !== 'rgb(0, 0, 0)' && node.tagName === 'text' ? getComputedStyle(node).fill : getComputedStyle(node).color), b = light(ground(node));
+    const a = light(getComputedStyle(node).fill !== 'rgb(0, 0, 0)' && node.tagName === 'text' ? getComputedStyle(node).fill :
+      getComputedStyle(node).color), b = light(ground(node));
     least = Math.min(least, (Math.max(a, b) + .05) / (Math.min(a, b) + .05));
   }
   return least;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`termgate admin` over real sockets, on PostgreSQL (a server of its own) and on an SQLite file: leases as a resource, what is refused and changes nothing, and a thousand
+"""`termgate admin` over real sockets, on PostgreSQL (a server of its own) and on an SQLite file: leases as a resource,
+what is refused and changes nothing, and a thousand
 open event streams. admin_page_test.py has the page.
 
   admin_test.py TERMGATE_COMMAND SERVER_SCRIPT
@@ -37,8 +38,14 @@ class Served:
         tokens.chmod(0o600)
         self.errors = Path(scratch.name) / f"errors {id(self)}"
         with self.errors.open("w") as errors:
-            self.process = subprocess.Popen([TERMGATE, "admin", "--tokens", str(tokens), "--http", "127.0.0.1:0", "--poll", "100ms", *words], env=dict(clean, TERMGATE_DB=url),
-                                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True)
+            self.process = subprocess.Popen(
+                [TERMGATE, "admin", "--tokens", str(tokens), "--http", "127.0.0.1:0", "--poll", "100ms", *words],
+                env=dict(clean, TERMGATE_DB=url),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
         line = self.process.stdout.readline()
         self.address = line.split("http://")[-1].strip().rstrip("/") if "http://" in line else None
         self.host, self.port = (self.address.rsplit(":", 1)[0], int(self.address.rsplit(":", 1)[1])) if self.address else (None, 0)
@@ -86,45 +93,77 @@ class Admin(BothDatabases):
                     play(served, url, f"scope {Admin.number}")
 
     def command(self, url, *words):
-        return subprocess.run([TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        return subprocess.run(
+            [TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+        )
 
     def test_a_lease_as_a_resource(self):
         def play(served, url, scope):
             path = "/api/v1/leases/" + quoted(scope)
-            status, lease, _ = served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "me", "ttl_ms": 60000, "endpoint": "https://me.example/"})
+            status, lease, _ = served.ask(
+                "POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "me", "ttl_ms": 60000, "endpoint": "https://me.example/"}
+            )
             self.assertEqual((status, lease["term"], lease["owner"]), (201, "1", "me"), lease)
             self.assertEqual(served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "other", "ttl_ms": 60000})[0], 409)
             self.assertEqual(served.ask("GET", path, "read")[1]["state"], "held")
-            self.assertEqual([one["scope"] for one in served.ask("GET", "/api/v1/leases?state=held", "read")[1]["leases"] if one["scope"] == scope], [scope])
+            self.assertEqual(
+                [one["scope"] for one in served.ask("GET", "/api/v1/leases?state=held", "read")[1]["leases"] if one["scope"] == scope],
+                [scope],
+            )
             self.assertEqual(served.ask("PUT", path, "lead", {"owner": "me", "term": "1", "ttl_ms": "90000"})[0], 200)
             self.assertEqual(served.ask("PUT", path, "lead", {"owner": "other", "term": "1", "ttl_ms": 90000})[0], 409)
             self.assertEqual(served.ask("DELETE", path, "lead", {"owner": "me", "term": "7"})[0], 409)
             self.assertEqual(served.ask("DELETE", path, "lead", {"owner": "me", "term": "1"})[:2], (200, {"released": True}))
             self.assertEqual(served.ask("GET", path, "read")[1]["state"], "released")
-            self.assertEqual([one for one in served.ask("GET", "/api/v1/leases?state=held", "read")[1]["leases"] if one["scope"] == scope], [])
+            self.assertEqual(
+                [one for one in served.ask("GET", "/api/v1/leases?state=held", "read")[1]["leases"] if one["scope"] == scope], []
+            )
             # A term that no browser's number could hold.
             high = scope + " sealed"
-            self.assertEqual(served.ask("POST", f"/api/v1/fences/{quoted(high)}/seal", "operate", {"term": "4611686018427387904", "reason": "test", "confirm": high})[1]["term"], "4611686018427387904")
+            self.assertEqual(
+                served.ask(
+                    "POST",
+                    f"/api/v1/fences/{quoted(high)}/seal",
+                    "operate",
+                    {"term": "4611686018427387904", "reason": "test", "confirm": high},
+                )[1]["term"],
+                "4611686018427387904",
+            )
             self.assertEqual(served.ask("GET", "/api/v1/fences/" + quoted(high), "read")[1]["term"], "4611686018427387904")
             entries = served.ask("GET", "/api/v1/audit?scope=" + quoted(scope), "read")[1]["audit"]
             self.assertEqual([entry["action"] for entry in entries if entry["action"] in ("acquire", "release")], ["release", "acquire"])
+
         self.both(play)
 
     def test_forced_release(self):
         def play(served, url, scope):
             served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "me", "ttl_ms": 60000})
             path = f"/api/v1/leases/{quoted(scope)}/force-release"
-            for level, body, status in ((None, {"reason": "r", "confirm": scope}, 401), ("read", {"reason": "r", "confirm": scope}, 403), ("lead", {"reason": "r", "confirm": scope}, 403),
-                                        ("operate", {"confirm": scope}, 400), ("operate", {"reason": " ", "confirm": scope}, 400), ("operate", {"reason": "r"}, 400),
-                                        ("operate", {"reason": "r", "confirm": scope + "x"}, 400), ("operate", {"reason": "x" * 2000, "confirm": scope}, 400)):
+            for level, body, status in (
+                (None, {"reason": "r", "confirm": scope}, 401),
+                ("read", {"reason": "r", "confirm": scope}, 403),
+                ("lead", {"reason": "r", "confirm": scope}, 403),
+                ("operate", {"confirm": scope}, 400),
+                ("operate", {"reason": " ", "confirm": scope}, 400),
+                ("operate", {"reason": "r"}, 400),
+                ("operate", {"reason": "r", "confirm": scope + "x"}, 400),
+                ("operate", {"reason": "x" * 2000, "confirm": scope}, 400),
+            ):
                 self.assertEqual(served.ask("POST", path, level, body)[0], status, (level, body))
                 self.assertEqual(served.ask("GET", "/api/v1/leases/" + quoted(scope), "read")[1]["state"], "held")
-            self.assertEqual(served.ask("POST", path, "operate", {"reason": "the host burns", "confirm": scope})[:2], (200, {"released": True}))
-            forced = [entry for entry in served.ask("GET", "/api/v1/audit?scope=" + quoted(scope), "read")[1]["audit"] if entry["action"] == "force_release"]
+            self.assertEqual(
+                served.ask("POST", path, "operate", {"reason": "the host burns", "confirm": scope})[:2], (200, {"released": True})
+            )
+            forced = [
+                entry
+                for entry in served.ask("GET", "/api/v1/audit?scope=" + quoted(scope), "read")[1]["audit"]
+                if entry["action"] == "force_release"
+            ]
             self.assertEqual(len(forced), 1)
             self.assertEqual((forced[0]["actor"], forced[0]["detail"]["reason"]), ("admin operate-er", "the host burns"))
             self.assertEqual(self.command(url, "append", "--stream", scope, "--term", "1", "--payload", "late").returncode, 3)
             self.assertIn("POST /api/v1/leases", served.errors.read_text())
+
         self.both(play)
 
     def test_what_is_refused(self):
@@ -136,49 +175,91 @@ class Admin(BothDatabases):
             words = {"term": "9", "reason": "r", "confirm": scope}
             cases = [
                 # Unauthenticated, forged.
-                (401, "GET", "/api/v1/overview", None, None, {}), (401, "GET", "/api/v1/events", None, None, {}), (401, "POST", "/api/v1/leases", None, take, {}),
-                (401, "GET", "/metrics", None, None, {}), (401, "GET", "/leader?scope=x", None, None, {}), (401, "GET", "/api/v1/overview", "x" * 40, None, {}),
-                (401, "GET", "/api/v1/overview", TOKENS["read"][:-1], None, {}), (401, "GET", "/api/v1/overview", TOKENS["read"] + "r", None, {}),
-                (401, "GET", "/api/v1/overview", None, None, {"Authorization": "Basic " + TOKENS["operate"]}), (401, "GET", "/api/v1/overview", None, None, {"Authorization": "Bearer"}),
-                (401, "GET", "/api/v1/overview?token=" + TOKENS["operate"], None, None, {}), (401, "GET", "/api/v1/overview?access_token=" + TOKENS["operate"], None, None, {}),
+                (401, "GET", "/api/v1/overview", None, None, {}),
+                (401, "GET", "/api/v1/events", None, None, {}),
+                (401, "POST", "/api/v1/leases", None, take, {}),
+                (401, "GET", "/metrics", None, None, {}),
+                (401, "GET", "/leader?scope=x", None, None, {}),
+                (401, "GET", "/api/v1/overview", "x" * 40, None, {}),
+                (401, "GET", "/api/v1/overview", TOKENS["read"][:-1], None, {}),
+                (401, "GET", "/api/v1/overview", TOKENS["read"] + "r", None, {}),
+                (401, "GET", "/api/v1/overview", None, None, {"Authorization": "Basic " + TOKENS["operate"]}),
+                (401, "GET", "/api/v1/overview", None, None, {"Authorization": "Bearer"}),
+                (401, "GET", "/api/v1/overview?token=" + TOKENS["operate"], None, None, {}),
+                (401, "GET", "/api/v1/overview?access_token=" + TOKENS["operate"], None, None, {}),
                 # The level below.
-                (403, "POST", "/api/v1/leases", "read", take, {}), (403, "POST", seal, "lead", words, {}), (403, "PUT", "/api/v1/leases/" + quoted(scope), "read", {"owner": "me", "term": "1", "ttl_ms": 1}, {}),
+                (403, "POST", "/api/v1/leases", "read", take, {}),
+                (403, "POST", seal, "lead", words, {}),
+                (403, "PUT", "/api/v1/leases/" + quoted(scope), "read", {"owner": "me", "term": "1", "ttl_ms": 1}, {}),
                 (403, "DELETE", "/api/v1/leases/" + quoted(scope), "read", {"owner": "me", "term": "1"}, {}),
                 # Cross-site, and a name that is led here by somebody's DNS.
-                (403, "POST", seal, "operate", words, {"Origin": "https://evil.example"}), (403, "POST", seal, "operate", words, {"Sec-Fetch-Site": "cross-site"}), (403, "POST", seal, "operate", words, {"Origin": "null"}),
-                (415, "POST", seal, "operate", words, {"Content-Type": "text/plain"}), (415, "POST", seal, "operate", words, {"Content-Type": "application/x-www-form-urlencoded"}),
-                (421, "GET", "/", None, None, {"Host": "evil.example"}), (421, "POST", seal, "operate", words, {"Host": "evil.example:80"}),
+                (403, "POST", seal, "operate", words, {"Origin": "https://evil.example"}),
+                (403, "POST", seal, "operate", words, {"Sec-Fetch-Site": "cross-site"}),
+                (403, "POST", seal, "operate", words, {"Origin": "null"}),
+                (415, "POST", seal, "operate", words, {"Content-Type": "text/plain"}),
+                (415, "POST", seal, "operate", words, {"Content-Type": "application/x-www-form-urlencoded"}),
+                (421, "GET", "/", None, None, {"Host": "evil.example"}),
+                (421, "POST", seal, "operate", words, {"Host": "evil.example:80"}),
                 # Paths.
-                (404, "GET", "/api/v1/../../etc/passwd", "operate", None, {}), (404, "GET", "/../../etc/passwd", None, None, {}), (404, "GET", "/%2e%2e/%2e%2e/etc/passwd", None, None, {}),
-                (404, "GET", "//", None, None, {}), (404, "GET", "/api/v1/", "read", None, {}), (404, "GET", "/API/V1/overview", "read", None, {}), (404, "GET", "/api/v1/overview/", "read", None, {}),
-                (400, "GET", "/api/v1/leases/%zz", "read", None, {}), (400, "GET", "/api/v1/leases/%00", "read", None, {}), (400, "GET", "/api/v1/leases/" + "a" * 900, "read", None, {}),
-                (400, "GET", "/api/v1/leases?limit=1&limit=2", "read", None, {}), (400, "GET", "/api/v1/leases?limit=0", "read", None, {}), (400, "GET", "/api/v1/leases?limit=99999999999999999999", "read", None, {}),
-                (400, "GET", "/api/v1/leases?state=open", "read", None, {}), (400, "GET", "/api/v1/audit?above=x", "read", None, {}),
+                (404, "GET", "/api/v1/../../etc/passwd", "operate", None, {}),
+                (404, "GET", "/../../etc/passwd", None, None, {}),
+                (404, "GET", "/%2e%2e/%2e%2e/etc/passwd", None, None, {}),
+                (404, "GET", "//", None, None, {}),
+                (404, "GET", "/api/v1/", "read", None, {}),
+                (404, "GET", "/API/V1/overview", "read", None, {}),
+                (404, "GET", "/api/v1/overview/", "read", None, {}),
+                (400, "GET", "/api/v1/leases/%zz", "read", None, {}),
+                (400, "GET", "/api/v1/leases/%00", "read", None, {}),
+                (400, "GET", "/api/v1/leases/" + "a" * 900, "read", None, {}),
+                (400, "GET", "/api/v1/leases?limit=1&limit=2", "read", None, {}),
+                (400, "GET", "/api/v1/leases?limit=0", "read", None, {}),
+                (400, "GET", "/api/v1/leases?limit=99999999999999999999", "read", None, {}),
+                (400, "GET", "/api/v1/leases?state=open", "read", None, {}),
+                (400, "GET", "/api/v1/audit?above=x", "read", None, {}),
                 # Bodies.
-                (400, "POST", "/api/v1/leases", "lead", [], {}), (400, "POST", "/api/v1/leases", "lead", {"scope": scope}, {}), (400, "POST", "/api/v1/leases", "lead", {**take, "ttl_ms": -1}, {}),
-                (400, "POST", "/api/v1/leases", "lead", {**take, "ttl_ms": 31536000000}, {}), (400, "POST", "/api/v1/leases", "lead", {**take, "owner": ""}, {}), (400, "POST", "/api/v1/leases", "lead", {**take, "ttl_ms": 1.5}, {}),
-                (400, "POST", "/api/v1/leases", "lead", {**take, "scope": "a\0b"}, {}), (400, "POST", seal, "operate", {**words, "term": "-1"}, {}), (400, "POST", seal, "operate", {**words, "term": "9x"}, {}),
-                (413, "POST", "/api/v1/leases", "lead", {**take, "owner": "x" * 20000}, {}), (431, "GET", "/healthz", None, None, {"X-Long": "x" * 9000}),
+                (400, "POST", "/api/v1/leases", "lead", [], {}),
+                (400, "POST", "/api/v1/leases", "lead", {"scope": scope}, {}),
+                (400, "POST", "/api/v1/leases", "lead", {**take, "ttl_ms": -1}, {}),
+                (400, "POST", "/api/v1/leases", "lead", {**take, "ttl_ms": 31536000000}, {}),
+                (400, "POST", "/api/v1/leases", "lead", {**take, "owner": ""}, {}),
+                (400, "POST", "/api/v1/leases", "lead", {**take, "ttl_ms": 1.5}, {}),
+                (400, "POST", "/api/v1/leases", "lead", {**take, "scope": "a\0b"}, {}),
+                (400, "POST", seal, "operate", {**words, "term": "-1"}, {}),
+                (400, "POST", seal, "operate", {**words, "term": "9x"}, {}),
+                (413, "POST", "/api/v1/leases", "lead", {**take, "owner": "x" * 20000}, {}),
+                (431, "GET", "/healthz", None, None, {"X-Long": "x" * 9000}),
                 # Methods.
-                (405, "DELETE", "/", None, None, {}), (405, "POST", "/api/v1/overview", "operate", {}, {}), (405, "PATCH", "/api/v1/leases/" + quoted(scope), "operate", {}, {}), (405, "OPTIONS", "/api/v1/leases", "operate", None, {}),
+                (405, "DELETE", "/", None, None, {}),
+                (405, "POST", "/api/v1/overview", "operate", {}, {}),
+                (405, "PATCH", "/api/v1/leases/" + quoted(scope), "operate", {}, {}),
+                (405, "OPTIONS", "/api/v1/leases", "operate", None, {}),
             ]
             for status, method, path, level, body, headers in cases:
                 with self.subTest(method=method, path=path[:60], headers=headers):
                     self.assertEqual(served.ask(method, path, level, body, headers)[0], status)
-            for raw in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", b"GET /\0 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-                        b"POST /api/v1/leases HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"):
+            for raw in (
+                b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+                b"GET / HTTP/1.1\r\n\r\n",
+                b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+                b"GET /\0 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                b"POST /api/v1/leases HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            ):
                 with socket.create_connection((served.host, served.port), 10) as peer:
                     peer.sendall(raw)
                     peer.shutdown(socket.SHUT_WR)
                     answer = peer.recv(1000)
                     self.assertTrue(answer == b"" or b" 200 " not in answer.split(b"\r\n")[0], answer)
-            self.assertEqual((served.ask("GET", "/api/v1/fences", "read")[1], len(served.ask("GET", "/api/v1/audit?limit=1000", "read")[1]["audit"])), before)
+            self.assertEqual(
+                (served.ask("GET", "/api/v1/fences", "read")[1], len(served.ask("GET", "/api/v1/audit?limit=1000", "read")[1]["audit"])),
+                before,
+            )
             log = served.errors.read_text()
             for line in ("401 GET /api/v1/overview nobody", "403 POST", "421 POST"):
                 self.assertIn(line, log)
             for token in TOKENS.values():
                 # One that is given in an address is its sender's fault; it is printed with the path, but never by us.
                 self.assertNotIn(token, re.sub(r"\?\S*", "", log))
+
         self.both(play)
 
     def test_slow_ones_hold_nobody_up(self):
@@ -199,12 +280,22 @@ class Admin(BothDatabases):
         def play(served, url, scope):
             path = "/leader?scope=" + quoted(scope)
             self.assertEqual(served.ask("GET", path)[0], 503)
-            for endpoint, status in (("https://me.example/", 307), ("javascript:alert(1)", 200), ("//evil.example", 200), ("http://a\\b", 200), ("", 200), ("host:80", 200)):
+            for endpoint, status in (
+                ("https://me.example/", 307),
+                ("javascript:alert(1)", 200),
+                ("//evil.example", 200),
+                ("http://a\\b", 200),
+                ("", 200),
+                ("host:80", 200),
+            ):
                 words = ["--endpoint", endpoint] if endpoint else []
-                self.assertEqual(self.command(url, "lease", "acquire", "--scope", scope, "--owner", "me", "--ttl", "60s", *words).returncode, 0)
+                self.assertEqual(
+                    self.command(url, "lease", "acquire", "--scope", scope, "--owner", "me", "--ttl", "60s", *words).returncode, 0
+                )
                 answer = served.ask("GET", path)
                 self.assertEqual((answer[0], answer[1]["endpoint"]), (status, endpoint), answer)
                 self.assertEqual(answer[2].get("Location"), endpoint if status == 307 else None)
+
         self.both(play, "--open-leader", "--redirect-leader")
         with Served(self.sqlite, "--open-metrics") as served:
             self.assertIn("termgate_lease_held{", served.ask("GET", "/metrics")[1])
@@ -222,10 +313,12 @@ class Admin(BothDatabases):
                     self.assertNotEqual(line, "")
                     if line.startswith("data: ") and condition(json.loads(line[6:])):
                         return
+
             until(lambda state: "leases" in state)
             served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "me", "ttl_ms": 60000})
             until(lambda state: any(lease["scope"] == scope and lease["owner"] == "me" for lease in state["leases"]))
             connection.close()
+
         self.both(play)
 
     def test_a_thousand_open_streams(self):
@@ -237,7 +330,9 @@ class Admin(BothDatabases):
                 self.addCleanup(lambda: [peer.close() for peer in streams])
                 for _ in range(1000):
                     peer = socket.create_connection((served.host, served.port), 20)
-                    peer.sendall(f"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKENS['read']}\r\n\r\n".encode())
+                    peer.sendall(
+                        f"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKENS['read']}\r\n\r\n".encode()
+                    )
                     streams.append(peer)
                 served.ask("POST", "/api/v1/leases", "lead", {"scope": "of a thousand", "owner": "me", "ttl_ms": 60000})
                 for peer in streams:
@@ -258,7 +353,7 @@ class Admin(BothDatabases):
 
     def test_the_description_names_what_there_is(self):
         text = (Path(__file__).resolve().parents[2] / "docs/reference/admin-api.yaml").read_text()
-        paths = re.findall(r"(?m)^  (/\S*):", text[text.index("\npaths:"):])
+        paths = re.findall(r"(?m)^  (/\S*):", text[text.index("\npaths:") :])
         self.assertGreater(len(paths), 14)
         with Served(self.sqlite) as served:
             for path in paths:
@@ -274,19 +369,35 @@ class Admin(BothDatabases):
         open_to_all = Path(scratch.name) / "open"
         open_to_all.write_text(good.read_text())
         open_to_all.chmod(0o644)
-        bad = {"empty": "", "short": "a read abc\n", "level": "a admin " + "a" * 30 + "\n", "words": "a read b " + "a" * 30 + "\n", "twice": f"a read {'a' * 30}\nb operate {'a' * 30}\n", "blank": "a read\n"}
+        bad = {
+            "empty": "",
+            "short": "a read abc\n",
+            "level": "a admin " + "a" * 30 + "\n",
+            "words": "a read b " + "a" * 30 + "\n",
+            "twice": f"a read {'a' * 30}\nb operate {'a' * 30}\n",
+            "blank": "a read\n",
+        }
         for name, text in bad.items():
             path = Path(scratch.name) / name
             path.write_text(text)
             path.chmod(0o600)
-        cases = [["--tokens", str(Path(scratch.name) / name)] for name in bad] + [[], ["--tokens", "/no/such"], ["--tokens", str(open_to_all)], ["--tokens", str(good), "--http", "0.0.0.0:0"], ["--tokens", str(good), "--http", "9091"],
-                 ["--tokens", str(good), "--http", "127.0.0.1:99999"], ["--tokens", str(good), "--poll", "1ms"]]
+        cases = [["--tokens", str(Path(scratch.name) / name)] for name in bad] + [
+            [],
+            ["--tokens", "/no/such"],
+            ["--tokens", str(open_to_all)],
+            ["--tokens", str(good), "--http", "0.0.0.0:0"],
+            ["--tokens", str(good), "--http", "9091"],
+            ["--tokens", str(good), "--http", "127.0.0.1:99999"],
+            ["--tokens", str(good), "--poll", "1ms"],
+        ]
         for words in cases:
             with self.subTest(words=words):
                 done = self.command(self.sqlite, "admin", *words)
                 self.assertEqual(done.returncode, 2, done.stderr)
         taken = socket.create_server(("127.0.0.1", 0))
-        self.assertEqual(self.command(self.sqlite, "admin", "--tokens", str(good), "--http", f"127.0.0.1:{taken.getsockname()[1]}").returncode, 1)
+        self.assertEqual(
+            self.command(self.sqlite, "admin", "--tokens", str(good), "--http", f"127.0.0.1:{taken.getsockname()[1]}").returncode, 1
+        )
         taken.close()
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`termgate bench` through ODBC, in small, so that it does not rot: each scenario writes, and its tables are gone afterwards. It measures nothing here that could fail by being slow.
+"""`termgate bench` through ODBC, in small, so that it does not rot: each scenario writes, and its tables are gone afterwards. It
+measures nothing here that could fail by being slow.
 
   bench_odbc_test.py TERMGATE_COMMAND SERVER_SCRIPT
 
@@ -27,16 +28,25 @@ os.chmod(scratch.name, 0o755)
 
 class Benches:
     def test_each_scenario(self):
-        done = subprocess.run([TERMGATE, "bench", "all", "--quick", "--json", "--writers", "1,4", "--seed", "1", "--db", self.url], capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            [TERMGATE, "bench", "all", "--quick", "--json", "--writers", "1,4", "--seed", "1", "--db", self.url],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         runs = json.loads(done.stdout)["runs"]
         for batch in (1, 10):
-            self.assertLessEqual(self.scenarios, {run["scenario"] for run in runs if run["batch"] == batch and run["rows_per_second"] > 0}, done.stdout)
+            self.assertLessEqual(
+                self.scenarios, {run["scenario"] for run in runs if run["batch"] == batch and run["rows_per_second"] > 0}, done.stdout
+            )
         with Plain(self.url) as plain:
             self.assertEqual(plain.rows("SELECT table_name FROM information_schema.tables WHERE table_name LIKE 'bench%'"), [])
 
     def test_commits_are_as_the_server_is_set_up(self):
-        done = subprocess.run([TERMGATE, "bench", "--quick", "--durable", "no", "--db", self.url], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [TERMGATE, "bench", "--quick", "--durable", "no", "--db", self.url], capture_output=True, text=True, timeout=60
+        )
         self.assertEqual((done.returncode, "--durable no" in done.stderr), (2, True), done.stderr)
 
 

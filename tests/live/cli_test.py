@@ -39,7 +39,9 @@ def termgate(*words, url=None, stdin=b"", extra=None, timeout=120):
 def measured(*words, url):
     """Exit status, standard error, the most memory that the command ever held, in MB, and the seconds that it computed."""
     with tempfile.TemporaryFile() as error:
-        process = subprocess.Popen([TERMGATE, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=error, env=dict(environment, TERMGATE_DB=url))
+        process = subprocess.Popen(
+            [TERMGATE, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=error, env=dict(environment, TERMGATE_DB=url)
+        )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         error.seek(0)
@@ -55,8 +57,11 @@ def psql(url, statement):
 
 
 def with_database(url, name):
-    return re.sub(r"/[^/?]*(\?|$)", lambda m: "/" + name + m.group(1), url, count=1) if "://" not in url else \
-        re.sub(r"^([a-z]+://[^/]*)/[^?]*", lambda m: m.group(1) + "/" + name, url)
+    return (
+        re.sub(r"/[^/?]*(\?|$)", lambda m: "/" + name + m.group(1), url, count=1)
+        if "://" not in url
+        else re.sub(r"^([a-z]+://[^/]*)/[^?]*", lambda m: m.group(1) + "/" + name, url)
+    )
 
 
 class Cases:
@@ -92,7 +97,16 @@ class Cases:
         self.assertEqual(self.run_ok("append", "--stream", stream, "--scope", scope, "--term", "3", stdin=b"hello\n"), "1\n")
         self.assertEqual(self.run_ok("append", "--stream", stream, "--term", "3", "--payload", "two"), "2\n")
         self.assertIn("stands at 5 (before: 3)", self.run_ok("seal", "--scope", scope, "--term", "5"))
-        self.refused(3, r"TG001 stale term 3 for scope \"%s\": the fence stands at 5" % scope, "append", "--stream", stream, "--term", "3", stdin=b"x")
+        self.refused(
+            3,
+            r"TG001 stale term 3 for scope \"%s\": the fence stands at 5" % scope,
+            "append",
+            "--stream",
+            stream,
+            "--term",
+            "3",
+            stdin=b"x",
+        )
         self.assertEqual(self.run_ok("read", "--stream", stream), "1\t3\thello\\x0a\n2\t3\ttwo\n")
         rows = [json.loads(line) for line in self.run_ok("read", "--stream", stream, "--json", "--from", "2").splitlines()]
         self.assertEqual([(row["sequence_no"], row["term"], row["payload"]) for row in rows], [(2, 3, "two")])
@@ -112,8 +126,10 @@ class Cases:
         events = json.loads(self.run_ok("explain", "--scope", scope, "--json"))["events"]
         forced = [event["detail"] for event in events if event["action"] == "force_release"]
         self.assertEqual(len(forced), 1, events)
-        self.assertEqual({name: forced[0][name] for name in ("term", "previous", "owner", "reason", "evicted")},
-                         {"term": 2, "previous": 1, "owner": "one", "reason": 'node "3" is on fire', "evicted": 0})
+        self.assertEqual(
+            {name: forced[0][name] for name in ("term", "previous", "owner", "reason", "evicted")},
+            {"term": 2, "previous": 1, "owner": "one", "reason": 'node "3" is on fire', "evicted": 0},
+        )
 
     def test_explain_is_json_all_through(self):
         scope = self.name("explained")
@@ -147,18 +163,30 @@ class Cases:
 
     def test_payloads_come_back_in_each_form(self):
         # Longer than what is printed at a time, and with what each form has to escape; base64 with each length of its last group.
-        text = "caf\u00e9 \U0001F512 \"quoted\" back\\slash\ttab\u0085 " * 3000
+        text = "caf\u00e9 \U0001f512 \"quoted\" back\\slash\ttab\u0085 " * 3000
         payloads = [text.encode(), b"\xff" + os.urandom(50_000), b"\xfe" * 50_000, b"\xfd" * 50_002, b"", b"\xff", bytes(range(256)) * 300]
         stream = self.name("stream")
         for payload in payloads:
             self.run_ok("append", "--stream", stream, "--term", "1", stdin=payload)
         rows = [json.loads(line) for line in self.run_ok("read", "--stream", stream, "--json").split("\n")[:-1]]
-        self.assertEqual([row["payload"].encode() if "payload" in row else base64.b64decode(row["payload_base64"], validate=True) for row in rows], payloads)
+        self.assertEqual(
+            [row["payload"].encode() if "payload" in row else base64.b64decode(row["payload_base64"], validate=True) for row in rows],
+            payloads,
+        )
         self.assertEqual(list(rows[1]), ["sequence_no", "scope", "term", "payload_base64", "created_at", "write_id"])
         lines = self.run_ok("read", "--stream", stream).split("\n")[:-1]
-        printed = [re.sub(rb"\\(x[0-9a-f]{2}|\\)", lambda found: b"\\" if found[1] == b"\\" else bytes.fromhex(found[1][1:].decode()), line.split("\t", 2)[2].encode()) for line in lines]
+        printed = [
+            re.sub(
+                rb"\\(x[0-9a-f]{2}|\\)",
+                lambda found: b"\\" if found[1] == b"\\" else bytes.fromhex(found[1][1:].decode()),
+                line.split("\t", 2)[2].encode(),
+            )
+            for line in lines
+        ]
         self.assertEqual(printed, payloads)
-        self.assertEqual(termgate("read", "--stream", stream, "--raw", url=self.url).stdout, b"".join(payload + b"\n" for payload in payloads))
+        self.assertEqual(
+            termgate("read", "--stream", stream, "--raw", url=self.url).stdout, b"".join(payload + b"\n" for payload in payloads)
+        )
 
     def test_lines_come_back_in_order(self):
         stream = self.name("stream")
@@ -201,7 +229,9 @@ class Cases:
 
     def test_exec_is_one_transaction(self):
         scope, table = self.name("scope"), f"exec_{os.getpid()}_{Cases.count}"
-        self.run_ok("exec", "--scope", scope, "--term", "2", f"CREATE TABLE {table} (id integer PRIMARY KEY)", f"INSERT INTO {table} VALUES (1)")
+        self.run_ok(
+            "exec", "--scope", scope, "--term", "2", f"CREATE TABLE {table} (id integer PRIMARY KEY)", f"INSERT INTO {table} VALUES (1)"
+        )
         self.refused(1, ".", "exec", "--scope", scope, "--term", "2", f"INSERT INTO {table} VALUES (2)", f"INSERT INTO {table} VALUES (1)")
         self.refused(9, "TG005.*(commit|COMMIT)", "exec", "--scope", scope, "--term", "2", f"INSERT INTO {table} VALUES (3)", "COMMIT")
         rows = json.loads(self.run_ok("exec", "--scope", scope, "--term", "2", f"SELECT id FROM {table}", "--json"))["results"][0]["rows"]
@@ -229,12 +259,17 @@ class Cases:
         self.run_ok("append", "--stream", stream, "--term", "4611686018427387904", stdin=b"x")
 
     def test_scopes_that_are_none(self):
-        for scope, problem in [("x" * 201, "200 code points"), ("\U0001F512" * 201, "800 bytes"), (b"caf\xe9", "UTF-8"), (b"\xed\xa0\x80", "UTF-8")]:
+        for scope, problem in [
+            ("x" * 201, "200 code points"),
+            ("\U0001f512" * 201, "800 bytes"),
+            (b"caf\xe9", "UTF-8"),
+            (b"\xed\xa0\x80", "UTF-8"),
+        ]:
             self.refused(9, "TG005 malformed scope.*" + problem, "seal", "--scope", scope, "--term", "1")
         self.assertIn(termgate("seal", "--scope=", "--term", "1", url=self.url).returncode, (2, 9))
 
     def test_scopes_that_look_alike_are_kept_apart(self):
-        base = self.name("\U0001F512 caf\u00e9")
+        base = self.name("\U0001f512 caf\u00e9")
         other = base.replace("\u00e9", "e\u0301")
         self.run_ok("seal", "--scope", base, "--term", "5")
         self.run_ok("seal", "--scope", other, "--term", "3")
@@ -279,8 +314,13 @@ class Cases:
         with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as side:
             given, _ = server.accept()
             with given:
-                process = subprocess.Popen([TERMGATE, "append", "--stream", stream, "--term", "1", "--lines"], stdin=given, stdout=subprocess.PIPE,
-                                           stderr=subprocess.PIPE, env=dict(environment, TERMGATE_DB=self.url))
+                process = subprocess.Popen(
+                    [TERMGATE, "append", "--stream", stream, "--term", "1", "--lines"],
+                    stdin=given,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=dict(environment, TERMGATE_DB=self.url),
+                )
             side.sendall(b"one\ntwo\n")
             self.wait_for(lambda: self.last_no(stream) == 2)
             side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -297,8 +337,13 @@ class Cases:
 
     def test_lines_are_written_while_the_input_goes_on(self):
         stream = self.name("stream")
-        process = subprocess.Popen([TERMGATE, "append", "--stream", stream, "--term", "1", "--lines", "--json"], stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(environment, TERMGATE_DB=self.url))
+        process = subprocess.Popen(
+            [TERMGATE, "append", "--stream", stream, "--term", "1", "--lines", "--json"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environment, TERMGATE_DB=self.url),
+        )
         for text, count in ((b"one\ntw", 1), (b"o\nthree\nbeg", 3)):
             process.stdin.write(text)
             process.stdin.flush()
@@ -326,8 +371,10 @@ class Cases:
         with open(path, "wb") as file:
             file.write(b"one\n")
             file.truncate(1 << 30)
-        for words, said, most in ((["--file", str(path)], "TG005 a payload of 1073741824 bytes is over the limit", 100),
-                                  (["--lines", "--file", str(path)], "TG005 line 2 has more than 268435456 bytes", 400)):
+        for words, said, most in (
+            (["--file", str(path)], "TG005 a payload of 1073741824 bytes is over the limit", 100),
+            (["--lines", "--file", str(path)], "TG005 line 2 has more than 268435456 bytes", 400),
+        ):
             status, error, megabytes, _ = measured("append", "--stream", stream, "--term", "1", *words, url=self.url)
             self.assertEqual(status, 9, error)
             self.assertIn(said, error)
@@ -399,8 +446,13 @@ class Cases:
     def test_interrupt_tells_what_was_written(self):
         stream = self.name("stream")
         env = dict(environment, TERMGATE_DB=self.url)
-        process = subprocess.Popen([TERMGATE, "append", "--stream", stream, "--term", "1", "--lines", "--json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, env=env)
+        process = subprocess.Popen(
+            [TERMGATE, "append", "--stream", stream, "--term", "1", "--lines", "--json"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+        )
         stop = threading.Event()
 
         def feed():
@@ -455,8 +507,12 @@ class OnSqlite(Cases, unittest.TestCase):
 
     odd_values = "SELECT 1e400 AS e, -1e400 AS m, cast(x'ff' AS text) AS c, 1 AS a, 2 AS a, 3 AS a_2, 4 AS a"
     odd_row = {"e": "Infinity", "m": "-Infinity", "c": {"payload_base64": "/w=="}}
-    refused_by_init = [(9, "TG005 SQLite has no roles", "--grant", "app=write"), (9, "TG005 .*no failover", "--failover", "synchronous"),
-                       (2, "the level is", "--grant", "app=all"), (2, "--failover is", "--failover", "maybe")]
+    refused_by_init = [
+        (9, "TG005 SQLite has no roles", "--grant", "app=write"),
+        (9, "TG005 .*no failover", "--failover", "synchronous"),
+        (2, "the level is", "--grant", "app=all"),
+        (2, "--failover is", "--failover", "maybe"),
+    ]
     files = 0
 
     def fresh(self):
@@ -492,8 +548,12 @@ class OnSqlite(Cases, unittest.TestCase):
         url = f"sqlite:{scratch.name}/full.db"
         self.assertEqual(termgate("init", url=url).returncode, 0)
         size = os.path.getsize(f"{scratch.name}/full.db")
-        done = subprocess.run(["bash", "-c", f"trap '' XFSZ; ulimit -f {size // 1024 + 64}; exec {TERMGATE} append --stream s --term 1 --lines"],
-                              input=(b"x" * 1000 + b"\n") * 3000, capture_output=True, env=dict(environment, TERMGATE_DB=url))
+        done = subprocess.run(
+            ["bash", "-c", f"trap '' XFSZ; ulimit -f {size // 1024 + 64}; exec {TERMGATE} append --stream s --term 1 --lines"],
+            input=(b"x" * 1000 + b"\n") * 3000,
+            capture_output=True,
+            env=dict(environment, TERMGATE_DB=url),
+        )
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertRegex(done.stderr.decode(), "full|disk")
         self.assertEqual(termgate("verify", url=url).returncode, 0)
@@ -503,8 +563,11 @@ class OnSqlite(Cases, unittest.TestCase):
 class OnPostgresql(Cases, unittest.TestCase):
     odd_values = "SELECT 'Infinity'::float8 AS e, '-Infinity'::float8 AS m, 'NaN'::float8 AS n, 1 AS a, 2 AS a, 3 AS a_2, 4 AS a"
     odd_row = {"e": "Infinity", "m": "-Infinity", "n": "NaN"}
-    refused_by_init = [(1, "no such role", "--grant", "nobody_at_all=write"), (2, "the level is", "--grant", "postgres=all"),
-                       (2, "--failover is", "--failover", "maybe")]
+    refused_by_init = [
+        (1, "no such role", "--grant", "nobody_at_all=write"),
+        (2, "the level is", "--grant", "postgres=all"),
+        (2, "--failover is", "--failover", "maybe"),
+    ]
     databases = 0
 
     @classmethod
@@ -570,12 +633,20 @@ class AsRoles(unittest.TestCase):
 
     def sql(self, what, *statements):
         words = [word for statement in statements for word in ("-c", statement)]
-        done = subprocess.run(["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", self.admin if what == "admin" else self.url(what), *words], capture_output=True, text=True)
+        done = subprocess.run(
+            ["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", self.admin if what == "admin" else self.url(what), *words],
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.strip()
 
     def sql_fails(self, text, what, statement):
-        done = subprocess.run(["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", self.url(what), "-c", statement], capture_output=True, text=True)
+        done = subprocess.run(
+            ["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", self.url(what), "-c", statement],
+            capture_output=True,
+            text=True,
+        )
         self.assertNotEqual(done.returncode, 0, done.stdout)
         self.assertRegex(done.stderr, text)
 
@@ -593,8 +664,14 @@ class AsRoles(unittest.TestCase):
 
     def table(self, name="accounts"):
         self.sql("admin", f"CREATE SCHEMA IF NOT EXISTS app AUTHORIZATION {self.roles['app']}")
-        self.sql("app", f"CREATE TABLE app.{name} (id int PRIMARY KEY, scope text, term bigint)", f"CREATE INDEX ON app.{name} (scope, term)",
-                 f"GRANT USAGE ON SCHEMA app TO {self.roles['owner']}, {self.roles['other']}", f"GRANT SELECT ON app.{name} TO {self.roles['owner']}", f"GRANT ALL ON app.{name} TO {self.roles['other']}")
+        self.sql(
+            "app",
+            f"CREATE TABLE app.{name} (id int PRIMARY KEY, scope text, term bigint)",
+            f"CREATE INDEX ON app.{name} (scope, term)",
+            f"GRANT USAGE ON SCHEMA app TO {self.roles['owner']}, {self.roles['other']}",
+            f"GRANT SELECT ON app.{name} TO {self.roles['owner']}",
+            f"GRANT ALL ON app.{name} TO {self.roles['other']}",
+        )
 
     # ---- uninstall ------------------------------------------------------------------------------
 
@@ -602,8 +679,13 @@ class AsRoles(unittest.TestCase):
         self.ok("owner", "init")
         self.table()
         self.ok("owner", "init", "--grant", self.roles["app"] + "=write")
-        self.sql("app", "SELECT termgate.protect('app.accounts', scope_column => 'scope')", "SELECT termgate.adopt('app.accounts', 'scope', 'term')",
-                 "SELECT termgate.unprotect('app.accounts')", "SELECT termgate.unadopt('app.accounts')")
+        self.sql(
+            "app",
+            "SELECT termgate.protect('app.accounts', scope_column => 'scope')",
+            "SELECT termgate.adopt('app.accounts', 'scope', 'term')",
+            "SELECT termgate.unprotect('app.accounts')",
+            "SELECT termgate.unadopt('app.accounts')",
+        )
         self.ok("owner", "uninstall", "--yes")
         self.assertEqual(self.sql("admin", "SELECT count(*) FROM pg_namespace WHERE nspname = 'termgate'"), "0")
         self.assertEqual(self.sql("admin", "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'termgate%'"), "0")
@@ -611,16 +693,39 @@ class AsRoles(unittest.TestCase):
 
     def test_uninstall_drops_nothing_that_is_not_its_own(self):
         self.ok("owner", "init")
-        self.sql("owner", "SET search_path = termgate", "CREATE TABLE termgate.entries (id serial, n int GENERATED ALWAYS AS IDENTITY)", "INSERT INTO termgate.entries DEFAULT VALUES",
-                 "CREATE VIEW termgate.mine AS SELECT 1 AS one", "CREATE MATERIALIZED VIEW termgate.kept AS SELECT 1 AS one", "CREATE SEQUENCE termgate.numbers", "CREATE DOMAIN termgate.word AS text",
-                 "CREATE TYPE termgate.pair AS (a int, b int)", "CREATE TYPE termgate.mood AS ENUM ('good')", "CREATE FUNCTION termgate.ours() RETURNS int LANGUAGE sql AS 'SELECT 1'",
-                 "CREATE AGGREGATE termgate.total(int) (sfunc = int4pl, stype = int)", "CREATE STATISTICS termgate.figures ON id, n FROM termgate.entries", "CREATE COLLATION termgate.plain FROM \"C\"")
+        self.sql(
+            "owner",
+            "SET search_path = termgate",
+            "CREATE TABLE termgate.entries (id serial, n int GENERATED ALWAYS AS IDENTITY)",
+            "INSERT INTO termgate.entries DEFAULT VALUES",
+            "CREATE VIEW termgate.mine AS SELECT 1 AS one",
+            "CREATE MATERIALIZED VIEW termgate.kept AS SELECT 1 AS one",
+            "CREATE SEQUENCE termgate.numbers",
+            "CREATE DOMAIN termgate.word AS text",
+            "CREATE TYPE termgate.pair AS (a int, b int)",
+            "CREATE TYPE termgate.mood AS ENUM ('good')",
+            "CREATE FUNCTION termgate.ours() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+            "CREATE AGGREGATE termgate.total(int) (sfunc = int4pl, stype = int)",
+            "CREATE STATISTICS termgate.figures ON id, n FROM termgate.entries",
+            "CREATE COLLATION termgate.plain FROM \"C\"",
+        )
         for what in ("owner", "admin"):
             done = termgate("uninstall", "--yes", url=self.admin if what == "admin" else self.url(what))
             self.assertEqual(done.returncode, 1, done.stdout)
             said = done.stderr.decode()
-            for kind, name in (("table", "entries"), ("view", "mine"), ("materialized view", "kept"), ("sequence", "numbers"), ("type", "word"), ("type", "pair"), ("type", "mood"),
-                               ("function", r"ours\(\)"), ("aggregate", r"total\(integer\)"), ("statistics object", "figures"), ("collation", "plain")):
+            for kind, name in (
+                ("table", "entries"),
+                ("view", "mine"),
+                ("materialized view", "kept"),
+                ("sequence", "numbers"),
+                ("type", "word"),
+                ("type", "pair"),
+                ("type", "mood"),
+                ("function", r"ours\(\)"),
+                ("aggregate", r"total\(integer\)"),
+                ("statistics object", "figures"),
+                ("collation", "plain"),
+            ):
                 self.assertRegex(said, rf"{kind} termgate\.{name} .*(ALTER|DROP)", said)
             self.assertNotIn("entries_id_seq", said)
             self.assertIn("ALTER TABLE termgate.entries SET SCHEMA public", said)
@@ -636,10 +741,18 @@ class AsRoles(unittest.TestCase):
     def test_uninstall_drops_nothing_that_depends_on_it(self):
         self.ok("owner", "init", "--grant", self.roles["app"] + "=lead")
         self.table()
-        self.sql("app", "CREATE VIEW app.leaders AS SELECT * FROM termgate.lease_status", "CREATE TABLE app.times (at timestamptz DEFAULT termgate.server_time())",
-                 "CREATE TABLE app.ruled (n bigint CHECK (n < termgate.schema_version()))")
+        self.sql(
+            "app",
+            "CREATE VIEW app.leaders AS SELECT * FROM termgate.lease_status",
+            "CREATE TABLE app.times (at timestamptz DEFAULT termgate.server_time())",
+            "CREATE TABLE app.ruled (n bigint CHECK (n < termgate.schema_version()))",
+        )
         said = self.fails(1, "changed nothing", "owner", "uninstall", "--yes")
-        for command in ("DROP VIEW app.leaders;", "ALTER TABLE app.times ALTER COLUMN at DROP DEFAULT;", "ALTER TABLE app.ruled DROP CONSTRAINT ruled_n_check;"):
+        for command in (
+            "DROP VIEW app.leaders;",
+            "ALTER TABLE app.times ALTER COLUMN at DROP DEFAULT;",
+            "ALTER TABLE app.ruled DROP CONSTRAINT ruled_n_check;",
+        ):
             self.assertIn(command, said)
             self.sql("app", command)
         self.ok("owner", "uninstall", "--yes")
@@ -709,15 +822,26 @@ class AsRoles(unittest.TestCase):
     # ---- dumps ----------------------------------------------------------------------------------
 
     def test_the_owner_of_the_database_dumps_it(self):
-        self.assertIn(f"role {self.roles['dbo']}, the owner of this database", self.ok("owner", "init", "--grant", self.roles["app"] + "=write"))
+        self.assertIn(
+            f"role {self.roles['dbo']}, the owner of this database", self.ok("owner", "init", "--grant", self.roles["app"] + "=write")
+        )
         self.table()
-        self.sql("app", "SELECT termgate.protect('app.accounts', scope => 'billing')", "BEGIN; SELECT termgate.check_term('billing', 5); INSERT INTO app.accounts VALUES (1, 'billing', 5); COMMIT")
+        self.sql(
+            "app",
+            "SELECT termgate.protect('app.accounts', scope => 'billing')",
+            "BEGIN; SELECT termgate.check_term('billing', 5); INSERT INTO app.accounts VALUES (1, 'billing', 5); COMMIT",
+        )
         self.sql("admin", f"GRANT USAGE ON SCHEMA app TO {self.roles['dbo']}", f"GRANT SELECT ON app.accounts TO {self.roles['dbo']}")
         file = Path(scratch.name) / f"{self.tag}.sql"
         subprocess.run(["pg_dump", "-f", str(file), self.url("dbo")], check=True, capture_output=True)
         # It reads the fences. It can neither change them nor learn what signs the mark of a passed check.
         self.assertEqual(self.sql("dbo", "SELECT term FROM termgate.fences WHERE scope = 'billing'"), "5")
-        for statement in ("UPDATE termgate.fences SET term = 1", "SELECT key FROM termgate.pass_secret", "SELECT termgate.check_term('billing', 9)", "BEGIN; LOCK TABLE termgate.fences IN ROW SHARE MODE"):
+        for statement in (
+            "UPDATE termgate.fences SET term = 1",
+            "SELECT key FROM termgate.pass_secret",
+            "SELECT termgate.check_term('billing', 9)",
+            "BEGIN; LOCK TABLE termgate.fences IN ROW SHARE MODE",
+        ):
             self.sql_fails("42501", "dbo", statement)
         # Another role that makes the backups gets dump, beside a level or without one. No level reads a table.
         self.ok("owner", "init", "--grant", self.roles["other"] + "=operate")
@@ -732,7 +856,9 @@ class AsRoles(unittest.TestCase):
         psql(SERVER, f"CREATE DATABASE {self.tag}_restored")
         restored = with_database(SERVER, self.tag + "_restored")
         subprocess.run(["psql", "-qX", "-v", "ON_ERROR_STOP=1", "-f", str(file), restored], check=True, capture_output=True)
-        show = lambda statement: subprocess.run(["psql", "-qXAt", restored, "-c", statement], check=True, capture_output=True, text=True).stdout.strip()
+        show = lambda statement: subprocess.run(
+            ["psql", "-qXAt", restored, "-c", statement], check=True, capture_output=True, text=True
+        ).stdout.strip()
         self.assertEqual(show("SELECT scope, term FROM termgate.fences"), "billing|5")
         self.assertNotEqual(show("SELECT key FROM termgate.pass_secret"), secret)
         advice = json.loads(termgate("doctor", "--json", url=restored).stdout)["advice"]
@@ -742,7 +868,10 @@ class AsRoles(unittest.TestCase):
         self.assertTrue(any("every fence is untrusted" in one["problem"] for one in advice), advice)
         self.assertEqual(termgate("fence", "declare-restored", "--nothing-lost", "--reason", "a test", url=restored).returncode, 0)
         self.assertEqual(show("SELECT termgate.protect('app.accounts', scope => 'billing')"), "1")
-        self.assertEqual(show("BEGIN; SELECT termgate.check_term('billing', 5); INSERT INTO app.accounts VALUES (2, 'billing', 5) RETURNING id; COMMIT"), "5\n2")
+        self.assertEqual(
+            show("BEGIN; SELECT termgate.check_term('billing', 5); INSERT INTO app.accounts VALUES (2, 'billing', 5) RETURNING id; COMMIT"),
+            "5\n2",
+        )
 
     # ---- doctor ---------------------------------------------------------------------------------
 
@@ -778,11 +907,18 @@ class AsRoles(unittest.TestCase):
         self.fails(1, "drill: this database has no layer 1", "app", "drill", "--scope", "x", "--junit", str(junit), "--", "true")
         self.assertIn("not_judged", junit.read_text())
         self.ok("owner", "init")
-        said = self.fails(1, f"drill: role {self.roles['app']} has no level and needs level read", "app", "drill", "--scope", "x", "--", "true")
+        said = self.fails(
+            1, f"drill: role {self.roles['app']} has no level and needs level read", "app", "drill", "--scope", "x", "--", "true"
+        )
         self.assertIn(f"Role {self.roles['owner']}, which owns layer 1, runs: termgate init --grant {self.roles['app']}=read", said)
         self.ok("owner", "init", "--grant", self.roles["app"] + "=operate")
         for words in (["bench", "--quick"], ["storm", "--seconds", "1"]):
-            self.fails(1, f"{words[0]}: role {self.roles['app']} is not the owner of layer 1, .*connect as role {self.roles['owner']}", "app", *words)
+            self.fails(
+                1,
+                f"{words[0]}: role {self.roles['app']} is not the owner of layer 1, .*connect as role {self.roles['owner']}",
+                "app",
+                *words,
+            )
 
     def test_storm_and_bench_as_the_owner_of_layer_1(self):
         storm = ["storm", "--seconds", "2", "--leaders", "2", "--scopes", "1", "--writers", "1", "--faults", "none"]
@@ -829,7 +965,9 @@ class WithoutDatabase(unittest.TestCase):
         folder = Path(scratch.name) / "demo"
         folder.mkdir()
         for ending in (signal.SIGINT, signal.SIGTERM):
-            process = subprocess.Popen([TERMGATE, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(environment, TMPDIR=str(folder)))
+            process = subprocess.Popen(
+                [TERMGATE, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(environment, TMPDIR=str(folder))
+            )
             while b"SIGSTOP" not in (line := process.stdout.readline()):
                 self.assertTrue(line, "the demo ended by itself")
             self.assertEqual(len(list(folder.iterdir())), 1)
@@ -854,10 +992,23 @@ class WithoutDatabase(unittest.TestCase):
     def test_no_password_in_sight_wherever_a_url_is_given_by_mistake(self):
         for password in ("s3cret", "s3 c@r s3cret", "s3c/s3cret"):
             url = f"postgresql://u:{password}@127.0.0.1:1/db"
-            for words in ([url], ["status", "--dbb=" + url], ["status", "--dbb", url], ["status", url], ["--db", url, "status"], ["fence", url],
-                          ["status", "--db-file", url], ["append", "--stream", "s", "--term", url], ["append", "--stream", "s", "--term", "1", "--file", url],
-                          ["settings", url], ["status", "--db", url], ["status", "--db", "sqlite:/none/" + url], ["init", "--grant", url],
-                          ["lease", "acquire", "--scope", "x", "--ttl", url], ["seal", "--scope", url, "--term", url]):
+            for words in (
+                [url],
+                ["status", "--dbb=" + url],
+                ["status", "--dbb", url],
+                ["status", url],
+                ["--db", url, "status"],
+                ["fence", url],
+                ["status", "--db-file", url],
+                ["append", "--stream", "s", "--term", url],
+                ["append", "--stream", "s", "--term", "1", "--file", url],
+                ["settings", url],
+                ["status", "--db", url],
+                ["status", "--db", "sqlite:/none/" + url],
+                ["init", "--grant", url],
+                ["lease", "acquire", "--scope", "x", "--ttl", url],
+                ["seal", "--scope", url, "--term", url],
+            ):
                 for json_too in ([], ["--json"]):
                     done = termgate(*words, *json_too)
                     said = (done.stdout + done.stderr).decode()

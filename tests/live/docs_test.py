@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The code in README.md and docs/use/ (operations, managed PostgreSQL, handles, run, Java and ORMs), cut out of the pages and run by the roles
+"""The code in README.md and docs/use/ (operations, managed PostgreSQL, handles, run, Java and ORMs), cut out of the pages and run by the
+roles
 that they name, directly and through the proxy. Other pages have tests of their own; tests/README.md lists them.
 
   docs_test.py TERMGATE_COMMAND
@@ -54,13 +55,25 @@ def renamed(text, place=PLACE):
 
 
 def shell(text, **more):
-    done = subprocess.run(["bash", "-e", "-c", text], capture_output=True, text=True, env=dict(ENVIRONMENT, PATH=f"{Path(TERMGATE).parent}:{os.environ['PATH']}", **more), timeout=120)
+    done = subprocess.run(
+        ["bash", "-e", "-c", text],
+        capture_output=True,
+        text=True,
+        env=dict(ENVIRONMENT, PATH=f"{Path(TERMGATE).parent}:{os.environ['PATH']}", **more),
+        timeout=120,
+    )
     assert done.returncode == 0, text + done.stdout + done.stderr
     return done.stdout
 
 
 def psql(target, text, fails=None):
-    done = subprocess.run(["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", target], input=text, capture_output=True, text=True, env=ENVIRONMENT)
+    done = subprocess.run(
+        ["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", target],
+        input=text,
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+    )
     if fails is None:
         assert done.returncode == 0, text + done.stderr
     else:
@@ -89,7 +102,13 @@ class Docs(unittest.TestCase):
         cls.six = block("README.md", "sql", "SELECT termgate.protect('accounts'").splitlines()
 
     def setUp(self):
-        psql(url(APP), "SELECT termgate.unprotect('accounts');\nUPDATE accounts SET balance = 100;\nSELECT termgate.protect('accounts', scope => 'billing');")
+        psql(
+            url(APP),
+            (
+                "SELECT termgate.unprotect('accounts');\nUPDATE accounts SET balance = 100;\nSELECT termgate.protect('accounts', scope =>"
+                " 'billing');"
+            ),
+        )
         # Whatever came before: a term that nobody has yet.
         self.term = int(psql(ADMIN, "SELECT coalesce(max(term), 0) + 10 FROM termgate.fences WHERE scope = 'billing';"))
 
@@ -98,11 +117,21 @@ class Docs(unittest.TestCase):
 
     def proxy(self, command):
         port = int(re.search(r"--listen \S+:(\d+)", command).group(1))
-        process = subprocess.Popen(["bash", "-c", "exec " + command], env=dict(ENVIRONMENT, PATH=f"{Path(TERMGATE).parent}:{os.environ['PATH']}"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            ["bash", "-c", "exec " + command],
+            env=dict(ENVIRONMENT, PATH=f"{Path(TERMGATE).parent}:{os.environ['PATH']}"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         self.addCleanup(process.wait)
         self.addCleanup(process.terminate)
         end = time.monotonic() + 20
-        while subprocess.run(["psql", "-qXAt", url(APP, f"127.0.0.1:{port}"), "-c", "SELECT 1"], capture_output=True, env=ENVIRONMENT).returncode != 0:
+        while (
+            subprocess.run(
+                ["psql", "-qXAt", url(APP, f"127.0.0.1:{port}"), "-c", "SELECT 1"], capture_output=True, env=ENVIRONMENT
+            ).returncode
+            != 0
+        ):
             self.assertLess(time.monotonic(), end, "the proxy does not come up")
             time.sleep(0.1)
         return port
@@ -117,7 +146,14 @@ class Docs(unittest.TestCase):
         self.assertIn(f"granted write to {APP}", self.said)
         self.assertEqual(len(self.six), 6)
         psql(url(APP), "SELECT termgate.unprotect('accounts');")
-        psql(url(OWNER), "SELECT termgate.reset_fence('billing', 4, 'test', 'the documents begin at 5');" if int(psql(ADMIN, "SELECT coalesce(max(term), 0) FROM termgate.fences WHERE scope = 'billing';")) > 4 else "SELECT 1;")
+        psql(
+            url(OWNER),
+            (
+                "SELECT termgate.reset_fence('billing', 4, 'test', 'the documents begin at 5');"
+                if int(psql(ADMIN, "SELECT coalesce(max(term), 0) FROM termgate.fences WHERE scope = 'billing';")) > 4
+                else "SELECT 1;"
+            ),
+        )
         psql(url(APP), "\n".join(self.six))
         self.assertEqual(self.balance(), "70")
         psql(url(APP), "UPDATE accounts SET balance = 0;", fails="TG002")
@@ -141,7 +177,10 @@ class Docs(unittest.TestCase):
         command, client = [line.split("#")[0].strip() for line in block("README.md", "sh", "termgate proxy").splitlines()]
         port = self.proxy(renamed(command.replace("0.0.0.0:6432", f"127.0.0.1:{free_port()}")))
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
-        client = client.replace("termgate.term=5", f"termgate.term={self.term}").replace("-h proxy.example -p 6432 app", f"-qX -v ON_ERROR_STOP=1 -U {APP} -h 127.0.0.1 -p {port} {NAME} -c 'UPDATE accounts SET balance = 7'")
+        client = client.replace("termgate.term=5", f"termgate.term={self.term}").replace(
+            "-h proxy.example -p 6432 app",
+            f"-qX -v ON_ERROR_STOP=1 -U {APP} -h 127.0.0.1 -p {port} {NAME} -c 'UPDATE accounts SET balance = 7'",
+        )
         shell(client)
         self.assertEqual(self.balance(), "7")
 
@@ -153,7 +192,10 @@ class Docs(unittest.TestCase):
         self.addCleanup(psql, SERVER, f"DROP DATABASE {other} WITH (FORCE);")
         shell(f"{TERMGATE} init --db {url(OWNER, database=other)} --grant {APP}=write")
         psql(url(ADMIN.split("//")[1].split("@")[0], database=other), f"CREATE SCHEMA {APP} AUTHORIZATION {APP};")
-        psql(url(APP, database=other), "CREATE TABLE accounts (id int PRIMARY KEY, balance bigint);\nSELECT termgate.protect('accounts', scope => 'billing');")
+        psql(
+            url(APP, database=other),
+            "CREATE TABLE accounts (id int PRIMARY KEY, balance bigint);\nSELECT termgate.protect('accounts', scope => 'billing');",
+        )
         command = re.sub(rf"/{NAME}$", f"/{other}", renamed(uninstall))
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=ENVIRONMENT)
         self.assertEqual(done.returncode, 1, done.stderr)
@@ -176,16 +218,29 @@ class Docs(unittest.TestCase):
         ops, backup = NAME + "_ops", NAME + "_backup"
         psql(SERVER, f"CREATE ROLE {ops} LOGIN;\nCREATE ROLE {backup} LOGIN;")
         self.addCleanup(psql, SERVER, f"DROP ROLE {ops};\nDROP ROLE {backup};")
-        own = lambda text: renamed(text).replace("termgate ", TERMGATE + " ").replace("ops@", ops + "@").replace("ops=", ops + "=").replace("backup=", backup + "=")
+        own = (
+            lambda text: renamed(text)
+            .replace("termgate ", TERMGATE + " ")
+            .replace("ops@", ops + "@")
+            .replace("ops=", ops + "=")
+            .replace("backup=", backup + "=")
+        )
         grant, revoke = block(page, "sh", "termgate init --db postgresql://termgate_owner@host/app --grant app=write").splitlines()
         self.assertIn(f"granted operate to {ops}", shell(own(grant)))
         self.addCleanup(shell, own(grant.split(" --grant")[0]) + f" --revoke {ops}")
-        self.assertIn(f"granted dump to {backup}", shell(own(block(page, "sh", "termgate init --db postgresql://termgate_owner@host/app --grant backup=dump"))))
+        self.assertIn(
+            f"granted dump to {backup}",
+            shell(own(block(page, "sh", "termgate init --db postgresql://termgate_owner@host/app --grant backup=dump"))),
+        )
         self.addCleanup(shell, own(grant.split(" --grant")[0]) + f" --revoke {backup}")
         doctor, verify = (own(line) for line in block(page, "sh", "termgate doctor").splitlines())
         shell(f"{doctor} || test $? = 1")  # a test server's superusers and settings may be worth a warning
         shell(verify)
-        reset = re.search(r"`(termgate fence reset --scope billing --term 8 [^`]*)`", (SOURCE / page).read_text(encoding="utf-8")).group(1).replace("--term 8", f"--term {self.term}")
+        reset = (
+            re.search(r"`(termgate fence reset --scope billing --term 8 [^`]*)`", (SOURCE / page).read_text(encoding="utf-8"))
+            .group(1)
+            .replace("--term 8", f"--term {self.term}")
+        )
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
         shell(own(reset) + f" --db {url(ops)}")
         self.assertEqual(psql(url(APP), "SELECT term FROM termgate.fence('billing');"), str(self.term))
@@ -203,7 +258,10 @@ class Docs(unittest.TestCase):
         psql(SERVER, f"CREATE DATABASE {other};")
         self.addCleanup(psql, SERVER, f"DROP DATABASE {other} WITH (FORCE);\nGRANT pg_signal_backend TO {OWNER};")
         psql(ADMIN, renamed(grant).replace(f"DATABASE {NAME} ", f"DATABASE {other} ") + f"\nREVOKE pg_signal_backend FROM {OWNER};")
-        init, doctor = (re.sub(rf"/{NAME}\b", f"/{other}", renamed(line)).replace("termgate ", TERMGATE + " ", 1) for line in block(page, "sh", "termgate init").splitlines())
+        init, doctor = (
+            re.sub(rf"/{NAME}\b", f"/{other}", renamed(line)).replace("termgate ", TERMGATE + " ", 1)
+            for line in block(page, "sh", "termgate init").splitlines()
+        )
         self.assertIn(f"granted lead to {APP}", shell(init))
         self.assertIn("may not end other roles' sessions", shell(f"{doctor} || test $? = 1"))
         psql(ADMIN, renamed(signal))
@@ -220,7 +278,9 @@ class Docs(unittest.TestCase):
         self.assertEqual(psql(url(APP), text.replace(", 5", f", {term}")).splitlines()[-2:], ["t", "commits"])
         self.assertEqual(self.balance(), "70")
         psql(url(APP), f"SELECT termgate.release_lease('held', 'worker-7', {term});")
-        self.assertEqual(psql(url(APP), text.replace(", 5", f", {term}").replace("COMMIT;", "ROLLBACK;")).splitlines()[-2:], ["f", "commits"])
+        self.assertEqual(
+            psql(url(APP), text.replace(", 5", f", {term}").replace("COMMIT;", "ROLLBACK;")).splitlines()[-2:], ["f", "commits"]
+        )
 
     # ---- docs/use/run.md ------------------------------------------------------------------------------
 
@@ -228,8 +288,12 @@ class Docs(unittest.TestCase):
         page = "docs/use/run.md"
         with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
             place = Path(folder)
-            for name, text in (("nightly.sh", 'echo "$TERMGATE_TERM $PGOPTIONS"\n'), ("export.sh", block(page, "sh", "#!/bin/sh")), ("report.sh", "echo report\n"),
-                               ("export-page", 'echo "$1" >> pages\ntest "$1" != "$(cat broken 2>/dev/null)"\n')):
+            for name, text in (
+                ("nightly.sh", 'echo "$TERMGATE_TERM $PGOPTIONS"\n'),
+                ("export.sh", block(page, "sh", "#!/bin/sh")),
+                ("report.sh", "echo report\n"),
+                ("export-page", 'echo "$1" >> pages\ntest "$1" != "$(cat broken 2>/dev/null)"\n'),
+            ):
                 (place / name).write_text(text if text.startswith("#!") else "#!/bin/sh\n" + text, encoding="utf-8")
                 (place / name).chmod(0o755)
             (place / "export.sh").write_text((place / "export.sh").read_text(encoding="utf-8").replace(" 500)", " 5)"), encoding="utf-8")
@@ -238,7 +302,11 @@ class Docs(unittest.TestCase):
             run("termgate init")
             nightly = block(page, "sh", "export TERMGATE_DB=").splitlines()[1]
             self.assertEqual(run(nightly), "1 -c termgate.scope=nightly -c termgate.term=1\n")
-            line = re.search(r"^0 3 \* \* \*  (.*)$", (SOURCE / page).read_text(encoding="utf-8"), re.M).group(1).replace("/opt/report.sh", "./report.sh")
+            line = (
+                re.search(r"^0 3 \* \* \*  (.*)$", (SOURCE / page).read_text(encoding="utf-8"), re.M)
+                .group(1)
+                .replace("/opt/report.sh", "./report.sh")
+            )
             self.assertEqual([run(line), run(line)], ["report\n", ""])
             export = block(page, "sh", "termgate run --scope exports")
             (place / "broken").write_text("3", encoding="utf-8")
@@ -255,8 +323,14 @@ class Docs(unittest.TestCase):
     def test_the_sql_reference(self):
         # What a role can be granted, as the database has it, and what the page says of it: arguments, level and columns.
         page = (SOURCE / "docs/reference/sql.md").read_text(encoding="utf-8")
-        documented = {name: (re.findall(r"(?:^|, )(\w+)", arguments), level) for name, arguments, level in re.findall(r"^\| `(\w+)\((.*?)\) → .*?` \| (\w+) \|", page, re.M)}
-        views = {name: re.findall(r"`(\w+)`", columns) for name, columns in re.findall(r"^\| `(\w+)` \|[^|]*\| (`[^|]*) \|$", page.split("## Views")[1].split("## Settings")[0], re.M)}
+        documented = {
+            name: (re.findall(r"(?:^|, )(\w+)", arguments), level)
+            for name, arguments, level in re.findall(r"^\| `(\w+)\((.*?)\) → .*?` \| (\w+) \|", page, re.M)
+        }
+        views = {
+            name: re.findall(r"`(\w+)`", columns)
+            for name, columns in re.findall(r"^\| `(\w+)` \|[^|]*\| (`[^|]*) \|$", page.split("## Views")[1].split("## Settings")[0], re.M)
+        }
         roles = {level: f"{NAME}_{level}" for level in ("read", "write", "lead", "operate")}
         psql(SERVER, "".join(f"CREATE ROLE {role};\n" for role in roles.values()))
         for role in roles.values():
@@ -264,31 +338,66 @@ class Docs(unittest.TestCase):
         init = f"{TERMGATE} init --db {url(OWNER)} "
         shell(init + " ".join(f"--grant {role}={level}" for level, role in roles.items()))
         self.addCleanup(shell, init + " ".join(f"--revoke {role}" for role in roles.values()))
-        level = "CASE " + " ".join(f"WHEN has_function_privilege('{role}', p.oid, 'EXECUTE') THEN '{name}'" for name, role in roles.items()) + " END"
-        rows = psql(ADMIN, f"SELECT p.proname, coalesce(array_to_string(p.proargnames[1:p.pronargs], ','), ''), {level} FROM pg_proc p "
-                           f"WHERE p.pronamespace = 'termgate'::regnamespace AND p.proname !~ '^_' AND p.prorettype <> 'trigger'::regtype AND {level} IS NOT NULL;")
-        actual = {name: ([one for one in arguments.split(",") if one], granted) for name, arguments, granted in (row.split("|") for row in rows.splitlines())}
+        level = (
+            "CASE "
+            + " ".join(f"WHEN has_function_privilege('{role}', p.oid, 'EXECUTE') THEN '{name}'" for name, role in roles.items())
+            + " END"
+        )
+        rows = psql(
+            ADMIN,
+            (
+                f"SELECT p.proname, coalesce(array_to_string(p.proargnames[1:p.pronargs], ','), ''), {level} FROM pg_proc p WHERE"
+                f" p.pronamespace = 'termgate'::regnamespace AND p.proname !~ '^_' AND p.prorettype <> 'trigger'::regtype AND {level} IS"
+                " NOT NULL;"
+            ),
+        )
+        actual = {
+            name: ([one for one in arguments.split(",") if one], granted)
+            for name, arguments, granted in (row.split("|") for row in rows.splitlines())
+        }
         self.maxDiff = None
         self.assertEqual({name: actual[name] for name in sorted(actual)}, {name: documented[name] for name in sorted(documented)})
-        rows = psql(ADMIN, "SELECT c.relname, string_agg(a.attname, ',' ORDER BY a.attnum) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 "
-                           "WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' GROUP BY 1;")
+        rows = psql(
+            ADMIN,
+            (
+                "SELECT c.relname, string_agg(a.attname, ',' ORDER BY a.attnum) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid"
+                " AND a.attnum > 0 WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' GROUP BY 1;"
+            ),
+        )
         self.assertEqual({name: columns.split(",") for name, columns in (row.split("|") for row in rows.splitlines())}, views)
         settings = psql(ADMIN, "SELECT name || ' ' || value FROM termgate.settings ORDER BY name;").splitlines()
-        self.assertEqual(settings, sorted(f"{name} {value}" for name, value in re.findall(r"^\| `(\w+)` \| `?(\w+)`? \|", page.split("## Settings")[1], re.M)))
+        self.assertEqual(
+            settings,
+            sorted(f"{name} {value}" for name, value in re.findall(r"^\| `(\w+)` \| `?(\w+)`? \|", page.split("## Settings")[1], re.M)),
+        )
 
     # ---- docs/reference/errors.md -----------------------------------------------------------------
 
     def test_the_error_reference(self):
         # Every code and type that the sources name is on the page, and the page names no other.
         page = (SOURCE / "docs/reference/errors.md").read_text(encoding="utf-8")
-        types = set(re.findall(r"^class TERMGATE_EXPORT (\w+) : public Error", (SOURCE / "fencing/include/termgate/error.hpp").read_text(encoding="utf-8"), re.M))
+        types = set(
+            re.findall(
+                r"^class TERMGATE_EXPORT (\w+) : public Error",
+                (SOURCE / "fencing/include/termgate/error.hpp").read_text(encoding="utf-8"),
+                re.M,
+            )
+        )
         self.assertEqual(types, set(re.findall(r"`([A-Z]\w+)`", page)) & (types))
         self.assertEqual(re.findall(r"^### (TG00\d): ", page, re.M), [f"TG00{number}" for number in range(1, 7)])
-        statuses = re.findall(r"^  \w+ = (\d),$", re.search(r"enum Exit : int \{(.*?)\};", (SOURCE / "cli/command.hpp").read_text(encoding="utf-8"), re.S).group(1), re.M)
+        statuses = re.findall(
+            r"^  \w+ = (\d),$",
+            re.search(r"enum Exit : int \{(.*?)\};", (SOURCE / "cli/command.hpp").read_text(encoding="utf-8"), re.S).group(1),
+            re.M,
+        )
         self.assertEqual(statuses, re.findall(r"^\| (\d) \| ", page, re.M))
         raised = set()
         for path in (SOURCE / "proxy").rglob("*.cpp"):
-            raised |= set(re.findall(r'(?:end|cut|give_up|refuse|refuse_login|turn_away)\([^"()]*"([0-9][0-9A-Z]{4})"', path.read_text(encoding="utf-8")))
+            raised |= set(
+                re.findall(
+                    r'(?:end|cut|give_up|refuse|refuse_login|turn_away)\([^"()]*"([0-9][0-9A-Z]{4})"', path.read_text(encoding="utf-8")
+                )
+            )
         self.assertGreater(len(raised), 8)
         self.assertEqual(raised - set(re.findall(r"^\| `(\w{5})` \| ", page, re.M)), set())
 
@@ -319,16 +428,34 @@ class Docs(unittest.TestCase):
         snippet = block("docs/use/java-and-orms.md", "java", "try (Connection c")
         work = "// … the ORM's work …"
         self.assertIn(work, snippet)
-        snippet = snippet.replace(work, 'try (var s = c.createStatement()) { s.executeUpdate("UPDATE accounts SET balance = balance - 30 WHERE id = 42"); }')
+        snippet = snippet.replace(
+            work, 'try (var s = c.createStatement()) { s.executeUpdate("UPDATE accounts SET balance = balance - 30 WHERE id = 42"); }'
+        )
         host, port = place.rsplit(":", 1)
         folder = tempfile.TemporaryDirectory(prefix="termgate-docs.")
         self.addCleanup(folder.cleanup)
         (Path(folder.name) / "Snippet.java").write_text(
-            "import java.sql.*;\nclass Snippet {\n  public static void main(String[] words) throws SQLException {\n    long term = Long.parseLong(words[1]);\n"
-            "    var pool = new org.postgresql.ds.PGSimpleDataSource();\n    pool.setUrl(words[0]);\n    try {\n" + snippet +
-            "\n    } catch (SQLException e) {\n      System.err.println(e.getSQLState());\n      System.exit(1);\n    }\n  }\n}\n", encoding="utf-8")
-        run = lambda: subprocess.run(["java", "-XX:TieredStopAtLevel=1", "-cp", f"{jar}:/usr/share/java/scram-client.jar", str(Path(folder.name) / "Snippet.java"),
-                                      f"jdbc:postgresql://{host}:{port}/{NAME}?user={APP}", str(self.term)], capture_output=True, text=True, env=ENVIRONMENT)
+            "import java.sql.*;\nclass Snippet {\n  public static void main(String[] words) throws SQLException {\n    long term ="
+            " Long.parseLong(words[1]);\n    var pool = new org.postgresql.ds.PGSimpleDataSource();\n    pool.setUrl(words[0]);\n   "
+            " try {\n"
+            + snippet
+            + "\n    } catch (SQLException e) {\n      System.err.println(e.getSQLState());\n      System.exit(1);\n    }\n  }\n}\n",
+            encoding="utf-8",
+        )
+        run = lambda: subprocess.run(
+            [
+                "java",
+                "-XX:TieredStopAtLevel=1",
+                "-cp",
+                f"{jar}:/usr/share/java/scram-client.jar",
+                str(Path(folder.name) / "Snippet.java"),
+                f"jdbc:postgresql://{host}:{port}/{NAME}?user={APP}",
+                str(self.term),
+            ],
+            capture_output=True,
+            text=True,
+            env=ENVIRONMENT,
+        )
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
         done = run()
         self.assertEqual((done.returncode, self.balance()), (0, "70"), done.stderr)
@@ -340,11 +467,20 @@ class Docs(unittest.TestCase):
         extension = next(Path(TERMGATE).resolve().parent.rglob("termgate.so"), None)
         if extension is None:
             self.skipTest("the extension was not built")
-        code = block("docs/use/java-and-orms.md", "python", "import sqlite3").replace('"build/termgate"', repr(str(extension.with_suffix(""))))
+        code = block("docs/use/java-and-orms.md", "python", "import sqlite3").replace(
+            '"build/termgate"', repr(str(extension.with_suffix("")))
+        )
         with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
-            shell(f"cd {folder}\ntermgate init --db sqlite:app.db\n"
-                  "termgate exec --db sqlite:app.db --scope billing --term 5 'CREATE TABLE accounts (id integer, balance integer)' 'INSERT INTO accounts VALUES (42, 100)'")
-            done = subprocess.run([PYTHON, "-c", code + '\nprint(db.execute("SELECT balance FROM accounts").fetchone()[0])'], cwd=folder, capture_output=True, text=True)
+            shell(
+                f"cd {folder}\ntermgate init --db sqlite:app.db\ntermgate exec --db sqlite:app.db --scope billing --term 5 'CREATE TABLE"
+                " accounts (id integer, balance integer)' 'INSERT INTO accounts VALUES (42, 100)'"
+            )
+            done = subprocess.run(
+                [PYTHON, "-c", code + '\nprint(db.execute("SELECT balance FROM accounts").fetchone()[0])'],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+            )
             self.assertEqual((done.returncode, done.stdout), (0, "70\n"), done.stderr)
             shell(f"termgate seal --db sqlite:{folder}/app.db --scope billing --term 6")
             done = subprocess.run([PYTHON, "-c", code], cwd=folder, capture_output=True, text=True)
@@ -359,7 +495,12 @@ class Docs(unittest.TestCase):
     def test_a_lease(self):
         text = block("docs/use/java-and-orms.md", "sql", "SELECT acquired")
         psql(url(APP), text, fails="42501")
-        shell(f"{TERMGATE} init --db {url(OWNER)} " + re.search(r"`termgate init (--grant app=lead)`", (SOURCE / "docs/use/java-and-orms.md").read_text(encoding="utf-8")).group(1).replace("app=", APP + "="))
+        shell(
+            f"{TERMGATE} init --db {url(OWNER)} "
+            + re.search(r"`termgate init (--grant app=lead)`", (SOURCE / "docs/use/java-and-orms.md").read_text(encoding="utf-8"))
+            .group(1)
+            .replace("app=", APP + "=")
+        )
         acquire, renew = text.replace("'billing'", "'of the docs'").splitlines()
         acquired = psql(url(APP), acquire).split("|")
         self.assertEqual(acquired[:2], ["t", "1"])

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""[F1] [F2] `termgate drill` through ODBC: a fenced service passes by what the relay reads on the wire, a wrong one is told by its own verdict.
+"""[F1] [F2] `termgate drill` through ODBC: a fenced service passes by what the relay reads on the wire, a wrong one is told by its own
+verdict.
 
   drill_odbc_test.py TERMGATE_COMMAND SERVER_SCRIPT
 
-At PostgreSQL on every run, with a server of its own; on SQL Server where TERMGATE_TEST_SQLSERVER names one. The service (tests/live/drill/service_odbc.py) knows nothing of Termgate's
+At PostgreSQL on every run, with a server of its own; on SQL Server where TERMGATE_TEST_SQLSERVER names one. The service
+(tests/live/drill/service_odbc.py) knows nothing of Termgate's
 library, so that nobody writes its refusals down: only who reads along sees them.
 """
 import json
@@ -31,8 +33,27 @@ environment = dict({name: value for name, value in os.environ.items() if name !=
 class Drills:
     def drill(self, mode, *words):
         scope = f"drill-{uuid.uuid4().hex[:8]}"
-        done = subprocess.run([TERMGATE, "drill", "--json", "--quiet", "--scope", scope, "--timeout", "40s", *words, "--", sys.executable, str(HERE / "drill" / "service_odbc.py"), mode],
-                              env=dict(environment, TERMGATE_DB=self.url), capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            [
+                TERMGATE,
+                "drill",
+                "--json",
+                "--quiet",
+                "--scope",
+                scope,
+                "--timeout",
+                "40s",
+                *words,
+                "--",
+                sys.executable,
+                str(HERE / "drill" / "service_odbc.py"),
+                mode,
+            ],
+            env=dict(environment, TERMGATE_DB=self.url),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         self.assertIn(done.returncode, (0, 1), done.stdout + done.stderr)
         return scope, json.loads(done.stdout)["runs"][0], done
 
@@ -47,7 +68,8 @@ class Drills:
         self.assertTrue(any("--evidence" in line for line in run["evidence"]), done.stdout)
 
     def test_one_that_leaves_by_itself_did_not_try(self):
-        # It looks at its clock and then writes, and is no fence: stopped between the two it does write. So the game is played again, as in drill_test.py.
+        # It looks at its clock and then writes, and is no fence: stopped between the two it does write. So the game is
+        # played again, as in drill_test.py.
         for _ in range(3):
             _, run, done = self.drill("quits")
             if run["verdict"] == "did_not_try":

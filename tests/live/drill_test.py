@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""[F1] [F2] `termgate drill`: services that are fenced pass, and each wrong one is told by its own verdict. Nothing is left behind, however the drill ends.
+# Long: a case for each wrong service.
+"""[F1] [F2] `termgate drill`: services that are fenced pass, and each wrong one is told by its own verdict. Nothing is left behind,
+however the drill ends.
 
   drill_test.py TERMGATE_COMMAND SERVER_SCRIPT EXTENSION
 
-Starts a PostgreSQL 15 of its own. The services are tests/live/drill/service.py, right or wrong in one way, and others by the library and by the shell.
+Starts a PostgreSQL 15 of its own. The services are tests/live/drill/service.py, right or wrong in one way, and others by the library and
+by the shell.
 """
 import concurrent.futures
 import json
@@ -32,22 +35,41 @@ SERVICE = [PYTHON, str(HERE / "drill" / "service.py")]
 EVIDENCE = "SELECT count(*) FROM entries WHERE term = $1 AND scope = $2"
 scratch = tempfile.TemporaryDirectory(prefix="termgate-drill-test.")
 os.chmod(scratch.name, 0o755)
-environment = dict({name: value for name, value in os.environ.items() if name != "TERMGATE_DB"}, TMPDIR=scratch.name, TERMGATE_EXTENSION=EXTENSION,
-                   PATH=f"{Path(TERMGATE).parent}:{os.environ['PATH']}")
-if subprocess.run([PYTHON, "-c", "import psycopg, sqlite3; sqlite3.connect(':memory:').enable_load_extension"], capture_output=True).returncode != 0:
+environment = dict(
+    {name: value for name, value in os.environ.items() if name != "TERMGATE_DB"},
+    TMPDIR=scratch.name,
+    TERMGATE_EXTENSION=EXTENSION,
+    PATH=f"{Path(TERMGATE).parent}:{os.environ['PATH']}",
+)
+if (
+    subprocess.run(
+        [PYTHON, "-c", "import psycopg, sqlite3; sqlite3.connect(':memory:').enable_load_extension"], capture_output=True
+    ).returncode
+    != 0
+):
     print(f"skipped: {PYTHON} has no psycopg or cannot load extensions into sqlite3")
     sys.exit(77)
 
 
 def drill(url, scope, *words, command=SERVICE, timeout=120, **more):
-    return subprocess.run([TERMGATE, "drill", "--scope", scope, *words, "--", *command], env=dict(environment, TERMGATE_DB=url, **more), capture_output=True, text=True, timeout=timeout)
+    return subprocess.run(
+        [TERMGATE, "drill", "--scope", scope, *words, "--", *command],
+        env=dict(environment, TERMGATE_DB=url, **more),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
 
 
 def processes_with(text):
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and text.encode() in (entry / "environ").read_bytes() and "Z" not in (entry / "stat").read_text().rpartition(")")[2].split()[0]:
+            if (
+                entry.name.isdigit()
+                and text.encode() in (entry / "environ").read_bytes()
+                and "Z" not in (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            ):
                 found.append((entry.name, (entry / "cmdline").read_bytes().replace(b"\0", b" ")))
         except OSError:
             pass
@@ -64,7 +86,10 @@ class Drill(BothDatabases):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        tables = "CREATE TABLE entries (scope text, term bigint, instance text); CREATE TABLE counters (n bigint); INSERT INTO counters VALUES (0);"
+        tables = (
+            "CREATE TABLE entries (scope text, term bigint, instance text); CREATE TABLE counters (n bigint); INSERT INTO counters VALUES"
+            " (0);"
+        )
         sh("psql", "-qX", cls.postgres, "-c", tables)
         sqlite3.connect(cls.sqlite[7:]).executescript(tables)
 
@@ -76,16 +101,21 @@ class Drill(BothDatabases):
 
     def verdict(self, url, scope, mode, *words, expected, command=None, left=True):
         first, wanted = f"{scope}-{mode}", expected if isinstance(expected, tuple) else (expected,)
-        # Leases of one second are real time: a machine that holds a service up for as long plays another game than the one meant, so it is played again.
+        # Leases of one second are real time: a machine that holds a service up for as long plays another game than the
+        # one meant, so it is played again.
         for attempt in range(3):
             scope = first if attempt == 0 else f"{first}-again{attempt}"
-            done = drill(url, scope, "--json", *([] if "--timeout" in words else ["--timeout", "10s"]), *words, command=command or [*SERVICE, mode])
+            done = drill(
+                url, scope, "--json", *([] if "--timeout" in words else ["--timeout", "10s"]), *words, command=command or [*SERVICE, mode]
+            )
             document = json.loads(done.stdout)
             # Not a pass that should not be: what the server or layer 1 itself was seen to refuse is no accident of time.
             wrong_pass = document["verdict"] == "passed" and document["runs"][0]["witness"] not in ("wire", "layer1")
             if document["verdict"] in wanted or wrong_pass or any(first in word for word in command or []):
                 break
-        self.assertEqual((document["verdict"] in wanted, done.returncode), (True, 0 if expected == "passed" else 1), done.stdout + done.stderr)
+        self.assertEqual(
+            (document["verdict"] in wanted, done.returncode), (True, 0 if expected == "passed" else 1), done.stdout + done.stderr
+        )
         self.assertEqual(processes_with(f"TERMGATE_SCOPE={scope}\0"), [])
         return document["runs"][0]
 
@@ -98,20 +128,36 @@ class Drill(BothDatabases):
                 self.assertEqual(run["witness"], "wire" if kind == "postgresql" else "layer1")
                 self.assertEqual((run["term"], run["next_term"], run["evidence"]), (1, 2, []))
                 self.assertTrue(run["refusal"].startswith(f'TG001 stale term 1 for scope "right-{kind}-{mode}"'), run)
+
         self.both(passes)
 
     @long
     def test_one_by_the_library_passes(self):
         # A leader of `termgate demo`, by the C++ library.
         def passes(url, kind):
-            sh(TERMGATE, "exec", "--db", url, "--scope", "setup", "--term", "1", "CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)", "INSERT INTO demo_accounts VALUES (42, 1000)")
-            run = self.verdict(url, "library", kind, expected="passed", command=[TERMGATE, "demo", "--as", "service", "--scope", "library-" + kind])
+            sh(
+                TERMGATE,
+                "exec",
+                "--db",
+                url,
+                "--scope",
+                "setup",
+                "--term",
+                "1",
+                "CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)",
+                "INSERT INTO demo_accounts VALUES (42, 1000)",
+            )
+            run = self.verdict(
+                url, "library", kind, expected="passed", command=[TERMGATE, "demo", "--as", "service", "--scope", "library-" + kind]
+            )
             self.assertIn(run["witness"], ("wire",) if kind == "postgresql" else ("layer1", "audit"))
+
         self.both(passes)
 
     def test_one_by_the_shell_passes(self):
         script = """
-            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "shell-$$" --ttl 1s 2>/dev/null | cut -f1) || [ -z "$term" ]; do sleep 0.05; done
+            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "shell-$$" --ttl 1s 2>/dev/null | cut -f1)
+              || [ -z "$term" ]; do sleep 0.05; done
             while termgate append --stream "$TERMGATE_SCOPE-events" --scope "$TERMGATE_SCOPE" --term "$term" </dev/null; do
               termgate lease renew --scope "$TERMGATE_SCOPE" --owner "shell-$$" --term "$term" --ttl 1s
             done
@@ -134,11 +180,26 @@ class Drill(BothDatabases):
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             port = one.getsockname()[1]
-        proxy = subprocess.Popen([TERMGATE, "proxy", "--listen", f"127.0.0.1:{port}", "--backend", self.postgres], stderr=subprocess.DEVNULL)
+        proxy = subprocess.Popen(
+            [TERMGATE, "proxy", "--listen", f"127.0.0.1:{port}", "--backend", self.postgres], stderr=subprocess.DEVNULL
+        )
         try:
-            self.wait(lambda: subprocess.run(["psql", "-qX", f"postgresql://postgres@127.0.0.1:{port}/postgres", "-c", "SELECT 1"], capture_output=True).returncode == 0, "the proxy")
-            run = self.verdict(self.postgres, "proxied", "right", "--through", f"postgresql://postgres@127.0.0.1:{port}/postgres?options=-ctermgate.scope%3Dproxied-right", expected="passed",
-                               command=[PYTHON, "-c", PROXIED, self.postgres])
+            self.wait(
+                lambda: subprocess.run(
+                    ["psql", "-qX", f"postgresql://postgres@127.0.0.1:{port}/postgres", "-c", "SELECT 1"], capture_output=True
+                ).returncode
+                == 0,
+                "the proxy",
+            )
+            run = self.verdict(
+                self.postgres,
+                "proxied",
+                "right",
+                "--through",
+                f"postgresql://postgres@127.0.0.1:{port}/postgres?options=-ctermgate.scope%3Dproxied-right",
+                expected="passed",
+                command=[PYTHON, "-c", PROXIED, self.postgres],
+            )
             self.assertEqual(run["witness"], "wire")
         finally:
             proxy.terminate()
@@ -154,7 +215,13 @@ class Drill(BothDatabases):
 
     def recipe(self, *command, url, mode="right", service=None):
         # A day's work of its own for each: the services of recipes lead scopes of fixed names.
-        return subprocess.run(command, env=dict(environment, TEST_DATABASE=url, SERVICE_COMMAND=service or " ".join([*SERVICE, mode])), capture_output=True, text=True, timeout=240)
+        return subprocess.run(
+            command,
+            env=dict(environment, TEST_DATABASE=url, SERVICE_COMMAND=service or " ".join([*SERVICE, mode])),
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
 
     def test_the_recipe_for_pytest(self):
         if subprocess.run([PYTHON, "-c", "import pytest"], capture_output=True).returncode != 0:
@@ -171,15 +238,41 @@ class Drill(BothDatabases):
             if kind == "postgresql":
                 done = self.recipe(PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), url=url, mode="declares")
                 self.assertEqual((done.returncode, "1 passed" in done.stdout), (0, True), done.stdout + done.stderr)
+
         self.both(recipe)
 
     def test_the_recipe_for_junit_and_a_service_over_jdbc(self):
-        jars = [Path("/usr/share/java") / name for name in ("junit-platform-console.jar", "junit-platform-reporting.jar", "junit-platform-launcher.jar", "junit-platform-engine.jar", "junit-platform-commons.jar",
-                                                              "junit-jupiter-api.jar", "junit-jupiter-engine.jar", "opentest4j.jar", "opentest4j-reporting-events.jar", "opentest4j-reporting-schema.jar", "apiguardian-api.jar", "picocli.jar", "univocity-parsers.jar", "postgresql.jar")]
+        jars = [
+            Path("/usr/share/java") / name
+            for name in (
+                "junit-platform-console.jar",
+                "junit-platform-reporting.jar",
+                "junit-platform-launcher.jar",
+                "junit-platform-engine.jar",
+                "junit-platform-commons.jar",
+                "junit-jupiter-api.jar",
+                "junit-jupiter-engine.jar",
+                "opentest4j.jar",
+                "opentest4j-reporting-events.jar",
+                "opentest4j-reporting-schema.jar",
+                "apiguardian-api.jar",
+                "picocli.jar",
+                "univocity-parsers.jar",
+                "postgresql.jar",
+            )
+        ]
         if shutil.which("javac") is None or not jars[0].exists() or not jars[-1].exists():
             self.skipTest("a JDK, junit5 or libpostgresql-jdbc-java is missing")
         classes, path = Path(scratch.name) / "classes", ":".join(str(jar) for jar in jars if jar.exists())
-        sh("javac", "-cp", path, "-d", classes, HERE.parents[1] / "docs" / "use" / "recipes" / "StaleLeaderTest.java", HERE / "drill" / "Service.java")
+        sh(
+            "javac",
+            "-cp",
+            path,
+            "-d",
+            classes,
+            HERE.parents[1] / "docs" / "use" / "recipes" / "StaleLeaderTest.java",
+            HERE / "drill" / "Service.java",
+        )
         java = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{path}:{classes}"]
         junit = [*java, "org.junit.platform.console.ConsoleLauncher", "--disable-banner", "--select-class", "StaleLeaderTest"]
         done = self.recipe(*junit, url=self.postgres, service=" ".join([*java, "Service"]))
@@ -193,13 +286,24 @@ class Drill(BothDatabases):
         example = (HERE.parent / "package" / "stale_leader_test.cpp").read_text().split("// [example]\n")[1].split("// [/example]")[0]
         shown = re.findall(r"```(\w+)\n(.*?)\n```", page, re.S)
         self.assertEqual([language for language, _ in shown], ["python", "java", "yaml", "cpp"])
-        for (_, code), whole in zip(shown, [(docs / "recipes" / name).read_text() for name in ("test_stale_leader.py", "StaleLeaderTest.java", "stale-leader.yml")] + [example]):
+        for (_, code), whole in zip(
+            shown,
+            [(docs / "recipes" / name).read_text() for name in ("test_stale_leader.py", "StaleLeaderTest.java", "stale-leader.yml")]
+            + [example],
+        ):
             self.assertIn(code, whole)
 
     def test_the_recipe_for_ci(self):
         if subprocess.run([PYTHON, "-c", "import yaml"], capture_output=True).returncode != 0:
             self.skipTest("python3-yaml is missing")
-        workflow = json.loads(sh(PYTHON, "-c", "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1])), default=str))", HERE.parents[1] / "docs" / "use" / "recipes" / "stale-leader.yml"))
+        workflow = json.loads(
+            sh(
+                PYTHON,
+                "-c",
+                "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1])), default=str))",
+                HERE.parents[1] / "docs" / "use" / "recipes" / "stale-leader.yml",
+            )
+        )
         job = workflow["jobs"]["drill"]
         self.assertEqual(sorted(job["services"]), ["postgres"])
         self.assertEqual(list(job["env"]), ["TERMGATE_DB"])
@@ -211,7 +315,14 @@ class Drill(BothDatabases):
         url = self.own_database(self.postgres, "ci")
         for step in steps[2:]:
             # As the runner does it, on this server instead of the job's. Its python3 is Debian's.
-            done = subprocess.run(["sh", "-e", "-c", step["run"].replace("python3", PYTHON)], cwd=folder, env=dict(environment, TERMGATE_DB=url), capture_output=True, text=True, timeout=240)
+            done = subprocess.run(
+                ["sh", "-e", "-c", step["run"].replace("python3", PYTHON)],
+                cwd=folder,
+                env=dict(environment, TERMGATE_DB=url),
+                capture_output=True,
+                text=True,
+                timeout=240,
+            )
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         kept = job["steps"][-1]["with"]["path"].split()
         self.assertEqual([name for name in kept if not (folder / name).exists()], [])
@@ -225,12 +336,23 @@ class Drill(BothDatabases):
             self.assertIn("Protect the table that it writes to", run["detail"])
             self.assertIn("or call check_term", run["detail"])
             self.assertRegex(run["evidence"][0], r"--evidence: \d+ under term 1 when instance 2 took over, \d+ now")
-            # Without a query for it: PostgreSQL's answers are read along; on SQLite the drill cannot tell it from a service that does nothing, and does not let it pass.
-            run = self.verdict(url, kind + "-unasked", "memory", "--timeout", "3s", expected="stale_write_committed" if kind == "postgresql" else "did_not_try")
+            # Without a query for it: PostgreSQL's answers are read along; on SQLite the drill cannot tell it from a
+            # service that does nothing, and does not let it pass.
+            run = self.verdict(
+                url,
+                kind + "-unasked",
+                "memory",
+                "--timeout",
+                "3s",
+                expected="stale_write_committed" if kind == "postgresql" else "did_not_try",
+            )
             if kind == "postgresql":
-                self.assertRegex(run["evidence"][0], r"committed by instance 1, .* while the fence stood at 2: INSERT INTO entries .* \(INSERT 0 1\)")
+                self.assertRegex(
+                    run["evidence"][0], r"committed by instance 1, .* while the fence stood at 2: INSERT INTO entries .* \(INSERT 0 1\)"
+                )
             else:
                 self.assertIn("--evidence", run["detail"])
+
         self.both(told)
 
     @long
@@ -244,16 +366,38 @@ class Drill(BothDatabases):
     def test_rows_that_the_database_keeps_are_evidence(self):
         # Adopted after the takeover's table was left without a trigger: what counts is what is stored.
         for url in (self.postgres, self.sqlite):
-            sh(TERMGATE, "exec", "--db", url, "--scope", "kept-setup", "--term", "1", "CREATE TABLE kept (scope text, term bigint)", "CREATE INDEX kept_by ON kept (scope, term)")
+            sh(
+                TERMGATE,
+                "exec",
+                "--db",
+                url,
+                "--scope",
+                "kept-setup",
+                "--term",
+                "1",
+                "CREATE TABLE kept (scope text, term bigint)",
+                "CREATE INDEX kept_by ON kept (scope, term)",
+            )
             sh(TERMGATE, "adopt", "--db", url, "kept", "--scope-column", "scope", "--term-column", "term")
-        script = (HERE / "drill" / "service.py").read_text().replace("INSERT INTO entries (scope, term, instance) VALUES (%s, %s, %s)", "INSERT INTO kept (scope, term) SELECT v.a, v.b FROM (VALUES (%s, %s, %s)) v(a, b, c)").replace(
-            "INSERT INTO entries (scope, term, instance) VALUES (?, ?, ?)", "INSERT INTO kept (scope, term) SELECT ?1, ?2 WHERE ?3 IS NOT NULL")
+        script = (
+            (HERE / "drill" / "service.py")
+            .read_text()
+            .replace(
+                "INSERT INTO entries (scope, term, instance) VALUES (%s, %s, %s)",
+                "INSERT INTO kept (scope, term) SELECT v.a, v.b FROM (VALUES (%s, %s, %s)) v(a, b, c)",
+            )
+            .replace(
+                "INSERT INTO entries (scope, term, instance) VALUES (?, ?, ?)",
+                "INSERT INTO kept (scope, term) SELECT ?1, ?2 WHERE ?3 IS NOT NULL",
+            )
+        )
         path = Path(scratch.name) / "kept.py"
         path.write_text(script)
 
         def told(url, kind):
             run = self.verdict(url, "kept-" + kind, "memory", expected="stale_write_committed", command=[PYTHON, str(path), "memory"])
             self.assertRegex(run["evidence"][0], r"rows of kept: \d+ under term 1 when instance 2 took over, \d+ now")
+
         self.both(told)
 
     @long
@@ -261,6 +405,7 @@ class Drill(BothDatabases):
         def told(url, kind):
             run = self.verdict(url, kind, "both", *(["--evidence", EVIDENCE] if kind == "sqlite" else []), expected="stale_write_committed")
             self.assertTrue(run["witness"], "it was refused, and wrote elsewhere")
+
         self.both(told)
         self.verdict(self.postgres, "allowed", "both", "--allow-write", "^UPDATE counters", expected="passed")
 
@@ -268,12 +413,14 @@ class Drill(BothDatabases):
         def told(url, kind):
             run = self.verdict(url, kind, "quits", expected="did_not_try")
             self.assertIn("it ended with status 0 instead", run["detail"])
+
         self.both(told)
 
     def test_one_that_only_seals_is_told(self):
         # Its refused seals stand in the audit, and are no refused writes.
         script = """
-            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "sealer-$$" --ttl 1s 2>/dev/null | cut -f1) || [ -z "$term" ]; do sleep 0.05; done
+            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "sealer-$$" --ttl 1s 2>/dev/null | cut -f1)
+              || [ -z "$term" ]; do sleep 0.05; done
             while termgate seal --scope "$TERMGATE_SCOPE" --term "$term"; do
               termgate lease renew --scope "$TERMGATE_SCOPE" --owner "sealer-$$" --term "$term" --ttl 1s
             done
@@ -284,12 +431,14 @@ class Drill(BothDatabases):
             self.assertIsNone(run["witness"])
             scope = re.search(r'stale term \d+ for scope "([^"]+)"', "\n".join(run["output"]))[1]
             self.assertIn('"refuse"', sh(TERMGATE, "explain", "--db", url, "--scope", scope, "--json"), "the audit knows of them")
+
         self.both(told)
 
     def test_a_liar_is_told(self):
         def told(url, kind):
             run = self.verdict(url, kind, "liar", expected="did_not_try")
             self.assertIn("nothing else confirms it", run["detail"])
+
         self.both(told)
         self.verdict(self.postgres, "insists", "liar", "--expect-refusal", "TG001", expected="did_not_try")
 
@@ -299,11 +448,17 @@ class Drill(BothDatabases):
         command = ["sh", "-c", f"TERMGATE_DB={self.postgres} exec " + " ".join(SERVICE) + " right"]
         run = self.verdict(self.postgres, "direct", "right", "--timeout", "3s", expected="did_not_try", command=command)
         self.assertIn("no connection by way of the drill", run["detail"])
-        run = self.verdict(self.postgres, "direct2", "right", "--expect-refusal", r"TG001 stale term \d+", expected="passed", command=command)
+        run = self.verdict(
+            self.postgres, "direct2", "right", "--expect-refusal", r"TG001 stale term \d+", expected="passed", command=command
+        )
         self.assertEqual(run["witness"], "output")
 
     def test_one_that_never_leads_is_told(self):
-        self.both(lambda url, kind: self.assertIn("did not rise above 0", self.verdict(url, kind, "never", "--timeout", "2s", expected="nobody_led")["detail"]))
+        self.both(
+            lambda url, kind: self.assertIn(
+                "did not rise above 0", self.verdict(url, kind, "never", "--timeout", "2s", expected="nobody_led")["detail"]
+            )
+        )
 
     @long
     def test_one_that_crashes_is_told(self):
@@ -315,12 +470,22 @@ class Drill(BothDatabases):
         def told(url, kind):
             run = self.verdict(url, kind, "grabs", expected=("ended_by_itself", "nobody_led"))
             self.assertRegex(run["detail"], "^instance 1|second instance waits while the first one leads")
+
         self.both(told)
 
     def test_no_takeover_is_told(self):
         def told(url, kind):
-            run = self.verdict(url, "alone-" + kind, "right", "--timeout", "2s", expected="no_takeover", command=["sh", "-c", 'case $TERMGATE_DRILL_INSTANCE in 2) exec sleep 100;; esac; exec ' + " ".join(SERVICE) + " right"])
+            run = self.verdict(
+                url,
+                "alone-" + kind,
+                "right",
+                "--timeout",
+                "2s",
+                expected="no_takeover",
+                command=["sh", "-c", 'case $TERMGATE_DRILL_INSTANCE in 2) exec sleep 100;; esac; exec ' + " ".join(SERVICE) + " right"],
+            )
             self.assertIn("the fence stayed at 1", run["detail"])
+
         self.both(told)
 
     @long
@@ -328,11 +493,23 @@ class Drill(BothDatabases):
         def told(url, kind):
             run = self.verdict(url, kind, "deaf", "--stop-timeout", "300ms", expected="passed")
             self.assertIn("instance 1 did not end within 300 ms of SIGTERM and was killed", run["notes"])
+
         self.both(told)
 
     def test_a_scope_that_another_leads(self):
         sh(TERMGATE, "lease", "acquire", "--db", self.sqlite, "--scope", "taken-right", "--owner", "somebody", "--ttl", "2s")
-        renewing = subprocess.Popen(["sh", "-c", f"while {TERMGATE} lease renew --db {self.sqlite} --scope taken-right --owner somebody --term 1 --ttl 2s; do sleep 0.2; done"], stdout=subprocess.DEVNULL, start_new_session=True)
+        renewing = subprocess.Popen(
+            [
+                "sh",
+                "-c",
+                (
+                    f"while {TERMGATE} lease renew --db {self.sqlite} --scope taken-right --owner somebody --term 1 --ttl 2s; do sleep 0.2;"
+                    " done"
+                ),
+            ],
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         try:
             done = drill(self.sqlite, "taken-right", command=[*SERVICE, "right"])
             self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
@@ -412,7 +589,24 @@ class Drill(BothDatabases):
         server.mkdir()
         os.chmod(server, 0o755)
         key, certificate = server / "key.pem", server / "certificate.pem"
-        sh("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-keyout", key, "-out", certificate)
+        sh(
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+            "-keyout",
+            key,
+            "-out",
+            certificate,
+        )
         if os.geteuid() == 0:
             shutil.chown(key, "postgres")
         os.chmod(key, 0o600)
@@ -444,24 +638,70 @@ class Drill(BothDatabases):
         run = self.verdict(url, "tls-only", "right", expected="not_judged")
         self.assertIn("takes encrypted connections only", run["detail"])
         # The library writes its refusals down.
-        sh(TERMGATE, "exec", "--db", url, "--scope", "setup", "--term", "1", "CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)", "INSERT INTO demo_accounts VALUES (42, 1000)")
-        run = self.verdict(url, "tls", "library", "--expect-refusal", "^nothing prints this$", expected="passed", command=[TERMGATE, "demo", "--as", "service", "--scope", "tls-library"])
+        sh(
+            TERMGATE,
+            "exec",
+            "--db",
+            url,
+            "--scope",
+            "setup",
+            "--term",
+            "1",
+            "CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance bigint NOT NULL)",
+            "INSERT INTO demo_accounts VALUES (42, 1000)",
+        )
+        run = self.verdict(
+            url,
+            "tls",
+            "library",
+            "--expect-refusal",
+            "^nothing prints this$",
+            expected="passed",
+            command=[TERMGATE, "demo", "--as", "service", "--scope", "tls-library"],
+        )
         self.assertEqual(run["witness"], "audit")
 
     def test_as_the_roles_that_users_have(self):
         url = self.own_database(self.postgres, "roles")
         at = re.search(r"//([^@]*@)?", url).group(0)
         owner, lead, service = (url.replace(at, f"//{role}@", 1) for role in ("layer_owner", "lead_role", "service_role"))
-        sh("psql", "-qX", self.postgres, "-c", "CREATE ROLE layer_owner LOGIN", "-c", "CREATE ROLE lead_role LOGIN", "-c", "CREATE ROLE service_role LOGIN", "-c", "GRANT CREATE ON DATABASE roles TO layer_owner", "-c", "GRANT pg_signal_backend TO layer_owner")
+        sh(
+            "psql",
+            "-qX",
+            self.postgres,
+            "-c",
+            "CREATE ROLE layer_owner LOGIN",
+            "-c",
+            "CREATE ROLE lead_role LOGIN",
+            "-c",
+            "CREATE ROLE service_role LOGIN",
+            "-c",
+            "GRANT CREATE ON DATABASE roles TO layer_owner",
+            "-c",
+            "GRANT pg_signal_backend TO layer_owner",
+        )
         sh(TERMGATE, "init", "--db", owner, "--grant", "lead_role=lead")
-        sh("psql", "-qX", url, "-c", "CREATE TABLE entries (scope text, term bigint, instance text)", "-c", "GRANT INSERT, SELECT ON entries TO lead_role, service_role", "-c", "SELECT termgate.protect('entries', scope_column => 'scope')")
+        sh(
+            "psql",
+            "-qX",
+            url,
+            "-c",
+            "CREATE TABLE entries (scope text, term bigint, instance text)",
+            "-c",
+            "GRANT INSERT, SELECT ON entries TO lead_role, service_role",
+            "-c",
+            "SELECT termgate.protect('entries', scope_column => 'scope')",
+        )
         for mode in ("right", "declares"):
             run = self.verdict(lead, "roles", mode, expected="passed")
             self.assertEqual((run["witness"], run["notes"]), ("wire", []))
         # The drill watches as one role, the service works as another, which is told what it lacks.
         sh(TERMGATE, "init", "--db", owner, "--grant", "lead_role=read", "--revoke", "lead_role", "--grant", "service_role=write")
         run = self.verdict(lead, "roles-through", "right", "--through", service, expected="ended_by_itself")
-        self.assertIn("role service_role, which has level write; if it takes leases it needs level lead: termgate init --grant service_role=lead", run["notes"][0])
+        self.assertIn(
+            "role service_role, which has level write; if it takes leases it needs level lead: termgate init --grant service_role=lead",
+            run["notes"][0],
+        )
         sh(TERMGATE, "init", "--db", owner, "--grant", "service_role=lead")
         run = self.verdict(lead, "roles-granted", "declares", "--through", service, expected="passed")
         self.assertEqual(run["notes"], [])
@@ -477,7 +717,13 @@ class Drill(BothDatabases):
         sh("psql", "-qX", url, "-c", "CREATE TABLE entries (scope text, term bigint, instance text)")
         junit = Path(scratch.name) / "dying.xml"
         command = ["sh", "-c", "case $TERMGATE_DRILL_INSTANCE in 2) exec sleep 100;; esac; exec " + " ".join(SERVICE) + " right"]
-        process = subprocess.Popen([TERMGATE, "drill", "--scope", "dying", "--timeout", "3s", "--junit", str(junit), "--", *command], env=dict(environment, TERMGATE_DB=url), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        process = subprocess.Popen(
+            [TERMGATE, "drill", "--scope", "dying", "--timeout", "3s", "--junit", str(junit), "--", *command],
+            env=dict(environment, TERMGATE_DB=url),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         said = ""
         while "SIGSTOP" not in said:
             line = process.stdout.readline()
@@ -497,7 +743,13 @@ class Drill(BothDatabases):
             time.sleep(0.05)
 
     def begun(self, scope, until, mode="right"):
-        process = subprocess.Popen([TERMGATE, "drill", "--scope", scope, "--", "sh", "-c", " ".join(SERVICE) + f" {mode} & wait"], env=dict(environment, TERMGATE_DB=self.sqlite), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        process = subprocess.Popen(
+            [TERMGATE, "drill", "--scope", scope, "--", "sh", "-c", " ".join(SERVICE) + f" {mode} & wait"],
+            env=dict(environment, TERMGATE_DB=self.sqlite),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         said = ""
         while until not in said:
             line = process.stdout.readline()

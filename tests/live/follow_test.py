@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`termgate follow` with real processes, on PostgreSQL (a server of its own) and on an SQLite file: killed and started again it prints every write at least once and in order.
+"""`termgate follow` with real processes, on PostgreSQL (a server of its own) and on an SQLite file: killed and started again it prints
+every write at least once and in order.
 
   follow_test.py TERMGATE_COMMAND SERVER_SCRIPT
 """
@@ -34,14 +35,40 @@ class Follow(BothDatabases):
                 play(url, f"s{Follow.number}")
 
     def command(self, url, *words, **more):
-        return subprocess.run([TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), capture_output=True, text=True, timeout=60, **{"stdin": subprocess.DEVNULL, **more})
+        return subprocess.run(
+            [TERMGATE, *words],
+            env=dict(clean, TERMGATE_DB=url),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            **{"stdin": subprocess.DEVNULL, **more},
+        )
 
     def append(self, url, stream, count, *words):
-        done = self.command(url, "append", "--stream", stream, "--term", "1", "--lines", *words, "-", stdin=None, input="".join(f"line {n}\n" for n in range(count)))
+        done = self.command(
+            url,
+            "append",
+            "--stream",
+            stream,
+            "--term",
+            "1",
+            "--lines",
+            *words,
+            "-",
+            stdin=None,
+            input="".join(f"line {n}\n" for n in range(count)),
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def begin(self, url, *words, **more):
-        child = subprocess.Popen([TERMGATE, "follow", *words], env=dict(clean, TERMGATE_DB=url), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **more)
+        child = subprocess.Popen(
+            [TERMGATE, "follow", *words],
+            env=dict(clean, TERMGATE_DB=url),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            **more,
+        )
         self.addCleanup(lambda: (child.poll() is None and child.kill(), child.wait(), child.stderr.close()))
         return child
 
@@ -60,17 +87,25 @@ class Follow(BothDatabases):
             self.append(url, stream, 1)
             done = self.command(url, *follow, "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual({key: value for key, value in json.loads(done.stdout).items() if key in ("stream", "sequence_no", "payload", "term")}, {"stream": stream, "sequence_no": 4, "payload": "line 0", "term": 1})
+            self.assertEqual(
+                {key: value for key, value in json.loads(done.stdout).items() if key in ("stream", "sequence_no", "payload", "term")},
+                {"stream": stream, "sequence_no": 4, "payload": "line 0", "term": 1},
+            )
             listed = [json.loads(line) for line in self.command(url, "follower", "list", "--json").stdout.splitlines()]
             mine = next(one for one in listed if one["name"] == stream)
             self.assertEqual((mine["stream"], mine["behind"], mine["behind_ms"]), (stream, 0, None))
             self.append(url, stream, 2)
-            mine = next(json.loads(line) for line in self.command(url, "follower", "list", "--json").stdout.splitlines() if json.loads(line)["name"] == stream)
+            mine = next(
+                json.loads(line)
+                for line in self.command(url, "follower", "list", "--json").stdout.splitlines()
+                if json.loads(line)["name"] == stream
+            )
             self.assertEqual(mine["behind"], 2)
             self.assertGreaterEqual(mine["behind_ms"], 0)
             self.assertEqual(self.command(url, "follower", "remove", stream).returncode, 0)
             self.assertEqual(self.command(url, "follower", "remove", stream).returncode, 1)
             self.assertEqual(len(self.command(url, *follow).stdout.splitlines()), 6)
+
         self.both(play)
 
     def test_killed_and_started_again(self):
@@ -107,6 +142,7 @@ class Follow(BothDatabases):
                     here[stream] = number
                     seen[stream] = max(seen[stream], number)
             self.assertEqual(sum(seen.values()), 2 + 6 * 400)
+
         self.both(play)
 
     def test_a_later_start_takes_it_over(self):
@@ -121,6 +157,7 @@ class Follow(BothDatabases):
             self.assertIn("started elsewhere", first.stderr.read())
             second.send_signal(signal.SIGINT)
             self.assertEqual(second.wait(10), 0)
+
         self.both(play)
 
     def test_what_could_not_be_printed_comes_again(self):
@@ -130,12 +167,20 @@ class Follow(BothDatabases):
                 child = self.begin(url, "--name", stream, "--stream", stream, stdout=full)
                 self.assertEqual(child.wait(10), 1)
             self.assertEqual(len(self.command(url, "follow", "--name", stream, "--stream", stream, "--once").stdout.splitlines()), 3)
+
         self.both(play)
 
     def test_bad_words(self):
         url = self.sqlite
-        for words, status in ((["--stream", "s"], 2), (["--name", "n"], 2), (["--name", "n", "--stream", "s", "--scope", "s"], 2), (["--name", "n", "--stream", "s", "--poll", "1ms"], 9),
-                              (["--name", "", "--stream", "s"], 9), (["--name", "n", "--stream", ""], 9), (["--name", "n", "--stream", "s", "--poll", "soon"], 2)):
+        for words, status in (
+            (["--stream", "s"], 2),
+            (["--name", "n"], 2),
+            (["--name", "n", "--stream", "s", "--scope", "s"], 2),
+            (["--name", "n", "--stream", "s", "--poll", "1ms"], 9),
+            (["--name", "", "--stream", "s"], 9),
+            (["--name", "n", "--stream", ""], 9),
+            (["--name", "n", "--stream", "s", "--poll", "soon"], 2),
+        ):
             with self.subTest(words=words):
                 done = self.command(url, "follow", *words)
                 self.assertEqual(done.returncode, status, done.stderr)

@@ -43,7 +43,10 @@ class Crash(unittest.TestCase):
         sql(url, "SELECT termgate.seal('s', 5); CREATE TABLE control (v int); CHECKPOINT;")
         # In one session: the WAL writer must not be woken in between. The raise flushes what stands before it, so the control comes after.
         script = Path(server) / "session.sql"
-        script.write_text(f"SET synchronous_commit = {level};\n{raise_statement};\nINSERT INTO control VALUES (1);\n\\! {PG_SERVER} kill {server}\n", encoding="utf-8")
+        script.write_text(
+            f"SET synchronous_commit = {level};\n{raise_statement};\nINSERT INTO control VALUES (1);\n\\! {PG_SERVER} kill {server}\n",
+            encoding="utf-8",
+        )
         subprocess.run(["psql", "-qXAt", url, "-f", str(script)], capture_output=True, check=False)
         sh(PG_SERVER, "start", "15", server)
         return sql(url, "SELECT term FROM termgate.fences WHERE scope = 's'"), sql(url, "SELECT count(*) FROM control")
@@ -54,7 +57,9 @@ class Crash(unittest.TestCase):
         self.assertEqual(control, "0", "the control survived as well: this run has shown nothing")
 
     def test_a_raise_in_the_middle_of_a_transaction_survives(self):
-        fence, control = self.survived("BEGIN; SELECT termgate.check_term('s', 9); SET LOCAL synchronous_commit = off; CREATE TABLE other (v int); COMMIT", "off")
+        fence, control = self.survived(
+            "BEGIN; SELECT termgate.check_term('s', 9); SET LOCAL synchronous_commit = off; CREATE TABLE other (v int); COMMIT", "off"
+        )
         self.assertEqual((fence, control), ("9", "0"))
 
     def test_an_acquisition_survives(self):

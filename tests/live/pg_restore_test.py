@@ -32,7 +32,9 @@ def sh(*words, check=True, **more):
 def as_server(directory, *words):
     """Runs a PostgreSQL program as the owner of the server's files, as these refuse to run as root."""
     owner = os.stat(directory)
-    prefix = ["setpriv", f"--reuid={owner.st_uid}", f"--regid={owner.st_gid}", "--clear-groups", "env", "HOME=/tmp"] if os.getuid() == 0 else []
+    prefix = (
+        ["setpriv", f"--reuid={owner.st_uid}", f"--regid={owner.st_gid}", "--clear-groups", "env", "HOME=/tmp"] if os.getuid() == 0 else []
+    )
     return sh(*prefix, *words, cwd=directory)
 
 
@@ -52,7 +54,9 @@ class Server:
             os.chown(self.dir, owner.st_uid, owner.st_gid)
 
     def start(self, *settings, another_system=False):
-        self.url = sh(*(["env", "PG_SERVER_INITDB=1"] if another_system else []), PG_SERVER, "start", "15", self.dir, *settings).stdout.strip()
+        self.url = sh(
+            *(["env", "PG_SERVER_INITDB=1"] if another_system else []), PG_SERVER, "start", "15", self.dir, *settings
+        ).stdout.strip()
         return self
 
     def stop(self, mode="fast"):
@@ -75,7 +79,9 @@ class Server:
 
 
 def termgate(url, *words):
-    return subprocess.run([TERMGATE, *words], capture_output=True, text=True, env=dict(os.environ, TERMGATE_DB=url), stdin=subprocess.DEVNULL)
+    return subprocess.run(
+        [TERMGATE, *words], capture_output=True, text=True, env=dict(os.environ, TERMGATE_DB=url), stdin=subprocess.DEVNULL
+    )
 
 
 class Restored(unittest.TestCase):
@@ -124,7 +130,10 @@ class Restored(unittest.TestCase):
         self.assertIn("TG004", self.seal(url, 20).stderr)
         # One scope's way out is no other's: not for an equal term, and not for a session that has passed elsewhere.
         self.assertIn("TG004", termgate(url, "exec", "--scope", "bystander", "--term", "5", "SELECT 1").stderr)
-        mixed = f"SELECT termgate.check_term('leased', {term}); SELECT termgate.check_term('leased', {term}); SELECT termgate.check_term('bystander', 5)"
+        mixed = (
+            f"SELECT termgate.check_term('leased', {term}); SELECT termgate.check_term('leased', {term}); SELECT"
+            " termgate.check_term('bystander', 5)"
+        )
         self.assertIn("TG004", sh("psql", "-qXAt", url, *(word for part in mixed.split("; ") for word in ("-c", part)), check=False).stderr)
         self.ok(url, "fence", "declare-restored", "--scope", "external", "--above", "9", "--reason", "etcd says 9")
         self.assertIn("TG004", termgate(url, "append", "--stream", "late", "--scope", "bystander", "--term", "5", "--payload", "x").stderr)
@@ -192,7 +201,9 @@ class Restored(unittest.TestCase):
 
     def test_template_copy(self):
         server = self.primary()
-        server.sql("CREATE DATABASE source TEMPLATE postgres", server.url.replace("/postgres", "/template1").replace("//template1@", "//postgres@"))
+        server.sql(
+            "CREATE DATABASE source TEMPLATE postgres", server.url.replace("/postgres", "/template1").replace("//template1@", "//postgres@")
+        )
         url = server.url.rsplit("/", 1)[0] + "/source"
         self.assert_untrusted(url)
         self.assert_settled_by_operator(url)
@@ -221,7 +232,9 @@ class Restored(unittest.TestCase):
         self.cut_off(standby)  # what the primary commits from here on never arrives
         self.seal(server.url, 9)
         # A session of the standby that lives to see the promotion must not go on with what it knew.
-        reader = subprocess.Popen(["psql", "-qXAt", standby.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        reader = subprocess.Popen(
+            ["psql", "-qXAt", standby.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         for _ in range(3):
             reader.stdin.write("SELECT termgate.check_term('bystander', 5);\n")
             reader.stdin.flush()
@@ -248,7 +261,9 @@ class Restored(unittest.TestCase):
             self.assertEqual(standby.sql("SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"), "00000002")
         behind = self.standby_of(first)
         self.cut_off(behind)
-        lost, other = (int(self.ok(standby.url, "lease", "acquire", "--scope", "leased", "--owner", "a").split("\t")[0]) for standby in (first, second))
+        lost, other = (
+            int(self.ok(standby.url, "lease", "acquire", "--scope", "leased", "--owner", "a").split("\t")[0]) for standby in (first, second)
+        )
         self.assertNotEqual(lost, other)
         first.stop("immediate")
         self.promote(behind)
@@ -264,7 +279,9 @@ class Restored(unittest.TestCase):
         self.fail("it did not come to that within 30 s")
 
     def wait_for_standby(self, server, state):
-        self.eventually(lambda: server.sql("SELECT string_agg(sync_state, ',') FROM pg_stat_replication WHERE state = 'streaming'") == state)
+        self.eventually(
+            lambda: server.sql("SELECT string_agg(sync_state, ',') FROM pg_stat_replication WHERE state = 'streaming'") == state
+        )
 
     def test_planned_switchover_needs_the_operators_word(self):
         server = self.primary()
@@ -295,7 +312,22 @@ class Restored(unittest.TestCase):
         server.stop()
         new = Server().start(another_system=True)
         new.stop()
-        as_server(new.dir, f"{BIN}/pg_upgrade", "-b", BIN, "-B", BIN, "-d", server.dir / "data", "-D", new.dir / "data", "-U", "postgres", "-s", new.dir)
+        as_server(
+            new.dir,
+            f"{BIN}/pg_upgrade",
+            "-b",
+            BIN,
+            "-B",
+            BIN,
+            "-d",
+            server.dir / "data",
+            "-D",
+            new.dir / "data",
+            "-U",
+            "postgres",
+            "-s",
+            new.dir,
+        )
         self.started(new)
         self.assertEqual(self.fence(new.url), "5")
         self.assert_untrusted(new.url)

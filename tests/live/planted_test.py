@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""[F1] [F2] [F3] [F5] Bugs planted in the library, in layer 1 on SQLite and in both proxies are found by the storm within 60 s each; faults planted in the
+"""[F1] [F2] [F3] [F5] Bugs planted in the library, in layer 1 on SQLite and in both proxies are found by the storm within 60 s each;
+faults planted in the
 proxy's decision by the random attacker, on a live server, within 60 s too.
 
   planted_test.py TERMGATE_COMMAND SERVER_SCRIPT ATTACKER [NAME ...]
 
-The command is one that was built with TERMGATE_PLANT=all, which CTest makes sure of; TERMGATE_PLANTED then chooses the bug (termgate/detail/plant.hpp).
+The command is one that was built with TERMGATE_PLANT=all, which CTest makes sure of;
+TERMGATE_PLANTED then chooses the bug (termgate/detail/plant.hpp).
 Without TERMGATE_TEST_LONG it is skipped, for it takes minutes; names on the command line run these in any case.
 """
 import json
@@ -29,25 +31,42 @@ os.chmod(scratch.name, 0o755)
 PLANTED = {
     "sqlite_memory": ("sqlite", [], ("F1", "F2")),
     "sqlite_lease": ("sqlite", [], ("F3",)),
-    "group_commit": ("sqlite", ["--proxies", "2", "--writers", "8", "--faults", "proxy-kill,kill,stop"], ("F3", "F5")),  # lost: a write, or an acquisition
+    "group_commit": (
+        "sqlite",
+        ["--proxies", "2", "--writers", "8", "--faults", "proxy-kill,kill,stop"],
+        ("F3", "F5"),
+    ),  # lost: a write, or an acquisition
     "library_check": ("postgres", [], ("F1", "F2")),
     "postgres_lost_answer": ("postgres", [], ("F5",)),
     "proxy_one_behind": ("postgres", ["--proxies", "2"], ("F1", "F2")),
     "proxy_savepoint": ("postgres", ["--proxies", "2", "--writers", "6"], ("F1", "F2")),
     "served_first_write": ("sqlite", ["--proxies", "2"], ("F1", "F2")),
 }
-DECISION = ("decision_own_call", "decision_unheard", "decision_comment", "decision_any_claim", "decision_any_scope", "decision_commit", "decision_holes", "decision_code")
+DECISION = (
+    "decision_own_call",
+    "decision_unheard",
+    "decision_comment",
+    "decision_any_claim",
+    "decision_any_scope",
+    "decision_commit",
+    "decision_holes",
+    "decision_code",
+)
 
 
 def storm(url, bug, *words):
-    given = {name: value for name, value in os.environ.items() if name not in ("TERMGATE_DB", "TERMGATE_PLANTED")} | {"TERMGATE_DB": url, "TMPDIR": scratch.name}
+    given = {name: value for name, value in os.environ.items() if name not in ("TERMGATE_DB", "TERMGATE_PLANTED")} | {
+        "TERMGATE_DB": url,
+        "TMPDIR": scratch.name,
+    }
     if bug:
         given["TERMGATE_PLANTED"] = bug
     return subprocess.run([TERMGATE, "storm", "--json", *words], env=given, capture_output=True, text=True, timeout=300)
 
 
 def attack(bug):
-    """Twenty seconds in each mode; the attacker's own test of its judge comes first. What READ ONLY does not stop is the findings' table's."""
+    """Twenty seconds in each mode; the attacker's own test of its judge comes first. What READ ONLY does not stop is the findings'
+    table's."""
     attacks = Path(__file__).resolve().parent / "attacks"
     given = os.environ | {"TERMGATE_PLANTED": bug}
     given.pop("TERMGATE_TEST_LONG", None)

@@ -33,8 +33,10 @@ only = option("--only", None)
 build = os.path.join(lab.folder, "build")
 os.mkdir(build)
 
-# What a program needs besides; its words; the majors that it can speak to at all (Debian's pg_dump 15 refuses newer servers). What a driver sends hardly
-# depends on the server, so all of them meet 15 and those that send the most kinds of messages the other majors too; with TERMGATE_TEST_LONG all meet all.
+# What a program needs besides; its words; the majors that it can speak to at all (Debian's pg_dump 15 refuses newer
+# servers). What a driver sends hardly
+# depends on the server, so all of them meet 15 and those that send the most kinds of messages the other majors too;
+# with TERMGATE_TEST_LONG all meet all.
 # The drivers are Debian's, and so is the interpreter that finds them, whichever one runs this file.
 PROGRAMS = {
     "psql": ("psql", ["./psql.sh"], None),
@@ -65,14 +67,37 @@ def missing(need):
 
 
 def run(name, port, direct_port, scope="clients", term=7):
-    environment = dict(os.environ, PGHOST="127.0.0.1", PGPORT=str(port), PGUSER="postgres", PGDATABASE="postgres", PGCONNECT_TIMEOUT="20", PGSSLMODE="disable",
-                       DIRECT_PORT=str(direct_port), CLIENT_BUILD=build, TERMGATE=lab.termgate, LC_ALL="C.UTF-8", TZ="UTC", PGTZ="UTC")
+    environment = dict(
+        os.environ,
+        PGHOST="127.0.0.1",
+        PGPORT=str(port),
+        PGUSER="postgres",
+        PGDATABASE="postgres",
+        PGCONNECT_TIMEOUT="20",
+        PGSSLMODE="disable",
+        DIRECT_PORT=str(direct_port),
+        CLIENT_BUILD=build,
+        TERMGATE=lab.termgate,
+        LC_ALL="C.UTF-8",
+        TZ="UTC",
+        PGTZ="UTC",
+    )
     for other in ("PGPASSWORD", "PGSERVICE", "PGDATESTYLE", "PGAPPNAME"):
         environment.pop(other, None)
     if scope:
         environment["PGOPTIONS"] = f"-c termgate.scope={scope} -c termgate.term={term}"
     # A group of its own, so that a client that hangs is ended with all that it started.
-    process = subprocess.Popen(PROGRAMS[name][1], cwd=CLIENTS, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+    process = subprocess.Popen(
+        PROGRAMS[name][1],
+        cwd=CLIENTS,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
     try:
         text, _ = process.communicate(timeout=60)
     except subprocess.TimeoutExpired:
@@ -100,7 +125,11 @@ def transparency(major):
     proxy = lab.proxy(server.url)
     run_of = {}
     for name, (need, _, its_majors) in PROGRAMS.items():
-        if (only and name not in only) or (its_majors and major not in its_majors) or (not only and not LONG and major != "15" and name not in EVERYWHERE):
+        if (
+            (only and name not in only)
+            or (its_majors and major not in its_majors)
+            or (not only and not LONG and major != "15" and name not in EVERYWHERE)
+        ):
             continue
         lacking = missing(need)
         if lacking:
@@ -112,7 +141,11 @@ def transparency(major):
         same(name, directly, through, f"PostgreSQL {major}: {name} sees the same")
     if run_of:
         # Had nothing been checked, nothing would have raised the fence.
-        lab.check(f"PostgreSQL {major}: the writes were fenced", server.sql("select termgate.fence('clients')") != [None] and "7" in str(server.sql("select term from termgate.fences where scope = 'clients'")))
+        lab.check(
+            f"PostgreSQL {major}: the writes were fenced",
+            server.sql("select termgate.fence('clients')") != [None]
+            and "7" in str(server.sql("select term from termgate.fences where scope = 'clients'")),
+        )
     lab.check(f"PostgreSQL {major}: the proxy ends cleanly", proxy.stop() == 0, proxy.log()[-2000:])
     server.stop()
     return run_of
@@ -131,8 +164,11 @@ class Bouncer:
         with open(f"{folder}/users", "w") as file:
             file.write('"postgres" ""\n')
         with open(f"{folder}/ini", "w") as file:
-            file.write(f"[databases]\n* = host=127.0.0.1 port={behind}{more}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {folder}/users\n"
-                       f"pool_mode = {mode}\ndefault_pool_size = 4\nignore_startup_parameters = {ignore}\nlogfile = {folder}/log\n")
+            file.write(
+                f"[databases]\n* = host=127.0.0.1 port={behind}{more}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port ="
+                f" {self.port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {folder}/users\npool_mode = {mode}\ndefault_pool_size ="
+                f" 4\nignore_startup_parameters = {ignore}\nlogfile = {folder}/log\n"
+            )
         # It refuses to run as root.
         words = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
         self.process = lab.program(*words, "pgbouncer", "-q", f"{folder}/ini", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -170,31 +206,62 @@ def bouncers():
     before, alone = Bouncer(ruled.port, "session"), Bouncer(server.port, "session")
     expected = {name: run(name, alone.port, server.port, scope=None) for name in ("psycopg2", "psycopg3") if not missing(PROGRAMS[name][0])}
     for name, text in expected.items():
-        same(name, text, run(name, before.port, server.port, scope=None), f"PgBouncer before the proxy, session pooling: {name} sees the same")
-    lab.check("PgBouncer before the proxy: the writes were fenced", server.sql("SELECT term FROM termgate.fences WHERE scope = 'bounced'") == ["7"])
+        same(
+            name,
+            text,
+            run(name, before.port, server.port, scope=None),
+            f"PgBouncer before the proxy, session pooling: {name} sees the same",
+        )
+    lab.check(
+        "PgBouncer before the proxy: the writes were fenced",
+        server.sql("SELECT term FROM termgate.fences WHERE scope = 'bounced'") == ["7"],
+    )
 
     # Before the proxy, transaction pooling: what belongs to a transaction or a statement declares, and for nobody else.
     server.sql("CREATE TABLE pooled (i int)")
     plain = lab.proxy(server.url)
     pooled = Bouncer(plain.port, "transaction")
     first, second = Wire(pooled.port), Wire(pooled.port)
-    errors = [first.ask(text)[1] for text in ("BEGIN", "SET LOCAL termgate.scope = 'bounced'", "SET LOCAL termgate.term = '7'", "INSERT INTO pooled VALUES (1)", "COMMIT", "/*termgate.scope='bounced',termgate.term='7'*/ INSERT INTO pooled VALUES (2)")]
+    errors = [
+        first.ask(text)[1]
+        for text in (
+            "BEGIN",
+            "SET LOCAL termgate.scope = 'bounced'",
+            "SET LOCAL termgate.term = '7'",
+            "INSERT INTO pooled VALUES (1)",
+            "COMMIT",
+            "/*termgate.scope='bounced',termgate.term='7'*/ INSERT INTO pooled VALUES (2)",
+        )
+    ]
     lab.check("PgBouncer before the proxy, transaction pooling: SET LOCAL and comments declare", errors == [None] * 6, errors)
     refused = second.ask("INSERT INTO pooled VALUES (3)")[1]
-    lab.check("and not for another client", (refused or {}).get("C") == "TG002" and server.sql("SELECT count(*) FROM pooled") == ["2"], refused)
+    lab.check(
+        "and not for another client", (refused or {}).get("C") == "TG002" and server.sql("SELECT count(*) FROM pooled") == ["2"], refused
+    )
     plain.stop()
 
     # Behind the proxy it drops or refuses the start-up parameter that makes the session read-only by default: then nobody is let in.
     for mode in ("session", "transaction"):
-        for ignore, words in (("extra_float_digits", "unsupported startup parameter"), ("options, default_transaction_read_only", "there is a pooler between")):
+        for ignore, words in (
+            ("extra_float_digits", "unsupported startup parameter"),
+            ("options, default_transaction_read_only", "there is a pooler between"),
+        ):
             proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{Bouncer(server.port, mode, ignore).port}/postgres")
             refused = refusal(proxy.port)
-            lab.check(f"PgBouncer behind, {mode} pooling, ignoring {ignore}: nobody is let in unguarded", isinstance(refused, dict) and words in refused["M"], refused)
+            lab.check(
+                f"PgBouncer behind, {mode} pooling, ignoring {ignore}: nobody is let in unguarded",
+                isinstance(refused, dict) and words in refused["M"],
+                refused,
+            )
             proxy.stop()
     # PgBouncer says from its memory that the session is read-only by default; DISCARD ALL has taken that back for everybody but the first.
     server.sql("CREATE TABLE unguarded (i int)")
-    server.sql("CREATE FUNCTION looks_harmless() RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO unguarded VALUES (1); RETURN 1; END $$")
-    proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{Bouncer(server.port, 'session', 'options, default_transaction_read_only', ' connect_query=' + repr('SET default_transaction_read_only TO on')).port}/postgres")
+    server.sql(
+        "CREATE FUNCTION looks_harmless() RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO unguarded VALUES (1); RETURN 1; END $$"
+    )
+    connect_query = " connect_query=" + repr("SET default_transaction_read_only TO on")
+    bouncer = Bouncer(server.port, 'session', 'options, default_transaction_read_only', connect_query)
+    proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{bouncer.port}/postgres")
     for _ in range(3):
         try:
             client = Wire(proxy.port)
@@ -205,7 +272,11 @@ def bouncers():
         except Refused:
             pass
         time.sleep(0.1)
-    lab.check("[F6] PgBouncer behind that forgets the guard: not one row without a term", server.sql("SELECT count(*) FROM unguarded") == ["0"], server.sql("SELECT count(*) FROM unguarded"))
+    lab.check(
+        "[F6] PgBouncer behind that forgets the guard: not one row without a term",
+        server.sql("SELECT count(*) FROM unguarded") == ["0"],
+        server.sql("SELECT count(*) FROM unguarded"),
+    )
     proxy.stop()
     # Announced, it works in session pooling.
     behind = Bouncer(server.port, "session", "options, default_transaction_read_only")
@@ -213,15 +284,22 @@ def bouncers():
     first = Wire(proxy.port)
     first.ask("SET termgate.scope = 'bounced'")
     first.ask("SET termgate.term = '7'")
-    lab.check("PgBouncer behind, session pooling, announced: a declared write passes", first.ask("CREATE TABLE passed AS SELECT 1")[1] is None)
+    lab.check(
+        "PgBouncer behind, session pooling, announced: a declared write passes", first.ask("CREATE TABLE passed AS SELECT 1")[1] is None
+    )
     first.send(message("X"))
     first.close()
     second = Wire(proxy.port)
     lab.check("and what a client declared ends with it", (second.ask("INSERT INTO passed VALUES (2)")[1] or {}).get("C") == "TG002")
     second.close()
     proxy.stop()
-    proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{Bouncer(server.port, 'transaction', 'options, default_transaction_read_only').port}/postgres")
-    lab.check("[F6] PgBouncer behind, transaction pooling: nobody is let in", "there is a pooler between" in (refusal(proxy.port) or {}).get("M", ""))
+    proxy = lab.proxy(
+        f"postgresql://postgres@127.0.0.1:{Bouncer(server.port, 'transaction', 'options, default_transaction_read_only').port}/postgres"
+    )
+    lab.check(
+        "[F6] PgBouncer behind, transaction pooling: nobody is let in",
+        "there is a pooler between" in (refusal(proxy.port) or {}).get("M", ""),
+    )
     lab.check("[F6] not one row without a term", server.sql("SELECT count(*) FROM passed WHERE \"?column?\" > 1") == ["0"])
     proxy.stop()
     ruled.stop()
@@ -258,10 +336,17 @@ def declarations():
     ):
         passed, error = writes(how, *texts, **parameters)
         lab.check(f"declared by {how}: the write passes", passed, error)
-    for how, texts in (("nothing", ["WRITE"]), ("nothing in a block", ["BEGIN", "WRITE", "COMMIT"]), ("nothing in a text", ["BEGIN; WRITE; COMMIT"]), ("a SET LOCAL that is over", ["BEGIN", *local.split("; "), "COMMIT", "WRITE"])):
+    for how, texts in (
+        ("nothing", ["WRITE"]),
+        ("nothing in a block", ["BEGIN", "WRITE", "COMMIT"]),
+        ("nothing in a text", ["BEGIN; WRITE; COMMIT"]),
+        ("a SET LOCAL that is over", ["BEGIN", *local.split("; "), "COMMIT", "WRITE"]),
+    ):
         passed, error = writes(how, *texts)
         lab.check(f"[F6] declared by {how}: TG002", not passed and error and error["C"] == "TG002", error)
-    lab.check("[F6] and nothing is written", server.sql("SELECT count(*) FROM said WHERE how LIKE 'nothing%' OR how LIKE 'a SET%'") == ["0"])
+    lab.check(
+        "[F6] and nothing is written", server.sql("SELECT count(*) FROM said WHERE how LIKE 'nothing%' OR how LIKE 'a SET%'") == ["0"]
+    )
     proxy.stop()
     server.stop()
 

@@ -3,7 +3,8 @@
 
   proxy_databases_test.py TERMGATE PG_SERVER_SH [--long]
 
-Scopes of one name with other fences in each database, a layer 1 that somebody has forged in a database of his own, many databases at once (200 with --long), a database that
+Scopes of one name with other fences in each database, a layer 1 that somebody has forged in a database of his own,
+many databases at once (200 with --long), a database that
 has forgotten; names that the server would cut, logins that trigger a write, and what a proxy says that cannot do its job.
 """
 import os
@@ -25,6 +26,7 @@ def code(error):
 
 def into(server, database):
     """The server with its sql() in another database."""
+
     class There:
         def sql(self, text):
             client = Wire(server.port, database=database)
@@ -35,6 +37,7 @@ def into(server, database):
                 return rows
             finally:
                 client.close()
+
     return There()
 
 
@@ -85,22 +88,41 @@ def two(server):
     lab.check("two: each database is watched", eventually(lambda: watchers(server, "red%") == 2))
     leader.ask("BEGIN")
     leader.ask(INSERT)
-    lab.check("two: a raise in the other ends no transaction here", into(server, "red2").sql("SELECT termgate.seal('payroll', 60)") is not None and
-              not proxy.logged(r" evicted ", 1) and leader.ask("COMMIT")[1] is None and leader.status == "I")
+    lab.check(
+        "two: a raise in the other ends no transaction here",
+        into(server, "red2").sql("SELECT termgate.seal('payroll', 60)") is not None
+        and not proxy.logged(r" evicted ", 1)
+        and leader.ask("COMMIT")[1] is None
+        and leader.status == "I",
+    )
     lab.check("two: and refuses nobody here", all(leader.ask(INSERT)[1] is None for _ in range(20)))
-    lab.check("two: but the stale one there, from memory", eventually(lambda: code(other.ask(INSERT)[1]) == "TG001") and eventually(
-        lambda: proxy.metric('termgate_refusals_total{scope_class="payroll",code="TG001",from="memory"}') > 0 if other.ask(INSERT)[1] else False))
+    lab.check(
+        "two: but the stale one there, from memory",
+        eventually(lambda: code(other.ask(INSERT)[1]) == "TG001")
+        and eventually(
+            lambda: (
+                proxy.metric('termgate_refusals_total{scope_class="payroll",code="TG001",from="memory"}') > 0
+                if other.ask(INSERT)[1]
+                else False
+            )
+        ),
+    )
 
     # A layer 1 of his own: whatever the proxy may call there answers with the highest term of all.
     mallory = Wire(server.port, user="mallory", database="mine")
     high = 4_000_000_000_000_000_000
-    mallory.ask(f"""CREATE SCHEMA termgate;
+    mallory.ask(
+        f"""CREATE SCHEMA termgate;
         CREATE FUNCTION termgate.check_term(s text, t bigint) RETURNS bigint LANGUAGE sql AS 'SELECT {high}::bigint';
-        CREATE FUNCTION termgate.check_session(OUT scope text, OUT term bigint, OUT fence bigint) LANGUAGE sql AS $$ SELECT 'payroll'::text, {high}::bigint, {high}::bigint $$;
-        CREATE FUNCTION termgate.ran() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_notify('ran', current_user); RETURN {high}; END $$;
-        CREATE VIEW termgate.fence_status AS SELECT 'payroll'::text AS scope, termgate.ran() AS term, now() AS raised_at, ''::text AS raised_by, 'writer'::text AS raise_by,
+        CREATE FUNCTION termgate.check_session(OUT scope text, OUT term bigint, OUT fence bigint) LANGUAGE sql AS $$ SELECT
+          'payroll'::text, {high}::bigint, {high}::bigint $$;
+        CREATE FUNCTION termgate.ran() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_notify('ran', current_user); RETURN {high};
+          END $$;
+        CREATE VIEW termgate.fence_status AS SELECT 'payroll'::text AS scope, termgate.ran() AS term, now() AS raised_at,
+          ''::text AS raised_by, 'writer'::text AS raise_by,
           false AS untrusted, NULL::bigint AS reset_from;
-        GRANT USAGE ON SCHEMA termgate TO PUBLIC; GRANT SELECT ON termgate.fence_status TO PUBLIC; CREATE TABLE written (what text)""")
+        GRANT USAGE ON SCHEMA termgate TO PUBLIC; GRANT SELECT ON termgate.fence_status TO PUBLIC; CREATE TABLE written (what text)"""
+    )
     mallory.ask("LISTEN ran")
     forger = Wire(proxy.port, user="mallory", database="mine", **declared("payroll", high))
     hidden = Wire(proxy.port, user="mallory", database="mine")
@@ -124,13 +146,23 @@ def two(server):
     except OSError:
         pass
     lab.check("forged: and its code never ran with the proxy's rights", heard and "A" not in kinds, kinds)
-    lab.check("forged: the log says so once", len([line for line in proxy.log().splitlines() if "cannot watch" in line and '\\"mine\\"' in line]) == 1, proxy.log()[-2000:])
+    lab.check(
+        "forged: the log says so once",
+        len([line for line in proxy.log().splitlines() if "cannot watch" in line and '\\"mine\\"' in line]) == 1,
+        proxy.log()[-2000:],
+    )
 
     # One that has forgotten is its own affair.
     there = into(server, "red2")
-    there.sql("ALTER TABLE termgate.fences DISABLE TRIGGER ALL; UPDATE termgate.fences SET term = 40 WHERE scope = 'payroll'; ALTER TABLE termgate.fences ENABLE TRIGGER ALL")
+    there.sql(
+        "ALTER TABLE termgate.fences DISABLE TRIGGER ALL; UPDATE termgate.fences SET term = 40 WHERE scope = 'payroll'; ALTER TABLE"
+        " termgate.fences ENABLE TRIGGER ALL"
+    )
     server.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'red2'")
-    lab.check("forgotten: TG004 there", refusal_of(proxy, "red2", 50) in ("TG001", "TG004") and eventually(lambda: refusal_of(proxy, "red2", 50) == "TG004", 20, 0.1))
+    lab.check(
+        "forgotten: TG004 there",
+        refusal_of(proxy, "red2", 50) in ("TG001", "TG004") and eventually(lambda: refusal_of(proxy, "red2", 50) == "TG004", 20, 0.1),
+    )
     lab.check("forgotten: and nothing of it here", leader.ask(INSERT)[1] is None and code(undeclared.ask(INSERT)[1]) is None)
     lab.check("two: the main one stays ready", proxy.get("/readyz") == (200, "ok\n"))
     for one in (leader, other, forger, hidden, undeclared, mallory):
@@ -169,7 +201,11 @@ def many(server):
     lab.check("many: connections are bounded", 1 <= most <= PLACES and eventually(lambda: watchers(server, "many%") <= PLACES), most)
     lab.check("many: threads too", threads(proxy) == before_threads, (before_threads, threads(proxy)))
     lab.check("many: and memory", proxy.resident_kb() - before_kb < 40_000 + 400 * MANY, proxy.resident_kb() - before_kb)
-    lab.check("many: metrics say how many", 0 < proxy.metric("termgate_databases_watched") <= PLACES == proxy.metric("termgate_databases_watched_limit") and proxy.metric("termgate_fences_watched") == 1)
+    lab.check(
+        "many: metrics say how many",
+        0 < proxy.metric("termgate_databases_watched") <= PLACES == proxy.metric("termgate_databases_watched_limit")
+        and proxy.metric("termgate_fences_watched") == 1,
+    )
     stale = []
     for number, name in enumerate(names):
         client = Wire(proxy.port, database=name, **declared("payroll", 9 + number))
@@ -189,18 +225,32 @@ def names(server, major):
     server.sql(f"CREATE DATABASE {'d' * 63}")
     path = os.path.join(lab.folder, f"rules{major}")
     with open(path, "w") as file:
-        file.write(f"[rule out]\nuser = {long_name}\nrefuse = not you\n[rule base]\ndatabase = {'d' * 63}\nrefuse = not there\n[rule plain]\nuser = plain\nrefuse = not plain\n"
-                   "[rule rest]\nwithout-term = allow\n")
+        file.write(
+            f"[rule out]\nuser = {long_name}\nrefuse = not you\n[rule base]\ndatabase = {'d' * 63}\nrefuse = not there\n[rule plain]\nuser"
+            " = plain\nrefuse = not plain\n[rule rest]\nwithout-term = allow\n"
+        )
     proxy = lab.proxy(server.url, "--rules", path, "--max-connections-per-user", "1")
     lab.check(f"{major}: the rule holds for the name itself", refusal(lambda: Wire(proxy.port, user=long_name))["M"] == "not you")
-    for name, who in (("one byte more", dict(user=long_name + "x")), ("many more", dict(user=long_name + "x" * 900)), ("a blank at its end", dict(user=long_name + " ")),
-                      ("a database of one byte more", dict(database="d" * 63 + "x")), ("no database and such a user", dict(user=long_name + "x", database="")),
-                      ("of the 63rd byte in the middle of a letter", dict(user="ä" * 31 + "uü")), ("a user of the database's name", dict(user="d" * 64, database=""))):
+    for name, who in (
+        ("one byte more", dict(user=long_name + "x")),
+        ("many more", dict(user=long_name + "x" * 900)),
+        ("a blank at its end", dict(user=long_name + " ")),
+        ("a database of one byte more", dict(database="d" * 63 + "x")),
+        ("no database and such a user", dict(user=long_name + "x", database="")),
+        ("of the 63rd byte in the middle of a letter", dict(user="ä" * 31 + "uü")),
+        ("a user of the database's name", dict(user="d" * 64, database="")),
+    ):
         error = refusal(lambda: Wire(proxy.port, **who))
         lab.check(f"{major}: {name} is refused", error and error["C"] == "28000" and "63" in error["M"], error)
         lab.check(f"{major}: {name}: and the log names it", proxy.logged(r"login_refused .*code=28000"))
-    for name, who in (("a blank behind", dict(user="plain ")), ("another case", dict(user="PLAIN")), ("a blank before", dict(user=" plain")), ("an @ behind", dict(user="plain@")),
-                      ("a quote around", dict(user='"plain"')), ("a NUL's remnant", dict(user="plain\\0"))):
+    for name, who in (
+        ("a blank behind", dict(user="plain ")),
+        ("another case", dict(user="PLAIN")),
+        ("a blank before", dict(user=" plain")),
+        ("an @ behind", dict(user="plain@")),
+        ("a quote around", dict(user='"plain"')),
+        ("a NUL's remnant", dict(user="plain\\0")),
+    ):
         error = refusal(lambda: Wire(proxy.port, **who))
         lab.check(f"{major}: {name} is nobody, or refused", error and error["C"] in ("28000", "28P01"), error)
     # The last of two counts, for the server as for the rules.
@@ -217,25 +267,44 @@ def names(server, major):
         # Another name than the one that was given: a server that puts the database behind it.
         server.sql("ALTER SYSTEM SET db_user_namespace = on")
         server.sql("SELECT pg_reload_conf()")
-        lab.check(f"{major}: who comes in under another name is refused", eventually(lambda: 'as "plain"' in refusal(lambda: Wire(proxy.port, user="plain@"))["M"], 5, 0.2))
+        lab.check(
+            f"{major}: who comes in under another name is refused",
+            eventually(lambda: 'as "plain"' in refusal(lambda: Wire(proxy.port, user="plain@"))["M"], 5, 0.2),
+        )
     proxy.stop()
 
 
 def login_trigger(server):
     """18: a trigger that writes down who logs in, for a role that owns its table."""
-    server.sql("CREATE ROLE keeper LOGIN; GRANT CREATE ON SCHEMA public TO keeper; CREATE TABLE public.seen (who text); ALTER TABLE seen OWNER TO keeper; GRANT INSERT, SELECT ON seen TO PUBLIC")
+    server.sql(
+        "CREATE ROLE keeper LOGIN; GRANT CREATE ON SCHEMA public TO keeper; CREATE TABLE public.seen (who text); ALTER TABLE seen OWNER TO"
+        " keeper; GRANT INSERT, SELECT ON seen TO PUBLIC"
+    )
     lab.run(lab.termgate, "init", "--db", server.url, "--grant", "keeper=write")
-    server.sql("CREATE FUNCTION note_login() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.seen VALUES (session_user); END $$; "
-               "CREATE EVENT TRIGGER note_login ON login EXECUTE FUNCTION note_login()")
+    server.sql(
+        "CREATE FUNCTION note_login() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.seen VALUES (session_user); END"
+        " $$; CREATE EVENT TRIGGER note_login ON login EXECUTE FUNCTION note_login()"
+    )
     for mode in ("read-only", "reject"):
         proxy = lab.proxy(server.url, "--without-term", mode)
         lab.check(f"login trigger, {mode}: it is known what serves", eventually(lambda: proxy.metric("termgate_fences_watched") == 1))
         before = int(server.sql("SELECT count(*) FROM seen WHERE who = 'keeper'")[0])
         client = Wire(proxy.port, user="keeper")
-        lab.check(f"login trigger, {mode}: who logs in is written down", int(server.sql("SELECT count(*) FROM seen WHERE who = 'keeper'")[0]) == before + 1)
-        lab.check(f"login trigger, {mode}: and cannot write all the same", code(client.ask("INSERT INTO seen VALUES ('client')")[1]) == "TG002")
-        for text in ("RESET ALL", "RESET default_transaction_read_only", "SET default_transaction_read_only = off", "SET default_transaction_read_only TO DEFAULT", "DISCARD ALL",
-                     "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE"):
+        lab.check(
+            f"login trigger, {mode}: who logs in is written down",
+            int(server.sql("SELECT count(*) FROM seen WHERE who = 'keeper'")[0]) == before + 1,
+        )
+        lab.check(
+            f"login trigger, {mode}: and cannot write all the same", code(client.ask("INSERT INTO seen VALUES ('client')")[1]) == "TG002"
+        )
+        for text in (
+            "RESET ALL",
+            "RESET default_transaction_read_only",
+            "SET default_transaction_read_only = off",
+            "SET default_transaction_read_only TO DEFAULT",
+            "DISCARD ALL",
+            "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE",
+        ):
             client.ask(text)
             got = client.ask("INSERT INTO seen VALUES ('client')")[1]
             lab.check(f"login trigger, {mode}: nor behind {text}", code(got) == "TG002", got)
@@ -257,13 +326,21 @@ def says_so(server):
     """What keeps a proxy from its job, in one word and one line."""
     base = server.url.rsplit("/", 1)[0]
     server.sql("CREATE DATABASE bare")
-    for word, url in (("not-installed", f"{base}/bare"), ("login-refused", base.replace("postgres@", "nobody_at_all@") + "/red"), ("unreachable", "postgresql://postgres@127.0.0.1:1/red")):
+    for word, url in (
+        ("not-installed", f"{base}/bare"),
+        ("login-refused", base.replace("postgres@", "nobody_at_all@") + "/red"),
+        ("unreachable", "postgresql://postgres@127.0.0.1:1/red"),
+    ):
         proxy = lab.proxy(url)
         lab.check(f"{word}: /readyz has the word", eventually(lambda: proxy.get("/readyz") == (503, word + "\n")), proxy.get("/readyz"))
         lab.check(f"{word}: it lives", proxy.get("/healthz")[0] == 200)
         time.sleep(2.5)
         lines = [line for line in proxy.log().splitlines() if "watch" in line and "message=" in line]
-        lab.check(f"{word}: one line, an error", len(lines) == 1 and " error " in lines[0] and "cannot watch for fence changes (retrying): " in lines[0], lines)
+        lab.check(
+            f"{word}: one line, an error",
+            len(lines) == 1 and " error " in lines[0] and "cannot watch for fence changes (retrying): " in lines[0],
+            lines,
+        )
         lab.check(f"{word}: a metric", proxy.metric("termgate_fences_watched") == 0 and proxy.metric("termgate_watch_failures_total") > 1)
         if word == "not-installed":
             lab.run(lab.termgate, "init", "--db", url)
@@ -274,19 +351,44 @@ def says_so(server):
     wrong = os.path.join(lab.folder, "wrong_rules")
     with open(wrong, "w") as file:
         file.write("[rule a]\nscope = s\n")
-    for path, says in ((wrong, f"{wrong}:1: "), ("/nowhere/rules", "/nowhere/rules: the file of rules cannot be read: No such file or directory")):
-        done = subprocess.run([lab.termgate, "proxy", "--listen", "127.0.0.1:0", "--backend", f"{base}/red", "--rules", path], capture_output=True, text=True, timeout=20)
+    for path, says in (
+        (wrong, f"{wrong}:1: "),
+        ("/nowhere/rules", "/nowhere/rules: the file of rules cannot be read: No such file or directory"),
+    ):
+        done = subprocess.run(
+            [lab.termgate, "proxy", "--listen", "127.0.0.1:0", "--backend", f"{base}/red", "--rules", path],
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
         lab.check(f"rules at {path}: status 2 and why", done.returncode == 2 and says in done.stderr, done)
 
     proxy = lab.proxy(f"{base}/red")
     opened = proxy.metric("termgate_connections_opened_total")
-    lab.check("a login that the server refuses is in the log", refusal(lambda: Wire(proxy.port, user="nobody_at_all")) and
-              proxy.logged(r"warning login_refused .*user=nobody_at_all .*code=28000 message=\"role .*does not exist"), proxy.log()[-800:])
-    lab.check("and is no client that was let in", proxy.metric("termgate_connections_opened_total") == opened and proxy.metric("termgate_logins_refused_total") == 1 and "connection_opened" not in proxy.log())
-    lab.check("a malformed declaration at the start is in the log", refusal(lambda: Wire(proxy.port, application_name="termgate.scope=a;termgate.term=x;")) and
-              proxy.logged(r"warning login_refused .*code=TG005"), proxy.log()[-800:])
+    lab.check(
+        "a login that the server refuses is in the log",
+        refusal(lambda: Wire(proxy.port, user="nobody_at_all"))
+        and proxy.logged(r"warning login_refused .*user=nobody_at_all .*code=28000 message=\"role .*does not exist"),
+        proxy.log()[-800:],
+    )
+    lab.check(
+        "and is no client that was let in",
+        proxy.metric("termgate_connections_opened_total") == opened
+        and proxy.metric("termgate_logins_refused_total") == 1
+        and "connection_opened" not in proxy.log(),
+    )
+    lab.check(
+        "a malformed declaration at the start is in the log",
+        refusal(lambda: Wire(proxy.port, application_name="termgate.scope=a;termgate.term=x;"))
+        and proxy.logged(r"warning login_refused .*code=TG005"),
+        proxy.log()[-800:],
+    )
     Wire(proxy.port).close()
-    lab.check("one that is let in is counted", eventually(lambda: proxy.metric("termgate_connections_opened_total") == opened + 1) and proxy.logged("connection_opened .*user=postgres"))
+    lab.check(
+        "one that is let in is counted",
+        eventually(lambda: proxy.metric("termgate_connections_opened_total") == opened + 1)
+        and proxy.logged("connection_opened .*user=postgres"),
+    )
     proxy.stop()
 
 

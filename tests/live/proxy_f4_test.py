@@ -3,9 +3,12 @@
 
   proxy_f4_test.py TERMGATE PG_SERVER_SH [--long]
 
-A client with term 5 stops at one point of the protocol behind the proxy and neither reads nor writes any more. Then term 6 takes over: by `seal` on
-the database itself, by a write through the same proxy, by a write through another. The takeover may take the eviction grace and a little; the
-frozen client's row is not in the table then, nor after the client goes on. The second half does the same with leases that stand for hosts: one host's
+A client with term 5 stops at one point of the protocol behind the proxy and neither reads nor writes any more. Then term 6 takes over:
+by `seal` on
+the database itself, by a write through the same proxy, by a write through another. The takeover may take the eviction grace and a
+little; the
+frozen client's row is not in the table then, nor after the client goes on. The second half does the same with leases that stand for
+hosts: one host's
 process is stopped (SIGSTOP), another's link is cut (its sockets get no packet any more).
 """
 import concurrent.futures
@@ -19,7 +22,22 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import (FLUSH, LONG, SANITIZED, SYNC, Lab, Refused, Wire, bind, declared, eventually, execute, message, parse, query)  # noqa: E402
+from proxy_lab import (
+    FLUSH,
+    LONG,
+    SANITIZED,
+    SYNC,
+    Lab,
+    Refused,
+    Wire,
+    bind,
+    declared,
+    eventually,
+    execute,
+    message,
+    parse,
+    query,
+)  # noqa: E402
 
 GRACE = 0.3
 TTL = 1.0
@@ -46,6 +64,7 @@ lab = Lab("f4", os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
 
 
 # Where a client may freeze. Each brings a client there and returns what it would send next, were it to go on.
+
 
 def insert(scope):
     return f"INSERT INTO guarded VALUES ('{scope}', 'frozen')"
@@ -118,8 +137,18 @@ def a_call_that_may_commit(client, scope):
     return b""
 
 
-POINTS = [in_a_transaction, behind_a_savepoint, between_bind_and_execute, before_sync, in_a_copy, in_a_copy_of_a_transaction, half_a_message, a_result_that_is_not_read, a_running_statement,
-          a_call_that_may_commit]
+POINTS = [
+    in_a_transaction,
+    behind_a_savepoint,
+    between_bind_and_execute,
+    before_sync,
+    in_a_copy,
+    in_a_copy_of_a_transaction,
+    half_a_message,
+    a_result_that_is_not_read,
+    a_running_statement,
+    a_call_that_may_commit,
+]
 
 
 def percentile(values, share):
@@ -139,7 +168,9 @@ def frozen_clients(server, proxy, other):
             frozen = Wire(proxy.port, receive_buffer=4096, **declared(scope, 5))
             # The fence is raised by a write that is over, so that what freezes holds the lock of a term that equals it.
             error = frozen.ask(f"INSERT INTO guarded VALUES ('{scope}', 'before')")[1]
-            successor = Wire(server.port) if way == "seal on the database" else Wire((proxy if "same" in way else other).port, **declared(scope, 6))
+            successor = (
+                Wire(server.port) if way == "seal on the database" else Wire((proxy if "same" in way else other).port, **declared(scope, 6))
+            )
             rest = point(frozen, scope)
             began = time.monotonic()
             if way == "seal on the database":
@@ -164,13 +195,20 @@ def frozen_clients(server, proxy, other):
                 pass
             frozen.close()
             late = server.sql(f"SELECT count(*) FROM guarded WHERE scope = '{scope}' AND what = 'frozen'")
-            lab.check(f"{name}: {took * 1000:.0f} ms", late == ["0"] and took < GRACE + (1.0 if not SANITIZED else 5.0), f"{late} frozen rows, {took:.3f} s")
+            lab.check(
+                f"{name}: {took * 1000:.0f} ms",
+                late == ["0"] and took < GRACE + (1.0 if not SANITIZED else 5.0),
+                f"{late} frozen rows, {took:.3f} s",
+            )
             successor.close()
 
     # They wait more than they work, so the ways go side by side; the long run takes times, and takes them one by one.
     with concurrent.futures.ThreadPoolExecutor(1 if LONG else len(WAYS)) as pool:
         list(pool.map(in_this_way, WAYS))
-    text = f"beyond the grace: p50 {percentile(over, 0.5) * 1000:.0f} ms, p99 {percentile(over, 0.99) * 1000:.0f} ms, max {max(over) * 1000:.0f} ms, of {len(over)}"
+    text = (
+        f"beyond the grace: p50 {percentile(over, 0.5) * 1000:.0f} ms, p99 {percentile(over, 0.99) * 1000:.0f} ms, max"
+        f" {max(over) * 1000:.0f} ms, of {len(over)}"
+    )
     print(f"     {text}")
     # An idle machine is promised nothing here, so the bound of a plain run is for the middle; the long one is run on an idle machine.
     lab.check("takeovers come within the grace and 100 ms", SANITIZED or percentile(over, 0.99 if LONG else 0.5) <= 0.1, text)
@@ -179,8 +217,18 @@ def frozen_clients(server, proxy, other):
 def frozen_psql(server, proxy):
     """A real client, stopped by SIGSTOP; the takeover is the command's."""
     lab.run(lab.termgate, "lease", "acquire", "--db", server.url, "--scope", "psql", "--owner", "first", "--ttl", "1s")
-    environment = dict(os.environ, PGHOST="127.0.0.1", PGPORT=str(proxy.port), PGUSER="postgres", PGDATABASE="postgres", PGOPTIONS="-c termgate.scope=psql -c termgate.term=1", PGSSLMODE="disable")
-    client = lab.program("psql", "-XAtq", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    environment = dict(
+        os.environ,
+        PGHOST="127.0.0.1",
+        PGPORT=str(proxy.port),
+        PGUSER="postgres",
+        PGDATABASE="postgres",
+        PGOPTIONS="-c termgate.scope=psql -c termgate.term=1",
+        PGSSLMODE="disable",
+    )
+    client = lab.program(
+        "psql", "-XAtq", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    )
     client.stdin.write("BEGIN;\nINSERT INTO guarded VALUES ('psql', 'frozen');\nSELECT 'written';\n")
     client.stdin.flush()
     lab.check("psql: writes with term 1", client.stdout.readline() == "written\n")
@@ -193,7 +241,14 @@ def frozen_psql(server, proxy):
     print(f"     {took * 1000:.0f} ms with the command's own start, grace {GRACE * 1000:.0f} ms")
     client.send_signal(signal.SIGCONT)
     out = client.communicate("COMMIT;\nSELECT 'alive';\n", timeout=10)[0]
-    lab.check("psql resumed: its transaction is gone", server.sql("SELECT count(*) FROM guarded WHERE scope = 'psql'") == ["0"] and "TG001" in out + proxy.log() or "terminating" in out or "closed" in out, out)
+    lab.check(
+        "psql resumed: its transaction is gone",
+        server.sql("SELECT count(*) FROM guarded WHERE scope = 'psql'") == ["0"]
+        and "TG001" in out + proxy.log()
+        or "terminating" in out
+        or "closed" in out,
+        out,
+    )
 
 
 class Filter(ctypes.Structure):
@@ -237,18 +292,34 @@ def leases(server, takeover):
     for where, successors in (("the same proxy", first), ("another proxy", second)):
         server.sql(f"DELETE FROM guarded WHERE scope = '{takeover}'")
         # A process that is stopped.
-        process = lab.program(sys.executable, os.path.abspath(__file__), "--client", first.port, "127.0.0.2", takeover, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        process = lab.program(
+            sys.executable,
+            os.path.abspath(__file__),
+            "--client",
+            first.port,
+            "127.0.0.2",
+            takeover,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         lab.check(f"{takeover}, {where}: the first host writes", process.stdout.readline() == "ready None\n", first.log()[-1500:])
         process.send_signal(signal.SIGSTOP)
         if takeover == "newest":
             took, refusals, successor = write_of(successors.port, "127.0.0.3", takeover, 10)
-            lab.check(f"newest, {where}: a stopped process is shut out at once", took is not None and took < GRACE + 1.5, f"{took} {refusals[:1]}")
+            lab.check(
+                f"newest, {where}: a stopped process is shut out at once", took is not None and took < GRACE + 1.5, f"{took} {refusals[:1]}"
+            )
             process.send_signal(signal.SIGCONT)
             out = process.communicate("\n", timeout=10)[0]
             lab.check(f"newest, {where}: resumed, it is refused", out.startswith("refused"), out)
         else:
             took, refusals, successor = write_of(successors.port, "127.0.0.3", takeover, 2.5 * TTL)
-            lab.check(f"wait, {where}: a stopped process still answers, so the other host waits and is told who leads", took is None and all(r["C"] == "TG002" and "127.0.0.2" in r["M"] for r in refusals), f"{took} {refusals[:1]}")
+            lab.check(
+                f"wait, {where}: a stopped process still answers, so the other host waits and is told who leads",
+                took is None and all(r["C"] == "TG002" and "127.0.0.2" in r["M"] for r in refusals),
+                f"{took} {refusals[:1]}",
+            )
             process.kill()
             process.wait()
             began = time.monotonic()
@@ -259,7 +330,15 @@ def leases(server, takeover):
         lab.check(f"{takeover}, {where}: the stopped host's row is not there", set(rows) == {"successor"}, rows)
         successor.close()
         # The lease of the last host is given back; then the next round begins with a host whose link is cut.
-        free = eventually(lambda: server.sql(f"SELECT count(*) FROM termgate.leases WHERE scope = '{takeover}' AND released_at IS NULL AND expires_at > clock_timestamp()") == ["0"], 5, 0.05)
+        free = eventually(
+            lambda: server.sql(
+                f"SELECT count(*) FROM termgate.leases WHERE scope = '{takeover}' AND released_at IS NULL AND expires_at >"
+                " clock_timestamp()"
+            )
+            == ["0"],
+            5,
+            0.05,
+        )
         lab.check(f"{takeover}, {where}: the lease is given back", free)
         server.sql(f"DELETE FROM guarded WHERE scope = '{takeover}'")
         lost = Wire(first.port, source="127.0.0.2")
@@ -269,7 +348,11 @@ def leases(server, takeover):
         cut(lost)
         took, refusals, successor = write_of(successors.port, "127.0.0.3", takeover, 10)
         bound = GRACE + 1.5 + (2 * TTL if takeover == "wait" else 0)
-        lab.check(f"{takeover}, {where}: a host whose link is cut is followed", took is not None and took < bound, f"{took} s, bound {bound}, {refusals[-1:]}")
+        lab.check(
+            f"{takeover}, {where}: a host whose link is cut is followed",
+            took is not None and took < bound,
+            f"{took} s, bound {bound}, {refusals[-1:]}",
+        )
         print(f"     {(took or 0) * 1000:.0f} ms after the cut, TTL {TTL * 1000:.0f} ms")
         mend(lost)
         try:
@@ -280,7 +363,15 @@ def leases(server, takeover):
         lab.check(f"{takeover}, {where}: its row is not there", set(rows) == {"successor"}, rows)
         lost.close()
         successor.close()
-        eventually(lambda: server.sql(f"SELECT count(*) FROM termgate.leases WHERE scope = '{takeover}' AND released_at IS NULL AND expires_at > clock_timestamp()") == ["0"], 5, 0.05)
+        eventually(
+            lambda: server.sql(
+                f"SELECT count(*) FROM termgate.leases WHERE scope = '{takeover}' AND released_at IS NULL AND expires_at >"
+                " clock_timestamp()"
+            )
+            == ["0"],
+            5,
+            0.05,
+        )
     first.stop()
     second.stop()
 
@@ -290,13 +381,18 @@ def main():
     server = lab.server("15") if LONG else lab.server("15", "fsync=off")
     lab.run(lab.termgate, "settings", "--db", server.url, f"eviction_grace_ms={GRACE * 1000:.0f}")
     server.sql("CREATE TABLE guarded (scope text, what text)")
-    server.sql("""CREATE PROCEDURE commits_later(scope text) LANGUAGE plpgsql AS $$
-      BEGIN PERFORM pg_sleep(60); INSERT INTO guarded VALUES (scope, 'frozen'); COMMIT; END $$""")
+    server.sql(
+        """CREATE PROCEDURE commits_later(scope text) LANGUAGE plpgsql AS $$
+      BEGIN PERFORM pg_sleep(60); INSERT INTO guarded VALUES (scope, 'frozen'); COMMIT; END $$"""
+    )
     proxy, other = lab.proxy(server.url), lab.proxy(server.url)
     frozen_psql(server, proxy)
     # The lab starts programs for one thread alone, so the leases stay one behind the other.
     with concurrent.futures.ThreadPoolExecutor(1 if LONG else 2) as pool:
-        for done in [pool.submit(frozen_clients, server, proxy, other), pool.submit(lambda: [leases(server, takeover) for takeover in ("newest", "wait")])]:
+        for done in [
+            pool.submit(frozen_clients, server, proxy, other),
+            pool.submit(lambda: [leases(server, takeover) for takeover in ("newest", "wait")]),
+        ]:
             done.result()
     proxy.stop()
     other.stop()

@@ -3,8 +3,10 @@
 
   proxy_hostile_test.py TERMGATE PG_SERVER_SH [--long]
 
-Bytes one at a time, messages cut off in every state, lengths that lie, messages out of order, clients that do not read, thousands that connect and say nothing.
-A bystander with an open transaction goes on through all of it. --long: 10,000 connects, 1,000 idle clients, memory looked at a minute later.
+Bytes one at a time, messages cut off in every state, lengths that lie, messages out of order, clients that do not read,
+thousands that connect and say nothing.
+A bystander with an open transaction goes on through all of it. --long: 10,000 connects, 1,000 idle clients, memory looked at a minute
+later.
 """
 import os
 import random
@@ -16,7 +18,26 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import (FLUSH, LONG, SANITIZED, SYNC, TERMINATE, Lab, Refused, Wire, bind, declared, describe, errors_in, eventually, execute, message, parse, query, startup)  # noqa: E402
+from proxy_lab import (
+    FLUSH,
+    LONG,
+    SANITIZED,
+    SYNC,
+    TERMINATE,
+    Lab,
+    Refused,
+    Wire,
+    bind,
+    declared,
+    describe,
+    errors_in,
+    eventually,
+    execute,
+    message,
+    parse,
+    query,
+    startup,
+)  # noqa: E402
 
 lab = Lab("hostile", os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
 DECLARED = declared("hostile", 3)
@@ -86,20 +107,37 @@ def after_login(port, *pieces, wait=8):
 
 def one_error(name, data, *codes, contains=""):
     found = errors_in(data) if data else []
-    lab.check(name, data is not None and len(found) == 1 and (not codes or found[0]["C"] in codes) and contains in found[0]["M"] and found[0]["S"] == "FATAL", found or data)
+    lab.check(
+        name,
+        data is not None
+        and len(found) == 1
+        and (not codes or found[0]["C"] in codes)
+        and contains in found[0]["M"]
+        and found[0]["S"] == "FATAL",
+        found or data,
+    )
 
 
 def byte_by_byte(server, proxy):
     """The same answers, however the bytes are cut."""
-    conversation = [query("INSERT INTO seen VALUES ('bytes')"), query("SELECT 1; SELECT 2"), parse("s", "SELECT $1::int + 1", [23]) + describe("S", "s") + bind("p", "s", b"41") + execute("p") + SYNC,
-                    query("BEGIN"), parse("", "INSERT INTO seen VALUES ('bytes')") + bind("", "") + execute() + SYNC, query("ROLLBACK"), query("COPY seen FROM STDIN"), message("d", b"bytes\n") + message("c"), query("SELEC")]
+    conversation = [
+        query("INSERT INTO seen VALUES ('bytes')"),
+        query("SELECT 1; SELECT 2"),
+        parse("s", "SELECT $1::int + 1", [23]) + describe("S", "s") + bind("p", "s", b"41") + execute("p") + SYNC,
+        query("BEGIN"),
+        parse("", "INSERT INTO seen VALUES ('bytes')") + bind("", "") + execute() + SYNC,
+        query("ROLLBACK"),
+        query("COPY seen FROM STDIN"),
+        message("d", b"bytes\n") + message("c"),
+        query("SELEC"),
+    ]
     answers = []
     for piece in (1, 3, 1 << 20):
         client = Wire(proxy.port, login=False)
         said = b""
         for number, part in enumerate([startup(**DECLARED)] + conversation):
             for at in range(0, len(part), piece):
-                client.send(part[at:at + piece])
+                client.send(part[at : at + piece])
             while True:
                 kind, body = client.message()
                 said += b"" if number == 0 else kind.encode() + body
@@ -107,8 +145,16 @@ def byte_by_byte(server, proxy):
                     break
         client.close()
         answers.append(said)
-    lab.check("bytes one at a time and three at a time: the same answers", len(set(answers)) == 1 and b"42" in answers[0], [len(one) for one in answers])
-    lab.check("and the same rows", server.sql("SELECT count(*) FROM seen WHERE what = 'bytes'") == ["6"], server.sql("SELECT count(*) FROM seen WHERE what = 'bytes'"))
+    lab.check(
+        "bytes one at a time and three at a time: the same answers",
+        len(set(answers)) == 1 and b"42" in answers[0],
+        [len(one) for one in answers],
+    )
+    lab.check(
+        "and the same rows",
+        server.sql("SELECT count(*) FROM seen WHERE what = 'bytes'") == ["6"],
+        server.sql("SELECT count(*) FROM seen WHERE what = 'bytes'"),
+    )
 
 
 def cut_off(server, proxy):
@@ -135,9 +181,16 @@ def cut_off(server, proxy):
             if at % 2:
                 client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # the end is a reset
             client.close()
-    mine = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND query NOT LIKE '%bystander%' AND query NOT LIKE '%termgate%' AND application_name = ''"
+    mine = (
+        "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND query NOT LIKE"
+        " '%bystander%' AND query NOT LIKE '%termgate%' AND application_name = ''"
+    )
     gone = eventually(lambda: server.sql(mine + " AND state LIKE 'idle in transaction%'") == ["0"], 10, 0.1)
-    lab.check("messages cut off in every state: no transaction is left open at the server", gone, server.sql("SELECT state || ' ' || query FROM pg_stat_activity WHERE state LIKE 'idle in tr%'"))
+    lab.check(
+        "messages cut off in every state: no transaction is left open at the server",
+        gone,
+        server.sql("SELECT state || ' ' || query FROM pg_stat_activity WHERE state LIKE 'idle in tr%'"),
+    )
     lab.check("and nothing was written", server.sql("SELECT count(*) FROM seen WHERE what = 'cut'") == ["0"])
 
 
@@ -145,11 +198,22 @@ def lengths_that_lie(proxy):
     for length in (0, 3, 7, 8, 20_000, 0x7FFFFFFF, 0xFFFFFFFF):
         data = raw(proxy.port, struct.pack("!I", length) + struct.pack("!I", 3 << 16) + b"user\0x")
         found = errors_in(data or b"")
-        # What is too short for a startup packet may also just be closed; a length that could be true is waited for, and ends with the greeting's time.
-        lab.check(f"startup of length {length}: closed, at most one error", data is not None and len(found) <= 1 and b"R\0\0\0\x08" not in data, data)
+        # What is too short for a startup packet may also just be closed; a length that could be true is waited for, and
+        # ends with the greeting's time.
+        lab.check(
+            f"startup of length {length}: closed, at most one error",
+            data is not None and len(found) <= 1 and b"R\0\0\0\x08" not in data,
+            data,
+        )
     for length in (0, 3, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF):
-        one_error(f"message of length {length}: one error, closed", after_login(proxy.port, b"Q" + struct.pack("!I", length) + b"SELECT 1\0"))
-    one_error("a message over the limit: the limit is named", after_login(proxy.port, b"d" + struct.pack("!I", 9_000_000)), contains="max-message-bytes")
+        one_error(
+            f"message of length {length}: one error, closed", after_login(proxy.port, b"Q" + struct.pack("!I", length) + b"SELECT 1\0")
+        )
+    one_error(
+        "a message over the limit: the limit is named",
+        after_login(proxy.port, b"d" + struct.pack("!I", 9_000_000)),
+        contains="max-message-bytes",
+    )
     data = after_login(proxy.port, query("SELECT '" + "x" * 300_000 + "'"), TERMINATE)
     found = errors_in(data or b"")
     lab.check("a statement over the limit: the limit is named", len(found) == 1 and "max-statement-bytes" in found[0]["M"], found or data)
@@ -173,7 +237,11 @@ def wrong_order(server, proxy):
         client = Wire(proxy.port, **DECLARED)
         client.send(pieces)
         error = client.until("Z")[1]
-        lab.check(f"{name}: the server's error, and the session goes on", error and error["C"] in ("26000", "34000") and client.ask("SELECT 5")[0] == ["5"], error)
+        lab.check(
+            f"{name}: the server's error, and the session goes on",
+            error and error["C"] in ("26000", "34000") and client.ask("SELECT 5")[0] == ["5"],
+            error,
+        )
         client.close()
     client = Wire(proxy.port, **DECLARED)
     client.send(message("d", b"nobody asked\n"), message("c"), message("f", b"no\0"))
@@ -187,24 +255,59 @@ def wrong_order(server, proxy):
         client.send(parse("", many), describe("S", ""), SYNC)
         described.append([client.message()[:2] for _ in range(4)])
         client.close()
-    lab.check("65,536 parameters: described as by the server", [kind for kind, _ in described[1]] == ["1", "t", "T", "Z"] and described[0] == described[1], [(kind, len(body)) for kind, body in described[1]])
+    lab.check(
+        "65,536 parameters: described as by the server",
+        [kind for kind, _ in described[1]] == ["1", "t", "T", "Z"] and described[0] == described[1],
+        [(kind, len(body)) for kind, body in described[1]],
+    )
     roomy.stop()
     data = after_login(proxy.port, struct.pack("!II", 8, 80877103))
     lab.check("SSLRequest in a session: closed with one error", data is not None and len(errors_in(data)) == 1, data)
     data = raw(proxy.port, struct.pack("!II", 8, 80877103) * 2 + struct.pack("!II", 8, 80877104) * 2)
     lab.check("requests for encryption again and again: closed", data is not None and b"R\0\0\0\x08" not in data, data)
-    for name, junk in (("HTTP", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), ("Terminate at once", TERMINATE), ("a Query before login", message("Q", b"SELECT 1\0")),
-                       ("a password before all", message("p", b"secret\0")), ("SSH", b"SSH-2.0-x\r\n"), ("a length of nothing", bytes(8)), ("a length of 7", struct.pack("!II", 7, 3 << 16)),
-                       ("a length beyond all", b"\xff" * 8), ("10,005 bytes", struct.pack("!II", 10005, 3 << 16)), ("a PROXY header that nobody wants", b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"),
-                       ("a TLS hello", b"\x16\x03\x01" + os.urandom(200)), ("half a cancel request", struct.pack("!II", 12, 80877102) + bytes(4))):
-        lab.check(f"{name}: closed without a word, as by PostgreSQL", raw(proxy.port, junk) == b"" == raw(server.port, junk), (raw(proxy.port, junk), raw(server.port, junk)))
-    for name, junk in (("no terminator", struct.pack("!II", 8, 3 << 16)), ("a parameter without a value", struct.pack("!II", 13, 3 << 16) + b"user\0"), ("no user", startup(user="")),
-                       ("protocol 4", struct.pack("!II", 9, 4 << 16) + b"\0"), ("protocol 1", struct.pack("!II", 9, 1 << 16) + b"\0"), ("protocol 2", struct.pack("!II", 296, 2 << 16) + bytes(288))):
+    for name, junk in (
+        ("HTTP", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        ("Terminate at once", TERMINATE),
+        ("a Query before login", message("Q", b"SELECT 1\0")),
+        ("a password before all", message("p", b"secret\0")),
+        ("SSH", b"SSH-2.0-x\r\n"),
+        ("a length of nothing", bytes(8)),
+        ("a length of 7", struct.pack("!II", 7, 3 << 16)),
+        ("a length beyond all", b"\xff" * 8),
+        ("10,005 bytes", struct.pack("!II", 10005, 3 << 16)),
+        ("a PROXY header that nobody wants", b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"),
+        ("a TLS hello", b"\x16\x03\x01" + os.urandom(200)),
+        ("half a cancel request", struct.pack("!II", 12, 80877102) + bytes(4)),
+    ):
+        lab.check(
+            f"{name}: closed without a word, as by PostgreSQL",
+            raw(proxy.port, junk) == b"" == raw(server.port, junk),
+            (raw(proxy.port, junk), raw(server.port, junk)),
+        )
+    for name, junk in (
+        ("no terminator", struct.pack("!II", 8, 3 << 16)),
+        ("a parameter without a value", struct.pack("!II", 13, 3 << 16) + b"user\0"),
+        ("no user", startup(user="")),
+        ("protocol 4", struct.pack("!II", 9, 4 << 16) + b"\0"),
+        ("protocol 1", struct.pack("!II", 9, 1 << 16) + b"\0"),
+        ("protocol 2", struct.pack("!II", 296, 2 << 16) + bytes(288)),
+    ):
         ours, theirs = raw(proxy.port, junk), raw(server.port, junk)
         old = theirs.startswith(b"EFATAL")
-        lab.check(f"{name}: the error has the server's form and code", ours is not None and (ours.startswith(b"EFATAL:  ") and ours.endswith(b"\n\0") if old else
-                  [error["C"] for error in errors_in(ours)] == [error["C"] for error in errors_in(theirs)]), (ours, theirs))
-    lab.check("a startup packet of 11 kB: closed", raw(proxy.port, startup(user="postgres", **{"x" * 3000: "y" * 3000, "z" * 2000: "z" * 3000})) == b"")
+        lab.check(
+            f"{name}: the error has the server's form and code",
+            ours is not None
+            and (
+                ours.startswith(b"EFATAL:  ") and ours.endswith(b"\n\0")
+                if old
+                else [error["C"] for error in errors_in(ours)] == [error["C"] for error in errors_in(theirs)]
+            ),
+            (ours, theirs),
+        )
+    lab.check(
+        "a startup packet of 11 kB: closed",
+        raw(proxy.port, startup(user="postgres", **{"x" * 3000: "y" * 3000, "z" * 2000: "z" * 3000})) == b"",
+    )
     data = raw(proxy.port, struct.pack("!II", 16, 80877102) + struct.pack("!II", 1, 1))
     lab.check("a cancel request for nobody: closed without a word", data == b"", data)
     random.seed(4)
@@ -288,7 +391,11 @@ def crowds(proxy):
     most = max(most, proxy.resident_kb() - before)
     began = time.monotonic()
     newcomer = Wire(proxy.port, **DECLARED).ask("SELECT 8")[0]
-    lab.check(f"{count} connects in {took:.1f} s, half of them silent: a speaking client gets in", newcomer == ["8"] and time.monotonic() - began < 8 and refused == 0, f"{newcomer} {refused} refused")
+    lab.check(
+        f"{count} connects in {took:.1f} s, half of them silent: a speaking client gets in",
+        newcomer == ["8"] and time.monotonic() - began < 8 and refused == 0,
+        f"{newcomer} {refused} refused",
+    )
     lab.check("and memory is bounded", SANITIZED or most < 48 * 1024, f"{most} kB")
     for one in silent:
         one.close()
@@ -316,7 +423,17 @@ def idle_clients(server, proxy):
 def main():
     server = lab.server("15", f"max_connections={1100 if LONG else 300}")
     server.sql("CREATE TABLE seen (what text)")
-    proxy = lab.proxy(server.url, "--max-message-bytes", "8000000", "--max-statement-bytes", "200000", "--greeting-timeout", "5s", "--max-connections", "1100")
+    proxy = lab.proxy(
+        server.url,
+        "--max-message-bytes",
+        "8000000",
+        "--max-statement-bytes",
+        "200000",
+        "--greeting-timeout",
+        "5s",
+        "--max-connections",
+        "1100",
+    )
     idle_clients(server, proxy)
     bystander = Bystander(proxy.port)
     byte_by_byte(server, proxy)
@@ -326,7 +443,11 @@ def main():
     slow_readers(proxy)
     crowds(proxy)
     longest = bystander.longest
-    lab.check(f"a bystander in a transaction noticed nothing: it waited {longest * 1000:.0f} ms at most", bystander.end() and longest < (3.0 if not SANITIZED else 15.0), bystander.error)
+    lab.check(
+        f"a bystander in a transaction noticed nothing: it waited {longest * 1000:.0f} ms at most",
+        bystander.end() and longest < (3.0 if not SANITIZED else 15.0),
+        bystander.error,
+    )
     lab.check("the proxy still runs, and ends cleanly", proxy.process.poll() is None and proxy.stop() == 0, proxy.log()[-500:])
 
 

@@ -3,8 +3,10 @@
 
   proxy_kill_test.py TERMGATE PG_SERVER_SH [--long] [--seed N]
 
-Writers of term 5, each a process on psycopg 3, and one of term 4 write through the proxy in every way that a driver has; each notes what it was told: committed,
-refused, or unknown (the connection went). In the middle of it term 6 is sealed, its writers begin, and the writers of 5 go on as stale ones. Needs psycopg 3.
+Writers of term 5, each a process on psycopg 3, and one of term 4 write through the proxy in every way that a driver has;
+each notes what it was told: committed,
+refused, or unknown (the connection went). In the middle of it term 6 is sealed, its writers begin, and the writers of 5 go on as stale
+ones. Needs psycopg 3.
 """
 import os
 import random
@@ -17,7 +19,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from proxy_lab import LONG, PYTHON, SANITIZED, Lab  # noqa: E402
 
 
-
 def writer(port, number, term, seed, path):
     """Writes until it is killed or its input ends; a line for each key: what became of it."""
     import select
@@ -25,6 +26,7 @@ def writer(port, number, term, seed, path):
     import logging
 
     import psycopg
+
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it tells of every pipeline that was cut
     random.seed(int(seed))
     connection = None
@@ -35,8 +37,11 @@ def writer(port, number, term, seed, path):
             keys = [key]
             try:
                 if connection is None or connection.closed:
-                    connection = psycopg.connect(f"host=127.0.0.1 port={port} user=postgres dbname=postgres sslmode=disable connect_timeout=5", autocommit=True,
-                                                 options=f"-c termgate.scope=killed -c termgate.term={term}")
+                    connection = psycopg.connect(
+                        f"host=127.0.0.1 port={port} user=postgres dbname=postgres sslmode=disable connect_timeout=5",
+                        autocommit=True,
+                        options=f"-c termgate.scope=killed -c termgate.term={term}",
+                    )
             except psycopg.OperationalError:
                 key -= 1
                 time.sleep(0.01)
@@ -108,7 +113,11 @@ def main():
     def start(term):
         number = len(notes)
         notes[number] = (term, f"{lab.folder}/writer{number}")
-        processes.append(lab.program(PYTHON, os.path.abspath(__file__), "--writer", port, number, term, seed + number, notes[number][1], stdin=subprocess.PIPE))
+        processes.append(
+            lab.program(
+                PYTHON, os.path.abspath(__file__), "--writer", port, number, term, seed + number, notes[number][1], stdin=subprocess.PIPE
+            )
+        )
 
     for term in (5, 5, 5, 4):
         start(term)
@@ -134,7 +143,10 @@ def main():
         process.wait(20)
     lab.check("the writers ended well", all(process.returncode == 0 for process in processes))
     # A server session whose proxy was killed may still be finishing what it was sent.
-    server.sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = 'postgres' AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND query LIKE '%kept%'")
+    server.sql(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = 'postgres' AND pid <> pg_backend_pid() AND"
+        " backend_type = 'client backend' AND query LIKE '%kept%'"
+    )
     time.sleep(0.2)
 
     table = {}
@@ -167,7 +179,11 @@ def main():
     early = server.sql(f"SELECT count(*) FROM kept WHERE term = 6 AND pg_xact_commit_timestamp(xmin) < '{sealed}'")
     lab.check("and none of 6 before it", early == ["0"], early)
     share = 10 if SANITIZED else 100
-    lab.check("there was something to see", kills >= seconds / 3 and counts["committed"] > share and counts["refused"] > share and counts["unknown"] > 0, (kills, counts))
+    lab.check(
+        "there was something to see",
+        kills >= seconds / 3 and counts["committed"] > share and counts["refused"] > share and counts["unknown"] > 0,
+        (kills, counts),
+    )
     lab.run(lab.termgate, "verify", "--db", server.url)
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The proxy's sockets against a real PostgreSQL: TLS on both sides, cancel requests, limits, silent clients, PROXY headers, reload, drain, HTTP.
+"""The proxy's sockets against a real PostgreSQL: TLS on both sides, cancel requests, limits, silent clients, PROXY headers, reload,
+drain, HTTP.
 
 Speaks the wire itself, so that it can say what no driver would. Usage: proxy_net_test.py TERMGATE PG_SERVER_SH
 """
@@ -37,12 +38,60 @@ def make_certificate(name, san, ca=None):
     """A key and a certificate, signed by `ca` or by itself; paths of both."""
     key, certificate, request = (f"{folder}/{name}.{end}" for end in ("key", "crt", "csr"))
     if ca is None:
-        run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", f"/CN={name}", "-keyout", key, "-out", certificate)
+        run(
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            f"/CN={name}",
+            "-keyout",
+            key,
+            "-out",
+            certificate,
+        )
     else:
-        run("openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request)
+        run(
+            "openssl",
+            "req",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-subj",
+            f"/CN={name}",
+            "-keyout",
+            key,
+            "-out",
+            request,
+        )
         with open(f"{folder}/{name}.ext", "w") as file:
             file.write(f"subjectAltName={san}\n")
-        run("openssl", "x509", "-req", "-in", request, "-CA", ca[1], "-CAkey", ca[0], "-CAcreateserial", "-days", "2", "-extfile", f"{folder}/{name}.ext", "-out", certificate)
+        run(
+            "openssl",
+            "x509",
+            "-req",
+            "-in",
+            request,
+            "-CA",
+            ca[1],
+            "-CAkey",
+            ca[0],
+            "-CAcreateserial",
+            "-days",
+            "2",
+            "-extfile",
+            f"{folder}/{name}.ext",
+            "-out",
+            certificate,
+        )
     return key, certificate
 
 
@@ -95,7 +144,7 @@ class Client:
                 self.pid, self.key = struct.unpack("!I", body[:4])[0], body[4:]
             if kind == "D":
                 length = struct.unpack("!i", body[2:6])[0]
-                rows.append(body[6:6 + length].decode())
+                rows.append(body[6 : 6 + length].decode())
             if kind == "E":
                 error = fields(body)
                 if error["S"] == "FATAL":
@@ -143,7 +192,19 @@ proxies = []
 class Proxy:
     def __init__(self, backend, *options, config=None):
         self.log_path = f"{folder}/proxy{time.monotonic_ns()}.log"
-        words = [termgate, "proxy", "--listen", "127.0.0.1:0", "--backend", backend, "--http", "127.0.0.1:0", "--log-level", "debug", *options]
+        words = [
+            termgate,
+            "proxy",
+            "--listen",
+            "127.0.0.1:0",
+            "--backend",
+            backend,
+            "--http",
+            "127.0.0.1:0",
+            "--log-level",
+            "debug",
+            *options,
+        ]
         with open(self.log_path, "w") as log:
             self.process = subprocess.Popen(words, stdout=log, stderr=log)
         proxies.append(self.process)
@@ -249,7 +310,10 @@ def tls_to_clients(url, ca, pair):
     with open(pair[1], "w") as file:
         file.write("nothing")
     proxy.signal(signal.SIGHUP)
-    check("reload: a broken certificate changes nothing", proxy.logged("reload_failed") and Client(proxy.port, tls=ca[1]).ask("select 1")[0] == ["1"])
+    check(
+        "reload: a broken certificate changes nothing",
+        proxy.logged("reload_failed") and Client(proxy.port, tls=ca[1]).ask("select 1")[0] == ["1"],
+    )
     check("TLS: ends cleanly", proxy.end() == 0)
 
 
@@ -280,7 +344,11 @@ def limits(url):
     proxy = Proxy(url, "--config", config)
     clients = [Client(proxy.port) for _ in range(5)]
     refused = refusal(lambda: Client(proxy.port))
-    check("limits: one client too many is told so", refused and refused["C"] == "53300" and "limit is 5 (--max-connections)" in refused["M"], refused)
+    check(
+        "limits: one client too many is told so",
+        refused and refused["C"] == "53300" and "limit is 5 (--max-connections)" in refused["M"],
+        refused,
+    )
     clients.pop().close()
     proxy.settles("termgate_connections", 4)
     check("limits: a place that is free again is given", Client(proxy.port).ask("select 1")[0] == ["1"])
@@ -323,8 +391,13 @@ def proxy_headers(url):
     source = bytes([192, 0, 2, 7, 127, 0, 0, 1]) + struct.pack("!HH", 1234, 5432)
     header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11" + struct.pack("!H", len(source)) + source
     client = Client(proxy.ports[1], before=header)
-    check("PROXY header: the client is who it says", client.ask("select 1")[0] == ["1"] and proxy.logged(r"connection_opened .*client=192\.0\.2\.7:1234 listener=lb"))
-    check("PROXY header: without one the connection ends", refusal(lambda: Client(proxy.ports[1])) is not None and proxy.logged("malformed"))
+    check(
+        "PROXY header: the client is who it says",
+        client.ask("select 1")[0] == ["1"] and proxy.logged(r"connection_opened .*client=192\.0\.2\.7:1234 listener=lb"),
+    )
+    check(
+        "PROXY header: without one the connection ends", refusal(lambda: Client(proxy.ports[1])) is not None and proxy.logged("malformed")
+    )
     proxy.end()
 
 
@@ -413,7 +486,9 @@ def main():
             shutil.chown(path, owner)
     os.chmod(server_pair[0], 0o600)
     url = run(pg_server, "start", "15", f"{folder}/plain", "max_connections=200")
-    tls_url = run(pg_server, "start", "15", f"{folder}/tls", "ssl=on", f"ssl_cert_file={server_pair[1]}", f"ssl_key_file={server_pair[0]}").replace("127.0.0.1", "localhost")
+    tls_url = run(
+        pg_server, "start", "15", f"{folder}/tls", "ssl=on", f"ssl_cert_file={server_pair[1]}", f"ssl_key_file={server_pair[0]}"
+    ).replace("127.0.0.1", "localhost")
     tls_to_clients(url, ca, pair)
     tls_to_server(url, tls_url, ca, other_ca)
     limits(url)

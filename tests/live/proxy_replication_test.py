@@ -48,7 +48,10 @@ def refused(proxy, text, **parameters):
 
 
 def state(server):
-    return server.sql("SELECT (SELECT count(*) FROM t) || ' ' || (SELECT count(*) FROM pg_largeobject_metadata) || ' ' || (SELECT count(*) FROM pg_class WHERE relname = 'u')")
+    return server.sql(
+        "SELECT (SELECT count(*) FROM t) || ' ' || (SELECT count(*) FROM pg_largeobject_metadata) || ' ' || (SELECT count(*) FROM pg_class"
+        " WHERE relname = 'u')"
+    )
 
 
 def connections(server, major):
@@ -100,12 +103,21 @@ def subscription(server, major):
     server.sql("CREATE DATABASE subscriber")
     there = Wire(server.port, database="subscriber")
     there.ask("CREATE TABLE published (a int PRIMARY KEY, b text)")
-    _, error = there.ask(f"CREATE SUBSCRIPTION s CONNECTION 'host=127.0.0.1 port={proxy.port} user=repl dbname=postgres' PUBLICATION p WITH (create_slot = false, slot_name = 's')")
+    _, error = there.ask(
+        f"CREATE SUBSCRIPTION s CONNECTION 'host=127.0.0.1 port={proxy.port} user=repl dbname=postgres' PUBLICATION p WITH (create_slot ="
+        " false, slot_name = 's')"
+    )
     lab.check(f"{major}: CREATE SUBSCRIPTION", error is None, error)
     expected = "490" if int(major) >= 15 else "500"
-    lab.check(f"{major}: the initial copy arrives", eventually(lambda: there.ask("SELECT count(*) FROM published")[0] == [expected], 20, 0.1), there.ask("SELECT count(*) FROM published"))
+    lab.check(
+        f"{major}: the initial copy arrives",
+        eventually(lambda: there.ask("SELECT count(*) FROM published")[0] == [expected], 20, 0.1),
+        there.ask("SELECT count(*) FROM published"),
+    )
     server.sql("INSERT INTO published VALUES (5000, 'later')")
-    lab.check(f"{major}: later rows arrive", eventually(lambda: there.ask("SELECT b FROM published WHERE a = 5000")[0] == ["later"], 20, 0.1))
+    lab.check(
+        f"{major}: later rows arrive", eventually(lambda: there.ask("SELECT b FROM published WHERE a = 5000")[0] == ["later"], 20, 0.1)
+    )
     for text in ("ALTER SUBSCRIPTION s DISABLE", "ALTER SUBSCRIPTION s SET (slot_name = NONE)", "DROP SUBSCRIPTION s"):
         there.ask(text)
     there.close()
@@ -117,7 +129,21 @@ def physical(server, major):
     proxy = lab.proxy(server.url, "--allow-replication")
     program = os.path.join(lab.run(lab.pg_server, "bin", "15"), "pg_basebackup")
     if major == "15":
-        lab.run(program, "-h", "127.0.0.1", "-p", proxy.port, "-U", "repl", "-D", f"{lab.folder}/copy{major}", "-X", "stream", "--checkpoint=fast", env={**os.environ, "PGPASSWORD": ""})
+        lab.run(
+            program,
+            "-h",
+            "127.0.0.1",
+            "-p",
+            proxy.port,
+            "-U",
+            "repl",
+            "-D",
+            f"{lab.folder}/copy{major}",
+            "-X",
+            "stream",
+            "--checkpoint=fast",
+            env={**os.environ, "PGPASSWORD": ""},
+        )
         lab.check(f"{major}: pg_basebackup copies the server", os.path.exists(f"{lab.folder}/copy{major}/PG_VERSION"))
     client = Wire(proxy.port, user="repl", replication="true")
     rows, error = client.ask("IDENTIFY_SYSTEM")
@@ -127,11 +153,18 @@ def physical(server, major):
 
 
 def prepare(server):
-    for text in ("CREATE ROLE repl LOGIN REPLICATION", "CREATE TABLE t (a int)", "GRANT ALL ON t TO repl", "SELECT termgate.seal('x', 5)",
-                 "CREATE FUNCTION writes(v int) RETURNS int LANGUAGE sql AS 'INSERT INTO t VALUES (v) RETURNING a'",
-                 "CREATE VIEW opens AS SELECT set_config('default_transaction_read_only', 'off', false)", "GRANT SELECT ON opens TO repl",
-                 "CREATE VIEW writer AS SELECT writes(6)", "GRANT SELECT ON writer TO repl",
-                 "GRANT pg_read_all_data TO repl" if int(server.major) >= 14 else "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO repl"):
+    for text in (
+        "CREATE ROLE repl LOGIN REPLICATION",
+        "CREATE TABLE t (a int)",
+        "GRANT ALL ON t TO repl",
+        "SELECT termgate.seal('x', 5)",
+        "CREATE FUNCTION writes(v int) RETURNS int LANGUAGE sql AS 'INSERT INTO t VALUES (v) RETURNING a'",
+        "CREATE VIEW opens AS SELECT set_config('default_transaction_read_only', 'off', false)",
+        "GRANT SELECT ON opens TO repl",
+        "CREATE VIEW writer AS SELECT writes(6)",
+        "GRANT SELECT ON writer TO repl",
+        "GRANT pg_read_all_data TO repl" if int(server.major) >= 14 else "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO repl",
+    ):
         server.sql(text)
 
 

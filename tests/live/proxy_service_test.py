@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # Long: a case for each thing that an operator relies on.
-"""The proxy as a service that somebody runs: drain, reload, descriptors that run out, systemd, HTTP, limits, certificates, Unix sockets, IPv6, two on one port.
+"""The proxy as a service that somebody runs: drain, reload, descriptors that run out, systemd, HTTP, limits, certificates, Unix sockets,
+IPv6, two on one port.
 
 Usage: proxy_service_test.py TERMGATE PG_SERVER_SH [PART ...]   (parts: the functions below that have a server as argument)
 """
@@ -19,7 +20,24 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "support"))
-from proxy_lab import (LONG, SANITIZED, SYNC, Lab, Refused, Wire, bind, declared, eventually, execute, fields, message, parse, query, refusal, startup)
+from proxy_lab import (
+    LONG,
+    SANITIZED,
+    SYNC,
+    Lab,
+    Refused,
+    Wire,
+    bind,
+    declared,
+    eventually,
+    execute,
+    fields,
+    message,
+    parse,
+    query,
+    refusal,
+    startup,
+)
 
 lab = Lab("service", os.path.abspath(sys.argv[1]), sys.argv[2])
 check = lab.check
@@ -39,11 +57,16 @@ def drain(server):
     server.sql("create table if not exists drained(i int)")
     holder = Wire(server.port)
     for name, prelude, sent in (
-            ("a statement", [], query("insert into drained values (2)")),
-            ("a statement in a transaction", ["begin"], query("insert into drained values (2)")),
-            ("a thousand statements", [], query("insert into drained values (2)") * 1000),
-            ("a large statement half sent", [], query("insert into drained values (2)") + query("select '" + "x" * 3_000_000 + "'")[:2_000_000]),
-            ("an extended statement", [], parse("", "insert into drained values (2)") + bind("", "") + execute() + SYNC)):
+        ("a statement", [], query("insert into drained values (2)")),
+        ("a statement in a transaction", ["begin"], query("insert into drained values (2)")),
+        ("a thousand statements", [], query("insert into drained values (2)") * 1000),
+        (
+            "a large statement half sent",
+            [],
+            query("insert into drained values (2)") + query("select '" + "x" * 3_000_000 + "'")[:2_000_000],
+        ),
+        ("an extended statement", [], parse("", "insert into drained values (2)") + bind("", "") + execute() + SYNC),
+    ):
         for kind, parameters in (("declared", declared("drain", 7)), ("undeclared", {})):
             proxy = lab.proxy(server.url, "--drain-timeout", "60s", "--without-term", "allow")
             holder.ask("begin")
@@ -94,9 +117,16 @@ def drain(server):
     check("drain: a statement under way is answered", rows == [""] and time.monotonic() - began > 1, rows)
     told = refusal(lambda: endless.until("Z"))
     passed = time.monotonic() - began
-    check("drain: one that waits without end is told at the limit", told and told["C"] == "57P01" and "--drain-timeout" in told["M"] and 3.5 < passed < 6, (passed, told))
+    check(
+        "drain: one that waits without end is told at the limit",
+        told and told["C"] == "57P01" and "--drain-timeout" in told["M"] and 3.5 < passed < 6,
+        (passed, told),
+    )
     check("drain: and the status is 0", ended_within(proxy.process, 5) is not None and proxy.process.returncode == 0)
-    check("drain: the server has nobody left", eventually(lambda: server.sql("select count(*) from pg_stat_activity where backend_type = 'client backend'") == ["1"]))
+    check(
+        "drain: the server has nobody left",
+        eventually(lambda: server.sql("select count(*) from pg_stat_activity where backend_type = 'client backend'") == ["1"]),
+    )
 
     # Who is in the door is told too: one that has not greeted yet, and those the proxy has not got round to taking.
     proxy = lab.proxy(server.url, "--drain-timeout", "60s")
@@ -115,7 +145,11 @@ def drain(server):
     told = {one: refusal(lambda: one.until("Z")) for one in (*queued, slow_to_greet)}
     # A worker may have let somebody in who had greeted, before the signal reached it: that is an idle session then, and told as such.
     inside = [one for one in queued[::2] if told[one] is None]
-    check("drain: who is in the door is told", all(word and word["C"] == "57P03" for one, word in told.items() if one not in inside), told.values())
+    check(
+        "drain: who is in the door is told",
+        all(word and word["C"] == "57P03" for one, word in told.items() if one not in inside),
+        told.values(),
+    )
     told = [refusal(lambda: one.until("Z")) for one in inside]
     check("drain: who has just come in is told", all(word and word["C"] == "57P01" for word in told), told)
     took = ended_within(proxy.process, 30)
@@ -183,7 +217,10 @@ def reload(server):
     check("reload: missing rules are named", "reload_failed" in said and rules in said, said)
     check("reload: missing rules let nobody in", "the new rules" in (refused_message() or ""))
     write(rules, "[rule open]\nuser = postgres\n")
-    check("reload: then all is well", " reloaded" in proxy.reload() and refused_message() is None and proxy.metric("termgate_connections_limit") == 5)
+    check(
+        "reload: then all is well",
+        " reloaded" in proxy.reload() and refused_message() is None and proxy.metric("termgate_connections_limit") == 5,
+    )
     check("reload: ends cleanly", proxy.stop() == 0)
 
 
@@ -202,7 +239,11 @@ def descriptors(server):
     proxy = lab.proxy(server.url, "--greeting-timeout", "60s", before=("sh", "-c", 'ulimit -n 64; exec "$@"', "sh"))
     with open(f"/proc/{proxy.process.pid}/limits") as file:
         check("descriptors: there are 64", re.search(r"Max open files\s+64\s+64", file.read()))
-    check("descriptors: the limits are lowered, and it is said", proxy.logged("limits_lowered") and 4 <= proxy.metric("termgate_connections_limit") <= 64, proxy.log())
+    check(
+        "descriptors: the limits are lowered, and it is said",
+        proxy.logged("limits_lowered") and 4 <= proxy.metric("termgate_connections_limit") <= 64,
+        proxy.log(),
+    )
     first = Wire(proxy.port)
     # HTTP keeps its connections open: with them the descriptors run out for good, whatever the clients' limits are.
     web = [socket.create_connection(("127.0.0.1", proxy.http)) for _ in range(60)]
@@ -238,7 +279,10 @@ def descriptors(server):
         return refusal(lambda: Wire(proxy.port, timeout=3).close()) is None
 
     check("descriptors: service is back after the flood", eventually(in_service, 10, 0.2))
-    check("descriptors: and HTTP", proxy.get("/readyz")[0] == 200 and proxy.metric('termgate_connections_refused_total{limit="descriptors"}') > 0)
+    check(
+        "descriptors: and HTTP",
+        proxy.get("/readyz")[0] == 200 and proxy.metric('termgate_connections_refused_total{limit="descriptors"}') > 0,
+    )
     left = len(os.listdir(f"/proc/{proxy.process.pid}/fd"))
     check("descriptors: none is lost", eventually(lambda: len(os.listdir(f"/proc/{proxy.process.pid}/fd")) < 40), left)
     first.close()
@@ -288,8 +332,11 @@ os.execv(sys.argv[4 + count], sys.argv[4 + count:])
     @classmethod
     def hands_over(cls, sockets, names="", pid="own"):
         """Arguments of lab.proxy() that start it with these sockets."""
-        return {"before": (sys.executable, "-c", cls.STARTER, str(len(sockets)), names, pid, *(str(one.fileno()) for one in sockets)),
-                "pass_fds": [one.fileno() for one in sockets], "listen": []}
+        return {
+            "before": (sys.executable, "-c", cls.STARTER, str(len(sockets)), names, pid, *(str(one.fileno()) for one in sockets)),
+            "pass_fds": [one.fileno() for one in sockets],
+            "listen": [],
+        }
 
 
 def notify(server):
@@ -313,7 +360,11 @@ def notify(server):
             file.write("[rule\n")
         proxy.process.send_signal(signal.SIGHUP)
         said = [manager.hears(), manager.hears()]
-        check("systemd: a reload that fails is over too", said[0].startswith("RELOADING=1") and said[1] == "READY=1" and proxy.logged("reload_failed"), said)
+        check(
+            "systemd: a reload that fails is over too",
+            said[0].startswith("RELOADING=1") and said[1] == "READY=1" and proxy.logged("reload_failed"),
+            said,
+        )
         proxy.process.send_signal(signal.SIGTERM)
         said = manager.hears()
         check("systemd: STOPPING=1", said == "STOPPING=1", said)
@@ -322,7 +373,11 @@ def notify(server):
             lab.proxy(server.url, "--client-tls-cert", "/nowhere.pem", env=manager.environment())
             check("systemd: what cannot start is not ready", False, "it started")
         except AssertionError as error:
-            check("systemd: what cannot start is not ready", manager.silent() and "cannot_start" in str(error) and "/nowhere.pem" in str(error), error)
+            check(
+                "systemd: what cannot start is not ready",
+                manager.silent() and "cannot_start" in str(error) and "/nowhere.pem" in str(error),
+                error,
+            )
     # A manager that is not there, or a name that is none, is no reason not to run.
     for address in (f"{lab.folder}/nobody", "x" * 300, "/" + "x" * 300, ""):
         proxy = lab.proxy(server.url, env={**os.environ, "NOTIFY_SOCKET": address})
@@ -352,7 +407,11 @@ def activation(server):
         proxy.logged(f"address=127.0.0.1:{port}\n")
     proxy.logged("address=unix:")
     log = proxy.log()
-    check("sockets: all are listened on", [f"address=127.0.0.1:{port}\n" in log for port in ports] == [True, True] and f"address=unix:{path}\n" in log, log)
+    check(
+        "sockets: all are listened on",
+        [f"address=127.0.0.1:{port}\n" in log for port in ports] == [True, True] and f"address=unix:{path}\n" in log,
+        log,
+    )
     check("sockets: the first serves", Wire(ports[0]).ask("select 1")[0] == ["1"] and proxy.logged(r"connection_opened .*listener=front "))
     told = [refusal(lambda: Wire(ports[1])), refusal(lambda: Wire(0, path=path))]
     check("sockets: rules know them by name", [one and one["M"] for one in told] == ["by inside", "by socket"], told)
@@ -376,7 +435,10 @@ def activation(server):
     late = Wire.__new__(Wire)
     late.socket, late.pid = waiting, None
     late.send(startup())
-    check("sockets: who came between two proxies is served by the second", refusal(lambda: late.until("Z")) is None and late.ask("select 6")[0] == ["6"])
+    check(
+        "sockets: who came between two proxies is served by the second",
+        refusal(lambda: late.until("Z")) is None and late.ask("select 6")[0] == ["6"],
+    )
     check("sockets: and over the Unix socket", Wire(0, path=path).ask("select 7")[0] == ["7"])
     second.stop()
 
@@ -384,7 +446,9 @@ def activation(server):
     check("sockets: without names it is listen_fd", Wire(ports[0]).ask("select 1")[0] == ["1"] and unnamed.logged("listener=listen_fd "))
     unnamed.stop()
     both = lab.proxy(server.url, "--listen", "127.0.0.1:0", **ServiceManager.hands_over(sockets[:1], "front"))
-    check("sockets: beside --listen", len(both.ports) == 2 and all(Wire(port).ask("select 1")[0] == ["1"] for port in both.ports), both.log())
+    check(
+        "sockets: beside --listen", len(both.ports) == 2 and all(Wire(port).ask("select 1")[0] == ["1"] for port in both.ports), both.log()
+    )
     both.stop()
 
     def fails(**more):
@@ -417,8 +481,12 @@ def units(server):
         with open(f"{folder}/{name.rsplit('/', 1)[1]}", "w") as file:
             file.write(text)
     if shutil.which("systemd-analyze"):
-        done = subprocess.run(["systemd-analyze", "verify", f"{folder}/termgate.service", f"{folder}/termgate.socket"], capture_output=True, text=True,
-                              env={**os.environ, "SYSTEMD_UNIT_PATH": f"{folder}:"})
+        done = subprocess.run(
+            ["systemd-analyze", "verify", f"{folder}/termgate.service", f"{folder}/termgate.socket"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "SYSTEMD_UNIT_PATH": f"{folder}:"},
+        )
         ours = [line for line in (done.stdout + done.stderr).splitlines() if "termgate" in line]
         check("units: systemd-analyze verify has nothing to say of them", not ours, ours)
     else:
@@ -426,7 +494,11 @@ def units(server):
     config = blocks["termgate/proxy.conf"]
     with open(f"{folder}/backend", "w") as file:
         file.write(server.url + "\n")
-    config = config.replace("/etc/termgate/backend", f"{folder}/backend").replace("http = 127.0.0.1:9090", "http = 127.0.0.1:0").replace("/etc/termgate/rules", f"{folder}/rules")
+    config = (
+        config.replace("/etc/termgate/backend", f"{folder}/backend")
+        .replace("http = 127.0.0.1:9090", "http = 127.0.0.1:0")
+        .replace("/etc/termgate/rules", f"{folder}/rules")
+    )
     with open(f"{folder}/proxy.conf", "w") as file:
         file.write(config)
     with open(f"{folder}/rules", "w"):
@@ -437,11 +509,29 @@ def units(server):
     handed = ServiceManager.hands_over([front], "front")
     manager = ServiceManager(f"{folder}/notify")
     with open(f"{folder}/log", "w") as log:
-        process = lab.program(*handed["before"], lab.termgate, "proxy", "--config", f"{folder}/proxy.conf", pass_fds=handed["pass_fds"], env=manager.environment(), stdout=log, stderr=log)
+        process = lab.program(
+            *handed["before"],
+            lab.termgate,
+            "proxy",
+            "--config",
+            f"{folder}/proxy.conf",
+            pass_fds=handed["pass_fds"],
+            env=manager.environment(),
+            stdout=log,
+            stderr=log,
+        )
     said = manager.hears()
-    check("units: the proxy starts with the page's options and the socket", said == "READY=1" and Wire(front.getsockname()[1]).ask("select 1")[0] == ["1"], open(f"{folder}/log").read())
+    check(
+        "units: the proxy starts with the page's options and the socket",
+        said == "READY=1" and Wire(front.getsockname()[1]).ask("select 1")[0] == ["1"],
+        open(f"{folder}/log").read(),
+    )
     process.send_signal(signal.SIGHUP)
-    check("units: reloads", [manager.hears()[:11], manager.hears()] == ["RELOADING=1", "READY=1"] and eventually(lambda: " reloaded" in open(f"{folder}/log").read()))
+    check(
+        "units: reloads",
+        [manager.hears()[:11], manager.hears()] == ["RELOADING=1", "READY=1"]
+        and eventually(lambda: " reloaded" in open(f"{folder}/log").read()),
+    )
     process.terminate()
     check("units: stops", ended_within(process, 5) is not None and process.returncode == 0)
     front.close()
@@ -518,24 +608,55 @@ def leader(server):
     wrote = client.ask("insert into led values (1)")[1]
     check("leader: 200 while the lease is held", wrote is None and says() == (200, "leader\n"), (wrote, says()))
     check("leader: a + is a space", says(of="leader-test+%c3%a9")[0] == 200)
-    check("leader: HEAD answers the same without a body", http_raw(proxy, f"HEAD /leader?scope={scope} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 200 "))
+    check(
+        "leader: HEAD answers the same without a body",
+        http_raw(proxy, f"HEAD /leader?scope={scope} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").startswith(
+            b"HTTP/1.1 200 "
+        ),
+    )
     check("leader: another instance does not lead", says(other)[0] == 503)
     check("leader: leases held are counted", proxy.metric("termgate_leases_held") == 1 and other.metric("termgate_leases_held") == 0)
-    for name, path, status in (("an unknown scope", "/leader?scope=nobody", 503), ("no parameter", "/leader", 400), ("an empty scope", "/leader?scope=", 400),
-                               ("another parameter only", "/leader?scop=x", 400), ("a broken escape", "/leader?scope=%zz", 400), ("half an escape", "/leader?scope=a%4", 400),
-                               ("a bare %", "/leader?scope=%", 400), ("two scopes", "/leader?scope=a&scope=b", 400), ("a NUL", "/leader?scope=%00", 400),
-                               ("bytes that are no text", "/leader?scope=%ff%fe", 400), ("a long scope", "/leader?scope=" + "x" * 3000, 400)):
+    for name, path, status in (
+        ("an unknown scope", "/leader?scope=nobody", 503),
+        ("no parameter", "/leader", 400),
+        ("an empty scope", "/leader?scope=", 400),
+        ("another parameter only", "/leader?scop=x", 400),
+        ("a broken escape", "/leader?scope=%zz", 400),
+        ("half an escape", "/leader?scope=a%4", 400),
+        ("a bare %", "/leader?scope=%", 400),
+        ("two scopes", "/leader?scope=a&scope=b", 400),
+        ("a NUL", "/leader?scope=%00", 400),
+        ("bytes that are no text", "/leader?scope=%ff%fe", 400),
+        ("a long scope", "/leader?scope=" + "x" * 3000, 400),
+    ):
         check(f"leader: {name} is {status}", proxy.get(path)[0] == status, proxy.get(path))
-    check("leader: POST is refused", b" 405 " in http_raw(proxy, f"POST /leader?scope={scope} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"))
+    check(
+        "leader: POST is refused",
+        b" 405 "
+        in http_raw(proxy, f"POST /leader?scope={scope} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
+    )
 
     began = time.monotonic()
     link.cut()
-    check("leader: once its link is cut it says so by the lease's end", eventually(lambda: says()[0] == 503, 8, 0.05), f"{time.monotonic() - began:.1f} s")
-    check("leader: not ready either, but alive", eventually(lambda: proxy.get("/readyz")[0] == 503, 3, 0.1) and proxy.get("/healthz")[0] == 200)
+    check(
+        "leader: once its link is cut it says so by the lease's end",
+        eventually(lambda: says()[0] == 503, 8, 0.05),
+        f"{time.monotonic() - began:.1f} s",
+    )
+    check(
+        "leader: not ready either, but alive",
+        eventually(lambda: proxy.get("/readyz")[0] == 503, 3, 0.1) and proxy.get("/healthz")[0] == 200,
+    )
     successor = Wire(other.port, application_name="leading-2")
-    check("leader: another instance's application takes over", eventually(lambda: successor.ask("insert into led values (2)")[1] is None, 10, 0.1) and says(other)[0] == 200)
+    check(
+        "leader: another instance's application takes over",
+        eventually(lambda: successor.ask("insert into led values (2)")[1] is None, 10, 0.1) and says(other)[0] == 200,
+    )
     link.mend()
-    check("leader: the first is ready again, and does not lead", eventually(lambda: proxy.get("/readyz")[0] == 200, 5, 0.1) and says()[0] == 503)
+    check(
+        "leader: the first is ready again, and does not lead",
+        eventually(lambda: proxy.get("/readyz")[0] == 200, 5, 0.1) and says()[0] == 503,
+    )
     successor.close()
     check("leader: given back when the last session is gone", eventually(lambda: says(other)[0] == 503, 5, 0.05))
     check("leader: nobody does when it drains", leads_no_more_in_drain(other, says))
@@ -580,7 +701,10 @@ def ready(server):
     told = refusal(lambda: Wire(proxy.port))
     check("ready: a new client is told", told and told["C"] == "08006", told)
     lab.run(lab.pg_server, "start", "15", mortal.folder)
-    check("ready: again when it is back", eventually(lambda: proxy.get("/readyz")[0] == 200, 5, 0.1) and Wire(proxy.port).ask("select 1")[0] == ["1"])
+    check(
+        "ready: again when it is back",
+        eventually(lambda: proxy.get("/readyz")[0] == 200, 5, 0.1) and Wire(proxy.port).ask("select 1")[0] == ["1"],
+    )
     proxy.stop()
 
 
@@ -613,7 +737,11 @@ def parsed_metrics(text):
             assert types[family] == "gauge" or samples[name, labels] >= 0, line
     for name, kind in types.items():
         if kind == "histogram":
-            buckets = [(float(re.search(r'le="([^"]+)"', labels).group(1)), count) for (sample, labels), count in samples.items() if sample == name + "_bucket"]
+            buckets = [
+                (float(re.search(r'le="([^"]+)"', labels).group(1)), count)
+                for (sample, labels), count in samples.items()
+                if sample == name + "_bucket"
+            ]
             assert buckets == sorted(buckets) and [count for _, count in buckets] == sorted(count for _, count in buckets), buckets
             assert buckets[-1][0] == float("inf") and buckets[-1][1] == samples[name + "_count", None], buckets
     return samples, types
@@ -625,16 +753,29 @@ def metrics(server):
     samples, types = parsed_metrics(proxy.get("/metrics")[1])
     page = (Path(__file__).parent.parent.parent / "docs" / "reference" / "metrics.md").read_text()
     told = dict(re.findall(r"^\| `(termgate_\w+)` \| (counter|gauge|histogram) \|", page, re.M))
-    check("metrics: the page names what is served, and nothing else", told == types, f"only the page: {set(told.items()) - set(types.items())}; only served: {set(types.items()) - set(told.items())}")
+    check(
+        "metrics: the page names what is served, and nothing else",
+        told == types,
+        f"only the page: {set(told.items()) - set(types.items())}; only served: {set(types.items()) - set(told.items())}",
+    )
 
     clients = [Wire(proxy.port, **declared(f"measured-{i}", 5)) for i in range(4)]
     for one in clients:
         one.ask("insert into measured values (1)")
     clients[0].ask("begin")
     samples, _ = parsed_metrics(proxy.get("/metrics")[1])
-    check("metrics: count what was done", samples["termgate_connections", None] == 4 and samples["termgate_fenced_transactions_total", None] == 4 and
-          samples["termgate_check_seconds_count", None] == 4 and 0 < samples["termgate_check_seconds_sum", None] < 10 and samples["termgate_client_bytes_total", None] > 200, samples)
-    check("metrics: open transactions within two seconds", eventually(lambda: proxy.metric("termgate_sessions_in_transaction") == 1, 3, 0.1))
+    check(
+        "metrics: count what was done",
+        samples["termgate_connections", None] == 4
+        and samples["termgate_fenced_transactions_total", None] == 4
+        and samples["termgate_check_seconds_count", None] == 4
+        and 0 < samples["termgate_check_seconds_sum", None] < 10
+        and samples["termgate_client_bytes_total", None] > 200,
+        samples,
+    )
+    check(
+        "metrics: open transactions within two seconds", eventually(lambda: proxy.metric("termgate_sessions_in_transaction") == 1, 3, 0.1)
+    )
 
     # Scopes whose names have nothing in common, and a refused write of each.
     scopes = 10_000 if LONG else 1_000
@@ -659,14 +800,23 @@ def metrics(server):
     text = proxy.get("/metrics")[1]
     samples, _ = parsed_metrics(text)
     refusals = {labels: count for (name, labels), count in samples.items() if name == "termgate_refusals_total"}
-    check(f"metrics: {scopes} scopes are at most a hundred lines", refused == scopes and 10 <= len(refusals) <= 102, f"{refused} refused, {len(refusals)} lines")
+    check(
+        f"metrics: {scopes} scopes are at most a hundred lines",
+        refused == scopes and 10 <= len(refusals) <= 102,
+        f"{refused} refused, {len(refusals)} lines",
+    )
     check("metrics: and every refusal is in one", sum(refusals.values()) == scopes, sum(refusals.values()))
     print(f"     {len(refusals)} lines of refusals, {len(text)} bytes in all")
     odd = 'quote" back\\ line'
     clients[1].ask("set termgate.scope = '" + odd + "'")
     clients[1].ask("insert into measured values (2)")
     check("metrics: no scope breaks the text", parsed_metrics(proxy.get("/metrics")[1])[0] is not None)
-    check("metrics: nothing is left in them of who has gone", [one.close() for one in clients + strangers] and eventually(lambda: proxy.metric("termgate_connections") == 0) and proxy.metric("termgate_connections_peak") == 7)
+    check(
+        "metrics: nothing is left in them of who has gone",
+        [one.close() for one in clients + strangers]
+        and eventually(lambda: proxy.metric("termgate_connections") == 0)
+        and proxy.metric("termgate_connections_peak") == 7,
+    )
     proxy.stop()
 
 
@@ -682,19 +832,27 @@ def slow_http(server):
     check("HTTP: answers beside 63 half-sent requests", proxy.get("/healthz", timeout=5)[0] == 200)
     half.append(socket.create_connection(("127.0.0.1", proxy.http)))
     began = time.monotonic()
-    check("HTTP: all its places taken, the one that was silent for longest goes", [proxy.get(path, timeout=15)[0] for path in ("/healthz", "/readyz", "/metrics", "/leader?scope=s")] == [200, 200, 200, 503] and
-          time.monotonic() - began < 8, f"{time.monotonic() - began:.1f} s")
+    check(
+        "HTTP: all its places taken, the one that was silent for longest goes",
+        [proxy.get(path, timeout=15)[0] for path in ("/healthz", "/readyz", "/metrics", "/leader?scope=s")] == [200, 200, 200, 503]
+        and time.monotonic() - began < 8,
+        f"{time.monotonic() - began:.1f} s",
+    )
     half += [socket.create_connection(("127.0.0.1", proxy.http)) for _ in range(300)]
     check("HTTP: nor do hundreds of them stop it", proxy.get("/readyz", timeout=5)[0] == 200)
     check("HTTP: clients do not mind", Wire(proxy.port).ask("select 1")[0] == ["1"])
     for one in half:
         one.close()
-    for name, text, status in (("garbage", "\x16\x03\x01 nonsense\r\n\r\n", 400), ("no host", "GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n", 400), ("no host in 1.0", "GET /metrics HTTP/1.0\r\n\r\n", 421),
-                               ("two hosts", "GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n", 400),
-                               ("one host twice", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nhost: localhost\r\nConnection: close\r\n\r\n", 400),
-                               ("a foreign host", "GET /leader?scope=x HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", 421),
-                               ("an IPv6 host", "GET /healthz HTTP/1.1\r\nHost: [::1]:80\r\nConnection: close\r\n\r\n", 200),
-                               ("a body", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello", 413)):
+    for name, text, status in (
+        ("garbage", "\x16\x03\x01 nonsense\r\n\r\n", 400),
+        ("no host", "GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n", 400),
+        ("no host in 1.0", "GET /metrics HTTP/1.0\r\n\r\n", 421),
+        ("two hosts", "GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n", 400),
+        ("one host twice", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nhost: localhost\r\nConnection: close\r\n\r\n", 400),
+        ("a foreign host", "GET /leader?scope=x HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", 421),
+        ("an IPv6 host", "GET /healthz HTTP/1.1\r\nHost: [::1]:80\r\nConnection: close\r\n\r\n", 200),
+        ("a body", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello", 413),
+    ):
         data = http_raw(proxy, text)
         check(f"HTTP: {name} is {status}", data.startswith(f"HTTP/1.1 {status} ".encode()), data[:100])
     proxy.stop()
@@ -702,21 +860,44 @@ def slow_http(server):
 
 def limits(server):
     def nobody_left(proxy, name):
-        gone = eventually(lambda: proxy.metric("termgate_connections") == 0 and proxy.metric("termgate_connections_greeting") == 0 and
-                          server.sql("select count(*) from pg_stat_activity where backend_type = 'client backend' and application_name like 'limits%'") == ["0"])
+        gone = eventually(
+            lambda: proxy.metric("termgate_connections") == 0
+            and proxy.metric("termgate_connections_greeting") == 0
+            and server.sql(
+                "select count(*) from pg_stat_activity where backend_type = 'client backend' and application_name like 'limits%'"
+            )
+            == ["0"]
+        )
         check(f"limits: {name}: nothing is held", gone, proxy.get("/metrics")[1])
 
     server.sql("create role limited login")
     server.sql("create database limited")
-    for option, mine, others in (("user", {"user": "limited"}, {}), ("database", {"database": "limited"}, {}), ("address", {}, {"host": "127.0.0.1", "source": "127.0.0.5"})):
+    for option, mine, others in (
+        ("user", {"user": "limited"}, {}),
+        ("database", {"database": "limited"}, {}),
+        ("address", {}, {"host": "127.0.0.1", "source": "127.0.0.5"}),
+    ):
         proxy = lab.proxy(server.url, f"--max-connections-per-{option}", "2")
         clients = [Wire(proxy.port, application_name="limits", **mine) for _ in range(2)]
         told = refusal(lambda: Wire(proxy.port, application_name="limits", **mine))
-        check(f"limits: a third of one {option} is told", told and told["C"] == "53300" and f"the proxy's limit is 2 (--max-connections-per-{option})" in told["M"], told)
-        check(f"limits: another {option} gets in", refusal(lambda: clients.append(Wire(proxy.port, application_name="limits", **others))) is None)
-        check(f"limits: refusals by {option} are counted", proxy.metric(f'termgate_connections_refused_total{{limit="{option}"}}') == 1 and proxy.logged("limit_met"))
+        check(
+            f"limits: a third of one {option} is told",
+            told and told["C"] == "53300" and f"the proxy's limit is 2 (--max-connections-per-{option})" in told["M"],
+            told,
+        )
+        check(
+            f"limits: another {option} gets in",
+            refusal(lambda: clients.append(Wire(proxy.port, application_name="limits", **others))) is None,
+        )
+        check(
+            f"limits: refusals by {option} are counted",
+            proxy.metric(f'termgate_connections_refused_total{{limit="{option}"}}') == 1 and proxy.logged("limit_met"),
+        )
         clients.pop(0).close()
-        check(f"limits: a place of that {option} is given again", eventually(lambda: refusal(lambda: clients.append(Wire(proxy.port, application_name="limits", **mine))) is None))
+        check(
+            f"limits: a place of that {option} is given again",
+            eventually(lambda: refusal(lambda: clients.append(Wire(proxy.port, application_name="limits", **mine))) is None),
+        )
         for one in clients:
             one.close()
         nobody_left(proxy, option)
@@ -727,10 +908,23 @@ def limits(server):
             dying.send(startup(application_name="limits", **mine))
             dying.close()
         nobody_left(proxy, f"{option}, logins that fail")
-        check(f"limits: all places of that {option} are free after it", refusal(lambda: [Wire(proxy.port, application_name="limits", **mine).close() for _ in range(2)]) is None)
+        check(
+            f"limits: all places of that {option} are free after it",
+            refusal(lambda: [Wire(proxy.port, application_name="limits", **mine).close() for _ in range(2)]) is None,
+        )
         proxy.stop()
 
-    proxy = lab.proxy(server.url, "--max-statement-bytes", "2000", "--max-message-bytes", "100000", "--idle-timeout", "700ms", "--idle-in-transaction-timeout", "700ms")
+    proxy = lab.proxy(
+        server.url,
+        "--max-statement-bytes",
+        "2000",
+        "--max-message-bytes",
+        "100000",
+        "--idle-timeout",
+        "700ms",
+        "--idle-in-transaction-timeout",
+        "700ms",
+    )
 
     def held(*pieces, before=()):
         client = Wire(proxy.port, application_name="limits")
@@ -743,13 +937,14 @@ def limits(server):
 
     long_text = "select '" + "x" * 3000 + "'"
     for name, told, code, words in (
-            ("a long statement", held(query(long_text)), "08P01", "--max-statement-bytes"),
-            ("a long Parse", held(parse("", long_text), SYNC), "08P01", "--max-statement-bytes"),
-            ("a long statement in a transaction", held(query(long_text), before=["begin"]), "08P01", "--max-statement-bytes"),
-            ("a large Bind", held(parse("", "select $1::text"), bind("", "", b"x" * 200_000), execute(), SYNC), "08P01", "--max-message-bytes"),
-            ("a session that says nothing", held(), "57P05", "idle-session timeout of the proxy"),
-            ("a transaction that says nothing", held(before=["begin"]), "25P03", "idle-in-transaction timeout of the proxy"),
-            ("a failed transaction that says nothing", held(before=["begin", "selec"]), "25P03", "idle-in-transaction timeout of the proxy")):
+        ("a long statement", held(query(long_text)), "08P01", "--max-statement-bytes"),
+        ("a long Parse", held(parse("", long_text), SYNC), "08P01", "--max-statement-bytes"),
+        ("a long statement in a transaction", held(query(long_text), before=["begin"]), "08P01", "--max-statement-bytes"),
+        ("a large Bind", held(parse("", "select $1::text"), bind("", "", b"x" * 200_000), execute(), SYNC), "08P01", "--max-message-bytes"),
+        ("a session that says nothing", held(), "57P05", "idle-session timeout of the proxy"),
+        ("a transaction that says nothing", held(before=["begin"]), "25P03", "idle-in-transaction timeout of the proxy"),
+        ("a failed transaction that says nothing", held(before=["begin", "selec"]), "25P03", "idle-in-transaction timeout of the proxy"),
+    ):
         check(f"limits: {name} gets {code}", told["C"] == code and words in told["M"], told)
     slow = Wire(proxy.port, application_name="limits")
     check("limits: a slow statement is not silence", slow.ask("select pg_sleep(1.5)")[1] is None)
@@ -765,12 +960,19 @@ def limits(server):
         proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{mute.getsockname()[1]}/postgres?sslmode={mode}", "--login-timeout", "700ms")
         began = time.monotonic()
         told = refusal(lambda: Wire(proxy.port))
-        check(f"limits: a server that says nothing is given up at the login timeout ({mode})", told and told["C"] == "57014" and "login timeout" in told["M"] and 0.6 < time.monotonic() - began < 8, told)
+        check(
+            f"limits: a server that says nothing is given up at the login timeout ({mode})",
+            told and told["C"] == "57014" and "login timeout" in told["M"] and 0.6 < time.monotonic() - began < 8,
+            told,
+        )
         half = Wire(proxy.port, login=False)
         half.send(startup()[:20])
         told = refusal(lambda: half.until("Z"))
         check(f"limits: and half a start-up message ({mode})", told and told["C"] == "57014", told)
-        check("limits: neither holds a place", eventually(lambda: proxy.metric("termgate_connections") == 0 and proxy.metric("termgate_connections_greeting") == 0))
+        check(
+            "limits: neither holds a place",
+            eventually(lambda: proxy.metric("termgate_connections") == 0 and proxy.metric("termgate_connections_greeting") == 0),
+        )
         proxy.stop()
     mute.close()
 
@@ -807,26 +1009,56 @@ def certificates(server):
     pair = lab.certificate("localhost", "DNS:localhost", ca)
     good, foreign = lab.certificate("client", None, ca), lab.certificate("foreign", None, other)
     old = lab.certificate("old", None, ca, "-1")
-    files = ("--client-tls-cert", pair[1], "--client-tls-key", pair[0], "--client-tls-ca", ca[1], "--listen", "lb=127.0.0.1:0,proxy", "--trust-backend")
+    files = (
+        "--client-tls-cert",
+        pair[1],
+        "--client-tls-key",
+        pair[0],
+        "--client-tls-ca",
+        ca[1],
+        "--listen",
+        "lb=127.0.0.1:0,proxy",
+        "--trust-backend",
+    )
     proxy = lab.proxy(server.url, *files)
     check("client certificates: a good one gets in", tls(proxy.port, ca, good).ask("select 1")[0] == ["1"])
     check("client certificates: by direct TLS too", tls(proxy.port, ca, good, direct=True).ask("select 1")[0] == ["1"])
     for name, shown in (("none", None), ("a foreign one", foreign), ("one that has expired", old)):
         time.sleep(1.1)  # the log says a thing about an address once a second
         for direct in (False, True):
-            check(f"client certificates: {name} is refused{' by direct TLS' if direct else ''}", refusal(lambda: tls(proxy.port, ca, shown, direct=direct).ask("select 1")) is not None)
-    check("client certificates: the log says why", all(proxy.logged(f"tls_failed .*{words}") for words in ("peer did not return a certificate", "unable to get local issuer certificate", "certificate has expired")), proxy.log())
+            check(
+                f"client certificates: {name} is refused{' by direct TLS' if direct else ''}",
+                refusal(lambda: tls(proxy.port, ca, shown, direct=direct).ask("select 1")) is not None,
+            )
+    check(
+        "client certificates: the log says why",
+        all(
+            proxy.logged(f"tls_failed .*{words}")
+            for words in ("peer did not return a certificate", "unable to get local issuer certificate", "certificate has expired")
+        ),
+        proxy.log(),
+    )
     told = refusal(lambda: Wire(proxy.ports[1], before=proxied("192.0.2.7")))
     check("client certificates: clear text is no way round them", told and told["C"] == "28000", told)
-    check("client certificates: the header's client with one gets in", tls(proxy.ports[1], ca, good, before=proxied("192.0.2.7")).ask("select 1")[0] == ["1"])
+    check(
+        "client certificates: the header's client with one gets in",
+        tls(proxy.ports[1], ca, good, before=proxied("192.0.2.7")).ask("select 1")[0] == ["1"],
+    )
     proxy.stop()
     proxy = lab.proxy(server.url, *files, "--client-cert", "optional")
-    check("client certificates: optional takes none and a good one", all(tls(proxy.port, ca, shown).ask("select 1")[0] == ["1"] for shown in (None, good)))
+    check(
+        "client certificates: optional takes none and a good one",
+        all(tls(proxy.port, ca, shown).ask("select 1")[0] == ["1"] for shown in (None, good)),
+    )
     check("client certificates: optional refuses a foreign one", refusal(lambda: tls(proxy.port, ca, foreign).ask("select 1")) is not None)
     check("client certificates: optional takes clear text", Wire(proxy.ports[1], before=proxied("192.0.2.7")).ask("select 1")[0] == ["1"])
     proxy.stop()
-    for options, words in ((("--client-tls-ca", ca[1]), "--client-tls-ca"), (("--require-tls",), "--require-tls"), (("--client-tls-key", pair[0]), "--client-tls-key"),
-                           (("--client-tls-cert", pair[1], "--client-tls-key", pair[0], "--client-cert", "required"), "--client-tls-ca")):
+    for options, words in (
+        (("--client-tls-ca", ca[1]), "--client-tls-ca"),
+        (("--require-tls",), "--require-tls"),
+        (("--client-tls-key", pair[0]), "--client-tls-key"),
+        (("--client-tls-cert", pair[1], "--client-tls-key", pair[0], "--client-cert", "required"), "--client-tls-ca"),
+    ):
         try:
             lab.proxy(server.url, *options).stop()
             check(f"client certificates: {options[0]} alone is an error", False, "it started")
@@ -850,7 +1082,10 @@ def certificates(server):
     own = f"&sslcert={good[1]}&sslkey={good[0]}"
     proxy = lab.proxy(url + own)
     client = Wire(proxy.port)
-    check("mutual TLS: the server knows the proxy's certificate", client.ask("select ssl and client_dn = '/CN=client' from pg_stat_ssl where pid = pg_backend_pid()")[0] == ["t"])
+    check(
+        "mutual TLS: the server knows the proxy's certificate",
+        client.ask("select ssl and client_dn = '/CN=client' from pg_stat_ssl where pid = pg_backend_pid()")[0] == ["t"],
+    )
     client.send(query("select pg_sleep(20)"))
     client.close()
     proxy.stop()
@@ -859,14 +1094,21 @@ def certificates(server):
     check("mutual TLS: without one the server's refusal reaches the client", told and told["C"] in ("28000", "08006"), told)
     proxy.stop()
     expired = lab.certificate("expired", "DNS:localhost", ca, "-1")
-    for name, to, words in (("a wrong name", url.replace("@localhost:", "@db.example:") + own, "hostname mismatch"), ("a wrong address", url.replace("@localhost:", "@127.0.0.1:") + own, "IP address mismatch"),
-                            ("another root", url.replace(ca[1], other[1]) + own, "certificate"), ("an expired certificate of the proxy", url + f"&sslcert={expired[1]}&sslkey={expired[0]}", "expired")):
+    for name, to, words in (
+        ("a wrong name", url.replace("@localhost:", "@db.example:") + own, "hostname mismatch"),
+        ("a wrong address", url.replace("@localhost:", "@127.0.0.1:") + own, "IP address mismatch"),
+        ("another root", url.replace(ca[1], other[1]) + own, "certificate"),
+        ("an expired certificate of the proxy", url + f"&sslcert={expired[1]}&sslkey={expired[0]}", "expired"),
+    ):
         proxy = lab.proxy(to)
         told = refusal(lambda: Wire(proxy.port))
         check(f"mutual TLS: {name} is told", told and told["C"] == "08006" and words in told["M"], told)
         check(f"mutual TLS: {name} is logged", proxy.logged(f"(tls_failed .*with=server|login_refused) .*{words}"), proxy.log())
         proxy.stop()
-    for name, bad, words in (("a missing key", f"&sslcert={good[1]}&sslkey=/nowhere.key", "/nowhere.key"), ("a foreign key", f"&sslcert={good[1]}&sslkey={foreign[0]}", foreign[0])):
+    for name, bad, words in (
+        ("a missing key", f"&sslcert={good[1]}&sslkey=/nowhere.key", "/nowhere.key"),
+        ("a foreign key", f"&sslcert={good[1]}&sslkey={foreign[0]}", foreign[0]),
+    ):
         try:
             lab.proxy(url + bad).stop()
             check(f"mutual TLS: {name} does not start", False)
@@ -879,16 +1121,28 @@ def certificates(server):
     lab.run(lab.pg_server, "start", "15", strict.folder)
     proxy = lab.proxy(url + own)
     told = refusal(lambda: Wire(proxy.port))
-    check("mutual TLS: a server's expired certificate is told", told and told["C"] == "08006" and "certificate has expired" in told["M"], told)
+    check(
+        "mutual TLS: a server's expired certificate is told", told and told["C"] == "08006" and "certificate has expired" in told["M"], told
+    )
     proxy.stop()
 
 
 def unix_sockets(server):
     path = f"{lab.folder}/.s.PGSQL.6432"
-    proxy = lab.proxy(f"postgresql://postgres@/postgres?host={server.folder}&port={server.port}", "--unix-mode", "0660", "--max-connections-per-address", "3", listen=[f"local=unix:{path}", "127.0.0.1:0"])
+    proxy = lab.proxy(
+        f"postgresql://postgres@/postgres?host={server.folder}&port={server.port}",
+        "--unix-mode",
+        "0660",
+        "--max-connections-per-address",
+        "3",
+        listen=[f"local=unix:{path}", "127.0.0.1:0"],
+    )
     check("Unix: the socket has the mode", stat.S_IMODE(os.stat(path).st_mode) == 0o660, oct(os.stat(path).st_mode))
     client = Wire(0, path=path)
-    check("Unix: both ways", client.ask("select inet_client_addr() is null")[0] == ["t"] and proxy.logged("connection_opened .*client=local listener=local "))
+    check(
+        "Unix: both ways",
+        client.ask("select inet_client_addr() is null")[0] == ["t"] and proxy.logged("connection_opened .*client=local listener=local "),
+    )
     big = client.ask("select repeat('x', 5000000)")[0]
     check("Unix: a large row comes whole", len(big[0]) == 5_000_000)
     client.send(query("select pg_sleep(20)"))
@@ -899,19 +1153,29 @@ def unix_sockets(server):
     check("Unix: a cancel request goes both ways", client.until("Z")[1]["C"] == "57014")
     more = [Wire(0, path=path) for _ in range(2)]
     told = refusal(lambda: Wire(0, path=path))
-    check("Unix: its clients are one address to the limits", told and told["C"] == "53300" and "--max-connections-per-address" in told["M"], told)
+    check(
+        "Unix: its clients are one address to the limits",
+        told and told["C"] == "53300" and "--max-connections-per-address" in told["M"],
+        told,
+    )
     check("Unix: TCP's are another", Wire(proxy.ports[1]).ask("select 1")[0] == ["1"])
     try:
         lab.proxy(server.url, listen=[f"unix:{path}"])
         check("Unix: a second proxy on a live socket is refused", False)
     except AssertionError as error:
         check("Unix: a second proxy on a live socket is refused", "another process listens there" in str(error), error)
-    check("Unix: the first did not notice", more[0].ask("select 1")[0] == ["1"] and refusal(lambda: [more.pop().close(), time.sleep(0.2), Wire(0, path=path)]) is None)
+    check(
+        "Unix: the first did not notice",
+        more[0].ask("select 1")[0] == ["1"] and refusal(lambda: [more.pop().close(), time.sleep(0.2), Wire(0, path=path)]) is None,
+    )
     proxy.process.kill()
     proxy.process.wait()
     check("Unix: a killed proxy leaves its socket", os.path.exists(path))
     proxy = lab.proxy(server.url, listen=[f"unix:{path}"])
-    check("Unix: the next takes the place of the dead one's", Wire(0, path=path).ask("select 1")[0] == ["1"] and stat.S_IMODE(os.stat(path).st_mode) == 0o777)
+    check(
+        "Unix: the next takes the place of the dead one's",
+        Wire(0, path=path).ask("select 1")[0] == ["1"] and stat.S_IMODE(os.stat(path).st_mode) == 0o777,
+    )
     proxy.stop()
     check("Unix: one that ends takes its socket along", not os.path.exists(path))
     with open(path, "w") as file:
@@ -927,7 +1191,11 @@ def unix_sockets(server):
     check("Unix: ready with the server's socket", proxy.get("/readyz")[0] == 200)
     mortal.stop()
     told = refusal(lambda: Wire(proxy.port))
-    check("Unix: without it the client is told where it was looked for", told and told["C"] == "08006" and f".s.PGSQL.{mortal.port}" in told["M"], told)
+    check(
+        "Unix: without it the client is told where it was looked for",
+        told and told["C"] == "08006" and f".s.PGSQL.{mortal.port}" in told["M"],
+        told,
+    )
     check("Unix: and it is not ready", eventually(lambda: proxy.get("/readyz")[0] == 503, 3, 0.1))
     lab.run(lab.pg_server, "start", "15", mortal.folder)
     check("Unix: and back", eventually(lambda: refusal(lambda: Wire(proxy.port)) is None))
@@ -950,9 +1218,20 @@ def ipv6(server):
         check(f"IPv6: --backend {backend} is refused with the right form", "in brackets" in said and "ended with 2" in said, said)
     rules = f"{lab.folder}/v6.rules"
     with open(rules, "w") as file:
-        file.write("[rule six]\nclient = 2001:db8:7::/48\nrefuse = six\n[rule four]\nclient = 192.0.2.0/24\nrefuse = four\n[rule mapped]\nclient = ::ffff:198.51.100.7\nrefuse = mapped\n")
+        file.write(
+            "[rule six]\nclient = 2001:db8:7::/48\nrefuse = six\n[rule four]\nclient = 192.0.2.0/24\nrefuse = four\n[rule mapped]\nclient ="
+            " ::ffff:198.51.100.7\nrefuse = mapped\n"
+        )
     proxy = lab.proxy(server.url, "--rules", rules, "--trust-backend", listen=["127.0.0.1:0", "lb=127.0.0.1:0,proxy"])
-    for client, rule in (("2001:db8:7::9", "six"), ("2001:db8:8::9", None), ("192.0.2.9", "four"), ("::ffff:192.0.2.9", "four"), ("198.51.100.7", "mapped"), ("::ffff:198.51.100.7", "mapped"), ("::ffff:198.51.100.8", None)):
+    for client, rule in (
+        ("2001:db8:7::9", "six"),
+        ("2001:db8:8::9", None),
+        ("192.0.2.9", "four"),
+        ("::ffff:192.0.2.9", "four"),
+        ("198.51.100.7", "mapped"),
+        ("::ffff:198.51.100.7", "mapped"),
+        ("::ffff:198.51.100.8", None),
+    ):
         told = refusal(lambda: Wire(proxy.ports[1], before=proxied(client)))
         check(f"IPv6: a client {client} meets the rule {rule}", (told and told["M"]) == rule, told)
     check("IPv6: the header's client is in the log", proxy.logged(r"connection_opened .*client=\[2001:db8:8::9\]:4321 listener=lb"))
@@ -965,10 +1244,17 @@ def ipv6(server):
         print(f"     no ::1 here ({error}): the rest of IPv6 is not shown")
         return
     six = lab.server("15", "listen_addresses=127.0.0.1,::1")
-    for backend in (f"postgresql://postgres@[::1]:{six.port}/postgres", f"postgresql://postgres@/postgres?host=::1&port={six.port}", f"postgresql://postgres@db.example/postgres?hostaddr=::1&port={six.port}"):
+    for backend in (
+        f"postgresql://postgres@[::1]:{six.port}/postgres",
+        f"postgresql://postgres@/postgres?host=::1&port={six.port}",
+        f"postgresql://postgres@db.example/postgres?hostaddr=::1&port={six.port}",
+    ):
         proxy = lab.proxy(backend, "--max-connections-per-address", "2", listen=["[::1]:0", "127.0.0.1:0"])
         client = Wire(proxy.ports[0], host="::1")
-        check(f"IPv6: both ways by {backend.split('@')[1].split('/')[0] or 'host='}", client.ask("select inet_client_addr()::text")[0] == ["::1/128"])
+        check(
+            f"IPv6: both ways by {backend.split('@')[1].split('/')[0] or 'host='}",
+            client.ask("select inet_client_addr()::text")[0] == ["::1/128"],
+        )
         check("IPv6: ready, and the client's address in the log", proxy.get("/readyz")[0] == 200 and proxy.logged(r"client=\[::1\]:\d+ "))
         second = Wire(proxy.ports[0], host="::1")
         told = refusal(lambda: Wire(proxy.ports[0], host="::1"))
@@ -1049,7 +1335,24 @@ def help_text(server):
     check("help: --db is no option of it", "--db" in said("proxy", "--db", server.url, "--listen", "127.0.0.1:0", status=2))
 
 
-PARTS = [drain, reload, descriptors, notify, activation, units, leader, ready, metrics, slow_http, limits, certificates, unix_sockets, ipv6, takeover, help_text]
+PARTS = [
+    drain,
+    reload,
+    descriptors,
+    notify,
+    activation,
+    units,
+    leader,
+    ready,
+    metrics,
+    slow_http,
+    limits,
+    certificates,
+    unix_sockets,
+    ipv6,
+    takeover,
+    help_text,
+]
 
 
 def main():

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""[F2][F6] A session under a rule with a file, and what becomes of that file while the session is there: it is asked at the begin of every transaction.
+"""[F2][F6] A session under a rule with a file, and what becomes of that file while the session is there: it is asked at the begin of
+every transaction.
 
   proxy_term_file_test.py TERMGATE PG_SERVER_SH
 
-An elector that takes its file away, breaks it, lets it fall back or names another scope or term in it stops the writes of connections that have written before, as those of a
+An elector that takes its file away, breaks it, lets it fall back or names another scope or term in it stops the writes of connections
+that have written before, as those of a
 pool have. Whatever happens to the file afterwards, a session keeps the first term that it had.
 """
 import os
@@ -74,7 +76,9 @@ def main():
         for way, client in clients.items():
             for attempt in (1, 2):
                 error = WAYS[way](client)
-                lab.check(f"the file {what}: {way}, attempt {attempt}, gets {code}", error and error["C"] == code and says in error["M"], error)
+                lab.check(
+                    f"the file {what}: {way}, attempt {attempt}, gets {code}", error and error["C"] == code and says in error["M"], error
+                )
         lab.check(f"the file {what}: nothing was written", server.sql("SELECT count(*) FROM written") == before)
         lab.check(f"the file {what}: they read", all(client.ask("SELECT 1")[0] == ["1"] for client in clients.values()))
         lab.check(f"the file {what}: a transaction that had begun before may end", open_one.ask("COMMIT")[1] is None)
@@ -83,7 +87,11 @@ def main():
         # Back as it was, a session goes on; with a higher term it keeps its own, which is stale.
         if what in ("is taken away", "is broken", "is emptied", "is a folder"):
             put(f"scope=keep term={term}\n")
-            lab.check(f"the file {what}: and is back", eventually(lambda: WAYS["simple"](clients["simple"]) is None, 3, 0.1), WAYS["simple"](clients["simple"]))
+            lab.check(
+                f"the file {what}: and is back",
+                eventually(lambda: WAYS["simple"](clients["simple"]) is None, 3, 0.1),
+                WAYS["simple"](clients["simple"]),
+            )
         for client in (*clients.values(), open_one):
             client.close()
         term += 2

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""[F3] A database that shows a lower fence than the proxy has seen: TG004 for whatever term, until an operator or a higher fence has settled it.
+"""[F3] A database that shows a lower fence than the proxy has seen: TG004 for whatever term, until an operator or a higher fence has
+settled it.
 
   proxy_untrusted_test.py TERMGATE PG_SERVER_SH
 
-What a restore from a storage snapshot does is done by a superuser, who puts the row of `fences` back and ends the server's sessions; the database itself cannot
+What a restore from a storage snapshot does is done by a superuser, who puts the row of `fences` back and ends the
+server's sessions; the database itself cannot
 know. Before it, under it and behind each way out of it a client writes through the proxy, in each of the protocols.
 """
 import os
@@ -25,7 +27,10 @@ def code(error):
 
 def put_back(server, scope, term):
     """The row as it was before a raise that the restored database has lost."""
-    server.sql(f"ALTER TABLE termgate.fences DISABLE TRIGGER ALL; UPDATE termgate.fences SET term = {term} WHERE scope = '{scope}'; ALTER TABLE termgate.fences ENABLE TRIGGER ALL")
+    server.sql(
+        f"ALTER TABLE termgate.fences DISABLE TRIGGER ALL; UPDATE termgate.fences SET term = {term} WHERE scope = '{scope}'; ALTER TABLE"
+        " termgate.fences ENABLE TRIGGER ALL"
+    )
     server.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
 
 
@@ -82,7 +87,10 @@ def main():
     lab.check("a reset settles it", eventually(lambda: answer(proxy, "simple", 5) is None, 40, 0.1))
     untrusted(server, proxy, "raised")
     server.sql("SELECT termgate.seal('raised', 10)")
-    lab.check("a higher fence settles it", eventually(lambda: answer(proxy, "raised", 10) is None, 40, 0.1) and answer(proxy, "raised", 9) == "TG001")
+    lab.check(
+        "a higher fence settles it",
+        eventually(lambda: answer(proxy, "raised", 10) is None, 40, 0.1) and answer(proxy, "raised", 9) == "TG001",
+    )
 
 
 try:

@@ -145,12 +145,17 @@ class Reference(unittest.TestCase):
         self.assertEqual({name for name in read if f"`{name}`" not in page}, set())
 
     def test_every_metric_with_its_type_and_labels_is_on_the_page_of_metrics(self):
-        rows = re.findall(r"^\| `(termgate_\w+)` \| (\w+) \| ([^|]*) \| (.*) \|$", (REFERENCE / "metrics.md").read_text(encoding="utf-8"), re.M)
+        rows = re.findall(
+            r"^\| `(termgate_\w+)` \| (\w+) \| ([^|]*) \| (.*) \|$", (REFERENCE / "metrics.md").read_text(encoding="utf-8"), re.M
+        )
         told = {name: (kind, frozenset(re.findall(r"`(\w+)`", labels)), meaning) for name, kind, labels, meaning in rows}
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([TERMGATE, "init", "--db", f"sqlite:{folder}/a.db"], check=True, capture_output=True, timeout=30)
-            proxy = subprocess.Popen([TERMGATE, "proxy", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--backend", f"sqlite:{folder}/a.db"],
-                                     stderr=subprocess.PIPE, text=True)
+            proxy = subprocess.Popen(
+                [TERMGATE, "proxy", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--backend", f"sqlite:{folder}/a.db"],
+                stderr=subprocess.PIPE,
+                text=True,
+            )
             try:
                 ports = {}
                 deadline = time.monotonic() + 20
@@ -184,7 +189,6 @@ class Reference(unittest.TestCase):
             there |= {path.relative_to(include).as_posix() for path in include.rglob("*.hpp") if "detail" not in path.parts}
         self.assertEqual(named, there)
 
-
     def test_every_piece_of_cpp_in_the_documents_is_in_what_the_package_test_runs(self):
         def statements(code):
             code = re.sub(r"//[^\n]*", "", re.sub(r"Database::open\([^)]*\)", "Database::open()", code))
@@ -193,18 +197,25 @@ class Reference(unittest.TestCase):
 
         sources = {path.name: statements(path.read_text(encoding="utf-8")) for path in (SOURCE / "tests" / "package").glob("*.cpp")}
         pages = [SOURCE / "README.md", *(SOURCE / "docs" / "use").glob("*.md")]
-        blocks = [(page.name, code) for page in pages for code in re.findall(r"^```cpp\n(.*?)\n^```$", page.read_text(encoding="utf-8"), re.S | re.M)]
+        blocks = [
+            (page.name, code)
+            for page in pages
+            for code in re.findall(r"^```cpp\n(.*?)\n^```$", page.read_text(encoding="utf-8"), re.S | re.M)
+        ]
         self.assertGreater(len(blocks), 6)
         for page, code in blocks:
             missing = {}
             for name, lines in sources.items():
                 rest = iter(lines)
                 missing[name] = [one for one in statements(code) if not any(one == line for line in rest)]
-            self.assertIn([], missing.values(), f"{page}: no program of tests/package/ has all of\n{code}\nmissing: {min(missing.values(), key=len)}")
+            self.assertIn(
+                [], missing.values(), f"{page}: no program of tests/package/ has all of\n{code}\nmissing: {min(missing.values(), key=len)}"
+            )
 
 
 def refused(port):
     """A session without a term that tries to write: the proxy counts a refusal."""
+
     def message(kind, body):
         return kind + (len(body) + 4).to_bytes(4, "big") + body
 
@@ -226,6 +237,8 @@ if __name__ == "__main__":
     if sys.argv[2:] == ["--write"]:
         path = REFERENCE / "command.md"
         page = path.read_text(encoding="utf-8")
-        path.write_text(page.partition(BEGIN)[0] + BEGIN + "\n" + generated().strip("\n") + "\n\n" + END + page.partition(END)[2], encoding="utf-8")
+        path.write_text(
+            page.partition(BEGIN)[0] + BEGIN + "\n" + generated().strip("\n") + "\n\n" + END + page.partition(END)[2], encoding="utf-8"
+        )
     else:
         unittest.main(argv=sys.argv[:1], verbosity=2)

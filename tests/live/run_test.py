@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""`termgate run` and `termgate job` with real processes: what is stopped, killed, forks away, ignores TERM or detaches itself is ended before another can hold the lease.
+"""`termgate run` and `termgate job` with real processes: what is stopped, killed, forks away, ignores TERM or detaches itself is ended
+before another can hold the lease.
 
   run_test.py TERMGATE_COMMAND SERVER_SCRIPT
 
-On PostgreSQL (a server of its own) and on an SQLite file. TERMGATE_TEST_LONG: 1,000 takeovers a database in place of 20. That no two were inside is judged by the database's clock:
+On PostgreSQL (a server of its own) and on an SQLite file. TERMGATE_TEST_LONG: 1,000 takeovers a database in place of 20. That no two
+were inside is judged by the database's clock:
 COMMAND writes "in" and "alive" lines with it, and none may come after the next one's "in".
 """
 import json
@@ -57,13 +59,22 @@ class Run(BothDatabases):
                 result.result()
 
     def command(self, url, *words):
-        return subprocess.run([TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        return subprocess.run(
+            [TERMGATE, *words], env=dict(clean, TERMGATE_DB=url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+        )
 
     def run_(self, url, scope, *words, **more):
         return self.command(url, "run", "--scope", scope, *words, **more)
 
     def begin(self, url, scope, *words, **more):
-        child = subprocess.Popen([TERMGATE, "run", "--scope", scope, *words], env=dict(clean, TERMGATE_DB=url), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **more)
+        child = subprocess.Popen(
+            [TERMGATE, "run", "--scope", scope, *words],
+            env=dict(clean, TERMGATE_DB=url),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            **more,
+        )
         self.addCleanup(lambda: (child.poll() is None and child.kill(), child.wait(), child.stderr.close()))
         return child
 
@@ -95,17 +106,33 @@ class Run(BothDatabases):
                 self.assertEqual((done.returncode, done.stdout), (status, "out\n"), done.stderr)
                 self.assertIn("err", done.stderr)
             self.assertEqual(self.run_(url, scope, *shell("kill -USR1 $$")).returncode, 128 + signal.SIGUSR1)
-            done = subprocess.run([TERMGATE, "run", "--scope", scope, "--", "cat"], env=dict(clean, TERMGATE_DB=url), input="through\n", capture_output=True, text=True, timeout=60)
+            done = subprocess.run(
+                [TERMGATE, "run", "--scope", scope, "--", "cat"],
+                env=dict(clean, TERMGATE_DB=url),
+                input="through\n",
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
             self.assertEqual(done.stdout, "through\n")
             self.assertFalse(self.lease(url, scope)["held"])
+
         self.both(play)
 
     def test_terminal(self):
         # COMMAND reads from the terminal, and Ctrl-C is its own.
-        for script, keys, said, status in (("read x; echo got $x; exit 6", b"hello\n", b"got hello", 6), ("trap 'echo told; exit 9' INT; read x", b"\x03", b"told", 9), ("sleep 30", b"\x03", b"^C", 130)):
+        for script, keys, said, status in (
+            ("read x; echo got $x; exit 6", b"hello\n", b"got hello", 6),
+            ("trap 'echo told; exit 9' INT; read x", b"\x03", b"told", 9),
+            ("sleep 30", b"\x03", b"^C", 130),
+        ):
             pid, terminal = pty.fork()
             if pid == 0:
-                os.execve(TERMGATE, ["termgate", "run", "--scope", "terminal", "--", "sh", "-c", "echo begun; " + script], dict(clean, TERMGATE_DB=self.sqlite))
+                os.execve(
+                    TERMGATE,
+                    ["termgate", "run", "--scope", "terminal", "--", "sh", "-c", "echo begun; " + script],
+                    dict(clean, TERMGATE_DB=self.sqlite),
+                )
             heard = b""
             while b"begun" not in heard:
                 heard += os.read(terminal, 1000)
@@ -122,28 +149,44 @@ class Run(BothDatabases):
 
     def test_environment(self):
         def play(url, scope):
-            done = self.run_(url, scope, "--job", "j", *shell('printf "%s|%s|%s|%s" "$TERMGATE_SCOPE" "$TERMGATE_TERM" "$TERMGATE_RUN_ID" "$PGOPTIONS"'))
+            done = self.run_(
+                url, scope, "--job", "j", *shell('printf "%s|%s|%s|%s" "$TERMGATE_SCOPE" "$TERMGATE_TERM" "$TERMGATE_RUN_ID" "$PGOPTIONS"')
+            )
             named, term, run, options = done.stdout.split("|")
             self.assertEqual(named, scope)
             self.assertEqual(int(term), self.lease(url, scope)["term"])
             self.assertTrue(run)
             self.assertEqual(options, f"-c termgate.scope={scope.replace(' ', chr(92) + ' ')} -c termgate.term={term}")
             self.assertEqual(self.run_(url, scope, "--no-pgoptions", *shell('printf "%s" "$PGOPTIONS"')).stdout, "")
+
         self.both(play)
         # A psql inside is fenced, and one that has outlived its lease is refused.
         self.command(self.postgres, "exec", "--scope", "ddl", "--term", "1", "CREATE TABLE fenced (n int)")
         scope = "fenced tables"
-        subprocess.run(["psql", "-Xqd", self.postgres, "-c", f"SELECT termgate.protect('fenced', scope => '{scope}')"], check=True, capture_output=True)
+        subprocess.run(
+            ["psql", "-Xqd", self.postgres, "-c", f"SELECT termgate.protect('fenced', scope => '{scope}')"], check=True, capture_output=True
+        )
         psql = f"psql -XqAt -v ON_ERROR_STOP=1 '{self.postgres}' -c 'INSERT INTO fenced VALUES (1)'"
         self.assertEqual(self.run_(self.postgres, scope, *shell(psql)).returncode, 0)
-        done = self.run_(self.postgres, scope, *shell(f"'{TERMGATE}' lease force-release --scope '{scope}' --reason test >/dev/null; {psql}"))
+        done = self.run_(
+            self.postgres, scope, *shell(f"'{TERMGATE}' lease force-release --scope '{scope}' --reason test >/dev/null; {psql}")
+        )
         self.assertIn("TG001", done.stderr)
 
     def test_bad_input(self):
         url = self.sqlite
-        for words, status in ((["--", "/no/such/command"], 127), (["--", "/"], 126), ([], 102), (["--ttl", "0s", "--", "true"], 102), (["--ttl", "-1s", "--", "true"], 102),
-                              (["--ttl", "366d", "--", "true"], 102), (["--once-per", "0s", "--", "true"], 102), (["--wait", "soon", "--", "true"], 102), (["--nonsense", "--", "true"], 102),
-                              (["--", ""], 102)):
+        for words, status in (
+            (["--", "/no/such/command"], 127),
+            (["--", "/"], 126),
+            ([], 102),
+            (["--ttl", "0s", "--", "true"], 102),
+            (["--ttl", "-1s", "--", "true"], 102),
+            (["--ttl", "366d", "--", "true"], 102),
+            (["--once-per", "0s", "--", "true"], 102),
+            (["--wait", "soon", "--", "true"], 102),
+            (["--nonsense", "--", "true"], 102),
+            (["--", ""], 102),
+        ):
             with self.subTest(words=words):
                 done = self.run_(url, "bad", *words)
                 self.assertEqual(done.returncode, status, done.stderr)
@@ -157,6 +200,7 @@ class Run(BothDatabases):
             hostile = scope + " '\"; $(touch x) \\ -c role=postgres {}"
             done = self.run_(url, hostile, *shell('printf "%s" "$TERMGATE_SCOPE"'))
             self.assertEqual((done.returncode, done.stdout), (0, hostile), done.stderr)
+
         self.both(play)
 
     def test_another_holds_it(self):
@@ -173,6 +217,7 @@ class Run(BothDatabases):
             first.send_signal(signal.SIGTERM)  # passed through to COMMAND
             self.assertEqual(first.wait(20), 128 + signal.SIGTERM)
             self.assertEqual(waiter.wait(20), 3)
+
         self.both(play)
 
     def test_a_signal_ends_the_wait(self):
@@ -200,8 +245,24 @@ class Run(BothDatabases):
         term = self.lease(url, scope)["term"]
         harm(first)
         # The next one waits for the lease. What it finds at its first moment: nothing of the one before.
-        second = subprocess.run([TERMGATE, "run", "--scope", scope, "--wait", "30s", "--ttl", "10s", *shell(f"kill -0 {child} 2>/dev/null && echo alive; echo $TERMGATE_TERM")],
-                                env=dict(clean, TERMGATE_DB=url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        second = subprocess.run(
+            [
+                TERMGATE,
+                "run",
+                "--scope",
+                scope,
+                "--wait",
+                "30s",
+                "--ttl",
+                "10s",
+                *shell(f"kill -0 {child} 2>/dev/null && echo alive; echo $TERMGATE_TERM"),
+            ],
+            env=dict(clean, TERMGATE_DB=url),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
         state = alive(child)
         self.assertEqual(second.returncode, 0, second.stderr)
         self.assertGreater(int(second.stdout.split()[-1]), term)
@@ -215,10 +276,12 @@ class Run(BothDatabases):
                 self.both(lambda url, scope: self.outlive(url, scope, script, lambda first: first.kill()))
         for harm in (signal.SIGSTOP,):
             with self.subTest(harm=harm):
+
                 def stopped(url, scope):
                     first, _ = self.outlive(url, scope, self.detached["setsid"], lambda first: first.send_signal(harm))
                     first.send_signal(signal.SIGCONT)
                     self.assertEqual(first.wait(20), 105)
+
                 self.both(stopped)
 
     def test_all_of_it_stopped_past_the_ttl(self):
@@ -240,26 +303,46 @@ class Run(BothDatabases):
             # A crowded machine wakes it up late.
             self.assertLess(took, 2.0)
             self.assertEqual(first.wait(20), 105)
+
         self.both(play, at_once=False)
 
     def test_watchdog_killed(self):
         def play(url, scope):
             def harm(first):
-                children = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and Path(f"/proc/{pid}/stat").exists() and int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]) == first.pid]
+                children = [
+                    int(pid)
+                    for pid in os.listdir("/proc")
+                    if pid.isdigit()
+                    and Path(f"/proc/{pid}/stat").exists()
+                    and int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]) == first.pid
+                ]
                 self.assertEqual(len(children), 1)
                 os.kill(children[0], signal.SIGKILL)
+
             first, _ = self.outlive(url, scope, self.detached["setsid"], harm)
             self.assertEqual(first.wait(20), 101)
+
         self.both(play)
 
     def test_what_is_left_behind_is_ended_before_the_lease_is_given_back(self):
         def play(url, scope):
             path = self.file()
             begun = time.monotonic()
-            done = self.run_(url, scope, "--ttl", "2s", "--", "sh", "-c", 'setsid sh -c "trap \\"\\" TERM; echo \\$\\$ > $0; sleep 60; sleep 60" & while ! [ -s $0 ]; do sleep 0.02; done; exit 4', str(path))
+            done = self.run_(
+                url,
+                scope,
+                "--ttl",
+                "2s",
+                "--",
+                "sh",
+                "-c",
+                'setsid sh -c "trap \\"\\" TERM; echo \\$\\$ > $0; sleep 60; sleep 60" & while ! [ -s $0 ]; do sleep 0.02; done; exit 4',
+                str(path),
+            )
             self.assertEqual(done.returncode, 4, done.stderr)
             self.assertFalse(alive(self.number_in(path)))
             self.assertLess(time.monotonic() - begun, 10)
+
         self.both(play)
 
     def test_forced_release_ends_it(self):
@@ -273,6 +356,7 @@ class Run(BothDatabases):
             self.assertFalse(alive(child))
             runs = [json.loads(line) for line in self.command(url, "job", "list", "--scope", scope, "--json").stdout.splitlines()]
             self.assertEqual([run["status"] for run in runs], ["lost"])
+
         self.both(play)
 
     def test_once_per(self):
@@ -293,19 +377,33 @@ class Run(BothDatabases):
             time.sleep(1)
             self.assertEqual(self.run_(url, scope, "--once-per", "1s", "--job", "report", *shell(f"echo y >> {path}")).returncode, 0)
             self.assertEqual(path.read_text(), "x\nx\ny\n")
+
         self.both(play)
 
     def test_resume(self):
         def play(url, scope):
             beat = f"'{TERMGATE}' job beat --checkpoint"
-            done = self.run_(url, scope, "--job", "export", "--resume", *shell(f"echo \"${{TERMGATE_CHECKPOINT-none}}\"; {beat} 'page 1' && {beat} 'page 2' && exit 9"))
+            done = self.run_(
+                url,
+                scope,
+                "--job",
+                "export",
+                "--resume",
+                *shell(f"echo \"${{TERMGATE_CHECKPOINT-none}}\"; {beat} 'page 1' && {beat} 'page 2' && exit 9"),
+            )
             self.assertEqual((done.returncode, done.stdout), (9, "none\n"), done.stderr)
             done = self.run_(url, scope, "--job", "export", "--resume", *shell("echo \"${TERMGATE_CHECKPOINT-none}\""))
             self.assertEqual((done.returncode, done.stdout), (0, "page 2\n"), done.stderr)
-            self.assertEqual(self.run_(url, scope, "--job", "export", "--resume", *shell("echo \"${TERMGATE_CHECKPOINT-none}\"")).stdout, "none\n")
-            runs = [json.loads(line) for line in self.command(url, "job", "list", "--job", "export", "--scope", scope, "--json").stdout.splitlines()]
+            self.assertEqual(
+                self.run_(url, scope, "--job", "export", "--resume", *shell("echo \"${TERMGATE_CHECKPOINT-none}\"")).stdout, "none\n"
+            )
+            runs = [
+                json.loads(line)
+                for line in self.command(url, "job", "list", "--job", "export", "--scope", scope, "--json").stdout.splitlines()
+            ]
             self.assertEqual([(run["status"], run["exit_code"]) for run in runs], [("completed", 0), ("completed", 0), ("failed", 9)])
             self.assertEqual(json.loads(self.command(url, "job", "show", runs[2]["run_id"], "--json").stdout)["checkpoint"], "page 2")
+
         self.both(play)
 
     def test_job_by_hand(self):
@@ -319,7 +417,9 @@ class Run(BothDatabases):
             self.assertGreater(json.loads(renewed.stdout)["beat_within_ms"], 50_000)
             self.assertGreater(self.lease(url, scope)["remaining_ms"], 50_000)
             # Somebody else cancels a run: its holder hears of it with the next beat.
-            other = self.command(url, "job", "start", "--job", "other", "--scope", scope, "--term", str(acquired["term"]), "--owner", "me").stdout.strip()
+            other = self.command(
+                url, "job", "start", "--job", "other", "--scope", scope, "--term", str(acquired["term"]), "--owner", "me"
+            ).stdout.strip()
             self.assertEqual(self.command(url, "job", "cancel", other, "--reason", "wrong month").returncode, 0)
             self.assertEqual(self.command(url, "job", "beat", "--run", other).returncode, 5)
             cancelled = json.loads(self.command(url, "job", "show", other, "--json").stdout)
@@ -331,11 +431,18 @@ class Run(BothDatabases):
             self.assertEqual(json.loads(self.command(url, "job", "show", "--run", run, "--json").stdout)["status"], "lost")
             self.assertIn(self.command(url, "job", "beat", "--run", run, "--ttl", "60s").returncode, (3, 5))
             self.assertIn(self.command(url, "job", "finish", "--run", run, "--exit-code", "0").returncode, (3, 5))
-            for bad in (["job", "beat", "--run", "x' OR 1=1"], ["job", "show", "--run", ""], ["job", "finish", "--run", run, "--status", "done"], ["job", "start", "--job", "", "--scope", scope, "--term", "1"],
-                        ["job", "beat"], ["job", "finish", "--run", run, "--exit-code", "999"]):
+            for bad in (
+                ["job", "beat", "--run", "x' OR 1=1"],
+                ["job", "show", "--run", ""],
+                ["job", "finish", "--run", run, "--status", "done"],
+                ["job", "start", "--job", "", "--scope", scope, "--term", "1"],
+                ["job", "beat"],
+                ["job", "finish", "--run", run, "--exit-code", "999"],
+            ):
                 done = self.command(url, *bad)
                 self.assertNotEqual(done.returncode, 0, bad)
                 self.assertTrue(done.stderr.startswith("termgate: "), done.stderr)
+
         self.both(play)
 
     def test_never_two_inside(self):
@@ -362,7 +469,13 @@ class Run(BothDatabases):
                 hosts = [host if host.poll() is None else begin() for host in hosts]
                 lease = self.lease(url, scope)
                 holder = next((host for host in hosts if f":{host.pid}:" in lease.get("owner", "")), None)
-                if not lease.get("held") or holder is None or lease["term"] in harmed or not log.exists() or f"{lease['term']} " not in log.read_text():
+                if (
+                    not lease.get("held")
+                    or holder is None
+                    or lease["term"] in harmed
+                    or not log.exists()
+                    or f"{lease['term']} " not in log.read_text()
+                ):
                     time.sleep(0.02)
                     continue
                 harmed.add(lease["term"])
@@ -390,7 +503,12 @@ class Run(BothDatabases):
             order = sorted(first)
             for before, after in zip(order, order[1:]):
                 self.assertLessEqual(last[before], first[after], f"terms {before} and {after} were inside together")
-            print(f"{len(order)} takeovers, least gap {min(first[b] - last[a] for a, b in zip(order, order[1:]))} ms ", end="", file=sys.stderr)
+            print(
+                f"{len(order)} takeovers, least gap {min(first[b] - last[a] for a, b in zip(order, order[1:]))} ms ",
+                end="",
+                file=sys.stderr,
+            )
+
         self.both(play)
 
 

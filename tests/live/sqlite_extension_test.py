@@ -24,7 +24,11 @@ TERMGATE = sys.argv[2] if len(sys.argv) > 2 else None
 SHELL = shutil.which("sqlite3")
 NODE = shutil.which("node")
 # A Python of one's own build often lacks load_extension, where the system's has it.
-if not hasattr(sqlite3.Connection, "enable_load_extension") and os.path.exists("/usr/bin/python3") and "TERMGATE_TEST_PYTHON" not in os.environ:
+if (
+    not hasattr(sqlite3.Connection, "enable_load_extension")
+    and os.path.exists("/usr/bin/python3")
+    and "TERMGATE_TEST_PYTHON" not in os.environ
+):
     os.environ["TERMGATE_TEST_PYTHON"] = "/usr/bin/python3"
     os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
 
@@ -71,8 +75,11 @@ class Shell(Folder):
         return subprocess.run([SHELL, "-bail", self.path], input="\n".join(script), text=True, capture_output=True, timeout=60)
 
     def test_a_stale_writer_is_refused(self):
-        done = self.shell("SELECT json_extract(termgate_init(), '$.from_version');", "SELECT termgate_append('orders', 5, 'five');",
-                          "SELECT json_extract(termgate_seal('orders', 6), '$.fence');")
+        done = self.shell(
+            "SELECT json_extract(termgate_init(), '$.from_version');",
+            "SELECT termgate_append('orders', 5, 'five');",
+            "SELECT json_extract(termgate_seal('orders', 6), '$.fence');",
+        )
         self.assertEqual((done.returncode, done.stdout.split(), done.stderr), (0, ["0", "1", "6"], ""))
         stale = self.shell("SELECT termgate_append('orders', 5, 'late');")
         self.assertNotEqual(stale.returncode, 0)
@@ -80,13 +87,19 @@ class Shell(Folder):
         self.assertEqual(self.shell("SELECT count(*) FROM termgate_stream_writes;").stdout.strip(), "1")
 
     def test_a_protected_table_from_a_plain_session(self):
-        self.shell("SELECT termgate_init();", "CREATE TABLE accounts (id INTEGER PRIMARY KEY, balance);",
-                   "SELECT termgate_protect('accounts', NULL, 'billing');", "SELECT termgate_seal('billing', 7);")
+        self.shell(
+            "SELECT termgate_init();",
+            "CREATE TABLE accounts (id INTEGER PRIMARY KEY, balance);",
+            "SELECT termgate_protect('accounts', NULL, 'billing');",
+            "SELECT termgate_seal('billing', 7);",
+        )
         good = self.shell("SELECT termgate_declare('billing', 7);", "INSERT INTO accounts VALUES (1, 100);")
         self.assertEqual(good.returncode, 0, good.stderr)
-        for statements, text in ((["INSERT INTO accounts VALUES (2, 1);"], "TG002"),
-                                 (["SELECT termgate_declare('billing', 6);", "UPDATE accounts SET balance = 0;"], "TG001 stale term 6"),
-                                 (["SELECT termgate_declare('billing', 8);", "DELETE FROM accounts;"], "termgate_seal('billing', 8)")):
+        for statements, text in (
+            (["INSERT INTO accounts VALUES (2, 1);"], "TG002"),
+            (["SELECT termgate_declare('billing', 6);", "UPDATE accounts SET balance = 0;"], "TG001 stale term 6"),
+            (["SELECT termgate_declare('billing', 8);", "DELETE FROM accounts;"], "termgate_seal('billing', 8)"),
+        ):
             self.assertIn(text, self.shell(*statements).stderr)
         bare = self.shell("INSERT INTO accounts VALUES (3, 1);", load=False)
         self.assertIn(GUARD, bare.stderr)
@@ -137,9 +150,21 @@ class Python(Folder):
     def test_two_inits_at_once_do_no_harm(self):
         for _ in range(5):
             path = os.path.join(self.folder.name, f"init-{_}.db")
-            code = ("import sqlite3,sys,time\nc=sqlite3.connect(sys.argv[1],isolation_level=None,timeout=0)\n"
-                    "c.enable_load_extension(True);c.load_extension(sys.argv[2])\nsys.stdin.readline()\nprint(c.execute('SELECT termgate_init()').fetchone()[0])")
-            children = [subprocess.Popen([sys.executable, "-c", code, path, EXTENSION], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+            code = (
+                "import sqlite3,sys,time\nc=sqlite3.connect(sys.argv[1],isolation_level=None,timeout=0)\n"
+                "c.enable_load_extension(True);c.load_extension(sys.argv[2])\nsys.stdin.readline()\n"
+                "print(c.execute('SELECT termgate_init()').fetchone()[0])"
+            )
+            children = [
+                subprocess.Popen(
+                    [sys.executable, "-c", code, path, EXTENSION],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+                for _ in range(4)
+            ]
             answers = []
             for child in children:
                 child.stdin.write("\n")
@@ -158,16 +183,21 @@ class Python(Folder):
             connection = connect(path)
             connection.execute(f"PRAGMA journal_mode = {mode}")
             connection.execute("SELECT termgate_init()")
-            code = ("import sqlite3,sys,random\nc=sqlite3.connect(sys.argv[1],isolation_level=None,timeout=0)\n"
-                    "c.enable_load_extension(True);c.load_extension(sys.argv[2])\nr=random.Random(int(sys.argv[3]));t=1\n"
-                    "for i in range(40):\n"
-                    "  try:\n"
-                    "    t+=r.random()<0.1\n"
-                    "    c.execute('SELECT termgate_append(?,?,?)',('log',t,b'x'))\n"
-                    "  except sqlite3.OperationalError as e:\n"
-                    "    if not str(e).startswith('TG001'): raise\n"
-                    "    t=c.execute(\"SELECT json_extract(termgate_fence('log'),'$.term')\").fetchone()[0]\n")
-            children = [subprocess.Popen([sys.executable, "-c", code, path, EXTENSION, str(seed)], stderr=subprocess.PIPE, text=True) for seed in range(4)]
+            code = (
+                "import sqlite3,sys,random\nc=sqlite3.connect(sys.argv[1],isolation_level=None,timeout=0)\n"
+                "c.enable_load_extension(True);c.load_extension(sys.argv[2])\nr=random.Random(int(sys.argv[3]));t=1\n"
+                "for i in range(40):\n"
+                "  try:\n"
+                "    t+=r.random()<0.1\n"
+                "    c.execute('SELECT termgate_append(?,?,?)',('log',t,b'x'))\n"
+                "  except sqlite3.OperationalError as e:\n"
+                "    if not str(e).startswith('TG001'): raise\n"
+                "    t=c.execute(\"SELECT json_extract(termgate_fence('log'),'$.term')\").fetchone()[0]\n"
+            )
+            children = [
+                subprocess.Popen([sys.executable, "-c", code, path, EXTENSION, str(seed)], stderr=subprocess.PIPE, text=True)
+                for seed in range(4)
+            ]
             for child in children:
                 _, err = child.communicate(timeout=120)
                 self.assertEqual(child.returncode, 0, err)
@@ -184,11 +214,13 @@ class Python(Folder):
             connection.execute(f"PRAGMA journal_mode = {mode}")
             connection.execute("SELECT termgate_init()")
             connection.close()
-            code = ("import sqlite3,sys\nc=sqlite3.connect(sys.argv[1],isolation_level=None)\n"
-                    "c.enable_load_extension(True);c.load_extension(sys.argv[2])\nt=1\n"
-                    "while True:\n"
-                    "  t+=1\n"
-                    "  print(c.execute('SELECT termgate_append(?,?,?)',('log',t,b'x'*5000)).fetchone()[0],t,flush=True)\n")
+            code = (
+                "import sqlite3,sys\nc=sqlite3.connect(sys.argv[1],isolation_level=None)\n"
+                "c.enable_load_extension(True);c.load_extension(sys.argv[2])\nt=1\n"
+                "while True:\n"
+                "  t+=1\n"
+                "  print(c.execute('SELECT termgate_append(?,?,?)',('log',t,b'x'*5000)).fetchone()[0],t,flush=True)\n"
+            )
             child = subprocess.Popen([sys.executable, "-c", code, path, EXTENSION], stdout=subprocess.PIPE, text=True)
             acknowledged = [child.stdout.readline() for _ in range(30)]
             child.send_signal(signal.SIGKILL)
@@ -198,7 +230,9 @@ class Python(Folder):
             connection = connect(path)
             self.assertEqual(connection.execute("PRAGMA integrity_check").fetchone()[0], "ok")
             number, term = map(int, lines[-1])
-            last, fence = connection.execute("SELECT (SELECT max(sequence_no) FROM termgate_stream_writes), (SELECT term FROM termgate_fences)").fetchone()
+            last, fence = connection.execute(
+                "SELECT (SELECT max(sequence_no) FROM termgate_stream_writes), (SELECT term FROM termgate_fences)"
+            ).fetchone()
             self.assertIn(last, (number, number + 1))
             self.assertIn(fence, (term, term + 1))
             with self.assertRaisesRegex(sqlite3.OperationalError, "TG001"):
@@ -242,8 +276,12 @@ class Beside_the_command(Folder):
     def test_kill_9_in_the_middle_of_a_batch_keeps_all_or_nothing(self):
         self.assertEqual(self.termgate("init").returncode, 0)
         for attempt in range(3):
-            child = subprocess.Popen([TERMGATE, "append", "--stream", "log", "--term", "1", "--lines", "--db", "sqlite:" + self.path], stdin=subprocess.PIPE,
-                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            child = subprocess.Popen(
+                [TERMGATE, "append", "--stream", "log", "--term", "1", "--lines", "--db", "sqlite:" + self.path],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
             try:
                 deadline = time.monotonic() + 0.15 * (attempt + 1)
                 while time.monotonic() < deadline:

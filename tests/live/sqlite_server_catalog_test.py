@@ -11,7 +11,14 @@ import tempfile
 from pathlib import Path
 
 source, pg_server = Path(sys.argv[1]), sys.argv[2]
-python = next((each for each in (sys.executable, "/usr/bin/python3") if subprocess.run([each, "-c", "import psycopg2"], capture_output=True).returncode == 0), None)
+python = next(
+    (
+        each
+        for each in (sys.executable, "/usr/bin/python3")
+        if subprocess.run([each, "-c", "import psycopg2"], capture_output=True).returncode == 0
+    ),
+    None,
+)
 if python is None:
     print("psycopg2 is not here")
     sys.exit(77)

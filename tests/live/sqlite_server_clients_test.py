@@ -34,7 +34,8 @@ PROGRAMS = {
     "lib_pq": ("go:/usr/share/gocode/src/github.com/lib/pq", ["./go.sh", "lib_pq"]),
     "pgbench": ("pgbench", ["./pgbench.sh"]),
 }
-# What differs, by program: a HINT guesses at a name; a DETAIL names the values of a duplicate key, which SQLite does not tell; a function's name is said without
+# What differs, by program: a HINT guesses at a name; a DETAIL names the values of a duplicate key, which SQLite does
+# not tell; a function's name is said without
 # the types of its arguments; what PostgreSQL's grammar cannot read, a `?` among it, is SQLite's to read.
 DIFFERS = {
     "psql": [(r"\nHINT:  Perhaps you meant to reference [^\n]*", "")],
@@ -80,7 +81,8 @@ select current_setting('search_path'), current_setting('nope', true);
 select set_config('search_path', 'public', false);
 select name, setting from pg_settings where name = 'search_path';
 select table_catalog, table_name from information_schema.tables where table_schema = 'public' order by 2;
-select column_name, data_type, character_maximum_length, numeric_precision, numeric_scale from information_schema.columns where table_name = 'customer' order by ordinal_position;
+select column_name, data_type, character_maximum_length, numeric_precision, numeric_scale from information_schema.columns where
+  table_name = 'customer' order by ordinal_position;
 select datname from pg_database where datname = current_database();
 select conname, contype, conrelid::regclass from pg_constraint where conrelid = 'orders'::regclass order by 1;
 create table ali (i int);
@@ -96,8 +98,19 @@ OWN = {
     r"\df": "",
     r"\sv busy": "CREATE OR REPLACE VIEW public.busy AS\n SELECT customer.id, customer.name FROM customer",
 }
-TABS = [("select * from cust\t", "customer"), ("select nam\t", None), ("\\d ord\t", "orders"), ("update li\t", "line"), ("alter table cus\t", "customer"), ("\\dn te\t", "termgate"), ("insert into ord\t", "orders"),
-        ("drop view b\t", "busy"), ("set search_pa\t", "search_path"), ("\\df now\t", None), ("\\c a\t", "app")]
+TABS = [
+    ("select * from cust\t", "customer"),
+    ("select nam\t", None),
+    ("\\d ord\t", "orders"),
+    ("update li\t", "line"),
+    ("alter table cus\t", "customer"),
+    ("\\dn te\t", "termgate"),
+    ("insert into ord\t", "orders"),
+    ("drop view b\t", "busy"),
+    ("set search_pa\t", "search_path"),
+    ("\\df now\t", None),
+    ("\\c a\t", "app"),
+]
 
 
 def missing(need):
@@ -107,8 +120,21 @@ def missing(need):
 
 
 def environment(lab, port):
-    made = dict(os.environ, PGHOST="127.0.0.1", PGPORT=str(port), PGUSER="postgres", PGDATABASE="app", PGCONNECT_TIMEOUT="20", PGSSLMODE="disable", CLIENT_PLAIN="1", CLIENT_BUILD=f"{lab.folder}/build", LC_ALL="C.UTF-8",
-                TZ="UTC", PGTZ="UTC", PGOPTIONS="-c termgate.scope=clients -c termgate.term=7")
+    made = dict(
+        os.environ,
+        PGHOST="127.0.0.1",
+        PGPORT=str(port),
+        PGUSER="postgres",
+        PGDATABASE="app",
+        PGCONNECT_TIMEOUT="20",
+        PGSSLMODE="disable",
+        CLIENT_PLAIN="1",
+        CLIENT_BUILD=f"{lab.folder}/build",
+        LC_ALL="C.UTF-8",
+        TZ="UTC",
+        PGTZ="UTC",
+        PGOPTIONS="-c termgate.scope=clients -c termgate.term=7",
+    )
     for other in ("PGPASSWORD", "PGSERVICE", "PGDATESTYLE", "PGAPPNAME"):
         made.pop(other, None)
     return made
@@ -116,7 +142,17 @@ def environment(lab, port):
 
 def run(lab, words, port, stdin=None):
     # A group of its own, so that a client that hangs is ended with all that it started.
-    process = subprocess.Popen(words, cwd=CLIENTS, env=environment(lab, port), stdin=subprocess.PIPE if stdin else subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+    process = subprocess.Popen(
+        words,
+        cwd=CLIENTS,
+        env=environment(lab, port),
+        stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
     try:
         text, _ = process.communicate(stdin, timeout=60 * PATIENCE)
     except subprocess.TimeoutExpired:
@@ -155,7 +191,14 @@ def psql(lab, server, port):
 def completed(lab, port, typed):
     """What psql shows after these keys, at a terminal."""
     parent, child = pty.openpty()
-    process = subprocess.Popen(["psql", "-X", "-q"], env=dict(environment(lab, port), TERM="dumb", INPUTRC="/dev/null"), stdin=child, stdout=child, stderr=child, start_new_session=True)
+    process = subprocess.Popen(
+        ["psql", "-X", "-q"],
+        env=dict(environment(lab, port), TERM="dumb", INPUTRC="/dev/null"),
+        stdin=child,
+        stdout=child,
+        stderr=child,
+        start_new_session=True,
+    )
     os.close(child)
     shown = ""
 

@@ -3,11 +3,13 @@
 
     sqlite_server_expressions_test.py TERMGATE PG_SERVER [--count N] [--seed S] [--show]
 
-A random schema of a few tables with a column of every type, rows with awkward values, and expressions made of columns, constants, parameters,
+A random schema of a few tables with a column of every type, rows with awkward values, and expressions made of columns, constants,
+parameters,
 operators, functions, casts, CASE, COALESCE, IN, BETWEEN, subqueries and aggregates, as targets, as conditions, in GROUP BY and ORDER BY,
 in INSERT and UPDATE. Both sides get the same statement; compared are the columns' types, the values as text, and the SQLSTATE.
 
-What counts as fine: the same answer, the same SQLSTATE, and a refusal with 0A000, which is counted. An answer that differs, an answer where PostgreSQL
+What counts as fine: the same answer, the same SQLSTATE, and a refusal with 0A000, which is counted. An answer that differs,
+an answer where PostgreSQL
 fails, and a failure other than 0A000 where PostgreSQL answers, are wrong. 10,000 expressions by default,
 of one seed, so that a run of all tests fails for a change and not by chance; with --long (TERMGATE_TEST_LONG) of a new one each time.
 """
@@ -23,22 +25,124 @@ sys.path.insert(0, os.path.join(HERE, "..", "support"))
 import pgraw  # noqa: E402
 from proxy_lab import LONG, Lab  # noqa: E402
 
-COLUMNS = {"i2": "smallint", "i4": "int", "i8": "bigint", "f4": "real", "f8": "double precision", "n": "numeric", "n2": "numeric(12,2)", "t": "text", "v": "varchar(8)", "c": "char(4)",
-           "b": "boolean", "d": "date", "ti": "time", "ts": "timestamp", "tz": "timestamptz", "iv": "interval", "u": "uuid", "j": "jsonb", "ar": "int[]", "ta": "text[]", "by": "bytea"}
+COLUMNS = {
+    "i2": "smallint",
+    "i4": "int",
+    "i8": "bigint",
+    "f4": "real",
+    "f8": "double precision",
+    "n": "numeric",
+    "n2": "numeric(12,2)",
+    "t": "text",
+    "v": "varchar(8)",
+    "c": "char(4)",
+    "b": "boolean",
+    "d": "date",
+    "ti": "time",
+    "ts": "timestamp",
+    "tz": "timestamptz",
+    "iv": "interval",
+    "u": "uuid",
+    "j": "jsonb",
+    "ar": "int[]",
+    "ta": "text[]",
+    "by": "bytea",
+}
 # Values as literals without a type, by the type of the column.
 VALUES = {
-    "i2": ["0", "1", "-1", "7", "32767", "-32768", "12"], "i4": ["0", "1", "-1", "2147483647", "-2147483648", "42", "3"], "i8": ["0", "5", "-7", "9223372036854775807", "3000000000", "-9223372036854775808"],
-    "f4": ["0", "1.5", "-2.25", "0.1", "3e10", "NaN"], "f8": ["0", "0.1", "-1e300", "1e-300", "2.5", "Infinity", "NaN", "123456.789"], "n": ["0", "1.5", "-0.001", "12345678.9", "100", "2", "99999999999"],
-    "n2": ["0", "1.50", "-3.335", "1000", "0.05", "7"], "t": ["", "abc", "Abc", "12", "a b", "-3", "2024-01-05", "%x_", "true"], "v": ["", "v", "vwx", "7"], "c": ["", "c", "cc", "abcd"], "b": ["t", "f"],
-    "d": ["2024-02-29", "1999-12-31", "2024-01-05", "0001-01-01"], "ti": ["00:00", "10:11:12", "23:59:59.5"], "ts": ["2024-02-29 12:00", "1999-12-31 23:59:59.999999", "2024-01-05"],
-    "tz": ["2024-02-29 12:00+00", "2024-01-05 10:00+02"], "iv": ["1 day", "24 hours", "1 mon", "30 days", "-01:30", "1 year 2 days 03:04:05.6"], "u": ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"],
-    "j": ['{"a": 1, "b": [1, 2.50, "x"]}', "[]", '"s"', "null", "3"], "ar": ["{}", "{1,2,3}", "{7,NULL}"], "ta": ["{a,b}", '{"a b",""}', "{12}"], "by": ["\\x", "\\xdead", "abc"],
+    "i2": ["0", "1", "-1", "7", "32767", "-32768", "12"],
+    "i4": ["0", "1", "-1", "2147483647", "-2147483648", "42", "3"],
+    "i8": ["0", "5", "-7", "9223372036854775807", "3000000000", "-9223372036854775808"],
+    "f4": ["0", "1.5", "-2.25", "0.1", "3e10", "NaN"],
+    "f8": ["0", "0.1", "-1e300", "1e-300", "2.5", "Infinity", "NaN", "123456.789"],
+    "n": ["0", "1.5", "-0.001", "12345678.9", "100", "2", "99999999999"],
+    "n2": ["0", "1.50", "-3.335", "1000", "0.05", "7"],
+    "t": ["", "abc", "Abc", "12", "a b", "-3", "2024-01-05", "%x_", "true"],
+    "v": ["", "v", "vwx", "7"],
+    "c": ["", "c", "cc", "abcd"],
+    "b": ["t", "f"],
+    "d": ["2024-02-29", "1999-12-31", "2024-01-05", "0001-01-01"],
+    "ti": ["00:00", "10:11:12", "23:59:59.5"],
+    "ts": ["2024-02-29 12:00", "1999-12-31 23:59:59.999999", "2024-01-05"],
+    "tz": ["2024-02-29 12:00+00", "2024-01-05 10:00+02"],
+    "iv": ["1 day", "24 hours", "1 mon", "30 days", "-01:30", "1 year 2 days 03:04:05.6"],
+    "u": ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"],
+    "j": ['{"a": 1, "b": [1, 2.50, "x"]}', "[]", '"s"', "null", "3"],
+    "ar": ["{}", "{1,2,3}", "{7,NULL}"],
+    "ta": ["{a,b}", '{"a b",""}', "{12}"],
+    "by": ["\\x", "\\xdead", "abc"],
 }
 OPERATORS = ["+", "-", "*", "/", "%", "=", "<>", "<", "<=", ">", ">=", "||", "&", "|", "->", "->>", "@>", "~~", "IS DISTINCT FROM"]
-FUNCTIONS = ["abs", "round", "trunc", "floor", "ceil", "sign", "length", "lower", "upper", "sqrt", "md5", "reverse", "ln", "exp", "cardinality", "ascii", "initcap", "btrim", "date", "text", "int4", "float8", "pg_typeof"]
-FUNCTIONS2 = ["mod", "round", "trunc", "power", "left", "right", "repeat", "strpos", "split", "date_trunc", "concat", "array_length", "div", "nullif", "coalesce", "greatest", "least", "substr", "starts_with", "array_to_string"]
+FUNCTIONS = [
+    "abs",
+    "round",
+    "trunc",
+    "floor",
+    "ceil",
+    "sign",
+    "length",
+    "lower",
+    "upper",
+    "sqrt",
+    "md5",
+    "reverse",
+    "ln",
+    "exp",
+    "cardinality",
+    "ascii",
+    "initcap",
+    "btrim",
+    "date",
+    "text",
+    "int4",
+    "float8",
+    "pg_typeof",
+]
+FUNCTIONS2 = [
+    "mod",
+    "round",
+    "trunc",
+    "power",
+    "left",
+    "right",
+    "repeat",
+    "strpos",
+    "split",
+    "date_trunc",
+    "concat",
+    "array_length",
+    "div",
+    "nullif",
+    "coalesce",
+    "greatest",
+    "least",
+    "substr",
+    "starts_with",
+    "array_to_string",
+]
 AGGREGATES = ["count", "sum", "avg", "min", "max", "bool_and", "array_agg"]
-TYPES = ["smallint", "int", "bigint", "real", "float8", "numeric", "numeric(8,3)", "text", "varchar(3)", "char(3)", "boolean", "date", "time", "timestamp", "timestamptz", "interval", "uuid", "jsonb", "int[]", "bytea"]
+TYPES = [
+    "smallint",
+    "int",
+    "bigint",
+    "real",
+    "float8",
+    "numeric",
+    "numeric(8,3)",
+    "text",
+    "varchar(3)",
+    "char(3)",
+    "boolean",
+    "date",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "interval",
+    "uuid",
+    "jsonb",
+    "int[]",
+    "bytea",
+]
 
 
 class Maker:
@@ -84,8 +188,26 @@ class Maker:
         if depth <= 0 or self.chance(0.2):
             return self.leaf(kind)
         roll = self.random.random()
-        near = {"i2": ["i4", "i8"], "i4": ["i8", "n", "f8"], "i8": ["i4", "n"], "n": ["i4", "n2"], "n2": ["n", "i4"], "f8": ["i4", "f4", "n"], "f4": ["f8"], "d": ["i4", "iv", "ts", "ti"], "ts": ["iv", "ts", "d"], "tz": ["iv", "d"],
-                "iv": ["f8", "iv"], "ti": ["iv"], "t": ["v", "i4"], "v": ["t"], "c": ["t"], "j": ["t", "i4"], "ar": ["i4"], "ta": ["t"]}
+        near = {
+            "i2": ["i4", "i8"],
+            "i4": ["i8", "n", "f8"],
+            "i8": ["i4", "n"],
+            "n": ["i4", "n2"],
+            "n2": ["n", "i4"],
+            "f8": ["i4", "f4", "n"],
+            "f4": ["f8"],
+            "d": ["i4", "iv", "ts", "ti"],
+            "ts": ["iv", "ts", "d"],
+            "tz": ["iv", "d"],
+            "iv": ["f8", "iv"],
+            "ti": ["iv"],
+            "t": ["v", "i4"],
+            "v": ["t"],
+            "c": ["t"],
+            "j": ["t", "i4"],
+            "ar": ["i4"],
+            "ta": ["t"],
+        }
         other = kind if self.chance(0.6) else self.random.choice(near.get(kind, [kind])) if self.chance(0.8) else self.kind()
         if roll < 0.45:
             return f"({self.expression(depth - 1, kind)} {self.random.choice(OPERATORS)} {self.expression(depth - 1, other)})"
@@ -96,7 +218,10 @@ class Maker:
         if roll < 0.72:
             return f"CAST({self.expression(depth - 1, kind)} AS {self.random.choice(TYPES)})"
         if roll < 0.78:
-            return f"CASE WHEN {self.condition(depth - 1)} THEN {self.expression(depth - 1, kind)} ELSE {self.expression(depth - 1, other)} END"
+            return (
+                f"CASE WHEN {self.condition(depth - 1)} THEN {self.expression(depth - 1, kind)} ELSE"
+                f" {self.expression(depth - 1, other)} END"
+            )
         if roll < 0.82:
             return f"COALESCE({self.expression(depth - 1, kind)}, {self.expression(depth - 1, other)})"
         if roll < 0.86:
@@ -123,7 +248,10 @@ class Maker:
         if roll < 0.5:
             return f"({self.expression(depth - 1)} IS NULL)"
         kind = self.kind()
-        return f"({self.expression(depth - 1, kind)} {self.random.choice(['=', '<>', '<', '>', '<=', '>='])} {self.expression(depth - 1, kind)})"
+        return (
+            f"({self.expression(depth - 1, kind)} {self.random.choice(['=', '<>', '<', '>', '<=', '>='])} "
+            f"{self.expression(depth - 1, kind)})"
+        )
 
     def statement(self):
         """(SQL, parameters as text); rows in an order that both sides have."""
@@ -138,10 +266,16 @@ class Maker:
             sql = f"SELECT {self.random.choice(AGGREGATES)}({self.expression(depth - 1, kind)}), count(*) FROM r"
         elif roll < 0.76:
             key = self.expression(1)
-            sql = f"SELECT count(*), {self.random.choice(['sum', 'max', 'min'])}({self.leaf(self.kind())}) FROM r GROUP BY {key if not re.fullmatch(r'[-(]*[0-9.]+[)]*', key) else 'i4'} ORDER BY 1, 2"
+            sql = (
+                f"SELECT count(*), {self.random.choice(['sum', 'max', 'min'])}({self.leaf(self.kind())}) FROM r GROUP BY"
+                f" {key if not re.fullmatch(r'[-(]*[0-9.]+[)]*', key) else 'i4'} ORDER BY 1, 2"
+            )
         elif roll < 0.8:
             kind = self.kind()
-            sql = f"SELECT {self.expression(1, kind)} AS x FROM r UNION {self.random.choice(['', 'ALL '])}SELECT {self.expression(1, kind)} FROM s ORDER BY 1"
+            sql = (
+                f"SELECT {self.expression(1, kind)} AS x FROM r UNION {self.random.choice(['', 'ALL '])}SELECT"
+                f" {self.expression(1, kind)} FROM s ORDER BY 1"
+            )
         elif roll < 0.84:
             sql = f"SELECT DISTINCT {self.expression(1)} AS x FROM r ORDER BY 1"
         elif roll < 0.9:
@@ -156,10 +290,11 @@ class Maker:
         if self.chance(0.25):
             # Constants without a type become parameters without one.
             def parameter(match):
-                if match.group(0).startswith("'") and not sql[match.end():].startswith("::") and self.chance(0.7):
+                if match.group(0).startswith("'") and not sql[match.end() :].startswith("::") and self.chance(0.7):
                     parameters.append(match.group(0)[1:-1].replace("''", "'"))
                     return f"${len(parameters)}"
                 return match.group(0)
+
             sql = re.sub(r"'(?:[^']|'')*'", parameter, sql)
         return sql, parameters
 
@@ -215,7 +350,11 @@ def answer_of(messages):
 def judged(sql, postgres, front):
     """'same', 'refused', or what differs."""
     early = ("22003", "22012", "22P02", "22007", "22008", "2201E", "2201F", "22001", "22023")
-    if re.search("NULL|CASE|COALESCE|AND|OR|IN|BETWEEN", sql) and ("error" in front) != ("error" in postgres) and (postgres.get("error") or front.get("error")) in early:
+    if (
+        re.search("NULL|CASE|COALESCE|AND|OR|IN|BETWEEN", sql)
+        and ("error" in front) != ("error" in postgres)
+        and (postgres.get("error") or front.get("error")) in early
+    ):
         # PostgreSQL reckons constants while it plans, and leaves out what a NULL or another branch makes needless.
         return "folded"
     if "error" in front:
@@ -311,7 +450,7 @@ def report(tally, refusals, wrong, show):
     if show:
         for message, times in refusals.most_common(60):
             print(f"{times:8} {message}")
-    for verdict, sql, parameters, wanted, got in wrong[:200 if show else 20]:
+    for verdict, sql, parameters, wanted, got in wrong[: 200 if show else 20]:
         print(f"{verdict}: {sql} {parameters or ''}\n    postgres {str(wanted)[:400]}\n    front    {str(got)[:400]}")
 
 

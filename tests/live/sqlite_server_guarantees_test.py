@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # Long: a case for each guarantee.
-"""The guarantees through the wire, on an SQLite file: the cases of tests/conformance that have a meaning for a client, an old leader and a new one on psycopg, each
-declaration and each road a write can take; and the same file written by local programs meanwhile. A check's tag says which promise it is of.
+"""The guarantees through the wire, on an SQLite file: the cases of tests/conformance that have a meaning for a client,
+an old leader and a new one on psycopg, each
+declaration and each road a write can take; and the same file written by local programs meanwhile. A
+check's tag says which promise it is of.
 
   sqlite_server_guarantees_test.py TERMGATE EXTENSION [PART ...]
 
-What is in the file is read by SQLite itself, not through the proxy. Needs psycopg 3; without a Python that loads extensions the local programs are the command alone.
+What is in the file is read by SQLite itself, not through the proxy. Needs psycopg 3;
+without a Python that loads extensions the local programs are the command alone.
 """
 import itertools
 import json
@@ -20,7 +23,22 @@ import time
 import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import FLUSH, LONG, PYTHON, SANITIZED, Lab, Wire, bind, declared, eventually, execute, message, parse, psycopg_or_skip, query  # noqa: E402
+from proxy_lab import (
+    FLUSH,
+    LONG,
+    PYTHON,
+    SANITIZED,
+    Lab,
+    Wire,
+    bind,
+    declared,
+    eventually,
+    execute,
+    message,
+    parse,
+    psycopg_or_skip,
+    query,
+)  # noqa: E402
 
 PATIENCE = 4 if SANITIZED else 1
 
@@ -102,7 +120,11 @@ def connect(scope=None, term=None, by="options", port=None, **more):
     """`by`: how the session declares; "comment" is each statement's own affair."""
     words = dict(host="127.0.0.1", port=port or proxy.port, user="me", dbname="app", autocommit=True)
     if by == "options" and (scope is not None or term is not None):
-        words["options"] = " ".join(f"-c termgate.{name}={str(value).replace(' ', chr(92) + ' ')}" for name, value in (("scope", scope), ("term", term)) if value is not None)
+        words["options"] = " ".join(
+            f"-c termgate.{name}={str(value).replace(' ', chr(92) + ' ')}"
+            for name, value in (("scope", scope), ("term", term))
+            if value is not None
+        )
     if by == "application_name":
         words["application_name"] = f"termgate.scope={scope};termgate.term={term};"
     connection = psycopg.connect(**{**words, **more})
@@ -162,7 +184,18 @@ def write_execute(c, key):
     c.execute(f"{c.mark}EXECUTE p{key}")
 
 
-ROADS = (write_text, write_extended, write_prepared, write_block, write_text_block, write_pipeline, write_copy, write_returning, write_native, write_execute)
+ROADS = (
+    write_text,
+    write_extended,
+    write_prepared,
+    write_block,
+    write_text_block,
+    write_pipeline,
+    write_copy,
+    write_returning,
+    write_native,
+    write_execute,
+)
 DECLARATIONS = ("options", "set", "application_name", "comment")
 
 
@@ -192,7 +225,11 @@ def f1_order():
             check(f"[F1] an equal term passes on another connection: {what}", fails(road, same, second) is None and file.fence(scope) == 5)
             check(f"[F1] a higher one raises: {what}", fails(road, new, third) is None and file.fence(scope) == 8, file.fence(scope))
             error = fails(road, old, late)
-            check(f"[F1] a lower one is refused: {what}", code(error) == "TG001" and f'TG001 stale term 5 for scope "{scope}": the fence stands at 8' in str(error), error)
+            check(
+                f"[F1] a lower one is refused: {what}",
+                code(error) == "TG001" and f'TG001 stale term 5 for scope "{scope}": the fence stands at 8' in str(error),
+                error,
+            )
             again = fails(road, same, late)  # the proxy knows by now
             check(f"[F1] and from memory: {what}", code(again) == "TG001", again)
             check(f"[F5] refusals write and raise nothing: {what}", not file.has(late) and file.fence(scope) == 8)
@@ -207,7 +244,17 @@ def f1_terms_and_scopes():
         check("[F1] and reach 2^62", fails(write_extended, b, key()) is None and file.fence(scope) == 1 << 62)
         check("[F1] one below is stale", code(fails(write_text, c, key())) == "TG001")
     base = unique("Scope")
-    names = (base, base + " ", "s" + base[1:], base + "\u00e9", base + "e\u0301", base + "\U0001F512", base + "'\"\\;--", base + "%", "\U0001F512" * 200)
+    names = (
+        base,
+        base + " ",
+        "s" + base[1:],
+        base + "\u00e9",
+        base + "e\u0301",
+        base + "\U0001f512",
+        base + "'\"\\;--",
+        base + "%",
+        "\U0001f512" * 200,
+    )
     for term, name in enumerate(names, 10):
         with connect(name, term, "set") as c:
             check(f"[F1] a scope of odd letters: {name[:30]!r}", fails(write_text, c, key()) is None)
@@ -218,14 +265,21 @@ def f1_terms_and_scopes():
         with connect("malformed", 1, "set") as c:
             error = fails(c.execute, f"SET termgate.term = '{term}'") or fails(write_text, c, late) or fails(write_extended, c, late)
             check(f"[F6] a malformed term is said: {term!r}", code(error) == "TG005" and not file.has(late), error)
-    for name in ("x" * 201, "\U0001F512" * 201):
+    for name in ("x" * 201, "\U0001f512" * 201):
         late = key()
         with connect() as c:
-            error = fails(c.execute, f"SET termgate.scope = '{name}'") or fails(c.execute, "SET termgate.term = '1'") or fails(write_text, c, late)
+            error = (
+                fails(c.execute, f"SET termgate.scope = '{name}'")
+                or fails(c.execute, "SET termgate.term = '1'")
+                or fails(write_text, c, late)
+            )
             check("[F6] a scope that is too long is said", code(error) == "TG005" and not file.has(late), error)
     late = key()
     with connect("twice", 1) as c:
-        error = fails(c.execute, f"/*termgate.scope='a',termgate.term='1'*/ INSERT INTO t (id) VALUES ({late}) /*termgate.scope='a',termgate.term='2'*/")
+        error = fails(
+            c.execute,
+            f"/*termgate.scope='a',termgate.term='1'*/ INSERT INTO t (id) VALUES ({late}) /*termgate.scope='a',termgate.term='2'*/",
+        )
         check("[F6] two comments that differ are malformed", code(error) == "TG005" and not file.has(late), error)
     scope = unique("latest")
     with connect(scope, 5) as c:
@@ -238,16 +292,22 @@ def f1_terms_and_scopes():
             c.execute("SET LOCAL termgate.term = '7'")
             write_text(c, key())
         check("[F1] SET LOCAL lasts for its block", file.fence(scope) == 7 and code(fails(write_text, c, key())) == "TG001")
-        check("[F1] a comment overrides both", fails(c.execute, f"/*termgate.scope='{scope}',termgate.term='8'*/ INSERT INTO t (id) VALUES ({key()})") is None and file.fence(scope) == 8)
+        check(
+            "[F1] a comment overrides both",
+            fails(c.execute, f"/*termgate.scope='{scope}',termgate.term='8'*/ INSERT INTO t (id) VALUES ({key()})") is None
+            and file.fence(scope) == 8,
+        )
         check("[F1] for its statement alone", code(fails(write_extended, c, key())) == "TG001")
-
 
     scope = unique("bound")
     with connect(scope, 5) as c:
         pg = c.pgconn
         pg.prepare(b"bound", f"/*termgate.scope='{scope}',termgate.term='5'*/ INSERT INTO t (id) VALUES ($1)".encode())
         sent = lambda each: pg.exec_prepared(b"bound", [str(each).encode()])
-        check("[F1] a comment binds its statement at Parse", sent(key()).error_field(psycopg.pq.DiagnosticField.SQLSTATE) is None and file.fence(scope) == 5)
+        check(
+            "[F1] a comment binds its statement at Parse",
+            sent(key()).error_field(psycopg.pq.DiagnosticField.SQLSTATE) is None and file.fence(scope) == 5,
+        )
         c.execute("SET termgate.term = '7'")
         write_text(c, key())
         late = key()
@@ -268,13 +328,17 @@ def f1_terms_and_scopes():
     lab.run(lab.termgate, "fence", "raise-by", "--db", f"sqlite:{file.path}", "--scope", scope, "--mode", "seal")
     with connect(scope, 3) as c:
         for road in ROADS:
-            check(f"[F1] raise_by = seal keeps writers from raising: {road.__name__[6:]}", code(fails(road, c, late)) == "TG005" and not file.has(late) and file.fence(scope) == 2)
+            check(
+                f"[F1] raise_by = seal keeps writers from raising: {road.__name__[6:]}",
+                code(fails(road, c, late)) == "TG005" and not file.has(late) and file.fence(scope) == 2,
+            )
         c.execute(f"SELECT * FROM termgate.seal('{scope}', 3)")
         check("[F1] a seal does", fails(write_text, c, late) is None and file.fence(scope) == 3)
 
 
 def f1_blocks():
     """What is admitted under one term never rides on another."""
+
     def insert(c, each, mark=""):
         c.execute(f"{mark}INSERT INTO t (id) VALUES (%s)", (each,))
 
@@ -302,7 +366,10 @@ def f1_blocks():
             new.execute(end)
             check(f"[F5] ROLLBACK TO of a raise, written again, {end}", not file.has(gone) and file.has(stays) == (end == "COMMIT"))
             check(f"[F1] the fence is above the write, {end}", end == "ROLLBACK" or file.fence(scope) == 7, file.fence(scope))
-            check(f"[F1] the old leader is refused where the fence says so, {end}", code(fails(write_text, old, late)) == ("TG001" if file.fence(scope) == 7 else None))
+            check(
+                f"[F1] the old leader is refused where the fence says so, {end}",
+                code(fails(write_text, old, late)) == ("TG001" if file.fence(scope) == 7 else None),
+            )
     scope, gone = unique("rollback-to"), key()
     with connect(scope, 7) as new:
         new.execute("BEGIN")
@@ -312,7 +379,11 @@ def f1_blocks():
         new.execute("RELEASE a")
         new.execute("COMMIT")
         check("[F5] a block whose only write was taken back leaves none", not file.has(gone))
-    for name, first, second in (("SET", "SET termgate.term = '7'", ""), ("SET LOCAL", "SET LOCAL termgate.term = '7'", ""), ("a comment", None, "7")):
+    for name, first, second in (
+        ("SET", "SET termgate.term = '7'", ""),
+        ("SET LOCAL", "SET LOCAL termgate.term = '7'", ""),
+        ("a comment", None, "7"),
+    ):
         for wrote in (False, True):
             scope, early, late = unique("reacquired"), key(), key()
             with connect(scope, 5) as c:
@@ -328,7 +399,11 @@ def f1_blocks():
                     error = fails(c.execute, first)
                 error = error or fails(insert, c, late, f"/*termgate.scope='{scope}',termgate.term='{second}'*/ " if second else "")
                 commit = fails(c.execute, "COMMIT")
-                check(f"[F1] a block admitted under 5 does not ride on 7, by {name}, {'written' if wrote else 'read'} before", code(error) in ("TG001", "TG005") and not file.has(late) and not file.has(early), (error, commit))
+                check(
+                    f"[F1] a block admitted under 5 does not ride on 7, by {name}, {'written' if wrote else 'read'} before",
+                    code(error) in ("TG001", "TG005") and not file.has(late) and not file.has(early),
+                    (error, commit),
+                )
                 c.execute("ROLLBACK")
                 c.execute("SET termgate.term = '7'")
                 check(f"[F1] the next block does, by {name}", fails(write_block, c, late) is None and file.fence(scope) == 7)
@@ -410,7 +485,9 @@ def f2_seal():
             write_text(c, key())
 
     def by_exec(scope, term):
-        lab.run(lab.termgate, "exec", "--db", f"sqlite:{file.path}", "--scope", scope, "--term", term, f"INSERT INTO t (id) VALUES ({key()})")
+        lab.run(
+            lab.termgate, "exec", "--db", f"sqlite:{file.path}", "--scope", scope, "--term", term, f"INSERT INTO t (id) VALUES ({key()})"
+        )
 
     for how, road in itertools.product((by_wire, by_function, by_write, by_exec, file.seal), ROADS):
         scope, late = unique("seal"), key()
@@ -438,7 +515,11 @@ def f2_seal():
         c.execute(f"SET termgate.term = '{term + 1}'")
         check("[F2] one that was never issued is no term", code(fails(write_text, c, late)) == "TG005" and file.fence(scope) == term)
         c.execute(f"SET termgate.term = '{term}'")
-        done = subprocess.run([lab.termgate, "lease", "acquire", "--db", f"sqlite:{file.path}", "--scope", scope, "--owner", "a", "--ttl", "60s"], capture_output=True, text=True)
+        done = subprocess.run(
+            [lab.termgate, "lease", "acquire", "--db", f"sqlite:{file.path}", "--scope", scope, "--owner", "a", "--ttl", "60s"],
+            capture_output=True,
+            text=True,
+        )
         check("[F2] taken again by the command", done.returncode == 0, done)
         check("[F2] the one before is shut out", code(fails(write_text, c, late)) == "TG001" and not file.has(late))
     # Once a seal has returned nothing lower commits, whatever was on its way.
@@ -477,7 +558,11 @@ def f2_seal():
         stop.set()
         for thread in threads:
             thread.join(30)
-        check(f"[F2] after a seal has returned no lower term commits: {how.__name__}", sealed and at_seal > 8 and len(file.ids(f'"{scope}"')) == at_seal, (sealed, at_seal, len(file.ids(f'"{scope}"'))))
+        check(
+            f"[F2] after a seal has returned no lower term commits: {how.__name__}",
+            sealed and at_seal > 8 and len(file.ids(f'"{scope}"')) == at_seal,
+            (sealed, at_seal, len(file.ids(f'"{scope}"'))),
+        )
 
 
 def f3_memory():
@@ -496,7 +581,12 @@ def f3_memory():
         new.execute("SELECT termgate_append(%s, 8, 'x', NULL, %s)", (stream, scope))
         lab.run(lab.termgate, "prune", "--db", f"sqlite:{file.path}", "--stream", stream, "--before", 2)
         check("[F3] nor does pruning", code(fails(write_text, old, key())) == "TG001")
-        for text in ("SELECT termgate_reset_fence('x', 1, 'a', 'b')", "UPDATE termgate_fences SET term = 1", "DELETE FROM termgate_fences", "DROP TABLE termgate_fences"):
+        for text in (
+            "SELECT termgate_reset_fence('x', 1, 'a', 'b')",
+            "UPDATE termgate_fences SET term = 1",
+            "DELETE FROM termgate_fences",
+            "DROP TABLE termgate_fences",
+        ):
             check(f"[F3] not through the wire: {text}", code(fails(new.execute, text)) == "42501")
     # A file that its operator declares to be an older copy: nothing is written until each scope is settled.
     older = File("older.db")
@@ -506,17 +596,36 @@ def f3_memory():
         write_text(c, 1)
         lab.run(lab.termgate, "fence", "declare-restored", "--db", f"sqlite:{older.path}", "--untrusted", "--reason", "test")
         for road in ROADS:
-            check(f"[F3] untrusted: {road.__name__[6:]}", code(fails(road, c, 2)) == "TG004" and code(fails(road, new, 2)) == "TG004" and older.ids() == [1])
+            check(
+                f"[F3] untrusted: {road.__name__[6:]}",
+                code(fails(road, c, 2)) == "TG004" and code(fails(road, new, 2)) == "TG004" and older.ids() == [1],
+            )
         check("[F3] nor does a seal vouch", code(fails(new.execute, "SELECT * FROM termgate.seal('external', 20)")) == "TG004")
         check("[F3] reads go on", c.execute("SELECT id FROM t").fetchall() == [(1,)])
-        lab.run(lab.termgate, "fence", "declare-restored", "--db", f"sqlite:{older.path}", "--scope", "external", "--above", "8", "--reason", "test")
+        lab.run(
+            lab.termgate,
+            "fence",
+            "declare-restored",
+            "--db",
+            f"sqlite:{older.path}",
+            "--scope",
+            "external",
+            "--above",
+            "8",
+            "--reason",
+            "test",
+        )
         check("[F3] settled, the old term is refused", code(fails(write_text, c, 2)) == "TG001")
         check("[F3] and the new one writes", fails(write_text, new, 2) is None and older.ids() == [1, 2])
     other.stop()
     if not LONG:
         return
     with connect(scope, 7) as c:  # the proxy looks every 30 s
-        done = subprocess.run([lab.termgate, "fence", "reset", "--db", f"sqlite:{file.path}", "--scope", scope, "--term", "6", "--reason", "test"], capture_output=True, text=True)
+        done = subprocess.run(
+            [lab.termgate, "fence", "reset", "--db", f"sqlite:{file.path}", "--scope", scope, "--term", "6", "--reason", "test"],
+            capture_output=True,
+            text=True,
+        )
         if done.returncode == 0:
             check("[F3] an audited reset is believed, in time", eventually(lambda: fails(write_text, c, key()) is None, 40))
         else:
@@ -524,9 +633,11 @@ def f3_memory():
 
 
 def f4_no_hostage():
-    roads = {"a write": lambda new, scope, late: write_extended(new, late),
-             "a seal": lambda new, scope, late: new.execute(f"SELECT * FROM termgate.seal('{scope}', 2)"),
-             "a seal with parameters": lambda new, scope, late: new.execute("SELECT * FROM termgate.seal(%s, %s)", (scope, 2))}
+    roads = {
+        "a write": lambda new, scope, late: write_extended(new, late),
+        "a seal": lambda new, scope, late: new.execute(f"SELECT * FROM termgate.seal('{scope}', 2)"),
+        "a seal with parameters": lambda new, scope, late: new.execute("SELECT * FROM termgate.seal(%s, %s)", (scope, 2)),
+    }
     seals = iter(list(roads)[1:])
 
     def hostage(name, capture):
@@ -558,15 +669,33 @@ def f4_no_hostage():
 
     hostage("an idle block", lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each))))
     hostage("an idle block with a savepoint", lambda wire, each: (wire.ask("BEGIN"), wire.ask("SAVEPOINT a"), wire.ask(insert(each))))
-    hostage("a failed block with a savepoint", lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each)), wire.ask("SAVEPOINT a"), wire.ask("SELECT nope")))
+    hostage(
+        "a failed block with a savepoint",
+        lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each)), wire.ask("SAVEPOINT a"), wire.ask("SELECT nope")),
+    )
     hostage("COPY without an end", lambda wire, each: wire.send(query("COPY t (id) FROM STDIN"), message("d", f"{each}\n".encode())))
     hostage("a pipeline without its Sync", lambda wire, each: wire.send(parse("", insert(each)), bind("", ""), execute(), FLUSH))
-    hostage("a suspended portal", lambda wire, each: wire.send(parse("", f"INSERT INTO t (id) VALUES ({each}), ({each} + 500000000) RETURNING id"), bind("", ""), execute("", 1), FLUSH))
+    hostage(
+        "a suspended portal",
+        lambda wire, each: wire.send(
+            parse("", f"INSERT INTO t (id) VALUES ({each}), ({each} + 500000000) RETURNING id"), bind("", ""), execute("", 1), FLUSH
+        ),
+    )
     hostage("a frozen message", lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each)), wire.send(query("SELECT 1")[:-4])))
     endless = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 2000000000)"
     hostage("a statement at work", lambda wire, each: wire.send(query(f"INSERT INTO t (id) {endless} SELECT max(i) FROM r")))
-    hostage("a statement that sleeps", lambda wire, each: wire.send(query(f"INSERT INTO t (id) SELECT {each} FROM (SELECT pg_sleep(30)) x")))
-    hostage("who does not read", lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each)), wire.send(query(f"{endless} SELECT i, 'a long text that fills the buffers between' FROM r"))))
+    hostage(
+        "a statement that sleeps", lambda wire, each: wire.send(query(f"INSERT INTO t (id) SELECT {each} FROM (SELECT pg_sleep(30)) x"))
+    )
+    hostage(
+        "who does not read",
+        lambda wire, each: (
+            wire.ask("BEGIN"),
+            wire.ask(insert(each)),
+            wire.send(query(f"{endless} SELECT i, 'a long text that fills the buffers between' FROM r")),
+        ),
+    )
+
     def restless(wire, each):
         wire.ask("BEGIN")
         wire.ask(insert(each))
@@ -595,7 +724,14 @@ def f4_no_hostage():
                 begin = time.monotonic()
                 error = fails(road, each, 2)
                 took = time.monotonic() - begin
-                check(f"[F4] another process's lock ends the wait: {road.__name__[6:]}, {'a raise' if each is new else 'an equal term'}", code(error) == "TG006" and f"process {os.getpid()}" in str(error) and 600 < int(re.search(r"blocked for (\d+) ms|$", str(error)).group(1) or 0) < 1900 * PATIENCE and 0.6 < took < 3 * PATIENCE, (error, took))
+                check(
+                    f"[F4] another process's lock ends the wait: {road.__name__[6:]}, {'a raise' if each is new else 'an equal term'}",
+                    code(error) == "TG006"
+                    and f"process {os.getpid()}" in str(error)
+                    and 600 < int(re.search(r"blocked for (\d+) ms|$", str(error)).group(1) or 0) < 1900 * PATIENCE
+                    and 0.6 < took < 3 * PATIENCE,
+                    (error, took),
+                )
         check("[F7] reads go on", c.execute("SELECT id FROM t").fetchall() == [(1,)])
         guarded.rows("COMMIT")
         check("[F5] nothing of it was written", guarded.ids() == [1] and guarded.fence("held") == 5)
@@ -621,7 +757,11 @@ def f4_no_hostage():
         error = fails(new.execute, f"SELECT * FROM termgate.seal('{scope}', 2)")
         took = time.monotonic() - begin
     check("[F4] a crowd that never pauses holds up no seal", error is None and took < 2.6 * PATIENCE, (error, took))
-    check("[F2] and is refused, each of them", eventually(lambda: len(refused) == len(threads), 20 * PATIENCE) and set(refused) <= {"TG001", "57P01"}, refused)
+    check(
+        "[F2] and is refused, each of them",
+        eventually(lambda: len(refused) == len(threads), 20 * PATIENCE) and set(refused) <= {"TG001", "57P01"},
+        refused,
+    )
     stop.set()
     for thread in threads:
         thread.join(20)
@@ -645,7 +785,10 @@ def f4_no_hostage():
         count = reader.execute("SELECT count(*) FROM t").fetchone()
         begin = time.monotonic()
         write_text(new, key())
-        check("[F4] a reader holds up nobody and is left alone", time.monotonic() - begin < 0.9 * PATIENCE and reader.execute("SELECT count(*) FROM t").fetchone() == count)
+        check(
+            "[F4] a reader holds up nobody and is left alone",
+            time.monotonic() - begin < 0.9 * PATIENCE and reader.execute("SELECT count(*) FROM t").fetchone() == count,
+        )
     scope = unique("idle")
     idle, other = connect(scope, 1), connect(unique("other"), 1)
     idle.execute("BEGIN")
@@ -712,15 +855,28 @@ def f5_all_or_nothing():
     scope, stream, happened, never = unique("ids"), unique("stream"), str(uuid.uuid4()), str(uuid.uuid4())
 
     def append(c, term, payload="x", expected=None, of=None, write_id=None, to=None):
-        return int(c.execute("SELECT termgate_append(%s, %s::bigint, %s, %s::bigint, %s, %s)", (to or stream, term, payload, expected, of, write_id)).fetchone()[0])
+        return int(
+            c.execute(
+                "SELECT termgate_append(%s, %s::bigint, %s, %s::bigint, %s, %s)", (to or stream, term, payload, expected, of, write_id)
+            ).fetchone()[0]
+        )
 
     with connect(scope, 1) as c:
         check("[F5] an append", append(c, 1, of=scope, write_id=happened) == 1 and append(c, 1, "two") == 2)
-        check("[F5] the same write id again is the same write", append(c, 1, write_id=happened) == 1 and file.rows("SELECT count(*) FROM termgate_stream_writes WHERE stream_id = ?", stream) == [(2,)])
+        check(
+            "[F5] the same write id again is the same write",
+            append(c, 1, write_id=happened) == 1
+            and file.rows("SELECT count(*) FROM termgate_stream_writes WHERE stream_id = ?", stream) == [(2,)],
+        )
         check("[F5] expected is the last number", code(fails(append, c, 1, "x", 1)) == "TG003" and append(c, 1, "x", 2) == 3)
         check("[F5] a stream keeps its scope", code(fails(append, c, 1, "x", None, "another")) == "TG005" and file.fence("another") is None)
         fresh, named = unique("fresh"), unique("named")
-        check("[F5] one that is refused raises no fence", code(fails(append, c, 9, "x", 5, named, None, fresh)) == "TG003" and file.fence(named) is None and not file.rows("SELECT 1 FROM termgate_streams WHERE stream_id = ?", fresh))
+        check(
+            "[F5] one that is refused raises no fence",
+            code(fails(append, c, 9, "x", 5, named, None, fresh)) == "TG003"
+            and file.fence(named) is None
+            and not file.rows("SELECT 1 FROM termgate_streams WHERE stream_id = ?", fresh),
+        )
         c.execute("BEGIN")
         number = append(c, 1, "taken back")
         c.execute("ROLLBACK")
@@ -739,7 +895,11 @@ def f6_closed():
         late = key()
         with connect() as c:
             error = fails(road, c, late)
-            check(f"[F6] without a term: {road.__name__[6:]}", code(error) == "TG002" and bool(error.diag.message_hint) and not file.has(late), error)
+            check(
+                f"[F6] without a term: {road.__name__[6:]}",
+                code(error) == "TG002" and bool(error.diag.message_hint) and not file.has(late),
+                error,
+            )
             check(f"[F6] which reads on: {road.__name__[6:]}", c.execute("SELECT 1").fetchone() == (1,))
     for declaration in ("SET termgate.scope = 's'", "SET termgate.term = '5'", "SET termgate.scope = ''; SET termgate.term = ''"):
         late = key()
@@ -755,7 +915,9 @@ def f6_closed():
             if mode == "allow":
                 check("[F6] --without-term allow", reads is None and writes is None and file.has(late), writes)
             else:
-                check("[F6] --without-term reject", code(reads) == "TG002" and code(writes) == "TG002" and not file.has(late), (reads, writes))
+                check(
+                    "[F6] --without-term reject", code(reads) == "TG002" and code(writes) == "TG002" and not file.has(late), (reads, writes)
+                )
         except psycopg.OperationalError as error:
             check(f"[F6] --without-term {mode}", mode == "reject" and "TG002" in str(error), error)
         scope = unique("declared")
@@ -774,12 +936,21 @@ def f6_closed():
 
     elected(f"scope={scope} term=5\n")
     with open(f"{lab.folder}/rules", "w") as out:
-        out.write(f"[rule fixed]\nuser = fixed\nscope = {scope}\nterm = 5\n[rule elected]\nuser = elected\nfile = {elector}\n[rule leased]\nuser = leased\nlease = {scope}-leased\nttl = 2 s\n[rule watched]\nuser = watched\nenforce = observe\n")
+        out.write(
+            f"[rule fixed]\nuser = fixed\nscope = {scope}\nterm = 5\n[rule elected]\nuser = elected\nfile = {elector}\n[rule leased]\nuser"
+            f" = leased\nlease = {scope}-leased\nttl = 2 s\n[rule watched]\nuser = watched\nenforce = observe\n"
+        )
     ruled = lab.proxy(f"sqlite:{file.path}", "--rules", f"{lab.folder}/rules")
-    with connect(port=ruled.port, user="fixed") as fixed, connect(port=ruled.port, user="elected") as follows, connect(port=ruled.port, user="leased") as leased:
+    with connect(port=ruled.port, user="fixed") as fixed, connect(port=ruled.port, user="elected") as follows, connect(
+        port=ruled.port, user="leased"
+    ) as leased:
         check("[F6] a rule's pair", fails(write_text, fixed, key()) is None and file.fence(scope) == 5)
         check("[F6] a rule's file", fails(write_extended, follows, key()) is None)
-        check("[F6] a rule's lease", fails(write_prepared, leased, key()) is None and (file.fence(f"{scope}-leased") or 0) > 0, file.fence(f"{scope}-leased"))
+        check(
+            "[F6] a rule's lease",
+            fails(write_prepared, leased, key()) is None and (file.fence(f"{scope}-leased") or 0) > 0,
+            file.fence(f"{scope}-leased"),
+        )
         fixed.execute("SET termgate.term = '99'")
         check("[F6] a rule is final", fails(write_text, fixed, key()) is None and file.fence(scope) == 5)
         file.seal(scope, 6)
@@ -796,11 +967,33 @@ def f6_closed():
         elected(f"scope={scope} term=5\n")
         check("[F1] a term that fell back is refused", eventually(lambda: anew() == "TG001", 5 * PATIENCE) and file.fence(scope) == 6)
         with connect(f"{scope}-leased", 1, port=ruled.port, user="other") as thief:
-            subprocess.run([lab.termgate, "lease", "force-release", "--db", f"sqlite:{file.path}", "--scope", f"{scope}-leased", "--reason", "test", "--actor", "test"], check=True, capture_output=True)
-            check("[F2] a lease that was taken away writes no more under its term", code(fails(write_text, thief, late)) == "TG001" and not file.has(late))
+            subprocess.run(
+                [
+                    lab.termgate,
+                    "lease",
+                    "force-release",
+                    "--db",
+                    f"sqlite:{file.path}",
+                    "--scope",
+                    f"{scope}-leased",
+                    "--reason",
+                    "test",
+                    "--actor",
+                    "test",
+                ],
+                check=True,
+                capture_output=True,
+            )
+            check(
+                "[F2] a lease that was taken away writes no more under its term",
+                code(fails(write_text, thief, late)) == "TG001" and not file.has(late),
+            )
     with connect(scope, 1, port=ruled.port, user="watched") as c:
         passed = key()
-        check("[F6] --enforce observe lets a stale write pass", fails(write_text, c, passed) is None and file.has(passed) and file.fence(scope) == 6)
+        check(
+            "[F6] --enforce observe lets a stale write pass",
+            fails(write_text, c, passed) is None and file.has(passed) and file.fence(scope) == 6,
+        )
         check("[F6] and counts it", eventually(lambda: ruled.metric("termgate_would_refuse_total") >= 1))
     ruled.stop()
     scope, mine, theirs = unique("protected"), key(), key()
@@ -808,8 +1001,15 @@ def f6_closed():
     lab.run(lab.termgate, "protect", "--db", f"sqlite:{file.path}", "guarded", "--scope-column", "scope")
     with connect(scope, 5) as c:
         check("[F6] protect: the row's scope passes", fails(c.execute, "INSERT INTO guarded VALUES (%s, %s)", (mine, scope)) is None)
-        check("[F6] protect: another's is refused", code(fails(c.execute, "INSERT INTO guarded VALUES (%s, %s)", (theirs, "another's"))) == "TG002")
-        check("[F6] protect: nor is a row moved there", code(fails(c.execute, "UPDATE guarded SET scope = 'another''s'")) == "TG002" and file.rows("SELECT id, scope FROM guarded") == [(mine, scope)])
+        check(
+            "[F6] protect: another's is refused",
+            code(fails(c.execute, "INSERT INTO guarded VALUES (%s, %s)", (theirs, "another's"))) == "TG002",
+        )
+        check(
+            "[F6] protect: nor is a row moved there",
+            code(fails(c.execute, "UPDATE guarded SET scope = 'another''s'")) == "TG002"
+            and file.rows("SELECT id, scope FROM guarded") == [(mine, scope)],
+        )
     # One commit, many sessions: what one of them has passed is no other's.
     stop, wrong, right = threading.Event(), [], []
 
@@ -830,7 +1030,11 @@ def f6_closed():
     stop.set()
     for thread in threads:
         thread.join(20)
-    check("[F6] a group commit shares no check", len(wrong) > 20 and set(wrong) == {"TG002"} and set(right) == {None}, (len(wrong), set(wrong), [each for each in right if each][:2]))
+    check(
+        "[F6] a group commit shares no check",
+        len(wrong) > 20 and set(wrong) == {"TG002"} and set(right) == {None},
+        (len(wrong), set(wrong), [each for each in right if each][:2]),
+    )
     check("[F6] and every row is where it belongs", file.rows("SELECT count(*) FROM guarded WHERE id % 2 = 1 AND id > 10000000") == [(0,)])
 
 
@@ -849,9 +1053,37 @@ def mixed():
         term[0] = number
 
     leads(1)
-    loads = subprocess.run([PYTHON, "-c", f"import sqlite3; c = sqlite3.connect(':memory:'); c.enable_load_extension(True); c.load_extension({EXTENSION!r})"], capture_output=True).returncode == 0
+    loads = (
+        subprocess.run(
+            [
+                PYTHON,
+                "-c",
+                f"import sqlite3; c = sqlite3.connect(':memory:'); c.enable_load_extension(True); c.load_extension({EXTENSION!r})",
+            ],
+            capture_output=True,
+        ).returncode
+        == 0
+    )
     stop_at, fates, lock, stop = time.time() + seconds, [], threading.Lock(), threading.Event()
-    programs = [lab.program(PYTHON, os.path.abspath(__file__), "--local", EXTENSION, file.path, stop_at, term_path, number, stdout=subprocess.PIPE, text=True) for number in (1, 2)] if loads else []
+    programs = (
+        [
+            lab.program(
+                PYTHON,
+                os.path.abspath(__file__),
+                "--local",
+                EXTENSION,
+                file.path,
+                stop_at,
+                term_path,
+                number,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for number in (1, 2)
+        ]
+        if loads
+        else []
+    )
 
     def client(number):
         seed, each, c = random.Random(number), number * 1_000_000, None
@@ -871,7 +1103,9 @@ def mixed():
                     c.execute("INSERT INTO mixed VALUES (%s, %s, 'wire')", (each, own))
                 fate = "committed"
             except psycopg.Error as error:
-                fate = {"TG001": "refused", "TG006": "busy", "57P01": "ended", "40001": "busy"}.get(error.sqlstate, f"failed:{error.sqlstate} {error}")
+                fate = {"TG001": "refused", "TG006": "busy", "57P01": "ended", "40001": "busy"}.get(
+                    error.sqlstate, f"failed:{error.sqlstate} {error}"
+                )
             with lock:
                 fates.append((fate, each, own))
             time.sleep(0.002)
@@ -881,7 +1115,21 @@ def mixed():
             if stop.is_set():
                 return
             own = max(1, term[0] - (each % 4 == 0))
-            done = subprocess.run([lab.termgate, "exec", "--db", f"sqlite:{file.path}", "--scope", "mixed", "--term", str(own), f"INSERT INTO mixed VALUES ({each}, {own}, 'command')"], capture_output=True, text=True)
+            done = subprocess.run(
+                [
+                    lab.termgate,
+                    "exec",
+                    "--db",
+                    f"sqlite:{file.path}",
+                    "--scope",
+                    "mixed",
+                    "--term",
+                    str(own),
+                    f"INSERT INTO mixed VALUES ({each}, {own}, 'command')",
+                ],
+                capture_output=True,
+                text=True,
+            )
             with lock:
                 fates.append(({0: "committed", 3: "refused", 8: "busy"}.get(done.returncode, f"failed:{done.stderr}"), each, own))
 
@@ -922,11 +1170,20 @@ def mixed():
     check("[F5] mixed: every row was acknowledged", set(there) <= committed, sorted(set(there) - committed)[:5])
     check("[F1] mixed: each under its own term", all(there[each] == own for fate, each, own in fates if fate == "committed"))
     check("[F7] mixed: nobody was told anything else", not failed, failed[:3])
-    appends = file.rows("SELECT sequence_no, term, CAST(payload AS TEXT) FROM termgate_stream_writes WHERE stream_id = 'mixed' ORDER BY sequence_no")
+    appends = file.rows(
+        "SELECT sequence_no, term, CAST(payload AS TEXT) FROM termgate_stream_writes WHERE stream_id = 'mixed' ORDER BY sequence_no"
+    )
     check("[F1] mixed: terms along the stream never decrease", [row[1] for row in appends] == sorted(row[1] for row in appends))
-    check("[F5] mixed: its numbers have no gaps, its writes no doubles", [row[0] for row in appends] == list(range(1, len(appends) + 1)) and len({row[2] for row in appends}) == len(appends))
+    check(
+        "[F5] mixed: its numbers have no gaps, its writes no doubles",
+        [row[0] for row in appends] == list(range(1, len(appends) + 1)) and len({row[2] for row in appends}) == len(appends),
+    )
     check("[F5] mixed: and are those of the rows", {int(row[2]) for row in appends} <= set(there))
-    check("mixed: everybody wrote", counts["wire"] > 20 and counts["command"] > 0 and (not loads or counts["local"] > 0) and term[0] > 3, (counts, term))
+    check(
+        "mixed: everybody wrote",
+        counts["wire"] > 20 and counts["command"] > 0 and (not loads or counts["local"] > 0) and term[0] > 3,
+        (counts, term),
+    )
     check("mixed: and was refused", any(fate == "refused" for fate, _, _ in fates))
     lab.run(lab.termgate, "verify", "--db", f"sqlite:{file.path}")
 
@@ -937,7 +1194,11 @@ try:
     file.rows("CREATE TABLE t (id INTEGER PRIMARY KEY)")
     proxy = lab.proxy(f"sqlite:{file.path}")
     for part in PARTS:
-        if len(sys.argv) > 3 and not any(word in part.__name__ for word in sys.argv[3:] if not word.startswith("--")) and any(not word.startswith("--") for word in sys.argv[3:]):
+        if (
+            len(sys.argv) > 3
+            and not any(word in part.__name__ for word in sys.argv[3:] if not word.startswith("--"))
+            and any(not word.startswith("--") for word in sys.argv[3:])
+        ):
             continue
         begin = time.monotonic()
         part()

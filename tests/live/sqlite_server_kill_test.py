@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""[F2] [F3] [F5] The proxy before an SQLite file is killed at random moments under load and started again: nothing refused is in the file, nothing acknowledged is
+"""[F2] [F3] [F5] The proxy before an SQLite file is killed at random moments under load and started again: nothing refused is in the
+file, nothing acknowledged is
 missing, no fence has gone back, terms are in commit order.
 
   sqlite_server_kill_test.py TERMGATE [--long] [--seed N]
 
-Writers on psycopg 3 write in every way that a driver has, some of them with a term that is one behind, some cancelled at work; each notes what it was told: committed, refused, or
-unknown (the connection went). Meanwhile the term rises, by seals through the proxy and by the command's. Now and then it is SIGTERM instead, which loses nothing. Needs psycopg 3.
+Writers on psycopg 3 write in every way that a driver has, some of them with a term that is one behind, some cancelled at work;
+each notes what it was told: committed, refused, or
+unknown (the connection went). Meanwhile the term rises, by seals through the proxy and by the
+command's. Now and then it is SIGTERM instead, which loses nothing. Needs psycopg 3.
 """
 import os
 import random
@@ -34,7 +37,11 @@ port = None
 
 
 def connect(own):
-    return psycopg.connect(f"host=127.0.0.1 port={port} user=me dbname=app sslmode=disable connect_timeout=5", autocommit=True, options=f"-c termgate.scope=killed -c termgate.term={own}")
+    return psycopg.connect(
+        f"host=127.0.0.1 port={port} user=me dbname=app sslmode=disable connect_timeout=5",
+        autocommit=True,
+        options=f"-c termgate.scope=killed -c termgate.term={own}",
+    )
 
 
 def write(connection, way, number, keys, own):
@@ -73,7 +80,18 @@ def write(connection, way, number, keys, own):
         connection.execute("BEGIN; " + "; ".join(text % one for one in keys) + "; COMMIT")
 
 
-WAYS = ("extended", "text", "SQLite's grammar", "block", "savepoint", "pipeline", "pipelined block", "COPY", "several in one text", "block in one text")
+WAYS = (
+    "extended",
+    "text",
+    "SQLite's grammar",
+    "block",
+    "savepoint",
+    "pipeline",
+    "pipelined block",
+    "COPY",
+    "several in one text",
+    "block in one text",
+)
 
 
 def writer(number):
@@ -91,7 +109,9 @@ def writer(number):
             time.sleep(0.01)
             continue
         way = chance.choice(WAYS)
-        keys = list(range(key + 1, key + (6 if way in ("pipeline", "pipelined block", "COPY", "several in one text", "block in one text") else 2)))
+        keys = list(
+            range(key + 1, key + (6 if way in ("pipeline", "pipelined block", "COPY", "several in one text", "block in one text") else 2))
+        )
         key = keys[-1]
         if chance.random() < 0.05:
             connection.asked = True
@@ -145,7 +165,12 @@ def main():
         if kill % 3 == 1:
             following = term[0] + 1
             if kill % 2:
-                done = subprocess.run([lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "killed", "--term", str(following)], capture_output=True).returncode == 0
+                done = (
+                    subprocess.run(
+                        [lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "killed", "--term", str(following)], capture_output=True
+                    ).returncode
+                    == 0
+                )
             else:
                 try:
                     with connect(following) as c:
@@ -200,17 +225,28 @@ def main():
     for number, mine in notes.items():
         for fate, way, key, own in mine:
             groups.setdefault((number, way, own, fate), []).append(key)
-    halves = [(number, way, keys[at:at + 5]) for (number, way, own, fate), keys in groups.items() if way in ("pipeline", "pipelined block", "COPY", "several in one text", "block in one text") and fate == "unknown"
-              for at in range(0, len(keys), 5) if 0 < sum((number, key) in table for key in keys[at:at + 5]) < 5]
+    halves = [
+        (number, way, keys[at : at + 5])
+        for (number, way, own, fate), keys in groups.items()
+        if way in ("pipeline", "pipelined block", "COPY", "several in one text", "block in one text") and fate == "unknown"
+        for at in range(0, len(keys), 5)
+        if 0 < sum((number, key) in table for key in keys[at : at + 5]) < 5
+    ]
     lab.check("[F5] what was unknown happened as a whole or not at all", not halves, halves[:3])
     order = [row[0] for row in file.execute("SELECT term FROM kept ORDER BY rowid")]
     lab.check("[F1] terms are in commit order", order == sorted(order))
-    late = [(number, row) for number, row in sealed if file.execute("SELECT 1 FROM kept WHERE term < ? AND rowid > ?", (number, row)).fetchone()]
+    late = [
+        (number, row) for number, row in sealed if file.execute("SELECT 1 FROM kept WHERE term < ? AND rowid > ?", (number, row)).fetchone()
+    ]
     lab.check("[F2] nothing lower was committed after a seal", not late, late)
     lab.check("the file is whole", file.execute("PRAGMA integrity_check").fetchone() == ("ok",))
     lab.run(lab.termgate, "verify", "--db", f"sqlite:{path}")
     share = 10 if SANITIZED else 100
-    lab.check("there was something to see", counts["committed"] > share and counts["refused"] > 10 and counts["unknown"] > 0 and len(sealed) > 2 and stopped > 0, (counts, sealed, stopped))
+    lab.check(
+        "there was something to see",
+        counts["committed"] > share and counts["refused"] > 10 and counts["unknown"] > 0 and len(sealed) > 2 and stopped > 0,
+        (counts, sealed, stopped),
+    )
 
 
 try:

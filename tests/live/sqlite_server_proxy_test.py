@@ -36,7 +36,9 @@ def psql(port, *statements, options="", stdin=None):
     words = ["psql", "-X", "-A", "-t", "-h", "127.0.0.1", "-p", str(port), "-U", "me", "-d", "app"]
     for statement in statements:
         words += ["-c", statement]
-    done = subprocess.run(words, capture_output=True, text=True, input=stdin, timeout=60, env={**os.environ, "PGOPTIONS": options, "PGCONNECT_TIMEOUT": "10"})
+    done = subprocess.run(
+        words, capture_output=True, text=True, input=stdin, timeout=60, env={**os.environ, "PGOPTIONS": options, "PGCONNECT_TIMEOUT": "10"}
+    )
     return done.returncode, done.stdout.strip(), done.stderr.strip()
 
 
@@ -46,7 +48,9 @@ def extension_loads():
 
 
 def connect(port, scope="s", term=1, **more):
-    return psycopg.connect(host="127.0.0.1", port=port, user="me", dbname="app", options=f"-c termgate.scope={scope} -c termgate.term={term}", **more)
+    return psycopg.connect(
+        host="127.0.0.1", port=port, user="me", dbname="app", options=f"-c termgate.scope={scope} -c termgate.term={term}", **more
+    )
 
 
 def newcomer(lab, path, proxy):
@@ -59,25 +63,64 @@ def newcomer(lab, path, proxy):
     check("with one it passes", psql(port, create, options=term5)[0] == 0)
     check("an insert says its tag", psql(port, "INSERT INTO accounts (owner) VALUES ('ann'), ('bob')", options=term5)[1] == "INSERT 0 2")
     check("everybody reads", psql(port, "SELECT * FROM accounts ORDER BY id")[1] == "1|ann|0\n2|bob|0")
-    check("declared by SET", psql(port, "SET termgate.scope = 'billing'", "SET termgate.term = '5'", "UPDATE accounts SET balance = 7 WHERE id = 1")[1].endswith("UPDATE 1"))
+    check(
+        "declared by SET",
+        psql(port, "SET termgate.scope = 'billing'", "SET termgate.term = '5'", "UPDATE accounts SET balance = 7 WHERE id = 1")[1].endswith(
+            "UPDATE 1"
+        ),
+    )
     lab.run(lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "billing", "--term", "6")
     status, _, error = psql(port, "UPDATE accounts SET balance = 8", options=term5)
-    check("[F2] stale after the seal of another process", status == 1 and 'TG001 stale term 5 for scope "billing": the fence stands at 6' in error, error)
+    check(
+        "[F2] stale after the seal of another process",
+        status == 1 and 'TG001 stale term 5 for scope "billing": the fence stands at 6' in error,
+        error,
+    )
     check("and nothing of it is there", psql(port, "SELECT balance FROM accounts ORDER BY id")[1] == "7\n0")
-    check("a comment declares too", psql(port, "/*termgate.scope='billing',termgate.term='6'*/ UPDATE accounts SET balance = 9 WHERE id = 2")[1] == "UPDATE 1")
-    check("SQLite's own grammar", psql(port, "INSERT OR REPLACE INTO accounts (id, owner) VALUES (2, 'eve')", options="-c termgate.scope=billing -c termgate.term=6")[1] == "INSERT 0 1")
+    check(
+        "a comment declares too",
+        psql(port, "/*termgate.scope='billing',termgate.term='6'*/ UPDATE accounts SET balance = 9 WHERE id = 2")[1] == "UPDATE 1",
+    )
+    check(
+        "SQLite's own grammar",
+        psql(port, "INSERT OR REPLACE INTO accounts (id, owner) VALUES (2, 'eve')", options="-c termgate.scope=billing -c termgate.term=6")[
+            1
+        ]
+        == "INSERT 0 1",
+    )
     status, _, error = psql(port, "SELECT 1;\nSELECT nope FROM accounts")
     check("an unknown column", "nope" in error and "does not exist" in error, error)
-    check("ATTACH is closed", "permission denied" in psql(port, "ATTACH '/tmp/x' AS x", options="-c termgate.scope=billing -c termgate.term=6")[2])
+    check(
+        "ATTACH is closed",
+        "permission denied" in psql(port, "ATTACH '/tmp/x' AS x", options="-c termgate.scope=billing -c termgate.term=6")[2],
+    )
     check("ready", proxy.get("/readyz")[0] == 200)
 
 
 def types(lab, port):
     check = lab.check
     with connect(port, "types", autocommit=True) as c:
-        c.execute("CREATE TABLE ty (id int PRIMARY KEY, b bool, i2 int2, i8 bigint, f4 real, f8 float8, n numeric(10,2), t text, v varchar(5), y bytea, d date, tm time, ts timestamp, tz timestamptz, u uuid, j jsonb)")
-        row = (1, True, 2, 3, 1.5, 2.5, decimal.Decimal("12.25"), "té", "abc", b"\x00\xff", datetime.date(2024, 1, 2), datetime.time(1, 2, 3), datetime.datetime(2024, 1, 2, 3, 4, 5, 6),
-               datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc), uuid.UUID(int=5))
+        c.execute(
+            "CREATE TABLE ty (id int PRIMARY KEY, b bool, i2 int2, i8 bigint, f4 real, f8 float8, n numeric(10,2), t text, v varchar(5), y"
+            " bytea, d date, tm time, ts timestamp, tz timestamptz, u uuid, j jsonb)"
+        )
+        row = (
+            1,
+            True,
+            2,
+            3,
+            1.5,
+            2.5,
+            decimal.Decimal("12.25"),
+            "té",
+            "abc",
+            b"\x00\xff",
+            datetime.date(2024, 1, 2),
+            datetime.time(1, 2, 3),
+            datetime.datetime(2024, 1, 2, 3, 4, 5, 6),
+            datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc),
+            uuid.UUID(int=5),
+        )
         for binary in (False, True):
             c.execute("DELETE FROM ty")
             mark = "%b" if binary else "%t"
@@ -88,8 +131,14 @@ def types(lab, port):
         # Untyped, as most drivers send them: the column says what they are.
         c.execute("DELETE FROM ty")
         pg = c.pgconn
-        pg.exec_params(b"INSERT INTO ty (id, b, y, u) VALUES ($1, $2, $3, $4)", [b"7", b"true", b"\\x00ff", b"00000000000000000000000000000005"])
-        check("values without a type take their column's", c.execute("SELECT id, b, y, u FROM ty").fetchone() == (7, True, b"\x00\xff", uuid.UUID(int=5)), c.execute("SELECT id, b, y, u FROM ty").fetchone())
+        pg.exec_params(
+            b"INSERT INTO ty (id, b, y, u) VALUES ($1, $2, $3, $4)", [b"7", b"true", b"\\x00ff", b"00000000000000000000000000000005"]
+        )
+        check(
+            "values without a type take their column's",
+            c.execute("SELECT id, b, y, u FROM ty").fetchone() == (7, True, b"\x00\xff", uuid.UUID(int=5)),
+            c.execute("SELECT id, b, y, u FROM ty").fetchone(),
+        )
         found = pg.exec_params(b"SELECT id FROM ty WHERE b = $1 AND id >= $2", [b"t", b"7"])
         check("compared ones too", found.ntuples == 1 and found.get_value(0, 0) == b"7", found.error_message)
         c.execute("DELETE FROM ty")
@@ -110,7 +159,10 @@ def types(lab, port):
                 rows = list(copy.rows())
         check("COPY in and out", len(rows) == 1000 and rows[0] == ("100", "x\ty\\"))
     with connect(port, "types", autocommit=True) as c:
-        for statement in ("SELECT pg_sleep(20)", "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 2000000000) SELECT count(*) FROM r"):
+        for statement in (
+            "SELECT pg_sleep(20)",
+            "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 2000000000) SELECT count(*) FROM r",
+        ):
             threading.Timer(0.3, c.cancel).start()
             begin = time.monotonic()
             try:
@@ -123,7 +175,13 @@ def types(lab, port):
 
 def pgbench(lab, port):
     def run(*words):
-        done = subprocess.run(["pgbench", "-h", "127.0.0.1", "-p", str(port), "-U", "me", *words, "app"], capture_output=True, text=True, timeout=120, env={**os.environ, "PGOPTIONS": "-c termgate.scope=pgbench -c termgate.term=1"})
+        done = subprocess.run(
+            ["pgbench", "-h", "127.0.0.1", "-p", str(port), "-U", "me", *words, "app"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, "PGOPTIONS": "-c termgate.scope=pgbench -c termgate.term=1"},
+        )
         return done.returncode, done.stdout + done.stderr
 
     status, said = run("-i", "-q")
@@ -131,7 +189,13 @@ def pgbench(lab, port):
     for words in (("-S", "-M", "simple"), ("-S", "-M", "prepared"), ("-M", "extended"), ("-M", "prepared")):
         status, said = run("-n", "-c", "4", "-j", "2", "-t", "50", *words)
         lab.check(f"pgbench {' '.join(words)}", status == 0 and "number of failed transactions: 0 " in said, said)
-    code, rows, _ = psql(port, "SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pgbench_history), (SELECT sum(bbalance) FROM pgbench_branches) = (SELECT sum(delta) FROM pgbench_history), (SELECT count(*) FROM pgbench_history)")
+    code, rows, _ = psql(
+        port,
+        (
+            "SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pgbench_history), (SELECT sum(bbalance) FROM"
+            " pgbench_branches) = (SELECT sum(delta) FROM pgbench_history), (SELECT count(*) FROM pgbench_history)"
+        ),
+    )
     lab.check("its sums agree", code == 0 and rows == "t|t|400", rows)
 
 
@@ -152,7 +216,16 @@ def holders(lab, path, proxy):
     check("and has written nothing", higher.ask("SELECT x FROM f4")[0] == ["2"])
     slow = Wire(port, user="me", database="app", timeout=30, **declared("f4", 2))
     outcome = []
-    thread = threading.Thread(target=lambda: outcome.append(refusal(lambda: slow.ask("INSERT INTO f4 WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 2000000000) SELECT max(i) FROM r"))))
+    thread = threading.Thread(
+        target=lambda: outcome.append(
+            refusal(
+                lambda: slow.ask(
+                    "INSERT INTO f4 WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 2000000000) SELECT max(i)"
+                    " FROM r"
+                )
+            )
+        )
+    )
     thread.start()
     time.sleep(0.3)
     third = Wire(port, user="me", database="app", **declared("f4", 3))
@@ -170,6 +243,7 @@ def holders(lab, path, proxy):
     took = time.monotonic() - begin
     check("anybody goes past a silent holder after its limit", error is None and took < 4.5 * PATIENCE, (error, took))
     check("which is told", (refusal(lambda: silent.ask("SELECT 1")) or {}).get("C") == "57P01")
+
     # Other processes: the command, and a program with the extension.
     def held(term):
         wire = Wire(port, user="me", database="app", **declared("f4", term))
@@ -179,9 +253,15 @@ def holders(lab, path, proxy):
 
     stale = held(3)
     begin = time.monotonic()
-    sealed = subprocess.run([lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "f4", "--term", "4"], capture_output=True, text=True)
+    sealed = subprocess.run(
+        [lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "f4", "--term", "4"], capture_output=True, text=True
+    )
     took = time.monotonic() - begin
-    check("a seal of another process goes past an idle holder after the grace", sealed.returncode == 0 and 0.9 < took < 2.8 * PATIENCE, (sealed, took))
+    check(
+        "a seal of another process goes past an idle holder after the grace",
+        sealed.returncode == 0 and 0.9 < took < 2.8 * PATIENCE,
+        (sealed, took),
+    )
     check("which is told why", "term 4" in (refusal(lambda: stale.ask("SELECT 1")) or {}).get("M", ""))
     if extension_loads():
         stale = held(4)
@@ -191,11 +271,17 @@ def holders(lab, path, proxy):
         begin = time.monotonic()
         program.execute("SELECT termgate_check_term('f4', 5)")
         took = time.monotonic() - begin
-        check("so does a check of the extension's", 0.9 < took < 2.5 * PATIENCE and "term 5" in (refusal(lambda: stale.ask("SELECT 1")) or {}).get("M", ""), took)
+        check(
+            "so does a check of the extension's",
+            0.9 < took < 2.5 * PATIENCE and "term 5" in (refusal(lambda: stale.ask("SELECT 1")) or {}).get("M", ""),
+            took,
+        )
         program.close()
     stale = held(5)
     begin = time.monotonic()
-    done = subprocess.run([lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "elsewhere", "--term", "1"], capture_output=True, text=True)
+    done = subprocess.run(
+        [lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "elsewhere", "--term", "1"], capture_output=True, text=True
+    )
     took = time.monotonic() - begin
     check("and anybody's after its limit", done.returncode == 0 and 2.5 < took < 4.8 * PATIENCE, (done, took))
     check("of which none has written anything", third.ask("SELECT count(*) FROM f4")[0] == ["3"])
@@ -219,19 +305,30 @@ def timeouts(lab, port):
 
     wire = Wire(port, user="me", database="app", **declared("timeouts", 1))
     wire.ask("CREATE TABLE timeouts (x int)")
-    check("a timeout that is none", timed(wire, "SET statement_timeout = 'soon'")[0] == "22023" and timed(wire, "SET statement_timeout = -1")[0] == "22023")
+    check(
+        "a timeout that is none",
+        timed(wire, "SET statement_timeout = 'soon'")[0] == "22023" and timed(wire, "SET statement_timeout = -1")[0] == "22023",
+    )
     wire.ask("SET statement_timeout = '0.3 s'")
     check("is told as PostgreSQL tells it", wire.ask("SHOW statement_timeout")[0] == ["300ms"])
     for sql in ("SELECT pg_sleep(20)", counting, f"INSERT INTO timeouts {counting}"):
         code, message, took = timed(wire, sql)
-        check(f"statement_timeout ends {sql[:20]}", code == "57014" and "statement timeout" in message and 0.25 < took < 1.5 * PATIENCE, (code, message, took))
+        check(
+            f"statement_timeout ends {sql[:20]}",
+            code == "57014" and "statement timeout" in message and 0.25 < took < 1.5 * PATIENCE,
+            (code, message, took),
+        )
     check("each statement of a text has its own", timed(wire, "SELECT pg_sleep(0.2); SELECT pg_sleep(0.2)")[0] is None)
     holder = Wire(port, user="me", database="app", **declared("elsewhere", 1))
     holder.ask("BEGIN")
     holder.ask("INSERT INTO timeouts VALUES (1)")
     for sql in ("INSERT INTO timeouts VALUES (2)", "BEGIN; INSERT INTO timeouts VALUES (2)"):
         code, message, took = timed(wire, sql)
-        check(f"it ends who waits for the write lock: {sql[:6]}", code == "57014" and "statement timeout" in message and 0.25 < took < 1.5 * PATIENCE, (code, message, took))
+        check(
+            f"it ends who waits for the write lock: {sql[:6]}",
+            code == "57014" and "statement timeout" in message and 0.25 < took < 1.5 * PATIENCE,
+            (code, message, took),
+        )
         wire.ask("ROLLBACK")
     wire.ask("SET statement_timeout = 0")
     wire.ask("SET lock_timeout = 200")
@@ -241,7 +338,11 @@ def timeouts(lab, port):
     canceller = threading.Timer(0.3, lambda: cancel(wire, port))
     canceller.start()
     code, message, took = timed(wire, "INSERT INTO timeouts VALUES (2)")
-    check("a cancel request ends the waiting, too", code == "57014" and "user request" in message and took < 1.5 * PATIENCE, (code, message, took))
+    check(
+        "a cancel request ends the waiting, too",
+        code == "57014" and "user request" in message and took < 1.5 * PATIENCE,
+        (code, message, took),
+    )
     holder.ask("COMMIT")
     # A statement that shares its commit with others is cancelled all the same.
     others = [Wire(port, user="me", database="app", **declared(f"other{n}", 1)) for n in range(4)]
@@ -289,7 +390,29 @@ def accounts(lab, path):
     proxy = lab.proxy(f"sqlite:{path}", "--users", users)
 
     def enter(user, password):
-        done = subprocess.run(["psql", "-X", "-A", "-t", "-w", "-h", "127.0.0.1", "-p", str(proxy.port), "-U", user, "-d", "app", "-c", "SELECT current_user"], capture_output=True, text=True, timeout=30, env={**os.environ, "PGPASSWORD": password})
+        done = subprocess.run(
+            [
+                "psql",
+                "-X",
+                "-A",
+                "-t",
+                "-w",
+                "-h",
+                "127.0.0.1",
+                "-p",
+                str(proxy.port),
+                "-U",
+                user,
+                "-d",
+                "app",
+                "-c",
+                "SELECT current_user",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            env={**os.environ, "PGPASSWORD": password},
+        )
         return done.stdout.strip(), done.stderr
 
     check("the right password", enter("ann", "a secret")[0] == "ann", enter("ann", "a secret"))
@@ -343,7 +466,9 @@ def storm(lab, path, proxy, seconds):
     while time.monotonic() - begin < seconds:
         time.sleep(0.4)
         asked = time.monotonic()
-        done = subprocess.run([lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "storm", "--term", str(top[0] + 1)], capture_output=True, text=True)
+        done = subprocess.run(
+            [lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "storm", "--term", str(top[0] + 1)], capture_output=True, text=True
+        )
         waits.append(time.monotonic() - asked)
         if done.returncode == 0:
             top[0] += 1
@@ -360,7 +485,10 @@ def storm(lab, path, proxy, seconds):
     check("what was refused is not", not refused & set(rows), sorted(refused & set(rows))[:5])
     terms = [row[0] for row in file.execute("SELECT term FROM storm ORDER BY rowid")]
     check("there were many of each", len(acknowledged) > 50 and len(set(terms)) > 2, (len(acknowledged), len(refused), set(terms)))
-    check("the fence is not below what is there", file.execute("SELECT term FROM termgate_fences WHERE scope = 'storm'").fetchone()[0] >= max(terms))
+    check(
+        "the fence is not below what is there",
+        file.execute("SELECT term FROM termgate_fences WHERE scope = 'storm'").fetchone()[0] >= max(terms),
+    )
     file.close()
 
 
@@ -368,7 +496,9 @@ def main():
     lab = Lab("sqlite", sys.argv[1], sys.argv[2])
     try:
         path = f"{lab.folder}/app.db"
-        missing = subprocess.run([lab.termgate, "proxy", "--listen", "127.0.0.1:0", "--backend", f"sqlite:{lab.folder}/none.db"], capture_output=True, text=True)
+        missing = subprocess.run(
+            [lab.termgate, "proxy", "--listen", "127.0.0.1:0", "--backend", f"sqlite:{lab.folder}/none.db"], capture_output=True, text=True
+        )
         lab.check("a file that is not there", missing.returncode == 1 and "termgate init" in missing.stdout + missing.stderr, missing)
         sqlite3.connect(path).execute("CREATE TABLE plain (x)").connection.close()
         proxy = lab.proxy(f"sqlite:{path}")

@@ -23,7 +23,17 @@ check = lab.check
 
 def make(path, term):
     lab.run(lab.termgate, "init", "--db", f"sqlite:{path}")
-    lab.run(lab.termgate, "exec", "--db", f"sqlite:{path}", "--scope", "A", "--term", str(term), "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)")
+    lab.run(
+        lab.termgate,
+        "exec",
+        "--db",
+        f"sqlite:{path}",
+        "--scope",
+        "A",
+        "--term",
+        str(term),
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)",
+    )
 
 
 def rows(path):
@@ -90,7 +100,13 @@ def folder_moved(path):
 
 
 def file_cases():
-    for name, change, made_anew in (("moved away", moved, False), ("removed", remove_all, False), ("renamed over", renamed_over, True), ("a link in its place", linked, True), ("its folder moved", folder_moved, False)):
+    for name, change, made_anew in (
+        ("moved away", moved, False),
+        ("removed", remove_all, False),
+        ("renamed over", renamed_over, True),
+        ("a link in its place", linked, True),
+        ("its folder moved", folder_moved, False),
+    ):
         folder = f"{lab.folder}/{name.replace(' ', '-')}"
         os.mkdir(folder)
         path = f"{folder}/app.db"
@@ -121,7 +137,11 @@ def file_cases():
             if os.path.exists(left):
                 # Without its log, where that was removed.
                 left_file = sqlite3.connect(left)
-                there = [row[0] for row in left_file.execute("SELECT v FROM t")] if left_file.execute("SELECT 1 FROM sqlite_schema WHERE name = 't'").fetchone() else []
+                there = (
+                    [row[0] for row in left_file.execute("SELECT v FROM t")]
+                    if left_file.execute("SELECT 1 FROM sqlite_schema WHERE name = 't'").fetchone()
+                    else []
+                )
                 left_file.close()
                 check(f"{name}: nor in the old one", set(there) <= {"before"}, there)
         stale = may_connect(proxy, 5)
@@ -200,14 +220,18 @@ def endless_reads():
     make(path, 5)
     proxy = lab.proxy(f"sqlite:{path}", "--drain-timeout", "1s")
     reader = Wire(proxy.port, user="me", database="app")
-    for sql in ("SELECT instr(replace(hex(zeroblob(8000000)), '00', 'aa'), replace(hex(zeroblob(4000000)), '00', 'aa') || 'b') GLOB '1'", "SELECT strpos(repeat('a', 16000000), repeat('a', 8000000) || 'b')",
-                "SELECT length(replace(repeat('a', 16000000), repeat('a', 8000000) || 'b', 'c'))"):
+    for sql in (
+        "SELECT instr(replace(hex(zeroblob(8000000)), '00', 'aa'), replace(hex(zeroblob(4000000)), '00', 'aa') || 'b') GLOB '1'",
+        "SELECT strpos(repeat('a', 16000000), repeat('a', 8000000) || 'b')",
+        "SELECT length(replace(repeat('a', 16000000), repeat('a', 8000000) || 'b', 'c'))",
+    ):
         took, told = asked(reader, sql)
         check(f"answered: {sql[:30]}", told in ("0", "16000000") and took < 20 * PATIENCE, (took, told))
     took, told = asked(reader, "SELECT length(hex(zeroblob(400000000))) GLOB '1'")
     check("a value that is too long is refused", told == "54000", told)
     took, told = asked(reader, "SELECT length(printf('%1000000000d', 1)) GLOB '1'")
-    # GLOB is no word of PostgreSQL's grammar, so the text is SQLite's and may call its functions. Its printf answers NULL where its result would be too long.
+    # GLOB is no word of PostgreSQL's grammar, so the text is SQLite's and may call its functions. Its printf answers
+    # NULL where its result would be too long.
     check("and one of printf is not made", told in ("54000", None), told)
     check("without having been made", proxy.resident_kb() < 1_000_000, proxy.resident_kb())
     reader.ask("SET statement_timeout = '1s'")
@@ -233,13 +257,32 @@ def endless_reads():
 def altered_tables():
     path = f"{lab.folder}/tables.db"
     make(path, 5)
-    lab.run(lab.termgate, "exec", "--db", f"sqlite:{path}", "--scope", "A", "--term", "5", "CREATE TABLE ad (s TEXT, t INTEGER)", "CREATE INDEX ad_st ON ad (s, t)",
-            "CREATE TABLE pr (s TEXT, k TEXT, v TEXT)", "INSERT INTO pr VALUES ('B', 'k', 'of B')")
+    lab.run(
+        lab.termgate,
+        "exec",
+        "--db",
+        f"sqlite:{path}",
+        "--scope",
+        "A",
+        "--term",
+        "5",
+        "CREATE TABLE ad (s TEXT, t INTEGER)",
+        "CREATE INDEX ad_st ON ad (s, t)",
+        "CREATE TABLE pr (s TEXT, k TEXT, v TEXT)",
+        "INSERT INTO pr VALUES ('B', 'k', 'of B')",
+    )
     lab.run(lab.termgate, "adopt", "--db", f"sqlite:{path}", "ad", "--scope-column", "s", "--term-column", "t")
     lab.run(lab.termgate, "protect", "--db", f"sqlite:{path}", "pr", "--scope-column", "s")
     proxy = lab.proxy(f"sqlite:{path}")
     writer = session(proxy, 5)
-    for sql in ("ALTER TABLE ad RENAME TO ad2", "ALTER TABLE Ad RENAME COLUMN t TO t2", "DROP TABLE ad", "ALTER TABLE pr RENAME TO pr2", "DROP TABLE pr", "DROP TABLE IF EXISTS pr"):
+    for sql in (
+        "ALTER TABLE ad RENAME TO ad2",
+        "ALTER TABLE Ad RENAME COLUMN t TO t2",
+        "DROP TABLE ad",
+        "ALTER TABLE pr RENAME TO pr2",
+        "DROP TABLE pr",
+        "DROP TABLE IF EXISTS pr",
+    ):
         _, told = asked(writer, sql)
         check(f"refused: {sql}", told == "42501", told)
     for sql in ("ALTER TABLE pr ADD COLUMN more text", "ALTER TABLE t RENAME TO t2", "ALTER TABLE t2 RENAME TO t"):

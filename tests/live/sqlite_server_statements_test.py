@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every statement of sqlite_server_statements.txt, on a PostgreSQL 15 and on an SQLite file behind the proxy: the same answer, or a clear refusal.
+"""Every statement of sqlite_server_statements.txt, on a PostgreSQL 15 and on an SQLite file behind the proxy: the same answer,
+or a clear refusal.
 
     sqlite_server_statements_test.py TERMGATE PG_SERVER [--write] [--only REGEX] [--show]
 
@@ -30,10 +31,39 @@ from proxy_lab import Lab  # noqa: E402
 LIST = f"{HERE}/sqlite_server_statements.txt"
 # What a refusal may be besides 0A000: the message names a function, operator or type that the front does not have, or a limit.
 REFUSALS = ("0A000", "42883", "42704", "54000", "54001", "42501")
-OIDS = {"bool": 16, "bytea": 17, "name": 19, "int8": 20, "int2": 21, "int4": 23, "text": 25, "oid": 26, "json": 114, "float4": 700, "float8": 701,
-        "bpchar": 1042, "varchar": 1043, "date": 1082, "time": 1083, "timestamp": 1114, "timestamptz": 1184, "interval": 1186, "timetz": 1266, "numeric": 1700, "uuid": 2950, "jsonb": 3802,
-        "int4[]": 1007, "int8[]": 1016, "text[]": 1009, "bool[]": 1000, "numeric[]": 1231,
-        "float8[]": 1022, "date[]": 1182, "uuid[]": 2951, "?": 0}
+OIDS = {
+    "bool": 16,
+    "bytea": 17,
+    "name": 19,
+    "int8": 20,
+    "int2": 21,
+    "int4": 23,
+    "text": 25,
+    "oid": 26,
+    "json": 114,
+    "float4": 700,
+    "float8": 701,
+    "bpchar": 1042,
+    "varchar": 1043,
+    "date": 1082,
+    "time": 1083,
+    "timestamp": 1114,
+    "timestamptz": 1184,
+    "interval": 1186,
+    "timetz": 1266,
+    "numeric": 1700,
+    "uuid": 2950,
+    "jsonb": 3802,
+    "int4[]": 1007,
+    "int8[]": 1016,
+    "text[]": 1009,
+    "bool[]": 1000,
+    "numeric[]": 1231,
+    "float8[]": 1022,
+    "date[]": 1182,
+    "uuid[]": 2951,
+    "?": 0,
+}
 
 
 class Case:
@@ -86,7 +116,11 @@ class Side:
         self.wire.query("BEGIN")
         answers = []
         for part in case.parts:
-            answers.append(self.simple(part) if form == "simple" or part.copy is not None or not extended(part.sql) else self.extended(part, form, oracle))
+            answers.append(
+                self.simple(part)
+                if form == "simple" or part.copy is not None or not extended(part.sql)
+                else self.extended(part, form, oracle)
+            )
             if "error" in answers[-1]:
                 break
         self.wire.query("ROLLBACK")
@@ -109,7 +143,14 @@ class Side:
         if form == "binary" and given:
             values, formats = [oracle.binary(kind, value, part, i) for i, (kind, value) in enumerate(given)], [1]
         results = [1] if form == "binary" else []
-        self.wire.send(pgraw.parse("", part.sql, types), pgraw.describe("S", ""), pgraw.bind("", "", values, formats, results), pgraw.describe("P", ""), pgraw.execute(""), pgraw.sync())
+        self.wire.send(
+            pgraw.parse("", part.sql, types),
+            pgraw.describe("S", ""),
+            pgraw.bind("", "", values, formats, results),
+            pgraw.describe("P", ""),
+            pgraw.execute(""),
+            pgraw.sync(),
+        )
         return answer_of(self.wire.until("Z"))
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Large payloads on SQL Server by the command: written from a file and from a pipe, read back, compared by hash at both ends, and in memory only once.
+"""Large payloads on SQL Server by the command: written from a file and from a pipe, read back, compared by hash at both ends,
+and in memory only once.
 
   sqlserver_payload_test.py TERMGATE_COMMAND
 
@@ -62,14 +63,19 @@ class Payloads(unittest.TestCase):
             process.stdout.close()
         self.assertEqual(process.returncode, 0)
         peak = used.ru_maxrss * 1024
-        print(f"{words[0]}: {SIZE // MIB} MiB, peak {peak // MIB} MiB ({peak / SIZE:.2f} of the payload), {time.monotonic() - start:.1f} s", file=sys.stderr)
+        print(
+            f"{words[0]}: {SIZE // MIB} MiB, peak {peak // MIB} MiB ({peak / SIZE:.2f} of the payload), {time.monotonic() - start:.1f} s",
+            file=sys.stderr,
+        )
         self.assertLess(peak, 1.1 * SIZE + 100 * MIB)
         return said
 
     def on_server(self, stream):
         # As text, a digit for each half of a byte.
         with Plain(self.url) as plain:
-            rows = plain.rows(f"SELECT DATALENGTH(payload), HASHBYTES('SHA2_256', payload) FROM termgate.stream_writes WHERE stream_id = '{stream}'")
+            rows = plain.rows(
+                f"SELECT DATALENGTH(payload), HASHBYTES('SHA2_256', payload) FROM termgate.stream_writes WHERE stream_id = '{stream}'"
+            )
         return [(int(size), digest.lower()) for size, digest in rows]
 
     def read_back(self, stream):
@@ -94,12 +100,18 @@ class Payloads(unittest.TestCase):
 
     def test_one_over_the_limit_is_not_read_in_full(self):
         with open("/dev/zero", "rb") as zeros:
-            done = subprocess.run([TERMGATE, "append", "--stream", "endless", "--term", "1", "--db", self.url], stdin=zeros, capture_output=True, timeout=300)
+            done = subprocess.run(
+                [TERMGATE, "append", "--stream", "endless", "--term", "1", "--db", self.url], stdin=zeros, capture_output=True, timeout=300
+            )
         self.assertEqual(done.returncode, 9, done.stderr)
         self.assertIn(b"TG005 a payload of more than 1073741824 bytes is over the limit", done.stderr)
         with open(self.back, "wb") as file:
             file.truncate((1 << 30) + 1)
-        done = subprocess.run([TERMGATE, "append", "--stream", "endless", "--term", "1", "--file", str(self.back), "--db", self.url], capture_output=True, timeout=60)
+        done = subprocess.run(
+            [TERMGATE, "append", "--stream", "endless", "--term", "1", "--file", str(self.back), "--db", self.url],
+            capture_output=True,
+            timeout=60,
+        )
         self.assertEqual(done.returncode, 9, done.stderr)
         self.assertIn(b"TG005 a payload of 1073741825 bytes is over the limit", done.stderr)
         self.assertEqual(self.on_server("endless"), [])

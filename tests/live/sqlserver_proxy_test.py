@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""[F1] [F2] [F4] [F7] `termgate proxy --backend sqlserver://…` in front of a real TDS server, which TERMGATE_TEST_SQLSERVER names (status 77 without one).
+"""[F1] [F2] [F4] [F7] `termgate proxy --backend sqlserver://…` in front of a real TDS server, which TERMGATE_TEST_SQLSERVER names
+(status 77 without one).
 
   sqlserver_proxy_test.py TERMGATE_COMMAND [--list|--bench]
 
-The catalogue: ways to write, as texts in several channels and as tricks of the protocol. Each is tried by a session without a term and by one with a stale term, and
-must write nothing; and through the same proxy that only observes it must write, or it would prove nothing. Then what a rightful leader sees, and a takeover.
+The catalogue: ways to write, as texts in several channels and as tricks of the protocol. Each is tried by a session without a term and
+by one with a stale term, and
+must write nothing; and through the same proxy that only observes it must write, or it would prove nothing. Then what a rightful leader
+sees, and a takeover.
 """
 import http.client
 import os
@@ -21,8 +24,23 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from proxy_under_test import free_port  # noqa: E402
-from tdsraw import (ATTENTION, BATCH, BULK, IGNORE, RESET, RPC, TRANSACTION, Closed, Tds, call, headers, integer, nvarchar, packets,  # noqa: E402
-                    wide)
+from tdsraw import (
+    ATTENTION,
+    BATCH,
+    BULK,
+    IGNORE,
+    RESET,
+    RPC,
+    TRANSACTION,
+    Closed,
+    Tds,
+    call,
+    headers,
+    integer,
+    nvarchar,
+    packets,  # noqa: E402
+    wide,
+)
 
 TERMGATE = sys.argv[1] if len(sys.argv) > 1 else ""
 URL = os.environ.get("TERMGATE_TEST_SQLSERVER", "")
@@ -79,12 +97,21 @@ TEXTS = {
     "output": "INSERT dbo.victim (mark) OUTPUT inserted.mark VALUES (N'%M')",
     "output into": "INSERT dbo.spare (mark) OUTPUT inserted.mark INTO dbo.victim (mark) VALUES (N'%M')",
     "update": "UPDATE dbo.victim SET mark = N'%M' WHERE id = (SELECT MIN(id) FROM dbo.victim WHERE mark = N'seed')",
-    "update of a common table": "WITH a AS (SELECT * FROM dbo.victim WHERE id = (SELECT MIN(id) FROM dbo.victim WHERE mark = N'seed')) UPDATE a SET mark = N'%M'",
-    "delete with output": "INSERT dbo.spare (mark) VALUES (N'%M'); DELETE dbo.spare OUTPUT deleted.mark INTO dbo.victim (mark) WHERE mark = N'%M'",
+    "update of a common table": (
+        "WITH a AS (SELECT * FROM dbo.victim WHERE id = (SELECT MIN(id) FROM dbo.victim WHERE mark = N'seed')) UPDATE a SET mark = N'%M'"
+    ),
+    "delete with output": (
+        "INSERT dbo.spare (mark) VALUES (N'%M'); DELETE dbo.spare OUTPUT deleted.mark INTO dbo.victim (mark) WHERE mark = N'%M'"
+    ),
     "table variable": "DECLARE @t table (mark nvarchar(200)); INSERT @t VALUES (N'%M'); INSERT dbo.victim (mark) SELECT mark FROM @t",
-    "temporary table": "CREATE TABLE #t (mark nvarchar(200)); INSERT #t VALUES (N'%M'); INSERT dbo.victim (mark) SELECT mark FROM #t; DROP TABLE #t",
+    "temporary table": (
+        "CREATE TABLE #t (mark nvarchar(200)); INSERT #t VALUES (N'%M'); INSERT dbo.victim (mark) SELECT mark FROM #t; DROP TABLE #t"
+    ),
     "implicit transaction": "SET IMPLICIT_TRANSACTIONS ON; INSERT dbo.victim (mark) VALUES (N'%M'); COMMIT; SET IMPLICIT_TRANSACTIONS OFF",
-    "a term in the same batch": "EXEC sp_set_session_context N'termgate.scope', N'attacked'; EXEC sp_set_session_context N'termgate.term', N'5'; INSERT dbo.victim (mark) VALUES (N'%M')",
+    "a term in the same batch": (
+        "EXEC sp_set_session_context N'termgate.scope', N'attacked'; EXEC sp_set_session_context N'termgate.term', N'5'; INSERT dbo.victim"
+        " (mark) VALUES (N'%M')"
+    ),
     "long text in front": "/*" + 40000 * " " + "*/ INSERT dbo.victim (mark) VALUES (N'%M')",
     "settings in front": 2200 * "SET NOCOUNT ON; " + "INSERT dbo.victim (mark) VALUES (N'%M')",
 }
@@ -119,7 +146,12 @@ def in_a_transaction(client, text):
 
 # Every text in the first two; some in the others.
 CHANNELS = {"batch": as_batch, "sp_executesql": as_executesql}
-MORE_CHANNELS = {"small packets": as_small_packets, "sp_executesql by name": as_named_executesql, "sp_prepexec": as_prepexec, "a transaction of the driver": in_a_transaction}
+MORE_CHANNELS = {
+    "small packets": as_small_packets,
+    "sp_executesql by name": as_named_executesql,
+    "sp_prepexec": as_prepexec,
+    "a transaction of the driver": in_a_transaction,
+}
 MORE_TEXTS = ("insert", "exec of a text", "procedure", "trigger", "in a transaction", "after a setting")
 
 INSERT = TEXTS["insert"]
@@ -203,7 +235,10 @@ def trick_call_a_stale_term(client, mark):
 
 
 def trick_enter_by_hand(client, mark):
-    client.batch("DECLARE @p bigint = 1, @c bigint; EXEC termgate.gate_enter @scope = N'attacked', @term = 5, @secret = 0x01, @proof = @p OUTPUT, @code = @c OUTPUT")
+    client.batch(
+        "DECLARE @p bigint = 1, @c bigint; EXEC termgate.gate_enter @scope = N'attacked', @term = 5, @secret = 0x01, @proof = @p OUTPUT,"
+        " @code = @c OUTPUT"
+    )
     client.batch(INSERT.replace("%M", mark))
 
 
@@ -247,8 +282,13 @@ def trick_insert_behind_no_exec(client, mark):
 
 TRICKS = {name[6:].replace("_", " "): function for name, function in list(globals().items()) if name.startswith("trick_")}
 # What this server answers otherwise than SQL Server, and so proves nothing here.
-UNPROVEN_ON_BABELFISH = {"two headers", "update of a common table, as batch", "update of a common table, as sp_executesql",
-                         "insert exec, as batch", "insert exec, as sp_executesql"}
+UNPROVEN_ON_BABELFISH = {
+    "two headers",
+    "update of a common table, as batch",
+    "update of a common table, as sp_executesql",
+    "insert exec, as batch",
+    "insert exec, as sp_executesql",
+}
 
 
 def url_of(database, port=None):
@@ -275,8 +315,21 @@ class Proxy:
     def __init__(self, *options):
         self.port, self.http = free_port(), free_port()
         self.log = open(Path(scratch.name) / f"proxy-{self.port}.log", "w+", encoding="utf-8")
-        self.process = subprocess.Popen([TERMGATE, "proxy", "--listen", f"127.0.0.1:{self.port}", "--http", f"127.0.0.1:{self.http}", "--backend", url_of(DATABASE), *options],
-                                        stderr=self.log, env={name: value for name, value in os.environ.items() if name != "TERMGATE_DB"})
+        self.process = subprocess.Popen(
+            [
+                TERMGATE,
+                "proxy",
+                "--listen",
+                f"127.0.0.1:{self.port}",
+                "--http",
+                f"127.0.0.1:{self.http}",
+                "--backend",
+                url_of(DATABASE),
+                *options,
+            ],
+            stderr=self.log,
+            env={name: value for name, value in os.environ.items() if name != "TERMGATE_DB"},
+        )
         for _ in range(100):
             try:
                 if self.get("/readyz")[0] == 200:
@@ -313,13 +366,18 @@ class Case(unittest.TestCase):
         if done.returncode != 0:
             raise AssertionError(done.stderr)
         cls.eye = direct()
-        for text in ("CREATE TABLE dbo.victim (id int IDENTITY PRIMARY KEY, mark nvarchar(200))", "INSERT dbo.victim (mark) VALUES " + ", ".join(20 * ["(N'seed')"]),
-                     "CREATE TABLE dbo.front (mark nvarchar(200))", "CREATE TABLE dbo.spare (mark nvarchar(200))",
-                     "CREATE TRIGGER dbo.front_fires ON dbo.front AFTER INSERT AS INSERT dbo.victim (mark) SELECT mark FROM inserted",
-                     "CREATE VIEW dbo.seen AS SELECT mark FROM dbo.front", "CREATE TRIGGER dbo.seen_fires ON dbo.seen INSTEAD OF INSERT AS INSERT dbo.victim (mark) SELECT mark FROM inserted",
-                     "CREATE PROCEDURE dbo.put @mark nvarchar(200) AS INSERT dbo.victim (mark) VALUES (@mark)",
-                     "CREATE PROCEDURE dbo.put_deep @mark nvarchar(200) AS EXEC dbo.put @mark",
-                     "CREATE PROCEDURE dbo.sp_server_info @mark nvarchar(200) AS INSERT dbo.victim (mark) VALUES (@mark)"):
+        for text in (
+            "CREATE TABLE dbo.victim (id int IDENTITY PRIMARY KEY, mark nvarchar(200))",
+            "INSERT dbo.victim (mark) VALUES " + ", ".join(20 * ["(N'seed')"]),
+            "CREATE TABLE dbo.front (mark nvarchar(200))",
+            "CREATE TABLE dbo.spare (mark nvarchar(200))",
+            "CREATE TRIGGER dbo.front_fires ON dbo.front AFTER INSERT AS INSERT dbo.victim (mark) SELECT mark FROM inserted",
+            "CREATE VIEW dbo.seen AS SELECT mark FROM dbo.front",
+            "CREATE TRIGGER dbo.seen_fires ON dbo.seen INSTEAD OF INSERT AS INSERT dbo.victim (mark) SELECT mark FROM inserted",
+            "CREATE PROCEDURE dbo.put @mark nvarchar(200) AS INSERT dbo.victim (mark) VALUES (@mark)",
+            "CREATE PROCEDURE dbo.put_deep @mark nvarchar(200) AS EXEC dbo.put @mark",
+            "CREATE PROCEDURE dbo.sp_server_info @mark nvarchar(200) AS INSERT dbo.victim (mark) VALUES (@mark)",
+        ):
             answer = cls.eye.batch(text)
             if answer.errors:
                 raise AssertionError(f"{text}: {answer.errors}")
@@ -368,7 +426,9 @@ class Case(unittest.TestCase):
         if client is not None:
             client.close()
         time.sleep(0.3)
-        found = b"".join(self.eye.batch(f"SELECT mark FROM dbo.{table} WHERE mark LIKE N'{prefix}%'").payload for table in ("victim", "spare", "front"))
+        found = b"".join(
+            self.eye.batch(f"SELECT mark FROM dbo.{table} WHERE mark LIKE N'{prefix}%'").payload for table in ("victim", "spare", "front")
+        )
         harm = {name for mark, name in names.items() if wide(mark) in found}
         print(f"{application}: {len(names)} attacks in {time.monotonic() - began:.0f} s, {len(harm)} have written", flush=True)
         return harm
@@ -390,7 +450,11 @@ class Case(unittest.TestCase):
         does = self.play(self.proxy.port, "termgate.scope=led;termgate.term=3;", "l")
         refused = {name for name, _ in self.attacks()} - does
         # What declares a stale term for itself is refused to a leader, too.
-        self.assertEqual({name for name in refused if "stale term" not in name and "by hand" not in name and "declare by" not in name} - UNPROVEN_ON_BABELFISH, set())
+        self.assertEqual(
+            {name for name in refused if "stale term" not in name and "by hand" not in name and "declare by" not in name}
+            - UNPROVEN_ON_BABELFISH,
+            set(),
+        )
 
     def test_3_a_takeover(self):
         self.eye.batch("EXEC termgate.seal @scope = N'taken', @term = 1")
@@ -409,7 +473,9 @@ class Case(unittest.TestCase):
         leader.begin()
         self.assertEqual(leader.batch(INSERT.replace("%M", "t3")).errors, [])
         time.sleep(0.5)
-        answer = self.eye.batch("BEGIN TRAN; DECLARE @f bigint; EXEC termgate.check_term @scope = N'taken', @term = 3, @fence = @f OUTPUT; ROLLBACK")
+        answer = self.eye.batch(
+            "BEGIN TRAN; DECLARE @f bigint; EXEC termgate.check_term @scope = N'taken', @term = 3, @fence = @f OUTPUT; ROLLBACK"
+        )
         self.assertEqual(answer.number, 50006)
         leader.commit()
         self.assertTrue(self.written("t3"))
@@ -449,8 +515,10 @@ def bench():
                 if turn > 0:
                     rates[client].append(400 / (time.perf_counter() - began))
         ratios = [through / without for without, through in zip(rates[plain], rates[fenced])]
-        print(f"directly {statistics.median(rates[plain]):.0f}/s, through the proxy {statistics.median(rates[fenced]):.0f}/s; "
-              f"of each pair: median {statistics.median(ratios):.2f}, from {min(ratios):.2f} to {max(ratios):.2f}")
+        print(
+            f"directly {statistics.median(rates[plain]):.0f}/s, through the proxy {statistics.median(rates[fenced]):.0f}/s; "
+            f"of each pair: median {statistics.median(ratios):.2f}, from {min(ratios):.2f} to {max(ratios):.2f}"
+        )
     finally:
         Case.tearDownClass()
 

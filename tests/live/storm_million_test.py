@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""[F1] [F2] [F3] [F4] [F5] A million writes and a thousand takeovers in the storm, under every kind of fault: on SQLite and PostgreSQL, directly and through two proxies. No breach.
+"""[F1] [F2] [F3] [F4] [F5] A million writes and a thousand takeovers in the storm, under every kind of fault: on SQLite and PostgreSQL,
+directly and through two proxies. No breach.
 
   storm_million_test.py TERMGATE_COMMAND SERVER_SCRIPT
 
-Only with TERMGATE_TEST_LONG (./test --long). Rounds of a minute, each a storm of its own with a seed of its own, until both numbers and each fault have been seen; MINUTES_MAX at most.
+Only with TERMGATE_TEST_LONG (./test --long). Rounds of a minute, each a storm of its own with a seed of its own,
+until both numbers and each fault have been seen; MINUTES_MAX at most.
 The server flushes (fsync), and in two of the rounds it is killed hard and started again.
 """
 import json
@@ -55,7 +57,13 @@ def main():
                     return 1
                 name, url, words = rounds.pop(0) if rounds else more[number % 4]
                 number += 1
-                done = subprocess.run([TERMGATE, "storm", *COMMON, *words, "--seed", str(1000 + number)], env=dict(os.environ, TERMGATE_DB=url, TMPDIR=folder), capture_output=True, text=True, timeout=600)
+                done = subprocess.run(
+                    [TERMGATE, "storm", *COMMON, *words, "--seed", str(1000 + number)],
+                    env=dict(os.environ, TERMGATE_DB=url, TMPDIR=folder),
+                    capture_output=True,
+                    text=True,
+                    timeout=600,
+                )
                 document = json.loads(done.stdout) if done.stdout else {}
                 if done.returncode != 0 or document["verdict"] != "kept" or document["leaders_ended_by_themselves"]:
                     print(f"round {number}: {name} {words}: {done.stdout}{done.stderr}")
@@ -64,10 +72,34 @@ def main():
                     print(f"round {number}: a write whose outcome nobody knows: {document}")
                     return 1
                 seen.update(document["faults"])
-                total.update({what: document[what] for what in ("writes_sent", "writes_committed", "takeovers", "refused_stale", "refused_after_stop", "evictions", "unanswered", "unknown_committed", "looks")})
-                where = name + (" through two proxies" if "--proxies" in words else "") + (", server killed" if "--server-restart" in words else "")
-                print(f"round {number:2}: {where:45} {document['writes_committed']:7} writes, {document['takeovers']:4} takeovers, {document['refused_stale']:4} refused, {document['unanswered']:4} without an answer; "
-                      f"{document['seconds']:.0f} s", flush=True)
+                total.update(
+                    {
+                        what: document[what]
+                        for what in (
+                            "writes_sent",
+                            "writes_committed",
+                            "takeovers",
+                            "refused_stale",
+                            "refused_after_stop",
+                            "evictions",
+                            "unanswered",
+                            "unknown_committed",
+                            "looks",
+                        )
+                    }
+                )
+                where = (
+                    name
+                    + (" through two proxies" if "--proxies" in words else "")
+                    + (", server killed" if "--server-restart" in words else "")
+                )
+                print(
+                    (
+                        f"round {number:2}: {where:45} {document['writes_committed']:7} writes, {document['takeovers']:4} takeovers,"
+                        f" {document['refused_stale']:4} refused, {document['unanswered']:4} without an answer; {document['seconds']:.0f} s"
+                    ),
+                    flush=True,
+                )
             print(f"all: {json.dumps(total)}\nfaults: {json.dumps(seen)}\n0 breaches in {(time.monotonic() - begun) / 60:.1f} min")
             return 0
         finally:

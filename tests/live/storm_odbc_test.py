@@ -3,8 +3,10 @@
 
   storm_odbc_test.py TERMGATE_COMMAND SERVER_SCRIPT
 
-On every run at PostgreSQL, by odbc-postgresql, with a server of its own; on SQL Server where TERMGATE_TEST_SQLSERVER names one (a login that may create databases and end
-sessions), in a database of its own. A storm counts only if it was one: takeovers, refusals and each kind of fault must have been seen. TERMGATE_TEST_LONG: storms of 60 s.
+On every run at PostgreSQL, by odbc-postgresql, with a server of its own; on SQL Server where TERMGATE_TEST_SQLSERVER names one (a login
+that may create databases and end
+sessions), in a database of its own. A storm counts only if it was one: takeovers, refusals and each kind of fault must have been seen.
+TERMGATE_TEST_LONG: storms of 60 s.
 """
 import json
 import os
@@ -42,7 +44,10 @@ class StormCase(unittest.TestCase):
             done = storm(url, "--json", *(words or ("--seconds", SECONDS)))
             document = json.loads(done.stdout or "null")
             self.assertEqual((done.returncode, document and document["verdict"]), (0, "kept"), done.stdout + done.stderr)
-            self.assertEqual((document["database"], document["breaches"], document["unjudged"], document["leaders_ended_by_themselves"]), (database, [], [], 0))
+            self.assertEqual(
+                (document["database"], document["breaches"], document["unjudged"], document["leaders_ended_by_themselves"]),
+                (database, [], [], 0),
+            )
             self.assertEqual([name for name in self.tables() if f"storm_{document['seed']}_" in name], [])
             seen.update({what: document[what] for what in wanted if what in document} | document["faults"])
             if all(seen[what] for what in wanted):
@@ -78,8 +83,15 @@ class Postgres(StormCase):
         sh("psql", "-qX", self.direct, "-c", "CREATE DATABASE unlocked")
         url = self.url.replace("Database=postgres", "Database=unlocked")
         sh(TERMGATE, "init", "--db", url)
-        sh("psql", "-qX", "-v", "ON_ERROR_STOP=1", re.sub("/postgres$", "/unlocked", self.direct), "-c",
-           "CREATE OR REPLACE FUNCTION termgate._try_share(p_scope text) RETURNS boolean LANGUAGE sql AS 'SELECT true'")
+        sh(
+            "psql",
+            "-qX",
+            "-v",
+            "ON_ERROR_STOP=1",
+            re.sub("/postgres$", "/unlocked", self.direct),
+            "-c",
+            "CREATE OR REPLACE FUNCTION termgate._try_share(p_scope text) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
+        )
         # It ends with the first breach, after some ten seconds; on a loaded machine writes and freezes meet later.
         done = storm(url, "--seconds", "200", "--judge-every", "5s", "--writers", "8", "--faults", "stop,freeze", "--json")
         self.assertEqual((done.returncode, json.loads(done.stdout)["verdict"]), (1, "broken"), done.stdout + done.stderr)
@@ -126,7 +138,12 @@ class SqlServer(StormCase):
         self.kept(self.url, "sqlserver", ("stop", "kill", "cut", "freeze", "lose", "force", "prune"), "--seconds", "30", "--ttl", "1500ms")
 
     def test_wrong_usage(self):
-        for words, said in [(["--faults", "prepare"], "not on SQL Server"), (["--naive", "max-term"], "--naive"), (["--server-restart", "true"], "on PostgreSQL"), (["--proxies", "1"], "--proxies")]:
+        for words, said in [
+            (["--faults", "prepare"], "not on SQL Server"),
+            (["--naive", "max-term"], "--naive"),
+            (["--server-restart", "true"], "on PostgreSQL"),
+            (["--proxies", "1"], "--proxies"),
+        ]:
             done = storm(self.url, *words)
             self.assertEqual((done.returncode, said in done.stderr), (2, True), (words, done.stderr))
 

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
+# Long: a case for each naive boundary.
 """[F1] [F2] [F3] [F4] [F5] `termgate storm`: ours stands in it, and each naive boundary is found broken by it.
 
   storm_test.py TERMGATE_COMMAND SERVER_SCRIPT [Storm.test_… …]
 
-Starts a PostgreSQL 15 of its own. A storm counts only if it was one: there must have been takeovers and refusals. TERMGATE_TEST_LONG: all naive
-boundaries, mistakes planted in layer 1, and a server that is killed and started again in the middle. Through proxies: each new fault and each way to declare must have been seen.
+Starts a PostgreSQL 15 of its own. A storm counts only if it was one: there must have been takeovers and refusals. TERMGATE_TEST_LONG:
+all naive
+boundaries, mistakes planted in layer 1, and a server that is killed and started again in the middle. Through proxies: each new fault and
+each way to declare must have been seen.
 Clocks are stepped by Debian's libfaketime; where it is missing, or the command was built with a sanitizer, what hangs on it is left out.
 """
 import concurrent.futures
@@ -42,55 +45,92 @@ MISTAKES = {
     # A check that reads what its transaction's snapshot shows.
     "snapshot": ("DO $x$ BEGIN EXECUTE replace(pg_get_functiondef('termgate._share_row'::regproc), ' FOR SHARE', ''); END $x$", CROWD),
     # A check that is believed after a ROLLBACK TO has undone it: a trigger remembers it by a lock of the session, which stays.
-    "believed": ("""
+    "believed": (
+        """
         ALTER FUNCTION termgate._guard(oid, text, text, pg_snapshot) RENAME TO _guard_right;
-        CREATE FUNCTION termgate._guard(p_table oid, p_scope text, p_mode text, p_snapshot pg_snapshot) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
+        CREATE FUNCTION termgate._guard(p_table oid, p_scope text, p_mode text, p_snapshot pg_snapshot) RETURNS void LANGUAGE plpgsql
+          SECURITY DEFINER AS $$
         DECLARE v_transaction int := mod(pg_current_xact_id()::text::bigint, 2000000000);
         BEGIN
-          IF EXISTS (SELECT 1 FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' AND l.classid = 4711 AND l.objid = v_transaction) THEN RETURN; END IF;
+          IF EXISTS (SELECT 1 FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' AND l.classid = 4711 AND l.objid
+            = v_transaction) THEN RETURN; END IF;
           PERFORM termgate._guard_right(p_table, p_scope, p_mode, p_snapshot);
-          PERFORM pg_advisory_unlock(4711, l.objid::int) FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' AND l.classid = 4711;
+          PERFORM pg_advisory_unlock(4711, l.objid::int) FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' AND
+            l.classid = 4711;
           PERFORM pg_advisory_lock(4711, v_transaction);
-        END $$""", []),
+        END $$""",
+        [],
+    ),
     # A lease that issues a term and leaves the fence to the first write.
-    "late": ("""
+    "late": (
+        """
         ALTER FUNCTION termgate._set_fence(text, bigint, text, text, jsonb, bigint) RENAME TO _set_fence_right;
-        CREATE FUNCTION termgate._set_fence(p_scope text, p_term bigint, p_action text, p_actor text, p_detail jsonb, p_generation bigint DEFAULT NULL) RETURNS timestamptz
+        CREATE FUNCTION termgate._set_fence(p_scope text, p_term bigint, p_action text, p_actor text, p_detail jsonb,
+          p_generation bigint DEFAULT NULL) RETURNS timestamptz
         LANGUAGE plpgsql SECURITY DEFINER AS $$
         BEGIN
           IF p_action = 'acquire' THEN RETURN clock_timestamp(); END IF;
           RETURN termgate._set_fence_right(p_scope, p_term, p_action, p_actor, p_detail, p_generation);
-        END $$""", []),
+        END $$""",
+        [],
+    ),
     # A raise that goes on after its grace without the lock of who stands in its way.
-    "blind": ("""
+    "blind": (
+        """
         ALTER FUNCTION termgate._take(bigint, text, bigint, timestamptz, timestamptz) RENAME TO _take_right;
-        CREATE FUNCTION termgate._take(p_key bigint, p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
+        CREATE FUNCTION termgate._take(p_key bigint, p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz)
+          RETURNS integer[]
         LANGUAGE plpgsql SECURITY DEFINER AS $$
         BEGIN
           WHILE NOT pg_try_advisory_xact_lock(p_key) AND clock_timestamp() < p_grace_until LOOP PERFORM pg_sleep(0.01); END LOOP;
           RETURN '{}';
-        END $$""", CROWD),
+        END $$""",
+        CROWD,
+    ),
     # An acquisition that reads the adopted tables before it has evicted who may have locked them.
-    "early": ("DO $x$ BEGIN EXECUTE replace(pg_get_functiondef('termgate.acquire_lease'::regproc), '_shown(scope)', '_evidence(scope)'); END $x$", ["--faults", "hold-truncate,hold-lock"]),
+    "early": (
+        "DO $x$ BEGIN EXECUTE replace(pg_get_functiondef('termgate.acquire_lease'::regproc), '_shown(scope)', '_evidence(scope)'); END $x$",
+        ["--faults", "hold-truncate,hold-lock"],
+    ),
     # A raise that ends nobody.
-    "patient": ("CREATE OR REPLACE FUNCTION termgate._evict(p_key bigint, p_scope text, p_pid integer, p_vxid text, p_who text) RETURNS boolean LANGUAGE sql AS 'SELECT NULL::boolean'",
-                ["--faults", ",".join(HOLDS)]),
+    "patient": (
+        (
+            "CREATE OR REPLACE FUNCTION termgate._evict(p_key bigint, p_scope text, p_pid integer, p_vxid text, p_who text) RETURNS boolean"
+            " LANGUAGE sql AS 'SELECT NULL::boolean'"
+        ),
+        ["--faults", ",".join(HOLDS)],
+    ),
     # An acquisition that ends whoever has locked an adopted table, of whatever scope.
-    "ruthless": ("""
+    "ruthless": (
+        """
         ALTER FUNCTION termgate._adopted_max(text) RENAME TO _adopted_max_right;
         CREATE FUNCTION termgate._adopted_max(p_scope text) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS $$
         BEGIN
-          PERFORM pg_terminate_backend(l.pid) FROM pg_locks l JOIN termgate.adopted a ON a.table_oid = l.relation WHERE l.mode = 'AccessExclusiveLock' AND l.granted AND l.pid <> pg_backend_pid();
+          PERFORM pg_terminate_backend(l.pid) FROM pg_locks l JOIN termgate.adopted a ON a.table_oid = l.relation WHERE l.mode =
+            'AccessExclusiveLock' AND l.granted AND l.pid <> pg_backend_pid();
           RETURN termgate._adopted_max_right(p_scope);
-        END $$""", ["--faults", "hold-lock"]),
+        END $$""",
+        ["--faults", "hold-lock"],
+    ),
     # A write id that is not looked up.
-    "forgetful": ("DO $$ BEGIN EXECUTE replace(replace(pg_get_functiondef('termgate.claim_write'::regproc), "
-                  "'fresh := NOT c.done', 'fresh := true'), 'fresh := FOUND', 'fresh := true'); END $$", []),
+    "forgetful": (
+        (
+            "DO $$ BEGIN EXECUTE replace(replace(pg_get_functiondef('termgate.claim_write'::regproc), "
+            "'fresh := NOT c.done', 'fresh := true'), 'fresh := FOUND', 'fresh := true'); END $$"
+        ),
+        [],
+    ),
 }
 
 
 def storm(url, *words, timeout=400, folder=scratch.name):
-    return subprocess.run([TERMGATE, "storm", *words], env=dict(environment, TERMGATE_DB=url, TMPDIR=str(folder)), capture_output=True, text=True, timeout=timeout)
+    return subprocess.run(
+        [TERMGATE, "storm", *words],
+        env=dict(environment, TERMGATE_DB=url, TMPDIR=str(folder)),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
 
 
 def tables_of(url):
@@ -106,7 +146,13 @@ def holders_of(process):
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if int(folder.name) != os.getpid() and any(os.readlink(fd) in pipes for fd in (folder / "fd").iterdir()):
-                found.append(((folder / "cmdline").read_bytes().replace(b"\0", b" ")[:200], (folder / "stat").read_text().split(")")[1].split()[:2], (folder / "wchan").read_text()))
+                found.append(
+                    (
+                        (folder / "cmdline").read_bytes().replace(b"\0", b" ")[:200],
+                        (folder / "stat").read_text().split(")")[1].split()[:2],
+                        (folder / "wchan").read_text(),
+                    )
+                )
         except OSError:
             pass
     return found
@@ -119,7 +165,11 @@ class Storm(BothDatabases):
     def setUpClass(cls):
         super().setUpClass()
         tried = storm(cls.sqlite, "--faults", "clock", "--seconds", "1")
-        cls.no_clock = tried.stderr.strip() if tried.returncode == 2 and ("libfaketime was not found" in tried.stderr or "a sanitizer" in tried.stderr) else None
+        cls.no_clock = (
+            tried.stderr.strip()
+            if tried.returncode == 2 and ("libfaketime was not found" in tried.stderr or "a sanitizer" in tried.stderr)
+            else None
+        )
         assert cls.no_clock or tried.returncode == 0, tried.stdout + tried.stderr
 
     def needs_clock(self):
@@ -127,13 +177,18 @@ class Storm(BothDatabases):
             self.skipTest(self.no_clock)
 
     def kept(self, url, *words, faults=("stop", "kill")):
-        # A storm proves something only where stopped leaders did try and were refused. In a few seconds that may not happen, so there is another storm, of
+        # A storm proves something only where stopped leaders did try and were refused. In a few seconds that may not
+        # happen, so there is another storm, of
         # another seed, until all of it has been seen; each of them must keep the guarantees.
         seen, wanted = Counter(), ("takeovers", "refused_stale", "refused_after_stop", "writes_committed", "looks", *faults)
         for _ in range(6):
             done = storm(url, "--json", *words)
             document = json.loads(done.stdout)
-            self.assertEqual((done.returncode, document["verdict"], document["breaches"], document["unjudged"]), (0, "kept", [], []), done.stdout + done.stderr)
+            self.assertEqual(
+                (done.returncode, document["verdict"], document["breaches"], document["unjudged"]),
+                (0, "kept", [], []),
+                done.stdout + done.stderr,
+            )
             self.assertEqual(document["leaders_ended_by_themselves"], 0, done.stdout + done.stderr)
             self.assertEqual([table for table in tables_of(url) if f"storm_{document['seed']}_" in table], [])
             seen.update({what: document.get(what, 0) for what in wanted} | {fault: document["faults"].get(fault, 0) for fault in faults})
@@ -150,29 +205,57 @@ class Storm(BothDatabases):
     def test_ours_on_postgresql(self):
         document = self.kept(self.postgres, "--seconds", SECONDS, faults={"stop", "kill", "delay"} | self.clock())
         # All faults together, for in ten seconds one of them may have had no turn.
-        self.assertGreater(sum(document["faults"].get(name, 0) for name in ("cut", "freeze", "prepare", "lose", "half-open", "force", "prune")), 5, document)
-        self.assertEqual(sh("psql", "-qXAt", self.postgres, "-c", f"SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'storm-{document['seed']}%'"), "0")
+        self.assertGreater(
+            sum(document["faults"].get(name, 0) for name in ("cut", "freeze", "prepare", "lose", "half-open", "force", "prune")),
+            5,
+            document,
+        )
+        self.assertEqual(
+            sh("psql", "-qXAt", self.postgres, "-c", f"SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'storm-{document['seed']}%'"),
+            "0",
+        )
 
     def test_ours_through_proxies(self):
-        # The proxies' check is the only one. Every fault that is about them, every way to declare, refusals and takeovers must have been seen.
-        self.kept_through_proxies(self.postgres, SECONDS, {"proxy-kill", "proxy-stop", "cut-front", "cut-back", "lose", "delay", "half-open", "stop", "kill"} | self.clock())
+        # The proxies' check is the only one. Every fault that is about them, every way to declare, refusals and
+        # takeovers must have been seen.
+        self.kept_through_proxies(
+            self.postgres,
+            SECONDS,
+            {"proxy-kill", "proxy-stop", "cut-front", "cut-back", "lose", "delay", "half-open", "stop", "kill"} | self.clock(),
+        )
 
     def test_ours_through_proxies_of_a_file(self):
-        # Two proxies are two processes on one file; a third leader writes it with the library. Also the faults that such a storm has of its own.
-        self.kept_through_proxies(self.sqlite, "15", {"proxy-kill", "proxy-stop", "cut-front", "lose", "delay", "half-open", "stop", "kill", "freeze", "force", "prune"} | self.clock())
+        # Two proxies are two processes on one file; a third leader writes it with the library. Also the faults that
+        # such a storm has of its own.
+        self.kept_through_proxies(
+            self.sqlite,
+            "15",
+            {"proxy-kill", "proxy-stop", "cut-front", "lose", "delay", "half-open", "stop", "kill", "freeze", "force", "prune"}
+            | self.clock(),
+        )
 
     def kept_through_proxies(self, url, seconds, faults):
-        wanted = faults | {"takeovers", "refused_stale", "unanswered"} | {f"{way} c" for way in ("options", "name", "set", "local", "comment")}
+        wanted = (
+            faults | {"takeovers", "refused_stale", "unanswered"} | {f"{way} c" for way in ("options", "name", "set", "local", "comment")}
+        )
         seen = Counter()
         for run in range(6):
             folder = Path(scratch.name) / f"proxies-{url.split(':')[0]}{run}"
             folder.mkdir()
             done = storm(url, "--proxies", "2", "--seconds", seconds, "--json", "--keep", folder=folder)
             document = json.loads(done.stdout)
-            self.assertEqual((done.returncode, document["verdict"], document["breaches"], document["unjudged"]), (0, "kept", [], []), done.stdout + done.stderr)
+            self.assertEqual(
+                (done.returncode, document["verdict"], document["breaches"], document["unjudged"]),
+                (0, "kept", [], []),
+                done.stdout + done.stderr,
+            )
             self.assertEqual((document["proxies"], document["enforce"]), (2, "on"))
             # What had no answer was settled by the rows: each of them had committed, or had not.
-            self.assertEqual(document["unanswered"], document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"], document)
+            self.assertEqual(
+                document["unanswered"],
+                document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"],
+                document,
+            )
             seen.update({name: document[name] for name in ("takeovers", "refused_stale", "unanswered")} | document["faults"])
             for path in folder.glob("*/leader*.log"):
                 ways = {}
@@ -187,35 +270,68 @@ class Storm(BothDatabases):
         self.fail(f"not all of it was seen in six storms: {[what for what in wanted if not seen[what]]} {seen}")
 
     def test_delayed_and_half_open_connections(self):
-        # Little else, so that there is much of it. Pieces must really have been held back, and what was sent on one connection have overtaken another's. Where a connection that is half open holds
+        # Little else, so that there is much of it. Pieces must really have been held back, and what was sent on one
+        # connection have overtaken another's. Where a connection that is half open holds
         # up a whole file, a few seconds show too little: then there are more of them, and each must keep the guarantees.
         wanted = {"delay": 3, "half-open": 1, "pieces_delayed": 100, "pieces_overtaken": 20, "takeovers": 1}
         seen = {}
         for _ in range(7):
-            left = {url: all_words for url, all_words in {self.postgres: ([], ["--proxies", "2"]) if LONG else ([],), self.sqlite: (["--proxies", "2"],)}.items()
-                    if not all(seen.get(url, Counter())[what] >= least for what, least in wanted.items())}
+            left = {
+                url: all_words
+                for url, all_words in {
+                    self.postgres: ([], ["--proxies", "2"]) if LONG else ([],),
+                    self.sqlite: (["--proxies", "2"],),
+                }.items()
+                if not all(seen.get(url, Counter())[what] >= least for what, least in wanted.items())
+            }
             for url, done in self.storms(left, "--faults", "delay,half-open,kill", "--seconds", "12" if LONG else "6", "--json"):
                 document = json.loads(done.stdout)
-                self.assertEqual((done.returncode, document.get("verdict"), document.get("unjudged")), (0, "kept", []), done.stdout + done.stderr)
+                self.assertEqual(
+                    (done.returncode, document.get("verdict"), document.get("unjudged")), (0, "kept", []), done.stdout + done.stderr
+                )
                 self.assertEqual(document["leaders_ended_by_themselves"], 0)
                 self.assertLessEqual(document["pieces_overtaken"], document["pieces_delayed"])
-                self.assertEqual(document["unanswered"], document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"], document)
+                self.assertEqual(
+                    document["unanswered"],
+                    document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"],
+                    document,
+                )
                 seen.setdefault(url, Counter()).update({what: document["faults"].get(what, 0) + document.get(what, 0) for what in wanted})
             if not left:
                 return
         self.fail(f"not all of it was seen in seven storms: {seen}")
 
     def test_frozen_holders_hold_up_no_takeover(self):
-        # Nothing else, so that there is much of it in a few seconds. A hold is counted only where its takeover came through, and one that was late is a breach.
+        # Nothing else, so that there is much of it in a few seconds. A hold is counted only where its takeover came
+        # through, and one that was late is a breach.
         sh("psql", "-qX", self.postgres, "-c", "CREATE DATABASE held")
         url = re.sub("/postgres$", "/held", self.postgres)
         sh(TERMGATE, "init", "--db", url)
         sh(TERMGATE, "settings", "--db", url, "check_wait_ms=2000")
         seen = Counter()
         for _ in range(8):
-            done = storm(url, "--faults", ",".join(HOLDS), "--ttl", "200ms", "--scopes", "4", "--leaders", "2", "--writers", "1", "--seconds", "12" if LONG else "3", "--json")
+            done = storm(
+                url,
+                "--faults",
+                ",".join(HOLDS),
+                "--ttl",
+                "200ms",
+                "--scopes",
+                "4",
+                "--leaders",
+                "2",
+                "--writers",
+                "1",
+                "--seconds",
+                "12" if LONG else "3",
+                "--json",
+            )
             document = json.loads(done.stdout)
-            self.assertEqual((done.returncode, document["verdict"], document["breaches"], document["unjudged"]), (0, "kept", [], []), done.stdout + done.stderr)
+            self.assertEqual(
+                (done.returncode, document["verdict"], document["breaches"], document["unjudged"]),
+                (0, "kept", [], []),
+                done.stdout + done.stderr,
+            )
             self.assertEqual(sh("psql", "-qXAt", url, "-c", "SELECT count(*) FROM termgate.adopted"), "0")
             seen.update({"evictions": document["evictions"]} | document["faults"])
             if seen["evictions"] and sum(seen[what] > 0 for what in HOLDS) >= (5 if LONG else 3):
@@ -225,18 +341,27 @@ class Storm(BothDatabases):
     def storms(self, those, *words):
         # Each database's one after the other, both databases at once.
         with concurrent.futures.ThreadPoolExecutor(1 if LONG else 2) as pool:
-            for url, done in [(url, pool.submit(lambda url, all_words: [storm(url, *words, *more) for more in all_words], url, all_words)) for url, all_words in those.items()]:
+            for url, done in [
+                (url, pool.submit(lambda url, all_words: [storm(url, *words, *more) for more in all_words], url, all_words))
+                for url, all_words in those.items()
+            ]:
                 for one in done.result():
                     yield url, one
 
     def test_a_delayed_storm_ends_in_order(self):
-        process = subprocess.Popen([TERMGATE, "storm", "--seconds", "180", "--json", "--ttl", "8s", "--proxies", "2", "--faults", "delay,half-open"], env=dict(environment, TERMGATE_DB=self.postgres),
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [TERMGATE, "storm", "--seconds", "180", "--json", "--ttl", "8s", "--proxies", "2", "--faults", "delay,half-open"],
+            env=dict(environment, TERMGATE_DB=self.postgres),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         time.sleep(3)
         process.send_signal(signal.SIGINT)
         begun = time.monotonic()
         out, error = process.communicate(timeout=150)
-        # Held back for up to 8 s, swallowed for up to 64, three minutes of storm: nobody waits for that. A machine with much else to do has its time.
+        # Held back for up to 8 s, swallowed for up to 64, three minutes of storm: nobody waits for that. A machine with
+        # much else to do has its time.
         self.assertLess(time.monotonic() - begun, 45)
         self.assertEqual((process.returncode, json.loads(out)["verdict"], json.loads(out)["unjudged"]), (0, "kept", []), out + error)
 
@@ -248,17 +373,25 @@ class Storm(BothDatabases):
         for url, done in self.storms({self.sqlite: both, self.postgres: both}, "--seconds", "12" if LONG else "6", "--json"):
             with self.subTest(url.split(":")[0]):
                 document = json.loads(done.stdout)
-                self.assertEqual((done.returncode, document.get("verdict"), document.get("unjudged")), (0, "kept", []), done.stdout + done.stderr)
+                self.assertEqual(
+                    (done.returncode, document.get("verdict"), document.get("unjudged")), (0, "kept", []), done.stdout + done.stderr
+                )
                 self.assertGreaterEqual(document["faults"].get("clock", 0), 3, document)
                 self.assertGreater(document["takeovers"], 0)
         self.assertEqual(self.left_in_shared_memory(), [])
 
     def left_in_shared_memory(self):
-        # The library's own traces of processes that are gone. Other programs may use it too, but not the storm's PIDs: only what has come since this test began counts.
-        return sorted(path.name for path in Path("/dev/shm").glob("*faketime_*") if path.name not in self.there_before and not Path("/proc/" + path.name.rpartition("_")[2]).exists())
+        # The library's own traces of processes that are gone. Other programs may use it too, but not the storm's PIDs:
+        # only what has come since this test began counts.
+        return sorted(
+            path.name
+            for path in Path("/dev/shm").glob("*faketime_*")
+            if path.name not in self.there_before and not Path("/proc/" + path.name.rpartition("_")[2]).exists()
+        )
 
     def test_the_clients_clock_is_found_broken_by_steps_alone(self):
-        # Without a step a client's own clock may be a moment late, for it is asked before the work and not after it. A write that began more than a TTL after another leader's acquisition is the
+        # Without a step a client's own clock may be a moment late, for it is asked before the work and not after it. A
+        # write that began more than a TTL after another leader's acquisition is the
         # step's doing: a lease that was renewed before it is over by then, on any clock that is right.
         self.needs_clock()
         urls = (self.sqlite, self.postgres) if LONG else (self.sqlite,)
@@ -266,16 +399,34 @@ class Storm(BothDatabases):
             for run in range(6):
                 folder = Path(scratch.name) / f"client-clock-{url.split(':')[0]}{run}"
                 folder.mkdir()
-                done = storm(url, "--naive", "client-clock", "--faults", "clock", "--ttl", "200ms", "--seconds", "7", "--judge-every", "7s", "--json", "--keep", folder=folder)
+                done = storm(
+                    url,
+                    "--naive",
+                    "client-clock",
+                    "--faults",
+                    "clock",
+                    "--ttl",
+                    "200ms",
+                    "--seconds",
+                    "7",
+                    "--judge-every",
+                    "7s",
+                    "--json",
+                    "--keep",
+                    folder=folder,
+                )
                 document = json.loads(done.stdout)
-                self.assertEqual((done.returncode, document["verdict"], list(document["faults"])), (1, "broken", ["clock"]), done.stdout + done.stderr)
+                self.assertEqual(
+                    (done.returncode, document["verdict"], list(document["faults"])), (1, "broken", ["clock"]), done.stdout + done.stderr
+                )
                 if self.latest_stale_write(folder) > 0.3:
                     break
             else:
                 self.fail("in none of six storms did a clock that was set back let a stale leader write")
 
     def latest_stale_write(self, folder):
-        # Seconds after another leader's acquisition of a higher term at which the latest committed write of a lower one began, by the leaders' logs.
+        # Seconds after another leader's acquisition of a higher term at which the latest committed write of a lower one
+        # began, by the leaders' logs.
         acquired, writes, latest = [], [], 0
         for path in folder.glob("*/leader*.log"):
             begun = {}
@@ -289,7 +440,9 @@ class Storm(BothDatabases):
                 elif first[3] == "w":
                     writes.append((first[4], int(first[5]), int(first[2]), path.name))
         for scope, term, at, name in writes:
-            latest = max([latest] + [at - raised for there, higher, raised, other in acquired if there == scope and higher > term and other != name])
+            latest = max(
+                [latest] + [at - raised for there, higher, raised, other in acquired if there == scope and higher > term and other != name]
+            )
         return latest / 1e9
 
     def test_a_server_whose_clock_is_stepped(self):
@@ -301,17 +454,35 @@ class Storm(BothDatabases):
         clock.chmod(0o644)
         # For one thread: PostgreSQL looks at the clock in its handlers of signals, where the other library's lock may be held.
         library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
-        settings = {"LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": clock, "FAKETIME_NO_CACHE": 1, "FAKETIME_DONT_FAKE_MONOTONIC": 1, "NO_FAKE_STAT": 1}
-        url = sh("env", "PG_SERVER_ENV=" + " ".join(f"{name}={value}" for name, value in settings.items()), PG_SERVER, "start", "15", server, "fsync=off")
+        settings = {
+            "LD_PRELOAD": library,
+            "FAKETIME_TIMESTAMP_FILE": clock,
+            "FAKETIME_NO_CACHE": 1,
+            "FAKETIME_DONT_FAKE_MONOTONIC": 1,
+            "NO_FAKE_STAT": 1,
+        }
+        url = sh(
+            "env",
+            "PG_SERVER_ENV=" + " ".join(f"{name}={value}" for name, value in settings.items()),
+            PG_SERVER,
+            "start",
+            "15",
+            server,
+            "fsync=off",
+        )
         self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
         sh(TERMGATE, "init", "--db", url)
         for words in ([], ["--proxies", "2"]) if LONG else ([],):
-            self.kept(url, "--server-clock", str(clock), "--seconds", "12" if LONG else "6", *words, faults=("stop", "kill", "server-clock"))
+            self.kept(
+                url, "--server-clock", str(clock), "--seconds", "12" if LONG else "6", *words, faults=("stop", "kill", "server-clock")
+            )
             self.assertEqual(clock.read_text(), "+0\n")  # set right at the end
         done = storm(self.postgres, "--server-clock", str(clock), "--seconds", "4", "--faults", "none", "--json")
         document = json.loads(done.stdout)
         self.assertEqual((done.returncode, document["verdict"]), (1, "not judged"), done.stdout + done.stderr)
-        self.assertRegex(document["unjudged"][0], r"^--server-clock: the server's clock does not follow the file, which contained [+-]\d+ s$")
+        self.assertRegex(
+            document["unjudged"][0], r"^--server-clock: the server's clock does not follow the file, which contained [+-]\d+ s$"
+        )
         self.assertEqual(clock.read_text(), "+0\n")
 
     def test_clocks_that_cannot_be_stepped(self):
@@ -327,7 +498,10 @@ class Storm(BothDatabases):
             done = storm(self.sqlite, *words, "--seed", "4244")
             self.assertEqual((done.returncode, said in done.stderr), (2, True), (words, done.stdout, done.stderr))
         self.assertEqual([table for table in tables_of(self.sqlite) if "storm_4244_" in table], [])
-        for words, said in [(["--server-clock", "/nowhere"], "no such file"), (["--server-clock", __file__, "--naive", "max-term"], "not with --naive")]:
+        for words, said in [
+            (["--server-clock", "/nowhere"], "no such file"),
+            (["--server-clock", __file__, "--naive", "max-term"], "not with --naive"),
+        ]:
             done = storm(self.postgres, *words)
             self.assertEqual((done.returncode, said in done.stderr), (2, True), (words, done.stdout, done.stderr))
 
@@ -340,11 +514,20 @@ class Storm(BothDatabases):
             self.skipTest("no mount namespace is to be had here")
 
         def run(*words):
-            return subprocess.run([*hidden, TERMGATE, "storm", *words], env=dict(environment, TERMGATE_DB=self.sqlite), capture_output=True, text=True, timeout=60)
+            return subprocess.run(
+                [*hidden, TERMGATE, "storm", *words],
+                env=dict(environment, TERMGATE_DB=self.sqlite),
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+
         done = run("--seconds", "2", "--json")
         self.assertEqual((done.returncode, "clock" in json.loads(done.stdout)["faults"]), (0, False), done.stdout + done.stderr)
         done = run("--faults", "clock")
-        self.assertEqual((done.returncode, "--faults clock: libfaketime was not found" in done.stderr), (2, True), done.stdout + done.stderr)
+        self.assertEqual(
+            (done.returncode, "--faults clock: libfaketime was not found" in done.stderr), (2, True), done.stdout + done.stderr
+        )
 
     def test_proxies_that_only_observe_are_found_broken(self):
         for url in (self.postgres, self.sqlite):
@@ -390,7 +573,9 @@ class Storm(BothDatabases):
         if LONG:
             names = [one["name"] for one in json.loads(sh(TERMGATE, "storm", "--naive", "list", "--json"))]
             self.assertEqual(len(names), 7)
-            pairs = [(self.postgres, name) for name in names] + [(self.sqlite, name) for name in names if name not in ("where-exists", "one-statement")]
+            pairs = [(self.postgres, name) for name in names] + [
+                (self.sqlite, name) for name in names if name not in ("where-exists", "one-statement")
+            ]
         else:
             pairs = [(self.postgres, "max-term"), (self.sqlite, "two-connections"), (self.postgres, "lock-only")]
         with concurrent.futures.ThreadPoolExecutor(2 if LONG else 3) as pool:
@@ -477,7 +662,13 @@ class Storm(BothDatabases):
         self.assertNotIn("secret-word", done.stderr + done.stdout)
 
     def test_ctrl_c_ends_in_order(self):
-        process = subprocess.Popen([TERMGATE, "storm", "--seconds", "60", "--json"], env=dict(environment, TERMGATE_DB=self.sqlite), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [TERMGATE, "storm", "--seconds", "60", "--json"],
+            env=dict(environment, TERMGATE_DB=self.sqlite),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         time.sleep(2)
         process.send_signal(signal.SIGINT)
         out, error = process.communicate(timeout=30)
@@ -492,7 +683,12 @@ class Storm(BothDatabases):
             self.killed(self.sqlite, [], 1, later / 1000)
 
     def killed(self, url, words, count, later):
-        process = subprocess.Popen([TERMGATE, "storm", "--seconds", "60", "--json", "--faults", "stop", *words], env=dict(environment, TERMGATE_DB=url), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            [TERMGATE, "storm", "--seconds", "60", "--json", "--faults", "stop", *words],
+            env=dict(environment, TERMGATE_DB=url),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         deadline, children = time.monotonic() + 20, []
         while len(children) < count and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -505,7 +701,10 @@ class Storm(BothDatabases):
         except subprocess.TimeoutExpired:
             self.fail(f"after {words}: still there: {holders_of(process)}")
         deadline = time.monotonic() + 5
-        while any(Path(f"/proc/{child}").exists() and "Z" not in Path(f"/proc/{child}/stat").read_text().split()[2] for child in children) and time.monotonic() < deadline:
+        while (
+            any(Path(f"/proc/{child}").exists() and "Z" not in Path(f"/proc/{child}/stat").read_text().split()[2] for child in children)
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.05)
         for child in children:
             alive = Path(f"/proc/{child}/stat")
@@ -518,7 +717,13 @@ class Storm(BothDatabases):
         url = sh(PG_SERVER, "start", "15", server, "fsync=off")
         self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
         sh(TERMGATE, "init", "--db", url)
-        process = subprocess.Popen([TERMGATE, "storm", "--seconds", "4"], env=dict(environment, TERMGATE_DB=url), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [TERMGATE, "storm", "--seconds", "4"],
+            env=dict(environment, TERMGATE_DB=url),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         time.sleep(2)
         sh(PG_SERVER, "stop", server, "immediate")
         out, error = process.communicate(timeout=60)
@@ -529,7 +734,13 @@ class Storm(BothDatabases):
         self.assertNotIn("All guarantees kept", out)
         if LONG:
             sh(PG_SERVER, "start", "15", server)
-            process = subprocess.Popen([TERMGATE, "storm", "--seconds", "30", "--json"], env=dict(environment, TERMGATE_DB=url), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            process = subprocess.Popen(
+                [TERMGATE, "storm", "--seconds", "30", "--json"],
+                env=dict(environment, TERMGATE_DB=url),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
             time.sleep(8)
             sh(PG_SERVER, "stop", server, "immediate")
             sh(PG_SERVER, "start", "15", server)
@@ -547,17 +758,32 @@ class Storm(BothDatabases):
         for words in ([], ["--proxies", "2"]) if LONG else ([],):
             done = storm(url, "--server-restart", command, "--seconds", "20" if LONG else "15", "--json", *words)
             document = json.loads(done.stdout)
-            self.assertEqual((done.returncode, document["verdict"], document["breaches"], document["unjudged"]), (0, "kept", [], []), done.stdout + done.stderr)
+            self.assertEqual(
+                (done.returncode, document["verdict"], document["breaches"], document["unjudged"]),
+                (0, "kept", [], []),
+                done.stdout + done.stderr,
+            )
             self.assertGreaterEqual(document["faults"]["server-restart"], 2, document)
             self.assertGreater(document["unanswered"], 0)
             # What had no answer was settled by its write id or by the rows: each of them had committed, or had not.
-            self.assertEqual(document["unanswered"], document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"], document)
+            self.assertEqual(
+                document["unanswered"],
+                document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"],
+                document,
+            )
             self.assertGreater(document["takeovers"], 0)
             self.assertEqual(sh("psql", "-qXAt", url, "-c", "SELECT count(*) FROM pg_prepared_xacts"), "0")
-        for wrong, said in [("true", "the server was not started again by it"), ("echo no such server; exit 3", "it ended with status 3: no such server")]:
+        for wrong, said in [
+            ("true", "the server was not started again by it"),
+            ("echo no such server; exit 3", "it ended with status 3: no such server"),
+        ]:
             done = storm(url, "--server-restart", wrong, "--seconds", "6", "--faults", "none", "--json")
             document = json.loads(done.stdout)
-            self.assertEqual((done.returncode, document["verdict"], document["unjudged"]), (1, "not judged", ["--server-restart: " + said]), done.stdout + done.stderr)
+            self.assertEqual(
+                (done.returncode, document["verdict"], document["unjudged"]),
+                (1, "not judged", ["--server-restart: " + said]),
+                done.stdout + done.stderr,
+            )
             self.assertNotIn("server-restart", document["faults"])
 
     @unittest.skipUnless(LONG, "TERMGATE_TEST_LONG")
@@ -568,7 +794,13 @@ class Storm(BothDatabases):
         url = sh(PG_SERVER, "start", "15", server, "fsync=off")
         self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
         sh(TERMGATE, "init", "--db", url)
-        process = subprocess.Popen([TERMGATE, "storm", "--proxies", "2", "--seconds", "30", "--json"], env=dict(environment, TERMGATE_DB=url), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [TERMGATE, "storm", "--proxies", "2", "--seconds", "30", "--json"],
+            env=dict(environment, TERMGATE_DB=url),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for _ in range(2):
             time.sleep(8)
             sh(PG_SERVER, "kill", server)

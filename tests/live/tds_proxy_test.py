@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""[F1] [F7] `termgate proxy --backend sqlserver://…` on real sockets, in front of a server that plays its part (tests/support/tds_server.py): logins in clear text and under TLS,
+"""[F1] [F7] `termgate proxy --backend sqlserver://…` on real sockets, in front of a server that plays its part
+(tests/support/tds_server.py): logins in clear text and under TLS,
 statements, refusals, resets, hostile clients, the drain. What a real server does with it is in sqlserver_proxy_test.py.
 
   tds_proxy_test.py TERMGATE_COMMAND
@@ -31,8 +32,19 @@ class Proxy:
         self.port = free_port()
         self.log = Path(scratch.name) / f"proxy-{self.port}.log"
         with open(self.log, "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen([TERMGATE, "proxy", "--listen", f"127.0.0.1:{self.port}", "--backend", f"sqlserver://proxy:secret@127.0.0.1:{server_port}/app", *options],
-                                            stderr=log, env={name: value for name, value in os.environ.items() if name != "TERMGATE_DB"})
+            self.process = subprocess.Popen(
+                [
+                    TERMGATE,
+                    "proxy",
+                    "--listen",
+                    f"127.0.0.1:{self.port}",
+                    "--backend",
+                    f"sqlserver://proxy:secret@127.0.0.1:{server_port}/app",
+                    *options,
+                ],
+                stderr=log,
+                env={name: value for name, value in os.environ.items() if name != "TERMGATE_DB"},
+            )
         for _ in range(100):
             if "listening" in self.log.read_text(encoding="utf-8"):
                 return
@@ -158,8 +170,19 @@ class Case(unittest.TestCase):
         self.assertEqual(self.server.unfenced, 0)
 
     def test_hostile_clients(self):
-        for data in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\3\1\2\0\1\0\1\xfc\3\3", 64 * b"\0", b"\x12\1\0\7\0\0\0\0", b"\x12\1\xff\xff\0\0\0\0", b"\0\0\0\x08\4\xd2\x16\x2f", packets(16, 200 * b"\0"),
-                     packets(PRELOGIN, b"\xff"), packets(PRELOGIN, 5000 * b"\0"), packets(PRELOGIN, Tds.prelogin()) + packets(16, 90 * b"\xff"), packets(PRELOGIN, Tds.prelogin()) + packets(1, headers())):
+        for data in (
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"\x16\3\1\2\0\1\0\1\xfc\3\3",
+            64 * b"\0",
+            b"\x12\1\0\7\0\0\0\0",
+            b"\x12\1\xff\xff\0\0\0\0",
+            b"\0\0\0\x08\4\xd2\x16\x2f",
+            packets(16, 200 * b"\0"),
+            packets(PRELOGIN, b"\xff"),
+            packets(PRELOGIN, 5000 * b"\0"),
+            packets(PRELOGIN, Tds.prelogin()) + packets(16, 90 * b"\xff"),
+            packets(PRELOGIN, Tds.prelogin()) + packets(1, headers()),
+        ):
             with socket.create_connection(("127.0.0.1", self.proxy.port), 10) as one:
                 one.sendall(data)
                 while True:
@@ -181,8 +204,15 @@ class Case(unittest.TestCase):
             self.skipTest("tsql (freetds-bin)")
 
         def tsql(text, *words):
-            done = subprocess.run(["tsql", "-H", "127.0.0.1", "-p", str(self.proxy.port), "-U", "sa", "-P", "secret", *words], input=f"{text}\ngo\n", capture_output=True, text=True, timeout=30,
-                                  check=False, env=dict(os.environ, TDSVER="7.4"))
+            done = subprocess.run(
+                ["tsql", "-H", "127.0.0.1", "-p", str(self.proxy.port), "-U", "sa", "-P", "secret", *words],
+                input=f"{text}\ngo\n",
+                capture_output=True,
+                text=True,
+                timeout=30,
+                check=False,
+                env=dict(os.environ, TDSVER="7.4"),
+            )
             return done.stdout + done.stderr
 
         self.assertNotIn("Msg", tsql("INSERT dbo.t VALUES (61)", "-a", WITH_TERM))
@@ -200,9 +230,14 @@ class Case(unittest.TestCase):
         self.assertEqual(proxy.end(), 0)
 
     def test_options(self):
-        for words, says in ((("--backend", "sqlserver://u:p@h:1433"), "which database"), (("--backend", "sqlserver://u:p@h:x/app"), "a port is a number"),
-                            (("--backend", "sqlserver://u:p@h/app", "--without-term", "read-only"), "every statement")):
-            done = subprocess.run([TERMGATE, "proxy", "--listen", "127.0.0.1:1", *words], capture_output=True, text=True, timeout=20, check=False)
+        for words, says in (
+            (("--backend", "sqlserver://u:p@h:1433"), "which database"),
+            (("--backend", "sqlserver://u:p@h:x/app"), "a port is a number"),
+            (("--backend", "sqlserver://u:p@h/app", "--without-term", "read-only"), "every statement"),
+        ):
+            done = subprocess.run(
+                [TERMGATE, "proxy", "--listen", "127.0.0.1:1", *words], capture_output=True, text=True, timeout=20, check=False
+            )
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(says, done.stderr)
 
@@ -210,8 +245,28 @@ class Case(unittest.TestCase):
         if shutil.which("openssl") is None:
             self.skipTest("openssl")
         pem, key = Path(scratch.name) / "proxy.pem", Path(scratch.name) / "proxy.key"
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", pem, "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
-                       check=True, capture_output=True)
+        subprocess.run(
+            [
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-keyout",
+                key,
+                "-out",
+                pem,
+                "-days",
+                "2",
+                "-subj",
+                "/CN=localhost",
+                "-addext",
+                "subjectAltName=DNS:localhost",
+            ],
+            check=True,
+            capture_output=True,
+        )
         proxy = Proxy(self.server.port, "--client-tls-cert", str(pem), "--client-tls-key", str(key), "--require-tls")
         client = OverTls(proxy.port, WITH_TERM, ssl.create_default_context(cafile=str(pem)))
         self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])

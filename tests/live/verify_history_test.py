@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""[F1] [F2] [F3] [F5] `termgate verify --history`: what clients in another language wrote down, judged by what the database holds, on PostgreSQL and SQLite.
+"""[F1] [F2] [F3] [F5] `termgate verify --history`: what clients in another language wrote down, judged by what the database holds,
+on PostgreSQL and SQLite.
 
   verify_history_test.py TERMGATE_COMMAND SERVER_SCRIPT
 
-The clients are threads with psycopg on PostgreSQL and the command itself on SQLite. Then each kind of breach is made: in the database, without layer 1's knowledge, or in the history.
+The clients are threads with psycopg on PostgreSQL and the command itself on SQLite. Then each kind of breach is made: in the database,
+without layer 1's knowledge, or in the history.
 """
 import json
 import os
@@ -47,7 +49,9 @@ class Recorder:
 
 
 def verify(url, history, *words):
-    done = subprocess.run([TERMGATE, "verify", "--json", "--history", history, *words], env=dict(os.environ, TERMGATE_DB=url), capture_output=True, text=True)
+    done = subprocess.run(
+        [TERMGATE, "verify", "--json", "--history", history, *words], env=dict(os.environ, TERMGATE_DB=url), capture_output=True, text=True
+    )
     document = json.loads(done.stdout)
     return done.returncode, document["error"]["message"] if "error" in document else document
 
@@ -62,7 +66,9 @@ class VerifyHistory(BothDatabases):
             terms = []
             for turn in range(12):
                 record(kind="acquire", scope="orders")
-                acquired, term = session.execute("SELECT acquired, term FROM termgate.acquire_lease('orders', %s, interval '100 ms')", [f"client {number}"]).fetchone()
+                acquired, term = session.execute(
+                    "SELECT acquired, term FROM termgate.acquire_lease('orders', %s, interval '100 ms')", [f"client {number}"]
+                ).fetchone()
                 record.ended("committed" if acquired else "refused", **({"term": term} if acquired else {}))
                 if acquired:
                     terms.append(term)
@@ -75,7 +81,9 @@ class VerifyHistory(BothDatabases):
                         with session.transaction():
                             session.execute("SELECT termgate.check_term('orders', %s)", [term])
                             for _ in range(2):
-                                session.execute("INSERT INTO orders (id, scope, term, place) SELECT %s, 'orders', %s, n FROM next_place()", [name, term])
+                                session.execute(
+                                    "INSERT INTO orders (id, scope, term, place) SELECT %s, 'orders', %s, n FROM next_place()", [name, term]
+                                )
                         record.ended("committed")
                     except psycopg.Error as error:
                         self.assertEqual(error.sqlstate, "TG001", error)
@@ -84,8 +92,15 @@ class VerifyHistory(BothDatabases):
                 time.sleep(0.13 if acquired else 0.02)  # past its lease
 
     def test_clients_with_psycopg(self):
-        sh("psql", "-qX", self.postgres, "-c", """CREATE TABLE orders (id text, scope text, term bigint, place bigint); CREATE TABLE places (n bigint); INSERT INTO places VALUES (0);
-           CREATE FUNCTION next_place() RETURNS TABLE (n bigint) LANGUAGE sql AS 'UPDATE places SET n = n + 1 RETURNING n'""")
+        sh(
+            "psql",
+            "-qX",
+            self.postgres,
+            "-c",
+            """CREATE TABLE orders (id text, scope text, term bigint, place bigint); CREATE TABLE places (n bigint);
+              INSERT INTO places VALUES (0);
+           CREATE FUNCTION next_place() RETURNS TABLE (n bigint) LANGUAGE sql AS 'UPDATE places SET n = n + 1 RETURNING n'""",
+        )
         path = f"{scratch.name}/psycopg.jsonl"
         threads = [threading.Thread(target=self.client, args=(path, number)) for number in range(3)]
         for thread in threads:
@@ -94,11 +109,19 @@ class VerifyHistory(BothDatabases):
             thread.join()
         status, document = verify(self.postgres, path, "--rows", ROWS)
         history = document["history"]
-        self.assertEqual((status, document["kept"], history["breaches"], history["clients"], history["rows_of_others"]), (0, True, [], 3, 0), document)
+        self.assertEqual(
+            (status, document["kept"], history["breaches"], history["clients"], history["rows_of_others"]), (0, True, [], 3, 0), document
+        )
         self.assertGreater(min(history["committed"], history["refused"], history["raises"]), 1, history)
         self.assertEqual(str(2 * history["committed"]), sh("psql", "-qXAt", self.postgres, "-c", "SELECT count(*) FROM orders"))
-        done = subprocess.run([TERMGATE, "verify", "--db", self.postgres, "--history", path, "--rows", ROWS], capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "all guarantees kept: no breach in the history, none in the stored rows"), done.stdout)
+        done = subprocess.run(
+            [TERMGATE, "verify", "--db", self.postgres, "--history", path, "--rows", ROWS], capture_output=True, text=True
+        )
+        self.assertEqual(
+            (done.returncode, done.stdout.splitlines()[-1]),
+            (0, "all guarantees kept: no breach in the history, none in the stored rows"),
+            done.stdout,
+        )
 
         # Without layer 1's knowledge, each undone again.
         lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
@@ -106,13 +129,18 @@ class VerifyHistory(BothDatabases):
         for line in lines:
             whole.setdefault((line["client"], line["op"]), {}).update(line)
         writes = [one for one in whole.values() if one["kind"] == "write"]
-        there, refused = next(one for one in writes if one["outcome"] == "committed"), next(one for one in writes if one["outcome"] == "refused")
+        there, refused = next(one for one in writes if one["outcome"] == "committed"), next(
+            one for one in writes if one["outcome"] == "refused"
+        )
         for made, kind in [
             (f"DELETE FROM orders WHERE id = '{there['id']}'", "lost"),
             (f"DELETE FROM orders WHERE ctid IN (SELECT ctid FROM orders WHERE id = '{there['id']}' LIMIT 1)", "torn"),
             (f"INSERT INTO orders SELECT id, scope, term, max(place) OVER () + 1 FROM orders WHERE id = '{there['id']}' LIMIT 1", "twice"),
             (f"UPDATE orders SET term = term + 1 WHERE id = '{there['id']}'", "altered"),
-            (f"INSERT INTO orders SELECT '{refused['id']}', 'orders', {refused['term']}, max(place) + generate_series(1, 2) FROM orders", "leaked"),
+            (
+                f"INSERT INTO orders SELECT '{refused['id']}', 'orders', {refused['term']}, max(place) + generate_series(1, 2) FROM orders",
+                "leaked",
+            ),
             (f"INSERT INTO orders SELECT 'a stranger', 'orders', 1, max(place) + 1 FROM orders", "order"),
             ("UPDATE orders SET place = place + 1 WHERE place = (SELECT max(place) FROM orders)", "numbering"),
         ]:
@@ -124,7 +152,10 @@ class VerifyHistory(BothDatabases):
                 self.assertIn(kind, {breach["kind"] for breach in document["history"]["breaches"]}, document)
 
         # In what clients saw.
-        raises = sorted((one for one in whole.values() if one["kind"] == "acquire" and one["outcome"] == "committed"), key=lambda one: one["term"])
+        raises = sorted(
+            (one for one in whole.values() if one["kind"] == "acquire" and one["outcome"] == "committed"), key=lambda one: one["term"]
+        )
+
         def told(change, kind):
             changed = {name: dict(one) for name, one in whole.items()}
             change(changed)
@@ -136,12 +167,24 @@ class VerifyHistory(BothDatabases):
 
         def same_term(changed):
             changed[raises[1]["client"], raises[1]["op"]]["term"] = raises[0]["term"]
+
         def late_write(changed):  # the first term's write begins after the last one was acknowledged
             first = min((one for one in writes if one["outcome"] == "committed"), key=lambda one: one["term"])
             one = changed[first["client"], first["op"]]
             one["begun_ns"], one["ended_ns"] = raises[-1]["ended_ns"] + 1, raises[-1]["ended_ns"] + 2
+
         def lowered(changed):
-            changed["looker", 1] = {"client": "looker", "op": 1, "kind": "look", "scope": "orders", "term": 1, "begun_ns": raises[-1]["ended_ns"] + 1, "ended_ns": raises[-1]["ended_ns"] + 2, "outcome": "committed"}
+            changed["looker", 1] = {
+                "client": "looker",
+                "op": 1,
+                "kind": "look",
+                "scope": "orders",
+                "term": 1,
+                "begun_ns": raises[-1]["ended_ns"] + 1,
+                "ended_ns": raises[-1]["ended_ns"] + 2,
+                "outcome": "committed",
+            }
+
         for change, kind in [(same_term, "issued twice"), (late_write, "seal"), (lowered, "lowered")]:
             with self.subTest(kind):
                 told(change, kind)
@@ -158,7 +201,26 @@ class VerifyHistory(BothDatabases):
         for term, outcome in ((3, "committed"), (4, "committed"), (3, "refused")):
             name = str(uuid.uuid4())
             record(kind="write", scope="a", term=term, id=name, stream="s")
-            done = subprocess.run([TERMGATE, "append", "--db", url, "--stream", "s", "--scope", "a", "--term", str(term), "--write-id", name, "--payload", "x"], capture_output=True, text=True)
+            done = subprocess.run(
+                [
+                    TERMGATE,
+                    "append",
+                    "--db",
+                    url,
+                    "--stream",
+                    "s",
+                    "--scope",
+                    "a",
+                    "--term",
+                    str(term),
+                    "--write-id",
+                    name,
+                    "--payload",
+                    "x",
+                ],
+                capture_output=True,
+                text=True,
+            )
             self.assertEqual(done.returncode, 0 if outcome == "committed" else 3, done.stderr)
             record.ended(outcome, **({"place": int(done.stdout)} if outcome == "committed" else {}))
         record(kind="write", scope="a", term=4, id=str(uuid.uuid4()), stream="s")  # and then it was killed
@@ -177,7 +239,17 @@ class VerifyHistory(BothDatabases):
     def test_wrong_usage(self):
         sqlite3.connect(self.sqlite[7:]).execute("CREATE TABLE IF NOT EXISTS own (id text, scope text, term bigint)").connection.commit()
         path = f"{scratch.name}/wrong.jsonl"
-        good = {"client": "a", "op": 1, "kind": "write", "scope": "s", "term": 5, "id": "w", "begun_ns": 10, "ended_ns": 20, "outcome": "unknown"}
+        good = {
+            "client": "a",
+            "op": 1,
+            "kind": "write",
+            "scope": "s",
+            "term": 5,
+            "id": "w",
+            "begun_ns": 10,
+            "ended_ns": 20,
+            "outcome": "unknown",
+        }
         rows = ["--rows", "SELECT id, scope, term FROM own"]
         Path(path).write_text(json.dumps(good) + "\n\n")
         self.assertEqual(verify(self.sqlite, path, *rows)[0], 0)
@@ -201,7 +273,10 @@ class VerifyHistory(BothDatabases):
         for text, said in [
             ("{", "line 1: no JSON object"),
             ("[]", "line 1: no JSON object"),
-            (json.dumps(good) + "\n" + json.dumps({"client": "a", "op": 1, "scope": "t"}), 'line 2: "scope" of this operation was another one on line 1'),
+            (
+                json.dumps(good) + "\n" + json.dumps({"client": "a", "op": 1, "scope": "t"}),
+                'line 2: "scope" of this operation was another one on line 1',
+            ),
             (json.dumps({name: value for name, value in good.items() if name != "begun_ns"}), 'has no "begun_ns"'),
             (json.dumps({name: value for name, value in good.items() if name != "outcome"}), 'has no "outcome"'),
             ("[" * 100_000, "line 1: no JSON object"),
@@ -229,7 +304,11 @@ class VerifyHistory(BothDatabases):
                 self.assertEqual((status, said in error), (wanted, True), error)
         status, error = verify(self.postgres, path, "--rows", "DELETE FROM termgate.fences")
         self.assertEqual((status, "read-only" in error), (1, True), error)
-        for words, said in [(["--rows", "SELECT 1"], "--rows goes with --history"), (["--history", scratch.name + "/nowhere"], "nowhere"), (["--history", scratch.name], "directory")]:
+        for words, said in [
+            (["--rows", "SELECT 1"], "--rows goes with --history"),
+            (["--history", scratch.name + "/nowhere"], "nowhere"),
+            (["--history", scratch.name], "directory"),
+        ]:
             done = subprocess.run([TERMGATE, "verify", "--db", self.sqlite, *words], capture_output=True, text=True)
             self.assertEqual((done.returncode, said in done.stderr), (2, True), done.stderr)
 

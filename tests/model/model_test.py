@@ -38,7 +38,12 @@ MISTAKES = [
     ("SAME_JUMP", "FAILOVERS=2 ACQUISITIONS=4", ISSUED_TWICE),
 ]
 RIGHT = ["LEADERS=2 FAILOVERS=1", "LEADERS=2 FAILOVERS=1 SNAPSHOT", "LEADERS=3 FAILOVERS=0", "LEADERS=2 TRANSACTIONS=2 FAILOVERS=0"]
-LONG_RIGHT = ["LEADERS=3 FAILOVERS=1", "LEADERS=3 FAILOVERS=1 SNAPSHOT", "LEADERS=3 FAILOVERS=0 ACQUISITIONS=4", "LEADERS=2 FAILOVERS=2 ACQUISITIONS=4"]
+LONG_RIGHT = [
+    "LEADERS=3 FAILOVERS=1",
+    "LEADERS=3 FAILOVERS=1 SNAPSHOT",
+    "LEADERS=3 FAILOVERS=0 ACQUISITIONS=4",
+    "LEADERS=2 FAILOVERS=2 ACQUISITIONS=4",
+]
 
 
 def visit(sizes, shortest=False, replay=False, optimize="-O2"):
@@ -59,7 +64,11 @@ def visit(sizes, shortest=False, replay=False, optimize="-O2"):
         if not replay:
             return said
         history = run("spin", *defines, "-T", "-k", f"{MODEL.name}.trail", MODEL.name)
-        return "\n".join(line for line in history.splitlines() if re.match("leader|the |failover|spin: text", line)) + "\n" + re.search(r"pan:1: (.*)", said).group(1)
+        return (
+            "\n".join(line for line in history.splitlines() if re.match("leader|the |failover|spin: text", line))
+            + "\n"
+            + re.search(r"pan:1: (.*)", said).group(1)
+        )
 
 
 def main():
@@ -69,11 +78,20 @@ def main():
         if extra is None:
             print(f"{name} is none of {', '.join(sorted({mistake for mistake, _, _ in MISTAKES}))}", file=sys.stderr)
             return 2
-        print(visit(f"LEADERS=2 FAILOVERS=0 {name} {extra}" if "FAILOVERS" not in extra else f"LEADERS=2 {name} {extra}", shortest=True, replay=True))
+        print(
+            visit(
+                f"LEADERS=2 FAILOVERS=0 {name} {extra}" if "FAILOVERS" not in extra else f"LEADERS=2 {name} {extra}",
+                shortest=True,
+                replay=True,
+            )
+        )
         return 0
     failures = 0
     right = RIGHT + (LONG_RIGHT if LONG else [])
-    wrong = [" ".join(["LEADERS=2", *([] if "FAILOVERS" in extra else ["FAILOVERS=0"]), mistake, *extra.split()]) for mistake, extra, _ in MISTAKES]
+    wrong = [
+        " ".join(["LEADERS=2", *([] if "FAILOVERS" in extra else ["FAILOVERS=0"]), mistake, *extra.split()])
+        for mistake, extra, _ in MISTAKES
+    ]
     with ThreadPoolExecutor(1 if LONG else 2) as pool:  # the large ones want the memory for themselves
         # What is found at once is found before a better program would have been compiled.
         optimize = ["-O2" if LONG else "-O1"] * len(right) + ["-O0"] * len(wrong)
@@ -83,7 +101,7 @@ def main():
         complete = "errors: 0" in said and "Search not completed" not in said and "max search depth too small" not in said and states
         print(f"right  {sizes}: every one of {int(states.group(1)):,} states" if complete else f"WRONG  {sizes}: {said}", flush=True)
         failures += not complete
-    for sizes, said, (_, _, expected) in zip(wrong, answers[len(right):], MISTAKES):
+    for sizes, said, (_, _, expected) in zip(wrong, answers[len(right) :], MISTAKES):
         found = re.search(expected, said)
         print(f"found  {sizes}: {found.group(0)}" if found else f"NOT FOUND  {sizes}: {said}", flush=True)
         failures += not found

@@ -1,4 +1,5 @@
-"""A database behind ODBC as any client sees it, by ctypes on unixODBC, which needs no package of Python's. For setting up and looking, not for speed.
+"""A database behind ODBC as any client sees it, by ctypes on unixODBC, which needs no package of
+Python's. For setting up and looking, not for speed.
 
     with Plain(url_of(sqlserver_url, database="scratch")) as server: server.rows("SELECT name FROM sys.tables")
 """
@@ -27,8 +28,19 @@ def string_of(url):
     further = dict(urllib.parse.parse_qsl(parts.query))
     driver = further.pop("driver", "FreeTDS")
     unquote = urllib.parse.unquote
-    place = {"SERVER": f"tcp:{parts.hostname},{parts.port or 1433}"} if driver.startswith("ODBC Driver") else {"SERVER": parts.hostname, "PORT": str(parts.port or 1433), "TDS_Version": "7.4"}
-    words = {"DRIVER": "{" + driver + "}", **place, "DATABASE": unquote(parts.path[1:]), "UID": unquote(parts.username), "PWD": unquote(parts.password or ""), **further}
+    place = (
+        {"SERVER": f"tcp:{parts.hostname},{parts.port or 1433}"}
+        if driver.startswith("ODBC Driver")
+        else {"SERVER": parts.hostname, "PORT": str(parts.port or 1433), "TDS_Version": "7.4"}
+    )
+    words = {
+        "DRIVER": "{" + driver + "}",
+        **place,
+        "DATABASE": unquote(parts.path[1:]),
+        "UID": unquote(parts.username),
+        "PWD": unquote(parts.password or ""),
+        **further,
+    }
     return ";".join(f"{key}={value}" for key, value in words.items() if value)
 
 

@@ -16,6 +16,7 @@ import time
 
 # --- what a client says ---
 
+
 def frame(kind, body=b""):
     return kind.encode() + struct.pack("!I", len(body) + 4) + body
 
@@ -102,8 +103,10 @@ def cancel_request(pid, key):
 
 # --- what a server says ---
 
+
 class Message:
     """type: the letter; body: the bytes behind the length."""
+
     __slots__ = ("type", "body")
 
     def __init__(self, kind, body):
@@ -119,7 +122,7 @@ class Message:
         for _ in range(count):
             length = struct.unpack_from("!i", self.body, at)[0]
             at += 4
-            values.append(None if length < 0 else self.body[at:at + length])
+            values.append(None if length < 0 else self.body[at : at + length])
             at += max(length, 0)
         return values
 

@@ -30,6 +30,7 @@ def psycopg_or_skip():
     """psycopg 3; where only Debian's Python has it, the program is begun again there, and where none has, it is skipped."""
     try:
         import psycopg
+
         return psycopg
     except ImportError:
         if sys.executable != PYTHON and subprocess.run([PYTHON, "-c", "import psycopg"], capture_output=True).returncode == 0:
@@ -93,7 +94,9 @@ TERMINATE = message("X")
 class Wire:
     """One connection. `login=False` sends nothing at all; `path`: of a Unix socket; `before`: bytes ahead of all, a PROXY header."""
 
-    def __init__(self, port, login=True, host="127.0.0.1", source=None, timeout=20, receive_buffer=None, path=None, before=b"", **parameters):
+    def __init__(
+        self, port, login=True, host="127.0.0.1", source=None, timeout=20, receive_buffer=None, path=None, before=b"", **parameters
+    ):
         self.socket = socket.socket(socket.AF_UNIX if path else socket.AF_INET6 if ":" in host else socket.AF_INET)
         self.socket.settimeout(timeout)
         if receive_buffer:
@@ -134,7 +137,7 @@ class Wire:
                 self.pid, self.key = struct.unpack("!I", body[:4])[0], body[4:]
             if kind == "D":
                 length = struct.unpack("!i", body[2:6])[0]
-                rows.append(None if length < 0 else body[6:6 + length].decode())
+                rows.append(None if length < 0 else body[6 : 6 + length].decode())
             if kind == "E":
                 error = fields(body)
                 if error["S"] in ("FATAL", "PANIC"):
@@ -165,9 +168,9 @@ def errors_in(data):
     """The ErrorResponses of a stretch of bytes that begins at a message."""
     found, at = [], 0
     while at + 5 <= len(data):
-        length = struct.unpack("!I", data[at + 1:at + 5])[0]
-        if data[at:at + 1] == b"E":
-            found.append(fields(data[at + 5:at + 1 + length]))
+        length = struct.unpack("!I", data[at + 1 : at + 5])[0]
+        if data[at : at + 1] == b"E":
+            found.append(fields(data[at + 5 : at + 1 + length]))
         at += 1 + length
     return found
 
@@ -202,7 +205,17 @@ class Proxy:
         self.lab = lab
         self.log_path = f"{lab.folder}/proxy{len(lab.proxies)}.log"
         where = [f"127.0.0.1:{port}"] if listen is None else listen
-        words = [*before, lab.termgate, "proxy", *(word for one in where for word in ("--listen", one)), "--backend", backend, "--http", "127.0.0.1:0", *options]
+        words = [
+            *before,
+            lab.termgate,
+            "proxy",
+            *(word for one in where for word in ("--listen", one)),
+            "--backend",
+            backend,
+            "--http",
+            "127.0.0.1:0",
+            *options,
+        ]
         with open(self.log_path, "w") as log:
             self.process = subprocess.Popen(words, stdout=log, stderr=log, **more)
         lab.proxies.append(self)
@@ -279,14 +292,44 @@ class Lab:
     def certificate(self, name, san=None, ca=None, days="2", *more):
         """A key and a certificate, signed by `ca` or by itself: paths of both."""
         key, certificate, request, extensions = (f"{self.folder}/{name}.{end}" for end in ("key", "crt", "csr", "ext"))
-        new = ("openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name}", "-keyout", key)
+        new = (
+            "openssl",
+            "req",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-subj",
+            f"/CN={name}",
+            "-keyout",
+            key,
+        )
         if ca is None:
             self.run(*new, "-x509", "-days", days, "-out", certificate)
         else:
             self.run(*new, "-out", request)
             with open(extensions, "w") as file:
                 file.write(f"subjectAltName={san}\n" if san else "")
-            self.run("openssl", "x509", "-req", "-in", request, "-CA", ca[1], "-CAkey", ca[0], "-CAcreateserial", "-days", days, "-extfile", extensions, "-out", certificate, *more)
+            self.run(
+                "openssl",
+                "x509",
+                "-req",
+                "-in",
+                request,
+                "-CA",
+                ca[1],
+                "-CAkey",
+                ca[0],
+                "-CAcreateserial",
+                "-days",
+                days,
+                "-extfile",
+                extensions,
+                "-out",
+                certificate,
+                *more,
+            )
         return key, certificate
 
     def program(self, *words, **more):

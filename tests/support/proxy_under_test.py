@@ -51,7 +51,8 @@ def _folder():
 
 
 class Server:
-    """A PostgreSQL server of `major`: port, url; layer 1 is installed in database postgres where `installed`. `number`: of several at a time."""
+    """A PostgreSQL server of `major`: port, url; layer 1 is installed in database postgres where `installed`. `number`: of several at a
+    time."""
 
     def __init__(self, major, installed=True, number=0):
         self.major = major
@@ -76,10 +77,15 @@ class Server:
 
 
 def proxy(server, scope=None, term=None, options=(), database="postgres"):
-    """Starts the proxy before `server` and returns its port. `scope` and `term`: a rule gives them to every session. `database`: which the proxy watches."""
+    """Starts the proxy before `server` and returns its port. `scope` and `term`: a rule gives them to every session. `database`: which
+    the proxy watches."""
     port, environment = free_port(), {}
     relay = os.environ.get("TERMGATE_RELAY")
-    command = [relay, str(port), str(server.port)] if relay else [os.environ["TERMGATE"], "proxy", "--listen", f"127.0.0.1:{port}", "--backend", server.url_of(database), *options]
+    command = (
+        [relay, str(port), str(server.port)]
+        if relay
+        else [os.environ["TERMGATE"], "proxy", "--listen", f"127.0.0.1:{port}", "--backend", server.url_of(database), *options]
+    )
     if scope and relay:
         environment = {"SCOPE": scope, "TERM_": str(term)}
     elif scope:

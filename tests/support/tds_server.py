@@ -1,5 +1,7 @@
-"""A TDS server that plays its part of a conversation, for tests of the proxy where no SQL Server can be had: it lets everybody in, keeps one fence and each session's gate as
-layer 1 does, answers every other request with a DONE, and writes down what it was asked. What it says was copied from a real server's answers (tests/unit/wire/tds/recorded.txt)."""
+"""A TDS server that plays its part of a conversation, for tests of the proxy where no SQL Server can be had: it lets everybody in,
+keeps one fence and each session's gate as
+layer 1 does, answers every other request with a DONE, and writes down what it was asked. What it says was copied from a real
+server's answers (tests/unit/wire/tds/recorded.txt)."""
 import socket
 import struct
 import threading
@@ -86,10 +88,18 @@ class Session:
             return b"\0\0\x10\0\6\1\0\x16\0\1\4\0\x17\0\1\xff" + b"\x10\0\0\0\0\0\2\0"
         if kind == LOGIN7:
             ack = b"\1\x74\0\0\4\1M\0\x10\0\0\0"
-            return environment(1, wide("app"), wide("master")).replace(b"\x01\x06", b"\x01\x03").replace(wide("app") + b"\x0c", wide("app") + b"\x06") + b"\xad" + struct.pack("<H", len(ack)) + ack + done()
+            return (
+                environment(1, wide("app"), wide("master"))
+                .replace(b"\x01\x06", b"\x01\x03")
+                .replace(wide("app") + b"\x0c", wide("app") + b"\x06")
+                + b"\xad"
+                + struct.pack("<H", len(ack))
+                + ack
+                + done()
+            )
         if kind == ATTENTION:
             return done(0x20)
-        body = payload[struct.unpack("<I", payload[:4])[0]:]
+        body = payload[struct.unpack("<I", payload[:4])[0] :]
         if kind == RPC and b"g\0a\0t\0e\0_\0" in body[:200]:
             return said + self.gate_call(body)
         with self.server.lock:
@@ -103,21 +113,21 @@ class Session:
 
     def gate_call(self, body):
         units = struct.unpack("<H", body[:2])[0]
-        name, at, given = body[2:2 + 2 * units].decode("utf-16-le"), 2 + 2 * units + 2, {}
+        name, at, given = body[2 : 2 + 2 * units].decode("utf-16-le"), 2 + 2 * units + 2, {}
         while at < len(body):
             length = body[at]
-            key = body[at + 1:at + 1 + 2 * length].decode("utf-16-le")
+            key = body[at + 1 : at + 1 + 2 * length].decode("utf-16-le")
             at += 1 + 2 * length + 1
             kind = body[at]
             if kind == 0x26:
                 size = body[at + 2]
-                given[key] = struct.unpack("<q", body[at + 3:at + 11])[0] if size else None
+                given[key] = struct.unpack("<q", body[at + 3 : at + 11])[0] if size else None
                 at += 3 + size
             else:
                 at += 8 if kind == 0xE7 else 3
-                size = struct.unpack("<H", body[at:at + 2])[0]
+                size = struct.unpack("<H", body[at : at + 2])[0]
                 size = 0 if size == 0xFFFF else size
-                given[key] = body[at + 2:at + 2 + size]
+                given[key] = body[at + 2 : at + 2 + size]
                 at += 2 + size
         with self.server.lock:
             self.server.asked.append(name.rsplit("[", 1)[-1].rstrip("]"))

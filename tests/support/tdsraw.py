@@ -1,4 +1,5 @@
-"""A client of TDS 7.4 that sends what it is told to, right or wrong, byte by byte where a test wants that. It reads answers as far as a test asks: errors by
+"""A client of TDS 7.4 that sends what it is told to, right or wrong, byte by byte where a test wants that. It reads answers as far as a
+test asks: errors by
 their number and text, and whether the connection is still there."""
 import socket
 import struct
@@ -36,7 +37,13 @@ def nvarchar(name, text):
 
 
 def integer(name, value, output=False):
-    return bytes([len(name)]) + wide(name) + (b"\1" if output else b"\0") + b"\x26\4" + (b"\0" if value is None else b"\4" + struct.pack("<i", value))
+    return (
+        bytes([len(name)])
+        + wide(name)
+        + (b"\1" if output else b"\0")
+        + b"\x26\4"
+        + (b"\0" if value is None else b"\4" + struct.pack("<i", value))
+    )
 
 
 def call(procedure, *parameters):
@@ -141,9 +148,9 @@ class Answer:
             at = payload.find(b"\xaa", at)
             if at < 0 or len(payload) < at + 11:
                 break
-            length, number, _, severity, units = struct.unpack("<HIBBH", payload[at + 1:at + 11])
-            if 0 < severity < 26 and 14 + 2 * units <= length <= len(payload) - at - 3 and number < 2 ** 31:
-                self.errors.append((number, payload[at + 11:at + 11 + 2 * units].decode("utf-16-le", "replace")))
+            length, number, _, severity, units = struct.unpack("<HIBBH", payload[at + 1 : at + 11])
+            if 0 < severity < 26 and 14 + 2 * units <= length <= len(payload) - at - 3 and number < 2**31:
+                self.errors.append((number, payload[at + 11 : at + 11 + 2 * units].decode("utf-16-le", "replace")))
                 at += 3 + length
             else:
                 at += 1
@@ -152,7 +159,7 @@ class Answer:
             mark = b"\xe3\x0b\0" + bytes([kind])
             at = payload.rfind(mark)
             if at >= 0:
-                begun = struct.unpack("<Q", payload[at + 5:at + 13])[0] if kind == 8 else 0
+                begun = struct.unpack("<Q", payload[at + 5 : at + 13])[0] if kind == 8 else 0
                 self.transactions.append((at, begun))
         self.transactions = [(begun, 0) for _, begun in sorted(self.transactions)]
 
@@ -167,5 +174,5 @@ class Answer:
             at = self.payload.find(b"\x26\4\4", at)
             if at < 0:
                 return found
-            found.append(struct.unpack("<i", self.payload[at + 3:at + 7])[0])
+            found.append(struct.unpack("<i", self.payload[at + 3 : at + 7])[0])
             at += 7

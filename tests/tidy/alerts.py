@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The alert rules and the dashboard name metrics that exist, and every alert has an entry in docs/use/operations.md. Where promtool is installed (Debian: prometheus) it checks the rules
+"""The alert rules and the dashboard name metrics that exist, and every alert has an entry in docs/use/operations.md. Where promtool is
+installed (Debian: prometheus) it checks the rules
 and plays packaging/prometheus/termgate.tests.yml.
 """
 import json
@@ -24,7 +25,10 @@ def main():
     exported = set(re.findall(r"\btermgate_[a-z_]+", "".join((root / source).read_text() for source in sources)))
     text = rules.read_text()
     panels = json.loads(dashboard.read_text())["panels"]
-    asked = {"the rules": metrics_of("\n".join(re.findall(r"(?m)^\s+expr: (.*)$", text))), "the dashboard": metrics_of("\n".join(target["expr"] for panel in panels for target in panel["targets"]))}
+    asked = {
+        "the rules": metrics_of("\n".join(re.findall(r"(?m)^\s+expr: (.*)$", text))),
+        "the dashboard": metrics_of("\n".join(target["expr"] for panel in panels for target in panel["targets"])),
+    }
     for where, names in asked.items():
         if len(names) < 10:
             breaches.append(f"{where}: only {len(names)} metrics were found")
@@ -32,7 +36,11 @@ def main():
     operations = (root / "docs/use/operations.md").read_text()
     alerts = re.findall(r"- alert: (\w+)", text)
     breaches += [f"docs/use/operations.md: no entry for {alert}" for alert in alerts if f"| `{alert}` |" not in operations]
-    breaches += [f"docs/use/operations.md: there is no alert {alert}" for alert in re.findall(r"\| `(Termgate\w+)` \|", operations) if alert not in alerts]
+    breaches += [
+        f"docs/use/operations.md: there is no alert {alert}"
+        for alert in re.findall(r"\| `(Termgate\w+)` \|", operations)
+        if alert not in alerts
+    ]
     if shutil.which("promtool"):
         for words in (["check", "rules", rules.name], ["test", "rules", "termgate.tests.yml"]):
             done = subprocess.run(["promtool", *words], cwd=rules.parent, capture_output=True, text=True)
@@ -40,7 +48,10 @@ def main():
                 breaches.append(f"promtool {' '.join(words)}: {done.stdout}{done.stderr}")
     for breach in breaches:
         print(breach)
-    print(f"{len(alerts)} alerts, {len(panels)} panels, promtool {'has run' if shutil.which('promtool') else 'is not installed'}, {len(breaches)} breaches")
+    print(
+        f"{len(alerts)} alerts, {len(panels)} panels, promtool {'has run' if shutil.which('promtool') else 'is not installed'},"
+        f" {len(breaches)} breaches"
+    )
     return bool(breaches)
 
 

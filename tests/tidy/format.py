@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every C and C++ file is as clang-format 14 (Debian 12) writes it, no function is longer than 100 lines, no source file
-longer than 700.
+"""Every C and C++ file is as clang-format 14 (Debian 12) writes it, every Python file as black writes it. No function is longer
+than 100 lines, no source file longer than 700, no line of Python wider than 140 characters.
 
   tests/tidy/format.py          names what differs; exit 1 if anything does
   tests/tidy/format.py --fix    formats in place what differs
@@ -23,8 +23,13 @@ longest_file = 700
 
 
 def sources():
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.cpp", "*.hpp", "*.c", "*.h"],
-                            cwd=root, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.cpp", "*.hpp", "*.c", "*.h"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     return [line for line in listed.splitlines() if (root / line).exists()]
 
 
@@ -49,8 +54,36 @@ def breach_of(name, path):
     return [f"{path}: line {line} is not as clang-format has it; tests/tidy/format.py --fix"]
 
 
+# One width for every language; quotation marks and trailing commas stay as they are written.
+black = ["black", "--quiet", "--line-length", "140", "--skip-string-normalization", "--skip-magic-trailing-comma", "--preview"]
+widest = 140
+
+
+def python_sources():
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"], cwd=root, capture_output=True, text=True, check=True
+    ).stdout
+    return [line for line in listed.splitlines() if (root / line).exists()]
+
+
+def python_breaches(paths):
+    if not shutil.which("black"):
+        sys.exit("format: black is missing (Debian 12: black)")
+    for path in paths:
+        for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
+            if len(line) > widest:
+                yield f"{path}: line {number}: {len(line)} characters, {widest} at most"
+    answer = subprocess.run([*black[:1], *black[2:], "--check", *paths], cwd=root, capture_output=True, text=True)
+    for line in answer.stderr.splitlines():
+        if line.startswith(("would reformat ", "error: ")):
+            yield f"{line.removeprefix('would reformat ')}: not as black has it; tests/tidy/format.py --fix"
+
+
 # Formatted code makes this simple: what begins with a brace at the end of a line ends with a brace of the same indentation.
-opening = re.compile(r"^( {0,4})(?!namespace|class |struct |enum |union |extern |const |static const|constexpr |inline constexpr|#|//|\}|if |for |while |switch )\S.*\{$|^( {0,4})(?=\S)[^#/].*\) (?:const |noexcept |override )*\{$")
+opening = re.compile(
+    r"^( {0,4})(?!namespace|class |struct |enum |union |extern |const |static const|constexpr |inline constexpr|#|//|\}|if |for |while"
+    r" |switch )\S.*\{$|^( {0,4})(?=\S)[^#/].*\) (?:const |noexcept |override )*\{$"
+)
 
 
 def long_functions(path):
@@ -58,11 +91,17 @@ def long_functions(path):
     at = 0
     while at < len(lines):
         match = opening.match(lines[at])
-        if not match or "(" not in "".join(lines[max(0, at - 3):at + 1]):
+        if not match or "(" not in "".join(lines[max(0, at - 3) : at + 1]):
             at += 1
             continue
         begin = at  # of a declaration of several lines: the line with the name
-        while begin > 0 and lines[begin - 1].strip() and not lines[begin - 1].lstrip().startswith("//") and (lines[begin].startswith("    ") or lines[begin].lstrip().startswith(":")) and not lines[begin - 1].rstrip().endswith((";", "{", "}", ":")):
+        while (
+            begin > 0
+            and lines[begin - 1].strip()
+            and not lines[begin - 1].lstrip().startswith("//")
+            and (lines[begin].startswith("    ") or lines[begin].lstrip().startswith(":"))
+            and not lines[begin - 1].rstrip().endswith((";", "{", "}", ":"))
+        ):
             begin -= 1
         indent = re.match(" *", lines[begin])[0]
         end = next((i for i in range(at + 1, len(lines)) if re.match(rf"{indent}\}}(?:\)?;|,)?$", lines[i])), None)
@@ -73,13 +112,21 @@ def long_functions(path):
         while above > 0 and lines[above - 1].startswith(indent + "//"):
             above -= 1
         if end - at + 1 > longest and "// Long:" not in "\n".join(lines[above:begin]):
-            yield f"{path}: line {at + 1}: a function of {end - at + 1} lines, {longest} at most, or a comment above it that begins with \"Long:\""
+            yield (
+                f"{path}: line {at + 1}: a function of {end - at + 1} lines, {longest} at most, or a comment above it that begins with"
+                " \"Long:\""
+            )
         at = end + 1
 
 
 def long_files():
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.cpp", "*.hpp", "*.c", "*.h", "*.py"],
-                            cwd=root, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.cpp", "*.hpp", "*.c", "*.h", "*.py"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     for path in listed.splitlines():
         lines = (root / path).read_text(encoding="utf-8").splitlines() if (root / path).exists() else []
         if len(lines) > longest_file and not any("Long:" in line for line in lines[:10]):
@@ -89,16 +136,18 @@ def long_files():
 def main():
     name, paths = formatter(), sources()
     if sys.argv[1:] == ["--fix"]:
-        sys.exit(subprocess.run([name, "-i", *paths], cwd=root).returncode)
+        failed = subprocess.run([name, "-i", *paths], cwd=root).returncode
+        sys.exit(subprocess.run([*black, *python_sources()], cwd=root).returncode or failed)
     if sys.argv[1:]:
         sys.exit(__doc__)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         breaches = [line for lines in pool.map(lambda path: breach_of(name, path), paths) for line in lines]
     breaches += [line for path in paths for line in long_functions(path)]
     breaches += long_files()
+    breaches += python_breaches(python_sources())
     for line in breaches:
         print(line)
-    print(f"{len(paths)} files, {len(breaches)} breaches")
+    print(f"{len(paths) + len(python_sources())} files, {len(breaches)} breaches")
     sys.exit(1 if breaches else 0)
 
 

@@ -22,18 +22,45 @@ allowed = {
     "wire/tds": ({"wire/tds"}, set()),
     "proxy/statements": ({"fencing", "proxy/statements"}, {"pg_query"}),
     "sqlite_server/dialect": ({"sqlite_server/dialect"}, {"pg_query", "boost"}),
-    "sqlite_server": ({"fencing", "storage/sqlite", "wire/pgwire", "sqlite_server/dialect", "sqlite_server"}, {"fmt", "sqlite", "openssl", "boost"}),
+    "sqlite_server": (
+        {"fencing", "storage/sqlite", "wire/pgwire", "sqlite_server/dialect", "sqlite_server"},
+        {"fmt", "sqlite", "openssl", "boost"},
+    ),
     "proxy/session": ({"fencing", "wire/pgwire", "proxy/statements", "proxy/session"}, {"fmt"}),
     "proxy/tds_session": ({"fencing", "wire/tds", "proxy/statements", "proxy/session", "proxy/tds_session"}, set()),
     "proxy/authority": ({"fencing", "storage", "proxy/statements", "proxy/session", "proxy/authority"}, {"fmt"}),
-    "proxy/net": ({"fencing", "storage", "wire/pgwire", "wire/tds", "proxy/statements", "proxy/session", "proxy/tds_session", "proxy/authority", "proxy/net"}, {"fmt", "boost", "openssl"}),
+    "proxy/net": (
+        {
+            "fencing",
+            "storage",
+            "wire/pgwire",
+            "wire/tds",
+            "proxy/statements",
+            "proxy/session",
+            "proxy/tds_session",
+            "proxy/authority",
+            "proxy/net",
+        },
+        {"fmt", "boost", "openssl"},
+    ),
     "testkit": ({"testkit", "fencing", "storage"}, {"fmt", "libpq", "catch2"}),
     "cli": (None, None),
     "tests": (None, None),
 }
 # What a name in <…> means; everything else in <…> is the standard library or the system.
-third_party = {"fmt/": "fmt", "pqxx/": "pqxx", "boost/": "boost", "sqlite3": "sqlite", "openssl/": "openssl",
-               "libpq": "libpq", "pg_query": "pg_query", "sql.h": "odbc", "sqlext.h": "odbc", "odbcinst.h": "odbc", "catch2/": "catch2"}
+third_party = {
+    "fmt/": "fmt",
+    "pqxx/": "pqxx",
+    "boost/": "boost",
+    "sqlite3": "sqlite",
+    "openssl/": "openssl",
+    "libpq": "libpq",
+    "pg_query": "pg_query",
+    "sql.h": "odbc",
+    "sqlext.h": "odbc",
+    "odbcinst.h": "odbc",
+    "catch2/": "catch2",
+}
 
 breaches = []
 
@@ -43,7 +70,9 @@ def breach(path, reason):
 
 
 def tracked(*patterns):
-    out = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns], cwd=root, capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns], cwd=root, capture_output=True, text=True, check=True
+    ).stdout
     return [root / line for line in out.splitlines() if (root / line).exists()]
 
 
@@ -57,10 +86,17 @@ for folder in allowed:
     for header in (root / folder / "include").glob("**/*.hpp") if (root / folder / "include").is_dir() else []:
         public[header.relative_to(root / folder / "include").as_posix()] = home_of(header)
 
+
 # Where a quoted include of a folder's own source may lie. A unit test may look inside the folder that it tests.
 def private_roots(home):
     if home in ("tests", "tools"):
-        return [root / "tests", root, root / "cli", root / "sqlite_server", *(root / folder / "src" for folder in allowed if folder not in ("tests", "cli"))]
+        return [
+            root / "tests",
+            root,
+            root / "cli",
+            root / "sqlite_server",
+            *(root / folder / "src" for folder in allowed if folder not in ("tests", "cli")),
+        ]
     return [root / home / "src" if (root / home / "src").is_dir() else root / home]
 
 
@@ -94,13 +130,30 @@ for path in tracked("*.hpp", "*.cpp"):
         breach(path, "has no head that says what it is for")
     if re.search(r"\busing namespace\b", text) and path.suffix == ".hpp":
         breach(path, "opens a namespace in a header")
-    if re.search(r"\b(fencing|wire/pgwire|wire/tds|proxy/statements|sqlite_server/dialect)/", path.relative_to(root).as_posix()) and re.search(r"(steady|system|high_resolution)_clock::now", text):
+    if re.search(
+        r"\b(fencing|wire/pgwire|wire/tds|proxy/statements|sqlite_server/dialect)/", path.relative_to(root).as_posix()
+    ) and re.search(r"(steady|system|high_resolution)_clock::now", text):
         breach(path, "reads a clock; here time comes in as an argument")
 
 # Names that were given up, with what took their place; CHANGELOG.md tells of the old ones.
-retired = {"proxy/lite": "sqlite_server", "Law": "Layer1", "Surroundings": "SessionHost", "Errands": "BlockingPool", "Presence": "PeerLiveness", "Arrival": "ConnectRequest", "Visitor": "ConnectRequest",
-           "Applicant": "LoginRequest", "Lent": "PooledConnection", "Marks": "PassedChecks", "Knock": "LockWait", "Knocked": "LockWaitNotice", "WaiterListener": "LockWaitListener", "Lane": "SqlConnection",
-           "FenceInDoubt": "FenceUntrusted", "declare_in_doubt": "declare_untrusted"}
+retired = {
+    "proxy/lite": "sqlite_server",
+    "Law": "Layer1",
+    "Surroundings": "SessionHost",
+    "Errands": "BlockingPool",
+    "Presence": "PeerLiveness",
+    "Arrival": "ConnectRequest",
+    "Visitor": "ConnectRequest",
+    "Applicant": "LoginRequest",
+    "Lent": "PooledConnection",
+    "Marks": "PassedChecks",
+    "Knock": "LockWait",
+    "Knocked": "LockWaitNotice",
+    "WaiterListener": "LockWaitListener",
+    "Lane": "SqlConnection",
+    "FenceInDoubt": "FenceUntrusted",
+    "declare_in_doubt": "declare_untrusted",
+}
 for path in tracked("*.hpp", "*.cpp", "CMakeLists.txt", "*/CMakeLists.txt", "*.cmake"):
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         for name in re.findall(r"\b(" + "|".join(retired) + r")\b", line):
@@ -108,12 +161,20 @@ for path in tracked("*.hpp", "*.cpp", "CMakeLists.txt", "*/CMakeLists.txt", "*.c
 
 for header, home in public.items():
     # These are no libraries: nobody outside sees their headers.
-    if "/detail/" not in header and home and not home.startswith(("proxy/", "wire/", "sqlite_server")) and re.search(r"\bpqxx::|\bsqlite3\b", (root / home / "include" / header).read_text()) and "_check.hpp" not in header:
+    if (
+        "/detail/" not in header
+        and home
+        and not home.startswith(("proxy/", "wire/", "sqlite_server"))
+        and re.search(r"\bpqxx::|\bsqlite3\b", (root / home / "include" / header).read_text())
+        and "_check.hpp" not in header
+    ):
         breach(root / home / "include" / header, "shows a driver's type; only the check headers may")
 
 for path in tracked("CMakeLists.txt", "*/CMakeLists.txt"):
     home = home_of(path)
-    for folder in re.findall(r"PROJECT_SOURCE_DIR}/((?:storage|proxy|wire|sqlite_server|fencing|testkit)[\w/]*)/src\b(?!/)", path.read_text(encoding="utf-8")):
+    for folder in re.findall(
+        r"PROJECT_SOURCE_DIR}/((?:storage|proxy|wire|sqlite_server|fencing|testkit)[\w/]*)/src\b(?!/)", path.read_text(encoding="utf-8")
+    ):
         if home != "tests" and folder != home:
             breach(path, f"puts the private headers of {folder}/ on the path of {home}/")
 
@@ -121,7 +182,8 @@ for path in tracked("sql/*.sql"):
     if not path.read_text(encoding="utf-8").lstrip().startswith("--"):
         breach(path, "has no head: parameters, rows, locks, which of F1 to F7 it keeps")
 
-# The body of a function is read anew in each session, under that session's standard_conforming_strings and client_encoding: there a backslash in a
+# The body of a function is read anew in each session, under that session's standard_conforming_strings and
+# client_encoding: there a backslash in a
 # literal means this or that, and a message with other than ASCII cannot be sent to everybody.
 for path in tracked("sql/postgres/*.sql", "sql/postgres/install/*.sql"):
     if path.parent.name == "sql":
@@ -133,12 +195,31 @@ for path in tracked("sql/postgres/*.sql", "sql/postgres/install/*.sql"):
         if "…" in code and path.name not in ("0011_doctor.sql", "0012_grants.sql"):
             breach(path, f"line {number}: a message with … cannot be sent to a client of another encoding")
 
-for folder in ["fencing", "sql", "storage/postgres", "storage/sqlite", "storage/odbc", "proxy", "wire", "wire/pgwire", "wire/tds", "proxy/statements", "sqlite_server/dialect", "sqlite_server", "proxy/authority", "cli", "tests", "tools", "docs"]:
+for folder in [
+    "fencing",
+    "sql",
+    "storage/postgres",
+    "storage/sqlite",
+    "storage/odbc",
+    "proxy",
+    "wire",
+    "wire/pgwire",
+    "wire/tds",
+    "proxy/statements",
+    "sqlite_server/dialect",
+    "sqlite_server",
+    "proxy/authority",
+    "cli",
+    "tests",
+    "tools",
+    "docs",
+]:
     readme = root / folder / "README.md"
     if not readme.exists():
         breach(root / folder, "has no README.md")
     elif len(readme.read_text().splitlines()) > 110:
         breach(readme, "is longer than a screen or two")
+
 
 # A heading's anchor, as GitHub makes it.
 def anchors(page):
@@ -169,6 +250,7 @@ retired_words = {
     r"behind (PostgreSQL|the proxy|it|the write|the check|a pooler|poolers|BEGIN)": "after, under, or through",
     r"(is|are|was) none": "is not one",
 }
+
 
 def prose_lines(text):
     fence = None

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """[F1][F2][F6] The random attacker against live servers: no commit without a passed claim, no session that hangs, no answers out of step.
 
-  attacker_test.py ATTACKER [--termgate PATH] [--majors 15] [--modes reject,read-only,allow] [--seconds 20] [--seed N] [--replay SEED] [--workers N]
+  attacker_test.py ATTACKER [--termgate PATH] [--majors 15] [--modes reject,read-only,allow] [--seconds 20] [--seed N] [--replay SEED]
+  [--workers N]
 
 The seconds are shared by the majors and modes. A breach is printed with its seed and its messages, made shorter; --replay plays that seed
 alone, against a fresh server. What is judged, and how, is in judge.sql.
@@ -40,10 +41,22 @@ def main():
         for major in majors:
             server = PlainServer(lab, major, "track_commit_timestamp=on", "max_prepared_transactions=40")
             with Connection(server.port, wait=60) as direct:
-                for sql in ("CREATE ROLE layer1 LOGIN; GRANT pg_signal_backend TO layer1; GRANT pg_read_all_stats TO layer1; GRANT ALL ON DATABASE postgres TO layer1", *[f"CREATE ROLE a_{role} LOGIN" for role in ROLES]):
+                for sql in (
+                    (
+                        "CREATE ROLE layer1 LOGIN; GRANT pg_signal_backend TO layer1; GRANT pg_read_all_stats TO layer1; GRANT ALL ON"
+                        " DATABASE postgres TO layer1"
+                    ),
+                    *[f"CREATE ROLE a_{role} LOGIN" for role in ROLES],
+                ):
                     direct.rows(sql)
                 url = server.url.replace("postgres@", "layer1@")
-                lab.run(lab.termgate, "init", "--db", url, *[word for role, level in ROLES.items() if level for word in ("--grant", f"a_{role}={level}")])
+                lab.run(
+                    lab.termgate,
+                    "init",
+                    "--db",
+                    url,
+                    *[word for role, level in ROLES.items() if level for word in ("--grant", f"a_{role}={level}")],
+                )
                 direct.rows("SELECT termgate.append('attacked known', 1, 'x', write_id => '11111111-1111-1111-1111-111111111111')")
                 # A prepared transaction of a session's own cannot be evicted: a raise shall not wait long for it.
                 direct.rows("SELECT termgate.set_setting('check_wait_ms', '500')")
@@ -52,7 +65,24 @@ def main():
                 # The judge itself is tried: without a proxy the same sessions commit what they must not.
                 wanted = {"no claim and no check", "a malformed claim", "a stale claim", "a claim that was not checked"}
                 for seconds in (2, 6, 12):  # few sessions fit into a second of a busy machine
-                    alone = subprocess.run([chosen.attacker, "--url", server.url, "--proxy", str(server.port), "--mode", "reject", "--seconds", str(seconds), "--breaches", "0"], capture_output=True, text=True, check=False)
+                    alone = subprocess.run(
+                        [
+                            chosen.attacker,
+                            "--url",
+                            server.url,
+                            "--proxy",
+                            str(server.port),
+                            "--mode",
+                            "reject",
+                            "--seconds",
+                            str(seconds),
+                            "--breaches",
+                            "0",
+                        ],
+                        capture_output=True,
+                        text=True,
+                        check=False,
+                    )
                     kinds = {kind for kind in wanted if kind in alone.stdout}
                     if alone.returncode == 1 and kinds == wanted:
                         break
@@ -61,9 +91,29 @@ def main():
                     failed += 1
             for mode in modes:
                 proxy = lab.proxy(url, "--without-term", mode)
-                what = ["--replay", chosen.replay] if chosen.replay else ["--seconds", str(chosen.seconds / len(majors) / len(modes)), "--seed", chosen.seed]
+                what = (
+                    ["--replay", chosen.replay]
+                    if chosen.replay
+                    else ["--seconds", str(chosen.seconds / len(majors) / len(modes)), "--seed", chosen.seed]
+                )
                 print(f"PostgreSQL {major}, {mode}:", flush=True)
-                done = subprocess.run([chosen.attacker, "--url", server.url, "--proxy", str(proxy.port), "--mode", mode, "--workers", chosen.workers, "--breaches", chosen.breaches, *what], check=False)
+                done = subprocess.run(
+                    [
+                        chosen.attacker,
+                        "--url",
+                        server.url,
+                        "--proxy",
+                        str(proxy.port),
+                        "--mode",
+                        mode,
+                        "--workers",
+                        chosen.workers,
+                        "--breaches",
+                        chosen.breaches,
+                        *what,
+                    ],
+                    check=False,
+                )
                 failed += done.returncode != 0
                 if proxy.process.poll() is not None:
                     print(f"the proxy ended with {proxy.process.returncode}: {proxy.log()[-2000:]}")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""[F1][F2][F4][F6][F7] Attacks on the proxy and on layer 1, from outside: each finding of a review, as a table with its whole kind of variants.
+"""[F1][F2][F4][F6][F7] Attacks on the proxy and on layer 1, from outside: each finding of a review, as a table with its whole kind of
+variants.
 
   findings_test.py [--termgate PATH] [--majors 15] [--modes reject,read-only,allow] [--only PART ...] [--roles-all] [--show] [--quick]
 
@@ -49,7 +50,7 @@ def main():
         return not chosen.only or any(part == finding or (len(part) > 2 and part in f"{finding} {name}") for part in chosen.only)
 
     part, parts = (int(number) for number in chosen.part.split("/"))
-    table = list({(row.finding, row.name): row for row in rows.rows() if wanted(row.finding, row.name)}.values())[part - 1::parts]
+    table = list({(row.finding, row.name): row for row in rows.rows() if wanted(row.finding, row.name)}.values())[part - 1 :: parts]
     passed, failed, void, summary = 0, 0, 0, {}
     lab = Lab("findings", chosen.termgate, str(HERE.parent.parent / "support" / "pg_server.sh"))
 
@@ -89,7 +90,14 @@ def main():
                     found = bench.committed(n)
                     if found.count("good") != row.good:
                         void += 1
-                        line("VOID", major, "direct", row.finding, f"{row.name} [{role}]", f"commits {found} on a direct connection: {answers}")
+                        line(
+                            "VOID",
+                            major,
+                            "direct",
+                            row.finding,
+                            f"{row.name} [{role}]",
+                            f"commits {found} on a direct connection: {answers}",
+                        )
                 if row.expect == "refused" and its_modes and not row.guarded and chosen.prove and proof not in proved:
                     proved.add(proof)
                     role = row.role(its_modes[0], False)[0]
@@ -104,7 +112,7 @@ def main():
                 for mode, proxy in bench.proxies.items():
                     line("ok" if proxy.process.poll() is None else "FAILED", major, mode, "all", "the proxy lives")
                 bench.close()
-            for special in specials.SPECIALS[part - 1::parts]:
+            for special in specials.SPECIALS[part - 1 :: parts]:
                 if wanted(special.finding, special.name):
                     try:
                         for mode, name, problem in special.run(lab, major, [mode for mode in modes if mode in special.modes]):

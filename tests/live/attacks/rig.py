@@ -21,6 +21,7 @@ STALE, FENCE, OTHER, OTHER_FENCE = 3, 5, 9, 9
 
 # --- messages, whose text is completed when they are sent: @N@ a number of this attack's own, @A@ and @B@ its scopes ---
 
+
 def Q(sql):
     return lambda fill: pgraw.query(fill(sql))
 
@@ -72,24 +73,40 @@ def group(*statements):
 
 # --- forms: how the statements of one transaction are sent. Each gives steps; a step is sent at once, then its answers are read ---
 
+
 def quoted(sql):
     return "$form$" + sql + "$form$"
 
 
 def prepared(statements):
     """By SQL's PREPARE, outside of the block."""
-    return [[Q(f"PREPARE p{i} AS {sql}")] for i, sql in enumerate(statements)] + [[Q("BEGIN")], *[[Q(f"EXECUTE p{i}")] for i in range(len(statements))], [Q("COMMIT")]]
+    return [[Q(f"PREPARE p{i} AS {sql}")] for i, sql in enumerate(statements)] + [
+        [Q("BEGIN")],
+        *[[Q(f"EXECUTE p{i}")] for i in range(len(statements))],
+        [Q("COMMIT")],
+    ]
 
 
 def named(statements):
     """Named statements, then one group that executes them all."""
-    return [[*[P(f"s{i}", sql) for i, sql in enumerate(statements)], S], [*[m for i in range(len(statements)) for m in (B("", f"s{i}"), E())], S]]
+    return [
+        [*[P(f"s{i}", sql) for i, sql in enumerate(statements)], S],
+        [*[m for i in range(len(statements)) for m in (B("", f"s{i}"), E())], S],
+    ]
 
 
 def portals(statements):
     """All portals bound first, then executed with a limit of one row, then to their end."""
     count = len(statements)
-    return [[Q("BEGIN")], [*[m for i, sql in enumerate(statements) for m in (P(f"s{i}", sql), B(f"c{i}", f"s{i}"))], *[m for i in range(count) for m in ([E(f"c{i}", 1)] if statements[i].startswith("SELECT") else []) + [E(f"c{i}")]], S], [Q("COMMIT")]]
+    return [
+        [Q("BEGIN")],
+        [
+            *[m for i, sql in enumerate(statements) for m in (P(f"s{i}", sql), B(f"c{i}", f"s{i}"))],
+            *[m for i in range(count) for m in ([E(f"c{i}", 1)] if statements[i].startswith("SELECT") else []) + [E(f"c{i}")]],
+            S,
+        ],
+        [Q("COMMIT")],
+    ]
 
 
 def mixed(statements):
@@ -107,7 +124,11 @@ FORMS = {
     "text with BEGIN": lambda ss: [[Q("BEGIN; " + "; ".join(ss) + "; COMMIT")]],
     "block": lambda ss: [[Q("BEGIN")], *[[Q(sql)] for sql in ss], [Q("COMMIT")]],
     "block, repeatable read": lambda ss: [[Q("BEGIN ISOLATION LEVEL REPEATABLE READ")], *[[Q(sql)] for sql in ss], [Q("COMMIT")]],
-    "block, serializable": lambda ss: [[Q("START TRANSACTION ISOLATION LEVEL SERIALIZABLE READ WRITE")], *[[Q(sql)] for sql in ss], [Q("END")]],
+    "block, serializable": lambda ss: [
+        [Q("START TRANSACTION ISOLATION LEVEL SERIALIZABLE READ WRITE")],
+        *[[Q(sql)] for sql in ss],
+        [Q("END")],
+    ],
     "block, half a text": lambda ss: [[Q("BEGIN; " + ss[0])], *[[Q(sql)] for sql in ss[1:-1]], [Q(ss[-1] + "; COMMIT")]],
     "group": lambda ss: [group(*ss)],
     "group with BEGIN": lambda ss: [group("BEGIN", *ss, "COMMIT")],
@@ -122,12 +143,38 @@ FORMS = {
     "mixed": mixed,
     "savepoint": lambda ss: [[Q("BEGIN")], [Q("SAVEPOINT a")], *[[Q(sql)] for sql in ss], [Q("RELEASE a")], [Q("COMMIT")]],
     "savepoints": lambda ss: [[Q("BEGIN")], *[[Q(f"SAVEPOINT a{i}; {sql}")] for i, sql in enumerate(ss)], [Q("COMMIT")]],
-    "savepoint rolled back": lambda ss: [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SELECT 1/0")], [Q("ROLLBACK TO a")], *[[Q(sql)] for sql in ss], [Q("COMMIT")]],
+    "savepoint rolled back": lambda ss: [
+        [Q("BEGIN")],
+        [Q("SAVEPOINT a")],
+        [Q("SELECT 1/0")],
+        [Q("ROLLBACK TO a")],
+        *[[Q(sql)] for sql in ss],
+        [Q("COMMIT")],
+    ],
     "chain": lambda ss: [[Q("BEGIN")], [Q("SELECT 1")], [Q("COMMIT AND CHAIN")], *[[Q(sql)] for sql in ss], [Q("COMMIT")]],
     "rollback and chain": lambda ss: [[Q("BEGIN")], [Q("SELECT 1")], [Q("ROLLBACK AND CHAIN")], *[[Q(sql)] for sql in ss], [Q("COMMIT")]],
-    "chained out of a savepoint": lambda ss: [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SELECT 1")], [Q("ROLLBACK AND CHAIN")], *[[Q(sql)] for sql in ss], [Q("COMMIT")]],
-    "chained out of a failed block": lambda ss: [[Q("BEGIN")], [Q("SAVEPOINT a")], [Q("SELECT 1/0")], [Q("COMMIT AND CHAIN")], *[[Q(sql)] for sql in ss], [Q("COMMIT")]],
-    "two-phase": lambda ss: [[Q("BEGIN")], *[[Q(sql)] for sql in ss], [Q("PREPARE TRANSACTION 'attack @N@'")], [Q("COMMIT PREPARED 'attack @N@'")]],
+    "chained out of a savepoint": lambda ss: [
+        [Q("BEGIN")],
+        [Q("SAVEPOINT a")],
+        [Q("SELECT 1")],
+        [Q("ROLLBACK AND CHAIN")],
+        *[[Q(sql)] for sql in ss],
+        [Q("COMMIT")],
+    ],
+    "chained out of a failed block": lambda ss: [
+        [Q("BEGIN")],
+        [Q("SAVEPOINT a")],
+        [Q("SELECT 1/0")],
+        [Q("COMMIT AND CHAIN")],
+        *[[Q(sql)] for sql in ss],
+        [Q("COMMIT")],
+    ],
+    "two-phase": lambda ss: [
+        [Q("BEGIN")],
+        *[[Q(sql)] for sql in ss],
+        [Q("PREPARE TRANSACTION 'attack @N@'")],
+        [Q("COMMIT PREPARED 'attack @N@'")],
+    ],
     "comments": lambda ss: [[Q("/* a */ BEGIN -- x\n")], *[[Q(f"/* x */ -- y\n {sql} /* ; */")] for sql in ss], [Q("COMMIT /* x */")]],
     "semicolons": lambda ss: [[Q(";; " + " ;; ".join(ss) + " ;; ")]],
     "functions": lambda ss: [[Q("BEGIN")], *[[Q(f"SELECT app.run({quoted(sql)})")] for sql in ss], [Q("COMMIT")]],
@@ -146,7 +193,9 @@ ALONE = {
     "twice": lambda sql: [[Q(sql)], [Q(sql)]],
     "extended, twice": lambda sql: [group(sql), group(sql)],
     "twice in one pipeline": lambda sql: [[*group(sql), *group(sql)]],
-    "a portal, row by row": lambda sql: [[P("", sql), B("p"), E("p", 1), *([E("p", 1)] if "SELECT" in sql and "INSERT" not in sql else []), S]],
+    "a portal, row by row": lambda sql: [
+        [P("", sql), B("p"), E("p", 1), *([E("p", 1)] if "SELECT" in sql and "INSERT" not in sql else []), S]
+    ],
 }
 PLAIN = [name for name in FORMS if name not in ("functions", "one function", "DO", "DO in a block", "CALL")]
 
@@ -160,16 +209,41 @@ def pick(names, key, count):
 class Row:
     """One attack. `claim`: what the session declares at its start: none, stale (A below its fence), other (B, valid), current (A, valid).
 
-    `expect`: "refused": no "bad" row; "works": so many "good" rows and no error that the direct connection does not give. `same`: the answers
+    `expect`: "refused": no "bad" row; "works": so many "good" rows and no error that the direct connection does not give. `same`: the
+    answers
     are those of a direct connection. `setup`: SQL of the superuser's, first. `guarded`: does not commit on a direct connection either.
     """
 
-    def __init__(self, finding, name, steps, expect="refused", claim="none", roles=("write", "lead", "operate", "maker"), modes=None, good=1, same=False, setup=(), majors=None,
-                 guarded=False, state=False, start=(), learned=False):
+    def __init__(
+        self,
+        finding,
+        name,
+        steps,
+        expect="refused",
+        claim="none",
+        roles=("write", "lead", "operate", "maker"),
+        modes=None,
+        good=1,
+        same=False,
+        setup=(),
+        majors=None,
+        guarded=False,
+        state=False,
+        start=(),
+        learned=False,
+    ):
         self.finding, self.name, self.steps, self.expect, self.claim, self.roles = finding, name, steps, expect, claim, roles
         self.modes = modes or (("reject", "read-only") if claim == "none" and expect == "refused" else ("reject", "read-only", "allow"))
         self.learned = learned
-        self.good, self.same, self.setup, self.majors, self.guarded, self.state, self.start = good, bool(same), setup, majors, guarded, state, list(start)
+        self.good, self.same, self.setup, self.majors, self.guarded, self.state, self.start = (
+            good,
+            bool(same),
+            setup,
+            majors,
+            guarded,
+            state,
+            list(start),
+        )
 
     def role(self, mode, every):
         return self.roles if every else [self.roles[zlib.crc32(f"{self.finding} {self.name} {mode}".encode()) % len(self.roles)]]
@@ -177,22 +251,30 @@ class Row:
 
 SCHEMA = r"""
 CREATE SCHEMA app;
-CREATE TABLE app.t (id bigserial, n bigint NOT NULL, v text, scope text DEFAULT current_setting('termgate.scope', true), term text DEFAULT current_setting('termgate.term', true));
+CREATE TABLE app.t (id bigserial, n bigint NOT NULL, v text, scope text DEFAULT current_setting('termgate.scope', true),
+  term text DEFAULT current_setting('termgate.term', true));
 CREATE INDEX ON app.t (n);
 CREATE TABLE app.scratch (n bigint, v text);
 CREATE TABLE app.defaulted (n bigint, v text, w bigint);
 CREATE TABLE app.updated (n bigint, v text); INSERT INTO app.updated VALUES (0, 'x');
-CREATE FUNCTION app.wr(n bigint, v text DEFAULT 'bad') RETURNS bigint LANGUAGE sql VOLATILE AS 'INSERT INTO app.t (n, v) VALUES ($1, $2) RETURNING n';
-CREATE FUNCTION app.bad(n bigint, m bigint DEFAULT 0) RETURNS bigint LANGUAGE sql VOLATILE AS 'INSERT INTO app.t (n, v) VALUES ($1, ''bad'') RETURNING n';
-CREATE FUNCTION app.bad_true(n bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$BEGIN INSERT INTO app.t (n, v) VALUES ($1, 'bad'); RETURN true; END$$;
-CREATE FUNCTION app.rows(n bigint, v text) RETURNS SETOF bigint LANGUAGE plpgsql AS $$BEGIN FOR i IN 1..3 LOOP INSERT INTO app.t (n, v) VALUES ($1, $2); RETURN NEXT i; END LOOP; END$$;
+CREATE FUNCTION app.wr(n bigint, v text DEFAULT 'bad') RETURNS bigint LANGUAGE sql VOLATILE AS
+  'INSERT INTO app.t (n, v) VALUES ($1, $2) RETURNING n';
+CREATE FUNCTION app.bad(n bigint, m bigint DEFAULT 0) RETURNS bigint LANGUAGE sql VOLATILE AS
+  'INSERT INTO app.t (n, v) VALUES ($1, ''bad'') RETURNING n';
+CREATE FUNCTION app.bad_true(n bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$BEGIN INSERT INTO app.t (n, v) VALUES ($1, 'bad');
+  RETURN true; END$$;
+CREATE FUNCTION app.rows(n bigint, v text) RETURNS SETOF bigint LANGUAGE plpgsql AS $$BEGIN FOR i IN 1..3 LOOP INSERT INTO app.t (n, v)
+  VALUES ($1, $2); RETURN NEXT i; END LOOP; END$$;
 CREATE FUNCTION app.called_stable(n bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$BEGIN PERFORM app.wr($1, 'bad'); RETURN $1; END$$;
 CREATE FUNCTION app.planned(n bigint) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$BEGIN PERFORM app.wr(n, 'bad'); RETURN n; END$$;
 CREATE FUNCTION app.run(sql text) RETURNS int LANGUAGE plpgsql AS 'BEGIN EXECUTE sql; RETURN 1; END';
 CREATE PROCEDURE app.execute(sql text) LANGUAGE plpgsql AS 'BEGIN EXECUTE sql; END';
-CREATE FUNCTION app.declare(scope text, term text, local boolean DEFAULT true) RETURNS text LANGUAGE sql AS $$SELECT set_config('termgate.scope', $1, $3) || set_config('termgate.term', $2, $3)$$;
-CREATE FUNCTION app.declare_set(scope text, term text) RETURNS int LANGUAGE plpgsql AS $$BEGIN EXECUTE format('SET LOCAL termgate.scope = %L', scope); EXECUTE format('SET LOCAL termgate.term = %L', term); RETURN 1; END$$;
-CREATE FUNCTION app.declare_and_write(scope text, term text, n bigint) RETURNS int LANGUAGE plpgsql AS $$BEGIN PERFORM app.declare(scope, term); INSERT INTO app.t (n, v) VALUES ($3, 'bad'); RETURN 1; END$$;
+CREATE FUNCTION app.declare(scope text, term text, local boolean DEFAULT true) RETURNS text LANGUAGE sql AS $$SELECT
+  set_config('termgate.scope', $1, $3) || set_config('termgate.term', $2, $3)$$;
+CREATE FUNCTION app.declare_set(scope text, term text) RETURNS int LANGUAGE plpgsql AS $$BEGIN EXECUTE
+  format('SET LOCAL termgate.scope = %L', scope); EXECUTE format('SET LOCAL termgate.term = %L', term); RETURN 1; END$$;
+CREATE FUNCTION app.declare_and_write(scope text, term text, n bigint) RETURNS int LANGUAGE plpgsql AS $$BEGIN PERFORM app.declare(scope,
+  term); INSERT INTO app.t (n, v) VALUES ($3, 'bad'); RETURN 1; END$$;
 CREATE PROCEDURE app.declaring(scope text, term text) LANGUAGE plpgsql AS $$BEGIN PERFORM app.declare(scope, term); END$$;
 CREATE OPERATOR app.<<% (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = app.bad);
 CREATE DOMAIN app.checked AS bigint CHECK (app.bad_true(VALUE));
@@ -200,10 +282,13 @@ CREATE TYPE app.wrapped AS (i bigint);
 CREATE TYPE app.composed AS (i app.checked);
 CREATE TYPE app.ranged AS RANGE (SUBTYPE = app.checked);
 CREATE TABLE app.arrays (a app.checked[]);
--- Writes only once app.go is set, so that a text can be parsed before; and what declares the stale claim of that setting and writes under it.
-CREATE FUNCTION app.later(n bigint) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN IF current_setting('app.go', true) <> '' THEN PERFORM app.bad(n); END IF; RETURN true; END$$;
+-- Writes only once app.go is set, so that a text can be parsed before; and what declares the stale claim of that setting and writes
+  under it.
+CREATE FUNCTION app.later(n bigint) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN IF current_setting('app.go', true)
+  <> '' THEN PERFORM app.bad(n); END IF; RETURN true; END$$;
 CREATE DOMAIN app.checked_later AS bigint CHECK (app.later(VALUE));
-CREATE FUNCTION app.claims(n bigint) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN PERFORM app.declare_and_write('a' || n, '3', n); RETURN true; END$$;
+CREATE FUNCTION app.claims(n bigint) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN PERFORM app.declare_and_write('a' || n, '3', n);
+  RETURN true; END$$;
 CREATE DOMAIN app.claiming AS bigint CHECK (app.claims(VALUE));
 CREATE SCHEMA own; GRANT USAGE ON SCHEMA own TO PUBLIC;
 CREATE FUNCTION own.md5(n bigint) RETURNS boolean LANGUAGE sql VOLATILE AS 'SELECT app.claims($1)';
@@ -215,25 +300,37 @@ CREATE DOMAIN own.writing AS text CHECK (app.bad_true(VALUE::bigint));
 CREATE SCHEMA words; GRANT USAGE ON SCHEMA words TO PUBLIC;
 CREATE DOMAIN words."integer" AS pg_catalog.text CHECK (app.bad_true(VALUE::bigint));
 CREATE DOMAIN words.text AS pg_catalog.text CHECK (app.bad_true(current_setting('application_name')::bigint));
-DO $$DECLARE word pg_catalog.text; BEGIN FOREACH word IN ARRAY ARRAY['by','set','escape','varying','is','like','ilike','similar','uescape'] LOOP EXECUTE format('CREATE DOMAIN words.%I AS bigint CHECK (app.claims(VALUE))', word); END LOOP; FOREACH word IN ARRAY ARRAY['by','of','over','filter','sets','partition','recursive','rollup','cube','within','materialized','explain','varying','is','like','similar','join'] LOOP EXECUTE format('CREATE FUNCTION words.%I(pg_catalog.text) RETURNS boolean LANGUAGE sql VOLATILE AS ''SELECT app.claims($1::bigint)''', word); END LOOP; END$$;
+DO $$DECLARE word pg_catalog.text; BEGIN FOREACH word IN ARRAY
+  ARRAY['by','set','escape','varying','is','like','ilike','similar','uescape'] LOOP EXECUTE
+  format('CREATE DOMAIN words.%I AS bigint CHECK (app.claims(VALUE))', word); END LOOP;
+  FOREACH word IN ARRAY ARRAY['by','of','over','filter','sets','partition','recursive','rollup','cube','within',
+  'materialized','explain','varying','is','like','similar','join'] LOOP EXECUTE
+  format('CREATE FUNCTION words.%I(pg_catalog.text)
+  RETURNS boolean LANGUAGE sql VOLATILE AS ''SELECT app.claims($1::bigint)''', word); END LOOP; END$$;
 CREATE FUNCTION app.to_wrapped(v bigint) RETURNS app.wrapped LANGUAGE sql AS 'SELECT app.bad($1); SELECT ROW($1)::app.wrapped';
 CREATE CAST (bigint AS app.wrapped) WITH FUNCTION app.to_wrapped(bigint);
 CREATE AGGREGATE app.sums (bigint) (SFUNC = app.bad, STYPE = bigint, INITCOND = '0');
 CREATE VIEW app.ids AS SELECT i::bigint AS n FROM generate_series(1, 1000000) i;
 CREATE VIEW app.writing AS SELECT g.n, app.bad(g.n) AS w FROM (SELECT current_setting('application_name')::bigint AS n) g;
-CREATE VIEW app.ruled AS SELECT 0::bigint AS n; CREATE RULE r AS ON INSERT TO app.ruled DO INSTEAD INSERT INTO app.t (n, v) VALUES (NEW.n, 'bad');
+CREATE VIEW app.ruled AS SELECT 0::bigint AS n; CREATE RULE r AS ON INSERT TO app.ruled DO INSTEAD INSERT INTO app.t (n, v)
+  VALUES (NEW.n, 'bad');
 CREATE TABLE app.secure (n bigint); INSERT INTO app.secure VALUES (1); ALTER TABLE app.secure ENABLE ROW LEVEL SECURITY;
 CREATE POLICY p ON app.secure USING (app.bad_true(current_setting('application_name')::bigint));
 CREATE TABLE app.triggered (n bigint);
-CREATE FUNCTION app.on_triggered() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO app.t (n, v) VALUES (NEW.n, 'bad'); RETURN NULL; END$$;
+CREATE FUNCTION app.on_triggered() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO app.t (n, v) VALUES (NEW.n, 'bad');
+  RETURN NULL; END$$;
 CREATE TRIGGER t AFTER INSERT ON app.triggered FOR EACH ROW EXECUTE FUNCTION app.on_triggered();
 CREATE TABLE app.late (n bigint);
 CREATE CONSTRAINT TRIGGER t AFTER INSERT ON app.late DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION app.on_triggered();
 -- Functions that announce, lock, and then write; each with rows that a client sees.
-CREATE FUNCTION app.noticed(n bigint) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN RAISE NOTICE 'first'; INSERT INTO app.t (n, v) VALUES ($1, 'good'); RAISE NOTICE 'second'; RETURN 7; END$$;
-CREATE FUNCTION app.warned(n bigint) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN RAISE WARNING 'first'; RAISE INFO 'info'; INSERT INTO app.t (n, v) VALUES ($1, 'good'); RETURN 7; END$$;
-CREATE FUNCTION app.locked(n bigint) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN PERFORM pg_advisory_lock($1); INSERT INTO app.t (n, v) VALUES ($1, 'good'); RETURN 7; END$$;
-CREATE FUNCTION app.locked_shared(n bigint) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN PERFORM pg_try_advisory_lock_shared($1); INSERT INTO app.t (n, v) VALUES ($1, 'good'); RETURN 7; END$$;
+CREATE FUNCTION app.noticed(n bigint) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN RAISE NOTICE 'first'; INSERT INTO app.t (n, v)
+  VALUES ($1, 'good'); RAISE NOTICE 'second'; RETURN 7; END$$;
+CREATE FUNCTION app.warned(n bigint) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN RAISE WARNING 'first'; RAISE INFO 'info';
+  INSERT INTO app.t (n, v) VALUES ($1, 'good'); RETURN 7; END$$;
+CREATE FUNCTION app.locked(n bigint) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN PERFORM pg_advisory_lock($1); INSERT INTO app.t (n, v)
+  VALUES ($1, 'good'); RETURN 7; END$$;
+CREATE FUNCTION app.locked_shared(n bigint) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN PERFORM pg_try_advisory_lock_shared($1);
+  INSERT INTO app.t (n, v) VALUES ($1, 'good'); RETURN 7; END$$;
 CREATE FUNCTION app.noticed_true(n bigint) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN PERFORM app.noticed(n); RETURN true; END$$;
 CREATE VIEW app.noticing AS SELECT app.noticed(current_setting('application_name')::bigint) AS n;
 CREATE DOMAIN app.noticed_domain AS bigint CHECK (app.noticed_true(VALUE));
@@ -241,18 +338,24 @@ CREATE FUNCTION app.notice_only() RETURNS int LANGUAGE plpgsql AS $$BEGIN RAISE 
 -- Tables whose rules answer with rows.
 CREATE TABLE app.also (n bigint, v text); CREATE RULE r AS ON INSERT TO app.also DO ALSO SELECT 'also' AS said, 1 AS one;
 CREATE TABLE app.also_all (n bigint, v text); INSERT INTO app.also_all VALUES (0, 'kept');
-CREATE RULE u AS ON UPDATE TO app.also_all DO ALSO SELECT 'update' AS said; CREATE RULE d AS ON DELETE TO app.also_all DO ALSO SELECT 'delete' AS said;
+CREATE RULE u AS ON UPDATE TO app.also_all DO ALSO SELECT 'update' AS said; CREATE RULE d AS ON DELETE TO app.also_all DO ALSO SELECT
+  'delete' AS said;
 CREATE TABLE app.instead (n bigint, v text); CREATE RULE r AS ON INSERT TO app.instead DO INSTEAD SELECT 'instead' AS said;
-CREATE TABLE app.two (n bigint, v text); CREATE RULE r AS ON INSERT TO app.two DO ALSO (SELECT 'one' AS said; INSERT INTO app.t (n, v) VALUES (NEW.n, 'good'); SELECT 'two' AS said, 2 AS two);
+CREATE TABLE app.two (n bigint, v text); CREATE RULE r AS ON INSERT TO app.two DO ALSO (SELECT 'one' AS said; INSERT INTO app.t (n, v)
+  VALUES (NEW.n, 'good'); SELECT 'two' AS said, 2 AS two);
 CREATE TABLE app.instead_two (n bigint, v text);
-CREATE RULE r AS ON INSERT TO app.instead_two DO INSTEAD (INSERT INTO app.t (n, v) VALUES (NEW.n, 'good') RETURNING n, v; SELECT 'after' AS said);
+CREATE RULE r AS ON INSERT TO app.instead_two DO INSTEAD (INSERT INTO app.t (n, v) VALUES (NEW.n, 'good') RETURNING n, v;
+  SELECT 'after' AS said);
 GRANT USAGE ON SCHEMA app TO PUBLIC; GRANT ALL ON ALL TABLES IN SCHEMA app TO PUBLIC; GRANT ALL ON ALL SEQUENCES IN SCHEMA app TO PUBLIC;
 CREATE SCHEMA made; GRANT ALL ON SCHEMA made TO a_maker;
 """
 # What outlives a session besides rows, as one text.
-STATE = """SELECT concat_ws(' | ', 'lo ' || (SELECT count(*) FROM pg_largeobject_metadata), 'prepared ' || (SELECT count(*) FROM pg_prepared_xacts),
-  'settings ' || (SELECT count(*) FROM pg_db_role_setting), 'functions ' || (SELECT count(*) FROM pg_proc WHERE pronamespace IN ('app'::regnamespace, 'termgate'::regnamespace)),
-  'relations ' || (SELECT count(*) FROM pg_class WHERE relnamespace = 'app'::regnamespace), 'sequence ' || (SELECT count(*) FROM pg_class WHERE relname = 'bypass'))"""
+STATE = """SELECT concat_ws(' | ', 'lo ' || (SELECT count(*) FROM pg_largeobject_metadata), 'prepared ' || (SELECT count(*)
+  FROM pg_prepared_xacts),
+  'settings ' || (SELECT count(*) FROM pg_db_role_setting), 'functions ' || (SELECT count(*) FROM pg_proc WHERE pronamespace IN
+    ('app'::regnamespace, 'termgate'::regnamespace)),
+  'relations ' || (SELECT count(*) FROM pg_class WHERE relnamespace = 'app'::regnamespace), 'sequence ' || (SELECT count(*)
+    FROM pg_class WHERE relname = 'bypass'))"""
 
 
 class PlainServer:
@@ -276,10 +379,19 @@ class Bench:
         self.lab, self.major = lab, int(major)
         self.server = PlainServer(lab, major, "wal_level=logical")
         self.direct = Connection(self.server.port, parameters=[("application_name", "observer")], wait=60)
-        self.ask("CREATE ROLE layer1 LOGIN; GRANT pg_signal_backend TO layer1; GRANT pg_read_all_stats TO layer1; GRANT ALL ON DATABASE postgres TO layer1")
+        self.ask(
+            "CREATE ROLE layer1 LOGIN; GRANT pg_signal_backend TO layer1; GRANT pg_read_all_stats TO layer1; GRANT ALL ON DATABASE postgres"
+            " TO layer1"
+        )
         self.ask("; ".join(f"CREATE ROLE a_{role} LOGIN" for role in ROLES))
         self.url = self.server.url.replace("postgres@", "layer1@")
-        lab.run(lab.termgate, "init", "--db", self.url, *[word for role, level in ROLES.items() if level for word in ("--grant", f"a_{role}={level}")])
+        lab.run(
+            lab.termgate,
+            "init",
+            "--db",
+            self.url,
+            *[word for role, level in ROLES.items() if level for word in ("--grant", f"a_{role}={level}")],
+        )
         for text in SCHEMA.split(";\n"):
             if text.strip():
                 self.ask(text)
@@ -288,7 +400,9 @@ class Bench:
         self.more_scopes(scopes)
         self.listener = Connection(self.server.port, parameters=[("application_name", "observer")])
         self.listener.query("LISTEN attack")
-        self.decoding = all(m.type != "E" for m in self.direct.query("SELECT pg_create_logical_replication_slot('attack', 'test_decoding')"))
+        self.decoding = all(
+            m.type != "E" for m in self.direct.query("SELECT pg_create_logical_replication_slot('attack', 'test_decoding')")
+        )
         self.modes, self.proxies, self.renewed = modes, {}, 0
         for mode in modes:
             self.renew(mode)
@@ -322,7 +436,10 @@ class Bench:
         """Fences that stand before a proxy could hear of them."""
         while self.ready < count:
             upto = min(count, self.ready + 400)
-            self.ask(f"DO $$ BEGIN FOR i IN {self.ready + 1}..{upto} LOOP PERFORM termgate.seal('a' || i, {FENCE}), termgate.seal('b' || i, {OTHER_FENCE}); COMMIT; END LOOP; END $$")
+            self.ask(
+                f"DO $$ BEGIN FOR i IN {self.ready + 1}..{upto} LOOP PERFORM termgate.seal('a' || i, {FENCE}), termgate.seal('b' || i,"
+                f" {OTHER_FENCE}); COMMIT; END LOOP; END $$"
+            )
             self.ready = upto
 
     def notifications(self):
@@ -442,6 +559,7 @@ SLOW = set()
 def filler(n):
     def fill(text):
         return text.replace("@N@", str(n)).replace("@A@", f"a{n}").replace("@B@", f"b{n}")
+
     return fill
 
 
@@ -451,7 +569,7 @@ def converse(client, step, fill):
     kinds, at = "", 0
     while at < len(frames):
         kinds += chr(frames[at])
-        at += 1 + int.from_bytes(frames[at + 1:at + 5], "big")
+        at += 1 + int.from_bytes(frames[at + 1 : at + 5], "big")
     client.send(frames)
     ready = sum(kinds.count(kind) for kind in "QSF")
     if ready:

@@ -1,3 +1,4 @@
+# Long: the attacks that need a stage of their own.
 """The attacks that take several sessions, several databases, files or sockets: findings 4, 5, 6, 7, 10, 14, L1, L2, L3.
 
 Each yields (mode, name, problem), problem None where all is well. "direct" as mode: layer 1 alone, without a proxy.
@@ -26,22 +27,30 @@ def special(finding, name, modes=("reject", "read-only", "allow")):
     def register(function):
         SPECIALS.append(Special(finding, name, function, modes))
         return function
+
     return register
 
 
 class Rig:
     """A server with layer 1 under a role without superuser, a writer and a leader, and table app.t."""
+
     made = {}
 
     def __init__(self, lab, major, *settings):
         self.lab, self.major = lab, int(major)
         self.server = PlainServer(lab, major, *settings)
         self.direct = Connection(self.server.port, wait=60)
-        self.sql("CREATE ROLE layer1 LOGIN; GRANT pg_signal_backend TO layer1; GRANT pg_read_all_stats TO layer1; GRANT ALL ON DATABASE postgres TO layer1")
+        self.sql(
+            "CREATE ROLE layer1 LOGIN; GRANT pg_signal_backend TO layer1; GRANT pg_read_all_stats TO layer1; GRANT ALL ON DATABASE postgres"
+            " TO layer1"
+        )
         self.sql("CREATE ROLE writer LOGIN; CREATE ROLE leader LOGIN; CREATE ROLE operator LOGIN; CREATE ROLE evil LOGIN")
         self.url = self.server.url.replace("postgres@", "layer1@")
         self.init("postgres")
-        self.sql("CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC; CREATE TABLE app.t (n bigserial, v text); GRANT ALL ON app.t TO PUBLIC; GRANT ALL ON SEQUENCE app.t_n_seq TO PUBLIC")
+        self.sql(
+            "CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC; CREATE TABLE app.t (n bigserial, v text); GRANT ALL ON app.t TO PUBLIC;"
+            " GRANT ALL ON SEQUENCE app.t_n_seq TO PUBLIC"
+        )
         self.proxies, self.scopes = {}, 0
 
     @classmethod
@@ -53,7 +62,9 @@ class Rig:
 
     def init(self, database, role="layer1"):
         url = self.server.url.replace("postgres@", f"{role}@").rsplit("/", 1)[0] + "/" + database
-        self.lab.run(self.lab.termgate, "init", "--db", url, "--grant", "writer=write", "--grant", "leader=lead", "--grant", "operator=operate")
+        self.lab.run(
+            self.lab.termgate, "init", "--db", url, "--grant", "writer=write", "--grant", "leader=lead", "--grant", "operator=operate"
+        )
 
     def proxy(self, mode, *options):
         key = (mode, *options)
@@ -146,6 +157,7 @@ def say(client, *texts):
 
 # --- finding 4: what happens in one database is no evidence in another ---
 
+
 @special("4", "fences of another database")
 def other_databases(lab, major, modes):
     rig = Rig.of(lab, major)
@@ -156,15 +168,31 @@ def other_databases(lab, major, modes):
     for database in ("red", "red2"):
         rig.init(database)
         rig.session(user="postgres", database=database).query("CREATE TABLE public.t (v text); GRANT ALL ON public.t TO PUBLIC")
-    forged = """CREATE SCHEMA termgate; CREATE TABLE public.t (v text); GRANT ALL ON public.t TO PUBLIC; GRANT USAGE ON SCHEMA termgate TO PUBLIC;
-      CREATE TABLE termgate.fences (scope text, term bigint); INSERT INTO termgate.fences VALUES ('@S@', 4000000000000000000); GRANT ALL ON termgate.fences TO PUBLIC;
-      CREATE FUNCTION termgate.check_session(INOUT scope text DEFAULT NULL, INOUT term bigint DEFAULT NULL, OUT fence bigint) LANGUAGE sql AS $$SELECT '@S@'::text, 4000000000000000000, 4000000000000000000$$;
+    forged = """CREATE SCHEMA termgate; CREATE TABLE public.t (v text); GRANT ALL ON public.t TO PUBLIC;
+      GRANT USAGE ON SCHEMA termgate TO PUBLIC;
+      CREATE TABLE termgate.fences (scope text, term bigint); INSERT INTO termgate.fences VALUES ('@S@', 4000000000000000000);
+        GRANT ALL ON termgate.fences TO PUBLIC;
+      CREATE FUNCTION termgate.check_session(INOUT scope text DEFAULT NULL, INOUT term bigint DEFAULT NULL, OUT fence bigint)
+        LANGUAGE sql AS $$SELECT '@S@'::text, 4000000000000000000, 4000000000000000000$$;
       CREATE FUNCTION termgate.check_term(scope text, term bigint) RETURNS bigint LANGUAGE sql AS 'SELECT 4000000000000000000';
-      CREATE FUNCTION termgate.hold_session(INOUT scope text DEFAULT NULL, INOUT term bigint DEFAULT NULL, OUT fence bigint) LANGUAGE sql AS $$SELECT '@S@'::text, 4000000000000000000, 4000000000000000000$$"""
+      CREATE FUNCTION termgate.hold_session(INOUT scope text DEFAULT NULL, INOUT term bigint DEFAULT NULL, OUT fence bigint)
+        LANGUAGE sql AS $$SELECT '@S@'::text, 4000000000000000000, 4000000000000000000$$"""
     insert = "INSERT INTO public.t VALUES ('x')"
     extended = parse("", insert) + bind() + execute() + sync()
     for mode in modes:
-        for way in ("a declared writer", "a block", "extended", "by SET", "check_term", "a forged check_session", "a forged check_term", "a forged layer 1, block", "a forged layer 1, no term", "a notification", "two hundred scopes"):
+        for way in (
+            "a declared writer",
+            "a block",
+            "extended",
+            "by SET",
+            "check_term",
+            "a forged check_session",
+            "a forged check_term",
+            "a forged layer 1, block",
+            "a forged layer 1, no term",
+            "a notification",
+            "two hundred scopes",
+        ):
             proxy, scope = lab.proxy(rig.url, "--without-term", mode), f"{mode} {way}".replace(" ", "")
             for database, term in (("red", 7), ("red2", 50)):
                 with rig.session(user="postgres", database=database) as root:
@@ -180,26 +208,43 @@ def other_databases(lab, major, modes):
                     evil.query("DROP SCHEMA IF EXISTS termgate CASCADE; DROP TABLE IF EXISTS public.t")
                     evil.query(forged.replace("@S@", scope))
                 with rig.session(proxy.port, user="evil", scope=None if "no term" in way else scope, term=7, database="poison") as evil:
-                    say(evil, insert, f"SELECT * FROM termgate.check_term('{scope}', 7)", "BEGIN", insert, "COMMIT", f"SELECT * FROM termgate.check_session('{scope}', 7)")
+                    say(
+                        evil,
+                        insert,
+                        f"SELECT * FROM termgate.check_term('{scope}', 7)",
+                        "BEGIN",
+                        insert,
+                        "COMMIT",
+                        f"SELECT * FROM termgate.check_session('{scope}', 7)",
+                    )
             elif way == "a notification":
                 for database in ("red2", "poison", "red"):
                     with rig.session(user="evil", database=database) as evil:
                         for channel in ("termgate", "termgate_raise", "termgate_fences", "termgate_raised"):
-                            evil.query(f"NOTIFY {channel}, '{scope} 4000000000000000000'; NOTIFY {channel}, '{{\"scope\":\"{scope}\",\"term\":4000000000000000000}}'")
+                            evil.query(
+                                f"NOTIFY {channel}, '{scope} 4000000000000000000'; NOTIFY {channel},"
+                                f" '{{\"scope\":\"{scope}\",\"term\":4000000000000000000}}'"
+                            )
             elif way == "two hundred scopes":
                 with rig.session(proxy.port, database="red2") as other:
                     for i in range(200):
                         say(other, f"BEGIN; SET LOCAL termgate.scope = '{scope}{i}'; SET LOCAL termgate.term = 9; {insert}; COMMIT")
                     say(other, f"SET termgate.scope = '{scope}'; SET termgate.term = 50; {insert}")
             else:
-                with rig.session(proxy.port, user="leader", scope=None if way in ("by SET", "check_term") else scope, term=50, database="red2") as other:
+                with rig.session(
+                    proxy.port, user="leader", scope=None if way in ("by SET", "check_term") else scope, term=50, database="red2"
+                ) as other:
                     if way == "extended":
                         other.send(extended)
                         other.until("Z")
                     elif way == "by SET":
                         say(other, f"SET termgate.scope = '{scope}'", "SET termgate.term = 50", insert)
                     elif way == "check_term":
-                        say(other, f"BEGIN; SELECT termgate.check_term('{scope}', 50); {insert}; COMMIT", f"SELECT termgate.seal('{scope}', 51)")
+                        say(
+                            other,
+                            f"BEGIN; SELECT termgate.check_term('{scope}', 50); {insert}; COMMIT",
+                            f"SELECT termgate.seal('{scope}', 51)",
+                        )
                     else:
                         say(other, *(["BEGIN"] if way == "a block" else []), insert, *([insert, "COMMIT"] if way == "a block" else []))
             time.sleep(0.3)
@@ -209,7 +254,9 @@ def other_databases(lab, major, modes):
             yield mode, f"{way}: the leader goes on", said
             leader.send(extended)
             yield mode, f"{way}: the leader goes on, extended", error_of(leader.until("Z"))
-            yield mode, f"{way}: a declaration that only the server knows", say(server_only, f"SET termgate.scope = '{scope}'", "SET termgate.term = 7", insert)
+            yield mode, f"{way}: a declaration that only the server knows", say(
+                server_only, f"SET termgate.scope = '{scope}'", "SET termgate.term = 7", insert
+            )
             with rig.session(proxy.port, scope=scope, term=7, database="red") as anew:
                 yield mode, f"{way}: a new session of the leader's", say(anew, insert)
             with rig.session(proxy.port, scope=scope, term=6, database="red") as stale:
@@ -221,21 +268,36 @@ def other_databases(lab, major, modes):
 
 # --- finding 5: TRUNCATE sees what its snapshot does not ---
 
+
 @special("5", "TRUNCATE at a snapshot's isolation")
 def truncate(lab, major, modes):
     rig = Rig.of(lab, major)
     shapes = {
         "table": ("CREATE TABLE app.@T@ (scope text, v text)", "TRUNCATE app.@T@"),
-        "partitions": ("CREATE TABLE app.@T@ (scope text, v text) PARTITION BY LIST (v); CREATE TABLE app.@T@1 PARTITION OF app.@T@ DEFAULT", "TRUNCATE app.@T@"),
-        "one partition": ("CREATE TABLE app.@T@ (scope text, v text) PARTITION BY LIST (v); CREATE TABLE app.@T@1 PARTITION OF app.@T@ DEFAULT", "TRUNCATE app.@T@1"),
+        "partitions": (
+            "CREATE TABLE app.@T@ (scope text, v text) PARTITION BY LIST (v); CREATE TABLE app.@T@1 PARTITION OF app.@T@ DEFAULT",
+            "TRUNCATE app.@T@",
+        ),
+        "one partition": (
+            "CREATE TABLE app.@T@ (scope text, v text) PARTITION BY LIST (v); CREATE TABLE app.@T@1 PARTITION OF app.@T@ DEFAULT",
+            "TRUNCATE app.@T@1",
+        ),
         "inheritance": ("CREATE TABLE app.@T@0 (scope text, v text); CREATE TABLE app.@T@ () INHERITS (app.@T@0)", "TRUNCATE app.@T@0"),
-        "CASCADE": ("CREATE TABLE app.@T@0 (i int PRIMARY KEY); CREATE TABLE app.@T@ (scope text, v text, i int REFERENCES app.@T@0)", "TRUNCATE app.@T@0 CASCADE"),
-        "beside another": ("CREATE TABLE app.@T@0 (i int); CREATE TABLE app.@T@ (scope text, v text)", "TRUNCATE app.@T@0, ONLY app.@T@ RESTART IDENTITY"),
+        "CASCADE": (
+            "CREATE TABLE app.@T@0 (i int PRIMARY KEY); CREATE TABLE app.@T@ (scope text, v text, i int REFERENCES app.@T@0)",
+            "TRUNCATE app.@T@0 CASCADE",
+        ),
+        "beside another": (
+            "CREATE TABLE app.@T@0 (i int); CREATE TABLE app.@T@ (scope text, v text)",
+            "TRUNCATE app.@T@0, ONLY app.@T@ RESTART IDENTITY",
+        ),
         "in DO": ("CREATE TABLE app.@T@ (scope text, v text)", "DO $$ BEGIN EXECUTE 'TRUNCATE app.@T@'; END $$"),
         "after a savepoint": ("CREATE TABLE app.@T@ (scope text, v text)", "SAVEPOINT a; TRUNCATE app.@T@; RELEASE a"),
     }
     count = 0
-    for (shape, (create, attack)), isolation in ((s, i) for s in shapes.items() for i in ("REPEATABLE READ", "SERIALIZABLE", "READ COMMITTED")):
+    for (shape, (create, attack)), isolation in (
+        (s, i) for s in shapes.items() for i in ("REPEATABLE READ", "SERIALIZABLE", "READ COMMITTED")
+    ):
         for where in ("direct", *modes):
             count += 1
             table, a, b = f"truncated{count}", rig.scope(), rig.scope()
@@ -246,39 +308,89 @@ def truncate(lab, major, modes):
             port = rig.server.port if where == "direct" else rig.proxy(where).port
             for declared in ("check_term", "SET LOCAL"):
                 rig_says = f"{shape}, {isolation}, {declared}"
-                declare = [f"SELECT termgate.check_term('{a}', 5)"] if declared == "check_term" else [f"SET LOCAL termgate.scope = '{a}'", "SET LOCAL termgate.term = 5"]
+                declare = (
+                    [f"SELECT termgate.check_term('{a}', 5)"]
+                    if declared == "check_term"
+                    else [f"SET LOCAL termgate.scope = '{a}'", "SET LOCAL termgate.term = 5"]
+                )
                 with rig.session(port) as first, rig.session(scope=b, term=5) as second:
                     say(first, f"BEGIN ISOLATION LEVEL {isolation}", *declare, f"SELECT count(*) FROM app.{table}")
                     written = say(second, f"INSERT INTO app.{table} (scope, v) VALUES ('{b}', 'of b')")
                     say(first, attack.replace("@T@", table), "COMMIT")
                 left = rig.value(f"SELECT count(*) FROM app.{table} WHERE scope = '{b}'")
-                yield where, rig_says, f"the other leader could not write: {written}" if written else None if int(left) else "the other scope's row is gone"
-                rig.sql(f"BEGIN; SET LOCAL termgate.scope = '{b}'; SET LOCAL termgate.term = 5; DELETE FROM app.{table} WHERE scope = '{b}'; COMMIT")
+                yield where, rig_says, (
+                    f"the other leader could not write: {written}" if written else None if int(left) else "the other scope's row is gone"
+                )
+                rig.sql(
+                    f"BEGIN; SET LOCAL termgate.scope = '{b}'; SET LOCAL termgate.term = 5; DELETE FROM app.{table} WHERE scope = '{b}';"
+                    " COMMIT"
+                )
             if isolation == "READ COMMITTED":
                 with rig.session(port, scope=a, term=5) as first:
-                    wrong = say(first, f"INSERT INTO app.{table} (scope, v) VALUES ('{a}', 'of a')", attack.replace("@T@", table) if "SAVEPOINT" not in attack else f"TRUNCATE app.{table}")
+                    wrong = say(
+                        first,
+                        f"INSERT INTO app.{table} (scope, v) VALUES ('{a}', 'of a')",
+                        attack.replace("@T@", table) if "SAVEPOINT" not in attack else f"TRUNCATE app.{table}",
+                    )
                 yield where, f"{shape}: the only scope's own leader may", wrong
 
 
 # --- finding 6: a child under protection, its parent not ---
 
+
 @special("6", "protect on a child")
 def children(lab, major, modes):
     rig = Rig.of(lab, major)
-    partition = "CREATE TABLE app.@T@ (k int, v text) PARTITION BY RANGE (k); CREATE TABLE app.@T@1 PARTITION OF app.@T@ FOR VALUES FROM (0) TO (10); CREATE TABLE app.@T@2 PARTITION OF app.@T@ FOR VALUES FROM (10) TO (20); INSERT INTO app.@T@ VALUES (1, 'kept'), (11, 'kept')"
-    deep = "CREATE TABLE app.@T@ (k int, v text) PARTITION BY RANGE (k); CREATE TABLE app.@T@0 PARTITION OF app.@T@ FOR VALUES FROM (0) TO (10) PARTITION BY LIST (k); CREATE TABLE app.@T@1 PARTITION OF app.@T@0 DEFAULT; CREATE TABLE app.@T@2 PARTITION OF app.@T@ FOR VALUES FROM (10) TO (20); INSERT INTO app.@T@ VALUES (1, 'kept'), (11, 'kept')"
-    inherit = "CREATE TABLE app.@T@ (k int, v text); CREATE TABLE app.@T@1 () INHERITS (app.@T@); CREATE TABLE app.@T@2 () INHERITS (app.@T@); INSERT INTO app.@T@1 VALUES (1, 'kept'); INSERT INTO app.@T@2 VALUES (11, 'kept')"
-    deep_inherit = "CREATE TABLE app.@T@ (k int, v text); CREATE TABLE app.@T@0 () INHERITS (app.@T@); CREATE TABLE app.@T@1 () INHERITS (app.@T@0); CREATE TABLE app.@T@2 () INHERITS (app.@T@); INSERT INTO app.@T@1 VALUES (1, 'kept'); INSERT INTO app.@T@2 VALUES (11, 'kept')"
-    later = "CREATE TABLE app.@T@ (k int, v text) PARTITION BY RANGE (k); CREATE TABLE app.@T@1 (k int, v text); CREATE TABLE app.@T@2 PARTITION OF app.@T@ FOR VALUES FROM (10) TO (20); INSERT INTO app.@T@1 VALUES (1, 'kept'); INSERT INTO app.@T@2 VALUES (11, 'kept')"
+    partition = (
+        "CREATE TABLE app.@T@ (k int, v text) PARTITION BY RANGE (k); CREATE TABLE app.@T@1 PARTITION OF app.@T@ FOR VALUES FROM (0) TO"
+        " (10); CREATE TABLE app.@T@2 PARTITION OF app.@T@ FOR VALUES FROM (10) TO (20); INSERT INTO app.@T@ VALUES (1, 'kept'), (11,"
+        " 'kept')"
+    )
+    deep = (
+        "CREATE TABLE app.@T@ (k int, v text) PARTITION BY RANGE (k); CREATE TABLE app.@T@0 PARTITION OF app.@T@ FOR VALUES FROM (0) TO"
+        " (10) PARTITION BY LIST (k); CREATE TABLE app.@T@1 PARTITION OF app.@T@0 DEFAULT; CREATE TABLE app.@T@2 PARTITION OF app.@T@ FOR"
+        " VALUES FROM (10) TO (20); INSERT INTO app.@T@ VALUES (1, 'kept'), (11, 'kept')"
+    )
+    inherit = (
+        "CREATE TABLE app.@T@ (k int, v text); CREATE TABLE app.@T@1 () INHERITS (app.@T@); CREATE TABLE app.@T@2 () INHERITS (app.@T@);"
+        " INSERT INTO app.@T@1 VALUES (1, 'kept'); INSERT INTO app.@T@2 VALUES (11, 'kept')"
+    )
+    deep_inherit = (
+        "CREATE TABLE app.@T@ (k int, v text); CREATE TABLE app.@T@0 () INHERITS (app.@T@); CREATE TABLE app.@T@1 () INHERITS (app.@T@0);"
+        " CREATE TABLE app.@T@2 () INHERITS (app.@T@); INSERT INTO app.@T@1 VALUES (1, 'kept'); INSERT INTO app.@T@2 VALUES (11, 'kept')"
+    )
+    later = (
+        "CREATE TABLE app.@T@ (k int, v text) PARTITION BY RANGE (k); CREATE TABLE app.@T@1 (k int, v text); CREATE TABLE app.@T@2"
+        " PARTITION OF app.@T@ FOR VALUES FROM (10) TO (20); INSERT INTO app.@T@1 VALUES (1, 'kept'); INSERT INTO app.@T@2 VALUES (11,"
+        " 'kept')"
+    )
     writes = {
-        "INSERT": "INSERT INTO app.@T@ VALUES (2, 'bad')", "UPDATE": "UPDATE app.@T@ SET v = 'bad' WHERE k = 1", "DELETE": "DELETE FROM app.@T@ WHERE k = 1", "a move into it": "UPDATE app.@T@ SET k = 3, v = 'bad' WHERE k = 11",
-        "a move out of it": "UPDATE app.@T@ SET k = 13, v = 'bad' WHERE k = 1", "COPY FROM a SELECT": "INSERT INTO app.@T@ SELECT 4, 'bad'", "a CTE": "WITH x AS (DELETE FROM app.@T@ WHERE k = 1 RETURNING k) SELECT * FROM x", "TRUNCATE": "TRUNCATE app.@T@",
-        "in a function": "DO $$ BEGIN UPDATE app.@T@ SET v = 'bad' WHERE k < 10; END $$", "a rule's view": "UPDATE app.@T@v SET v = 'bad' WHERE k = 1", "FROM": "DELETE FROM app.@T@ USING (SELECT 1 AS k) x WHERE app.@T@.k = x.k",
+        "INSERT": "INSERT INTO app.@T@ VALUES (2, 'bad')",
+        "UPDATE": "UPDATE app.@T@ SET v = 'bad' WHERE k = 1",
+        "DELETE": "DELETE FROM app.@T@ WHERE k = 1",
+        "a move into it": "UPDATE app.@T@ SET k = 3, v = 'bad' WHERE k = 11",
+        "a move out of it": "UPDATE app.@T@ SET k = 13, v = 'bad' WHERE k = 1",
+        "COPY FROM a SELECT": "INSERT INTO app.@T@ SELECT 4, 'bad'",
+        "a CTE": "WITH x AS (DELETE FROM app.@T@ WHERE k = 1 RETURNING k) SELECT * FROM x",
+        "TRUNCATE": "TRUNCATE app.@T@",
+        "in a function": "DO $$ BEGIN UPDATE app.@T@ SET v = 'bad' WHERE k < 10; END $$",
+        "a rule's view": "UPDATE app.@T@v SET v = 'bad' WHERE k = 1",
+        "FROM": "DELETE FROM app.@T@ USING (SELECT 1 AS k) x WHERE app.@T@.k = x.k",
     }
     if int(major) >= 15:
         writes["MERGE"] = "MERGE INTO app.@T@ t USING (SELECT 1 AS k) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = 'bad'"
     count = 0
-    for (shape, create), target in ((s, t) for s in {"partition": partition, "partition of a partition": deep, "inheritance child": inherit, "child of a child": deep_inherit, "attached later": later}.items() for t in ("fixed scope", "any scope")):
+    for (shape, create), target in (
+        (s, t)
+        for s in {
+            "partition": partition,
+            "partition of a partition": deep,
+            "inheritance child": inherit,
+            "child of a child": deep_inherit,
+            "attached later": later,
+        }.items()
+        for t in ("fixed scope", "any scope")
+    ):
         for name, write in writes.items():
             if "inheritance" in shape or shape == "child of a child":
                 if name in ("INSERT", "COPY FROM a SELECT", "a move into it", "a move out of it") or (name == "MERGE" and int(major) < 17):
@@ -313,15 +425,30 @@ def children(lab, major, modes):
 
 # --- finding 7: what a stale leader can lock holds up nobody ---
 
+
 @special("7", "a frozen stale leader")
 def frozen(lab, major, modes):
     rig = Rig.of(lab, major)
-    rig.sql("CREATE TABLE app.adopted (scope text, term bigint); CREATE INDEX ON app.adopted (scope, term); CREATE TABLE app.adopted2 (scope text, term bigint); CREATE INDEX ON app.adopted2 (scope, term)")
-    rig.sql("ALTER TABLE app.adopted OWNER TO writer; ALTER TABLE app.adopted2 OWNER TO writer; GRANT ALL ON app.adopted, app.adopted2 TO leader, layer1")
+    rig.sql(
+        "CREATE TABLE app.adopted (scope text, term bigint); CREATE INDEX ON app.adopted (scope, term); CREATE TABLE app.adopted2 (scope"
+        " text, term bigint); CREATE INDEX ON app.adopted2 (scope, term)"
+    )
+    rig.sql(
+        "ALTER TABLE app.adopted OWNER TO writer; ALTER TABLE app.adopted2 OWNER TO writer; GRANT ALL ON app.adopted, app.adopted2 TO"
+        " leader, layer1"
+    )
     rig.sql("SELECT termgate.adopt('app.adopted', 'scope', 'term'), termgate.adopt('app.adopted2', 'scope', 'term')")
     locks = {
-        "TRUNCATE": "TRUNCATE app.adopted", "LOCK TABLE": "LOCK TABLE app.adopted IN ACCESS EXCLUSIVE MODE", "TRUNCATE of both": "TRUNCATE app.adopted, app.adopted2", "ALTER TABLE": "ALTER TABLE app.adopted SET (fillfactor = 90)",
-        "REINDEX": "REINDEX TABLE app.adopted", "CLUSTER": "CLUSTER app.adopted USING adopted_scope_term_idx", "DROP": "DROP TABLE app.adopted2", "an append": None, "SERIALIZABLE": "SELECT count(*) FROM app.adopted", "CREATE INDEX": "CREATE INDEX ON app.adopted (term)",
+        "TRUNCATE": "TRUNCATE app.adopted",
+        "LOCK TABLE": "LOCK TABLE app.adopted IN ACCESS EXCLUSIVE MODE",
+        "TRUNCATE of both": "TRUNCATE app.adopted, app.adopted2",
+        "ALTER TABLE": "ALTER TABLE app.adopted SET (fillfactor = 90)",
+        "REINDEX": "REINDEX TABLE app.adopted",
+        "CLUSTER": "CLUSTER app.adopted USING adopted_scope_term_idx",
+        "DROP": "DROP TABLE app.adopted2",
+        "an append": None,
+        "SERIALIZABLE": "SELECT count(*) FROM app.adopted",
+        "CREATE INDEX": "CREATE INDEX ON app.adopted (term)",
         "a row of it": "INSERT INTO app.adopted VALUES ('@H@', 5)",
     }
     for name, lock in locks.items():
@@ -332,8 +459,20 @@ def frozen(lab, major, modes):
             term = rig.value(f"SELECT term FROM termgate.fence('{held}')")
             time.sleep(0.15)
             old = rig.session(rig.server.port if where == "direct" else rig.proxy(where).port, scope=held, term=term)
-            begin = say(old, "BEGIN ISOLATION LEVEL SERIALIZABLE" if name == "SERIALIZABLE" else "BEGIN", f"SELECT termgate.check_term('{held}', {term})")
-            begin = begin or say(old, lock.replace("@H@", held).replace(", 5)", f", {term})") if lock else f"SELECT termgate.append('s{held}', {term}, 'x', scope => '{held}')", "INSERT INTO app.t (v) VALUES ('of the frozen')")
+            begin = say(
+                old,
+                "BEGIN ISOLATION LEVEL SERIALIZABLE" if name == "SERIALIZABLE" else "BEGIN",
+                f"SELECT termgate.check_term('{held}', {term})",
+            )
+            begin = begin or say(
+                old,
+                (
+                    lock.replace("@H@", held).replace(", 5)", f", {term})")
+                    if lock
+                    else f"SELECT termgate.append('s{held}', {term}, 'x', scope => '{held}')"
+                ),
+                "INSERT INTO app.t (v) VALUES ('of the frozen')",
+            )
             if begin:
                 yield where, f"{name}: the old leader's transaction", begin
                 old.end()
@@ -354,7 +493,9 @@ def frozen(lab, major, modes):
                     started = time.monotonic()
                     wrong = say(leader, f"SELECT termgate.seal('new{held}', 5)")
                     took = time.monotonic() - started
-                    yield where, f"{name}: a scope that is new answers in time", None if took < 8 and wrong in (None, "TG006") else f"{wrong} after {took:.1f} s"
+                    yield where, f"{name}: a scope that is new answers in time", (
+                        None if took < 8 and wrong in (None, "TG006") else f"{wrong} after {took:.1f} s"
+                    )
             say(old, "COMMIT")
             old.end()
             time.sleep(0.05)
@@ -365,13 +506,20 @@ def frozen(lab, major, modes):
 
 # --- finding 10: a login event trigger ---
 
+
 @special("10", "a login event trigger that writes")
 def login_trigger(lab, major, modes):
     if int(major) < 17:
         return
     rig = Rig(lab, major)
     rig.sql("CREATE TABLE app.logins (who text); GRANT ALL ON app.logins TO PUBLIC")
-    bodies = {"INSERT": "INSERT INTO app.logins VALUES (session_user)", "nextval": "PERFORM nextval('app.t_n_seq')", "UPDATE": "UPDATE app.logins SET who = who", "a function": "PERFORM app.count_login()", "INSERT with a notice": "RAISE NOTICE 'welcome'; INSERT INTO app.logins VALUES (session_user)"}
+    bodies = {
+        "INSERT": "INSERT INTO app.logins VALUES (session_user)",
+        "nextval": "PERFORM nextval('app.t_n_seq')",
+        "UPDATE": "UPDATE app.logins SET who = who",
+        "a function": "PERFORM app.count_login()",
+        "INSERT with a notice": "RAISE NOTICE 'welcome'; INSERT INTO app.logins VALUES (session_user)",
+    }
     rig.sql("CREATE FUNCTION app.count_login() RETURNS void LANGUAGE sql AS $$INSERT INTO app.logins VALUES ('f')$$")
     for name, body in bodies.items():
         rig.sql(f"CREATE OR REPLACE FUNCTION app.on_login() RETURNS event_trigger LANGUAGE plpgsql AS $f$BEGIN {body}; END$f$")
@@ -387,7 +535,9 @@ def login_trigger(lab, major, modes):
                         wrong = say(client, "SELECT 1", *(["INSERT INTO app.t (v) VALUES ('x')"] if claim else []))
                 except Closed as closed:
                     wrong = str([message for message in closed.messages if message.type == "E"])
-                yield mode, f"{name}, {'with a term' if claim else 'without a term'}", wrong if not (mode == "reject" and not claim and wrong == "TG002") else None
+                yield mode, f"{name}, {'with a term' if claim else 'without a term'}", (
+                    wrong if not (mode == "reject" and not claim and wrong == "TG002") else None
+                )
     # The proxy's own connection, which finds out that there may be such triggers, is slower than the first client.
     for mode in modes:
         with Slow(rig.server.port, "layer1", 0.7) as slow:
@@ -403,6 +553,7 @@ def login_trigger(lab, major, modes):
 
 
 # --- finding 14: HTTP, and names of statements ---
+
 
 def http(port, *lines, wait=5):
     with socket.create_connection(("127.0.0.1", port), timeout=wait) as client:
@@ -428,12 +579,23 @@ def small(lab, major, modes):
     proxy = rig.proxy(mode)
     request = "GET /healthz HTTP/1.1"
     for name, lines, wanted in (
-            ("two Hosts", (request, "Host: localhost", "Host: evil"), "400"), ("two Hosts, the second right", (request, "Host: evil", "Host: localhost"), "400"), ("the same Host twice", (request, "Host: localhost", "Host: localhost"), "400"),
-            ("two Hosts, other letters", (request, "HOST: localhost", "host: evil"), "400"), ("no Host", (request,), "400"), ("another Host", (request, "Host: evil"), "421"), ("one Host", (request, "Host: localhost"), "200"),
-            ("a NUL in the scope", ("GET /leader?scope=%00 HTTP/1.1", "Host: localhost"), "400"), ("a NUL within the scope", ("GET /leader?scope=a%00b HTTP/1.1", "Host: localhost"), "400"),
-            ("a scope of 5,000 letters", (f"GET /leader?scope={'x' * 5000} HTTP/1.1", "Host: localhost"), "400"), ("a scope of 201 letters", (f"GET /leader?scope={'x' * 201} HTTP/1.1", "Host: localhost"), "400"),
-            ("a scope of 200 letters", (f"GET /leader?scope={'x' * 200} HTTP/1.1", "Host: localhost"), "503"), ("a scope of 801 bytes", (f"GET /leader?scope={'%F0%9F%99%82' * 200}x HTTP/1.1", "Host: localhost"), "400"),
-            ("no UTF-8", ("GET /leader?scope=%ff HTTP/1.1", "Host: localhost"), "400"), ("an empty scope", ("GET /leader?scope= HTTP/1.1", "Host: localhost"), "400"), ("a broken escape", ("GET /leader?scope=%4 HTTP/1.1", "Host: localhost"), "400")):
+        ("two Hosts", (request, "Host: localhost", "Host: evil"), "400"),
+        ("two Hosts, the second right", (request, "Host: evil", "Host: localhost"), "400"),
+        ("the same Host twice", (request, "Host: localhost", "Host: localhost"), "400"),
+        ("two Hosts, other letters", (request, "HOST: localhost", "host: evil"), "400"),
+        ("no Host", (request,), "400"),
+        ("another Host", (request, "Host: evil"), "421"),
+        ("one Host", (request, "Host: localhost"), "200"),
+        ("a NUL in the scope", ("GET /leader?scope=%00 HTTP/1.1", "Host: localhost"), "400"),
+        ("a NUL within the scope", ("GET /leader?scope=a%00b HTTP/1.1", "Host: localhost"), "400"),
+        ("a scope of 5,000 letters", (f"GET /leader?scope={'x' * 5000} HTTP/1.1", "Host: localhost"), "400"),
+        ("a scope of 201 letters", (f"GET /leader?scope={'x' * 201} HTTP/1.1", "Host: localhost"), "400"),
+        ("a scope of 200 letters", (f"GET /leader?scope={'x' * 200} HTTP/1.1", "Host: localhost"), "503"),
+        ("a scope of 801 bytes", (f"GET /leader?scope={'%F0%9F%99%82' * 200}x HTTP/1.1", "Host: localhost"), "400"),
+        ("no UTF-8", ("GET /leader?scope=%ff HTTP/1.1", "Host: localhost"), "400"),
+        ("an empty scope", ("GET /leader?scope= HTTP/1.1", "Host: localhost"), "400"),
+        ("a broken escape", ("GET /leader?scope=%4 HTTP/1.1", "Host: localhost"), "400"),
+    ):
         got = http(proxy.http, *lines)
         yield mode, f"HTTP: {name}", None if got == wanted else f"{got} instead of {wanted}"
     for count, first in ((64, ""), (200, "GET /healthz HTTP/1.1\r\nHost: local"), (80, "G")):
@@ -451,10 +613,21 @@ def small(lab, major, modes):
         except OSError as error:
             got = str(error)
         took = time.monotonic() - started
-        yield mode, f"HTTP: {count} that {'say nothing' if not first else 'stop in the middle'}", None if got == "200" and took < 3 else f"{got} after {took:.1f} s"
+        yield mode, f"HTTP: {count} that {'say nothing' if not first else 'stop in the middle'}", (
+            None if got == "200" and took < 3 else f"{got} after {took:.1f} s"
+        )
         for client in half:
             client.close()
-    for name, text in {"COMMIT PREPARED": "COMMIT PREPARED '{}'", "ROLLBACK PREPARED": "ROLLBACK PREPARED '{}'", "DEALLOCATE": 'DEALLOCATE "{}"', "SAVEPOINT": 'SAVEPOINT "{}"', "RELEASE": 'RELEASE "{}"', "CLOSE": 'CLOSE "{}"', "FETCH": 'FETCH "{}"', "LISTEN": 'LISTEN "{}"'}.items():
+    for name, text in {
+        "COMMIT PREPARED": "COMMIT PREPARED '{}'",
+        "ROLLBACK PREPARED": "ROLLBACK PREPARED '{}'",
+        "DEALLOCATE": 'DEALLOCATE "{}"',
+        "SAVEPOINT": 'SAVEPOINT "{}"',
+        "RELEASE": 'RELEASE "{}"',
+        "CLOSE": 'CLOSE "{}"',
+        "FETCH": 'FETCH "{}"',
+        "LISTEN": 'LISTEN "{}"',
+    }.items():
         with rig.session(proxy.port, wait=60) as client:
             say(client, "SELECT 1")
             before = proxy.resident_kb()
@@ -467,6 +640,7 @@ def small(lab, major, modes):
 
 # --- L1: the watched file ---
 
+
 @special("L1", "the file of a rule is withdrawn")
 def watched(lab, major, modes):
     rig = Rig.of(lab, major)
@@ -478,9 +652,16 @@ def watched(lab, major, modes):
         os.rename(path + ".new", path)
 
     changes = {
-        "removed": lambda path, scope: os.remove(path), "garbage": lambda path, scope: write(path, "garbage\n"), "empty": lambda path, scope: write(path, ""), "another scope": lambda path, scope: write(path, f"scope=other{scope} term=105\n"),
-        "no term": lambda path, scope: write(path, f"scope={scope}\n"), "a higher term": lambda path, scope: write(path, f"scope={scope} term=101\n"), "a lower term": lambda path, scope: write(path, f"scope={scope} term=99\n"),
-        "a directory": lambda path, scope: (os.remove(path), os.mkdir(path)), "a dangling link": lambda path, scope: (os.remove(path), os.symlink("/nowhere", path)), "two lines": lambda path, scope: write(path, f"scope={scope} term=100\nscope={scope} term=100\n"),
+        "removed": lambda path, scope: os.remove(path),
+        "garbage": lambda path, scope: write(path, "garbage\n"),
+        "empty": lambda path, scope: write(path, ""),
+        "another scope": lambda path, scope: write(path, f"scope=other{scope} term=105\n"),
+        "no term": lambda path, scope: write(path, f"scope={scope}\n"),
+        "a higher term": lambda path, scope: write(path, f"scope={scope} term=101\n"),
+        "a lower term": lambda path, scope: write(path, f"scope={scope} term=99\n"),
+        "a directory": lambda path, scope: (os.remove(path), os.mkdir(path)),
+        "a dangling link": lambda path, scope: (os.remove(path), os.symlink("/nowhere", path)),
+        "two lines": lambda path, scope: write(path, f"scope={scope} term=100\nscope={scope} term=100\n"),
     }
     for mode in modes:
         for name, change in changes.items():
@@ -515,6 +696,7 @@ def watched(lab, major, modes):
 
 # --- L2: names that the server cuts ---
 
+
 @special("L2", "names of more than 63 bytes", modes=("reject",))
 def long_names(lab, major, modes):
     rig = Rig.of(lab, major)
@@ -526,9 +708,14 @@ def long_names(lab, major, modes):
     rig.sql(f"CREATE DATABASE {database}")
     wide = "ü" * 31 + "u"
     rig.sql(f'CREATE ROLE "{wide}" LOGIN')
-    rule = {"user refused": f"[rule r]\nuser = {user}\nrefuse = no\n", "pattern refused": f"[rule r]\nuser = *{'u' * 10}\nrefuse = no\n", "database refused": f"[rule r]\ndatabase = {database}\nrefuse = no\n",
-            "user with a fixed term": f"[rule r]\nuser = {user}\nscope = long\nterm = 5\n[rule rest]\nwithout-term = allow\n", "user with a lease": f"[rule r]\nuser = {user}\nlease = longlease\n[rule rest]\nwithout-term = allow\n",
-            "wide user refused": f"[rule r]\nuser = {wide}\nrefuse = no\n"}
+    rule = {
+        "user refused": f"[rule r]\nuser = {user}\nrefuse = no\n",
+        "pattern refused": f"[rule r]\nuser = *{'u' * 10}\nrefuse = no\n",
+        "database refused": f"[rule r]\ndatabase = {database}\nrefuse = no\n",
+        "user with a fixed term": f"[rule r]\nuser = {user}\nscope = long\nterm = 5\n[rule rest]\nwithout-term = allow\n",
+        "user with a lease": f"[rule r]\nuser = {user}\nlease = longlease\n[rule rest]\nwithout-term = allow\n",
+        "wide user refused": f"[rule r]\nuser = {wide}\nrefuse = no\n",
+    }
     for name, text in rule.items():
         rules = f"{lab.folder}/long-{name.replace(' ', '-')}-{major}.rules"
         with open(rules, "w") as file:
@@ -541,7 +728,9 @@ def long_names(lab, major, modes):
             try:
                 with rig.session(proxy.port, user=who, database=where) as client:
                     came = say(client, "SELECT 1" if "term" not in name and "lease" not in name else insert)
-                yield "rules", f"{name}, with {more!r} behind it", None if came else "was let in" if "refused" in name else "wrote without a term"
+                yield "rules", f"{name}, with {more!r} behind it", (
+                    None if came else "was let in" if "refused" in name else "wrote without a term"
+                )
             except Closed:
                 yield "rules", f"{name}, with {more!r} behind it", None
         proxy.stop()
@@ -559,14 +748,22 @@ def long_names(lab, major, modes):
 
 # --- L3: COMMIT PREPARED while a scope is untrusted ---
 
+
 @special("L3", "COMMIT PREPARED while a scope is untrusted")
 def prepared(lab, major, modes):
     rig = Rig(lab, major, "max_prepared_transactions=60")
-    declare = rig.value("SELECT proname FROM pg_proc WHERE pronamespace = 'termgate'::regnamespace AND proname IN ('declare_in_doubt', 'declare_untrusted')")
+    declare = rig.value(
+        "SELECT proname FROM pg_proc WHERE pronamespace = 'termgate'::regnamespace AND proname IN ('declare_in_doubt', 'declare_untrusted')"
+    )
     rig.sql("ALTER ROLE writer SET client_min_messages = error")
     ways = {
-        "without a term": (None, lambda gid: [f"COMMIT PREPARED '{gid}'"]), "its own term": ("own", lambda gid: [f"COMMIT PREPARED '{gid}'"]), "the term of another scope": ("other", lambda gid: [f"COMMIT PREPARED '{gid}'"]),
-        "one text": ("other", lambda gid: [f"SELECT 1; COMMIT PREPARED '{gid}'"]), "a comment": (None, lambda gid: [f"/*termgate.scope='bystander',termgate.term='{trusted}'*/ COMMIT PREPARED '{gid}'"]), "extended": ("other", None), "odd spelling": ("other", lambda gid: [f"commit /* x */ prepared U&'{gid}'"]),
+        "without a term": (None, lambda gid: [f"COMMIT PREPARED '{gid}'"]),
+        "its own term": ("own", lambda gid: [f"COMMIT PREPARED '{gid}'"]),
+        "the term of another scope": ("other", lambda gid: [f"COMMIT PREPARED '{gid}'"]),
+        "one text": ("other", lambda gid: [f"SELECT 1; COMMIT PREPARED '{gid}'"]),
+        "a comment": (None, lambda gid: [f"/*termgate.scope='bystander',termgate.term='{trusted}'*/ COMMIT PREPARED '{gid}'"]),
+        "extended": ("other", None),
+        "odd spelling": ("other", lambda gid: [f"commit /* x */ prepared U&'{gid}'"]),
         "after SET": (None, lambda gid: ["SET termgate.scope = 'bystander'", f"SET termgate.term = {trusted}", f"COMMIT PREPARED '{gid}'"]),
     }
     gids, trusted = {}, 0
@@ -576,7 +773,13 @@ def prepared(lab, major, modes):
             rig.sql(f"SELECT termgate.seal('{scope}', 5)")
             gid = f"{mode} {name}"
             with rig.session() as client:
-                said = say(client, "BEGIN", f"SELECT termgate.check_term('{scope}', 5)", f"INSERT INTO app.t (v) VALUES ('{gid}')", f"PREPARE TRANSACTION '{gid}'")
+                said = say(
+                    client,
+                    "BEGIN",
+                    f"SELECT termgate.check_term('{scope}', 5)",
+                    f"INSERT INTO app.t (v) VALUES ('{gid}')",
+                    f"PREPARE TRANSACTION '{gid}'",
+                )
                 assert not said, said
             gids[gid] = scope
     rig.sql("SELECT termgate.acquire_lease('bystander', 'before', '100 ms')")
@@ -604,6 +807,7 @@ def prepared(lab, major, modes):
 
 
 # --- contract 5.4: ALTER ROLE or DATABASE … SET is a start-up option ---
+
 
 @special("5.4", "declared by ALTER ROLE and ALTER DATABASE")
 def altered(lab, major, modes):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every message that libpq sends and gets (PQtrace), over the pipelines and the corners that drivers do not reach. Where to connect: libpq's
+"""Every message that libpq sends and gets (PQtrace), over the pipelines and the corners that drivers do not reach. Where to connect:
+libpq's
 environment. Two runs must be the same to the byte, but for what PQTRACE_REGRESS_MODE hides."""
 import os
 import tempfile
@@ -30,6 +31,7 @@ def results(until):
         raw.flush()
         while raw.is_busy():
             import select
+
             select.select([raw.socket], [], [], 10)
             raw.consume_input()
         result = raw.get_result()
@@ -69,21 +71,79 @@ pipeline("one write", send("insert into lp values ($1, 'a')", 1), "sync")
 pipeline("read, write, read", send("select count(*) from lp"), send("insert into lp values (2)"), send("select count(*) from lp"), "sync")
 pipeline("several syncs", send("insert into lp values (3)"), "sync", send("select 1"), "sync", send("insert into lp values (4)"), "sync")
 pipeline("syncs alone", "sync", "sync")
-pipeline("an error is skipped over", send("insert into lp values (5)"), send("select 1/0"), send("insert into lp values (6)"), "sync", send("select count(*) from lp"), "sync")
+pipeline(
+    "an error is skipped over",
+    send("insert into lp values (5)"),
+    send("select 1/0"),
+    send("insert into lp values (6)"),
+    "sync",
+    send("select count(*) from lp"),
+    "sync",
+)
 pipeline("an error in the first", send("insert into lp values (1)"), send("insert into lp values (7)"), "sync")
-pipeline("prepared", prepare("p", "insert into lp values ($1) returning i"), prepared("p", 8), prepared("p", 9), "sync", prepared("p", 8), "sync", prepared("p", 10), "sync")
-pipeline("a block", send("begin"), send("insert into lp values (11)"), send("savepoint s"), send("insert into lp values (12)"), send("rollback to s"), send("insert into lp values (13)"), send("commit"), "sync")
-pipeline("a block over syncs", send("begin"), "sync", send("insert into lp values (14)"), "sync", send("select 1/0"), "sync", send("select 2"), "sync", send("rollback"), "sync")
-pipeline("settings and reads", send("set statement_timeout = 1000"), send("show statement_timeout"), send("reset statement_timeout"), "sync")
+pipeline(
+    "prepared",
+    prepare("p", "insert into lp values ($1) returning i"),
+    prepared("p", 8),
+    prepared("p", 9),
+    "sync",
+    prepared("p", 8),
+    "sync",
+    prepared("p", 10),
+    "sync",
+)
+pipeline(
+    "a block",
+    send("begin"),
+    send("insert into lp values (11)"),
+    send("savepoint s"),
+    send("insert into lp values (12)"),
+    send("rollback to s"),
+    send("insert into lp values (13)"),
+    send("commit"),
+    "sync",
+)
+pipeline(
+    "a block over syncs",
+    send("begin"),
+    "sync",
+    send("insert into lp values (14)"),
+    "sync",
+    send("select 1/0"),
+    "sync",
+    send("select 2"),
+    "sync",
+    send("rollback"),
+    "sync",
+)
+pipeline(
+    "settings and reads", send("set statement_timeout = 1000"), send("show statement_timeout"), send("reset statement_timeout"), "sync"
+)
 pipeline("nothing", send(""), "sync")
 pipeline("many", *[send("insert into lp values ($1)", 1000 + i) for i in range(200)], "sync")
 pipeline("many syncs", *[step for i in range(100) for step in (send("insert into lp values ($1)", 2000 + i), "sync")])
 raw.nonblocking = 0
 for name, sql in [
-    ("one statement", "insert into lp values (20) returning *"), ("several", "select 1; insert into lp values (21); select 2"), ("several, one wrong", "insert into lp values (22); select 1/0; select 2"),
-    ("empty", ""), ("semicolons", " ;; "), ("comment", "/* nothing */"), ("no such table", "select * from  nowhere"), ("syntax", "insrt into lp"), ("begin", "begin"), ("in it", "insert into lp values (23)"),
-    ("failing in it", "select 1/0"), ("failed", "select 1"), ("commit of it", "commit"), ("all in one", "begin; insert into lp values (24); commit; select 3"), ("left open", "begin; insert into lp values (25)"), ("closed", "commit; select 4"),
-    ("notice", "do $$ begin raise notice 'n'; end $$"), ("set", "set datestyle = 'german'"), ("reset", "reset datestyle"), ("drop if exists", "drop table if exists lp_nothing"),
+    ("one statement", "insert into lp values (20) returning *"),
+    ("several", "select 1; insert into lp values (21); select 2"),
+    ("several, one wrong", "insert into lp values (22); select 1/0; select 2"),
+    ("empty", ""),
+    ("semicolons", " ;; "),
+    ("comment", "/* nothing */"),
+    ("no such table", "select * from  nowhere"),
+    ("syntax", "insrt into lp"),
+    ("begin", "begin"),
+    ("in it", "insert into lp values (23)"),
+    ("failing in it", "select 1/0"),
+    ("failed", "select 1"),
+    ("commit of it", "commit"),
+    ("all in one", "begin; insert into lp values (24); commit; select 3"),
+    ("left open", "begin; insert into lp values (25)"),
+    ("closed", "commit; select 4"),
+    ("notice", "do $$ begin raise notice 'n'; end $$"),
+    ("set", "set datestyle = 'german'"),
+    ("reset", "reset datestyle"),
+    ("drop if exists", "drop table if exists lp_nothing"),
 ]:
     mark(f"simple: {name}")
     raw.exec_(sql.encode())

@@ -22,7 +22,15 @@ def tell(name, action):
         lines.append((name, action()))
     except Exception as error:
         diagnostics = getattr(error, "diag", None)
-        lines.append((name, type(error).__name__, getattr(error, "pgcode", None), str(error).split("\n")[0], getattr(diagnostics, "statement_position", None)))
+        lines.append(
+            (
+                name,
+                type(error).__name__,
+                getattr(error, "pgcode", None),
+                str(error).split("\n")[0],
+                getattr(diagnostics, "statement_position", None),
+            )
+        )
 
 
 connection = psycopg2.connect("")
@@ -32,7 +40,12 @@ cursor = connection.cursor()
 def run(sql, values=None):
     connection.notices.clear()
     cursor.execute(sql, values)
-    return cursor.statusmessage, cursor.rowcount, [tuple(bytes(v) if isinstance(v, memoryview) else v for v in row) for row in cursor.fetchall()] if cursor.description else None, list(connection.notices)
+    return (
+        cursor.statusmessage,
+        cursor.rowcount,
+        [tuple(bytes(v) if isinstance(v, memoryview) else v for v in row) for row in cursor.fetchall()] if cursor.description else None,
+        list(connection.notices),
+    )
 
 
 tell("make", lambda: run("drop table if exists py2; create table py2(i int primary key, v text, n numeric, b bytea, a int[])"))
@@ -114,6 +127,7 @@ connection.commit()
 
 def copies():
     import io
+
     source = io.StringIO("".join(f"{i}\tcopied\n" for i in range(1000, 4000)))
     cursor.copy_from(source, "py2", columns=("i", "v"))
     connection.commit()
@@ -173,4 +187,22 @@ tell("long text", lambda: run("select length(%s)", ("x" * 1_000_000,)))
 tell("end", lambda: run("select count(*), sum(i) from py2"))
 tell("drop", lambda: run("drop table py2"))
 if not PLAIN:
-    tell("parameters", lambda: [connection.get_parameter_status(name) for name in ("server_encoding", "client_encoding", "is_superuser", "session_authorization", "DateStyle", "IntervalStyle", "TimeZone", "integer_datetimes", "standard_conforming_strings", "default_transaction_read_only", "in_hot_standby")])
+    tell(
+        "parameters",
+        lambda: [
+            connection.get_parameter_status(name)
+            for name in (
+                "server_encoding",
+                "client_encoding",
+                "is_superuser",
+                "session_authorization",
+                "DateStyle",
+                "IntervalStyle",
+                "TimeZone",
+                "integer_datetimes",
+                "standard_conforming_strings",
+                "default_transaction_read_only",
+                "in_hot_standby",
+            )
+        ],
+    )

@@ -190,6 +190,7 @@ async def at_once():
             await mine.execute("insert into py3 (i) values (%s)", (8400 + number,))
             cursor = await mine.execute("select i from py3 where i = %s", (8400 + number,))
             return await cursor.fetchone()
+
     return await asyncio.gather(*(one(number) for number in range(8)))
 
 

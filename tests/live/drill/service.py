@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A service for `termgate drill`, right or wrong in one way:  service.py [MODE]
 
-It leads TERMGATE_SCOPE by a lease of Termgate's, and while it leads it writes an entry every 50 ms, on PostgreSQL through psycopg, on SQLite through the sqlite3 module and the
+It leads TERMGATE_SCOPE by a lease of Termgate's, and while it leads it writes an entry every 50 ms, on PostgreSQL through psycopg,
+on SQLite through the sqlite3 module and the
 loadable extension (TERMGATE_EXTENSION).
 
   right    writes in one transaction with the check; leaves when it is refused
@@ -43,7 +44,9 @@ class Postgres:
         self.connection = psycopg.connect(URL, autocommit=True)
 
     def acquire(self):
-        row = self.connection.execute("SELECT acquired, term FROM termgate.acquire_lease(%s, %s, %s * interval '1 ms')", (SCOPE, OWNER, TTL_MS)).fetchone()
+        row = self.connection.execute(
+            "SELECT acquired, term FROM termgate.acquire_lease(%s, %s, %s * interval '1 ms')", (SCOPE, OWNER, TTL_MS)
+        ).fetchone()
         return row[1] if row[0] else None
 
     def renew(self, term):
@@ -56,7 +59,9 @@ class Postgres:
         try:
             with self.connection.transaction():
                 if MODE == "declares":
-                    self.connection.execute("SELECT set_config('termgate.scope', %s, true), set_config('termgate.term', %s, true)", (SCOPE, str(term)))
+                    self.connection.execute(
+                        "SELECT set_config('termgate.scope', %s, true), set_config('termgate.term', %s, true)", (SCOPE, str(term))
+                    )
                 elif checked:
                     self.connection.execute("SELECT termgate.check_term(%s, %s)", (SCOPE, term))
                 self.connection.execute("INSERT INTO entries (scope, term, instance) VALUES (%s, %s, %s)", (SCOPE, term, INSTANCE))

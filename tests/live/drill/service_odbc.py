@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A service for `termgate drill` through ODBC, without Termgate's library:  service_odbc.py right|memory|quits
 
-It leads TERMGATE_SCOPE by a lease of Termgate's procedures (SQL Server) or functions (PostgreSQL), and while it leads it writes an entry every 50 ms.
+It leads TERMGATE_SCOPE by a lease of Termgate's procedures (SQL Server) or functions (PostgreSQL), and while it leads it writes an entry
+every 50 ms.
 
   right    writes in one transaction with the check; leaves when it is refused
   memory   believes its own memory, and writes without the check
@@ -41,8 +42,16 @@ class Service:
             self.plain.rows(f"SELECT renewed FROM termgate.renew_lease('{SCOPE}', '{OWNER}', {term}, {TTL_MS} * interval '1 ms')")
 
     def write(self, term):
-        begin, commit, roll_back = ("BEGIN TRANSACTION", "COMMIT TRANSACTION", "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION") if TSQL else ("BEGIN", "COMMIT", "ROLLBACK")
-        check = f"DECLARE @fence bigint; EXEC termgate.check_term @scope = N'{SCOPE}', @term = {term}, @fence = @fence OUTPUT" if TSQL else f"SELECT termgate.check_term('{SCOPE}', {term})"
+        begin, commit, roll_back = (
+            ("BEGIN TRANSACTION", "COMMIT TRANSACTION", "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION")
+            if TSQL
+            else ("BEGIN", "COMMIT", "ROLLBACK")
+        )
+        check = (
+            f"DECLARE @fence bigint; EXEC termgate.check_term @scope = N'{SCOPE}', @term = {term}, @fence = @fence OUTPUT"
+            if TSQL
+            else f"SELECT termgate.check_term('{SCOPE}', {term})"
+        )
         try:
             self.plain.rows(begin)
             if MODE == "right":

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""[F1][F2][F4][F5] append() and append_many() as the guard carries them out (sql/postgres/guard/append.c), against the same functions in SQL: in a second database
-of the server there is layer 1 and no extension, and the same calls must give the same numbers, the same errors and the same rows. Then what must not come out
+"""[F1][F2][F4][F5] append() and append_many() as the guard carries them out (sql/postgres/guard/append.c), against the same functions in
+SQL: in a second database
+of the server there is layer 1 and no extension, and the same calls must give the same numbers, the same errors and the same rows. Then
+what must not come out
 of step with SQL: two writers of one stream, savepoints, raises, evictions, tables that their owner has changed.
 
   guard_append_test.py --library termgate_guard.so [--major 15] [TESTS …]
@@ -56,21 +58,33 @@ class Appends(unittest.TestCase):
         return stream
 
     def numbers(self, stream):
-        return [int(row[0]) for row in self.rig.admin.rows(f"SELECT sequence_no FROM termgate.stream_writes WHERE stream_id = '{stream}' ORDER BY 1")]
+        return [
+            int(row[0])
+            for row in self.rig.admin.rows(f"SELECT sequence_no FROM termgate.stream_writes WHERE stream_id = '{stream}' ORDER BY 1")
+        ]
 
 
 class Same(Appends):
     """The same calls in a database with the extension and in one without."""
 
     def random_call(self, chance):
-        stream, scope, term = chance.choice(["a", "b", "c", "d\u00e9"]), chance.choice(["NULL", "NULL", "'one'", "'one'", "'two'", "''"]), chance.choice(["5"] * 8 + ["4", "6", "NULL", "0", "9223372036854775807"])
+        stream, scope, term = (
+            chance.choice(["a", "b", "c", "d\u00e9"]),
+            chance.choice(["NULL", "NULL", "'one'", "'one'", "'two'", "''"]),
+            chance.choice(["5"] * 8 + ["4", "6", "NULL", "0", "9223372036854775807"]),
+        )
         expected = chance.choice(["NULL"] * 6 + ["0", "1", "5", "-1"])
         ids = "NULL" if chance.random() < 0.8 else f"'00000000-0000-0000-0000-0000000000{chance.randrange(16, 40)}'"
         if chance.random() < 0.7:
-            payload = chance.choice(["'x'", "''", "'\\x00ff'", "NULL", "convert_to(repeat('abc', 700), 'UTF8')", "decode(repeat('00', 1100000), 'hex')"])
+            payload = chance.choice(
+                ["'x'", "''", "'\\x00ff'", "NULL", "convert_to(repeat('abc', 700), 'UTF8')", "decode(repeat('00', 1100000), 'hex')"]
+            )
             return f"SELECT termgate.append('{stream}', {term}, {payload}, {expected}, {scope}, {ids})"
         payloads = chance.choice(["'{x,y,z}'", "'{\"\"}'", "'{}'", "'{x,NULL}'", "'{{x},{y}}'", "'[3:4]={x,y}'", "NULL"])
-        return f"SELECT termgate.append_many('{stream}', {term}, {payloads}, {expected}, {scope}, {'NULL' if ids == 'NULL' else 'ARRAY[' + ids + ']::uuid[]'})"
+        return (
+            f"SELECT termgate.append_many('{stream}', {term}, {payloads}, {expected}, {scope},"
+            f" {'NULL' if ids == 'NULL' else 'ARRAY[' + ids + ']::uuid[]'})"
+        )
 
     def test_random_calls(self):
         self.rig.admin.rows("CREATE DATABASE plain")
@@ -84,7 +98,13 @@ class Same(Appends):
         seed = random.randrange(1 << 30)
         chance, answers = random.Random(seed), {}
         for number in range(900):
-            text = chance.choice(["BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "ROLLBACK TO a", "RELEASE a", "SET LOCAL transaction_read_only = on"]) if chance.random() < 0.3 else self.random_call(chance)
+            text = (
+                chance.choice(
+                    ["BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "ROLLBACK TO a", "RELEASE a", "SET LOCAL transaction_read_only = on"]
+                )
+                if chance.random() < 0.3
+                else self.random_call(chance)
+            )
             here, there = [call(one, text) for one in both]
             self.assertEqual(here, there, f"seed {seed}, call {number}: {text}")
             answers[here if isinstance(here, str) else "ok"] = answers.get(here if isinstance(here, str) else "ok", 0) + 1
@@ -105,8 +125,14 @@ class Same(Appends):
         owner.rows("SET ROLE termgate_owner")
         self.assertEqual(owner.value(f"SELECT termgate.guard_append('{stream}', 5, 'x', NULL, NULL, NULL)"), "2")
         self.assertEqual(owner.value(f"SELECT termgate.guard_append_many('{stream}', 5, '{{x,y}}', 2, '{self.scope}', NULL)"), "4")
-        for refused in (f"'{stream}', 4, 'x', NULL, NULL, NULL", f"'{stream}', 5, 'x', 3, NULL, NULL", f"'{stream}', 5, 'x', NULL, 's', NULL", "'nowhere', 5, 'x', NULL, NULL, NULL", f"'{stream}', 5, 'x', NULL, NULL, gen_random_uuid()",
-                        f"'{stream}', 5, decode(repeat('00', 1048577), 'hex'), NULL, NULL, NULL"):
+        for refused in (
+            f"'{stream}', 4, 'x', NULL, NULL, NULL",
+            f"'{stream}', 5, 'x', 3, NULL, NULL",
+            f"'{stream}', 5, 'x', NULL, 's', NULL",
+            "'nowhere', 5, 'x', NULL, NULL, NULL",
+            f"'{stream}', 5, 'x', NULL, NULL, gen_random_uuid()",
+            f"'{stream}', 5, decode(repeat('00', 1048577), 'hex'), NULL, NULL, NULL",
+        ):
             self.assertIsNone(owner.value(f"SELECT termgate.guard_append({refused})"), refused)
         self.assertEqual(self.numbers(stream), [1, 2, 3, 4])
 
@@ -131,7 +157,11 @@ class Same(Appends):
         self.assertEqual(self.numbers(stream), list(range(1, 11)))
         # What passed by append() counts for the rest of the transaction.
         guarded = self.session("app")
-        self.assertEqual(guarded.run("BEGIN", f"SELECT termgate.append('{stream}', 5, 'x')", "INSERT INTO log VALUES (1)", "COMMIT"), "ok", guarded.errors)
+        self.assertEqual(
+            guarded.run("BEGIN", f"SELECT termgate.append('{stream}', 5, 'x')", "INSERT INTO log VALUES (1)", "COMMIT"),
+            "ok",
+            guarded.errors,
+        )
 
 
 class OutOfStep(Appends):
@@ -141,10 +171,15 @@ class OutOfStep(Appends):
         def write(number):
             with self.rig.session("app" if number % 2 else "free") as session:
                 for turn in range(40):
-                    text = [f"SELECT termgate.append('{stream}', 5, 'x')", f"SELECT termgate.append_many('{stream}', 5, '{{x,y}}')", f"SELECT termgate.append('{stream}', 5, 'x', write_id => gen_random_uuid())",
-                            f"BEGIN; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK"][(number + turn) % 4]
+                    text = [
+                        f"SELECT termgate.append('{stream}', 5, 'x')",
+                        f"SELECT termgate.append_many('{stream}', 5, '{{x,y}}')",
+                        f"SELECT termgate.append('{stream}', 5, 'x', write_id => gen_random_uuid())",
+                        f"BEGIN; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK",
+                    ][(number + turn) % 4]
                     if isinstance(call(session, text), str):
                         failed.append(text)
+
         threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
         for thread in threads:
             thread.start()
@@ -162,9 +197,14 @@ class OutOfStep(Appends):
         def write(number):
             with self.rig.session("app" if number % 2 else "free") as session:
                 for turn in range(20):
-                    text = f"SELECT termgate.append('{self.scope}-{turn}', 5, 'x', NULL, '{self.scope}')" if number % 3 else f"SELECT termgate.append_many('{self.scope}-{turn}', 5, '{{x,y}}', NULL, '{self.scope}')"
+                    text = (
+                        f"SELECT termgate.append('{self.scope}-{turn}', 5, 'x', NULL, '{self.scope}')"
+                        if number % 3
+                        else f"SELECT termgate.append_many('{self.scope}-{turn}', 5, '{{x,y}}', NULL, '{self.scope}')"
+                    )
                     if isinstance(call(session, text), str):
                         failed.append(text)
+
         threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
         for thread in threads:
             thread.start()
@@ -177,10 +217,19 @@ class OutOfStep(Appends):
 
     def test_a_new_stream(self):
         session = self.session("free")
-        for name, more, answer in (("", "", "TG005"), ("n" * 201, "", "TG005"), ("n" * 200, "", [[b"1"]]), (f"{self.scope}a", ", expected => 1", "TG003"), (f"{self.scope}a", ", expected => -1", "TG005"),
-                                   (f"{self.scope}a", ", expected => 0", [[b"1"]]), (f"{self.scope}a", ", expected => 0", "TG003")):
+        for name, more, answer in (
+            ("", "", "TG005"),
+            ("n" * 201, "", "TG005"),
+            ("n" * 200, "", [[b"1"]]),
+            (f"{self.scope}a", ", expected => 1", "TG003"),
+            (f"{self.scope}a", ", expected => -1", "TG005"),
+            (f"{self.scope}a", ", expected => 0", [[b"1"]]),
+            (f"{self.scope}a", ", expected => 0", "TG003"),
+        ):
             stream = f"{self.scope}{name}"[:200] if len(name) == 200 else name
-            self.assertEqual(call(session, f"SELECT termgate.append('{stream}', 5, 'x', scope => '{self.scope}'{more})"), answer, (name, more))
+            self.assertEqual(
+                call(session, f"SELECT termgate.append('{stream}', 5, 'x', scope => '{self.scope}'{more})"), answer, (name, more)
+            )
         self.assertEqual(call(session, f"SELECT termgate.append('{self.scope}a', 5, 'x', scope => 's')"), "TG005", "another scope's")
         self.assertEqual(call(session, f"SELECT termgate.append('{self.scope}b', 4, 'x', scope => '{self.scope}')"), "TG001")
         self.assertEqual(self.rig.value(f"SELECT count(*) FROM termgate.streams WHERE stream_id = '{self.scope}b'"), "0")
@@ -210,7 +259,9 @@ class OutOfStep(Appends):
         first.rows("BEGIN")
         self.append(first, stream)
         self.assertEqual(second.run("SET lock_timeout = 100", f"SELECT termgate.append('{stream}', 5, 'x')"), "55P03")
-        self.assertEqual(second.run("SET lock_timeout = 0", "SET statement_timeout = 100", f"SELECT termgate.append('{stream}', 5, 'x')"), "57014")
+        self.assertEqual(
+            second.run("SET lock_timeout = 0", "SET statement_timeout = 100", f"SELECT termgate.append('{stream}', 5, 'x')"), "57014"
+        )
         first.rows("COMMIT")
         self.assertEqual(self.append(second, stream), [[b"3"]])
 
@@ -222,16 +273,23 @@ class OutOfStep(Appends):
         self.assertEqual(self.append(session, stream), [[b"3"]])
         session.rows("ROLLBACK TO a")
         self.assertEqual(self.append(session, stream), [[b"3"]])
-        self.assertEqual(call(session, f"SELECT termgate.append('{stream}', 5, 'x') FROM generate_series(1, 4)"), [[b"4"], [b"5"], [b"6"], [b"7"]])
+        self.assertEqual(
+            call(session, f"SELECT termgate.append('{stream}', 5, 'x') FROM generate_series(1, 4)"), [[b"4"], [b"5"], [b"6"], [b"7"]]
+        )
         session.rows("COMMIT")
         self.assertEqual(self.numbers(stream), list(range(1, 8)))
         # Rows that no longer fit on their page, and so get new index entries.
         self.assertEqual(len(call(session, f"SELECT termgate.append('{stream}', 5, 'x') FROM generate_series(1, 300)")), 300)
-        for path in ("SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off", "RESET ALL; SET enable_seqscan = off"):
+        for path in (
+            "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off",
+            "RESET ALL; SET enable_seqscan = off",
+        ):
             self.rig.admin.rows(path)
             self.assertEqual(self.rig.admin.rows(f"SELECT last_no FROM termgate.streams WHERE stream_id = '{stream}'"), [["307"]])
             self.assertEqual(self.rig.value(f"SELECT count(*) FROM termgate.stream_writes WHERE stream_id = '{stream}'"), "307")
-            self.assertEqual(self.rig.value(f"SELECT count(*) FROM termgate.stream_writes WHERE scope = '{self.scope}' AND term = 5"), "307")
+            self.assertEqual(
+                self.rig.value(f"SELECT count(*) FROM termgate.stream_writes WHERE scope = '{self.scope}' AND term = 5"), "307"
+            )
         self.rig.admin.rows("RESET ALL")
 
     def test_a_raise(self):
@@ -263,23 +321,37 @@ class OutOfStep(Appends):
     def test_rows_above_a_fence_that_was_lowered_by_hand(self):
         stream, other = self.stream("s"), self.stream("other")
         self.rig.admin.rows(f"SELECT termgate.append('{other}', 9, 'x')")
-        for statement in ("ALTER TABLE termgate.fences DISABLE TRIGGER fences_guard", f"UPDATE termgate.fences SET term = 5 WHERE scope = '{self.scope}'", "ALTER TABLE termgate.fences ENABLE ALWAYS TRIGGER fences_guard"):
+        for statement in (
+            "ALTER TABLE termgate.fences DISABLE TRIGGER fences_guard",
+            f"UPDATE termgate.fences SET term = 5 WHERE scope = '{self.scope}'",
+            "ALTER TABLE termgate.fences ENABLE ALWAYS TRIGGER fences_guard",
+        ):
             self.rig.admin.rows(statement)
         for role in ("app", "free"):
             self.assertEqual(self.append(self.session(role), stream), "TG001")
 
     def test_isolation_levels_and_reading_transactions(self):
         stream, session = self.stream("s"), self.session("free")
-        self.assertEqual(session.run("BEGIN ISOLATION LEVEL REPEATABLE READ", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT"), "ok", session.errors)
+        self.assertEqual(
+            session.run("BEGIN ISOLATION LEVEL REPEATABLE READ", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT"),
+            "ok",
+            session.errors,
+        )
         self.assertEqual(session.run("BEGIN READ ONLY", f"SELECT termgate.append('{stream}', 5, 'x')"), "25006")
         session.run("ROLLBACK")
-        self.assertEqual(session.run("BEGIN ISOLATION LEVEL SERIALIZABLE", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT"), "ok", session.errors)
+        self.assertEqual(
+            session.run("BEGIN ISOLATION LEVEL SERIALIZABLE", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT"), "ok", session.errors
+        )
         self.assertEqual(self.numbers(stream), [1, 2, 3])
 
     def test_two_phase(self):
         stream, session = self.stream("s"), self.session()
-        self.assertEqual(session.run("BEGIN", f"SELECT termgate.append('{stream}', 5, 'x')", f"PREPARE TRANSACTION '{self.scope}'"), "ok", session.errors)
-        self.assertEqual(call(self.rig.admin, f"SELECT termgate.seal('{self.scope}', 6, '100 ms')"), "TG006", "its lock outlives its session")
+        self.assertEqual(
+            session.run("BEGIN", f"SELECT termgate.append('{stream}', 5, 'x')", f"PREPARE TRANSACTION '{self.scope}'"), "ok", session.errors
+        )
+        self.assertEqual(
+            call(self.rig.admin, f"SELECT termgate.seal('{self.scope}', 6, '100 ms')"), "TG006", "its lock outlives its session"
+        )
         self.rig.admin.rows(f"COMMIT PREPARED '{self.scope}'")
         self.assertEqual(self.numbers(stream), [1, 2])
 
@@ -290,9 +362,18 @@ class Memory(Appends):
 
         def used():
             return int(next(line for line in open(f"/proc/{session.pid}/status", encoding="ascii") if line.startswith("VmData")).split()[1])
-        group = [query(f"SELECT termgate.append('{stream}', 5, 'x')")] * 4 + [query(f"SELECT termgate.append_many('{stream}', 5, '{{x,y}}', NULL, '{self.scope}')"), query(f"SELECT termgate.append('{stream}', 4, 'x')"),
-                 query(f"SELECT termgate.append('{stream}', 5, 'x', 0)"), query(f"BEGIN; SAVEPOINT a; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK TO a; SELECT termgate.append('{stream}', 5, 'x'); COMMIT"),
-                 query(f"SELECT termgate.append('{stream}', 5, repeat('x', 3000)::bytea)"), query(f"BEGIN; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK")]
+
+        group = [query(f"SELECT termgate.append('{stream}', 5, 'x')")] * 4 + [
+            query(f"SELECT termgate.append_many('{stream}', 5, '{{x,y}}', NULL, '{self.scope}')"),
+            query(f"SELECT termgate.append('{stream}', 4, 'x')"),
+            query(f"SELECT termgate.append('{stream}', 5, 'x', 0)"),
+            query(
+                f"BEGIN; SAVEPOINT a; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK TO a; SELECT termgate.append('{stream}', 5,"
+                " 'x'); COMMIT"
+            ),
+            query(f"SELECT termgate.append('{stream}', 5, repeat('x', 3000)::bytea)"),
+            query(f"BEGIN; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK"),
+        ]
         rounds, before = (100000 if os.environ.get("TERMGATE_TEST_LONG") else 300), 0
         for number in range(rounds):
             session.send(*group)
@@ -318,8 +399,14 @@ class Changed(unittest.TestCase):
 
         def carried_out():
             return session.value(CARRIED_OUT) == "termgate"
+
         self.assertTrue(carried_out())
-        for change, undo in (("ALTER TABLE termgate.stream_writes ADD COLUMN more text DEFAULT 'there'", "ALTER TABLE termgate.stream_writes DROP COLUMN more"),):
+        for change, undo in (
+            (
+                "ALTER TABLE termgate.stream_writes ADD COLUMN more text DEFAULT 'there'",
+                "ALTER TABLE termgate.stream_writes DROP COLUMN more",
+            ),
+        ):
             rig.admin.rows(change)
             self.assertFalse(carried_out(), change)
             self.assertEqual(session.run(append), "ok")
@@ -333,13 +420,29 @@ class Changed(unittest.TestCase):
         session = rig.session("app")
         self.addCleanup(session.end)
         append = "SELECT termgate.append('stream', 5, 'x', NULL, 's')"
-        changes = (("ALTER TABLE termgate.streams ADD CONSTRAINT few CHECK (last_no < 4)", "ALTER TABLE termgate.streams DROP CONSTRAINT few", "23514"),
-                   ("CREATE INDEX one ON termgate.stream_writes (lower(scope))", "DROP INDEX termgate.one", "ok"),
-                   ("CREATE INDEX one ON termgate.stream_writes (term) WHERE term > 7", "DROP INDEX termgate.one", "ok"),
-                   ("CREATE INDEX one ON termgate.streams USING brin (last_no)", "DROP INDEX termgate.one", "ok"),
-                   ("ALTER TABLE termgate.streams ENABLE ROW LEVEL SECURITY; ALTER TABLE termgate.streams FORCE ROW LEVEL SECURITY", "ALTER TABLE termgate.streams DISABLE ROW LEVEL SECURITY", "42501"),
-                   ("CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'ZZ001'; END $$; CREATE TRIGGER no BEFORE INSERT ON termgate.stream_writes FOR EACH ROW EXECUTE FUNCTION no()",
-                    "DROP TRIGGER no ON termgate.stream_writes; VACUUM termgate.stream_writes", "ZZ001"))
+        changes = (
+            (
+                "ALTER TABLE termgate.streams ADD CONSTRAINT few CHECK (last_no < 4)",
+                "ALTER TABLE termgate.streams DROP CONSTRAINT few",
+                "23514",
+            ),
+            ("CREATE INDEX one ON termgate.stream_writes (lower(scope))", "DROP INDEX termgate.one", "ok"),
+            ("CREATE INDEX one ON termgate.stream_writes (term) WHERE term > 7", "DROP INDEX termgate.one", "ok"),
+            ("CREATE INDEX one ON termgate.streams USING brin (last_no)", "DROP INDEX termgate.one", "ok"),
+            (
+                "ALTER TABLE termgate.streams ENABLE ROW LEVEL SECURITY; ALTER TABLE termgate.streams FORCE ROW LEVEL SECURITY",
+                "ALTER TABLE termgate.streams DISABLE ROW LEVEL SECURITY",
+                "42501",
+            ),
+            (
+                (
+                    "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'ZZ001'; END"
+                    " $$; CREATE TRIGGER no BEFORE INSERT ON termgate.stream_writes FOR EACH ROW EXECUTE FUNCTION no()"
+                ),
+                "DROP TRIGGER no ON termgate.stream_writes; VACUUM termgate.stream_writes",
+                "ZZ001",
+            ),
+        )
         self.assertEqual(session.run(append, append, append), "ok", session.errors)
         for change, undo, expected in changes:
             self.assertEqual(session.value(CARRIED_OUT), "termgate", change)

@@ -96,13 +96,16 @@ ORDINARY = {
 PREPARED = """
   CREATE VIEW locking_view AS SELECT * FROM t WHERE id = 1000 FOR KEY SHARE; GRANT ALL ON locking_view TO PUBLIC;
   CREATE FUNCTION writes(n int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO t VALUES (n, n); RETURN n; END';
-  CREATE FUNCTION writes_as_owner(n int) RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN INSERT INTO t VALUES (n, n); RETURN n; END';
+  CREATE FUNCTION writes_as_owner(n int) RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS
+    'BEGIN INSERT INTO t VALUES (n, n); RETURN n; END';
   CREATE FUNCTION writes_immutable(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN writes(n); END';
   CREATE VIEW writing_view AS SELECT writes(50); GRANT SELECT ON writing_view TO PUBLIC;
-  CREATE PROCEDURE writes_twice(n int) LANGUAGE plpgsql AS 'BEGIN INSERT INTO t VALUES (n, n); COMMIT; INSERT INTO t VALUES (n + 1, n); END';
+  CREATE PROCEDURE writes_twice(n int) LANGUAGE plpgsql AS
+    'BEGIN INSERT INTO t VALUES (n, n); COMMIT; INSERT INTO t VALUES (n + 1, n); END';
   CREATE FUNCTION traces() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES (1); RETURN NULL; END';
   CREATE TABLE traced (a int); CREATE TRIGGER traces AFTER INSERT ON traced FOR EACH ROW EXECUTE FUNCTION traces();
-  CREATE TABLE late (a int); CREATE CONSTRAINT TRIGGER traces AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION traces();
+  CREATE TABLE late (a int); CREATE CONSTRAINT TRIGGER traces AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE
+    FUNCTION traces();
   CREATE TABLE ruled (a int); CREATE RULE also AS ON INSERT TO ruled DO INSTEAD INSERT INTO log VALUES (2);
   CREATE VIEW instead AS SELECT 1 AS a;
   CREATE FUNCTION instead() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES (3); RETURN NEW; END';
@@ -110,10 +113,12 @@ PREPARED = """
   CREATE VIEW counting_view AS SELECT nextval('q'); GRANT ALL ON traced, late, ruled, instead, counting_view TO PUBLIC;
   CREATE TABLE mine (a int PRIMARY KEY); CREATE TYPE mood AS ENUM ('glad'); CREATE MATERIALIZED VIEW kept AS SELECT 1 AS a;
   CREATE FUNCTION checks(n int) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES (n); RETURN true; END';
-  CREATE TABLE parted (a bigint) PARTITION BY LIST (a); CREATE TABLE parted_1 PARTITION OF parted FOR VALUES IN (1); CREATE TABLE parted_2 PARTITION OF parted FOR VALUES IN (2); GRANT SELECT ON parted TO PUBLIC;
+  CREATE TABLE parted (a bigint) PARTITION BY LIST (a); CREATE TABLE parted_1 PARTITION OF parted FOR VALUES IN (1);
+    CREATE TABLE parted_2 PARTITION OF parted FOR VALUES IN (2); GRANT SELECT ON parted TO PUBLIC;
   CREATE FUNCTION counts() RETURNS bigint LANGUAGE plpgsql STABLE AS 'BEGIN RETURN nextval(''q''); END';
   CREATE DOMAIN writing_domain AS int CHECK (checks(VALUE));
-  CREATE TABLE secured (a int); INSERT INTO secured VALUES (1); ALTER TABLE secured ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON secured USING (checks(a)); GRANT SELECT ON secured TO PUBLIC;
+  CREATE TABLE secured (a int); INSERT INTO secured VALUES (1); ALTER TABLE secured ENABLE ROW LEVEL SECURITY;
+    CREATE POLICY p ON secured USING (checks(a)); GRANT SELECT ON secured TO PUBLIC;
   CREATE EXTENSION postgres_fdw; GRANT USAGE ON FOREIGN DATA WRAPPER postgres_fdw TO app;
 """
 
@@ -129,9 +134,11 @@ class Attacks(unittest.TestCase):
         admin.rows(PREPARED)
         for kind, name in (("TABLE", "mine"), ("TYPE", "mood"), ("MATERIALIZED VIEW", "kept")):
             admin.rows(f"ALTER {kind} {name} OWNER TO app")
-        admin.rows(f"""CREATE SERVER here FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '{cls.rig.port}', dbname 'postgres');
+        admin.rows(
+            f"""CREATE SERVER here FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '{cls.rig.port}', dbname 'postgres');
                        CREATE USER MAPPING FOR PUBLIC SERVER here OPTIONS (user 'postgres', password_required 'false');
-                       CREATE FOREIGN TABLE far (id int, v int) SERVER here OPTIONS (table_name 't'); GRANT ALL ON far TO PUBLIC""")
+                       CREATE FOREIGN TABLE far (id int, v int) SERVER here OPTIONS (table_name 't'); GRANT ALL ON far TO PUBLIC"""
+        )
         admin.rows("ALTER ROLE app CREATEDB")
 
     def setUp(self):
@@ -143,9 +150,19 @@ class Attacks(unittest.TestCase):
     def clean(self):
         """Takes back what a session with the current term was allowed to do."""
         admin = self.rig.admin
-        admin.run("DROP TABLE IF EXISTS made", "DROP FUNCTION IF EXISTS made()", "DROP INDEX IF EXISTS made_index", "SELECT lo_unlink(oid) FROM pg_largeobject_metadata", "DROP DATABASE IF EXISTS made",
-                  "DELETE FROM t", "TRUNCATE log", "INSERT INTO t SELECT g, 0 FROM generate_series(1000, 1010) g", "SELECT setval('q', 1)", "SELECT setval('cached', 50)",
-                  "ALTER ROLE app RESET work_mem")
+        admin.run(
+            "DROP TABLE IF EXISTS made",
+            "DROP FUNCTION IF EXISTS made()",
+            "DROP INDEX IF EXISTS made_index",
+            "SELECT lo_unlink(oid) FROM pg_largeobject_metadata",
+            "DROP DATABASE IF EXISTS made",
+            "DELETE FROM t",
+            "TRUNCATE log",
+            "INSERT INTO t SELECT g, 0 FROM generate_series(1000, 1010) g",
+            "SELECT setval('q', 1)",
+            "SELECT setval('cached', 50)",
+            "ALTER ROLE app RESET work_mem",
+        )
         for gid in admin.rows("SELECT gid FROM pg_prepared_xacts"):
             admin.run(f"ROLLBACK PREPARED '{gid[0]}'")
         self.before = self.rig.state()
@@ -159,7 +176,16 @@ class Attacks(unittest.TestCase):
             with self.subTest(name):
                 claims = [((None, None), "TG002"), (("s", 4), "TG001")]
                 if name in ("insert", "nextval", "do with commit"):
-                    claims += [(("s", 99), "TG005"), (("s", "x"), "TG005"), (("nowhere", 1), "TG005"), (("s", ""), "TG002"), (("", 5), "TG002"), (("s", "-1"), "TG005"), (("s" * 201, 5), "TG005"), (("s", "9" * 40), "TG005")]
+                    claims += [
+                        (("s", 99), "TG005"),
+                        (("s", "x"), "TG005"),
+                        (("nowhere", 1), "TG005"),
+                        (("s", ""), "TG002"),
+                        (("", 5), "TG002"),
+                        (("s", "-1"), "TG005"),
+                        (("s" * 201, 5), "TG005"),
+                        (("s", "9" * 40), "TG005"),
+                    ]
                 for claim, wanted in claims:
                     with self.rig.session("app", *claim) as session:
                         got = session.run(*statements)
@@ -171,10 +197,33 @@ class Attacks(unittest.TestCase):
 
     def test_what_reads_needs_no_term(self):
         with self.rig.session("app") as session:
-            for statement in ("SELECT * FROM t", "EXPLAIN INSERT INTO t VALUES (1)", "EXPLAIN UPDATE t SET v = 1", "SHOW work_mem", "SET work_mem = '8MB'", "RESET ALL", "BEGIN; SELECT 1; COMMIT",
-                              "COPY t TO STDOUT", "PREPARE r AS SELECT 1", "EXECUTE r", "DEALLOCATE r", "LISTEN channel", "UNLISTEN *", "BEGIN; LOCK TABLE t IN ACCESS SHARE MODE; COMMIT",
-                              "DECLARE c CURSOR WITH HOLD FOR SELECT 1", "FETCH c", "CLOSE c", "DO $$ BEGIN PERFORM 1; END $$", "DISCARD ALL", "SELECT pg_advisory_lock(1)", "SELECT pg_advisory_unlock_all()",
-                              "BEGIN; SAVEPOINT a; ROLLBACK TO a; RELEASE a; COMMIT", "SELECT currval('q') WHERE false", "SELECT pg_stat_get_activity(NULL) LIMIT 1", "BEGIN; ROLLBACK"):
+            for statement in (
+                "SELECT * FROM t",
+                "EXPLAIN INSERT INTO t VALUES (1)",
+                "EXPLAIN UPDATE t SET v = 1",
+                "SHOW work_mem",
+                "SET work_mem = '8MB'",
+                "RESET ALL",
+                "BEGIN; SELECT 1; COMMIT",
+                "COPY t TO STDOUT",
+                "PREPARE r AS SELECT 1",
+                "EXECUTE r",
+                "DEALLOCATE r",
+                "LISTEN channel",
+                "UNLISTEN *",
+                "BEGIN; LOCK TABLE t IN ACCESS SHARE MODE; COMMIT",
+                "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
+                "FETCH c",
+                "CLOSE c",
+                "DO $$ BEGIN PERFORM 1; END $$",
+                "DISCARD ALL",
+                "SELECT pg_advisory_lock(1)",
+                "SELECT pg_advisory_unlock_all()",
+                "BEGIN; SAVEPOINT a; ROLLBACK TO a; RELEASE a; COMMIT",
+                "SELECT currval('q') WHERE false",
+                "SELECT pg_stat_get_activity(NULL) LIMIT 1",
+                "BEGIN; ROLLBACK",
+            ):
                 self.assertEqual(session.run(statement), "ok", f"{statement}: {session.message()}")
         self.assert_untouched()
 

@@ -1,7 +1,9 @@
-"""A PostgreSQL server with the guard in it, for the tests of this folder: started as an ordinary user on a free loopback port, from a copy of the
+"""A PostgreSQL server with the guard in it, for the tests of this folder: started as an ordinary user on a free loopback port,
+from a copy of the
 installation in which the extension can be installed without being root.
 
-    rig = Rig("15", library)      roles: postgres, termgate_owner (layer 1), app (write), lead (lead), plain (no grant): these three guarded;
+    rig = Rig("15", library)      roles: postgres, termgate_owner (layer 1), app (write), lead (lead), plain (no grant): these three
+    guarded;
                                   free (write, not guarded), watched (write, mode observe)
     with rig.session("app", scope="s", term=5) as session:
         session.run("INSERT INTO t VALUES (1)")      the SQLSTATE of the first error, or "ok"
@@ -62,14 +64,18 @@ class Session(Connection):
 
 class Rig:
     SETUP = """
-      CREATE ROLE termgate_owner LOGIN; CREATE ROLE app LOGIN; CREATE ROLE lead LOGIN; CREATE ROLE plain LOGIN; CREATE ROLE free LOGIN; CREATE ROLE watched LOGIN;
-      GRANT pg_signal_backend TO termgate_owner; GRANT CREATE ON DATABASE postgres TO termgate_owner, app; GRANT TEMP ON DATABASE postgres TO PUBLIC;
+      CREATE ROLE termgate_owner LOGIN; CREATE ROLE app LOGIN; CREATE ROLE lead LOGIN; CREATE ROLE plain LOGIN; CREATE ROLE free LOGIN;
+        CREATE ROLE watched LOGIN;
+      GRANT pg_signal_backend TO termgate_owner; GRANT CREATE ON DATABASE postgres TO termgate_owner, app;
+        GRANT TEMP ON DATABASE postgres TO PUBLIC;
       GRANT free TO app"""
     GUARDED = """
       CREATE EXTENSION termgate_guard SCHEMA termgate;
-      ALTER ROLE app SET termgate.guard = enforce; ALTER ROLE lead SET termgate.guard = enforce; ALTER ROLE plain SET termgate.guard = enforce;
+      ALTER ROLE app SET termgate.guard = enforce; ALTER ROLE lead SET termgate.guard = enforce;
+        ALTER ROLE plain SET termgate.guard = enforce;
       ALTER ROLE watched SET termgate.guard = observe;
-      SELECT termgate._grant('app', 'write'), termgate._grant('free', 'write'), termgate._grant('watched', 'write'), termgate._grant('lead', 'lead');
+      SELECT termgate._grant('app', 'write'), termgate._grant('free', 'write'), termgate._grant('watched', 'write'),
+        termgate._grant('lead', 'lead');
       GRANT CREATE, USAGE ON SCHEMA public TO app, lead, plain, free, watched;
       CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE log (n bigint); CREATE SEQUENCE q CACHE 1; CREATE SEQUENCE cached CACHE 50;
       GRANT ALL ON t, log, q, cached TO app, lead, plain, free, watched;
@@ -84,7 +90,15 @@ class Rig:
         # `programs`: of an installation that has the extension already, by ./run extension.
         self.bin = Path(programs) if programs else Path(sh(PG_HOME, major, self.scratch / "home", *files))
         self.environment = dict(os.environ, PG_SERVER_BIN=str(self.bin))
-        self.start("fsync=off", "max_prepared_transactions=20", "wal_level=logical", "track_commit_timestamp=on", "check_function_bodies=on", *([f"shared_preload_libraries={preload}"] if preload else []), *settings)
+        self.start(
+            "fsync=off",
+            "max_prepared_transactions=20",
+            "wal_level=logical",
+            "track_commit_timestamp=on",
+            "check_function_bodies=on",
+            *([f"shared_preload_libraries={preload}"] if preload else []),
+            *settings,
+        )
         try:
             self.install()
         except BaseException:
@@ -107,14 +121,33 @@ class Rig:
 
     def psql(self, *words, user="postgres", database="postgres", **more):
         client = "/usr/lib/postgresql/15/bin/psql"
-        return sh(client if os.path.exists(client) else "psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", self.port, "-U", user, *words, database, **more)
+        return sh(
+            client if os.path.exists(client) else "psql",
+            "-qXAt",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            self.port,
+            "-U",
+            user,
+            *words,
+            database,
+            **more,
+        )
 
     def layer1(self, database="postgres"):
         """By psql alone, as sql/postgres/README.md describes it."""
         folder = ROOT / "sql/postgres"
         files = [folder / "before_install.sql", *sorted((folder / "install").glob("*.sql")), folder / "after_install.sql"]
         script = self.scratch / "install.sql"
-        script.write_text("".join(file.read_text(encoding="utf-8") for file in files).replace("@schema_lit@", "'termgate'").replace("@schema@", '"termgate"'), encoding="utf-8")
+        script.write_text(
+            "".join(file.read_text(encoding="utf-8") for file in files)
+            .replace("@schema_lit@", "'termgate'")
+            .replace("@schema@", '"termgate"'),
+            encoding="utf-8",
+        )
         self.psql("-1", "-f", script, user="termgate_owner", database=database)
 
     def install(self):
@@ -132,15 +165,21 @@ class Rig:
         return self.admin.value(sql)
 
     def state(self):
-        """What outlives sessions and can be compared: rows, sequences, large objects, definitions, settings, slots, prepared transactions."""
-        return self.admin.rows("""
+        """What outlives sessions and can be compared: rows, sequences, large objects, definitions, settings, slots,
+        prepared transactions."""
+        return self.admin.rows(
+            """
           SELECT 'rows', (SELECT count(*)::text || coalesce(sum(v), 0) FROM t), (SELECT count(*)::text FROM log)
           UNION ALL SELECT 'sequences', (SELECT last_value::text || is_called FROM q), (SELECT last_value::text || is_called FROM cached)
-          UNION ALL SELECT 'large objects', (SELECT count(*)::text FROM pg_largeobject_metadata), (SELECT md5(coalesce(string_agg(data, '' ORDER BY loid, pageno), '')) FROM pg_largeobject)
-          UNION ALL SELECT 'relations', (SELECT count(*)::text FROM pg_class WHERE relpersistence <> 't' AND relnamespace <> 'pg_toast'::regnamespace), (SELECT count(*)::text FROM pg_proc WHERE pronamespace <> 'pg_catalog'::regnamespace)
+          UNION ALL SELECT 'large objects', (SELECT count(*)::text FROM pg_largeobject_metadata), (SELECT md5(coalesce(string_agg(data,
+            '' ORDER BY loid, pageno), '')) FROM pg_largeobject)
+          UNION ALL SELECT 'relations', (SELECT count(*)::text FROM pg_class WHERE relpersistence <> 't' AND relnamespace <>
+            'pg_toast'::regnamespace), (SELECT count(*)::text FROM pg_proc WHERE pronamespace <> 'pg_catalog'::regnamespace)
           UNION ALL SELECT 'settings', (SELECT count(*)::text FROM pg_db_role_setting), (SELECT count(*)::text FROM pg_replication_slots)
           UNION ALL SELECT 'prepared', (SELECT count(*)::text FROM pg_prepared_xacts), (SELECT count(*)::text FROM pg_database)
-          UNION ALL SELECT 'fences', (SELECT string_agg(scope || term, ',' ORDER BY scope) FROM termgate.fences), (SELECT count(*)::text FROM termgate.stream_writes)""")
+          UNION ALL SELECT 'fences', (SELECT string_agg(scope || term, ',' ORDER BY scope) FROM termgate.fences),
+            (SELECT count(*)::text FROM termgate.stream_writes)"""
+        )
 
     def wait_until(self, sql, seconds=10):
         """Until the query gives true."""

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # Long: a case for each rule of the guard.
-"""[F1][F2][F4][F5][F6] The guard in a server: who is guarded and cannot leave, layer 1's own functions, claims that change, savepoints, two sessions whose
+"""[F1][F2][F4][F5][F6] The guard in a server: who is guarded and cannot leave,
+layer 1's own functions, claims that change, savepoints, two sessions whose
 steps are forced, two-phase commit, processes that are exempt, bad input, what others see, and taking it away.
 
   guard_test.py --library termgate_guard.so [--major 15] [TESTS …]
@@ -19,12 +20,41 @@ from guard_rig import GUARD, ROOT, Rig, Session, sh
 from pgraw import Closed, bind, describe, execute, function_call, parse, query, sync
 
 # pg_proc's OIDs that statements.c lists.
-TRACELESS = {715: "lo_create", 764: "lo_import", 765: "lo_export", 767: "lo_import", 955: "lowrite", 957: "lo_creat", 964: "lo_unlink", 1004: "lo_truncate", 1574: "nextval", 1576: "setval",
-             1765: "setval", 2848: "pg_switch_wal", 3036: "pg_notify", 3098: "pg_create_restore_point", 3172: "lo_truncate64", 3457: "lo_from_bytea", 3460: "lo_put", 3577: "pg_logical_emit_message",
-             3578: "pg_logical_emit_message", 3779: "pg_create_physical_replication_slot", 3780: "pg_drop_replication_slot", 3782: "pg_logical_slot_get_changes",
-             3783: "pg_logical_slot_get_binary_changes", 3786: "pg_create_logical_replication_slot", 3878: "pg_replication_slot_advance", 4220: "pg_copy_physical_replication_slot",
-             4221: "pg_copy_physical_replication_slot", 4222: "pg_copy_logical_replication_slot", 4223: "pg_copy_logical_replication_slot", 4224: "pg_copy_logical_replication_slot",
-             6003: "pg_replication_origin_create", 6004: "pg_replication_origin_drop", 6012: "pg_replication_origin_advance"}
+TRACELESS = {
+    715: "lo_create",
+    764: "lo_import",
+    765: "lo_export",
+    767: "lo_import",
+    955: "lowrite",
+    957: "lo_creat",
+    964: "lo_unlink",
+    1004: "lo_truncate",
+    1574: "nextval",
+    1576: "setval",
+    1765: "setval",
+    2848: "pg_switch_wal",
+    3036: "pg_notify",
+    3098: "pg_create_restore_point",
+    3172: "lo_truncate64",
+    3457: "lo_from_bytea",
+    3460: "lo_put",
+    3577: "pg_logical_emit_message",
+    3578: "pg_logical_emit_message",
+    3779: "pg_create_physical_replication_slot",
+    3780: "pg_drop_replication_slot",
+    3782: "pg_logical_slot_get_changes",
+    3783: "pg_logical_slot_get_binary_changes",
+    3786: "pg_create_logical_replication_slot",
+    3878: "pg_replication_slot_advance",
+    4220: "pg_copy_physical_replication_slot",
+    4221: "pg_copy_physical_replication_slot",
+    4222: "pg_copy_logical_replication_slot",
+    4223: "pg_copy_logical_replication_slot",
+    4224: "pg_copy_logical_replication_slot",
+    6003: "pg_replication_origin_create",
+    6004: "pg_replication_origin_drop",
+    6012: "pg_replication_origin_advance",
+}
 
 
 def codes(messages):
@@ -63,9 +93,20 @@ class Guarded(unittest.TestCase):
 class Settings(Guarded):
     def test_the_guarded_role_cannot_turn_it_off(self):
         session = self.session()
-        for statement in ("SET termgate.guard = off", "SET LOCAL termgate.guard = off", "SELECT set_config('termgate.guard', 'off', false)", "ALTER ROLE app SET termgate.guard = off", "ALTER ROLE app RESET termgate.guard",
-                          "ALTER ROLE app RESET ALL", "ALTER SYSTEM SET termgate.guard = off", "SET SESSION AUTHORIZATION postgres", "UPDATE pg_settings SET setting = 'off' WHERE name = 'termgate.guard'",
-                          "CREATE FUNCTION off() RETURNS int LANGUAGE sql SET termgate.guard = off AS 'SELECT 1'", "LOAD 'auto_explain'", "SET termgate.guarded = off"):
+        for statement in (
+            "SET termgate.guard = off",
+            "SET LOCAL termgate.guard = off",
+            "SELECT set_config('termgate.guard', 'off', false)",
+            "ALTER ROLE app SET termgate.guard = off",
+            "ALTER ROLE app RESET termgate.guard",
+            "ALTER ROLE app RESET ALL",
+            "ALTER SYSTEM SET termgate.guard = off",
+            "SET SESSION AUTHORIZATION postgres",
+            "UPDATE pg_settings SET setting = 'off' WHERE name = 'termgate.guard'",
+            "CREATE FUNCTION off() RETURNS int LANGUAGE sql SET termgate.guard = off AS 'SELECT 1'",
+            "LOAD 'auto_explain'",
+            "SET termgate.guarded = off",
+        ):
             session.run(statement)
             self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG002", statement)
         self.assertEqual(session.run("RESET ALL", "DISCARD ALL", "RESET termgate.guard"), "42501")
@@ -73,7 +114,12 @@ class Settings(Guarded):
         self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG002")
 
     def test_nor_at_the_start(self):
-        for parameters in ([("options", "-c termgate.guard=off")], [("termgate.guard", "off")], [("TERMGATE.GUARD", "observe")], [("options", "-c termgate.guarded=off")]):
+        for parameters in (
+            [("options", "-c termgate.guard=off")],
+            [("termgate.guard", "off")],
+            [("TERMGATE.GUARD", "observe")],
+            [("options", "-c termgate.guarded=off")],
+        ):
             with self.assertRaises(Closed, msg=parameters) as refused:
                 self.rig.session("app", parameters=parameters)
             self.assertIn(codes(refused.exception.messages)[0], ("42501", "55P02"))
@@ -102,7 +148,16 @@ class Settings(Guarded):
             self.assertEqual(session.run("CREATE TABLE t (v int)"), "TG004", "no layer 1 there: closed")
             self.assertIn("extension termgate_guard was not created", session.message())
         with self.rig.session("postgres", database="whole", options="-c termgate.guard=off") as session:
-            self.assertEqual(session.run("CREATE TABLE t (v int)", "INSERT INTO t VALUES (1)", "CREATE SCHEMA termgate", "CREATE EXTENSION termgate_guard SCHEMA termgate"), "ok", session.errors)
+            self.assertEqual(
+                session.run(
+                    "CREATE TABLE t (v int)",
+                    "INSERT INTO t VALUES (1)",
+                    "CREATE SCHEMA termgate",
+                    "CREATE EXTENSION termgate_guard SCHEMA termgate",
+                ),
+                "ok",
+                session.errors,
+            )
         with self.rig.session("postgres", database="whole") as session:
             self.assertEqual(session.run("INSERT INTO t VALUES (2)"), "TG004")
             self.assertIn("termgate init", session.errors[0]["H"])
@@ -111,7 +166,9 @@ class Settings(Guarded):
     def test_what_the_page_shows(self):
         blocks = re.findall(r"^```sql\n(.*?)\n^```$", (ROOT / "docs" / "use" / "guard.md").read_text(encoding="utf-8"), re.S | re.M)
         install, enforce, transaction, database, views = blocks
-        self.rig.admin.rows("CREATE TABLE accounts (id int, balance bigint); INSERT INTO accounts VALUES (42, 100); GRANT ALL ON accounts TO app")
+        self.rig.admin.rows(
+            "CREATE TABLE accounts (id int, balance bigint); INSERT INTO accounts VALUES (42, 100); GRANT ALL ON accounts TO app"
+        )
         self.addCleanup(self.rig.admin.rows, "DROP TABLE accounts; ALTER ROLE app SET termgate.guard = enforce")
         self.rig.admin.rows("SELECT termgate.seal('billing', 5)")
         self.assertEqual(install.splitlines()[0], "CREATE EXTENSION termgate_guard SCHEMA termgate;", "which the rig has done")
@@ -126,7 +183,10 @@ class Settings(Guarded):
         with self.rig.session("app") as session:
             self.assertEqual(session.run(*transaction.splitlines()), "TG001")
         whole = [line.replace("DATABASE app ", "DATABASE postgres ") for line in database.splitlines()]
-        self.addCleanup(self.rig.admin.rows, "ALTER DATABASE postgres RESET termgate.guard; ALTER ROLE termgate_owner IN DATABASE postgres RESET termgate.guard")
+        self.addCleanup(
+            self.rig.admin.rows,
+            "ALTER DATABASE postgres RESET termgate.guard; ALTER ROLE termgate_owner IN DATABASE postgres RESET termgate.guard",
+        )
         self.rig.admin.rows(whole[0])
         self.rig.admin.rows(whole[1])
         with self.rig.session("free") as session:
@@ -137,34 +197,78 @@ class Settings(Guarded):
             self.assertEqual(self.session("postgres").run(view), "ok")
 
     def test_the_ratchet(self):
-        for on in ("SET termgate.guard_session = on", "BEGIN; SET LOCAL termgate.guard_session = on; ROLLBACK", "SELECT termgate.guard_session()"):
+        for on in (
+            "SET termgate.guard_session = on",
+            "BEGIN; SET LOCAL termgate.guard_session = on; ROLLBACK",
+            "SELECT termgate.guard_session()",
+        ):
             session = self.session("free")
             self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)", "DELETE FROM t"), "ok", session.errors)
             self.assertEqual(session.run(on), "ok", session.errors)
             self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG002", on)
             self.assertNotEqual(session.run("SET termgate.guard_session = off"), "ok")
-            for statement in ("RESET termgate.guard_session", "RESET ALL", "DISCARD ALL", "BEGIN; SET LOCAL termgate.guard_session = off; COMMIT", "SELECT set_config('termgate.guard_session', 'off', false)"):
+            for statement in (
+                "RESET termgate.guard_session",
+                "RESET ALL",
+                "DISCARD ALL",
+                "BEGIN; SET LOCAL termgate.guard_session = off; COMMIT",
+                "SELECT set_config('termgate.guard_session', 'off', false)",
+            ):
                 session.run(statement, "ROLLBACK")
                 self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG002", statement)
             self.assertEqual(session.value("SHOW termgate.guard_session"), "on")
-            self.assertEqual(session.run(f"SET termgate.scope = '{self.scope}'", "SET termgate.term = 5", "INSERT INTO t VALUES (1, 1)", "DELETE FROM t"), "ok", session.errors)
+            self.assertEqual(
+                session.run(
+                    f"SET termgate.scope = '{self.scope}'", "SET termgate.term = 5", "INSERT INTO t VALUES (1, 1)", "DELETE FROM t"
+                ),
+                "ok",
+                session.errors,
+            )
         session = self.session("free", options="-c termgate.guard_session=on")
         self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)"), "TG002")
         session = self.session("free")
-        self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", "SELECT termgate.guard_session()", "COMMIT"), "TG002", "what it wrote before is not committed either")
+        self.assertEqual(
+            session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", "SELECT termgate.guard_session()", "COMMIT"),
+            "TG002",
+            "what it wrote before is not committed either",
+        )
         self.assertEqual(self.rows(), 0)
 
     def test_guard_session_says_what_it_is(self):
         session = self.session("free")
-        self.assertEqual(session.rows("SELECT version, schema, preloaded, database FROM termgate.guard_session()"), [["1.0", "termgate", "t", "postgres"]])
+        self.assertEqual(
+            session.rows("SELECT version, schema, preloaded, database FROM termgate.guard_session()"),
+            [["1.0", "termgate", "t", "postgres"]],
+        )
 
     def test_observe_lets_pass_and_counts(self):
         before = {row[0]: int(row[1]) for row in self.rig.admin.rows("SELECT * FROM termgate.guard_observed")}
         session = self.session("watched")
-        self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)", f"SET termgate.scope = '{self.scope}'", "SET termgate.term = 3", "INSERT INTO t VALUES (2, 1)", "SET termgate.term = 'x'", "INSERT INTO t VALUES (3, 1)",
-                                     "SET termgate.term = 77", "INSERT INTO t VALUES (4, 1)", "SET termgate.term = 5", "INSERT INTO t VALUES (5, 1)", "NOTIFY c", "SELECT nextval('q')", "BEGIN READ ONLY", "NOTIFY c", "COMMIT"), "ok", session.errors)
+        self.assertEqual(
+            session.run(
+                "INSERT INTO t VALUES (1, 1)",
+                f"SET termgate.scope = '{self.scope}'",
+                "SET termgate.term = 3",
+                "INSERT INTO t VALUES (2, 1)",
+                "SET termgate.term = 'x'",
+                "INSERT INTO t VALUES (3, 1)",
+                "SET termgate.term = 77",
+                "INSERT INTO t VALUES (4, 1)",
+                "SET termgate.term = 5",
+                "INSERT INTO t VALUES (5, 1)",
+                "NOTIFY c",
+                "SELECT nextval('q')",
+                "BEGIN READ ONLY",
+                "NOTIFY c",
+                "COMMIT",
+            ),
+            "ok",
+            session.errors,
+        )
         after = {row[0]: int(row[1]) for row in self.rig.admin.rows("SELECT * FROM termgate.guard_observed")}
-        self.assertEqual({code: after[code] - before[code] for code in after}, {"TG001": 1, "TG002": 1, "TG004": 0, "TG005": 2, "TG006": 0, "40001": 0})
+        self.assertEqual(
+            {code: after[code] - before[code] for code in after}, {"TG001": 1, "TG002": 1, "TG004": 0, "TG005": 2, "TG006": 0, "40001": 0}
+        )
         self.assertEqual(self.rows(), 5)
         self.assertIn("termgate_guard observes what it would have refused: TG002", self.rig.log())
 
@@ -176,31 +280,73 @@ class Settings(Guarded):
         self.rig.wait_until(f"SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {pid})")
         self.assertEqual(self.rig.value("SELECT count(*) FROM pg_class WHERE relname = 'passing'"), "0")
         session = self.session(term=5)
-        self.assertEqual(session.run("CREATE TEMP TABLE passing (a int) ON COMMIT DELETE ROWS", "RESET termgate.term", "DISCARD ALL"), "ok", session.errors)
+        self.assertEqual(
+            session.run("CREATE TEMP TABLE passing (a int) ON COMMIT DELETE ROWS", "RESET termgate.term", "DISCARD ALL"),
+            "ok",
+            session.errors,
+        )
 
     def test_the_list_of_functions_is_the_servers(self):
         names = dict(self.rig.admin.rows(f"SELECT oid::int, proname FROM pg_proc WHERE oid IN ({', '.join(map(str, TRACELESS))})"))
         self.assertEqual({int(oid): name for oid, name in names.items()}, TRACELESS)
-        source = (os.path.dirname(os.path.abspath(__file__)) + "/../../../sql/postgres/guard/statements.c")
+        source = os.path.dirname(os.path.abspath(__file__)) + "/../../../sql/postgres/guard/statements.c"
         listed = [line.split("//") for line in open(source, encoding="utf-8") if "//" in line and line.strip()[:1].isdigit()]
         self.assertEqual({int(oid.strip(" ,")): name.strip() for oid, name in listed}, TRACELESS)
         # Whatever this server has besides that writes and is volatile must be looked at by somebody.
-        others = self.rig.admin.rows("""SELECT proname FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^(lo_|lowrite|nextval|setval|pg_notify|pg_logical_emit|pg_create_|pg_drop_|pg_copy_|pg_switch)'
-                                        AND provolatile = 'v' AND oid NOT IN (%s) ORDER BY 1""" % ", ".join(map(str, TRACELESS)))
-        self.assertLessEqual({name for name, in others}, {"lo_close", "lo_get", "lo_lseek", "lo_lseek64", "lo_open", "lo_tell", "lo_tell64"})
+        others = self.rig.admin.rows(
+            """SELECT proname FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~
+              '^(lo_|lowrite|nextval|setval|pg_notify|pg_logical_emit|pg_create_|pg_drop_|pg_copy_|pg_switch)'
+                                        AND provolatile = 'v' AND oid NOT IN (%s) ORDER BY 1"""
+            % ", ".join(map(str, TRACELESS))
+        )
+        self.assertLessEqual(
+            {name for name, in others}, {"lo_close", "lo_get", "lo_lseek", "lo_lseek64", "lo_open", "lo_tell", "lo_tell64"}
+        )
 
 
 class Claims(Guarded):
     def test_a_pass_by_arguments_counts(self):
         session = self.session()
-        self.assertEqual(session.run("BEGIN", f"SELECT termgate.check_term('{self.scope}', 5)", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "ok", session.errors)
-        self.assertEqual(session.run(f"INSERT INTO t SELECT 2, 2 WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL"), "ok", session.errors)
+        self.assertEqual(
+            session.run("BEGIN", f"SELECT termgate.check_term('{self.scope}', 5)", "INSERT INTO t VALUES (1, 1)", "COMMIT"),
+            "ok",
+            session.errors,
+        )
+        self.assertEqual(
+            session.run(f"INSERT INTO t SELECT 2, 2 WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL"), "ok", session.errors
+        )
         self.assertEqual(session.run(f"INSERT INTO t SELECT 3, 3 WHERE termgate.check_term('{self.scope}', 4) IS NOT NULL"), "TG001")
-        self.assertEqual(session.run(f"INSERT INTO t SELECT 3, 3 WHERE false AND termgate.check_term('{self.scope}', 5) IS NOT NULL"), "TG002", "the planner has taken the check away")
-        self.assertEqual(session.run(f"WITH w AS (INSERT INTO t VALUES (3, 3)) SELECT CASE WHEN false THEN termgate.check_term('{self.scope}', 5) END"), "TG002", "a check that is never run is none")
-        self.assertEqual(session.run("BEGIN", f"SELECT termgate.append('stream', 5, 'x', scope => '{self.scope}')", "INSERT INTO t VALUES (4, 1)", "COMMIT"), "ok", session.errors)
-        self.assertEqual(session.run("BEGIN", f"SELECT termgate.check_claim_text('{self.scope}', 5, NULL, NULL)", "INSERT INTO t VALUES (5, 1)", "COMMIT"), "ok", session.errors)
-        self.assertEqual(session.run("BEGIN", f"SELECT termgate.check_claim_text('{self.scope}', 5, NULL, NULL)", "INSERT INTO t VALUES (6, 1)", "COMMIT"), "ok", session.errors)
+        self.assertEqual(
+            session.run(f"INSERT INTO t SELECT 3, 3 WHERE false AND termgate.check_term('{self.scope}', 5) IS NOT NULL"),
+            "TG002",
+            "the planner has taken the check away",
+        )
+        self.assertEqual(
+            session.run(f"WITH w AS (INSERT INTO t VALUES (3, 3)) SELECT CASE WHEN false THEN termgate.check_term('{self.scope}', 5) END"),
+            "TG002",
+            "a check that is never run is none",
+        )
+        self.assertEqual(
+            session.run(
+                "BEGIN", f"SELECT termgate.append('stream', 5, 'x', scope => '{self.scope}')", "INSERT INTO t VALUES (4, 1)", "COMMIT"
+            ),
+            "ok",
+            session.errors,
+        )
+        self.assertEqual(
+            session.run(
+                "BEGIN", f"SELECT termgate.check_claim_text('{self.scope}', 5, NULL, NULL)", "INSERT INTO t VALUES (5, 1)", "COMMIT"
+            ),
+            "ok",
+            session.errors,
+        )
+        self.assertEqual(
+            session.run(
+                "BEGIN", f"SELECT termgate.check_claim_text('{self.scope}', 5, NULL, NULL)", "INSERT INTO t VALUES (6, 1)", "COMMIT"
+            ),
+            "ok",
+            session.errors,
+        )
         self.assertEqual(session.run("INSERT INTO t VALUES (7, 1)"), "TG002", "a pass ends with its transaction")
         self.assertEqual(session.run(f"SELECT termgate.guard_passed('{self.scope}', 5)"), "42501", "only layer 1 may say so")
         self.assertEqual(session.run("SELECT termgate.guard_layer1_call(true)"), "42501")
@@ -208,15 +354,34 @@ class Claims(Guarded):
 
     def test_a_raise_by_check_term_counts(self):
         session = self.session()
-        self.assertEqual(session.run("BEGIN", f"SELECT termgate.check_term('{self.scope}', 6)", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "ok", session.errors)
+        self.assertEqual(
+            session.run("BEGIN", f"SELECT termgate.check_term('{self.scope}', 6)", "INSERT INTO t VALUES (1, 1)", "COMMIT"),
+            "ok",
+            session.errors,
+        )
         self.assertEqual(self.session(term=5).run("INSERT INTO t VALUES (2, 1)"), "TG001")
 
     def test_another_claim_is_checked_too(self):
         session = self.session(term=5)
         other = "other"
-        for claim, wanted in ((f"'{other}', '9'", "ok"), (f"'{other}', '8'", "TG001"), ("'nowhere', '1'", "TG005"), (f"'{self.scope}', '6'", "TG005"), (f"'{self.scope}', '4'", "TG001"), (f"'{self.scope}', 'x'", "TG005"), ("'', ''", "ok")):
+        for claim, wanted in (
+            (f"'{other}', '9'", "ok"),
+            (f"'{other}', '8'", "TG001"),
+            ("'nowhere', '1'", "TG005"),
+            (f"'{self.scope}', '6'", "TG005"),
+            (f"'{self.scope}', '4'", "TG001"),
+            (f"'{self.scope}', 'x'", "TG005"),
+            ("'', ''", "ok"),
+        ):
             scope, term = claim.split(", ")
-            got = session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", f"SET LOCAL termgate.scope = {scope}", f"SET LOCAL termgate.term = {term}", "INSERT INTO t VALUES (2, 2)", "COMMIT")
+            got = session.run(
+                "BEGIN",
+                "INSERT INTO t VALUES (1, 1)",
+                f"SET LOCAL termgate.scope = {scope}",
+                f"SET LOCAL termgate.term = {term}",
+                "INSERT INTO t VALUES (2, 2)",
+                "COMMIT",
+            )
             self.assertEqual(got, wanted, f"{claim}: {session.errors}")
             self.assertEqual(self.rows(), 2 if wanted == "ok" else 0, claim)
             self.rig.admin.rows("DELETE FROM t")
@@ -224,10 +389,20 @@ class Claims(Guarded):
     def test_a_claim_that_came_after_the_last_write_is_asked_at_the_commit(self):
         session = self.session(term=5)
         self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", "SET LOCAL termgate.term = 4", "SELECT 1", "COMMIT"), "TG001")
-        self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", "SET LOCAL termgate.term = 4", "COMMIT"), "ok", "nothing ran under it")
+        self.assertEqual(
+            session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", "SET LOCAL termgate.term = 4", "COMMIT"), "ok", "nothing ran under it"
+        )
         self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (2, 1)", "SET LOCAL termgate.term = ''", "SELECT 1", "COMMIT"), "ok")
         # Written by what no hook sees, under a claim that is stale by then.
-        self.assertEqual(session.run("BEGIN", "SELECT nextval('q')", "DO $$ BEGIN FOR i IN 1..2 LOOP PERFORM nextval('q'); PERFORM set_config('termgate.term', '4', true); END LOOP; END $$", "COMMIT"), "TG001")
+        self.assertEqual(
+            session.run(
+                "BEGIN",
+                "SELECT nextval('q')",
+                "DO $$ BEGIN FOR i IN 1..2 LOOP PERFORM nextval('q'); PERFORM set_config('termgate.term', '4', true); END LOOP; END $$",
+                "COMMIT",
+            ),
+            "TG001",
+        )
         # The same by an expression that calls no hook the second time.
         body = "DECLARE x text; BEGIN FOR i IN 1..2 LOOP x := nextval('q'); x := set_config('termgate.term', '4', true); END LOOP; END"
         self.assertEqual(session.run("BEGIN", f"DO $$ {body} $$", "COMMIT"), "TG001")
@@ -246,11 +421,18 @@ class Claims(Guarded):
         self.assertEqual(session.run(insert % (self.scope, 5)), "ok", session.errors)
         self.assertEqual(session.run(insert % (self.scope, 4)), "TG001")
         self.assertEqual(session.run("INSERT INTO numbered (v) VALUES (2)"), "TG002")
-        self.assertEqual(session.run(f"INSERT INTO numbered (v) SELECT lo_create(0)::int WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL"), "TG002", "only numbers are given on credit")
+        self.assertEqual(
+            session.run(f"INSERT INTO numbered (v) SELECT lo_create(0)::int WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL"),
+            "TG002",
+            "only numbers are given on credit",
+        )
         self.assertEqual(self.rig.value("SELECT count(*) FROM numbered"), "1")
 
     def test_a_functions_own_claim(self):
-        self.rig.admin.rows(f"CREATE OR REPLACE FUNCTION writes_for_s(n int) RETURNS int LANGUAGE plpgsql SET termgate.scope = '{self.scope}' SET termgate.term = '5' AS 'BEGIN INSERT INTO t VALUES (n, n); RETURN n; END'")
+        self.rig.admin.rows(
+            f"CREATE OR REPLACE FUNCTION writes_for_s(n int) RETURNS int LANGUAGE plpgsql SET termgate.scope = '{self.scope}' SET"
+            " termgate.term = '5' AS 'BEGIN INSERT INTO t VALUES (n, n); RETURN n; END'"
+        )
         session = self.session()
         self.assertEqual(session.run("SELECT writes_for_s(1)"), "ok", session.errors)
         self.assertEqual(session.run("INSERT INTO t VALUES (2, 2)"), "TG002")
@@ -261,18 +443,71 @@ class Claims(Guarded):
 
     def test_savepoints(self):
         session = self.session(term=5)
-        self.assertEqual(session.run("BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (1, 1)", "ROLLBACK TO a", "INSERT INTO t VALUES (2, 2)", "COMMIT"), "ok", session.errors)
+        self.assertEqual(
+            session.run("BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (1, 1)", "ROLLBACK TO a", "INSERT INTO t VALUES (2, 2)", "COMMIT"),
+            "ok",
+            session.errors,
+        )
         session = self.session()
         check = f"SELECT termgate.check_term('{self.scope}', 5)"
         self.assertEqual(session.run("BEGIN", "SAVEPOINT a", check, "ROLLBACK TO a", "INSERT INTO t VALUES (3, 3)", "COMMIT"), "TG002")
-        self.assertEqual(session.run("BEGIN", check, "SAVEPOINT a", "INSERT INTO t VALUES (3, 3)", "ROLLBACK TO a", "INSERT INTO t VALUES (3, 3)", "COMMIT"), "ok", session.errors)
-        self.assertEqual(session.run("BEGIN", "SAVEPOINT a", "SAVEPOINT b", check, "RELEASE b", "RELEASE a", "INSERT INTO t VALUES (4, 4)", "COMMIT"), "ok", session.errors)
-        self.assertEqual(session.run("BEGIN", "SAVEPOINT a", "SAVEPOINT b", check, "RELEASE b", "ROLLBACK TO a", "INSERT INTO t VALUES (5, 5)", "COMMIT"), "TG002")
-        self.assertEqual(session.run(f"DO $$ BEGIN BEGIN PERFORM termgate.check_term('{self.scope}', 5); EXCEPTION WHEN OTHERS THEN NULL; END; INSERT INTO t VALUES (5, 5); END $$"), "ok", session.errors)
+        self.assertEqual(
+            session.run(
+                "BEGIN", check, "SAVEPOINT a", "INSERT INTO t VALUES (3, 3)", "ROLLBACK TO a", "INSERT INTO t VALUES (3, 3)", "COMMIT"
+            ),
+            "ok",
+            session.errors,
+        )
+        self.assertEqual(
+            session.run("BEGIN", "SAVEPOINT a", "SAVEPOINT b", check, "RELEASE b", "RELEASE a", "INSERT INTO t VALUES (4, 4)", "COMMIT"),
+            "ok",
+            session.errors,
+        )
+        self.assertEqual(
+            session.run(
+                "BEGIN", "SAVEPOINT a", "SAVEPOINT b", check, "RELEASE b", "ROLLBACK TO a", "INSERT INTO t VALUES (5, 5)", "COMMIT"
+            ),
+            "TG002",
+        )
+        self.assertEqual(
+            session.run(
+                f"DO $$ BEGIN BEGIN PERFORM termgate.check_term('{self.scope}', 5); EXCEPTION WHEN OTHERS THEN NULL; END; INSERT INTO t"
+                " VALUES (5, 5); END $$"
+            ),
+            "ok",
+            session.errors,
+        )
         # A raise that the session itself has made in a savepoint is undone with it.
-        self.assertEqual(session.run("BEGIN", "SAVEPOINT a", f"SELECT termgate.check_term('{self.scope}', 7)", "ROLLBACK TO a", f"SET LOCAL termgate.scope = '{self.scope}'", "SET LOCAL termgate.term = 7", "INSERT INTO t VALUES (6, 6)", "COMMIT"), "TG005")
+        self.assertEqual(
+            session.run(
+                "BEGIN",
+                "SAVEPOINT a",
+                f"SELECT termgate.check_term('{self.scope}', 7)",
+                "ROLLBACK TO a",
+                f"SET LOCAL termgate.scope = '{self.scope}'",
+                "SET LOCAL termgate.term = 7",
+                "INSERT INTO t VALUES (6, 6)",
+                "COMMIT",
+            ),
+            "TG005",
+        )
         session = self.session("lead", term=7)
-        self.assertEqual(session.run("BEGIN", "SAVEPOINT a", f"SELECT termgate.seal('{self.scope}', 7)", "INSERT INTO t VALUES (6, 6)", "RELEASE a", "SAVEPOINT b", "INSERT INTO t VALUES (7, 7)", "ROLLBACK TO b", "INSERT INTO t VALUES (8, 8)", "COMMIT"), "ok", session.errors)
+        self.assertEqual(
+            session.run(
+                "BEGIN",
+                "SAVEPOINT a",
+                f"SELECT termgate.seal('{self.scope}', 7)",
+                "INSERT INTO t VALUES (6, 6)",
+                "RELEASE a",
+                "SAVEPOINT b",
+                "INSERT INTO t VALUES (7, 7)",
+                "ROLLBACK TO b",
+                "INSERT INTO t VALUES (8, 8)",
+                "COMMIT",
+            ),
+            "ok",
+            session.errors,
+        )
         self.assertEqual(self.rows(), 6)
 
     def test_layer1s_own_functions_work_for_a_guarded_role(self):
@@ -292,11 +527,28 @@ class Claims(Guarded):
         self.assertEqual(session.run("SELECT * FROM termgate.doctor()", "SELECT * FROM termgate.fence_list" if False else "SELECT 1"), "ok")
         self.assertGreater(int(self.rig.value("SELECT count FROM termgate.refusal_counts WHERE code = 'TG001'")), 0)
         # None of them is a way in for something else. A release notifies by itself, and so much is layer 1's.
-        self.assertEqual(session.run("BEGIN", f"SELECT termgate.release_lease('{scope}', 'me', 2)", "SELECT pg_notify('termgate_leases', 'x')", "COMMIT"), "TG002")
-        self.assertEqual(session.run("BEGIN", f"SELECT termgate.renew_lease('{scope}', 'me', 2, '10 s')", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "TG002")
-        self.assertEqual(session.run("BEGIN", f"SELECT termgate.renew_lease('{scope}', 'me', 2, '10 s')", "SELECT lo_create(0)", "COMMIT"), "TG002")
-        self.assertEqual(session.run("BEGIN", f"SELECT termgate.seal('{self.scope}', 9)", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "TG002", "a seal is no check")
-        self.assertEqual(session.run(f"WITH w AS (INSERT INTO t VALUES (1, 1) RETURNING 1) SELECT termgate.seal('{self.scope}', 9), count(*) FROM w"), "TG002")
+        self.assertEqual(
+            session.run(
+                "BEGIN", f"SELECT termgate.release_lease('{scope}', 'me', 2)", "SELECT pg_notify('termgate_leases', 'x')", "COMMIT"
+            ),
+            "TG002",
+        )
+        self.assertEqual(
+            session.run("BEGIN", f"SELECT termgate.renew_lease('{scope}', 'me', 2, '10 s')", "INSERT INTO t VALUES (1, 1)", "COMMIT"),
+            "TG002",
+        )
+        self.assertEqual(
+            session.run("BEGIN", f"SELECT termgate.renew_lease('{scope}', 'me', 2, '10 s')", "SELECT lo_create(0)", "COMMIT"), "TG002"
+        )
+        self.assertEqual(
+            session.run("BEGIN", f"SELECT termgate.seal('{self.scope}', 9)", "INSERT INTO t VALUES (1, 1)", "COMMIT"),
+            "TG002",
+            "a seal is no check",
+        )
+        self.assertEqual(
+            session.run(f"WITH w AS (INSERT INTO t VALUES (1, 1) RETURNING 1) SELECT termgate.seal('{self.scope}', 9), count(*) FROM w"),
+            "TG002",
+        )
         self.assertEqual(session.run("BEGIN", f"SELECT termgate.seal('{self.scope}', 9)", "SELECT pg_notify('c', 'x')", "COMMIT"), "TG002")
         self.assertEqual(self.rows(), 0)
 
@@ -312,10 +564,15 @@ class Claims(Guarded):
         # Each of them is held all the same.
         for number in (7, 299):
             with self.rig.session("lead") as leader:
-                self.assertEqual(leader.run("SET statement_timeout = '300ms'", f"SELECT termgate.seal('{self.scope}many{number}', 4)"), "57014")
+                self.assertEqual(
+                    leader.run("SET statement_timeout = '300ms'", f"SELECT termgate.seal('{self.scope}many{number}', 4)"), "57014"
+                )
         self.assertEqual(session.run("COMMIT"), "ok")
         self.assertEqual(self.rows(), 300)
-        self.assertEqual(session.run(body.replace("(i, 1)", "(i + 1000, 1)").replace("'3', true)", "CASE WHEN i = 250 THEN '2' ELSE '3' END, true)")), "TG001")
+        self.assertEqual(
+            session.run(body.replace("(i, 1)", "(i + 1000, 1)").replace("'3', true)", "CASE WHEN i = 250 THEN '2' ELSE '3' END, true)")),
+            "TG001",
+        )
         self.assertEqual(self.rows(), 300)
 
     def test_scopes_of_200_code_points_and_odd_names(self):
@@ -324,14 +581,30 @@ class Claims(Guarded):
             self.rig.admin.rows(f"SELECT termgate.seal('{quoted}', 5)")
             session = self.session()
             for term, wanted in ((4, "TG001"), (5, "ok")):
-                self.assertEqual(session.run(f"SET termgate.scope = '{quoted}'", f"SET termgate.term = {term}", "INSERT INTO t VALUES (1, 1)", "DELETE FROM t"), wanted, f"{scope}: {session.errors}")
+                self.assertEqual(
+                    session.run(
+                        f"SET termgate.scope = '{quoted}'", f"SET termgate.term = {term}", "INSERT INTO t VALUES (1, 1)", "DELETE FROM t"
+                    ),
+                    wanted,
+                    f"{scope}: {session.errors}",
+                )
         session = self.session()
-        self.assertEqual(session.run(f"SET termgate.scope = '{'é' * 201}'", "SET termgate.term = 5", "INSERT INTO t VALUES (1, 1)"), "TG005")
+        self.assertEqual(
+            session.run(f"SET termgate.scope = '{'é' * 201}'", "SET termgate.term = 5", "INSERT INTO t VALUES (1, 1)"), "TG005"
+        )
         self.assertEqual(session.run(f"SET termgate.scope = '{'x' * 100000}'", "INSERT INTO t VALUES (1, 1)"), "TG005")
-        self.assertEqual(session.run(f"SET termgate.scope = '{self.scope}'", "SET termgate.term = '005'", "INSERT INTO t VALUES (1, 1)"), "ok", session.errors)
+        self.assertEqual(
+            session.run(f"SET termgate.scope = '{self.scope}'", "SET termgate.term = '005'", "INSERT INTO t VALUES (1, 1)"),
+            "ok",
+            session.errors,
+        )
         for term in ("0", "5 ", "+5", "5.0", "0x5", "4611686018427387905", "9" * 19, "9" * 5000, "-5"):
             self.assertEqual(session.run(f"SET termgate.term = '{term}'", "INSERT INTO t VALUES (2, 2)"), "TG005", term)
-        self.assertEqual(session.run("SET termgate.term = '4611686018427387904'", "INSERT INTO t VALUES (2, 2)"), "TG005", "the highest term is above this fence")
+        self.assertEqual(
+            session.run("SET termgate.term = '4611686018427387904'", "INSERT INTO t VALUES (2, 2)"),
+            "TG005",
+            "the highest term is above this fence",
+        )
 
 
 class Interleaved(Guarded):
@@ -345,7 +618,17 @@ class Interleaved(Guarded):
 
     def test_no_sql_gives_the_lock_up(self):
         session = self.session(term=5)
-        self.assertEqual(session.run("BEGIN", "INSERT INTO t VALUES (1, 1)", "SELECT pg_advisory_unlock_all()", "DO $$ BEGIN PERFORM pg_advisory_unlock_all(); END $$", "SAVEPOINT a", "ROLLBACK TO a"), "ok")
+        self.assertEqual(
+            session.run(
+                "BEGIN",
+                "INSERT INTO t VALUES (1, 1)",
+                "SELECT pg_advisory_unlock_all()",
+                "DO $$ BEGIN PERFORM pg_advisory_unlock_all(); END $$",
+                "SAVEPOINT a",
+                "ROLLBACK TO a",
+            ),
+            "ok",
+        )
         leader = self.session("lead")
         self.assertEqual(leader.run("SET statement_timeout = '300ms'", f"SELECT termgate.seal('{self.scope}', 6)"), "57014")
         self.assertEqual(session.run("COMMIT"), "ok")
@@ -378,7 +661,9 @@ class Interleaved(Guarded):
         self.assertEqual(self.rig.value("SELECT n FROM log"), "1")
 
     def test_the_same_behind_a_function(self):
-        self.rig.admin.rows("CREATE OR REPLACE FUNCTION logs(n bigint) RETURNS bigint LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES (n); RETURN n; END'")
+        self.rig.admin.rows(
+            "CREATE OR REPLACE FUNCTION logs(n bigint) RETURNS bigint LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES (n); RETURN n; END'"
+        )
         new, leader = self.session(term=6), self.session("lead")
         self.assertEqual(leader.run("BEGIN", f"SELECT termgate.seal('{self.scope}', 6)"), "ok")
         new.start("SELECT logs((SELECT count(*) FROM t))")
@@ -387,7 +672,9 @@ class Interleaved(Guarded):
         self.assertEqual(new.finish(), "40001")
 
     def test_a_protected_table_and_a_check_by_arguments_that_waits(self):
-        self.rig.admin.rows("CREATE TABLE scoped (scope text, n bigint); GRANT ALL ON scoped TO PUBLIC; SELECT termgate.protect('scoped', 'scope')")
+        self.rig.admin.rows(
+            "CREATE TABLE scoped (scope text, n bigint); GRANT ALL ON scoped TO PUBLIC; SELECT termgate.protect('scoped', 'scope')"
+        )
         self.addCleanup(self.rig.admin.rows, "DROP TABLE scoped")
         leader, new = self.session("lead"), self.session()
         self.assertEqual(leader.run("BEGIN", f"SELECT termgate.seal('{self.scope}', 6)"), "ok")
@@ -410,11 +697,19 @@ class Interleaved(Guarded):
                 session.run("ROLLBACK")
         # A lock first, the snapshot later: as it works without the guard.
         session = self.session(term=5)
-        self.assertEqual(session.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "LOCK TABLE t IN ROW EXCLUSIVE MODE", "UPDATE t SET v = v + 1", "COMMIT"), "ok")
-        self.assertEqual(session.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "ok", session.errors)
+        self.assertEqual(
+            session.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "LOCK TABLE t IN ROW EXCLUSIVE MODE", "UPDATE t SET v = v + 1", "COMMIT"),
+            "ok",
+        )
+        self.assertEqual(
+            session.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "ok", session.errors
+        )
 
     def test_a_procedure_between_whose_transactions_the_fence_rises(self):
-        self.rig.admin.rows("CREATE OR REPLACE PROCEDURE in_two() LANGUAGE plpgsql AS 'BEGIN INSERT INTO t VALUES (1, 1); COMMIT; PERFORM pg_sleep(1); INSERT INTO t VALUES (2, 2); COMMIT; INSERT INTO t VALUES (3, 3); END'")
+        self.rig.admin.rows(
+            "CREATE OR REPLACE PROCEDURE in_two() LANGUAGE plpgsql AS 'BEGIN INSERT INTO t VALUES (1, 1); COMMIT; PERFORM pg_sleep(1);"
+            " INSERT INTO t VALUES (2, 2); COMMIT; INSERT INTO t VALUES (3, 3); END'"
+        )
         session = self.session(term=5)
         session.start("CALL in_two()")
         self.rig.wait_until("SELECT count(*) = 1 FROM t")
@@ -452,7 +747,9 @@ class Interleaved(Guarded):
         self.assertEqual(writer.run("SET lock_timeout = 0", "BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (1, 1)"), "TG006")
         self.assertLess(time.monotonic() - begun, 3)
         self.assertEqual(leader.run("ROLLBACK"), "ok")
-        self.assertEqual(writer.run("ROLLBACK TO a", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "ok", "after a cancelled wait all is as before")
+        self.assertEqual(
+            writer.run("ROLLBACK TO a", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "ok", "after a cancelled wait all is as before"
+        )
 
     def test_a_write_goes_on_while_another_scope_is_raised(self):
         leader, writer = self.session("lead"), self.session(term=5)
@@ -477,7 +774,7 @@ class Interleaved(Guarded):
 
 class TwoPhase(Guarded):
     def tearDown(self):
-        for gid, in self.rig.admin.rows("SELECT gid FROM pg_prepared_xacts"):
+        for (gid,) in self.rig.admin.rows("SELECT gid FROM pg_prepared_xacts"):
             self.rig.admin.rows(f"ROLLBACK PREPARED '{gid}'")
 
     def test_prepared_transactions(self):
@@ -519,7 +816,17 @@ class Wire(Guarded):
         session.send(parse("w", "INSERT INTO t VALUES ($1, 0)"), bind("", "w", ["1"]), execute(), sync())
         self.assertEqual(codes(session.until("Z")), ["TG002"])
         session = self.session(term=5)
-        session.send(parse("w", "INSERT INTO t VALUES ($1, 0)"), bind("", "w", ["1"]), execute(), bind("", "w", ["2"]), execute(), sync(), bind("", "w", ["3"]), execute(), sync())
+        session.send(
+            parse("w", "INSERT INTO t VALUES ($1, 0)"),
+            bind("", "w", ["1"]),
+            execute(),
+            bind("", "w", ["2"]),
+            execute(),
+            sync(),
+            bind("", "w", ["3"]),
+            execute(),
+            sync(),
+        )
         self.assertEqual(codes(session.until("Z", 2)), [])
         self.raise_to(6)
         session.send(bind("", "w", ["4"]), execute(), sync(), bind("", "w", ["5"]), execute(), sync())
@@ -531,12 +838,18 @@ class Wire(Guarded):
         session = self.session()
         session.send(parse("", "SELECT txid_current()"), bind(), execute(), sync())
         answer = session.until("Z")
-        self.assertEqual([message.type for message in answer], ["1", "2", "D", "C", "E", "Z"], "an error behind a success, as of a deferred constraint")
+        self.assertEqual(
+            [message.type for message in answer], ["1", "2", "D", "C", "E", "Z"], "an error behind a success, as of a deferred constraint"
+        )
         self.assertEqual(codes(answer), ["TG002"])
 
     def test_fast_path(self):
         session = self.session()
-        for oid, arguments in ((715, [struct.pack("!I", 4711)]), (957, [struct.pack("!i", 0x20000)]), (1574, [struct.pack("!I", int(self.rig.value("SELECT 'q'::regclass::oid")))])):
+        for oid, arguments in (
+            (715, [struct.pack("!I", 4711)]),
+            (957, [struct.pack("!i", 0x20000)]),
+            (1574, [struct.pack("!I", int(self.rig.value("SELECT 'q'::regclass::oid")))]),
+        ):
             session.send(function_call(oid, arguments))
             self.assertEqual(codes(session.until("Z")), ["TG002"], oid)
         self.assertEqual(self.rig.value("SELECT count(*) FROM pg_largeobject_metadata"), "0")
@@ -576,7 +889,12 @@ class Wire(Guarded):
     def test_notifications_are_not_delivered(self):
         ear, session = self.session("free"), self.session()
         ear.rows("LISTEN channel")
-        for statements in (["NOTIFY channel"], ["SELECT pg_notify('channel', '')"], ["BEGIN", "DO $$ BEGIN PERFORM pg_notify('channel', ''); END $$", "COMMIT"], ["BEGIN", "SELECT 1", "NOTIFY channel", "COMMIT"]):
+        for statements in (
+            ["NOTIFY channel"],
+            ["SELECT pg_notify('channel', '')"],
+            ["BEGIN", "DO $$ BEGIN PERFORM pg_notify('channel', ''); END $$", "COMMIT"],
+            ["BEGIN", "SELECT 1", "NOTIFY channel", "COMMIT"],
+        ):
             self.assertEqual(session.run(*statements), "TG002")
         self.assertEqual([message for message in ear.query("SELECT 1") if message.type == "A"], [])
 
@@ -584,25 +902,53 @@ class Wire(Guarded):
 class Servers(Guarded):
     def test_parallel_queries(self):
         session = self.session()
-        self.rig.admin.rows("CREATE TABLE IF NOT EXISTS wide AS SELECT g AS a FROM generate_series(1, 20000) g; GRANT SELECT ON wide TO PUBLIC; ANALYZE wide")
-        self.rig.admin.rows("CREATE OR REPLACE FUNCTION emits(n int) RETURNS int LANGUAGE plpgsql PARALLEL SAFE AS $$ BEGIN PERFORM pg_logical_emit_message(false, 'p', 'x'); RETURN n; END $$")
+        self.rig.admin.rows(
+            "CREATE TABLE IF NOT EXISTS wide AS SELECT g AS a FROM generate_series(1, 20000) g; GRANT SELECT ON wide TO PUBLIC; ANALYZE"
+            " wide"
+        )
+        self.rig.admin.rows(
+            "CREATE OR REPLACE FUNCTION emits(n int) RETURNS int LANGUAGE plpgsql PARALLEL SAFE AS $$ BEGIN PERFORM"
+            " pg_logical_emit_message(false, 'p', 'x'); RETURN n; END $$"
+        )
         force = "force_parallel_mode" if CHOSEN.major in ("13", "14", "15") else "debug_parallel_query"
-        settings = ("SET parallel_setup_cost = 0", "SET parallel_tuple_cost = 0", "SET min_parallel_table_scan_size = 0", "SET max_parallel_workers_per_gather = 2")
+        settings = (
+            "SET parallel_setup_cost = 0",
+            "SET parallel_tuple_cost = 0",
+            "SET min_parallel_table_scan_size = 0",
+            "SET max_parallel_workers_per_gather = 2",
+        )
         self.assertEqual(session.run(*settings, "SELECT count(*) FROM wide"), "ok", session.errors)
         before = self.rig.value("SELECT pg_current_wal_insert_lsn()")
         self.assertEqual(session.run(f"SET {force} = on", "SELECT emits(1)"), "0A000", "a worker cannot be checked")
         self.assertEqual(session.run("SELECT count(*) FROM wide WHERE emits(a) > 0"), "0A000")
         ratchet = self.session("free")
-        self.assertEqual(ratchet.run("BEGIN; SET LOCAL termgate.guard_session = on; ROLLBACK", f"SET {force} = on", "SELECT emits(1)"), "0A000")
+        self.assertEqual(
+            ratchet.run("BEGIN; SET LOCAL termgate.guard_session = on; ROLLBACK", f"SET {force} = on", "SELECT emits(1)"), "0A000"
+        )
         self.assertTrue(before)
         writer = self.session(term=5)
-        self.assertEqual(writer.run(*settings, f"SET {force} = regress", "INSERT INTO t SELECT a, a FROM wide LIMIT 10", "SELECT count(*) FROM wide", "UPDATE t SET v = 1"), "ok", writer.errors)
+        self.assertEqual(
+            writer.run(
+                *settings,
+                f"SET {force} = regress",
+                "INSERT INTO t SELECT a, a FROM wide LIMIT 10",
+                "SELECT count(*) FROM wide",
+                "UPDATE t SET v = 1",
+            ),
+            "ok",
+            writer.errors,
+        )
 
     def test_autovacuum_and_apply_are_exempt(self):
         self.rig.admin.rows("CREATE TABLE busy (a int); INSERT INTO busy SELECT generate_series(1, 1000)")
         self.rig.admin.rows("ALTER DATABASE postgres SET termgate.guard = enforce; ALTER ROLE postgres SET termgate.guard = off")
-        self.addCleanup(self.rig.admin.rows, "ALTER DATABASE postgres RESET termgate.guard; ALTER ROLE postgres RESET termgate.guard; DROP TABLE busy")
-        self.rig.admin.rows("ALTER TABLE busy SET (autovacuum_vacuum_threshold = 1, autovacuum_analyze_threshold = 1, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_scale_factor = 0)")
+        self.addCleanup(
+            self.rig.admin.rows, "ALTER DATABASE postgres RESET termgate.guard; ALTER ROLE postgres RESET termgate.guard; DROP TABLE busy"
+        )
+        self.rig.admin.rows(
+            "ALTER TABLE busy SET (autovacuum_vacuum_threshold = 1, autovacuum_analyze_threshold = 1, autovacuum_vacuum_scale_factor = 0,"
+            " autovacuum_analyze_scale_factor = 0)"
+        )
         self.rig.admin.rows("ALTER SYSTEM SET autovacuum_naptime = 1")
         self.rig.admin.rows("SELECT pg_reload_conf()")
         self.rig.admin.rows("UPDATE busy SET a = a + 1")
@@ -616,8 +962,14 @@ class Servers(Guarded):
         with self.rig.session("postgres", database="source") as source:
             source.rows("CREATE TABLE copied (a int PRIMARY KEY); INSERT INTO copied VALUES (1); CREATE PUBLICATION p FOR TABLE copied")
             source.rows("SELECT pg_create_logical_replication_slot('sub', 'pgoutput')")
-            self.rig.admin.rows("CREATE TABLE copied (a int PRIMARY KEY); ALTER DATABASE postgres SET termgate.guard = enforce; ALTER ROLE postgres SET termgate.guard = off")
-            self.rig.admin.rows(f"CREATE SUBSCRIPTION sub CONNECTION 'host=127.0.0.1 port={self.rig.port} dbname=source user=postgres' PUBLICATION p WITH (create_slot = false, slot_name = 'sub')")
+            self.rig.admin.rows(
+                "CREATE TABLE copied (a int PRIMARY KEY); ALTER DATABASE postgres SET termgate.guard = enforce; ALTER ROLE postgres SET"
+                " termgate.guard = off"
+            )
+            self.rig.admin.rows(
+                f"CREATE SUBSCRIPTION sub CONNECTION 'host=127.0.0.1 port={self.rig.port} dbname=source user=postgres' PUBLICATION p WITH"
+                " (create_slot = false, slot_name = 'sub')"
+            )
             try:
                 self.rig.wait_until("SELECT count(*) = 1 FROM copied", 20)
                 source.rows("INSERT INTO copied VALUES (2)")
@@ -628,7 +980,9 @@ class Servers(Guarded):
                 self.rig.admin.rows("ALTER SUBSCRIPTION sub SET (slot_name = NONE)")
                 self.rig.admin.rows("DROP SUBSCRIPTION sub")
                 self.rig.admin.rows("SELECT pg_drop_replication_slot('sub')")
-                self.rig.admin.rows("DROP TABLE copied; ALTER DATABASE postgres RESET termgate.guard; ALTER ROLE postgres RESET termgate.guard")
+                self.rig.admin.rows(
+                    "DROP TABLE copied; ALTER DATABASE postgres RESET termgate.guard; ALTER ROLE postgres RESET termgate.guard"
+                )
 
     def test_what_sessions_show(self):
         session = self.session(term=5)
@@ -645,10 +999,23 @@ class Servers(Guarded):
     def test_layer1_that_the_guard_does_not_know(self):
         admin = self.rig.admin
         for change, back, words in (
-                ("ALTER FUNCTION termgate._guard_verdict RENAME TO gone", "ALTER FUNCTION termgate.gone RENAME TO _guard_verdict", "no function _guard_verdict"),
-                ("ALTER TABLE termgate.fences RENAME TO gone", "ALTER TABLE termgate.gone RENAME TO fences", "holds no layer 1"),
-                ("ALTER TABLE termgate.fences RENAME COLUMN raised_xid TO gone", "ALTER TABLE termgate.fences RENAME COLUMN gone TO raised_xid", "no column raised_xid"),
-                ("ALTER TABLE termgate.fences OWNER TO app", "ALTER TABLE termgate.fences OWNER TO termgate_owner", "as which this session may act")):
+            (
+                "ALTER FUNCTION termgate._guard_verdict RENAME TO gone",
+                "ALTER FUNCTION termgate.gone RENAME TO _guard_verdict",
+                "no function _guard_verdict",
+            ),
+            ("ALTER TABLE termgate.fences RENAME TO gone", "ALTER TABLE termgate.gone RENAME TO fences", "holds no layer 1"),
+            (
+                "ALTER TABLE termgate.fences RENAME COLUMN raised_xid TO gone",
+                "ALTER TABLE termgate.fences RENAME COLUMN gone TO raised_xid",
+                "no column raised_xid",
+            ),
+            (
+                "ALTER TABLE termgate.fences OWNER TO app",
+                "ALTER TABLE termgate.fences OWNER TO termgate_owner",
+                "as which this session may act",
+            ),
+        ):
             session = self.session(term=5)
             self.assertEqual(session.run("INSERT INTO t VALUES (1, 1)", "DELETE FROM t"), "ok", session.errors)
             admin.rows(change)
@@ -666,8 +1033,15 @@ class Servers(Guarded):
         self.rig.admin.rows("CREATE DATABASE bare")
         self.addCleanup(self.rig.admin.rows, "DROP DATABASE bare")
         self.rig.admin.rows("GRANT CREATE ON DATABASE bare TO app")
-        forged = ["CREATE SCHEMA termgate", "CREATE TABLE termgate.fences (scope text COLLATE \"C\" PRIMARY KEY, term bigint, generation bigint DEFAULT 1, vouched oid, raised_xid xid8)",
-                  "INSERT INTO termgate.fences VALUES ('s', 5, 1, 'termgate.fences'::regclass)", "CREATE TABLE termgate.mine (a int)"]
+        forged = [
+            "CREATE SCHEMA termgate",
+            (
+                "CREATE TABLE termgate.fences (scope text COLLATE \"C\" PRIMARY KEY, term bigint, generation bigint DEFAULT 1, vouched oid,"
+                " raised_xid xid8)"
+            ),
+            "INSERT INTO termgate.fences VALUES ('s', 5, 1, 'termgate.fences'::regclass)",
+            "CREATE TABLE termgate.mine (a int)",
+        ]
         with self.rig.session("postgres", database="bare") as admin:
             admin.rows("SET SESSION AUTHORIZATION app")
             for statement in forged:
@@ -698,13 +1072,26 @@ class Servers(Guarded):
         self.assertIn("is not guarded", found["warning", "role free"])
         self.assertIn("observe", found["info", "role watched"])
         self.assertNotIn("is not guarded", found.get(("warning", "role app"), ""))
-        self.assertIn("is not guarded, and can SET ROLE to", {**found, **self.with_("GRANT lead TO free", "REVOKE lead FROM free")}["warning", "role free"])
+        self.assertIn(
+            "is not guarded, and can SET ROLE to",
+            {**found, **self.with_("GRANT lead TO free", "REVOKE lead FROM free")}["warning", "role free"],
+        )
         self.assertIn("REPLICATION", self.with_("ALTER ROLE app REPLICATION", "ALTER ROLE app NOREPLICATION")["warning", "role app"])
         if int(CHOSEN.major) >= 15:
-            self.assertIn("may change termgate.guard", self.with_("GRANT SET ON PARAMETER termgate.guard TO app", "REVOKE SET ON PARAMETER termgate.guard FROM app")["warning", "role app"])
+            self.assertIn(
+                "may change termgate.guard",
+                self.with_("GRANT SET ON PARAMETER termgate.guard TO app", "REVOKE SET ON PARAMETER termgate.guard FROM app")[
+                    "warning", "role app"
+                ],
+            )
         gone = self.with_("DROP EXTENSION termgate_guard", "CREATE EXTENSION termgate_guard SCHEMA termgate")
         self.assertIn("TG004", gone["error", "database postgres"])
-        self.assertIn("is not guarded", self.with_("ALTER ROLE app IN DATABASE postgres SET termgate.guard = off", "ALTER ROLE app IN DATABASE postgres RESET termgate.guard")["warning", "role app"])
+        self.assertIn(
+            "is not guarded",
+            self.with_(
+                "ALTER ROLE app IN DATABASE postgres SET termgate.guard = off", "ALTER ROLE app IN DATABASE postgres RESET termgate.guard"
+            )["warning", "role app"],
+        )
 
     def with_(self, change, back):
         self.rig.admin.rows(change)
@@ -715,9 +1102,16 @@ class Servers(Guarded):
 
     def test_foreign_tables(self):
         admin = self.rig.admin
-        admin.rows("CREATE FUNCTION writes_far() RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.log VALUES (7); RETURN 1; END'; CREATE VIEW far_view AS SELECT public.writes_far() AS a; CREATE EXTENSION postgres_fdw")
-        admin.rows(f"""CREATE SERVER here FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '{self.rig.port}', dbname 'postgres'); CREATE USER MAPPING FOR PUBLIC SERVER here OPTIONS (user 'postgres', password_required 'false');
-                       CREATE FOREIGN TABLE far (a int) SERVER here OPTIONS (table_name 'far_view'); GRANT SELECT ON far TO PUBLIC; CREATE FOREIGN TABLE far_log (n bigint) SERVER here OPTIONS (table_name 'log'); GRANT ALL ON far_log TO PUBLIC""")
+        admin.rows(
+            "CREATE FUNCTION writes_far() RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.log VALUES (7); RETURN 1; END'; CREATE"
+            " VIEW far_view AS SELECT public.writes_far() AS a; CREATE EXTENSION postgres_fdw"
+        )
+        admin.rows(
+            f"""CREATE SERVER here FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '{self.rig.port}',
+              dbname 'postgres'); CREATE USER MAPPING FOR PUBLIC SERVER here OPTIONS (user 'postgres', password_required 'false');
+                       CREATE FOREIGN TABLE far (a int) SERVER here OPTIONS (table_name 'far_view'); GRANT SELECT ON far TO PUBLIC;
+                         CREATE FOREIGN TABLE far_log (n bigint) SERVER here OPTIONS (table_name 'log'); GRANT ALL ON far_log TO PUBLIC"""
+        )
         self.addCleanup(admin.rows, "DROP EXTENSION postgres_fdw CASCADE; DROP VIEW far_view; DROP FUNCTION writes_far()")
         session = self.session()
         self.assertEqual(session.run("SELECT * FROM far"), "ok", "what docs/evidence/bypasses.md says: it writes over there")
@@ -728,16 +1122,35 @@ class Servers(Guarded):
         self.assertEqual(session.run("SELECT * FROM far"), "TG002")
         self.assertEqual(session.run("SET termgate.guard_foreign = off"), "42501")
         self.assertEqual(self.session(term=4).run("INSERT INTO far_log VALUES (1)"), "TG001")
-        self.assertEqual(session.run(f"INSERT INTO far_log SELECT 1 WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL"), "TG002", "its rows may be committed over there before our last look")
+        self.assertEqual(
+            session.run(f"INSERT INTO far_log SELECT 1 WHERE termgate.check_term('{self.scope}', 5) IS NOT NULL"),
+            "TG002",
+            "its rows may be committed over there before our last look",
+        )
         self.assertEqual(self.rig.value("SELECT count(*) FROM log"), "1")
         self.assertEqual(self.session(term=5).run("SELECT * FROM far", "INSERT INTO far_log VALUES (1)"), "ok")
         self.assertIn("leads to a database of this name", self.doctor()["info", "server here"])
 
     def test_concurrent_index_builds_and_vacuum(self):
-        self.rig.admin.rows("CREATE TABLE indexed (a int PRIMARY KEY); INSERT INTO indexed SELECT generate_series(1, 1000); ALTER TABLE indexed OWNER TO app; GRANT SELECT ON indexed TO free")
+        self.rig.admin.rows(
+            "CREATE TABLE indexed (a int PRIMARY KEY); INSERT INTO indexed SELECT generate_series(1, 1000); ALTER TABLE indexed OWNER TO"
+            " app; GRANT SELECT ON indexed TO free"
+        )
         self.addCleanup(self.rig.admin.rows, "DROP TABLE indexed")
         session = self.session(term=5)
-        self.assertEqual(session.run("CREATE INDEX CONCURRENTLY i ON indexed (a)", "REINDEX INDEX CONCURRENTLY i", "VACUUM (FULL) indexed", "VACUUM indexed", "CLUSTER indexed USING indexed_pkey", "ANALYZE indexed", "DROP INDEX CONCURRENTLY i"), "ok", session.errors)
+        self.assertEqual(
+            session.run(
+                "CREATE INDEX CONCURRENTLY i ON indexed (a)",
+                "REINDEX INDEX CONCURRENTLY i",
+                "VACUUM (FULL) indexed",
+                "VACUUM indexed",
+                "CLUSTER indexed USING indexed_pkey",
+                "ANALYZE indexed",
+                "DROP INDEX CONCURRENTLY i",
+            ),
+            "ok",
+            session.errors,
+        )
         # A raise while it waits for an older snapshot: its next transaction is refused.
         old = self.session("free")
         self.assertEqual(old.run("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT * FROM indexed LIMIT 1"), "ok")
@@ -746,15 +1159,25 @@ class Servers(Guarded):
         self.raise_to(6)
         self.assertEqual(old.run("COMMIT"), "ok")
         self.assertEqual(session.finish(), "TG001")
-        self.assertEqual(self.rig.value("SELECT bool_and(indisvalid) FROM pg_index WHERE indrelid = 'indexed'::regclass"), "f", "an invalid index stays, as of any build that failed")
+        self.assertEqual(
+            self.rig.value("SELECT bool_and(indisvalid) FROM pg_index WHERE indrelid = 'indexed'::regclass"),
+            "f",
+            "an invalid index stays, as of any build that failed",
+        )
 
     def test_protected_tables_in_a_guarded_session(self):
-        self.rig.admin.rows(f"CREATE TABLE kept (a int); GRANT ALL ON kept TO PUBLIC; SELECT termgate.protect('kept', scope => '{self.scope}')")
+        self.rig.admin.rows(
+            f"CREATE TABLE kept (a int); GRANT ALL ON kept TO PUBLIC; SELECT termgate.protect('kept', scope => '{self.scope}')"
+        )
         self.addCleanup(self.rig.admin.rows, "DROP TABLE kept")
         for term, wanted in ((None, "TG002"), (4, "TG001"), (5, "ok")):
             self.assertEqual(self.session(term=term).run("INSERT INTO kept VALUES (1)"), wanted)
         session = self.session()
-        self.assertEqual(session.run("BEGIN", f"SELECT termgate.check_term('{self.scope}', 5)", "INSERT INTO kept VALUES (2)", "COMMIT"), "ok", session.errors)
+        self.assertEqual(
+            session.run("BEGIN", f"SELECT termgate.check_term('{self.scope}', 5)", "INSERT INTO kept VALUES (2)", "COMMIT"),
+            "ok",
+            session.errors,
+        )
         other = self.session(term=9, scope="other")
         self.assertEqual(other.run("INSERT INTO kept VALUES (3)"), "TG002", "the guard is content with any scope, the table is not")
 
@@ -796,8 +1219,18 @@ class Servers(Guarded):
         out = self.rig.scratch / "regress"
         out.mkdir()
         try:
-            sh(program, "--use-existing", "--dbname=regression", "--host=127.0.0.1", f"--port={self.rig.port}", "--user=postgres", "--bindir=/usr/lib/postgresql/15/bin",
-               f"--inputdir={GUARD}", f"--outputdir={out}", "guard")
+            sh(
+                program,
+                "--use-existing",
+                "--dbname=regression",
+                "--host=127.0.0.1",
+                f"--port={self.rig.port}",
+                "--user=postgres",
+                "--bindir=/usr/lib/postgresql/15/bin",
+                f"--inputdir={GUARD}",
+                f"--outputdir={out}",
+                "guard",
+            )
         except AssertionError as failure:
             self.fail((out / "regression.diffs").read_text() if (out / "regression.diffs").exists() else str(failure))
 
@@ -808,7 +1241,9 @@ class Servers(Guarded):
         try:
             self.assertEqual(session.run("INSERT INTO t VALUES (2, 2)"), "TG004")
             with self.rig.session("free") as free:
-                self.assertEqual(free.run("INSERT INTO t VALUES (3, 3)", f"SELECT termgate.check_term('{self.scope}', 5)"), "ok", free.errors)
+                self.assertEqual(
+                    free.run("INSERT INTO t VALUES (3, 3)", f"SELECT termgate.check_term('{self.scope}', 5)"), "ok", free.errors
+                )
         finally:
             self.rig.admin.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
         self.assertEqual(session.run("INSERT INTO t VALUES (2, 2)"), "ok", session.errors)
@@ -816,7 +1251,8 @@ class Servers(Guarded):
 
 class Storm(Guarded):
     def test_terms_never_decrease_in_commit_order(self):
-        """[F1][F2] Leaders that take turns, writers that are stale more often than not, by every way to declare and write; judged by commit times."""
+        """[F1][F2] Leaders that take turns, writers that are stale more often than not, by every way to declare and write;
+        judged by commit times."""
         seed = random.randrange(1 << 30)
         breaches, counts, ways = self.play("free", 1, seed)
         self.assertNotEqual(breaches, [], "the judge finds nothing where nothing is guarded")
@@ -827,7 +1263,10 @@ class Storm(Guarded):
         self.assertEqual(ways, 8, counts)
 
     def play(self, role, seconds, seed):
-        self.rig.admin.rows("DROP TABLE IF EXISTS written, raised; CREATE TABLE written (term bigint, way text); CREATE TABLE raised (term bigint); GRANT ALL ON written, raised TO PUBLIC")
+        self.rig.admin.rows(
+            "DROP TABLE IF EXISTS written, raised; CREATE TABLE written (term bigint, way text); CREATE TABLE raised (term bigint); GRANT"
+            " ALL ON written, raised TO PUBLIC"
+        )
         self.addCleanup(self.rig.admin.rows, "DROP TABLE IF EXISTS written, raised")
         fence = int(self.rig.value(f"SELECT term FROM termgate.fences WHERE scope = '{self.scope}'"))
         state, until, counts, failures = {"term": fence}, time.monotonic() + seconds, {}, []
@@ -838,8 +1277,14 @@ class Storm(Guarded):
             "savepoint": ["BEGIN; " + claim, "SAVEPOINT a", row, "ROLLBACK TO a", row, "COMMIT"],
             "arguments": ["BEGIN", f"SELECT termgate.check_term('{self.scope}', {{term}})", row, "COMMIT"],
             "session": [f"SET termgate.scope = '{self.scope}'; SET termgate.term = {{term}}", row, "SET termgate.term = ''"],
-            "do": ["BEGIN; " + claim, "DO $$ BEGIN BEGIN " + row + "; RAISE 'x'; EXCEPTION WHEN raise_exception THEN NULL; END; " + row + "; END $$", "COMMIT"],
-            "one statement": [f"INSERT INTO written SELECT {{term}}, '{{way}}' WHERE termgate.check_term('{self.scope}', {{term}}) IS NOT NULL"],
+            "do": [
+                "BEGIN; " + claim,
+                "DO $$ BEGIN BEGIN " + row + "; RAISE 'x'; EXCEPTION WHEN raise_exception THEN NULL; END; " + row + "; END $$",
+                "COMMIT",
+            ],
+            "one statement": [
+                f"INSERT INTO written SELECT {{term}}, '{{way}}' WHERE termgate.check_term('{self.scope}', {{term}}) IS NOT NULL"
+            ],
             "repeatable read": ["BEGIN ISOLATION LEVEL REPEATABLE READ; " + claim, "SELECT 1", row, "COMMIT"],
             "two writes": ["BEGIN; " + claim, row, "SELECT pg_sleep(0.002)", row, "COMMIT"],
         }
@@ -866,7 +1311,13 @@ class Storm(Guarded):
             with self.rig.session("lead") as session:
                 while time.monotonic() < until:
                     term = state["term"] + 1
-                    got = session.run("BEGIN", f"SELECT termgate.seal('{self.scope}', {term}, '20 ms')", f"SET LOCAL termgate.scope = '{self.scope}'; SET LOCAL termgate.term = {term}", f"INSERT INTO raised VALUES ({term})", "COMMIT")
+                    got = session.run(
+                        "BEGIN",
+                        f"SELECT termgate.seal('{self.scope}', {term}, '20 ms')",
+                        f"SET LOCAL termgate.scope = '{self.scope}'; SET LOCAL termgate.term = {term}",
+                        f"INSERT INTO raised VALUES ({term})",
+                        "COMMIT",
+                    )
                     if got == "ok":
                         state["term"] = term
                     session.run("ROLLBACK")
@@ -878,8 +1329,12 @@ class Storm(Guarded):
         for thread in threads:
             thread.join()
         self.assertEqual(failures, [], f"seed {seed}")
-        history = """SELECT pg_xact_commit_timestamp(xmin) AS at, term, way FROM written UNION ALL SELECT pg_xact_commit_timestamp(xmin), term, 'raise' FROM raised"""
-        breaches = self.rig.admin.rows(f"SELECT * FROM (SELECT h.*, max(term) OVER (ORDER BY at ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM ({history}) h) w WHERE term < before LIMIT 5")
+        history = """SELECT pg_xact_commit_timestamp(xmin) AS at, term, way FROM written UNION ALL SELECT pg_xact_commit_timestamp(xmin),
+          term, 'raise' FROM raised"""
+        breaches = self.rig.admin.rows(
+            "SELECT * FROM (SELECT h.*, max(term) OVER (ORDER BY at ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM"
+            f" ({history}) h) w WHERE term < before LIMIT 5"
+        )
         self.assertGreater(state["term"], fence + 5, counts)
         return breaches, counts, len(self.rig.admin.rows("SELECT DISTINCT way FROM written"))
 
@@ -892,9 +1347,20 @@ class Memory(Guarded):
         def used():
             return int(next(line for line in open(f"/proc/{session.pid}/status", encoding="ascii") if line.startswith("VmData")).split()[1])
 
-        group = [query("INSERT INTO log VALUES (1)"), query("BEGIN; SAVEPOINT a; INSERT INTO log VALUES (1); ROLLBACK TO a; INSERT INTO log VALUES (2); COMMIT"), query("SET termgate.term = 4; INSERT INTO log VALUES (1)"),
-                 query(f"SET termgate.term = 5; SELECT termgate.check_term('{self.scope}', 5)"), query("BEGIN; SET LOCAL termgate.term = ''; INSERT INTO log VALUES (1); COMMIT"), query("ROLLBACK"), query("SET termgate.term = 'x'; NOTIFY c"),
-                 query(f"BEGIN; SET LOCAL termgate.term = ''; SELECT termgate.check_term('{self.scope}', 5); INSERT INTO log VALUES (1); COMMIT"), query("SET termgate.term = 5"), query("DELETE FROM t")]
+        group = [
+            query("INSERT INTO log VALUES (1)"),
+            query("BEGIN; SAVEPOINT a; INSERT INTO log VALUES (1); ROLLBACK TO a; INSERT INTO log VALUES (2); COMMIT"),
+            query("SET termgate.term = 4; INSERT INTO log VALUES (1)"),
+            query(f"SET termgate.term = 5; SELECT termgate.check_term('{self.scope}', 5)"),
+            query("BEGIN; SET LOCAL termgate.term = ''; INSERT INTO log VALUES (1); COMMIT"),
+            query("ROLLBACK"),
+            query("SET termgate.term = 'x'; NOTIFY c"),
+            query(
+                f"BEGIN; SET LOCAL termgate.term = ''; SELECT termgate.check_term('{self.scope}', 5); INSERT INTO log VALUES (1); COMMIT"
+            ),
+            query("SET termgate.term = 5"),
+            query("DELETE FROM t"),
+        ]
         rounds, before = (100000 if os.environ.get("TERMGATE_TEST_LONG") else 400), 0
         for number in range(rounds):
             session.send(*group)
@@ -929,12 +1395,18 @@ class SessionLibrary(unittest.TestCase):
             rig.session("app", options="-c session_preload_libraries=")
         with rig.session("free") as session:
             self.assertEqual(session.run("INSERT INTO t VALUES (2, 1)"), "ok")
-            self.assertEqual(session.run("SELECT * FROM termgate.guard_session()", "INSERT INTO t VALUES (3, 1)"), "TG002", "the function brings the library")
+            self.assertEqual(
+                session.run("SELECT * FROM termgate.guard_session()", "INSERT INTO t VALUES (3, 1)"),
+                "TG002",
+                "the function brings the library",
+            )
         found = {(row[0], row[1]): row[2] for row in rig.admin.rows("SELECT * FROM termgate.doctor()")}
         self.assertTrue(("error", "database postgres") in found or ("warning", "library termgate_guard") in found, found)
         rig.admin.rows("ALTER ROLE app REPLICATION")
         with rig.session("app", parameters=[("replication", "database")]) as session:
-            self.assertEqual(session.run("INSERT INTO t VALUES (4, 1)"), "TG002" if CHOSEN.major in ("13", "14") else "ok", "not loaded there from 15 on")
+            self.assertEqual(
+                session.run("INSERT INTO t VALUES (4, 1)"), "TG002" if CHOSEN.major in ("13", "14") else "ok", "not loaded there from 15 on"
+            )
 
 
 if __name__ == "__main__":

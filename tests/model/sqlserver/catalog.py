@@ -109,14 +109,16 @@ def columns_of(tree, alias, found, table):
 
 
 class Plan:
-    """How a table is read: by which index, which columns are fixed (expressions), between which bounds (expression, inclusive), and whether the row itself is looked up besides."""
+    """How a table is read: by which index, which columns are fixed (expressions), between which bounds (expression, inclusive),
+    and whether the row itself is looked up besides."""
 
     def __init__(self, index, prefix, low, high, lookup):
         self.index, self.prefix, self.low, self.high, self.lookup = index, prefix, low, high, lookup
 
 
 def plan(table, alias, conditions, needed, hints):
-    """The index with the most columns fixed by equality, then with a bound; a unique one that is fixed whole wins. SQL Server's optimizer weighs more; for the statements of layer 1, which
+    """The index with the most columns fixed by equality, then with a bound;
+    a unique one that is fixed whole wins. SQL Server's optimizer weighs more; for the statements of layer 1, which
     all ask by a key, it has no other choice but a scan of a table that is nearly empty."""
     fixed, bounds = {}, {}
     for condition in conditions:
@@ -155,7 +157,8 @@ def plan(table, alias, conditions, needed, hints):
 
 
 def locking(level, rcsi, hints, writes):
-    """What a read takes of each row: (version, mode, hold, ranged). READPAST is the caller's to look at. level: RU, RC, RR, SER, SNAP; writes: the search of an UPDATE or DELETE."""
+    """What a read takes of each row: (version, mode, hold, ranged). READPAST is the
+    caller's to look at. level: RU, RC, RR, SER, SNAP; writes: the search of an UPDATE or DELETE."""
     if hints.get("NOLOCK") or hints.get("READUNCOMMITTED"):
         return ("dirty", None, False, False)
     if hints.get("READCOMMITTEDLOCK") or hints.get("READCOMMITTED"):

@@ -77,9 +77,7 @@ def convert(value, kind, attempt=False):
         data = (
             value
             if isinstance(value, bytes)
-            else str(value).encode("utf-16-le")
-            if isinstance(value, str)
-            else int(value).to_bytes(8, "big")
+            else str(value).encode("utf-16-le") if isinstance(value, str) else int(value).to_bytes(8, "big")
         )
         return data[:length] if length else data
     if name.startswith("date") and isinstance(value, str):

@@ -1,8 +1,10 @@
 # Long: one case for each kind of T-SQL statement.
-"""Runs T-SQL (tsql.py) as a session does: a generator that asks the server (server.py) for all that others can see or change, and computes the rest.
+"""Runs T-SQL (tsql.py) as a session does: a generator that asks the server (server.py) for all that others can see or change,
+and computes the rest.
 It yields (place, lock timeout, isolation level, request, arguments) and is sent the response.
 
-Time is the session's own: it goes on only while the session waits, by the whole of a wait that was in vain. A time that is stored in a row has no value;
+Time is the session's own: it goes on only while the session waits, by the whole of a wait that was in vain. A time that is stored in a
+row has no value;
 to compare it with another is a choice, and the search goes both ways.
 """
 import hashlib
@@ -371,7 +373,8 @@ class Interpreter:
             yield from self.join(query, at + 1, [(source.alias, {}, None)] + scope, found, limit, backward)
 
     def rows_of(self, source, conditions, query, scope, backward, writes=False):
-        """Yields ("row", columns, row) for each row of a source, and the requests in between. Under `writes` the entry of the index stands behind the row."""
+        """Yields ("row", columns, row) for each row of a source, and the requests in between. Under `writes` the entry of the index
+        stands behind the row."""
         if source.query is not None:
             names = [name for _, name, _ in source.query.items]
             for row in (yield from self.select(source.query, scope)):

@@ -2,7 +2,8 @@
 
   F1, F2  a commit adds no row whose term is below the fence or below a row that was committed before
   F3      no commit lowers a fence, or issues a lease's term twice
-  F4      in whatever state a session freezes, a raise that comes then gets through: it waits for nobody without a bound, and it does not give up (TG006) because of
+  F4      in whatever state a session freezes, a raise that comes then gets through: it waits for nobody without a bound,
+  and it does not give up (TG006) because of
           a session that it could end; a session of another scope is held up by nothing; nobody is ended who is not in the way
   further no deadlock; no application lock upgraded in place, or asked for both ways
 """
@@ -144,7 +145,8 @@ class Judge:
 
     # --- frozen ---
     def probe(self, state, program, term=None):
-        """Lets a newcomer run while everybody else is frozen. Returns how it may end: {("done",), ("error", number, place), ("hang", place, wait)}."""
+        """Lets a newcomer run while everybody else is frozen. Returns how it may end: {("done",), ("error", number, place), ("hang",
+        place, wait)}."""
         kept = self.search.programs
         start, who = self.search.add(state, program)
         ends, todo, seen = set(), [start], {start}
@@ -235,7 +237,8 @@ def judge_frozen(search, start, findings, setting, program, probes):
 
 
 def judge_meeting(search, start, findings, setting, raises):
-    """Every order of the steps of sessions that nobody freezes for good; whoever waits without a bound must be one that a raise of its scope sets free."""
+    """Every order of the steps of sessions that nobody freezes for good; whoever waits without a bound must be one that a raise of its
+    scope sets free."""
     judge = Judge(search, findings, setting)
     asked = set()
 
@@ -252,7 +255,10 @@ def judge_meeting(search, start, findings, setting, raises):
                     if ends:
                         findings.add(
                             "F4",
-                            f"{program.name} waits {describe(session.wait)}, at {place[0]} line {place[1]}, and {newcomer.name} does not set it free: {sorted(ends)}",
+                            (
+                                f"{program.name} waits {describe(session.wait)}, at {place[0]} line {place[1]}, and {newcomer.name} does"
+                                f" not set it free: {sorted(ends)}"
+                            ),
                             setting,
                             state,
                         )

@@ -1,4 +1,5 @@
-"""Who meets whom. Scopes: a and b have leases (of A and B, term 1), x and y have terms from elsewhere (5); aa is new, and falls between a and b. In the
+"""Who meets whom. Scopes: a and b have leases (of A and B, term 1), x and y have terms from elsewhere (5);
+aa is new, and falls between a and b. In the
 order of keys each has a neighbour behind it, for key-range locks."""
 from search import Program
 
@@ -13,7 +14,10 @@ SETUP = [
     "DECLARE @n bigint; EXEC termgate.append N'b-events', 1, 0x01, NULL, N'b', NULL, @n OUTPUT",
     "DECLARE @n bigint; EXEC termgate.append N'x-events', 5, 0x01, NULL, N'x', NULL, @n OUTPUT",
     "DECLARE @n bigint; EXEC termgate.append N'y-events', 5, 0x01, NULL, N'y', NULL, @n OUTPUT",
-    "CREATE TABLE dbo.work (id int PRIMARY KEY, scope_key varbinary(800), term bigint); CREATE TABLE dbo.guarded (id int PRIMARY KEY, scope_key varbinary(800), term bigint)",
+    (
+        "CREATE TABLE dbo.work (id int PRIMARY KEY, scope_key varbinary(800), term bigint); CREATE TABLE dbo.guarded (id int PRIMARY KEY,"
+        " scope_key varbinary(800), term bigint)"
+    ),
     "DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.guarded', @scope = N'x', @protected = @n OUTPUT",
 ]
 
@@ -29,8 +33,8 @@ def append(stream, term, scope="NULL", write_id="NULL"):
 
 def append_many(stream, term):
     return (
-        f"DECLARE @b termgate.payload_batch, @n bigint; INSERT INTO @b (position, payload, write_id) VALUES (0, 0x02, N'w1'), (1, 0x03, N'w2'); "
-        f"EXEC termgate.append_many N'{stream}', {term}, @b, NULL, NULL, @n OUTPUT"
+        "DECLARE @b termgate.payload_batch, @n bigint; INSERT INTO @b (position, payload, write_id) VALUES (0, 0x02, N'w1'), (1, 0x03,"
+        f" N'w2'); EXEC termgate.append_many N'{stream}', {term}, @b, NULL, NULL, @n OUTPUT"
     )
 
 
@@ -51,7 +55,10 @@ def enter(scope, term):
 
 
 def declared(scope, term):
-    return f"EXEC sp_set_session_context @key = N'termgate.scope', @value = N'{scope}'; EXEC sp_set_session_context @key = N'termgate.term', @value = N'{term}'"
+    return (
+        f"EXEC sp_set_session_context @key = N'termgate.scope', @value = N'{scope}'; EXEC sp_set_session_context @key = N'termgate.term',"
+        f" @value = N'{term}'"
+    )
 
 
 def acquire(scope, owner):

@@ -1,4 +1,5 @@
-"""The search: every interleaving of sessions' batches, lock by lock. A state is the rows, the locks, and how far each session is; a session that is never
+"""The search: every interleaving of sessions' batches, lock by lock. A state is the rows, the locks, and how far each session is;
+a session that is never
 gone on with is a frozen one, so every state that is reached is also the one in which everybody froze.
 
 How far a session is, is a node in a tree of histories: the batch that runs and every response that it was sent. Nodes are run once.
@@ -109,7 +110,8 @@ class World:
 
 
 class Program:
-    """What a client does: batches, one after the other. `{term}` in a text is the term that an earlier batch of its was given. At an error it rolls back and ends."""
+    """What a client does: batches, one after the other. `{term}` in a text is the term that an earlier batch of its was given. At an
+    error it rolls back and ends."""
 
     def __init__(self, name, texts, level="RC", implicit=False):
         self.name, self.texts, self.level, self.implicit = name, texts, level, implicit
@@ -133,7 +135,8 @@ class Restart(Exception):
 
 
 class Touched:
-    """Which tables and application locks more than one session touches, one of them to change them. A step on any other is nobody's business: it is
+    """Which tables and application locks more than one session touches, one of them to change them. A step on any other is
+    nobody's business: it is
     made at once with the step before it, as no order of it and another's step can be told apart. `all_of_them`: no such economy."""
 
     def __init__(self, all_of_them=False):
@@ -203,7 +206,8 @@ class Search:
         session.node = self.trees[program.level].root(text)
 
     def settle(self, draft, who):
-        """Answers what is the session's alone, and takes up the next batch, until it asks for something that others can see or has ended."""
+        """Answers what is the session's alone, and takes up the next batch, until it asks for something that others can see or has
+        ended."""
         session = draft.sessions[who]
         while session.status == "running":
             node = session.node

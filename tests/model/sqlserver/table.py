@@ -39,7 +39,10 @@ def read(catalog, module, line, source, conditions, query, writes):
         for level, rcsi in (("RC", False), ("RC", True), ("SER", False))
     )
     place = f"{table.name}.{chosen.index.name}({', '.join(chosen.index.keys[:len(chosen.prefix)]) or 'all'})"
-    return f"{module.file}:{line} {module.name}: {'changes' if writes else 'reads'} {place} | RC: {off} | RC with row versions: {on} | SERIALIZABLE: {serializable}"
+    return (
+        f"{module.file}:{line} {module.name}: {'changes' if writes else 'reads'} {place} | RC: {off} | RC with row versions: {on} |"
+        f" SERIALIZABLE: {serializable}"
+    )
 
 
 def of(catalog):
@@ -56,7 +59,10 @@ def of(catalog):
                 seen.add(
                     (
                         statement[1],
-                        f"{module.file}:{statement[1]} {name}: inserts into {statement[2]} | RangeI-N for a moment, X to the end of the transaction",
+                        (
+                            f"{module.file}:{statement[1]} {name}: inserts into {statement[2]} | RangeI-N for a moment, X to the end of the"
+                            " transaction"
+                        ),
                     )
                 )
             if statement[0] in ("block", "try", "if", "while") and statement[0] != "if":

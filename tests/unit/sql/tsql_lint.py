@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Reads every T-SQL file of sql/sqlserver/ as a compiler would that knows no tables: tokens, blocks, names, variables, arguments. What it can
-show without a server: quotes, parentheses and BEGIN … END are balanced; a file may be run again; every object, variable and parameter that is named
-exists; a code and its number belong together; each call binds what the driver sends (sql/README.md) and answers with the columns that it reads.
+"""Reads every T-SQL file of sql/sqlserver/ as a compiler would that knows no tables: tokens, blocks, names, variables,
+arguments. What it can
+show without a server: quotes, parentheses and BEGIN … END are balanced; a file may be run again;
+every object, variable and parameter that is named
+exists; a code and its number belong together; each call binds what the driver sends (sql/README.md) and answers with the columns that it
+reads.
 
     tsql_lint.py ROOT            prints each finding; exit 1 if there is one
     tsql_lint.py ROOT --self     shows that planted mistakes are found
@@ -10,7 +13,8 @@ import re
 import sys
 from pathlib import Path
 
-TOKEN = re.compile(r"""
+TOKEN = re.compile(
+    r"""
     (?P<blank>\s+|--[^\n]*)
   | (?P<comment>/\*)
   | (?P<string>N?'(?:[^']|'')*')
@@ -23,16 +27,32 @@ TOKEN = re.compile(r"""
   | (?P<number>0x[0-9A-Fa-f]*|\d+(?:\.\d+)?)
   | (?P<word>[A-Za-z_]\w*)
   | (?P<sign><>|<=|>=|::|[-+*/%=<>(),.;:])
-""", re.X)
+""",
+    re.X,
+)
 
 # A server without these would not run the file, or the guarantees would not hold: key-range locks, and what has an equal form everywhere.
-FORBIDDEN = {"MERGE": "has an equal form", "WAITFOR": "has an equal form", "HOLDLOCK": "takes key-range locks, and stops the scope next to this one", "SERIALIZABLE": "takes key-range locks",
-             "READUNCOMMITTED": "written as NOLOCK", "RAISERROR": "does not honour XACT_ABORT: THROW", "GOTO": "use a block", "GETDATE": "local time: SYSUTCDATETIME"}
+FORBIDDEN = {
+    "MERGE": "has an equal form",
+    "WAITFOR": "has an equal form",
+    "HOLDLOCK": "takes key-range locks, and stops the scope next to this one",
+    "SERIALIZABLE": "takes key-range locks",
+    "READUNCOMMITTED": "written as NOLOCK",
+    "RAISERROR": "does not honour XACT_ABORT: THROW",
+    "GOTO": "use a block",
+    "GETDATE": "local time: SYSUTCDATETIME",
+}
 
 # "Table Hints (Transact-SQL)", Remarks: no more than one of each group.
-HINT_GROUPS = ({"PAGLOCK", "NOLOCK", "READCOMMITTEDLOCK", "ROWLOCK", "TABLOCK", "TABLOCKX"}, {"HOLDLOCK", "NOLOCK", "READCOMMITTED", "REPEATABLEREAD", "SERIALIZABLE"})
+HINT_GROUPS = (
+    {"PAGLOCK", "NOLOCK", "READCOMMITTEDLOCK", "ROWLOCK", "TABLOCK", "TABLOCKX"},
+    {"HOLDLOCK", "NOLOCK", "READCOMMITTED", "REPEATABLEREAD", "SERIALIZABLE"},
+)
 
-LOCK_LINE = re.compile(r"-- Locks: (turnstile|gate|queue|lease|stream|announcement|mark|key|row \w+) (shared|exclusive|test|none|S|U|X) (statement|transaction|raise|session|owner)$")
+LOCK_LINE = re.compile(
+    r"-- Locks: (turnstile|gate|queue|lease|stream|announcement|mark|key|row \w+) (shared|exclusive|test|none|S|U|X)"
+    r" (statement|transaction|raise|session|owner)$"
+)
 
 # For people with sqlcmd: tokens and blocks are read, and no more.
 BY_HAND = ("/facts.sql", "/sign.sql")
@@ -122,9 +142,9 @@ def split_top(tokens):
 
 class Database:
     def __init__(self):
-        self.objects = {}     # name -> kind
+        self.objects = {}  # name -> kind
         self.parameters = {}  # procedure or function -> [(name, has default, is output)]
-        self.bodies = {}      # procedure -> tokens
+        self.bodies = {}  # procedure -> tokens
 
     def define(self, tokens):
         for at in range(len(tokens) - 4):
@@ -140,11 +160,19 @@ class Database:
                 raise Problem(f"{name} is made twice")
             self.objects[name] = kind
             if kind in ("PROCEDURE", "FUNCTION"):
-                rest = tokens[at + 5:]
-                end = next(i for i, token in enumerate(rest) if is_word(token, "RETURNS" if kind == "FUNCTION" else "AS") and not (i + 1 < len(rest) and kind == "PROCEDURE" and not is_word(rest[i + 1], "BEGIN")))
-                listed = rest[1:end - 1] if kind == "FUNCTION" else rest[:end]
-                listed = listed[:next((i for i, token in enumerate(listed) if is_word(token, "WITH")), len(listed))]
-                self.parameters[name] = [(part[0][1], any(token[1] == "=" for token in part), any(is_word(token, "OUTPUT") for token in part)) for part in split_top(listed)]
+                rest = tokens[at + 5 :]
+                end = next(
+                    i
+                    for i, token in enumerate(rest)
+                    if is_word(token, "RETURNS" if kind == "FUNCTION" else "AS")
+                    and not (i + 1 < len(rest) and kind == "PROCEDURE" and not is_word(rest[i + 1], "BEGIN"))
+                )
+                listed = rest[1 : end - 1] if kind == "FUNCTION" else rest[:end]
+                listed = listed[: next((i for i, token in enumerate(listed) if is_word(token, "WITH")), len(listed))]
+                self.parameters[name] = [
+                    (part[0][1], any(token[1] == "=" for token in part), any(is_word(token, "OUTPUT") for token in part))
+                    for part in split_top(listed)
+                ]
                 self.bodies[name] = tokens
 
 
@@ -165,7 +193,7 @@ def declared_in(tokens):
                 end += 1
             if end == len(tokens):
                 raise Problem("a DECLARE without a semicolon")
-            for part in split_top(tokens[at + 1:end]):
+            for part in split_top(tokens[at + 1 : end]):
                 if part[0][0] != "variable" or len(part) < 2 or part[1][0] == "variable":
                     raise Problem(f"DECLARE of {text_of(part)}")
                 if part[0][1].lower() in names:
@@ -190,7 +218,11 @@ def check_variables(tokens):
             if tokens[start][0] == "variable" and tokens[start + 1][1] == "=":
                 start += 2
             for i in range(start, end - 1):
-                if tokens[i][0] == "variable" and tokens[i + 1][1] == "=" and (tokens[i - 1][1] == "," or tokens[i - 1][0] in ("word", "bracket", "string")):
+                if (
+                    tokens[i][0] == "variable"
+                    and tokens[i + 1][1] == "="
+                    and (tokens[i - 1][1] == "," or tokens[i - 1][0] in ("word", "bracket", "string"))
+                ):
                     named_arguments.add(i)
         at += 1
     for i, token in enumerate(tokens):
@@ -212,7 +244,7 @@ def check_calls(tokens, database):
             raise Problem(f"EXEC {text_of(tokens[start:start + 4])} without a semicolon")
         ours = tokens[start][1] == "@schema@"
         name = tokens[start + 2][1].strip("[]") if ours else tokens[start][1]
-        arguments = split_top(tokens[start + (3 if ours else 1):end])
+        arguments = split_top(tokens[start + (3 if ours else 1) : end])
         for argument in arguments:
             value = argument[2:] if len(argument) > 2 and argument[1][1] == "=" else argument
             if len(value) > 2 or (len(value) == 2 and not is_word(value[1], "OUTPUT") and value[0][1] != "-"):
@@ -232,7 +264,9 @@ def check_calls(tokens, database):
             named = len(argument) > 2 and argument[1][1] == "="
             if not named and position >= len(parameters):
                 raise Problem(f"EXEC {name}: more arguments than it has parameters")
-            parameter = next((each for each in parameters if each[0].lower() == argument[0][1].lower()), None) if named else parameters[position]
+            parameter = (
+                next((each for each in parameters if each[0].lower() == argument[0][1].lower()), None) if named else parameters[position]
+            )
             if parameter is None:
                 raise Problem(f"EXEC {name}: it has no parameter {argument[0][1]}")
             if parameter[2] != is_word(argument[-1], "OUTPUT"):
@@ -259,7 +293,7 @@ def check_names(tokens, database):
                     if depth == 0:
                         break
                     end += 1
-                if len(split_top(tokens[at + 4:end])) != len(database.parameters[name]):
+                if len(split_top(tokens[at + 4 : end])) != len(database.parameters[name]):
                     raise Problem(f"@schema@.{name} is called with another number of arguments")
 
 
@@ -276,13 +310,22 @@ def check_throws(tokens):
         number = tokens[at + 1][1]
         if tokens[at + 1][0] == "variable" and is_word(tokens[1], "PROCEDURE") and tokens[4][1] == "_throw":
             continue  # the one that writes a percent sign twice
-        if number == "50000" and [one[1] for one in tokens[at + 2:at + 7]] == [",", "@message", ",", "1", ";"] and "TG00" not in text_of(tokens):
+        if (
+            number == "50000"
+            and [one[1] for one in tokens[at + 2 : at + 7]] == [",", "@message", ",", "1", ";"]
+            and "TG00" not in text_of(tokens)
+        ):
             continue  # no refusal of the contract's: the uninstaller's
         if not re.fullmatch(r"5000[1-6]", number):
             raise Problem(f"THROW {number}: codes are 50001 to 50006")
         if tokens[at + 3][0] == "string" and not tokens[at + 3][1].lstrip("N").startswith(f"'TG00{number[-1]} "):
             raise Problem(f"THROW {number} with {tokens[at + 3][1]}")
-        if tokens[at + 2][1] != "," or tokens[at + 4][1] != "," or tokens[at + 3][0] not in ("string", "variable") or tokens[at + 6][1] != ";":
+        if (
+            tokens[at + 2][1] != ","
+            or tokens[at + 4][1] != ","
+            or tokens[at + 3][0] not in ("string", "variable")
+            or tokens[at + 6][1] != ";"
+        ):
             raise Problem(f"THROW {number} is malformed")
         if tokens[at + 3][0] == "variable":
             raise Problem(f"THROW {number} of a variable: a % in it would be lost, EXEC _throw writes it twice")
@@ -293,13 +336,18 @@ def check_throws(tokens):
 def check_thrown(tokens):
     """EXEC _throw: the message was put together right before, in this block, and its code must be the number's."""
     for at, token in enumerate(tokens):
-        if not is_word(token, "EXEC") or [one[1] for one in tokens[at + 1:at + 4]] != ["@schema@", ".", "_throw"]:
+        if not is_word(token, "EXEC") or [one[1] for one in tokens[at + 1 : at + 4]] != ["@schema@", ".", "_throw"]:
             continue
         number, variable = tokens[at + 4][1], tokens[at + 6][1]
         if not re.fullmatch(r"5000[1-6]", number):
             raise Problem(f"_throw {number}: codes are 50001 to 50006")
         for back in range(at - 1, -1, -1):
-            if tokens[back][0] == "variable" and tokens[back][1] == variable and tokens[back + 1][1] == "=" or (is_word(tokens[back], "DECLARE") and tokens[back + 1][1] == variable):
+            if (
+                tokens[back][0] == "variable"
+                and tokens[back][1] == variable
+                and tokens[back + 1][1] == "="
+                or (is_word(tokens[back], "DECLARE") and tokens[back + 1][1] == variable)
+            ):
                 break
         codes = set(re.findall(r"'(TG00\d)", text_of(tokens[back:at])))
         if len(codes) == 1 and codes.pop()[-1] != number[-1] and "@code" not in text_of(tokens):
@@ -318,12 +366,18 @@ def check_hints(tokens, database, file):
             for group in HINT_GROUPS:
                 if len(words & group) > 1:
                     raise Problem(f"WITH ({', '.join(sorted(words & group))}): the server takes one of them at most")
-        if not deciding or not is_word(token, "FROM", "JOIN") or at + 3 >= len(tokens) or tokens[at + 1][1] != "@schema@" or is_word(tokens[0], "SELECT"):
+        if (
+            not deciding
+            or not is_word(token, "FROM", "JOIN")
+            or at + 3 >= len(tokens)
+            or tokens[at + 1][1] != "@schema@"
+            or is_word(tokens[0], "SELECT")
+        ):
             continue
         name = tokens[at + 3][1]
         if database.objects.get(name) != "TABLE" or name == "first_read" or is_word(tokens[at - 1], "DELETE"):
             continue
-        rest = [one[1].upper() for one in tokens[at + 4:at + 7]]
+        rest = [one[1].upper() for one in tokens[at + 4 : at + 7]]
         if "WITH" not in rest:
             raise Problem(f"{name} is read without a hint: NOLOCK for a look, READCOMMITTEDLOCK or UPDLOCK for what decides")
 
@@ -362,7 +416,12 @@ def check_procedure(tokens):
         raise Problem("begins a transaction without XACT_ABORT, or without its one COMMIT")
     if len(re.findall(r"IF @own = 1 BEGIN TRANSACTION", body)) != begins:
         raise Problem("begins a transaction that may not be its own")
-    if "_exclude @" in body and "@own ," in body and begins and ("BEGIN CATCH" not in body or "_release" not in body.split("BEGIN CATCH")[1]):
+    if (
+        "_exclude @" in body
+        and "@own ," in body
+        and begins
+        and ("BEGIN CATCH" not in body or "_release" not in body.split("BEGIN CATCH")[1])
+    ):
         raise Problem("takes the exclusive lock for its session and does not give it back on an error")
 
 
@@ -375,7 +434,11 @@ def check_again(file, batches):
             if f"DROP {kind} IF EXISTS @schema@ . {name} ;" not in seen:
                 raise Problem(f"{kind} {name} is made without DROP … IF EXISTS before it")
         outside = text_of([token for token in tokens if token[0] != "string"])
-        if re.search(r"CREATE (TABLE @schema@|INDEX|TYPE|SCHEMA|ROLE)", outside) and "IF" not in (tokens[0][1].upper(), *[token[1].upper() for token in tokens[:12]]) and "DATABASE_PRINCIPAL_ID" not in body:
+        if (
+            re.search(r"CREATE (TABLE @schema@|INDEX|TYPE|SCHEMA|ROLE)", outside)
+            and "IF" not in (tokens[0][1].upper(), *[token[1].upper() for token in tokens[:12]])
+            and "DATABASE_PRINCIPAL_ID" not in body
+        ):
             raise Problem(f"made without a look whether it is there: {body[:60]}")
         if re.match(r"INSERT INTO", body) and "NOT EXISTS" not in body:
             raise Problem("rows are inserted again on a second run")
@@ -388,7 +451,14 @@ def rows_of_readme(root):
         bare = re.sub(r"\([^()]*\)", "", parameters)
         count = 0 if bare.strip() == "none" else len([part for part in bare.split(",") if part.strip()])
         named = re.sub(r"\([^()]*\)|;.*", "", columns)
-        calls[name] = (count, [part.strip().rstrip("?") for part in named.split(",")] if not named.strip().startswith("as `") else named.strip()[4:].split("`")[0])
+        calls[name] = (
+            count,
+            (
+                [part.strip().rstrip("?") for part in named.split(",")]
+                if not named.strip().startswith("as `")
+                else named.strip()[4:].split("`")[0]
+            ),
+        )
     return calls
 
 
@@ -404,8 +474,10 @@ def check_call(name, tokens, database, readme):
     source = tokens
     if not any(is_word(token, "SELECT") for token in tokens):
         source = database.bodies[tokens[[i for i, token in enumerate(tokens) if is_word(token, "EXEC")][-1] + 3][1]]
-    last = max(i for i, token in enumerate(source) if is_word(token, "SELECT") and sum((t[1] == "(") - (t[1] == ")") for t in source[:i]) == 0)
-    listed = source[last + 1:]
+    last = max(
+        i for i, token in enumerate(source) if is_word(token, "SELECT") and sum((t[1] == "(") - (t[1] == ")") for t in source[:i]) == 0
+    )
+    listed = source[last + 1 :]
     if is_word(listed[0], "TOP"):
         depth, end = 0, 1
         while True:
@@ -420,7 +492,7 @@ def check_call(name, tokens, database, readme):
         if depth == 0 and (token[1] == ";" or is_word(token, "FROM")):
             break
     found = [part[-1][1].strip("[]") for part in split_top(listed[:end])]
-    if found[:len(columns)] != columns:
+    if found[: len(columns)] != columns:
         raise Problem(f"answers {found}, the library reads {columns}")
 
 
@@ -428,7 +500,12 @@ def check_call(name, tokens, database, readme):
 def check_uninstall(batches):
     for tokens in batches:
         text = text_of(tokens)
-        if "DROP" in text and re.search(r"FROM sys ?\. ?(objects|tables) ", text) and "THROW" not in text and "IN ( @own_objects@ )" not in text:
+        if (
+            "DROP" in text
+            and re.search(r"FROM sys ?\. ?(objects|tables) ", text)
+            and "THROW" not in text
+            and "IN ( @own_objects@ )" not in text
+        ):
             raise Problem(f"drops what is not its own: {text[:80]}")
 
 
@@ -449,8 +526,21 @@ def check_all(root, files, report):
     readme = rows_of_readme(root)
     for file, batches in parsed:
         for tokens in batches:
-            checks = [lambda: check_blocks(tokens)] if file.endswith(BY_HAND) else [lambda: check_blocks(tokens), lambda: check_variables(tokens), lambda: check_calls(tokens, database), lambda: check_names(tokens, database), lambda: check_throws(tokens), lambda: check_thrown(tokens), lambda: check_procedure(tokens), lambda: check_hints(tokens, database, file),
-                      lambda: check_settings(tokens)]
+            checks = (
+                [lambda: check_blocks(tokens)]
+                if file.endswith(BY_HAND)
+                else [
+                    lambda: check_blocks(tokens),
+                    lambda: check_variables(tokens),
+                    lambda: check_calls(tokens, database),
+                    lambda: check_names(tokens, database),
+                    lambda: check_throws(tokens),
+                    lambda: check_thrown(tokens),
+                    lambda: check_procedure(tokens),
+                    lambda: check_hints(tokens, database, file),
+                    lambda: check_settings(tokens),
+                ]
+            )
             for check in checks:
                 try:
                     check()
@@ -488,22 +578,47 @@ PLANTED = [
     ("a missing OUTPUT", "/install/0002", "@evicted, @previous OUTPUT;", "@evicted, @previous;"),
     ("another code's number", "/install/0002", "EXEC @schema@._throw 50001, @message", "EXEC @schema@._throw 50002, @message"),
     ("a name in a message of THROW", "/install/0002", "EXEC @schema@._throw 50001, @message", "THROW 50001, @message, 1"),
-    ("a look that waits", "/install/0002", "FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key;\n  SET @raise", "FROM @schema@.fences f WHERE f.scope_key = @scope_key;\n  SET @raise"),
+    (
+        "a look that waits",
+        "/install/0002",
+        "FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key;\n  SET @raise",
+        "FROM @schema@.fences f WHERE f.scope_key = @scope_key;\n  SET @raise",
+    ),
     ("a key-range lock", "/install/0004", "l WITH (UPDLOCK, ROWLOCK)", "l WITH (UPDLOCK, HOLDLOCK)"),
     ("two hints of one group", "/install/0003", "READPAST, READCOMMITTEDLOCK)", "READPAST, READCOMMITTEDLOCK, ROWLOCK)"),
     ("a wait without an end", "/install/0004", "  SET LOCK_TIMEOUT 5000;\n", ""),
     ("a batch that the caller's ROWCOUNT cuts", "/install/0003", "  SET ROWCOUNT 0;\n", ""),
     ("a lock that is written otherwise", "/install/0003", "-- Locks: stream exclusive transaction", "-- Locks: the stream, exclusively"),
-    ("an expression as an argument", "/install/0002", "EXEC @schema@._share @scope, @key;", "EXEC @schema@._share @scope, CONVERT(varbinary(800), @scope);"),
+    (
+        "an expression as an argument",
+        "/install/0002",
+        "EXEC @schema@._share @scope, @key;",
+        "EXEC @schema@._share @scope, CONVERT(varbinary(800), @scope);",
+    ),
     ("a lock without its principal", "/install/0002", "@LockTimeout = 1, @DbPrincipal = @role", "@LockTimeout = 1"),
     ("a procedure made twice", "/install/0006", "DROP PROCEDURE IF EXISTS @schema@.job_start;\n", ""),
-    ("an exclusive lock that is not given back", "/install/0004", "    IF @own = 1 EXEC @schema@._release @key, @announced;\n    EXEC @schema@._late @scope;\n    THROW;", "    THROW;"),
-    ("a gate's lock without its timeout", "/install/0002", "@LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = @left, ", "@LockMode = N'Shared', @LockOwner = @owner, "),
+    (
+        "an exclusive lock that is not given back",
+        "/install/0004",
+        "    IF @own = 1 EXEC @schema@._release @key, @announced;\n    EXEC @schema@._late @scope;\n    THROW;",
+        "    THROW;",
+    ),
+    (
+        "a gate's lock without its timeout",
+        "/install/0002",
+        "@LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = @left, ",
+        "@LockMode = N'Shared', @LockOwner = @owner, ",
+    ),
     ("a gate that throws another code's number", "/install/0010", "THROW 50006, 'TG006 the gate", "THROW 50005, 'TG006 the gate"),
     ("a gate that calls what is not there", "/install/0010", "EXEC @schema@._leave @key;", "EXEC @schema@._left @key;"),
     ("a call that forgets a parameter", "/calls/seal", ", @grace_ms = $3", ""),
     ("a call that answers another column", "/calls/check_term", "AS fence", "AS term"),
-    ("an uninstaller that drops others' tables", "/uninstall", "AND t.object_id < @id AND t.name IN (@own_objects@)", "AND t.object_id < @id"),
+    (
+        "an uninstaller that drops others' tables",
+        "/uninstall",
+        "AND t.object_id < @id AND t.name IN (@own_objects@)",
+        "AND t.object_id < @id",
+    ),
 ]
 
 
