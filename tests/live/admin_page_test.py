@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The page of `termgate admin` in a headless Chromium: a token is typed, a scope is opened and released by force with the keyboard
-alone, and what the page then shows.
+"""The page of `termgate admin` in a headless Chromium: a token is typed, a scope is opened and released by force with
+the keyboard alone, and what the page then shows.
 
   admin_page_test.py TERMGATE_COMMAND CHROMIUM [FOLDER]     FOLDER: keep screenshots there
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""`termgate admin` over real sockets, on PostgreSQL (a server of its own) and on an SQLite file: leases as a resource,
-what is refused and changes nothing, and a thousand
-open event streams. admin_page_test.py has the page.
+"""`termgate admin` over real sockets, on PostgreSQL (a server of its own) and on an SQLite file: leases as a
+resource, what is refused and changes nothing, and a thousand open event streams. admin_page_test.py has the page.
 
   admin_test.py TERMGATE_COMMAND SERVER_SCRIPT
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`termgate bench` through ODBC, in small, so that it does not rot: each scenario writes, and its tables are gone afterwards. It
-measures nothing here that could fail by being slow.
+"""`termgate bench` through ODBC, in small, so that it does not rot: each scenario writes, and its tables are gone
+afterwards. It measures nothing here that could fail by being slow.
 
   bench_odbc_test.py TERMGATE_COMMAND SERVER_SCRIPT
 

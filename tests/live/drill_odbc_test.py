@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""[F1] [F2] `termgate drill` through ODBC: a fenced service passes by what the relay reads on the wire, a wrong one is told by its own
-verdict.
+"""[F1] [F2] `termgate drill` through ODBC: a fenced service passes by what the relay reads on the wire, a wrong one
+is told by its own verdict.
 
   drill_odbc_test.py TERMGATE_COMMAND SERVER_SCRIPT
 
-At PostgreSQL on every run, with a server of its own; on SQL Server where TERMGATE_TEST_SQLSERVER names one. The service
-(tests/live/drill/service_odbc.py) knows nothing of Termgate's
-library, so that nobody writes its refusals down: only who reads along sees them.
+At PostgreSQL on every run, with a server of its own; on SQL Server where TERMGATE_TEST_SQLSERVER names one. The
+service (tests/live/drill/service_odbc.py) knows nothing of Termgate's library, so that nobody writes its refusals
+down: only who reads along sees them.
 """
 import json
 import os

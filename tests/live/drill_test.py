@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Long: a case for each wrong service.
-"""[F1] [F2] `termgate drill`: services that are fenced pass, and each wrong one is told by its own verdict. Nothing is left behind,
-however the drill ends.
+"""[F1] [F2] `termgate drill`: services that are fenced pass, and each wrong one is told by its own verdict. Nothing
+is left behind, however the drill ends.
 
   drill_test.py TERMGATE_COMMAND SERVER_SCRIPT EXTENSION
 
-Starts a PostgreSQL 15 of its own. The services are tests/live/drill/service.py, right or wrong in one way, and others by the library and
-by the shell.
+Starts a PostgreSQL 15 of its own. The services are tests/live/drill/service.py, right or wrong in one way, and others
+by the library and by the shell.
 """
 import concurrent.futures
 import json

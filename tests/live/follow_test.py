@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`termgate follow` with real processes, on PostgreSQL (a server of its own) and on an SQLite file: killed and started again it prints
-every write at least once and in order.
+"""`termgate follow` with real processes, on PostgreSQL (a server of its own) and on an SQLite file: killed and
+started again it prints every write at least once and in order.
 
   follow_test.py TERMGATE_COMMAND SERVER_SCRIPT
 """

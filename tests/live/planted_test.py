@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""[F1] [F2] [F3] [F5] Bugs planted in the library, in layer 1 on SQLite and in both proxies are found by the storm within 60 s each;
-faults planted in the
-proxy's decision by the random attacker, on a live server, within 60 s too.
+"""[F1] [F2] [F3] [F5] Bugs planted in the library, in layer 1 on SQLite and in both proxies are found by the storm
+within 60 s each; faults planted in the proxy's decision by the random attacker, on a live server, within 60 s too.
 
   planted_test.py TERMGATE_COMMAND SERVER_SCRIPT ATTACKER [NAME ...]
 
-The command is one that was built with TERMGATE_PLANT=all, which CTest makes sure of;
-TERMGATE_PLANTED then chooses the bug (termgate/detail/plant.hpp).
-Without TERMGATE_TEST_LONG it is skipped, for it takes minutes; names on the command line run these in any case.
+The command is one that was built with TERMGATE_PLANT=all, which CTest makes sure of; TERMGATE_PLANTED then chooses
+the bug (termgate/detail/plant.hpp). Without TERMGATE_TEST_LONG it is skipped, for it takes minutes; names on the
+command line run these in any case.
 """
 import json
 import os

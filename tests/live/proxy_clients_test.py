@@ -3,9 +3,10 @@
 
   proxy_clients_test.py TERMGATE PG_SERVER_SH [--long] [--majors 15,18] [--only psql,jdbc,pgbouncer,declarations] [--keep]
 
-Each program of clients/ does what programs on its driver do and prints what came back. It runs once against the server itself, once
-through the proxy with a term declared (by PGOPTIONS), and the two texts must be equal. Then the same behind and before PgBouncer.
-A client whose packages are missing is named, and counts as skipped where nothing else ran.
+Each program of clients/ does what programs on its driver do and prints what came back. It runs once against the
+server itself, once through the proxy with a term declared (by PGOPTIONS), and the two texts must be equal. Then the
+same behind and before PgBouncer. A client whose packages are missing is named, and counts as skipped where nothing
+else ran.
 """
 import difflib
 import os

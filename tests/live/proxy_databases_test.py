@@ -4,8 +4,8 @@
   proxy_databases_test.py TERMGATE PG_SERVER_SH [--long]
 
 Scopes of one name with other fences in each database, a layer 1 that somebody has forged in a database of his own,
-many databases at once (200 with --long), a database that
-has forgotten; names that the server would cut, logins that trigger a write, and what a proxy says that cannot do its job.
+many databases at once (200 with --long), a database that has forgotten; names that the server would cut, logins that
+trigger a write, and what a proxy says that cannot do its job.
 """
 import os
 import subprocess

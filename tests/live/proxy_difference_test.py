@@ -4,12 +4,11 @@
 
   proxy_difference_test.py [--majors 13,18] [--show] [--chunk N] [NAME PART ...]
 
-Each script runs in a fresh copy of the schema, once directly and once through the proxy;
-both sessions declare the same in PGOPTIONS. Compared
-are types and contents of all messages, in order, and what the tables hold afterwards. Not compared: BackendKeyData,
-where in its source a server raised an error, OIDs of what was made here,
-process ids in notifications. Malformed frames end a connection (contract, section 8) and are not in here. --chunk N sends N bytes at a
-time.
+Each script runs in a fresh copy of the schema, once directly and once through the proxy; both sessions declare the
+same in PGOPTIONS. Compared are types and contents of all messages, in order, and what the tables hold afterwards. Not
+compared: BackendKeyData, where in its source a server raised an error, OIDs of what was made here, process ids in
+notifications. Malformed frames end a connection (contract, section 8) and are not in here. --chunk N sends N bytes at
+a time.
 """
 import argparse
 import os

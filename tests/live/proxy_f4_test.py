@@ -3,13 +3,11 @@
 
   proxy_f4_test.py TERMGATE PG_SERVER_SH [--long]
 
-A client with term 5 stops at one point of the protocol behind the proxy and neither reads nor writes any more. Then term 6 takes over:
-by `seal` on
-the database itself, by a write through the same proxy, by a write through another. The takeover may take the eviction grace and a
-little; the
-frozen client's row is not in the table then, nor after the client goes on. The second half does the same with leases that stand for
-hosts: one host's
-process is stopped (SIGSTOP), another's link is cut (its sockets get no packet any more).
+A client with term 5 stops at one point of the protocol behind the proxy and neither reads nor writes any more. Then
+term 6 takes over: by `seal` on the database itself, by a write through the same proxy, by a write through another.
+The takeover may take the eviction grace and a little; the frozen client's row is not in the table then, nor after the
+client goes on. The second half does the same with leases that stand for hosts: one host's process is stopped
+(SIGSTOP), another's link is cut (its sockets get no packet any more).
 """
 import concurrent.futures
 import ctypes

@@ -3,10 +3,9 @@
 
   proxy_hostile_test.py TERMGATE PG_SERVER_SH [--long]
 
-Bytes one at a time, messages cut off in every state, lengths that lie, messages out of order, clients that do not read,
-thousands that connect and say nothing.
-A bystander with an open transaction goes on through all of it. --long: 10,000 connects, 1,000 idle clients, memory looked at a minute
-later.
+Bytes one at a time, messages cut off in every state, lengths that lie, messages out of order, clients that do not
+read, thousands that connect and say nothing. A bystander with an open transaction goes on through all of it. --long:
+10,000 connects, 1,000 idle clients, memory looked at a minute later.
 """
 import os
 import random

@@ -3,10 +3,9 @@
 
   proxy_kill_test.py TERMGATE PG_SERVER_SH [--long] [--seed N]
 
-Writers of term 5, each a process on psycopg 3, and one of term 4 write through the proxy in every way that a driver has;
-each notes what it was told: committed,
-refused, or unknown (the connection went). In the middle of it term 6 is sealed, its writers begin, and the writers of 5 go on as stale
-ones. Needs psycopg 3.
+Writers of term 5, each a process on psycopg 3, and one of term 4 write through the proxy in every way that a driver
+has; each notes what it was told: committed, refused, or unknown (the connection went). In the middle of it term 6 is
+sealed, its writers begin, and the writers of 5 go on as stale ones. Needs psycopg 3.
 """
 import os
 import random

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The proxy's sockets against a real PostgreSQL: TLS on both sides, cancel requests, limits, silent clients, PROXY headers, reload,
-drain, HTTP.
+"""The proxy's sockets against a real PostgreSQL: TLS on both sides, cancel requests, limits, silent clients, PROXY
+headers, reload, drain, HTTP.
 
 Speaks the wire itself, so that it can say what no driver would. Usage: proxy_net_test.py TERMGATE PG_SERVER_SH
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Long: a case for each thing that an operator relies on.
-"""The proxy as a service that somebody runs: drain, reload, descriptors that run out, systemd, HTTP, limits, certificates, Unix sockets,
-IPv6, two on one port.
+"""The proxy as a service that somebody runs: drain, reload, descriptors that run out, systemd, HTTP, limits,
+certificates, Unix sockets, IPv6, two on one port.
 
 Usage: proxy_service_test.py TERMGATE PG_SERVER_SH [PART ...]   (parts: the functions below that have a server as argument)
 """

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""[F2][F6] A session under a rule with a file, and what becomes of that file while the session is there: it is asked at the begin of
-every transaction.
+"""[F2][F6] A session under a rule with a file, and what becomes of that file while the session is there: it is asked
+at the begin of every transaction.
 
   proxy_term_file_test.py TERMGATE PG_SERVER_SH
 
-An elector that takes its file away, breaks it, lets it fall back or names another scope or term in it stops the writes of connections
-that have written before, as those of a
-pool have. Whatever happens to the file afterwards, a session keeps the first term that it had.
+An elector that takes its file away, breaks it, lets it fall back or names another scope or term in it stops the
+writes of connections that have written before, as those of a pool have. Whatever happens to the file afterwards, a
+session keeps the first term that it had.
 """
 import os
 import sys

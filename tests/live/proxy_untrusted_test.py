@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""[F3] A database that shows a lower fence than the proxy has seen: TG004 for whatever term, until an operator or a higher fence has
-settled it.
+"""[F3] A database that shows a lower fence than the proxy has seen: TG004 for whatever term, until an operator or a
+higher fence has settled it.
 
   proxy_untrusted_test.py TERMGATE PG_SERVER_SH
 
 What a restore from a storage snapshot does is done by a superuser, who puts the row of `fences` back and ends the
-server's sessions; the database itself cannot
-know. Before it, under it and behind each way out of it a client writes through the proxy, in each of the protocols.
+server's sessions; the database itself cannot know. Before it, under it and behind each way out of it a client writes
+through the proxy, in each of the protocols.
 """
 import os
 import sys

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The pages of docs/reference/ against what the program prints: every command and option, every option of the proxy and environment
-variable, every metric with its type and labels, every public header; and the C++ of README.md and docs/use/ against tests/package/, which
-builds and runs it. Needs no server; takes a few seconds.
+"""The pages of docs/reference/ against what the program prints: every command and option, every option of the proxy
+and environment variable, every metric with its type and labels, every public header; and the C++ of README.md and
+docs/use/ against tests/package/, which builds and runs it. Needs no server; takes a few seconds.
 
   reference_test.py TERMGATE_COMMAND [--write]
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""`termgate run` and `termgate job` with real processes: what is stopped, killed, forks away, ignores TERM or detaches itself is ended
-before another can hold the lease.
+"""`termgate run` and `termgate job` with real processes: what is stopped, killed, forks away, ignores TERM or
+detaches itself is ended before another can hold the lease.
 
   run_test.py TERMGATE_COMMAND SERVER_SCRIPT
 
-On PostgreSQL (a server of its own) and on an SQLite file. TERMGATE_TEST_LONG: 1,000 takeovers a database in place of 20. That no two
-were inside is judged by the database's clock:
-COMMAND writes "in" and "alive" lines with it, and none may come after the next one's "in".
+On PostgreSQL (a server of its own) and on an SQLite file. TERMGATE_TEST_LONG: 1,000 takeovers a database in place of
+20. That no two were inside is judged by the database's clock: COMMAND writes "in" and "alive" lines with it, and none
+may come after the next one's "in".
 """
 import json
 import os

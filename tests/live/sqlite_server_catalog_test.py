@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A real PostgreSQL 15 still answers what tests/unit/sqlite_server/catalog.txt says it does: the file that the catalog over SQLite is
-compared with is PostgreSQL's word, not ours.
+"""A real PostgreSQL 15 still answers what tests/unit/sqlite_server/catalog.txt says it does: the file that the
+catalog over SQLite is compared with is PostgreSQL's word, not ours.
 
     sqlite_server_catalog_test.py SOURCE PG_SERVER
 """

@@ -3,9 +3,9 @@
 
     sqlite_server_clients_test.py TERMGATE PG_SERVER [--only NAME,…]
 
-psql's commands, its completion by tab, and the programs of clients/ run once against a PostgreSQL 15 itself and once against the proxy
-before an SQLite file, and the two texts must be equal but for what docs/use/sqlite-proxy.md says differs. A client whose packages are
-missing is named, and counts as skipped where nothing else ran.
+psql's commands, its completion by tab, and the programs of clients/ run once against a PostgreSQL 15 itself and once
+against the proxy before an SQLite file, and the two texts must be equal but for what docs/use/sqlite-proxy.md says
+differs. A client whose packages are missing is named, and counts as skipped where nothing else ran.
 """
 import difflib
 import os

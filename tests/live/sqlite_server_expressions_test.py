@@ -3,15 +3,15 @@
 
     sqlite_server_expressions_test.py TERMGATE PG_SERVER [--count N] [--seed S] [--show]
 
-A random schema of a few tables with a column of every type, rows with awkward values, and expressions made of columns, constants,
-parameters,
-operators, functions, casts, CASE, COALESCE, IN, BETWEEN, subqueries and aggregates, as targets, as conditions, in GROUP BY and ORDER BY,
-in INSERT and UPDATE. Both sides get the same statement; compared are the columns' types, the values as text, and the SQLSTATE.
+A random schema of a few tables with a column of every type, rows with awkward values, and expressions made of
+columns, constants, parameters, operators, functions, casts, CASE, COALESCE, IN, BETWEEN, subqueries and aggregates,
+as targets, as conditions, in GROUP BY and ORDER BY, in INSERT and UPDATE. Both sides get the same statement; compared
+are the columns' types, the values as text, and the SQLSTATE.
 
-What counts as fine: the same answer, the same SQLSTATE, and a refusal with 0A000, which is counted. An answer that differs,
-an answer where PostgreSQL
-fails, and a failure other than 0A000 where PostgreSQL answers, are wrong. 10,000 expressions by default,
-of one seed, so that a run of all tests fails for a change and not by chance; with --long (TERMGATE_TEST_LONG) of a new one each time.
+What counts as fine: the same answer, the same SQLSTATE, and a refusal with 0A000, which is counted. An answer that
+differs, an answer where PostgreSQL fails, and a failure other than 0A000 where PostgreSQL answers, are wrong. 10,000
+expressions by default, of one seed, so that a run of all tests fails for a change and not by chance; with --long
+(TERMGATE_TEST_LONG) of a new one each time.
 """
 import os
 import random

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # Long: a case for each guarantee.
-"""The guarantees through the wire, on an SQLite file: the cases of tests/conformance that have a meaning for a client,
-an old leader and a new one on psycopg, each
-declaration and each road a write can take; and the same file written by local programs meanwhile. A
-check's tag says which promise it is of.
+"""The guarantees through the wire, on an SQLite file: the cases of tests/conformance that have a meaning for a
+client, an old leader and a new one on psycopg, each declaration and each road a write can take; and the same file
+written by local programs meanwhile. A check's tag says which promise it is of.
 
   sqlite_server_guarantees_test.py TERMGATE EXTENSION [PART ...]
 

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""[F2] [F3] [F5] The proxy before an SQLite file is killed at random moments under load and started again: nothing refused is in the
-file, nothing acknowledged is
-missing, no fence has gone back, terms are in commit order.
+"""[F2] [F3] [F5] The proxy before an SQLite file is killed at random moments under load and started again: nothing
+refused is in the file, nothing acknowledged is missing, no fence has gone back, terms are in commit order.
 
   sqlite_server_kill_test.py TERMGATE [--long] [--seed N]
 
-Writers on psycopg 3 write in every way that a driver has, some of them with a term that is one behind, some cancelled at work;
-each notes what it was told: committed, refused, or
-unknown (the connection went). Meanwhile the term rises, by seals through the proxy and by the
-command's. Now and then it is SIGTERM instead, which loses nothing. Needs psycopg 3.
+Writers on psycopg 3 write in every way that a driver has, some of them with a term that is one behind, some cancelled
+at work; each notes what it was told: committed, refused, or unknown (the connection went). Meanwhile the term rises,
+by seals through the proxy and by the command's. Now and then it is SIGTERM instead, which loses nothing. Needs
+psycopg 3.
 """
 import os
 import random

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The proxy before an SQLite file, with real clients: what a newcomer types into psql, psycopg's types in text and binary, pgbench's
-own schema, many writers in shared commits [F5], a holder that stands in the way of a higher term or of anybody [F4], a kill -9 in the
-midst of writes, and the same file written through the library meanwhile [F1][F2].
+"""The proxy before an SQLite file, with real clients: what a newcomer types into psql, psycopg's types in text and
+binary, pgbench's own schema, many writers in shared commits [F5], a holder that stands in the way of a higher term or
+of anybody [F4], a kill -9 in the midst of writes, and the same file written through the library meanwhile [F1][F2].
 
     sqlite_server_proxy_test.py TERMGATE PG_SERVER
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The front of an SQLite file in service: its file is moved, removed or replaced under it [F2][F5]; reads that would take SQLite hours end
-when they are asked to; what an adopted or protected table may not become over the wire.
+"""The front of an SQLite file in service: its file is moved, removed or replaced under it [F2][F5]; reads that would
+take SQLite hours end when they are asked to; what an adopted or protected table may not become over the wire.
 
     sqlite_server_service_test.py TERMGATE
 """

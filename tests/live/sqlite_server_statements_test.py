@@ -4,9 +4,9 @@ or a clear refusal.
 
     sqlite_server_statements_test.py TERMGATE PG_SERVER [--write] [--only REGEX] [--show]
 
-Compared are the columns' names, types and type modifiers, the values, the tag, the SQLSTATE, the types of the parameters, and what
-COPY sends. A case without parameters runs by the simple protocol, by the extended one in text, and in binary; one with parameters
-in text and in binary. Each run is a transaction that is rolled back.
+Compared are the columns' names, types and type modifiers, the values, the tag, the SQLSTATE, the types of the
+parameters, and what COPY sends. A case without parameters runs by the simple protocol, by the extended one in text,
+and in binary; one with parameters in text and in binary. Each run is a transaction that is rolled back.
 
 The file says of each case what comes out, in the line before it:
 
@@ -15,8 +15,8 @@ The file says of each case what comes out, in the line before it:
     ! FORM WHAT      differs; to be mended
     !! REASON        differs, and docs/use/sqlite-proxy.md says so
 
-The test fails where the file is not true. --write makes it true, but never writes over `!!`. --only runs the cases that a regular
-expression finds; --show prints what both sides answered.
+The test fails where the file is not true. --write makes it true, but never writes over `!!`. --only runs the cases
+that a regular expression finds; --show prints what both sides answered.
 """
 import os
 import re

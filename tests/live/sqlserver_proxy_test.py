@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""[F1] [F2] [F4] [F7] `termgate proxy --backend sqlserver://…` in front of a real TDS server, which TERMGATE_TEST_SQLSERVER names
-(status 77 without one).
+"""[F1] [F2] [F4] [F7] `termgate proxy --backend sqlserver://…` in front of a real TDS server, which
+TERMGATE_TEST_SQLSERVER names (status 77 without one).
 
   sqlserver_proxy_test.py TERMGATE_COMMAND [--list|--bench]
 
-The catalogue: ways to write, as texts in several channels and as tricks of the protocol. Each is tried by a session without a term and
-by one with a stale term, and
-must write nothing; and through the same proxy that only observes it must write, or it would prove nothing. Then what a rightful leader
-sees, and a takeover.
+The catalogue: ways to write, as texts in several channels and as tricks of the protocol. Each is tried by a session
+without a term and by one with a stale term, and must write nothing; and through the same proxy that only observes it
+must write, or it would prove nothing. Then what a rightful leader sees, and a takeover.
 """
 import http.client
 import os

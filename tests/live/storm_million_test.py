@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""[F1] [F2] [F3] [F4] [F5] A million writes and a thousand takeovers in the storm, under every kind of fault: on SQLite and PostgreSQL,
-directly and through two proxies. No breach.
+"""[F1] [F2] [F3] [F4] [F5] A million writes and a thousand takeovers in the storm, under every kind of fault: on
+SQLite and PostgreSQL, directly and through two proxies. No breach.
 
   storm_million_test.py TERMGATE_COMMAND SERVER_SCRIPT
 

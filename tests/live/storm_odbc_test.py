@@ -3,10 +3,9 @@
 
   storm_odbc_test.py TERMGATE_COMMAND SERVER_SCRIPT
 
-On every run at PostgreSQL, by odbc-postgresql, with a server of its own; on SQL Server where TERMGATE_TEST_SQLSERVER names one (a login
-that may create databases and end
-sessions), in a database of its own. A storm counts only if it was one: takeovers, refusals and each kind of fault must have been seen.
-TERMGATE_TEST_LONG: storms of 60 s.
+On every run at PostgreSQL, by odbc-postgresql, with a server of its own; on SQL Server where TERMGATE_TEST_SQLSERVER
+names one (a login that may create databases and end sessions), in a database of its own. A storm counts only if it
+was one: takeovers, refusals and each kind of fault must have been seen. TERMGATE_TEST_LONG: storms of 60 s.
 """
 import json
 import os

@@ -4,11 +4,10 @@
 
   storm_test.py TERMGATE_COMMAND SERVER_SCRIPT [Storm.test_… …]
 
-Starts a PostgreSQL 15 of its own. A storm counts only if it was one: there must have been takeovers and refusals. TERMGATE_TEST_LONG:
-all naive
-boundaries, mistakes planted in layer 1, and a server that is killed and started again in the middle. Through proxies: each new fault and
-each way to declare must have been seen.
-Clocks are stepped by Debian's libfaketime; where it is missing, or the command was built with a sanitizer, what hangs on it is left out.
+Starts a PostgreSQL 15 of its own. A storm counts only if it was one: there must have been takeovers and refusals.
+TERMGATE_TEST_LONG: all naive boundaries, mistakes planted in layer 1, and a server that is killed and started again
+in the middle. Through proxies: each new fault and each way to declare must have been seen. Clocks are stepped by
+Debian's libfaketime; where it is missing, or the command was built with a sanitizer, what hangs on it is left out.
 """
 import concurrent.futures
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """[F1] [F7] `termgate proxy --backend sqlserver://…` on real sockets, in front of a server that plays its part
-(tests/support/tds_server.py): logins in clear text and under TLS,
-statements, refusals, resets, hostile clients, the drain. What a real server does with it is in sqlserver_proxy_test.py.
+(tests/support/tds_server.py): logins in clear text and under TLS, statements, refusals, resets, hostile clients, the
+drain. What a real server does with it is in sqlserver_proxy_test.py.
 
   tds_proxy_test.py TERMGATE_COMMAND
 """

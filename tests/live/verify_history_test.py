@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""[F1] [F2] [F3] [F5] `termgate verify --history`: what clients in another language wrote down, judged by what the database holds,
-on PostgreSQL and SQLite.
+"""[F1] [F2] [F3] [F5] `termgate verify --history`: what clients in another language wrote down, judged by what the
+database holds, on PostgreSQL and SQLite.
 
   verify_history_test.py TERMGATE_COMMAND SERVER_SCRIPT
 
-The clients are threads with psycopg on PostgreSQL and the command itself on SQLite. Then each kind of breach is made: in the database,
-without layer 1's knowledge, or in the history.
+The clients are threads with psycopg on PostgreSQL and the command itself on SQLite. Then each kind of breach is made:
+in the database, without layer 1's knowledge, or in the history.
 """
 import json
 import os

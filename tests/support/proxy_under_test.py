@@ -1,8 +1,9 @@
 """Starts the proxy that a test in Python looks at, before a throw-away server of a given major (tests/support/pg_server.sh).
 
-The proxy is `$TERMGATE proxy --listen … --backend …`, or, where TERMGATE_RELAY is set, the program that it names, called as
-`RELAY LISTEN_PORT SERVER_PORT`: a session without the rest of the proxy, for trying. Servers: TERMGATE_TEST_SERVERS may name a folder
-whose pg13, pg15 … hold servers that run already; else they are started in a folder that is removed at the end.
+The proxy is `$TERMGATE proxy --listen … --backend …`, or, where TERMGATE_RELAY is set, the program that it names,
+called as `RELAY LISTEN_PORT SERVER_PORT`: a session without the rest of the proxy, for trying. Servers:
+TERMGATE_TEST_SERVERS may name a folder whose pg13, pg15 … hold servers that run already; else they are started in a
+folder that is removed at the end.
 """
 import atexit
 import os

@@ -568,7 +568,6 @@ void Connection::connect_server() {
   Shared& shared = worker_.shared();
   addresses_ = shared.resolver.known(clock_now());
   if (addresses_) return next_address();
-  resolved_ = false;
   shared.blocking_pool.run([&shared, worker = &worker_, id = id_] {
     std::string problem;
     auto addresses = shared.resolver.resolve(problem);

@@ -150,7 +150,6 @@ class Connection final : public session::SessionHost {
   bool unsettled_ = false;                 // … and has not said yet that the first statement may come
   bool cancel_sent_ = false;
   bool cancel_done_ = false;
-  bool resolved_ = false;
   bool server_spoke_ = false;
   End client_;
   End server_;

@@ -4,8 +4,8 @@
   attacker_test.py ATTACKER [--termgate PATH] [--majors 15] [--modes reject,read-only,allow] [--seconds 20] [--seed N] [--replay SEED]
   [--workers N]
 
-The seconds are shared by the majors and modes. A breach is printed with its seed and its messages, made shorter; --replay plays that seed
-alone, against a fresh server. What is judged, and how, is in judge.sql.
+The seconds are shared by the majors and modes. A breach is printed with its seed and its messages, made shorter;
+--replay plays that seed alone, against a fresh server. What is judged, and how, is in judge.sql.
 """
 import argparse
 import os

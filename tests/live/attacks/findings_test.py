@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""[F1][F2][F4][F6][F7] Attacks on the proxy and on layer 1, from outside: each finding of a review, as a table with its whole kind of
-variants.
+"""[F1][F2][F4][F6][F7] Attacks on the proxy and on layer 1, from outside: each finding of a review, as a table with
+its whole kind of variants.
 
   findings_test.py [--termgate PATH] [--majors 15] [--modes reject,read-only,allow] [--only PART ...] [--roles-all] [--show] [--quick]
 
-What is judged is only what was committed, as a direct connection of the superuser's sees it, and what a client sees through the
-proxy beside what it sees without. With --prove every row also runs without the proxy, where attacks must do their harm and rightful
-work must succeed: else it proves nothing ("VOID"). TERMGATE_TEST_SERVERS is not used: servers are this test's own.
+What is judged is only what was committed, as a direct connection of the superuser's sees it, and what a client sees
+through the proxy beside what it sees without. With --prove every row also runs without the proxy, where attacks must
+do their harm and rightful work must succeed: else it proves nothing ("VOID"). TERMGATE_TEST_SERVERS is not used:
+servers are this test's own.
 """
 import argparse
 import os

@@ -3,8 +3,9 @@
 
   guard_attacks_test.py --library termgate_guard.so [--major 15] [PART_OF_A_NAME …]
 
-Each attack is played twice, by a session without a term and by one with a stale term, as plain roles. What is there afterwards is compared
-with what was there before. Then by a session with the current term, for which it must work (F7), where the attack is ordinary SQL.
+Each attack is played twice, by a session without a term and by one with a stale term, as plain roles. What is there
+afterwards is compared with what was there before. Then by a session with the current term, for which it must work
+(F7), where the attack is ordinary SQL.
 """
 import argparse
 import sys

@@ -1,6 +1,5 @@
-"""A PostgreSQL server with the guard in it, for the tests of this folder: started as an ordinary user on a free loopback port,
-from a copy of the
-installation in which the extension can be installed without being root.
+"""A PostgreSQL server with the guard in it, for the tests of this folder: started as an ordinary user on a free
+loopback port, from a copy of the installation in which the extension can be installed without being root.
 
     rig = Rig("15", library)      roles: postgres, termgate_owner (layer 1), app (write), lead (lead), plain (no grant): these three
     guarded;
