@@ -33,7 +33,6 @@ from pgraw import (
     execute,
     extended,
     flush,
-    frame,
     function_call,
     parse,
     query,
@@ -1177,8 +1176,8 @@ KNOWN = {
 
 RELAY = "TERMGATE_RELAY" in os.environ  # which knows nothing of cancel requests, and lets nobody write undeclared
 DECLARED = {name: steps for name, steps in SCRIPTS.items() if not RELAY or ("cancel",) not in steps}
-WITHOUT = {} if RELAY else {f"undeclared: {name}": steps for name, steps in (SCRIPTS | UNDECLARED).items()}
-CASES = DECLARED | {name: steps for name, steps in WITHOUT.items() if name not in KNOWN}
+WITHOUT = {} if RELAY else {f"undeclared: {name}": steps for name, steps in (SCRIPTS | UNDECLARED).items() if name not in KNOWN}
+CASES = DECLARED | WITHOUT
 
 
 @pytest.fixture(scope="module", params=given.majors("13,18"))

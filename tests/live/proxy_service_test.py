@@ -1132,8 +1132,6 @@ def strict(lab, certified):
     os.chmod(shown[0], 0o600)
     strict = lab.server("15", "ssl=on", f"ssl_cert_file={shown[1]}", f"ssl_key_file={shown[0]}", f"ssl_ca_file={ca[1]}")
     with open(f"{strict.folder}/data/pg_hba.conf", "r+") as file:
-        lines = file.read()
-        file.seek(0)
         file.write("local all all trust\nhostssl all all 127.0.0.1/32 trust clientcert=verify-ca\n")
         file.truncate()
     lab.run(lab.pg_server, "stop", strict.folder)
