@@ -150,8 +150,8 @@ class Drill(BothDatabases):
 
     def test_one_by_the_shell_passes(self):
         script = """
-            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "shell-$$" --ttl 1s 2>/dev/null | cut -f1)
-              || [ -z "$term" ]; do sleep 0.05; done
+            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "shell-$$" --ttl 1s 2>/dev/null | cut -f1) \\
+                || [ -z "$term" ]; do sleep 0.05; done
             while termgate append --stream "$TERMGATE_SCOPE-events" --scope "$TERMGATE_SCOPE" --term "$term" </dev/null; do
               termgate lease renew --scope "$TERMGATE_SCOPE" --owner "shell-$$" --term "$term" --ttl 1s
             done
@@ -413,8 +413,8 @@ class Drill(BothDatabases):
     def test_one_that_only_seals_is_told(self):
         # Its refused seals stand in the audit, and are no refused writes.
         script = """
-            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "sealer-$$" --ttl 1s 2>/dev/null | cut -f1)
-              || [ -z "$term" ]; do sleep 0.05; done
+            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "sealer-$$" --ttl 1s 2>/dev/null | cut -f1) \\
+                || [ -z "$term" ]; do sleep 0.05; done
             while termgate seal --scope "$TERMGATE_SCOPE" --term "$term"; do
               termgate lease renew --scope "$TERMGATE_SCOPE" --owner "sealer-$$" --term "$term" --ttl 1s
             done

@@ -279,7 +279,7 @@ CREATE TYPE app.composed AS (i app.checked);
 CREATE TYPE app.ranged AS RANGE (SUBTYPE = app.checked);
 CREATE TABLE app.arrays (a app.checked[]);
 -- Writes only once app.go is set, so that a text can be parsed before; and what declares the stale claim of that setting and writes
-  under it.
+-- under it.
 CREATE FUNCTION app.later(n bigint) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN IF current_setting('app.go', true)
   <> '' THEN PERFORM app.bad(n); END IF; RETURN true; END$$;
 CREATE DOMAIN app.checked_later AS bigint CHECK (app.later(VALUE));
@@ -388,7 +388,7 @@ class Bench:
             self.url,
             *[word for role, level in ROLES.items() if level for word in ("--grant", f"a_{role}={level}")],
         )
-        for text in SCHEMA.split(";\n"):
+        for text in re.split(r";\n(?=\S)", SCHEMA):  # a statement goes on in lines that are indented
             if text.strip():
                 self.ask(text)
         self.ask("SELECT termgate.append('known', 1, 'x', write_id => '11111111-1111-1111-1111-111111111111')")
