@@ -25,6 +25,8 @@ def pytest_addoption(parser):
     group.addoption("--majors", metavar="13,18", help="the majors of PostgreSQL to run on, where a test has a choice")
     group.addoption("--seed", type=int, metavar="N", help="play one random run again: its seed is in the message of a failure")
     group.addoption("--show", action="store_true", help="the conversations, where a test compares some")
+    group.addoption("--only", action="append", metavar="PART", help="what has this in it; a test says of what. May be repeated")
+    group.addoption("--count", type=int, metavar="N", help="so many random expressions (sqlite_server_expressions_test.py)")
     group.addoption("--chunk", type=int, metavar="N", help="send N bytes at a time (proxy_difference_test.py)")
     group.addoption("--write", action="store_true", help="renew what a test compares with: docs/reference/command.md, statement files")
 

@@ -178,12 +178,15 @@ def errors_in(data):
 
 
 class Server:
-    def __init__(self, lab, major, *settings):
+    """A PostgreSQL; with layer 1, if not `layer1=False`."""
+
+    def __init__(self, lab, major, *settings, layer1=True):
         self.lab, self.major, self.folder = lab, major, f"{lab.folder}/pg{major}-{len(lab.servers)}"
         self.url = lab.run(lab.pg_server, "start", major, self.folder, "fsync=off", *settings)
         self.port = int(re.search(r":(\d+)/", self.url).group(1))
         lab.servers.append(self)
-        lab.run(lab.termgate, "init", "--db", self.url)
+        if layer1:
+            lab.run(lab.termgate, "init", "--db", self.url)
 
     def sql(self, text):
         """Runs SQL as the superuser; the first column of the rows."""
@@ -285,8 +288,8 @@ class Lab:
             raise AssertionError(f"{words} ended with {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout.strip()
 
-    def server(self, major="15", *settings):
-        return Server(self, major, *settings)
+    def server(self, major="15", *settings, **more):
+        return Server(self, major, *settings, **more)
 
     def proxy(self, backend, *options, **more):
         return Proxy(self, backend, *options, **more)

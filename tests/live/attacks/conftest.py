@@ -4,7 +4,6 @@
 def pytest_addoption(parser):
     group = parser.getgroup("attacks", "attacks on the proxy")
     group.addoption("--modes", metavar="reject,allow", help="what the proxy does with sessions without a term")
-    group.addoption("--only", action="append", metavar="PART", help="a finding (as 1, S2), or a part of a row's name; may be repeated")
     group.addoption("--roles-all", action="store_true", help="every row by every role that it is meant for, instead of one")
     group.addoption("--quick", action="store_true", help="one mode a row, chosen by its name")
     group.addoption("--part", metavar="K/N", help="every N-th row and special one, from the K-th on; --long: all of them")
