@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from given import TERMGATE
+from given import GUARD, TERMGATE
 from plain_server import server
 
 SOURCE = Path(__file__).resolve().parents[2]
@@ -155,12 +155,12 @@ def test_a_follower_whose_effects_are_in_the_database(database):
     assert psql(url, "SELECT orders FROM totals;", "-At") == "1"
 
 
-@pytest.mark.skipif(not os.environ.get("TERMGATE_GUARD"), reason="TERMGATE_GUARD is not set")
+@pytest.mark.skipif(not GUARD, reason="TERMGATE_GUARD names no library")
 def test_guard():
     sys.path.insert(0, str(Path(__file__).parent / "guard"))
     from guard_rig import Rig
 
-    rig = Rig("15", os.environ["TERMGATE_GUARD"])
+    rig = Rig("15", GUARD)
     try:
         rig.psql("-c", "CREATE DATABASE app OWNER termgate_owner")
         rig.layer1("app")

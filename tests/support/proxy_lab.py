@@ -14,7 +14,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
@@ -22,23 +21,7 @@ import urllib.request
 
 import checks
 import given
-from checks import eventually, stays  # noqa: F401 (for those who import from here)
-from given import LONG, PYTHON, SANITIZED  # noqa: F401
-
-MAJORS = ("13", "14", "15", "16", "17", "18") if LONG else ("13", "15", "18")
-
-
-def psycopg_or_skip():
-    """psycopg 3; where only Debian's Python has it, the program is begun again there, and where none has, it is skipped."""
-    try:
-        import psycopg
-
-        return psycopg
-    except ImportError:
-        if sys.executable != PYTHON and subprocess.run([PYTHON, "-c", "import psycopg"], capture_output=True).returncode == 0:
-            os.execv(PYTHON, [PYTHON, *sys.argv])
-        print("psycopg 3 is missing")
-        sys.exit(77)
+from checks import eventually
 
 
 class Refused(Exception):
@@ -361,14 +344,6 @@ class Lab:
             server.stop()
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-    failures = checks.failures
-
-    def conclude(self):
-        """For programs that are not on pytest yet: the exit status, after everything is stopped."""
-        self.close(keep=bool(checks.failures))
-        print(f"{checks.made} checks, {len(checks.failures)} failures" + (f"; logs in {self.folder}" if checks.failures else ""))
-        return 1 if checks.failures or not checks.made else 0
 
 
 def refusal(action):
