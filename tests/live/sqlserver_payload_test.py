@@ -4,7 +4,8 @@ and in memory only once.
 
   pytest tests/live/sqlserver_payload_test.py
 
-Where TERMGATE_TEST_SQLSERVER names a server; else it is skipped. TERMGATE_TEST_PAYLOAD_MIB: how large, 300 by default; 1024 on Microsoft's server.
+Where TERMGATE_TEST_SQLSERVER names a server; else it is skipped. TERMGATE_TEST_PAYLOAD_MIB: how large, 300 by default; 1024
+on Microsoft's server.
 """
 import hashlib
 import os
