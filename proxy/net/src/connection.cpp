@@ -856,6 +856,17 @@ void Connection::saw_server_major(int major) {
   if (seen != major) seen = major;
 }
 
+// Neither a user's nor a database's name has a NUL.
+bool Connection::server_has_guard() const {
+  const session::LoginRequest& login = session_->login();
+  return worker_.shared().guarded_logins.contains(login.user + '\0' + login.database);
+}
+
+void Connection::saw_server_guard(bool there) {
+  const session::LoginRequest& login = session_->login();
+  worker_.shared().guarded_logins.set(login.user + '\0' + login.database, there);
+}
+
 bool Connection::known_to_write(std::size_t text) const {
   return worker_.shared().writing_texts.contains(session_->login().database, text);
 }
