@@ -153,8 +153,8 @@ bool is_sqlite(std::string_view url) { return url.starts_with("sqlite:"); }
 
 session::Options::ServerGuard guard_of(const Given& given, const net::Options& options) {
   using Guard = session::Options::ServerGuard;
-  const Guard guard = given.one_of<Guard>("guard", {{"auto", Guard::when_there}, {"require", Guard::required}, {"off", Guard::off}},
-                                          Guard::when_there);
+  const Guard guard =
+      given.one_of<Guard>("guard", {{"auto", Guard::when_there}, {"require", Guard::required}, {"off", Guard::off}}, Guard::when_there);
   const bool postgres = options.backend.protocol == net::Backend::Protocol::postgresql && options.session.server_has_rules;
   if (guard == Guard::required && !postgres) throw UsageError("--guard require: only PostgreSQL has the guard");
   if (guard == Guard::required && options.session.server_pooler)

@@ -107,7 +107,7 @@ class Claims {
 
   Admission admission_;
   bool replication_ = false;
-  bool guarded_ = false;                // under `allow`: has declared
+  bool guarded_ = false;  // under `allow`: has declared
   bool server_guarded_ = false;
   bool handed_over_ = false;
   ScopedTerm bound_;                    // by the rule, for good; empty: not yet

@@ -19,7 +19,14 @@ constexpr std::size_t claims_max = 256;  // of comments, in one pipeline: each o
 void Session::State::group_begins(bool declares) {
   if (!pipeline_.begun) unit_begins();
   if (declares) claims_.hand_over(false);
+  if (pipeline_.handed_over && !claims_.handed_over()) {
+    // What comes next is looked at before it goes. What has gone needs no opening: the server guards it.
+    pipeline_.handed_over = false;
+    pipeline_.direct = model_.tx.failed || model_.tx.in_block;
+    pipeline_.touched_server = pipeline_.executed || pipeline_.planned || !pipeline_.parsed.empty();
+  }
   if (pipeline_.begun) return;
+  pipeline_.handed_over = claims_.handed_over();
   pipeline_.begun = true;
   opening_refused_ = false;
   pipeline_.direct = !claims_.active() || model_.tx.failed || model_.tx.in_block;

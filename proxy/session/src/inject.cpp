@@ -11,8 +11,8 @@ namespace termgate::session {
 namespace {
 
 constexpr std::array<std::string_view, proxy_statement_count> names{
-    "_termgate_writable_",   "_termgate_locked_",      "_termgate_mark_",   "_termgate_unmark_",
-    "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_",  "_termgate_again_",
+    "_termgate_writable_",   "_termgate_locked_",      "_termgate_mark_",    "_termgate_unmark_",
+    "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_",   "_termgate_again_",
     "_termgate_prepared_",   "_termgate_hold_",        "_termgate_release_", "_termgate_declare_"};
 constexpr std::string_view portal = "_termgate";
 constexpr std::size_t passed_max = 256;  // claims of comments that are remembered to have passed in a transaction; others are checked again
@@ -310,9 +310,9 @@ void Session::State::release() {
   add_sync(Purpose::release);
 }
 
-// "on" where the server guards this session, "off" where it could; NULL where no guard is loaded that uses our layer 1. Only a setting that a
-// library has registered is in pg_settings with that context, so no client can make it up, and every role may look. A session that may act
-// as the owner of layer 1 is refused every write by the guard, so where it may choose the proxy keeps such a session.
+// "on" where the server guards this session, "off" where it could; NULL where no guard is loaded that uses our layer 1. Only a setting that
+// a library has registered is in pg_settings with that context, so no client can make it up, and every role may look. A session that may
+// act as the owner of layer 1 is refused every write by the guard, so where it may choose the proxy keeps such a session.
 std::string Session::State::guard_of_session() const {
   std::string sql =
       "(SELECT s.setting FROM pg_catalog.pg_settings s WHERE s.name OPERATOR(pg_catalog.=) 'termgate.guarded' AND s.context "

@@ -140,8 +140,6 @@ void Session::State::hand_over() {
   claims_.hand_over(claims_.certain() && (raised || (standing == Standing::none && claim.pair.empty())));
 }
 
-
-
 // What the proxy says of a scope goes through this session's client_encoding, and would name another scope than its letters do.
 Claim Session::State::claim_of(const statements::Declaration* named) const {
   Claim claim = claims_.claim_of(named);

@@ -195,8 +195,8 @@ std::string Session::State::server_options(std::string_view requested) const {
 void Session::State::start_login() {
   claims_.login_begins();
   using ServerGuard = Options::ServerGuard;
-  const bool there = options_.server_guard == ServerGuard::required ||
-                     (options_.server_guard == ServerGuard::when_there && host_.server_has_guard());
+  const bool there =
+      options_.server_guard == ServerGuard::required || (options_.server_guard == ServerGuard::when_there && host_.server_has_guard());
   if (there && claims_.may_be_server_guarded()) {
     claims_.server_guards();
     // Nothing takes it back, so it may stand in the start-up packet. Whether it has worked is asked before the client's first word.

@@ -18,7 +18,7 @@ sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent.parent / "support"))
 from pgraw import Connection  # noqa: E402
 from proxy_lab import Lab  # noqa: E402
-from rig import ROLES, PlainServer  # noqa: E402
+from rig import GUARD, ROLES, PlainServer  # noqa: E402
 
 
 def main():
@@ -57,6 +57,8 @@ def main():
                     url,
                     *[word for role, level in ROLES.items() if level for word in ("--grant", f"a_{role}={level}")],
                 )
+                if GUARD:
+                    direct.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
                 direct.rows("SELECT termgate.append('attacked known', 1, 'x', write_id => '11111111-1111-1111-1111-111111111111')")
                 # A prepared transaction of a session's own cannot be evicted: a raise shall not wait long for it.
                 direct.rows("SELECT termgate.set_setting('check_wait_ms', '500')")
@@ -90,7 +92,7 @@ def main():
                     print(f"the judge finds only {sorted(kinds)} where nothing is fenced: {alone.stdout[-1000:]}{alone.stderr}")
                     failed += 1
             for mode in modes:
-                proxy = lab.proxy(url, "--without-term", mode)
+                proxy = lab.proxy(url, "--without-term", mode, *(["--guard", "require"] if GUARD and mode == "read-only" else []))
                 what = (
                     ["--replay", chosen.replay]
                     if chosen.replay
