@@ -1,10 +1,10 @@
 """The code in docs/use/ (admin, followers, the guard, the proxy, the SQLite file), cut out of the pages and run as the roles
 that they name. docs_test.py has README.md and the other pages.
 
-  TERMGATE=build/dev/termgate tests/support/own_server.sh /usr/bin/python3 -m pytest tests/live/docs_pages_test.py
+  pytest tests/live/docs_pages_test.py [-k follower]
 
-Needs TERMGATE_TEST_POSTGRESQL, and for the guard's page TERMGATE_GUARD (its library). Names of databases, hosts, ports and files
-are replaced by this run's; nothing else is.
+On the server of tests/support/plain_server.py; for the guard's page TERMGATE_GUARD names its library. Names of databases,
+hosts, ports and files are replaced by this run's; nothing else is.
 """
 import json
 import os
@@ -18,14 +18,14 @@ from pathlib import Path
 
 import pytest
 
+from given import GUARD, TERMGATE
+from plain_server import server
+
 SOURCE = Path(__file__).resolve().parents[2]
-TERMGATE = str(Path(os.environ.get("TERMGATE", SOURCE / "build/dev/termgate")).resolve())
-SERVER = os.environ.get("TERMGATE_TEST_POSTGRESQL")
+SERVER = server()
 NAME = f"pages_{os.getpid()}"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("TERMGATE_DB", "PGOPTIONS")}
 ENVIRONMENT["PATH"] = f"{Path(TERMGATE).parent}:{ENVIRONMENT['PATH']}"
-
-needs_server = pytest.mark.skipif(not SERVER, reason="TERMGATE_TEST_POSTGRESQL is not set")
 
 
 def block(page, beginning):
@@ -104,7 +104,6 @@ def database():
     made.drop()
 
 
-@needs_server
 def test_admin(database, started, tmp_path):
     page, port = block("admin.md", 'echo "ann operate'), free_port()
     tokens, protected, command = page.splitlines()
@@ -126,7 +125,6 @@ def test_admin(database, started, tmp_path):
     assert api(expired.replace("expired", "released"))["leases"][0]["scope"] == "billing"
 
 
-@needs_server
 def test_followers(database, tmp_path):
     url = database.url(database.app)
     projection, audit, listed = block("followers.md", "termgate follow").splitlines()
@@ -147,7 +145,6 @@ def test_followers(database, tmp_path):
     assert re.search(r"projection-1.*\b1\b", behind) and "audit" in behind, behind
 
 
-@needs_server
 def test_a_follower_whose_effects_are_in_the_database(database):
     url = database.url(database.app)
     psql(url, "CREATE SCHEMA AUTHORIZATION CURRENT_USER;\nCREATE TABLE totals (orders int);\nINSERT INTO totals VALUES (0);")
@@ -158,12 +155,12 @@ def test_a_follower_whose_effects_are_in_the_database(database):
     assert psql(url, "SELECT orders FROM totals;", "-At") == "1"
 
 
-@pytest.mark.skipif(not os.environ.get("TERMGATE_GUARD"), reason="TERMGATE_GUARD is not set")
+@pytest.mark.skipif(not GUARD, reason="TERMGATE_GUARD names no library")
 def test_guard():
     sys.path.insert(0, str(Path(__file__).parent / "guard"))
     from guard_rig import Rig
 
-    rig = Rig("15", os.environ["TERMGATE_GUARD"])
+    rig = Rig("15", GUARD)
     try:
         rig.psql("-c", "CREATE DATABASE app OWNER termgate_owner")
         rig.layer1("app")
@@ -201,7 +198,6 @@ def test_guard():
         rig.close()
 
 
-@needs_server
 def test_the_certificates_of_the_proxy(database, started, tmp_path):
     shell(block("proxy.md", "openssl req"), tmp_path)
     port = free_port()
@@ -214,7 +210,6 @@ def test_the_certificates_of_the_proxy(database, started, tmp_path):
     assert "does not match" in psql(f"{other} sslrootcert={tmp_path}/ca.crt", "SELECT 1;", "-At", check=False)
 
 
-@needs_server
 def test_the_configuration_of_the_proxy(database, started, tmp_path):
     text = block("proxy.md", "# /etc/termgate/proxy.conf").replace("/etc/termgate/", f"{tmp_path}/")
     port, http = free_port(), free_port()

@@ -4,16 +4,12 @@ The judge knows nothing of how the proxy decides. A row of a table says whether 
 ("bad"), and a direct connection of the superuser's looks afterwards which rows are there. Every attack that must be refused
 runs on a direct connection too, where its "bad" rows must commit: an attack that does nothing there proves nothing here.
 """
-import os
 import re
-import sys
 import time
 import zlib
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
-import pgraw  # noqa: E402
-from pgraw import Closed, Connection, Silent  # noqa: E402
+import pgraw
+from pgraw import Closed, Connection, Silent
 
 ROLES = {"none": None, "read": "read", "write": "write", "lead": "lead", "operate": "operate", "maker": "write"}
 STALE, FENCE, OTHER, OTHER_FENCE = 3, 5, 9, 9

@@ -1,7 +1,7 @@
 """[F1][F2][F4][F6] `termgate proxy --guard`: sessions that the guard inside the server covers, those that it cannot cover,
 and servers without it. The tables of attacks run through such a proxy in live_guard_findings.
 
-  TERMGATE=build/dev/termgate TERMGATE_GUARD=…/termgate_guard.so /usr/bin/python3 -m pytest tests/live/guard/guard_proxy_test.py
+  pytest tests/live/guard/guard_proxy_test.py
 """
 import os
 import socket
@@ -13,15 +13,16 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+import given  # noqa: E402
 from guard_rig import Rig  # noqa: E402
 
-TERMGATE = os.environ["TERMGATE"]
+TERMGATE = given.TERMGATE
 CLAIM = {"scope": "s", "term": 5}
 
 
 @pytest.fixture(scope="module")
 def rig():
-    made = Rig("15", os.environ["TERMGATE_GUARD"])
+    made = Rig("15", given.GUARD)
     # The proxy turns the guard on, session by session; the roles themselves are not guarded.
     made.psql("-c", "ALTER ROLE app RESET termgate.guard; ALTER ROLE lead RESET termgate.guard; ALTER ROLE plain RESET termgate.guard")
     made.psql("-c", "CREATE ROLE proxy_role LOGIN; SELECT termgate._grant('proxy_role', 'operate')")
