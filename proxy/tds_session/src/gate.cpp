@@ -18,7 +18,7 @@ std::string bracketed(std::string_view name) {
 }
 
 // A raise that waits is seen again and again; one that is not seen for so long has given up.
-constexpr std::chrono::milliseconds raise_seen_again{1000};
+constexpr std::chrono::milliseconds raise_seen_again{500};
 
 // The server found a transaction that we had not seen, and has done nothing.
 bool is_wrong_transaction(std::uint32_t number) noexcept { return number == 3988 || number == 3989; }
@@ -224,12 +224,9 @@ void TdsSession::State::wanted(bool certain, Instant now) {
     if (!raise_waits_ || now - raise_seen_ > raise_seen_again) raise_waits_ = now;
     raise_seen_ = now;
   }
-  if (may_leave()) send_leave(AfterLeave::ready, now);
-}
-
-std::optional<Instant> TdsSession::State::ends_for_raise() const noexcept {
-  if (!raise_waits_ || gate_ == Gate::open) return std::nullopt;
-  return *raise_waits_ + grace_;
+  if (may_leave()) return send_leave(AfterLeave::ready, now);
+  // Only as long as it is seen to wait: one that has given up ends nobody.
+  if (certain && now - *raise_waits_ >= grace_) end_for_raise();
 }
 
 }  // namespace termgate::tds_session

@@ -49,6 +49,7 @@ bool TdsSession::State::drain_ends() {
   return true;
 }
 
+// Behind a result that nobody reads, in the middle of a message, in a transaction: the server rolls it back with its session.
 void TdsSession::State::end_for_raise() {
   const std::string message = "TG006 a takeover of scope \"" + pair_.scope +
                               "\" has waited for this session for the eviction grace: its open transaction is rolled back. Connect again";
@@ -70,12 +71,6 @@ void TdsSession::State::tick(Instant now) {
   if (!logged_in()) {
     if (past(started_, options_.login_timeout)) end(18456, "the login took too long (--login-timeout)");
     return;
-  }
-  if (const auto ends = ends_for_raise(); ends && now >= *ends) {
-    // Behind a result that nobody reads, in the middle of a message, in a transaction: the server rolls it back with its session.
-    if (now - raise_seen_ <= std::chrono::seconds(1)) return end_for_raise();
-    raise_waits_.reset();
-    gate_wanted_ = false;
   }
   if (stage_ == Stage::entering || stage_ == Stage::leaving || stage_ == Stage::raising) {
     if (past(sent_, options_.gate_answer_timeout)) end(50006, "TG006 the gate did not answer in time");
@@ -200,15 +195,14 @@ std::optional<Instant> TdsSession::deadline() const noexcept {
   };
   if (state.stage_ == Stage::closing) return std::nullopt;
   if (!state.logged_in()) return after(state.started_, state.options_.login_timeout);
-  const auto sooner = [](std::optional<Instant> one, std::optional<Instant> other) {
-    return one && other ? std::min(one, other) : one ? one : other;
-  };
-  const auto for_raise = state.ends_for_raise();
-  if (state.stage_ == Stage::relaying) return for_raise;
-  if (state.stage_ != Stage::ready) return sooner(for_raise, after(state.sent_, state.options_.gate_answer_timeout));
+  if (state.stage_ == Stage::relaying) return std::nullopt;
+  if (state.stage_ != Stage::ready) return after(state.sent_, state.options_.gate_answer_timeout);
   auto due = after(state.latest_, state.in_transaction() ? state.options_.idle_in_transaction_timeout : state.options_.idle_timeout);
-  if (state.may_leave()) due = sooner(due, state.used_ + state.options_.gate_idle_max);
-  return sooner(due, for_raise);
+  if (state.may_leave()) {
+    const Instant leave = state.used_ + state.options_.gate_idle_max;
+    due = due ? std::min(*due, leave) : leave;
+  }
+  return due;
 }
 
 const session::LoginRequest& TdsSession::login() const noexcept { return state_->login_; }

@@ -137,7 +137,6 @@ class TdsSession::State {
   enum class Gate : std::uint8_t { open, held, unsure };
   void gate_is(Gate gate);
   void wanted(bool certain, Instant now);
-  std::optional<Instant> ends_for_raise() const noexcept;
 
   // --- server.cpp ---
   void take_server(std::string_view bytes, Instant now);

@@ -157,7 +157,7 @@ TEST_CASE("tds session: a raise waits for no frozen client longer than the grace
         CHECK(game.client_open);
         CHECK(game.server_open);
         if (one.gives_back) CHECK_FALSE(game.model.gate);
-        game.want(150ms);
+        game.want(300ms);
         CHECK(game.client_open == one.gives_back);
         CHECK(game.server_open == one.gives_back);
         if (one.gives_back) CHECK(game.host.gate.empty());
