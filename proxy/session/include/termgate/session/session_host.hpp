@@ -50,6 +50,9 @@ class SessionHost {
   // else empty. An empty scope, of a session whose scope only the server knows: of any.
   virtual std::string untrusted(std::string_view) const { return {}; }
 
+  // This session holds the gate of a scope from now on, and no other; empty: none. GateWanted comes when a raise waits for it.
+  virtual void holds_gate(std::string_view) {}
+
   // Under --enforce observe, where no fence rises: the highest term that was seen to write. What is refused would be judged by it,
   // so highest_fence() counts it for scopes of sessions that are only observed.
   virtual void saw_term(std::string_view, std::int64_t) {}
