@@ -397,6 +397,7 @@ std::shared_ptr<const Schema> read_schema(sqlite3* connection) {
     schema->by_name.emplace(lower(schema->relations[i].name), i);
   }
   resolve(*schema);
+  schema->index_texts = std::move(texts);
   for (std::size_t i = 0; i < schema->relations.size(); ++i) {
     SchemaRelation& relation = schema->relations[i];
     for (std::size_t k = 0; k < relation.indexes.size(); ++k) schema->indexes[relation.indexes[k].oid] = {i, k};

@@ -94,6 +94,7 @@ struct Schema {
     std::size_t relation, index;
   };
   std::unordered_map<std::int64_t, IndexPlace> indexes, constraints, triggers;
+  std::map<std::string, std::string> index_texts;  // of CREATE INDEX, by SQLite's name
 
   const SchemaRelation* relation(std::int64_t oid) const;
   const SchemaRelation* named(std::string_view name, std::optional<std::int64_t> space = {}) const;
