@@ -49,7 +49,8 @@ void read_body(std::string_view body, Definition& out) {
       column = reader.name();
       // SQLite itself tells the type in capitals only.
       const std::string_view type = body.substr(reader.position(), 8);
-      if (type == "INTeger " || type == "INTegER ") out.integers.insert(lower(column));
+      if (type == "INTeger " || type == "INTegER " || type == "INTegeR ") out.integers.insert(lower(column));
+      if (type == "INTegeR " || type == "INTEGEr ") out.serials.insert(lower(column));
       if (type == "INTegER " || type == "INTEGer ") out.always.insert(lower(column));
     }
     std::string constraint_name;

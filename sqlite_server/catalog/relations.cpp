@@ -63,6 +63,7 @@ std::string written(const Stored& value) {
 FileRelations::FileRelations(const Schema& schema, std::uint64_t id) : id_(id) {
   const Around around(schema);
   for (const SchemaRelation& relation : schema.relations) {
+    if (relation.kind == 'S') continue;
     Relation out;
     out.name = relation.name;
     out.rowid = relation.kind == 'r' && !relation.without_rowid;

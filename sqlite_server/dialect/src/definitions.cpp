@@ -276,7 +276,9 @@ std::string Writer::column_definition(Node body, const std::string& table, bool 
     const bool always = std::any_of(constraints.begin(), constraints.end(), [](Node each) {
       return each.as("Constraint")["contype"].string() == "CONSTR_IDENTITY" && each.as("Constraint")["generated_when"].string() == "a";
     });
-    text += counts != nullptr && counts->oid == oid::int4 ? (always ? "INTegER" : "INTeger") : always ? "INTEGer" : "INTEGER";
+    const bool serial = is_serial(body["typeName"]);
+    text += counts != nullptr && counts->oid == oid::int4 ? (always ? "INTegER" : serial ? "INTegeR" : "INTeger")
+                                                          : (always ? "INTEGer" : serial ? "INTEGEr" : "INTEGER");
     text += " PRIMARY KEY AUTOINCREMENT";
   } else {
     if (!body["typeName"]) refuse("a column without a type", body);
