@@ -1,0 +1,65 @@
+#include "reply.hpp"
+
+#include <hiredis/hiredis.h>
+
+#include <new>
+
+namespace termgate::sources {
+namespace {
+
+RedisReply copy_of(const redisReply& from) {
+  RedisReply reply;
+  switch (from.type) {
+    case REDIS_REPLY_INTEGER:
+      reply.kind = RedisReply::Kind::integer;
+      reply.number = from.integer;
+      break;
+    case REDIS_REPLY_STRING:
+    case REDIS_REPLY_STATUS:
+      reply.kind = RedisReply::Kind::text;
+      reply.text.assign(from.str, static_cast<std::size_t>(from.len));
+      break;
+    case REDIS_REPLY_ERROR:
+      reply.kind = RedisReply::Kind::error;
+      reply.text.assign(from.str, static_cast<std::size_t>(from.len));
+      for (char& c : reply.text) {
+        if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
+      }
+      break;
+    case REDIS_REPLY_ARRAY:
+      reply.kind = RedisReply::Kind::array;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(from.elements); ++i) reply.elements.push_back(copy_of(*from.element[i]));
+      break;
+    default: break;
+  }
+  return reply;
+}
+
+}  // namespace
+
+void RedisReader::Free::operator()(redisReader* reader) const noexcept { redisReaderFree(reader); }
+
+RedisReader::RedisReader() { reset(); }
+
+void RedisReader::reset() {
+  reader_.reset(redisReaderCreate());
+  if (!reader_) throw std::bad_alloc();
+  fed_ = 0;
+}
+
+bool RedisReader::feed(std::string_view bytes) {
+  fed_ += bytes.size();
+  return fed_ <= answer_bytes_max && redisReaderFeed(reader_.get(), bytes.data(), bytes.size()) == REDIS_OK;
+}
+
+std::pair<RedisReader::State, RedisReply> RedisReader::next() {
+  void* found = nullptr;
+  if (redisReaderGetReply(reader_.get(), &found) != REDIS_OK) return {State::malformed, {}};
+  if (found == nullptr) return {State::more, {}};
+  fed_ = 0;
+  const auto free = [](redisReply* reply) { freeReplyObject(reply); };
+  const std::unique_ptr<redisReply, decltype(free)> owned(static_cast<redisReply*>(found), free);
+  return {State::complete, copy_of(*owned)};
+}
+
+}  // namespace termgate::sources
