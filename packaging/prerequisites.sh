@@ -34,9 +34,10 @@ install_missing() {
     "${root[@]}" mkdir -p /etc/postgresql-common
     echo 'create_main_cluster = false' | "${root[@]}" tee /etc/postgresql-common/createcluster.conf >/dev/null
   fi
-  # Neither may installing pgbouncer start one on port 6432: Debian asks this program whether services may start.
+  # Neither may installing pgbouncer, redis-server or etcd-server start one on its usual port: Debian asks this program whether services
+  # may start.
   local no_services=/usr/sbin/policy-rc.d
-  if printf '%s\n' "${missing[@]}" | grep -q '^pgbouncer$' && [ ! -e "$no_services" ]; then
+  if printf '%s\n' "${missing[@]}" | grep -qE '^(pgbouncer|redis-server|etcd-server)$' && [ ! -e "$no_services" ]; then
     printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$no_services" >/dev/null
     "${root[@]}" chmod 755 "$no_services"
   else

@@ -71,6 +71,97 @@ class Redis final : public Server {
   const int port_ = free_port();
 };
 
+class Etcd final : public Server {
+ public:
+  std::string url() const override { return fmt::format("etcd://127.0.0.1:{}", port_); }
+  std::chrono::milliseconds ttl() const override { return 1000ms; }  // whole seconds
+  std::chrono::milliseconds late() const override { return 1500ms; }
+  // An operator may delete the key; no counter is in it.
+  void delete_counter(const std::string& scope) override {
+    run({"env", "ETCDCTL_API=3", "etcdctl", "--endpoints", fmt::format("127.0.0.1:{}", port_), "del", "termgate/" + scope});
+  }
+
+ private:
+  Words command() const override {
+    const std::string client = fmt::format("http://127.0.0.1:{}", port_), peer = fmt::format("http://127.0.0.1:{}", peer_);
+    return {"etcd",
+            "--data-dir",
+            data().string(),
+            "--listen-client-urls",
+            client,
+            "--advertise-client-urls",
+            client,
+            "--listen-peer-urls",
+            peer,
+            "--initial-advertise-peer-urls",
+            peer,
+            "--initial-cluster",
+            "default=" + peer,
+            "--heartbeat-interval",
+            "50",
+            "--election-timeout",
+            "250"};
+  }
+  const int port_ = free_port(), peer_ = free_port();
+};
+
+class ZooKeeper final : public Server {
+ public:
+  std::string url() const override { return fmt::format("zookeeper://127.0.0.1:{}", port_); }
+  std::chrono::milliseconds ttl() const override { return 800ms; }
+  std::chrono::milliseconds late() const override { return 1000ms; }
+  bool renews_itself() const override { return true; }
+  bool client_refuses() const override { return true; }
+  void delete_counter(const std::string&) override {}  // there is none
+
+ private:
+  void prepare() override {
+    std::ofstream(home() / "zoo.cfg") << "tickTime=200\nminSessionTimeout=400\nmaxSessionTimeout=120000\nadmin.enableServer=false\n"
+                                      << "clientPortAddress=127.0.0.1\nclientPort=" << port_ << "\ndataDir=" << data().string() << "\n";
+  }
+  Words command() const override {
+    return {"java",
+            "-Xmx128m",
+            "-cp",
+            "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar",
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            (home() / "zoo.cfg").string()};
+  }
+  const int port_ = free_port();
+};
+
+// A double that speaks the service's protocol; see its head.
+class Double : public Server {
+ public:
+  explicit Double(std::string program) : program_(std::move(program)) {}
+  void delete_counter(const std::string& scope) override { run({"python3", script(), "--delete", scope, "--port", std::to_string(port_)}); }
+
+ protected:
+  std::string script() const { return std::string(TERMGATE_TEST_SOURCES) + "/" + program_; }
+  Words command() const override { return {"python3", script(), "--port", std::to_string(port_), "--data", data().string()}; }
+  const int port_ = free_port();
+
+ private:
+  const std::string program_;
+};
+
+class Consul final : public Double {
+ public:
+  Consul() : Double("consul_double.py") {}
+  std::string url() const override { return fmt::format("consul://127.0.0.1:{}", port_); }
+  std::chrono::milliseconds ttl() const override { return 500ms; }  // the double's ten seconds
+};
+
+class Kubernetes final : public Double {
+ public:
+  Kubernetes() : Double("kubernetes_double.py") {}
+  std::string url() const override { return fmt::format("kubernetes://127.0.0.1:{}/default?tls=off", port_); }
+  std::string url_with(const std::string& option) const override { return url() + "&" + option; }
+  std::chrono::milliseconds ttl() const override { return 1000ms; }
+  std::chrono::milliseconds late() const override { return 1500ms; }
+  bool counts() const override { return true; }
+};
+
 bool installed(const char* program) { return std::system(fmt::format("command -v {} >/dev/null 2>&1", program).c_str()) == 0; }
 
 std::unique_ptr<Server> make(std::string_view kind) {
@@ -83,6 +174,18 @@ std::unique_ptr<Server> make(std::string_view kind) {
     need("redis-server");
     return std::make_unique<Redis>();
   }
+  if (kind == "etcd") {
+    need("etcd");
+    need("etcdctl");
+    return std::make_unique<Etcd>();
+  }
+  if (kind == "zookeeper") {
+    need("java");
+    if (!std::filesystem::exists("/usr/share/java/zookeeper.jar")) need("zookeeper.jar");
+    return std::make_unique<ZooKeeper>();
+  }
+  if (kind == "consul") return std::make_unique<Consul>();
+  if (kind == "kubernetes") return std::make_unique<Kubernetes>();
   throw std::runtime_error("TERMGATE_SOURCE names no server");
 }
 

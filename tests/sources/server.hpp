@@ -57,6 +57,10 @@ class Server {
   virtual std::chrono::milliseconds late() const { return std::chrono::milliseconds(1000); }
   // A deleted counter makes it issue terms again.
   virtual bool counts() const { return false; }
+  // Its client library keeps a lease alive for as long as the process runs.
+  virtual bool renews_itself() const { return false; }
+  // Its client library does not connect again to a server that has lost data.
+  virtual bool client_refuses() const { return false; }
 
  protected:
   Server();

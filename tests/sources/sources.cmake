@@ -11,3 +11,9 @@ if(TARGET termgate_sources AND TARGET termgate_sqlite)
     endif()
   endforeach()
 endif()
+if(TARGET termgate_source_redis AND TARGET termgate_source_file)
+  termgate_test(unit_sources LABEL unit
+    SOURCES unit/sources/file.cpp unit/sources/redis_reply.cpp unit/sources/url.cpp
+    LIBRARIES Termgate::sources Termgate::source_redis Termgate::source_net)
+  target_include_directories(unit_sources PRIVATE "${PROJECT_SOURCE_DIR}/sources/redis/src")
+endif()

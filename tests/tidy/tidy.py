@@ -48,7 +48,7 @@ allowed = {
     "sources/etcd": ({"fencing", "sources/net", "sources/etcd"}, {"fmt", "boost"}),
     "sources/zookeeper": ({"fencing", "sources/net", "sources/zookeeper"}, {"fmt", "zookeeper"}),
     "sources/consul": ({"fencing", "sources/net", "sources/consul"}, {"fmt", "boost"}),
-    "sources/kubernetes": ({"fencing", "sources/net", "sources/kubernetes"}, {"fmt", "boost"}),
+    "sources/kubernetes": ({"fencing", "sources/net", "sources/kubernetes"}, {"fmt", "boost", "openssl"}),
     "sources/file": ({"fencing", "sources/net", "sources/file"}, {"fmt"}),
     "sources": (
         {"fencing", "sources"} | {f"sources/{part}" for part in ("net", "redis", "etcd", "zookeeper", "consul", "kubernetes", "file")},

@@ -35,6 +35,36 @@ RedisReply copy_of(const redisReply& from) {
   return reply;
 }
 
+// int in hiredis 0.14, std::size_t later.
+template <class Result, class Task, class Length>
+Length length_type(Result (*)(Task, Length));
+using ArrayLength = decltype(length_type(redisReplyObjectFunctions{}.createArray));
+
+// hiredis reserves what an array's head announces, and visits all of it when it frees it: a few bytes would cost gigabytes.
+void* bounded_array(const redisReadTask* task, ArrayLength elements);
+
+// hiredis's own way of making replies, but for that.
+struct Functions {
+  redisReplyObjectFunctions all{};
+  redisReplyObjectFunctions* usual = nullptr;
+  Functions() {
+    const std::unique_ptr<redisReader, void (*)(redisReader*)> reader(redisReaderCreate(), redisReaderFree);
+    if (!reader) throw std::bad_alloc();
+    usual = reader->fn;
+    all = *usual;
+    all.createArray = bounded_array;
+  }
+};
+Functions& functions() {
+  static Functions one;
+  return one;
+}
+
+void* bounded_array(const redisReadTask* task, ArrayLength elements) {
+  if (static_cast<std::size_t>(elements) > RedisReader::elements_max) return nullptr;
+  return functions().usual->createArray(task, elements);
+}
+
 }  // namespace
 
 void RedisReader::Free::operator()(redisReader* reader) const noexcept { redisReaderFree(reader); }
@@ -42,7 +72,7 @@ void RedisReader::Free::operator()(redisReader* reader) const noexcept { redisRe
 RedisReader::RedisReader() { reset(); }
 
 void RedisReader::reset() {
-  reader_.reset(redisReaderCreate());
+  reader_.reset(redisReaderCreateWithFunctions(&functions().all));
   if (!reader_) throw std::bad_alloc();
   fed_ = 0;
 }

@@ -24,6 +24,7 @@ struct RedisReply {
 class RedisReader {
  public:
   static constexpr std::size_t answer_bytes_max = 64 * 1024;
+  static constexpr std::size_t elements_max = 1024;  // of an array
   enum class State { complete, more, malformed };
 
   RedisReader();
