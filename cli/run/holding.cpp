@@ -59,6 +59,7 @@ class OfSource final : public Holding {
     if (std::exchange(released_, true)) return;
     thread_.request_stop();
     thread_.join();
+    if (lost()) return;  // it is another's, or ends within the margin
     source_.release(scope_, lease_, owner_);
   }
 

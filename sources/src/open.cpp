@@ -1,3 +1,4 @@
+// The services that this build has, by the scheme of their URLs.
 #include <termgate/sources.hpp>
 
 #include <array>

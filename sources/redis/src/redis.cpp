@@ -178,9 +178,7 @@ class Redis final : public LeaseSource {
     try {
       if (!password_.empty()) need_ok(user_.empty() ? Words{"AUTH", password_} : Words{"AUTH", user_, password_}, "the password");
       if (database_ != 0) need_ok({"SELECT", std::to_string(database_)}, "the database's number");
-    } catch (const OutcomeUnknown& error) {
-      throw Unavailable(error.what());  // the request itself was not sent
-    }
+    } catch (const OutcomeUnknown&) { throw Unavailable(fmt::format("{} did not answer the login; nothing was requested of it", name_)); }
   }
   void need_ok(const Words& words, std::string_view what) {
     const RedisReply reply = exchange(words);
