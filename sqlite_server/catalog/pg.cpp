@@ -105,9 +105,9 @@ void pg_attribute(Writer out, const CatalogView& view) {
       write_attribute(out, relation.oid, column.name, column.type, i + 1);
       out.set("attnotnull", column.not_null)
           .set("atthasdef", column.default_text.has_value())
-          .set("attidentity", column.always                       ? "a"
+          .set("attidentity", column.always                      ? "a"
                               : column.counted && !column.serial ? "d"
-                                               : "")
+                                                                 : "")
           .set("attgenerated", column.generated ? "s" : "");
       out.set("attcollation", collation_of(column));
     }
@@ -168,7 +168,12 @@ void pg_sequences(Writer out, const CatalogView& view) {
         .set("sequencename", each.name)
         .set("sequenceowner", view.session.user())
         .set("data_type", std::int64_t{big ? dialect::oid::int8 : dialect::oid::int4});
-    out.set("start_value", 1).set("min_value", 1).set("max_value", greatest(big)).set("increment_by", 1).set("cycle", 0).set("cache_size", 1);
+    out.set("start_value", 1)
+        .set("min_value", 1)
+        .set("max_value", greatest(big))
+        .set("increment_by", 1)
+        .set("cycle", 0)
+        .set("cache_size", 1);
   }
 }
 
