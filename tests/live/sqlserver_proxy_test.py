@@ -473,6 +473,19 @@ class Case(unittest.TestCase):
         self.assertEqual(answer.number, 50006)
         leader.commit()
         self.assertTrue(self.written("t3"))
+        # A raise outside of one waits for it no longer than the grace, whether or not the server can tell who holds the gate.
+        leader.begin()
+        self.assertEqual(leader.batch(INSERT.replace("%M", "t3b")).errors, [])
+        time.sleep(0.5)
+        began = time.monotonic()
+        self.assertEqual(self.eye.batch("EXEC termgate.seal @scope = N'taken', @term = 4").errors, [])
+        took = time.monotonic() - began
+        print(f"a takeover past a leader frozen in a transaction: {took * 1000:.0f} ms, with a grace of 1000 ms", flush=True)
+        self.assertLess(took, 3)
+        with self.assertRaises(Closed):
+            leader.batch("COMMIT TRAN")
+            leader.batch("COMMIT TRAN")
+        self.assertFalse(self.written("t3b"))
         # A proxy raises for its client where writers may.
         leader = connect(self.proxy.port, "termgate.scope=taken;termgate.term=7;")
         self.assertEqual(leader.batch(INSERT.replace("%M", "t4")).errors, [])

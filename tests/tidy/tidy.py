@@ -44,6 +44,17 @@ allowed = {
         },
         {"fmt", "boost", "openssl"},
     ),
+    "sources/net": ({"fencing", "sources/net"}, {"fmt", "boost", "openssl"}),
+    "sources/redis": ({"fencing", "sources/net", "sources/redis"}, {"fmt", "boost", "hiredis"}),
+    "sources/etcd": ({"fencing", "sources/net", "sources/etcd"}, {"fmt", "boost"}),
+    "sources/zookeeper": ({"fencing", "sources/net", "sources/zookeeper"}, {"fmt", "zookeeper"}),
+    "sources/consul": ({"fencing", "sources/net", "sources/consul"}, {"fmt", "boost"}),
+    "sources/kubernetes": ({"fencing", "sources/net", "sources/kubernetes"}, {"fmt", "boost", "openssl"}),
+    "sources/file": ({"fencing", "sources/net", "sources/file"}, {"fmt"}),
+    "sources": (
+        {"fencing", "sources"} | {f"sources/{part}" for part in ("net", "redis", "etcd", "zookeeper", "consul", "kubernetes", "file")},
+        {"fmt"},
+    ),
     "testkit": ({"testkit", "fencing", "storage"}, {"fmt", "libpq", "catch2"}),
     "cli": (None, None),
     "tests": (None, None),
@@ -61,6 +72,8 @@ third_party = {
     "sqlext.h": "odbc",
     "odbcinst.h": "odbc",
     "catch2/": "catch2",
+    "hiredis/": "hiredis",
+    "zookeeper/": "zookeeper",
 }
 
 breaches = []

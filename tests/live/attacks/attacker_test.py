@@ -15,7 +15,7 @@ import pytest
 import given
 from checks import check, note
 from pgraw import Connection
-from rig import ROLES, PlainServer
+from rig import GUARD, ROLES, PlainServer
 
 REPLAY = given.option("replay")
 MAJORS = given.majors("15", "13,15,18")[: 1 if REPLAY else None]
@@ -41,6 +41,8 @@ def attacked(lab, major):
         server.layer1 = server.url.replace("postgres@", "layer1@")
         grants = [word for role, level in ROLES.items() if level for word in ("--grant", f"a_{role}={level}")]
         lab.run(lab.termgate, "init", "--db", server.layer1, *grants)
+        if GUARD:
+            direct.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
         direct.rows("SELECT termgate.append('attacked known', 1, 'x', write_id => '11111111-1111-1111-1111-111111111111')")
         # A prepared transaction of a session's own cannot be evicted: a raise shall not wait long for it.
         direct.rows("SELECT termgate.set_setting('check_wait_ms', '500')")
@@ -70,7 +72,7 @@ def test_the_judge_finds_each_kind_of_breach_where_nothing_is_fenced(attacked):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_random_sessions_commit_nothing_unchecked_with(mode, lab, attacked, major):
-    proxy = lab.proxy(attacked.layer1, "--without-term", mode)
+    proxy = lab.proxy(attacked.layer1, "--without-term", mode, *(["--guard", "require"] if GUARD and mode == "read-only" else []))
     seconds = given.option("seconds", 20) / len(MAJORS) / len(MODES)
     what = ["--replay", REPLAY] if REPLAY else ["--seconds", str(seconds), "--seed", str(given.option("seed", 0))]
     words = ["--workers", given.option("workers", "3"), "--breaches", given.option("breaches", "12")]

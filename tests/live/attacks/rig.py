@@ -354,13 +354,24 @@ STATE = """SELECT concat_ws(' | ', 'lo ' || (SELECT count(*) FROM pg_largeobject
     FROM pg_class WHERE relname = 'bypass'))"""
 
 
+# The library of the guard: the server has it, and where a session without a term may read, the proxy admits no session without it.
+GUARD = os.environ.get("TERMGATE_TEST_GUARD")
+ROOT = Path(__file__).resolve().parents[3]
+
+
 class PlainServer:
     """A server without layer 1."""
 
     def __init__(self, lab, major, *settings):
         self.folder = f"{lab.folder}/attacked{major}-{len(lab.servers)}"
         self.lab = lab
-        self.url = lab.run(lab.pg_server, "start", major, self.folder, "fsync=off", *settings)
+        self.environment = dict(os.environ)
+        if GUARD:
+            guard = ROOT / "sql/postgres/guard"
+            files = [GUARD, *guard.glob("termgate_guard*.sql"), guard / "termgate_guard.control"]
+            self.environment["PG_SERVER_BIN"] = lab.run(ROOT / "tests/support/pg_home.sh", major, self.folder + "-home", *files)
+            settings = [*settings, "shared_preload_libraries=termgate_guard"]
+        self.url = lab.run(lab.pg_server, "start", major, self.folder, "fsync=off", *settings, env=self.environment)
         self.port = int(re.search(r":(\d+)/", self.url).group(1))
         lab.servers.append(self)
 
@@ -388,6 +399,8 @@ class Bench:
             self.url,
             *[word for role, level in ROLES.items() if level for word in ("--grant", f"a_{role}={level}")],
         )
+        if GUARD:
+            self.ask("CREATE EXTENSION termgate_guard SCHEMA termgate")
         for text in re.split(r";\n(?=\S)", SCHEMA):  # a statement goes on in lines that are indented
             if text.strip():
                 self.ask(text)
@@ -409,7 +422,8 @@ class Bench:
             assert self.proxies[mode].process.poll() is None, "the proxy died"
             self.proxies[mode].stop()
             self.renewed += 1
-        self.proxies[mode] = self.lab.proxy(self.url, "--without-term", mode)
+        guarded = ["--guard", "require"] if GUARD and mode == "read-only" else []
+        self.proxies[mode] = self.lab.proxy(self.url, "--without-term", mode, *guarded)
 
     def ask(self, sql):
         answer = self.direct.query(sql)

@@ -4,4 +4,10 @@ if(TARGET termgate_guard)
   foreach(name IN ITEMS guard guard_attacks guard_append)
     termgate_pytest(live_${name} guard/${name}_test.py ENVIRONMENT "TERMGATE_GUARD=${library}")
   endforeach()
+  if(TARGET termgate AND TARGET termgate_net)
+    termgate_pytest(live_guard_proxy guard/guard_proxy_test.py ENVIRONMENT "TERMGATE_GUARD=${library}")
+    # The proxy's table of attacks, where the proxy leaves the sessions to the guard.
+    termgate_pytest(live_guard_findings attacks/findings_test.py TIMEOUT 1800 OPTIONS --modes read-only --quick --part 7/96 --show
+      ENVIRONMENT "TERMGATE_TEST_GUARD=${library}")
+  endif()
 endif()
