@@ -34,6 +34,11 @@ if(TARGET termgate)
     # Starts servers of its own, some twenty of them.
     add_test(NAME live_pg_restore COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/pg_restore_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
     set_tests_properties(live_pg_restore PROPERTIES LABELS live TIMEOUT 600)
+    add_test(NAME live_pg_locks COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/pg_locks_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
+    set_tests_properties(live_pg_locks PROPERTIES LABELS live TIMEOUT 120)
+    # By Debian's Python, whose packages Patroni needs too.
+    add_test(NAME live_patroni COMMAND /usr/bin/python3 "${CMAKE_CURRENT_SOURCE_DIR}/cluster/patroni_test.py" $<TARGET_FILE:termgate>)
+    set_tests_properties(live_patroni PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 3000)
   endif()
   if(TARGET termgate_postgres)
     add_test(NAME live_verify_history COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/verify_history_test.py" $<TARGET_FILE:termgate> "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
