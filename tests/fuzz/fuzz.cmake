@@ -1,5 +1,6 @@
 # One target a kind of outside input. With clang it is libFuzzer (preset fuzz, which builds and runs these targets only):
 # build/fuzz/tests/fuzz_words -max_total_time=60 CORPUS. Otherwise a small main replays the corpus in every test run.
+add_custom_target(fuzz_targets)
 function(termgate_fuzz name)
   cmake_parse_arguments(FUZZ "CHOICES" "" "SOURCES;LIBRARIES;INCLUDES" ${ARGN})
   add_executable(${name} ${FUZZ_SOURCES})
@@ -20,6 +21,7 @@ function(termgate_fuzz name)
     add_test(NAME ${name} COMMAND ${name} ${whole} "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${what}")
   endif()
   set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+  add_dependencies(fuzz_targets ${name})
 endfunction()
 
 termgate_fuzz(fuzz_words SOURCES fuzz/fuzz_words.cpp LIBRARIES Termgate::fencing)

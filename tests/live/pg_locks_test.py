@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """An engine that speaks PostgreSQL's protocol and whose advisory locks exclude nobody is refused by `init` and reported by `doctor`.
 
-  pg_locks_test.py TERMGATE_COMMAND SERVER_SCRIPT
+  pytest tests/live/pg_locks_test.py
 
 The double is a PostgreSQL of its own whose lock functions are replaced, database by database, by such as do nothing.
 """
 import os
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
+from given import PG_SERVER, TERMGATE
+
 scratch = tempfile.TemporaryDirectory(prefix="termgate-locks.")
 os.chmod(scratch.name, 0o755)
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
@@ -88,7 +88,3 @@ class Locks(unittest.TestCase):
         for one in crowd:
             out, _ = one.communicate(timeout=120)
             self.assertEqual(one.returncode, 0, out)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -2,7 +2,7 @@
 """`termgate run --source` with real processes and real servers of Redis, etcd and ZooKeeper: holders and servers that are stopped, killed
 and emptied, with passwords and TLS. The fence is in an SQLite file.
 
-  run_source_test.py TERMGATE_COMMAND
+  pytest tests/live/run_source_test.py
 """
 import os
 import re
@@ -10,16 +10,20 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
-TERMGATE = sys.argv[1]
+import given
+import pytest
+
+TERMGATE = given.TERMGATE
 scratch = tempfile.TemporaryDirectory(prefix="termgate-run-source.")
 folder = Path(scratch.name)
 clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
+missing = [name for name in ("redis-server", "redis-cli", "etcd", "etcdctl", "java") if shutil.which(name) is None]
+pytestmark = pytest.mark.skipif(bool(missing), reason=f"not installed: {missing}")
 PASSWORD = "s3cret-of-the-source"
 
 
@@ -324,11 +328,3 @@ class RunSource(unittest.TestCase):
         # Without a database it needs --no-seal.
         self.assertEqual(self.play(self.redis_url, *shell("echo never"), db=False).returncode, 102)
         self.assertEqual(self.play(self.redis_url, "--no-seal", *shell("test $TERMGATE_TERM -ge 1"), db=False).returncode, 0)
-
-
-if __name__ == "__main__":
-    for program in ("redis-server", "redis-cli", "etcd", "etcdctl", "java"):
-        if shutil.which(program) is None:
-            print(f"skipped: {program} is not installed")
-            sys.exit(77)
-    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
