@@ -49,7 +49,8 @@ class Node:
             "scope": "fenced",
             "name": self.name,
             "restapi": where,
-            "etcd3": {"host": f"127.0.0.1:{self.cluster.etcd_port}"},
+            # The v2 API. With etcd3, Patroni 3.0.2 kept a watch that had died while it was stopped, and never found a synchronous standby again.
+            "etcd": {"host": f"127.0.0.1:{self.cluster.etcd_port}"},
             "bootstrap": {
                 "dcs": {
                     # As quick as Patroni can be here, so that a hundred failovers take minutes.
@@ -154,6 +155,7 @@ class Cluster:
                     "--initial-cluster",
                     f"default={peer}",
                     "--unsafe-no-fsync",
+                    "--enable-v2",
                 ],
                 log,
             )

@@ -253,7 +253,10 @@ class Connection {
       return;
     }
     if (!found->second.empty()) return;
-    const std::string name = fmt::format("termgate_{}", ++names_);
+    // By the statement's text: behind a pooler that shares sessions, a name that counts would call another program's statement.
+    std::uint64_t hash = 14695981039346656037ULL;
+    for (const char c : sql) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+    const std::string name = fmt::format("termgate_{:016x}", hash);
     connection_.prepare(name, found->first);
 #if PQXX_VERSION_MAJOR < 7
     connection_.prepare_now(name);  // 6.x puts it off to the first use
@@ -293,7 +296,6 @@ class Connection {
   pqxx::quiet_errorhandler quiet_;  // libpqxx prints notices to stderr otherwise
   std::optional<pqxx::nontransaction> transaction_;
   std::map<std::string, std::string, std::less<>> seen_;  // statements, and the names of those that are prepared
-  int names_ = 0;
 };
 
 // How long an answer may take: forever, unless OpenOptions::answer_wait says otherwise.
