@@ -112,6 +112,18 @@ TEXTS = {
         "EXEC sp_set_session_context N'termgate.scope', N'attacked'; EXEC sp_set_session_context N'termgate.term', N'5'; INSERT dbo.victim"
         " (mark) VALUES (N'%M')"
     ),
+    # Each begins like a read.
+    "behind a table": "SELECT mark FROM dbo.spare INSERT dbo.victim (mark) VALUES (N'%M')",
+    "glued to a number": "SELECT 1INSERT dbo.victim (mark) VALUES (N'%M')",
+    "glued to a string": "SELECT 'a'INSERT dbo.victim (mark) VALUES (N'%M')",
+    "glued to brackets": "SELECT mark AS [a]FROM dbo.spare INSERT dbo.victim (mark) VALUES (N'%M')",
+    "exec behind a table": "SELECT mark FROM dbo.spare EXEC dbo.put N'%M'",
+    "insert of a common table": "WITH a AS (SELECT N'%M' AS mark) INSERT dbo.victim (mark) SELECT mark FROM a",
+    "a declaration, then a write": "DECLARE @m nvarchar(200) = N'%M' SELECT @m AS m INSERT dbo.victim (mark) VALUES (@m)",
+    "brackets of a bracket": "SELECT mark AS [a]]] FROM dbo.spare INSERT dbo.victim (mark) VALUES (N'%M') SELECT 1 AS [b]]]",
+    "quotes of a quote": "SET QUOTED_IDENTIFIER ON SELECT mark AS \"a\"\"\" FROM dbo.spare INSERT dbo.victim (mark) VALUES (N'%M')",
+    "comment that never nests": "SELECT 1 /* /* */ */ INSERT dbo.victim (mark) VALUES (N'%M')",
+    "a name with a dot and a call": "SELECT mark FROM dbo.spare; EXEC ..put N'%M'",
     "long text in front": "/*" + 40000 * " " + "*/ INSERT dbo.victim (mark) VALUES (N'%M')",
     "settings in front": 2200 * "SET NOCOUNT ON; " + "INSERT dbo.victim (mark) VALUES (N'%M')",
 }
@@ -442,7 +454,15 @@ class Case(unittest.TestCase):
         self.assertEqual(watcher.end(), 0)
         without = self.play(self.proxy.port, "plain", "p")
         stale = self.play(self.proxy.port, "termgate.scope=attacked;termgate.term=5;", "s")
-        self.assertEqual((without, stale), (set(), set()))
+        reader = Proxy("--without-term", "read-only")
+        reads = self.play(reader.port, "plain", "r")
+        client = connect(reader.port, "plain")
+        self.assertEqual(client.batch("SELECT COUNT(*) FROM dbo.victim").errors, [])
+        self.assertEqual(client.rpc(call(10, nvarchar("", "SELECT mark FROM dbo.victim WHERE id = 1"))).errors, [])
+        self.assertEqual(client.batch(INSERT.replace("%M", "r")).number, 50002)
+        client.close()
+        self.assertEqual(reader.end(), 0)
+        self.assertEqual((without, stale, reads), (set(), set(), set()))
         self.assertEqual(set(names) - does_harm - UNPROVEN_ON_BABELFISH, set())
 
     def test_2_a_leader_writes_as_directly(self):
@@ -474,7 +494,8 @@ class Case(unittest.TestCase):
         self.assertEqual(leader.batch(INSERT.replace("%M", "t3")).errors, [])
         time.sleep(0.5)
         answer = self.eye.batch(
-            "BEGIN TRAN; DECLARE @f bigint; EXEC termgate.check_term @scope = N'taken', @term = 3, @fence = @f OUTPUT; ROLLBACK"
+            "BEGIN TRAN; DECLARE @f bigint; BEGIN TRY EXEC termgate.check_term @scope = N'taken', @term = 3, @fence = @f OUTPUT END TRY"
+            " BEGIN CATCH IF @@TRANCOUNT > 0 ROLLBACK; THROW END CATCH"
         )
         self.assertEqual(answer.number, 50006)
         leader.commit()

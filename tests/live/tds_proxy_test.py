@@ -220,7 +220,12 @@ class Case(unittest.TestCase):
                     if server.gates == 0:
                         break
                     time.sleep(0.01)
-        self.assertEqual(proxy.log.read_text(encoding="utf-8").count(" evicted "), len(ended))
+        for _ in range(100):  # the log is written a little later
+            log = proxy.log.read_text(encoding="utf-8")
+            if log.count(" evicted ") == len(ended):
+                break
+            time.sleep(0.05)
+        self.assertEqual(log.count(" evicted "), len(ended), log)
         self.assertEqual(server.unfenced, 0)
         self.assertEqual(proxy.end(), 0)
 
@@ -334,7 +339,6 @@ class Case(unittest.TestCase):
         for words, says in (
             (("--backend", "sqlserver://u:p@h:1433"), "which database"),
             (("--backend", "sqlserver://u:p@h:x/app"), "a port is a number"),
-            (("--backend", "sqlserver://u:p@h/app", "--without-term", "read-only"), "every statement"),
         ):
             done = subprocess.run(
                 [TERMGATE, "proxy", "--listen", "127.0.0.1:1", *words], capture_output=True, text=True, timeout=20, check=False
