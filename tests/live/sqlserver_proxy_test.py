@@ -300,6 +300,8 @@ UNPROVEN_ON_BABELFISH = {
     "update of a common table, as sp_executesql",
     "insert exec, as batch",
     "insert exec, as sp_executesql",
+    "brackets of a bracket, as batch",
+    "brackets of a bracket, as sp_executesql",
 }
 
 
@@ -313,9 +315,9 @@ def parts():
     return urllib.parse.unquote(found.username), urllib.parse.unquote(found.password), found.hostname, found.port or 1433
 
 
-def connect(port, application="plain", host="127.0.0.1"):
+def connect(port, application="plain", host="127.0.0.1", source=None):
     user, password, _, _ = parts()
-    return Tds(port, user, password, DATABASE, application, host)
+    return Tds(port, user, password, DATABASE, application, host, source=source)
 
 
 def direct():
@@ -518,6 +520,47 @@ class Case(unittest.TestCase):
         self.assertEqual(leader.batch(INSERT.replace("%M", "t4")).errors, [])
         self.assertEqual(leader.batch("EXEC termgate.set_term N'taken', 6").errors, [])
         self.assertEqual(leader.batch(INSERT.replace("%M", "t5")).number, 50001)
+
+    def test_3b_a_lease_for_a_program(self):
+        """A program that knows nothing of terms, on two hosts: the proxy holds its lease."""
+        rules = Path(scratch.name) / "leases.rules"
+        rules.write_text(
+            (
+                "[rule waits]\napplication = waits\nlease = waits\nttl = 30 s\ntakeover = wait\n"
+                "[rule newest]\napplication = newest\nlease = newest\nttl = 30 s\ntakeover = newest\n"
+            ),
+            encoding="utf-8",
+        )
+        proxy = Proxy("--rules", str(rules))
+        write = lambda client, mark: client.batch(INSERT.replace("%M", mark))  # noqa: E731
+        first = connect(proxy.port, "waits", source="127.0.0.1")
+        self.assertEqual(write(first, "l1").errors, [])
+        second = connect(proxy.port, "waits", source="127.0.0.2")
+        answer = write(second, "l2")
+        self.assertEqual(answer.number, 50002)
+        self.assertIn("127.0.0.1", answer.errors[0][1])
+        again = connect(proxy.port, "waits", source="127.0.0.1")
+        self.assertEqual(write(again, "l3").errors, [])
+        first.close()
+        again.close()
+        deadline = time.monotonic() + 20
+        while write(second, "l4").errors and time.monotonic() < deadline:
+            time.sleep(0.2)
+        self.assertTrue(self.written("l4"))
+        self.assertFalse(self.written("l2"))
+        # The newest host takes the lease of the one before, whose session holds the gate and is between two messages.
+        first = connect(proxy.port, "newest", source="127.0.0.1")
+        self.assertEqual(write(first, "n1").errors, [])
+        began = time.monotonic()
+        second = connect(proxy.port, "newest", source="127.0.0.2")
+        self.assertEqual(write(second, "n2").errors, [])
+        print(f"the newest host has taken the lease over and written after {(time.monotonic() - began) * 1000:.0f} ms", flush=True)
+        try:
+            self.assertIn(write(first, "n3").number, (50001, 50002))
+        except Closed:
+            pass
+        self.assertFalse(self.written("n3"))
+        self.assertEqual(proxy.end(), 0)
 
     def test_4_metrics_and_the_end(self):
         proxy = Proxy()

@@ -42,6 +42,7 @@ class TdsModel {
   bool bulk_announced = false;
   std::int64_t next_handle = 0;  // of prepared statements; 0: none is given. Only reads are prepared then
   std::string login_application;
+  std::uint32_t login_version = 0;
 
   std::string out;  // for the proxy
 
@@ -152,7 +153,8 @@ class TdsModel {
     say(payload);
   }
   void login() {
-    if (const auto login = tds::decode_login7(payload_)) login_application = tds::utf8_of(login->application);
+    if (const auto login = tds::decode_login7(payload_))
+      login_application = tds::utf8_of(login->application), login_version = login->tds_version;
     std::string payload;
     if (wants_sspi) {
       wants_sspi = false;

@@ -186,7 +186,8 @@ class TdsSession::State {
   std::string login7_;           // what the server is sent
   std::string login_answer_;     // tokens for the client
   bool login_acked_ = false, login_failed_ = false, login_ended_ = false;
-  bool encrypted_ = false;  // by the client's TLS
+  bool encrypted_;           // by the client's TLS
+  bool speaks_8_0_ = false;  // the client
   bool routed_ = false;
   bool has_layer1_ = false;
   std::string no_layer1_;  // why not

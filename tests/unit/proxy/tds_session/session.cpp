@@ -513,6 +513,30 @@ TEST_CASE("tds session: where TLS is required a login in clear text is refused",
   CHECK(game.host.count(Kind::login_refused) == 1);
 }
 
+TEST_CASE("tds session: TDS 8.0 is spoken to the client and 7.4 to the server", "[proxy][tds]") {
+  tds_session::Options options;
+  options.client_tls = options.client_tls_required = true;
+  TdsGame game(0, options, true);
+  game.prelogin();
+  game.answers.clear();
+  game.send(tds::packet::login7, tds::test_login7({.application = "termgate.scope=s;termgate.term=5;", .tds_version = tds::version::v8_0}),
+            0, 4096);
+  CHECK(game.model.login_version == tds::version::v7_4);
+  // LOGINACK: its length, the interface, the version.
+  CHECK(game.answers.find("\x01\x08\0\0\0"s) != std::string::npos);
+  game.answers.clear();
+  game.batch("write");
+  CHECK(game.heard() == "done 16;");
+  CHECK(game.model.unfenced == 0);
+
+  TdsGame without;
+  without.prelogin();
+  without.answers.clear();
+  without.send(tds::packet::login7, tds::test_login7({.tds_version = tds::version::v8_0}), 0, 4096);
+  CHECK(without.heard() == "error 18456 done 2;");
+  CHECK_FALSE(without.server_open);
+}
+
 TEST_CASE("tds session: logins that end otherwise", "[proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.model.refuses_login = true;
