@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """[F1] [F7] `termgate proxy --backend sqlserver://…` on real sockets, in front of a server that plays its part
-(tests/support/tds_server.py): logins in clear text and under TLS,
-statements, refusals, resets, hostile clients, the drain. What a real server does with it is in sqlserver_proxy_test.py.
+(tests/support/tds_server.py): logins in clear text and under TLS, statements, refusals, resets, hostile clients, the
+drain. What a real server does with it is in sqlserver_proxy_test.py.
 
-  tds_proxy_test.py TERMGATE_COMMAND
+  pytest tests/live/tds_proxy_test.py [-k tls]
 """
 import os
 import shutil
@@ -11,18 +11,16 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from proxy_under_test import free_port  # noqa: E402
-from tds_server import Server  # noqa: E402
-from tdsraw import ATTENTION, BATCH, PRELOGIN, RESET, Answer, Closed, Tds, call, headers, integer, nvarchar, packets, wide  # noqa: E402
+from given import TERMGATE
+from proxy_under_test import free_port
+from tds_server import Server
+from tdsraw import ATTENTION, BATCH, PRELOGIN, RESET, Answer, Closed, Tds, call, headers, integer, nvarchar, packets, wide
 
-TERMGATE = sys.argv[1]
 scratch = tempfile.TemporaryDirectory(prefix="termgate-tds-proxy-test.")
 WITH_TERM = "termgate.scope=s;termgate.term=5;"
 
@@ -428,7 +426,3 @@ class Case(unittest.TestCase):
         client.close()
         self.assertEqual(proxy.process.wait(20), 0)
         self.assertEqual(self.server.unfenced, 0)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)

@@ -1,7 +1,7 @@
-"""A TDS server that plays its part of a conversation, for tests of the proxy where no SQL Server can be had: it lets everybody in,
-keeps one fence and each session's gate as
-layer 1 does, answers every other request with a DONE, and writes down what it was asked. What it says was copied from a real
-server's answers (tests/unit/wire/tds/recorded.txt)."""
+"""A TDS server that plays its part of a conversation, for tests of the proxy where no SQL Server can be had: it lets
+everybody in, keeps one fence and each session's gate as layer 1 does, answers every other request with a DONE, and
+writes down what it was asked. What it says was copied from a real server's answers
+(tests/unit/wire/tds/recorded.txt)."""
 import socket
 import struct
 import threading

@@ -570,7 +570,6 @@ void Connection::connect_server() {
   Shared& shared = worker_.shared();
   addresses_ = shared.resolver.known(clock_now());
   if (addresses_) return next_address();
-  resolved_ = false;
   shared.blocking_pool.run([&shared, worker = &worker_, id = id_] {
     std::string problem;
     auto addresses = shared.resolver.resolve(problem);
@@ -872,6 +871,17 @@ int Connection::server_major() const {
 void Connection::saw_server_major(int major) {
   std::atomic<int>& seen = worker_.shared().server_major;
   if (seen != major) seen = major;
+}
+
+// Neither a user's nor a database's name has a NUL.
+bool Connection::server_has_guard() const {
+  const session::LoginRequest& login = session_->login();
+  return worker_.shared().guarded_logins.contains(login.user + '\0' + login.database);
+}
+
+void Connection::saw_server_guard(bool there) {
+  const session::LoginRequest& login = session_->login();
+  worker_.shared().guarded_logins.set(login.user + '\0' + login.database, there);
 }
 
 bool Connection::known_to_write(std::size_t text) const {

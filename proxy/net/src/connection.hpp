@@ -64,6 +64,8 @@ class Connection final : public session::SessionHost {
   void saw_term(std::string_view scope, std::int64_t term) override;
   int server_major() const override;
   void saw_server_major(int major) override;
+  bool server_has_guard() const override;
+  void saw_server_guard(bool there) override;
   bool known_to_write(std::size_t text) const override;
   void saw_writing(std::size_t text) override;
   statements::Cache& statements() override;
@@ -152,7 +154,6 @@ class Connection final : public session::SessionHost {
   bool unsettled_ = false;                 // … and has not said yet that the first statement may come
   bool cancel_sent_ = false;
   bool cancel_done_ = false;
-  bool resolved_ = false;
   bool server_spoke_ = false;
   End client_;
   End server_;

@@ -23,83 +23,6 @@ bool holds_word(std::string_view text, std::string_view word) noexcept {
   return std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return lower(a) == b; }) != text.end();
 }
 
-bool is_grammars_type(std::string_view word) noexcept {
-  static constexpr std::array<std::string_view, 12> all{"bigint",  "boolean",  "char",    "character", "decimal",   "int",
-                                                        "integer", "interval", "numeric", "smallint",  "timestamp", "varchar"};
-  return std::find(all.begin(), all.end(), word) != all.end();
-}
-
-// Nothing but SELECT [* FROM] schema.function(literals and parameters): whatever else stood in the statement would run without a check.
-// Returns the function's name, empty for anything else; `acts`: a cast in it may run code. That the schema is layer 1's is the caller's to
-// know.
-std::string only_call(std::string_view text, bool& acts) {
-  std::size_t at = 0;
-  const auto skip = [&] {
-    while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])) != 0) ++at;
-  };
-  bool quoted = false;
-  const auto word = [&] {
-    skip();
-    std::string result;
-    quoted = at < text.size() && text[at] == '"';
-    if (quoted) {
-      const std::size_t end = text.find('"', at + 1);
-      if (end == std::string_view::npos) return result;
-      result = text.substr(at + 1, end - at - 1);
-      at = end + 1;
-      return result;
-    }
-    while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_'))
-      result.push_back(lower(text[at++]));
-    return result;
-  };
-  const auto symbol = [&](std::string_view one) {
-    skip();
-    if (text.substr(at, one.size()) != one) return false;
-    at += one.size();
-    return true;
-  };
-  if (word() != "select") return {};
-  if (symbol("*") && word() != "from") return {};
-  if (word().empty() || !symbol(".")) return {};
-  const std::string function = word();
-  if (function.empty() || !symbol("(")) return {};
-  while (!symbol(")")) {
-    skip();
-    if (at >= text.size()) return {};
-    const char letter = text[at];
-    if (letter == '\'') {
-      const std::size_t end = text.find('\'', at + 1);
-      if (end == std::string_view::npos || text.substr(at, end - at).find('\\') != std::string_view::npos) return {};
-      at = end + 1;
-    } else if (letter == '$') {
-      ++at;
-      if (at >= text.size() || std::isdigit(static_cast<unsigned char>(text[at])) == 0) return {};
-      while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0) ++at;
-    } else if (letter == ',') {
-      ++at;
-    } else if (letter == '-') {
-      // Of a number, never of a comment.
-      if (++at >= text.size() || std::isdigit(static_cast<unsigned char>(text[at])) == 0) return {};
-    } else if (symbol("::")) {
-      // Of the words of the grammar nobody can make a type of his own; of others he can.
-      const std::string type = word();
-      if (quoted || !is_grammars_type(type)) acts = true;
-    } else if (symbol("=>") || symbol(":=")) {
-      // The names of parameters are words, as NULL is.
-    } else {
-      const std::string name = word();
-      if (name.empty()) return {};
-      skip();
-      // A type in front of its constant.
-      if (at < text.size() && text[at] == '\'' && (quoted || !is_grammars_type(name))) return {};
-    }
-  }
-  symbol(";");
-  skip();
-  return at == text.size() ? function : std::string();
-}
-
 // What pg_dump sends before anything else: a name that it takes from pg_settings, where the setting may not exist.
 bool is_pg_dump(std::string_view sql) noexcept {
   return sql == "SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'";
@@ -267,16 +190,14 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     effects.read_only_hole = effects.unsettles = effects.calls_unknown = false;
   }
   if (statement.calls_termgate && effects.kind == Kind::write) {
-    const std::string_view text = sql.substr(std::min(statement.offset, sql.size()), statement.length);
-    bool acts = false;
-    const std::string function = only_call(text, acts);
-    effects.own_check_acts = acts;
+    const std::string& function = statement.lone_call.function;
+    effects.own_check_acts = statement.lone_call.runs_casts;
     effects.own_check = !function.empty();
     // append() does not pass for what follows: with a write id of old it answers a stale writer too.
     effects.own_check_passes = function == "check_term";
     effects.own_check_writes = effects.own_check_passes || function == "append" || function == "append_many";
     // A domain's CHECK may run anything; only behind this it is undone where the term is stale.
-    if (!effects.own_check_passes && text.find("::") != std::string_view::npos) effects.own_check = false;
+    if (!effects.own_check_passes && statement.lone_call.casts) effects.own_check = false;
     // Layer 1 declares nothing.
     if (effects.own_check) effects.changes_declaration = effects.calls_unknown = false;
   }
@@ -389,7 +310,7 @@ Effects effects_of_unknown() {
   return effects;
 }
 
-std::string without_read_write(std::string_view sql, const Effects& effects) {
+std::string without_read_write(std::string_view sql, const Effects& effects, const Statement& statement) {
   // Where its value is none at all, the server says so of any other that is none, whatever we may have misread.
   if (effects.access_refused)
     return effects.sets_default_access ? "SET default_transaction_read_only TO ''" : "SET transaction_read_only TO ''";
@@ -402,30 +323,11 @@ std::string without_read_write(std::string_view sql, const Effects& effects) {
   } else if (effects.sets_access && (effects.kind == Kind::set || effects.kind == Kind::set_local || effects.kind == Kind::reset)) {
     return "SET transaction_read_only TO on";
   }
-  // BEGIN, SET TRANSACTION, SET SESSION CHARACTERISTICS: READ, then WRITE, with white space and comments between.
+  // BEGIN, SET TRANSACTION, SET SESSION CHARACTERISTICS.
   std::string text(sql);
-  bool after_read = false;
-  for (std::size_t at = 0; at < text.size();) {
-    if (text.compare(at, 2, "--") == 0) {
-      while (at < text.size() && text[at] != '\n' && text[at] != '\r') ++at;
-    } else if (text.compare(at, 2, "/*") == 0) {
-      int depth = 0;
-      do {
-        if (text.compare(at, 2, "/*") == 0) ++depth, at += 2;
-        else if (text.compare(at, 2, "*/") == 0) --depth, at += 2;
-        else ++at;
-      } while (depth > 0 && at < text.size());
-    } else if (std::isalpha(static_cast<unsigned char>(text[at])) != 0) {
-      std::size_t end = at;
-      std::string word;
-      while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_'))
-        word.push_back(lower(text[end++]));
-      if (after_read && word == "write") text.replace(at, 5, "ONLY ");
-      after_read = word == "read";
-      at = end;
-    } else {
-      ++at;
-    }
+  for (const std::size_t at : statement.write_words) {
+    assert((text.at(at) | 0x20) == 'w');
+    text.replace(at, 5, "ONLY ");
   }
   return text;
 }
@@ -493,7 +395,7 @@ bool asks_for_read_write(const Effects& effects, const Statement& statement) noe
 }
 
 std::string rewritten_for(std::string_view sql, const Effects& effects, const Statement& statement) {
-  if (ours_to_keep(effects) && effects.access != Access::read_only) return without_read_write(sql, effects);
+  if (ours_to_keep(effects) && effects.access != Access::read_only) return without_read_write(sql, effects, statement);
   if ((effects.only_declares || effects.prepares_declares) && !statement.set_config_at.empty()) return with_own_set_config(sql, statement);
   return {};
 }

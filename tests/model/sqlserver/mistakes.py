@@ -1,5 +1,5 @@
-"""Mistakes that must be found: the text of layer 1 as it was before it was mended (fixtures/before), and single changes of the text as
-it is."""
+"""Mistakes that must be found: the text of layer 1 as it was before it was mended (fixtures/before), and single
+changes of the text as it is."""
 import scenarios
 
 

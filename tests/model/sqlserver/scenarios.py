@@ -1,6 +1,5 @@
-"""Who meets whom. Scopes: a and b have leases (of A and B, term 1), x and y have terms from elsewhere (5);
-aa is new, and falls between a and b. In the
-order of keys each has a neighbour behind it, for key-range locks."""
+"""Who meets whom. Scopes: a and b have leases (of A and B, term 1), x and y have terms from elsewhere (5); aa is new,
+and falls between a and b. In the order of keys each has a neighbour behind it, for key-range locks."""
 from search import Program
 
 SETUP = [

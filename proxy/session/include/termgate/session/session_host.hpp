@@ -62,6 +62,10 @@ class SessionHost {
   virtual int server_major() const { return 0; }
   virtual void saw_server_major(int) {}
 
+  // Whether the server's guard was there for this session's user and database when somebody last logged in so.
+  virtual bool server_has_guard() const { return false; }
+  virtual void saw_server_guard(bool) {}
+
   // Texts of this session's database, by a hash of them without their values, that looked like reads and met READ ONLY in some session.
   // They get the check where there is a claim; where there is none they still read.
   virtual bool known_to_write(std::size_t) const { return false; }
