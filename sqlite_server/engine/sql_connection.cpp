@@ -128,9 +128,26 @@ void SqlConnection::fail(int code, const std::string& sql) {
   // What is missing of layer 1 is said by error_of().
   if (const auto problem = catalog_->problem(); problem && fault.sqlstate != "3F000")
     throw PgException(problem->sqlstate, problem->message);
+  if (fault.sqlstate == "23505" && !fault.table.empty()) name_key(fault, extended != SQLITE_CONSTRAINT_UNIQUE);
   if (extended == SQLITE_CONSTRAINT_UNIQUE && !fault.table.empty()) name_index(fault);
   if ((fault.sqlstate == "23503" || fault.sqlstate == "23514") && !sql.empty()) name_constraint(fault, sql);
   throw PgException(fault);
+}
+
+// A key within the table's text may have a name of its own.
+void SqlConnection::name_key(PgError& fault, bool primary) {
+  const auto relations = catalog_->relations();
+  const dialect::Relations::Relation* relation = relations->find(fault.table);
+  if (relation == nullptr) return;
+  for (const auto& item : relation->items) {
+    for (const auto& clause : item.clauses) {
+      std::string columns;
+      for (const std::string& column : clause.columns) columns += (columns.empty() ? "" : "_") + column;
+      if (clause.kind != (primary ? 'p' : 'u') || clause.name.empty() || (!primary && columns != lower(fault.column))) continue;
+      fault.constraint = clause.name;
+      fault.message = "duplicate key value violates unique constraint \"" + fault.constraint + "\"";
+    }
+  }
 }
 
 namespace {

@@ -168,6 +168,7 @@ class SqlConnection {
   std::string with_columns(const std::string& sql);
   void keep(std::list<Kept>& one) noexcept;
   void name_index(PgError& fault);
+  void name_key(PgError& fault, bool primary);
   // The constraint that a statement has violated, where its text and the schema leave no doubt.
   void name_constraint(PgError& fault, const std::string& sql);
 

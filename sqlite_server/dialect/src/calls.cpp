@@ -166,6 +166,29 @@ Sql Writer::call(Node body) {
     refuse_as("3F000", "schema \"" + path[0] + "\" does not exist", body);
   const std::string& name = path.back();
   if (body.flag("agg_within_group")) refuse("WITHIN GROUP", body);
+  if (name == "array_agg" && !body["over"] && !body.flag("agg_distinct") && body["args"].size() == 1) {
+    // A name's array is name[], which clients read.
+    const Node fields = body["args"].at(0).as("ColumnRef")["fields"];
+    const std::string column_name = fields ? last_name(fields) : "";
+    static constexpr std::string_view named[] = {"attname", "relname", "nspname", "conname", "typname", "proname", "rolname", "datname"};
+    const Oid type = among(column_name, named) ? Oid{1003} : Oid{oid::text_array};
+    const std::string filter = body["agg_filter"] ? " FILTER (WHERE " + expression(body["agg_filter"]).text + ")" : "";
+    if (!body["agg_order"]) {
+      Sql plain_call = supplied(name, arguments(body), type);
+      plain_call.text += filter;
+      return plain_call;
+    }
+    std::string letters;
+    std::vector<std::string> keys;
+    for (const Node item : body["agg_order"].items()) {
+      const bool descending = item.as("SortBy")["sortby_dir"].string() == "SORTBY_DESC";
+      const std::string_view nulls = item.as("SortBy")["sortby_nulls"].string();
+      const bool last = nulls == "SORTBY_NULLS_LAST" || (nulls != "SORTBY_NULLS_FIRST" && !descending);
+      letters += std::string(descending ? ">v" : "<v") + (last ? "l" : "f");
+      keys.push_back(expression(item.as("SortBy")["node"]).text);
+    }
+    return {"pg_ordered('a', '" + letters + "', " + arguments(body) + ", NULL, " + joined(keys, ", ") + ")" + filter, primary, type};
+  }
   if (body["agg_order"]) refuse("ORDER BY within an aggregate", body);
   if (among(name, sets)) {
     if (rows_of_targets_ == nullptr || body["over"] || body["agg_filter"]) refuse("a set-returning function here", body);

@@ -316,6 +316,9 @@ Typed::From Typed::function(Node body) {
     const Oid element = resolution::type_row(first)->element;
     value = element == oid::text ? value : from_text(value, element);
     value.type = element;
+  } else if (!found.row->set && found.row->kind == 'f' && found.result != 2249) {
+    // One row of one value.
+    result.text = "(SELECT " + written_call(found, args, call_body).text + " AS value" + (counted ? ", 0 AS key" : "") + ") AS " + as;
   } else {
     refuse_as("0A000", "the function " + name + " in FROM is not translated for SQLite files", call_body);
   }
