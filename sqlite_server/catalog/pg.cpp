@@ -105,9 +105,9 @@ void pg_attribute(Writer out, const CatalogView& view) {
       write_attribute(out, relation.oid, column.name, column.type, i + 1);
       out.set("attnotnull", column.not_null)
           .set("atthasdef", column.default_text.has_value())
-          .set("attidentity", column.always                       ? "a"
+          .set("attidentity", column.always                      ? "a"
                               : column.counted && !column.serial ? "d"
-                                               : "")
+                                                                 : "")
           .set("attgenerated", column.generated ? "s" : "");
       out.set("attcollation", collation_of(column));
     }
@@ -173,7 +173,12 @@ void pg_sequences(Writer out, const CatalogView& view) {
         .set("sequencename", each.name)
         .set("sequenceowner", view.session.user())
         .set("data_type", std::int64_t{big ? dialect::oid::int8 : dialect::oid::int4});
-    out.set("start_value", 1).set("min_value", 1).set("max_value", greatest(big)).set("increment_by", 1).set("cycle", 0).set("cache_size", 1);
+    out.set("start_value", 1)
+        .set("min_value", 1)
+        .set("max_value", greatest(big))
+        .set("increment_by", 1)
+        .set("cycle", 0)
+        .set("cache_size", 1);
   }
 }
 
@@ -189,7 +194,10 @@ void pg_depend(Writer out, const CatalogView& view) {
     if (!serial) continue;
     // The default needs its sequence.
     constexpr std::int64_t of_pg_attrdef = 2604;
-    out.row().set("classid", of_pg_attrdef).set("objid", default_oid(*owner, static_cast<std::size_t>(each.owner_column) - 1)).set("objsubid", 0);
+    out.row()
+        .set("classid", of_pg_attrdef)
+        .set("objid", default_oid(*owner, static_cast<std::size_t>(each.owner_column) - 1))
+        .set("objsubid", 0);
     out.set("refclassid", of_pg_class).set("refobjid", each.oid).set("refobjsubid", 0).set("deptype", "n");
   }
 }

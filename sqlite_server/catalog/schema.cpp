@@ -54,9 +54,7 @@ std::vector<Entry> entries(sqlite3* connection) {
 }
 
 // What PostgreSQL calls the sequence of a column that counts.
-std::string sequence_name(const SchemaRelation& relation, const SchemaColumn& column) {
-  return relation.name + "_" + column.name + "_seq";
-}
+std::string sequence_name(const SchemaRelation& relation, const SchemaColumn& column) { return relation.name + "_" + column.name + "_seq"; }
 
 int attribute_of(const SchemaRelation& relation, std::string_view name) {
   const std::string wanted = lower(name);

@@ -84,7 +84,7 @@ struct SchemaRelation {
   std::vector<SchemaIndex> indexes;
   std::vector<SchemaConstraint> constraints;
   std::vector<SchemaTrigger> triggers;
-  double rows = -1;  // of ANALYZE
+  double rows = -1;        // of ANALYZE
   std::int64_t owner = 0;  // of a sequence (kind S): the table, and the column's place, from 1
   int owner_column = 0;
 };

@@ -53,7 +53,9 @@ struct Rows {
   std::size_t bytes = 0;
 };
 
-int rank(const Kept& value) { return value.type() == SQLITE_INTEGER || value.type() == SQLITE_FLOAT ? 0 : value.type() == SQLITE_TEXT ? 1 : 2; }
+int rank(const Kept& value) {
+  return value.type() == SQLITE_INTEGER || value.type() == SQLITE_FLOAT ? 0 : value.type() == SQLITE_TEXT ? 1 : 2;
+}
 
 int compared(const Kept& a, const Kept& b, char how, const OfState& of) {
   if (how == 'n') return of.compare_numeric(a.text(), b.text());
@@ -245,7 +247,8 @@ void best_end(sqlite3_context* context) {
 
 void register_ordered(sqlite3* connection, CatalogState& state, int (*compare_numeric)(std::string_view, std::string_view)) {
   using namespace ordered;
-  const auto put = [&](const char* name, int count, void (*of_row)(sqlite3_context*, int, sqlite3_value**), void (*of_all)(sqlite3_context*)) {
+  const auto put = [&](const char* name, int count, void (*of_row)(sqlite3_context*, int, sqlite3_value**),
+                       void (*of_all)(sqlite3_context*)) {
     sqlite3_create_window_function(connection, name, count, SQLITE_UTF8 | SQLITE_INNOCUOUS, new OfState{&state, compare_numeric}, of_row,
                                    of_all, nullptr, nullptr, [](void* held) { delete static_cast<OfState*>(held); });
   };

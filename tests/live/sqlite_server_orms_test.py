@@ -89,7 +89,9 @@ def run(name, port, folder):
     for other in ("PGPASSWORD", "PGSERVICE", "PGDATESTYLE", "PGAPPNAME"):
         made.pop(other, None)
     words = PROGRAMS[name]
-    ran = subprocess.run(words, cwd=folder if words[0] == "node" else ORMS, env=made, capture_output=True, text=True, timeout=300 * (4 if SANITIZED else 1))
+    ran = subprocess.run(
+        words, cwd=folder if words[0] == "node" else ORMS, env=made, capture_output=True, text=True, timeout=300 * (4 if SANITIZED else 1)
+    )
     return ran.stdout.splitlines() + ([f"ended with {ran.returncode}: {ran.stderr[-1500:]}"] if ran.returncode else [])
 
 
@@ -119,7 +121,10 @@ def compare(lab, name, wanted, got):
             differing.append((key, one, other))
     lab.check(f"{name}: what is expected to differ is there", not expected or all(key in a for key in expected), str(expected))
     lab.check(f"{name}: more than 30 answers", len(a) > 30, "\n".join(wanted)[-1500:])
-    detail = "\n".join("\n".join(difflib.unified_diff(one.split("\n"), other.split("\n"), f"{key}: PostgreSQL", "front", lineterm="", n=0)) for key, one, other in differing)
+    detail = "\n".join(
+        "\n".join(difflib.unified_diff(one.split("\n"), other.split("\n"), f"{key}: PostgreSQL", "front", lineterm="", n=0))
+        for key, one, other in differing
+    )
     lab.check(f"{name}: the same answers", not differing, detail)
 
 

@@ -394,8 +394,12 @@ void Writer::alter_type(Altered& altered, Node command, Node at) {
     if (array_type != oid::int4 && array_type != oid::int8) refuse("a key that counts and is no integer or bigint", at);
     const bool always = item->type == "INTegER" || item->type == "INTEGer";
     const bool serial = item->type == "INTegeR" || item->type == "INTEGEr";
-    item->type = array_type == oid::int4 ? (always ? "INTegER" : serial ? "INTegeR" : "INTeger")
-                                         : (always ? "INTEGer" : serial ? "INTEGEr" : "INTEGER");
+    item->type = array_type == oid::int4 ? (always   ? "INTegER"
+                                            : serial ? "INTegeR"
+                                                     : "INTeger")
+                                         : (always   ? "INTEGer"
+                                            : serial ? "INTEGEr"
+                                                     : "INTEGER");
   } else {
     item->type = declared(type_name);
   }

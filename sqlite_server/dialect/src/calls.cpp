@@ -213,6 +213,11 @@ Sql Writer::call(Node body) {
     rows_of_targets_ = rows;
     // The same call twice goes row by row together, as PostgreSQL has it.
     const std::string item = "json_each(" + source + ") AS pg_rows";
+    // Both sides of a foreign key have as many columns.
+    const std::string column_name = last_name(body["args"].at(0).as("ColumnRef")["fields"]);
+    if (name == "unnest" && !rows->empty() && rows->front() != item && (column_name == "conkey" || column_name == "confkey") &&
+        rows->front().find("conkey") != std::string::npos)
+      return {"json_extract(" + source + ", '$[' || pg_rows.key || ']')", primary, 0};
     if (!rows->empty() && rows->front() != item) refuse("two set-returning functions in one list", body);
     if (rows->empty()) rows->push_back(item);
     if (name == "generate_subscripts")

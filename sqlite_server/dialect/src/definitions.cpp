@@ -277,8 +277,12 @@ std::string Writer::column_definition(Node body, const std::string& table, bool 
       return each.as("Constraint")["contype"].string() == "CONSTR_IDENTITY" && each.as("Constraint")["generated_when"].string() == "a";
     });
     const bool serial = is_serial(body["typeName"]);
-    text += counts != nullptr && counts->oid == oid::int4 ? (always ? "INTegER" : serial ? "INTegeR" : "INTeger")
-                                                          : (always ? "INTEGer" : serial ? "INTEGEr" : "INTEGER");
+    text += counts != nullptr && counts->oid == oid::int4 ? (always   ? "INTegER"
+                                                             : serial ? "INTegeR"
+                                                                      : "INTeger")
+                                                          : (always   ? "INTEGer"
+                                                             : serial ? "INTEGEr"
+                                                                      : "INTEGER");
     text += " PRIMARY KEY AUTOINCREMENT";
   } else {
     if (!body["typeName"]) refuse("a column without a type", body);

@@ -231,7 +231,8 @@ class Typed {
     std::vector<std::string> names, values;
   };
   std::string default_of(const Relations::Relation& relation, const std::string& column, bool counts_too, Node at) const;
-  std::vector<Line> lines_of(const Relations::Relation& relation, Node lists, const std::vector<const Relations::RelationColumn*>& columns, bool named, bool overriding);
+  std::vector<Line> lines_of(const Relations::Relation& relation, Node lists, const std::vector<const Relations::RelationColumn*>& columns,
+                             bool named, bool overriding);
   void insert_lines(const std::string& head, const std::vector<Line>& lines, const std::string& tail, Node body);
   std::string insert_query(Node select, const std::vector<const Relations::RelationColumn*>& columns, bool named, bool conflicts);
   void insert(Node body);

@@ -220,7 +220,11 @@ bool Typed::sum_of(std::string_view name, const Value& arg, bool distinct, bool 
 // What pg_ordered() is told of a key: its direction, how it compares, where its NULLs go.
 std::string Typed::sort_letters(const Value& key, bool descending, bool nulls_last) {
   sortable(key, true);  // refuses what has no order here
-  return std::string(descending ? ">" : "<") + (key.type == oid::numeric ? "n" : key.type == oid::interval ? "i" : "v") + (nulls_last ? "l" : "f");
+  return std::string(descending ? ">" : "<") +
+         (key.type == oid::numeric    ? "n"
+          : key.type == oid::interval ? "i"
+                                      : "v") +
+         (nulls_last ? "l" : "f");
 }
 
 std::string Typed::ordered_aggregate(const resolution::Function& found, std::vector<Value>& args, Node body) {
@@ -261,9 +265,17 @@ std::string Typed::ordered_aggregate(const resolution::Function& found, std::vec
       keys.push_back(exact(each));
     }
   }
-  const std::string first = text ? args[0].text : array ? element_text(args[0]) : json ? json_text(args[0]) : as_text(args[0], oid::text).text;
+  const std::string first = text    ? args[0].text
+                            : array ? element_text(args[0])
+                            : json  ? json_text(args[0])
+                                    : as_text(args[0], oid::text).text;
   const std::string second = text ? args[1].text : object ? json_text(args[1]) : "NULL";
-  const std::string_view kind = text ? "s" : array ? "a" : name == "json_agg" ? "j" : name == "jsonb_agg" ? "J" : name == "json_object_agg" ? "o" : "O";
+  const std::string_view kind = text                        ? "s"
+                                : array                     ? "a"
+                                : name == "json_agg"        ? "j"
+                                : name == "jsonb_agg"       ? "J"
+                                : name == "json_object_agg" ? "o"
+                                                            : "O";
   return "pg_ordered('" + std::string(kind) + "', '" + (distinct ? "D" : "") + letters + "', " + first + ", " + second +
          (keys.empty() ? "" : ", " + joined(keys, ", ")) + ")";
 }

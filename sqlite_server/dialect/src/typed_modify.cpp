@@ -236,8 +236,8 @@ std::string Typed::conflict(Node clause, Node range_var, const Relations::Relati
 }
 
 // The lines of VALUES, converted to the columns' types. SQLite has no DEFAULT among values: a column that has it is left out.
-std::vector<Typed::Line> Typed::lines_of(const Relations::Relation& relation, Node lists, const std::vector<const Relations::RelationColumn*>& columns, bool named,
-                                         bool overriding) {
+std::vector<Typed::Line> Typed::lines_of(const Relations::Relation& relation, Node lists,
+                                         const std::vector<const Relations::RelationColumn*>& columns, bool named, bool overriding) {
   std::vector<Line> lines;
   std::size_t width = 0;
   // Where the rows differ in what is DEFAULT, it is written out.
@@ -351,7 +351,8 @@ void Typed::insert(Node body) {
     if (on_conflict) refuse("ON CONFLICT with DEFAULT VALUES", on_conflict);
     add(head + " DEFAULT VALUES" + tail());
   } else if (select["valuesLists"] && !select["sortClause"] && !select["limitCount"] && !select["limitOffset"] && !select["withClause"]) {
-    const std::vector<Line> lines = lines_of(relation, select["valuesLists"], columns, named, body["override"].string() == "OVERRIDING_SYSTEM_VALUE");
+    const std::vector<Line> lines =
+        lines_of(relation, select["valuesLists"], columns, named, body["override"].string() == "OVERRIDING_SYSTEM_VALUE");
     insert_lines(head, lines, tail(), body);
   } else {
     const std::string rows = insert_query(select, columns, named, static_cast<bool>(on_conflict));

@@ -146,23 +146,35 @@ say("f", lambda: books.filter(pk__gt=0).update(price=F("price") / decimal.Decima
 say("after f", lambda: list(books.values_list("price", "sold")))
 say("expression", lambda: list(books.annotate(t=F("price") * F("sold")).values_list("t", flat=True)))
 say("case", lambda: list(books.annotate(k=Case(When(sold__gt=7, then=Value("much")), default=Value("little"))).values_list("k", flat=True)))
-say("coalesce", lambda: list(Author.objects.order_by("pk").annotate(b=Coalesce("born", datetime.date(2000, 1, 1))).values_list("b", flat=True)))
+say(
+    "coalesce",
+    lambda: list(Author.objects.order_by("pk").annotate(b=Coalesce("born", datetime.date(2000, 1, 1))).values_list("b", flat=True)),
+)
 say(
     "functions",
     lambda: list(
-        books.annotate(u=Upper("title"), l=Lower("title"), n=Length("title"), c=Concat("title", Value("-"), "author__name"), y=ExtractYear("at"))
-        .values_list("u", "l", "n", "c", "y")[:2]
+        books.annotate(
+            u=Upper("title"), l=Lower("title"), n=Length("title"), c=Concat("title", Value("-"), "author__name"), y=ExtractYear("at")
+        ).values_list("u", "l", "n", "c", "y")[:2]
     ),
 )
 say("trunc", lambda: list(books.annotate(m=TruncMonth("at")).values("m").annotate(n=Count("pk")).order_by("m").values_list("m", "n")))
-say("window", lambda: list(books.annotate(r=Window(Rank(), partition_by=F("author"), order_by=F("sold").desc())).values_list("pk", "r").order_by("pk")))
-say("exists", lambda: list(Author.objects.filter(Exists(Book.objects.filter(author=OuterRef("pk"), sold__gt=15))).values_list("name", flat=True)))
+say(
+    "window",
+    lambda: list(
+        books.annotate(r=Window(Rank(), partition_by=F("author"), order_by=F("sold").desc())).values_list("pk", "r").order_by("pk")
+    ),
+)
+say(
+    "exists",
+    lambda: list(Author.objects.filter(Exists(Book.objects.filter(author=OuterRef("pk"), sold__gt=15))).values_list("name", flat=True)),
+)
 say(
     "subquery",
     lambda: list(
-        Author.objects.order_by("name").annotate(
-            last=Subquery(Book.objects.filter(author=OuterRef("pk")).order_by("-at").values("title")[:1])
-        ).values_list("name", "last")
+        Author.objects.order_by("name")
+        .annotate(last=Subquery(Book.objects.filter(author=OuterRef("pk")).order_by("-at").values("title")[:1]))
+        .values_list("name", "last")
     ),
 )
 say("distinct", lambda: list(Book.objects.values_list("author__name", flat=True).distinct().order_by("author__name")))
@@ -213,12 +225,30 @@ say("late foreign key", lambda: failing(lambda: Book.objects.filter(pk=1).update
 say("delete", lambda: bob.delete()[0])
 say("left", lambda: Book.objects.count())
 # What makemigrations writes of changed models.
-say("alter length", lambda: changed(lambda e: e.alter_field(Author, Author._meta.get_field("name"), field(models.CharField(max_length=80, unique=True), "name", Author))))
-say("alter null", lambda: changed(lambda e: e.alter_field(Author, Author._meta.get_field("born"), field(models.DateField(default=datetime.date(2001, 1, 1)), "born", Author))))
-say("alter type", lambda: changed(lambda e: e.alter_field(Book, Book._meta.get_field("sold"), field(models.BigIntegerField(default=0), "sold", Book))))
+say(
+    "alter length",
+    lambda: changed(
+        lambda e: e.alter_field(Author, Author._meta.get_field("name"), field(models.CharField(max_length=80, unique=True), "name", Author))
+    ),
+)
+say(
+    "alter null",
+    lambda: changed(
+        lambda e: e.alter_field(
+            Author, Author._meta.get_field("born"), field(models.DateField(default=datetime.date(2001, 1, 1)), "born", Author)
+        )
+    ),
+)
+say(
+    "alter type",
+    lambda: changed(lambda e: e.alter_field(Book, Book._meta.get_field("sold"), field(models.BigIntegerField(default=0), "sold", Book))),
+)
 say("add field", lambda: changed(lambda e: e.add_field(Author, field(models.TextField(default="note"), "note", Author))))
 say("add indexed", lambda: changed(lambda e: e.add_field(Author, field(models.IntegerField(null=True, db_index=True), "rank", Author))))
-say("add reference", lambda: changed(lambda e: e.add_field(Author, field(models.ForeignKey(Group, models.SET_NULL, null=True), "circle", Author))))
+say(
+    "add reference",
+    lambda: changed(lambda e: e.add_field(Author, field(models.ForeignKey(Group, models.SET_NULL, null=True), "circle", Author))),
+)
 say("remove field", lambda: changed(lambda e: e.remove_field(Book, Book._meta.get_field("open"))))
 say("remove check", lambda: changed(lambda e: e.remove_constraint(Book, Book._meta.constraints[0])))
 say("remove unique", lambda: changed(lambda e: e.remove_constraint(Book, Book._meta.constraints[1])))
@@ -226,14 +256,33 @@ say("unique together", lambda: changed(lambda e: e.alter_unique_together(Book, [
 say("index", lambda: changed(lambda e: e.add_index(Book, models.Index(fields=["-at", "title"], name="at_title"))))
 say("rename table", lambda: changed(lambda e: e.alter_db_table(Book, "lab_book", "lab_work")))
 say("rename back", lambda: changed(lambda e: e.alter_db_table(Book, "lab_work", "lab_book")))
-say("rename field", lambda: changed(lambda e: e.alter_field(Book, Book._meta.get_field("title"), field(models.CharField(max_length=60, db_index=True), "heading", Book))))
+say(
+    "rename field",
+    lambda: changed(
+        lambda e: e.alter_field(Book, Book._meta.get_field("title"), field(models.CharField(max_length=60, db_index=True), "heading", Book))
+    ),
+)
 with connection.cursor() as cursor:
     introspection = connection.introspection
     say("tables", lambda: sorted(t.name for t in introspection.get_table_list(cursor) if t.name.startswith(("auth", "lab", "django"))))
     say("columns", lambda: [tuple(c[:2]) + tuple(c[3:8]) for c in introspection.get_table_description(cursor, "lab_author")])
     say("relations", lambda: sorted(introspection.get_relations(cursor, "lab_book").items()))
     say("sequences", lambda: introspection.get_sequences(cursor, "lab_author"))
-    say("constraints", lambda: sorted((k if not k.startswith("lab_") else k[:12], v["columns"], v["primary_key"], v["unique"], v["foreign_key"], v["check"], v["index"]) for k, v in introspection.get_constraints(cursor, "lab_book").items()))
+    say(
+        "constraints",
+        lambda: sorted(
+            (
+                k if not k.startswith("lab_") else k[:12],
+                v["columns"],
+                v["primary_key"],
+                v["unique"],
+                v["foreign_key"],
+                v["check"],
+                v["index"],
+            )
+            for k, v in introspection.get_constraints(cursor, "lab_book").items()
+        ),
+    )
     say("raw sql", lambda: [cursor.execute("select count(*), max(id) from lab_author where id > %s", [0]), cursor.fetchall()][1])
 
 

@@ -67,9 +67,18 @@ say("again", lambda: Base.metadata.create_all(engine))
 Session = orm.sessionmaker(engine, future=True)
 session = Session()
 ann = User(
-    name="ann", mood=Mood.good, balance=decimal.Decimal("12.50"), born=datetime.date(1970, 1, 1), at=datetime.datetime(2024, 1, 1, 10, tzinfo=UTC),
-    seen=datetime.datetime(2024, 2, 2, 3, 4, 5, 678), wait=datetime.timedelta(days=2, seconds=3), data={"a": [1, {"b": None}], "k": "v"},
-    tags=["x", "y z", 'q"'], key=uuid.UUID(int=7), raw=b"\x00\xff", score=0.1,
+    name="ann",
+    mood=Mood.good,
+    balance=decimal.Decimal("12.50"),
+    born=datetime.date(1970, 1, 1),
+    at=datetime.datetime(2024, 1, 1, 10, tzinfo=UTC),
+    seen=datetime.datetime(2024, 2, 2, 3, 4, 5, 678),
+    wait=datetime.timedelta(days=2, seconds=3),
+    data={"a": [1, {"b": None}], "k": "v"},
+    tags=["x", "y z", 'q"'],
+    key=uuid.UUID(int=7),
+    raw=b"\x00\xff",
+    score=0.1,
 )
 bob = User(name="bob", data={"k": 2}, tags=[], balance=3)
 ann.posts = [Post(title=f"p{i}", size=i) for i in range(3)]
@@ -94,7 +103,12 @@ def scalars(query):
 
 
 U, P = User, Post
-say("all", lambda: rows(sa.select(U.id, U.name, U.mood, U.balance, U.born, U.seen, U.active, U.wait, U.data, U.tags, U.key, U.raw, U.score).order_by(U.id)))
+say(
+    "all",
+    lambda: rows(
+        sa.select(U.id, U.name, U.mood, U.balance, U.born, U.seen, U.active, U.wait, U.data, U.tags, U.key, U.raw, U.score).order_by(U.id)
+    ),
+)
 say("where", lambda: scalars(sa.select(U.name).where(U.balance > decimal.Decimal("5"), U.active.is_(True))))
 say("like", lambda: scalars(sa.select(U.name).where(U.name.ilike("A%"))))
 say("in", lambda: scalars(sa.select(U.name).where(U.id.in_([1, 2, 9])).order_by(U.name)))
@@ -128,10 +142,23 @@ say("union", lambda: rows(sa.union(sa.select(U.name), sa.select(P.title)).order_
 say("limit", lambda: scalars(sa.select(P.title).order_by(P.id).limit(1).offset(1)))
 say("insert returning", lambda: rows(sa.insert(P).values(user_id=1, title="r", size=9).returning(P.id, P.title)))
 say("insert many", lambda: session.execute(sa.insert(P), [{"user_id": 1, "title": f"m{i}", "size": i} for i in range(5)]).rowcount)
-say("update returning", lambda: rows(sa.update(P).where(P.title == "r").values(size=P.size + 1).returning(P.size).execution_options(synchronize_session=False)))
+say(
+    "update returning",
+    lambda: rows(sa.update(P).where(P.title == "r").values(size=P.size + 1).returning(P.size).execution_options(synchronize_session=False)),
+)
 upsert = pg.insert(U).values(name="ann", balance=99)
-say("upsert", lambda: rows(upsert.on_conflict_do_update(index_elements=[U.name], set_={"balance": upsert.excluded.balance + U.balance}).returning(U.id, U.balance)))
-say("upsert constraint", lambda: rows(upsert.on_conflict_do_update(constraint="sa_user_name_key", set_={"score": 2.5}).returning(U.id, U.score)))
+say(
+    "upsert",
+    lambda: rows(
+        upsert.on_conflict_do_update(index_elements=[U.name], set_={"balance": upsert.excluded.balance + U.balance}).returning(
+            U.id, U.balance
+        )
+    ),
+)
+say(
+    "upsert constraint",
+    lambda: rows(upsert.on_conflict_do_update(constraint="sa_user_name_key", set_={"score": 2.5}).returning(U.id, U.score)),
+)
 say("ignore", lambda: session.execute(upsert.on_conflict_do_nothing()).rowcount)
 moved = sa.delete(P).where(P.size > 3).returning(P.id, P.title).cte("gone")
 say("delete cte", lambda: rows(sa.select(sa.func.count()).select_from(moved)))
@@ -156,13 +183,23 @@ say("too long", lambda: failing(lambda: session.execute(sa.insert(U).values(name
 say("after", lambda: session.execute(sa.select(sa.func.count(U.id))).scalar())
 say("object", lambda: (setattr(session.get(U, 1), "balance", decimal.Decimal("1.01")), session.commit(), session.get(U, 1).balance)[2])
 say("locked", lambda: session.execute(sa.select(U.id).with_for_update(skip_locked=True).order_by(U.id)).scalars().all())
-say("stream", lambda: [r for r in session.execute(sa.select(P.id).order_by(P.id), execution_options={"stream_results": True, "yield_per": 2}).scalars()])
+say(
+    "stream",
+    lambda: [
+        r for r in session.execute(sa.select(P.id).order_by(P.id), execution_options={"stream_results": True, "yield_per": 2}).scalars()
+    ],
+)
 say("cascade", lambda: (session.delete(session.get(U, 1)), session.commit(), session.execute(sa.select(sa.func.count(P.id))).scalar())[2])
 session.close()
 
 inspector = sa.inspect(engine)
 for table in ("sa_user", "sa_post"):
-    say("columns " + table, lambda t=table: [(c["name"], str(c["type"]), c["nullable"], c["default"], c.get("autoincrement")) for c in inspector.get_columns(t)])
+    say(
+        "columns " + table,
+        lambda t=table: [
+            (c["name"], str(c["type"]), c["nullable"], c["default"], c.get("autoincrement")) for c in inspector.get_columns(t)
+        ],
+    )
     say("key", lambda t=table: inspector.get_pk_constraint(t))
     say("foreign keys", lambda t=table: inspector.get_foreign_keys(t))
     say("indexes", lambda t=table: sorted((i["name"], i["unique"], i["column_names"]) for i in inspector.get_indexes(t)))
@@ -177,7 +214,9 @@ say("reflected insert", lambda: [engine.connect().execute(sa.select(reflected.ta
 
 def compared(metadata):
     with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True, "include_object": lambda o, n, k, r, c: k != "table" or n.startswith("sa_")})
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "include_object": lambda o, n, k, r, c: k != "table" or n.startswith("sa_")}
+        )
         return sorted(str(d[0] if isinstance(d, tuple) else d[0][0]) for d in compare_metadata(context, metadata))
 
 
@@ -203,7 +242,9 @@ for what, act in {
     "foreign key": lambda op: op.create_foreign_key("fk_user", "sa_post", "sa_user", ["user_id"], ["id"], ondelete="SET NULL"),
     "index": lambda op: op.create_index("ix_title", "sa_post", ["title", "size"], unique=False),
     "drop index": lambda op: op.drop_index("ix_title", table_name="sa_post"),
-    "table": lambda op: op.create_table("sa_new", sa.Column("id", sa.Integer, primary_key=True), sa.Column("p", sa.ForeignKey("sa_post.id"))),
+    "table": lambda op: op.create_table(
+        "sa_new", sa.Column("id", sa.Integer, primary_key=True), sa.Column("p", sa.ForeignKey("sa_post.id"))
+    ),
     "rename table": lambda op: op.rename_table("sa_new", "sa_newer"),
     "bulk": lambda op: op.bulk_insert(sa.table("sa_newer", sa.column("id")), [{"id": 1}, {"id": 2}]),
     "drop column": lambda op: op.drop_column("sa_user", "alias"),
