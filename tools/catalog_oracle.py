@@ -4,9 +4,10 @@
     tests/support/pg_server.sh start 15 DIR          # prints URL
     tools/catalog_oracle.py [--check] URL tests/unit/sqlite_server/catalog.txt
 
-A case is a line `-- name`, its SQL up to the next `=`, and lines `= …`: first the columns' names, then the rows, fields apart by
-`|`, NULL as \\N. {name} in the SQL is the OID of that relation, and an answer that is such an OID is written so. `-- ~ name`: the
-answers differ for a reason; only the columns' names are compared. A case that fails has one line `! SQLSTATE`.
+A case is a line `-- name`, its SQL up to the next `=`, and lines `= …`: first the columns' names, then the rows,
+fields apart by `|`, NULL as \\N. {name} in the SQL is the OID of that relation, and an answer that is such an OID is
+written so. `-- ~ name`: the answers differ for a reason; only the columns' names are compared. A case that fails has
+one line `! SQLSTATE`.
 """
 import sys
 from pathlib import Path

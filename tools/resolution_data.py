@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes sqlite_server/dialect/src/resolution_data.cpp: PostgreSQL
-15's operators, functions, casts and types, by which expressions are typed.
+"""Writes sqlite_server/dialect/src/resolution_data.cpp: PostgreSQL 15's operators, functions, casts and types, by
+which expressions are typed.
 
     tests/support/pg_server.sh start 15 DIR          # prints URL
     tools/resolution_data.py URL sqlite_server/dialect/src/resolution_data.cpp

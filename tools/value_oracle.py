@@ -4,8 +4,8 @@
     tests/support/pg_server.sh start 15 DIR          # prints URL
     tools/value_oracle.py URL tests/unit/sqlite_server/values.txt
 
-A line is `type<TAB>input`, or `into type from type<TAB>input` for an assignment; behind it `<TAB>text<TAB>hex of the binary form`,
-or `<TAB>!SQLSTATE`; these are replaced. `#`: a comment.
+A line is `type<TAB>input`, or `into type from type<TAB>input` for an assignment; behind it `<TAB>text<TAB>hex of the
+binary form`, or `<TAB>!SQLSTATE`; these are replaced. `#`: a comment.
 """
 import sys
 

@@ -33,8 +33,7 @@ class Control {
   // Around whatever SQLite does for the session. `shared`: an interrupt would take other sessions' writes along.
   void begins(sqlite3* db, bool shared);
   void ends();
-  // Whether an interrupt that was asked for has to be answered now; asks once.
-  bool take_cancelled() noexcept { return cancelled_.exchange(false); }
+  // Whether an interrupt that was asked for has to be answered now.
   bool interrupted() const noexcept { return cancelled_ || evicted_ || timed_out(); }
   // The session's own thread: until when its statement may run (statement_timeout); max: for ever.
   void limit(std::chrono::steady_clock::time_point deadline) noexcept { deadline_ = deadline; }

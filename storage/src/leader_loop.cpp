@@ -1,7 +1,16 @@
 // The threads around LeaderCore: what happens next is decided there, here it is done.
+//
+//   keep_time()  owns the core: takes events, performs its actions, wakes at its moments
+//   talk()       makes one call to the database or the source at a time, and posts the answer
+//   labour()     runs the work of one election at a time, and posts its end
+//
+// Owner: the LeaderLoop, whose stop() joins all three. A call that hangs can so delay neither the loss of the
+// leadership nor its report. Everything that two threads touch is guarded by `mutex`; callbacks of the user's (work,
+// news, stop callbacks) run without it.
 #include <termgate/leader_loop.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -15,6 +24,7 @@
 
 #include <termgate/detail/alarm.hpp>
 #include <termgate/detail/leader_core.hpp>
+#include <termgate/detail/source_election.hpp>
 #include <termgate/write_id.hpp>
 
 namespace termgate::inline v0 {
@@ -59,8 +69,9 @@ struct LeaderLoop::State {
     std::optional<Term> term = {};  // of the work that failed
   };
 
-  State(Database its_database, Scope its_scope, Work its_work, LeaderOptions its_options)
+  State(Database its_database, std::shared_ptr<LeaseSource> its_source, Scope its_scope, Work its_work, LeaderOptions its_options)
       : database(std::move(its_database)),
+        source(std::move(its_source)),
         scope(std::move(its_scope)),
         work(std::move(its_work)),
         options(std::move(its_options)),
@@ -76,6 +87,7 @@ struct LeaderLoop::State {
     LeaderCore core(timing, (std::uint64_t{chance()} << 32) | chance());
     Happened happened{LeaderCore::Woken{}};
     for (;;) {
+      // The core is a local variable: no other thread can reach it.
       const LeaderCore::Action action = core.resume(happened.event, Clock::now());
       // Before it shows: whoever sees that it leads finds the election counted.
       if (action.change) count(kind_of(action.change->loss));
@@ -112,12 +124,14 @@ struct LeaderLoop::State {
     {
       const std::lock_guard lock(mutex);
       if (action.change && action.change->loss) {
+        // The Leadership objects that the work has copied share this number, so they all see the end at once.
         until->store(Clock::duration::min().count());
         leading.reset();
         current.reset();
         ended = std::exchange(stop, std::nullopt);
       }
       if (action.change && !action.change->loss) {
+        // A new number for each election: a Leadership of the last one must not come to life again.
         until = std::make_shared<std::atomic<Clock::rep>>(core.leads_until()->time_since_epoch().count());
         leading = action.change->term;
         stop.emplace();
@@ -125,6 +139,7 @@ struct LeaderLoop::State {
       } else if (leading) {
         until->store(core.leads_until()->time_since_epoch().count());
       }
+      assert((!action.call || !call) && "the core has one call under way at a time");
       if (action.call) call = action.call;
       changed.notify_all();
     }
@@ -182,6 +197,7 @@ struct LeaderLoop::State {
 
   LeaderCore::Answer ask(const LeaderCore::Call& next) {
     using How = LeaderCore::Answer::How;
+    if (source) return ask_source(next);
     switch (next.kind) {
       case LeaderCore::Call::Kind::acquire: {
         LeaseOptions lease_options;
@@ -206,6 +222,25 @@ struct LeaderLoop::State {
     return {database.release_lease(scope, *next.term, options.owner) ? How::granted : How::refused};
   }
 
+  LeaderCore::Answer ask_source(const LeaderCore::Call& next) {
+    using How = LeaderCore::Answer::How;
+    switch (next.kind) {
+      case LeaderCore::Call::Kind::acquire: {
+        auto won = detail::elect_by_source(*source, &database, scope, options.owner, options.ttl, options.grace);
+        if (!won) return {How::refused};
+        source_lease = std::move(won->lease);
+        return {How::granted, source_lease->term, won->until};
+      }
+      case LeaderCore::Call::Kind::renew: {
+        const auto sent = Clock::now();
+        if (!source->renew(scope, *source_lease, options.owner, options.ttl)) return {How::refused};
+        return {How::granted, {}, sent + options.ttl};
+      }
+      case LeaderCore::Call::Kind::release: break;
+    }
+    return {source->release(scope, *source_lease, options.owner) ? How::granted : How::refused};
+  }
+
   // --- the thread that works
   void labour() {
     for (;;) {
@@ -220,6 +255,7 @@ struct LeaderLoop::State {
       try {
         work(*now);
       } catch (const StaleTerm& refused) {
+        // Stale only if it is this election's own term: a work may write to other scopes as well.
         happened = {LeaderCore::WorkEnded{refused.scope() == scope.name() && refused.term() == now->term().value()},
                     std::current_exception(), now->term()};
       } catch (...) { happened = {LeaderCore::WorkEnded{false}, std::current_exception(), now->term()}; }
@@ -239,6 +275,8 @@ struct LeaderLoop::State {
   }
 
   Database database;
+  const std::shared_ptr<LeaseSource> source;  // none: the database's own leases
+  std::optional<SourceLease> source_lease;    // the last one; the thread that talks has it to itself
   const Scope scope;
   const Work work;
   LeaderOptions options;  // not changed once the threads run
@@ -265,7 +303,17 @@ struct LeaderLoop::State {
 };
 
 LeaderLoop::LeaderLoop(Database database, Scope scope, Work work, LeaderOptions options)
-    : state_(std::make_unique<State>(std::move(database), std::move(scope), std::move(work), std::move(options))) {
+    : state_(std::make_unique<State>(std::move(database), nullptr, std::move(scope), std::move(work), std::move(options))) {
+  start();
+}
+
+LeaderLoop::LeaderLoop(Database database, std::shared_ptr<LeaseSource> source, Scope scope, Work work, LeaderOptions options) {
+  if (!source) throw InvalidInput("TG005 this LeaderLoop needs a LeaseSource; open_lease_source() opens one");
+  state_ = std::make_unique<State>(std::move(database), std::move(source), std::move(scope), std::move(work), std::move(options));
+  start();
+}
+
+void LeaderLoop::start() {
   State& state = *state_;
   void (State::*const bodies[])() = {&State::talk, &State::labour, &State::keep_time};
   try {
@@ -273,6 +321,7 @@ LeaderLoop::LeaderLoop(Database database, Scope scope, Work work, LeaderOptions 
     for (int i = 0; i < 3; ++i) {
       const std::lock_guard lock(state.mutex);
       state.threads[i] = std::thread([&state, body = bodies[i]] {
+        // Waits until start() has written the id of this thread.
         { const std::lock_guard started(state.mutex); }
         (state.*body)();
       });
@@ -305,6 +354,7 @@ void LeaderLoop::stop() {
   }
 }
 
+// Compares with the clock itself: the thread that keeps the time may not have run yet.
 std::optional<Term> LeaderLoop::leads() const {
   const std::lock_guard lock(state_->mutex);
   return state_->leading && Clock::now().time_since_epoch().count() < state_->until->load() ? state_->leading : std::nullopt;

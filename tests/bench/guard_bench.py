@@ -4,12 +4,11 @@
   guard_bench.py --library termgate_guard.so [--major 15] [--programs BIN] [--rounds 5] [--seconds 4] [--clients 8] [--fsync] [--scopes
   N] [--quick]
 
-Needs pgbench (Debian's postgresql-15). Two tables are printed: transactions a second of `--clients` clients with the ratio of each
-pair's medians,
-and the processor time of one server process for a transaction, which other work on the machine disturbs little. Between the rounds:
-VACUUM and
-CHECKPOINT. Scenarios: update and insert of one row, prepared; the same with the scope and term declared in the transaction (SET LOCAL);
-check_term and then the update; a row of a table that `protect` covers.
+Needs pgbench (Debian's postgresql-15). Two tables are printed: transactions a second of `--clients` clients with the
+ratio of each pair's medians, and the processor time of one server process for a transaction, which other work on the
+machine disturbs little. Between the rounds: VACUUM and CHECKPOINT. Scenarios: update and insert of one row, prepared;
+the same with the scope and term declared in the transaction (SET LOCAL); check_term and then the update; a row of a
+table that `protect` covers.
 """
 import argparse
 import random

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Long: a case for each wrong service.
-"""[F1] [F2] `termgate drill`: services that are fenced pass, and each wrong one is told by its own verdict. Nothing is left behind,
-however the drill ends.
+"""[F1] [F2] `termgate drill`: services that are fenced pass, and each wrong one has a verdict of its own. Nothing
+is left behind, however the drill ends.
 
-  drill_test.py TERMGATE_COMMAND SERVER_SCRIPT EXTENSION
+  pytest tests/live/drill_test.py [--long] [-k services]
 
-Starts a PostgreSQL 15 of its own. The services are tests/live/drill/service.py, right or wrong in one way, and others by the library and
-by the shell.
+Starts a PostgreSQL 15 of its own. The services are tests/live/drill/service.py, right or wrong in one way, and others
+by the library and by the shell.
 """
 import concurrent.futures
 import json
@@ -17,20 +17,19 @@ import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 import xml.etree.ElementTree
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from both_databases import BothDatabases, sh  # noqa: E402
+import pytest
 
-TERMGATE, PG_SERVER, EXTENSION = sys.argv[1], sys.argv[2], sys.argv[3]
+from both_databases import BothDatabases, sh
+from checks import eventually
+from given import EXTENSION, LONG, PG_SERVER, PYTHON, TERMGATE
+
 HERE = Path(__file__).resolve().parent
-# The services need psycopg and a sqlite3 module that loads extensions, which a Python of one's own build often lacks.
-PYTHON = "/usr/bin/python3"
 SERVICE = [PYTHON, str(HERE / "drill" / "service.py")]
 EVIDENCE = "SELECT count(*) FROM entries WHERE term = $1 AND scope = $2"
 scratch = tempfile.TemporaryDirectory(prefix="termgate-drill-test.")
@@ -41,14 +40,10 @@ environment = dict(
     TERMGATE_EXTENSION=EXTENSION,
     PATH=f"{Path(TERMGATE).parent}:{os.environ['PATH']}",
 )
-if (
-    subprocess.run(
-        [PYTHON, "-c", "import psycopg, sqlite3; sqlite3.connect(':memory:').enable_load_extension"], capture_output=True
-    ).returncode
-    != 0
-):
-    print(f"skipped: {PYTHON} has no psycopg or cannot load extensions into sqlite3")
-    sys.exit(77)
+if subprocess.run(
+    [PYTHON, "-c", "import psycopg, sqlite3; sqlite3.connect(':memory:').enable_load_extension"], capture_output=True
+).returncode:
+    pytest.skip(f"{PYTHON} has no psycopg or cannot load extensions into sqlite3", allow_module_level=True)
 
 
 def drill(url, scope, *words, command=SERVICE, timeout=120, **more):
@@ -77,7 +72,7 @@ def processes_with(text):
 
 
 # Leases of seconds are waited for again and again: the rest of the verdicts is played in ./test --long.
-long = unittest.skipUnless(os.environ.get("TERMGATE_TEST_LONG"), "./test --long")
+long = unittest.skipUnless(LONG, "./test --long")
 
 
 class Drill(BothDatabases):
@@ -156,8 +151,8 @@ class Drill(BothDatabases):
 
     def test_one_by_the_shell_passes(self):
         script = """
-            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "shell-$$" --ttl 1s 2>/dev/null | cut -f1)
-              || [ -z "$term" ]; do sleep 0.05; done
+            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "shell-$$" --ttl 1s 2>/dev/null | cut -f1) \\
+                || [ -z "$term" ]; do sleep 0.05; done
             while termgate append --stream "$TERMGATE_SCOPE-events" --scope "$TERMGATE_SCOPE" --term "$term" </dev/null; do
               termgate lease renew --scope "$TERMGATE_SCOPE" --owner "shell-$$" --term "$term" --ttl 1s
             done
@@ -419,8 +414,8 @@ class Drill(BothDatabases):
     def test_one_that_only_seals_is_told(self):
         # Its refused seals stand in the audit, and are no refused writes.
         script = """
-            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "sealer-$$" --ttl 1s 2>/dev/null | cut -f1)
-              || [ -z "$term" ]; do sleep 0.05; done
+            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "sealer-$$" --ttl 1s 2>/dev/null | cut -f1) \\
+                || [ -z "$term" ]; do sleep 0.05; done
             while termgate seal --scope "$TERMGATE_SCOPE" --term "$term"; do
               termgate lease renew --scope "$TERMGATE_SCOPE" --owner "sealer-$$" --term "$term" --ttl 1s
             done
@@ -634,7 +629,8 @@ class Drill(BothDatabases):
         hba = Path(sh("psql", "-qXAt", url, "-c", "SHOW hba_file"))
         hba.write_text("hostssl all all 127.0.0.1/32 trust\nhostnossl all all 127.0.0.1/32 reject\n" + hba.read_text())
         sh("psql", "-qX", url, "-c", "SELECT pg_reload_conf()")
-        time.sleep(0.5)
+        plain = ["psql", "-qX", url + "?sslmode=disable", "-c", "SELECT 1"]
+        self.assertTrue(eventually(lambda: subprocess.run(plain, capture_output=True).returncode != 0, 10, 0.1), "the new pg_hba.conf")
         run = self.verdict(url, "tls-only", "right", expected="not_judged")
         self.assertIn("takes encrypted connections only", run["detail"])
         # The library writes its refusals down.
@@ -737,10 +733,7 @@ class Drill(BothDatabases):
         self.assertEqual(processes_with("TERMGATE_SCOPE=dying\0"), [])
 
     def wait(self, what, name, seconds=15):
-        end = time.monotonic() + seconds
-        while not what():
-            self.assertLess(time.monotonic(), end, name)
-            time.sleep(0.05)
+        self.assertTrue(eventually(what, seconds, 0.05), name)
 
     def begun(self, scope, until, mode="right"):
         process = subprocess.Popen(
@@ -810,6 +803,3 @@ while True:
         raise
     time.sleep(0.05)
 """
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -1,6 +1,5 @@
-"""A client of TDS 7.4 that sends what it is told to, right or wrong, byte by byte where a test wants that. It reads answers as far as a
-test asks: errors by
-their number and text, and whether the connection is still there."""
+"""A client of TDS 7.4 that sends what it is told to, right or wrong, byte by byte where a test wants that. It reads
+answers as far as a test asks: errors by their number and text, and whether the connection is still there."""
 import socket
 import struct
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The alert rules and the dashboard name metrics that exist, and every alert has an entry in docs/use/operations.md. Where promtool is
-installed (Debian: prometheus) it checks the rules
-and plays packaging/prometheus/termgate.tests.yml.
+"""The alert rules and the dashboard name metrics that exist, and every alert has an entry in docs/use/operations.md.
+Where promtool is installed (Debian: prometheus) it checks the rules and plays
+packaging/prometheus/termgate.tests.yml.
 """
 import json
 import re

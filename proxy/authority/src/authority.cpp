@@ -1,3 +1,8 @@
+// What the proxy knows besides the bytes of its sessions: rules, term files, leases of hosts, fences.
+//
+// Owner: the server. Threads: any may call. Each mutex guards one subject. None is held while a callback runs, except
+// `calling`, which exists so that subscribe(nullptr) returns only after the last call. Members are destroyed from the
+// last to the first: the threads of `watch` and `gate_watch` use those above them.
 #include <termgate/authority/authority.hpp>
 
 #include <unistd.h>
@@ -14,11 +19,13 @@
 
 #include <termgate/authority/term_file.hpp>
 #include <termgate/database.hpp>
+#include <termgate/detail/gate_feed.hpp>
 #include <termgate/detail/refusal_log.hpp>
 #include <termgate/error.hpp>
 
 #include "fence_book.hpp"
 #include "fence_watch.hpp"
+#include "gate_watch.hpp"
 #include "host_lease.hpp"
 #include "watches.hpp"
 #include "workers.hpp"
@@ -33,6 +40,7 @@ constexpr int worker_threads = 8;         // renewals and takeovers that may wai
 constexpr std::size_t leases_max = 1000;  // holders at once; a holder's name can come from the client
 constexpr milliseconds refusals_pause{1000};
 constexpr milliseconds polled_pause{1000};  // between two readings of all fences
+constexpr milliseconds gates_pause{150};    // between two questions for the raises that wait for a gate
 
 class Constant final : public session::TermSource {
  public:
@@ -66,6 +74,7 @@ std::int64_t milliseconds_since_1970() {
 }  // namespace
 
 struct Authority::Inside {
+  // A session under a lease rule, from its admission to its end.
   struct Known {
     std::shared_ptr<HostLease> lease;
     std::shared_ptr<PeerLiveness> liveness;
@@ -85,6 +94,8 @@ struct Authority::Inside {
   void use_database() {
     OpenOptions options;
     options.schema = settings.schema;
+    // One for each worker, one for the watch and one to spare, so that no renewal waits for a free
+    // connection.
     options.connections_max = worker_threads + 2;
     options.answer_wait = milliseconds(20'000);  // longer than an acquisition may take: grace and check_wait
     database.emplace(Database::open(settings.database_url, options));
@@ -124,7 +135,17 @@ struct Authority::Inside {
     const milliseconds pause = polls ? std::min(settings.fences_pause, polled_pause) : settings.fences_pause;
     watch.emplace(*own, *database, std::move(feed), settings.schema, pause, std::move(events));
     watch_for_hints = &*watch;
+    if (auto gates = detail::open_gate_feed(settings.database_url, settings.schema)) {
+      gate_watch.emplace(std::move(gates), gates_pause,
+                         GateWatch::Events{[this](std::string_view scope, bool certain) { gate_wanted(scope, certain); },
+                                           log_as(Settings::Weight::error), log_as(Settings::Weight::info)});
+    }
     report_later();
+  }
+
+  void gate_wanted(std::string_view scope, bool certain) {
+    const std::lock_guard lock(calling);
+    if (gate_callback) gate_callback(scope, certain);
   }
 
   void rose(const FenceBook& book, std::string_view scope, std::int64_t fence) {
@@ -157,6 +178,8 @@ struct Authority::Inside {
     const auto held = all_leases();
     if (workers) workers->stop();
     for (const auto& lease : held) {
+      // A database that cannot be reached is asked once, not once for each lease: the end must not take
+      // minutes.
       if (!lease->give_back_now()) break;
     }
   }
@@ -179,6 +202,7 @@ struct Authority::Inside {
     if (!files_of_rules.empty() && !looker.joinable()) looker = std::thread([this] { look_at_files(); });
   }
 
+  // The files are looked at without any lock: stat() on a network file system may hang.
   void look_at_files() {
     std::unique_lock lock(stop_mutex);
     while (!stopped.wait_for(lock, settings.file_pause, [this] { return stopping; })) {
@@ -234,6 +258,7 @@ struct Authority::Inside {
     const auto key = std::make_pair(term.scope.name(), holder);
     auto lease = leases[key].lock();
     if (!lease) {
+      // A holder's name may come from the client, so the map must not grow with it.
       if (leases.size() > leases_max) std::erase_if(leases, [](const auto& entry) { return entry.second.expired(); });
       if (leases.size() >= leases_max) {
         return without(fmt::format("no term for scope \"{}\": {} holders of leases are known already, the most that this proxy keeps",
@@ -320,6 +345,7 @@ struct Authority::Inside {
 
   std::mutex calling;  // guards callback, also while it is called
   std::function<void(std::uint64_t, std::string_view, std::int64_t)> callback;
+  std::function<void(std::string_view, bool)> gate_callback;  // the same for it
 
   mutable std::mutex own_name_mutex;    // guards own_name
   std::optional<std::string> own_name;  // the database of database_url
@@ -332,7 +358,8 @@ struct Authority::Inside {
                           if (FenceWatch* reads = watch_for_hints) reads->wake();
                         }});
   std::optional<Watches> watches;
-  std::optional<FenceWatch> watch;  // last: its thread uses the ones above
+  std::optional<FenceWatch> watch;      // its thread uses the ones above, and so do the threads of the next
+  std::optional<GateWatch> gate_watch;  // only where layer 1 has gates
 };
 
 Authority::Authority(Settings settings) : inside_(std::make_unique<Inside>(std::move(settings))) {}
@@ -382,6 +409,7 @@ void Authority::established(std::uint64_t session, std::function<void()> settled
   else if (settled) settled();
 }
 
+// Every session that was admitted ends here once, whether or not it got as far as established().
 void Authority::ended(std::uint64_t session) {
   Inside::Known known;
   {
@@ -391,6 +419,7 @@ void Authority::ended(std::uint64_t session) {
     known = std::move(found->second);
     inside_->sessions.erase(found);
   }
+  // Without the lock: it may take the lease's own and call back.
   if (known.open) known.lease->closed(session);
 }
 
@@ -419,10 +448,26 @@ void Authority::subscribe(std::function<void(std::uint64_t, std::string_view, st
   inside_->callback = std::move(callback);
 }
 
+void Authority::subscribe_gates(std::function<void(std::string_view, bool)> callback) {
+  const std::lock_guard lock(inside_->calling);
+  inside_->gate_callback = std::move(callback);
+}
+
+void Authority::gate_held(std::string_view scope) {
+  if (inside_->gate_watch) inside_->gate_watch->held(scope);
+}
+
+void Authority::gate_left(std::string_view scope) {
+  if (inside_->gate_watch) inside_->gate_watch->left(scope);
+}
+
 void Authority::raise(std::string_view scope, std::int64_t term, std::function<void(std::string_view, std::string_view)> done) {
   Inside& in = *inside_;
   if (!in.database || !is_scope(scope) || term < 1 || term > Term::max_value)
+    // Reports that no fence can be raised here.
     return session::Authority::raise(scope, term, std::move(done));
+  // Sessions of this proxy need not be told by the database.
+  in.gate_wanted(scope, true);
   in.workers->at(Workers::Clock::now(), [&in, scope = Scope(std::string(scope)), term = Term(term), done = std::move(done)] {
     std::string code, message;
     try {

@@ -1,4 +1,10 @@
 // Long: one client's connection, whose steps share its two sockets and timers.
+//
+// Stages: proxy_header -> first_byte -> (direct_tls) -> session -> farewell -> over. The session decides what is said;
+// this class moves bytes and carries out the session's actions, in their order.
+//
+// Owner: its worker, on whose thread everything here runs. Other threads know a connection by its number only and post
+// to the worker. end() is the one way out: it may be called from any step, and the object lives until the round is over.
 #include "connection.hpp"
 
 #include <poll.h>
@@ -6,6 +12,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 
@@ -78,6 +85,7 @@ bool Connection::silent() const noexcept {
 
 // --- what epoll says ---
 
+// One socket is ready. Every case either ends in pump(), or belongs to a stage without a session.
 void Connection::ready(End& end, std::uint32_t events) {
   if (stage_ == Stage::over || !end.stream.is_open()) return;
   switch (stage_) {
@@ -100,6 +108,8 @@ void Connection::ready(End& end, std::uint32_t events) {
       } else if (end.handshaking) {
         step_handshake(end);
       } else {
+        // Under TLS a write may have to read first, and a read to write: each remembers which event it waits
+        // for.
         if ((events & EPOLLOUT) != 0 || ((events & EPOLLIN) != 0 && end.write_reads)) end.blocked = end.write_reads = false;
         if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 || ((events & EPOLLOUT) != 0 && end.read_writes)) {
           end.read_writes = false;
@@ -135,6 +145,7 @@ void Connection::read_proxy_header() {
       stage_ = Stage::first_byte;
       return watch(client_);
     }
+    // Reads exactly the header: what follows belongs to TLS or to the session.
     const std::size_t had = head_.size();
     head_.resize(header.needed);
     std::size_t bytes = 0;
@@ -148,6 +159,7 @@ void Connection::read_proxy_header() {
 void Connection::read_first_byte() {
   // Direct TLS begins at once, without SSLRequest; anything else is the session's to judge.
   char first = 0;
+  // Looked at and left in the socket, for OpenSSL or the session to read.
   const ssize_t got = recv(client_.stream.descriptor(), &first, 1, MSG_PEEK);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return end("hung up before its greeting");
@@ -184,12 +196,14 @@ void Connection::begin_session(bool encrypted) {
   if (worker_.draining()) session_->resume(session::Drain{}, clock_now());
 }
 
+// The bytes are in the worker's buffer; the session copies what it cannot deal with at once.
 void Connection::read_some(End& end) {
   for (int i = 0; i < reads_at_once; ++i) {
     std::size_t bytes = 0;
     const auto outcome = end.stream.read(worker_.buffer(), Worker::buffer_bytes, bytes);
     switch (outcome) {
       case Stream::Io::done: {
+        assert(session_ && "bytes are read for a session only");
         const std::string_view given(worker_.buffer(), bytes);
         if (end.client) {
           worker_.counters().bytes_from_clients.add(static_cast<std::int64_t>(bytes));
@@ -248,6 +262,8 @@ void Connection::step_handshake(End& end) {
   if (stage_ == Stage::direct_tls) watch(end);
 }
 
+// One end has closed or failed. The session is informed once; what it still wants to say to the other end is
+// sent.
 void Connection::lost(End& end, std::string_view why) {
   if (end.gone) return;
   end.gone = true;
@@ -273,6 +289,7 @@ void Connection::pump() {
   // What is done here can lead back here (a connect that fails at once): the outer call goes on with it.
   if (stage_ != Stage::session || pumping_) return;
   pumping_ = true;
+  // Until nothing changes: an action may make bytes, and bytes an action.
   for (bool more = true; more && stage_ == Stage::session;) {
     flush(server_);
     flush(client_);
@@ -289,6 +306,7 @@ void Connection::pump() {
   watch(server_);
 }
 
+// Writes what the session has for one end, as much as the socket takes.
 void Connection::flush(End& end) {
   for (;;) {
     const std::string_view out = end.client ? session_->to_client() : session_->to_server();
@@ -341,6 +359,8 @@ void Connection::flush(End& end) {
   }
 }
 
+// True: the server in this process has answered without its socket. The counts of bytes in both directions
+// show it that nothing is under way there.
 bool Connection::take_shortcut(std::string_view bytes) {
   if (server_.gone || server_.unheard || server_.blocked) return false;
   std::string answer;
@@ -361,6 +381,7 @@ void Connection::let_go() {
   pump();
 }
 
+// Actions are carried out in order. One that has to wait stays the first and holds up those after it.
 bool Connection::run_actions() {
   bool any = false;
   while (!actions_.empty() && stage_ == Stage::session) {
@@ -494,6 +515,7 @@ void Connection::admit() {
   entered_ = true;
   liveness_ = std::make_shared<SocketLiveness>(client_.stream.descriptor());
   session::ConnectRequest request{listener_.options.name, peer_.host(), who, liveness_};
+  // Rules may ask a database. The answer comes back by the number: the connection may be gone by then.
   shared.blocking_pool.run([&shared, worker = &worker_, id = id_, request = std::move(request)] {
     session::Admission admission;
     try {
@@ -506,6 +528,7 @@ void Connection::admit() {
     }
     worker->post([&shared, worker, id, admission = std::move(admission)]() mutable {
       Connection* connection = worker->find(id);
+      // Who was let in and has gone meanwhile must end at the authority all the same.
       if (connection != nullptr) connection->admitted(std::move(admission));
       else if (admission.refused_sqlstate.empty()) shared.authority.ended(id);
     });
@@ -568,7 +591,6 @@ void Connection::connect_server() {
   Shared& shared = worker_.shared();
   addresses_ = shared.resolver.known(clock_now());
   if (addresses_) return next_address();
-  resolved_ = false;
   shared.blocking_pool.run([&shared, worker = &worker_, id = id_] {
     std::string problem;
     auto addresses = shared.resolver.resolve(problem);
@@ -596,6 +618,8 @@ bool Connection::waits_for_version() {
   return clock_now() < version_wait_until_;
 }
 
+// Tries the server's addresses in turn, without waiting on this thread. The reason of the last failure is
+// what the client sees.
 void Connection::next_address() {
   if (waits_for_version()) {
     connecting_ = retry_connect_ = true;
@@ -701,6 +725,8 @@ bool Connection::wants(const End& end) const {
   return end.client ? !unsettled_ && session_->wants_client() : session_->wants_server();
 }
 
+// Says which events matter now. A session that wants no bytes is not read from: so a slow peer slows the
+// other one down instead of filling our memory.
 void Connection::watch(End& end) {
   if (!end.stream.is_open()) return;
   std::uint32_t wanted = 0;
@@ -782,6 +808,13 @@ void Connection::fences_rose(const Worker::Risen& risen) {
   pump();
 }
 
+void Connection::gates_wanted(const std::set<std::string, std::less<>>& scopes, bool certain) {
+  if (stage_ != Stage::session || gate_.empty() || !scopes.contains(gate_)) return;
+  const std::string scope = gate_;  // it may be given back within
+  session_->resume(session::GateWanted{scope, certain}, clock_now());
+  pump();
+}
+
 void Connection::drain() {
   if (stage_ == Stage::proxy_header || stage_ == Stage::first_byte || stage_ == Stage::direct_tls) {
     deadline_ = std::min(deadline_, clock_now() + greeting_in_drain);
@@ -844,6 +877,14 @@ std::string Connection::untrusted(std::string_view scope) const {
   return known != nullptr ? known->untrusted(scope) : std::string();
 }
 
+void Connection::holds_gate(std::string_view scope) {
+  if (gate_ == scope) return;
+  session::Authority& authority = worker_.shared().authority;
+  if (!gate_.empty()) authority.gate_left(gate_);
+  gate_ = scope;
+  if (!gate_.empty()) authority.gate_held(gate_);
+}
+
 void Connection::saw_term(std::string_view scope, std::int64_t term) { worker_.shared().observed.saw(observed_key(scope), term); }
 
 int Connection::server_major() const {
@@ -855,6 +896,17 @@ int Connection::server_major() const {
 void Connection::saw_server_major(int major) {
   std::atomic<int>& seen = worker_.shared().server_major;
   if (seen != major) seen = major;
+}
+
+// Neither a user's nor a database's name has a NUL.
+bool Connection::server_has_guard() const {
+  const session::LoginRequest& login = session_->login();
+  return worker_.shared().guarded_logins.contains(login.user + '\0' + login.database);
+}
+
+void Connection::saw_server_guard(bool there) {
+  const session::LoginRequest& login = session_->login();
+  worker_.shared().guarded_logins.set(login.user + '\0' + login.database, there);
 }
 
 bool Connection::known_to_write(std::size_t text) const {
@@ -877,8 +929,10 @@ std::string Connection::observed_key(std::string_view scope) const {
 
 // --- the end ---
 
+// Gives back what the connection holds elsewhere. May be called twice; the second time does nothing.
 void Connection::leave() {
   Shared& shared = worker_.shared();
+  holds_gate({});
   fences_.reset();
   if (std::exchange(admitted_, false)) shared.authority.ended(id_);
   if (std::exchange(entered_, false)) {
@@ -932,6 +986,7 @@ void Connection::end(std::string_view why) {
   session_.reset();
   client_.stream.close();
   server_.stream.close();
+  // Last: the worker takes the object out of its lists, and destroys it after this round.
   worker_.bury(*this);
 }
 

@@ -1,3 +1,7 @@
+// What a statement does, as the decision needs it: from the classifier's Statement to Effects, and from
+// Effects to the Unit that guard.cpp decides about. Pure functions: no session, no I/O, no state; any thread.
+// Where the text leaves a doubt, the effects are those of the worse case, because a read that is taken for a
+// write costs a check, and a write that is taken for a read would bypass the fence.
 #include "effects.hpp"
 
 #include <algorithm>
@@ -19,85 +23,10 @@ using Way = Effects::Way;
 
 char lower(char letter) noexcept { return static_cast<char>(std::tolower(static_cast<unsigned char>(letter))); }
 
+// `word` is in lower case. Comments and literals are searched too: a false hit only makes the caller more
+// careful.
 bool holds_word(std::string_view text, std::string_view word) noexcept {
   return std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return lower(a) == b; }) != text.end();
-}
-
-bool is_grammars_type(std::string_view word) noexcept {
-  static constexpr std::array<std::string_view, 12> all{"bigint",  "boolean",  "char",    "character", "decimal",   "int",
-                                                        "integer", "interval", "numeric", "smallint",  "timestamp", "varchar"};
-  return std::find(all.begin(), all.end(), word) != all.end();
-}
-
-// Nothing but SELECT [* FROM] schema.function(literals and parameters): whatever else stood in the statement would run without a check.
-// Returns the function's name, empty for anything else; `acts`: a cast in it may run code. That the schema is layer 1's is the caller's to
-// know.
-std::string only_call(std::string_view text, bool& acts) {
-  std::size_t at = 0;
-  const auto skip = [&] {
-    while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])) != 0) ++at;
-  };
-  bool quoted = false;
-  const auto word = [&] {
-    skip();
-    std::string result;
-    quoted = at < text.size() && text[at] == '"';
-    if (quoted) {
-      const std::size_t end = text.find('"', at + 1);
-      if (end == std::string_view::npos) return result;
-      result = text.substr(at + 1, end - at - 1);
-      at = end + 1;
-      return result;
-    }
-    while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_'))
-      result.push_back(lower(text[at++]));
-    return result;
-  };
-  const auto symbol = [&](std::string_view one) {
-    skip();
-    if (text.substr(at, one.size()) != one) return false;
-    at += one.size();
-    return true;
-  };
-  if (word() != "select") return {};
-  if (symbol("*") && word() != "from") return {};
-  if (word().empty() || !symbol(".")) return {};
-  const std::string function = word();
-  if (function.empty() || !symbol("(")) return {};
-  while (!symbol(")")) {
-    skip();
-    if (at >= text.size()) return {};
-    const char letter = text[at];
-    if (letter == '\'') {
-      const std::size_t end = text.find('\'', at + 1);
-      if (end == std::string_view::npos || text.substr(at, end - at).find('\\') != std::string_view::npos) return {};
-      at = end + 1;
-    } else if (letter == '$') {
-      ++at;
-      if (at >= text.size() || std::isdigit(static_cast<unsigned char>(text[at])) == 0) return {};
-      while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0) ++at;
-    } else if (letter == ',') {
-      ++at;
-    } else if (letter == '-') {
-      // Of a number, never of a comment.
-      if (++at >= text.size() || std::isdigit(static_cast<unsigned char>(text[at])) == 0) return {};
-    } else if (symbol("::")) {
-      // Of the words of the grammar nobody can make a type of his own; of others he can.
-      const std::string type = word();
-      if (quoted || !is_grammars_type(type)) acts = true;
-    } else if (symbol("=>") || symbol(":=")) {
-      // The names of parameters are words, as NULL is.
-    } else {
-      const std::string name = word();
-      if (name.empty()) return {};
-      skip();
-      // A type in front of its constant.
-      if (at < text.size() && text[at] == '\'' && (quoted || !is_grammars_type(name))) return {};
-    }
-  }
-  symbol(";");
-  skip();
-  return at == text.size() ? function : std::string();
 }
 
 // What pg_dump sends before anything else: a name that it takes from pg_settings, where the setting may not exist.
@@ -117,6 +46,8 @@ Access access_of(std::string_view value) noexcept {
   return Access::unspecified;
 }
 
+// SET, SET LOCAL and RESET of one name. Only the access modes need more than the way: the session is kept
+// READ ONLY through them, so a client's change is noted and its text is rewritten (without_read_write).
 void setting(Effects& effects, const Statement& statement) {
   effects.way = Way::neutral;
   effects.takes_snapshot = false;
@@ -133,6 +64,8 @@ void setting(Effects& effects, const Statement& statement) {
     effects.access = Access::read_write;  // what the client believes to be the default
   } else if (statement.value) {
     effects.access = access_of(*statement.value);
+    // The value is not a boolean, so the server refuses it. It counts as READ WRITE, the mode that could do
+    // harm.
     if (effects.access == Access::unspecified) {
       effects.access_refused = true;
       effects.access = Access::read_write;
@@ -217,6 +150,8 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       effects.opens_calling_cursor = statement.calls_unknown || statement.declares;
       if (statement.perhaps_alone) effects.way = Way::alone;
       break;
+    // Of the prepared text nothing but its literals is evaluated now. What it will do is kept, and EXECUTE
+    // looks it up by name.
     case Kind::prepare:
       effects.prepares = statement.name;
       effects.prepares_read = statement.inner == Kind::provably_read && !statement.read_only_hole;
@@ -260,6 +195,8 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     effects.way = Way::read;
     effects.read_only_hole = effects.unsettles = false;
   }
+  // SELECT set_config('termgate.scope', …) and nothing else: it writes no table, so it needs no check of what
+  // it is about to replace.
   if (statement.only_declares && statement.kind == Kind::write) {
     effects.exactly_declares = statement.exactly_declares;
     effects.way = Way::neutral;
@@ -267,16 +204,14 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     effects.read_only_hole = effects.unsettles = effects.calls_unknown = false;
   }
   if (statement.calls_termgate && effects.kind == Kind::write) {
-    const std::string_view text = sql.substr(std::min(statement.offset, sql.size()), statement.length);
-    bool acts = false;
-    const std::string function = only_call(text, acts);
-    effects.own_check_acts = acts;
+    const std::string& function = statement.lone_call.function;
+    effects.own_check_acts = statement.lone_call.runs_casts;
     effects.own_check = !function.empty();
     // append() does not pass for what follows: with a write id of old it answers a stale writer too.
     effects.own_check_passes = function == "check_term";
     effects.own_check_writes = effects.own_check_passes || function == "append" || function == "append_many";
     // A domain's CHECK may run anything; only behind this it is undone where the term is stale.
-    if (!effects.own_check_passes && text.find("::") != std::string_view::npos) effects.own_check = false;
+    if (!effects.own_check_passes && statement.lone_call.casts) effects.own_check = false;
     // Layer 1 declares nothing.
     if (effects.own_check) effects.changes_declaration = effects.calls_unknown = false;
   }
@@ -285,6 +220,7 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
 
 namespace {
 
+// From harmless to dangerous: of several statements the most dangerous one decides the way of all.
 constexpr int rank(Way way) noexcept {
   return way == Way::neutral ? 0 : way == Way::read ? 1 : way == Way::control ? 2 : way == Way::write ? 3 : 4;
 }
@@ -293,6 +229,7 @@ constexpr int rank(Way way) noexcept {
 
 // The one union of these flags: a flag that is added to Effects has its line here.
 void add(Effects& all, const Effects& one) {
+  // The flags that grant something are joined with AND, those that ask for caution with OR.
   if (rank(one.way) > rank(all.way)) all.way = one.way, all.kind = one.kind;
   all.takes_snapshot |= one.takes_snapshot;
   all.read_only_hole |= one.read_only_hole;
@@ -357,6 +294,7 @@ Unit unit_of(const Effects& effects, bool named, bool final_rule) noexcept {
       break;
     case Way::alone: unit.does = effects.kind == Kind::call || effects.kind == Kind::do_block ? Does::code : Does::alone; break;
   }
+  // What CALL and DO run is not known, so it counts as something that READ ONLY may not stop.
   if (unit.does == Does::code) unit.hole = true;
   unit.redeclares = effects.changes_declaration && effects.way == Way::neutral;
   return unit;
@@ -365,6 +303,7 @@ Unit unit_of(const Effects& effects, bool named, bool final_rule) noexcept {
 std::string with_own_set_config(std::string_view sql, const statements::Statement& statement, std::size_t offset) {
   constexpr std::string_view schema = "pg_catalog.";
   std::string text(sql);
+  // From the back, so that an insertion does not move the places that are still to come.
   for (auto at = statement.set_config_at.rbegin(); at != statement.set_config_at.rend(); ++at) {
     if (*at == std::string::npos) continue;
     assert((sql[*at - offset] | 0x20) == 's' || sql[*at - offset] == '"');
@@ -373,6 +312,8 @@ std::string with_own_set_config(std::string_view sql, const statements::Statemen
   return text;
 }
 
+// What a statement changes of default_transaction_read_only once the server has answered it, or how it ends
+// the transaction.
 Change change_of(const Effects& effects) noexcept {
   if (effects.kind == Kind::commit) return Change::commit;
   if (effects.kind == Kind::rollback) return Change::rollback;
@@ -382,6 +323,7 @@ Change change_of(const Effects& effects) noexcept {
   return effects.access == Access::read_only ? Change::on : Change::off;
 }
 
+// A statement of which nothing is known: a write that may do everything that a write may do.
 Effects effects_of_unknown() {
   Effects effects;
   effects.changes_declaration = effects.unsettles = effects.calls_functions = effects.calls_unknown = effects.read_only_hole = true;
@@ -389,7 +331,10 @@ Effects effects_of_unknown() {
   return effects;
 }
 
-std::string without_read_write(std::string_view sql, const Effects& effects) {
+// The client's text without its READ WRITE: the client believes that it has got it, and the server's session
+// stays READ ONLY until a check has passed (decision 0005). The replacement has the same length where the
+// text is kept, so that the positions in the server's error messages stay right.
+std::string without_read_write(std::string_view sql, const Effects& effects, const Statement& statement) {
   // Where its value is none at all, the server says so of any other that is none, whatever we may have misread.
   if (effects.access_refused)
     return effects.sets_default_access ? "SET default_transaction_read_only TO ''" : "SET transaction_read_only TO ''";
@@ -402,30 +347,11 @@ std::string without_read_write(std::string_view sql, const Effects& effects) {
   } else if (effects.sets_access && (effects.kind == Kind::set || effects.kind == Kind::set_local || effects.kind == Kind::reset)) {
     return "SET transaction_read_only TO on";
   }
-  // BEGIN, SET TRANSACTION, SET SESSION CHARACTERISTICS: READ, then WRITE, with white space and comments between.
+  // BEGIN, SET TRANSACTION, SET SESSION CHARACTERISTICS.
   std::string text(sql);
-  bool after_read = false;
-  for (std::size_t at = 0; at < text.size();) {
-    if (text.compare(at, 2, "--") == 0) {
-      while (at < text.size() && text[at] != '\n' && text[at] != '\r') ++at;
-    } else if (text.compare(at, 2, "/*") == 0) {
-      int depth = 0;
-      do {
-        if (text.compare(at, 2, "/*") == 0) ++depth, at += 2;
-        else if (text.compare(at, 2, "*/") == 0) --depth, at += 2;
-        else ++at;
-      } while (depth > 0 && at < text.size());
-    } else if (std::isalpha(static_cast<unsigned char>(text[at])) != 0) {
-      std::size_t end = at;
-      std::string word;
-      while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_'))
-        word.push_back(lower(text[end++]));
-      if (after_read && word == "write") text.replace(at, 5, "ONLY ");
-      after_read = word == "read";
-      at = end;
-    } else {
-      ++at;
-    }
+  for (const std::size_t at : statement.write_words) {
+    assert((text.at(at) | 0x20) == 'w');
+    text.replace(at, 5, "ONLY ");
   }
   return text;
 }
@@ -465,6 +391,8 @@ bool sets_own_names_first(std::string_view sql) noexcept {
 
 }  // namespace
 
+// What is to be remembered of a text for later ones, whether or not it succeeds: the session learns it before
+// anything is sent.
 Learned learned_of(const statements::Classified& text, std::string_view sql) {
   Learned learned;
   bool may_set = false;
@@ -493,7 +421,7 @@ bool asks_for_read_write(const Effects& effects, const Statement& statement) noe
 }
 
 std::string rewritten_for(std::string_view sql, const Effects& effects, const Statement& statement) {
-  if (ours_to_keep(effects) && effects.access != Access::read_only) return without_read_write(sql, effects);
+  if (ours_to_keep(effects) && effects.access != Access::read_only) return without_read_write(sql, effects, statement);
   if ((effects.only_declares || effects.prepares_declares) && !statement.set_config_at.empty()) return with_own_set_config(sql, statement);
   return {};
 }

@@ -96,7 +96,7 @@ Effects effects_of_unknown();
 
 // The text with every way of asking for READ WRITE turned into one that asks for READ ONLY, of the same length where it can be:
 // it is the check that makes a transaction writable, never the client.
-std::string without_read_write(std::string_view sql, const Effects& effects);
+std::string without_read_write(std::string_view sql, const Effects& effects, const statements::Statement& statement);
 
 // SET TRANSACTION READ WRITE, SET transaction_read_only to a value, BEGIN READ WRITE: of the transaction that is open, where one is.
 bool asks_for_read_write(const Effects& effects, const statements::Statement& statement) noexcept;

@@ -179,6 +179,7 @@ bool Session::State::run_apart(const statements::Statement& statement, const Eff
   for (std::size_t& at : one.statements.front().set_config_at) {
     if (at != std::string::npos) at -= statement.offset;
   }
+  for (std::size_t& at : one.statements.front().write_words) at -= statement.offset;
   one.single = true;
   const bool begins = script_.frame && effects.kind == Kind::begin;
   run_statement(sql, effects, script_.claim, one);

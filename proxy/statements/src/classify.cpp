@@ -13,6 +13,7 @@
 #include "grammar.hpp"
 #include "lexer.hpp"
 #include "lexer_of_thread.hpp"
+#include "shapes.hpp"
 
 namespace termgate::statements {
 namespace {
@@ -1204,6 +1205,7 @@ Classified classified(std::string_view sql, const Settings& settings) {
     if (begin < end) statement.offset = tokens[begin].offset;
     statement.length = begin < end ? lexed.last_token_end - statement.offset : 0;
     classifier.classify(tokens.subspan(begin, end - begin), statement, plain);
+    note_shapes(sql, tokens.subspan(begin, end - begin), statement);
     result.by_tokens = plain;
     join(statement.declared, result.declared);
     if (!plain && statement.kind != Kind::unparsable) {
@@ -1230,6 +1232,7 @@ Classified classified(std::string_view sql, const Settings& settings) {
     statement.length = tokens[at - 1].offset + tokens[at - 1].length - statement.offset;
     bool plain = true;
     Classifier(sql, settings).classify(tokens.subspan(first, at - first), statement, plain);
+    note_shapes(sql, tokens.subspan(first, at - first), statement);
     result.statements.push_back(std::move(statement));
   }
   // A token that no statement has.

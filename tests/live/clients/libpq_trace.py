@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every message that libpq sends and gets (PQtrace), over the pipelines and the corners that drivers do not reach. Where to connect:
-libpq's
-environment. Two runs must be the same to the byte, but for what PQTRACE_REGRESS_MODE hides."""
+"""Every message that libpq sends and gets (PQtrace), over the pipelines and the corners that drivers do not reach.
+Where to connect: libpq's environment. Two runs must be the same to the byte, but for what PQTRACE_REGRESS_MODE
+hides."""
 import os
 import tempfile
 

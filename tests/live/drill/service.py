@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """A service for `termgate drill`, right or wrong in one way:  service.py [MODE]
 
-It leads TERMGATE_SCOPE by a lease of Termgate's, and while it leads it writes an entry every 50 ms, on PostgreSQL through psycopg,
-on SQLite through the sqlite3 module and the
-loadable extension (TERMGATE_EXTENSION).
+It leads TERMGATE_SCOPE by a lease of Termgate's, and while it leads it writes an entry every 50 ms, on PostgreSQL
+through psycopg, on SQLite through the sqlite3 module and the loadable extension (TERMGATE_EXTENSION).
 
   right    writes in one transaction with the check; leaves when it is refused
   catcher  the same, and when it is refused it stands for election again

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A service for `termgate drill` through ODBC, without Termgate's library:  service_odbc.py right|memory|quits
 
-It leads TERMGATE_SCOPE by a lease of Termgate's procedures (SQL Server) or functions (PostgreSQL), and while it leads it writes an entry
-every 50 ms.
+It leads TERMGATE_SCOPE by a lease of Termgate's procedures (SQL Server) or functions (PostgreSQL), and while it leads
+it writes an entry every 50 ms.
 
   right    writes in one transaction with the check; leaves when it is refused
   memory   believes its own memory, and writes without the check

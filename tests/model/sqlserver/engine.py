@@ -1,6 +1,6 @@
-"""The part of SQL Server that decides who waits for whom: row and key-range locks, application locks, row versions, transactions,
-KILL. Sessions are
-interpreters (interpret.py) that ask it one thing at a time; a Draft is a state in the making.
+"""The part of SQL Server that decides who waits for whom: row and key-range locks, application locks, row versions,
+transactions, KILL. Sessions are interpreters (interpret.py) that ask it one thing at a time; a Draft is a state in
+the making.
 
 From Microsoft's documentation, by the titles of its pages:
   Transaction locking and row versioning guide  which locks conflict, key-range locks, what an isolation level locks and until when

@@ -1,11 +1,10 @@
 # Long: one case for each kind of T-SQL statement.
-"""Runs T-SQL (tsql.py) as a session does: a generator that asks the server (server.py) for all that others can see or change,
-and computes the rest.
-It yields (place, lock timeout, isolation level, request, arguments) and is sent the response.
+"""Runs T-SQL (tsql.py) as a session does: a generator that asks the server (server.py) for all that others can see or
+change, and computes the rest. It yields (place, lock timeout, isolation level, request, arguments) and is sent the
+response.
 
-Time is the session's own: it goes on only while the session waits, by the whole of a wait that was in vain. A time that is stored in a
-row has no value;
-to compare it with another is a choice, and the search goes both ways.
+Time is the session's own: it goes on only while the session waits, by the whole of a wait that was in vain. A time
+that is stored in a row has no value; to compare it with another is a choice, and the search goes both ways.
 """
 import hashlib
 

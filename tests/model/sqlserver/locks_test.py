@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""[F1] [F2] [F3] [F4] The locks of layer 1 on SQL Server, as a model that runs the T-SQL itself (README.md): every order of the steps of
-sessions that
-meet, and every newcomer behind a session that is frozen at any of its steps. Then mistakes are put in, each of which must be found.
+"""[F1] [F2] [F3] [F4] The locks of layer 1 on SQL Server, as a model that runs the T-SQL itself (README.md): every
+order of the steps of sessions that meet, and every newcomer behind a session that is frozen at any of its steps. Then
+mistakes are put in, each of which must be found.
 
   locks_test.py                READ COMMITTED with READ_COMMITTED_SNAPSHOT off and on: about half a minute of two processors
   locks_test.py --long         besides: every isolation level, three sessions at once

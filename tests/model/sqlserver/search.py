@@ -1,6 +1,6 @@
-"""The search: every interleaving of sessions' batches, lock by lock. A state is the rows, the locks, and how far each session is;
-a session that is never
-gone on with is a frozen one, so every state that is reached is also the one in which everybody froze.
+"""The search: every interleaving of sessions' batches, lock by lock. A state is the rows, the locks, and how far each
+session is; a session that is never gone on with is a frozen one, so every state that is reached is also the one in
+which everybody froze.
 
 How far a session is, is a node in a tree of histories: the batch that runs and every response that it was sent. Nodes are run once.
 """

@@ -1,6 +1,6 @@
-"""What the server does with one request of a session: the only way in which interpreters (interpret.py) see or change what others see.
-Each handler
-answers with the response, or WAIT when the session now waits for a lock; it is called again when the lock is there.
+"""What the server does with one request of a session: the only way in which interpreters (interpret.py) see or change
+what others see. Each handler answers with the response, or WAIT when the session now waits for a lock; it is called
+again when the lock is there.
 """
 from engine import Err, LAST, order
 

@@ -1,7 +1,6 @@
 # Long: one grammar.
-"""Reads the T-SQL that layer 1 is written in: text to a tree. A construct that is not known here is an error with its line,
-never skipped: what the
-model does not read it cannot judge.
+"""Reads the T-SQL that layer 1 is written in: text to a tree. A construct that is not known here is an error with its
+line, never skipped: what the model does not read it cannot judge.
 
 Expressions and statements are tuples: the first member says what they are. Queries and sources are small classes,
 for the planner looks into them.

@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
-"""Reads every T-SQL file of sql/sqlserver/ as a compiler would that knows no tables: tokens, blocks, names, variables,
-arguments. What it can
-show without a server: quotes, parentheses and BEGIN … END are balanced; a file may be run again;
-every object, variable and parameter that is named
-exists; a code and its number belong together; each call binds what the driver sends (sql/README.md) and answers with the columns that it
-reads.
+"""Reads every T-SQL file of sql/sqlserver/ as a compiler would that knows no tables: tokens, blocks, names,
+variables, arguments. What it can show without a server: quotes, parentheses and BEGIN … END are balanced; a file may
+be run again; every object, variable and parameter that is named exists; a code and its number belong together; each
+call binds what the driver sends (sql/README.md) and answers with the columns that it reads.
 
     tsql_lint.py ROOT            prints each finding; exit 1 if there is one
     tsql_lint.py ROOT --self     shows that planted mistakes are found

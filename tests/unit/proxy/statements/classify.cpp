@@ -356,6 +356,61 @@ TEST_CASE("classify: transaction control", "[proxy][statements]") {
   CHECK(first("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED").isolation == Isolation::read_committed);
 }
 
+TEST_CASE("classify: READ WRITE is found where it is words and nowhere else", "[F6][proxy][statements]") {
+  struct Row {
+    const char* sql;
+    std::vector<std::size_t> at;
+  };
+  for (const Row& row : {Row{"BEGIN READ WRITE", {11}}, Row{"begin /* read write */ isolation level serializable,read--x\nwrite", {60}},
+                         Row{"BEGIN READ WRITE, READ WRITE", {11, 23}}, Row{"SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE", {48}},
+                         Row{"SELECT 1; SET TRANSACTION READ WRITE", {31}}, Row{"BEGIN READ ONLY", {}}, Row{"COPY t FROM 'read write'", {}},
+                         Row{"SELECT read write FROM t", {}}}) {
+    CAPTURE(row.sql);
+    CHECK(classify(row.sql).statements.back().write_words == row.at);
+  }
+}
+
+TEST_CASE("classify: one call of layer 1 and nothing else", "[F6][proxy][statements]") {
+  const auto call = [](const std::string& sql) { return classify(sql).statements.back().lone_call; };
+  for (const char* sql : {"SELECT termgate.check_term('s', 5)", "select * from Termgate.Check_Term ( $1 , $2 ) ;",
+                          "SELECT termgate.\"check_term\"('s', -5)", "SELECT termgate.check_term(scope => 's', term := 5)",
+                          "SELECT termgate.check_term(NULL, true)", "BEGIN; SELECT termgate.check_term('s', 5);"}) {
+    CAPTURE(sql);
+    CHECK(call(sql).function == "check_term");
+    CHECK_FALSE(call(sql).casts);
+  }
+  CHECK(call("SELECT termgate.check_term('s'::varchar, bigint '5')").casts);
+  CHECK_FALSE(call("SELECT termgate.check_term('s'::varchar, bigint '5')").runs_casts);
+  CHECK(call("SELECT termgate.check_term('s'::mine, 5)").runs_casts);
+  CHECK(call("SELECT termgate.check_term('s'::\"bigint\", 5)").runs_casts);
+  CHECK_FALSE(call("SELECT termgate.check_term('a::b', 5)").casts);
+  // Whatever else the statement holds would run without a check.
+  for (const char* sql : {"SELECT termgate.check_term('s', f(5))",
+                          "SELECT termgate.check_term('s', 5), f()",
+                          "SELECT termgate.check_term('s', 5) FROM t",
+                          "SELECT termgate.check_term('s', 5) WHERE f()",
+                          "SELECT termgate.check_term(mine '5', 5)",
+                          "SELECT termgate.check_term(\"bigint\" '5', 5)",
+                          "SELECT termgate.check_term(E's', 5)",
+                          "SELECT termgate.check_term(N's', 5)",
+                          "SELECT termgate.check_term('s\\', 5)",
+                          "SELECT termgate.check_term('s' || 'x', 5)",
+                          "SELECT termgate.check_term($$s$$, 5)",
+                          "SELECT termgate.check_term('s', - 5 + 1)",
+                          "SELECT /* a comment */ termgate.check_term('s', 5)",
+                          "SELECT termgate.check_term('s', --\n 5)",
+                          "SELECT check_term('s', 5)",
+                          "SELECT termgate.check_term('s', (5))",
+                          "SELECT termgate.check_term('s', 5)::text",
+                          "SELECT ALL termgate.check_term('s', 5)",
+                          "SELECT a.termgate.check_term('s', 5)",
+                          "WITH x AS (SELECT termgate.check_term('s', 5)) SELECT 1",
+                          "SELECT termgate.check_term(VARIADIC ARRAY[5])"}) {
+    CAPTURE(sql);
+    CHECK(call(sql).function.empty());
+  }
+}
+
 TEST_CASE("classify: settings", "[proxy][statements]") {
   check_rows(
       {

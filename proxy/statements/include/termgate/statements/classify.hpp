@@ -69,6 +69,13 @@ enum class Kind : std::uint8_t {
 enum class Isolation : std::uint8_t { unspecified, read_uncommitted, read_committed, repeatable_read, serializable };
 enum class Access : std::uint8_t { unspecified, read_only, read_write };
 
+// SELECT [* FROM] schema.function(literals and parameters), without a comment: one call and nothing else.
+struct LoneCall {
+  std::string function;     // in lower case unless quoted; empty: the statement is no such call
+  bool casts = false;       // an argument has a cast, and a domain's CHECK may run anything
+  bool runs_casts = false;  // to a type whose name is no word of the grammar: the cast itself may run code
+};
+
 struct Statement {
   Kind kind = Kind::unparsable;
   Kind inner = Kind::empty;
@@ -95,6 +102,7 @@ struct Statement {
   bool calls_unknown = false;
   // Calls a function of layer 1 that writes; scope and term are its arguments.
   bool calls_termgate = false;
+  LoneCall lone_call;  // where calls_termgate
   // Its own words declare termgate.scope or termgate.term, or set what cannot be seen here: set_config() of ours or of a computed name
   // anywhere in it, or one of the two names in a string.
   bool declares = false;
@@ -106,6 +114,8 @@ struct Statement {
   bool unknown_parameters = false;  // PREPARE: parameters of types that are not the server's own
   // Where in the text calls of set_config() name no schema: `pg_catalog.` put there makes them the server's own, whatever the search_path.
   std::vector<std::size_t> set_config_at;
+  // Where READ WRITE says WRITE, in a statement that sets the access mode.
+  std::vector<std::size_t> write_words;
   // Holds COMMIT, ROLLBACK or CALL among its words: of a DO, that it may end transactions.
   bool holds_transaction_words = false;
   // Must run alone where it meets a partitioned table: CLUSTER t, REINDEX TABLE t, REINDEX INDEX i.

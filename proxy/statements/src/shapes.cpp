@@ -1,0 +1,134 @@
+#include "shapes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "characters.hpp"
+
+namespace termgate::statements {
+namespace {
+
+using Tokens = std::span<const Token>;
+
+// Types whose names are words of the grammar: nobody can make a type of his own with such a name.
+bool is_grammars_type(std::string_view word) noexcept {
+  static constexpr std::array<std::string_view, 12> all{"bigint",  "boolean",  "char",    "character", "decimal",   "int",
+                                                        "integer", "interval", "numeric", "smallint",  "timestamp", "varchar"};
+  return std::find(all.begin(), all.end(), word) != all.end();
+}
+
+// SELECT [* FROM] schema.function(literals and parameters), from the left. Whatever else the statement held would run without a
+// check, so what is not expected ends the reading. That the schema is layer 1's is the caller's to know.
+class LoneCallReader {
+ public:
+  LoneCallReader(std::string_view sql, Tokens tokens) noexcept : sql_(sql), tokens_(tokens) {}
+
+  LoneCall read() {
+    if (!only_space_between() || !word("select")) return {};
+    if (operation("*") && !word("from")) return {};
+    bool quoted = false;
+    if (name(quoted).empty() || !symbol('.')) return {};
+    std::string function = name(quoted);
+    if (function.empty() || !symbol('(')) return {};
+    while (!symbol(')')) {
+      if (!argument()) return {};
+    }
+    if (at_ != tokens_.size()) return {};
+    call_.function = std::move(function);
+    return std::move(call_);
+  }
+
+ private:
+  // A comment may declare a term, and what declares is no lone call.
+  bool only_space_between() const noexcept {
+    for (std::size_t i = 1; i < tokens_.size(); ++i) {
+      const std::size_t end = tokens_[i - 1].offset + tokens_[i - 1].length;
+      const std::string_view gap = sql_.substr(end, tokens_[i].offset - end);
+      if (!std::all_of(gap.begin(), gap.end(), is_space)) return false;
+    }
+    return true;
+  }
+
+  const Token* peek(TokenType type) const noexcept { return at_ < tokens_.size() && tokens_[at_].type == type ? &tokens_[at_] : nullptr; }
+  std::string_view text(const Token& token) const noexcept { return text_of(sql_, token); }
+
+  bool take(TokenType type) noexcept {
+    if (peek(type) == nullptr) return false;
+    ++at_;
+    return true;
+  }
+  bool symbol(char character) noexcept {
+    const Token* token = peek(TokenType::symbol);
+    return token != nullptr && sql_[token->offset] == character && token->length == 1 && take(TokenType::symbol);
+  }
+  bool operation(std::string_view operation) noexcept {
+    const Token* token = peek(TokenType::operation);
+    return token != nullptr && text(*token) == operation && take(TokenType::operation);
+  }
+
+  // A name as the server reads it; empty: there is none, or one that this reader leaves alone.
+  std::string name(bool& quoted) {
+    const Token* token = peek(TokenType::quoted_name);
+    quoted = token != nullptr;
+    if (token == nullptr) token = peek(TokenType::word);
+    if (token == nullptr) return {};
+    ++at_;
+    std::string result(text(*token));
+    if (quoted) return result.find('"', 1) == result.size() - 1 ? result.substr(1, result.size() - 2) : std::string();
+    for (char& character : result) character = lower(character);
+    return result;
+  }
+  bool word(std::string_view wanted) {
+    bool quoted = false;
+    return name(quoted) == wanted && !quoted;
+  }
+
+  // A string without backslashes, whatever the server makes of them.
+  bool string() noexcept {
+    const Token* token = peek(TokenType::string);
+    return token != nullptr && sql_[token->offset] == '\'' && text(*token).find('\\') == std::string_view::npos && take(TokenType::string);
+  }
+
+  // One step inside the parentheses: a literal, a parameter, a comma, a cast, the mark of a named argument, or a word such as NULL.
+  bool argument() {
+    if (string() || take(TokenType::parameter) || take(TokenType::number) || symbol(',') || operation("=>")) return true;
+    if (operation("-")) return take(TokenType::number);
+    if (symbol(':')) {
+      if (operation("=")) return true;
+      return symbol(':') && cast();
+    }
+    bool quoted = false;
+    const std::string given = name(quoted);
+    if (given.empty()) return false;
+    // A type in front of its constant.
+    return peek(TokenType::string) == nullptr || (!quoted && is_grammars_type(given));
+  }
+
+  bool cast() {
+    bool quoted = false;
+    const std::string type = name(quoted);
+    if (type.empty()) return false;
+    call_.casts = true;
+    if (quoted || !is_grammars_type(type)) call_.runs_casts = true;
+    return true;
+  }
+
+  std::string_view sql_;
+  Tokens tokens_;
+  std::size_t at_ = 0;
+  LoneCall call_;
+};
+
+}  // namespace
+
+void note_shapes(std::string_view sql, Tokens tokens, Statement& statement) {
+  if (statement.calls_termgate && statement.kind == Kind::write) statement.lone_call = LoneCallReader(sql, tokens).read();
+  if (statement.access != Access::read_write) return;
+  for (std::size_t i = 1; i < tokens.size(); ++i) {
+    if (tokens[i - 1].word == Word::read && tokens[i].word == Word::write) statement.write_words.push_back(tokens[i].offset);
+  }
+}
+
+}  // namespace termgate::statements
