@@ -93,8 +93,9 @@ if(TARGET termgate)
     endforeach()
   endif()
   if(TARGET termgate_net AND TARGET termgate_sqlite_server)
-    # [F7] clients: what drivers and psql see, against a PostgreSQL 15; statements: what ordinary SQL answers, against the same; expressions: random ones.
-    foreach(what proxy clients statements expressions)
+    # [F7] clients: what drivers and psql see, against a PostgreSQL 15; statements: what ordinary SQL answers, against the same; expressions: random ones;
+    # orms: programs written with Django, SQLAlchemy, Sequelize, Knex and TypeORM.
+    foreach(what proxy clients statements expressions orms)
       termgate_pytest(live_sqlite_server_${what} sqlite_server_${what}_test.py)
     endforeach()
   endif()
