@@ -1,3 +1,5 @@
+// One connection that asks which gates a raise waits for (decision 0011). After any error it is closed, and
+// the next question opens another.
 #include <termgate/detail/odbc_gate_feed.hpp>
 
 #include <chrono>
@@ -15,6 +17,7 @@ namespace termgate::inline v0::detail {
 namespace {
 
 constexpr std::chrono::seconds gates_login_wait{5};
+// The watch above it reports silence long before; this only frees the thread.
 constexpr std::chrono::milliseconds gates_answer_wait{2000};
 
 }  // namespace
