@@ -741,9 +741,12 @@ std::int64_t Database::adopt(std::string_view table, std::string_view scope_colu
 bool Database::unadopt(std::string_view table) { return state_->run(Call::unadopt, table).one()[0].as_bool(); }
 
 std::vector<Advice> Database::doctor() {
-  return convert_all<Advice>(state_->read(Call::doctor), [](const auto& row) {
+  auto found = convert_all<Advice>(state_->read(Call::doctor), [](const auto& row) {
     return Advice{row["severity"].as_text(), row["object"].as_text(), row["problem"].as_text(), row["remedy"].as_text()};
   });
+  if (std::string problem = state_->driver->locks_problem(); !problem.empty())
+    found.insert(found.begin(), Advice{"error", "advisory locks", std::move(problem), "Move the database to a PostgreSQL server"});
+  return found;
 }
 
 std::vector<Breach> Database::verify(std::optional<std::int64_t> since_ms) {
