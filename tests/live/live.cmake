@@ -35,6 +35,8 @@ function(termgate_pytest name file)
   set_tests_properties(${name} PROPERTIES LABELS "${TEST_LABELS}" SKIP_RETURN_CODE 77 TIMEOUT ${TEST_TIMEOUT} ENVIRONMENT "${environment}")
 endfunction()
 
+# What all of them rely on: failed checks, the status of a run, options.
+termgate_pytest(live_harness harness_test.py TIMEOUT 120)
 include(live/live_postgres.cmake OPTIONAL)
 include(live/live_sqlite.cmake OPTIONAL)
 if(TARGET termgate_postgres)
