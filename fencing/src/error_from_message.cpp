@@ -39,6 +39,7 @@ std::int64_t number_at(std::string_view text, std::size_t at) {
 
 }  // namespace
 
+// Throws the exception that a refusal of layer 1 stands for; returns if the message is none.
 void throw_if_tg(std::string_view message) {
   const auto at = message.find("TG00");
   if (at == std::string_view::npos || at + 5 >= message.size() || message[at + 5] != ' ') return;

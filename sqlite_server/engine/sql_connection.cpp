@@ -1,3 +1,7 @@
+// Control: how other threads stop what a session runs. SqlConnection: one SQLite connection with the catalog,
+// the guard and its prepared statements. The session that has borrowed a connection is the only one to use
+// it; Control is the one part that other threads call, and it touches the connection through
+// sqlite3_interrupt() alone.
 #include "engine/sql_connection.hpp"
 
 #include <algorithm>
@@ -9,6 +13,7 @@ namespace termgate::sqlite_server {
 
 // --- Control
 
+// From here to ends() other threads may interrupt `db`, so it has to stay open.
 void Control::begins(sqlite3* db, bool shared) {
   const std::lock_guard lock(mutex_);
   running_ = db;
@@ -27,6 +32,7 @@ std::string Control::why() const {
   return why_;
 }
 
+// A cancel that arrives while nothing runs is dropped, as PostgreSQL does: it would hit the next statement.
 void Control::cancel() {
   const std::lock_guard lock(mutex_);
   if (running_ == nullptr && !waits_) return;
@@ -104,6 +110,7 @@ SqlConnection::~SqlConnection() {
   for (const Kept& each : kept_) sqlite3_finalize(each.statement);
 }
 
+// Called while a statement is prepared. It notes what the text does besides answering whether it may.
 int SqlConnection::authorize(void* held, int action, const char* first, const char* second, const char*, const char*) {
   SqlConnection& self = *static_cast<SqlConnection*>(held);
   // The catalog declares its tables and reads the schema while a text of the network's is being prepared.
@@ -120,6 +127,8 @@ int SqlConnection::authorize(void* held, int action, const char* first, const ch
   return may(action, first, second, self.refused_) ? SQLITE_OK : SQLITE_DENY;
 }
 
+// Throws what the client sees for an error of SQLite: the catalog's own reason if it has one, else the
+// nearest SQLSTATE.
 void SqlConnection::fail(int code) {
   const int extended = sqlite3_extended_errcode(handle());
   PgError fault = error_of((extended & 0xff) == (code & 0xff) || code == SQLITE_ERROR ? extended : code, sqlite3_errmsg(handle()));
@@ -154,6 +163,9 @@ sqlite3_stmt* SqlConnection::prepare_now(const std::string& sql) {
   sqlite3_stmt* statement = nullptr;
   const auto attempt = [&](const std::string& text) {
     from_network_ = true;
+    // The older interface: with sqlite3_prepare_v2 SQLite would prepare the statement anew by itself after a
+    // change of the schema, when from_network_ is off, and so past the guard. step() does that through
+    // prepare_now().
     const int code = sqlite3_prepare(handle(), text.data(), static_cast<int>(text.size()) + 1, &statement, nullptr);
     from_network_ = false;
     return code;
@@ -336,6 +348,8 @@ int SqlConnection::Text::step() {
     }
     // The older interface says what it was only here.
     code = sqlite3_reset(statement);
+    // After the first row the client has a part of the answer, so it cannot be begun again. 25 times at most:
+    // others may be changing the schema.
     if (code != SQLITE_SCHEMA || stepped_ || again == 25) owner_->fail(code);
     sqlite3_stmt* fresh = owner_->prepare_now(held_.front().sql);
     if (sqlite3_transfer_bindings(statement, fresh) != SQLITE_OK) {

@@ -66,6 +66,10 @@ if(TARGET termgate)
   if(TARGET termgate_postgres)
     # Starts servers of its own, some twenty of them.
     termgate_pytest(live_pg_restore pg_restore_test.py TIMEOUT 600)
+    termgate_pytest(live_pg_locks pg_locks_test.py TIMEOUT 120)
+    termgate_pytest(live_pgbouncer pgbouncer_test.py TIMEOUT 120)
+    # 100 failovers of a cluster of three nodes and etcd; with --long only.
+    termgate_pytest(live_patroni patroni_test.py LABELS live long TIMEOUT 3400)
     termgate_pytest(live_verify_history verify_history_test.py TIMEOUT 120)
     termgate_pytest(live_docs docs_test.py TIMEOUT 120)
     set(guard "")

@@ -15,7 +15,8 @@ namespace termgate::inline v0::detail {
 namespace {
 
 constexpr std::chrono::seconds gates_login_wait{5};
-constexpr std::chrono::milliseconds gates_answer_wait{2000};
+// Longer than the first call of a session takes on a server that has to compile it. Who asks takes note of time by itself.
+constexpr std::chrono::milliseconds gates_answer_wait{10'000};
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include <fmt/format.h>
@@ -252,7 +253,10 @@ class Connection {
       return;
     }
     if (!found->second.empty()) return;
-    const std::string name = fmt::format("termgate_{}", ++names_);
+    // By the statement's text: behind a pooler that shares sessions, a name that counts would call another program's statement.
+    std::uint64_t hash = 14695981039346656037ULL;
+    for (const char c : sql) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+    const std::string name = fmt::format("termgate_{:016x}", hash);
     connection_.prepare(name, found->first);
 #if PQXX_VERSION_MAJOR < 7
     connection_.prepare_now(name);  // 6.x puts it off to the first use
@@ -292,7 +296,6 @@ class Connection {
   pqxx::quiet_errorhandler quiet_;  // libpqxx prints notices to stderr otherwise
   std::optional<pqxx::nontransaction> transaction_;
   std::map<std::string, std::string, std::less<>> seen_;  // statements, and the names of those that are prepared
-  int names_ = 0;
 };
 
 // How long an answer may take: forever, unless OpenOptions::answer_wait says otherwise.
@@ -438,7 +441,38 @@ class PostgresDriver final : public Driver {
     return rows;
   }
 
+  std::string locks_problem() override {
+    std::random_device chance;
+    const std::string key = std::to_string(std::uniform_int_distribution<std::int64_t>(1)(chance));
+    const std::unique_ptr<Connection> holder = connect(), other = connect();
+    try {
+      const auto taken = [&](std::string_view function) {
+        const pqxx::result result = other->run_script(fmt::format("SELECT pg_catalog.{}({}) AS taken", function, key));
+        return result.size() == 1 && std::string_view(result[0][0].c_str()) == "t";
+      };
+      // In transactions, so that a pooler keeps each on one session.
+      holder->run_script("BEGIN");
+      holder->run_script(fmt::format("SELECT pg_catalog.pg_advisory_xact_lock({})", key));
+      other->run_script("BEGIN");
+      std::string problem;
+      if (taken("pg_try_advisory_xact_lock")) problem = "two sessions got the same exclusive lock";
+      else if (taken("pg_try_advisory_xact_lock_shared")) problem = "a session got a shared lock that another held exclusively";
+      holder->run_script("ROLLBACK");
+      if (problem.empty() && !taken("pg_try_advisory_xact_lock")) problem = "a lock was still held after the end of its transaction";
+      other->run_script("ROLLBACK");
+      if (problem.empty()) return {};
+      const pqxx::result version = other->run_script("SELECT version()");
+      return fmt::format(
+          "the advisory locks of this server do not exclude: {}. Layer 1 orders leaders and writers by them, so a stale leader "
+          "could write. The server calls itself \"{}\"",
+          problem, version.empty() ? "" : version[0][0].c_str());
+    } catch (...) { rethrow_as_ours(Phase::before_commit, url_, holder->is_open() && other->is_open()); }
+  }
+
   InstallReport install() override {
+    if (const std::string problem = locks_problem(); !problem.empty())
+      throw DatabaseError("nothing was installed: " + problem +
+                          ". Use a PostgreSQL server; CockroachDB, for one, accepts these calls and does nothing");
     InstallReport report;
     Pool::PooledConnection lent = lend();
     Connection& connection = *lent;
