@@ -131,6 +131,8 @@ if(TARGET termgate)
   endif()
   if(TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_sqlite_server)
     # The pages of docs/reference/ against --help, /metrics, and the tree.
+    add_test(NAME live_admin_socket COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/admin_socket_test.py" $<TARGET_FILE:termgate>)
+    set_tests_properties(live_admin_socket PROPERTIES LABELS live TIMEOUT 120)
     add_test(NAME live_reference COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/reference_test.py" $<TARGET_FILE:termgate>)
     set_tests_properties(live_reference PROPERTIES LABELS live TIMEOUT 120)
   endif()
