@@ -14,7 +14,7 @@ export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/termgate-oci.XXXXXX")
 trap 'rm -rf --one-file-system "$scratch"' EXIT
 # What a service in a container never reads stays out; the licences stay in.
-mmdebstrap --quiet --variant=apt --architectures="$architecture" --include="$package,ca-certificates,systemd-standalone-sysusers" \
+mmdebstrap --quiet --variant=apt --architectures="$architecture" --include="$package" --include=ca-certificates,systemd-standalone-sysusers \
   --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
   --dpkgopt='path-include=/usr/share/doc/*/copyright' \
   --hook-dir=/usr/share/mmdebstrap/hooks/file-mirror-automount \

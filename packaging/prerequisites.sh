@@ -9,7 +9,8 @@ build_packages=(g++ cmake ninja-build pkg-config libpqxx-dev libsqlite3-dev unix
 package_packages=(git make postgresql-15 postgresql-server-dev-15 python3 dpkg-dev file)
 test_packages=(git make catch2 sqlite3 postgresql-15 postgresql-client-15 postgresql-server-dev-15 python3 python3-psycopg2 npm util-linux procps openssl
   python3-psycopg pgbouncer libpostgresql-jdbc-java openjdk-17-jdk-headless odbc-postgresql libsqliteodbc tdsodbc freetds-bin golang-go golang-github-lib-pq-dev golang-github-jackc-pgx-v4-dev spin
-  lintian mmdebstrap python3-pytest python3-yaml junit5 libfaketime clang-format black)
+  lintian mmdebstrap python3-sqlalchemy python3-django libhibernate3-java libjavassist-java mono-mcs mono-runtime libmono-system-data4.0-cil
+  python3-pytest python3-yaml junit5 libfaketime clang-format black)
 
 install_missing() {
   local wanted=("${build_packages[@]}") missing=() package root=()

@@ -56,6 +56,10 @@ export LD_LIBRARY_PATH=$lib
 flags=(-DCMAKE_BUILD_TYPE=Debug -DCMAKE_PREFIX_PATH="$scratch/root/usr")
 cmake -S "$here" -B "$scratch/cmake" -G Ninja "${flags[@]}" >/dev/null
 cmake --build "$scratch/cmake" --target billing leader handles follower >/dev/null
+# The examples by themselves, as examples/task-queue/Containerfile builds them.
+cmake -S "$here/../../examples" -B "$scratch/examples" -G Ninja "${flags[@]}" >/dev/null
+cmake --build "$scratch/examples" --target task_queue >/dev/null
+"$scratch/examples/task_queue" play "sqlite:$scratch/queue.db" 50 5 5 10 1
 export PKG_CONFIG_PATH=$lib/pkgconfig
 read -ra compile <<<"$(pkg-config --define-variable=prefix="$scratch/root/usr" --cflags --libs termgate)"
 g++ "$here/billing.cpp" -o "$scratch/billing" "${compile[@]}"
