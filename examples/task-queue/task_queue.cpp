@@ -97,9 +97,11 @@ class Service {
     return {201, std::to_string(count)};
   }
 
-  // "TASK TERM", 202 where every open task is somebody's, 410 where none is open. busy_until only spares a look: the lease decides.
+  // "TASK TERM", 202 where every open task is somebody's, 410 where none is open. busy_until only spares a look: the lease decides. Tasks
+  // whose worker was lost come first, so that they do not wait behind a long queue.
   example::Reply claim(const std::string& worker) {
-    const Rows open = db_.query("SELECT id FROM tasks WHERE done = 0 AND busy_until <= $1 ORDER BY busy_until, id LIMIT 40", {now_ms()});
+    const Rows open =
+        db_.query("SELECT id FROM tasks WHERE done = 0 AND busy_until <= $1 ORDER BY busy_until DESC, id DESC LIMIT 40", {now_ms()});
     if (open.empty()) {
       const bool left = db_.query("SELECT COUNT(*) FROM tasks WHERE done = 0").one()[0].as_int() > 0;
       return {left ? 202u : 410u, ""};
