@@ -24,6 +24,15 @@ else()
     endif()
   endforeach()
 
+  if(TARGET termgate_sources)
+    list(APPEND modules termgate_sources termgate_source_net)
+    foreach(service IN ITEMS redis etcd zookeeper consul kubernetes file)
+      if(TARGET termgate_source_${service})
+        list(APPEND modules termgate_source_${service})
+      endif()
+    endforeach()
+  endif()
+
   # One name for users: Termgate::termgate.
   add_library(termgate_all INTERFACE)
   add_library(Termgate::termgate ALIAS termgate_all)
@@ -68,6 +77,9 @@ Cflags: -I${includedir} -std=c++20
   endif()
   if(TARGET termgate_odbc_shared)
     termgate_pkg_config(termgate-odbc "The check alone, on an ODBC connection of your own" "termgate odbc" "-ltermgate-odbc")
+  endif()
+  if(TARGET termgate_sources_shared)
+    termgate_pkg_config(termgate-sources "Terms from Redis, etcd, ZooKeeper, Consul, Kubernetes or a file" "termgate" "-ltermgate-sources")
   endif()
 endif()
 

@@ -18,7 +18,12 @@
 
 #include "command.hpp"
 #include "output.hpp"
+#include "run/holding.hpp"
 #include "run/watchdog.hpp"
+
+#ifdef TERMGATE_WITH_SOURCES
+#include <termgate/sources.hpp>
+#endif
 
 namespace po = boost::program_options;
 
@@ -26,6 +31,7 @@ namespace termgate::cli {
 namespace {
 
 using namespace std::chrono_literals;
+using run::Holding;
 using run::Report;
 using run::Watchdog;
 using std::chrono::milliseconds;
@@ -43,7 +49,17 @@ struct Plan {
   bool resume = false;
   bool pgoptions = true;
   milliseconds kill_after{};
+  std::shared_ptr<LeaseSource> source = {};  // none: the database's own leases
+  bool seals = true;
 };
+
+std::shared_ptr<LeaseSource> open_source([[maybe_unused]] const std::string& url) {
+#ifdef TERMGATE_WITH_SOURCES
+  return open_lease_source(url);
+#else
+  throw UsageError("this termgate was built without term sources (TERMGATE_SOURCES=OFF)");
+#endif
+}
 
 Plan plan_of(const Arguments& arguments) {
   Plan plan{
@@ -58,6 +74,15 @@ Plan plan_of(const Arguments& arguments) {
   plan.hold.endpoint = arguments.text_or("endpoint", "");
   plan.hold.margin = plan.hold.ttl / 5;
   plan.kill_after = std::min(arguments.duration_or("kill-after", plan.hold.ttl / 10), plan.hold.ttl / 10);
+  if (const auto url = arguments.maybe("source")) {
+    if (plan.job || plan.once_per || plan.resume)
+      throw UsageError("--job, --once-per and --resume belong to the database's own leases; with --source they have no meaning");
+    if (!plan.hold.endpoint.empty()) throw UsageError("--endpoint belongs to the database's own leases; with --source it has no meaning");
+    plan.source = open_source(*url);
+    plan.seals = !arguments.flag("no-seal");
+  } else if (arguments.flag("no-seal")) {
+    throw UsageError("--no-seal needs --source: the database's own leases are sealed with their acquisition");
+  }
   if (!plan.job && (plan.once_per || plan.resume)) plan.job = plan.scope.name();
   return plan;
 }
@@ -67,9 +92,9 @@ void say(const std::string& text) { fmt::print(stderr, "termgate: {}\n", text); 
 // A crontab line starts a little earlier one day than the day before, by its host's clock or another's: that must not skip the day.
 milliseconds slack_of(milliseconds period) { return std::min<milliseconds>(period / 20, 10min); }
 
-bool is_due(Database& database, const Plan& plan) {
+bool is_due(std::optional<Database>& database, const Plan& plan) {
   if (!plan.once_per) return true;
-  for (const JobRunInfo& run : database.jobs({.job = plan.job, .scope = plan.scope.name()}, 1000)) {
+  for (const JobRunInfo& run : database->jobs({.job = plan.job, .scope = plan.scope.name()}, 1000)) {
     if (run.status == "completed") return run.now_ms - run.started_at_ms >= (*plan.once_per - slack_of(*plan.once_per)).count();
   }
   return true;
@@ -134,18 +159,23 @@ class Signals {
 };
 
 // Waits for the lease on a thread of its own, so that a signal ends the wait.
-std::optional<HeldLease> take(Database& database, const Plan& plan, const Signals& signals, int& signal) {
+std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& plan, const Signals& signals, int& signal) {
   std::stop_source stop;
   HoldOptions options = plan.hold;
   options.stop = stop.get_token();
-  std::optional<HeldLease> held;
+  std::unique_ptr<Holding> held;
   std::exception_ptr failed;
   const int done = eventfd(0, EFD_CLOEXEC);
   const auto begun = BootClock::now();
   std::thread taker([&] {
     try {
-      if (plan.waits) held = database.hold(plan.scope, options);
-      else held = database.try_hold(plan.scope, options);
+      if (plan.source) {
+        held = run::hold_from(*plan.source, plan.seals ? &*database : nullptr, plan.scope, options, plan.waits);
+      } else if (plan.waits) {
+        held = run::holding_of(database->hold(plan.scope, options));
+      } else if (auto lease = database->try_hold(plan.scope, options)) {
+        held = run::holding_of(*std::move(lease));
+      }
     } catch (...) { failed = std::current_exception(); }
     const std::uint64_t one = 1;
     if (write(done, &one, sizeof one) < 0) std::abort();  // it cannot be full
@@ -167,14 +197,14 @@ std::optional<HeldLease> take(Database& database, const Plan& plan, const Signal
   } catch (const Blocked&) {
     // Another's lease to the end of the wait is status 104; before that, it is a session that could not be evicted, which stays 108.
     if (!plan.waits || BootClock::now() - begun < plan.hold.wait) throw;
-    return std::nullopt;
+    return nullptr;
   }
 }
 
 // COMMAND from its start until nothing is left of it.
 class Supervision {
  public:
-  Supervision(const Plan& plan, Watchdog& watchdog, const Signals& signals, HeldLease& held)
+  Supervision(const Plan& plan, Watchdog& watchdog, const Signals& signals, Holding& held)
       : plan_(plan), watchdog_(watchdog), signals_(signals), held_(held) {}
 
   // Whatever happens here: nothing of COMMAND is left when the lease is given back.
@@ -210,7 +240,7 @@ class Supervision {
 
  private:
   void move_deadlines() {
-    if (held_.lost().stop_requested()) {
+    if (held_.lost()) {
       if (!lost_) watchdog_.stop(lost_grace);
       lost_ = true;
       return;
@@ -254,7 +284,7 @@ class Supervision {
   const Plan& plan_;
   Watchdog& watchdog_;
   const Signals& signals_;
-  HeldLease& held_;
+  Holding& held_;
   bool foreground_ = false, lost_ = false, timed_out_ = false, abandoned_ = false, empty_ = false;
   int not_run_ = 0, status_ = 0;
   pid_t group_ = 0;
@@ -277,9 +307,10 @@ void insist(Call call) {
 }
 
 // Says what became of it, records it, and gives the lease back.
-int settle(Database& database, const Plan& plan, const Supervision& command, HeldLease& held, const std::optional<std::string>& run_id) {
+int settle(std::optional<Database>& database, const Plan& plan, const Supervision& command, Holding& held,
+           const std::optional<std::string>& run_id) {
   const auto record = [&](std::string_view status, std::optional<std::int64_t> code, const std::optional<std::string>& detail) {
-    if (run_id) insist([&] { database.finish_job(*run_id, status, code, detail); });
+    if (run_id) insist([&] { database->finish_job(*run_id, status, code, detail); });
   };
   const auto quietly = [&](auto call) {
     try {
@@ -319,11 +350,15 @@ int run_run(const Arguments& arguments) {
   const Plan plan = plan_of(arguments);
   Watchdog watchdog;  // before any thread
   const Signals signals;
-  Database database = arguments.open();
+  std::optional<Database> database;
+  if (!plan.source || plan.seals) database = arguments.open();
+  if (plan.source) {
+    for (const std::string& warning : plan.source->warnings()) say("warning: " + warning);
+  }
   // Without a new term for nothing; asked again once the lease is held.
   if (!is_due(database, plan)) return Exit::done;
   int signal = 0;
-  std::optional<HeldLease> held = take(database, plan, signals, signal);
+  std::unique_ptr<Holding> held = take(database, plan, signals, signal);
   if (signal != 0) {
     held.reset();
     return 128 + signal;
@@ -331,7 +366,11 @@ int run_run(const Arguments& arguments) {
   if (!held) {
     // The crontab line on three hosts: that one of them is at it is no failure of the others.
     if (plan.once_per && !plan.waits) return Exit::done;
-    const auto info = database.lease(plan.scope);
+    if (plan.source) {
+      say(fmt::format("another owner holds the lease of \"{}\" in {}; try again", printable(plan.scope.name()), plan.source->name()));
+      return own_outcomes + Exit::lease_anothers;
+    }
+    const auto info = database->lease(plan.scope);
     if (!info || info->released_at_ms || info->remaining_ms <= 0)
       say(fmt::format("another owner held the lease of \"{}\" and has given it back since; try again", printable(plan.scope.name())));
     else
@@ -345,8 +384,8 @@ int run_run(const Arguments& arguments) {
   }
   std::optional<std::string> run_id, checkpoint;
   if (plan.job) {
-    if (plan.resume) checkpoint = last_checkpoint(database, *plan.job, plan.scope);
-    run_id = database.start_job(*plan.job, plan.scope, held->term(), held->owner());
+    if (plan.resume) checkpoint = last_checkpoint(*database, *plan.job, plan.scope);
+    run_id = database->start_job(*plan.job, plan.scope, held->term(), held->owner());
   }
   Supervision command(plan, watchdog, signals, *held);
   command.start(environment_of(plan, held->term(), run_id, checkpoint));
@@ -365,6 +404,8 @@ void add_run_command(std::vector<Command>& commands) {
       "lease, even if this process is stopped or killed.\n"
       "  termgate run --scope nightly --wait 1h -- ./nightly.sh\n"
       "  termgate run --scope report --once-per 1d -- ./report.sh      the same crontab line on three hosts\n"
+      "  termgate run --scope nightly --source redis://cache.example -- ./nightly.sh      lease and term from Redis, sealed in the "
+      "database\n"
       "COMMAND finds TERMGATE_SCOPE, TERMGATE_TERM, TERMGATE_RUN_ID (with --job), TERMGATE_CHECKPOINT (with --resume) and PGOPTIONS in its "
       "environment, so psql is fenced.\n"
       "Exit status: COMMAND's own (128 + N after signal N; 127 and 126 if it could not be run), or 100 + that of termgate: 104 another "
@@ -378,8 +419,12 @@ void add_run_command(std::vector<Command>& commands) {
             "resume", po::bool_switch(), "pass the last checkpoint of an incomplete last run to COMMAND")(
             "kill-after", po::value<std::string>(),
             "time between TERM and KILL for processes that COMMAND leaves running (a tenth of the TTL, which is also the maximum)")(
-            "endpoint", po::value<std::string>(), "where the holder can be reached")("no-pgoptions", po::bool_switch(),
-                                                                                     "do not change PGOPTIONS, for poolers that refuse it")(
+            "endpoint", po::value<std::string>(), "where the holder can be reached")(
+            "source", po::value<std::string>(),
+            "take lease and term from this lock service in place of the database: redis://, etcd://, zookeeper://, consul://, "
+            "kubernetes:// or file:///")("no-seal", po::bool_switch(),
+                                         "with --source: start COMMAND without raising the fence in the database; no --db is needed")(
+            "no-pgoptions", po::bool_switch(), "do not change PGOPTIONS, for poolers that refuse it")(
             "command", po::value<std::vector<std::string>>(), "after --: what to run");
       },
       {"command"},

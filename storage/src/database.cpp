@@ -14,12 +14,13 @@
 
 #include <termgate/detail/driver.hpp>
 #include <termgate/detail/fence_memory.hpp>
+#include <termgate/detail/named_row.hpp>
 #include <termgate/detail/open.hpp>
 #include <termgate/detail/plant.hpp>
 #include <termgate/detail/refusal_log.hpp>
 
 #include "lease_keeper.hpp"
-#include "named_row.hpp"
+
 #include "sql/statements.hpp"
 
 namespace termgate::inline v0 {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`termgate admin` on a socket that systemd hands over (LISTEN_FDS), and what it reports to systemd. On an SQLite file; no server.
 
-  admin_socket_test.py TERMGATE_COMMAND
+  pytest tests/live/admin_socket_test.py
 """
 import os
 import socket
@@ -13,7 +13,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-TERMGATE = str(Path(sys.argv[1]).resolve())
+from given import TERMGATE
+
 TOKEN = "r" * 40
 # exec keeps the process, so its number is known before the command is.
 STARTER = """
@@ -115,7 +116,3 @@ class AdminSocket(unittest.TestCase):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as silent:
             silent.bind(("127.0.0.1", 0))
             self.refused([silent], "not a listening TCP socket")
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)

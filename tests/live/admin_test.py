@@ -2,7 +2,7 @@
 """`termgate admin` over real sockets, on PostgreSQL (a server of its own) and on an SQLite file: leases as a
 resource, what is refused and changes nothing, and a thousand open event streams. admin_page_test.py has the page.
 
-  admin_test.py TERMGATE_COMMAND SERVER_SCRIPT
+  pytest tests/live/admin_test.py [-k streams]
 """
 import http.client
 import json
@@ -14,14 +14,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import unittest
 import urllib.parse
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from both_databases import BothDatabases  # noqa: E402
+from both_databases import BothDatabases
+from given import PG_SERVER, TERMGATE
 
-TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
 scratch = tempfile.TemporaryDirectory(prefix="termgate-admin.")
 os.chmod(scratch.name, 0o755)  # the server runs as another user
 clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
@@ -398,7 +396,3 @@ class Admin(BothDatabases):
             self.command(self.sqlite, "admin", "--tokens", str(good), "--http", f"127.0.0.1:{taken.getsockname()[1]}").returncode, 1
         )
         taken.close()
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -2,9 +2,9 @@
 """`termgate run` and `termgate job` with real processes: what is stopped, killed, forks away, ignores TERM or
 detaches itself is ended before another can hold the lease.
 
-  run_test.py TERMGATE_COMMAND SERVER_SCRIPT
+  pytest tests/live/run_test.py [--long] [-k takeover]
 
-On PostgreSQL (a server of its own) and on an SQLite file. TERMGATE_TEST_LONG: 1,000 takeovers a database in place of
+On PostgreSQL (a server of its own) and on an SQLite file. With --long 1,000 takeovers a database in place of
 20. That no two were inside is judged by the database's clock: COMMAND writes "in" and "alive" lines with it, and none
 may come after the next one's "in".
 """
@@ -17,15 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from both_databases import BothDatabases  # noqa: E402
+from both_databases import BothDatabases
+from given import LONG, PG_SERVER, TERMGATE
 
-TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
-LONG = os.environ.get("TERMGATE_TEST_LONG")
 scratch = tempfile.TemporaryDirectory(prefix="termgate-run.")
 os.chmod(scratch.name, 0o755)  # the server runs as another user
 clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
@@ -510,7 +507,3 @@ class Run(BothDatabases):
             )
 
         self.both(play)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
