@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """[F7] Programs written with an ORM do on an SQLite file behind the proxy what they do on PostgreSQL.
 
-    sqlite_server_orms_test.py TERMGATE PG_SERVER [--only NAME,…]
+    pytest tests/live/sqlite_server_orms_test.py -k django
 
 Each program of clients/orms/ runs once against a PostgreSQL 15 and once against the proxy before an SQLite file: Django with its own
 migrations, SQLAlchemy with reflection and Alembic, Sequelize, Knex, TypeORM. It prints a line for each thing that it does, and both runs
@@ -12,10 +12,9 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import PYTHON, SANITIZED, Lab  # noqa: E402
+import pytest
+from given import PYTHON, SANITIZED
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ORMS = f"{HERE}/clients/orms"
@@ -128,29 +127,20 @@ def compare(lab, name, wanted, got):
     lab.check(f"{name}: the same answers", not differing, detail)
 
 
-def main():
-    lab = Lab("sqlite-orms", os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
-    only = sys.argv[sys.argv.index("--only") + 1].split(",") if "--only" in sys.argv else list(PROGRAMS)
-    try:
-        missing = [n for n in only if n in NEEDS and subprocess.run([PYTHON, "-c", f"import {NEEDS[n]}"], capture_output=True).returncode]
-        missing += [n for n in only if n not in NEEDS and not shutil.which("node")]
-        for name in missing:
-            print(f"not run, a package is missing: {name}")
-        only = [name for name in only if name not in missing]
-        if not only:
-            return 77
-        folder = modules(lab) if any(PROGRAMS[name][0] == "node" for name in only) else ORMS
-        server = lab.server("15", "fsync=off")
-        for name in only:
-            lab.run(lab.termgate, "init", "--db", f"sqlite:{lab.folder}/{name}.db")
-            proxy = lab.proxy(f"sqlite:{lab.folder}/{name}.db")
-            server.sql(f"create database {name}")
-            compare(lab, name, run(name, server.port, folder), run(name, proxy.port, folder))
-            lab.check(f"{name}: the proxy ends cleanly", proxy.stop() == 0, proxy.log()[-2000:])
-    finally:
-        status = lab.conclude()
-    return status
+@pytest.fixture(scope="module")
+def packages(lab):
+    return modules(lab)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_an_orms_program_does_the_same(name, lab, server, request):
+    if name in NEEDS and subprocess.run([PYTHON, "-c", f"import {NEEDS[name]}"], capture_output=True).returncode:
+        pytest.skip(f"{NEEDS[name]} is not installed")
+    if name not in NEEDS and not shutil.which("node"):
+        pytest.skip("node is not installed")
+    folder = ORMS if name in NEEDS else request.getfixturevalue("packages")
+    lab.run(lab.termgate, "init", "--db", f"sqlite:{lab.folder}/{name}.db")
+    proxy = lab.proxy(f"sqlite:{lab.folder}/{name}.db")
+    server.sql(f"create database {name}")
+    compare(lab, name, run(name, server.port, folder), run(name, proxy.port, folder))
+    lab.check(f"{name}: the proxy ends cleanly", proxy.stop() == 0, proxy.log()[-2000:])
