@@ -1,3 +1,4 @@
+// The feed of wanted gates, which only SQL Server has (decision 0011). A build without ODBC has none.
 #include <termgate/detail/gate_feed.hpp>
 
 #ifdef TERMGATE_WITH_ODBC
@@ -17,6 +18,7 @@ class OnSqlServer final : public GateFeed {
   bool has_gates() const noexcept { return feed_.has_gates(); }
   std::vector<std::string> wanted(const std::vector<std::string>& scopes) override {
     std::vector<std::string> all;
+    // In batches of scopes_max: one parameter carries the list, as a JSON array.
     std::size_t at = 0;
     do {
       std::string json = "[";

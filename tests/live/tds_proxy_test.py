@@ -16,6 +16,7 @@ import time
 import unittest
 from pathlib import Path
 
+from checks import eventually, stays
 from given import TERMGATE
 from proxy_under_test import free_port
 from tds_server import Server
@@ -43,11 +44,8 @@ class Proxy:
                 stderr=log,
                 env={name: value for name, value in os.environ.items() if name != "TERMGATE_DB"},
             )
-        for _ in range(100):
-            if "listening" in self.log.read_text(encoding="utf-8"):
-                return
-            time.sleep(0.05)
-        raise AssertionError(self.log.read_text(encoding="utf-8"))
+        if not eventually(lambda: "listening" in self.log.read_text(encoding="utf-8")):
+            raise AssertionError(self.log.read_text(encoding="utf-8"))
 
     def end(self):
         """For a cleanup as well: then it may have ended already."""
@@ -231,21 +229,14 @@ class Case(unittest.TestCase):
                     self.assertGreater(took, 1.2)
                     self.assertLess(took, 4)
                 else:
-                    while server.gates and time.monotonic() < began + 5:
-                        time.sleep(0.01)
-                    self.assertEqual(server.gates, 0)
+                    self.assertTrue(eventually(lambda: server.gates == 0), server.gates)
                     self.assertLess(time.monotonic() - began, 1.4)
                 server.wanted = set()
                 client.close()
-                for _ in range(700):
-                    if server.gates == 0:
-                        break
-                    time.sleep(0.01)
-        for _ in range(100):  # the log is written a little later
-            log = proxy.log.read_text(encoding="utf-8")
-            if log.count(" evicted ") == len(ended):
-                break
-            time.sleep(0.05)
+                eventually(lambda: server.gates == 0, 7)
+        # The log is written a little later.
+        eventually(lambda: proxy.log.read_text(encoding="utf-8").count(" evicted ") == len(ended))
+        log = proxy.log.read_text(encoding="utf-8")
         self.assertEqual(log.count(" evicted "), len(ended), log)
         self.assertEqual(server.unfenced, 0)
         self.assertEqual(proxy.end(), 0)
@@ -260,12 +251,9 @@ class Case(unittest.TestCase):
         inside.begin()
         for client in (idle, inside):
             self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
-        deadline = time.monotonic() + 5
-        while server.gates > 1 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.assertEqual(server.gates, 1)
-        # That nothing happens to the other one shows only with time.
-        time.sleep(1.5)
+        self.assertTrue(eventually(lambda: server.gates == 1), server.gates)
+        # Nothing happens to the other one.
+        self.assertTrue(stays(lambda: server.gates == 1, 1.5), server.gates)
         for client in (idle, inside):
             self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
         self.assertIn("cannot watch for raises", proxy.log.read_text(encoding="utf-8"))
@@ -420,7 +408,7 @@ class Case(unittest.TestCase):
         # In a transaction a session is waited for.
         client.begin()
         proxy.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        self.assertTrue(stays(lambda: proxy.process.poll() is None, 0.3))
         self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
         self.assertIsNone(proxy.process.poll())
         client.close()

@@ -1,3 +1,7 @@
+// The proxy as a whole: listeners, workers, HTTP, drain and reload.
+//
+// Owner: the command. Its destructor's order matters: no callback of the authority may reach a worker that is gone, and
+// no blocking call may post to one. A reload replaces `Settings`; connections keep those that they began with.
 #include <termgate/net/server.hpp>
 
 #include <poll.h>
@@ -175,6 +179,7 @@ class Server::Inside {
   }
 
   // What keeps new clients from being served, in one word.
+  // On a blocking thread: the probe of the server may take two seconds.
   std::string obstacle() {
     if (shared.draining) return "draining";
     if (!server_answers()) return "unreachable";
@@ -188,6 +193,7 @@ class Server::Inside {
   }
 
   bool server_answers() {
+    // The answer is kept for a second, so that many probes of a load balancer are one of ours.
     const std::lock_guard lock(probe_mutex);
     const auto now = std::chrono::steady_clock::now();
     if (probed_at && now - *probed_at < probe_lasts) return probed;

@@ -1,3 +1,5 @@
+// TLS towards clients and towards the server: two contexts, made at the start and at each reload. A session
+// keeps the one that it began with.
 #include "tls.hpp"
 
 #include <arpa/inet.h>
@@ -34,6 +36,8 @@ TlsContext context_of(const SSL_METHOD* method) {
   TlsContext context(SSL_CTX_new(method), SSL_CTX_free);
   if (!context) fail("TLS");
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  // RELEASE_BUFFERS: an idle connection keeps none. MOVING_WRITE_BUFFER: a write that is repeated comes from
+  // an outbox that may have moved.
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   // A peer that hangs up without TLS's own goodbye is an end like any other: PostgreSQL's clients do it all the time.
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
@@ -118,6 +122,7 @@ SSL* tls_to_server(const TlsContext& context, const Backend& backend, const std:
     SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     const int expected =
         address ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), server_name.c_str()) : SSL_set1_host(ssl, server_name.c_str());
+    // Without a name to compare, verify_full must fail and not pass.
     if (expected != 1 || server_name.empty()) {
       SSL_free(ssl);
       return nullptr;

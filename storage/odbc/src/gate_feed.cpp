@@ -1,3 +1,5 @@
+// One connection that asks which gates a raise waits for (decision 0011). After any error it is closed, and
+// the next question opens another.
 #include <termgate/detail/odbc_gate_feed.hpp>
 
 #include <chrono>
