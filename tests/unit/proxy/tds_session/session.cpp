@@ -1,3 +1,5 @@
+// Long: scripts of one conversation, which share their table of frozen clients and the ways to send.
+//
 // The conversation of a TDS client with its server, with a model of that server: what reaches it, when the gate is held, and what the
 // client is told. Each script runs whole, a byte at a time and in odd pieces, which must come to the same.
 #include <catch2/catch.hpp>
