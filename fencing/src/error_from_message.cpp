@@ -1,3 +1,5 @@
+// From the text of a refusal to the exception it stands for. Every driver hands on the text; SQLSTATEs and
+// native numbers differ by database.
 #include <termgate/detail/error_from_message.hpp>
 
 #include <charconv>

@@ -19,14 +19,15 @@ class OnSqlServer final : public GateFeed {
   std::vector<std::string> wanted(const std::vector<std::string>& scopes) override {
     std::vector<std::string> all;
     // In batches of scopes_max: one parameter carries the list, as a JSON array.
-    for (std::size_t at = 0; at < scopes.size();) {
+    std::size_t at = 0;
+    do {
       std::string json = "[";
       for (const std::size_t end = at + scopes_max; at < scopes.size() && at < end; ++at) {
         if (json.size() > 1) json += ',';
         append_json(json, scopes[at]);
       }
       for (std::string& one : feed_.wanted(json + "]")) all.push_back(std::move(one));
-    }
+    } while (at < scopes.size());
     return all;
   }
 

@@ -143,6 +143,7 @@ if(TARGET termgate)
     set_tests_properties(live_followers PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 1800)
   endif()
   if(TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_sqlite_server)
+    termgate_pytest(live_admin_socket admin_socket_test.py TIMEOUT 120)
     # The pages of docs/reference/ against --help, /metrics, and the tree.
     termgate_pytest(live_reference reference_test.py TIMEOUT 120)
   endif()

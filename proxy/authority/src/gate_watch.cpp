@@ -66,6 +66,10 @@ std::vector<std::string> GateWatch::scopes() const {
 
 void GateWatch::ask() {
   bool failing = false;
+  try {
+    // So that the connection is there, and the procedure compiled, when the first gate is held. What fails is told then.
+    static_cast<void>(feed_->wanted({}));
+  } catch (const std::exception&) {}
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (held_.empty()) {

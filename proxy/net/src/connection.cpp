@@ -163,7 +163,7 @@ void Connection::read_first_byte() {
   const ssize_t got = recv(client_.stream.descriptor(), &first, 1, MSG_PEEK);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return end("hung up before its greeting");
-  if (first == tls_handshake && speaks_tds()) return end("TDS 8.0 (Encrypt=strict) is not spoken here");
+  if (first == tls_handshake && speaks_tds() && !settings_->client_tls) return end("TDS 8.0 (Encrypt=strict) needs --client-tls-cert");
   if (first == tls_handshake && settings_->client_tls) {
     SSL* ssl = tls_to_client(settings_->client_tls, client_.stream.descriptor());
     if (ssl == nullptr) return end("TLS: no memory");
@@ -185,7 +185,8 @@ void Connection::begin_session(bool encrypted) {
   head_.resize(secret_bytes);
   if (RAND_bytes(reinterpret_cast<unsigned char*>(head_.data()), static_cast<int>(head_.size())) != 1) return end("no randomness");
   if (speaks_tds()) {
-    session_ = std::make_unique<tds_session::TdsSession>(settings_->options.tds, tds_session::Peer{local_, head_}, *this, clock_now());
+    session_ =
+        std::make_unique<tds_session::TdsSession>(settings_->options.tds, tds_session::Peer{local_, encrypted, head_}, *this, clock_now());
   } else {
     session::Peer peer;
     peer.local = local_;
@@ -235,7 +236,8 @@ void Connection::step_handshake(End& end) {
     case Stream::Io::done:
       end.handshaking = false;
       if (stage_ == Stage::direct_tls) {
-        if (!alpn_is_postgresql(end.stream.ssl())) return this->end("direct TLS without ALPN postgresql");
+        if (speaks_tds() && !alpn_is_tds(end.stream.ssl())) return this->end("direct TLS without ALPN tds/8.0");
+        if (!speaks_tds() && !alpn_is_postgresql(end.stream.ssl())) return this->end("direct TLS without ALPN postgresql");
         begin_session(true);
         if (stage_ != Stage::session) return;
         return pump();

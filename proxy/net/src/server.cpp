@@ -44,7 +44,7 @@ session::Options::ServerTls server_tls_of(const Backend& backend) {
 std::shared_ptr<const Settings> settings_of(const Options& options) {
   auto settings = std::make_shared<Settings>();
   settings->options = options;
-  settings->client_tls = context_for_clients(options.client_tls);
+  settings->client_tls = context_for_clients(options.client_tls, options.backend.protocol == Backend::Protocol::tds);
   settings->server_tls = context_for_server(options.backend);
   session::Options& session = settings->options.session;
   session.client_rules = pgwire::Rules::frontend(session.limits);

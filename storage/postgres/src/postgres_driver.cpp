@@ -191,6 +191,7 @@ void note_first_answer() {
   } mark;
 }
 
+// One session and its prepared statements. One call, and so one thread, uses it at a time.
 class Connection {
  public:
   explicit Connection(const std::string& url) : connection_(url), quiet_(connection_) {
@@ -404,7 +405,10 @@ class PostgresDriver final : public Driver {
         begin(lent, begin_text(options));
         PostgresTransaction session(*lent, calls_, url_, silence(), options.timeout, start);
         work(session);
+        // The statements before are limited, COMMIT is not: a COMMIT that is broken off would leave the
+        // outcome unknown.
         session.end_time();
+        // The last moment at which a dead connection still means that nothing was written.
         step(*lent, Phase::before_commit, [&] { lent->expect_alive(); });
       } catch (const Unavailable&) {
         roll_back(lent);
@@ -587,6 +591,7 @@ class PostgresDriver final : public Driver {
     } catch (...) {}
   }
 
+  // Without the watch of the timeout: from here on only answer_wait bounds the wait.
   void commit(Pool::PooledConnection& lent) {
     silence().bounded(*lent, Phase::commit, url_, [&] { lent->run_script("COMMIT"); });
     lent.ended();
@@ -609,6 +614,7 @@ class PostgresDriver final : public Driver {
   const std::string conninfo_;
   std::vector<std::string> calls_;  // by sql::Call, with the schema's name
 
+  // The pool goes first, so no connection's watch outlives the watchdog.
   Watchdog watchdog_;
   Pool pool_;
 };
