@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """[F7] Programs written with an ORM do on an SQLite file behind the proxy what they do on PostgreSQL.
 
-    pytest tests/live/sqlite_server_orms_test.py -k django
+  pytest tests/live/sqlite_server_orms_test.py [-k NAME]
 
 Each program of clients/orms/ runs once against a PostgreSQL 15 and once against the proxy before an SQLite file: Django with its own
 migrations, SQLAlchemy with reflection and Alembic, Sequelize, Knex, TypeORM. It prints a line for each thing that it does, and both runs
@@ -14,6 +13,7 @@ import shutil
 import subprocess
 
 import pytest
+from checks import check
 from given import PYTHON, SANITIZED
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -64,7 +64,7 @@ def modules(lab):
         f'npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --prefix "{home}" && touch "{home}/ready"; }}'
     )
     fetched = subprocess.run(["bash", "-c", script], cwd=home, capture_output=True, text=True)
-    lab.check("the packages of the lock file are there", fetched.returncode == 0, fetched.stderr[-1000:])
+    check("the packages of the lock file are there", fetched.returncode == 0, fetched.stderr[-1000:])
     work = f"{lab.folder}/node"
     shutil.copytree(ORMS, work)
     os.symlink(f"{home}/node_modules", f"{work}/node_modules")
@@ -106,7 +106,7 @@ def answers(lines):
     return {key: "\n".join(value) for key, value in found.items()}
 
 
-def compare(lab, name, wanted, got):
+def compare(name, wanted, got):
     expected = dict(EXPECTED[name])
     a, b = answers(wanted), answers(got)
     differing = []
@@ -118,29 +118,29 @@ def compare(lab, name, wanted, got):
                 differing.append((key, part, other))
         elif one != other:
             differing.append((key, one, other))
-    lab.check(f"{name}: what is expected to differ is there", not expected or all(key in a for key in expected), str(expected))
-    lab.check(f"{name}: more than 30 answers", len(a) > 30, "\n".join(wanted)[-1500:])
+    check(f"{name}: what is expected to differ is there", not expected or all(key in a for key in expected), str(expected))
+    check(f"{name}: more than 30 answers", len(a) > 30, "\n".join(wanted)[-1500:])
     detail = "\n".join(
         "\n".join(difflib.unified_diff(one.split("\n"), other.split("\n"), f"{key}: PostgreSQL", "front", lineterm="", n=0))
         for key, one, other in differing
     )
-    lab.check(f"{name}: the same answers", not differing, detail)
+    check(f"{name}: the same answers", not differing, detail)
 
 
 @pytest.fixture(scope="module")
-def packages(lab):
+def folder(lab):
     return modules(lab)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_an_orms_program_does_the_same(name, lab, server, request):
+def test_the_same_program_answers_the_same(lab, server, name, request):
     if name in NEEDS and subprocess.run([PYTHON, "-c", f"import {NEEDS[name]}"], capture_output=True).returncode:
-        pytest.skip(f"{NEEDS[name]} is not installed")
+        pytest.skip(f"{NEEDS[name]} is missing")
     if name not in NEEDS and not shutil.which("node"):
-        pytest.skip("node is not installed")
-    folder = ORMS if name in NEEDS else request.getfixturevalue("packages")
+        pytest.skip("node is missing")
+    folder = ORMS if name in NEEDS else request.getfixturevalue("folder")
     lab.run(lab.termgate, "init", "--db", f"sqlite:{lab.folder}/{name}.db")
     proxy = lab.proxy(f"sqlite:{lab.folder}/{name}.db")
     server.sql(f"create database {name}")
-    compare(lab, name, run(name, server.port, folder), run(name, proxy.port, folder))
-    lab.check(f"{name}: the proxy ends cleanly", proxy.stop() == 0, proxy.log()[-2000:])
+    compare(name, run(name, server.port, folder), run(name, proxy.port, folder))
+    check("the proxy ends cleanly", proxy.stop() == 0, proxy.log()[-2000:])
