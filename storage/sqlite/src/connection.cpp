@@ -98,9 +98,9 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
       if (!mode.empty()) set_journal_mode(how, mode);
     }
     control_checked(("PRAGMA main.synchronous = " + how.synchronous).c_str());
-    // Null only if another binary registered its layer 1 on every new connection (sqlite3_auto_extension).
-    assert(layer1_ != nullptr && "no other binary has registered its layer 1 on this connection");
     layer1_ = Layer1::register_on(db_);
+    // Null only if somebody registered a layer 1 on every new connection (sqlite3_auto_extension).
+    assert(layer1_ != nullptr && "nobody else has registered a layer 1 on a connection that was just opened");
     layer1_->watch_file(how.path);
     if (how.wait) {
       layer1_->set_check_wait(*how.wait);
