@@ -186,7 +186,7 @@ Around::Around(const Schema& schema) : schema_(schema) {
     for (const SchemaConstraint& each : other.constraints) {
       const SchemaRelation* table = each.kind == 'f' && each.other_oid != other.oid ? schema.relation(each.other_oid) : nullptr;
       if (table == nullptr) continue;
-      Relation::Foreign foreign{other.name, each.name, {}};
+      Relation::Foreign foreign{other.name, each.name, {}, each.on_update, each.on_delete};
       for (const int attribute : each.other_columns)
         foreign.columns.push_back(attribute > 0 ? lower(table->columns[static_cast<std::size_t>(attribute) - 1].name) : "");
       foreign_[each.other_oid].push_back(std::move(foreign));

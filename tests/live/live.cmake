@@ -93,8 +93,9 @@ if(TARGET termgate)
     endforeach()
   endif()
   if(TARGET termgate_net AND TARGET termgate_sqlite_server)
-    # [F7] clients: what drivers and psql see, against a PostgreSQL 15; statements: what ordinary SQL answers, against the same; expressions: random ones.
-    foreach(what proxy clients statements expressions)
+    # [F7] clients: what drivers and psql see, against a PostgreSQL 15; statements: what ordinary SQL answers, against the same; expressions: random ones;
+    # orms: programs written with Django, SQLAlchemy, Sequelize, Knex and TypeORM.
+    foreach(what proxy clients statements expressions orms)
       termgate_pytest(live_sqlite_server_${what} sqlite_server_${what}_test.py)
     endforeach()
   endif()
@@ -142,6 +143,7 @@ if(TARGET termgate)
     set_tests_properties(live_followers PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 1800)
   endif()
   if(TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_sqlite_server)
+    termgate_pytest(live_admin_socket admin_socket_test.py TIMEOUT 120)
     # The pages of docs/reference/ against --help, /metrics, and the tree.
     termgate_pytest(live_reference reference_test.py TIMEOUT 120)
   endif()

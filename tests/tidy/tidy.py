@@ -57,6 +57,7 @@ allowed = {
     ),
     "testkit": ({"testkit", "fencing", "storage"}, {"fmt", "libpq", "catch2"}),
     "cli": (None, None),
+    "examples": (None, None),
     "tests": (None, None),
 }
 # What a name in <…> means; everything else in <…> is the standard library or the system.
