@@ -1,3 +1,5 @@
+// Chooses the feed for a database URL. Only PostgreSQL notifies (LISTEN); for the others there is none and
+// the caller polls.
 #include <termgate/detail/fence_feed.hpp>
 
 #include <termgate/error.hpp>

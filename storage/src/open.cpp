@@ -1,3 +1,5 @@
+// Chooses the driver by the URL's scheme. A scheme that this build lacks a driver for is a different error
+// from one that does not exist.
 #include <termgate/detail/open.hpp>
 
 #include <string>
