@@ -438,9 +438,10 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
 
 Term Database::check(const Scope& scope, Term term) { return Term(state_->check(scope, term)); }
 
-SealReceipt Database::seal(const Scope& scope, Term term, std::optional<milliseconds> grace) {
+SealReceipt Database::seal(const Scope& scope, Term term, std::optional<milliseconds> grace, const std::optional<std::string>& actor,
+                           const std::optional<std::string>& reason) {
   const std::int64_t remembered = state_->memory.highest(scope.name());
-  const Rows rows = state_->run(Call::seal, scope.name(), term.value(), detail::milliseconds_of(grace));
+  const Rows rows = state_->run(Call::seal, scope.name(), term.value(), detail::milliseconds_of(grace), actor, reason);
   const auto row = detail::only_row(rows);
   const std::int64_t fence = row["fence"].as_int();
   state_->compare_with_memory(scope.name(), fence, remembered);
@@ -630,6 +631,11 @@ std::unique_ptr<detail::FenceFeed> Database::stream_feed() {
 bool Database::record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms,
                                std::string_view client) {
   return state_->run(Call::record_refusal, scope.name(), term.value(), count, first_ms, last_ms, client).one()[0].as_bool();
+}
+
+std::vector<std::pair<std::string, std::int64_t>> Database::refusal_counts() {
+  return convert_all<std::pair<std::string, std::int64_t>>(
+      state_->read(Call::refusal_counts), [](const auto& row) { return std::pair(row["code"].as_text(), row["count"].as_int()); });
 }
 
 std::optional<FenceInfo> Database::fence(const Scope& scope) {

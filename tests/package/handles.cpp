@@ -31,7 +31,7 @@ int handles(const char* url) {
     // [in_time]
     WriteOptions in_time;
     in_time.lease_owner = held.owner();
-    db.write(held.scope(), held.term(), debit, in_time);  // LeaseLost: it has ended, nothing was written
+    db.write(held.scope(), held.term(), debit, in_time);  // LeaseLost: it has ended
     // [/in_time]
     // [run]
     JobRun run(db, "export", held.scope(), held.term(), held.owner());

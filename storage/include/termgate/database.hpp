@@ -299,8 +299,10 @@ class Database {
 
   // The check alone, in its own transaction: raises the fence if the term is above it.
   Term check(const Scope& scope, Term term);
-  // Raises a fence without writing (F2). Waits for lower terms up to the grace, then evicts (F4).
-  SealReceipt seal(const Scope& scope, Term term, std::optional<std::chrono::milliseconds> grace = {});
+  // Raises a fence without writing (F2). Waits for lower terms up to the grace, then evicts (F4). `actor` and `reason` are kept in the
+  // audit if the fence was raised; give both or neither.
+  SealReceipt seal(const Scope& scope, Term term, std::optional<std::chrono::milliseconds> grace = {},
+                   const std::optional<std::string>& actor = {}, const std::optional<std::string>& reason = {});
 
   // Waits up to options.wait while another owner holds it, then throws Blocked. TTL 100 ms to 1 day.
   Lease acquire_lease(const Scope& scope, std::chrono::milliseconds ttl, const LeaseOptions& options = {});
@@ -353,6 +355,9 @@ class Database {
   bool record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms,
                        std::string_view client);
 
+  // How often writes were refused, by code. On PostgreSQL and SQLite also those of plain SQL; elsewhere what libraries and proxies
+  // reported.
+  std::vector<std::pair<std::string, std::int64_t>> refusal_counts();
   std::optional<FenceInfo> fence(const Scope& scope);
   std::vector<FenceInfo> fences(std::string_view after = {}, int limit = 1000);  // in scope order
   std::optional<LeaseInfo> lease(const Scope& scope);

@@ -260,11 +260,11 @@ constexpr Function functions[] = {
      [](Layer1& layer1, sqlite3_context* out, const Arguments&) { give(out, layer1.now()); }},
     {"termgate_check_term", 2, 2, writes, "(scope, term)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.check_term(in.scope(0), in.term(1))); }},
-    {"termgate_seal", 2, 3, writes, "(scope, term [, grace_ms])",
+    {"termgate_seal", 2, 5, writes, "(scope, term [, grace_ms [, actor, reason]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        // Nothing can be in flight below the write lock, so there is nobody to be patient with.
        static_cast<void>(in.optional_integer(2, "grace"));
-       const Layer1::Receipt receipt = layer1.seal(in.scope(0), in.term(1));
+       const Layer1::Receipt receipt = layer1.seal(in.scope(0), in.term(1), in.optional_text(3, "actor"), in.optional_text(4, "reason"));
        give(out, Json('{')
                      .key("fence").value(receipt.fence)
                      .key("previous").value(receipt.previous)

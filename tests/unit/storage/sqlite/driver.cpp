@@ -595,7 +595,7 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
   const std::vector<std::string> fence{"scope", "term", "raised_at_ms", "raised_by", "raise_by", "untrusted", "reset_from"};
   for (const Case& row : {
            Case{calls[sql::Call::check_term], 2, {"fence"}},
-           Case{calls[sql::Call::seal], 3, {"fence", "previous", "evicted", "sealed_at_ms"}},
+           Case{calls[sql::Call::seal], 5, {"fence", "previous", "evicted", "sealed_at_ms"}},
            Case{calls[sql::Call::append], 6, {"sequence_no"}},
            Case{calls[sql::Call::append_many], 6, {"sequence_no"}},
            Case{calls[sql::Call::claim_write], 3, {"fresh", "fence"}},
@@ -633,6 +633,7 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
            Case{calls[sql::Call::audit], 3, {"id", "at_ms", "actor", "client", "action", "scope", "detail"}},
            Case{calls[sql::Call::explain], 2, {"at_ms", "actor", "client", "action", "detail"}},
            Case{calls[sql::Call::record_refusal], 6, {"recorded"}},
+           Case{calls[sql::Call::refusal_counts], 0, {"code", "count"}},
            Case{calls[sql::Call::job_start], 5, {"run_id"}},
            Case{calls[sql::Call::job_heartbeat], 2, {"beaten"}},
            Case{calls[sql::Call::job_heartbeat_renew], 3, {"beaten", "renewed", "remaining_ms"}},
@@ -659,6 +660,7 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
            Case{calls[sql::Call::set_setting], 2, {"name", "value"}},
            Case{calls[sql::Call::explain], 2, {"at_ms", "actor", "client", "action", "detail"}},
            Case{calls[sql::Call::record_refusal], 6, {"recorded"}},
+           Case{calls[sql::Call::refusal_counts], 0, {"code", "count"}},
            Case{calls[sql::Call::job_start], 5, {"run_id"}},
            Case{calls[sql::Call::job_heartbeat], 2, {"beaten"}},
            Case{calls[sql::Call::job_heartbeat_renew], 3, {"beaten", "renewed", "remaining_ms"}},

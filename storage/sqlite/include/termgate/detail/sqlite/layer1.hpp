@@ -59,7 +59,8 @@ class Layer1 {
     std::int64_t fence, previous, evicted;
     Moment sealed_at;
   };
-  Receipt seal(const Scope& scope, Term term);
+  // Actor and reason go to the audit; both or neither.
+  Receipt seal(const Scope& scope, Term term, const std::optional<std::string>& actor = {}, const std::optional<std::string>& reason = {});
 
   struct Write {
     std::string_view payload;  // borrowed for the call
