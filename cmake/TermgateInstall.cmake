@@ -8,6 +8,15 @@ foreach(driver IN ITEMS termgate_postgres termgate_sqlite termgate_odbc)
   endif()
 endforeach()
 
+if(TARGET termgate_sources)
+  list(APPEND modules termgate_sources termgate_source_net)
+  foreach(service IN ITEMS redis etcd zookeeper consul kubernetes file)
+    if(TARGET termgate_source_${service})
+      list(APPEND modules termgate_source_${service})
+    endif()
+  endforeach()
+endif()
+
 # One name for users: Termgate::termgate.
 add_library(termgate_all INTERFACE)
 add_library(Termgate::termgate ALIAS termgate_all)

@@ -92,20 +92,22 @@ class Server::Inside {
   const ServerOptions options;
   Api& api;
   Log log;
-  asio::io_context loop{1};
-  tcp::acceptor acceptor;
-  asio::steady_timer pause;
-  asio::thread_pool pool{2};
-  std::atomic<int> waiting{0};
+  // Before the loop, and so gone after it: the connections that it still owns when it ends take their leave of these.
   std::list<std::function<void()>*> silent;  // those that have not sent a whole request
   std::list<EventReader*> readers;
   std::shared_ptr<const std::string> latest;  // the last event; the loop's
-  std::thread thread, watcher;
+  std::atomic<int> waiting{0};
 
   std::mutex mutex;  // guards what follows
   std::condition_variable changed;
   bool over = false;
   int watched = 0;  // readers of events
+
+  asio::io_context loop{1};
+  tcp::acceptor acceptor;
+  asio::steady_timer pause;
+  asio::thread_pool pool{2};
+  std::thread thread, watcher;
 };
 
 namespace {

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/detail/named_row.hpp>
+
 #include "command.hpp"
 #include "output.hpp"
 
@@ -190,12 +192,13 @@ int run_explain(const Arguments& arguments) {
   const Rows history = database.explain(scope, static_cast<int>(arguments.integer_or("limit", 50, 1, 100'000)));
   if (arguments.json()) {
     boost::json::array events;
-    for (const Row& row : history.rows) {
-      events.push_back({{"at", moment(row[0].as_int())},
-                        {"actor", row[1].as_text()},
-                        {"client", row[2].as_text()},
-                        {"action", row[3].as_text()},
-                        {"detail", detail_of(row[4].as_text())}});
+    for (const Row& each : history.rows) {
+      const detail::NamedRow row(history, each);
+      events.push_back({{"at", moment(row["at_ms"].as_int())},
+                        {"actor", row["actor"].as_text()},
+                        {"client", row["client"].as_text()},
+                        {"action", row["action"].as_text()},
+                        {"detail", detail_of(row["detail"].as_text())}});
     }
     boost::json::object object{{"scope", scope.name()}, {"fence", nullptr}, {"lease", nullptr}, {"events", std::move(events)}};
     if (fence) object["fence"] = json_of(*fence);
@@ -218,9 +221,10 @@ int run_explain(const Arguments& arguments) {
   }
   if (!history.rows.empty()) print_line("");
   std::vector<std::vector<std::string>> rows;
-  for (const Row& row : history.rows) {
-    rows.push_back(
-        {moment(row[0].as_int()), row[3].as_text(), printable(row[1].as_text()), printable(row[2].as_text()), printable(row[4].as_text())});
+  for (const Row& each : history.rows) {
+    const detail::NamedRow row(history, each);
+    rows.push_back({moment(row["at_ms"].as_int()), row["action"].as_text(), printable(row["actor"].as_text()),
+                    printable(row["client"].as_text()), printable(row["detail"].as_text())});
   }
   if (!rows.empty()) print_table({"WHEN", "WHAT", "WHO", "FROM", "DETAIL"}, rows);
   return Exit::done;

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/detail/named_row.hpp>
+
 #include <termgate/error.hpp>
 
 #include "storm/sql.hpp"
@@ -16,14 +18,14 @@ namespace {
 
 // A level is recognised by one function that it adds.
 constexpr const char* access_sql = R"(
-SELECT r.rolname::text,
+SELECT r.rolname::text AS role,
        m.oid IS NOT NULL AS installed,
-       coalesce(pg_catalog.pg_get_userbyid(m.relowner)::text, ''),
-       coalesce(pg_catalog.pg_has_role(r.oid, m.relowner, 'USAGE'), false),
+       coalesce(pg_catalog.pg_get_userbyid(m.relowner)::text, '') AS owner,
+       coalesce(pg_catalog.pg_has_role(r.oid, m.relowner, 'USAGE'), false) AS owns,
        CASE WHEN n.oid IS NULL OR NOT pg_catalog.has_schema_privilege(r.oid, n.oid, 'USAGE') THEN 0 ELSE coalesce((
          SELECT max(l.level) FROM (VALUES (1, 'fence'), (2, 'check_term'), (3, 'acquire_lease'), (4, 'reset_fence')) AS l(level, name)
            JOIN pg_catalog.pg_proc p ON p.proname = l.name AND p.pronamespace = n.oid
-          WHERE pg_catalog.has_function_privilege(r.oid, p.oid, 'EXECUTE')), 0) END
+          WHERE pg_catalog.has_function_privilege(r.oid, p.oid, 'EXECUTE')), 0) END AS level
   FROM pg_catalog.pg_roles r
   LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = $1
   LEFT JOIN pg_catalog.pg_class m ON m.relnamespace = n.oid AND m.relname = 'migrations' AND m.relkind = 'r'
@@ -68,13 +70,13 @@ std::optional<Access> access_of(Database& database, const std::string& schema, c
   const Rows found = role ? database.query(std::string(access_sql) + "$2", {Value(schema), Value(*role)})
                           : database.query(std::string(access_sql) + "current_user", {Value(schema)});
   if (found.rows.empty()) return std::nullopt;
-  const Row& row = found.rows[0];
+  const detail::NamedRow row(found, found.rows[0]);
   Access access;
-  access.role = row[0].as_text();
-  access.installed = row[1].as_bool();
-  access.owner = row[2].as_text();
-  access.owns = row[3].as_bool();
-  access.level = access.owns ? 4 : static_cast<int>(row[4].as_int());
+  access.role = row["role"].as_text();
+  access.installed = row["installed"].as_bool();
+  access.owner = row["owner"].as_text();
+  access.owns = row["owns"].as_bool();
+  access.level = access.owns ? 4 : static_cast<int>(row["level"].as_int());
   return access;
 }
 

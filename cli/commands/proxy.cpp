@@ -48,6 +48,9 @@ void proxy_options(po::options_description& o) {
       "with --http-tokens: listen elsewhere than on the loopback, because something in front ends TLS");
   add("without-term", text(), "what a session without a term may do: reject, read-only, allow (read-only)");
   add("enforce", text(), "on, or observe: refuse nothing, and count and log what would have been refused (on)");
+  add("guard", text(),
+      "PostgreSQL: auto lets the guard inside the server do the work where it is installed, require admits no other session, off never "
+      "uses it (auto)");
   add("users", text(),
       "in front of an SQLite file: a file of accounts made by `termgate user` (without it every user, from the loopback only)");
   add("trust-backend", po::bool_switch(), "let other machines connect although the server requests no credential");
@@ -152,6 +155,17 @@ std::string backend_url(const Given& given) {
 
 bool is_sqlite(std::string_view url) { return url.starts_with("sqlite:"); }
 
+session::Options::ServerGuard guard_of(const Given& given, const net::Options& options) {
+  using Guard = session::Options::ServerGuard;
+  const Guard guard =
+      given.one_of<Guard>("guard", {{"auto", Guard::when_there}, {"require", Guard::required}, {"off", Guard::off}}, Guard::when_there);
+  const bool postgres = options.backend.protocol == net::Backend::Protocol::postgresql && options.session.server_has_rules;
+  if (guard == Guard::required && !postgres) throw UsageError("--guard require: only PostgreSQL has the guard");
+  if (guard == Guard::required && options.session.server_pooler)
+    throw UsageError("--guard require: a pooler between the proxy and the server would give a guarded session to other clients");
+  return postgres && !options.session.server_pooler ? guard : Guard::off;
+}
+
 // `served`: where an SQLite file is served within this process.
 net::Options net_options(const Given& given, const std::vector<net::InheritedSocket>& inherited, const std::string& served) {
   net::Options options;
@@ -234,6 +248,7 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
     session.server_pooler = true;
   }
   session.schema = given.maybe("schema").value_or(session.schema);
+  session.server_guard = guard_of(given, options);
   return options;
 }
 

@@ -18,6 +18,7 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "run/beats.hpp"
+#include "run/holding.hpp"
 #include "run/plan.hpp"
 #include "run/shards.hpp"
 #include "run/signals.hpp"
@@ -29,6 +30,7 @@ namespace termgate::cli {
 namespace {
 
 using namespace std::chrono_literals;
+using run::Holding;
 using run::Plan;
 using run::Report;
 using run::Signals;
@@ -73,18 +75,23 @@ std::vector<std::string> environment_of(const Plan& plan, Term term, const std::
 }
 
 // Waits for the lease on a thread of its own, so that a signal ends the wait.
-std::optional<HeldLease> take(Database& database, const Plan& plan, const Signals& signals, int& signal) {
+std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& plan, const Signals& signals, int& signal) {
   std::stop_source stop;
   HoldOptions options = plan.hold;
   options.stop = stop.get_token();
-  std::optional<HeldLease> held;
+  std::unique_ptr<Holding> held;
   std::exception_ptr failed;
   const int done = eventfd(0, EFD_CLOEXEC);
   const auto begun = BootClock::now();
   std::thread taker([&] {
     try {
-      if (plan.waits) held = database.hold(plan.scope, options);
-      else held = database.try_hold(plan.scope, options);
+      if (plan.source) {
+        held = run::hold_from(*plan.source, plan.seals ? &*database : nullptr, plan.scope, options, plan.waits);
+      } else if (plan.waits) {
+        held = run::holding_of(database->hold(plan.scope, options));
+      } else if (auto lease = database->try_hold(plan.scope, options)) {
+        held = run::holding_of(*std::move(lease));
+      }
     } catch (...) { failed = std::current_exception(); }
     const std::uint64_t one = 1;
     if (write(done, &one, sizeof one) < 0) std::abort();  // it cannot be full
@@ -106,14 +113,14 @@ std::optional<HeldLease> take(Database& database, const Plan& plan, const Signal
   } catch (const Blocked&) {
     // Another's lease to the end of the wait is status 104; before that, it is a session that could not be evicted, which stays 108.
     if (!plan.waits || BootClock::now() - begun < plan.hold.wait) throw;
-    return std::nullopt;
+    return nullptr;
   }
 }
 
 // COMMAND from its start until nothing is left of it.
 class Supervision {
  public:
-  Supervision(const Plan& plan, Watchdog& watchdog, const Signals& signals, HeldLease& held, run::Beats* beats)
+  Supervision(const Plan& plan, Watchdog& watchdog, const Signals& signals, Holding& held, run::Beats* beats)
       : plan_(plan), watchdog_(watchdog), signals_(signals), held_(held), beats_(beats) {}
 
   // Whatever happens here: nothing of COMMAND is left when the lease is given back.
@@ -158,7 +165,7 @@ class Supervision {
 
  private:
   void move_deadlines() {
-    if (held_.lost().stop_requested()) {
+    if (held_.lost()) {
       if (!lost_) watchdog_.stop(lost_grace);
       lost_ = true;
       return;
@@ -203,7 +210,7 @@ class Supervision {
   const Plan& plan_;
   Watchdog& watchdog_;
   const Signals& signals_;
-  HeldLease& held_;
+  Holding& held_;
   run::Beats* beats_;  // nullptr: no run is recorded
   bool foreground_ = false, lost_ = false, timed_out_ = false, abandoned_ = false, cancelled_ = false, empty_ = false, begun_ = false;
   int not_run_ = 0, status_ = 0;
@@ -227,9 +234,10 @@ void insist(Call call) {
 }
 
 // Says what became of it, records it, and gives the lease back.
-int settle(Database& database, const Plan& plan, const Supervision& command, HeldLease& held, const std::optional<std::string>& run_id) {
+int settle(std::optional<Database>& database, const Plan& plan, const Supervision& command, Holding& held,
+           const std::optional<std::string>& run_id) {
   const auto record = [&](std::string_view status, std::optional<std::int64_t> code, const std::optional<std::string>& detail) {
-    if (run_id) insist([&] { database.finish_job(*run_id, status, code, detail); });
+    if (run_id) insist([&] { database->finish_job(*run_id, status, code, detail); });
   };
   const auto quietly = [&](auto call) {
     try {
@@ -280,11 +288,15 @@ int run_run(const Arguments& arguments) {
   if (plan.shards > 0) return run::run_shards(arguments, plan);
   Watchdog watchdog;  // before any thread
   const Signals signals;
-  Database database = arguments.open();
+  std::optional<Database> database;
+  if (!plan.source || plan.seals) database = arguments.open();
+  if (plan.source) {
+    for (const std::string& warning : plan.source->warnings()) say("warning: " + warning);
+  }
   // Without a new term for nothing; asked again once the lease is held.
-  if (!run::is_due(database, plan)) return Exit::done;
+  if (plan.once_per && !run::is_due(*database, plan)) return Exit::done;
   int signal = 0;
-  std::optional<HeldLease> held = take(database, plan, signals, signal);
+  std::unique_ptr<Holding> held = take(database, plan, signals, signal);
   if (signal != 0) {
     held.reset();
     return 128 + signal;
@@ -292,7 +304,11 @@ int run_run(const Arguments& arguments) {
   if (!held) {
     // The crontab line on three hosts: that one of them is at it is no failure of the others.
     if (plan.once_per && !plan.waits) return Exit::done;
-    const auto info = database.lease(plan.scope);
+    if (plan.source) {
+      say(fmt::format("another owner holds the lease of \"{}\" in {}; try again", printable(plan.scope.name()), plan.source->name()));
+      return own_outcomes + Exit::lease_anothers;
+    }
+    const auto info = database->lease(plan.scope);
     if (!info || info->released_at_ms || info->remaining_ms <= 0)
       say(fmt::format("another owner held the lease of \"{}\" and has given it back since; try again", printable(plan.scope.name())));
     else
@@ -300,17 +316,17 @@ int run_run(const Arguments& arguments) {
                       info->term, length(info->remaining_ms)));
     return own_outcomes + Exit::lease_anothers;
   }
-  if (!run::is_due(database, plan)) {
+  if (plan.once_per && !run::is_due(*database, plan)) {
     held->release();
     return Exit::done;
   }
   std::optional<std::string> run_id, checkpoint;
   if (plan.job) {
-    if (plan.resume) checkpoint = last_checkpoint(database, *plan.job, plan.scope);
-    run_id = database.start_job(*plan.job, plan.scope, held->term(), held->owner());
+    if (plan.resume) checkpoint = last_checkpoint(*database, *plan.job, plan.scope);
+    run_id = database->start_job(*plan.job, plan.scope, held->term(), held->owner());
   }
   std::optional<run::Beats> beats;
-  if (run_id) beats.emplace(database, *run_id, std::min<milliseconds>(plan.hold.ttl / 3, 10s));
+  if (run_id) beats.emplace(*database, *run_id, std::min<milliseconds>(plan.hold.ttl / 3, 10s));
   Supervision command(plan, watchdog, signals, *held, beats ? &*beats : nullptr);
   command.start(environment_of(plan, held->term(), run_id, checkpoint));
   command.wait_for_the_end();
@@ -330,6 +346,8 @@ void add_run_command(std::vector<Command>& commands) {
       "  termgate run --scope nightly --wait 1h -- ./nightly.sh\n"
       "  termgate run --scope report --once-per 1d -- ./report.sh      the same crontab line on three hosts\n"
       "  termgate run --scope queue --shards 8 --keep -- ./worker.sh    a lease for each shard, spread over the hosts that run this\n"
+      "  termgate run --scope nightly --source redis://cache.example -- ./nightly.sh      lease and term from Redis, sealed in the "
+      "database\n"
       "COMMAND finds TERMGATE_SCOPE, TERMGATE_TERM, TERMGATE_RUN_ID (with --job), TERMGATE_CHECKPOINT (with --resume), TERMGATE_SHARD and "
       "TERMGATE_SHARDS (with --shards) and PGOPTIONS in its "
       "environment, so psql is fenced.\n"
@@ -346,9 +364,13 @@ void add_run_command(std::vector<Command>& commands) {
             "time between TERM and KILL for processes that COMMAND leaves running (a tenth of the TTL, which is also the maximum)")(
             "shards", po::value<std::string>(), "run COMMAND once for each of this many shards, 1 to 256, spread over the hosts")(
             "keep", po::bool_switch(), "with --shards: start again what has ended, and move shards to hosts that have fewer")(
-            "dry-run", po::bool_switch(), "say what would be done, and write nothing")(
-            "endpoint", po::value<std::string>(), "where the holder can be reached")("no-pgoptions", po::bool_switch(),
-                                                                                     "do not change PGOPTIONS, for poolers that refuse it")(
+            "dry-run", po::bool_switch(), "say what would be done, and write nothing")("endpoint", po::value<std::string>(),
+                                                                                       "where the holder can be reached")(
+            "source", po::value<std::string>(),
+            "take lease and term from this lock service in place of the database: redis://, etcd://, zookeeper://, consul://, "
+            "kubernetes:// or file:///")("no-seal", po::bool_switch(),
+                                         "with --source: start COMMAND without raising the fence in the database; no --db is needed")(
+            "no-pgoptions", po::bool_switch(), "do not change PGOPTIONS, for poolers that refuse it")(
             "command", po::value<std::vector<std::string>>(), "after --: what to run");
       },
       {"command"},

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/detail/named_row.hpp>
+
 #include "storm/sql.hpp"
 
 namespace termgate::cli::drill {
@@ -87,9 +89,11 @@ std::map<std::string, std::int64_t> Ground::rows_under(std::int64_t term) {
 std::int64_t Ground::audited_refusals(std::int64_t term) {
   std::int64_t all = 0;
   try {
-    for (const auto& row : database_->explain(plan_.scope, 1000).rows) {
-      if (row[3].as_text() != "refuse") continue;
-      const auto detail = boost::json::parse(row[4].as_text());
+    const Rows events = database_->explain(plan_.scope, 1000);
+    for (const Row& each : events.rows) {
+      const termgate::detail::NamedRow row(events, each);
+      if (row["action"].as_text() != "refuse") continue;
+      const auto detail = boost::json::parse(row["detail"].as_text());
       if (detail.at("term").to_number<std::int64_t>() == term) all += detail.at("count").to_number<std::int64_t>();
     }
   } catch (const std::exception&) {

@@ -9,12 +9,40 @@
 #include "output.hpp"
 #include "run/shards.hpp"
 
+#ifdef TERMGATE_WITH_SOURCES
+#include <termgate/sources.hpp>
+#endif
+
 namespace termgate::cli::run {
 
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
 namespace {
+
+std::shared_ptr<LeaseSource> open_source([[maybe_unused]] const std::string& url) {
+#ifdef TERMGATE_WITH_SOURCES
+  return open_lease_source(url);
+#else
+  throw UsageError("this termgate was built without term sources (TERMGATE_SOURCES=OFF)");
+#endif
+}
+
+void take_source(const Arguments& arguments, Plan& plan) {
+  const auto url = arguments.maybe("source");
+  if (!url) {
+    if (arguments.flag("no-seal"))
+      throw UsageError("--no-seal needs --source: the database's own leases are sealed with their acquisition");
+    return;
+  }
+  if (plan.shards > 0 || arguments.flag("dry-run"))
+    throw UsageError("--shards and --dry-run look at the database's own leases; with --source they have no meaning");
+  if (plan.job || plan.once_per || plan.resume)
+    throw UsageError("--job, --once-per and --resume belong to the database's own leases; with --source they have no meaning");
+  if (!plan.hold.endpoint.empty()) throw UsageError("--endpoint belongs to the database's own leases; with --source it has no meaning");
+  plan.source = open_source(*url);
+  plan.seals = !arguments.flag("no-seal");
+}
 
 void take_shards(const Arguments& arguments, Plan& plan) {
   if (arguments.maybe("shards")) plan.shards = static_cast<int>(arguments.integer("shards", 1, shards_max));
@@ -81,6 +109,7 @@ Plan plan_of(const Arguments& arguments) {
   plan.hold.margin = plan.hold.ttl / 5;
   plan.kill_after = std::min(arguments.duration_or("kill-after", plan.hold.ttl / 10), plan.hold.ttl / 10);
   take_shards(arguments, plan);
+  take_source(arguments, plan);
   if (!plan.job && (plan.once_per || plan.resume)) plan.job = plan.scope.name();
   return plan;
 }

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/lease_source.hpp>
 
 #include "command.hpp"
 
@@ -22,8 +24,10 @@ struct Plan {
   bool resume = false;
   bool pgoptions = true;
   std::chrono::milliseconds kill_after{};
-  int shards = 0;     // 0: no shards
-  bool keep = false;  // of shards: what has ended is started again
+  int shards = 0;                            // 0: no shards
+  bool keep = false;                         // of shards: what has ended is started again
+  std::shared_ptr<LeaseSource> source = {};  // none: the database's own leases
+  bool seals = true;
 };
 
 inline constexpr int shards_max = 256;

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/detail/named_row.hpp>
+
 #include "commands/privileges.hpp"
 #include "output.hpp"
 #include "storm/hold.hpp"
@@ -129,9 +131,11 @@ std::vector<Breach> Ground::verify() {
 std::int64_t Ground::evictions() {
   std::int64_t all = 0;
   for (int index = 0; database_ && index < plan_.scopes; ++index) {
-    for (const auto& row : database_->explain(Scope(plan_.names.scope(index)), 1'000'000).rows) {
-      if (row[3].as_text() != "evict") continue;
-      const auto detail = boost::json::parse(row[4].as_text());
+    const Rows events = database_->explain(Scope(plan_.names.scope(index)), 1'000'000);
+    for (const Row& each : events.rows) {
+      const termgate::detail::NamedRow row(events, each);
+      if (row["action"].as_text() != "evict") continue;
+      const auto detail = boost::json::parse(row["detail"].as_text());
       if (const auto* pids = detail.as_object().if_contains("pids")) all += static_cast<std::int64_t>(pids->as_array().size());
       else if (const auto* count = detail.as_object().if_contains("evicted")) all += count->to_number<std::int64_t>();  // SQL Server's
     }

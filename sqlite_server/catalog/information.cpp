@@ -29,7 +29,7 @@ void tables(Writer out, const CatalogView& view) {
     out.set("is_insertable_into", "NO").set("is_typed", "NO");
   }
   for (const SchemaRelation& each : view.schema.relations) {
-    if (!is_user(each)) continue;
+    if (!is_user(each) || each.kind == 'S') continue;
     const std::string_view type = each.kind == 'v' ? "VIEW" : each.space == namespaces::temporary ? "LOCAL TEMPORARY" : "BASE TABLE";
     out.row()
         .set("table_catalog", view.database)
@@ -108,7 +108,7 @@ void columns(Writer out, const CatalogView& view) {
       out.set("is_nullable", yes_or_no(!column.not_null)).set("is_updatable", yes_or_no(each.kind == 'r'));
       if (column.generated) out.set("is_generated", "ALWAYS").set("generation_expression", default_expression(column));
       else if (column.default_text) out.set("column_default", default_expression(column));
-      if (column.counted) {
+      if (column.counted && !column.serial) {
         out.set("is_identity", "YES")
             .set("identity_generation", "BY DEFAULT")
             .set("identity_start", "1")
@@ -308,6 +308,27 @@ void character_sets(Writer out, const CatalogView& view) {
       .set("default_collate_name", "C");
 }
 
+void sequences(Writer out, const CatalogView& view) {
+  for (const SchemaRelation& each : view.schema.relations) {
+    if (each.kind != 'S') continue;
+    const SchemaRelation* owner = view.schema.relation(each.owner);
+    const bool big = owner == nullptr || owner->columns[static_cast<std::size_t>(each.owner_column) - 1].type.oid != dialect::oid::int4;
+    out.row()
+        .set("sequence_catalog", view.database)
+        .set("sequence_schema", space_name(each.space))
+        .set("sequence_name", each.name)
+        .set("data_type", big ? "bigint" : "integer")
+        .set("numeric_precision", big ? 64 : 32)
+        .set("numeric_precision_radix", 2);
+    out.set("numeric_scale", 0)
+        .set("start_value", "1")
+        .set("minimum_value", "1")
+        .set("maximum_value", big ? "9223372036854775807" : "2147483647")
+        .set("increment", "1")
+        .set("cycle_option", "NO");
+  }
+}
+
 struct ViewFiller {
   std::string_view relation;
   void (*write)(Writer, const CatalogView&);
@@ -326,7 +347,8 @@ constexpr ViewFiller view_fillers[] = {{"tables", tables},
                                        {"triggers", triggers},
                                        {"information_schema_catalog_name", catalog_name},
                                        {"enabled_roles", enabled_roles},
-                                       {"character_sets", character_sets}};
+                                       {"character_sets", character_sets},
+                                       {"sequences", sequences}};
 
 }  // namespace
 

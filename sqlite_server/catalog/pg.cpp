@@ -105,9 +105,9 @@ void pg_attribute(Writer out, const CatalogView& view) {
       write_attribute(out, relation.oid, column.name, column.type, i + 1);
       out.set("attnotnull", column.not_null)
           .set("atthasdef", column.default_text.has_value())
-          .set("attidentity", column.always    ? "a"
-                              : column.counted ? "d"
-                                               : "")
+          .set("attidentity", column.always                      ? "a"
+                              : column.counted && !column.serial ? "d"
+                                                                 : "")
           .set("attgenerated", column.generated ? "s" : "");
       out.set("attcollation", collation_of(column));
     }
@@ -140,6 +140,52 @@ void pg_attrdef(Writer out, const CatalogView& view) {
           .set("adnum", i + 1)
           .set("adbin", default_expression(relation.columns[i]));
     }
+  }
+}
+
+bool is_big(const CatalogView& view, const SchemaRelation& sequence) {
+  const SchemaRelation* owner = view.schema.relation(sequence.owner);
+  return owner == nullptr || owner->columns[static_cast<std::size_t>(sequence.owner_column) - 1].type.oid != dialect::oid::int4;
+}
+
+std::int64_t greatest(bool big) { return big ? INT64_MAX : INT32_MAX; }
+
+void pg_sequence(Writer out, const CatalogView& view) {
+  for (const SchemaRelation& each : view.schema.relations) {
+    if (each.kind != 'S') continue;
+    const bool big = is_big(view, each);
+    out.row().set("seqrelid", each.oid).set("seqtypid", std::int64_t{big ? dialect::oid::int8 : dialect::oid::int4}).set("seqstart", 1);
+    out.set("seqincrement", 1).set("seqmax", greatest(big)).set("seqmin", 1).set("seqcache", 1).set("seqcycle", 0);
+  }
+}
+
+void pg_sequences(Writer out, const CatalogView& view) {
+  for (const SchemaRelation& each : view.schema.relations) {
+    if (each.kind != 'S') continue;
+    const bool big = is_big(view, each);
+    out.row()
+        .set("schemaname", space_name(each.space))
+        .set("sequencename", each.name)
+        .set("sequenceowner", view.session.user())
+        .set("data_type", std::int64_t{big ? dialect::oid::int8 : dialect::oid::int4});
+    out.set("start_value", 1)
+        .set("min_value", 1)
+        .set("max_value", greatest(big))
+        .set("increment_by", 1)
+        .set("cycle", 0)
+        .set("cache_size", 1);
+  }
+}
+
+// Whose a sequence is.
+void pg_depend(Writer out, const CatalogView& view) {
+  constexpr std::int64_t of_pg_class = 1259;
+  for (const SchemaRelation& each : view.schema.relations) {
+    if (each.kind != 'S') continue;
+    const SchemaRelation* owner = view.schema.relation(each.owner);
+    const bool serial = owner != nullptr && owner->columns[static_cast<std::size_t>(each.owner_column) - 1].serial;
+    out.row().set("classid", of_pg_class).set("objid", each.oid).set("objsubid", 0).set("refclassid", of_pg_class);
+    out.set("refobjid", each.owner).set("refobjsubid", each.owner_column).set("deptype", serial ? "a" : "i");
   }
 }
 
@@ -470,7 +516,7 @@ constexpr Filler fillers[] = {
     {"pg_user", pg_user, true}, {"pg_shadow", pg_user, true}, {"pg_settings", pg_settings, true}, {"pg_show_all_settings", pg_settings, true}, {"pg_tables", pg_tables, true}, {"pg_views", pg_views, true},
     {"pg_indexes", pg_indexes, false}, {"pg_collation", pg_collation, false}, {"pg_opclass", pg_opclass, false}, {"pg_am", pg_am, false}, {"pg_language", pg_language, false}, {"pg_tablespace", pg_tablespace, false},
     {"pg_stat_activity", pg_stat_activity, true}, {"pg_stat_database", pg_stat_database, false}, {"pg_stat_user_tables", pg_stat_tables, false}, {"pg_stat_all_tables", pg_stat_tables, false},
-    {"pg_get_keywords", pg_get_keywords, false},
+    {"pg_get_keywords", pg_get_keywords, false}, {"pg_sequence", pg_sequence, false}, {"pg_sequences", pg_sequences, true}, {"pg_depend", pg_depend, false},
 };
 // clang-format on
 

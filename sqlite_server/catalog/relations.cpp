@@ -1,5 +1,7 @@
 #include "catalog/relations.hpp"
 
+#include <algorithm>
+
 #include "values/forms.hpp"
 #include "functions/functions.hpp"
 
@@ -59,7 +61,9 @@ std::string written(const Stored& value) {
 }  // namespace
 
 FileRelations::FileRelations(const Schema& schema, std::uint64_t id) : id_(id) {
+  const Around around(schema);
   for (const SchemaRelation& relation : schema.relations) {
+    if (relation.kind == 'S') continue;
     Relation out;
     out.name = relation.name;
     out.rowid = relation.kind == 'r' && !relation.without_rowid;
@@ -75,6 +79,12 @@ FileRelations::FileRelations(const Schema& schema, std::uint64_t id) : id_(id) {
       for (const int attribute : constraint.columns) out.key.push_back(static_cast<std::size_t>(attribute - 1));
     }
     // A temporary one hides what has its name.
+    out.kind = relation.kind;
+    if (relation.kind == 'r') {
+      read_table_text(relation, out);
+      around.read(relation, out);
+      out.counted = std::any_of(relation.columns.begin(), relation.columns.end(), [](const SchemaColumn& each) { return each.counted; });
+    }
     const std::string name = lower(relation.name);
     if (relation.space == namespaces::temporary) own_.insert_or_assign(name, std::move(out));
     else own_.emplace(name, std::move(out));
@@ -86,6 +96,27 @@ const dialect::Relations::Relation* FileRelations::find(std::string_view name) c
   if (const auto found = own_.find(wanted); found != own_.end()) return &found->second;
   const auto found = of_the_catalog().find(wanted);
   return found == of_the_catalog().end() ? nullptr : &found->second;
+}
+
+const dialect::Relations::Relation::Index* FileRelations::find_index(std::string_view name) const {
+  const std::string wanted = lower(name);
+  for (const auto& [relation_name, relation] : own_) {
+    for (const Relation::Index& each : relation.indexes) {
+      if (lower(each.name) == wanted) return &each;
+    }
+  }
+  return nullptr;
+}
+
+const dialect::Relations::Relation* FileRelations::owner_of_constraint(std::string_view name) const {
+  for (const auto& [relation_name, relation] : own_) {
+    for (const auto& item : relation.items) {
+      for (const auto& clause : item.clauses) {
+        if (clause.name == name) return &relation;
+      }
+    }
+  }
+  return nullptr;
 }
 
 std::variant<std::string, SqlError> FileRelations::constant(std::string_view text, dialect::Oid type, std::int32_t typmod) const {

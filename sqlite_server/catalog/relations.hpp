@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include <termgate/dialect/translate.hpp>
 
@@ -17,6 +19,8 @@ class FileRelations final : public dialect::Relations {
   // `id` is no other schema's.
   FileRelations(const Schema& schema, std::uint64_t id);
   const Relation* find(std::string_view name) const override;
+  const Relation::Index* find_index(std::string_view name) const override;
+  const Relation* owner_of_constraint(std::string_view name) const override;
   std::variant<std::string, SqlError> constant(std::string_view text, dialect::Oid type, std::int32_t typmod = -1) const override;
   std::variant<std::string, SqlError> stored_constant(std::string_view text, std::string_view declared, dialect::Oid from) const override;
   std::uint64_t id() const noexcept { return id_; }
@@ -24,6 +28,21 @@ class FileRelations final : public dialect::Relations {
  private:
   std::uint64_t id_;
   std::unordered_map<std::string, Relation> own_;  // by lower-case name
+};
+
+// table_text.cpp: what ALTER TABLE has to know of a table.
+void read_table_text(const SchemaRelation& schema, dialect::Relations::Relation& out);
+// What else of a schema has to do with a table: its indexes, the keys that refer to it, views and triggers that mention it.
+class Around {
+ public:
+  explicit Around(const Schema& schema);
+  void read(const SchemaRelation& table, dialect::Relations::Relation& out) const;
+
+ private:
+  const Schema& schema_;
+  std::vector<std::pair<std::string, std::vector<std::string>>> readers_;
+  std::unordered_map<std::string, std::vector<std::size_t>> by_name_;
+  std::unordered_map<std::int64_t, std::vector<dialect::Relations::Relation::Foreign>> foreign_;
 };
 
 }  // namespace termgate::sqlite_server

@@ -53,6 +53,9 @@ std::vector<Entry> entries(sqlite3* connection) {
   return all;
 }
 
+// What PostgreSQL calls the sequence of a column that counts.
+std::string sequence_name(const SchemaRelation& relation, const SchemaColumn& column) { return relation.name + "_" + column.name + "_seq"; }
+
 int attribute_of(const SchemaRelation& relation, std::string_view name) {
   const std::string wanted = lower(name);
   for (std::size_t i = 0; i < relation.columns.size(); ++i) {
@@ -105,6 +108,7 @@ void read_columns(sqlite3* connection, SchemaRelation& relation, const Definitio
     column.name = query.text(0);
     column.declared = query.text(1);
     column.type = type_of_declaration(column.declared);
+    column.serial = definition.serials.contains(lower(column.name));
     column.always = definition.always.contains(lower(column.name));
     if (definition.integers.contains(lower(column.name))) column.type = {dialect::oid::int4, -1};
     column.not_null = query.integer(2) != 0;
@@ -131,6 +135,7 @@ void read_columns(sqlite3* connection, SchemaRelation& relation, const Definitio
     SchemaColumn& column = relation.columns[static_cast<std::size_t>(attribute) - 1];
     const bool rowid = key.size() == 1 && !relation.without_rowid && lower(column.declared) == "integer";
     column.counted = rowid;
+    if (rowid && column.serial) column.default_text = "nextval('" + quoted_identifier(sequence_name(relation, column)) + "'::regclass)";
     if (rowid || relation.without_rowid || listed.strict) column.not_null = true;
   }
 }
@@ -390,13 +395,25 @@ std::shared_ptr<const Schema> read_schema(sqlite3* connection) {
     for (auto [trigger, last] = triggers.equal_range(entry.name); trigger != last; ++trigger) {
       relation.triggers.push_back({oids.give("trigger", trigger->second->name), trigger->second->name, trigger->second->sql});
     }
+    for (std::size_t i = 0; i < relation.columns.size(); ++i) {
+      if (!relation.columns[i].counted || relation.space != namespaces::user) continue;
+      SchemaRelation sequence;
+      sequence.name = sequence_name(relation, relation.columns[i]);
+      sequence.kind = 'S';
+      sequence.oid = oids.give("relation", sequence.name);
+      sequence.owner = relation.oid;
+      sequence.owner_column = static_cast<int>(i) + 1;
+      schema->relations.push_back(std::move(sequence));
+    }
     schema->relations.push_back(std::move(relation));
   }
+  std::stable_sort(schema->relations.begin(), schema->relations.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   for (std::size_t i = 0; i < schema->relations.size(); ++i) {
     schema->by_oid[schema->relations[i].oid] = i;
     schema->by_name.emplace(lower(schema->relations[i].name), i);
   }
   resolve(*schema);
+  schema->index_texts = std::move(texts);
   for (std::size_t i = 0; i < schema->relations.size(); ++i) {
     SchemaRelation& relation = schema->relations[i];
     for (std::size_t k = 0; k < relation.indexes.size(); ++k) schema->indexes[relation.indexes[k].oid] = {i, k};
@@ -582,6 +599,9 @@ std::string constraint_text(const Schema& schema, const SchemaRelation& relation
 // SQLite keeps the text as it was written; a plain string gets the cast that PostgreSQL prints.
 std::string default_expression(const SchemaColumn& column) {
   std::string text = column.default_text.value_or("");
+  // As the front writes the time of the statement (dialect/definitions.cpp).
+  if (text.starts_with("rtrim(rtrim(strftime('%Y-%m-%d %H:%M:%f', 'now'), '0'), '.')")) return "now()";
+  if (text == "date('now')") return "CURRENT_DATE";
   if (column.generated) return "(" + text + ")";
   if (column.type.oid == dialect::oid::boolean && (text == "0" || text == "1")) return text == "1" ? "true" : "false";
   if (text.size() < 2 || text.front() != '\'' || text.back() != '\'') return text;

@@ -31,6 +31,7 @@ struct SchemaColumn {
   bool counted = false;  // the row id: a value comes by itself
   bool generated = false;
   bool always = false;                      // counts, and takes no value of a client's
+  bool serial = false;                      // counts, and a client declared it so
   bool hidden = false;                      // of a virtual table
   std::optional<std::string> default_text;  // or the expression of a generated one
   std::string collation;
@@ -83,7 +84,9 @@ struct SchemaRelation {
   std::vector<SchemaIndex> indexes;
   std::vector<SchemaConstraint> constraints;
   std::vector<SchemaTrigger> triggers;
-  double rows = -1;  // of ANALYZE
+  double rows = -1;        // of ANALYZE
+  std::int64_t owner = 0;  // of a sequence (kind S): the table, and the column's place, from 1
+  int owner_column = 0;
 };
 
 struct Schema {
@@ -94,6 +97,7 @@ struct Schema {
     std::size_t relation, index;
   };
   std::unordered_map<std::int64_t, IndexPlace> indexes, constraints, triggers;
+  std::map<std::string, std::string> index_texts;  // of CREATE INDEX, by SQLite's name
 
   const SchemaRelation* relation(std::int64_t oid) const;
   const SchemaRelation* named(std::string_view name, std::optional<std::int64_t> space = {}) const;
@@ -122,6 +126,7 @@ struct Definition {
   std::vector<Foreign> foreign;
   std::set<std::string> integers;  // columns (lower case) whose type is written INTeger: counted keys that a client declared integer
   std::set<std::string> always;    // INTegER, INTEGer: GENERATED ALWAYS AS IDENTITY
+  std::set<std::string> serials;   // INTegeR, INTEGEr: serial, bigserial
   std::map<std::string, std::string> generated;   // column (lower case): expression
   std::map<std::string, std::string> collations;  // column (lower case): collation
 };

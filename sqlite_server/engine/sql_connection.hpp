@@ -149,6 +149,9 @@ class SqlConnection {
   void serve(CatalogSession* session) noexcept { catalog_->serve(session); }
   Catalog& catalog() noexcept { return *catalog_; }
 
+  // Makes the triggers of protect() again, which go by a table's indexes. In the open transaction.
+  void follow_indexes();
+
   const int cache_kib;
   // Whose statement runs; asked every some thousand instructions.
   Control* running_for = nullptr;
@@ -160,7 +163,6 @@ class SqlConnection {
   static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* asking);
   sqlite3_stmt* prepare_now(const std::string& sql);
   void refuse_altering();
-  void follow_indexes();
   std::string with_columns(const std::string& sql);
   void keep(std::list<Kept>& one) noexcept;
   void name_index(PgError& fault);

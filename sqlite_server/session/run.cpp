@@ -517,6 +517,11 @@ void Session::start_sql(Portal& portal) {
   if (plan.does.effect == dialect::Effect::definition) {
     for (const std::string& text : plan.does.sql) notice_of(on, text);
   }
+  if (plan.does.rebuild) {
+    rebuild_table(on, plan);
+    portal.done = true;
+    return;
+  }
   for (std::size_t i = 0; i + 1 < plan.does.sql.size(); ++i) {
     SqlConnection::Text text = on.prepare(plan.does.sql[i]);
     bind_values(text.get(), portal.values);

@@ -178,6 +178,9 @@ class Session final : private CatalogSession {
   void start(Portal& portal);
   void start_sql(Portal& portal);
   void notice_of(SqlConnection& on, const std::string& definition);
+  // session_rebuild.cpp: ALTER TABLE by a new table.
+  void rebuild_table(SqlConnection& on, const Plan& plan);
+  static void check_foreign_keys(SqlConnection& on, const std::string& table);
   void know_columns(Portal& portal, bool peek);
   const std::vector<OutColumn>& columns_of(const Plan& plan, SqlConnection::Text& text) const;
   // True when the portal is done; false: suspended. `tag`: what CommandComplete says instead of the plan's.

@@ -1,9 +1,12 @@
 // bool, the integers, the floating point numbers.
 #include "values/forms.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 
 namespace termgate::sqlite_server {
@@ -111,6 +114,40 @@ MaybeProblem append_bool(std::string& out, const Stored& value, Format format) {
   return std::nullopt;
 }
 
+namespace {
+
+// Whether the digits are those of the middle between the number and a neighbour of its type, or do not read back as the number at all.
+bool is_halfway(std::string_view digits, double value, bool single) {
+  // A middle has one bit more than the numbers: elsewhere it has more digits than are ever printed.
+  if (std::abs(value) < (single ? 1e6 : 1e15) || std::abs(value) > (single ? 1e20 : 1e42)) return false;
+  const std::string text(digits);
+  const bool reads_back =
+      single ? std::strtof(text.c_str(), nullptr) == static_cast<float>(value) : std::strtod(text.c_str(), nullptr) == value;
+  if (!reads_back) return true;
+  for (const bool up : {false, true}) {
+    const double end = up ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
+    const double next =
+        single ? static_cast<double>(std::nextafter(static_cast<float>(value), static_cast<float>(end))) : std::nextafter(value, end);
+    if (std::isinf(next)) continue;
+    // Exact: a long double has more than one bit more.
+    const long double middle = (static_cast<long double>(value) + static_cast<long double>(next)) / 2;
+    if (std::strtold(text.c_str(), nullptr) != middle) continue;
+    // As near as a long double can tell. All of the middle's digits decide.
+    char whole[1200];
+    const auto size = std::snprintf(whole, sizeof whole, "%.1100Le", middle);
+    const std::string_view exact(whole, static_cast<std::size_t>(std::max(size, 0)));
+    std::string a(digits.substr(0, digits.find('e'))), b(exact.substr(0, exact.find('e')));
+    for (std::string* each : {&a, &b}) {
+      if (each->find('.') != std::string::npos) each->erase(each->find_last_not_of('0') + 1);
+      if (each->ends_with('.')) each->pop_back();
+    }
+    if (a == b) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::string float_text(double value, bool single) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
@@ -121,22 +158,11 @@ std::string float_text(double value, bool single) {
                           : std::to_chars(digits, digits + sizeof digits, value, std::chars_format::scientific);
   std::string_view all(digits, static_cast<std::size_t>(end.ptr - digits));
   // PostgreSQL never prints digits that are exactly halfway to the next number, though they read back as this one.
-  if (single) {
-    const auto number = static_cast<float>(value);
-    double shown = 0;
-    std::from_chars(all.data(), all.data() + all.size(), shown);
-    const auto half = [&](float towards) {
-      return (static_cast<double>(number) + static_cast<double>(std::nextafter(number, towards))) / 2;
-    };
-    const float infinity = std::numeric_limits<float>::infinity();
-    for (int places = static_cast<int>(all.find('e')) - (all.front() == '-' ? 1 : 0);
-         places <= 9 && (shown == half(infinity) || shown == half(-infinity)); ++places) {
-      const auto longer = std::to_chars(digits, digits + sizeof digits, static_cast<double>(number), std::chars_format::scientific,
-                                        std::max(places - 1, 1));
-      all = std::string_view(digits, static_cast<std::size_t>(longer.ptr - digits));
-      std::from_chars(all.data(), all.data() + all.size(), shown);
-      if (static_cast<float>(shown) != number) shown = half(infinity);
-    }
+  const double own = single ? static_cast<double>(static_cast<float>(value)) : value;
+  for (int places = static_cast<int>(all.find('e')) - (all.front() == '-' ? 1 : 0);
+       places <= (single ? 9 : 17) && is_halfway(all, own, single); ++places) {
+    const auto longer = std::to_chars(digits, digits + sizeof digits, own, std::chars_format::scientific, std::max(places - 1, 1));
+    all = std::string_view(digits, static_cast<std::size_t>(longer.ptr - digits));
   }
   std::string out;
   if (all.front() == '-') {

@@ -14,12 +14,13 @@
 
 #include <termgate/detail/driver.hpp>
 #include <termgate/detail/fence_memory.hpp>
+#include <termgate/detail/named_row.hpp>
 #include <termgate/detail/open.hpp>
 #include <termgate/detail/plant.hpp>
 #include <termgate/detail/refusal_log.hpp>
 
 #include "lease_keeper.hpp"
-#include "named_row.hpp"
+
 #include "sql/statements.hpp"
 
 namespace termgate::inline v0 {
@@ -441,7 +442,10 @@ Term Database::check(const Scope& scope, Term term) { return Term(state_->check(
 SealReceipt Database::seal(const Scope& scope, Term term, std::optional<milliseconds> grace, const std::optional<std::string>& actor,
                            const std::optional<std::string>& reason) {
   const std::int64_t remembered = state_->memory.highest(scope.name());
-  const Rows rows = state_->run(Call::seal, scope.name(), term.value(), detail::milliseconds_of(grace), actor, reason);
+  // Without a reason as ever: a schema of the version before knows no other.
+  const Rows rows = actor || reason
+                        ? state_->run(Call::seal_with_reason, scope.name(), term.value(), detail::milliseconds_of(grace), actor, reason)
+                        : state_->run(Call::seal, scope.name(), term.value(), detail::milliseconds_of(grace));
   const auto row = detail::only_row(rows);
   const std::int64_t fence = row["fence"].as_int();
   state_->compare_with_memory(scope.name(), fence, remembered);

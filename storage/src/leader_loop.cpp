@@ -15,6 +15,7 @@
 
 #include <termgate/detail/alarm.hpp>
 #include <termgate/detail/leader_core.hpp>
+#include <termgate/detail/source_election.hpp>
 #include <termgate/write_id.hpp>
 
 namespace termgate::inline v0 {
@@ -59,8 +60,9 @@ struct LeaderLoop::State {
     std::optional<Term> term = {};  // of the work that failed
   };
 
-  State(Database its_database, Scope its_scope, Work its_work, LeaderOptions its_options)
+  State(Database its_database, std::shared_ptr<LeaseSource> its_source, Scope its_scope, Work its_work, LeaderOptions its_options)
       : database(std::move(its_database)),
+        source(std::move(its_source)),
         scope(std::move(its_scope)),
         work(std::move(its_work)),
         options(std::move(its_options)),
@@ -182,6 +184,7 @@ struct LeaderLoop::State {
 
   LeaderCore::Answer ask(const LeaderCore::Call& next) {
     using How = LeaderCore::Answer::How;
+    if (source) return ask_source(next);
     switch (next.kind) {
       case LeaderCore::Call::Kind::acquire: {
         LeaseOptions lease_options;
@@ -204,6 +207,25 @@ struct LeaderLoop::State {
       case LeaderCore::Call::Kind::release: break;
     }
     return {database.release_lease(scope, *next.term, options.owner) ? How::granted : How::refused};
+  }
+
+  LeaderCore::Answer ask_source(const LeaderCore::Call& next) {
+    using How = LeaderCore::Answer::How;
+    switch (next.kind) {
+      case LeaderCore::Call::Kind::acquire: {
+        auto won = detail::elect_by_source(*source, &database, scope, options.owner, options.ttl, options.grace);
+        if (!won) return {How::refused};
+        source_lease = std::move(won->lease);
+        return {How::granted, source_lease->term, won->until};
+      }
+      case LeaderCore::Call::Kind::renew: {
+        const auto sent = Clock::now();
+        if (!source->renew(scope, *source_lease, options.owner, options.ttl)) return {How::refused};
+        return {How::granted, {}, sent + options.ttl};
+      }
+      case LeaderCore::Call::Kind::release: break;
+    }
+    return {source->release(scope, *source_lease, options.owner) ? How::granted : How::refused};
   }
 
   // --- the thread that works
@@ -239,6 +261,8 @@ struct LeaderLoop::State {
   }
 
   Database database;
+  const std::shared_ptr<LeaseSource> source;  // none: the database's own leases
+  std::optional<SourceLease> source_lease;    // the last one; the thread that talks has it to itself
   const Scope scope;
   const Work work;
   LeaderOptions options;  // not changed once the threads run
@@ -265,7 +289,17 @@ struct LeaderLoop::State {
 };
 
 LeaderLoop::LeaderLoop(Database database, Scope scope, Work work, LeaderOptions options)
-    : state_(std::make_unique<State>(std::move(database), std::move(scope), std::move(work), std::move(options))) {
+    : state_(std::make_unique<State>(std::move(database), nullptr, std::move(scope), std::move(work), std::move(options))) {
+  start();
+}
+
+LeaderLoop::LeaderLoop(Database database, std::shared_ptr<LeaseSource> source, Scope scope, Work work, LeaderOptions options) {
+  if (!source) throw InvalidInput("TG005 this LeaderLoop needs a LeaseSource; open_lease_source() opens one");
+  state_ = std::make_unique<State>(std::move(database), std::move(source), std::move(scope), std::move(work), std::move(options));
+  start();
+}
+
+void LeaderLoop::start() {
   State& state = *state_;
   void (State::*const bodies[])() = {&State::talk, &State::labour, &State::keep_time};
   try {

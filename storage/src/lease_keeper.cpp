@@ -8,6 +8,7 @@
 
 #include <termgate/error.hpp>
 
+#include "json_text.hpp"
 #include "sql/statements.hpp"
 
 namespace termgate::inline v0::detail {
@@ -20,21 +21,6 @@ namespace {
 std::uint64_t by_chance() {
   std::random_device chance;
   return (std::uint64_t{chance()} << 32) | chance();
-}
-
-void append_json(std::string& json, std::string_view text) {
-  json += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      json += '\\';
-      json += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      json += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      json += c;
-    }
-  }
-  json += '"';
 }
 
 }  // namespace

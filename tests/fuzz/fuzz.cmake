@@ -1,5 +1,6 @@
 # One target a kind of outside input. With clang it is libFuzzer (preset fuzz, which builds and runs these targets only):
 # build/fuzz/tests/fuzz_words -max_total_time=60 CORPUS. Otherwise a small main replays the corpus in every test run.
+add_custom_target(fuzz_targets)
 function(termgate_fuzz name)
   cmake_parse_arguments(FUZZ "CHOICES" "" "SOURCES;LIBRARIES;INCLUDES" ${ARGN})
   add_executable(${name} ${FUZZ_SOURCES})
@@ -20,6 +21,7 @@ function(termgate_fuzz name)
     add_test(NAME ${name} COMMAND ${name} ${whole} "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${what}")
   endif()
   set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+  add_dependencies(fuzz_targets ${name})
 endfunction()
 
 termgate_fuzz(fuzz_words SOURCES fuzz/fuzz_words.cpp LIBRARIES Termgate::fencing)
@@ -45,6 +47,12 @@ if(TARGET termgate)
     LIBRARIES termgate_command Termgate::testkit Boost::json fmt::fmt
     INCLUDES "${PROJECT_SOURCE_DIR}/cli")
   termgate_fuzz(fuzz_drill_wire SOURCES fuzz/fuzz_drill_wire.cpp LIBRARIES termgate_command INCLUDES "${PROJECT_SOURCE_DIR}/cli")
+endif()
+if(TARGET termgate_sources)
+  termgate_fuzz(fuzz_source_url SOURCES fuzz/fuzz_source_url.cpp LIBRARIES Termgate::source_net)
+  if(TARGET termgate_source_redis)
+    termgate_fuzz(fuzz_source_answers SOURCES fuzz/fuzz_source_answers.cpp LIBRARIES Termgate::source_redis Termgate::source_net INCLUDES "${PROJECT_SOURCE_DIR}/sources/redis/src")
+  endif()
 endif()
 if(TARGET termgate_pgwire)
   foreach(what IN ITEMS pgwire_frontend pgwire_backend pgwire_startup)

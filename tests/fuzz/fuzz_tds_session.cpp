@@ -113,7 +113,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         game.session->resume(session::Drain{}, game.now);
         game.pump();
         break;
-      case 15: game.raise_fails = !game.raise_fails; break;
+      case 15:
+        // A raise that waits for the gate: nobody stands in its way beyond the grace, whatever the client has begun.
+        if ((input.byte() & 1) != 0) {
+          game.raise_fails = !game.raise_fails;
+        } else if ((input.byte() & 1) != 0) {
+          game.want();
+        } else {
+          game.stalled = false;
+          game.pump();
+          game.want(std::chrono::milliseconds(1200));
+          if (game.server_open && game.model.gate) std::abort();
+        }
+        break;
       default: client(game, input, what);
     }
     if (game.model.unfenced != 0) std::abort();

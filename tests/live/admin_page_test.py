@@ -2,7 +2,9 @@
 """The page of `termgate admin` in a headless Chromium: a token is typed, a scope is opened and released by force with
 the keyboard alone, and what the page then shows.
 
-  admin_page_test.py TERMGATE_COMMAND CHROMIUM [FOLDER]     FOLDER: keep screenshots there
+  pytest tests/live/admin_page_test.py [--screenshots FOLDER]
+
+TERMGATE_CHROMIUM names the browser; without one it is skipped.
 
 Spoken to by pipe (--remote-debugging-pipe), so that nothing listens.
 """
@@ -10,15 +12,22 @@ import base64
 import json
 import os
 import select
+import shutil
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
-TERMGATE, CHROMIUM = sys.argv[1], sys.argv[2]
-KEEP = Path(sys.argv[3]) if len(sys.argv) > 3 else None
+import pytest
+
+import given
+from given import TERMGATE
+
+CHROMIUM = os.environ.get("TERMGATE_CHROMIUM") or shutil.which("chromium")
+if not CHROMIUM:
+    pytest.skip("no chromium", allow_module_level=True)
+KEEP = Path(given.option("screenshots")) if given.option("screenshots") else None
 TOKEN = "o" * 40
 clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
 
@@ -295,7 +304,3 @@ CONTRAST = """(() => {
   }
   return least;
 })()"""
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0]], verbosity=2)

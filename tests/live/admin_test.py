@@ -2,7 +2,7 @@
 """`termgate admin` over real sockets, on PostgreSQL (a server of its own) and on an SQLite file: leases as a
 resource, what is refused and changes nothing, and a thousand open event streams. admin_page_test.py has the page.
 
-  admin_test.py TERMGATE_COMMAND SERVER_SCRIPT
+  pytest tests/live/admin_test.py [-k streams]
 """
 import http.client
 import json
@@ -15,14 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import unittest
 import urllib.parse
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from both_databases import BothDatabases  # noqa: E402
+from both_databases import BothDatabases
+from given import PG_SERVER, TERMGATE
 
-TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
 scratch = tempfile.TemporaryDirectory(prefix="termgate-admin.")
 os.chmod(scratch.name, 0o755)  # the server runs as another user
 clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
@@ -53,10 +51,12 @@ class Served:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
         self.process.terminate()
-        self.process.wait(20)
+        status = self.process.wait(20)
         self.process.stdout.close()
+        # Also with connections and event streams that are still open.
+        assert kind or status == 0, f"it ended with status {status}: {self.errors.read_text()}"
 
     def ask(self, method, path, level=None, body=None, headers=None, raw=None):
         connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
@@ -247,6 +247,13 @@ class Admin(BothDatabases):
             while events.recv(65536):
                 pass
             events.close()
+            # Left open: it ends in order all the same.
+            self.left = [socket.create_connection((served.host, served.port)) for _ in range(3)]
+            self.left[0].sendall(
+                f"GET /api/v1/events HTTP/1.1\r\nHost: {served.address}\r\nAuthorization: Bearer {'n' * 40}\r\n\r\n".encode()
+            )
+            self.assertIn(b"200 OK", self.left[0].recv(1000))
+            self.left[1].sendall(b"GET / HTTP/1.1\r\n")
 
         self.both(play)
 
@@ -547,7 +554,3 @@ class Admin(BothDatabases):
             self.command(self.sqlite, "admin", "--tokens", str(good), "--http", f"127.0.0.1:{taken.getsockname()[1]}").returncode, 1
         )
         taken.close()
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -2,7 +2,7 @@
 """`termgate bench` through ODBC, in small, so that it does not rot: each scenario writes, and its tables are gone
 afterwards. It measures nothing here that could fail by being slow.
 
-  bench_odbc_test.py TERMGATE_COMMAND SERVER_SCRIPT
+  pytest tests/live/bench_odbc_test.py [-k Postgres]
 
 At PostgreSQL on every run; on SQL Server where TERMGATE_TEST_SQLSERVER names one.
 """
@@ -10,17 +10,15 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import unittest
 import uuid
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from both_databases import sh  # noqa: E402
-from odbc_plain import Plain, url_of  # noqa: E402
+from both_databases import sh
+from odbc_plain import Plain, url_of
+from given import PG_SERVER, TERMGATE
 
-TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
 SQLSERVER = os.environ.get("TERMGATE_TEST_SQLSERVER", "")
 scratch = tempfile.TemporaryDirectory(prefix="termgate-bench-odbc-test.")
 os.chmod(scratch.name, 0o755)
@@ -81,7 +79,3 @@ class SqlServer(Benches, unittest.TestCase):
     def drop(name):
         with Plain(SQLSERVER) as server:
             server.rows(f"DROP DATABASE {name}")
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -2,9 +2,9 @@
 # Long: a case for each command.
 """The command as a person or a script meets it: exit statuses, --json, and what bad input gets.
 
-  cli_test.py TERMGATE_COMMAND SERVER_SCRIPT
+  pytest tests/live/cli_test.py [-k bad_input]
 
-Runs every case on an SQLite file and, where TERMGATE_TEST_POSTGRESQL is set, on a database of its own there.
+Runs every case on an SQLite file and on a database of its own, on the server of tests/support/plain_server.py.
 Bad input must end with a clear error, the right status, and nothing written.
 """
 import base64
@@ -15,17 +15,17 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import threading
-import time
 import unittest
 from pathlib import Path
 
-TERMGATE = sys.argv[1]
-PG_SERVER = sys.argv[2]
-SERVER = os.environ.get("TERMGATE_TEST_POSTGRESQL")
+from checks import eventually
+from given import PG_SERVER, SANITIZED, TERMGATE
+from plain_server import server
+
 scratch = tempfile.TemporaryDirectory(prefix="termgate-cli.")
+os.chmod(scratch.name, 0o755)
 environment = {name: value for name, value in os.environ.items() if name != "TERMGATE_DB"}
 
 
@@ -47,7 +47,7 @@ def measured(*words, url):
         error.seek(0)
         text = error.read().decode(errors="replace")
     # A sanitizer's shadow memory and slowness are no measure of ours.
-    if "TERMGATE_TEST_SANITIZED" in os.environ:
+    if SANITIZED:
         return process.returncode, text, 0, 0
     return process.returncode, text, usage.ru_maxrss // 1024, usage.ru_utime
 
@@ -333,10 +333,7 @@ class Cases:
         self.assertRegex(said.decode(), r"standard input: reading it failed: .* \(after line 2\)")
 
     def wait_for(self, holds, limit=30):
-        deadline = time.monotonic() + limit
-        while not holds():
-            self.assertLess(time.monotonic(), deadline, "it did not come about in time")
-            time.sleep(0.02)
+        self.assertTrue(eventually(holds, limit, 0.02), "it did not come about in time")
 
     def test_lines_are_written_while_the_input_goes_on(self):
         stream = self.name("stream")
@@ -468,9 +465,7 @@ class Cases:
 
         feeder = threading.Thread(target=feed)
         feeder.start()
-        deadline = time.monotonic() + 60
-        while self.last_no(stream) == 0 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        self.wait_for(lambda: self.last_no(stream) > 0, 60)
         process.send_signal(signal.SIGINT)
         out = process.stdout.read()
         process.wait(timeout=60)
@@ -562,7 +557,6 @@ class OnSqlite(Cases, unittest.TestCase):
         self.assertEqual(termgate("verify", url=url).returncode, 0)
 
 
-@unittest.skipUnless(SERVER, "TERMGATE_TEST_POSTGRESQL is not set")
 class OnPostgresql(Cases, unittest.TestCase):
     odd_values = "SELECT 'Infinity'::float8 AS e, '-Infinity'::float8 AS m, 'NaN'::float8 AS n, 1 AS a, 2 AS a, 3 AS a_2, 4 AS a"
     odd_row = {"e": "Infinity", "m": "-Infinity", "n": "NaN"}
@@ -582,13 +576,13 @@ class OnPostgresql(Cases, unittest.TestCase):
     def fresh(self):
         OnPostgresql.databases += 1
         name = f"cli_{os.getpid()}_{OnPostgresql.databases}"
-        psql(SERVER, f"CREATE DATABASE {name}")
-        return with_database(SERVER, name)
+        psql(server(), f"CREATE DATABASE {name}")
+        return with_database(server(), name)
 
     @classmethod
     def tearDownClass(cls):
         for number in range(1, cls.databases + 1):
-            psql(SERVER, f"DROP DATABASE IF EXISTS cli_{os.getpid()}_{number} WITH (FORCE)")
+            psql(server(), f"DROP DATABASE IF EXISTS cli_{os.getpid()}_{number} WITH (FORCE)")
 
     def test_another_schema(self):
         url = self.fresh()
@@ -606,7 +600,6 @@ class OnPostgresql(Cases, unittest.TestCase):
         self.assertEqual(termgate("init", url=url).returncode, 0)
 
 
-@unittest.skipUnless(SERVER, "TERMGATE_TEST_POSTGRESQL is not set")
 class AsRoles(unittest.TestCase):
     """On PostgreSQL as the roles that users have: layer 1's owner, the owner of the database, and plain ones with a level each."""
 
@@ -618,21 +611,21 @@ class AsRoles(unittest.TestCase):
         self.roles = {}
         for what in ("owner", "dbo", "app", "other"):
             self.roles[what] = f"{self.tag}_{what}"
-            psql(SERVER, f"CREATE ROLE {self.roles[what]} LOGIN")
-        psql(SERVER, f"CREATE DATABASE {self.tag} OWNER {self.roles['dbo']}")
+            psql(server(), f"CREATE ROLE {self.roles[what]} LOGIN")
+        psql(server(), f"CREATE DATABASE {self.tag} OWNER {self.roles['dbo']}")
         self.addCleanup(self.clean_up)
-        psql(SERVER, f"GRANT CREATE ON DATABASE {self.tag} TO {self.roles['owner']}")
-        psql(SERVER, f"GRANT pg_signal_backend TO {self.roles['owner']}")
-        self.admin = with_database(SERVER, self.tag)
+        psql(server(), f"GRANT CREATE ON DATABASE {self.tag} TO {self.roles['owner']}")
+        psql(server(), f"GRANT pg_signal_backend TO {self.roles['owner']}")
+        self.admin = with_database(server(), self.tag)
 
     def clean_up(self):
-        psql(SERVER, f"DROP DATABASE IF EXISTS {self.tag} WITH (FORCE)")
-        psql(SERVER, f"DROP DATABASE IF EXISTS {self.tag}_restored WITH (FORCE)")
+        psql(server(), f"DROP DATABASE IF EXISTS {self.tag} WITH (FORCE)")
+        psql(server(), f"DROP DATABASE IF EXISTS {self.tag}_restored WITH (FORCE)")
         for role in self.roles.values():
-            psql(SERVER, f"DROP ROLE IF EXISTS {role}")
+            psql(server(), f"DROP ROLE IF EXISTS {role}")
 
     def url(self, what, database=None):
-        return re.sub(r"//([^@]*@)?", f"//{self.roles.get(what, what)}@", with_database(SERVER, database or self.tag), count=1)
+        return re.sub(r"//([^@]*@)?", f"//{self.roles.get(what, what)}@", with_database(server(), database or self.tag), count=1)
 
     def sql(self, what, *statements):
         words = [word for statement in statements for word in ("-c", statement)]
@@ -817,8 +810,8 @@ class AsRoles(unittest.TestCase):
         self.assertIn("nothing to upgrade", self.ok("owner", "init"))
 
     def test_a_database_of_another_encoding(self):
-        psql(SERVER, f"CREATE DATABASE {self.tag}_restored ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
-        done = termgate("init", url=with_database(SERVER, self.tag + "_restored"))
+        psql(server(), f"CREATE DATABASE {self.tag}_restored ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+        done = termgate("init", url=with_database(server(), self.tag + "_restored"))
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr.decode(), "encoding UTF8, and this one has LATIN1")
 
@@ -856,8 +849,8 @@ class AsRoles(unittest.TestCase):
         secret = self.sql("owner", "SELECT key FROM termgate.pass_secret")
         self.assertNotIn(secret, file.read_text())
         # Restored, the fences are there, untrusted, and every write is refused until somebody settles that.
-        psql(SERVER, f"CREATE DATABASE {self.tag}_restored")
-        restored = with_database(SERVER, self.tag + "_restored")
+        psql(server(), f"CREATE DATABASE {self.tag}_restored")
+        restored = with_database(server(), self.tag + "_restored")
         subprocess.run(["psql", "-qX", "-v", "ON_ERROR_STOP=1", "-f", str(file), restored], check=True, capture_output=True)
         show = lambda statement: subprocess.run(
             ["psql", "-qXAt", restored, "-c", statement], check=True, capture_output=True, text=True
@@ -1029,7 +1022,6 @@ class WithoutDatabase(unittest.TestCase):
         self.refused(2, "no URL", "init", "--db-file", str(path) + "none")
 
 
-@unittest.skipUnless(SERVER, "TERMGATE_TEST_POSTGRESQL is not set")
 class WithPasswords(unittest.TestCase):
     def test_a_wrong_password(self):
         url = subprocess.run([PG_SERVER, "start", "15", scratch.name + "/pg"], check=True, capture_output=True, text=True).stdout.strip()
@@ -1039,17 +1031,14 @@ class WithPasswords(unittest.TestCase):
             text = Path(hba).read_text()
             Path(hba).write_text("host all app 127.0.0.1/32 scram-sha-256\n" + text)
             psql(url, "SELECT pg_reload_conf()")
-            time.sleep(0.3)
             port = re.search(r":(\d+)/", url).group(1)
-            done = termgate("status", url=f"postgresql://app:hunter2@127.0.0.1:{port}/postgres")
+            wrong = f"postgresql://app:hunter2@127.0.0.1:{port}/postgres"
+            in_force = lambda: b"password authentication failed" in termgate("status", url=wrong).stderr  # noqa: E731
+            self.assertTrue(eventually(in_force), "the new pg_hba.conf")
+            done = termgate("status", url=wrong)
             self.assertEqual(done.returncode, 1)
             self.assertIn("password authentication failed", done.stderr.decode())
             self.assertNotIn("hunter2", done.stderr.decode())
             self.assertIn("termgate init", termgate("status", url=f"postgresql://app:right@127.0.0.1:{port}/postgres").stderr.decode())
         finally:
             subprocess.run([PG_SERVER, "stop", scratch.name + "/pg", "immediate"], check=False, capture_output=True)
-
-
-if __name__ == "__main__":
-    os.chmod(scratch.name, 0o755)
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=1)

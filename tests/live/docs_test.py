@@ -3,28 +3,25 @@
 pages and run by the roles that they name, directly and through the proxy. Other pages have tests of their own;
 tests/README.md lists them.
 
-  docs_test.py TERMGATE_COMMAND
+  pytest tests/live/docs_test.py [-k six_lines]
 
-Needs TERMGATE_TEST_POSTGRESQL. Names of roles, database, host and ports are replaced by this run's; nothing else is.
+On the server of tests/support/plain_server.py. Names of roles, database, host and ports are replaced by this run's; nothing else is.
 """
 import os
 import re
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
-TERMGATE = str(Path(sys.argv[1]).resolve())
-SERVER = os.environ.get("TERMGATE_TEST_POSTGRESQL")
-if not SERVER:
-    print("skipped: TERMGATE_TEST_POSTGRESQL is not set")
-    sys.exit(77)
+from given import PYTHON, TERMGATE
+from plain_server import server
+
+SERVER = server()
 SOURCE = Path(__file__).resolve().parents[2]
-PYTHON = "/usr/bin/python3"  # Debian's has psycopg
 NAME = f"docs_{os.getpid()}"
 OWNER, APP = NAME + "_owner", NAME + "_app"
 PLACE = re.search(r"(?:@|//)([^@/]+)/[^/]*$", SERVER).group(1)
@@ -505,7 +502,3 @@ class Docs(unittest.TestCase):
         acquired = psql(url(APP), acquire).split("|")
         self.assertEqual(acquired[:2], ["t", "1"])
         self.assertEqual(psql(url(APP), renew.replace(", 5,", ", 1,")).split("|")[0], "t")
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=1)

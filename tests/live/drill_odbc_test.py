@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """[F1] [F2] `termgate drill` through ODBC: a fenced service passes by what the relay reads on the wire, a wrong one
-is told by its own verdict.
+has a verdict of its own.
 
-  drill_odbc_test.py TERMGATE_COMMAND SERVER_SCRIPT
+  pytest tests/live/drill_odbc_test.py [-k Postgres]
 
 At PostgreSQL on every run, with a server of its own; on SQL Server where TERMGATE_TEST_SQLSERVER names one. The
 service (tests/live/drill/service_odbc.py) knows nothing of Termgate's library, so that nobody writes its refusals
@@ -19,11 +19,10 @@ import uuid
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "support"))
-from both_databases import sh  # noqa: E402
-from odbc_plain import Plain, url_of  # noqa: E402
+from both_databases import sh
+from odbc_plain import Plain, url_of
+from given import PG_SERVER, TERMGATE
 
-TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
 SQLSERVER = os.environ.get("TERMGATE_TEST_SQLSERVER", "")
 scratch = tempfile.TemporaryDirectory(prefix="termgate-drill-odbc-test.")
 os.chmod(scratch.name, 0o755)
@@ -109,7 +108,3 @@ class SqlServer(Drills, unittest.TestCase):
     def drop(name):
         with Plain(SQLSERVER) as server:
             server.rows(f"DROP DATABASE {name}")
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # Long: a case for each wrong service.
-"""[F1] [F2] `termgate drill`: services that are fenced pass, and each wrong one is told by its own verdict. Nothing
+"""[F1] [F2] `termgate drill`: services that are fenced pass, and each wrong one has a verdict of its own. Nothing
 is left behind, however the drill ends.
 
-  drill_test.py TERMGATE_COMMAND SERVER_SCRIPT EXTENSION
+  pytest tests/live/drill_test.py [--long] [-k services]
 
 Starts a PostgreSQL 15 of its own. The services are tests/live/drill/service.py, right or wrong in one way, and others
 by the library and by the shell.
@@ -17,20 +17,18 @@ import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 import xml.etree.ElementTree
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from both_databases import BothDatabases, sh  # noqa: E402
+import pytest
 
-TERMGATE, PG_SERVER, EXTENSION = sys.argv[1], sys.argv[2], sys.argv[3]
+from both_databases import BothDatabases, sh
+from given import EXTENSION, LONG, PG_SERVER, PYTHON, TERMGATE
+
 HERE = Path(__file__).resolve().parent
-# The services need psycopg and a sqlite3 module that loads extensions, which a Python of one's own build often lacks.
-PYTHON = "/usr/bin/python3"
 SERVICE = [PYTHON, str(HERE / "drill" / "service.py")]
 EVIDENCE = "SELECT count(*) FROM entries WHERE term = $1 AND scope = $2"
 scratch = tempfile.TemporaryDirectory(prefix="termgate-drill-test.")
@@ -41,14 +39,10 @@ environment = dict(
     TERMGATE_EXTENSION=EXTENSION,
     PATH=f"{Path(TERMGATE).parent}:{os.environ['PATH']}",
 )
-if (
-    subprocess.run(
-        [PYTHON, "-c", "import psycopg, sqlite3; sqlite3.connect(':memory:').enable_load_extension"], capture_output=True
-    ).returncode
-    != 0
-):
-    print(f"skipped: {PYTHON} has no psycopg or cannot load extensions into sqlite3")
-    sys.exit(77)
+if subprocess.run(
+    [PYTHON, "-c", "import psycopg, sqlite3; sqlite3.connect(':memory:').enable_load_extension"], capture_output=True
+).returncode:
+    pytest.skip(f"{PYTHON} has no psycopg or cannot load extensions into sqlite3", allow_module_level=True)
 
 
 def drill(url, scope, *words, command=SERVICE, timeout=120, **more):
@@ -77,7 +71,7 @@ def processes_with(text):
 
 
 # Leases of seconds are waited for again and again: the rest of the verdicts is played in ./test --long.
-long = unittest.skipUnless(os.environ.get("TERMGATE_TEST_LONG"), "./test --long")
+long = unittest.skipUnless(LONG, "./test --long")
 
 
 class Drill(BothDatabases):
@@ -810,6 +804,3 @@ while True:
         raise
     time.sleep(0.05)
 """
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -2,23 +2,20 @@
 """`termgate follow` with real processes, on PostgreSQL (a server of its own) and on an SQLite file: killed and
 started again it prints every write at least once and in order.
 
-  follow_test.py TERMGATE_COMMAND SERVER_SCRIPT
+  pytest tests/live/follow_test.py [-k killed]
 """
 import json
 import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import time
-import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from both_databases import BothDatabases  # noqa: E402
+from both_databases import BothDatabases
+from given import PG_SERVER, TERMGATE
 
-TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
 scratch = tempfile.TemporaryDirectory(prefix="termgate-follow.")
 os.chmod(scratch.name, 0o755)  # the server runs as another user
 clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
@@ -191,7 +188,3 @@ class Follow(BothDatabases):
         self.assertIn("pruned", done.stderr)
         done = self.command(url, "follow", "--name", "p", "--stream", "pruned", "--once", "--skip-pruned", "--raw")
         self.assertEqual((done.returncode, done.stdout), (0, "line 3\nline 4\n"))
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -14,6 +14,5 @@ if(TARGET termgate_postgres)
       SOURCES live/proxy_authority.cpp
       LIBRARIES Termgate::authority Termgate::storage PkgConfig::LIBPQ Threads::Threads)
   endif()
-  add_test(NAME live_pg_crash COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/pg_crash_test.py" "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}/support/pg_server.sh")
-  set_tests_properties(live_pg_crash PROPERTIES LABELS live TIMEOUT 300)
+  termgate_pytest(live_pg_crash pg_crash_test.py)
 endif()

@@ -1,22 +1,20 @@
 #!/usr/bin/env python3
 """[F3] A raise is on disk before its COMMIT returns, whatever synchronous_commit the session chose.
 
-  pg_crash_test.py SOURCE_FOLDER SERVER_SCRIPT
+  pytest tests/live/pg_crash_test.py
 
 A server whose WAL writer sleeps is killed (SIGKILL, every process) right after a COMMIT. A plain row written with
 synchronous_commit = off just before is the control: where it survives too, the experiment has shown nothing.
 """
 import os
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from both_databases import sh  # noqa: E402
+from both_databases import sh
+from given import PG_SERVER, ROOT
 
-SOURCE, PG_SERVER = Path(sys.argv[1]), sys.argv[2]
 scratch = tempfile.TemporaryDirectory(prefix="termgate-crash.")
 os.chmod(scratch.name, 0o755)
 
@@ -28,7 +26,7 @@ def sql(url, statements):
 def install(url):
     """Layer 1 with psql alone, as sql/postgres/README.md describes it."""
     with open(Path(scratch.name) / "install.sql", "w", encoding="utf-8") as script:
-        for file in sorted((SOURCE / "sql/postgres/install").glob("*.sql")):
+        for file in sorted((ROOT / "sql/postgres/install").glob("*.sql")):
             script.write(file.read_text(encoding="utf-8").replace("@schema_lit@", "'termgate'").replace("@schema@", '"termgate"'))
     sh("psql", "-qXAt", "-1", "-v", "ON_ERROR_STOP=1", url, "-f", script.name)
 
@@ -65,7 +63,3 @@ class Crash(unittest.TestCase):
     def test_an_acquisition_survives(self):
         fence, control = self.survived("SELECT termgate.acquire_lease('s', 'a', '10 s')", "off")
         self.assertEqual((fence, control), ("6", "0"))
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,23 +1,22 @@
 #!/usr/bin/env python3
 """[F3] A database that was restored, copied or promoted may have forgotten raises.
 
-  pg_restore_test.py TERMGATE_COMMAND SERVER_SCRIPT
+  pytest tests/live/pg_restore_test.py [-k upgrade]
 
 Each way back in time is really walked, on throw-away PostgreSQL 15 servers: what the database can know makes its scopes
 untrusted (TG004, status 9); what looks like a crash cannot be known and is for the operator to declare; what lost nothing is
 vouched for. Every case is played with and without the operator's word.
 """
 import os
-import shutil
 import subprocess
-import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
-TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
-scratch = tempfile.TemporaryDirectory(prefix="termgate-restore.")
+from checks import eventually
+from given import PG_SERVER, TERMGATE
+
+scratch = tempfile.TemporaryDirectory(prefix="termgate-restore.", ignore_cleanup_errors=True)
 os.chmod(scratch.name, 0o755)
 BIN = subprocess.run([PG_SERVER, "bin", "15"], check=True, capture_output=True, text=True).stdout.strip()
 
@@ -181,10 +180,7 @@ class Restored(unittest.TestCase):
         copy.append_file("postgresql.conf", "restore_command = 'false'\n")
         self.started(copy)
         # It lets readers in before its recovery has ended.
-        until = time.monotonic() + 60
-        while copy.sql("SELECT pg_is_in_recovery()") == "t":
-            self.assertLess(time.monotonic(), until, "its recovery does not end")
-            time.sleep(0.1)
+        self.eventually(lambda: copy.sql("SELECT pg_is_in_recovery()") == "f", 60)
         self.assertEqual(self.fence(copy.url), "5")
         self.assert_untrusted(copy.url)
         self.assert_settled_by_operator(copy.url)
@@ -271,12 +267,8 @@ class Restored(unittest.TestCase):
         self.assertGreater(term, lost)
         self.assertEqual(termgate(behind.url, "exec", "--scope", "leased", "--term", str(lost), "SELECT 1").returncode, 3)
 
-    def eventually(self, condition):
-        for _ in range(300):
-            if condition():
-                return
-            time.sleep(0.1)
-        self.fail("it did not come to that within 30 s")
+    def eventually(self, condition, seconds=30):
+        self.assertTrue(eventually(condition, seconds, 0.1), f"it did not come to that within {seconds} s")
 
     def wait_for_standby(self, server, state):
         self.eventually(
@@ -341,10 +333,3 @@ class Restored(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, "read-only|recovery|standby")
         self.assertEqual(self.fence(standby.url), "5")
-
-
-if __name__ == "__main__":
-    try:
-        unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
-    finally:
-        shutil.rmtree(scratch.name, ignore_errors=True)

@@ -2,26 +2,25 @@
 """[F1] [F2] [F3] [F5] Bugs planted in the library, in layer 1 on SQLite and in both proxies are found by the storm
 within 60 s each; faults planted in the proxy's decision by the random attacker, on a live server, within 60 s too.
 
-  planted_test.py TERMGATE_COMMAND SERVER_SCRIPT ATTACKER [NAME ...]
+  pytest tests/live/planted_test.py --long [-k 'decision_commit or proxy_savepoint']
 
 The command is one that was built with TERMGATE_PLANT=all, which CTest makes sure of; TERMGATE_PLANTED then chooses
-the bug (termgate/detail/plant.hpp). Without TERMGATE_TEST_LONG it is skipped, for it takes minutes; names on the
-command line run these in any case.
+the bug (termgate/detail/plant.hpp). Without --long it is skipped, for it takes minutes. TERMGATE and
+TERMGATE_ATTACKER name the programs of build/planted.
 """
 import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
-import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from both_databases import BothDatabases, sh  # noqa: E402
+import pytest
 
-TERMGATE, PG_SERVER, ATTACKER = sys.argv[1], sys.argv[2], sys.argv[3]
-NAMES = sys.argv[4:]
+from both_databases import sh
+from checks import note
+from given import ATTACKER, LONG, PG_SERVER, PYTHON, TERMGATE
+
 HEADER = Path(__file__).resolve().parents[2] / "fencing/include/termgate/detail/plant.hpp"
 scratch = tempfile.TemporaryDirectory(prefix="termgate-planted-test.")
 os.chmod(scratch.name, 0o755)
@@ -64,54 +63,66 @@ def storm(url, bug, *words):
 
 
 def attack(bug):
-    """Twenty seconds in each mode; the attacker's own test of its judge comes first. What READ ONLY does not stop is the findings'
-    table's."""
+    """Twenty seconds in each mode; the attacker's own test of its judge comes first. What READ ONLY does not stop is in the
+    table of findings."""
     attacks = Path(__file__).resolve().parent / "attacks"
-    given = os.environ | {"TERMGATE_PLANTED": bug}
-    given.pop("TERMGATE_TEST_LONG", None)
+    environment = os.environ | {"TERMGATE_PLANTED": bug, "TERMGATE": TERMGATE, "TERMGATE_ATTACKER": ATTACKER}
+    environment.pop("TERMGATE_TEST_LONG", None)
     if bug == "decision_holes":
         words = [str(attacks / "findings_test.py"), "--quick", "--only", "8"]
     else:
-        words = [str(attacks / "attacker_test.py"), ATTACKER, "--seconds", "60", "--breaches", "0"]
-    return subprocess.run([sys.executable, *words, "--termgate", TERMGATE], env=given, capture_output=True, text=True, timeout=600)
+        words = [str(attacks / "attacker_test.py"), "--seconds", "60", "--breaches", "0"]
+    return subprocess.run(
+        [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words], env=environment, capture_output=True, text=True, timeout=600
+    )
 
 
-class Planted(BothDatabases):
-    termgate, pg_server, folder, name = TERMGATE, PG_SERVER, scratch.name, "planted"
-
-    def test_each_is_found(self):
-        self.assertEqual(set(re.findall(r'^    "(\w+)",', HEADER.read_text(), re.M)), {*PLANTED, *DECISION})
-        for bug in [name for name in NAMES or PLANTED if name in PLANTED]:
-            database, words, guarantees = PLANTED[bug]
-            with self.subTest(bug):
-                done = storm(getattr(self, database), bug, "--seconds", "60", "--judge-every", "5s", *words)
-                document = json.loads(done.stdout)
-                self.assertEqual((done.returncode, document["verdict"]), (1, "broken"), done.stdout + done.stderr)
-                seen = {breach["guarantee"] for breach in document["breaches"]}
-                self.assertTrue(seen & set(guarantees), f"{bug}: {seen}")
-                print(f"\n  {bug}: {', '.join(sorted(seen))} after {document['seconds']:.0f} s ", file=sys.stderr)
-
-    def test_the_attacker_finds_each_fault_of_the_decision(self):
-        for bug in [name for name in NAMES or DECISION if name in DECISION]:
-            with self.subTest(bug):
-                done = attack(bug)
-                kinds = sorted(set(re.findall(r"^BREACH seed \d+: ([^:]+):|^FAILED \d+ [\w-]+ +(\d+)", done.stdout, re.M)))
-                self.assertTrue(done.returncode == 1 and kinds, f"{bug}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-                print(f"\n  {bug}: {kinds} ", file=sys.stderr)
-
-    def test_where_none_is_chosen_the_law_is_kept(self):
-        for url in (self.sqlite, self.postgres):
-            done = storm(url, "", "--seconds", "10", "--proxies", "2")
-            self.assertEqual((done.returncode, json.loads(done.stdout)["verdict"]), (0, "kept"), done.stdout + done.stderr)
-
-    def test_a_bug_that_nobody_planted(self):
-        done = storm(self.sqlite, "hope", "--seconds", "1")
-        self.assertLess(done.returncode, 0)
-        self.assertIn('there is no planted bug "hope"', done.stderr)
+pytestmark = pytest.mark.skipif(not LONG, reason="./test --long")
 
 
-if __name__ == "__main__":
-    if not NAMES and not os.environ.get("TERMGATE_TEST_LONG"):
-        print("skipped: TERMGATE_TEST_LONG")
-        sys.exit(77)
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+@pytest.fixture(scope="module")
+def urls():
+    """Of a database on PostgreSQL and on SQLite, layer 1 installed."""
+    server = Path(scratch.name) / "pg"
+    server.mkdir()
+    os.chmod(server, 0o755)
+    urls = {"postgres": sh(PG_SERVER, "start", "15", server, "fsync=off"), "sqlite": f"sqlite:{scratch.name}/planted.db"}
+    for url in urls.values():
+        sh(TERMGATE, "init", "--db", url)
+    yield urls
+    sh(PG_SERVER, "stop", server, "immediate")
+
+
+def test_every_bug_of_the_header_is_looked_for():
+    assert set(re.findall(r'^    "(\w+)",', HEADER.read_text(encoding="utf-8"), re.M)) == {*PLANTED, *DECISION}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_the_storm_finds(bug, urls):
+    database, words, guarantees = PLANTED[bug]
+    done = storm(urls[database], bug, "--seconds", "60", "--judge-every", "5s", *words)
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["verdict"]) == (1, "broken"), done.stdout + done.stderr
+    seen = {breach["guarantee"] for breach in document["breaches"]}
+    assert seen & set(guarantees), f"{bug}: {seen}"
+    note(f"{bug}: {', '.join(sorted(seen))} after {document['seconds']:.0f} s")
+
+
+@pytest.mark.parametrize("bug", DECISION)
+def test_the_attacker_finds(bug):
+    done = attack(bug)
+    kinds = sorted(set(re.findall(r"BREACH seed \d+: ([^:]+):|FAIL findings_test\.py:\d+: \d+ [\w-]+ (\d+)", done.stdout)))
+    assert done.returncode == 1 and kinds, f"{bug}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    note(f"{bug}: {kinds}")
+
+
+@pytest.mark.parametrize("database", ("sqlite", "postgres"))
+def test_where_none_is_chosen_the_guarantees_hold(database, urls):
+    done = storm(urls[database], "", "--seconds", "10", "--proxies", "2")
+    assert (done.returncode, json.loads(done.stdout)["verdict"]) == (0, "kept"), done.stdout + done.stderr
+
+
+def test_a_bug_that_nobody_planted_ends_the_storm(urls):
+    done = storm(urls["sqlite"], "hope", "--seconds", "1")
+    assert done.returncode < 0
+    assert 'there is no planted bug "hope"' in done.stderr

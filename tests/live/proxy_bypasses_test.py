@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # Long: a table, one row for each way.
-"""[F6][F1][F2] Every way past the proxy that is known, one row each; docs/evidence/bypasses.md tells them in an operator's language.
+"""[F6][F1][F2] Every way past the proxy that is known, one row each; docs/evidence/bypasses.md describes them to operators.
 
-  proxy_bypasses_test.py [--majors 13,15,18] [--show] [NAME PART ...]
+  pytest tests/live/proxy_bypasses_test.py [--majors 13,15,18] [--show] [-k 'a part of a name']
+
+An attack mostly waits, so several are made at a time, those of all selected tests. `--show` prints the conversations.
 
 A row is tried by
   none   a session that has declared no term;
@@ -15,16 +17,17 @@ Afterwards a direct connection looks whether anything that outlives the session 
 settings,
 prepared transactions, files, notifications. For the last two, what was written before the raise is the session's right: only 666 is not.
 """
-import argparse
 import os
-import queue
 import re
-import sys
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+import pytest
+
+import given
+from checks import note
 from pgraw import (
     Closed,
     Connection,
@@ -41,8 +44,8 @@ from pgraw import (
     query,
     sync,
     terminate,
-)  # noqa: E402
-from proxy_under_test import Server, proxy  # noqa: E402
+)
+from proxy_under_test import Server, proxy
 
 SCHEMA = r"""
 DROP SCHEMA IF EXISTS app CASCADE;
@@ -1795,58 +1798,91 @@ def is_open(line, major):
     return bool(said) and (said[1] is None or int(said[1]) <= major <= int(said[2] or said[1]))
 
 
-def attack_all(major, number, rows, table, show):
-    """The rows of a queue, until it is empty: how many attacks, and how many got in that the document does not name."""
-    tried = failed = 0
-    bench = Bench(major, number)
-    while not rows.empty():
+TABLE = {line[2:].split(" | ")[0]: line for line in DOCUMENT.read_text(encoding="utf-8").splitlines() if line.startswith("| ")}
+MAJORS = [int(major) for major in given.majors("15", "13,15,18")]
+CASES = [(major, row) for major in MAJORS for row in ROWS if not row.majors or major in row.majors]
+
+
+class Workers:
+    """Makes the attacks of the selected tests, several at a time; each worker has a server and proxies of its own."""
+
+    def __init__(self, cases):
+        self.outcomes = {(major, row.name): Future() for major, row in cases}
+        self.tried, self.lock = 0, threading.Lock()
+        self.left = {}
+        for major, row in cases:
+            self.left.setdefault(major, []).append(row)
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        for major, rows in self.left.items():
+            # TERMGATE_TEST_SERVERS names one server of each major.
+            count = 1 if os.environ.get("TERMGATE_TEST_SERVERS") else min(4, len(rows))
+            workers = [threading.Thread(target=self.work, args=(major, number, rows)) for number in range(count)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+
+    def work(self, major, number, rows):
+        """Takes rows until none is left. If its server cannot be used, each row that it takes fails with the reason."""
+        bench = broken = None
         try:
-            row = rows.get_nowait()
-        except queue.Empty:
-            break
-        for by in row.by:
-            got_in, told = bench.attack(row, by)
-            tried += 1
-            known = got_in and is_open(table[row.name], major)
-            failed += bool(got_in) and not known
-            if (got_in and not known) or show:
-                lines = [f"{'open' if known else 'GOT IN' if got_in else 'closed'}  {major}  {by:5}  {row.name}: {got_in}"]
-                print("\n".join(lines + [f"        {str(answer)[:600]}" for answer in told]), flush=True)
-    bench.clean()
-    bench.direct.end()
-    bench.listener.end()
-    return tried, failed
+            bench = Bench(major, number)
+        except Exception as error:
+            broken = error
+        while True:
+            with self.lock:
+                if not rows:
+                    break
+                row = rows.pop(0)
+            outcome = self.outcomes[major, row.name]
+            try:
+                if broken:
+                    raise broken
+                outcome.set_result([(by, *bench.attack(row, by)) for by in row.by])
+                with self.lock:
+                    self.tried += len(row.by)
+            except Exception as error:
+                outcome.set_exception(error)
+        if bench:
+            bench.clean()
+            bench.direct.end()
+            bench.listener.end()
 
 
-def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--majors", default="13,15,18" if os.environ.get("TERMGATE_TEST_LONG") else "15")
-    arguments.add_argument("--show", action="store_true", help="the conversation of each row")
-    arguments.add_argument("--workers", type=int, default=4)
-    arguments.add_argument("names", nargs="*")
-    chosen = arguments.parse_args()
-    if os.environ.get("TERMGATE_TEST_SERVERS"):
-        chosen.workers = 1  # one server of each major
+@pytest.fixture(scope="module")
+def workers(request):
+    selected = [item.callspec.params["case"] for item in request.session.items if "workers" in getattr(item, "fixturenames", ())]
+    workers = Workers(selected)
+    yield workers
+    with workers.lock:
+        for rows in workers.left.values():  # those that nobody waits for, where the run was broken off
+            rows.clear()
+    workers.thread.join()
+    note(f"{workers.tried} attacks")
+
+
+def test_the_rows_are_those_of_the_document():
     names = [row.name for row in ROWS]
     assert len(set(names)) == len(names), sorted(name for name in names if names.count(name) > 1)
-    table = {line[2:].split(" | ")[0]: line for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")}
-    documented = set(table) - {"test", "---"}
-    assert documented == set(names), f"docs/evidence/bypasses.md and the rows here: {documented ^ set(names)}"
-    tried = failed = 0
-    for major in map(int, chosen.majors.split(",")):
-        rows = queue.SimpleQueue()
-        for row in ROWS:
-            if (not row.majors or major in row.majors) and (not chosen.names or any(part in row.name for part in chosen.names)):
-                rows.put(row)
-        # An attack mostly waits, so several are made at a time; each worker has a server and proxies of its own.
-        with ThreadPoolExecutor(chosen.workers) as pool:
-            for more_tried, more_failed in pool.map(
-                lambda number: attack_all(major, number, rows, table, chosen.show), range(min(chosen.workers, rows.qsize()))
-            ):
-                tried, failed = tried + more_tried, failed + more_failed
-    print(f"{tried} attacks, {failed} got in")
-    return 1 if failed or not tried else 0
+    assert set(TABLE) - {"test", "---"} == set(names), "docs/evidence/bypasses.md and the rows here"
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1].name}")
+def test_nothing_gets_in_by(case, workers):
+    major, row = case
+    attacks = workers.outcomes[major, row.name].result()
+    assert len(attacks) == len(row.by) > 0
+    failed = []
+    for by, got_in, told in attacks:
+        known = got_in and is_open(TABLE[row.name], major)
+        lines = [f"{'open' if known else 'GOT IN' if got_in else 'closed'}  {major}  {by:5}  {row.name}: {got_in}"]
+        lines += [f"        {str(answer)[:600]}" for answer in told]
+        if got_in and not known:
+            failed += lines
+        elif given.option("show"):
+            note("\n".join(lines))
+    if failed:
+        pytest.fail("\n".join(failed), pytrace=False)

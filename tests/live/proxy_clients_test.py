@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """[F7] Real clients see through the proxy what they see without it.
 
-  proxy_clients_test.py TERMGATE PG_SERVER_SH [--long] [--majors 15,18] [--only psql,jdbc,pgbouncer,declarations] [--keep]
+  pytest tests/live/proxy_clients_test.py [--long] [--majors 15,18] [-k 'psql or jdbc' | -k pgbouncer | -k declar]
 
 Each program of clients/ does what programs on its driver do and prints what came back. It runs once against the
 server itself, once through the proxy with a term declared (by PGOPTIONS), and the two texts must be equal. Then the
-same behind and before PgBouncer. A client whose packages are missing is named, and counts as skipped where nothing
-else ran.
+same with PgBouncer on either side of the proxy. A client whose packages are missing is skipped.
 """
 import difflib
 import os
@@ -15,24 +14,16 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
-import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import LONG, MAJORS, PYTHON, Lab, Refused, Wire, eventually, message  # noqa: E402
+import pytest
+
+import given
+from checks import check, eventually, stays
+from given import LONG, PYTHON
+from proxy_lab import Refused, Wire, message
 
 CLIENTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients")
-
-
-def option(name, otherwise):
-    return sys.argv[sys.argv.index(name) + 1].split(",") if name in sys.argv else otherwise
-
-
-lab = Lab("clients", os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
-majors = option("--majors", MAJORS)
-only = option("--only", None)
-build = os.path.join(lab.folder, "build")
-os.mkdir(build)
+MAJORS = given.majors("13,15,18")
 
 # What a program needs besides; its words; the majors that it can speak to at all (Debian's pg_dump 15 refuses newer
 # servers). What a driver sends hardly
@@ -67,7 +58,7 @@ def missing(need):
     return None
 
 
-def run(name, port, direct_port, scope="clients", term=7):
+def run(lab, name, port, direct_port, scope="clients", term=7):
     environment = dict(
         os.environ,
         PGHOST="127.0.0.1",
@@ -77,7 +68,7 @@ def run(name, port, direct_port, scope="clients", term=7):
         PGCONNECT_TIMEOUT="20",
         PGSSLMODE="disable",
         DIRECT_PORT=str(direct_port),
-        CLIENT_BUILD=build,
+        CLIENT_BUILD=os.path.join(lab.folder, "build"),
         TERMGATE=lab.termgate,
         LC_ALL="C.UTF-8",
         TZ="UTC",
@@ -107,10 +98,10 @@ def run(name, port, direct_port, scope="clients", term=7):
     return text + (f"ended with {process.returncode}\n" if process.returncode else "")
 
 
-def same(name, directly, through, what):
+def same(lab, directly, through, what):
     """Says where two texts part."""
     difference = list(difflib.unified_diff(directly.splitlines(), through.splitlines(), "directly", "through the proxy", n=1, lineterm=""))
-    lab.check(what, directly == through and len(directly) > 100 and "ended with" not in directly, "")
+    check(what, directly == through and len(directly) > 100 and "ended with" not in directly, "")
     if directly != through:
         for line in difference[:40]:
             print("     " + line[:300])
@@ -121,41 +112,67 @@ def same(name, directly, through, what):
         print("     " + directly[-2000:])
 
 
-def transparency(major):
-    server = lab.server(major, "fsync=off")
-    proxy = lab.proxy(server.url)
-    run_of = {}
-    for name, (need, _, its_majors) in PROGRAMS.items():
-        if (
-            (only and name not in only)
-            or (its_majors and major not in its_majors)
-            or (not only and not LONG and major != "15" and name not in EVERYWHERE)
-        ):
-            continue
-        lacking = missing(need)
-        if lacking:
-            print(f"skip {name}: {lacking} is missing")
-            continue
-        directly = run(name, server.port, server.port)
-        through = run(name, proxy.port, server.port)
-        run_of[name] = directly
-        same(name, directly, through, f"PostgreSQL {major}: {name} sees the same")
-    if run_of:
-        # Had nothing been checked, nothing would have raised the fence.
-        lab.check(
-            f"PostgreSQL {major}: the writes were fenced",
-            server.sql("select termgate.fence('clients')") != [None]
-            and "7" in str(server.sql("select term from termgate.fences where scope = 'clients'")),
-        )
-    lab.check(f"PostgreSQL {major}: the proxy ends cleanly", proxy.stop() == 0, proxy.log()[-2000:])
-    server.stop()
-    return run_of
+@pytest.fixture(scope="module", params=MAJORS)
+def major(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def build(lab):
+    """Where the clients that are compiled put what they make."""
+    os.mkdir(os.path.join(lab.folder, "build"))
+
+
+class Fenced:
+    """A server and the proxy in front of it."""
+
+    def __init__(self, lab, major):
+        self.server = lab.server(major, "fsync=off")
+        self.proxy = lab.proxy(self.server.url)
+        self.ran = 0
+
+
+@pytest.fixture(scope="module")
+def fenced(lab, major, build):
+    fenced = Fenced(lab, major)
+    yield fenced
+    fenced.proxy.stop()
+    fenced.server.stop()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_client_sees_the_same_through_the_proxy(name, lab, fenced, major):
+    need, _, its_majors = PROGRAMS[name]
+    if its_majors and major not in its_majors:
+        pytest.skip(f"{name} does not speak to PostgreSQL {major}")
+    if not LONG and not given.option("majors") and major != "15" and name not in EVERYWHERE:
+        pytest.skip("--long: what it sends hardly depends on the server")
+    lacking = missing(need)
+    if lacking:
+        pytest.skip(f"{lacking} is missing")
+    directly = run(lab, name, fenced.server.port, fenced.server.port)
+    through = run(lab, name, fenced.proxy.port, fenced.server.port)
+    fenced.ran += 1
+    same(lab, directly, through, f"PostgreSQL {major}: {name} sees the same")
+
+
+def test_the_clients_writes_were_fenced_and_the_proxy_ends_cleanly(fenced, major):
+    if not fenced.ran:
+        pytest.skip("no client ran")
+    # Had nothing been checked, nothing would have raised the fence.
+    fence = fenced.server.sql("select term from termgate.fences where scope = 'clients'")
+    check(
+        f"PostgreSQL {major}: the writes were fenced",
+        fenced.server.sql("select termgate.fence('clients')") != [None] and fence == ["7"],
+        fence,
+    )
+    check(f"PostgreSQL {major}: the proxy ends cleanly", fenced.proxy.stop() == 0, fenced.proxy.log()[-2000:])
 
 
 class Bouncer:
-    """A PgBouncer before whatever listens on a port."""
+    """A PgBouncer in front of whatever listens on a port."""
 
-    def __init__(self, behind, mode, ignore="extra_float_digits", more=""):
+    def __init__(self, lab, behind, mode, ignore="extra_float_digits", more=""):
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             self.port = one.getsockname()[1]
@@ -193,35 +210,48 @@ def refusal(port, **parameters):
         return refused.args[0]
 
 
-def bouncers():
-    """PgBouncer refuses `options`, so scope and term come from a rule."""
+@pytest.fixture(scope="module")
+def pooled_server(lab):
+    """A server for the tests with PgBouncer."""
     os.environ["PATH"] += ":/usr/sbin"
     if missing("pgbouncer") or missing("python:psycopg2"):
-        print("skip PgBouncer: it or psycopg2 is missing")
-        return
+        pytest.skip("PgBouncer or psycopg2 is missing")
     server = lab.server("15", "fsync=off")
+    yield server
+    server.stop()
+
+
+def test_pgbouncer_in_front_of_the_proxy_with_session_pooling(lab, pooled_server, build):
+    """PgBouncer refuses `options`, so scope and term come from a rule."""
+    server = pooled_server
     rule = f"{lab.folder}/rules"
     with open(rule, "w") as file:
         file.write("[rule everybody]\nscope = bounced\nterm = 7\n")
     ruled = lab.proxy(server.url, "--rules", rule)
-    before, alone = Bouncer(ruled.port, "session"), Bouncer(server.port, "session")
-    expected = {name: run(name, alone.port, server.port, scope=None) for name in ("psycopg2", "psycopg3") if not missing(PROGRAMS[name][0])}
+    before, alone = Bouncer(lab, ruled.port, "session"), Bouncer(lab, server.port, "session")
+    there = [name for name in ("psycopg2", "psycopg3") if not missing(PROGRAMS[name][0])]
+    expected = {name: run(lab, name, alone.port, server.port, scope=None) for name in there}
     for name, text in expected.items():
         same(
-            name,
+            lab,
             text,
-            run(name, before.port, server.port, scope=None),
+            run(lab, name, before.port, server.port, scope=None),
             f"PgBouncer before the proxy, session pooling: {name} sees the same",
         )
-    lab.check(
+    check(
         "PgBouncer before the proxy: the writes were fenced",
         server.sql("SELECT term FROM termgate.fences WHERE scope = 'bounced'") == ["7"],
     )
 
-    # Before the proxy, transaction pooling: what belongs to a transaction or a statement declares, and for nobody else.
+    ruled.stop()
+
+
+def test_pgbouncer_in_front_of_the_proxy_with_transaction_pooling(lab, pooled_server):
+    """What belongs to a transaction or a statement declares, and for nobody else."""
+    server = pooled_server
     server.sql("CREATE TABLE pooled (i int)")
     plain = lab.proxy(server.url)
-    pooled = Bouncer(plain.port, "transaction")
+    pooled = Bouncer(lab, plain.port, "transaction")
     first, second = Wire(pooled.port), Wire(pooled.port)
     errors = [
         first.ask(text)[1]
@@ -234,34 +264,39 @@ def bouncers():
             "/*termgate.scope='bounced',termgate.term='7'*/ INSERT INTO pooled VALUES (2)",
         )
     ]
-    lab.check("PgBouncer before the proxy, transaction pooling: SET LOCAL and comments declare", errors == [None] * 6, errors)
+    check("PgBouncer before the proxy, transaction pooling: SET LOCAL and comments declare", errors == [None] * 6, errors)
     refused = second.ask("INSERT INTO pooled VALUES (3)")[1]
-    lab.check(
-        "and not for another client", (refused or {}).get("C") == "TG002" and server.sql("SELECT count(*) FROM pooled") == ["2"], refused
-    )
+    check("and not for another client", (refused or {}).get("C") == "TG002" and server.sql("SELECT count(*) FROM pooled") == ["2"], refused)
     plain.stop()
 
-    # Behind the proxy it drops or refuses the start-up parameter that makes the session read-only by default: then nobody is let in.
+
+def test_pgbouncer_between_proxy_and_server_lets_nobody_in_unguarded(lab, pooled_server):
+    """It drops or refuses the start-up parameter that makes the session read-only by default: then nobody is let in."""
+    server = pooled_server
     for mode in ("session", "transaction"):
         for ignore, words in (
             ("extra_float_digits", "unsupported startup parameter"),
             ("options, default_transaction_read_only", "there is a pooler between"),
         ):
-            proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{Bouncer(server.port, mode, ignore).port}/postgres")
+            proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{Bouncer(lab, server.port, mode, ignore).port}/postgres")
             refused = refusal(proxy.port)
-            lab.check(
+            check(
                 f"PgBouncer behind, {mode} pooling, ignoring {ignore}: nobody is let in unguarded",
                 isinstance(refused, dict) and words in refused["M"],
                 refused,
             )
             proxy.stop()
-    # PgBouncer says from its memory that the session is read-only by default; DISCARD ALL has taken that back for everybody but the first.
+
+
+def test_pgbouncer_between_that_forgets_the_guard(lab, pooled_server):
+    """It reports from its memory that the session is read-only by default; DISCARD ALL has taken that back for all but the first."""
+    server = pooled_server
     server.sql("CREATE TABLE unguarded (i int)")
     server.sql(
         "CREATE FUNCTION looks_harmless() RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO unguarded VALUES (1); RETURN 1; END $$"
     )
     connect_query = " connect_query=" + repr("SET default_transaction_read_only TO on")
-    bouncer = Bouncer(server.port, 'session', 'options, default_transaction_read_only', connect_query)
+    bouncer = Bouncer(lab, server.port, 'session', 'options, default_transaction_read_only', connect_query)
     proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{bouncer.port}/postgres")
     for _ in range(3):
         try:
@@ -272,43 +307,41 @@ def bouncers():
             client.close()
         except Refused:
             pass
-        time.sleep(0.1)
-    lab.check(
+    check(
         "[F6] PgBouncer behind that forgets the guard: not one row without a term",
-        server.sql("SELECT count(*) FROM unguarded") == ["0"],
+        stays(lambda: server.sql("SELECT count(*) FROM unguarded") == ["0"], 0.5, 0.1),
         server.sql("SELECT count(*) FROM unguarded"),
     )
     proxy.stop()
-    # Announced, it works in session pooling.
-    behind = Bouncer(server.port, "session", "options, default_transaction_read_only")
+
+
+def test_pgbouncer_between_that_is_announced(lab, pooled_server):
+    """In session pooling it works; in transaction pooling nobody is let in."""
+    server = pooled_server
+    behind = Bouncer(lab, server.port, "session", "options, default_transaction_read_only")
     proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{behind.port}/postgres", "--server-pooler", "session")
     first = Wire(proxy.port)
     first.ask("SET termgate.scope = 'bounced'")
     first.ask("SET termgate.term = '7'")
-    lab.check(
-        "PgBouncer behind, session pooling, announced: a declared write passes", first.ask("CREATE TABLE passed AS SELECT 1")[1] is None
-    )
+    check("PgBouncer behind, session pooling, announced: a declared write passes", first.ask("CREATE TABLE passed AS SELECT 1")[1] is None)
     first.send(message("X"))
     first.close()
     second = Wire(proxy.port)
-    lab.check("and what a client declared ends with it", (second.ask("INSERT INTO passed VALUES (2)")[1] or {}).get("C") == "TG002")
+    check("and what a client declared ends with it", (second.ask("INSERT INTO passed VALUES (2)")[1] or {}).get("C") == "TG002")
     second.close()
     proxy.stop()
-    proxy = lab.proxy(
-        f"postgresql://postgres@127.0.0.1:{Bouncer(server.port, 'transaction', 'options, default_transaction_read_only').port}/postgres"
-    )
-    lab.check(
+    between = Bouncer(lab, server.port, "transaction", "options, default_transaction_read_only")
+    proxy = lab.proxy(f"postgresql://postgres@127.0.0.1:{between.port}/postgres")
+    check(
         "[F6] PgBouncer behind, transaction pooling: nobody is let in",
         "there is a pooler between" in (refusal(proxy.port) or {}).get("M", ""),
     )
-    lab.check("[F6] not one row without a term", server.sql("SELECT count(*) FROM passed WHERE \"?column?\" > 1") == ["0"])
+    check("[F6] not one row without a term", server.sql("SELECT count(*) FROM passed WHERE \"?column?\" > 1") == ["0"])
     proxy.stop()
-    ruled.stop()
-    server.stop()
 
 
-def declarations():
-    """Each way to declare scope and term, as a client without a driver's habits says it; and that without one nothing is written."""
+def test_each_way_to_declare_scope_and_term_and_none(lab):
+    """As a client without a driver's habits sends them. Without one nothing is written."""
     server = lab.server("15", "fsync=off")
     server.sql("CREATE TABLE said (how text)")
     proxy = lab.proxy(server.url)
@@ -336,7 +369,7 @@ def declarations():
         ("a comment behind", ["WRITE /*termgate.scope='said',termgate.term='7'*/"], {}),
     ):
         passed, error = writes(how, *texts, **parameters)
-        lab.check(f"declared by {how}: the write passes", passed, error)
+        check(f"declared by {how}: the write passes", passed, error)
     for how, texts in (
         ("nothing", ["WRITE"]),
         ("nothing in a block", ["BEGIN", "WRITE", "COMMIT"]),
@@ -344,33 +377,7 @@ def declarations():
         ("a SET LOCAL that is over", ["BEGIN", *local.split("; "), "COMMIT", "WRITE"]),
     ):
         passed, error = writes(how, *texts)
-        lab.check(f"[F6] declared by {how}: TG002", not passed and error and error["C"] == "TG002", error)
-    lab.check(
-        "[F6] and nothing is written", server.sql("SELECT count(*) FROM said WHERE how LIKE 'nothing%' OR how LIKE 'a SET%'") == ["0"]
-    )
+        check(f"[F6] declared by {how}: TG002", not passed and error and error["C"] == "TG002", error)
+    check("[F6] and nothing is written", server.sql("SELECT count(*) FROM said WHERE how LIKE 'nothing%' OR how LIKE 'a SET%'") == ["0"])
     proxy.stop()
     server.stop()
-
-
-def main():
-    ran = 0
-    for major in majors if not only or set(only) & set(PROGRAMS) else ():
-        ran += len(transparency(major))
-    if not only or "pgbouncer" in only:
-        bouncers()
-    if not only or "declarations" in only:
-        declarations()
-        ran += 1
-    return ran
-
-
-try:
-    ran = main()
-except BaseException:
-    lab.failures.append("broken off")
-    lab.close()
-    raise
-if "--keep" in sys.argv:
-    lab.failures.append("kept")
-status = lab.conclude()
-sys.exit(status if ran else 77)

@@ -2,7 +2,7 @@
 # Long: a table, one row for each script.
 """[F7] The same bytes, sent to the server and sent through the proxy by a session with a valid term, bring back the same messages.
 
-  proxy_difference_test.py [--majors 13,18] [--show] [--chunk N] [NAME PART ...]
+  pytest tests/live/proxy_difference_test.py [--majors 13,18] [--show] [--chunk N] [-k 'a part of a name']
 
 Each script runs in a fresh copy of the schema, once directly and once through the proxy; both sessions declare the
 same in PGOPTIONS. Compared are types and contents of all messages, in order, and what the tables hold afterwards. Not
@@ -10,15 +10,15 @@ compared: BackendKeyData, where in its source a server raised an error, OIDs of 
 notifications. Malformed frames end a connection (contract, section 8) and are not in here. --chunk N sends N bytes at
 a time.
 """
-import argparse
 import os
 import socket
 import struct
-import sys
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+import pytest
+
+import given
+from checks import note
 from pgraw import (
     Closed,
     Connection,
@@ -33,14 +33,13 @@ from pgraw import (
     execute,
     extended,
     flush,
-    frame,
     function_call,
     parse,
     query,
     sync,
     terminate,
-)  # noqa: E402
-from proxy_under_test import Server, proxy  # noqa: E402
+)
+from proxy_under_test import Server, proxy
 
 SCHEMA = """
 DROP SCHEMA IF EXISTS diff CASCADE;
@@ -1088,12 +1087,13 @@ def shown(item):
 
 
 class Bench:
-    def __init__(self, major, chunk):
+    def __init__(self, major):
+        self.scope = f"difference{time.time_ns() // 1_000_000}"
         self.server = Server(major)
         self.port = proxy(self.server)
         self.allows = proxy(self.server, options=["--without-term", "allow"])
         self.direct = Connection(self.server.port, wait=20)
-        self.chunk = chunk
+        self.chunk = given.option("chunk", 0)
 
     def run(self, port, steps, scope):
         """What came back, masked, and what the tables hold then. Without a scope nothing is declared."""
@@ -1157,7 +1157,7 @@ class Bench:
         return result
 
 
-# What is not the same, and why; docs/use/proxy.md tells it to users. Whatever else differs is a fault.
+# What is not the same, and why; docs/use/proxy.md describes it. Whatever else differs is a fault.
 KNOWN = {
     "several statements with isolation": "a BEGIN with modes behind a write in one text: one warning more, before the same error",
     "read-only by default, extended": "SHOW of it is answered by a SELECT: the tag says so",
@@ -1174,56 +1174,49 @@ KNOWN = {
 }
 
 
-def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--majors", default="13,14,15,16,17,18" if os.environ.get("TERMGATE_TEST_LONG") else "13,18")
-    arguments.add_argument("--show", action="store_true", help="both conversations")
-    arguments.add_argument("--chunk", type=int, default=0)
-    arguments.add_argument("names", nargs="*")
-    chosen = arguments.parse_args()
+RELAY = "TERMGATE_RELAY" in os.environ  # which knows nothing of cancel requests, and lets nobody write undeclared
+DECLARED = {name: steps for name, steps in SCRIPTS.items() if not RELAY or ("cancel",) not in steps}
+WITHOUT = {} if RELAY else {f"undeclared: {name}": steps for name, steps in (SCRIPTS | UNDECLARED).items() if name not in KNOWN}
+CASES = DECLARED | WITHOUT
+
+
+@pytest.fixture(scope="module", params=given.majors("13,18"))
+def bench(request):
+    bench = Bench(int(request.param))
+    yield bench
+    bench.direct.end()
+
+
+def conversations(expected, got, title):
+    lines = [title]
+    for label, side in (("server", expected), ("proxy ", got)):
+        lines += [f"    {label}: {shown(item)}" for item in side if item[0] not in ("S", "R")]
+    return "\n".join(lines)
+
+
+def difference(expected, got):
+    at = next((i for i, (a, b) in enumerate(zip(expected, got)) if a != b), min(len(expected), len(got)))
+    lines = [f"differs at message {at} of {len(expected)}", f"      before: {shown(expected[at - 1]) if at else ''}"]
+    for label, side in (("server", expected), ("proxy ", got)):
+        lines += [f"      {label}: {shown(item)}" for item in side[at : at + 3]]
+    if expected[-1] != got[-1]:
+        lines.append(f"      server: {shown(expected[-1])}\n      proxy : {shown(got[-1])}")
+    return "\n".join(lines)
+
+
+def test_the_known_differences_are_of_scripts_that_exist():
     assert {name.removeprefix("undeclared: ") for name in KNOWN} <= set(SCRIPTS)
-    run = differing = 0
-    for major in map(int, chosen.majors.split(",")):
-        bench = Bench(major, chosen.chunk)
-        scope = f"difference{time.time_ns() // 1_000_000}"
-        undeclared = (
-            {}
-            if "TERMGATE_RELAY" in os.environ
-            else {f"undeclared: {name}": steps for name, steps in (SCRIPTS | UNDECLARED).items() if name not in KNOWN}
-        )
-        for name, steps in (SCRIPTS | undeclared).items():
-            declares = name in SCRIPTS
-            if chosen.names and not any(part in name for part in chosen.names):
-                continue
-            if "TERMGATE_RELAY" in os.environ and ("cancel",) in steps:
-                continue  # a relay knows nothing of cancel requests
-            run += 1
-            expected, got = (
-                bench.run(port, steps, scope if declares else None)
-                for port in (bench.server.port, bench.port if declares else bench.allows)
-            )
-            at = next((i for i, (a, b) in enumerate(zip(expected, got)) if a != b), min(len(expected), len(got)))
-            if expected != got and name in KNOWN and not chosen.show:
-                continue
-            if expected != got:
-                differing += 1
-                print(f"DIFFERS {major}  {name}, at message {at} of {len(expected)}")
-                print(f"      before: {shown(expected[at - 1]) if at else ''}")
-                for label, side in (("server", expected), ("proxy ", got)):
-                    for item in side[at : at + 3]:
-                        print(f"      {label}: {shown(item)}")
-                if expected[-1] != got[-1]:
-                    print(f"      server: {shown(expected[-1])}\n      proxy : {shown(got[-1])}")
-                sys.stdout.flush()
-            if chosen.show:
-                for label, side in (("server", expected), ("proxy ", got)):
-                    for item in side:
-                        if item[0] not in ("S", "R"):
-                            print(f"    {label}: {shown(item)}")
-        bench.direct.end()
-    print(f"{run} scripts, {differing} differ")
-    return 1 if differing or not run else 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("name", CASES)
+def test_the_proxy_brings_back_what_the_server_does_for(name, bench):
+    declares = name in SCRIPTS
+    expected, got = (
+        bench.run(port, CASES[name], bench.scope if declares else None)
+        for port in (bench.server.port, bench.port if declares else bench.allows)
+    )
+    assert len(expected) > 1
+    if given.option("show"):
+        note(conversations(expected, got, f"{bench.server.major}  {name}"))
+    if expected != got and name not in KNOWN:
+        pytest.fail(difference(expected, got), pytrace=False)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """[F4] A client that is frozen holds up no higher term, whatever it was in the middle of.
 
-  proxy_f4_test.py TERMGATE PG_SERVER_SH [--long]
+  pytest tests/live/proxy_f4_test.py [--long]
 
 A client with term 5 stops at one point of the protocol behind the proxy and neither reads nor writes any more. Then
 term 6 takes over: by `seal` on the database itself, by a write through the same proxy, by a write through another.
@@ -16,50 +16,19 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
+from pathlib import Path
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import (
-    FLUSH,
-    LONG,
-    SANITIZED,
-    SYNC,
-    Lab,
-    Refused,
-    Wire,
-    bind,
-    declared,
-    eventually,
-    execute,
-    message,
-    parse,
-    query,
-)  # noqa: E402
+import pytest
 
+import given
+from checks import check, eventually, note
+from given import LONG, SANITIZED
+from proxy_lab import FLUSH, SYNC, Refused, Wire, bind, declared, execute, message, parse, query
+
+CLIENT = Path(__file__).parent / "programs" / "host_client.py"
 GRACE = 0.3
 TTL = 1.0
-
-
-def client_of_a_host(port, source, scope):
-    """Another process, so that SIGSTOP can stop it: writes in a transaction, and commits when it is told to go on."""
-    wire = Wire(int(port), source=source)
-    wire.ask("BEGIN")
-    error = wire.ask(f"INSERT INTO guarded VALUES ('{scope}', 'frozen')")[1]
-    print(f"ready {error}", flush=True)
-    sys.stdin.readline()
-    try:
-        print("committed" if wire.ask("COMMIT")[1] is None and wire.status == "I" else "refused", flush=True)
-    except (Refused, OSError) as refused:
-        print(f"refused {refused}", flush=True)
-
-
-if sys.argv[1] == "--client":
-    client_of_a_host(*sys.argv[2:5])
-    sys.exit(0)
-
-lab = Lab("f4", os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
-
 
 # Where a client may freeze. Each brings a client there and returns what it would send next, were it to go on.
 
@@ -157,6 +126,7 @@ WAYS = ("seal on the database", "a write through the same proxy", "a write throu
 
 
 def frozen_clients(server, proxy, other):
+    """Each point in each way; what each takeover took beyond the grace."""
     over = []
     rounds = 4 if LONG else 1
 
@@ -180,7 +150,7 @@ def frozen_clients(server, proxy, other):
             name = f"{point.__name__.replace('_', ' ')}: {way}"
             present = sorted(server.sql(f"SELECT what FROM guarded WHERE scope = '{scope}'"))
             if error or refused or present != (["before"] if "seal" in way else ["after", "before"]):
-                lab.check(name, False, f"{error} {refused} {present}")
+                check(name, False, f"{error} {refused} {present}")
             # Now it goes on, as far as there is anything left of its connection.
             try:
                 frozen.send(rest)
@@ -193,7 +163,7 @@ def frozen_clients(server, proxy, other):
                 pass
             frozen.close()
             late = server.sql(f"SELECT count(*) FROM guarded WHERE scope = '{scope}' AND what = 'frozen'")
-            lab.check(
+            check(
                 f"{name}: {took * 1000:.0f} ms",
                 late == ["0"] and took < GRACE + (1.0 if not SANITIZED else 5.0),
                 f"{late} frozen rows, {took:.3f} s",
@@ -207,12 +177,12 @@ def frozen_clients(server, proxy, other):
         f"beyond the grace: p50 {percentile(over, 0.5) * 1000:.0f} ms, p99 {percentile(over, 0.99) * 1000:.0f} ms, max"
         f" {max(over) * 1000:.0f} ms, of {len(over)}"
     )
-    print(f"     {text}")
+    note(text)
     # An idle machine is promised nothing here, so the bound of a plain run is for the middle; the long one is run on an idle machine.
-    lab.check("takeovers come within the grace and 100 ms", SANITIZED or percentile(over, 0.99 if LONG else 0.5) <= 0.1, text)
+    check("takeovers come within the grace and 100 ms", SANITIZED or percentile(over, 0.99 if LONG else 0.5) <= 0.1, text)
 
 
-def frozen_psql(server, proxy):
+def test_a_stopped_psql_is_taken_over_by_the_command(lab, server, proxy):
     """A real client, stopped by SIGSTOP; the takeover is the command's."""
     lab.run(lab.termgate, "lease", "acquire", "--db", server.url, "--scope", "psql", "--owner", "first", "--ttl", "1s")
     environment = dict(
@@ -229,17 +199,18 @@ def frozen_psql(server, proxy):
     )
     client.stdin.write("BEGIN;\nINSERT INTO guarded VALUES ('psql', 'frozen');\nSELECT 'written';\n")
     client.stdin.flush()
-    lab.check("psql: writes with term 1", client.stdout.readline() == "written\n")
+    check("psql: writes with term 1", client.stdout.readline() == "written\n")
     client.send_signal(signal.SIGSTOP)
-    time.sleep(1.1)
+    expired = "SELECT count(*) FROM termgate.leases WHERE scope = 'psql' AND expires_at < clock_timestamp()"
+    check("psql stopped: its lease runs out", eventually(lambda: server.sql(expired) == ["1"]))
     began = time.monotonic()
     lab.run(lab.termgate, "lease", "acquire", "--db", server.url, "--scope", "psql", "--owner", "second", "--ttl", "10s")
     took = time.monotonic() - began
-    lab.check("psql stopped: the lease is taken over", took < GRACE + (1.0 if not SANITIZED else 5.0), f"{took:.3f} s")
-    print(f"     {took * 1000:.0f} ms with the command's own start, grace {GRACE * 1000:.0f} ms")
+    check("psql stopped: the lease is taken over", took < GRACE + (1.0 if not SANITIZED else 5.0), f"{took:.3f} s")
+    note(f"{took * 1000:.0f} ms with the command's own start, grace {GRACE * 1000:.0f} ms")
     client.send_signal(signal.SIGCONT)
     out = client.communicate("COMMIT;\nSELECT 'alive';\n", timeout=10)[0]
-    lab.check(
+    check(
         "psql resumed: its transaction is gone",
         server.sql("SELECT count(*) FROM guarded WHERE scope = 'psql'") == ["0"]
         and "TG001" in out + proxy.log()
@@ -264,7 +235,7 @@ def mend(wire):
     wire.socket.setsockopt(socket.SOL_SOCKET, 27, struct.pack("i", 0))  # SO_DETACH_FILTER
 
 
-def rules(takeover):
+def rules(lab, takeover):
     path = f"{lab.folder}/{takeover}.rules"
     with open(path, "w") as file:
         file.write(f"[rule hosts]\nclient = 127.0.0.2, 127.0.0.3\nlease = {takeover}\nttl = {TTL:.0f} s\ntakeover = {takeover}\n")
@@ -285,35 +256,27 @@ def write_of(port, source, takeover, seconds):
     return None, refusals, wire
 
 
-def leases(server, takeover):
-    first, second = lab.proxy(server.url, "--rules", rules(takeover)), lab.proxy(server.url, "--rules", rules(takeover))
+def leases(lab, server, takeover):
+    first, second = (lab.proxy(server.url, "--rules", rules(lab, takeover)) for _ in range(2))
     for where, successors in (("the same proxy", first), ("another proxy", second)):
         server.sql(f"DELETE FROM guarded WHERE scope = '{takeover}'")
         # A process that is stopped.
         process = lab.program(
-            sys.executable,
-            os.path.abspath(__file__),
-            "--client",
-            first.port,
-            "127.0.0.2",
-            takeover,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            given.PYTHON, CLIENT, first.port, "127.0.0.2", takeover, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        lab.check(f"{takeover}, {where}: the first host writes", process.stdout.readline() == "ready None\n", first.log()[-1500:])
+        check(f"{takeover}, {where}: the first host writes", process.stdout.readline() == "ready None\n", first.log()[-1500:])
         process.send_signal(signal.SIGSTOP)
         if takeover == "newest":
             took, refusals, successor = write_of(successors.port, "127.0.0.3", takeover, 10)
-            lab.check(
+            check(
                 f"newest, {where}: a stopped process is shut out at once", took is not None and took < GRACE + 1.5, f"{took} {refusals[:1]}"
             )
             process.send_signal(signal.SIGCONT)
             out = process.communicate("\n", timeout=10)[0]
-            lab.check(f"newest, {where}: resumed, it is refused", out.startswith("refused"), out)
+            check(f"newest, {where}: resumed, it is refused", out.startswith("refused"), out)
         else:
             took, refusals, successor = write_of(successors.port, "127.0.0.3", takeover, 2.5 * TTL)
-            lab.check(
+            check(
                 f"wait, {where}: a stopped process still answers, so the other host waits and is told who leads",
                 took is None and all(r["C"] == "TG002" and "127.0.0.2" in r["M"] for r in refusals),
                 f"{took} {refusals[:1]}",
@@ -322,10 +285,10 @@ def leases(server, takeover):
             process.wait()
             began = time.monotonic()
             free = eventually(lambda: successor.ask(f"INSERT INTO guarded VALUES ('{takeover}', 'successor')")[1] is None, 5, 0.02)
-            lab.check(f"wait, {where}: the first host is gone, the other leads", free, successor.ask("SELECT 1"))
-            print(f"     {(time.monotonic() - began) * 1000:.0f} ms after it was gone")
+            check(f"wait, {where}: the first host is gone, the other leads", free, successor.ask("SELECT 1"))
+            note(f"{(time.monotonic() - began) * 1000:.0f} ms after it was gone")
         rows = server.sql(f"SELECT what FROM guarded WHERE scope = '{takeover}'")
-        lab.check(f"{takeover}, {where}: the stopped host's row is not there", set(rows) == {"successor"}, rows)
+        check(f"{takeover}, {where}: the stopped host's row is not there", set(rows) == {"successor"}, rows)
         successor.close()
         # The lease of the last host is given back; then the next round begins with a host whose link is cut.
         free = eventually(
@@ -337,28 +300,28 @@ def leases(server, takeover):
             5,
             0.05,
         )
-        lab.check(f"{takeover}, {where}: the lease is given back", free)
+        check(f"{takeover}, {where}: the lease is given back", free)
         server.sql(f"DELETE FROM guarded WHERE scope = '{takeover}'")
         lost = Wire(first.port, source="127.0.0.2")
         lost.ask("BEGIN")
         error = lost.ask(f"INSERT INTO guarded VALUES ('{takeover}', 'frozen')")[1]
-        lab.check(f"{takeover}, {where}: the first host writes again", error is None, error)
+        check(f"{takeover}, {where}: the first host writes again", error is None, error)
         cut(lost)
         took, refusals, successor = write_of(successors.port, "127.0.0.3", takeover, 10)
         bound = GRACE + 1.5 + (2 * TTL if takeover == "wait" else 0)
-        lab.check(
+        check(
             f"{takeover}, {where}: a host whose link is cut is followed",
             took is not None and took < bound,
             f"{took} s, bound {bound}, {refusals[-1:]}",
         )
-        print(f"     {(took or 0) * 1000:.0f} ms after the cut, TTL {TTL * 1000:.0f} ms")
+        note(f"{(took or 0) * 1000:.0f} ms after the cut, TTL {TTL * 1000:.0f} ms")
         mend(lost)
         try:
             lost.ask("COMMIT")
         except (Refused, OSError):
             pass
         rows = server.sql(f"SELECT what FROM guarded WHERE scope = '{takeover}'")
-        lab.check(f"{takeover}, {where}: its row is not there", set(rows) == {"successor"}, rows)
+        check(f"{takeover}, {where}: its row is not there", set(rows) == {"successor"}, rows)
         lost.close()
         successor.close()
         eventually(
@@ -374,7 +337,8 @@ def leases(server, takeover):
     second.stop()
 
 
-def main():
+@pytest.fixture(scope="module")
+def server(lab):
     # A plain run measures waiting for locks, not for a disk that other tests keep busy; the long one has the disk too.
     server = lab.server("15") if LONG else lab.server("15", "fsync=off")
     lab.run(lab.termgate, "settings", "--db", server.url, f"eviction_grace_ms={GRACE * 1000:.0f}")
@@ -383,24 +347,31 @@ def main():
         """CREATE PROCEDURE commits_later(scope text) LANGUAGE plpgsql AS $$
       BEGIN PERFORM pg_sleep(60); INSERT INTO guarded VALUES (scope, 'frozen'); COMMIT; END $$"""
     )
-    proxy, other = lab.proxy(server.url), lab.proxy(server.url)
-    frozen_psql(server, proxy)
-    # The lab starts programs for one thread alone, so the leases stay one behind the other.
-    with concurrent.futures.ThreadPoolExecutor(1 if LONG else 2) as pool:
-        for done in [
-            pool.submit(frozen_clients, server, proxy, other),
-            pool.submit(lambda: [leases(server, takeover) for takeover in ("newest", "wait")]),
-        ]:
-            done.result()
-    proxy.stop()
-    other.stop()
+    yield server
     lab.run(lab.termgate, "verify", "--db", server.url)
 
 
-try:
-    main()
-except BaseException:
-    lab.failures.append("broken off")
-    lab.close()
-    raise
-sys.exit(lab.conclude())
+@pytest.fixture(scope="module")
+def proxy(lab, server):
+    return lab.proxy(server.url)
+
+
+@pytest.fixture(scope="module")
+def frozen_clients_meanwhile(lab, server, proxy):
+    """The takeovers past frozen clients. They wait more than they work, so they go on beside the tests of leases; the long run takes times,
+    and takes them first."""
+    other = lab.proxy(server.url)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        running = pool.submit(frozen_clients, server, proxy, other)
+        if LONG:
+            concurrent.futures.wait([running])
+        yield running
+
+
+@pytest.mark.parametrize("takeover", ("newest", "wait"))
+def test_a_host_that_is_stopped_or_cut_off_is_followed_with_leases_that_take(takeover, lab, server, frozen_clients_meanwhile):
+    leases(lab, server, takeover)
+
+
+def test_a_client_frozen_at_any_point_of_the_protocol_delays_no_takeover(frozen_clients_meanwhile):
+    frozen_clients_meanwhile.result()

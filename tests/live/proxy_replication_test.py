@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """Replication connections that the operator lets through: subscriptions work, and no SQL in them writes.
 
-  proxy_replication_test.py TERMGATE PG_SERVER_SH [--long]
+  pytest tests/live/proxy_replication_test.py [--long | --majors 15] [-k subscription]
 
 The server takes no extended protocol in such a connection, so no check can stand in front of a write there.
 Whether something was written, a superuser's direct connection says.
 """
 import os
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import MAJORS, Lab, Refused, Wire, declared, eventually, query  # noqa: E402
+import pytest
 
-lab = Lab("replication", os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
+import given
+from checks import check, eventually
+from proxy_lab import Refused, Wire, declared, query
 
 WRITES = [
     "INSERT INTO t VALUES (1)",
@@ -54,47 +54,76 @@ def state(server):
     )
 
 
-def connections(server, major):
-    for mode in ("read-only", "reject", "allow"):
-        proxy = lab.proxy(server.url, "--allow-replication", "--without-term", mode)
-        before = state(server)
-        for name, claim in (("without a term", {}), ("with a stale term", declared("x", 3)), ("with a term", declared("x", 5))):
-            for text in WRITES:
-                error = refused(proxy, text, **claim)
-                lab.check(f"{major} {mode} {name}: {text}", isinstance(error, dict) and error["C"] == "0A000", error)
-        lab.check(f"{major} {mode}: nothing was written", state(server) == before, state(server))
-        client = Wire(proxy.port, user="repl", replication="database")
-        for text in READS:
-            _, error = client.ask(text)
-            lab.check(f"{major} {mode}: {text}", error is None, error)
-        rows, error = client.ask("IDENTIFY_SYSTEM")
-        lab.check(f"{major} {mode}: IDENTIFY_SYSTEM", error is None and len(rows) == 1, error)
-        # The server reads a backslash as the session starts it.
-        for strings in ("on", "off"):
-            one = Wire(proxy.port, user="repl", replication="database", options=f"-c standard_conforming_strings={strings}")
-            try:
-                one.ask("SELECT '\\'; INSERT INTO t VALUES (7); --'")
-            except Refused:
-                pass
-            one.close()
-        two = Wire(proxy.port, user="repl", replication="database")
-        two.send(query("SELECT * FROM opens"), query("SELECT * FROM writer"))
-        two.rest()
-        two.close()
-        lab.check(f"{major} {mode}: nothing was written by what is hidden", state(server) == before, state(server))
-        # A view of the owner's makes the session writable; up to 13 the server does not report it.
-        client.send(query("SELECT * FROM opens"))
+@pytest.fixture(scope="module", params=given.majors("13,15,18"))
+def major(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def server(lab, major):
+    server = lab.server(major, "wal_level=logical")
+    prepare(server)
+    yield server
+    server.stop()
+
+
+def prepare(server):
+    for text in (
+        "CREATE ROLE repl LOGIN REPLICATION",
+        "CREATE TABLE t (a int)",
+        "GRANT ALL ON t TO repl",
+        "SELECT termgate.seal('x', 5)",
+        "CREATE FUNCTION writes(v int) RETURNS int LANGUAGE sql AS 'INSERT INTO t VALUES (v) RETURNING a'",
+        "CREATE VIEW opens AS SELECT set_config('default_transaction_read_only', 'off', false)",
+        "GRANT SELECT ON opens TO repl",
+        "CREATE VIEW writer AS SELECT writes(6)",
+        "GRANT SELECT ON writer TO repl",
+        "GRANT pg_read_all_data TO repl" if int(server.major) >= 14 else "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO repl",
+    ):
+        server.sql(text)
+
+
+@pytest.mark.parametrize("mode", ("read-only", "reject", "allow"))
+def test_no_sql_in_a_replication_connection_writes(mode, lab, server, major):
+    proxy = lab.proxy(server.url, "--allow-replication", "--without-term", mode)
+    before = state(server)
+    for name, claim in (("without a term", {}), ("with a stale term", declared("x", 3)), ("with a term", declared("x", 5))):
+        for text in WRITES:
+            error = refused(proxy, text, **claim)
+            check(f"{major} {mode} {name}: {text}", isinstance(error, dict) and error["C"] == "0A000", error)
+    check(f"{major} {mode}: nothing was written", state(server) == before, state(server))
+    client = Wire(proxy.port, user="repl", replication="database")
+    for text in READS:
+        _, error = client.ask(text)
+        check(f"{major} {mode}: {text}", error is None, error)
+    rows, error = client.ask("IDENTIFY_SYSTEM")
+    check(f"{major} {mode}: IDENTIFY_SYSTEM", error is None and len(rows) == 1, error)
+    # The server reads a backslash as the session starts it.
+    for strings in ("on", "off"):
+        one = Wire(proxy.port, user="repl", replication="database", options=f"-c standard_conforming_strings={strings}")
         try:
-            client.until("Z")
-            ended = False
+            one.ask("SELECT '\\'; INSERT INTO t VALUES (7); --'")
         except Refused:
-            ended = True
-        lab.check(f"{major} {mode}: what makes the session writable ends it", ended or major == "13")
-        client.close()
-        proxy.stop()
+            pass
+        one.close()
+    two = Wire(proxy.port, user="repl", replication="database")
+    two.send(query("SELECT * FROM opens"), query("SELECT * FROM writer"))
+    two.rest()
+    two.close()
+    check(f"{major} {mode}: nothing was written by what is hidden", state(server) == before, state(server))
+    # A view of the owner's makes the session writable; up to 13 the server does not report it.
+    client.send(query("SELECT * FROM opens"))
+    try:
+        client.until("Z")
+        ended = False
+    except Refused:
+        ended = True
+    check(f"{major} {mode}: what makes the session writable ends it", ended or major == "13")
+    client.close()
+    proxy.stop()
 
 
-def subscription(server, major):
+def test_a_subscription_works(lab, server, major):
     proxy = lab.proxy(server.url, "--allow-replication")
     server.sql("CREATE TABLE published (a int PRIMARY KEY, b text)")
     server.sql("INSERT INTO published SELECT g, 'row ' || g FROM generate_series(1, 500) g")
@@ -107,24 +136,22 @@ def subscription(server, major):
         f"CREATE SUBSCRIPTION s CONNECTION 'host=127.0.0.1 port={proxy.port} user=repl dbname=postgres' PUBLICATION p WITH (create_slot ="
         " false, slot_name = 's')"
     )
-    lab.check(f"{major}: CREATE SUBSCRIPTION", error is None, error)
+    check(f"{major}: CREATE SUBSCRIPTION", error is None, error)
     expected = "490" if int(major) >= 15 else "500"
-    lab.check(
+    check(
         f"{major}: the initial copy arrives",
         eventually(lambda: there.ask("SELECT count(*) FROM published")[0] == [expected], 20, 0.1),
         there.ask("SELECT count(*) FROM published"),
     )
     server.sql("INSERT INTO published VALUES (5000, 'later')")
-    lab.check(
-        f"{major}: later rows arrive", eventually(lambda: there.ask("SELECT b FROM published WHERE a = 5000")[0] == ["later"], 20, 0.1)
-    )
+    check(f"{major}: later rows arrive", eventually(lambda: there.ask("SELECT b FROM published WHERE a = 5000")[0] == ["later"], 20, 0.1))
     for text in ("ALTER SUBSCRIPTION s DISABLE", "ALTER SUBSCRIPTION s SET (slot_name = NONE)", "DROP SUBSCRIPTION s"):
         there.ask(text)
     there.close()
     proxy.stop()
 
 
-def physical(server, major):
+def test_physical_replication_connections_work(lab, server, major):
     """A base backup with the log streamed beside it: two physical replication connections."""
     proxy = lab.proxy(server.url, "--allow-replication")
     program = os.path.join(lab.run(lab.pg_server, "bin", "15"), "pg_basebackup")
@@ -144,42 +171,9 @@ def physical(server, major):
             "--checkpoint=fast",
             env={**os.environ, "PGPASSWORD": ""},
         )
-        lab.check(f"{major}: pg_basebackup copies the server", os.path.exists(f"{lab.folder}/copy{major}/PG_VERSION"))
+        check(f"{major}: pg_basebackup copies the server", os.path.exists(f"{lab.folder}/copy{major}/PG_VERSION"))
     client = Wire(proxy.port, user="repl", replication="true")
     rows, error = client.ask("IDENTIFY_SYSTEM")
-    lab.check(f"{major}: IDENTIFY_SYSTEM of a physical connection", error is None and len(rows) == 1, error)
+    check(f"{major}: IDENTIFY_SYSTEM of a physical connection", error is None and len(rows) == 1, error)
     client.close()
     proxy.stop()
-
-
-def prepare(server):
-    for text in (
-        "CREATE ROLE repl LOGIN REPLICATION",
-        "CREATE TABLE t (a int)",
-        "GRANT ALL ON t TO repl",
-        "SELECT termgate.seal('x', 5)",
-        "CREATE FUNCTION writes(v int) RETURNS int LANGUAGE sql AS 'INSERT INTO t VALUES (v) RETURNING a'",
-        "CREATE VIEW opens AS SELECT set_config('default_transaction_read_only', 'off', false)",
-        "GRANT SELECT ON opens TO repl",
-        "CREATE VIEW writer AS SELECT writes(6)",
-        "GRANT SELECT ON writer TO repl",
-        "GRANT pg_read_all_data TO repl" if int(server.major) >= 14 else "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO repl",
-    ):
-        server.sql(text)
-
-
-def main():
-    try:
-        for major in MAJORS:
-            server = lab.server(major, "wal_level=logical")
-            prepare(server)
-            connections(server, major)
-            subscription(server, major)
-            physical(server, major)
-            server.stop()
-    except Exception as error:  # the servers must be stopped
-        lab.check("the test ran to its end", False, repr(error))
-    sys.exit(lab.conclude())
-
-
-main()

@@ -2,17 +2,16 @@
 """[F3] A database that shows a lower fence than the proxy has seen: TG004 for whatever term, until an operator or a
 higher fence has settled it.
 
-  proxy_untrusted_test.py TERMGATE PG_SERVER_SH
+  pytest tests/live/proxy_untrusted_test.py
 
 What a restore from a storage snapshot does is done by a superuser, who puts the row of `fences` back and ends the
 server's sessions; the database itself cannot know. Before it, under it and behind each way out of it a client writes
 through the proxy, in each of the protocols.
 """
-import os
-import sys
+import pytest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import SYNC, Lab, Wire, bind, declared, eventually, execute, parse  # noqa: E402
+from checks import check, eventually
+from proxy_lab import SYNC, Wire, bind, declared, execute, parse
 
 INSERT = "INSERT INTO written VALUES ('untrusted')"
 
@@ -45,58 +44,51 @@ def answer(proxy, scope, term, text=INSERT):
 def untrusted(server, proxy, scope):
     """A proxy that has seen 9 before a database that shows 5."""
     server.sql(f"SELECT termgate.seal('{scope}', 5)")
-    lab.check(f"{scope}: term 9 writes", answer(proxy, scope, 9) is None)
+    check(f"{scope}: term 9 writes", answer(proxy, scope, 9) is None)
     put_back(server, scope, 5)
-    lab.check(f"{scope}: term 7 gets TG004 when the proxy has looked", eventually(lambda: answer(proxy, scope, 7) == "TG004", 40, 0.1))
+    check(f"{scope}: term 7 gets TG004 when the proxy has looked", eventually(lambda: answer(proxy, scope, 7) == "TG004", 40, 0.1))
 
 
-lab = Lab("untrusted", sys.argv[1], sys.argv[2])
-
-
-def main():
-    server = lab.server("15")
+@pytest.fixture(scope="module")
+def proxy(lab, server):
     server.sql("CREATE TABLE written (what text)")
-    proxy = lab.proxy(server.url)
+    return lab.proxy(server.url)
 
+
+def test_every_term_and_every_protocol_gets_tg004_until_a_reset_settles_it(lab, server, proxy):
     untrusted(server, proxy, "simple")
     before = written(server)
     for term in (5, 7, 9, 10):
-        lab.check(f"term {term} is refused", answer(proxy, "simple", term) == "TG004")
-    lab.check("also a text of several", answer(proxy, "simple", 9, f"{INSERT}; {INSERT}") == "TG004")
-    lab.check("and what must run alone", answer(proxy, "simple", 9, "VACUUM written") == "TG004")
+        check(f"term {term} is refused", answer(proxy, "simple", term) == "TG004")
+    check("also a text of several", answer(proxy, "simple", 9, f"{INSERT}; {INSERT}") == "TG004")
+    check("and what must run alone", answer(proxy, "simple", 9, "VACUUM written") == "TG004")
     client = Wire(proxy.port, **declared("simple", 9))
     client.send(parse("", INSERT), bind("", ""), execute(), SYNC)
-    lab.check("and a pipeline", code(client.until("Z")[1]) == "TG004")
+    check("and a pipeline", code(client.until("Z")[1]) == "TG004")
     rows, error = client.ask("SELECT count(*) FROM written")
-    lab.check("reads go on", error is None and rows == [str(before)])
+    check("reads go on", error is None and rows == [str(before)])
     client.ask("BEGIN")
-    lab.check("and a block's write is refused", code(client.ask(INSERT)[1]) == "TG004" and client.status == "E")
+    check("and a block's write is refused", code(client.ask(INSERT)[1]) == "TG004" and client.status == "E")
     client.ask("ROLLBACK")
     client.close()
     undeclared = Wire(proxy.port)
     undeclared.ask("SET termgate.scope = 'simple'")
     undeclared.ask("SET termgate.term = '10'")
-    lab.check("and a declaration that only the server knows", code(undeclared.ask(INSERT)[1]) == "TG004")
-    lab.check("and a check that the client runs itself", code(undeclared.ask("SELECT termgate.check_term('simple', 10)")[1]) == "TG004")
+    check("and a declaration that only the server knows", code(undeclared.ask(INSERT)[1]) == "TG004")
+    check("and a check that the client runs itself", code(undeclared.ask("SELECT termgate.check_term('simple', 10)")[1]) == "TG004")
     undeclared.close()
-    lab.check("another scope is not untrusted", answer(proxy, "another", 1) is None)
-    lab.check("nothing of it was written", written(server) == before + 1)
+    check("another scope is not untrusted", answer(proxy, "another", 1) is None)
+    check("nothing of it was written", written(server) == before + 1)
 
-    # The ways out: an audited reset, a higher fence.
+    # The first way out: an audited reset.
     lab.run(lab.termgate, "fence", "reset", "--db", server.url, "--scope", "simple", "--term", "4", "--reason", "restored")
-    lab.check("a reset settles it", eventually(lambda: answer(proxy, "simple", 5) is None, 40, 0.1))
+    check("a reset settles it", eventually(lambda: answer(proxy, "simple", 5) is None, 40, 0.1))
+
+
+def test_a_higher_fence_settles_it(server, proxy):
     untrusted(server, proxy, "raised")
     server.sql("SELECT termgate.seal('raised', 10)")
-    lab.check(
+    check(
         "a higher fence settles it",
         eventually(lambda: answer(proxy, "raised", 10) is None, 40, 0.1) and answer(proxy, "raised", 9) == "TG001",
     )
-
-
-try:
-    main()
-except BaseException:
-    lab.failures.append("broken off")
-    lab.close()
-    raise
-sys.exit(lab.conclude())

@@ -3,14 +3,13 @@
 and environment variable, every metric with its type and labels, every public header; and the C++ of README.md and
 docs/use/ against tests/package/, which builds and runs it. Needs no server; takes a few seconds.
 
-  reference_test.py TERMGATE_COMMAND [--write]
+  pytest tests/live/reference_test.py [--write]
 
---write makes the generated part of docs/reference/command.md anew from `--help`.
+--write renews the generated part of docs/reference/command.md from `--help`, before it is compared.
 """
 import re
 import socket
 import subprocess
-import sys
 import tempfile
 import textwrap
 import time
@@ -18,7 +17,9 @@ import unittest
 import urllib.request
 from pathlib import Path
 
-TERMGATE = str(Path(sys.argv[1]).resolve())
+import given
+from given import TERMGATE
+
 SOURCE = Path(__file__).resolve().parents[2]
 REFERENCE = SOURCE / "docs" / "reference"
 BEGIN, END = "<!-- begin: from --help -->\n", "<!-- end: from --help -->\n"
@@ -105,6 +106,15 @@ def generated():
     return re.sub(r"\n{3,}", "\n\n", "\n".join(out))
 
 
+def setUpModule():
+    if given.option("write"):
+        path = REFERENCE / "command.md"
+        page = path.read_text(encoding="utf-8")
+        path.write_text(
+            page.partition(BEGIN)[0] + BEGIN + "\n" + generated().strip("\n") + "\n\n" + END + page.partition(END)[2], encoding="utf-8"
+        )
+
+
 class Reference(unittest.TestCase):
     def test_every_command_and_option_is_on_the_page_of_commands(self):
         page = (REFERENCE / "command.md").read_text(encoding="utf-8")
@@ -184,7 +194,7 @@ class Reference(unittest.TestCase):
         page = (REFERENCE / "library.md").read_text(encoding="utf-8")
         named = set(re.findall(r"^\| \[?`<termgate/([\w/.]+)>`", page, re.M))
         there = set()
-        for folder in ("fencing", "storage", "storage/postgres", "storage/sqlite", "storage/odbc", "testkit"):
+        for folder in ("fencing", "storage", "storage/postgres", "storage/sqlite", "storage/odbc", "testkit", "sources"):
             include = SOURCE / folder / "include" / "termgate"
             there |= {path.relative_to(include).as_posix() for path in include.rglob("*.hpp") if "detail" not in path.parts}
         self.assertEqual(named, there)
@@ -231,14 +241,3 @@ def refused(port):
                     break
             if query is not None:
                 one.sendall(message(b"Q", query))
-
-
-if __name__ == "__main__":
-    if sys.argv[2:] == ["--write"]:
-        path = REFERENCE / "command.md"
-        page = path.read_text(encoding="utf-8")
-        path.write_text(
-            page.partition(BEGIN)[0] + BEGIN + "\n" + generated().strip("\n") + "\n\n" + END + page.partition(END)[2], encoding="utf-8"
-        )
-    else:
-        unittest.main(argv=sys.argv[:1], verbosity=2)

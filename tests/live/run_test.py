@@ -2,9 +2,9 @@
 """`termgate run` and `termgate job` with real processes: what is stopped, killed, forks away, ignores TERM or
 detaches itself is ended before another can hold the lease.
 
-  run_test.py TERMGATE_COMMAND SERVER_SCRIPT
+  pytest tests/live/run_test.py [--long] [-k takeover]
 
-On PostgreSQL (a server of its own) and on an SQLite file. TERMGATE_TEST_LONG: 1,000 takeovers a database in place of
+On PostgreSQL (a server of its own) and on an SQLite file. With --long 1,000 takeovers a database in place of
 20. That no two were inside is judged by the database's clock: COMMAND writes "in" and "alive" lines with it, and none
 may come after the next one's "in".
 """
@@ -17,15 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from both_databases import BothDatabases  # noqa: E402
+from both_databases import BothDatabases
+from given import LONG, PG_SERVER, TERMGATE
 
-TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
-LONG = os.environ.get("TERMGATE_TEST_LONG")
 scratch = tempfile.TemporaryDirectory(prefix="termgate-run.")
 os.chmod(scratch.name, 0o755)  # the server runs as another user
 clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
@@ -604,7 +601,15 @@ class Run(BothDatabases):
             begin = lambda: self.begin(url, scope, "--ttl", "1s", "--wait", "1h", *shell(inside), start_new_session=True)
             hosts = [begin(), begin(), begin()]
             stopped, harmed = [], set()
+            locked, quiet = 0, time.monotonic()
             while len(harmed) < takeovers:
+                if url.startswith("sqlite:") and stopped and time.monotonic() - quiet > 5:
+                    # One that was stopped inside its transaction keeps the file locked for everybody, until it goes on.
+                    one = stopped.pop()
+                    one.send_signal(signal.SIGCONT)
+                    self.assertEqual(one.wait(20), 105)
+                    locked += 1
+                    quiet = time.monotonic()
                 hosts = [host if host.poll() is None else begin() for host in hosts]
                 lease = self.lease(url, scope)
                 holder = next((host for host in hosts if f":{host.pid}:" in lease.get("owner", "")), None)
@@ -618,6 +623,7 @@ class Run(BothDatabases):
                     time.sleep(0.02)
                     continue
                 harmed.add(lease["term"])
+                quiet = time.monotonic()
                 time.sleep(chance.random() * 0.2)
                 if chance.random() < 0.5:
                     holder.kill()
@@ -643,13 +649,12 @@ class Run(BothDatabases):
             for before, after in zip(order, order[1:]):
                 self.assertLessEqual(last[before], first[after], f"terms {before} and {after} were inside together")
             print(
-                f"{len(order)} takeovers, least gap {min(first[b] - last[a] for a, b in zip(order, order[1:]))} ms ",
+                (
+                    f"{url.split(':')[0]}: {len(order)} takeovers, least gap"
+                    f" {min(first[b] - last[a] for a, b in zip(order, order[1:]))} ms, {locked} stopped with the file locked "
+                ),
                 end="",
                 file=sys.stderr,
             )
 
         self.both(play)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

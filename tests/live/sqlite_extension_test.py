@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The loadable extension under other programs: the sqlite3 shell, Python's sqlite3, Node.
 
-  sqlite_extension_test.py EXTENSION [TERMGATE_COMMAND]
+  pytest tests/live/sqlite_extension_test.py [-k shell]
 
 Proves what only real processes can: two programs on one file obey one layer 1; two inits at once do no harm; a program
 without the extension is stopped by an error that says what to load; kill -9 in the middle of commits loses
@@ -19,19 +19,15 @@ import time
 import unittest
 from pathlib import Path
 
-EXTENSION = str(Path(sys.argv[1]).with_suffix(""))
-TERMGATE = sys.argv[2] if len(sys.argv) > 2 else None
+import given
+
+try:
+    TERMGATE = given.TERMGATE
+except FileNotFoundError:  # a build without the command
+    TERMGATE = None
+EXTENSION = str(Path(given.EXTENSION).with_suffix(""))
 SHELL = shutil.which("sqlite3")
 NODE = shutil.which("node")
-# A Python of one's own build often lacks load_extension, where the system's has it.
-if (
-    not hasattr(sqlite3.Connection, "enable_load_extension")
-    and os.path.exists("/usr/bin/python3")
-    and "TERMGATE_TEST_PYTHON" not in os.environ
-):
-    os.environ["TERMGATE_TEST_PYTHON"] = "/usr/bin/python3"
-    os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
-
 GUARD = "no such function: termgate_guard_load_termgate_extension_first"
 
 
@@ -297,8 +293,3 @@ class Beside_the_command(Folder):
             self.assertEqual(written, last)
             connection.close()
             self.assertEqual(self.termgate("verify").returncode, 0)
-
-
-if __name__ == "__main__":
-    result = unittest.main(argv=[sys.argv[0], "-v"], exit=False, warnings="ignore").result
-    sys.exit(1 if not result.wasSuccessful() else 77 if result.testsRun == len(result.skipped) else 0)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # Long: a table, one row for each way.
-"""[F6][F1][F2][F3] Every way past the proxy before an SQLite file that is known, one row each;
-the tables at the end of docs/use/sqlite-proxy.md tell them.
+"""[F6][F1][F2][F3] Every way past the proxy in front of an SQLite file that is known, one row each;
+the tables at the end of docs/use/sqlite-proxy.md describe them.
 
-  sqlite_server_bypasses_test.py TERMGATE [--show] [NAME PART ...]
+  pytest tests/live/sqlite_server_bypasses_test.py [--show] [-k 'a part of a name'] [--seed N]
 
 A row is tried by
   none     a session that has declared no term;
@@ -18,17 +18,18 @@ files.
 For `current` only what is Termgate's counts; for `lost` and `told` what was written before the raise is the session's right: only 666 is
 not.
 """
-import argparse
 import os
 import random
 import sqlite3
-import sys
 import tempfile
 import time
 import uuid
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+import pytest
+
+import given
+from checks import check, note
 from pgraw import (
     Closed,
     Connection,
@@ -46,8 +47,7 @@ from pgraw import (
     query,
     sync,
     terminate,
-)  # noqa: E402
-from proxy_lab import LONG as LONG_RUN, Lab  # noqa: E402
+)
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "use" / "sqlite-proxy.md"
 # Without the proxy, as the file's owner: SQLite resolves a view's functions when it is read.
@@ -1310,51 +1310,55 @@ def walk(bench, seconds, seed):
     return walks, None, []
 
 
-def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("termgate")
-    arguments.add_argument("--show", action="store_true", help="the conversation of each row")
-    arguments.add_argument("names", nargs="*")
-    chosen = arguments.parse_intermixed_args()
+TABLE = {line[2:].split(" | ")[0] for line in DOCUMENT.read_text().split("## Ways past it")[-1].splitlines() if line.startswith("| ")}
+
+
+class Benches:
+    """The file that is attacked, until something has got in: nothing more can be said of it then, and another takes its place."""
+
+    def __init__(self, lab):
+        self.lab, self.tried, self.now = lab, 0, Bench(lab)
+
+    def attack(self, row, by):
+        self.tried += 1
+        used = self.now
+        got_in, told = used.attack(row, by)
+        if got_in:
+            self.now = Bench(self.lab)
+        return got_in, told
+
+
+@pytest.fixture(scope="module")
+def benches(lab):
+    benches = Benches(lab)
+    yield benches
+    note(f"{benches.tried} attacks")
+
+
+def test_the_rows_are_those_of_the_document():
     names = [row.name for row in ROWS]
     assert len(set(names)) == len(names), sorted(name for name in names if names.count(name) > 1)
-    table = {
-        line[2:].split(" | ")[0] for line in DOCUMENT.read_text().split("## Ways past it")[-1].splitlines() if line.startswith("| ")
-    } - {"attempt", "---"}
-    assert table == set(names), f"docs/use/sqlite-proxy.md and the rows here: {table ^ set(names)}"
-    lab = Lab("sqlite-bypasses", os.path.abspath(chosen.termgate), "")
-    tried = 0
-    try:
-        bench = Bench(lab)
-        for row in ROWS:
-            if chosen.names and not any(part in row.name for part in chosen.names):
-                continue
-            for by in row.by:
-                got_in, told = bench.attack(row, by)
-                tried += 1
-                lab.check(f"{by:7}  {row.name}", not got_in, got_in)
-                if got_in or chosen.show:
-                    print(f"{'GOT IN' if got_in else 'closed'}  {by:7}  {row.name}: {str(got_in)[:2000]}")
-                    for answer in told:
-                        print(f"        {str(answer)[:400]}")
-                if got_in:
-                    bench = Bench(lab)  # of the old file nothing can be said any more
-        if not chosen.names:
-            seed = int(time.time())
-            walks, got_in, said = walk(bench, 40 if LONG_RUN else 8, seed)
-            print(f"{walks} walks, seed {seed}")
-            if not lab.check("a random walk changes nothing", got_in is None and walks > 5, got_in):
-                print(*said, sep="\n        ")
-        lab.check("the file is whole", bench.file.execute("PRAGMA integrity_check").fetchone() == ("ok",))
-        lab.check("the proxy goes on", bench.proxy.process.poll() is None)
-    except BaseException:
-        lab.failures.append("broken off")
-        lab.close()
-        raise
-    print(f"{tried} attacks")
-    lab.check("there was something to try", tried > 0)
-    return lab.conclude()
+    assert TABLE - {"attempt", "---"} == set(names), "docs/use/sqlite-proxy.md and the rows here"
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_nothing_gets_in_by(row, benches):
+    for by in row.by:
+        got_in, told = benches.attack(row, by)
+        check(f"{by:7}  {row.name}", not got_in, str(got_in)[:2000])
+        if got_in or given.option("show"):
+            lines = [f"{'GOT IN' if got_in else 'closed'}  {by:7}  {row.name}: {str(got_in)[:2000]}"]
+            (print if got_in else note)("\n".join(lines + [f"        {str(answer)[:400]}" for answer in told]))
+
+
+def test_a_random_walk_changes_nothing(benches):
+    seed = given.option("seed", int(time.time()))
+    walks, got_in, said = walk(benches.now, 40 if given.LONG else 8, seed)
+    note(f"{walks} walks, seed {seed}")
+    if not check(f"a random walk changes nothing, seed {seed}", got_in is None and walks > 5, got_in):
+        print(*said, sep="\n        ")
+
+
+def test_the_file_is_whole_and_the_proxy_goes_on(benches):
+    check("the file is whole", benches.now.file.execute("PRAGMA integrity_check").fetchone() == ("ok",))
+    check("the proxy goes on", benches.now.proxy.process.poll() is None)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """[F7] Real clients see of an SQLite file behind the proxy what they see of a PostgreSQL.
 
-    sqlite_server_clients_test.py TERMGATE PG_SERVER [--only NAME,…]
+  pytest tests/live/sqlite_server_clients_test.py [-k 'psql or jdbc']
 
 psql's commands, its completion by tab, and the programs of clients/ run once against a PostgreSQL 15 itself and once
-against the proxy before an SQLite file, and the two texts must be equal but for what docs/use/sqlite-proxy.md says
-differs. A client whose packages are missing is named, and counts as skipped where nothing else ran.
+against the proxy in front of an SQLite file, and the two texts must be equal but for what docs/use/sqlite-proxy.md says
+differs. A client whose packages are missing is skipped.
 """
 import difflib
 import os
@@ -15,12 +15,13 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import PYTHON, SANITIZED, Lab  # noqa: E402
+import pytest
+
+from checks import check
+from given import PYTHON, SANITIZED
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CLIENTS = f"{HERE}/clients"
@@ -35,7 +36,7 @@ PROGRAMS = {
     "pgbench": ("pgbench", ["./pgbench.sh"]),
 }
 # What differs, by program: a HINT guesses at a name; a DETAIL names the values of a duplicate key, which SQLite does
-# not tell; a function's name is said without
+# not report; a function's name is said without
 # the types of its arguments; what PostgreSQL's grammar cannot read, a `?` among it, is SQLite's to read.
 DIFFERS = {
     "psql": [(r"\nHINT:  Perhaps you meant to reference [^\n]*", "")],
@@ -171,21 +172,40 @@ def both(lab, words, *ports):
     return [texts[port] for port in ports]
 
 
-def same(lab, name, directly, through):
+def same(name, directly, through):
     for pattern, instead in DIFFERS.get(name, []):
         directly, through = (re.sub(pattern, instead, text) for text in (directly, through))
-    if not lab.check(f"{name} sees the same", directly == through and len(directly) > 100 and "ended with" not in directly):
+    if not check(f"{name} sees the same", directly == through and len(directly) > 100 and "ended with" not in directly):
         difference = list(difflib.unified_diff(directly.splitlines(), through.splitlines(), "PostgreSQL", "the proxy", n=1, lineterm=""))
         for line in difference[:40] or [directly[-2000:]]:
             print("     " + line[:300])
 
 
-def psql(lab, server, port):
-    words = ["psql", "-X", "-a"]
-    same(lab, "psql", run(lab, words, server, ALIKE), run(lab, words, port, ALIKE))
+@pytest.fixture(scope="module")
+def front(lab):
+    """The proxy in front of an SQLite file."""
+    os.mkdir(f"{lab.folder}/build")  # where the clients that are compiled put what they make
+    lab.run(lab.termgate, "init", "--db", f"sqlite:{lab.folder}/app.db")
+    return lab.proxy(f"sqlite:{lab.folder}/app.db")
+
+
+@pytest.fixture(scope="module")
+def served(lab, front):
+    """A PostgreSQL 15; here and in the file the same schema is made."""
+    server = lab.server("15", "fsync=off")
+    server.sql("create database app")
+    setup = f"{HERE}/../unit/sqlite_server/catalog_setup.sql"
+    made = [run(lab, ["psql", "-X", "-a", "-f", setup], port) for port in (server.port, front.port)]
+    check("the schema is made alike", made[0] == made[1] and "ERROR" not in made[1], made)
+    return server
+
+
+def test_psqls_commands_show_the_same(lab, served, front):
+    port, words = front.port, ["psql", "-X", "-a"]
+    same("psql", run(lab, words, served.port, ALIKE), run(lab, words, port, ALIKE))
     for command, answer in OWN.items():
         said = run(lab, ["psql", "-X", "-A", "-t", "-c", command], port).strip()
-        lab.check(f"psql's {command}", said == answer, said)
+        check(f"psql's {command}", said == answer, said)
 
 
 def completed(lab, port, typed):
@@ -228,8 +248,8 @@ def completed(lab, port, typed):
     return re.sub("[\x00-\x1f]", "", shown)
 
 
-def completion(lab, port):
-    results = {}
+def test_psql_completes_names_by_tab(lab, front, served):
+    port, results = front.port, {}
     threads = [threading.Thread(target=lambda typed=typed: results.update({typed: completed(lab, port, typed)})) for typed, _ in TABS]
     for thread in threads:
         thread.start()
@@ -237,41 +257,18 @@ def completion(lab, port):
         thread.join()
     for typed, wanted in TABS:
         # Its queries are silent: an error shows in the proxy's answers only, and completes nothing.
-        lab.check(f"completed: {typed!r}", typed in results and (wanted is None or wanted in results[typed]), results.get(typed))
+        check(f"completed: {typed!r}", typed in results and (wanted is None or wanted in results[typed]), results.get(typed))
 
 
-def main():
-    lab = Lab("sqlite-clients", os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
-    only = sys.argv[sys.argv.index("--only") + 1].split(",") if "--only" in sys.argv else None
-    os.mkdir(f"{lab.folder}/build")
-    try:
-        lab.run(lab.termgate, "init", "--db", f"sqlite:{lab.folder}/app.db")
-        proxy = lab.proxy(f"sqlite:{lab.folder}/app.db")
-        server = lab.server("15", "fsync=off")
-        server.sql("create database app")
-        setup = f"{HERE}/../unit/sqlite_server/catalog_setup.sql"
-        made = [run(lab, ["psql", "-X", "-a", "-f", setup], port) for port in (server.port, proxy.port)]
-        lab.check("the schema is made alike", made[0] == made[1] and "ERROR" not in made[1], made)
-        if not only or "psql" in only:
-            psql(lab, server.port, proxy.port)
-            completion(lab, proxy.port)
-        for name, (need, words) in PROGRAMS.items():
-            if only and name not in only:
-                continue
-            if lacking := missing(need):
-                print(f"skip {name}: {lacking} is missing")
-                continue
-            begin = time.monotonic()
-            texts = both(lab, words, server.port, proxy.port)
-            same(lab, name, *texts)
-            if "--times" in sys.argv:
-                print(f"{name}: {time.monotonic() - begin:.1f} s")
-        lab.check("the log holds no error", not re.search(r" error ", proxy.log()), proxy.log()[-300:])
-        lab.check("the proxy ends cleanly", proxy.stop() == 0, proxy.log()[-2000:])
-    finally:
-        status = lab.conclude()
-    return status
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_client_sees_the_same_as_of_a_postgresql(name, lab, served, front):
+    need, words = PROGRAMS[name]
+    lacking = missing(need)
+    if lacking:
+        pytest.skip(f"{lacking} is missing")
+    same(name, *both(lab, words, served.port, front.port))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def test_the_log_holds_no_error_and_the_proxy_ends_cleanly(front):
+    check("the log holds no error", not re.search(r" error ", front.log()), front.log()[-300:])
+    check("the proxy ends cleanly", front.stop() == 0, front.log()[-2000:])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random typed expressions mean on an SQLite file behind the proxy what they mean on PostgreSQL 15, or they are refused.
 
-    sqlite_server_expressions_test.py TERMGATE PG_SERVER [--count N] [--seed S] [--show]
+  pytest tests/live/sqlite_server_expressions_test.py [--count N] [--seed S] [--show]
 
 A random schema of a few tables with a column of every type, rows with awkward values, and expressions made of
 columns, constants, parameters, operators, functions, casts, CASE, COALESCE, IN, BETWEEN, subqueries and aggregates,
@@ -11,19 +11,17 @@ are the columns' types, the values as text, and the SQLSTATE.
 What counts as fine: the same answer, the same SQLSTATE, and a refusal with 0A000, which is counted. An answer that
 differs, an answer where PostgreSQL fails, and a failure other than 0A000 where PostgreSQL answers, are wrong. 10,000
 expressions by default, of one seed, so that a run of all tests fails for a change and not by chance; with --long
-(TERMGATE_TEST_LONG) of a new one each time.
+of a new one each time.
 """
-import os
 import random
 import re
 import struct
-import sys
 from collections import Counter
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "support"))
-import pgraw  # noqa: E402
-from proxy_lab import LONG, Lab  # noqa: E402
+import given
+import pgraw
+from checks import check, note
+from given import LONG
 
 COLUMNS = {
     "i2": "smallint",
@@ -412,47 +410,36 @@ def schema(maker):
     return made
 
 
-def main():
-    termgate, pg_server, *rest = sys.argv[1:]
-    count = int(rest[rest.index("--count") + 1]) if "--count" in rest else 10_000
-    seed = int(rest[rest.index("--seed") + 1]) if "--seed" in rest else random.SystemRandom().randrange(1 << 32) if LONG else 1
-    show = "--show" in rest
+def test_random_expressions_mean_the_same_or_are_refused(lab):
+    count = given.option("count", 10_000)
+    seed = given.option("seed", random.SystemRandom().randrange(1 << 32) if LONG else 1)
     maker = Maker(seed)
     tally, refusals, wrong = Counter(), Counter(), []
-    lab = Lab("sqlite-expressions", os.path.abspath(termgate), os.path.abspath(pg_server))
-    try:
-        lab.run(lab.termgate, "init", "--db", f"sqlite:{lab.folder}/app.db")
-        proxy = lab.proxy(f"sqlite:{lab.folder}/app.db")
-        server = lab.server("15", "fsync=off")
-        server.sql("create database app template template0 lc_collate 'C' lc_ctype 'C'")
-        postgres, front = Side(server.port), Side(proxy.port)
-        for side in (postgres, front):
-            side.set_up(schema(Maker(seed)))
-        for _ in range(count):
-            sql, parameters = maker.statement()
-            wanted, got = postgres.run(sql, parameters), front.run(sql, parameters)
-            verdict = judged(sql, wanted, got)
-            tally[verdict] += 1
-            if verdict == "refused":
-                refusals[re.sub(r'".*?"', '"…"', got["message"])] += 1
-            elif verdict not in ("same", "same error", "other error", "folded", "too slow for PostgreSQL"):
-                wrong.append((verdict, sql, parameters, wanted, got))
-        lab.check(f"{count} random statements of seed {seed}: the same answer or a refusal", not wrong)
-    finally:
-        report(tally, refusals, wrong, show)
-        status = lab.conclude()
-    return status
+    lab.run(lab.termgate, "init", "--db", f"sqlite:{lab.folder}/app.db")
+    proxy = lab.proxy(f"sqlite:{lab.folder}/app.db")
+    server = lab.server("15", "fsync=off")
+    server.sql("create database app template template0 lc_collate 'C' lc_ctype 'C'")
+    postgres, front = Side(server.port), Side(proxy.port)
+    for side in (postgres, front):
+        side.set_up(schema(Maker(seed)))
+    for _ in range(count):
+        sql, parameters = maker.statement()
+        wanted, got = postgres.run(sql, parameters), front.run(sql, parameters)
+        verdict = judged(sql, wanted, got)
+        tally[verdict] += 1
+        if verdict == "refused":
+            refusals[re.sub(r'".*?"', '"…"', got["message"])] += 1
+        elif verdict not in ("same", "same error", "other error", "folded", "too slow for PostgreSQL"):
+            wrong.append((verdict, sql, parameters, wanted, got))
+    report(tally, refusals, wrong, given.option("show", False))
+    check(f"{count} random statements of seed {seed}: the same answer or a refusal", not wrong and sum(tally.values()) == count)
 
 
 def report(tally, refusals, wrong, show):
     for verdict, times in tally.most_common():
-        print(f"{times:8} {verdict}")
+        note(f"{times:8} {verdict}")
     if show:
         for message, times in refusals.most_common(60):
-            print(f"{times:8} {message}")
+            note(f"{times:8} {message}")
     for verdict, sql, parameters, wanted, got in wrong[: 200 if show else 20]:
         print(f"{verdict}: {sql} {parameters or ''}\n    postgres {str(wanted)[:400]}\n    front    {str(got)[:400]}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

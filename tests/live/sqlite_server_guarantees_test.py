@@ -4,7 +4,7 @@
 client, an old leader and a new one on psycopg, each declaration and each road a write can take; and the same file
 written by local programs meanwhile. A check's tag says which promise it is of.
 
-  sqlite_server_guarantees_test.py TERMGATE EXTENSION [PART ...]
+  pytest tests/live/sqlite_server_guarantees_test.py [--long] [-k f4]
 
 What is in the file is read by SQLite itself, not through the proxy. Needs psycopg 3;
 without a Python that loads extensions the local programs are the command alone.
@@ -16,69 +16,50 @@ import random
 import re
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 import uuid
+from pathlib import Path
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import (
-    FLUSH,
-    LONG,
-    PYTHON,
-    SANITIZED,
-    Lab,
-    Wire,
-    bind,
-    declared,
-    eventually,
-    execute,
-    message,
-    parse,
-    psycopg_or_skip,
-    query,
-)  # noqa: E402
+import pytest
 
+import given
+from checks import check, eventually, note, stays
+from given import LONG, PYTHON, SANITIZED
+from proxy_lab import FLUSH, Wire, bind, declared, execute, message, parse, query
+
+psycopg = pytest.importorskip("psycopg")
 PATIENCE = 4 if SANITIZED else 1
-
-
-def local_writer(extension, path, stop_at, term_path, seed):
-    """A program of the machine's own: the extension in Python's sqlite3. Tells a line a write: what became of it."""
-    file = sqlite3.connect(path, isolation_level=None, timeout=0)
-    file.enable_load_extension(True)
-    file.load_extension(extension)
-    key = int(seed) * 1_000_000
-    while time.time() < float(stop_at):
-        key += 1
-        term = int(open(term_path).read())
-        stale = key % 5 == 0 and term > 1
-        term -= stale
-        try:
-            file.execute("BEGIN IMMEDIATE")
-            file.execute("SELECT termgate_check_term('mixed', ?)", (term,))
-            file.execute("INSERT INTO mixed VALUES (?, ?, 'local')", (key, term))
-            file.execute("SELECT termgate_append('mixed', ?, ?)", (term, str(key)))
-            file.execute("COMMIT")
-            print("committed", key, term, flush=True)
-            time.sleep(0.003)  # who polls for the lock goes before who waits for it
-        except sqlite3.Error as error:
-            if file.in_transaction:
-                file.execute("ROLLBACK")
-            busy = "locked" in str(error)
-            print("busy" if busy else "refused" if "TG001" in str(error) else f"failed:{error}", key, term, flush=True)
-            if busy:
-                time.sleep(0.002)
-
-
-if sys.argv[1] == "--local":
-    local_writer(*sys.argv[2:])
-    sys.exit(0)
-
-psycopg = psycopg_or_skip()
-lab = Lab("sqlite-guarantees", os.path.abspath(sys.argv[1]), "")
-EXTENSION = os.path.splitext(os.path.abspath(sys.argv[2]))[0]
-check = lab.check
+LOCAL_WRITER = Path(__file__).parent / "programs" / "local_writer.py"
 numbers = itertools.count(1)
+
+
+lab = file = proxy = None  # of this module; `front` sets them
+
+
+@pytest.fixture(scope="module", autouse=True)
+def front(request):
+    global lab, file, proxy
+    lab = request.getfixturevalue("lab")
+    file = File()
+    file.rows("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    proxy = lab.proxy(f"sqlite:{file.path}")
+    yield
+    check("the file is whole", file.rows("PRAGMA integrity_check") == [("ok",)])
+    check("the proxy goes on", proxy.process.poll() is None)
+
+
+def write_locked():
+    """Whether somebody has the file's write lock."""
+    other = sqlite3.connect(file.path, isolation_level=None, timeout=0)
+    try:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("ROLLBACK")
+        return False
+    except sqlite3.OperationalError:
+        return True
+    finally:
+        other.close()
 
 
 def unique(word):
@@ -215,7 +196,7 @@ def key():
     return next(numbers) + 1_000_000
 
 
-def f1_order():
+def test_f1_terms_are_in_commit_order():
     for by, road in itertools.product(DECLARATIONS, ROADS):
         what = f"{by}, {road.__name__[6:]}"
         scope, first, second, third, late = unique("order"), key(), key(), key(), key()
@@ -236,7 +217,7 @@ def f1_order():
             check(f"[F7] the refused session reads on: {what}", old.execute("SELECT count(*) FROM t").fetchone()[0] >= 3)
 
 
-def f1_terms_and_scopes():
+def test_f1_terms_and_scopes_of_every_form():
     scope = unique("big")
     with connect(scope, 1_000_000, "set") as a, connect(scope, 1 << 62, "set") as b, connect(scope, (1 << 62) - 1, "set") as c:
         check("[F1] terms need not be consecutive", fails(write_text, a, key()) is None)
@@ -335,7 +316,7 @@ def f1_terms_and_scopes():
         check("[F1] a seal does", fails(write_text, c, late) is None and file.fence(scope) == 3)
 
 
-def f1_blocks():
+def test_f1_blocks_keep_their_check():
     """What is admitted under one term never rides on another."""
 
     def insert(c, each, mark=""):
@@ -470,7 +451,7 @@ def f1_blocks():
         check("[F5] without a trace", not file.has(late))
 
 
-def f2_seal():
+def test_f2_after_a_seal_nothing_lower_is_committed():
     def by_wire(scope, term):
         with connect() as c:
             return c.execute(f"SELECT * FROM termgate.seal('{scope}', {term})").fetchone()[0]
@@ -553,7 +534,7 @@ def f2_seal():
             except AssertionError:
                 pass
         at_seal = len(file.ids(f'"{scope}"'))
-        time.sleep(0.3)
+        stays(lambda: len(file.ids(f'"{scope}"')) == at_seal, 0.3)
         stop.set()
         for thread in threads:
             thread.join(30)
@@ -564,7 +545,7 @@ def f2_seal():
         )
 
 
-def f3_memory():
+def test_f3_fences_survive_restarts_and_doubt_stops_writes():
     global proxy
     scope = unique("kept")
     with connect(scope, 8) as c:
@@ -631,86 +612,96 @@ def f3_memory():
             check("[F3] fence reset", False, done)
 
 
-def f4_no_hostage():
-    roads = {
-        "a write": lambda new, scope, late: write_extended(new, late),
-        "a seal": lambda new, scope, late: new.execute(f"SELECT * FROM termgate.seal('{scope}', 2)"),
-        "a seal with parameters": lambda new, scope, late: new.execute("SELECT * FROM termgate.seal(%s, %s)", (scope, 2)),
-    }
-    seals = iter(list(roads)[1:])
+ENDLESS = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 2000000000)"
+F4_ROADS = {
+    "a write": lambda new, scope, late: write_extended(new, late),
+    "a seal": lambda new, scope, late: new.execute(f"SELECT * FROM termgate.seal('{scope}', 2)"),
+    "a seal with parameters": lambda new, scope, late: new.execute("SELECT * FROM termgate.seal(%s, %s)", (scope, 2)),
+}
 
-    def hostage(name, capture):
-        """`capture` leaves a session of term 1 with the write lock; a higher one must be through soon."""
-        for how in roads if LONG else filter(None, ("a write", next(seals, None))):
-            scope, late = unique("hostage"), key()
-            stale = Wire(proxy.port, user="me", database="app", timeout=30, **declared(scope, 1))
-            mine = key()
-            capture(stale, mine)
-            time.sleep(0.1)
-            with connect(scope, 2) as new:
-                begin = time.monotonic()
-                error = fails(roads[how], new, scope, late)
-                took = time.monotonic() - begin
-                check(f"[F4] {name} holds up {how} no longer than the grace", error is None and took < 2.6 * PATIENCE, (error, took))
-                check(f"[F4] {name}: its write is gone", not file.has(mine) and file.fence(scope) == 2, file.fence(scope))
-                check(f"[F4] {name}: the new leader goes on", fails(write_text, new, key()) is None)
-            data = b""
-            stale.socket.settimeout(10)
-            try:
-                data = stale.rest()
-            except OSError as error:
-                data = repr(error).encode()
-            check(f"[F4] {name}: it is ended, and told", b"57P01" in data or (name.startswith("who does not read")), data[-200:])
-            stale.close()
 
-    def insert(each):
-        return f"INSERT INTO t (id) VALUES ({each})"
+def insert(each):
+    return f"INSERT INTO t (id) VALUES ({each})"
 
-    hostage("an idle block", lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each))))
-    hostage("an idle block with a savepoint", lambda wire, each: (wire.ask("BEGIN"), wire.ask("SAVEPOINT a"), wire.ask(insert(each))))
-    hostage(
+
+def restless(wire, each):
+    wire.ask("BEGIN")
+    wire.ask(insert(each))
+
+    def go_on():
+        try:
+            while True:
+                wire.send(query("SELECT 1"))
+                time.sleep(0.05)
+        except OSError:
+            pass
+
+    threading.Thread(target=go_on, daemon=True).start()
+
+
+# How a session of term 1 comes to keep the write lock.
+HOSTAGES = (
+    ("an idle block", lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each)))),
+    ("an idle block with a savepoint", lambda wire, each: (wire.ask("BEGIN"), wire.ask("SAVEPOINT a"), wire.ask(insert(each)))),
+    (
         "a failed block with a savepoint",
         lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each)), wire.ask("SAVEPOINT a"), wire.ask("SELECT nope")),
-    )
-    hostage("COPY without an end", lambda wire, each: wire.send(query("COPY t (id) FROM STDIN"), message("d", f"{each}\n".encode())))
-    hostage("a pipeline without its Sync", lambda wire, each: wire.send(parse("", insert(each)), bind("", ""), execute(), FLUSH))
-    hostage(
+    ),
+    ("COPY without an end", lambda wire, each: wire.send(query("COPY t (id) FROM STDIN"), message("d", f"{each}\n".encode()))),
+    ("a pipeline without its Sync", lambda wire, each: wire.send(parse("", insert(each)), bind("", ""), execute(), FLUSH)),
+    (
         "a suspended portal",
         lambda wire, each: wire.send(
             parse("", f"INSERT INTO t (id) VALUES ({each}), ({each} + 500000000) RETURNING id"), bind("", ""), execute("", 1), FLUSH
         ),
-    )
-    hostage("a frozen message", lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each)), wire.send(query("SELECT 1")[:-4])))
-    endless = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 2000000000)"
-    hostage("a statement at work", lambda wire, each: wire.send(query(f"INSERT INTO t (id) {endless} SELECT max(i) FROM r")))
-    hostage(
-        "a statement that sleeps", lambda wire, each: wire.send(query(f"INSERT INTO t (id) SELECT {each} FROM (SELECT pg_sleep(30)) x"))
-    )
-    hostage(
+    ),
+    ("a frozen message", lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each)), wire.send(query("SELECT 1")[:-4]))),
+    ("a statement at work", lambda wire, each: wire.send(query(f"INSERT INTO t (id) {ENDLESS} SELECT max(i) FROM r"))),
+    ("a statement that sleeps", lambda wire, each: wire.send(query(f"INSERT INTO t (id) SELECT {each} FROM (SELECT pg_sleep(30)) x"))),
+    (
         "who does not read",
         lambda wire, each: (
             wire.ask("BEGIN"),
             wire.ask(insert(each)),
-            wire.send(query(f"{endless} SELECT i, 'a long text that fills the buffers between' FROM r")),
+            wire.send(query(f"{ENDLESS} SELECT i, 'a long text that fills the buffers between' FROM r")),
         ),
-    )
+    ),
+    ("a block that never pauses", restless),
+)
+# Each with a write and, in turn, with one way to seal; --long: each in every way.
+F4_CASES = [
+    (name, how)
+    for number, (name, _) in enumerate(HOSTAGES)
+    for how in F4_ROADS
+    if LONG or how == "a write" or number < 2 and how == list(F4_ROADS)[1 + number]
+]
 
-    def restless(wire, each):
-        wire.ask("BEGIN")
-        wire.ask(insert(each))
 
-        def go_on():
-            try:
-                while True:
-                    wire.send(query("SELECT 1"))
-                    time.sleep(0.05)
-            except OSError as error:
-                data = repr(error).encode()
+@pytest.mark.parametrize("name, how", F4_CASES)
+def test_f4_no_hostage_is_taken_by(name, how):
+    """A session of term 1 has the write lock; a higher one must be through soon."""
+    scope, late, mine = unique("hostage"), key(), key()
+    stale = Wire(proxy.port, user="me", database="app", timeout=30, **declared(scope, 1))
+    dict(HOSTAGES)[name](stale, mine)
+    check(f"[F4] {name}: it has the write lock", eventually(write_locked))
+    with connect(scope, 2) as new:
+        begin = time.monotonic()
+        error = fails(F4_ROADS[how], new, scope, late)
+        took = time.monotonic() - begin
+        check(f"[F4] {name} holds up {how} no longer than the grace", error is None and took < 2.6 * PATIENCE, (error, took))
+        check(f"[F4] {name}: its write is gone", not file.has(mine) and file.fence(scope) == 2, file.fence(scope))
+        check(f"[F4] {name}: the new leader goes on", fails(write_text, new, key()) is None)
+    data = b""
+    stale.socket.settimeout(10)
+    try:
+        data = stale.rest()
+    except OSError as error:
+        data = repr(error).encode()
+    check(f"[F4] {name}: it is ended, and told", b"57P01" in data or (name.startswith("who does not read")), data[-200:])
+    stale.close()
 
-        threading.Thread(target=go_on, daemon=True).start()
 
-    hostage("a block that never pauses", restless)
-    # What cannot be ended ends the wait, and is named.
+def test_f4_what_cannot_be_ended_ends_the_wait_and_is_named():
     guarded = File("held.db")
     guarded.rows("CREATE TABLE t (id INTEGER PRIMARY KEY)")
     lab.run(lab.termgate, "settings", "--db", f"sqlite:{guarded.path}", "check_wait_ms=700")
@@ -736,8 +727,10 @@ def f4_no_hostage():
         check("[F5] nothing of it was written", guarded.ids() == [1] and guarded.fence("held") == 5)
         check("[F4] and then it is", fails(write_text, new, 2) is None and guarded.fence("held") == 6)
     other.stop()
-    # Many that never pause.
-    scope, stop, refused, ends = unique("crowd"), threading.Event(), [], []
+
+
+def test_f4_a_crowd_that_never_pauses_holds_up_no_seal():
+    scope, stop, refused = unique("crowd"), threading.Event(), []
 
     def crowd(number):
         try:
@@ -750,7 +743,8 @@ def f4_no_hostage():
     threads = [threading.Thread(target=crowd, args=(number,)) for number in range(24)]
     for thread in threads:
         thread.start()
-    time.sleep(0.8)
+    before = len(file.ids())
+    assert eventually(lambda: len(file.ids()) > before + 50, 20), "the crowd writes"
     with connect(scope, 2) as new:
         begin = time.monotonic()
         error = fails(new.execute, f"SELECT * FROM termgate.seal('{scope}', 2)")
@@ -764,7 +758,9 @@ def f4_no_hostage():
     stop.set()
     for thread in threads:
         thread.join(20)
-    # Who is in nobody's way, or is the higher one, stays.
+
+
+def test_f4_a_lower_term_evicts_nobody_and_a_reader_is_left_alone():
     scope = unique("higher")
     with connect(scope, 3) as new, connect(scope, 2) as old:
         mine = key()
@@ -788,6 +784,9 @@ def f4_no_hostage():
             "[F4] a reader holds up nobody and is left alone",
             time.monotonic() - begin < 0.9 * PATIENCE and reader.execute("SELECT count(*) FROM t").fetchone() == count,
         )
+
+
+def test_f4_a_silent_holder_gives_way_to_anyone_after_its_limit():
     scope = unique("idle")
     idle, other = connect(scope, 1), connect(unique("other"), 1)
     idle.execute("BEGIN")
@@ -800,7 +799,7 @@ def f4_no_hostage():
     check("[F4] and is told", code(error) == "57P01" or "terminating connection: it kept the only write lock" in str(error), error)
 
 
-def f5_all_or_nothing():
+def test_f5_a_write_happens_as_a_whole_or_not_at_all():
     scope = unique("all")
     with connect(scope, 5) as c, connect(scope, 6) as new:
         a, b = key(), key()
@@ -889,7 +888,7 @@ def f5_all_or_nothing():
     lab.run(lab.termgate, "verify", "--db", f"sqlite:{file.path}")
 
 
-def f6_closed():
+def test_f6_no_road_is_open_without_a_valid_term():
     for road in ROADS:
         late = key()
         with connect() as c:
@@ -995,9 +994,16 @@ def f6_closed():
         )
         check("[F6] and counts it", eventually(lambda: ruled.metric("termgate_would_refuse_total") >= 1))
     ruled.stop()
-    scope, mine, theirs = unique("protected"), key(), key()
+
+
+@pytest.fixture(scope="module")
+def guarded_table():
     file.rows("CREATE TABLE guarded (id INTEGER PRIMARY KEY, scope TEXT)")
     lab.run(lab.termgate, "protect", "--db", f"sqlite:{file.path}", "guarded", "--scope-column", "scope")
+
+
+def test_f6_a_protected_table_takes_rows_of_its_scope_only(guarded_table):
+    scope, mine, theirs = unique("protected"), key(), key()
     with connect(scope, 5) as c:
         check("[F6] protect: the row's scope passes", fails(c.execute, "INSERT INTO guarded VALUES (%s, %s)", (mine, scope)) is None)
         check(
@@ -1009,7 +1015,10 @@ def f6_closed():
             code(fails(c.execute, "UPDATE guarded SET scope = 'another''s'")) == "TG002"
             and file.rows("SELECT id, scope FROM guarded") == [(mine, scope)],
         )
-    # One commit, many sessions: what one of them has passed is no other's.
+
+
+def test_f6_a_group_commit_shares_no_check(guarded_table):
+    """One commit, many sessions: what one of them has passed is no other's."""
     stop, wrong, right = threading.Event(), [], []
 
     def member(own, foreign, number):
@@ -1025,7 +1034,7 @@ def f6_closed():
     threads = [threading.Thread(target=member, args=(scopes[n], scopes[(n + 1) % 8], n + 1)) for n in range(8)]
     for thread in threads:
         thread.start()
-    time.sleep(2)
+    eventually(lambda: len(wrong) > 200, 10)
     stop.set()
     for thread in threads:
         thread.join(20)
@@ -1037,7 +1046,7 @@ def f6_closed():
     check("[F6] and every row is where it belongs", file.rows("SELECT count(*) FROM guarded WHERE id % 2 = 1 AND id > 10000000") == [(0,)])
 
 
-def mixed():
+def test_several_programs_on_one_file_keep_one_layer_1():
     """[F1][F2][F5] The file open in several programs at a time, two proxies among them: still one layer 1, whoever raises."""
     second = lab.proxy(f"sqlite:{file.path}")
     seconds = 30 if LONG else 6
@@ -1052,12 +1061,13 @@ def mixed():
         term[0] = number
 
     leads(1)
+    extension = os.path.splitext(given.EXTENSION)[0]
     loads = (
         subprocess.run(
             [
                 PYTHON,
                 "-c",
-                f"import sqlite3; c = sqlite3.connect(':memory:'); c.enable_load_extension(True); c.load_extension({EXTENSION!r})",
+                f"import sqlite3; c = sqlite3.connect(':memory:'); c.enable_load_extension(True); c.load_extension({extension!r})",
             ],
             capture_output=True,
         ).returncode
@@ -1066,18 +1076,7 @@ def mixed():
     stop_at, fates, lock, stop = time.time() + seconds, [], threading.Lock(), threading.Event()
     programs = (
         [
-            lab.program(
-                PYTHON,
-                os.path.abspath(__file__),
-                "--local",
-                EXTENSION,
-                file.path,
-                stop_at,
-                term_path,
-                number,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
+            lab.program(PYTHON, LOCAL_WRITER, extension, file.path, stop_at, term_path, number, stdout=subprocess.PIPE, text=True)
             for number in (1, 2)
         ]
         if loads
@@ -1163,7 +1162,7 @@ def mixed():
     not_there = {each for fate, each, _ in fates if fate in ("refused", "busy", "ended")}
     failed = [fate for fate, _, _ in fates if fate.startswith("failed")]
     counts = {who: len([row for row in rows if row[2] == who]) for who in ("wire", "local", "command")}
-    print(f"     {counts}, {len(not_there)} refused or busy, term {term[0]}")
+    note(f"{counts}, {len(not_there)} refused or busy, term {term[0]}")
     check("[F5] mixed: nothing acknowledged is missing", committed <= set(there), sorted(committed - set(there))[:5])
     check("[F5] mixed: nothing refused is there", not not_there & set(there), sorted(not_there & set(there))[:5])
     check("[F5] mixed: every row was acknowledged", set(there) <= committed, sorted(set(there) - committed)[:5])
@@ -1185,27 +1184,3 @@ def mixed():
     )
     check("mixed: and was refused", any(fate == "refused" for fate, _, _ in fates))
     lab.run(lab.termgate, "verify", "--db", f"sqlite:{file.path}")
-
-
-PARTS = (f1_order, f1_terms_and_scopes, f1_blocks, f2_seal, f3_memory, f4_no_hostage, f5_all_or_nothing, f6_closed, mixed)
-try:
-    file = File()
-    file.rows("CREATE TABLE t (id INTEGER PRIMARY KEY)")
-    proxy = lab.proxy(f"sqlite:{file.path}")
-    for part in PARTS:
-        if (
-            len(sys.argv) > 3
-            and not any(word in part.__name__ for word in sys.argv[3:] if not word.startswith("--"))
-            and any(not word.startswith("--") for word in sys.argv[3:])
-        ):
-            continue
-        begin = time.monotonic()
-        part()
-        print(f"     {part.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
-    check("the file is whole", file.rows("PRAGMA integrity_check") == [("ok",)])
-    check("the proxy goes on", proxy.process.poll() is None)
-except BaseException:
-    lab.failures.append("broken off")
-    lab.close()
-    raise
-sys.exit(lab.conclude())

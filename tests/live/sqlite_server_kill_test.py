@@ -1,36 +1,33 @@
 #!/usr/bin/env python3
-"""[F2] [F3] [F5] The proxy before an SQLite file is killed at random moments under load and started again: nothing
+"""[F2] [F3] [F5] The proxy in front of an SQLite file is killed at random moments under load and started again: nothing
 refused is in the file, nothing acknowledged is missing, no fence has gone back, terms are in commit order.
 
-  sqlite_server_kill_test.py TERMGATE [--long] [--seed N]
+  pytest tests/live/sqlite_server_kill_test.py [--long] [--seed N]
 
 Writers on psycopg 3 write in every way that a driver has, some of them with a term that is one behind, some cancelled
-at work; each notes what it was told: committed, refused, or unknown (the connection went). Meanwhile the term rises,
+at work; each notes what the answer was: committed, refused, or unknown (the connection went). Meanwhile the term rises,
 by seals through the proxy and by the command's. Now and then it is SIGTERM instead, which loses nothing. Needs
 psycopg 3.
 """
-import os
+import logging
 import random
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import LONG, SANITIZED, Lab, psycopg_or_skip  # noqa: E402
+import pytest
 
-psycopg = psycopg_or_skip()
-import logging  # noqa: E402
+import given
+from checks import check, eventually, note
+from given import LONG, SANITIZED
 
-logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it tells of every pipeline that was cut
-lab = Lab("sqlite-kill", os.path.abspath(sys.argv[1]), "")
-seed = int(sys.argv[sys.argv.index("--seed") + 1]) if "--seed" in sys.argv else int(time.time())
-print(f"     seed {seed}")
+psycopg = pytest.importorskip("psycopg")
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it reports every pipeline that was cut
 KILLS = 60 if LONG else 24
-path = f"{lab.folder}/app.db"
 lock = threading.Lock()
+seed = given.option("seed", int(time.time()))
 notes, term, stop = {}, [1], threading.Event()
 port = None
 
@@ -145,8 +142,16 @@ def cancel(connection):
         pass
 
 
-def main():
+@pytest.fixture(scope="module", autouse=True)
+def writers_end():
+    yield
+    stop.set()
+
+
+def test_a_front_killed_under_load_loses_nothing_and_stores_nothing_refused(lab):
     global port
+    print(f"seed {seed}")
+    path = f"{lab.folder}/app.db"
     lab.run(lab.termgate, "init", "--db", f"sqlite:{path}")
     file = sqlite3.connect(path, isolation_level=None, timeout=10)
     file.execute("CREATE TABLE kept (writer int, key int, term int)")
@@ -184,15 +189,17 @@ def main():
         status = proxy.process.wait(40)
         stopped += gentle and status == 0
         if gentle and status != 0:
-            print(f"     SIGTERM ended with {status}: {proxy.log()[-300:]}")
+            note(f"SIGTERM ended with {status}: {proxy.log()[-300:]}")
         if kill % 4 == 0:
-            lab.check(f"the file is whole after kill {kill}", file.execute("PRAGMA quick_check").fetchone() == ("ok",))
+            check(f"the file is whole after kill {kill}", file.execute("PRAGMA quick_check").fetchone() == ("ok",))
         stands = file.execute("SELECT term FROM termgate_fences WHERE scope = 'killed'").fetchone()[0]
-        lab.check(f"[F3] no raise is lost by kill {kill}", stands >= term[0], (stands, term[0]))
+        check(f"[F3] no raise is lost by kill {kill}", stands >= term[0], (stands, term[0]))
         term[0] = max(term[0], stands)
         time.sleep(chance.choice((0, 0.05)))
         proxy = lab.proxy(f"sqlite:{path}", port=port)
-    time.sleep(0.5)
+    before = file.execute("SELECT count(*) FROM kept").fetchone()
+    going = lambda: file.execute("SELECT count(*) FROM kept").fetchone() > before  # noqa: E731
+    check("the writers go on after the last kill", eventually(going, 20, 0.05))
     stop.set()
     for thread in threads:
         thread.join(60)
@@ -213,13 +220,13 @@ def main():
                 failed.append((way, fate))
             if place in table and table[place][0] != own:
                 other.append(place)
-    print(f"     {KILLS} kills, {stopped} of them gentle, {counts}, term {term[0]}")
-    lab.check("every writer ended", len(notes) == len(threads), sorted(notes))
-    lab.check("[F5] nothing acknowledged is missing", not missing, missing[:5])
-    lab.check("[F5] nothing refused is in the file", not present, present[:5])
-    lab.check("[F7] nobody was told anything else", not failed, sorted(set(failed))[:5])
-    lab.check("[F5] no row is there that nobody wrote", set(table) <= noted, sorted(set(table) - noted)[:5])
-    lab.check("[F5] each has its writer's term", not other, other[:5])
+    note(f"seed {seed}: {KILLS} kills, {stopped} of them gentle, {counts}, term {term[0]}")
+    check("every writer ended", len(notes) == len(threads), sorted(notes))
+    check("[F5] nothing acknowledged is missing", not missing, missing[:5])
+    check("[F5] nothing refused is in the file", not present, present[:5])
+    check("[F7] nobody got any other answer", not failed, sorted(set(failed))[:5])
+    check("[F5] no row is there that nobody wrote", set(table) <= noted, sorted(set(table) - noted)[:5])
+    check("[F5] each has its writer's term", not other, other[:5])
     groups = {}
     for number, mine in notes.items():
         for fate, way, key, own in mine:
@@ -231,28 +238,18 @@ def main():
         for at in range(0, len(keys), 5)
         if 0 < sum((number, key) in table for key in keys[at : at + 5]) < 5
     ]
-    lab.check("[F5] what was unknown happened as a whole or not at all", not halves, halves[:3])
+    check("[F5] what was unknown happened as a whole or not at all", not halves, halves[:3])
     order = [row[0] for row in file.execute("SELECT term FROM kept ORDER BY rowid")]
-    lab.check("[F1] terms are in commit order", order == sorted(order))
+    check("[F1] terms are in commit order", order == sorted(order))
     late = [
         (number, row) for number, row in sealed if file.execute("SELECT 1 FROM kept WHERE term < ? AND rowid > ?", (number, row)).fetchone()
     ]
-    lab.check("[F2] nothing lower was committed after a seal", not late, late)
-    lab.check("the file is whole", file.execute("PRAGMA integrity_check").fetchone() == ("ok",))
+    check("[F2] nothing lower was committed after a seal", not late, late)
+    check("the file is whole", file.execute("PRAGMA integrity_check").fetchone() == ("ok",))
     lab.run(lab.termgate, "verify", "--db", f"sqlite:{path}")
     share = 10 if SANITIZED else 100
-    lab.check(
+    check(
         "there was something to see",
         counts["committed"] > share and counts["refused"] > 10 and counts["unknown"] > 0 and len(sealed) > 2 and stopped > 0,
         (counts, sealed, stopped),
     )
-
-
-try:
-    main()
-except BaseException:
-    stop.set()
-    lab.failures.append("broken off")
-    lab.close()
-    raise
-sys.exit(lab.conclude())

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The proxy before an SQLite file, with real clients: what a newcomer types into psql, psycopg's types in text and
+"""The proxy in front of an SQLite file, with real clients: what a newcomer types into psql, psycopg's types in text and
 binary, pgbench's own schema, many writers in shared commits [F5], a holder that stands in the way of a higher term or
 of anybody [F4], a kill -9 in the midst of writes, and the same file written through the library meanwhile [F1][F2].
 
-    sqlite_server_proxy_test.py TERMGATE PG_SERVER
+  pytest tests/live/sqlite_server_proxy_test.py [--long] [-k timeouts]
 """
 import datetime
 import decimal
@@ -16,13 +16,15 @@ import socket
 import sqlite3
 import struct
 import subprocess
-import sys
 import threading
 import time
 import uuid
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import LONG, SANITIZED, Lab, Refused, Wire, declared, eventually, refusal  # noqa: E402
+import pytest
+
+from checks import check, eventually
+from given import LONG, SANITIZED
+from proxy_lab import Refused, Wire, declared, refusal
 
 try:
     import psycopg
@@ -53,9 +55,44 @@ def connect(port, scope="s", term=1, **more):
     )
 
 
-def newcomer(lab, path, proxy):
+@pytest.fixture(scope="module")
+def path(lab):
+    """The file, from which nothing but a plain table was made yet: without layer 1 it can be read, and a write fails with what to do."""
+    path = f"{lab.folder}/app.db"
+    none = f"sqlite:{lab.folder}/none.db"
+    missing = subprocess.run([lab.termgate, "proxy", "--listen", "127.0.0.1:0", "--backend", none], capture_output=True, text=True)
+    check("a file that is not there", missing.returncode == 1 and "termgate init" in missing.stdout + missing.stderr, missing)
+    sqlite3.connect(path).execute("CREATE TABLE plain (x)").connection.close()
+    proxy = lab.proxy(f"sqlite:{path}")
+    check("without layer 1 reads pass", psql(proxy.port, "SELECT count(*) FROM plain")[1] == "0")
+    status, _, error = psql(proxy.port, "INSERT INTO plain VALUES (1)", options="-c termgate.scope=s -c termgate.term=1")
+    check("and a write gets an error that says what to do", status == 1 and "termgate init --db sqlite:" in error, error)
+    proxy.stop()
+    lab.run(lab.termgate, "init", "--db", f"sqlite:{path}")
+    return path
+
+
+@pytest.fixture(scope="module")
+def proxy(lab, path):
+    return lab.proxy(f"sqlite:{path}")
+
+
+def write_locked(path):
+    """Whether somebody has the file's write lock."""
+    file = sqlite3.connect(path, isolation_level=None, timeout=0)
+    try:
+        file.execute("BEGIN IMMEDIATE")
+        file.execute("ROLLBACK")
+        return False
+    except sqlite3.OperationalError:
+        return True
+    finally:
+        file.close()
+
+
+def test_what_a_newcomer_types_into_psql(lab, path, proxy):
     """docs/use/sqlite-proxy.md, in its order."""
-    check, port = lab.check, proxy.port
+    port = proxy.port
     create = "CREATE TABLE accounts (id serial PRIMARY KEY, owner text NOT NULL, balance int DEFAULT 0)"
     status, _, error = psql(port, create)
     check("without a term a definition is refused", status == 1 and "TG002" in error and "HINT" in error, error)
@@ -97,8 +134,9 @@ def newcomer(lab, path, proxy):
     check("ready", proxy.get("/readyz")[0] == 200)
 
 
-def types(lab, port):
-    check = lab.check
+@pytest.mark.skipif(psycopg is None, reason="psycopg is missing")
+def test_psycopgs_types_in_text_and_binary(proxy):
+    port = proxy.port
     with connect(port, "types", autocommit=True) as c:
         c.execute(
             "CREATE TABLE ty (id int PRIMARY KEY, b bool, i2 int2, i8 bigint, f4 real, f8 float8, n numeric(10,2), t text, v varchar(5), y"
@@ -173,7 +211,10 @@ def types(lab, port):
         check("and the session goes on", c.execute("SELECT 1").fetchone() == (1,))
 
 
-def pgbench(lab, port):
+@pytest.mark.skipif(not shutil.which("pgbench"), reason="pgbench is missing")
+def test_pgbenchs_own_schema(lab, proxy):
+    port = proxy.port
+
     def run(*words):
         done = subprocess.run(
             ["pgbench", "-h", "127.0.0.1", "-p", str(port), "-U", "me", *words, "app"],
@@ -185,10 +226,10 @@ def pgbench(lab, port):
         return done.returncode, done.stdout + done.stderr
 
     status, said = run("-i", "-q")
-    lab.check("pgbench -i", status == 0, said)
+    check("pgbench -i", status == 0, said)
     for words in (("-S", "-M", "simple"), ("-S", "-M", "prepared"), ("-M", "extended"), ("-M", "prepared")):
         status, said = run("-n", "-c", "4", "-j", "2", "-t", "50", *words)
-        lab.check(f"pgbench {' '.join(words)}", status == 0 and "number of failed transactions: 0 " in said, said)
+        check(f"pgbench {' '.join(words)}", status == 0 and "number of failed transactions: 0 " in said, said)
     code, rows, _ = psql(
         port,
         (
@@ -196,106 +237,12 @@ def pgbench(lab, port):
             " pgbench_branches) = (SELECT sum(delta) FROM pgbench_history), (SELECT count(*) FROM pgbench_history)"
         ),
     )
-    lab.check("its sums agree", code == 0 and rows == "t|t|400", rows)
+    check("its sums agree", code == 0 and rows == "t|t|400", rows)
 
 
-def holders(lab, path, proxy):
-    """[F4] Who keeps the only write lock."""
-    check, port = lab.check, proxy.port
-    idle = Wire(port, user="me", database="app", **declared("f4", 1))
-    idle.ask("CREATE TABLE f4 (x int)")
-    idle.ask("BEGIN")
-    idle.ask("INSERT INTO f4 VALUES (1)")
-    higher = Wire(port, user="me", database="app", **declared("f4", 2))
-    begin = time.monotonic()
-    _, error = higher.ask("INSERT INTO f4 VALUES (2)")
-    took = time.monotonic() - begin
-    check("a higher term goes past an idle holder after the grace", error is None and 0.9 < took < 2.5 * PATIENCE, (error, took))
-    said = refusal(lambda: idle.ask("SELECT 1"))
-    check("which is told why", said is not None and said["C"] == "57P01" and "term 2" in said["M"], said)
-    check("and has written nothing", higher.ask("SELECT x FROM f4")[0] == ["2"])
-    slow = Wire(port, user="me", database="app", timeout=30, **declared("f4", 2))
-    outcome = []
-    thread = threading.Thread(
-        target=lambda: outcome.append(
-            refusal(
-                lambda: slow.ask(
-                    "INSERT INTO f4 WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 2000000000) SELECT max(i)"
-                    " FROM r"
-                )
-            )
-        )
-    )
-    thread.start()
-    time.sleep(0.3)
-    third = Wire(port, user="me", database="app", **declared("f4", 3))
-    begin = time.monotonic()
-    _, error = third.ask("INSERT INTO f4 VALUES (3)")
-    check("past one at work, too", error is None and time.monotonic() - begin < 2.5 * PATIENCE, (error, time.monotonic() - begin))
-    thread.join(20)
-    check("which is ended", outcome and outcome[0] is not None and outcome[0]["C"] == "57P01", outcome)
-    silent = Wire(port, user="me", database="app", **declared("f4", 3))
-    silent.ask("BEGIN")
-    silent.ask("INSERT INTO f4 VALUES (4)")
-    other = Wire(port, user="me", database="app", **declared("another", 1))
-    begin = time.monotonic()
-    _, error = other.ask("INSERT INTO f4 VALUES (5)")
-    took = time.monotonic() - begin
-    check("anybody goes past a silent holder after its limit", error is None and took < 4.5 * PATIENCE, (error, took))
-    check("which is told", (refusal(lambda: silent.ask("SELECT 1")) or {}).get("C") == "57P01")
-
-    # Other processes: the command, and a program with the extension.
-    def held(term):
-        wire = Wire(port, user="me", database="app", **declared("f4", term))
-        wire.ask("BEGIN")
-        wire.ask("INSERT INTO f4 VALUES (99)")
-        return wire
-
-    stale = held(3)
-    begin = time.monotonic()
-    sealed = subprocess.run(
-        [lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "f4", "--term", "4"], capture_output=True, text=True
-    )
-    took = time.monotonic() - begin
-    check(
-        "a seal of another process goes past an idle holder after the grace",
-        sealed.returncode == 0 and 0.9 < took < 2.8 * PATIENCE,
-        (sealed, took),
-    )
-    check("which is told why", "term 4" in (refusal(lambda: stale.ask("SELECT 1")) or {}).get("M", ""))
-    if extension_loads():
-        stale = held(4)
-        program = sqlite3.connect(path, isolation_level=None)
-        program.enable_load_extension(True)
-        program.load_extension(os.path.join(os.path.dirname(lab.termgate), "termgate"))
-        begin = time.monotonic()
-        program.execute("SELECT termgate_check_term('f4', 5)")
-        took = time.monotonic() - begin
-        check(
-            "so does a check of the extension's",
-            0.9 < took < 2.5 * PATIENCE and "term 5" in (refusal(lambda: stale.ask("SELECT 1")) or {}).get("M", ""),
-            took,
-        )
-        program.close()
-    stale = held(5)
-    begin = time.monotonic()
-    done = subprocess.run(
-        [lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "elsewhere", "--term", "1"], capture_output=True, text=True
-    )
-    took = time.monotonic() - begin
-    check("and anybody's after its limit", done.returncode == 0 and 2.5 < took < 4.8 * PATIENCE, (done, took))
-    check("of which none has written anything", third.ask("SELECT count(*) FROM f4")[0] == ["3"])
-    third.ask("SET termgate.term = '5'")
-    third.ask("BEGIN")
-    check("a block that has only asked holds nobody up", third.ask("SELECT count(*) FROM f4")[0] == ["3"])
-    lab.run(lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "f4", "--term", "9")
-    _, error = third.ask("INSERT INTO f4 VALUES (6)")
-    check("[F2] and is refused at its write", error is not None and error["C"] == "TG001", error)
-
-
-def timeouts(lab, port):
+def test_timeouts_end_statements_and_idle_sessions(proxy):
+    port = proxy.port
     """statement_timeout, lock_timeout, idle_in_transaction_session_timeout, and a cancel request for one who waits."""
-    check = lab.check
     counting = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 2000000000) SELECT max(i) FROM r"
 
     def timed(wire, sql):
@@ -368,9 +315,102 @@ def timeouts(lab, port):
     wire.ask("SET statement_timeout = 0")
     wire.ask("SET idle_in_transaction_session_timeout = 200")
     wire.ask("BEGIN")
-    time.sleep(0.5)
-    said = refusal(lambda: wire.ask("SELECT 1"))
+    said = refusal(lambda: wire.until("Z"))
     check("idle_in_transaction_session_timeout", (said or {}).get("C") == "25P03", said)
+
+
+def test_f4_holders_give_way(lab, path, proxy):
+    """[F4] Who keeps the only write lock."""
+    port = proxy.port
+    idle = Wire(port, user="me", database="app", **declared("f4", 1))
+    idle.ask("CREATE TABLE f4 (x int)")
+    idle.ask("BEGIN")
+    idle.ask("INSERT INTO f4 VALUES (1)")
+    higher = Wire(port, user="me", database="app", **declared("f4", 2))
+    begin = time.monotonic()
+    _, error = higher.ask("INSERT INTO f4 VALUES (2)")
+    took = time.monotonic() - begin
+    check("a higher term goes past an idle holder after the grace", error is None and 0.9 < took < 2.5 * PATIENCE, (error, took))
+    said = refusal(lambda: idle.ask("SELECT 1"))
+    check("which is told why", said is not None and said["C"] == "57P01" and "term 2" in said["M"], said)
+    check("and has written nothing", higher.ask("SELECT x FROM f4")[0] == ["2"])
+    slow = Wire(port, user="me", database="app", timeout=30, **declared("f4", 2))
+    outcome = []
+    thread = threading.Thread(
+        target=lambda: outcome.append(
+            refusal(
+                lambda: slow.ask(
+                    "INSERT INTO f4 WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 2000000000) SELECT max(i)"
+                    " FROM r"
+                )
+            )
+        )
+    )
+    thread.start()
+    assert eventually(lambda: write_locked(path)), "it is at work"
+    third = Wire(port, user="me", database="app", **declared("f4", 3))
+    begin = time.monotonic()
+    _, error = third.ask("INSERT INTO f4 VALUES (3)")
+    check("past one at work, too", error is None and time.monotonic() - begin < 2.5 * PATIENCE, (error, time.monotonic() - begin))
+    thread.join(20)
+    check("which is ended", outcome and outcome[0] is not None and outcome[0]["C"] == "57P01", outcome)
+    silent = Wire(port, user="me", database="app", **declared("f4", 3))
+    silent.ask("BEGIN")
+    silent.ask("INSERT INTO f4 VALUES (4)")
+    other = Wire(port, user="me", database="app", **declared("another", 1))
+    begin = time.monotonic()
+    _, error = other.ask("INSERT INTO f4 VALUES (5)")
+    took = time.monotonic() - begin
+    check("anybody goes past a silent holder after its limit", error is None and took < 4.5 * PATIENCE, (error, took))
+    check("which is told", (refusal(lambda: silent.ask("SELECT 1")) or {}).get("C") == "57P01")
+
+    # Other processes: the command, and a program with the extension.
+    def held(term):
+        wire = Wire(port, user="me", database="app", **declared("f4", term))
+        wire.ask("BEGIN")
+        wire.ask("INSERT INTO f4 VALUES (99)")
+        return wire
+
+    stale = held(3)
+    begin = time.monotonic()
+    sealed = subprocess.run(
+        [lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "f4", "--term", "4"], capture_output=True, text=True
+    )
+    took = time.monotonic() - begin
+    check(
+        "a seal of another process goes past an idle holder after the grace",
+        sealed.returncode == 0 and 0.9 < took < 2.8 * PATIENCE,
+        (sealed, took),
+    )
+    check("which is told why", "term 4" in (refusal(lambda: stale.ask("SELECT 1")) or {}).get("M", ""))
+    if extension_loads():
+        stale = held(4)
+        program = sqlite3.connect(path, isolation_level=None)
+        program.enable_load_extension(True)
+        program.load_extension(os.path.join(os.path.dirname(lab.termgate), "termgate"))
+        begin = time.monotonic()
+        program.execute("SELECT termgate_check_term('f4', 5)")
+        took = time.monotonic() - begin
+        check(
+            "so does a check of the extension's",
+            0.9 < took < 2.5 * PATIENCE and "term 5" in (refusal(lambda: stale.ask("SELECT 1")) or {}).get("M", ""),
+            took,
+        )
+        program.close()
+    stale = held(5)
+    begin = time.monotonic()
+    done = subprocess.run(
+        [lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "elsewhere", "--term", "1"], capture_output=True, text=True
+    )
+    took = time.monotonic() - begin
+    check("and anybody's after its limit", done.returncode == 0 and 2.5 < took < 4.8 * PATIENCE, (done, took))
+    check("of which none has written anything", third.ask("SELECT count(*) FROM f4")[0] == ["3"])
+    third.ask("SET termgate.term = '5'")
+    third.ask("BEGIN")
+    check("a block that has only asked holds nobody up", third.ask("SELECT count(*) FROM f4")[0] == ["3"])
+    lab.run(lab.termgate, "seal", "--db", f"sqlite:{path}", "--scope", "f4", "--term", "9")
+    _, error = third.ask("INSERT INTO f4 VALUES (6)")
+    check("[F2] and is refused at its write", error is not None and error["C"] == "TG001", error)
 
 
 def cancel(wire, port):
@@ -379,7 +419,13 @@ def cancel(wire, port):
         asking.recv(1)
 
 
-def accounts(lab, path):
+def test_the_log_holds_no_error_and_sigterm_ends_it(proxy):
+    check("the log holds no error", not re.search(r" error ", proxy.log()), proxy.log()[-300:])
+    begin = time.monotonic()
+    check("SIGTERM ends it", proxy.stop() == 0 and time.monotonic() - begin < 5 * PATIENCE)
+
+
+def test_accounts_with_passwords(lab, path):
     check, users = lab.check, f"{lab.folder}/users"
     add = subprocess.run([lab.termgate, "user", "add", "ann", "--users", users], input="a secret\n", capture_output=True, text=True)
     check("user add", add.returncode == 0 and os.stat(users).st_mode & 0o777 == 0o600, add)
@@ -425,9 +471,9 @@ def accounts(lab, path):
     proxy.stop()
 
 
-def storm(lab, path, proxy, seconds):
+def test_f5_many_writers_a_seal_from_outside_and_a_kill(lab, path):
+    proxy, seconds = lab.proxy(f"sqlite:{path}"), 30 if LONG else 4
     """[F1][F5] Many writers in shared commits, leaders that change, one local program; then kill -9."""
-    check = lab.check
     psql(proxy.port, "CREATE TABLE storm (id int PRIMARY KEY, term int)", options="-c termgate.scope=storm -c termgate.term=1")
     acknowledged, refused, stop, top = set(), set(), threading.Event(), [1]
     lock = threading.Lock()
@@ -490,40 +536,3 @@ def storm(lab, path, proxy, seconds):
         file.execute("SELECT term FROM termgate_fences WHERE scope = 'storm'").fetchone()[0] >= max(terms),
     )
     file.close()
-
-
-def main():
-    lab = Lab("sqlite", sys.argv[1], sys.argv[2])
-    try:
-        path = f"{lab.folder}/app.db"
-        missing = subprocess.run(
-            [lab.termgate, "proxy", "--listen", "127.0.0.1:0", "--backend", f"sqlite:{lab.folder}/none.db"], capture_output=True, text=True
-        )
-        lab.check("a file that is not there", missing.returncode == 1 and "termgate init" in missing.stdout + missing.stderr, missing)
-        sqlite3.connect(path).execute("CREATE TABLE plain (x)").connection.close()
-        proxy = lab.proxy(f"sqlite:{path}")
-        lab.check("without layer 1 reads pass", psql(proxy.port, "SELECT count(*) FROM plain")[1] == "0")
-        status, _, error = psql(proxy.port, "INSERT INTO plain VALUES (1)", options="-c termgate.scope=s -c termgate.term=1")
-        lab.check("and a write is told what to do", status == 1 and "termgate init --db sqlite:" in error, error)
-        proxy.stop()
-        lab.run(lab.termgate, "init", "--db", f"sqlite:{path}")
-        proxy = lab.proxy(f"sqlite:{path}")
-        newcomer(lab, path, proxy)
-        if psycopg:
-            types(lab, proxy.port)
-        if shutil.which("pgbench"):
-            pgbench(lab, proxy.port)
-        timeouts(lab, proxy.port)
-        holders(lab, path, proxy)
-        lab.check("the log holds no error", not re.search(r" error ", proxy.log()), proxy.log()[-300:])
-        begin = time.monotonic()
-        lab.check("SIGTERM ends it", proxy.stop() == 0 and time.monotonic() - begin < 5 * PATIENCE)
-        accounts(lab, path)
-        storm(lab, path, lab.proxy(f"sqlite:{path}"), 30 if LONG else 4)
-    finally:
-        status = lab.conclude()
-    return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The front of an SQLite file in service: its file is moved, removed or replaced under it [F2][F5]; reads that would
-take SQLite hours end when they are asked to; what an adopted or protected table may not become over the wire.
+take SQLite hours end on request; what an adopted or protected table may not become over the wire.
 
-    sqlite_server_service_test.py TERMGATE
+  pytest tests/live/sqlite_server_service_test.py [-k altered]
 """
 import os
 import shutil
@@ -10,30 +10,22 @@ import signal
 import socket
 import sqlite3
 import struct
-import sys
+import subprocess
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from proxy_lab import SANITIZED, Lab, Refused, Wire, declared, eventually  # noqa: E402
+import pytest
+
+from checks import check, eventually
+from given import SANITIZED, TERMGATE
+from proxy_lab import Refused, Wire, declared
 
 PATIENCE = 4 if SANITIZED else 1
-lab = Lab("sqlite-service", os.path.abspath(sys.argv[1]), "")
-check = lab.check
 
 
 def make(path, term):
-    lab.run(lab.termgate, "init", "--db", f"sqlite:{path}")
-    lab.run(
-        lab.termgate,
-        "exec",
-        "--db",
-        f"sqlite:{path}",
-        "--scope",
-        "A",
-        "--term",
-        str(term),
-        "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)",
-    )
+    create = "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)"
+    for words in (["init"], ["exec", "--scope", "A", "--term", str(term), create]):
+        subprocess.run([TERMGATE, words[0], "--db", f"sqlite:{path}", *words[1:]], check=True, capture_output=True)
 
 
 def rows(path):
@@ -99,62 +91,66 @@ def folder_moved(path):
     os.mkdir(folder)
 
 
-def file_cases():
-    for name, change, made_anew in (
-        ("moved away", moved, False),
-        ("removed", remove_all, False),
-        ("renamed over", renamed_over, True),
-        ("a link in its place", linked, True),
-        ("its folder moved", folder_moved, False),
-    ):
-        folder = f"{lab.folder}/{name.replace(' ', '-')}"
-        os.mkdir(folder)
-        path = f"{folder}/app.db"
-        make(path, 5)
-        proxy = lab.proxy(f"sqlite:{path}")
-        old = [session(proxy, 5) for _ in range(2)]
-        block = session(proxy, 5)
-        check(f"{name}: writes pass before", all(insert(one, "before") is None for one in old))
-        block.ask("BEGIN")
-        block.ask("INSERT INTO t (v) VALUES ('in a block')")
-        change(path)
-        told = insert(old[0], "at once") if made_anew else None
-        try:
-            _, error = block.ask("COMMIT")
-            committed = error["C"] if error else None
-        except (Refused, OSError) as failure:
-            committed = failure.args[0]["C"] if isinstance(failure.args[0], dict) else "closed"
-        check(f"{name}: an open block is not committed", committed in ("57P01", "closed"), committed)
-        check(f"{name}: an old session writes nothing", insert(old[1], "after") in ("57P01", "closed"))
-        check(f"{name}: nor does another", (told or insert(old[0], "after")) in ("57P01", "closed"))
-        if not made_anew:
-            check(f"{name}: not ready", becomes(proxy, 503))
-            check(f"{name}: a new session is refused", may_connect(proxy, 5) is None)
-            make(path, 9)
-        check(f"{name}: ready once there is a file", becomes(proxy, 200))
-        check(f"{name}: nothing of it is in the new file", rows(path) == [], rows(path))
-        for left in (path + ".old", f"{folder}.old/app.db"):
-            if os.path.exists(left):
-                # Without its log, where that was removed.
-                left_file = sqlite3.connect(left)
-                there = (
-                    [row[0] for row in left_file.execute("SELECT v FROM t")]
-                    if left_file.execute("SELECT 1 FROM sqlite_schema WHERE name = 't'").fetchone()
-                    else []
-                )
-                left_file.close()
-                check(f"{name}: nor in the old one", set(there) <= {"before"}, there)
-        stale = may_connect(proxy, 5)
-        check(f"{name}: the old term is stale in the new file", stale is None or insert(stale, "stale") in ("TG001", "TG004"))
-        fresh = session(proxy, 9)
-        check(f"{name}: the new one writes", insert(fresh, "new") is None)
-        check(f"{name}: into the new file", rows(path) == ["new"], rows(path))
-        for wire in (*old, block, fresh, *([stale] if stale else [])):
-            wire.close()
-        check(f"{name}: ends", proxy.stop() == 0)
+FILE_CASES = {
+    "moved away": (moved, False),
+    "removed": (remove_all, False),
+    "renamed over": (renamed_over, True),
+    "a link in its place": (linked, True),
+    "its folder moved": (folder_moved, False),
+}
 
 
-def log_removed():
+@pytest.mark.parametrize("name", FILE_CASES)
+def test_nothing_is_written_into_a_file_that_is(name, lab):
+    change, made_anew = FILE_CASES[name]
+    folder = f"{lab.folder}/{name.replace(' ', '-')}"
+    os.mkdir(folder)
+    path = f"{folder}/app.db"
+    make(path, 5)
+    proxy = lab.proxy(f"sqlite:{path}")
+    old = [session(proxy, 5) for _ in range(2)]
+    block = session(proxy, 5)
+    check(f"{name}: writes pass before", all(insert(one, "before") is None for one in old))
+    block.ask("BEGIN")
+    block.ask("INSERT INTO t (v) VALUES ('in a block')")
+    change(path)
+    told = insert(old[0], "at once") if made_anew else None
+    try:
+        _, error = block.ask("COMMIT")
+        committed = error["C"] if error else None
+    except (Refused, OSError) as failure:
+        committed = failure.args[0]["C"] if isinstance(failure.args[0], dict) else "closed"
+    check(f"{name}: an open block is not committed", committed in ("57P01", "closed"), committed)
+    check(f"{name}: an old session writes nothing", insert(old[1], "after") in ("57P01", "closed"))
+    check(f"{name}: nor does another", (told or insert(old[0], "after")) in ("57P01", "closed"))
+    if not made_anew:
+        check(f"{name}: not ready", becomes(proxy, 503))
+        check(f"{name}: a new session is refused", may_connect(proxy, 5) is None)
+        make(path, 9)
+    check(f"{name}: ready once there is a file", becomes(proxy, 200))
+    check(f"{name}: nothing of it is in the new file", rows(path) == [], rows(path))
+    for left in (path + ".old", f"{folder}.old/app.db"):
+        if os.path.exists(left):
+            # Without its log, where that was removed.
+            left_file = sqlite3.connect(left)
+            there = (
+                [row[0] for row in left_file.execute("SELECT v FROM t")]
+                if left_file.execute("SELECT 1 FROM sqlite_schema WHERE name = 't'").fetchone()
+                else []
+            )
+            left_file.close()
+            check(f"{name}: nor in the old one", set(there) <= {"before"}, there)
+    stale = may_connect(proxy, 5)
+    check(f"{name}: the old term is stale in the new file", stale is None or insert(stale, "stale") in ("TG001", "TG004"))
+    fresh = session(proxy, 9)
+    check(f"{name}: the new one writes", insert(fresh, "new") is None)
+    check(f"{name}: into the new file", rows(path) == ["new"], rows(path))
+    for wire in (*old, block, fresh, *([stale] if stale else [])):
+        wire.close()
+    check(f"{name}: ends", proxy.stop() == 0)
+
+
+def test_a_session_whose_log_was_removed_ends(lab):
     path = f"{lab.folder}/log.db"
     make(path, 5)
     proxy = lab.proxy(f"sqlite:{path}")
@@ -172,7 +168,7 @@ def log_removed():
     proxy.stop()
 
 
-def older_copy():
+def test_an_older_copy_in_its_place_lets_no_lower_term_write(lab):
     """A copy of yesterday's file in its place, whose fence is lower: what this front has seen it remembers."""
     path = f"{lab.folder}/copy.db"
     make(path, 5)
@@ -204,6 +200,17 @@ def older_copy():
 LONG_READ = "SELECT repeat('a', 16000000) LIKE '%' || repeat('a', 40000) || 'b'"
 
 
+def computes(pid):
+    """Waits until the process has used some processor time."""
+
+    def used():
+        with open(f"/proc/{pid}/stat") as file:
+            return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    before = used()
+    return eventually(lambda: used() > before + 0.3, 20)
+
+
 def asked(wire, sql):
     """How long it took, and the SQLSTATE or the first value."""
     began = time.monotonic()
@@ -215,7 +222,7 @@ def asked(wire, sql):
     return time.monotonic() - began, told
 
 
-def endless_reads():
+def test_endless_reads_end_on_request(lab):
     path = f"{lab.folder}/reads.db"
     make(path, 5)
     proxy = lab.proxy(f"sqlite:{path}", "--drain-timeout", "1s")
@@ -239,14 +246,14 @@ def endless_reads():
     check("a read past its statement_timeout ends", told == "57014" and took < 10 * PATIENCE, (took, told))
     reader.ask("SET statement_timeout = 0")
     reader.send(b"Q" + struct.pack("!I", len(LONG_READ) + 5) + LONG_READ.encode() + b"\0")
-    time.sleep(1)
+    assert computes(proxy.process.pid), "it is at work"
     began = time.monotonic()
     with socket.create_connection(("127.0.0.1", proxy.port)) as other:
         other.sendall(struct.pack("!IIII", 16, 80877102, reader.pid, struct.unpack("!I", reader.key)[0]))
     _, error = reader.until("Z")
     check("a cancel request ends it", error is not None and error["C"] == "57014" and time.monotonic() - began < 10 * PATIENCE, error)
     reader.send(b"Q" + struct.pack("!I", len(LONG_READ) + 5) + LONG_READ.encode() + b"\0")
-    time.sleep(1)
+    assert computes(proxy.process.pid), "it is at work"
     began = time.monotonic()
     proxy.process.send_signal(signal.SIGTERM)
     ended = eventually(lambda: proxy.process.poll() is not None, 20 * PATIENCE, 0.05)
@@ -254,7 +261,7 @@ def endless_reads():
     reader.close()
 
 
-def altered_tables():
+def test_what_adopted_and_protected_tables_may_not_become(lab):
     path = f"{lab.folder}/tables.db"
     make(path, 5)
     lab.run(
@@ -304,14 +311,3 @@ def altered_tables():
     proxy.stop()
     done = [lab.run(lab.termgate, "doctor", "--db", f"sqlite:{path}", "--json")]
     check("and doctor finds the triggers as they should be", "its triggers do not match" not in done[0], done[0])
-
-
-try:
-    endless_reads()
-    altered_tables()
-    file_cases()
-    log_removed()
-    older_copy()
-finally:
-    status = lab.conclude()
-sys.exit(status)

@@ -2,7 +2,7 @@
 """Every statement of sqlite_server_statements.txt, on a PostgreSQL 15 and on an SQLite file behind the proxy: the same answer,
 or a clear refusal.
 
-    sqlite_server_statements_test.py TERMGATE PG_SERVER [--write] [--only REGEX] [--show]
+  pytest tests/live/sqlite_server_statements_test.py [--write] [--only REGEX] [--show]
 
 Compared are the columns' names, types and type modifiers, the values, the tag, the SQLSTATE, the types of the
 parameters, and what COPY sends. A case without parameters runs by the simple protocol, by the extended one in text,
@@ -21,13 +21,14 @@ that a regular expression finds; --show prints what both sides answered.
 import os
 import re
 import struct
-import sys
+
+import pytest
+
+import given
+import pgraw
+from checks import check, note
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "support"))
-import pgraw  # noqa: E402
-from proxy_lab import Lab  # noqa: E402
-
 LIST = f"{HERE}/sqlite_server_statements.txt"
 # What a refusal may be besides 0A000: the message names a function, operator or type that the front does not have, or a limit.
 REFUSALS = ("0A000", "42883", "42704", "54000", "54001", "42501")
@@ -298,46 +299,49 @@ def write_list(items):
         file.write("\n".join(lines) + "\n")
 
 
-def compare(lab, items, sides, only):
-    counts = {"the same": 0, "refused": 0, "differ": 0}
-    for item in items:
-        if not isinstance(item, Case) or (only and not re.search(only, item.line)):
-            continue
-        mark, detail = outcome(item, *sides, Oracle(sides[0]), "--show" in sys.argv)
-        counts["refused" if mark.startswith("~") else "differ" if mark else "the same"] += 1
-        if item.mark.startswith("!!"):
-            if not mark.startswith("!"):
-                lab.check(f"known to differ, and does not: {item.line}", False)
-        elif "--write" in sys.argv:
-            item.mark = mark
-        elif mark != item.mark:
-            lab.check(f"[{item.mark or 'the same'}] is now [{mark or 'the same'}]: {item.line}", False, detail)
-    print(", ".join(f"{count} {what}" for what, count in counts.items()))
-    lab.check("every statement was run", sum(counts.values()) > 0)
+ITEMS, SETUP = read_list()
+ONLY = given.option("only", [])
+CASES = [item for item in ITEMS if isinstance(item, Case) and all(re.search(only, item.line) for only in ONLY)]
 
 
-def main():
-    lab = Lab("sqlite-statements", os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
-    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
-    try:
-        lab.run(lab.termgate, "init", "--db", f"sqlite:{lab.folder}/app.db")
-        proxy = lab.proxy(f"sqlite:{lab.folder}/app.db")
-        server = lab.server("15", "fsync=off")
-        server.sql("create database app")
-        items, setup = read_list()
-        sides = [Side("PostgreSQL", server.port), Side("front", proxy.port)]
-        for statement in setup:
-            for side in sides:
-                answer = side.simple(Part(statement))
-                lab.check(f"set up on {side.name}", "error" not in answer, f"{statement}: {answer}") if "error" in answer else None
-        compare(lab, items, sides, only)
-        if "--write" in sys.argv:
-            write_list(items)
-        lab.check("the proxy ends cleanly", proxy.stop() == 0, proxy.log()[-2000:])
-    finally:
-        status = lab.conclude()
-    return status
+@pytest.fixture(scope="module")
+def front(lab):
+    lab.run(lab.termgate, "init", "--db", f"sqlite:{lab.folder}/app.db")
+    return lab.proxy(f"sqlite:{lab.folder}/app.db")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.fixture(scope="module")
+def sides(lab, front):
+    """Both servers, set up alike. With --write the file is renewed at the end, and at the end the counts are printed."""
+    server = lab.server("15", "fsync=off")
+    server.sql("create database app")
+    sides = [Side("PostgreSQL", server.port), Side("front", front.port)]
+    for statement in SETUP:
+        for side in sides:
+            answer = side.simple(Part(statement))
+            assert "error" not in answer, f"set up on {side.name}: {statement}: {answer}"
+    counts.clear()
+    yield sides
+    note(", ".join(f"{count} {what}" for what, count in counts.items()))
+    if given.option("write"):
+        write_list(ITEMS)
+
+
+counts = {}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.line[:80])
+def test_the_mark_is_true_of(case, sides):
+    mark, detail = outcome(case, *sides, Oracle(sides[0]), given.option("show", False))
+    kind = "refused" if mark.startswith("~") else "differ" if mark else "the same"
+    counts[kind] = counts.get(kind, 0) + 1
+    if case.mark.startswith("!!"):
+        assert mark.startswith("!"), "known to differ, and does not"
+    elif given.option("write"):
+        case.mark = mark
+    else:
+        assert mark == case.mark, detail
+
+
+def test_the_proxy_ends_cleanly(front):
+    check("the proxy ends cleanly", front.stop() == 0, front.log()[-2000:])

@@ -2,9 +2,9 @@
 """Large payloads on SQL Server by the command: written from a file and from a pipe, read back, compared by hash at both ends,
 and in memory only once.
 
-  sqlserver_payload_test.py TERMGATE_COMMAND
+  pytest tests/live/sqlserver_payload_test.py
 
-Where TERMGATE_TEST_SQLSERVER names a server. TERMGATE_TEST_PAYLOAD_MIB: how large, 300 unless told; 1024 on Microsoft's server.
+Where TERMGATE_TEST_SQLSERVER names a server; else it is skipped. TERMGATE_TEST_PAYLOAD_MIB: how large, 300 by default; 1024 on Microsoft's server.
 """
 import hashlib
 import os
@@ -16,16 +16,16 @@ import unittest
 import uuid
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from both_databases import sh  # noqa: E402
-from odbc_plain import Plain, url_of  # noqa: E402
+from both_databases import sh
+from odbc_plain import Plain, url_of
+from given import TERMGATE
 
-TERMGATE = sys.argv[1]
 SQLSERVER = os.environ.get("TERMGATE_TEST_SQLSERVER", "")
 MIB = 1 << 20
 SIZE = int(os.environ.get("TERMGATE_TEST_PAYLOAD_MIB", "300")) * MIB
 
 
+@unittest.skipUnless(SQLSERVER, "TERMGATE_TEST_SQLSERVER names no SQL Server")
 class Payloads(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -115,10 +115,3 @@ class Payloads(unittest.TestCase):
         self.assertEqual(done.returncode, 9, done.stderr)
         self.assertIn(b"TG005 a payload of 1073741825 bytes is over the limit", done.stderr)
         self.assertEqual(self.on_server("endless"), [])
-
-
-if __name__ == "__main__":
-    if not SQLSERVER:
-        print("TERMGATE_TEST_SQLSERVER names no SQL Server")
-        sys.exit(77)
-    unittest.main(argv=sys.argv[:1], verbosity=2)

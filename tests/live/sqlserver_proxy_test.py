@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """[F1] [F2] [F4] [F7] `termgate proxy --backend sqlserver://…` in front of a real TDS server, which
-TERMGATE_TEST_SQLSERVER names (status 77 without one).
+TERMGATE_TEST_SQLSERVER names (else skipped).
 
-  sqlserver_proxy_test.py TERMGATE_COMMAND [--list|--bench]
+  pytest tests/live/sqlserver_proxy_test.py [-k takeover] [--list | --bench]
 
 The catalogue: ways to write, as texts in several channels and as tricks of the protocol. Each is tried by a session
 without a term and by one with a stale term, and must write nothing; and through the same proxy that only observes it
@@ -14,34 +14,20 @@ import re
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 import urllib.parse
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from proxy_under_test import free_port  # noqa: E402
-from tdsraw import (
-    ATTENTION,
-    BATCH,
-    BULK,
-    IGNORE,
-    RESET,
-    RPC,
-    TRANSACTION,
-    Closed,
-    Tds,
-    call,
-    headers,
-    integer,
-    nvarchar,
-    packets,  # noqa: E402
-    wide,
-)
+import pytest
 
-TERMGATE = sys.argv[1] if len(sys.argv) > 1 else ""
+import given
+from checks import note
+from given import TERMGATE
+from proxy_under_test import free_port
+from tdsraw import ATTENTION, BATCH, BULK, RESET, Closed, Tds, call, headers, integer, nvarchar, packets, wide
+
 URL = os.environ.get("TERMGATE_TEST_SQLSERVER", "")
 DATABASE = f"termgate_proxy_{os.getpid()}"
 scratch = tempfile.TemporaryDirectory(prefix="termgate-sqlserver-proxy-test.")
@@ -356,6 +342,15 @@ def termgate(*words):
     return subprocess.run([TERMGATE, *words, "--db", url_of(DATABASE)], capture_output=True, text=True, timeout=120, check=False)
 
 
+if given.option("list"):
+    for one in list(TEXTS) + list(TRICKS):
+        note(one)
+    pytest.skip("--list", allow_module_level=True)
+if not URL.startswith("sqlserver://"):
+    pytest.skip("TERMGATE_TEST_SQLSERVER names no server", allow_module_level=True)
+
+
+@unittest.skipIf(given.option("bench"), "--bench")
 class Case(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -478,6 +473,19 @@ class Case(unittest.TestCase):
         self.assertEqual(answer.number, 50006)
         leader.commit()
         self.assertTrue(self.written("t3"))
+        # A raise outside of one waits for it no longer than the grace, whether or not the server can tell who holds the gate.
+        leader.begin()
+        self.assertEqual(leader.batch(INSERT.replace("%M", "t3b")).errors, [])
+        time.sleep(0.5)
+        began = time.monotonic()
+        self.assertEqual(self.eye.batch("EXEC termgate.seal @scope = N'taken', @term = 4").errors, [])
+        took = time.monotonic() - began
+        print(f"a takeover past a leader frozen in a transaction: {took * 1000:.0f} ms, with a grace of 1000 ms", flush=True)
+        self.assertLess(took, 3)
+        with self.assertRaises(Closed):
+            leader.batch("COMMIT TRAN")
+            leader.batch("COMMIT TRAN")
+        self.assertFalse(self.written("t3b"))
         # A proxy raises for its client where writers may.
         leader = connect(self.proxy.port, "termgate.scope=taken;termgate.term=7;")
         self.assertEqual(leader.batch(INSERT.replace("%M", "t4")).errors, [])
@@ -496,7 +504,8 @@ class Case(unittest.TestCase):
             client.batch("SET NOCOUNT ON")
 
 
-def bench():
+@pytest.mark.skipif(not given.option("bench"), reason="--bench")
+def test_bench():
     """UPDATE in autocommit, one client, in turns of 400: directly and through the proxy, which holds the gate meanwhile."""
     Case.setUpClass()
     try:
@@ -514,23 +523,9 @@ def bench():
                 if turn > 0:
                     rates[client].append(400 / (time.perf_counter() - began))
         ratios = [through / without for without, through in zip(rates[plain], rates[fenced])]
-        print(
+        note(
             f"directly {statistics.median(rates[plain]):.0f}/s, through the proxy {statistics.median(rates[fenced]):.0f}/s; "
             f"of each pair: median {statistics.median(ratios):.2f}, from {min(ratios):.2f} to {max(ratios):.2f}"
         )
     finally:
         Case.tearDownClass()
-
-
-if __name__ == "__main__":
-    if not URL.startswith("sqlserver://"):
-        print("TERMGATE_TEST_SQLSERVER names no server")
-        sys.exit(77)
-    if "--list" in sys.argv:
-        for one in list(TEXTS) + list(TRICKS):
-            print(one)
-        sys.exit(0)
-    if "--bench" in sys.argv:
-        bench()
-        sys.exit(0)
-    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)

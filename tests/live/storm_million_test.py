@@ -2,24 +2,24 @@
 """[F1] [F2] [F3] [F4] [F5] A million writes and a thousand takeovers in the storm, under every kind of fault: on
 SQLite and PostgreSQL, directly and through two proxies. No breach.
 
-  storm_million_test.py TERMGATE_COMMAND SERVER_SCRIPT
+  pytest tests/live/storm_million_test.py --long
 
-Only with TERMGATE_TEST_LONG (./test --long). Rounds of a minute, each a storm of its own with a seed of its own,
+Only with --long, as in ./test --long. Rounds of a minute, each a storm of its own with a seed of its own,
 until both numbers and each fault have been seen; MINUTES_MAX at most.
 The server flushes (fsync), and in two of the rounds it is killed hard and started again.
 """
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
 
-if not os.environ.get("TERMGATE_TEST_LONG"):
-    print("./test --long")
-    sys.exit(77)
-TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
+import pytest
+
+from checks import note
+from given import LONG, PG_SERVER, TERMGATE
+
 WRITES, TAKEOVERS, MINUTES_MAX = 1_000_000, 1_000, 30
 COMMON = ["--json", "--pace", "full", "--leaders", "3", "--scopes", "4", "--writers", "4", "--seconds", "60"]
 
@@ -34,7 +34,8 @@ def fault_names():
     return {line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "} | {"server-restart"}
 
 
-def main():
+@pytest.mark.skipif(not LONG, reason="./test --long")
+def test_a_million_writes_and_a_thousand_takeovers_under_every_fault():
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="termgate-million.") as folder:
         os.chmod(folder, 0o755)
@@ -53,8 +54,7 @@ def main():
             wanted, seen, total, number = fault_names(), Counter(), Counter(), 0
             while rounds or total["writes_committed"] < WRITES or total["takeovers"] < TAKEOVERS or wanted - set(seen):
                 if time.monotonic() - begun > MINUTES_MAX * 60:
-                    print(f"NOT REACHED in {MINUTES_MAX} minutes: {dict(total)}, not seen: {sorted(wanted - set(seen))}")
-                    return 1
+                    pytest.fail(f"not reached in {MINUTES_MAX} minutes: {dict(total)}, not seen: {sorted(wanted - set(seen))}")
                 name, url, words = rounds.pop(0) if rounds else more[number % 4]
                 number += 1
                 done = subprocess.run(
@@ -66,11 +66,9 @@ def main():
                 )
                 document = json.loads(done.stdout) if done.stdout else {}
                 if done.returncode != 0 or document["verdict"] != "kept" or document["leaders_ended_by_themselves"]:
-                    print(f"round {number}: {name} {words}: {done.stdout}{done.stderr}")
-                    return 1
+                    pytest.fail(f"round {number}: {name} {words}: {done.stdout}{done.stderr}")
                 if document["unanswered"] != document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"]:
-                    print(f"round {number}: a write whose outcome nobody knows: {document}")
-                    return 1
+                    pytest.fail(f"round {number}: a write whose outcome nobody knows: {document}")
                 seen.update(document["faults"])
                 total.update(
                     {
@@ -93,17 +91,10 @@ def main():
                     + (" through two proxies" if "--proxies" in words else "")
                     + (", server killed" if "--server-restart" in words else "")
                 )
-                print(
-                    (
-                        f"round {number:2}: {where:45} {document['writes_committed']:7} writes, {document['takeovers']:4} takeovers,"
-                        f" {document['refused_stale']:4} refused, {document['unanswered']:4} without an answer; {document['seconds']:.0f} s"
-                    ),
-                    flush=True,
+                note(
+                    f"round {number:2}: {where:45} {document['writes_committed']:7} writes, {document['takeovers']:4} takeovers,"
+                    f" {document['refused_stale']:4} refused, {document['unanswered']:4} without an answer; {document['seconds']:.0f} s"
                 )
-            print(f"all: {json.dumps(total)}\nfaults: {json.dumps(seen)}\n0 breaches in {(time.monotonic() - begun) / 60:.1f} min")
-            return 0
+            note(f"all: {json.dumps(total)}\nfaults: {json.dumps(seen)}\n0 breaches in {(time.monotonic() - begun) / 60:.1f} min")
         finally:
             subprocess.run([PG_SERVER, "stop", server, "immediate"], capture_output=True)
-
-
-sys.exit(main())

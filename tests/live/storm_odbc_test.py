@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """[F1] [F2] [F3] [F4] [F5] `termgate storm` through ODBC: leaders on the library's ODBC driver, the judge reads through it too.
 
-  storm_odbc_test.py TERMGATE_COMMAND SERVER_SCRIPT
+  pytest tests/live/storm_odbc_test.py [--long] [-k Postgres]
 
 On every run at PostgreSQL, by odbc-postgresql, with a server of its own; on SQL Server where TERMGATE_TEST_SQLSERVER
 names one (a login that may create databases and end sessions), in a database of its own. A storm counts only if it
@@ -11,20 +11,18 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import unittest
 import uuid
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from both_databases import sh  # noqa: E402
-from odbc_plain import Plain, url_of  # noqa: E402
+from both_databases import sh
+from odbc_plain import Plain, url_of
+from given import LONG, PG_SERVER, TERMGATE
 
-TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
 SQLSERVER = os.environ.get("TERMGATE_TEST_SQLSERVER", "")
-SECONDS = "20" if os.environ.get("TERMGATE_TEST_LONG") else "10"
+SECONDS = "20" if LONG else "10"
 scratch = tempfile.TemporaryDirectory(prefix="termgate-storm-odbc-test.")
 os.chmod(scratch.name, 0o755)
 environment = dict({name: value for name, value in os.environ.items() if name != "TERMGATE_DB"}, TMPDIR=scratch.name)
@@ -145,7 +143,3 @@ class SqlServer(StormCase):
         ]:
             done = storm(self.url, *words)
             self.assertEqual((done.returncode, said in done.stderr), (2, True), (words, done.stderr))
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # Long: a case for each naive boundary.
-"""[F1] [F2] [F3] [F4] [F5] `termgate storm`: ours stands in it, and each naive boundary is found broken by it.
+"""[F1] [F2] [F3] [F4] [F5] `termgate storm`: ours holds in it, and each naive boundary is found broken by it.
 
-  storm_test.py TERMGATE_COMMAND SERVER_SCRIPT [Storm.test_… …]
+  pytest tests/live/storm_test.py [--long] [-k naive]
 
 Starts a PostgreSQL 15 of its own. A storm counts only if it was one: there must have been takeovers and refusals.
 TERMGATE_TEST_LONG: all naive boundaries, mistakes planted in layer 1, and a server that is killed and started again
@@ -23,11 +23,9 @@ import unittest
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from both_databases import BothDatabases, sh  # noqa: E402
+from both_databases import BothDatabases, sh
+from given import LONG, PG_SERVER, TERMGATE
 
-TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
-LONG = bool(os.environ.get("TERMGATE_TEST_LONG"))
 SECONDS = "10"
 scratch = tempfile.TemporaryDirectory(prefix="termgate-storm-test.")
 os.chmod(scratch.name, 0o755)
@@ -806,7 +804,3 @@ class Storm(BothDatabases):
             sh(PG_SERVER, "start", "15", server)
         out, error = process.communicate(timeout=90)
         self.assertEqual((process.returncode, json.loads(out)["verdict"]), (0, "kept"), out + error)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)

@@ -2,7 +2,7 @@
 """[F1] [F2] [F3] [F5] `termgate verify --history`: what clients in another language wrote down, judged by what the
 database holds, on PostgreSQL and SQLite.
 
-  verify_history_test.py TERMGATE_COMMAND SERVER_SCRIPT
+  pytest tests/live/verify_history_test.py
 
 The clients are threads with psycopg on PostgreSQL and the command itself on SQLite. Then each kind of breach is made:
 in the database, without layer 1's knowledge, or in the history.
@@ -11,21 +11,18 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-import unittest
 import uuid
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from proxy_lab import psycopg_or_skip  # noqa: E402
+import pytest
 
-psycopg = psycopg_or_skip()
-from both_databases import BothDatabases, sh  # noqa: E402
+from both_databases import BothDatabases, sh
+from given import PG_SERVER, TERMGATE
 
-TERMGATE, PG_SERVER = sys.argv[1], sys.argv[2]
+psycopg = pytest.importorskip("psycopg")
 scratch = tempfile.TemporaryDirectory(prefix="termgate-verify-history.")
 os.chmod(scratch.name, 0o755)
 ROWS = "SELECT id, scope, term, 'orders', place FROM orders ORDER BY place"
@@ -311,7 +308,3 @@ class VerifyHistory(BothDatabases):
         ]:
             done = subprocess.run([TERMGATE, "verify", "--db", self.sqlite, *words], capture_output=True, text=True)
             self.assertEqual((done.returncode, said in done.stderr), (2, True), done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -24,6 +24,7 @@ play() {
   "$scratch/build/handles"
   "$scratch/build/leader"
   "$scratch/build/follower"
+  [ ! -x "$scratch/build/source" ] || ELECTED_FILE="$scratch/elected" "$scratch/build/source"
   "$command" verify
 }
 play "sqlite:$scratch/billing.db"

@@ -3,12 +3,10 @@
     class Storm(BothDatabases):
         termgate, pg_server, folder, name = …      the command, pg_server.sh, a folder of its own, the SQLite file's name
 
-`self.postgres` and `self.sqlite` are URLs of databases of its own, layer 1 installed; each test tells how long it took.
+`self.postgres` and `self.sqlite` are URLs of databases of its own, layer 1 installed.
 """
 import os
 import subprocess
-import sys
-import time
 import unittest
 from pathlib import Path
 
@@ -21,10 +19,6 @@ def sh(*words):
 
 
 class BothDatabases(unittest.TestCase):
-    def setUp(self):
-        begun = time.monotonic()
-        self.addCleanup(lambda: print(f"{time.monotonic() - begun:.1f} s ", end="", file=sys.stderr))
-
     @classmethod
     def setUpClass(cls):
         cls.server = Path(cls.folder) / "pg"

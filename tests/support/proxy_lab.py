@@ -1,10 +1,11 @@
 """What the live tests of the proxy share: throw-away servers, proxies, and a client that speaks the wire itself.
 
-    lab = Lab("name", termgate, pg_server)      a folder of its own; lab.close() stops what was started
+    lab = Lab("name")                           a folder of its own; lab.close() stops what was started
     server = lab.server("15")                   a PostgreSQL, layer 1 installed
-    proxy = lab.proxy(server.url)               a proxy before it
+    proxy = lab.proxy(server.url)               a proxy in front of it
 
-`Wire` says what no driver would; `check` prints a line a fact and remembers the failures.
+In a test `lab` is a fixture (tests/live/conftest.py). `Wire` sends what no driver would. `lab.check` goes on after a
+failure (checks.py).
 """
 import os
 import re
@@ -13,30 +14,14 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
 
-SANITIZED = "TERMGATE_TEST_SANITIZED" in os.environ
-LONG = "--long" in sys.argv or "TERMGATE_TEST_LONG" in os.environ
-# Debian's has psycopg and a sqlite3 module that loads extensions, which a Python of one's own build often lacks.
-PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
-MAJORS = ("13", "14", "15", "16", "17", "18") if LONG else ("13", "15", "18")
-
-
-def psycopg_or_skip():
-    """psycopg 3; where only Debian's Python has it, the program is begun again there, and where none has, it is skipped."""
-    try:
-        import psycopg
-
-        return psycopg
-    except ImportError:
-        if sys.executable != PYTHON and subprocess.run([PYTHON, "-c", "import psycopg"], capture_output=True).returncode == 0:
-            os.execv(PYTHON, [PYTHON, *sys.argv])
-        print("psycopg 3 is missing")
-        sys.exit(77)
+import checks
+import given
+from checks import eventually
 
 
 class Refused(Exception):
@@ -176,12 +161,15 @@ def errors_in(data):
 
 
 class Server:
-    def __init__(self, lab, major, *settings):
+    """A PostgreSQL; with layer 1, if not `layer1=False`."""
+
+    def __init__(self, lab, major, *settings, layer1=True):
         self.lab, self.major, self.folder = lab, major, f"{lab.folder}/pg{major}-{len(lab.servers)}"
         self.url = lab.run(lab.pg_server, "start", major, self.folder, "fsync=off", *settings)
         self.port = int(re.search(r":(\d+)/", self.url).group(1))
         lab.servers.append(self)
-        lab.run(lab.termgate, "init", "--db", self.url)
+        if layer1:
+            lab.run(lab.termgate, "init", "--db", self.url)
 
     def sql(self, text):
         """Runs SQL as the superuser; the first column of the rows."""
@@ -271,11 +259,11 @@ class Proxy:
 
 
 class Lab:
-    def __init__(self, name, termgate, pg_server):
-        self.termgate, self.pg_server = termgate, pg_server
+    def __init__(self, name, termgate=None, pg_server=given.PG_SERVER):
+        self.termgate, self.pg_server = termgate or given.TERMGATE, pg_server
         self.folder = tempfile.mkdtemp(prefix=f"termgate-{name}-")
         os.chmod(self.folder, 0o755)
-        self.servers, self.proxies, self.others, self.failures, self.checks = [], [], [], [], 0
+        self.servers, self.proxies, self.others = [], [], []
 
     def run(self, *words, **more):
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, **more)
@@ -283,8 +271,8 @@ class Lab:
             raise AssertionError(f"{words} ended with {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout.strip()
 
-    def server(self, major="15", *settings):
-        return Server(self, major, *settings)
+    def server(self, major="15", *settings, **more):
+        return Server(self, major, *settings, **more)
 
     def proxy(self, backend, *options, **more):
         return Proxy(self, backend, *options, **more)
@@ -339,15 +327,10 @@ class Lab:
         return process
 
     def check(self, name, condition, detail=""):
-        self.checks += 1
-        # In a log the failures are what is looked for, among hundreds.
-        if not condition or sys.stdout.isatty():
-            print(("ok   " if condition else "FAIL ") + name + (f": {detail}" if detail and not condition else ""), flush=True)
-        if not condition:
-            self.failures.append(name)
-        return condition
+        return checks.check(name, condition, detail)
 
-    def close(self):
+    def close(self, keep=False):
+        """Stops all; removes the folder unless the logs are to be kept."""
         for process in self.others:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
@@ -359,23 +342,8 @@ class Lab:
                 proxy.process.wait()
         for server in self.servers:
             server.stop()
-        if not self.failures:
+        if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-    def conclude(self):
-        """The exit status, after everything is stopped."""
-        self.close()
-        print(f"{self.checks} checks, {len(self.failures)} failures" + (f"; logs in {self.folder}" if self.failures else ""))
-        return 1 if self.failures or not self.checks else 0
-
-
-def eventually(condition, seconds=5.0, step=0.01):
-    until = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > until:
-            return False
-        time.sleep(step)
-    return True
 
 
 def refusal(action):

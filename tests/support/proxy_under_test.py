@@ -1,6 +1,6 @@
 """Starts the proxy that a test in Python looks at, before a throw-away server of a given major (tests/support/pg_server.sh).
 
-The proxy is `$TERMGATE proxy --listen … --backend …`, or, where TERMGATE_RELAY is set, the program that it names,
+The proxy is `given.TERMGATE proxy --listen … --backend …`, or, where TERMGATE_RELAY is set, the program that it names,
 called as `RELAY LISTEN_PORT SERVER_PORT`: a session without the rest of the proxy, for trying. Servers:
 TERMGATE_TEST_SERVERS may name a folder whose pg13, pg15 … hold servers that run already; else they are started in a
 folder that is removed at the end.
@@ -15,7 +15,9 @@ import threading
 import time
 from pathlib import Path
 
-PG_SERVER = Path(__file__).with_name("pg_server.sh")
+import given
+from given import PG_SERVER
+
 _processes, _servers, _folders = [], [], []
 _one_at_a_time = threading.Lock()
 
@@ -74,7 +76,7 @@ class Server:
         return f"{self.url.rsplit('/', 1)[0]}/{database}"
 
     def install(self, url):
-        subprocess.run([os.environ["TERMGATE"], "init", "--db", url], check=True, capture_output=True, text=True)
+        subprocess.run([given.TERMGATE, "init", "--db", url], check=True, capture_output=True, text=True)
 
 
 def proxy(server, scope=None, term=None, options=(), database="postgres"):
@@ -85,7 +87,7 @@ def proxy(server, scope=None, term=None, options=(), database="postgres"):
     command = (
         [relay, str(port), str(server.port)]
         if relay
-        else [os.environ["TERMGATE"], "proxy", "--listen", f"127.0.0.1:{port}", "--backend", server.url_of(database), *options]
+        else [given.TERMGATE, "proxy", "--listen", f"127.0.0.1:{port}", "--backend", server.url_of(database), *options]
     )
     if scope and relay:
         environment = {"SCOPE": scope, "TERM_": str(term)}

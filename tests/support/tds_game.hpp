@@ -24,6 +24,7 @@ struct TdsNeighbours final : session::SessionHost {
     static statements::Cache cache;
     return cache;
   }
+  void holds_gate(std::string_view scope) override { gate = scope; }
   void happened(const session::Incident& incident) override {
     incidents.emplace_back(incident.kind, std::string(incident.code));
     messages.emplace_back(incident.message);
@@ -31,6 +32,7 @@ struct TdsNeighbours final : session::SessionHost {
 
   std::int64_t fence = 0;
   std::string doubt;
+  std::string gate;  // that the session says it holds
   std::vector<std::pair<session::Incident::Kind, std::string>> incidents;
   std::vector<std::string> messages;
   int count(session::Incident::Kind kind) const {
@@ -146,6 +148,17 @@ struct TdsGame {
     now += time;
     if (const auto deadline = session->deadline(); deadline && *deadline <= now) session->resume(session::Tick{}, now);
     pump();
+  }
+  // A raise waits for the gate (or may), as the proxy's own connection hears again and again for so long.
+  void want(std::chrono::milliseconds time = {}, bool certain = true) {
+    constexpr std::chrono::milliseconds pause{150};
+    for (;;) {
+      session->resume(session::GateWanted{"s", certain}, now);
+      pump();
+      if (time <= std::chrono::milliseconds(0)) return;
+      pass(std::min(time, pause));
+      time -= pause;
+    }
   }
   // As a client knows it, from what it has been told.
   void see_descriptor() { descriptor = model.transaction; }

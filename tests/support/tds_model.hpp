@@ -27,7 +27,7 @@ class TdsModel {
  public:
   // --- what it is ---
   std::uint32_t tds_version = tds::version::v7_4;
-  std::int64_t fence = 5;
+  std::int64_t fence = 5, grace_ms = 1000;
   std::string scope = "s";
   std::pair<std::string, std::int64_t> declared{"", 0};
   bool has_layer1 = true, refuses_login = false, wants_sspi = false, routes = false, writers_raise = true;
@@ -270,7 +270,10 @@ class TdsModel {
     const Given given = given_to(one);
     payload += std::string("\x79\0\0\0\0", 5);
     if (executes_) {
-      if (has(name, "gate_hello")) integer_out(payload, "@declared", declared.second != 0 ? 1 : 0);
+      if (has(name, "gate_hello")) {
+        integer_out(payload, "@declared", declared.second != 0 ? 1 : 0);
+        integer_out(payload, "@grace_ms", grace_ms);
+      }
       if (has(name, "gate_enter")) enter(given, payload);
       if (has(name, "gate_leave")) leave(given, payload);
       integer_out(payload, "@trancount", transaction != 0 ? 1 : 0);

@@ -5,6 +5,7 @@ writes down what it was asked. What it says was copied from a real server's answ
 import socket
 import struct
 import threading
+import time
 
 from tdsraw import ATTENTION, BATCH, LOGIN7, PRELOGIN, RPC, TRANSACTION, packets, wide
 
@@ -24,9 +25,24 @@ def value(name, number):
     return b"\xac\0\0" + bytes([len(name)]) + wide(name) + b"\1\0\0\0\0\0\0\x26\x08\x08" + struct.pack("<q", number)
 
 
+def names(all_of):
+    """One column of texts as an answer to sp_prepexec or sp_execute, whose handle is 1."""
+    said = b"\x81\1\0" + b"\0\0\0\0\x09\0\xe7\x20\3\x09\x04\xd0\x00\x34" + bytes([5]) + wide("scope")
+    for name in all_of:
+        said += b"\xd1" + struct.pack("<H", 2 * len(name)) + wide(name)
+    said += bytes([0xFF]) + struct.pack("<HHQ", 0x11, 0xC1, len(all_of)) + b"\x79\0\0\0\0"
+    return said + b"\xac\0\0\0\1\0\0\0\0\0\0\x26\x04\x04\1\0\0\0" + done(0, 0xFE)
+
+
 class Server:
-    def __init__(self, fence=5):
-        self.fence, self.asked, self.unfenced = fence, [], 0
+    """`wanted`: the scopes that a raise waits for. `messages`: all that came from clients that
+    declare a term at login, calls of the gate and attentions included. `sessions`: those
+    that are open; `gates`: those in the gate. `slow`: a batch with this word in it is answered that many seconds later."""
+
+    def __init__(self, fence=5, grace_ms=1000):
+        self.fence, self.asked, self.unfenced, self.grace_ms = fence, [], 0, grace_ms
+        self.wanted, self.messages, self.sessions, self.gates, self.slow = set(), 0, 0, 0, {}
+        self.gates_unanswered = False  # the connection ends instead
         self.lock = threading.Lock()
         self.listener = socket.socket()
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -50,7 +66,12 @@ class Server:
 class Session:
     def __init__(self, server, connection):
         self.server, self.socket, self.received = server, connection, b""
-        self.gate, self.transactions = None, 0
+        self.gate, self.inside, self.waits_for_gates, self.declared = None, False, False, False
+
+    def enters(self, fence):
+        with self.server.lock:
+            self.server.gates += (fence is not None) - (self.gate is not None)
+            self.gate = fence
 
     def take(self, count):
         while len(self.received) < count:
@@ -72,6 +93,8 @@ class Session:
                 return kind, first, payload
 
     def run(self):
+        with self.server.lock:
+            self.server.sessions += 1
         try:
             while True:
                 kind, status, payload = self.message()
@@ -79,15 +102,31 @@ class Session:
                 self.socket.sendall(packets(REPLY, answer))
         except (EOFError, OSError):
             self.socket.close()
+        with self.server.lock:
+            self.server.sessions -= 1
+            if self.gate is not None:
+                self.server.gates -= 1
 
     def answer(self, kind, status, payload):
         said = b""
+        asks_for_gates = kind == RPC and wide("gates_wanted") in payload
+        prepared = kind == RPC and self.waits_for_gates and payload[22:26] == b"\xff\xff\x0c\0"
+        if asks_for_gates or prepared:
+            self.waits_for_gates = True
+            if self.server.gates_unanswered:
+                raise EOFError
+            with self.server.lock:
+                return names(sorted(self.server.wanted))
+        self.declared = self.declared or (kind == LOGIN7 and wide("termgate.scope") in payload)
+        with self.server.lock:
+            self.server.messages += self.declared
         if status & 0x18:
-            self.gate, said = None, environment(18)
+            self.enters(None)
+            said = environment(18)
         if kind == PRELOGIN:
             return b"\0\0\x10\0\6\1\0\x16\0\1\4\0\x17\0\1\xff" + b"\x10\0\0\0\0\0\2\0"
         if kind == LOGIN7:
-            ack = b"\1\x74\0\0\4\1M\0\x10\0\0\0"
+            ack = b"\1\x74\0\0\4" + bytes([20]) + wide("Microsoft SQL Server") + b"\x10\0\0\0"
             return (
                 environment(1, wide("app"), wide("master"))
                 .replace(b"\x01\x06", b"\x01\x03")
@@ -107,6 +146,11 @@ class Session:
             self.server.asked.append(text)
             if "INSERT" in text and self.gate != self.server.fence:
                 self.server.unfenced += 1
+        for word, seconds in self.server.slow.items():
+            if word in text:
+                time.sleep(seconds)
+        if kind == TRANSACTION:
+            self.inside = body[:1] == b"\5"
         if kind == TRANSACTION and body[:1] == b"\5":
             return said + environment(8, struct.pack("<Q", 9)) + done()
         return said + done(0x10, 0xFE if kind == RPC else 0xFD)
@@ -129,14 +173,18 @@ class Session:
                 size = 0 if size == 0xFFFF else size
                 given[key] = body[at + 2 : at + 2 + size]
                 at += 2 + size
+        entered = self.gate
         with self.server.lock:
             self.server.asked.append(name.rsplit("[", 1)[-1].rstrip("]"))
             said = b"\x79\0\0\0\0"
             if name.endswith("[gate_enter]"):
                 code = 0 if given["@term"] == self.server.fence else 50001 if given["@term"] is not None else 50002
-                self.gate = self.server.fence if code == 0 else self.gate
+                entered = self.server.fence if code == 0 else self.gate
                 said += value("@code", code) + value("@fence", self.server.fence)
             if name.endswith("[gate_leave]"):
-                self.gate = None
-                said += value("@code", 0)
-            return said + value("@trancount", 0) + value("@proof", -given["@proof"] - 1) + done(0, 0xFE)
+                entered = self.gate if self.inside else None
+                said += value("@code", 1 if self.inside else 0)
+            if name.endswith("[gate_hello]"):
+                said += value("@grace_ms", self.server.grace_ms)
+        self.enters(entered)
+        return said + value("@trancount", 1 if self.inside else 0) + value("@proof", -given["@proof"] - 1) + done(0, 0xFE)

@@ -3,6 +3,7 @@
 
 The tree is the architecture (docs/architecture.md): a folder may include only what the table below says.
 """
+import ast
 import re
 import subprocess
 import sys
@@ -43,6 +44,17 @@ allowed = {
         },
         {"fmt", "boost", "openssl"},
     ),
+    "sources/net": ({"fencing", "sources/net"}, {"fmt", "boost", "openssl"}),
+    "sources/redis": ({"fencing", "sources/net", "sources/redis"}, {"fmt", "boost", "hiredis"}),
+    "sources/etcd": ({"fencing", "sources/net", "sources/etcd"}, {"fmt", "boost"}),
+    "sources/zookeeper": ({"fencing", "sources/net", "sources/zookeeper"}, {"fmt", "zookeeper"}),
+    "sources/consul": ({"fencing", "sources/net", "sources/consul"}, {"fmt", "boost"}),
+    "sources/kubernetes": ({"fencing", "sources/net", "sources/kubernetes"}, {"fmt", "boost", "openssl"}),
+    "sources/file": ({"fencing", "sources/net", "sources/file"}, {"fmt"}),
+    "sources": (
+        {"fencing", "sources"} | {f"sources/{part}" for part in ("net", "redis", "etcd", "zookeeper", "consul", "kubernetes", "file")},
+        {"fmt"},
+    ),
     "testkit": ({"testkit", "fencing", "storage"}, {"fmt", "libpq", "catch2"}),
     "cli": (None, None),
     "tests": (None, None),
@@ -60,6 +72,8 @@ third_party = {
     "sqlext.h": "odbc",
     "odbcinst.h": "odbc",
     "catch2/": "catch2",
+    "hiredis/": "hiredis",
+    "zookeeper/": "zookeeper",
 }
 
 breaches = []
@@ -134,6 +148,8 @@ for path in tracked("*.hpp", "*.cpp"):
         r"\b(fencing|wire/pgwire|wire/tds|proxy/statements|sqlite_server/dialect)/", path.relative_to(root).as_posix()
     ) and re.search(r"(steady|system|high_resolution)_clock::now", text):
         breach(path, "reads a clock; here time comes in as an argument")
+
+python_mains = {("sys", "argv"), ("unittest", "main")}
 
 # Names that were given up, with what took their place; CHANGELOG.md tells of the old ones.
 retired = {
@@ -303,6 +319,12 @@ for path in tracked("sql/postgres/guard/*.c", "sql/postgres/guard/*.h"):
             breach(path, f"includes {name}: the server's headers come by way of server.h, and nothing else of ours belongs here")
     if not text.startswith("//"):
         breach(path, "has no head that says what it is for")
+
+# A live test in Python is run by pytest: what it is given is in tests/support/given.py, its options are in a conftest.py.
+for path in tracked("tests/live/*_test.py", "tests/live/*/*_test.py", "tests/live/*conftest.py"):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and (node.value.id, node.attr) in python_mains:
+            breach(path, f"line {node.lineno}: {node.value.id}.{node.attr} in a live test; pytest runs it (tests/live/conftest.py)")
 
 # A word that means a date for someone to come back belongs in an issue.
 for path in tracked("*.cpp", "*.hpp", "*.sql", "*.sh", "*.cmake", "run", "test"):

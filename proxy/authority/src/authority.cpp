@@ -14,11 +14,13 @@
 
 #include <termgate/authority/term_file.hpp>
 #include <termgate/database.hpp>
+#include <termgate/detail/gate_feed.hpp>
 #include <termgate/detail/refusal_log.hpp>
 #include <termgate/error.hpp>
 
 #include "fence_book.hpp"
 #include "fence_watch.hpp"
+#include "gate_watch.hpp"
 #include "host_lease.hpp"
 #include "watches.hpp"
 #include "workers.hpp"
@@ -33,6 +35,7 @@ constexpr int worker_threads = 8;         // renewals and takeovers that may wai
 constexpr std::size_t leases_max = 1000;  // holders at once; a holder's name can come from the client
 constexpr milliseconds refusals_pause{1000};
 constexpr milliseconds polled_pause{1000};  // between two readings of all fences
+constexpr milliseconds gates_pause{150};    // between two questions for the raises that wait for a gate
 
 class Constant final : public session::TermSource {
  public:
@@ -124,7 +127,17 @@ struct Authority::Inside {
     const milliseconds pause = polls ? std::min(settings.fences_pause, polled_pause) : settings.fences_pause;
     watch.emplace(*own, *database, std::move(feed), settings.schema, pause, std::move(events));
     watch_for_hints = &*watch;
+    if (auto gates = detail::open_gate_feed(settings.database_url, settings.schema)) {
+      gate_watch.emplace(std::move(gates), gates_pause,
+                         GateWatch::Events{[this](std::string_view scope, bool certain) { gate_wanted(scope, certain); },
+                                           log_as(Settings::Weight::error), log_as(Settings::Weight::info)});
+    }
     report_later();
+  }
+
+  void gate_wanted(std::string_view scope, bool certain) {
+    const std::lock_guard lock(calling);
+    if (gate_callback) gate_callback(scope, certain);
   }
 
   void rose(const FenceBook& book, std::string_view scope, std::int64_t fence) {
@@ -320,6 +333,7 @@ struct Authority::Inside {
 
   std::mutex calling;  // guards callback, also while it is called
   std::function<void(std::uint64_t, std::string_view, std::int64_t)> callback;
+  std::function<void(std::string_view, bool)> gate_callback;  // the same for it
 
   mutable std::mutex own_name_mutex;    // guards own_name
   std::optional<std::string> own_name;  // the database of database_url
@@ -332,7 +346,8 @@ struct Authority::Inside {
                           if (FenceWatch* reads = watch_for_hints) reads->wake();
                         }});
   std::optional<Watches> watches;
-  std::optional<FenceWatch> watch;  // last: its thread uses the ones above
+  std::optional<FenceWatch> watch;      // its thread uses the ones above, and so do the threads of the next
+  std::optional<GateWatch> gate_watch;  // only where layer 1 has gates
 };
 
 Authority::Authority(Settings settings) : inside_(std::make_unique<Inside>(std::move(settings))) {}
@@ -419,10 +434,25 @@ void Authority::subscribe(std::function<void(std::uint64_t, std::string_view, st
   inside_->callback = std::move(callback);
 }
 
+void Authority::subscribe_gates(std::function<void(std::string_view, bool)> callback) {
+  const std::lock_guard lock(inside_->calling);
+  inside_->gate_callback = std::move(callback);
+}
+
+void Authority::gate_held(std::string_view scope) {
+  if (inside_->gate_watch) inside_->gate_watch->held(scope);
+}
+
+void Authority::gate_left(std::string_view scope) {
+  if (inside_->gate_watch) inside_->gate_watch->left(scope);
+}
+
 void Authority::raise(std::string_view scope, std::int64_t term, std::function<void(std::string_view, std::string_view)> done) {
   Inside& in = *inside_;
   if (!in.database || !is_scope(scope) || term < 1 || term > Term::max_value)
     return session::Authority::raise(scope, term, std::move(done));
+  // Sessions of this proxy need not be told by the database.
+  in.gate_wanted(scope, true);
   in.workers->at(Workers::Clock::now(), [&in, scope = Scope(std::string(scope)), term = Term(term), done = std::move(done)] {
     std::string code, message;
     try {

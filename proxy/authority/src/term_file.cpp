@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -14,26 +13,6 @@
 
 namespace termgate::authority {
 namespace {
-
-bool blank(char character) { return character == ' ' || character == '\t'; }
-
-std::optional<std::string> url_decoded(std::string_view text) {
-  std::string decoded;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] != '%') {
-      decoded += text[at];
-      continue;
-    }
-    unsigned value = 0;
-    if (at + 2 >= text.size()) return std::nullopt;
-    const char* end = text.data() + at + 3;
-    const auto [stopped, error] = std::from_chars(text.data() + at + 1, end, value, 16);
-    if (error != std::errc() || stopped != end) return std::nullopt;
-    decoded += static_cast<char>(value);
-    at += 2;
-  }
-  return decoded;
-}
 
 std::string what_stat_says(const struct stat& file) {
   return fmt::format("{}:{}:{}:{}.{}:{}.{}", file.st_dev, file.st_ino, file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec,
@@ -48,50 +27,6 @@ session::TermSource::Standing nothing(std::string why, const char* code) {
 }
 
 }  // namespace
-
-FileDeclaration read_declaration(std::string_view text) {
-  FileDeclaration declaration;
-  const auto refuse = [&](std::string why) {
-    declaration.scope.reset();
-    declaration.term.reset();
-    declaration.problem = std::move(why);
-    return declaration;
-  };
-  if (text.ends_with('\n')) text.remove_suffix(1);
-  if (text.ends_with('\r')) text.remove_suffix(1);
-  if (text.find_first_of(std::string_view("\n\0", 2)) != std::string_view::npos) return refuse("it has more than one line");
-  std::size_t at = 0;
-  for (;;) {
-    while (at < text.size() && blank(text[at])) ++at;
-    if (at >= text.size()) break;
-    auto end = at;
-    while (end < text.size() && !blank(text[end])) ++end;
-    const std::string_view word = text.substr(at, end - at);
-    at = end;
-    const auto equals = word.find('=');
-    const std::string_view key = word.substr(0, equals);
-    if (equals == std::string_view::npos || (key != "scope" && key != "term"))
-      return refuse("it is one line, scope=… term=…, and nothing else");
-    const auto value = url_decoded(word.substr(equals + 1));
-    if (!value) return refuse(fmt::format("its {} is not URL-encoded", key));
-    if (key == "scope") {
-      if (declaration.scope) return refuse("it has two scopes");
-      if (const char* problem = name_problem(*value)) return refuse(fmt::format("its scope: {}", problem));
-      declaration.scope.emplace(*value);
-    } else {
-      if (declaration.term) return refuse("it has two terms");
-      std::int64_t number = 0;
-      const auto [stopped, error] = std::from_chars(value->data(), value->data() + value->size(), number);
-      if (error != std::errc() || stopped != value->data() + value->size() || number < 1 || number > Term::max_value) {
-        return refuse(fmt::format("its term is not a whole number from 1 to {}", Term::max_value));
-      }
-      declaration.term.emplace(number);
-    }
-  }
-  if (!declaration.scope) return refuse("it names no scope");
-  if (!declaration.term) return refuse("it names no term");
-  return declaration;
-}
 
 std::int64_t HighestTerms::saw(const std::string& scope, std::int64_t term) {
   const std::lock_guard lock(mutex_);

@@ -781,6 +781,13 @@ void Connection::fences_rose(const Worker::Risen& risen) {
   pump();
 }
 
+void Connection::gates_wanted(const std::set<std::string, std::less<>>& scopes, bool certain) {
+  if (stage_ != Stage::session || gate_.empty() || !scopes.contains(gate_)) return;
+  const std::string scope = gate_;  // it may be given back within
+  session_->resume(session::GateWanted{scope, certain}, clock_now());
+  pump();
+}
+
 void Connection::drain() {
   if (stage_ == Stage::proxy_header || stage_ == Stage::first_byte || stage_ == Stage::direct_tls) {
     deadline_ = std::min(deadline_, clock_now() + greeting_in_drain);
@@ -843,6 +850,14 @@ std::string Connection::untrusted(std::string_view scope) const {
   return known != nullptr ? known->untrusted(scope) : std::string();
 }
 
+void Connection::holds_gate(std::string_view scope) {
+  if (gate_ == scope) return;
+  session::Authority& authority = worker_.shared().authority;
+  if (!gate_.empty()) authority.gate_left(gate_);
+  gate_ = scope;
+  if (!gate_.empty()) authority.gate_held(gate_);
+}
+
 void Connection::saw_term(std::string_view scope, std::int64_t term) { worker_.shared().observed.saw(observed_key(scope), term); }
 
 int Connection::server_major() const {
@@ -854,6 +869,17 @@ int Connection::server_major() const {
 void Connection::saw_server_major(int major) {
   std::atomic<int>& seen = worker_.shared().server_major;
   if (seen != major) seen = major;
+}
+
+// Neither a user's nor a database's name has a NUL.
+bool Connection::server_has_guard() const {
+  const session::LoginRequest& login = session_->login();
+  return worker_.shared().guarded_logins.contains(login.user + '\0' + login.database);
+}
+
+void Connection::saw_server_guard(bool there) {
+  const session::LoginRequest& login = session_->login();
+  worker_.shared().guarded_logins.set(login.user + '\0' + login.database, there);
 }
 
 bool Connection::known_to_write(std::size_t text) const {
@@ -878,6 +904,7 @@ std::string Connection::observed_key(std::string_view scope) const {
 
 void Connection::leave() {
   Shared& shared = worker_.shared();
+  holds_gate({});
   fences_.reset();
   if (std::exchange(admitted_, false)) shared.authority.ended(id_);
   if (std::exchange(entered_, false)) {

@@ -38,6 +38,7 @@ class Connection final : public session::SessionHost {
 
   void look_at_clock(session::Instant now);
   void fences_rose(const Worker::Risen& risen);
+  void gates_wanted(const std::set<std::string, std::less<>>& scopes, bool certain);
   void let_go();  // what was held back
   void drain();
   bool hung_up() const;  // the client has closed its side, perhaps unread yet behind what it said before
@@ -59,9 +60,12 @@ class Connection final : public session::SessionHost {
   std::int64_t highest_fence(std::string_view scope) const override;
   void saw_fence(std::string_view scope, std::int64_t fence) override;
   std::string untrusted(std::string_view scope) const override;
+  void holds_gate(std::string_view scope) override;
   void saw_term(std::string_view scope, std::int64_t term) override;
   int server_major() const override;
   void saw_server_major(int major) override;
+  bool server_has_guard() const override;
+  void saw_server_guard(bool there) override;
   bool known_to_write(std::size_t text) const override;
   void saw_writing(std::size_t text) override;
   statements::Cache& statements() override;
@@ -155,6 +159,7 @@ class Connection final : public session::SessionHost {
   End server_;
   std::unique_ptr<session::Conversation> session_;
   mutable std::shared_ptr<session::Fences> fences_;  // of the session's database, once somebody has asked
+  std::string gate_;                                 // the scope whose gate the session holds; empty: none
   std::deque<session::Action::Kind> actions_;
   std::string head_;  // of a PROXY header; later the secret that cancel requests must know
   std::optional<std::list<Connection*>::iterator> greeting_;

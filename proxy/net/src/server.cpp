@@ -142,10 +142,14 @@ class Server::Inside {
     authority.subscribe([this](std::uint64_t fences, std::string_view scope, std::int64_t fence) {
       for (const auto& worker : shared.workers) worker->fence_rose(fences, scope, fence);
     });
+    authority.subscribe_gates([this](std::string_view scope, bool certain) {
+      for (const auto& worker : shared.workers) worker->gate_wanted(scope, certain);
+    });
   }
 
   ~Inside() {
     shared.authority.subscribe(nullptr);
+    shared.authority.subscribe_gates(nullptr);
     for (const auto& worker : shared.workers) worker->stop();
     for (const auto& worker : shared.workers) worker->join();
     shared.blocking_pool.end();

@@ -17,6 +17,7 @@
 #include <termgate/session/authority.hpp>
 
 #include "blocking_pool.hpp"
+#include "guarded_logins.hpp"
 #include "listen.hpp"
 #include "resolver.hpp"
 #include "tls.hpp"
@@ -44,6 +45,7 @@ struct Shared {
   LimitBook limits;
   detail::FenceMemory observed;  // the highest terms that only observed sessions have written under; judges them alone
   WritingTexts writing_texts;
+  GuardedLogins guarded_logins;
   Resolver resolver;
   std::vector<OpenListener> listeners;
   std::vector<std::unique_ptr<Worker>> workers;

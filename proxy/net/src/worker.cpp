@@ -133,6 +133,16 @@ void Worker::fence_rose(std::uint64_t fences, std::string_view scope, std::int64
   if (wake) waker_->wake();
 }
 
+void Worker::gate_wanted(std::string_view scope, bool certain) {
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    (certain ? gates_wanted_ : gates_unwatched_).emplace(scope);
+    wake = !std::exchange(awake_, true);
+  }
+  if (wake) waker_->wake();
+}
+
 void Worker::stop() {
   stopping_ = true;
   waker_->wake();
@@ -375,16 +385,21 @@ void Worker::take(int descriptor, const Endpoint& peer, const OpenListener* list
 void Worker::run_posted() {
   std::vector<std::function<void()>> tasks;
   Risen rose;
+  std::set<std::string, std::less<>> wanted, unwatched;
   {
     const std::lock_guard lock(mutex_);
     tasks.swap(posted_);
     rose.swap(rose_);
+    wanted.swap(gates_wanted_);
+    unwatched.swap(gates_unwatched_);
     awake_ = false;
   }
   for (auto& task : tasks) task();
-  if (rose.empty()) return;
+  if (rose.empty() && wanted.empty() && unwatched.empty()) return;
   for (std::size_t i = connections_.size(); i-- > 0;) {
     if (i < connections_.size()) connections_[i]->fences_rose(rose);
+    if (i < connections_.size()) connections_[i]->gates_wanted(wanted, true);
+    if (i < connections_.size()) connections_[i]->gates_wanted(unwatched, false);
   }
 }
 

@@ -13,6 +13,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -49,6 +50,7 @@ class Worker final {
   void join();
   void post(std::function<void()> task);
   void fence_rose(std::uint64_t fences, std::string_view scope, std::int64_t fence);
+  void gate_wanted(std::string_view scope, bool certain);
   std::size_t load() const noexcept { return load_.load(std::memory_order_relaxed); }
   std::int64_t in_transaction() const noexcept { return in_transaction_.load(std::memory_order_relaxed); }
   std::int64_t session_bytes() const noexcept { return session_bytes_.load(std::memory_order_relaxed); }
@@ -124,9 +126,10 @@ class Worker final {
   std::atomic<std::int64_t> session_bytes_{0};
   std::atomic<bool> stopping_{false};
 
-  std::mutex mutex_;  // guards posted_, rose_, awake_
+  std::mutex mutex_;  // guards posted_, rose_, the gates, awake_
   std::vector<std::function<void()>> posted_;
   Risen rose_;
+  std::set<std::string, std::less<>> gates_wanted_, gates_unwatched_;
   bool awake_ = false;
 
   std::thread thread_;

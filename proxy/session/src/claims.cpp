@@ -28,10 +28,16 @@ void Claims::server_declares(std::string_view scope, std::string_view term) {
 
 bool Claims::enforces() const noexcept { return admission_.enforce == Enforce::on; }
 
+bool Claims::may_be_server_guarded() const noexcept {
+  return admission_.enforce == Enforce::on && !replication_ && !rule() && admission_.without_term == WithoutTerm::read_only;
+}
+
 bool Claims::guards() const noexcept {
+  if (server_guarded_) return false;
   return admission_.enforce == Enforce::on && !replication_ && (admission_.without_term != WithoutTerm::allow || guarded_);
 }
 bool Claims::active() const noexcept {
+  if (handed_over_) return false;
   return admission_.enforce == Enforce::on && (admission_.without_term != WithoutTerm::allow || may_speak() || perhaps_);
 }
 bool Claims::final_rule() const noexcept { return rule() && !admission_.overridable; }

@@ -55,6 +55,16 @@ class Claims {
   // What the server's session declares from its start, ALTER ROLE and ALTER DATABASE included.
   void server_declares(std::string_view scope, std::string_view term);
 
+  // --- a session that the server guards (termgate_guard) ---
+  // Whether it can: what it declares is in the server's own settings, and a write without a term is what has to be refused.
+  bool may_be_server_guarded() const noexcept;
+  // From here on the server refuses every write without a passed check, so the session is not READ ONLY by default.
+  void server_guards() noexcept { server_guarded_ = true; }
+  bool server_guarded() const noexcept { return server_guarded_; }
+  // While it is handed over, what the client sends goes to the server as it is.
+  void hand_over(bool on) noexcept { handed_over_ = on && server_guarded_; }
+  bool handed_over() const noexcept { return handed_over_; }
+
   // --- what is required of the session ---
   const Admission& admission() const noexcept { return admission_; }
   bool guards() const noexcept;                                 // the server session is READ ONLY by default
@@ -97,7 +107,9 @@ class Claims {
 
   Admission admission_;
   bool replication_ = false;
-  bool guarded_ = false;                // under `allow`: has declared
+  bool guarded_ = false;  // under `allow`: has declared
+  bool server_guarded_ = false;
+  bool handed_over_ = false;
   ScopedTerm bound_;                    // by the rule, for good; empty: not yet
   bool withdrawn_ = false;              // the rule has no term any more, or another one than the one that is bound
   std::string why_not_, why_not_code_;  // of a rule that has no term now

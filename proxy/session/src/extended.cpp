@@ -38,7 +38,7 @@ void Session::State::on_parse(const Event& event) {
   const std::string_view sql = parse->sql;
   const Text text = classified(sql);
   learn(*text, sql);  // first: by its text a session that had nothing to declare may have become one that is held to a claim
-  group_begins();
+  group_begins(declares(*text));
   if (is_reserved(parse->statement)) return refuse_reserved();
   unit_text_ = sql.substr(0, unit_text_bytes);
   if (names_ours(*text)) return refuse_reserved();
@@ -171,7 +171,8 @@ void Session::State::on_bind(const Event& event) {
     portal = names->portal;
     statement = names->statement;
   }
-  group_begins();
+  const Known* prepared = known_statement(statement);
+  group_begins(prepared != nullptr && (!prepared->declared.empty() || prepared->effects.only_declares));
   model_.before_bind(statement);
   if (pipeline_.discarded) return refuse("0A000", discard_alone, "");  // a Bind plans, and planning runs functions
   if (is_reserved(statement) || is_reserved(portal)) {

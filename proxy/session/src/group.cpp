@@ -16,9 +16,17 @@ constexpr std::size_t claims_max = 256;  // of comments, in one pipeline: each o
 
 }  // namespace
 
-void Session::State::group_begins() {
+void Session::State::group_begins(bool declares) {
+  if (!pipeline_.begun) unit_begins();
+  if (declares) claims_.hand_over(false);
+  if (pipeline_.handed_over && !claims_.handed_over()) {
+    // What comes next is looked at before it goes. What has gone needs no opening: the server guards it.
+    pipeline_.handed_over = false;
+    pipeline_.direct = model_.tx.failed || model_.tx.in_block;
+    pipeline_.touched_server = pipeline_.executed || pipeline_.planned || !pipeline_.parsed.empty();
+  }
   if (pipeline_.begun) return;
-  unit_begins();
+  pipeline_.handed_over = claims_.handed_over();
   pipeline_.begun = true;
   opening_refused_ = false;
   pipeline_.direct = !claims_.active() || model_.tx.failed || model_.tx.in_block;
@@ -31,7 +39,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   if (const Refusal refusal = refusal_of_prepared(effects); refusal && runs && !model_.tx.failed)
     return refuse_from_memory(refusal, claim.pair);
   if (!claims_.active()) {
-    if (runs) observe(effects, claim);
+    if (runs) observe(effects, claim), note_handed_over(effects);
     return;
   }
   if (model_.tx.failed) return;

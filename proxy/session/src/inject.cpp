@@ -11,9 +11,9 @@ namespace termgate::session {
 namespace {
 
 constexpr std::array<std::string_view, proxy_statement_count> names{
-    "_termgate_writable_",   "_termgate_locked_",      "_termgate_mark_",   "_termgate_unmark_",
-    "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_",  "_termgate_again_",
-    "_termgate_prepared_",   "_termgate_hold_",        "_termgate_release_"};
+    "_termgate_writable_",   "_termgate_locked_",      "_termgate_mark_",    "_termgate_unmark_",
+    "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_",   "_termgate_again_",
+    "_termgate_prepared_",   "_termgate_hold_",        "_termgate_release_", "_termgate_declare_"};
 constexpr std::string_view portal = "_termgate";
 constexpr std::size_t passed_max = 256;  // claims of comments that are remembered to have passed in a transaction; others are checked again
 
@@ -24,6 +24,16 @@ std::string quoted(std::string_view name) {
     result += letter;
   }
   return result + '"';
+}
+
+// The same whatever standard_conforming_strings says.
+std::string literal(std::string_view text) {
+  std::string result = "E'";
+  for (const char letter : text) {
+    if (letter == '\'' || letter == '\\') result += letter;
+    result += letter;
+  }
+  return result + "'";
 }
 
 // A query describes its rows before the first is made; INSERT … RETURNING and EXECUTE do not, if they fail.
@@ -85,6 +95,12 @@ void Session::State::prepare_ours(Batch& to, ProxyStatement which, Purpose role,
     case ProxyStatement::release:
       sql = "SELECT " + schema + ".release_session($1)";
       count = 1;
+      break;
+    case ProxyStatement::declare:
+      sql =
+          "SELECT pg_catalog.set_config('termgate.scope', $1, true), pg_catalog.set_config('termgate.term', $2::pg_catalog.text, "
+          "true)";
+      count = 2;
       break;
     case ProxyStatement::none: return;
   }
@@ -171,6 +187,9 @@ void Session::State::add_check(Batch& to, const Claim& claim, Purpose role) {
   if (claim.named) {
     model_.tx.other_passed = true;
     if (claim.pair.complete() && is_known_by(claim.pair.scope)) {
+      // The server's guard looks at what the session declares. Inside a block of the client's it would go on doing so afterwards.
+      const Values named(claim.pair);
+      if (claims_.server_guarded() && !model_.tx.in_block) run_ours(to, ProxyStatement::declare, Purpose::mode, named.fields);
       if (model_.tx.passed.size() >= passed_max) model_.tx.passed.erase(model_.tx.passed.begin());
       model_.tx.passed.push_back(claim.pair);
     }
@@ -291,6 +310,20 @@ void Session::State::release() {
   add_sync(Purpose::release);
 }
 
+// "on" where the server guards this session, "off" where it could; NULL where no guard is loaded that uses our layer 1. Only a setting that
+// a library has registered is in pg_settings with that context, so no client can make it up, and every role may look. A session that may
+// act as the owner of layer 1 is refused every write by the guard, so where it may choose the proxy keeps such a session.
+std::string Session::State::guard_of_session() const {
+  std::string sql =
+      "(SELECT s.setting FROM pg_catalog.pg_settings s WHERE s.name OPERATOR(pg_catalog.=) 'termgate.guarded' AND s.context "
+      "OPERATOR(pg_catalog.=) 'internal' AND EXISTS (SELECT FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid "
+      "OPERATOR(pg_catalog.=) e.extnamespace WHERE e.extname OPERATOR(pg_catalog.=) 'termgate_guard' AND n.nspname "
+      "OPERATOR(pg_catalog.=) " +
+      literal(options_.schema);
+  if (options_.server_guard == Options::ServerGuard::when_there) sql += " AND NOT pg_catalog.pg_has_role(n.nspowner, 'MEMBER')";
+  return sql + "))";
+}
+
 // A pooler answers the login itself, with a PID of its own making. One that gives each transaction to another server session would
 // take a declaration, and our READ ONLY, to other clients.
 void Session::State::ask_who_serves() {
@@ -302,6 +335,8 @@ void Session::State::ask_who_serves() {
     sql +=
         ", EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) "
         "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)";
+  else sql += ", false, ''";
+  if (options_.server_guard != Options::ServerGuard::off && claims_.may_be_server_guarded()) sql += ", " + guard_of_session();
   add_hidden_query(sql, Purpose::who_serves);
 }
 

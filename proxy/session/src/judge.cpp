@@ -30,9 +30,18 @@ Text Session::State::classified(std::string_view sql) const {
   return host_.statements().classify(sql, settings);
 }
 
+// A comment names a claim that the server's settings do not have; and another declaration may need a raise, which the server's guard
+// leaves to us. Both are ours to check.
+bool Session::State::declares(const statements::Classified& text) noexcept {
+  return text.speaks_of_terms || !text.declared.empty() ||
+         std::any_of(text.statements.begin(), text.statements.end(),
+                     [](const statements::Statement& one) { return !one.declared.empty() || one.only_declares; });
+}
+
 void Session::State::learn(const statements::Classified& text, std::string_view sql) {
   const Learned learned = learned_of(text, sql);
   claims_.learn(learned);
+  if (declares(text)) claims_.hand_over(false);
   settings_.own_names_first &= learned.own_names_first;
   if (options_.server_has_rules && learned.may_make_rules) has_rules_ = true;
   for (const std::string& name : learned.deallocates) {
@@ -114,8 +123,21 @@ void Session::State::remember_writer(std::size_t hash) {
 // --- with what it is checked ---
 
 void Session::State::unit_begins() {
+  // Code may have declared. The server's guard refuses a term above the fence; our check raises the fence.
+  if (claims_.handed_over() && !claims_.certain()) claims_.hand_over(false);
   if (model_.status != pgwire::TransactionStatus::idle || model_.tx.in_block || model_.tx.writable) return;
   claims_.transaction_begins();
+  hand_over();
+}
+
+// The next transaction goes to a server that guards the session as the client sends it, unless the fence still has to be raised to its
+// term, or is known to be above it, or only the server knows what it declares.
+void Session::State::hand_over() {
+  if (!claims_.server_guarded()) return;
+  const Claim claim = claim_of(nullptr);
+  const Standing standing = standing_of(claim);
+  const bool raised = standing == Standing::current && fence_of(claim.pair.scope) >= claim.pair.term;
+  claims_.hand_over(claims_.certain() && (raised || (standing == Standing::none && claim.pair.empty())));
 }
 
 // What the proxy says of a scope goes through this session's client_encoding, and would name another scope than its letters do.

@@ -194,6 +194,14 @@ std::string Session::State::server_options(std::string_view requested) const {
 
 void Session::State::start_login() {
   claims_.login_begins();
+  using ServerGuard = Options::ServerGuard;
+  const bool there =
+      options_.server_guard == ServerGuard::required || (options_.server_guard == ServerGuard::when_there && host_.server_has_guard());
+  if (there && claims_.may_be_server_guarded()) {
+    claims_.server_guards();
+    // Nothing takes it back, so it may stand in the start-up packet. Whether it has worked is asked before the client's first word.
+    login_.startup.emplace_back("termgate.guard_session", "on");
+  }
   std::vector<pgwire::StartupMessage::Parameter> parameters;
   std::string options;
   std::string_view requested;
@@ -371,6 +379,16 @@ void Session::State::login_from_server(const Event& event) {
       return ask_who_serves();
     default: return end("08P01", "the server sent what has no place in a login");
   }
+}
+
+// It was to be guarded by the server, and is not READ ONLY; so it must not go on.
+void Session::State::login_not_guarded() {
+  refuse_login(*this, "57P03",
+               options_.server_guard == Options::ServerGuard::required
+                   ? "this proxy admits only sessions that the server's guard covers (--guard require), and database \"" +
+                         login_request_.database + "\" has no guard over schema \"" + options_.schema +
+                         "\": load termgate_guard by shared_preload_libraries, and CREATE EXTENSION termgate_guard"
+                   : std::string("the server's guard was there before and is gone: connect again"));
 }
 
 }  // namespace termgate::session

@@ -82,6 +82,7 @@ struct Known {
 // The extended messages up to the next Sync.
 struct Pipeline {
   bool begun = false;
+  bool handed_over = false;     // it goes as it is to a server that guards the session
   bool direct = false;          // messages go straight to the server
   bool refused = false;         // everything up to Sync is dropped
   bool touched_server = false;  // something of it was sent

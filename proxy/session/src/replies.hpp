@@ -43,6 +43,7 @@ enum class ProxyStatement : std::uint8_t {
   prepared,
   hold,
   release,
+  declare,
   none
 };
 inline constexpr std::size_t proxy_statement_count = static_cast<std::size_t>(ProxyStatement::none);

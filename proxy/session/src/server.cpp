@@ -210,6 +210,11 @@ void Session::State::served_by(std::string_view row) {
   claims_.server_declares(scope, term);
   if (column(row, 3, rules)) has_rules_ = rules == "t";
   if (std::string_view path; column(row, 4, path)) settings_.own_names_first &= puts_own_names_first(path);
+  if (options_.server_guard == Options::ServerGuard::off || !claims_.may_be_server_guarded()) return;
+  std::string_view guard;
+  if (!column(row, 5, guard)) guard = {};
+  host_.saw_server_guard(!guard.empty());
+  if (claims_.server_guarded() && guard != "on") login_not_guarded();
 }
 
 void Session::State::check_answered(std::string_view row) {

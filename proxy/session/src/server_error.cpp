@@ -169,8 +169,8 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
         model_.by_default.broken = true;
         break;
       }
-      [[fallthrough]];
-    case Purpose::who_serves: return end("08006", "the server session could not be made read-only again");
+      return end("08006", "the server session could not be made read-only again");
+    case Purpose::who_serves: return end("08006", "the server did not say who it is: " + std::string(report.message()));
     case Purpose::release:
       if (report.sqlstate() == "57014") {
         session_lock_.again = true;

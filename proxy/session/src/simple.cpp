@@ -51,9 +51,11 @@ void Session::State::on_query(std::string_view sql) {
   const Effects written = effects_of(*text, sql);
   const Effects effects = resolved(written, first.name);
   const Claim claim = claim_for(first.declared, written, first.name);
+  if (claim.named || effects.only_declares) claims_.hand_over(false);  // EXECUTE of what was prepared so
   if (!claims_.active()) {
     if (const Refusal refusal = refusal_of_prepared(effects); refusal && !model_.tx.failed) return refuse_from_memory(refusal, claim.pair);
     observe(effects, claim);
+    note_handed_over(effects);
     note_sent(effects, claim.named);
     return run_plain_query(sql, Purpose::client, change_of(effects));
   }

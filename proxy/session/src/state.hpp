@@ -107,6 +107,8 @@ class Session::State {
   void learn_from_refusals(Effects& effects, std::size_t hash) const;
   void remember_writer(std::size_t hash);
   void unit_begins();
+  void hand_over();
+  static bool declares(const statements::Classified& text) noexcept;
   Claim claim_of(const statements::Declaration* named) const;
   Claim claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const;
   Claim claim_for(const Known& known) const;
@@ -125,6 +127,7 @@ class Session::State {
   void saw_fence(std::string_view scope, std::int64_t fence);
 
   // --- transaction.cpp ---
+  void note_handed_over(const Effects& effects);
   void note_sent(const Effects& effects, bool named);  // what will be otherwise once this has run; `named`: by a comment
   void note_prepared(const Effects& effects);
   // In a transaction that goes on: puts in front of a statement what the decision wants there. True: a message of ours was added; where the
@@ -179,7 +182,7 @@ class Session::State {
   const Known* known_statement(std::string_view name) const;
 
   // --- group.cpp ---
-  void group_begins();
+  void group_begins(bool declares = false);  // its first message does
   void guard_group(const Effects& effects, const Known& known, Step step, bool whole);
   void commit_to_group(bool flushed = false);
   void hold_at_sync(const Effects& effects, const Claim& claim);
@@ -210,6 +213,8 @@ class Session::State {
   void release();
   void restore_default();
   void ask_who_serves();
+  std::string guard_of_session() const;
+  void login_not_guarded();  // login.cpp
 
   // --- refusal.cpp ---
   static std::string error_text(std::string_view code, std::string_view message, std::string_view hint);

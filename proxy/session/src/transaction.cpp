@@ -121,6 +121,13 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
   return (runs && unit.does == Does::savepoint && mark()) || added;
 }
 
+// The server's guard checks a block that was handed over. When a higher term is seen, the block is ended as one that we have checked.
+void Session::State::note_handed_over(const Effects& effects) {
+  if (!claims_.handed_over() || !model_.tx.in_block || model_.tx.failed || unit_of(effects, false, false).does < Does::reads) return;
+  model_.tx.last = claim_of(nullptr).pair;
+  model_.tx.session_passed = model_.tx.last.complete();
+}
+
 // As far as is known here the server's transaction is not READ ONLY.
 bool Session::State::may_write() const noexcept {
   return (model_.tx.writable && !model_.tx.locked && !model_.locked_for_good) || !claims_.guards();

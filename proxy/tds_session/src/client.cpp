@@ -437,11 +437,11 @@ void TdsSession::State::observe(const Verdict& verdict) {
 void TdsSession::State::forward(const Verdict& verdict, Instant now) {
   message_.raw[status_at] = static_cast<char>(static_cast<std::uint8_t>(message_.raw[status_at]) | resets_);
   if ((resets_ & tds::status::reset) != 0) {
-    gate_ = Gate::open;
+    gate_is(Gate::open);
     transaction_ = 0;
     server_inside_ = false;
   } else if (resets_ != 0) {
-    gate_ = Gate::unsure;
+    gate_is(Gate::unsure);
   }
   resets_ = 0;
   server_out_.back().append(message_.raw);

@@ -17,6 +17,9 @@ std::string bracketed(std::string_view name) {
   return result + "]";
 }
 
+// A raise that waits is seen again and again; one that is not seen for so long has given up.
+constexpr std::chrono::milliseconds raise_seen_again{500};
+
 // The server found a transaction that we had not seen, and has done nothing.
 bool is_wrong_transaction(std::uint32_t number) noexcept { return number == 3988 || number == 3989; }
 
@@ -47,11 +50,12 @@ void TdsSession::State::send_hello(Instant now) {
   tds::CallWriter call(payload, tds_version_, 0, gate_name("gate_hello"));
   ++proof_;
   call.integer("@proof", &proof_, true);
-  call.integer("@declared", nullptr, true);
+  for (const char* name : {"@declared", "@grace_ms"}) call.integer(name, nullptr, true);
   send_call(payload, now);
 }
 
 void TdsSession::State::send_enter(const Pair& pair, Instant now) {
+  gate_is(Gate::open);
   pair_ = pair;
   // Where the client's request says that it belongs: its own headers were read when it was judged.
   const auto headers = tds::decode_headers(message_.payload, tds_version_);
@@ -68,7 +72,7 @@ void TdsSession::State::send_enter(const Pair& pair, Instant now) {
   for (const char* name : {"@code", "@fence", "@raise", "@trancount"}) call.integer(name, nullptr, true);
   call.text("@message", nullptr, true);
   stage_ = Stage::entering;
-  gate_ = Gate::unsure;
+  gate_is(Gate::unsure);
   send_call(payload, now);
 }
 
@@ -98,6 +102,7 @@ void TdsSession::State::call_value(const tds::ReturnValue& value) {
   else if (name == "@raise") answer_.raise = number.value_or(0) == 1;
   else if (name == "@trancount") answer_.trancount = number.value_or(0);
   else if (name == "@declared") answer_.declared = number.value_or(0);
+  else if (name == "@grace_ms") answer_.grace_ms = number.value_or(0);
   else if (name == "@term") answer_.term = number.value_or(0);
   else if (name == "@scope") answer_.scope = tds::utf8_of(value.data);
   else if (name == "@message") answer_.message = tds::utf8_of(value.data);
@@ -112,8 +117,8 @@ void TdsSession::State::enter_ends(Instant now) {
     if (answer_.fence > 0) host_.saw_fence(pair_.scope, answer_.fence);
   }
   if (passed && pair_.complete()) {
-    gate_ = Gate::held;
-    entered_ = used_ = now;
+    gate_is(Gate::held);
+    used_ = now;
     session::Incident incident;
     incident.kind = session::Incident::Kind::fenced;
     incident.scope = pair_.scope;
@@ -134,14 +139,14 @@ void TdsSession::State::enter_ends(Instant now) {
   }
   if (answer_.proven && answer_.raise && !raised_ && pair_.complete()) {
     raised_ = true;
-    gate_ = Gate::open;
+    gate_is(Gate::open);
     stage_ = Stage::raising;
     return act(Action::Kind::raise);
   }
   after_code_ = "TG006";
   if (answer_.proven) {
     // A refusal leaves nothing held that was not held before, and before it was open.
-    gate_ = Gate::open;
+    gate_is(Gate::open);
     if (answer_.code > 50000 && answer_.code <= 50006) after_code_ = "TG00" + std::to_string(answer_.code - 50000);
     after_message_ = answer_.message.empty() ? "TG006 the gate refused with " + std::to_string(answer_.code) : answer_.message;
     if (!after_message_.starts_with(after_code_)) after_message_ = after_code_ + " " + after_message_;
@@ -164,11 +169,11 @@ void TdsSession::State::enter_ends(Instant now) {
 
 void TdsSession::State::leave_ends(Instant now) {
   if (answer_.proven && answer_.code == 0) {
-    gate_ = Gate::open;
+    gate_is(Gate::open);
     server_inside_ = answer_.trancount > 0;
   } else if ((answer_.proven && answer_.code == 1) || is_wrong_transaction(answer_.error_number)) {
     server_inside_ = true;
-    entered_ = used_ = now;
+    used_ = now;
     if (gate_ == Gate::unsure) return end(50006, after_message_);
   } else {
     return end(50006, "TG006 the gate could not be given back: " + (answer_.error.empty() ? answer_.message : answer_.error));
@@ -196,8 +201,32 @@ void TdsSession::State::leave_ends(Instant now) {
   pump_client(now);
 }
 
+// In the middle of a message that the server has seen nothing of, too: whoever stops there holds nobody up.
 bool TdsSession::State::may_leave() const noexcept {
-  return stage_ == Stage::ready && gate_ == Gate::held && !bulk_expected_ && !swallowing_ && !in_transaction() && message_.raw.empty();
+  return stage_ == Stage::ready && gate_ == Gate::held && !bulk_expected_ && !in_transaction();
+}
+
+// --- who else wants it ---
+
+void TdsSession::State::gate_is(Gate gate) {
+  gate_ = gate;
+  if (gate == Gate::open) {
+    gate_wanted_ = false;
+    raise_waits_.reset();
+  }
+  host_.holds_gate(gate == Gate::open ? std::string_view() : pair_.scope);
+}
+
+void TdsSession::State::wanted(bool certain, Instant now) {
+  if (stage_ == Stage::closing || gate_ == Gate::open) return;
+  gate_wanted_ = true;
+  if (certain) {
+    if (!raise_waits_ || now - raise_seen_ > raise_seen_again) raise_waits_ = now;
+    raise_seen_ = now;
+  }
+  if (may_leave()) return send_leave(AfterLeave::ready, now);
+  // Only as long as it is seen to wait: one that has given up ends nobody.
+  if (certain && now - *raise_waits_ >= grace_) end_for_raise();
 }
 
 }  // namespace termgate::tds_session

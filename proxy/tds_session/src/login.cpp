@@ -192,6 +192,7 @@ void TdsSession::State::hello_ends(Instant now) {
   has_layer1_ = answer_.proven;
   if (!has_layer1_) no_layer1_ = answer_.error.empty() ? "the gate did not answer" : answer_.error;
   if (answer_.declared != 0) claims_.server_knows();
+  if (answer_.grace_ms > 0) grace_ = std::chrono::milliseconds(answer_.grace_ms);
   tds::append_message(client_out_.back(), tds::packet::reply, login_answer_, 4096);
   std::string().swap(login_answer_);
   stage_ = Stage::ready;

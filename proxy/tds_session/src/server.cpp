@@ -169,7 +169,7 @@ void TdsSession::State::back_to_ready(Instant now) {
   message_ = {};
   // A transaction that a batch has begun is not announced by every server, nor its end: the next leave asks.
   if (transaction_ == 0) server_inside_ = false;
-  if (may_leave() && (draining_ || now - entered_ >= options_.gate_hold_max)) return send_leave(AfterLeave::ready, now);
+  if (may_leave() && (draining_ || gate_wanted_)) return send_leave(AfterLeave::ready, now);
   if (drain_ends()) return;
   pump_client(now);
 }

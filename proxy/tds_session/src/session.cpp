@@ -49,6 +49,22 @@ bool TdsSession::State::drain_ends() {
   return true;
 }
 
+// Behind a result that nobody reads, in the middle of a message, in a transaction: the server rolls it back with its session.
+void TdsSession::State::end_for_raise() {
+  const std::string message = "TG006 a takeover of scope \"" + pair_.scope +
+                              "\" has waited for this session for the eviction grace: its open transaction is rolled back. Connect again";
+  session::Incident incident;
+  incident.kind = session::Incident::Kind::evicted;
+  incident.scope = pair_.scope;
+  incident.term = pair_.term;
+  incident.code = "TG006";
+  incident.message = message;
+  happened(incident);
+  // What is on its way to a server that does not read must not put off its end.
+  server_out_.sent(server_out_.size());
+  end(50006, message);
+}
+
 void TdsSession::State::tick(Instant now) {
   const auto past = [&](Instant since, std::chrono::milliseconds most) { return most.count() > 0 && now - since >= most; };
   if (stage_ == Stage::closing) return;
@@ -122,6 +138,10 @@ void TdsSession::resume(const session::FenceSeen& event, Instant) {
   incident.message = message;
   state.happened(incident);
   state.end(50001, message);
+}
+
+void TdsSession::resume(const session::GateWanted& event, Instant now) {
+  if (event.scope == state_->pair_.scope) state_->wanted(event.certain, now);
 }
 
 void TdsSession::resume(const session::Drain&, Instant now) {

@@ -8,7 +8,8 @@
 //
 //   READY ──▶ ENTERING ──▶ RELAYING ──▶ READY        the gate is not held: it is entered first
 //   READY ──────────────▶ RELAYING ──▶ READY         it is held, or the message needs none
-//   READY ──▶ LEAVING ──▶ READY                      nobody has used it for a while
+//   READY ──▶ LEAVING ──▶ READY                      a raise wants it, or nobody has used it for a while
+//   any   ──▶ CLOSING                                a raise has waited for it for the grace period
 #pragma once
 
 #include <cstdint>
@@ -78,7 +79,7 @@ struct Answer {
   bool raise = false;
   std::int64_t trancount = 0;
   std::int64_t fence = 0;
-  std::int64_t declared = 0, term = 0;
+  std::int64_t declared = 0, term = 0, grace_ms = 0;
   std::string scope, message;
   std::string error;  // the first one that the server sent
   std::uint32_t error_number = 0;
@@ -133,6 +134,9 @@ class TdsSession::State {
   void leave_ends(Instant now);
   std::string gate_name(std::string_view procedure) const;
   bool may_leave() const noexcept;
+  enum class Gate : std::uint8_t { open, held, unsure };
+  void gate_is(Gate gate);
+  void wanted(bool certain, Instant now);
 
   // --- server.cpp ---
   void take_server(std::string_view bytes, Instant now);
@@ -152,6 +156,7 @@ class TdsSession::State {
   void malformed_peer(std::string_view who, std::string_view why);
   // Whether it was, for the proxy drains and nothing is under way.
   bool drain_ends();
+  void end_for_raise();
   void tick(Instant now);
   bool in_transaction() const noexcept { return transaction_ != 0 || server_inside_; }
   bool logged_in() const noexcept { return stage_ >= Stage::ready && stage_ != Stage::closing; }
@@ -200,11 +205,15 @@ class TdsSession::State {
   std::string carry_;   // tokens of our own calls' answers that the client must see
 
   // --- the gate ---
-  enum class Gate : std::uint8_t { open, held, unsure } gate_ = Gate::open;
-  Pair pair_;    // that it was entered with, or is being
-  Pair wanted_;  // to be entered with after leaving
+  Gate gate_ = Gate::open;
+  bool gate_wanted_ = false;               // give it back as soon as possible
+  std::optional<Instant> raise_waits_;     // since when one surely does, and …
+  Instant raise_seen_{};                   // … was last seen to
+  std::chrono::milliseconds grace_{1000};  // of the database, as it was at the login
+  Pair pair_;                              // that it was entered with, or is being
+  Pair wanted_;                            // to be entered with after leaving
   bool wanted_declared_ = false;
-  Instant entered_{}, used_{}, sent_{};
+  Instant used_{}, sent_{};
   std::int64_t proof_ = 0;
   Answer answer_;
   AfterLeave after_leave_ = AfterLeave::ready;

@@ -12,6 +12,7 @@ DROP PROCEDURE IF EXISTS @schema@.leave;
 DROP PROCEDURE IF EXISTS @schema@.gate_hello;
 DROP PROCEDURE IF EXISTS @schema@.gate_enter;
 DROP PROCEDURE IF EXISTS @schema@.gate_leave;
+DROP PROCEDURE IF EXISTS @schema@.gates_wanted;
 GO
 -- The lock that stands for the secret of whoever entered: its name shows nothing of it, and who does not know it can neither take it nor leave.
 CREATE FUNCTION @schema@._key_lock(@scope_key varbinary(800), @secret varbinary(64)) RETURNS nvarchar(64) AS
@@ -272,8 +273,35 @@ BEGIN
   SET @proof = -@proof - 1;
 END
 GO
+-- gates_wanted(scopes) → the scopes of the JSON array `scopes` (500 at most) that a raise waits for: from its first wait to its end it holds the scope's turnstile exclusively. A proxy
+-- asks on a connection of its own, and only then gives back the gates that its sessions hold. It takes no lock and waits for nothing. For the level lead, whose role may test the locks.
+-- Locks: turnstile test statement
+CREATE PROCEDURE @schema@.gates_wanted @scopes nvarchar(max) AS
+BEGIN
+  SET NOCOUNT ON;
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @asked TABLE (place int NOT NULL PRIMARY KEY, scope nvarchar(400), wanted bit);
+  DECLARE @role sysname = @schema_lit@ + N'_lock', @place int = 0, @count int, @scope nvarchar(400), @turnstile nvarchar(64);
+  IF @scopes IS NULL OR ISJSON(@scopes) = 0 THROW 50005, 'TG005 the scopes must be a JSON array', 1;
+  INSERT INTO @asked (place, scope) SELECT CAST(j.[key] AS int), CAST(j.value AS nvarchar(400)) FROM OPENJSON(@scopes) j;
+  SELECT @count = COUNT(*) FROM @asked;
+  IF @count > 500 THROW 50005, 'TG005 at most 500 scopes are asked for in one call', 1;
+  WHILE @place < @count
+  BEGIN
+    SELECT @scope = a.scope FROM @asked a WHERE a.place = @place;
+    SET @turnstile = @schema@._resource(N't', CONVERT(varbinary(800), @scope));
+    IF APPLOCK_TEST(@role, @turnstile, N'Shared', N'Session') = 0 UPDATE @asked SET wanted = 1 WHERE place = @place;
+    SET @place = @place + 1;
+  END
+  SELECT a.scope FROM @asked a WHERE a.wanted = 1 ORDER BY a.place;
+END
+GO
 -- Who may check may enter. The gate of a proxy is open to every client, and of no use to one: it holds up a raise no longer than the grace, and lets in nobody but by a current term.
 DECLARE @text nvarchar(max) = N'GRANT EXECUTE ON @schema@.enter TO ' + QUOTENAME(@schema_lit@ + N'_write') + N'; GRANT EXECUTE ON @schema@.leave TO ' + QUOTENAME(@schema_lit@ + N'_write');
+EXEC(@text);
+SET @text = N'GRANT EXECUTE ON @schema@.gates_wanted TO ' + QUOTENAME(@schema_lit@ + N'_lead');
 EXEC(@text);
 GRANT EXECUTE ON @schema@.gate_hello TO public;
 GRANT EXECUTE ON @schema@.gate_enter TO public;

@@ -7,12 +7,13 @@
 #include "writer.hpp"
 
 namespace termgate::dialect {
-namespace {
 
 bool is_serial(Node type_name) {
   const std::string name = last_name(type_name["names"]);
   return name == "serial" || name == "bigserial" || name == "smallserial" || name == "serial2" || name == "serial4" || name == "serial8";
 }
+
+namespace {
 
 std::string key_list(Node keys) {
   std::vector<std::string> names;
@@ -151,6 +152,7 @@ std::string Writer::constraint(Node body, const std::string& table, const std::s
   } else if (type == "CONSTR_FOREIGN") {
     if (body["fk_matchtype"].string() == "f") refuse("MATCH FULL", body);
     if (body["fk_del_set_cols"]) refuse("SET NULL of some columns", body);
+    check_reference(body, own ? strings(body["fk_attrs"]) : std::vector<std::string>{column}, table, body);
     if (own) text = "FOREIGN KEY " + key_list(body["fk_attrs"]) + " ";
     text += "REFERENCES " + relation_name(body["pktable"]);
     if (body["pk_attrs"]) text += " " + key_list(body["pk_attrs"]);
@@ -218,9 +220,14 @@ bool is_now(Node expression_node) {
 // A DEFAULT stays in the schema: a constant as the column stores it, so that programs without the proxy store the same.
 std::string Writer::default_value(Node expression_node, Node type_name) {
   if (relations_ == nullptr) return stored(expression_node);
-  const Type& type = type_in(type_name);
+  const bool plain = !type_name["arrayBounds"] && !type_name["typmods"];
+  return default_of(expression_node, declared(type_name), plain ? type_in(type_name).oid : Oid{0});
+}
+
+// `plain`: the column's type where it is no array and has no precision.
+std::string Writer::default_of(Node expression_node, const std::string& declared_text, Oid plain) {
   if (is_now(expression_node)) {
-    if (const std::string now = moment_now(type.oid); !now.empty() && !type_name["arrayBounds"] && !type_name["typmods"]) return now;
+    if (const std::string now = moment_now(plain); !now.empty()) return now;
     refuse("the current time as a DEFAULT of this type", expression_node);
   }
   if (expression_node.as("A_Const").flag("isnull")) return "NULL";
@@ -234,7 +241,7 @@ std::string Writer::default_value(Node expression_node, Node type_name) {
     refuse("a DEFAULT that is not a constant", expression_node);
   }
   const Node number = expression_node.as("A_Const");
-  auto converted_text = relations_->stored_constant(*text, declared(type_name), number["fval"] || number["ival"] ? oid::numeric : Oid{0});
+  auto converted_text = relations_->stored_constant(*text, declared_text, number["fval"] || number["ival"] ? oid::numeric : Oid{0});
   if (auto* problem = std::get_if<SqlError>(&converted_text)) {
     // PostgreSQL finds it where a row is inserted.
     if (problem->sqlstate == "22001" || problem->sqlstate == "22003") refuse("a DEFAULT that the column cannot hold", expression_node);
@@ -269,7 +276,13 @@ std::string Writer::column_definition(Node body, const std::string& table, bool 
     const bool always = std::any_of(constraints.begin(), constraints.end(), [](Node each) {
       return each.as("Constraint")["contype"].string() == "CONSTR_IDENTITY" && each.as("Constraint")["generated_when"].string() == "a";
     });
-    text += counts != nullptr && counts->oid == oid::int4 ? (always ? "INTegER" : "INTeger") : always ? "INTEGer" : "INTEGER";
+    const bool serial = is_serial(body["typeName"]);
+    text += counts != nullptr && counts->oid == oid::int4 ? (always   ? "INTegER"
+                                                             : serial ? "INTegeR"
+                                                                      : "INTeger")
+                                                          : (always   ? "INTEGer"
+                                                             : serial ? "INTEGEr"
+                                                                      : "INTEGER");
     text += " PRIMARY KEY AUTOINCREMENT";
   } else {
     if (!body["typeName"]) refuse("a column without a type", body);
@@ -306,16 +319,19 @@ std::string Writer::column_definition(Node body, const std::string& table, bool 
 // What the expressions of a CREATE TABLE may name.
 void Writer::define(Node relation_node, const std::vector<Node>& elements) {
   if (relations_ == nullptr) return;
-  const Typed typed(out_, sql_, *relations_, {}, false);
   defined_.emplace();
   defined_->name = relation_node.text("relname");
   for (const Node element : elements) {
-    const Node column_node = element.as("ColumnDef");
-    if (!column_node || !column_node["typeName"]) continue;
-    const Oid type = type_of_name(column_node["typeName"]);
-    const bool array = static_cast<bool>(column_node["typeName"]["arrayBounds"]);
-    defined_->columns.push_back({column_node.text("colname"), type, array ? -1 : typed.typmod_of(column_node["typeName"], type), false});
+    if (const Node column_node = element.as("ColumnDef")) define_column(column_node);
   }
+}
+
+void Writer::define_column(Node column_node) {
+  if (relations_ == nullptr || !column_node["typeName"]) return;
+  const Typed typed(out_, sql_, *relations_, {}, false);
+  const bool array = static_cast<bool>(column_node["typeName"]["arrayBounds"]);
+  const Oid type = array ? typed.type_in_words(column_node["typeName"]) : type_of_name(column_node["typeName"]);
+  defined_->columns.push_back({column_node.text("colname"), type, array ? -1 : typed.typmod_of(column_node["typeName"], type), false});
 }
 
 void Writer::create_table(Node body) {
@@ -379,6 +395,7 @@ void Writer::create_table(Node body) {
   const bool temporary = relation_node["relpersistence"].string() == "t";
   add(std::string("CREATE ") + (temporary ? "TEMP " : "") + "TABLE " + (body.flag("if_not_exists") ? "IF NOT EXISTS " : "") +
       relation_name(relation_node) + " (" + joined(parts, ", ") + ")");
+  out_.typed = out_.typed || relations_ != nullptr;
 }
 
 void Writer::create_table_as(Node body) {
@@ -456,6 +473,7 @@ void Writer::create_index(Node body) {
                      " (" + joined(parts, ", ") + ")";
   if (body["whereClause"]) text += " WHERE " + stored(body["whereClause"]);
   add(std::move(text));
+  out_.typed = out_.typed || relations_ != nullptr;
 }
 
 void Writer::create_view(Node body) {
@@ -481,74 +499,6 @@ void Writer::create_view(Node body) {
   if (body.flag("replace")) add("DROP VIEW IF EXISTS " + name);
   add(std::string("CREATE ") + (temporary ? "TEMP " : "") + "VIEW " + name + (body["aliases"] ? " " + key_list(body["aliases"]) : "") +
       types + " AS " + text);
-}
-
-void Writer::alter_table(Node body) {
-  out_.effect = Effect::definition;
-  out_.tag = "ALTER TABLE";
-  const Node relation_node = body["relation"];
-  if (body["objtype"].string() != "OBJECT_TABLE") refuse("ALTER of this kind of object", relation_node);
-  const std::string table = relation_node.text("relname");
-  const std::string head = "ALTER TABLE " + relation_name(relation_node) + " ";
-  std::set<std::string> used;
-  for (const Node command_node : body["cmds"].items()) {
-    const Node command = command_node.as("AlterTableCmd");
-    const std::string_view what = command["subtype"].string();
-    if (what == "AT_AddColumn") {
-      if (command.flag("missing_ok")) refuse("ADD COLUMN IF NOT EXISTS", relation_node);
-      const Node column_node = command["def"].as("ColumnDef");
-      if (is_serial(column_node["typeName"])) refuse("ADD COLUMN of a serial type", relation_node);
-      bool unique = false;
-      for (const Node each : column_node["constraints"].items()) {
-        const std::string_view type = each.as("Constraint")["contype"].string();
-        if (type == "CONSTR_PRIMARY" || type == "CONSTR_IDENTITY" || type == "CONSTR_GENERATED")
-          refuse("ADD COLUMN with such a constraint", relation_node);
-        unique = unique || type == "CONSTR_UNIQUE";
-      }
-      if (unique) refuse("ADD COLUMN … UNIQUE (create a unique index after it)", relation_node);
-      add(head + "ADD COLUMN " + column_definition(column_node, table, false, false, used));
-    } else if (what == "AT_DropColumn") {
-      if (command.flag("missing_ok")) refuse("DROP COLUMN IF EXISTS", relation_node);
-      add(head + "DROP COLUMN " + quoted_name(command.text("name")));
-    } else if (what == "AT_AddConstraint") {
-      const Node each = command["def"].as("Constraint");
-      const std::string_view type = each["contype"].string();
-      if ((type != "CONSTR_PRIMARY" && type != "CONSTR_UNIQUE") || each["indexname"])
-        refuse("ADD CONSTRAINT other than PRIMARY KEY and UNIQUE", relation_node);
-      std::string name = each.text("conname");
-      if (name.empty()) name = type == "CONSTR_PRIMARY" ? table + "_pkey" : table + "_" + joined(strings(each["keys"]), "_") + "_key";
-      if (type == "CONSTR_PRIMARY" && relations_ != nullptr) {
-        const Relations::Relation* known = relations_->find(relation_node.text("relname"));
-        for (const std::string& key : strings(each["keys"])) {
-          const bool nullable =
-              known != nullptr && std::any_of(known->columns.begin(), known->columns.end(), [&](const Relations::RelationColumn& column) {
-                return column.name == key && !column.not_null;
-              });
-          if (nullable) refuse("ADD PRIMARY KEY of a column that may be NULL", relation_node);
-        }
-      }
-      add("CREATE UNIQUE INDEX " + quoted_name(name) + " ON " + relation_name(relation_node) + " " + key_list(each["keys"]));
-    } else if (what == "AT_ChangeOwner" || what == "AT_SetRelOptions" || what == "AT_ResetRelOptions" || what == "AT_SetLogged" ||
-               what == "AT_SetUnLogged" || what == "AT_ClusterOn" || what == "AT_DropCluster" || what == "AT_SetStatistics" ||
-               what == "AT_SetStorage" || what == "AT_ReplicaIdentity") {
-      continue;
-    } else {
-      refuse("this ALTER TABLE", relation_node);
-    }
-  }
-  if (out_.sql.empty()) out_.effect = Effect::none;
-}
-
-void Writer::rename(Node body) {
-  out_.effect = Effect::definition;
-  out_.tag = "ALTER TABLE";
-  const std::string_view what = body["renameType"].string();
-  const Node relation_node = body["relation"];
-  if (body.flag("missing_ok")) refuse("ALTER … IF EXISTS", relation_node);
-  const std::string head = "ALTER TABLE " + relation_name(relation_node) + " RENAME ";
-  if (what == "OBJECT_COLUMN") add(head + "COLUMN " + quoted_name(body.text("subname")) + " TO " + quoted_name(body.text("newname")));
-  else if (what == "OBJECT_TABLE") add(head + "TO " + quoted_name(body.text("newname")));
-  else refuse("RENAME of this kind of object", relation_node);
 }
 
 void Writer::drop(Node body) {

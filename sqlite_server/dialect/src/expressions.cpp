@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "names.hpp"
+#include "shapes.hpp"
 #include "writer.hpp"
 
 namespace termgate::dialect {
@@ -34,7 +35,6 @@ const Operator* operator_named(std::string_view symbol) {
 constexpr std::size_t symmetric_bytes_max = 1 << 14;
 
 bool is_null(Node node) { return node.as("A_Const").flag("isnull"); }
-bool is_whole(Oid type) { return type == oid::int2 || type == oid::int4 || type == oid::int8; }
 bool is_moment(Oid type) { return type == oid::timestamp || type == oid::timestamptz || type == oid::time || type == oid::timetz; }
 
 }  // namespace

@@ -1,13 +1,9 @@
 // INSERT, UPDATE, DELETE, TRUNCATE.
 #include "names.hpp"
+#include "shapes.hpp"
 #include "writer.hpp"
 
 namespace termgate::dialect {
-namespace {
-
-bool is_default(Node node) { return node.is("SetToDefault"); }
-
-}  // namespace
 
 std::string Writer::returning(Node list, Node relation_node) {
   if (!list) return {};

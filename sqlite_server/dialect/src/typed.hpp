@@ -47,6 +47,10 @@ class Typed {
   // The query of a CREATE TABLE AS, as a SELECT of what the columns store.
   std::string copied(Node select, const std::vector<std::string>& names, std::vector<Column>& columns, std::vector<std::string>& values);
   std::int32_t typmod_of(Node type_name, Oid type) const;
+  Oid type_in_words(Node type_name) const { return type_of_name(type_name); }
+  // What a column's values become in a column of another type; `with`: the expression of USING, or none.
+  std::string converted_column(const Relations::Relation& relation, const Relations::RelationColumn& from,
+                               const Relations::RelationColumn& to, Node with);
   // Whether this statement is for this class: it touches a table of the file, or no relation at all.
   static bool wants(Node node, const Relations& relations);
 
@@ -184,6 +188,7 @@ class Typed {
   Value written_call(const resolution::Function& found, const std::vector<Value>& args, Node at);
 
   // typed_queries.cpp
+  void own_scope(const Relations::Relation& relation);
   Query query(Node body, const std::vector<std::string>& names = {});
   Query simple(Node body, const std::vector<std::string>& names, const std::vector<const Relations::RelationColumn*>* assign = nullptr,
                bool plain = false);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "names.hpp"
+#include "shapes.hpp"
 #include "typed.hpp"
 
 namespace termgate::dialect {
@@ -11,19 +12,6 @@ using resolution::Context;
 using resolution::spoken;
 
 namespace {
-
-enum Frame : std::int64_t {
-  nondefault = 0x1,
-  range = 0x2,
-  rows = 0x4,
-  groups = 0x8,
-  start_unbounded = 0x20,
-  end_unbounded = 0x100,
-  start_current = 0x200,
-  end_current = 0x400,
-  start_preceding = 0x800,
-  exclusions = 0x38000
-};
 
 std::string types_in_words(const std::vector<Value>& args) {
   std::vector<std::string> words;

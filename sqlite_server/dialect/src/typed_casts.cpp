@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "names.hpp"
+#include "shapes.hpp"
 #include "typed.hpp"
 
 namespace termgate::dialect {
@@ -12,7 +13,6 @@ using resolution::spoken;
 
 namespace {
 
-bool is_whole(Oid type) { return type == oid::int2 || type == oid::int4 || type == oid::int8; }
 bool is_number(Oid type) { return is_whole(type) || type == oid::float4 || type == oid::float8 || type == oid::numeric; }
 bool is_text(Oid type) { return type == oid::text || type == oid::varchar || type == oid::bpchar || type == oid::name; }
 bool is_time(Oid type) {

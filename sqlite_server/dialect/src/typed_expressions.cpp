@@ -517,7 +517,8 @@ Value Typed::membership(Node body, std::string_view symbol) {
     columns = columns || mentions_column(item);
   }
   const auto agreed = resolution::common_type(types);
-  const bool whole = !columns && values.size() > 1 && agreed.type.has_value();
+  // There is no array of arrays that PostgreSQL could make of them.
+  const bool whole = !columns && values.size() > 1 && agreed.type.has_value() && !resolution::is_array(*agreed.type);
   if (whole) {
     for (Value& each : values) each = coerce(each, *agreed.type);
   }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "names.hpp"
+#include "shapes.hpp"
 #include "typed.hpp"
 
 namespace termgate::dialect {
@@ -10,8 +11,6 @@ namespace termgate::dialect {
 using resolution::spoken;
 
 namespace {
-
-bool is_default(Node node) { return node.is("SetToDefault"); }
 
 bool mentions_star(Node list) {
   std::vector<Node> open{list};

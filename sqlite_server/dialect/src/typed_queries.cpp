@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "names.hpp"
+#include "shapes.hpp"
 #include "typed.hpp"
 
 namespace termgate::dialect {
@@ -11,9 +12,6 @@ namespace termgate::dialect {
 using resolution::spoken;
 
 namespace {
-
-bool has_tail(Node body) { return body["sortClause"] || body["limitCount"] || body["limitOffset"] || body["withClause"]; }
-bool is_set(Node body) { return body["larg"] || body["rarg"]; }
 
 // What SQLite would take for the number of a column in ORDER BY and GROUP BY.
 bool is_place(std::string_view text) { return text.find_first_not_of("+-0123456789() ") == std::string_view::npos; }
@@ -81,7 +79,8 @@ void Typed::statement(Node node) {
   }
 }
 
-std::string Typed::over_columns(const Relations::Relation& relation, Node node) {
+// The columns of one table, by their bare names.
+void Typed::own_scope(const Relations::Relation& relation) {
   scopes_.emplace_back();
   Relation own;
   own.name = relation.name;
@@ -96,9 +95,29 @@ std::string Typed::over_columns(const Relations::Relation& relation, Node node) 
   scopes_.back().visible = own.columns;
   scopes_.back().relations.push_back(std::move(own));
   place_ = Place::where;
+}
+
+std::string Typed::over_columns(const Relations::Relation& relation, Node node) {
+  own_scope(relation);
   const Value value = decided(expression(node));
   scopes_.pop_back();
   return value.text;
+}
+
+std::string Typed::converted_column(const Relations::Relation& relation, const Relations::RelationColumn& from,
+                                    const Relations::RelationColumn& to, Node with) {
+  own_scope(relation);
+  Value value{quoted_name(from.name), primary, from.type, from.typmod, is_stored(from.type)};
+  if (with) value = expression(with);
+  if (!value.open() && value.type != to.type &&
+      resolution::cast_path(value.type, to.type, resolution::Context::assignment).how == resolution::Path::How::none) {
+    refuse_as("42804", with
+                           ? "result of USING clause for column \"" + to.name + "\" cannot be cast automatically to type " + spoken(to.type)
+                           : "column \"" + to.name + "\" cannot be cast automatically to type " + spoken(to.type));
+  }
+  const std::string text = assigned(value, to, {}).text;
+  scopes_.pop_back();
+  return text;
 }
 
 std::string Typed::view(Node select, std::string& types) {

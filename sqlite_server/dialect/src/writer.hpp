@@ -163,18 +163,37 @@ class Writer {
   void create_table_typed(Node body);
   void create_index(Node body);
   void create_view(Node body);
-  void alter_table(Node body);
-  void rename(Node body);
   void drop(Node body);
   std::string declared(Node type_name) const;
   std::string column_definition(Node body, const std::string& table, bool key, bool counted, std::set<std::string>& used);
   std::string constraint(Node body, const std::string& table, const std::string& column, std::set<std::string>& used);
   void check_key(const std::string& column, Node at) const;
   std::string default_value(Node expression_node, Node type_name);
+  std::string default_of(Node expression_node, const std::string& declared_text, Oid plain);
   std::string deferral(const std::vector<Node>& constraints, std::size_t after) const;
   std::string collation_name(Node names);
   std::string stored(Node expression_node);
   std::string written(Node expression_node);
+
+  // alter.cpp
+  struct Altered;
+  void alter_table(Node body);
+  void alter_plainly(Node body);
+  void alter_command(Altered& altered, Node command, Node at);
+  void add_column(Altered& altered, Node command, Node at);
+  void drop_column(Altered& altered, Node command, Node at);
+  void add_constraint(Altered& altered, Node each, Node at);
+  void drop_constraint(Altered& altered, const std::string& name, Node command, Node at);
+  void alter_type(Altered& altered, Node command, Node at);
+  void alter_default(Altered& altered, Node command, Node at);
+  void alter_null(Altered& altered, const std::string& column, bool nullable, Node at);
+  std::string converted_default(const std::string& clause, const std::string& declared_text, Oid before, Oid type, Node at) const;
+  void check_reference(Node body, const std::vector<std::string>& own, const std::string& table, Node at) const;
+  void define_column(Node column_node);
+  void rebuilt(Altered& altered, Node at);
+  void rename(Node body);
+  void rename_index(Node body);
+  void rename_constraint(Node body);
 
   // utility.cpp
   bool utility(Node node);
@@ -214,5 +233,9 @@ std::string result_name(Node expression);
 bool mentions_column(Node node, const std::set<std::string>* of = nullptr);
 
 std::string joined(const std::vector<std::string>& parts, std::string_view separator);
+// translate.cpp: whether SQLite would find a comment in it.
+bool has_comment(std::string_view sql);
+// definitions.cpp: serial and its kin.
+bool is_serial(Node type_name);
 
 }  // namespace termgate::dialect

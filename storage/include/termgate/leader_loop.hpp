@@ -30,6 +30,7 @@
 
 #include <termgate/database.hpp>
 #include <termgate/lease.hpp>
+#include <termgate/lease_source.hpp>
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
 
@@ -103,6 +104,11 @@ class LeaderLoop {
 
   // Starts at once. Throws InvalidInput for options out of range or no work, std::system_error if a thread cannot be started.
   LeaderLoop(Database database, Scope scope, Work work, LeaderOptions options = {});
+  // The same, but the leases and terms are those of `source` (<termgate/sources.hpp>): Redis, etcd, ZooKeeper, Consul, Kubernetes, a
+  // watched file. Each new term is sealed in `database` before the work starts, and the work does not start where that fails. A term that
+  // is not above the fence is refused: `news` reports it as call_failed with StaleTerm, and the loop tries again later. `endpoint` is not
+  // used.
+  LeaderLoop(Database database, std::shared_ptr<LeaseSource> source, Scope scope, Work work, LeaderOptions options = {});
   // Calls stop(). Not on a thread of the loop.
   ~LeaderLoop();
   LeaderLoop(const LeaderLoop&) = delete;
@@ -134,6 +140,7 @@ class LeaderLoop {
 
  private:
   struct State;
+  void start();
   std::unique_ptr<State> state_;
 };
 

@@ -1,130 +1,83 @@
 #!/usr/bin/env python3
 """[F1][F2][F6] The random attacker against live servers: no commit without a passed claim, no session that hangs, no answers out of step.
 
-  attacker_test.py ATTACKER [--termgate PATH] [--majors 15] [--modes reject,read-only,allow] [--seconds 20] [--seed N] [--replay SEED]
-  [--workers N]
+  pytest tests/live/attacks/attacker_test.py [--majors 15] [--modes reject,read-only,allow] [--seconds 20] [--seed N]
+                                             [--replay SEED] [--workers N]
 
 The seconds are shared by the majors and modes. A breach is printed with its seed and its messages, made shorter;
 --replay plays that seed alone, against a fresh server. What is judged, and how, is in judge.sql.
 """
-import argparse
-import os
 import subprocess
-import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-sys.path.insert(0, str(HERE.parent.parent / "support"))
-from pgraw import Connection  # noqa: E402
-from proxy_lab import Lab  # noqa: E402
-from rig import ROLES, PlainServer  # noqa: E402
+import pytest
+
+import given
+from checks import check, note
+from pgraw import Connection
+from rig import GUARD, ROLES, PlainServer
+
+REPLAY = given.option("replay")
+MAJORS = given.majors("15", "13,15,18")[: 1 if REPLAY else None]
+MODES = given.option("modes", "reject,read-only,allow").split(",")[: 1 if REPLAY else None]
 
 
-def main():
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("attacker")
-    arguments.add_argument("--termgate", default=os.environ.get("TERMGATE", str(HERE.parents[2] / "build" / "dev" / "termgate")))
-    arguments.add_argument("--majors", default="13,15,18" if os.environ.get("TERMGATE_TEST_LONG") else "15")
-    arguments.add_argument("--modes", default="reject,read-only,allow")
-    arguments.add_argument("--seconds", type=float, default=20)
-    arguments.add_argument("--seed", default="0", help="of the first session; 0: by the clock")
-    arguments.add_argument("--replay", help="the seed of one session; takes the first of --majors and --modes")
-    arguments.add_argument("--workers", default="3")
-    arguments.add_argument("--breaches", default="12", help="how many kinds of breach are played again and made shorter")
-    chosen = arguments.parse_args()
-    majors, modes = chosen.majors.split(","), chosen.modes.split(",")
-    if chosen.replay:
-        majors, modes = majors[:1], modes[:1]
-    lab, failed = Lab("attacker", chosen.termgate, str(HERE.parent.parent / "support" / "pg_server.sh")), 0
-    try:
-        for major in majors:
-            server = PlainServer(lab, major, "track_commit_timestamp=on", "max_prepared_transactions=40")
-            with Connection(server.port, wait=60) as direct:
-                for sql in (
-                    (
-                        "CREATE ROLE layer1 LOGIN; GRANT pg_signal_backend TO layer1; GRANT pg_read_all_stats TO layer1; GRANT ALL ON"
-                        " DATABASE postgres TO layer1"
-                    ),
-                    *[f"CREATE ROLE a_{role} LOGIN" for role in ROLES],
-                ):
-                    direct.rows(sql)
-                url = server.url.replace("postgres@", "layer1@")
-                lab.run(
-                    lab.termgate,
-                    "init",
-                    "--db",
-                    url,
-                    *[word for role, level in ROLES.items() if level for word in ("--grant", f"a_{role}={level}")],
-                )
-                direct.rows("SELECT termgate.append('attacked known', 1, 'x', write_id => '11111111-1111-1111-1111-111111111111')")
-                # A prepared transaction of a session's own cannot be evicted: a raise shall not wait long for it.
-                direct.rows("SELECT termgate.set_setting('check_wait_ms', '500')")
-                direct.rows((HERE / "judge.sql").read_text())
-            if not chosen.replay:
-                # The judge itself is tried: without a proxy the same sessions commit what they must not.
-                wanted = {"no claim and no check", "a malformed claim", "a stale claim", "a claim that was not checked"}
-                for seconds in (2, 6, 12):  # few sessions fit into a second of a busy machine
-                    alone = subprocess.run(
-                        [
-                            chosen.attacker,
-                            "--url",
-                            server.url,
-                            "--proxy",
-                            str(server.port),
-                            "--mode",
-                            "reject",
-                            "--seconds",
-                            str(seconds),
-                            "--breaches",
-                            "0",
-                        ],
-                        capture_output=True,
-                        text=True,
-                        check=False,
-                    )
-                    kinds = {kind for kind in wanted if kind in alone.stdout}
-                    if alone.returncode == 1 and kinds == wanted:
-                        break
-                else:
-                    print(f"the judge finds only {sorted(kinds)} where nothing is fenced: {alone.stdout[-1000:]}{alone.stderr}")
-                    failed += 1
-            for mode in modes:
-                proxy = lab.proxy(url, "--without-term", mode)
-                what = (
-                    ["--replay", chosen.replay]
-                    if chosen.replay
-                    else ["--seconds", str(chosen.seconds / len(majors) / len(modes)), "--seed", chosen.seed]
-                )
-                print(f"PostgreSQL {major}, {mode}:", flush=True)
-                done = subprocess.run(
-                    [
-                        chosen.attacker,
-                        "--url",
-                        server.url,
-                        "--proxy",
-                        str(proxy.port),
-                        "--mode",
-                        mode,
-                        "--workers",
-                        chosen.workers,
-                        "--breaches",
-                        chosen.breaches,
-                        *what,
-                    ],
-                    check=False,
-                )
-                failed += done.returncode != 0
-                if proxy.process.poll() is not None:
-                    print(f"the proxy ended with {proxy.process.returncode}: {proxy.log()[-2000:]}")
-                    failed += 1
-                proxy.stop()
-            server.stop()
-    finally:
-        lab.failures = ["some"] if failed else []
-        lab.close()
-    return 1 if failed else 0
+@pytest.fixture(scope="module", params=MAJORS)
+def major(request):
+    return request.param
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.fixture(scope="module")
+def attacked(lab, major):
+    """A server with layer 1, a role for each level, and the judge."""
+    server = PlainServer(lab, major, "track_commit_timestamp=on", "max_prepared_transactions=40")
+    with Connection(server.port, wait=60) as direct:
+        direct.rows(
+            "CREATE ROLE layer1 LOGIN; GRANT pg_signal_backend TO layer1; GRANT pg_read_all_stats TO layer1; GRANT ALL ON DATABASE"
+            " postgres TO layer1"
+        )
+        for role in ROLES:
+            direct.rows(f"CREATE ROLE a_{role} LOGIN")
+        server.layer1 = server.url.replace("postgres@", "layer1@")
+        grants = [word for role, level in ROLES.items() if level for word in ("--grant", f"a_{role}={level}")]
+        lab.run(lab.termgate, "init", "--db", server.layer1, *grants)
+        if GUARD:
+            direct.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
+        direct.rows("SELECT termgate.append('attacked known', 1, 'x', write_id => '11111111-1111-1111-1111-111111111111')")
+        # A prepared transaction of a session's own cannot be evicted: a raise shall not wait long for it.
+        direct.rows("SELECT termgate.set_setting('check_wait_ms', '500')")
+        direct.rows((Path(__file__).parent / "judge.sql").read_text(encoding="utf-8"))
+    yield server
+    server.stop()
+
+
+def attacker(server, port, mode, *words):
+    command = [given.ATTACKER, "--url", server.url, "--proxy", str(port), "--mode", mode, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    print(done.stdout + done.stderr)
+    return done
+
+
+@pytest.mark.skipif(bool(REPLAY), reason="--replay: one session alone")
+def test_the_judge_finds_each_kind_of_breach_where_nothing_is_fenced(attacked):
+    """The judge itself is tried: without a proxy the same sessions commit what they must not."""
+    wanted = {"no claim and no check", "a malformed claim", "a stale claim", "a claim that was not checked"}
+    for seconds in (2, 6, 12):  # few sessions fit into a second of a busy machine
+        alone = attacker(attacked, attacked.port, "reject", "--seconds", str(seconds), "--breaches", "0")
+        kinds = {kind for kind in wanted if kind in alone.stdout}
+        if alone.returncode == 1 and kinds == wanted:
+            break
+    assert kinds == wanted and alone.returncode == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_random_sessions_commit_nothing_unchecked_with(mode, lab, attacked, major):
+    proxy = lab.proxy(attacked.layer1, "--without-term", mode, *(["--guard", "require"] if GUARD and mode == "read-only" else []))
+    seconds = given.option("seconds", 20) / len(MAJORS) / len(MODES)
+    what = ["--replay", REPLAY] if REPLAY else ["--seconds", str(seconds), "--seed", str(given.option("seed", 0))]
+    words = ["--workers", given.option("workers", "3"), "--breaches", given.option("breaches", "12")]
+    done = attacker(attacked, proxy.port, mode, *words, *what)
+    note(f"PostgreSQL {major}, {mode}: " + " ".join(line for line in done.stdout.splitlines() if " sessions, " in line))
+    check(f"PostgreSQL {major}, {mode}: no breach", done.returncode == 0, f"status {done.returncode}")
+    check(f"PostgreSQL {major}, {mode}: the proxy lives", proxy.process.poll() is None, proxy.log()[-2000:])
+    proxy.stop()

@@ -3,10 +3,8 @@ if(TARGET termgate_pgwire)
   add_executable(live_attacker live/attacks/attacker.cpp)
   target_link_libraries(live_attacker PRIVATE Termgate::pgwire termgate_options Threads::Threads)
   if(TARGET termgate AND TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_postgres)
-    add_test(NAME live_attack_random COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/attacks/attacker_test.py" $<TARGET_FILE:live_attacker> --seconds 20)
-    # A thirty-second part of the table on 15, each row in one mode; with --long all of it on 13, 15 and 18.
-    add_test(NAME live_findings COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/attacks/findings_test.py" --quick --part 1/48 --show)
-    set_tests_properties(live_findings PROPERTIES LABELS live TIMEOUT 1800 ENVIRONMENT "TERMGATE=$<TARGET_FILE:termgate>")
-    set_tests_properties(live_attack_random PROPERTIES LABELS live TIMEOUT 1500 ENVIRONMENT "TERMGATE=$<TARGET_FILE:termgate>")
+    termgate_pytest(live_attack_random attacks/attacker_test.py TIMEOUT 1500 OPTIONS --seconds 20 ENVIRONMENT "TERMGATE_ATTACKER=$<TARGET_FILE:live_attacker>")
+    # A forty-eighth part of the table on 15, each row in one mode; with --long all of it on 13, 15 and 18.
+    termgate_pytest(live_findings attacks/findings_test.py TIMEOUT 1800 OPTIONS --quick --part 1/48 --show)
   endif()
 endif()

@@ -4,16 +4,12 @@ The judge knows nothing of how the proxy decides. A row of a table says whether 
 ("bad"), and a direct connection of the superuser's looks afterwards which rows are there. Every attack that must be refused
 runs on a direct connection too, where its "bad" rows must commit: an attack that does nothing there proves nothing here.
 """
-import os
 import re
-import sys
 import time
 import zlib
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
-import pgraw  # noqa: E402
-from pgraw import Closed, Connection, Silent  # noqa: E402
+import pgraw
+from pgraw import Closed, Connection, Silent
 
 ROLES = {"none": None, "read": "read", "write": "write", "lead": "lead", "operate": "operate", "maker": "write"}
 STALE, FENCE, OTHER, OTHER_FENCE = 3, 5, 9, 9
@@ -283,7 +279,7 @@ CREATE TYPE app.composed AS (i app.checked);
 CREATE TYPE app.ranged AS RANGE (SUBTYPE = app.checked);
 CREATE TABLE app.arrays (a app.checked[]);
 -- Writes only once app.go is set, so that a text can be parsed before; and what declares the stale claim of that setting and writes
-  under it.
+-- under it.
 CREATE FUNCTION app.later(n bigint) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN IF current_setting('app.go', true)
   <> '' THEN PERFORM app.bad(n); END IF; RETURN true; END$$;
 CREATE DOMAIN app.checked_later AS bigint CHECK (app.later(VALUE));
@@ -358,13 +354,24 @@ STATE = """SELECT concat_ws(' | ', 'lo ' || (SELECT count(*) FROM pg_largeobject
     FROM pg_class WHERE relname = 'bypass'))"""
 
 
+# The library of the guard: the server has it, and where a session without a term may read, the proxy admits no session without it.
+GUARD = os.environ.get("TERMGATE_TEST_GUARD")
+ROOT = Path(__file__).resolve().parents[3]
+
+
 class PlainServer:
     """A server without layer 1."""
 
     def __init__(self, lab, major, *settings):
         self.folder = f"{lab.folder}/attacked{major}-{len(lab.servers)}"
         self.lab = lab
-        self.url = lab.run(lab.pg_server, "start", major, self.folder, "fsync=off", *settings)
+        self.environment = dict(os.environ)
+        if GUARD:
+            guard = ROOT / "sql/postgres/guard"
+            files = [GUARD, *guard.glob("termgate_guard*.sql"), guard / "termgate_guard.control"]
+            self.environment["PG_SERVER_BIN"] = lab.run(ROOT / "tests/support/pg_home.sh", major, self.folder + "-home", *files)
+            settings = [*settings, "shared_preload_libraries=termgate_guard"]
+        self.url = lab.run(lab.pg_server, "start", major, self.folder, "fsync=off", *settings, env=self.environment)
         self.port = int(re.search(r":(\d+)/", self.url).group(1))
         lab.servers.append(self)
 
@@ -392,7 +399,9 @@ class Bench:
             self.url,
             *[word for role, level in ROLES.items() if level for word in ("--grant", f"a_{role}={level}")],
         )
-        for text in SCHEMA.split(";\n"):
+        if GUARD:
+            self.ask("CREATE EXTENSION termgate_guard SCHEMA termgate")
+        for text in re.split(r";\n(?=\S)", SCHEMA):  # a statement goes on in lines that are indented
             if text.strip():
                 self.ask(text)
         self.ask("SELECT termgate.append('known', 1, 'x', write_id => '11111111-1111-1111-1111-111111111111')")
@@ -413,7 +422,8 @@ class Bench:
             assert self.proxies[mode].process.poll() is None, "the proxy died"
             self.proxies[mode].stop()
             self.renewed += 1
-        self.proxies[mode] = self.lab.proxy(self.url, "--without-term", mode)
+        guarded = ["--guard", "require"] if GUARD and mode == "read-only" else []
+        self.proxies[mode] = self.lab.proxy(self.url, "--without-term", mode, *guarded)
 
     def ask(self, sql):
         answer = self.direct.query(sql)

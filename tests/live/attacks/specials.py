@@ -4,16 +4,13 @@
 Each yields (mode, name, problem), problem None where all is well. "direct" as mode: layer 1 alone, without a proxy.
 """
 import os
-import re
 import socket
-import sys
 import threading
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
-from pgraw import Closed, Connection, Silent, bind, execute, parse, sync  # noqa: E402
-from rig import PlainServer  # noqa: E402
+from checks import eventually, stays
+from pgraw import Closed, Connection, Silent, bind, execute, parse, sync
+from rig import PlainServer
 
 SPECIALS = []
 
@@ -457,7 +454,8 @@ def frozen(lab, major, modes):
             rig.sql(f"SELECT termgate.acquire_lease('{held}', 'old', '100 ms', grace => '100 ms')")
             rig.sql(f"SELECT termgate.acquire_lease('{other}', 'old', '100 ms', grace => '100 ms')")
             term = rig.value(f"SELECT term FROM termgate.fence('{held}')")
-            time.sleep(0.15)
+            late = f"SELECT bool_and(expires_at < clock_timestamp()) FROM termgate.leases WHERE scope IN ('{held}', '{other}')"
+            assert eventually(lambda: rig.value(late) == "t"), "the leases run out"
             old = rig.session(rig.server.port if where == "direct" else rig.proxy(where).port, scope=held, term=term)
             begin = say(
                 old,
@@ -498,9 +496,8 @@ def frozen(lab, major, modes):
                     )
             say(old, "COMMIT")
             old.end()
-            time.sleep(0.05)
-            now = rig.value("SELECT count(*) FROM app.t WHERE v = 'of the frozen'")
-            yield where, f"{name}: the old leader cannot commit any more", None if now == written else "committed"
+            none = stays(lambda: rig.value("SELECT count(*) FROM app.t WHERE v = 'of the frozen'") == written, 0.1)
+            yield where, f"{name}: the old leader cannot commit any more", None if none else "committed"
             rig.sql("CREATE TABLE IF NOT EXISTS app.adopted2 (scope text, term bigint)")
 
 
@@ -674,12 +671,13 @@ def watched(lab, major, modes):
             with open(rules, "w") as file:
                 file.write(f"[rule watched]\nuser = writer\nfile = {path}\n")
             proxy = lab.proxy(rig.url, "--without-term", mode, "--rules", rules)
-            idle, block, extended = (rig.session(proxy.port) for _ in range(3))
-            first = [say(client, insert) for client in (idle, block, extended)]
+            idle, block, extended, watching = clients = [rig.session(proxy.port) for _ in range(4)]
+            first = [say(client, insert) for client in clients]
             if any(first):
                 yield mode, f"{name}: the first writes", str(first)
             change(path, scope)
-            time.sleep(0.6)
+            # The proxy looks at the file every 200 ms; this session finds out when it has.
+            yield mode, f"{name}: the proxy notices", None if eventually(lambda: say(watching, insert)) else "it goes on"
             yield mode, f"{name}: autocommit", None if say(idle, insert) else "committed"
             yield mode, f"{name}: block", None if say(block, "BEGIN", insert, "COMMIT") else "committed"
             extended.send(parse("", insert) + bind() + execute() + sync())
@@ -687,9 +685,9 @@ def watched(lab, major, modes):
             yield mode, f"{name}: again", None if say(idle, insert) else "committed"
             if name == "removed":
                 write(path, f"scope={scope} term=100\n")
-                time.sleep(0.6)
+                eventually(lambda: not say(watching, insert))
                 yield mode, f"{name}, and back: the same session", say(idle, insert)
-            for client in (idle, block, extended):
+            for client in clients:
                 client.end()
             proxy.stop()
 
@@ -742,7 +740,7 @@ def long_names(lab, major, modes):
                 yield "limits", f"a second connection with {more or 'y'!r} behind it", "was let in"
             except Closed:
                 yield "limits", f"a second connection with {more or 'y'!r} behind it", None
-        time.sleep(0.3)
+        assert eventually(lambda: proxy.metric("termgate_connections") == 0), "the place is free again"
     proxy.stop()
 
 
@@ -784,7 +782,8 @@ def prepared(lab, major, modes):
             gids[gid] = scope
     rig.sql("SELECT termgate.acquire_lease('bystander', 'before', '100 ms')")
     rig.sql(f"SELECT termgate.{declare}('test', 'lost raises')")
-    time.sleep(0.2)
+    late = "SELECT expires_at < clock_timestamp() FROM termgate.leases WHERE scope = 'bystander'"
+    assert eventually(lambda: rig.value(late) == "t"), "the lease runs out"
     # A lease of our own jumps, so this scope is trusted again.
     trusted = rig.value("SELECT term FROM termgate.acquire_lease('bystander', 'after', '10 min')")
     for mode in modes:

@@ -2,7 +2,12 @@
 if(TARGET termgate_guard)
   get_target_property(library termgate_guard TERMGATE_LIBRARY)
   foreach(name IN ITEMS guard guard_attacks guard_append)
-    add_test(NAME live_${name} COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/live/guard/${name}_test.py" --library "${library}")
-    set_tests_properties(live_${name} PROPERTIES LABELS live TIMEOUT 300)
+    termgate_pytest(live_${name} guard/${name}_test.py ENVIRONMENT "TERMGATE_GUARD=${library}")
   endforeach()
+  if(TARGET termgate AND TARGET termgate_net)
+    termgate_pytest(live_guard_proxy guard/guard_proxy_test.py ENVIRONMENT "TERMGATE_GUARD=${library}")
+    # The proxy's table of attacks, where the proxy leaves the sessions to the guard.
+    termgate_pytest(live_guard_findings attacks/findings_test.py TIMEOUT 1800 OPTIONS --modes read-only --quick --part 7/96 --show
+      ENVIRONMENT "TERMGATE_TEST_GUARD=${library}")
+  endif()
 endif()

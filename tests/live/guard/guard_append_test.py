@@ -4,18 +4,29 @@ the same functions in SQL: in a second database of the server there is layer 1 a
 must give the same numbers, the same errors and the same rows. Then what must not come out of step with SQL: two
 writers of one stream, savepoints, raises, evictions, tables that their owner has changed.
 
-  guard_append_test.py --library termgate_guard.so [--major 15] [TESTS …]
+  pytest tests/live/guard/guard_append_test.py [--library termgate_guard.so] [--major 15] [-k many]
 """
-import argparse
-import os
 import random
-import sys
 import threading
 import time
 import unittest
 
-from guard_rig import Rig
+from given import LONG
+from guard_rig import Rig, chosen
 from pgraw import query
+
+CHOSEN = chosen()
+RIG = None  # the server of this module
+
+
+def setUpModule():
+    global RIG
+    RIG = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
+
+
+def tearDownModule():
+    RIG.close()
+
 
 CARRIED_OUT = "SHOW termgate.guard_appends"
 STREAMS = "SELECT stream_id, scope, last_no FROM termgate.streams ORDER BY 1"
@@ -373,7 +384,7 @@ class Memory(Appends):
             query(f"SELECT termgate.append('{stream}', 5, repeat('x', 3000)::bytea)"),
             query(f"BEGIN; SELECT termgate.append('{stream}', 5, 'x'); ROLLBACK"),
         ]
-        rounds, before = (100000 if os.environ.get("TERMGATE_TEST_LONG") else 300), 0
+        rounds, before = (100000 if LONG else 300), 0
         for number in range(rounds):
             session.send(*group)
             codes = [message.fields()["C"] for message in session.until("Z", len(group)) if message.type == "E"]
@@ -463,18 +474,3 @@ class Changed(unittest.TestCase):
         self.assertEqual(session.run(append), "ok", session.errors)
         rig.admin.rows("DROP INDEX termgate.stream_writes_scope_term")
         self.assertEqual((session.value(CARRIED_OUT), session.run(append)), ("", "ok"))
-
-
-if __name__ == "__main__":
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--library", help="termgate_guard.so, built for that major", default="")
-    arguments.add_argument("--programs", help="instead: the bin folder of a server in which the extension is installed")
-    arguments.add_argument("--major", default="15")
-    arguments.add_argument("--setting", dest="settings", action="append", default=[])
-    arguments.add_argument("names", nargs="*")
-    CHOSEN = arguments.parse_args()
-    RIG = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
-    try:
-        unittest.main(argv=[sys.argv[0], *CHOSEN.names], verbosity=2)
-    finally:
-        RIG.close()

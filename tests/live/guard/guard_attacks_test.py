@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """[F1][F2][F5][F6] The guard: every known way for a guarded session to write without a passed check, each with its expected answer.
 
-  guard_attacks_test.py --library termgate_guard.so [--major 15] [PART_OF_A_NAME …]
+  pytest tests/live/guard/guard_attacks_test.py [--library termgate_guard.so] [--major 15] [--only PART_OF_A_NAME]
 
 Each attack is played twice, by a session without a term and by one with a stale term, as plain roles. What is there
 afterwards is compared with what was there before. Then by a session with the current term, for which it must work
 (F7), where the attack is ordinary SQL.
 """
-import argparse
-import sys
 import unittest
 
-from guard_rig import Rig
-from pgraw import Closed, bind, execute, frame, function_call, parse, query, sync
+import given
+from guard_rig import Rig, chosen
+
+CHOSEN = chosen()
+ONLY = given.option("only", [])
 
 # Refused before it does anything, without a term and with a stale one; fine with the current one. What it leaves is undone by the test.
 # name, statements; one that needs a superuser's preparation says so in PREPARED.
@@ -172,7 +173,7 @@ class Attacks(unittest.TestCase):
         if CHOSEN.major in ("13", "14"):
             ORDINARY.pop("merge", None)
         for name, statements in ORDINARY.items():
-            if CHOSEN.names and not any(part in name for part in CHOSEN.names):
+            if ONLY and not any(part in name for part in ONLY):
                 continue
             with self.subTest(name):
                 claims = [((None, None), "TG002"), (("s", 4), "TG001")]
@@ -227,14 +228,3 @@ class Attacks(unittest.TestCase):
             ):
                 self.assertEqual(session.run(statement), "ok", f"{statement}: {session.message()}")
         self.assert_untouched()
-
-
-if __name__ == "__main__":
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--library", help="termgate_guard.so, built for that major", default="")
-    arguments.add_argument("--programs", help="instead: the bin folder of a server in which the extension is installed")
-    arguments.add_argument("--major", default="15")
-    arguments.add_argument("--setting", dest="settings", action="append", default=[])
-    arguments.add_argument("names", nargs="*")
-    CHOSEN = arguments.parse_args()
-    unittest.main(argv=[sys.argv[0]], verbosity=2)

@@ -12,17 +12,28 @@ Scope "s" stands at 5. `rig.state()` is everything that outlives a session; what
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
-import time
+import types
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
-from pgraw import Connection, query  # noqa: E402
+import pytest
 
-PG_SERVER, PG_HOME = ROOT / "tests/support/pg_server.sh", ROOT / "tests/support/pg_home.sh"
+import given
+from checks import eventually
+from given import PG_SERVER, ROOT
+from pgraw import Connection, query
+
+PG_HOME = ROOT / "tests/support/pg_home.sh"
 GUARD = ROOT / "sql/postgres/guard"
+
+
+def chosen():
+    """The server that the options ask for. Without a library and without such a server the module is skipped."""
+    library, programs, major = given.option("library", given.GUARD), given.option("programs"), given.option("major", "15")
+    if not library and not programs:
+        pytest.skip("no library of the guard: TERMGATE_GUARD, --library or --programs names one", allow_module_level=True)
+    settings = given.option("setting", [])
+    return types.SimpleNamespace(library=library, programs=programs, major=major, settings=settings, newer=int(major) >= 16)
 
 
 def sh(*words, **more):
@@ -182,8 +193,5 @@ class Rig:
 
     def wait_until(self, sql, seconds=10):
         """Until the query gives true."""
-        until = time.monotonic() + seconds
-        while self.value(sql) != "t":
-            if time.monotonic() > until:
-                raise AssertionError(f"not within {seconds} s: {sql}")
-            time.sleep(0.01)
+        if not eventually(lambda: self.value(sql) == "t", seconds):
+            raise AssertionError(f"not within {seconds} s: {sql}")

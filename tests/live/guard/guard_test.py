@@ -4,20 +4,32 @@
 layer 1's own functions, claims that change, savepoints, two sessions whose
 steps are forced, two-phase commit, processes that are exempt, bad input, what others see, and taking it away.
 
-  guard_test.py --library termgate_guard.so [--major 15] [TESTS …]
+  pytest tests/live/guard/guard_test.py [--library termgate_guard.so] [--major 15] [-k savepoint]
 """
-import argparse
 import os
 import random
 import re
 import struct
-import sys
 import threading
 import time
 import unittest
 
-from guard_rig import GUARD, ROOT, Rig, Session, sh
-from pgraw import Closed, bind, describe, execute, function_call, parse, query, sync
+from given import LONG, ROOT
+from guard_rig import GUARD, Rig, chosen, sh
+from pgraw import Closed, bind, execute, function_call, parse, query, sync
+
+CHOSEN = chosen()
+RIG = None  # the server of this module
+
+
+def setUpModule():
+    global RIG
+    RIG = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
+
+
+def tearDownModule():
+    RIG.close()
+
 
 # pg_proc's OIDs that statements.c lists.
 TRACELESS = {
@@ -1256,7 +1268,7 @@ class Storm(Guarded):
         seed = random.randrange(1 << 30)
         breaches, counts, ways = self.play("free", 1, seed)
         self.assertNotEqual(breaches, [], "the judge finds nothing where nothing is guarded")
-        breaches, counts, ways = self.play("app", 60 if os.environ.get("TERMGATE_TEST_LONG") else 4, seed)
+        breaches, counts, ways = self.play("app", 60 if LONG else 4, seed)
         self.assertEqual(breaches, [], f"seed {seed}")
         self.assertGreater(counts.get("ok", 0), 50, counts)
         self.assertGreater(counts.get("TG001", 0), 20, counts)
@@ -1361,7 +1373,7 @@ class Memory(Guarded):
             query("SET termgate.term = 5"),
             query("DELETE FROM t"),
         ]
-        rounds, before = (100000 if os.environ.get("TERMGATE_TEST_LONG") else 400), 0
+        rounds, before = (100000 if LONG else 400), 0
         for number in range(rounds):
             session.send(*group)
             answer = codes(session.until("Z", len(group)))
@@ -1407,19 +1419,3 @@ class SessionLibrary(unittest.TestCase):
             self.assertEqual(
                 session.run("INSERT INTO t VALUES (4, 1)"), "TG002" if CHOSEN.major in ("13", "14") else "ok", "not loaded there from 15 on"
             )
-
-
-if __name__ == "__main__":
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--library", help="termgate_guard.so, built for that major", default="")
-    arguments.add_argument("--programs", help="instead: the bin folder of a server in which the extension is installed")
-    arguments.add_argument("--major", default="15")
-    arguments.add_argument("--setting", dest="settings", action="append", default=[])
-    arguments.add_argument("names", nargs="*")
-    CHOSEN = arguments.parse_args()
-    CHOSEN.newer = CHOSEN.major in ("16", "17", "18")
-    RIG = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
-    try:
-        unittest.main(argv=[sys.argv[0], *CHOSEN.names], verbosity=2)
-    finally:
-        RIG.close()

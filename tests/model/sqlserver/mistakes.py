@@ -65,6 +65,44 @@ NEW = [
         frozen("append to a new stream"),
     ),
     (
+        "a gate that is given back inside a transaction",
+        "0010_gate.sql",
+        (
+            "IF @@TRANCOUNT > 0 AND (@unless_transaction IS NULL OR @transaction_id IS NULL OR @transaction_id = @unless_transaction) SET"
+            " @code = 1;"
+        ),
+        "IF @@TRANCOUNT > 9 SET @code = 1;",
+        r"^F2",
+        True,
+        "meeting",
+        meeting("a proxy's gate, left in a transaction, and a seal"),
+    ),
+    (
+        "a gate without its lock",
+        "0010_gate.sql",
+        "EXEC termgate._share @scope, @key, N'Session';",
+        "SET @rc = 0;",
+        r"^F2",
+        True,
+        "meeting",
+        meeting("a proxy's gate and a seal"),
+    ),
+    (
+        "a gate that compares before it has the lock",
+        "0010_gate.sql",
+        """    EXEC termgate._share @scope, @key, N'Session';
+    SELECT @fence = f.term FROM termgate.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @key;
+    EXEC termgate._compare @scope, @key, @term, N'Session', 1;
+""",
+        """    EXEC termgate._compare @scope, @key, @term, N'Session', 1;
+    EXEC termgate._share @scope, @key, N'Session';
+""",
+        r"^F2",
+        True,
+        "meeting",
+        meeting("a proxy's gate and a seal"),
+    ),
+    (
         "a check without its lock",
         "0002_check.sql",
         "EXEC termgate._share @scope, @key;",

@@ -53,6 +53,27 @@ def enter(scope, term):
     return f"EXEC termgate.enter N'{scope}', {term}, 77"
 
 
+def gate(scope, term):
+    """As a proxy calls it, with a secret and a number that proves the answer. Without a proof that it passed, nothing more is sent."""
+    return (
+        "DECLARE @p bigint, @c bigint, @f bigint, @r bigint, @t bigint, @x bigint, @i bigint, @m nvarchar(2048); SET @p = 7; EXEC"
+        f" termgate.gate_enter @scope = N'{scope}', @term = {term}, @secret = 0x73, @proof = @p OUTPUT, @code = @c OUTPUT, @fence = @f"
+        " OUTPUT, @raise = @r OUTPUT, @trancount = @t OUTPUT, @xact_state = @x OUTPUT, @transaction_id = @i OUTPUT, @message = @m OUTPUT;"
+        " IF @c <> 0 OR @p <> -8 THROW 50001, 'the gate refused', 1"
+    )
+
+
+def gate_leave(scope):
+    return (
+        "DECLARE @p bigint, @c bigint, @t bigint, @m nvarchar(2048); SET @p = 8; EXEC termgate.gate_leave"
+        f" @scope = N'{scope}', @secret = 0x73, @proof = @p OUTPUT, @code = @c OUTPUT, @trancount = @t OUTPUT, @message = @m OUTPUT"
+    )
+
+
+LOOK = f"DECLARE @one bigint; SELECT @one = f.term FROM termgate.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = {key('x')}"
+HELLO = "DECLARE @p bigint, @g bigint; SET @p = 6; EXEC termgate.gate_hello @proof = @p OUTPUT, @grace_ms = @g OUTPUT"
+
+
 def declared(scope, term):
     return (
         f"EXEC sp_set_session_context @key = N'termgate.scope', @value = N'{scope}'; EXEC sp_set_session_context @key = N'termgate.term',"
@@ -91,6 +112,15 @@ FROZEN = [
     ("a protected write", "x", [declared("x", 5), *in_transaction(work("x", 5, 1, "dbo.guarded"))]),
     ("the gate, outside a transaction", "x", [enter("x", 5), work("x", 5, 1, "dbo.guarded"), "EXEC termgate.leave N'x', 78"]),
     ("the gate, in a transaction", "x", [enter("x", 5), *in_transaction(work("x", 5, 1, "dbo.guarded")), "EXEC termgate.leave N'x', 78"]),
+    ("a proxy's gate, outside a transaction", "x", [HELLO, gate("x", 5), work("x", 5, 1, "dbo.guarded"), gate_leave("x")]),
+    ("a proxy's gate, in a transaction", "x", [gate("x", 5), *in_transaction(work("x", 5, 1, "dbo.guarded")), gate_leave("x")]),
+    # gate_leave does nothing while the transaction is open: what comes behind it is still fenced.
+    (
+        "a proxy's gate, left in a transaction",
+        "x",
+        [gate("x", 5), *in_transaction(work("x", 5, 1), gate_leave("x"), work("x", 5, 2)), gate_leave("x")],
+    ),
+    ("a proxy's gate, entered in a transaction", "x", [*in_transaction(gate("x", 5), work("x", 5, 1)), gate_leave("x")]),
     ("reset_fence", "x", in_transaction("DECLARE @p bigint; EXEC termgate.reset_fence N'x', 3, N'ops', N'why', @p OUTPUT")),
     ("set_raise_by", "x", in_transaction("EXEC termgate.set_raise_by N'x', N'writer'")),
     ("stream_move", "a", in_transaction("DECLARE @m bit; EXEC termgate.stream_move N'a-events', N'x', N'ops', N'why', @m OUTPUT")),
@@ -190,6 +220,29 @@ MEETINGS = [
         "the gate and a seal",
         [
             ("a client in the gate", "x", [enter("x", 5), work("x", 5, 1, "dbo.guarded"), "EXEC termgate.leave N'x', 78"]),
+            ("a seal", "x", ["EXEC termgate.seal N'x', 9"]),
+        ],
+    ),
+    (
+        "a proxy's gate and a seal",
+        [("a client in the gate", "x", [gate("x", 5), work("x", 5, 1), gate_leave("x")]), ("a seal", "x", ["EXEC termgate.seal N'x', 9"])],
+    ),
+    (
+        "a proxy's gate, left in a transaction, and a seal",
+        [
+            # It reads the fence, for the search tries an order of two steps only if both touch the same.
+            (
+                "a client in the gate",
+                "x",
+                [gate("x", 5), *in_transaction(work("x", 5, 1), gate_leave("x"), LOOK, work("x", 5, 2)), gate_leave("x")],
+            ),
+            ("a seal", "x", ["EXEC termgate.seal N'x', 9"]),
+        ],
+    ),
+    (
+        "a proxy's gate, entered in a transaction, and a seal",
+        [
+            ("a client in the gate", "x", [*in_transaction(gate("x", 5), work("x", 5, 1)), gate_leave("x")]),
             ("a seal", "x", ["EXEC termgate.seal N'x', 9"]),
         ],
     ),

@@ -43,6 +43,7 @@ if(TARGET termgate_session)
       unit/proxy/session/events.cpp
       unit/proxy/session/extended.cpp
       unit/proxy/session/login.cpp
+      unit/proxy/session/server_guard.cpp
       unit/proxy/session/simple.cpp
     LIBRARIES Termgate::session)
   # The decision and the parts that carry it out are inside the folder.

@@ -44,6 +44,8 @@ class Neighbours : public session::SessionHost {
     return found == untrusted_scopes.end() ? std::string() : found->second;
   }
   void saw_term(std::string_view scope, std::int64_t term) override { saw_fence(scope, term); }
+  bool server_has_guard() const override { return guard; }
+  void saw_server_guard(bool there) override { guard = there; }
   bool known_to_write(std::size_t) const override { return reads_are_known_to_write; }
   statements::Cache& statements() override { return cache; }
   void happened(const session::Incident& incident) override {
@@ -67,6 +69,7 @@ class Neighbours : public session::SessionHost {
   std::map<std::string, std::int64_t, std::less<>> fences;
   std::map<std::string, std::string, std::less<>> untrusted_scopes;
   bool reads_are_known_to_write = false;
+  bool guard = false;  // the server's
   statements::Cache cache;
   std::vector<std::string> incidents;
   int transactions = 0;
@@ -208,7 +211,8 @@ class Script {
       session.resume(session::ClientBytes{wire::startup(0, parameters)}, life->now);
       session.resume(session::Admitted{admission}, life->now);
       session.resume(session::ServerConnected{}, life->now);
-      const bool guarded = admission.without_term != session::WithoutTerm::allow || !application_name.empty();
+      const bool by_server = options.server_guard == session::Options::ServerGuard::required;
+      const bool guarded = by_server ? false : admission.without_term != session::WithoutTerm::allow || !application_name.empty();
       session.resume(
           session::ServerBytes{wire::authentication(pgwire::Authentication::Type::ok) + wire::status("server_version", server_version) +
                                wire::status("standard_conforming_strings", "on") + wire::status("client_encoding", "UTF8") +
@@ -216,11 +220,15 @@ class Script {
                                wire::ready('I')},
           life->now);
       life->collect();
-      if (!life->to_server.empty() && life->to_server.ends_with(wire::who_asked())) {
-        const bool declares = !application_name.empty();
+      const bool declares = !application_name.empty();
+      if (by_server) {
+        session.resume(session::ServerBytes{wire::who_answered("4711", declares ? declared_scope : pgwire::Field(),
+                                                               declares ? declared_term : pgwire::Field(), has_rules ? "t" : "f", "on")},
+                       life->now);
+      } else if (!life->to_server.empty() && life->to_server.ends_with(wire::who_asked())) {
         const auto answered = life->to_server.ends_with(wire::who_serves()) ? wire::who_serves_done : wire::who_answered;
         session.resume(session::ServerBytes{answered("4711", declares ? declared_scope : pgwire::Field(),
-                                                     declares ? declared_term : pgwire::Field(), has_rules ? "t" : "f")},
+                                                     declares ? declared_term : pgwire::Field(), has_rules ? "t" : "f", {})},
                        life->now);
       }
       life->collect();

@@ -231,22 +231,25 @@ inline std::string release_done() {
 }
 
 // Behind the server's first ReadyForQuery, before the client hears of it: READ ONLY once more, and whether it is the server that answers.
-inline std::string who_asked() {
+inline std::string who_asked(std::string_view guard = {}) {
   return query(
-      "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', "
-      "true), "
-      "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) "
-      "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)");
+      std::string(
+          "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), "
+          "pg_catalog.current_setting('termgate.term', "
+          "true), "
+          "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) "
+          "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)") +
+      std::string(guard));
 }
 inline std::string who_serves(const std::string& name = named("_termgate_default_on_")) { return put_back(name) + who_asked(); }
 inline std::string who_answered(std::string_view pid = "4711", pgwire::Field scope = {}, pgwire::Field term = {},
-                                std::string_view rules = "f") {
-  return columns({"pg_backend_pid", "current_setting", "current_setting", "exists", "current_setting"}) +
-         row({pid, scope, term, rules, "\"$user\", public"}) + complete("SELECT 1") + ready('I');
+                                std::string_view rules = "f", pgwire::Field guard = {}) {
+  return columns({"pg_backend_pid", "current_setting", "current_setting", "exists", "current_setting", "setting"}) +
+         row({pid, scope, term, rules, "\"$user\", public", guard}) + complete("SELECT 1") + ready('I');
 }
 inline std::string who_serves_done(std::string_view pid = "4711", pgwire::Field scope = {}, pgwire::Field term = {},
-                                   std::string_view rules = "f") {
-  return put_back_done() + who_answered(pid, scope, term, rules);
+                                   std::string_view rules = "f", pgwire::Field guard = {}) {
+  return put_back_done() + who_answered(pid, scope, term, rules, guard);
 }
 
 // One simple statement as it is sent behind an opening, and what comes back for it.

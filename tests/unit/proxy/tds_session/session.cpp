@@ -42,26 +42,143 @@ TEST_CASE("tds session: a write waits for the gate and the next one rides on it"
     CHECK(game.model.writes == 3);
     CHECK(game.model.enters == 1);
     CHECK(game.host.count(Kind::fenced) == 1);
+    CHECK(game.host.gate == "s");
     // Nobody used it for a while.
-    game.pass(99ms);
+    game.pass(9999ms);
     CHECK(game.model.gate);
     game.pass(2ms);
     CHECK_FALSE(game.model.gate);
+    CHECK(game.host.gate.empty());
     game.batch("write 3");
     CHECK(game.model.enters == 2);
   });
 }
 
-TEST_CASE("tds session: a busy session gives the gate up now and then", "[F4][proxy][tds]") {
-  TdsGame game;
-  game.login_with_term(5);
-  for (int i = 0; i < 100; ++i) {
+TEST_CASE("tds session: a busy session enters once and leaves when a raise wants the gate", "[F4][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.login_with_term(5);
+    for (int i = 0; i < 1000; ++i) {
+      game.batch("write");
+      game.pass(10ms);
+    }
+    CHECK(game.model.enters == 1);
+    CHECK(game.model.leaves == 0);
+    game.want();
+    CHECK_FALSE(game.model.gate);
+    CHECK(game.model.raise(6));
+    game.heard();
     game.batch("write");
-    game.pass(10ms);
+    CHECK(game.heard() == "error 50001 done 2;");
+  });
+}
+
+namespace {
+
+// What a client may be doing when it freezes, with the gate held, and what becomes of it when a raise wants that gate.
+struct Frozen {
+  const char* name;
+  void (*freeze)(TdsGame&);
+  bool gives_back;  // at once, and the session goes on; else it ends with the grace
+};
+
+std::string half_of(const std::string& message) { return message.substr(0, message.size() / 2); }
+std::string message_of(TdsGame& game, const std::string& text) {
+  std::string bytes;
+  tds::append_message(bytes, tds::packet::sql_batch, game.request(tds::utf16_of(text), game.descriptor), 512);
+  return bytes;
+}
+
+const Frozen frozen[] = {
+    {"between two messages", [](TdsGame&) {}, true},
+    {"in the header of a packet", [](TdsGame& game) { game.give(message_of(game, "write").substr(0, 3)); }, true},
+    {"in a short message", [](TdsGame& game) { game.give(half_of(message_of(game, "write"))); }, true},
+    {"in the rest of a message that was refused",
+     [](TdsGame& game) {
+       game.batch("EXEC termgate.set_term N's', 4");
+       game.host.fence = 5;
+       game.give(half_of(message_of(game, "write " + std::string(200'000, 'x'))));
+       game.host.fence = 0;
+     },
+     true},
+    {"in a transaction", [](TdsGame& game) { game.batch("begin write"); }, false},
+    {"in a transaction that was not announced", [](TdsGame& game) { game.batch("begin quietly write"); }, false},
+    {"in a transaction of the driver's", [](TdsGame& game) { game.manage("\5\0\0\0"s); }, false},
+    {"in a message of a transaction",
+     [](TdsGame& game) {
+       game.batch("begin write");
+       game.give(half_of(message_of(game, "write")));
+     },
+     false},
+    {"in a long message that goes on as it comes",
+     [](TdsGame& game) { game.give(half_of(message_of(game, "write " + std::string(200'000, 'x')))); }, false},
+    {"while its statement runs",
+     [](TdsGame& game) {
+       game.stalled = true;
+       game.batch("write");
+     },
+     false},
+    {"after an attention that is not acknowledged",
+     [](TdsGame& game) {
+       game.stalled = true;
+       game.batch("write");
+       game.attention();
+     },
+     false},
+    {"before the rows of a bulk load", [](TdsGame& game) { game.batch("insert bulk t (a int)"); }, false},
+    {"in the rows of a bulk load",
+     [](TdsGame& game) {
+       game.batch("insert bulk t (a int)");
+       std::string bytes;
+       tds::append_message(bytes, tds::packet::bulk, std::string(200'000, 'r'), 512);
+       game.give(half_of(bytes));
+     },
+     false},
+    {"while the gate is entered",
+     [](TdsGame& game) {
+       game.pass(11s);
+       game.stalled = true;
+       game.batch("write");
+     },
+     false},
+};
+
+}  // namespace
+
+TEST_CASE("tds session: a raise waits for no frozen client longer than the grace", "[F4][proxy][tds]") {
+  for (const Frozen& one : frozen) {
+    DYNAMIC_SECTION(one.name) {
+      in_pieces([&](TdsGame& game) {
+        if (game.piece == 1) return;
+        game.model.grace_ms = 700;
+        game.login_with_term(5);
+        game.batch("write");
+        one.freeze(game);
+        game.want(600ms);
+        CHECK(game.client_open);
+        CHECK(game.server_open);
+        if (one.gives_back) CHECK_FALSE(game.model.gate);
+        game.want(300ms);
+        CHECK(game.client_open == one.gives_back);
+        CHECK(game.server_open == one.gives_back);
+        if (one.gives_back) CHECK(game.host.gate.empty());
+        CHECK(game.host.count(Kind::evicted) == (one.gives_back ? 0 : 1));
+      });
+      // A raise that has given up ends nobody, nor does the doubt whether there is one.
+      in_pieces([&](TdsGame& game) {
+        if (game.piece == 1) return;
+        game.login_with_term(5);
+        game.batch("write");
+        one.freeze(game);
+        game.want(300ms);
+        game.pass(1500ms);
+        game.pass(1500ms);
+        CHECK(game.client_open);
+        game.want(5s, false);
+        CHECK(game.client_open);
+        CHECK(game.server_open);
+      });
+    }
   }
-  CHECK(game.model.unfenced == 0);
-  CHECK(game.model.enters >= 4);
-  CHECK(game.model.enters <= 6);
 }
 
 TEST_CASE("tds session: without a term only settings and transaction control pass", "[F1][proxy][tds]") {
@@ -178,9 +295,10 @@ TEST_CASE("tds session: in a transaction the gate is kept until it has ended", "
       game.batch("write");
       CHECK(game.heard() == "error 50005 done 2;");
       game.batch("EXEC termgate.set_term N's', 5");
+      game.want();
+      CHECK(game.model.gate);
       game.batch("rollback write" + quietly);
       CHECK(game.model.writes == 3);
-      game.pass(1s);
       CHECK_FALSE(game.model.gate);
     });
   }
@@ -196,8 +314,9 @@ TEST_CASE("tds session: a driver that is always in a transaction", "[F1][proxy][
     game.batch("write");
     game.pass(1s);
     CHECK(game.model.gate);
+    game.want();
+    CHECK(game.model.gate);
     game.manage("\x08\0\0\0"s);
-    game.pass(1s);
     CHECK_FALSE(game.model.gate);
   });
 }
@@ -247,7 +366,7 @@ TEST_CASE("tds session: attentions are acknowledged once, whoever is asked", "[F
     game.pump();
     CHECK(game.heard() == "done 16; done 32;");
     // While the gate is asked: the message is dropped.
-    game.pass(1s);
+    game.want();
     CHECK_FALSE(game.model.gate);
     game.stalled = true;
     game.batch("write dropped");
@@ -293,7 +412,7 @@ TEST_CASE("tds session: a bulk load keeps the gate until its rows are in", "[F1]
     game.send(tds::packet::bulk, std::string(3000, 'r'));
     CHECK(game.heard() == "done 16; done 16;");
     CHECK(game.model.ran.back() == "rows");
-    game.pass(1s);
+    game.want();
     CHECK_FALSE(game.model.gate);
     // Without an announcement, or after it was refused, rows are none.
     game.send(tds::packet::bulk, "rows");
@@ -316,8 +435,8 @@ TEST_CASE("tds session: long messages go through the gate and on as they come", 
     if (game.piece == 64) CHECK(game.session->memory_bytes() < 300'000);
     game.batch("SET NOCOUNT ON --" + std::string(100'000, 'x') + "\n write");
     CHECK(game.model.writes == 2);
+    game.want();
     game.model.fence = 6;
-    game.pass(1s);
     game.heard();
     game.batch("write " + std::string(100'000, 'x'));
     CHECK(game.heard() == "error 50001 done 2;");

@@ -595,7 +595,8 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
   const std::vector<std::string> fence{"scope", "term", "raised_at_ms", "raised_by", "raise_by", "untrusted", "reset_from"};
   for (const Case& row : {
            Case{calls[sql::Call::check_term], 2, {"fence"}},
-           Case{calls[sql::Call::seal], 5, {"fence", "previous", "evicted", "sealed_at_ms"}},
+           Case{calls[sql::Call::seal], 3, {"fence", "previous", "evicted", "sealed_at_ms"}},
+           Case{calls[sql::Call::seal_with_reason], 5, {"fence", "previous", "evicted", "sealed_at_ms"}},
            Case{calls[sql::Call::append], 6, {"sequence_no"}},
            Case{calls[sql::Call::append_many], 6, {"sequence_no"}},
            Case{calls[sql::Call::claim_write], 3, {"fresh", "fence"}},

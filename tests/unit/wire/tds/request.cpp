@@ -93,7 +93,8 @@ TEST_CASE("transaction requests: their kinds and what goes with them", "[wire][t
   REQUIRE(commit);
   CHECK(commit->begins_next);
   CHECK(commit->isolation == 2);
-  const auto save = decode_transaction_request("\x09\0\2s\0"s);
+  const std::string save_bytes = "\x09\0\2s\0"s;  // the name that is decoded points into it
+  const auto save = decode_transaction_request(save_bytes);
   REQUIRE(save);
   CHECK(utf8_of(save->name) == "s");
   CHECK_FALSE(decode_transaction_request("\7\0\0\1"s));

@@ -59,6 +59,10 @@ class Authority final : public session::Authority {
   void happened(std::string_view database, const session::Incident& incident) override;
   void subscribe(std::function<void(std::uint64_t fences, std::string_view scope, std::int64_t fence)> callback) override;
 
+  void subscribe_gates(std::function<void(std::string_view scope, bool certain)> callback) override;
+  void gate_held(std::string_view scope) override;
+  void gate_left(std::string_view scope) override;
+
   void raise(std::string_view scope, std::int64_t term, std::function<void(std::string_view, std::string_view)> done) override;
   session::Obstacle obstacle() const override;
   int server_major() const override;

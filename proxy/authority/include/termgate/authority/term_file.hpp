@@ -13,17 +13,13 @@
 #include <string>
 #include <string_view>
 
+#include <termgate/detail/term_declaration.hpp>
 #include <termgate/session/admission.hpp>
 
 namespace termgate::authority {
 
-// What a file's text declares, or why it does not.
-struct FileDeclaration {
-  std::optional<Scope> scope;
-  std::optional<Term> term;
-  std::string problem;  // without a code
-};
-FileDeclaration read_declaration(std::string_view text);
+using FileDeclaration = detail::TermDeclaration;
+inline FileDeclaration read_declaration(std::string_view text) { return detail::read_term_declaration(text); }
 
 // The highest term that any file has shown for a scope, for the life of the process. Any thread.
 class HighestTerms {

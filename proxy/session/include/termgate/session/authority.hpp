@@ -89,6 +89,15 @@ class Authority {
   // must not block nor call subscribe(). Before the first session only. nullptr: no more calls once this returns.
   virtual void subscribe(std::function<void(std::uint64_t fences, std::string_view scope, std::int64_t fence)> callback) = 0;
 
+  // A session holds the gate of the scope in the database of --backend, which a raise has to wait for; or no longer. In pairs. Must not
+  // block.
+  virtual void gate_held(std::string_view) {}
+  virtual void gate_left(std::string_view) {}
+  // `callback` is called, by any thread, for a scope whose gate a raise waits for, and again while it waits; and, with `certain` false,
+  // while nobody knows because the database does not answer. It must not block nor call anything here. Before the first session only.
+  // nullptr: no more calls once this returns.
+  virtual void subscribe_gates(std::function<void(std::string_view scope, bool certain)>) {}
+
   // Raises the fence of the scope in the database of --backend, for a session that cannot do so itself. `done` is called exactly once, from
   // within or from another thread: with nothing, or with the code and message of why it was not raised. Must not block.
   virtual void raise(std::string_view scope, std::int64_t term, std::function<void(std::string_view code, std::string_view message)> done) {

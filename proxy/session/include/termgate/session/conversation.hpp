@@ -69,6 +69,10 @@ struct Tick {};  // deadline() has come
 struct Raised {
   std::string_view code, message;  // why it was not; empty: it was
 };
+struct GateWanted {
+  std::string_view scope;
+  bool certain = true;  // else a raise may wait, and nobody knows
+};                      // a raise waits for the gate of this scope: the session gives it back as soon as nothing runs in it
 
 class Conversation {
  public:
@@ -90,6 +94,7 @@ class Conversation {
   virtual void resume(const Cut& event, Instant now) = 0;
   virtual void resume(const Tick& event, Instant now) = 0;
   virtual void resume(const Raised&, Instant) {}
+  virtual void resume(const GateWanted&, Instant) {}
 
   virtual std::string_view to_client() const noexcept = 0;
   virtual std::string_view to_server() const noexcept = 0;

@@ -32,6 +32,9 @@ struct Options {
 
   std::string schema = "termgate";  // of layer 1
   std::string install_hint;         // the command that installs layer 1; empty: the one for the client's PostgreSQL database
+  // Whether the guard inside the server (docs/use/guard.md) does the work where it is installed: not at all, where a login finds it, or
+  // else the login is refused.
+  enum class ServerGuard : std::uint8_t { off, when_there, required } server_guard = ServerGuard::off;
   // A pooler in session mode stands between the proxy and the server; one that is not announced is refused.
   bool server_pooler = false;
   // A server that lets in without asking for a credential is refused to a client that is not local, unless this says otherwise.

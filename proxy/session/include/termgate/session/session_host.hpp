@@ -50,6 +50,9 @@ class SessionHost {
   // else empty. An empty scope, of a session whose scope only the server knows: of any.
   virtual std::string untrusted(std::string_view) const { return {}; }
 
+  // This session holds the gate of a scope from now on, and no other; empty: none. GateWanted comes when a raise waits for it.
+  virtual void holds_gate(std::string_view) {}
+
   // Under --enforce observe, where no fence rises: the highest term that was seen to write. What is refused would be judged by it,
   // so highest_fence() counts it for scopes of sessions that are only observed.
   virtual void saw_term(std::string_view, std::int64_t) {}
@@ -58,6 +61,10 @@ class SessionHost {
   // 0: unknown.
   virtual int server_major() const { return 0; }
   virtual void saw_server_major(int) {}
+
+  // Whether the server's guard was there for this session's user and database when somebody last logged in so.
+  virtual bool server_has_guard() const { return false; }
+  virtual void saw_server_guard(bool) {}
 
   // Texts of this session's database, by a hash of them without their values, that looked like reads and met READ ONLY in some session.
   // They get the check where there is a claim; where there is none they still read.

@@ -30,10 +30,9 @@ struct Options {
   std::string database;             // where layer 1 is: the gate is called by its name in three parts
   std::string install_hint = "termgate init --db sqlserver://…";
 
-  // How long a session that is between two messages and in no transaction keeps the gate: since it entered, and since it last used it.
-  // What it costs: a round trip more for each. What it is for: a raise waits no longer than the first.
-  std::chrono::milliseconds gate_hold_max{200};
-  std::chrono::milliseconds gate_idle_max{100};
+  // A session keeps the gate until a raise wants it (GateWanted). One that has not used it for so long, and is in no transaction, gives it
+  // back by itself: a proxy whose machine is lost can give nothing back.
+  std::chrono::milliseconds gate_idle_max{std::chrono::seconds{10}};
   std::chrono::milliseconds gate_answer_timeout{std::chrono::seconds{60}};  // then both connections are closed
 
   std::chrono::milliseconds login_timeout{std::chrono::seconds{60}};
@@ -65,6 +64,7 @@ class TdsSession final : public session::Conversation {
   void resume(const session::Cut& event, Instant now) override;
   void resume(const session::Tick& event, Instant now) override;
   void resume(const session::Raised& event, Instant now) override;
+  void resume(const session::GateWanted& event, Instant now) override;
 
   std::string_view to_client() const noexcept override;
   std::string_view to_server() const noexcept override;

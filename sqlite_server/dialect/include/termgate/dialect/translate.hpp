@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -55,14 +56,58 @@ class Relations {
     bool rowid = false;    // has SQLite's own column of that name
     std::vector<RelationColumn> columns;
     std::vector<std::size_t> key;  // the primary key's, by place
+    // Of a table of the file's: its text in parts, so that ALTER TABLE can write it anew.
+    struct Clause {
+      char kind = 0;     // n NOT NULL, 0 NULL, d DEFAULT, c CHECK, u UNIQUE, p PRIMARY KEY, f REFERENCES, o COLLATE, g GENERATED, ? other
+      std::string name;  // of a constraint, as the catalog shows it
+      std::string text;
+      std::vector<std::string> names;    // what it mentions, lower case
+      std::vector<std::string> columns;  // of UNIQUE, PRIMARY KEY and FOREIGN KEY, lower case
+    };
+    struct Item {
+      std::string column;  // empty: a constraint of the table's own
+      std::string type;    // as it is written
+      std::vector<Clause> clauses;
+    };
+    struct Index {
+      std::string name, sql;
+      std::vector<std::string> columns;    // lower case; empty: an expression
+      bool unique = false, whole = false;  // whole: of columns alone, and without a condition
+      std::vector<std::string> names;      // what it mentions, lower case
+    };
+    struct Foreign {
+      std::string table, constraint;
+      std::vector<std::string> columns;  // of this table
+    };
+    char kind = 'r';
+    std::string sql;                                                        // of CREATE TABLE
+    std::vector<Item> items;                                                // empty: the text could not be read
+    std::string tail;                                                       // behind the last parenthesis
+    std::vector<Index> indexes;                                             // that CREATE INDEX made
+    std::vector<Foreign> others;                                            // foreign keys that refer to it
+    std::vector<std::pair<std::string, std::vector<std::string>>> readers;  // views and triggers that mention it, and what they mention
+    bool counted = false;                                                   // its key counts
   };
   virtual ~Relations() = default;
   // By a name as SQLite calls it, any case; nullptr: there is none.
   virtual const Relation* find(std::string_view name) const = 0;
+  // An index that CREATE INDEX made.
+  virtual const Relation::Index* find_index(std::string_view) const { return nullptr; }
+  // The table that has a constraint of that name; nullptr: none.
+  virtual const Relation* owner_of_constraint(std::string_view) const { return nullptr; }
   // A constant of that type as SQLite text, converted as PostgreSQL's input function does.
   virtual std::variant<std::string, SqlError> constant(std::string_view text, Oid type, std::int32_t typmod = -1) const = 0;
   // A constant as a column stores it that is declared so (types.hpp), as SQLite text. `from`: its own type, 0 of a literal without one.
   virtual std::variant<std::string, SqlError> stored_constant(std::string_view text, std::string_view declared, Oid from) const = 0;
+};
+
+// A table that is made anew under another name, filled from the old one, and takes its place: what SQLite's ALTER TABLE cannot do.
+// `sql` of the statement makes and fills it; then the session puts it in the old one's place, with its indexes and triggers.
+struct Rebuild {
+  std::string table, made;
+  std::vector<std::string> lost_indexes;
+  bool check_foreign = false;      // the rows must meet its foreign keys
+  std::vector<std::string> after;  // run last
 };
 
 struct Translated {
@@ -76,6 +121,7 @@ struct Translated {
   std::vector<Oid> parameters;       // by number from $1; 0: the text does not say
   Utility utility;                   // where effect is utility
   std::vector<std::string> notices;  // what was left out, one sentence each
+  std::optional<Rebuild> rebuild;    // of a definition
   bool typed = false;                // every expression has a type: `columns` and `parameters` are complete
   std::optional<SqlError> problem;   // of a typed statement that cannot be written; the ones beside it can
 };

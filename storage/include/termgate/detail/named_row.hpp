@@ -1,4 +1,4 @@
-// Rows of a call, read by the names of their columns (sql/README.md): the order on a database is nobody's business.
+// Rows of a call, read by the names of their columns (sql/README.md), whose order may differ between databases.
 #pragma once
 
 #include <algorithm>

@@ -1,0 +1,101 @@
+#include "gate_watch.hpp"
+
+#include <exception>
+#include <utility>
+
+namespace termgate::authority {
+
+GateWatch::GateWatch(std::unique_ptr<detail::GateFeed> feed, std::chrono::milliseconds pause, Events events)
+    : feed_(std::move(feed)), pause_(pause), events_(std::move(events)) {
+  asking_ = std::thread([this] { ask(); });
+  try {
+    time_ = std::thread([this] { keep_time(); });
+  } catch (...) {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    asking_.join();
+    throw;
+  }
+}
+
+GateWatch::~GateWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  time_.join();
+  asking_.join();
+}
+
+void GateWatch::held(std::string_view scope) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (held_.empty()) answered_ = Clock::now();
+    const auto found = held_.find(scope);
+    if (found != held_.end()) {
+      ++found->second;
+      return;
+    }
+    held_.emplace(scope, 1);
+    if (held_.size() > 1) return;
+  }
+  changed_.notify_all();
+}
+
+void GateWatch::left(std::string_view scope) {
+  const std::lock_guard lock(mutex_);
+  const auto found = held_.find(scope);
+  if (found != held_.end() && --found->second == 0) held_.erase(found);
+}
+
+std::vector<std::string> GateWatch::scopes() const {
+  std::vector<std::string> all;
+  for (const auto& [scope, sessions] : held_) all.push_back(scope);
+  return all;
+}
+
+void GateWatch::ask() {
+  bool failing = false;
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (held_.empty()) {
+      changed_.wait(lock, [this] { return stopping_ || !held_.empty(); });
+      continue;
+    }
+    const std::vector<std::string> asked = scopes();
+    lock.unlock();
+    try {
+      for (const std::string& scope : feed_->wanted(asked)) events_.wanted(scope, true);
+      if (std::exchange(failing, false)) events_.recovered("raises that wait for a gate are watched again");
+      lock.lock();
+      answered_ = Clock::now();
+    } catch (const std::exception& error) {
+      if (!std::exchange(failing, true))
+        events_.failed(std::string("cannot watch for raises that wait for a gate (retrying; gates are given back early): ") + error.what());
+      lock.lock();
+    }
+    changed_.wait_for(lock, pause_, [this] { return stopping_; });
+  }
+}
+
+void GateWatch::keep_time() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    changed_.wait_for(lock, pause_, [this] { return stopping_; });
+    if (stopping_ || held_.empty()) {
+      if (!stopping_) changed_.wait(lock, [this] { return stopping_ || !held_.empty(); });
+      continue;
+    }
+    if (Clock::now() - answered_ <= 2 * pause_) continue;
+    const std::vector<std::string> all = scopes();
+    lock.unlock();
+    for (const std::string& scope : all) events_.wanted(scope, false);
+    lock.lock();
+  }
+}
+
+}  // namespace termgate::authority

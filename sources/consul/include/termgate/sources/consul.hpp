@@ -1,0 +1,14 @@
+// Leases and terms from Consul: a session and a key that it locks.
+#pragma once
+
+#include <memory>
+
+#include <termgate/lease_source.hpp>
+#include <termgate/sources/url.hpp>
+
+namespace termgate::sources {
+
+// consul:// or consuls:// (TLS): the address of an agent. Connects at the first call.
+std::unique_ptr<LeaseSource> open_consul(const SourceUrl& url);
+
+}  // namespace termgate::sources

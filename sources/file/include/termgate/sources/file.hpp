@@ -1,0 +1,14 @@
+// Terms from a file that an elector writes on the leader's machine: one line, scope=… term=…, replaced by rename.
+#pragma once
+
+#include <memory>
+
+#include <termgate/lease_source.hpp>
+#include <termgate/sources/url.hpp>
+
+namespace termgate::sources {
+
+// file:///PATH.
+std::unique_ptr<LeaseSource> open_file(const SourceUrl& url);
+
+}  // namespace termgate::sources

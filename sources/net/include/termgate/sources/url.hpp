@@ -1,0 +1,44 @@
+// The URL of a term source: SCHEME://[USER@]HOST[:PORT][,HOST[:PORT]…][/PATH][?KEY=VALUE&…]. It never contains a password: that comes from
+// a file (password-file=PATH) or from the environment. Values; any thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace termgate::sources {
+
+struct HostPort {
+  std::string host;
+  std::uint16_t port = 0;  // 0: the service's usual one
+};
+
+struct SourceUrl {
+  static constexpr std::size_t bytes_max = 4096;
+  static constexpr std::size_t hosts_max = 16;
+
+  std::string scheme;
+  std::string user;
+  std::vector<HostPort> hosts;
+  std::string path;  // decoded, with its first '/', or empty
+  std::map<std::string, std::string> options;
+
+  // Throws InvalidInput (TG005), which never quotes the text.
+  static SourceUrl parse(std::string_view text);
+  // The value, or `fallback`.
+  std::string option(const std::string& key, std::string fallback = {}) const;
+  // 100 ms to 1 minute.
+  std::chrono::milliseconds timeout() const;
+  // What password-file contains, without the line's end, or else TERMGATE_SOURCE_PASSWORD; empty: none. Throws InvalidInput where the file
+  // cannot be read.
+  std::string password() const;
+  // Throws InvalidInput for an option that is none of `known` and none that every source has.
+  void allow(const std::vector<std::string_view>& known) const;
+  // scheme://host:port, without user and options.
+  std::string name(std::uint16_t usual_port) const;
+};
+
+}  // namespace termgate::sources

@@ -1,0 +1,28 @@
+// Asks SQL Server which gates a raise waits for. Internal; no ODBC type appears here. One thread at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace termgate::inline v0::detail {
+
+class OdbcGateFeed {
+ public:
+  // `url`: as for open_odbc(). Connects with the first question. Throws InvalidInput where it is malformed.
+  OdbcGateFeed(std::string_view url, std::string_view schema);
+  ~OdbcGateFeed();
+
+  // Whether the URL leads to SQL Server: PostgreSQL, through its ODBC driver, has no gates.
+  bool has_gates() const noexcept;
+  // `scopes`: a JSON array of names. Those of them that a raise waits for. Throws Unavailable (the next call connects again) and
+  // DatabaseError.
+  std::vector<std::string> wanted(const std::string& scopes);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace termgate::inline v0::detail

@@ -1,0 +1,48 @@
+#include <termgate/detail/gate_feed.hpp>
+
+#ifdef TERMGATE_WITH_ODBC
+#include <termgate/detail/odbc_gate_feed.hpp>
+
+#include "json_text.hpp"
+#endif
+
+namespace termgate::inline v0::detail {
+#ifdef TERMGATE_WITH_ODBC
+namespace {
+
+class OnSqlServer final : public GateFeed {
+ public:
+  OnSqlServer(std::string_view url, std::string_view schema) : feed_(url, schema) {}
+
+  bool has_gates() const noexcept { return feed_.has_gates(); }
+  std::vector<std::string> wanted(const std::vector<std::string>& scopes) override {
+    std::vector<std::string> all;
+    for (std::size_t at = 0; at < scopes.size();) {
+      std::string json = "[";
+      for (const std::size_t end = at + scopes_max; at < scopes.size() && at < end; ++at) {
+        if (json.size() > 1) json += ',';
+        append_json(json, scopes[at]);
+      }
+      for (std::string& one : feed_.wanted(json + "]")) all.push_back(std::move(one));
+    }
+    return all;
+  }
+
+ private:
+  OdbcGateFeed feed_;
+};
+
+}  // namespace
+#endif
+
+std::unique_ptr<GateFeed> open_gate_feed([[maybe_unused]] std::string_view url, [[maybe_unused]] std::string_view schema) {
+#ifdef TERMGATE_WITH_ODBC
+  if (url.starts_with("sqlserver:") || url.starts_with("odbc:")) {
+    auto feed = std::make_unique<OnSqlServer>(url, schema);
+    if (feed->has_gates()) return feed;
+  }
+#endif
+  return nullptr;
+}
+
+}  // namespace termgate::inline v0::detail

@@ -1,0 +1,27 @@
+// A text as JSON writes it: for lists that go to a database as one parameter.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace termgate::inline v0::detail {
+
+// `text`: UTF-8.
+inline void append_json(std::string& json, std::string_view text) {
+  json += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      json += '\\';
+      json += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      json += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      json += c;
+    }
+  }
+  json += '"';
+}
+
+}  // namespace termgate::inline v0::detail

@@ -1,0 +1,283 @@
+"""The code in docs/use/ (admin, followers, the guard, the proxy, the SQLite file), cut out of the pages and run as the roles
+that they name. docs_test.py has README.md and the other pages.
+
+  pytest tests/live/docs_pages_test.py [-k follower]
+
+On the server of tests/support/plain_server.py; for the guard's page TERMGATE_GUARD names its library. Names of databases,
+hosts, ports and files are replaced by this run's; nothing else is.
+"""
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from given import GUARD, TERMGATE
+from plain_server import server
+
+SOURCE = Path(__file__).resolve().parents[2]
+SERVER = server()
+NAME = f"pages_{os.getpid()}"
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("TERMGATE_DB", "PGOPTIONS")}
+ENVIRONMENT["PATH"] = f"{Path(TERMGATE).parent}:{ENVIRONMENT['PATH']}"
+
+
+def block(page, beginning):
+    """The one block of code on the page that begins so."""
+    found = re.findall(r"^```(?:\w+)\n(.*?)\n^```$", (SOURCE / "docs/use" / page).read_text(encoding="utf-8"), re.S | re.M)
+    found = [code for code in found if code.startswith(beginning)]
+    assert len(found) == 1, f"{page} has {len(found)} blocks that begin with {beginning!r}"
+    return found[0]
+
+
+def shell(text, cwd, **more):
+    done = subprocess.run(["bash", "-e", "-c", text], capture_output=True, text=True, cwd=cwd, env=dict(ENVIRONMENT, **more), timeout=120)
+    assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def psql(target, text, *words, check=True, **more):
+    done = subprocess.run(
+        ["psql", "-qX", "-v", "ON_ERROR_STOP=1", *words, target], input=text, capture_output=True, text=True, env=dict(ENVIRONMENT, **more)
+    )
+    assert done.returncode == 0 or not check, f"{text}\n{done.stderr}"
+    return done.stdout.strip() if check else done.stdout + done.stderr
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+@pytest.fixture
+def started():
+    """Starts programs that are ended with the test: started(words, port) waits until somebody listens there."""
+    running = []
+
+    def start(words, port, cwd):
+        process = subprocess.Popen(["bash", "-c", "exec " + words], cwd=cwd, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
+        running.append(process)
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            assert process.poll() is None, f"{words} ended with {process.returncode}"
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                return process
+            except OSError:
+                time.sleep(0.05)
+        raise AssertionError(f"nobody listens: {words}")
+
+    yield start
+    for process in running:
+        process.terminate()
+        process.wait()
+
+
+class Database:
+    """On the shared server: layer 1 installed by `owner`, a role `app` of level lead."""
+
+    def __init__(self):
+        self.owner, self.app = NAME + "_owner", NAME + "_app"
+        self.place = re.search(r"(?:@|//)([^@/]+)/[^/]*$", SERVER).group(1)
+        psql(SERVER, f"CREATE DATABASE {NAME};\nCREATE ROLE {self.owner} LOGIN;\nCREATE ROLE {self.app} LOGIN;")
+        psql(SERVER, f"GRANT CREATE ON DATABASE {NAME} TO {self.owner}, {self.app};")
+        shell(f"termgate init --db {self.url(self.owner)} --grant {self.app}=lead", SOURCE)
+
+    def url(self, role):
+        return f"postgresql://{role}@{self.place}/{NAME}"
+
+    def drop(self):
+        psql(SERVER, f"DROP DATABASE {NAME} WITH (FORCE);\nDROP ROLE {self.app};\nDROP ROLE {self.owner};")
+
+
+@pytest.fixture(scope="module")
+def database():
+    made = Database()
+    yield made
+    made.drop()
+
+
+def test_admin(database, started, tmp_path):
+    page, port = block("admin.md", 'echo "ann operate'), free_port()
+    tokens, protected, command = page.splitlines()
+    shell(f"{tokens}\n{protected}", tmp_path)
+    command = command.split("#")[0].replace("postgresql://app@db.example/app", database.url(database.app))
+    started(f"{command} --http 127.0.0.1:{port}", port, tmp_path)
+    define, acquire, renew, give_back, expired = block("admin.md", "api() {").splitlines()
+    token = (tmp_path / "tokens").read_text().split()[2]
+
+    def api(line):
+        return json.loads(shell(f"{define}\n{line}", tmp_path, TOKEN=token, URL=f"http://127.0.0.1:{port}") or "null")
+
+    taken = api(acquire)
+    assert isinstance(taken["term"], str) and int(taken["term"]) > 0
+    assert api(renew.replace('"term":"5"', f'"term":"{taken["term"]}"'))["term"] == taken["term"]
+    assert "error" in api(renew.replace('"term":"5"', '"term":"999"'))
+    api(give_back.replace('"term":"5"', f'"term":"{taken["term"]}"'))
+    assert api(expired) == {"leases": []}
+    assert api(expired.replace("expired", "released"))["leases"][0]["scope"] == "billing"
+
+
+def test_followers(database, tmp_path):
+    url = database.url(database.app)
+    projection, audit, listed = block("followers.md", "termgate follow").splitlines()
+    term = shell(f"termgate lease acquire --db {url} --scope orders --owner me --ttl 1h | cut -f1", tmp_path).strip()
+    append = f"termgate append --db {url} --stream orders --scope orders --term {term}"
+    for number in range(3):
+        shell(f"echo order-{number} | {append}", tmp_path)
+    (tmp_path / "project.py").write_text(
+        f"#!{sys.executable}\nimport json, sys\nfor line in sys.stdin:\n    print(json.loads(line)['sequence_no'], flush=True)\n"
+    )
+    (tmp_path / "project.py").chmod(0o755)
+    once = lambda line: line.split("#")[0].replace("termgate follow ", f"termgate follow --db {url} --once ").replace("billing", "orders")
+    assert shell(once(projection), tmp_path).split() == ["1", "2", "3"]
+    assert shell(once(projection), tmp_path) == ""
+    assert len(shell(once(audit), tmp_path).splitlines()) == 3
+    shell(f"echo order-3 | {append}", tmp_path)
+    behind = shell(listed.split("#")[0] + f" --db {url}", tmp_path)
+    assert re.search(r"projection-1.*\b1\b", behind) and "audit" in behind, behind
+
+
+def test_a_follower_whose_effects_are_in_the_database(database):
+    url = database.url(database.app)
+    psql(url, "CREATE SCHEMA AUTHORIZATION CURRENT_USER;\nCREATE TABLE totals (orders int);\nINSERT INTO totals VALUES (0);")
+    run = psql(url, "SELECT termgate.follower_start('in-database', 'orders', NULL, false);", "-At").splitlines()[0]
+    text = block("followers.md", "BEGIN;\nUPDATE totals").replace("'projection-1', 7", f"'in-database', {run}").replace("41, 42", "0, 1")
+    assert psql(url, text, "-At") == "moved"
+    assert psql(url, text.replace("COMMIT", "ROLLBACK"), "-At") != "moved"
+    assert psql(url, "SELECT orders FROM totals;", "-At") == "1"
+
+
+@pytest.mark.skipif(not GUARD, reason="TERMGATE_GUARD names no library")
+def test_guard():
+    sys.path.insert(0, str(Path(__file__).parent / "guard"))
+    from guard_rig import Rig
+
+    rig = Rig("15", GUARD)
+    try:
+        rig.psql("-c", "CREATE DATABASE app OWNER termgate_owner")
+        rig.layer1("app")
+        rig.psql("-c", "CREATE TABLE accounts (id int PRIMARY KEY, balance bigint); GRANT ALL ON accounts TO app", database="app")
+        rig.psql("-c", "INSERT INTO accounts VALUES (42, 100); SELECT termgate._grant('app', 'write')", database="app")
+        rig.psql("-c", "ALTER ROLE app RESET termgate.guard")
+        as_admin = lambda text: rig.psql("-c", text, database="app")
+
+        def as_app(text):
+            target = f"postgresql://app@127.0.0.1:{rig.port}/app"
+            return psql(target, text, "-At", "-v", "VERBOSITY=verbose", check=False)
+
+        update = "UPDATE accounts SET balance = 0"
+        for line in block("guard.md", "CREATE EXTENSION").splitlines():
+            as_admin(line)
+        assert "ERROR" not in as_app(f"BEGIN; {update}; COMMIT;")
+        # "… counts it", once the session has ended.
+        count = rig.psql("-c", "SELECT sum(count) FROM termgate.guard_observed WHERE code = 'TG002'", database="app")
+        assert int(count) >= 1
+        as_admin(block("guard.md", "ALTER ROLE app SET termgate.guard = 'enforce'"))
+        assert "TG002" in as_app(update)
+        as_admin("SELECT termgate.seal('billing', 5)")
+        as_app("SELECT 1")
+        declared = block("guard.md", "BEGIN;\nSET LOCAL")
+        assert "ERROR" not in as_app(declared)
+        assert "TG001" in as_app(declared.replace("'5'", "'4'"))
+        assert rig.psql("-c", "SELECT balance FROM accounts", database="app") == "-30"
+        for line in block("guard.md", "ALTER ROLE termgate_owner IN DATABASE app").splitlines():
+            as_admin(line)
+        rig.psql("-c", "ALTER ROLE app RESET termgate.guard", database="postgres")
+        assert "TG002" in as_app(update)
+        for line in block("guard.md", "SELECT * FROM termgate.guarded_sessions").splitlines():
+            as_admin(line.split("--")[0])
+    finally:
+        rig.close()
+
+
+def test_the_certificates_of_the_proxy(database, started, tmp_path):
+    shell(block("proxy.md", "openssl req"), tmp_path)
+    port = free_port()
+    conf = "backend = {}\nclient-tls-cert = proxy.crt\nclient-tls-key = proxy.key\n".format(database.url(database.owner))
+    (tmp_path / "proxy.conf").write_text(conf)
+    started(f"termgate proxy --config proxy.conf --listen 127.0.0.1:{port}", port, tmp_path)
+    target = f"host=db.example hostaddr=127.0.0.1 port={port} dbname={NAME} user={database.app} sslmode=verify-full"
+    assert psql(f"{target} sslrootcert={tmp_path}/ca.crt", "SELECT 1;", "-At") == "1"
+    other = target.replace("host=db.example", "host=other.example")
+    assert "does not match" in psql(f"{other} sslrootcert={tmp_path}/ca.crt", "SELECT 1;", "-At", check=False)
+
+
+def test_the_configuration_of_the_proxy(database, started, tmp_path):
+    text = block("proxy.md", "# /etc/termgate/proxy.conf").replace("/etc/termgate/", f"{tmp_path}/")
+    port, http = free_port(), free_port()
+    (tmp_path / "proxy.conf").write_text(text.replace("127.0.0.1:9090", f"127.0.0.1:{http}"))
+    (tmp_path / "backend").write_text(database.url(database.owner) + "\n")
+    (tmp_path / "backend").chmod(0o600)
+    (tmp_path / "rules").write_text("")
+    proxy = started(f"termgate proxy --config proxy.conf --listen 127.0.0.1:{port}", port, tmp_path)
+    shell(f"curl -sf http://127.0.0.1:{http}/readyz", tmp_path)
+    proxy.terminate()
+    assert proxy.wait(35) == 0
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing")
+def test_the_units_of_the_proxy(tmp_path):
+    for kind in ("socket", "service"):
+        text = block("proxy.md", f"# /etc/systemd/system/termgate.{kind}")
+        # The command and its user are installed with the package, and are not here.
+        text = text.replace("/usr/bin/termgate", TERMGATE).replace("User=termgate\n", "")
+        (tmp_path / f"termgate.{kind}").write_text(text + "\n")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", tmp_path / "termgate.socket", tmp_path / "termgate.service"], capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "termgate" not in done.stderr, done.stderr
+
+
+def test_an_sqlite_file(started, tmp_path):
+    serve = block("sqlite-proxy.md", "./run proxy app.db").split("#")[0].strip()
+    assert serve == "./run proxy app.db"
+    port = free_port()
+    shell("termgate init --db sqlite:app.db", tmp_path)
+    started(f"termgate proxy --listen 127.0.0.1:{port} --backend sqlite:app.db", port, tmp_path)
+    target = f"postgresql://127.0.0.1:{port}/app"
+
+    def console(*pages):
+        """The statements at the prompts, one session; and what the pages show of their answers."""
+        lines = [line for page in pages for line in page.splitlines() if not line.startswith("$ ")]
+        typed = [line.removeprefix("app=> ") for line in lines if line.startswith("app=> ")]
+        shown = [line.rstrip() for line in lines if not line.startswith("app=> ")]
+        # psql prints what a terminal shows, but for the prompts, the words SET, and the end of a table.
+        done = subprocess.run(["psql", "-X", target], input="\n".join(typed), capture_output=True, text=True, env=ENVIRONMENT)
+        answers = [line.rstrip() for line in (done.stderr + done.stdout).splitlines()]
+        answers = [line for line in answers if line and not re.match(r"SET$|\(\d+ rows?\)$|INSERT \d|HINT: |DETAIL: |psql:", line)]
+        return [re.sub(r"^.*ERROR:", "ERROR:", line) for line in answers], shown
+
+    first = block("sqlite-proxy.md", "$ psql -h 127.0.0.1 -p 6432 app")
+    answers, shown = console(first)
+    assert answers == shown
+    seal = block("sqlite-proxy.md", "build/termgate seal").replace("build/termgate", "termgate")
+    shell(seal, tmp_path)
+    declared = "app=> SET termgate.scope = 'billing';\napp=> SET termgate.term = '5';"
+    answers, shown = console(declared, block("sqlite-proxy.md", "app=> UPDATE accounts"))
+    assert answers == shown
+
+
+def test_the_accounts_of_an_sqlite_file(started, tmp_path):
+    add, serve = [line.split("#")[0].strip() for line in block("sqlite-proxy.md", "termgate user add").splitlines()]
+    shell("termgate init --db sqlite:app.db", tmp_path)
+    shell(f"echo secret-of-ann | {add}", tmp_path)
+    shell(
+        (
+            "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=db.example -keyout key.pem -out cert.pem && cat cert.pem key.pem >"
+            " server.pem"
+        ),
+        tmp_path,
+    )
+    port = free_port()
+    started(serve.replace("0.0.0.0:6432", f"127.0.0.1:{port}"), port, tmp_path)
+    target = f"host=127.0.0.1 port={port} dbname=app user=ann sslmode=require"
+    assert psql(target, "SELECT 1;", "-At", PGPASSWORD="secret-of-ann") == "1"
+    assert "password authentication failed" in psql(target, "SELECT 1;", check=False, PGPASSWORD="wrong")

@@ -1,0 +1,9 @@
+"""Options of the guard's tests, beside those of tests/live/conftest.py."""
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("guard", "the guard in a server")
+    group.addoption("--library", metavar="FILE", help="termgate_guard.so, built for that major; TERMGATE_GUARD names the one for 15")
+    group.addoption("--programs", metavar="FOLDER", help="instead: the programs of a server in which the extension is installed")
+    group.addoption("--major", metavar="18", help="of that server; 15")
+    group.addoption("--setting", action="append", metavar="NAME=VALUE", help="of that server; may be repeated")

@@ -1,0 +1,199 @@
+"""[F1][F2][F4][F6] `termgate proxy --guard`: sessions that the guard inside the server covers, those that it cannot cover,
+and servers without it. The tables of attacks run through such a proxy in live_guard_findings.
+
+  pytest tests/live/guard/guard_proxy_test.py
+"""
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import given  # noqa: E402
+from guard_rig import Rig  # noqa: E402
+
+TERMGATE = given.TERMGATE
+CLAIM = {"scope": "s", "term": 5}
+
+
+@pytest.fixture(scope="module")
+def rig():
+    made = Rig("15", given.GUARD)
+    # The proxy turns the guard on, session by session; the roles themselves are not guarded.
+    made.psql("-c", "ALTER ROLE app RESET termgate.guard; ALTER ROLE lead RESET termgate.guard; ALTER ROLE plain RESET termgate.guard")
+    made.psql("-c", "CREATE ROLE proxy_role LOGIN; SELECT termgate._grant('proxy_role', 'operate')")
+    made.psql("-c", "CREATE DATABASE bare", "-c", "GRANT ALL ON DATABASE bare TO PUBLIC")
+    yield made
+    made.close()
+
+
+class Proxy:
+    def __init__(self, rig, guard, database="postgres"):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        backend = f"postgresql://proxy_role@127.0.0.1:{rig.port}/{database}"
+        words = [TERMGATE, "proxy", "--listen", f"127.0.0.1:{self.port}", "--backend", backend, "--guard", guard]
+        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            assert self.process.poll() is None
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        raise AssertionError("the proxy does not listen")
+
+    def sql(self, text, user="app", database="postgres", scope=None, term=None):
+        """What psql prints, in one session: rows, or the error with its code."""
+        declared = f"-c termgate.scope={scope} -c termgate.term={term}" if scope else ""
+        done = subprocess.run(
+            ["psql", "-qXAt", "-v", "VERBOSITY=verbose", f"postgresql://{user}@127.0.0.1:{self.port}/{database}"],
+            input=text,
+            capture_output=True,
+            text=True,
+            env=dict(os.environ, PGOPTIONS=declared),
+        )
+        return (done.stdout + done.stderr).strip()
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+@pytest.fixture(params=["require", "auto"])
+def proxy(rig, request):
+    made = Proxy(rig, request.param)
+    # With auto the first login of a user looks whether the guard is there, and the next one uses it.
+    made.sql("SELECT 1"), made.sql("SELECT 1", user="plain")
+    yield made
+    made.close()
+
+
+def test_the_session_is_guarded_and_not_read_only(proxy):
+    assert proxy.sql("SHOW termgate.guarded; SHOW transaction_read_only", **CLAIM).split() == ["on", "off"]
+
+
+def test_writes_pass_under_a_current_term_and_under_no_other(rig, proxy):
+    rig.psql("-c", "TRUNCATE log")
+    insert = "INSERT INTO log VALUES (1);"
+    assert proxy.sql(f"{insert} BEGIN; {insert} COMMIT; PREPARE p AS {insert} EXECUTE p; EXECUTE p;", **CLAIM) == ""
+    assert "TG001" in proxy.sql(insert, scope="s", term=4)
+    assert "TG002" in proxy.sql(insert)
+    assert "TG002" in proxy.sql(f"SET termgate.guard_session = off; SET termgate.guard = off; {insert}")
+    assert "TG002" in proxy.sql(f"BEGIN; SELECT 1; {insert} COMMIT;")
+    assert "TG002" in proxy.sql(f"DO $$BEGIN {insert} END$$;")
+    assert rig.psql("-c", "SELECT count(*) FROM log") == "4"
+
+
+def test_a_higher_term_raises_the_fence_however_it_is_declared(rig, proxy):
+    ways = {
+        "options": lambda scope, term: proxy.sql("INSERT INTO log VALUES (1);", scope=scope, term=term),
+        "SET": lambda scope, term: proxy.sql(f"SET termgate.scope = '{scope}'; SET termgate.term = {term}; INSERT INTO log VALUES (1);"),
+        "SET LOCAL": lambda scope, term: proxy.sql(
+            f"BEGIN; SET LOCAL termgate.scope = '{scope}'; SET LOCAL termgate.term = {term}; INSERT INTO log VALUES (1); COMMIT;"
+        ),
+        "a comment": lambda scope, term: proxy.sql(f"/* termgate.scope='{scope}', termgate.term='{term}' */ INSERT INTO log VALUES (1);"),
+    }
+    for number, (name, write) in enumerate(ways.items()):
+        scope = f"raised-{number}-{time.monotonic_ns()}"
+        assert write(scope, 7) == "", name
+        assert rig.psql("-c", f"SELECT term FROM termgate.fences WHERE scope = '{scope}'") == "7", name
+        assert write(scope, 7) == "", name
+        assert "TG001" in write(scope, 6), name
+        assert write(scope, 8) == "", name
+
+
+def test_a_comment_counts_above_what_the_session_declares(rig, proxy):
+    comment = "/* termgate.scope='other', termgate.term='9' */"
+    assert proxy.sql(f"{comment} INSERT INTO log VALUES (1);", scope="s", term=4) == ""
+    assert "TG001" in proxy.sql(f"{comment} INSERT INTO log VALUES (1); INSERT INTO log VALUES (2);", scope="s", term=4)
+
+
+def test_a_role_without_any_grant_cannot_raise(rig, proxy):
+    assert proxy.sql("SELECT 1; SELECT count(*) >= 0 FROM t", user="plain") == "1\nt"
+    assert "TG002" in proxy.sql("INSERT INTO log VALUES (1)", user="plain")
+    assert "TG001" in proxy.sql("INSERT INTO log VALUES (1)", user="plain", scope="s", term=4)
+    assert "42501" in proxy.sql("INSERT INTO log VALUES (1)", user="plain", scope="s", term=6)
+    assert rig.psql("-c", "SELECT term FROM termgate.fences WHERE scope = 's'") == "5"
+
+
+def test_a_block_is_ended_when_another_leader_takes_over(rig, proxy):
+    scope = f"taken-{time.monotonic_ns()}"
+    client = subprocess.Popen(
+        ["psql", "-qXAt", "-v", "VERBOSITY=verbose", f"postgresql://app@127.0.0.1:{proxy.port}/postgres"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=dict(os.environ, PGOPTIONS=f"-c termgate.scope={scope} -c termgate.term=1"),
+    )
+    client.stdin.write("INSERT INTO log VALUES (70);\nBEGIN;\nINSERT INTO log VALUES (71);\n\\echo inside\n")
+    client.stdin.flush()
+    assert client.stdout.readline().strip() == "inside"
+    begun = time.monotonic()
+    rig.psql("-c", f"SELECT termgate.seal('{scope}', 2)", user="lead")
+    waited = time.monotonic() - begun
+    told, _ = client.communicate("COMMIT;\n", timeout=20)
+    assert "TG001" in told or "terminat" in told or "closed" in told, told
+    assert waited < 5, waited
+    assert rig.psql("-c", "SELECT count(*) FROM log WHERE n = 71") == "0"
+    rig.psql("-c", "DELETE FROM log WHERE n = 70")
+
+
+def test_require_admits_nobody_where_there_is_no_guard(rig):
+    proxy = Proxy(rig, "require")
+    try:
+        refused = proxy.sql("SELECT 1", database="bare")
+        assert "57P03" in refused or "no guard over schema" in refused, refused
+    finally:
+        proxy.close()
+
+
+def test_auto_checks_by_itself_where_there_is_no_guard(rig):
+    shell = subprocess.run([TERMGATE, "init", "--db", f"{rig.url.rsplit('/', 1)[0]}/bare", "--grant", "app=write"], capture_output=True)
+    assert shell.returncode == 0, shell.stderr
+    rig.psql("-c", "CREATE TABLE IF NOT EXISTS log (n bigint); GRANT ALL ON log TO PUBLIC", database="bare")
+    proxy = Proxy(rig, "auto")
+    try:
+        for _ in range(2):
+            assert "TG002" in proxy.sql("INSERT INTO log VALUES (1);", database="bare")
+            assert proxy.sql("INSERT INTO log VALUES (1);", database="bare", **CLAIM) == ""
+            assert proxy.sql("SHOW termgate.guarded;", database="bare", **CLAIM) == "off"
+    finally:
+        proxy.close()
+
+
+def test_off_never_uses_it(rig):
+    proxy = Proxy(rig, "off")
+    try:
+        for _ in range(2):
+            assert proxy.sql("SHOW termgate.guarded;", **CLAIM) == "off"
+        assert "TG002" in proxy.sql("INSERT INTO log VALUES (1);")
+    finally:
+        proxy.close()
+
+
+def test_a_session_that_may_act_as_layer_1s_owner_stays_the_proxys_with_auto(rig):
+    proxy = Proxy(rig, "auto")
+    try:
+        for _ in range(2):
+            assert proxy.sql("SHOW termgate.guarded;", user="postgres", **CLAIM) == "off"
+        assert proxy.sql("INSERT INTO log VALUES (1);", user="postgres", **CLAIM) == ""
+    finally:
+        proxy.close()
+
+
+def test_bad_options():
+    for words, message in (
+        (["--backend", "postgresql://a@127.0.0.1:1/x", "--guard", "maybe"], "--guard"),
+        (["--backend", "postgresql://a@127.0.0.1:1/x", "--guard", "require", "--server-pooler", "session"], "pooler"),
+        (["--backend", "sqlserver://a@127.0.0.1:1/x", "--guard", "require"], "only PostgreSQL has the guard"),
+    ):
+        done = subprocess.run([TERMGATE, "proxy", "--listen", "127.0.0.1:0", *words], capture_output=True, text=True, timeout=20)
+        assert done.returncode == 2 and message in done.stderr, (words, done)

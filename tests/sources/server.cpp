@@ -1,0 +1,306 @@
+#include "server.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include <termgate/sources.hpp>
+
+namespace termgate::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Words = std::vector<std::string>;
+
+pid_t start_process(const Words& command, const std::filesystem::path& log) {
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  const pid_t parent = getpid(), pid = fork();
+  if (pid != 0) return pid;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  dup2(out, 1);
+  dup2(out, 2);
+  execvp(words[0], words.data());
+  _exit(127);
+}
+
+class Redis final : public Server {
+ public:
+  std::string url() const override { return fmt::format("redis://127.0.0.1:{}", port_); }
+  std::chrono::milliseconds ttl() const override { return 500ms; }
+  bool counts() const override { return true; }
+  void delete_counter(const std::string& scope) override {
+    run({"redis-cli", "-p", std::to_string(port_), "DEL", "termgate:{" + scope + "}:term"});
+  }
+
+ private:
+  Words command() const override {
+    return {"redis-server",
+            "--port",
+            std::to_string(port_),
+            "--bind",
+            "127.0.0.1",
+            "--dir",
+            data().string(),
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "always",
+            "--save",
+            "",
+            "--repl-diskless-sync-delay",
+            "0"};
+  }
+  const int port_ = free_port();
+};
+
+class Etcd final : public Server {
+ public:
+  std::string url() const override { return fmt::format("etcd://127.0.0.1:{}", port_); }
+  std::chrono::milliseconds ttl() const override { return 1000ms; }  // whole seconds
+  std::chrono::milliseconds late() const override { return 1500ms; }
+  // An operator may delete the key; no counter is in it.
+  void delete_counter(const std::string& scope) override {
+    run({"env", "ETCDCTL_API=3", "etcdctl", "--endpoints", fmt::format("127.0.0.1:{}", port_), "del", "termgate/" + scope});
+  }
+
+ private:
+  Words command() const override {
+    const std::string client = fmt::format("http://127.0.0.1:{}", port_), peer = fmt::format("http://127.0.0.1:{}", peer_);
+    return {"etcd",
+            "--data-dir",
+            data().string(),
+            "--listen-client-urls",
+            client,
+            "--advertise-client-urls",
+            client,
+            "--listen-peer-urls",
+            peer,
+            "--initial-advertise-peer-urls",
+            peer,
+            "--initial-cluster",
+            "default=" + peer,
+            "--heartbeat-interval",
+            "50",
+            "--election-timeout",
+            "250"};
+  }
+  const int port_ = free_port(), peer_ = free_port();
+};
+
+class ZooKeeper final : public Server {
+ public:
+  std::string url() const override { return fmt::format("zookeeper://127.0.0.1:{}", port_); }
+  std::chrono::milliseconds ttl() const override { return 800ms; }
+  std::chrono::milliseconds late() const override { return 1000ms; }
+  bool renews_itself() const override { return true; }
+  bool client_refuses() const override { return true; }
+  void delete_counter(const std::string&) override {}  // there is none
+
+ private:
+  void prepare() override {
+    std::ofstream(home() / "zoo.cfg") << "tickTime=200\nminSessionTimeout=400\nmaxSessionTimeout=120000\nadmin.enableServer=false\n"
+                                      << "clientPortAddress=127.0.0.1\nclientPort=" << port_ << "\ndataDir=" << data().string() << "\n";
+  }
+  Words command() const override {
+    return {"java",
+            "-Xmx128m",
+            "-cp",
+            "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar",
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            (home() / "zoo.cfg").string()};
+  }
+  const int port_ = free_port();
+};
+
+// A double that speaks the service's protocol; see its head.
+class Double : public Server {
+ public:
+  explicit Double(std::string program) : program_(std::move(program)) {}
+  void delete_counter(const std::string& scope) override { run({"python3", script(), "--delete", scope, "--port", std::to_string(port_)}); }
+
+ protected:
+  std::string script() const { return std::string(TERMGATE_TEST_SOURCES) + "/" + program_; }
+  Words command() const override { return {"python3", script(), "--port", std::to_string(port_), "--data", data().string()}; }
+  const int port_ = free_port();
+
+ private:
+  const std::string program_;
+};
+
+class Consul final : public Double {
+ public:
+  Consul() : Double("consul_double.py") {}
+  std::string url() const override { return fmt::format("consul://127.0.0.1:{}", port_); }
+  std::chrono::milliseconds ttl() const override { return 500ms; }  // the double's ten seconds
+};
+
+class Kubernetes final : public Double {
+ public:
+  Kubernetes() : Double("kubernetes_double.py") {}
+  std::string url() const override { return fmt::format("kubernetes://127.0.0.1:{}/default?tls=off", port_); }
+  std::string url_with(const std::string& option) const override { return url() + "&" + option; }
+  std::chrono::milliseconds ttl() const override { return 1000ms; }
+  std::chrono::milliseconds late() const override { return 1500ms; }
+  bool counts() const override { return true; }
+};
+
+bool installed(const char* program) { return std::system(fmt::format("command -v {} >/dev/null 2>&1", program).c_str()) == 0; }
+
+std::unique_ptr<Server> make(std::string_view kind) {
+  const auto need = [](const char* program) {
+    if (installed(program)) return;
+    std::printf("skipped: %s is not installed\n", program);
+    std::exit(77);
+  };
+  if (kind == "redis") {
+    need("redis-server");
+    return std::make_unique<Redis>();
+  }
+  if (kind == "etcd") {
+    need("etcd");
+    need("etcdctl");
+    return std::make_unique<Etcd>();
+  }
+  if (kind == "zookeeper") {
+    need("java");
+    if (!std::filesystem::exists("/usr/share/java/zookeeper.jar")) need("zookeeper.jar");
+    return std::make_unique<ZooKeeper>();
+  }
+  if (kind == "consul") return std::make_unique<Consul>();
+  if (kind == "kubernetes") return std::make_unique<Kubernetes>();
+  throw std::runtime_error("TERMGATE_SOURCE names no server");
+}
+
+}  // namespace
+
+Process::Process(Words command, const std::filesystem::path& log) : pid_(start_process(command, log)) {
+  if (pid_ < 0) throw std::runtime_error("fork");
+}
+Process::~Process() {
+  if (pid_ > 0) end(SIGKILL);
+}
+void Process::pause() { ::kill(pid_, SIGSTOP); }
+void Process::resume() { ::kill(pid_, SIGCONT); }
+void Process::end(int signal) {
+  ::kill(pid_, signal);
+  if (signal != SIGKILL) ::kill(pid_, SIGCONT);
+  waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+Server::Home::~Home() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
+Server::Server() {
+  const char* tmp = std::getenv("TMPDIR");
+  std::string name = std::string(tmp == nullptr ? "/tmp" : tmp) + "/termgate-source.XXXXXX";
+  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
+  own_.path = home_ = name;
+}
+
+void Server::start() {
+  if (process_) return;
+  std::filesystem::create_directories(data());
+  prepare();
+  process_ = std::make_unique<Process>(command(), home_ / "log");
+  std::string last = "nothing";
+  const bool ready = within(60s, [&] {
+    try {
+      const auto source = open_lease_source(url());
+      const auto lease = source->try_acquire(Scope("is it ready?"), "the suite", 10s);
+      return lease && source->release(Scope("is it ready?"), *lease, "the suite");
+    } catch (const Error& error) {
+      last = error.what();
+      return false;
+    }
+  });
+  if (ready) return;
+  std::ifstream log(home_ / "log");
+  throw std::runtime_error("the server did not start: " + last + "\n" + std::string(std::istreambuf_iterator<char>(log), {}));
+}
+
+void Server::stop() {
+  if (process_) process_->end(SIGTERM);
+  process_.reset();
+}
+void Server::kill() {
+  if (process_) process_->end(SIGKILL);
+  process_.reset();
+}
+void Server::wipe() {
+  kill();
+  std::filesystem::remove_all(data());
+  start();
+}
+void Server::back_up() {
+  stop();
+  std::filesystem::remove_all(home_ / "yesterday");
+  std::filesystem::copy(data(), home_ / "yesterday", std::filesystem::copy_options::recursive);
+  start();
+}
+void Server::restore() {
+  stop();
+  std::filesystem::remove_all(data());
+  std::filesystem::copy(home_ / "yesterday", data(), std::filesystem::copy_options::recursive);
+  start();
+}
+
+void Server::run(const Words& words) const {
+  int status = 0;
+  waitpid(start_process(words, home_ / "log"), &status, 0);
+  if (status != 0) throw std::runtime_error(words[0] + " failed");
+}
+
+int Server::free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  if (bind(socket, reinterpret_cast<sockaddr*>(&address), length) != 0) throw std::runtime_error("bind");
+  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
+  close(socket);
+  return ntohs(address.sin_port);
+}
+
+Server& server() {
+  static const std::unique_ptr<Server> one = [] {
+    const char* kind = std::getenv("TERMGATE_SOURCE");
+    auto made = make(kind == nullptr ? "" : kind);
+    made->start();
+    return made;
+  }();
+  one->start();
+  return *one;
+}
+
+bool within(std::chrono::milliseconds limit, const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  do {
+    if (condition()) return true;
+    std::this_thread::sleep_for(20ms);
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+}  // namespace termgate::test
