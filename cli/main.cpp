@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "command.hpp"
+#include "describe.hpp"
 #include "output.hpp"
 #include "secrets.hpp"
 
@@ -98,7 +99,8 @@ void print_overview(const std::vector<Command>& commands) {
     }
   }
   print_line(
-      "\nEvery command except proxy takes --db URL, --db-file FILE or TERMGATE_DB, and --json. `termgate COMMAND --help` describes it.\n"
+      "\nEvery command except proxy takes --db URL, --db-file FILE or TERMGATE_DB, and --json. `termgate COMMAND --help` describes it, "
+      "`termgate --help --json` all of them.\n"
       "A URL is sqlite:PATH, postgresql://user@host:port/dbname, sqlserver://USER:PASSWORD@HOST:PORT/DB or odbc:CONNECTION-STRING; "
       "passwords may come from PGPASSFILE or the environment.\n"
       "Exit status: 0 done, 1 failed, 2 wrong usage, 3 refused as stale, 4 another owner holds the lease, 5 the lease was lost,\n"
@@ -117,6 +119,17 @@ po::options_description common_options(bool own_database) {
       "schema", po::value<std::string>(), "PostgreSQL schema of layer 1 (default termgate)")("json", po::bool_switch(), "print JSON")(
       "help", po::bool_switch(), "this text");
   return options;
+}
+
+void print_description(const std::vector<Command>& commands) {
+  boost::json::array all;
+  for (const Command& command : commands) {
+    if (!command.hidden) all.push_back(description(command, group_of(command).title));
+  }
+  print_json({{"version", TERMGATE_VERSION},
+              {"commands", std::move(all)},
+              {"every_command", description(common_options(false))},
+              {"own_database", description(common_options(true))}});
 }
 
 int parse_and_run(const Command& command, const std::vector<std::string>& words, const std::string& program) {
@@ -194,7 +207,8 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
     return run_all(help_words, program);
   }
   if (words.empty() || words[0] == "--help" || words[0] == "help" || words[0] == "-h") {
-    print_overview(commands);
+    if (words.size() == 2 && words[1] == "--json") print_description(commands);
+    else print_overview(commands);
     return words.empty() ? Exit::wrong_usage : Exit::done;
   }
   if (words[0] == "--version") {

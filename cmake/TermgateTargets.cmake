@@ -4,7 +4,7 @@ target_compile_features(termgate_options INTERFACE cxx_std_20)
 target_compile_options(termgate_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror=return-type
   # g++ 12 sees overlapping copies in std::string where there are none (GCC bug 105651), and where it optimises more, copies out of bounds.
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-stringop-overflow;-Wno-array-bounds>)
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds>)
 if(TERMGATE_SANITIZE)
   target_compile_options(termgate_options INTERFACE -fsanitize=${TERMGATE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(termgate_options INTERFACE -fsanitize=${TERMGATE_SANITIZE})

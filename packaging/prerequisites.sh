@@ -1,17 +1,21 @@
 # Sourced by ./run and ./test: installs the Debian packages that are missing, and says so before it does.
 #
 # install_missing build   what the command needs to be built
+# install_missing package  that, and what Debian packages are built with
 # install_missing test    that, and what the tests need besides
 
 build_packages=(g++ cmake ninja-build pkg-config libpqxx-dev libsqlite3-dev unixodbc-dev libfmt-dev
   libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libpg-query-dev libssl-dev libhiredis-dev libzookeeper-mt-dev)
+package_packages=(git make postgresql-15 postgresql-server-dev-15 python3 dpkg-dev file)
 test_packages=(git make catch2 sqlite3 postgresql-15 postgresql-client-15 postgresql-server-dev-15 python3 python3-psycopg2 npm util-linux procps openssl
-  python3-psycopg pgbouncer libpostgresql-jdbc-java openjdk-17-jdk-headless odbc-postgresql libsqliteodbc tdsodbc freetds-bin golang-go golang-github-lib-pq-dev golang-github-jackc-pgx-v4-dev spin
+  python3-psycopg python3-django python3-sqlalchemy python3-alembic pgbouncer libpostgresql-jdbc-java openjdk-17-jdk-headless odbc-postgresql libsqliteodbc tdsodbc freetds-bin golang-go golang-github-lib-pq-dev golang-github-jackc-pgx-v4-dev spin
   python3-pytest python3-pytest-subtests python3-yaml junit5 libfaketime clang-format black
-  redis-server redis-tools etcd-server etcd-client zookeeper)
+  lintian mmdebstrap libhibernate3-java libjavassist-java mono-mcs mono-runtime libmono-system-data4.0-cil
+  redis-server redis-tools etcd-server etcd-client zookeeper patroni)
 
 install_missing() {
   local wanted=("${build_packages[@]}") missing=() package root=()
+  if [ "$1" = package ]; then wanted+=("${package_packages[@]}"); fi
   [ "$1" = test ] && wanted+=("${test_packages[@]}")
   for package in "${wanted[@]}"; do
     # npm may have come with a Node.js that is no Debian package.
@@ -34,10 +38,10 @@ install_missing() {
     "${root[@]}" mkdir -p /etc/postgresql-common
     echo 'create_main_cluster = false' | "${root[@]}" tee /etc/postgresql-common/createcluster.conf >/dev/null
   fi
-  # Neither may installing pgbouncer, redis-server or etcd-server start one on its usual port: Debian asks this program whether services
+  # Neither may installing pgbouncer, redis-server, etcd-server or patroni start one on its usual port: Debian asks this program whether services
   # may start.
   local no_services=/usr/sbin/policy-rc.d
-  if printf '%s\n' "${missing[@]}" | grep -qE '^(pgbouncer|redis-server|etcd-server)$' && [ ! -e "$no_services" ]; then
+  if printf '%s\n' "${missing[@]}" | grep -qE '^(pgbouncer|redis-server|etcd-server|patroni)$' && [ ! -e "$no_services" ]; then
     printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$no_services" >/dev/null
     "${root[@]}" chmod 755 "$no_services"
   else

@@ -280,6 +280,11 @@ class Connection : public EventReader, public std::enable_shared_from_this<Conne
 
 void Server::Inside::listen() {
   beast::error_code error;
+  if (options.inherited >= 0) {
+    acceptor.assign(options.ipv6 ? tcp::v6() : tcp::v4(), options.inherited, error);
+    if (error) throw std::runtime_error(fmt::format("cannot serve HTTP on the inherited socket: {}", error.message()));
+    return;
+  }
   tcp::resolver resolver(loop);
   const auto found =
       resolver.resolve(options.host, std::to_string(options.port), tcp::resolver::passive | tcp::resolver::numeric_service, error);

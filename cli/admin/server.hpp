@@ -15,6 +15,8 @@ namespace termgate::cli::admin {
 struct ServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 9091;
+  int inherited = -1;                    // a listening socket that systemd opened: host is its own
+  bool ipv6 = false;                     // of the inherited socket
   std::chrono::milliseconds poll{1000};  // how often the database is looked at while somebody reads events
   int streams_max = 2000;
   std::function<void(const std::string&)> log = {};  // what was refused or changed; none: a line on standard error

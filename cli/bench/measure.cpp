@@ -1,3 +1,5 @@
+// Runs writers side by side for a time and counts what they did. Times are counted in buckets whose width
+// grows with the time, so a percentile is known to a fixed part of its value without keeping every time.
 #include "bench/measure.hpp"
 
 #include <algorithm>

@@ -1,8 +1,15 @@
 // admin: leases, fences, jobs and the audit over HTTP, and a page to look at them.
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
 #include <csignal>
 
 #include <fmt/format.h>
+
+#ifdef TERMGATE_WITH_PROXY
+#include <termgate/net/systemd.hpp>
+#endif
 
 #include "admin/server.hpp"
 #include "command.hpp"
@@ -28,11 +35,47 @@ void parse_address(const std::string& text, admin::ServerOptions& options) {
   options.port = static_cast<std::uint16_t>(std::stoi(port));
 }
 
+// systemd's socket takes the place of --http's. What it listens on is held to the same rule as --http.
+void take_inherited(admin::ServerOptions& options) {
+#ifdef TERMGATE_WITH_PROXY
+  const auto sockets = net::take_inherited_sockets();
+  if (sockets.empty()) return;
+  if (sockets.size() > 1) throw UsageError("systemd passed more than one socket: admin serves one; its .socket unit has one ListenStream=");
+  const int descriptor = sockets.front().descriptor;
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  int listens = 0;
+  socklen_t listens_size = sizeof listens;
+  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_size) != 0 || listens == 0 ||
+      (address.ss_family != AF_INET && address.ss_family != AF_INET6))
+    throw UsageError("the inherited socket is not a listening TCP socket: its .socket unit needs ListenStream=HOST:PORT and Accept=no");
+  char host[INET6_ADDRSTRLEN] = "";
+  options.ipv6 = address.ss_family == AF_INET6;
+  const void* bytes = options.ipv6 ? static_cast<const void*>(&reinterpret_cast<sockaddr_in6*>(&address)->sin6_addr)
+                                   : &reinterpret_cast<sockaddr_in*>(&address)->sin_addr;
+  inet_ntop(address.ss_family, bytes, host, sizeof host);
+  options.host = host;
+  options.inherited = descriptor;
+#else
+  (void)options;
+#endif
+}
+
+void notify(std::string_view state) {
+#ifdef TERMGATE_WITH_PROXY
+  net::notify_service_manager(state);
+#else
+  (void)state;
+#endif
+}
+
 bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
 int run_admin(const Arguments& arguments) {
   admin::ServerOptions server_options;
   parse_address(arguments.text_or("http", "127.0.0.1:9091"), server_options);
+  take_inherited(server_options);
   if (!is_loopback(server_options.host) && !arguments.flag("behind-tls"))
     throw UsageError(fmt::format(
         "--http {}: tokens would cross the network in the clear; put a TLS proxy in front and say --behind-tls, or listen on 127.0.0.1",
@@ -60,10 +103,14 @@ int run_admin(const Arguments& arguments) {
   const admin::Server server(server_options, api);
   print_line(fmt::format("listening on http://{}/", server.address()));
   std::fflush(stdout);
+  notify("READY=1");
   for (;;) {
     int came = 0;
     sigwait(&mine, &came);
-    if (came != SIGHUP) return Exit::done;
+    if (came != SIGHUP) {
+      notify("STOPPING=1");
+      return Exit::done;
+    }
     try {
       api.use(admin::Access::from_file(tokens));
       fmt::print(stderr, "termgate admin: the tokens were read again\n");

@@ -358,13 +358,9 @@ int run_proxy(const Arguments& arguments) {
       "without-term",
       {{"reject", session::WithoutTerm::reject}, {"read-only", session::WithoutTerm::read_only}, {"allow", session::WithoutTerm::allow}},
       session::WithoutTerm::read_only);
-  if (options.backend.protocol == net::Backend::Protocol::tds) {
-    if (given->has("without-term") && settings.without_term == session::WithoutTerm::read_only) {
-      throw UsageError(
-          "--without-term read-only: in front of SQL Server every statement of a session needs a term (reject), or none does (allow)");
-    }
-    if (!given->has("without-term")) settings.without_term = session::WithoutTerm::reject;
-  }
+  // SQL Server has no read-only transaction: what a read is, only the proxy decides there, and nobody gets that without asking for it.
+  if (options.backend.protocol == net::Backend::Protocol::tds && !given->has("without-term"))
+    settings.without_term = session::WithoutTerm::reject;
   settings.enforce = given->one_of<session::Enforce>("enforce", {{"on", session::Enforce::on}, {"observe", session::Enforce::observe}},
                                                      session::Enforce::on);
   const auto format =

@@ -1,3 +1,4 @@
+// What the database shows of the scope (ground.hpp). The counts are statements that are put together once.
 #include "drill/ground.hpp"
 
 #include <stdexcept>

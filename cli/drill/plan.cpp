@@ -1,3 +1,4 @@
+// drill's options, read once. UsageError names the option that cannot be meant.
 #include "drill/plan.hpp"
 
 #include <fmt/format.h>
@@ -17,6 +18,8 @@ std::regex regex_of(const char* option, const std::string& text) {
 
 }  // namespace
 
+// Only the first 2048 bytes: std::regex recurses for each character, and a long line would overflow the
+// stack.
 bool matches(const std::regex& pattern, std::string_view text) { return std::regex_search(std::string(text.substr(0, 2048)), pattern); }
 
 Plan plan_of(const Arguments& arguments) {

@@ -1,3 +1,5 @@
+// The relay between the drilled command and its server: passes on every byte and notes what the server
+// refused, committed and ended. One thread carries all connections; take() may be called from another.
 #include "drill/relay.hpp"
 
 #include <poll.h>
@@ -40,6 +42,7 @@ Relay::~Relay() {
   close(listener_.descriptor);
 }
 
+// The environment of the command: every common way to name a database leads through the relay.
 std::vector<std::string> Relay::settings() const {
   const std::string secret = target_.password.empty() ? "" : ":" + encoded(target_.password);
   std::string url = fmt::format("postgresql://{}{}@127.0.0.1:{}/{}?sslmode=disable", encoded(target_.user), secret, listener_.port,

@@ -1,3 +1,8 @@
+// One conversation of PostgreSQL's protocol, read along. It never changes a byte and must never fail: what cannot be
+// read ends the reading, and the drill then relies on other witnesses.
+//
+// A write counts when its transaction has committed: open_ holds those of the transaction that is open, savepoints_
+// how many there were at each savepoint.
 #include "drill/wire.hpp"
 
 #include <algorithm>
@@ -86,6 +91,8 @@ void Conversation::completed(std::string_view tag) {
   if (!requests_.empty() && one.kind == Request::Kind::execute) requests_.pop_front();
   if (tag == "SAVEPOINT") savepoints_.push_back(open_.size());
   if (tag == "COMMIT") {
+    // What matters is when the COMMIT was sent: a write that was sent before the takeover and committed after
+    // it is stale.
     for (Write& write : open_) write.requested = one.when;
     writes.insert(writes.end(), open_.begin(), open_.end());
     open_.clear();

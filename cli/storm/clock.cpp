@@ -1,3 +1,6 @@
+// Steps wall clocks by libfaketime (clock.hpp; decision 0009). It is tried on a process of its own first: a
+// library that also moved the monotonic clock would make every history worthless, because moments are taken
+// by it.
 #include "storm/clock.hpp"
 
 #include <fcntl.h>
@@ -36,6 +39,7 @@ namespace {
 
 using std::chrono::seconds;
 
+// NO_CACHE: the file is read at each look, so a step is seen at once.
 std::vector<std::string> settings_of(const std::string& library, const std::string& file) {
   const char* before = std::getenv("LD_PRELOAD");
   return {"LD_PRELOAD=" + library + (before != nullptr && *before != '\0' ? ":" + std::string(before) : ""),
@@ -106,6 +110,8 @@ std::string libfaketime_problem(const std::string& library, const std::string& f
   const pid_t pid = fork();
   if (pid < 0) return "no process to try it";
   if (pid == 0) {
+    // The child dies with the director. If the director has died already, the signal will not come, so the
+    // parent is compared.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != director) _exit(127);
     const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -181,6 +187,8 @@ void Clocks::right_all() {
   }
 }
 
+// libfaketime leaves these behind when a process is killed; a later process with the same number would be
+// confused by them.
 void forget_clock(pid_t pid) noexcept {
   shm_unlink(("/faketime_shm_" + std::to_string(pid)).c_str());
   sem_unlink(("/faketime_sem_" + std::to_string(pid)).c_str());

@@ -1,3 +1,7 @@
+// The leaders' processes, and what is done to them and to the database.
+// Crew belongs to the director's thread. Faults does: tick() chooses one, short ones are done at once, those
+// that take time get a hand, a thread of their own, at most six at a time. Every choice comes from the seed
+// and the fault's name and number, so a schedule can be repeated although the threads cannot.
 #include "storm/faults.hpp"
 #include "storm/started.hpp"
 
@@ -99,6 +103,7 @@ void Crew::start(std::size_t index) {
   };
   const auto argv = pointers(words), envp = pointers(settings);
   const pid_t director = getpid();
+  // Made before the fork: a child may be stopped only when it has set its death signal (started.hpp).
   Started started;
   leader.pid = fork();
   if (leader.pid < 0) throw Error("storm: no process for a leader");
@@ -153,6 +158,8 @@ std::vector<Crew::Leader*> Crew::awake() {
 bool Crew::stop_one(Choice& choice, milliseconds low, milliseconds high) {
   const auto those = awake();
   const std::size_t which = static_cast<std::size_t>(choice.number(0, 1'000'000));
+  // The choices are made before anything is looked at, so that the sequence does not depend on what the
+  // processes do.
   const milliseconds time = choice.span(low, high);
   if (those.size() < 2) return false;  // somebody has to take over
   Leader& leader = *those[which % those.size()];
@@ -325,6 +332,7 @@ void Faults::finish() {
   }
 }
 
+// Ends what holds bytes back or moves clocks, so that the storm can end in time.
 void Faults::calm() {
   calmed_ = true;
   if (plan_.clocks != nullptr) plan_.clocks->right_all();

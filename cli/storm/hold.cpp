@@ -1,3 +1,6 @@
+// A leader that freezes inside a transaction: a session of this process that says nothing more, or a process
+// of its own that is stopped. The fault waits until the lease has run out, wants a takeover to get through
+// all the same, and then lets the frozen one try to commit.
 #include "storm/hold.hpp"
 
 #include <fcntl.h>

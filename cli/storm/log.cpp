@@ -1,3 +1,5 @@
+// The logs of a storm (log.hpp has the form of a line). A line is one write(2), so a killed process leaves
+// whole lines, or a last one without an end, which read_on() keeps until more comes.
 #include "storm/log.hpp"
 
 #include <fcntl.h>
@@ -32,6 +34,7 @@ Log::Log(const std::string& path) : file_(open(path.c_str(), O_WRONLY | O_CREAT 
 
 Log::~Log() { close(file_); }
 
+// A short write would leave half a line that the reader takes for a whole one.
 void Log::put(const std::string& line) {
   if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
     throw Error(fmt::format("storm: its log could not be written: {}", std::strerror(errno)));

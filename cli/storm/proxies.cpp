@@ -1,3 +1,5 @@
+// Proxies as processes, and what is done to them (proxies.hpp has the picture). A proxy that was killed comes
+// back where it was, because its relays stay.
 #include "storm/proxies.hpp"
 #include "storm/started.hpp"
 

@@ -1,3 +1,5 @@
+// A relay that disturbs (relay.hpp has the picture). One thread carries all connections; the director's
+// threads arm a loss, a cut or a delay through atomics and wait until it has happened.
 #include "storm/relay.hpp"
 
 #include <poll.h>
@@ -101,6 +103,7 @@ void Relay::close_both(Pair& pair, bool reset) {
   pair.over = true;
 }
 
+// Goes round the connections, so that cuts do not always hit the first.
 void Relay::cut_now() {
   const int wanted = to_cut_;
   if (wanted == 0) return;
@@ -136,6 +139,7 @@ void Relay::queue(Way& way, std::string_view bytes, bool from_client, Time now) 
   }
 }
 
+// Reads once from one end. False: an armed loss has met this answer, and both ends are to be closed.
 bool Relay::take(Pair& pair, bool from_client, Time now) {
   Way& way = from_client ? pair.to_server : pair.to_client;
   std::array<char, read_max> bytes;
@@ -175,6 +179,7 @@ void Relay::deliver(Pair& pair, bool to_server, Time now) {
   Way& way = to_server ? pair.to_server : pair.to_client;
   while (!way.pieces.empty() && !way.full) {
     Piece& piece = way.pieces.front();
+    // Pieces leave in their order, so one that is held back holds those after it.
     if (piece.due > now) return;
     const ssize_t sent = send(to_server ? pair.server : pair.client, piece.bytes.data() + piece.sent, piece.bytes.size() - piece.sent,
                               MSG_NOSIGNAL | MSG_DONTWAIT);

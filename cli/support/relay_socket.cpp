@@ -1,3 +1,5 @@
+// What the relays of storm and drill have in common: where a URL leads, a listener on loopback, connections
+// to the server.
 #include "support/relay_socket.hpp"
 
 #include <libpq-fe.h>
@@ -35,6 +37,9 @@ void send_at_once(int descriptor) {
 
 }  // namespace
 
+// Connects once with libpq, which knows every default, service file and password file, and asks it where it
+// has come to. A relay reads the bytes, so the connection must be in clear text unless the URL demands
+// otherwise.
 RelayTarget locate(const std::string& url) {
   using Held = std::unique_ptr<PGconn, decltype(&PQfinish)>;
   Held connection(PQconnectdb(url.c_str()), PQfinish);

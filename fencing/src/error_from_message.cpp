@@ -1,3 +1,5 @@
+// From the text of a refusal to the exception it stands for. Every driver hands on the text; SQLSTATEs and
+// native numbers differ by database.
 #include <termgate/detail/error_from_message.hpp>
 
 #include <charconv>
@@ -39,6 +41,7 @@ std::int64_t number_at(std::string_view text, std::size_t at) {
 
 }  // namespace
 
+// Throws the exception that a refusal of layer 1 stands for; returns if the message is none.
 void throw_if_tg(std::string_view message) {
   const auto at = message.find("TG00");
   if (at == std::string_view::npos || at + 5 >= message.size() || message[at + 5] != ' ') return;

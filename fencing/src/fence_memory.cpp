@@ -1,3 +1,5 @@
+// A map behind a mutex (fence_memory.hpp says what it is for). It may forget and may lag behind the database;
+// it must never claim a fence that no database has shown, for writes are refused on its word.
 #include <termgate/detail/fence_memory.hpp>
 
 namespace termgate::inline v0::detail {
@@ -10,8 +12,10 @@ std::int64_t FenceMemory::highest(const std::string& scope) const {
 
 void FenceMemory::saw(const std::string& scope, std::int64_t fence) {
   const std::lock_guard lock(mutex_);
+  // An arbitrary scope goes. A lost entry costs one round trip to the database.
   if (highest_.size() >= most_ && !highest_.contains(scope)) highest_.erase(highest_.begin());
   auto& held = highest_[scope];
+  // Answers of concurrent calls arrive in any order.
   if (fence > held) held = fence;
 }
 

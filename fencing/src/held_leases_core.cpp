@@ -1,3 +1,6 @@
+// When which lease is renewed and which is over (held_leases_core.hpp). Two ordered sets hold the moments:
+// `ends_` has one entry for each lease, `dues_` one for each lease that is not being renewed. Every change of
+// a lease goes through set_until() and set_due(), which keep the sets and the leases in step.
 #include <termgate/detail/held_leases_core.hpp>
 
 #include <algorithm>
@@ -5,6 +8,8 @@
 
 namespace termgate::inline v0::detail {
 
+// The first renewal is due a little early, by chance, so that leases that were taken together are not renewed
+// by every process at the same moment.
 bool HeldLeasesCore::add(Id id, const Timing& timing, Moment end, Moment now) {
   now_ = now = std::max(now, now_);
   const Moment until = end - timing.margin;
@@ -24,6 +29,8 @@ void HeldLeasesCore::remove(Id id) {
   leases_.erase(found);
 }
 
+// Losses come before renewals: whoever is told of a loss must hear of it before anything else happens. The
+// caller performs all of the action before the next call.
 HeldLeasesCore::Action HeldLeasesCore::resume(Moment now) {
   now_ = now = std::max(now, now_);
   Action action;
@@ -50,6 +57,7 @@ HeldLeasesCore::Action HeldLeasesCore::resume(Moment now) {
     under_way_ = action.renew;
     busy_ = true;
   }
+  assert(ends_.size() == leases_.size() && dues_.size() <= leases_.size() && "one end, and at most one due moment, for each lease");
   if (!ends_.empty()) action.wake = ends_.begin()->first;
   if (!busy_ && !dues_.empty()) action.wake = std::min(*action.wake, std::max(dues_.begin()->first, pause_));
   return action;
@@ -69,6 +77,8 @@ void HeldLeasesCore::answered(std::span<const Outcome> outcomes, Moment sent, Mo
     shortest = std::min(shortest, timing.ttl);
     const Outcome outcome = outcomes.empty() ? Outcome::failed : outcomes[i];
     if (outcome == Outcome::renewed) {
+      // A renewal that is answered after the end changes nothing: the loss is already on its way to the
+      // holder.
       if (held.until > now) set_until(renewed_ids[i], held, std::max(held.until, sent + timing.ttl - timing.margin));
       set_due(renewed_ids[i], held,
               std::max(sent + timing.renew_every - spread(Time(0), timing.renew_every / 8), now + timing.ttl / (2 * retries_a_ttl)));
@@ -83,6 +93,8 @@ void HeldLeasesCore::answered(std::span<const Outcome> outcomes, Moment sent, Mo
     failures_ = 0;
     return;
   }
+  // The whole statement failed. One lease that makes it fail must not take the others with it, so the next
+  // one holds half as many.
   limit_ = std::max<std::size_t>(limit_ / 2, 1);
   failures_ = std::min(failures_ + 1, 20);
   if (shortest == Time::max()) return;

@@ -1,3 +1,7 @@
+// The election of one candidate as a state machine (leader_core.hpp has the owner, the thread and the
+// invariants). resume() has three steps, in this order: what the clock ends, what the event changes, which
+// call comes next. Every decision about time is in nanoseconds of the boot clock, which goes on while the
+// machine sleeps.
 #include <termgate/detail/leader_core.hpp>
 
 #include <algorithm>
@@ -26,6 +30,8 @@ LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
   }
 
   if (give_back_ && now >= give_back_->until) give_back_.reset();
+  // One call at a time. A release comes before everything else, a renewal only while it leads, an acquisition
+  // only when the work of the last election has ended.
   if (!under_way_) {
     if (give_back_) {
       // Not before the work has ended: whoever comes next should find nobody at it.
@@ -53,6 +59,7 @@ void LeaderCore::assert_consistent([[maybe_unused]] const Action& action) const 
   assert((!action.over || (!leading_ && !working_ && !under_way_ && !give_back_)) && "over means that nothing is left to do");
 }
 
+// The caller must stop the work when it reads `change`; only `margin` is left of the lease, if anything is.
 void LeaderCore::step_down(Loss loss, Moment now, Action& action) {
   action.change = LeadershipChange{loss, leading_->term};
   // What stands no more, or may not, is not given back; nor what nobody can be asked for.
@@ -75,6 +82,7 @@ void LeaderCore::answered(const Call& call, const Answer& answer, Moment now, Ac
     case Call::Kind::renew:
       if (!leading_) return;  // lost meanwhile
       if (answer.how == How::granted) {
+        // Never earlier: an answer that was overtaken by a later renewal takes nothing back.
         leading_->until = std::max(leading_->until, answer.until - timing_.margin);
         next_ = std::max(answer.until - timing_.ttl + timing_.ttl / renewals_a_ttl, now + timing_.ttl / (2 * retries_a_ttl));
       } else if (answer.how == How::refused) {
@@ -94,7 +102,9 @@ void LeaderCore::answered(const Call& call, const Answer& answer, Moment now, Ac
 }
 
 void LeaderCore::acquired(const Answer& answer, Moment now, Action& action) {
+  assert(answer.term && !leading_ && !working_ && "a grant brings a term, and nobody works under an earlier one");
   const Held held{*answer.term, answer.until - timing_.margin};
+  // It took too long, or nobody wants it any more. The lease is given back without having been led under.
   if (stopping_ || now >= held.until) {
     gives_back({held.term, answer.until});
     return backs_off(now);
@@ -112,6 +122,8 @@ void LeaderCore::gives_back(Held held) {
   releases_ = 0;
 }
 
+// Nobody answered. The pause doubles up to twice the poll, with a jitter of half of it either way, so that
+// many candidates do not return at once.
 void LeaderCore::backs_off(Moment now) {
   const Time step = std::min(std::min(timing_.poll, timing_.ttl / retries_a_ttl) * (1 << std::min(failures_, 16)), timing_.poll * 2);
   ++failures_;

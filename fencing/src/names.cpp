@@ -54,6 +54,7 @@ SequenceNo::SequenceNo(std::int64_t value) : value_(value) {
   if (value < 0) throw InvalidInput(fmt::format("TG005 malformed sequence number {}: it is 0 or above", value));
 }
 
+// Null: the name is fine. A database compares scopes byte by byte, so nothing is normalised here.
 const char* name_problem(std::string_view text) noexcept {
   if (text.empty()) return "it is empty";
   if (text.size() > Scope::bytes_max) return "it is longer than 800 bytes";
@@ -76,6 +77,7 @@ WriteId::WriteId(std::string_view uuid) : text_(uuid) {
   for (std::size_t at = 0; good && at < uuid.size(); ++at) {
     const bool dash = at == 8 || at == 13 || at == 18 || at == 23;
     char& character = text_[at];
+    // Write ids are compared as text, so they have one spelling: lower case.
     if (character >= 'A' && character <= 'F') character = static_cast<char>(character - 'A' + 'a');
     const bool hex = (character >= '0' && character <= '9') || (character >= 'a' && character <= 'f');
     good = dash ? character == '-' : hex;
@@ -86,6 +88,7 @@ WriteId::WriteId(std::string_view uuid) : text_(uuid) {
 WriteId WriteId::random() {
   std::array<unsigned char, 16> raw{};
   if (getentropy(raw.data(), raw.size()) != 0) throw Error("the system gives no random bytes for a write id");
+  // Version 4 and variant 10 (RFC 9562, section 5.4).
   raw[6] = static_cast<unsigned char>((raw[6] & 0x0F) | 0x40);
   raw[8] = static_cast<unsigned char>((raw[8] & 0x3F) | 0x80);
   std::string text;

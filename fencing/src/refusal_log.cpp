@@ -1,3 +1,4 @@
+// Gathers refusals by scope, so that the audit gets at most one entry a second for each (refusal_log.hpp).
 #include <termgate/detail/refusal_log.hpp>
 
 #include <algorithm>
@@ -7,6 +8,7 @@ namespace termgate::inline v0::detail {
 
 std::optional<Refusals> RefusalLog::note(const std::string& scope, std::int64_t term, std::int64_t now_ms) {
   const std::lock_guard lock(mutex_);
+  // A full map gathers no more scopes: these refusals are reported one by one, and none is lost.
   if (entries_.size() >= scopes_max && !entries_.contains(scope)) return Refusals{scope, term, 1, now_ms, now_ms};
   Entry& entry = entries_[scope];
   Refusals& gathered = entry.gathered;
@@ -14,11 +16,13 @@ std::optional<Refusals> RefusalLog::note(const std::string& scope, std::int64_t 
   gathered.term = term;
   ++gathered.count;
   gathered.last_ms = now_ms;
+  // A wall clock that was set back must not silence a scope until it has caught up.
   if (now_ms - entry.reported_ms < pause_ms && now_ms >= entry.reported_ms) return std::nullopt;
   entry.reported_ms = now_ms;
   return std::exchange(gathered, {});
 }
 
+// The report was not written. Others may have been gathered meanwhile; they keep their own latest term.
 void RefusalLog::put_back(const Refusals& refusals) {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(refusals.scope);

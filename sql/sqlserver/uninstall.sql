@@ -44,7 +44,7 @@ BEGIN
   SET @line = NULL;
   SELECT TOP (1) @id = p.object_id, @line = N'DROP ' + CASE OBJECTPROPERTY(p.object_id, 'IsProcedure') WHEN 1 THEN N'PROCEDURE ' ELSE N'FUNCTION ' END
          + QUOTENAME(OBJECT_SCHEMA_NAME(p.object_id)) + N'.' + QUOTENAME(OBJECT_NAME(p.object_id)) + N';'
-    FROM sys.parameters p WHERE p.user_type_id = TYPE_ID(N'@schema@.payload_batch') AND OBJECT_SCHEMA_NAME(p.object_id) <> @schema_lit@ AND p.object_id > @id ORDER BY p.object_id;
+    FROM sys.all_parameters p WHERE p.user_type_id = TYPE_ID(N'@schema@.payload_batch') AND OBJECT_SCHEMA_NAME(p.object_id) <> @schema_lit@ AND p.object_id > @id ORDER BY p.object_id;
   IF @line IS NULL BREAK;
   IF LEN(@list) < 1700 SET @list = CONCAT(@list, NCHAR(10), N'depends on it: ', @line);
   ELSE SET @more = @more + 1;

@@ -1,4 +1,6 @@
 // A connection's catalog: what it remembers of the schema, whose session it serves, and what went wrong last.
+// Owner: the SQLite connection, which deletes it when it closes (install_catalog). One thread at a time, like
+// the connection.
 #include <sqlite3.h>
 
 #include <algorithm>
@@ -127,6 +129,7 @@ void CatalogState::fail(sqlite3_context* context, SqlError problem) {
   problem_ = std::move(problem);
 }
 
+// FNV-1a over every text of the schema; 0xff, which UTF-8 never has, keeps the fields apart.
 std::uint64_t CatalogState::fingerprint() {
   std::uint64_t hash = 14'695'981'039'346'656'037U;
   Query query(
@@ -175,6 +178,8 @@ std::shared_ptr<const FileRelations> CatalogState::relations() {
 
 std::shared_ptr<Rows> CatalogState::rows(const SystemRelation& relation) {
   const auto now = schema();
+  // Relations of the session (pg_stat_activity, pg_settings) are made anew each time; the others depend on
+  // the schema alone.
   const bool fresh = of_the_session(relation.name);
   if (std::string database = this->database(); database != rows_database_) {
     rows_.clear();

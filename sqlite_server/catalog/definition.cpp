@@ -166,6 +166,7 @@ IndexDefinition index_definition_of(std::string_view create_index) {
   return out;
 }
 
+// Every word and quoted name of it: more than the columns, for nobody here knows which is one.
 std::vector<std::string> names_mentioned(std::string_view expression) {
   std::vector<std::string> out;
   for (const SqlToken& token : sql_tokens(expression)) {
@@ -188,6 +189,7 @@ std::string view_query(std::string_view create_view) {
 
 std::string quoted_identifier(std::string_view name) {
   const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  // Never destroyed: a thread may still be at work when the process ends.
   static const auto& reserved = *new std::map<std::string_view, bool>([] {
     std::map<std::string_view, bool> words;
     for (const auto line : std::span(data::keywords, data::keywords_count)) {

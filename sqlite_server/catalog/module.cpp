@@ -1,4 +1,8 @@
-// The virtual table behind every relation of the catalog: rows in memory, found by equality of one column.
+// The virtual table behind every relation of the catalog: rows in memory, found by equality of one column
+// (decision 0016).
+// One thread, the connection's. A cursor shares the rows with the CatalogState, so they stay while it is open
+// even if the schema changes meanwhile. No exception may leave a callback: SQLite is C, so guarded() turns it
+// into a code.
 #include <sqlite3.h>
 
 #include <algorithm>
@@ -28,6 +32,7 @@ struct Cursor : sqlite3_vtab_cursor {
   const Row& row() const { return rows->rows[all ? at : chosen[at]]; }
 };
 
+// The declared type tells the server which PostgreSQL type a column has; SQLite takes its affinity from it.
 std::string declared_type(const std::string& type) {
   const bool array = type.starts_with('_');
   const dialect::Type* known = dialect::type_named(array ? std::string_view(type).substr(1) : std::string_view(type));
@@ -85,6 +90,7 @@ bool is_boolean(const SystemRelation& relation, int column) {
 // false here, as a client writes it, and would not be to SQLite.
 int best_index(sqlite3_vtab* table, sqlite3_index_info* info) {
   const SystemRelation& relation = *static_cast<Table*>(table)->module->relation;
+  // Rough on purpose: SQLite only has to prefer a lookup to a walk, and a key to another column.
   info->estimatedCost = 3000;
   info->estimatedRows = 3000;
   int best = -1;
@@ -174,6 +180,7 @@ int choose(Cursor& cursor, const SystemRelation& relation, int column, sqlite3_v
   auto& found_by = cursor.rows->found_by;
   auto index = found_by.find(column);
   if (index == found_by.end()) {
+    // Built at the first lookup by this column, and kept with the rows.
     index = found_by.try_emplace(column).first;
     for (std::size_t i = 0; i < cursor.rows->rows.size(); ++i) {
       const Stored& held = cursor.rows->rows[i][static_cast<std::size_t>(column)];

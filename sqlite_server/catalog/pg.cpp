@@ -130,12 +130,17 @@ void pg_attribute(Writer out, const CatalogView& view) {
   }
 }
 
+std::int64_t default_oid(const SchemaRelation& relation, std::size_t place) {
+  constexpr std::int64_t room = 0x7fff'ffff - first_user_oid;
+  return first_user_oid + (relation.oid * 31 + static_cast<std::int64_t>(place) * 7919) % room;
+}
+
 void pg_attrdef(Writer out, const CatalogView& view) {
   for (const SchemaRelation& relation : view.schema.relations) {
     for (std::size_t i = 0; i < relation.columns.size(); ++i) {
       if (!relation.columns[i].default_text) continue;
       out.row()
-          .set("oid", relation.oid)
+          .set("oid", default_oid(relation, i))
           .set("adrelid", relation.oid)
           .set("adnum", i + 1)
           .set("adbin", default_expression(relation.columns[i]));
@@ -186,6 +191,14 @@ void pg_depend(Writer out, const CatalogView& view) {
     const bool serial = owner != nullptr && owner->columns[static_cast<std::size_t>(each.owner_column) - 1].serial;
     out.row().set("classid", of_pg_class).set("objid", each.oid).set("objsubid", 0).set("refclassid", of_pg_class);
     out.set("refobjid", each.owner).set("refobjsubid", each.owner_column).set("deptype", serial ? "a" : "i");
+    if (!serial) continue;
+    // The default needs its sequence.
+    constexpr std::int64_t of_pg_attrdef = 2604;
+    out.row()
+        .set("classid", of_pg_attrdef)
+        .set("objid", default_oid(*owner, static_cast<std::size_t>(each.owner_column) - 1))
+        .set("objsubid", 0);
+    out.set("refclassid", of_pg_class).set("refobjid", each.oid).set("refobjsubid", 0).set("deptype", "n");
   }
 }
 

@@ -1,3 +1,5 @@
+// What the dialect has to know of a file's tables and of the catalog's, in the dialect's own terms. Made once
+// for each schema; not changed afterwards, so any thread may read it.
 #include "catalog/relations.hpp"
 
 #include <algorithm>

@@ -51,7 +51,7 @@ struct CatalogView {
 // Whether the rows depend on the session, and are made anew for each look.
 bool of_the_session(std::string_view relation);
 void write_rows(const SystemRelation& relation, const CatalogView& view, std::vector<Row>& out);
-// catalog_information.cpp
+// information.cpp
 void write_information_rows(const SystemRelation& relation, const CatalogView& view, std::vector<Row>& out);
 
 std::int64_t database_oid(std::string_view name);

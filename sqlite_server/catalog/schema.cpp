@@ -13,6 +13,7 @@ namespace termgate::sqlite_server {
 namespace {
 
 // FNV-1a, folded into what an OID of a user's object may be and a signed 32-bit number holds.
+// An OID is made of the name, so that it is the same on every connection and after a restart.
 std::int64_t first_oid(std::string_view kind, std::string_view name) {
   std::uint64_t hash = 14'695'981'039'346'656'037U;
   const auto put = [&](std::string_view text) {

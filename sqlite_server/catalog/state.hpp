@@ -77,7 +77,7 @@ class CatalogState final : public Catalog {
   std::string rows_database_;  // which rows_ name
 };
 
-// catalog_module.cpp
+// module.cpp
 void register_relations(sqlite3* connection, CatalogState& state);
 // functions.cpp
 void register_functions(sqlite3* connection, CatalogState& state);

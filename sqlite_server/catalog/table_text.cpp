@@ -16,6 +16,7 @@ std::vector<std::string> names_within(std::string_view text) {
   return names;
 }
 
+// The clause that begins here, by a letter; 0: none that is known.
 char kind_at(const SqlReader& reader) {
   if (reader.is("not")) return reader.is("null", 1) ? 'n' : 0;
   if (reader.is("null")) return '0';
@@ -115,6 +116,7 @@ void name_constraints(const SchemaRelation& schema, std::vector<Relation::Item>&
     if (each.kind == 'c') checks.push_back(&each);
     if (each.kind == 'f') foreign.push_back(&each);
   }
+  // The catalog lists CHECKs and foreign keys in the order of the text, so they are matched by counting.
   std::size_t check = 0, reference = 0;
   for (Relation::Item& item : items) {
     for (Relation::Clause& clause : item.clauses) {
@@ -165,6 +167,7 @@ void read_table_text(const SchemaRelation& schema, dialect::Relations::Relation&
       }
       item.type = each.behind() > begin ? bare_part(body.substr(begin, each.behind() - begin)) : "";
     }
+    // The items stay empty: a text that was only half understood must not be written anew.
     if (!read_clauses(each, item.clauses) || (own && item.clauses.size() != 1)) return;
     items.push_back(std::move(item));
   }
@@ -183,7 +186,7 @@ Around::Around(const Schema& schema) : schema_(schema) {
     for (const SchemaConstraint& each : other.constraints) {
       const SchemaRelation* table = each.kind == 'f' && each.other_oid != other.oid ? schema.relation(each.other_oid) : nullptr;
       if (table == nullptr) continue;
-      Relation::Foreign foreign{other.name, each.name, {}};
+      Relation::Foreign foreign{other.name, each.name, {}, each.on_update, each.on_delete};
       for (const int attribute : each.other_columns)
         foreign.columns.push_back(attribute > 0 ? lower(table->columns[static_cast<std::size_t>(attribute) - 1].name) : "");
       foreign_[each.other_oid].push_back(std::move(foreign));

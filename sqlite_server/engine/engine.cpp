@@ -1,3 +1,6 @@
+// One file for many sessions (engine.hpp has the owner, the threads and the invariants). The baton of the
+// WriteQueue says which session may write; the watchdog ends a session that keeps it from a higher term, or
+// keeps it and says nothing.
 #include "engine/engine.hpp"
 
 #include <algorithm>
@@ -11,6 +14,7 @@ namespace termgate::sqlite_server {
 using std::chrono::milliseconds;
 
 namespace {
+// Plans of texts; a full map is emptied, because the texts of a service come again soon.
 constexpr std::size_t plans_max = 2000;
 constexpr std::size_t plan_text_bytes_max = 8 * 1024;
 constexpr milliseconds connection_wait{5000};
@@ -24,6 +28,8 @@ constexpr milliseconds look{20};  // the holder watchdog's, while somebody waits
 constexpr milliseconds look_at_file{200};
 }  // namespace
 
+// A session that waits for the baton, for the length of its wait. over() is called as soon as it has the
+// baton: from then on it is the holder, and its own wait must not evict it.
 class Engine::Waiting {
  public:
   Waiting(Engine& engine, const Want& want, Control& control) : engine_(engine), control_(control) {
@@ -54,6 +60,7 @@ Engine::Engine(EngineOptions options)
   how_.path = options_.path;
   writer_ = std::make_unique<SqlConnection>(how_, options_.install, roomy_kib);
   writer_->writable = true;
+  // A copy, which the watchdog's thread has to itself.
   file_ = writer_->sqlite().layer1().file();
   relations_ = writer_->catalog().relations();
   queue_ = std::make_unique<sqlite::WriteQueue>(writer_->sqlite(), how_.synchronous, how_.wait);
@@ -67,6 +74,7 @@ Engine::Engine(EngineOptions options)
       std::make_unique<sqlite::LockWaitListener>(options_.path, [this](const sqlite::LockWaitNotice& notice) { heard(notice); });
 }
 
+// The listener first: its thread calls heard(), which needs the queue and the mutex.
 Engine::~Engine() {
   outside_listener_.reset();
   {
@@ -101,6 +109,8 @@ std::unique_ptr<SqlConnection> Engine::borrow() {
   }
 }
 
+// Connections with a large cache go to the end that is borrowed from first, so that few of them do most of
+// the reading.
 void Engine::put_back(std::unique_ptr<SqlConnection> connection) noexcept {
   connection->serve(nullptr);
   const std::lock_guard lock(connections_mutex_);
@@ -117,6 +127,8 @@ void Engine::hold(Control* control) {
   holder_passed_.clear();
 }
 
+// The session counts as the holder while its work runs: not before, when it waits, and not after, when it
+// only waits for the flush.
 void Engine::group(Control& control, const Want& want, std::optional<milliseconds> wait,
                    const std::function<void(SqlConnection&, bool)>& work) {
   Waiting waiting(*this, want, control);
@@ -144,6 +156,8 @@ void Engine::give_turn() noexcept {
   queue_->give_turn();
 }
 
+// On the listener's thread. Another process repeats its notice while it waits, so one that stops counts as
+// gone.
 void Engine::heard(const sqlite::LockWaitNotice& notice) {
   queue_->make_room();
   const std::lock_guard lock(watch_mutex_);
@@ -153,6 +167,7 @@ void Engine::heard(const sqlite::LockWaitNotice& notice) {
   });
   if (known != outside_.end()) {
     known->heard = now;
+    // Any process of the same user can send notices.
   } else if (outside_.size() < outside_max) {
     outside_.push_back({notice.pid, {{notice.scope, notice.term}, now}, now});
     watched_.notify_one();
@@ -196,6 +211,7 @@ void Engine::watch() {
     if (holder_ == nullptr || holder_->evicted()) continue;
     const auto now = Clock::now();
     const auto evicts = [&](const Waiter& waiter) {
+      // Only a holder with a lower term of the same scope is stale (F4).
       const auto lower = std::find_if(holder_passed_.begin(), holder_passed_.end(), [&](const Want& passed) {
         return passed.scope == waiter.want.scope && passed.term < waiter.want.term;
       });
@@ -218,6 +234,7 @@ void Engine::watch() {
 
 Plans Engine::plan(const std::string& text, const std::vector<dialect::Oid>& declared, std::shared_ptr<const FileRelations> relations) {
   std::string key = text;
+  // A text cannot hold a zero byte, so no text and list of types can look like another's.
   for (const dialect::Oid type : declared) key += '\0' + std::to_string(type);
   {
     const std::lock_guard lock(plans_mutex_);
@@ -227,6 +244,7 @@ Plans Engine::plan(const std::string& text, const std::vector<dialect::Oid>& dec
     if (const auto found = plans_.find(key); found != plans_.end() && std::none_of(found->second->begin(), found->second->end(), stale))
       return found->second;
   }
+  // Without the mutex: parsing takes long, and two sessions that plan the same text come to the same result.
   Plans made = plan_text(text, relations.get(), declared);
   if (key.size() > plan_text_bytes_max) return made;
   const std::lock_guard lock(plans_mutex_);

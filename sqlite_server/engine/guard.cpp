@@ -1,3 +1,6 @@
+// What a text from the network may do to the file, as SQLite's authorizer asks it: an action and up to two
+// names. PRAGMAs, modules and Termgate's own functions are allowed by list, so a newer version adds none by
+// itself. Pure, any thread.
 #include "engine/guard.hpp"
 
 #include <sqlite3.h>
@@ -74,6 +77,8 @@ void Named::ask(int action, const char* second) {
   if (action == SQLITE_FUNCTION && second != nullptr && lowered_name(second) == "sqlite_rename_table") renamed_ = true;
 }
 
+// What the authorizer is not asked about, because SQLite makes the names later: judged by the text, and
+// rather too strictly.
 bool Named::may(std::string_view sql, std::string& why) {
   const bool made_virtual = std::exchange(made_virtual_, false), renamed = std::exchange(renamed_, false);
   if (!made_virtual && !renamed) return true;

@@ -1,3 +1,8 @@
+// SCRAM-SHA-256 (RFC 5802, RFC 7677) as PostgreSQL speaks it, and verifiers in the form of pg_authid.rolpassword:
+//
+//   SCRAM-SHA-256$ITERATIONS:SALT$StoredKey:ServerKey     SALT and keys in base64
+//
+// No password is kept, and none is on the wire; the comparison of the proof takes the same time wherever it differs.
 #include "engine/scram.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,9 @@
+// The server in this process that the proxy's sessions connect to (decision 0007).
+//
+// Threads: one accepts and ticks; each session has one of its own, which waits for its bytes and runs its statements;
+// the proxy's workers call a session's Shortcut. `turn` says which thread has the session: its own while it works, a
+// worker's during a shortcut, nobody's while it waits for bytes.
+// Owner: Server. An Entry lives until its session's thread is done; Control, in it, is what other threads may call.
 #include <termgate/sqlite_server/server.hpp>
 
 #include <poll.h>
@@ -80,6 +86,8 @@ class Server::Inside {
     const auto found = sessions_.find(pid);
     if (found == sessions_.end() || found->second->key != key) return {};
     return [entry = found->second](std::uint64_t sent, std::uint64_t heard, std::string_view bytes, std::string& answer) {
+      // Never waits: a worker's thread serves many clients. Bytes on their way in either direction would be
+      // overtaken, so then the socket is used.
       const std::unique_lock turn(entry->turn, std::try_to_lock);
       if (!turn || entry->session == nullptr || sent != entry->received || heard != entry->answered) return false;
       if (!entry->session->feed_quickly(bytes, answer)) return false;
@@ -124,6 +132,8 @@ class Server::Inside {
       }
       ucred peer{};
       socklen_t size = sizeof peer;
+      // The socket's name can be found by any process of the machine. Only this process may connect, or the
+      // proxy's checks could be gone around.
       if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid != getpid()) {
         close(descriptor);
         continue;
@@ -184,6 +194,8 @@ class Server::Inside {
     made->descriptor = descriptor;
     made->key.resize(4);
     const bool random = getrandom(made->key.data(), made->key.size(), 0) == static_cast<ssize_t>(made->key.size());
+    // A session that is sending may hang in send(), which only a shutdown of both directions ends; otherwise
+    // it can still send its last message.
     made->control.hang_up = [made] { shutdown(made->descriptor, made->sending ? SHUT_RDWR : SHUT_RD); };
     {
       const std::lock_guard lock(mutex_);
@@ -211,6 +223,7 @@ class Server::Inside {
         },
         made);
     pthread_attr_destroy(&attributes);
+    // Too many threads: the client sees a closed connection.
     if (failure != 0) forget(*made);
   }
 
@@ -239,6 +252,7 @@ class Server::Inside {
       }
       Session session(*entry.engine, entry.control, std::move(options), [&](std::string_view bytes) {
         entry.sending = true;
+        // Before the bytes are sent: a shortcut compares this count with what the proxy has received.
         entry.answered += bytes.size();
         while (!lost && !bytes.empty()) {
           const ssize_t sent = send(entry.descriptor, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -282,6 +296,7 @@ class Server::Inside {
         entry.received += static_cast<std::uint64_t>(got);
         session.feed({buffer.data(), static_cast<std::size_t>(got)});
       }
+      // Under `turn`: from here on no shortcut finds the session, which is about to be destroyed.
       entry.session = nullptr;
       turn.unlock();
       if (const auto request = session.cancel_request()) cancel(request->first, request->second);

@@ -1,3 +1,7 @@
+// Control: how other threads stop what a session runs. SqlConnection: one SQLite connection with the catalog,
+// the guard and its prepared statements. The session that has borrowed a connection is the only one to use
+// it; Control is the one part that other threads call, and it touches the connection through
+// sqlite3_interrupt() alone.
 #include "engine/sql_connection.hpp"
 
 #include <algorithm>
@@ -5,10 +9,13 @@
 #include <cstdlib>
 #include <utility>
 
+#include "catalog/relations.hpp"
+
 namespace termgate::sqlite_server {
 
 // --- Control
 
+// From here to ends() other threads may interrupt `db`, so it has to stay open.
 void Control::begins(sqlite3* db, bool shared) {
   const std::lock_guard lock(mutex_);
   running_ = db;
@@ -27,6 +34,7 @@ std::string Control::why() const {
   return why_;
 }
 
+// A cancel that arrives while nothing runs is dropped, as PostgreSQL does: it would hit the next statement.
 void Control::cancel() {
   const std::lock_guard lock(mutex_);
   if (running_ == nullptr && !waits_) return;
@@ -104,6 +112,7 @@ SqlConnection::~SqlConnection() {
   for (const Kept& each : kept_) sqlite3_finalize(each.statement);
 }
 
+// Called while a statement is prepared. It notes what the text does besides answering whether it may.
 int SqlConnection::authorize(void* held, int action, const char* first, const char* second, const char*, const char*) {
   SqlConnection& self = *static_cast<SqlConnection*>(held);
   // The catalog declares its tables and reads the schema while a text of the network's is being prepared.
@@ -120,14 +129,111 @@ int SqlConnection::authorize(void* held, int action, const char* first, const ch
   return may(action, first, second, self.refused_) ? SQLITE_OK : SQLITE_DENY;
 }
 
-void SqlConnection::fail(int code) {
+// Throws what the client sees for an error of SQLite: the catalog's own reason if it has one, else the
+// nearest SQLSTATE.
+void SqlConnection::fail(int code, const std::string& sql) {
   const int extended = sqlite3_extended_errcode(handle());
   PgError fault = error_of((extended & 0xff) == (code & 0xff) || code == SQLITE_ERROR ? extended : code, sqlite3_errmsg(handle()));
   // What is missing of layer 1 is said by error_of().
   if (const auto problem = catalog_->problem(); problem && fault.sqlstate != "3F000")
     throw PgException(problem->sqlstate, problem->message);
+  if (fault.sqlstate == "23505" && !fault.table.empty()) name_key(fault, extended != SQLITE_CONSTRAINT_UNIQUE);
   if (extended == SQLITE_CONSTRAINT_UNIQUE && !fault.table.empty()) name_index(fault);
+  if ((fault.sqlstate == "23503" || fault.sqlstate == "23514") && !sql.empty()) name_constraint(fault, sql);
   throw PgException(fault);
+}
+
+// A key within the table's text may have a name of its own.
+void SqlConnection::name_key(PgError& fault, bool primary) {
+  const auto relations = catalog_->relations();
+  const dialect::Relations::Relation* relation = relations->find(fault.table);
+  if (relation == nullptr) return;
+  for (const auto& item : relation->items) {
+    for (const auto& clause : item.clauses) {
+      std::string columns;
+      for (const std::string& column : clause.columns) columns += (columns.empty() ? "" : "_") + column;
+      if (clause.kind != (primary ? 'p' : 'u') || clause.name.empty() || (!primary && columns != lower(fault.column))) continue;
+      fault.constraint = clause.name;
+      fault.message = "duplicate key value violates unique constraint \"" + fault.constraint + "\"";
+    }
+  }
+}
+
+namespace {
+
+// The table that a statement writes, as the dialect writes it: INSERT INTO t, UPDATE t, DELETE FROM t.
+std::pair<char, std::string> written_by(const std::string& sql) {
+  std::size_t at = std::string::npos;
+  char kind = 0;
+  for (const auto& [word, letter] : {std::pair{"INSERT INTO ", 'i'}, std::pair{"UPDATE ", 'u'}, std::pair{"DELETE FROM ", 'd'}}) {
+    const auto found = sql.find(word);
+    if (found == std::string::npos || found >= at) continue;
+    at = found;
+    kind = letter;
+  }
+  if (kind == 0) return {};
+  at += kind == 'i' ? 12 : kind == 'u' ? 7 : 12;
+  std::string name;
+  if (at < sql.size() && sql[at] == '"') {
+    for (++at; at < sql.size(); ++at) {
+      if (sql[at] == '"' && (++at == sql.size() || sql[at] != '"')) break;
+      name += sql[at];
+    }
+  } else {
+    while (at < sql.size() && (std::isalnum(static_cast<unsigned char>(sql[at])) != 0 || sql[at] == '_' || (sql[at] & 0x80) != 0))
+      name += sql[at++];
+  }
+  return {kind, name};
+}
+
+}  // namespace
+
+void SqlConnection::name_constraint(PgError& fault, const std::string& sql) {
+  const auto [kind, name] = written_by(sql);
+  if (kind == 0) return;
+  const auto relations = catalog_->relations();
+  const dialect::Relations::Relation* relation = relations->find(name);
+  if (relation == nullptr) return;
+  const auto quoted = [](const std::string& of) { return "\"" + of + "\""; };
+  if (fault.sqlstate == "23514") {
+    for (const auto& item : relation->items) {
+      for (const auto& clause : item.clauses) {
+        if (clause.kind != 'c' || clause.name != fault.constraint) continue;
+        fault.table = relation->name;
+        fault.message = "new row for relation " + quoted(fault.table) + " violates check constraint " + quoted(fault.constraint);
+      }
+    }
+    return;
+  }
+  // Keys of its own, and of others that refer to it, which the statement can have violated.
+  const std::vector<std::string> mentioned = names_mentioned(sql);
+  const auto touches = [&](const std::vector<std::string>& columns) {
+    return kind != 'u' || std::any_of(columns.begin(), columns.end(), [&](const std::string& column) {
+             return std::any_of(mentioned.begin(), mentioned.end(), [&](const std::string& each) { return lower(each) == column; });
+           });
+  };
+  std::vector<PgError> found;
+  for (const auto& item : relation->items) {
+    for (const auto& clause : item.clauses) {
+      if (clause.kind != 'f' || kind == 'd' || !touches(clause.columns)) continue;
+      PgError one = fault;
+      one.table = relation->name;
+      one.constraint = clause.name;
+      one.message = "insert or update on table " + quoted(one.table) + " violates foreign key constraint " + quoted(one.constraint);
+      found.push_back(std::move(one));
+    }
+  }
+  for (const auto& each : relation->others) {
+    const char action = kind == 'd' ? each.on_delete : each.on_update;
+    if (kind == 'i' || (action != 'a' && action != 'r') || !touches(each.columns)) continue;
+    PgError one = fault;
+    one.table = each.table;
+    one.constraint = each.constraint;
+    one.message = "update or delete on table " + quoted(relation->name) + " violates foreign key constraint " + quoted(one.constraint) +
+                  " on table " + quoted(one.table);
+    found.push_back(std::move(one));
+  }
+  if (found.size() == 1) fault = std::move(found.front());
 }
 
 // SQLite names the columns only; an index that was created by a name is what PostgreSQL would name.
@@ -154,6 +260,9 @@ sqlite3_stmt* SqlConnection::prepare_now(const std::string& sql) {
   sqlite3_stmt* statement = nullptr;
   const auto attempt = [&](const std::string& text) {
     from_network_ = true;
+    // The older interface: with sqlite3_prepare_v2 SQLite would prepare the statement anew by itself after a
+    // change of the schema, when from_network_ is off, and so past the guard. step() does that through
+    // prepare_now().
     const int code = sqlite3_prepare(handle(), text.data(), static_cast<int>(text.size()) + 1, &statement, nullptr);
     from_network_ = false;
     return code;
@@ -336,7 +445,9 @@ int SqlConnection::Text::step() {
     }
     // The older interface says what it was only here.
     code = sqlite3_reset(statement);
-    if (code != SQLITE_SCHEMA || stepped_ || again == 25) owner_->fail(code);
+    // After the first row the client has a part of the answer, so it cannot be begun again. 25 times at most:
+    // others may be changing the schema.
+    if (code != SQLITE_SCHEMA || stepped_ || again == 25) owner_->fail(code, held_.front().sql);
     sqlite3_stmt* fresh = owner_->prepare_now(held_.front().sql);
     if (sqlite3_transfer_bindings(statement, fresh) != SQLITE_OK) {
       sqlite3_finalize(fresh);

@@ -143,7 +143,8 @@ class SqlConnection {
 
   sqlite::Connection& sqlite() noexcept { return connection_; }
   sqlite3* handle() const noexcept { return connection_.handle(); }
-  [[noreturn]] void fail(int code);
+  // `sql`: of the statement that failed, where it is known.
+  [[noreturn]] void fail(int code, const std::string& sql = {});
 
   // Who has the connection from now on; nullptr: nobody.
   void serve(CatalogSession* session) noexcept { catalog_->serve(session); }
@@ -166,6 +167,9 @@ class SqlConnection {
   std::string with_columns(const std::string& sql);
   void keep(std::list<Kept>& one) noexcept;
   void name_index(PgError& fault);
+  void name_key(PgError& fault, bool primary);
+  // The constraint that a statement has violated, where its text and the schema leave no doubt.
+  void name_constraint(PgError& fault, const std::string& sql);
 
   static constexpr std::size_t kept_max = 64;
   static constexpr std::size_t kept_text_bytes_max = 16 * 1024;

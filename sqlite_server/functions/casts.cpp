@@ -150,6 +150,7 @@ std::optional<std::int64_t> type_oid(std::string_view text) {
   std::string name = lower(text);
   while (!name.empty() && name.back() == ' ') name.pop_back();
   if (name.starts_with("pg_catalog.")) name.erase(0, 11);
+  if (name.starts_with("\"pg_catalog\".")) name.erase(0, 13);
   bool array = false;
   while (name.ends_with("[]")) {
     name.resize(name.size() - 2);

@@ -76,6 +76,8 @@ std::span<const Body> typed_functions();
 std::pair<int, int> typed_arguments(std::string_view name);
 // The collations and aggregates of typed statements.
 void register_typed(sqlite3* connection, CatalogState& state);
+// ordered.cpp
+void register_ordered(sqlite3* connection, CatalogState& state, int (*compare_numeric)(std::string_view, std::string_view));
 // In place of SQLite's own of the name; the number of arguments is SQLite's.
 std::span<const Body> plain_functions();
 

@@ -985,6 +985,9 @@ void register_typed(sqlite3* connection, CatalogState& state) {
   add("pg_string_agg", 2, join_step, join_end);
   add("pg_array_of_all", 1, collect_step, collect_end);
   add("pg_one", 1, one_step, one_end);
+  register_ordered(connection, state, [](std::string_view a, std::string_view b) {
+    return compare_numeric(nullptr, static_cast<int>(a.size()), a.data(), static_cast<int>(b.size()), b.data());
+  });
 }
 
 }  // namespace termgate::sqlite_server

@@ -364,7 +364,6 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
   }
   if (const auto* declare = plan.utility<dialect::DeclareCursor>()) {
     if (status_ == Status::idle && !declare->hold) throw PgException("25P01", "DECLARE CURSOR can only be used in transaction blocks");
-    if (status_ == Status::idle) throw PgException("0A000", "DECLARE … WITH HOLD is spoken within a transaction block only");
     if (declare->binary) throw PgException("0A000", "BINARY cursors are not spoken here");
     if (portals_.contains(declare->name)) throw PgException("42P03", "cursor \"" + declare->name + "\" already exists");
     auto cursor = std::make_shared<Portal>();
@@ -380,6 +379,8 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
     cursor->hold = declare->hold;
     if (plan_writes(*cursor->plan)) throw PgException("0A000", "a cursor reads");
     start(*cursor);
+    // What is held beyond its transaction is read to its end.
+    if (status_ == Status::idle) read_rest(*cursor, "a cursor WITH HOLD");
     portals_.insert_or_assign(declare->name, std::move(cursor));
     return "DECLARE CURSOR";
   }

@@ -38,6 +38,8 @@ struct DatabaseState {
   StatsCounter stats;
   std::unique_ptr<LeaseHolding> holding;  // its threads call the driver, so it goes before that
 
+  // The refusals that were gathered and not yet due. report() throws nothing, so a database that has gone
+  // does not hold up the end.
   ~DatabaseState() {
     for (const Refusals& rest : refusals.take_all()) report(rest);
   }
@@ -50,6 +52,7 @@ struct DatabaseState {
     } catch (const StaleTerm& stale) {
       stats.stale_writes.fetch_add(1, std::memory_order_relaxed);
       const auto now = std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+      // A message that was cut short or translated names no scope; an audit entry needs one.
       if (name_problem(stale.scope()) == nullptr) {
         if (const auto due = refusals.note(stale.scope(), stale.term(), now)) report(*due);
       }
@@ -271,6 +274,8 @@ LeaseHolding& holding_of(DatabaseState& state) noexcept { return *state.holding;
 using detail::convert_all;
 using detail::convert_first;
 
+// Remembers a failure: after it PostgreSQL answers COMMIT with ROLLBACK and reports no error, so write_once()
+// has to know.
 Rows Transaction::run(sql::Call call, const Value* values, std::size_t count) {
   try {
     return session_.call(call, {values, count});
@@ -283,6 +288,7 @@ Rows Transaction::run(sql::Call call, const Value* values, std::size_t count) {
 Rows Transaction::execute(std::string_view sql, const Value* values, std::size_t count) {
   try {
     Rows rows = session_.execute(sql, {values, count});
+    // The transaction works again from its savepoint on.
     if (failed_ && detail::is_rollback(sql)) failed_ = nullptr;
     return rows;
   } catch (...) {
@@ -352,6 +358,9 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
       state_->raise_ahead(scope, term, options.timeout);
     } catch (const StaleTerm&) {}
   }
+  // Each round is a transaction of its own. A conflict is repeated as often as the caller allows; a fence
+  // that is lower than what this process has seen is repeated after an audited reset, because the memory of
+  // it is forgotten then.
   for (int conflicts = 0;;) {
     try {
       return write_once(scope, term, work, options.write_id, options.lease_owner, transact);
@@ -364,6 +373,8 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
   }
 }
 
+// One attempt: the check (or the claim of the write id) first, so that it holds its lock before the work
+// reads anything it relies on.
 Wrote Database::write_once(const Scope& scope, Term term, const std::function<void(Transaction&)>& work,
                            const std::optional<WriteId>& write_id, const std::optional<std::string>& lease_owner,
                            const detail::TransactOptions& transact) {
@@ -454,6 +465,8 @@ SealReceipt Database::seal(const Scope& scope, Term term, std::optional<millisec
           row["sealed_at_ms"].as_int()};
 }
 
+// Host, process and eight random digits: a process that is restarted with the same number must not pass for
+// the holder of its predecessor's lease.
 const std::string& Database::default_owner() {
   static const std::string owner = [] {
     std::array<char, 256> host{};
@@ -497,6 +510,8 @@ Lease Database::acquire_lease(const Scope& scope, milliseconds ttl, const LeaseO
   throw detail::still_anothers(scope, this->lease(scope));
 }
 
+// Throws LeaseLost if the database does not renew it. The window is counted from before the request, as for
+// an acquisition.
 Lease Database::renew_lease(const Scope& scope, Term term, const std::string& owner, milliseconds ttl) {
   const auto sent = Lease::Clock::now();
   const Rows rows = detail::counted(
@@ -530,6 +545,8 @@ std::string Database::start_job(std::string_view job, const Scope& scope, Term t
   return state_->run(Call::job_start, job, scope.name(), owner, term.value(), detail).one()[0].as_text();
 }
 
+// With `renew` the heartbeat and the renewal are one transaction: a heartbeat that is seen says that the
+// lease was held.
 bool Database::beat_job(const std::string& run_id, const std::optional<std::string>& checkpoint, Lease* renew) {
   const detail::JobId id(run_id);
   if (renew == nullptr) return state_->run(Call::job_heartbeat, id.value(kind()), checkpoint).one()[0].as_bool();
@@ -763,9 +780,12 @@ std::int64_t Database::adopt(std::string_view table, std::string_view scope_colu
 bool Database::unadopt(std::string_view table) { return state_->run(Call::unadopt, table).one()[0].as_bool(); }
 
 std::vector<Advice> Database::doctor() {
-  return convert_all<Advice>(state_->read(Call::doctor), [](const auto& row) {
+  auto found = convert_all<Advice>(state_->read(Call::doctor), [](const auto& row) {
     return Advice{row["severity"].as_text(), row["object"].as_text(), row["problem"].as_text(), row["remedy"].as_text()};
   });
+  if (std::string problem = state_->driver->locks_problem(); !problem.empty())
+    found.insert(found.begin(), Advice{"error", "advisory locks", std::move(problem), "Move the database to a PostgreSQL server"});
+  return found;
 }
 
 std::vector<Breach> Database::verify(std::optional<std::int64_t> since_ms) {
@@ -776,6 +796,7 @@ std::vector<Breach> Database::verify(std::optional<std::int64_t> since_ms) {
 
 Rows Database::settings() { return state_->read(Call::settings); }
 void Database::set_setting(std::string_view name, std::string_view value) { state_->run(Call::set_setting, name, value); }
+// All or none: they are one transaction.
 void Database::set_settings(const std::vector<std::pair<std::string, std::string>>& names_and_values) {
   state_->driver->transact({}, [&](detail::OpenTransaction& session) {
     for (const auto& [name, value] : names_and_values) {

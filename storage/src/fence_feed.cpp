@@ -1,8 +1,13 @@
+// Chooses the feed for a database URL. Only PostgreSQL notifies (LISTEN); for the others there is none and
+// the caller polls.
 #include <termgate/detail/fence_feed.hpp>
 
 #include <termgate/error.hpp>
 #ifdef TERMGATE_WITH_POSTGRES
 #include <termgate/detail/postgres_fence_feed.hpp>
+#endif
+#ifdef TERMGATE_DRIVERS_ON_DEMAND
+#include "driver_library.hpp"
 #endif
 
 namespace termgate::inline v0::detail {
@@ -59,6 +64,10 @@ std::unique_ptr<FenceFeed> open_fence_feed(std::string_view url, [[maybe_unused]
   }
 #ifdef TERMGATE_WITH_POSTGRES
   if (url.starts_with("postgresql:") || url.starts_with("postgres:")) return std::make_unique<OnPostgres>(url, schema, database, channel);
+#endif
+#ifdef TERMGATE_DRIVERS_ON_DEMAND
+  if (url.starts_with("postgresql:") || url.starts_with("postgres:"))
+    return driver_library("postgresql").open_fence_feed(url, schema, database, channel);
 #endif
   throw InvalidInput("TG005 unknown kind of database URL: it starts with postgresql:");
 }

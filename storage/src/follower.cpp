@@ -1,3 +1,9 @@
+// Follower: one thread that looks at how far its position is behind, hands each write to the user's function,
+// and saves the position after a page.
+// Owner: the Follower object. Threads: follow() runs on the thread of its own; the public functions may be
+// called from any. The position in the database never goes ahead of what the function has accepted, so after
+// a crash writes come again and none is left out. A later start of the same name ends this one at its next
+// look.
 #include <termgate/follower.hpp>
 
 #include <algorithm>
@@ -111,6 +117,7 @@ class Follower::Inside {
     std::optional<BootClock::time_point> missing_since;
   };
 
+  // The lock is taken as proof that the caller has it: `woken_` is guarded by it.
   void wake(std::unique_lock<std::mutex>&) {
     woken_ = true;
     changed_.notify_all();
@@ -124,6 +131,7 @@ class Follower::Inside {
     if (options_.news) options_.news({kind, std::move(text), stream});
   }
 
+  // Looks until stop(), a takeover, or writes that were pruned. After a failure it pauses longer each time.
   void follow() {
     milliseconds pause = first_pause, retry = first_retry;
     while (!stopping() && !over_) {
@@ -182,6 +190,7 @@ class Follower::Inside {
   // One look, and what it has found handled. failed: something stays behind. more: there was more than one look shows.
   enum class Round { nothing, all, more, failed };
   Round round() {
+    // Before the question: what is committed after this moment may be missing from the answer.
     const auto looked = BootClock::now();
     const FollowerBehind behind = database_.follower_behind(name_, streams_a_look);
     if (behind.run != run_) {
@@ -256,6 +265,7 @@ class Follower::Inside {
         ++handled_;
         lag_ = std::max<std::int64_t>(lag_ - 1, 0);
       }
+      // Also after a refusal: what came before the refused write is not handed over again.
       if (!save(stream, place)) return false;
       if (refused) return false;
       if (stopping()) return true;

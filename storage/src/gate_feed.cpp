@@ -1,3 +1,4 @@
+// The feed of wanted gates, which only SQL Server has (decision 0011). A build without ODBC has none.
 #include <termgate/detail/gate_feed.hpp>
 
 #ifdef TERMGATE_WITH_ODBC
@@ -17,14 +18,16 @@ class OnSqlServer final : public GateFeed {
   bool has_gates() const noexcept { return feed_.has_gates(); }
   std::vector<std::string> wanted(const std::vector<std::string>& scopes) override {
     std::vector<std::string> all;
-    for (std::size_t at = 0; at < scopes.size();) {
+    // In batches of scopes_max: one parameter carries the list, as a JSON array.
+    std::size_t at = 0;
+    do {
       std::string json = "[";
       for (const std::size_t end = at + scopes_max; at < scopes.size() && at < end; ++at) {
         if (json.size() > 1) json += ',';
         append_json(json, scopes[at]);
       }
       for (std::string& one : feed_.wanted(json + "]")) all.push_back(std::move(one));
-    }
+    } while (at < scopes.size());
     return all;
   }
 

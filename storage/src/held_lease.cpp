@@ -1,4 +1,7 @@
 // HeldLease and the wait for a lease, over Database's own calls; LeaseKeeper renews.
+// Owner: the caller has the handle; its State is shared with nobody but keeps the Database, and with it the
+// keeper, alive. Threads: any may read a handle; release() takes the state's mutex, so the lease is given
+// back once.
 #include <termgate/held_lease.hpp>
 
 #include <algorithm>
@@ -62,6 +65,7 @@ Blocked still_anothers(const Scope& scope, const std::optional<LeaseInfo>& info)
 std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, const Scope& scope, BootClock::time_point give_up,
                                     const WaitTimes& times, const std::stop_token& stop,
                                     const std::function<std::optional<Lease>()>& acquire) {
+  // The jitter needs no good randomness, only another sequence in each thread.
   thread_local std::minstd_rand random(std::random_device{}());
   const auto by_chance = [](milliseconds up_to) {
     return milliseconds(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(std::max<std::int64_t>(up_to.count(), 1))));
@@ -143,11 +147,13 @@ struct HeldLease::State {
       std::fputs("termgate: a HeldLease was released inside a stop callback of a lease\n", stderr);
       std::abort();
     }
+    // First, so that no renewal is sent for a lease that is being given back.
     keeper.remove(id);
     if (!std::exchange(uncounted, true)) holding.stats().held.fetch_sub(1, std::memory_order_relaxed);
     const bool over = lease->over || BootClock::now().time_since_epoch().count() >= lease->until.load();
     lease->until.store(BootClock::duration::min().count());
     lease->lost.request_stop();
+    // The term may have been given to another by now; there is nothing to give back.
     if (over) return false;
     // A renewal may still be at it, or another's acquisition; but a database that has gone is not waited for.
     for (int attempt = 0;; ++attempt) {
@@ -165,6 +171,7 @@ HeldLease::HeldLease(HeldLease&&) noexcept = default;
 
 HeldLease& HeldLease::operator=(HeldLease&& other) noexcept {
   if (this != &other) {
+    // What this handle held is given back at the end of the block, when the new lease is in place already.
     HeldLease before(std::exchange(state_, nullptr));
     state_ = std::move(other.state_);
   }
@@ -215,6 +222,7 @@ std::optional<HeldLease> Database::try_hold(const Scope& scope, const HoldOption
                                     scope.name(), options.ttl.count()));
     }
     try {
+      // The renewal starts the window anew, without another acquisition and so under the same term.
       renew_lease(*lease);
     } catch (const LeaseLost&) { return std::nullopt; }
   }

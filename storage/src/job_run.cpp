@@ -1,3 +1,5 @@
+// A job's run: started in the constructor, ended once. A run that is not ended explicitly ends as failed, so
+// that no run stays open because an exception was thrown.
 #include <termgate/job_run.hpp>
 
 #include <exception>
@@ -47,6 +49,7 @@ bool JobRun::end(std::string_view status, std::optional<int> exit_code, const st
   if (ended_) return false;
   const bool finished =
       database_.finish_job(id_, status, exit_code ? std::optional<std::int64_t>(*exit_code) : std::nullopt, detail, checkpoint);
+  // Only when the database has answered: after an error the destructor tries once more.
   ended_ = true;
   return finished;
 }

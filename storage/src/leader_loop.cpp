@@ -1,7 +1,16 @@
 // The threads around LeaderCore: what happens next is decided there, here it is done.
+//
+//   keep_time()  owns the core: takes events, performs its actions, wakes at its moments
+//   talk()       makes one call to the database or the source at a time, and posts the answer
+//   labour()     runs the work of one election at a time, and posts its end
+//
+// Owner: the LeaderLoop, whose stop() joins all three. A call that hangs can so delay neither the loss of the
+// leadership nor its report. Everything that two threads touch is guarded by `mutex`; callbacks of the user's (work,
+// news, stop callbacks) run without it.
 #include <termgate/leader_loop.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -78,6 +87,7 @@ struct LeaderLoop::State {
     LeaderCore core(timing, (std::uint64_t{chance()} << 32) | chance());
     Happened happened{LeaderCore::Woken{}};
     for (;;) {
+      // The core is a local variable: no other thread can reach it.
       const LeaderCore::Action action = core.resume(happened.event, Clock::now());
       // Before it shows: whoever sees that it leads finds the election counted.
       if (action.change) count(kind_of(action.change->loss));
@@ -114,12 +124,14 @@ struct LeaderLoop::State {
     {
       const std::lock_guard lock(mutex);
       if (action.change && action.change->loss) {
+        // The Leadership objects that the work has copied share this number, so they all see the end at once.
         until->store(Clock::duration::min().count());
         leading.reset();
         current.reset();
         ended = std::exchange(stop, std::nullopt);
       }
       if (action.change && !action.change->loss) {
+        // A new number for each election: a Leadership of the last one must not come to life again.
         until = std::make_shared<std::atomic<Clock::rep>>(core.leads_until()->time_since_epoch().count());
         leading = action.change->term;
         stop.emplace();
@@ -127,6 +139,7 @@ struct LeaderLoop::State {
       } else if (leading) {
         until->store(core.leads_until()->time_since_epoch().count());
       }
+      assert((!action.call || !call) && "the core has one call under way at a time");
       if (action.call) call = action.call;
       changed.notify_all();
     }
@@ -242,6 +255,7 @@ struct LeaderLoop::State {
       try {
         work(*now);
       } catch (const StaleTerm& refused) {
+        // Stale only if it is this election's own term: a work may write to other scopes as well.
         happened = {LeaderCore::WorkEnded{refused.scope() == scope.name() && refused.term() == now->term().value()},
                     std::current_exception(), now->term()};
       } catch (...) { happened = {LeaderCore::WorkEnded{false}, std::current_exception(), now->term()}; }
@@ -307,6 +321,7 @@ void LeaderLoop::start() {
     for (int i = 0; i < 3; ++i) {
       const std::lock_guard lock(state.mutex);
       state.threads[i] = std::thread([&state, body = bodies[i]] {
+        // Waits until start() has written the id of this thread.
         { const std::lock_guard started(state.mutex); }
         (state.*body)();
       });
@@ -339,6 +354,7 @@ void LeaderLoop::stop() {
   }
 }
 
+// Compares with the clock itself: the thread that keeps the time may not have run yet.
 std::optional<Term> LeaderLoop::leads() const {
   const std::lock_guard lock(state_->mutex);
   return state_->leading && Clock::now().time_since_epoch().count() < state_->until->load() ? state_->leading : std::nullopt;

@@ -1,6 +1,14 @@
+// Two threads for all leases of a Database, so that a renewal that hangs in the network delays no loss:
+//
+//   keep_time()  asks HeldLeasesCore what is due and what is over, runs the stop callbacks, hands batches to renew()
+//   renew()      sends one statement for the batch and reports the answers
+//
+// `call_` carries a batch from the first to the second; the core has one batch under way at a time, so it is empty
+// when the next one is made. LeaseWaiters has one more thread, only while somebody waits for a lease.
 #include "lease_keeper.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <random>
 #include <utility>
 
@@ -89,6 +97,7 @@ void LeaseKeeper::keep_time() {
         (loss == HeldLeasesCore::Loss::lost ? stats_.lost : stats_.expired).fetch_add(1, std::memory_order_relaxed);
       }
       if (!action.renew.empty()) {
+        assert(!call_ && "the core has one batch under way at a time");
         call_.emplace();
         for (const auto id : action.renew) call_->push_back(leases_.at(id));
         asked_ = action.renew;
@@ -97,6 +106,8 @@ void LeaseKeeper::keep_time() {
     }
     // Without the lock: these run the holders' stop callbacks.
     for (const auto& lease : over) {
+      // In this order: a handle that reads the stop token as set must find the lease over and its end in the
+      // past.
       lease->over = true;
       lease->until.store(BootClock::duration::min().count());
       lease->lost.request_stop();
@@ -126,6 +137,7 @@ void LeaseKeeper::renew() {
     const auto sent = BootClock::now();
     std::vector<Renewal> outcomes;
     try {
+      // The mutex is free during the call, however long it takes.
       outcomes = ask(leases);
     } catch (...) {
       // Whatever it was, nothing of it was a renewal that is known to be one.
@@ -136,6 +148,7 @@ void LeaseKeeper::renew() {
       for (const auto id : asked_) {
         const auto until = core_.until(id);
         const auto found = leases_.find(id);
+        // A lease that was removed meanwhile is in neither map.
         if (until && found != leases_.end()) found->second->until.store(until->time_since_epoch().count());
       }
     }
@@ -170,6 +183,7 @@ std::vector<Renewal> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLeas
     }
   }();
   stats_.renew.note(Outcome::granted, took(), 0);
+  // The answers have no names: they belong to the leases by their order alone.
   if (rows.rows.size() != leases.size()) throw DatabaseError(fmt::format("{} answers to {} renewals", rows.rows.size(), leases.size()));
   std::vector<Renewal> outcomes;
   outcomes.reserve(leases.size());
@@ -182,6 +196,7 @@ std::vector<Renewal> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLeas
   return outcomes;
 }
 
+// wake() ends the wait in the feed; the thread then sees `closing_`.
 LeaseWaiters::~LeaseWaiters() {
   {
     const std::lock_guard lock(mutex_);
@@ -212,10 +227,12 @@ LeaseWaiters::Wait::Wait(LeaseWaiters& waiters, const Scope& scope) : waiters_(w
 
 LeaseWaiters::Wait::~Wait() {
   const std::lock_guard lock(waiters_.mutex_);
+  assert(waiters_.scopes_.contains(scope_) && "a wait has its scope's entry as long as it lives");
   const auto found = waiters_.scopes_.find(scope_);
   if (--found->second.waiting == 0) waiters_.scopes_.erase(found);
 }
 
+// A counter and not a flag: a hint that came between two waits is seen by the next one.
 bool LeaseWaiters::Wait::until(std::chrono::steady_clock::time_point at, const std::stop_token& stop) {
   std::unique_lock lock(waiters_.mutex_);
   const Scoped& scoped = waiters_.scopes_.at(scope_);
@@ -239,6 +256,7 @@ void LeaseWaiters::hint_all() {
 }
 
 void LeaseWaiters::listen(const std::stop_token& stop) {
+  // The connection is kept a little, since those who wait often come again soon.
   constexpr auto idle_max = std::chrono::seconds(10);
   std::unique_ptr<FenceFeed> feed;
   bool none = false;

@@ -1,3 +1,5 @@
+// Chooses the driver by the URL's scheme. A scheme that this build lacks a driver for is a different error
+// from one that does not exist.
 #include <termgate/detail/open.hpp>
 
 #include <string>
@@ -13,6 +15,9 @@
 #endif
 #ifdef TERMGATE_WITH_SQLITE
 #include <termgate/detail/sqlite_driver.hpp>
+#endif
+#ifdef TERMGATE_DRIVERS_ON_DEMAND
+#include "driver_library.hpp"
 #endif
 
 namespace termgate::inline v0::detail {
@@ -35,6 +40,10 @@ std::unique_ptr<Driver> open_driver(std::string_view url, const OpenOptions& opt
     return open_odbc(url, OdbcOptions{options.schema, options.connections_max, options.check_wait.value_or(std::chrono::milliseconds(5000)),
                                       options.answer_wait});
   }
+#endif
+#ifdef TERMGATE_DRIVERS_ON_DEMAND
+  if (scheme == "postgresql" || scheme == "postgres") return driver_library("postgresql").open(url, options);
+  if (scheme == "odbc" || scheme == "sqlserver") return driver_library("odbc").open(url, options);
 #endif
   if (scheme == "sqlite" || scheme == "postgresql" || scheme == "postgres" || scheme == "sqlserver" || scheme == "odbc") {
     throw InvalidInput(fmt::format("TG005 this build of Termgate has no driver for {}: databases", scheme));

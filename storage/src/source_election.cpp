@@ -1,3 +1,6 @@
+// An election by a lock service, then the seal in the database. Only after the seal does the new leader
+// begin: from then on the database refuses every lower term, whatever the old leader believes (decision
+// 0012).
 #include <termgate/detail/source_election.hpp>
 
 #include <fmt/format.h>
@@ -16,6 +19,8 @@ void seal_new_term(const LeaseSource& source, Database& database, const Scope& s
   };
   try {
     const SealReceipt receipt = database.seal(scope, term, grace);
+    // A source that counts its terms gives each election a higher one. If the fence was there already, the
+    // source has forgotten what it issued, and two leaders could have this term.
     if (source.new_term_each_time() && receipt.previous >= term.value()) throw refuse(receipt.previous);
   } catch (const StaleTerm& stale) {
     if (stale.fence() <= term.value()) throw;

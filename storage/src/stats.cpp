@@ -1,3 +1,6 @@
+// Counters of the library, and their text in the Prometheus format.
+// The counters are relaxed atomics: each is right by itself, and a scrape may see one that is a moment older
+// than another.
 #include "stats.hpp"
 
 #include <string_view>
@@ -77,6 +80,7 @@ void calls(Text& text, const DatabaseStats& stats) {
   }
   text.head("termgate_lease_call_seconds", "histogram", "How long these calls took; one statement may renew many leases.");
   for (const auto& [call, one] : all) {
+    // The format wants each bucket to hold all smaller ones.
     std::int64_t cumulated = 0;
     for (std::size_t at = 0; at < one->buckets.size(); ++at) {
       cumulated += one->buckets[at];

@@ -1,3 +1,7 @@
+// Judges a history against the guarantees, as an outside observer: each operation has a moment before which it was not
+// sent and one after which its answer was there. Only what is certain from these moments is a breach: "before" means
+// that one was answered before the other was sent. Operations without an answer may have happened or not, so they are
+// judged by the rows that are there.
 #include <termgate/testkit/checker.hpp>
 
 #include <algorithm>
@@ -28,6 +32,7 @@ class Shut {
  public:
   void add(Moment when, std::int64_t term, std::size_t by) { events_.push_back({when, term, by}); }
 
+  // From here on each event has the highest term up to its moment, so before() is one binary search.
   void settle() {
     std::sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) { return a.when < b.when; });
     for (std::size_t i = 1; i < events_.size(); ++i) {
@@ -167,6 +172,7 @@ class Judge {
         found(Kind::altered, row.scope, fmt::format("the write \"{}\" was acknowledged with the number {} and has another", id, *one.place),
               {i});
     }
+    // F2: what was acknowledged before the write began.
     const Shut::Event higher = shut(row.scope).before(history_[maker].invoked);
     if (higher.term > row.term)
       found(Kind::seal, row.scope,
@@ -201,6 +207,8 @@ class Judge {
                 fmt::format("the term {} was sealed although {} had been acknowledged before", one.term, higher.term), {higher.by, i});
         continue;
       }
+      // An acquisition must give a term above all that were acknowledged before; a seal may repeat the
+      // highest.
       if (higher.term >= one.term)
         found(Kind::issued_twice, one.scope,
               fmt::format("the term {} was issued although {} had been acknowledged before", one.term, higher.term), {higher.by, i});

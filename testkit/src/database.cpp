@@ -1,3 +1,5 @@
+// Databases for one test: made in the constructor with layer 1 in it, dropped in the destructor. The name is
+// by chance, so that tests run side by side.
 #include <termgate/testkit/database.hpp>
 
 #include <algorithm>

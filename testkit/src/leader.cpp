@@ -1,3 +1,6 @@
+// A body that runs on a thread of its own and stops at named points, so that a test decides the order of two
+// leaders. The state is shared by the test's thread and the body's, under one mutex; an abandoned body is
+// unwound by an exception from its next point.
 #include <termgate/testkit/leader.hpp>
 
 #include <condition_variable>
@@ -62,6 +65,7 @@ Leader::~Leader() {
     state_->abandoned = true;
     state_->changed.notify_all();
   }
+  // A body that never comes to another point keeps the test here: that is its mistake, and shows.
   if (state_->thread.joinable()) state_->thread.join();
 }
 

@@ -1,3 +1,5 @@
+// Lets leases age without waiting: expires_at in the database is moved back, and now() moves the lease's own
+// clock forward by as much.
 #include <termgate/testkit/lease_clock.hpp>
 
 #include <mutex>
@@ -41,6 +43,7 @@ Lease::Clock::time_point LeaseClock::now(const Lease& lease) const {
   auto moment = Lease::Clock::now();
   const std::lock_guard lock(state_->mutex);
   for (const auto& [at, by] : state_->steps) {
+    // A renewal after a step starts the lease anew, so the step does not count for it.
     if (at >= since) moment += by;
   }
   return moment;

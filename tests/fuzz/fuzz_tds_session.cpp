@@ -28,6 +28,8 @@ constexpr const char* texts[] = {"write",
                                  "exec write",
                                  "fail write",
                                  "rows",
+                                 "SELECT a FROM t",
+                                 "SELECT a FROM t UPDATE write",
                                  "insert bulk t",
                                  "COMMIT TRAN",
                                  "BEGIN TRAN",
@@ -85,6 +87,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   game.model.declared = {"s", 5};
   game.model.tds_version = (kind & 1) != 0 ? tds::version::v7_1 : tds::version::v7_4;
   if ((kind & 2) != 0) game.admission.without_term = session::WithoutTerm::reject;
+  if ((kind & 0x40) != 0) game.admission.without_term = session::WithoutTerm::read_only;
   game.model.has_layer1 = (kind & 0x1C) != 0x1C;
   if ((kind & 0x20) != 0) game.login("plain");
   else game.login_with_term(5);
@@ -122,7 +125,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         } else {
           game.stalled = false;
           game.pump();
-          game.want(std::chrono::milliseconds(1200));
+          game.want(std::chrono::milliseconds(1600));
           if (game.server_open && game.model.gate) std::abort();
         }
         break;

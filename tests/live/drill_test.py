@@ -26,6 +26,7 @@ from pathlib import Path
 import pytest
 
 from both_databases import BothDatabases, sh
+from checks import eventually
 from given import EXTENSION, LONG, PG_SERVER, PYTHON, TERMGATE
 
 HERE = Path(__file__).resolve().parent
@@ -628,7 +629,8 @@ class Drill(BothDatabases):
         hba = Path(sh("psql", "-qXAt", url, "-c", "SHOW hba_file"))
         hba.write_text("hostssl all all 127.0.0.1/32 trust\nhostnossl all all 127.0.0.1/32 reject\n" + hba.read_text())
         sh("psql", "-qX", url, "-c", "SELECT pg_reload_conf()")
-        time.sleep(0.5)
+        plain = ["psql", "-qX", url + "?sslmode=disable", "-c", "SELECT 1"]
+        self.assertTrue(eventually(lambda: subprocess.run(plain, capture_output=True).returncode != 0, 10, 0.1), "the new pg_hba.conf")
         run = self.verdict(url, "tls-only", "right", expected="not_judged")
         self.assertIn("takes encrypted connections only", run["detail"])
         # The library writes its refusals down.
@@ -731,10 +733,7 @@ class Drill(BothDatabases):
         self.assertEqual(processes_with("TERMGATE_SCOPE=dying\0"), [])
 
     def wait(self, what, name, seconds=15):
-        end = time.monotonic() + seconds
-        while not what():
-            self.assertLess(time.monotonic(), end, name)
-            time.sleep(0.05)
+        self.assertTrue(eventually(what, seconds, 0.05), name)
 
     def begun(self, scope, until, mode="right"):
         process = subprocess.Popen(

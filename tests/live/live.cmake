@@ -35,6 +35,8 @@ function(termgate_pytest name file)
   set_tests_properties(${name} PROPERTIES LABELS "${TEST_LABELS}" SKIP_RETURN_CODE 77 TIMEOUT ${TEST_TIMEOUT} ENVIRONMENT "${environment}")
 endfunction()
 
+# What all of them rely on: failed checks, the status of a run, options.
+termgate_pytest(live_harness harness_test.py TIMEOUT 120)
 include(live/live_postgres.cmake OPTIONAL)
 include(live/live_sqlite.cmake OPTIONAL)
 if(TARGET termgate_postgres)
@@ -64,6 +66,10 @@ if(TARGET termgate)
   if(TARGET termgate_postgres)
     # Starts servers of its own, some twenty of them.
     termgate_pytest(live_pg_restore pg_restore_test.py TIMEOUT 600)
+    termgate_pytest(live_pg_locks pg_locks_test.py TIMEOUT 120)
+    termgate_pytest(live_pgbouncer pgbouncer_test.py TIMEOUT 120)
+    # 100 failovers of a cluster of three nodes and etcd; with --long only.
+    termgate_pytest(live_patroni patroni_test.py LABELS live long TIMEOUT 3400)
     termgate_pytest(live_verify_history verify_history_test.py TIMEOUT 120)
     termgate_pytest(live_docs docs_test.py TIMEOUT 120)
     set(guard "")
@@ -87,8 +93,9 @@ if(TARGET termgate)
     endforeach()
   endif()
   if(TARGET termgate_net AND TARGET termgate_sqlite_server)
-    # [F7] clients: what drivers and psql see, against a PostgreSQL 15; statements: what ordinary SQL answers, against the same; expressions: random ones.
-    foreach(what proxy clients statements expressions)
+    # [F7] clients: what drivers and psql see, against a PostgreSQL 15; statements: what ordinary SQL answers, against the same; expressions: random ones;
+    # orms: programs written with Django, SQLAlchemy, Sequelize, Knex and TypeORM.
+    foreach(what proxy clients statements expressions orms)
       termgate_pytest(live_sqlite_server_${what} sqlite_server_${what}_test.py)
     endforeach()
   endif()
@@ -141,6 +148,7 @@ if(TARGET termgate)
     set_tests_properties(live_followers PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 1800)
   endif()
   if(TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_sqlite_server)
+    termgate_pytest(live_admin_socket admin_socket_test.py TIMEOUT 120)
     # The pages of docs/reference/ against --help, /metrics, and the tree.
     termgate_pytest(live_reference reference_test.py TIMEOUT 120)
   endif()

@@ -94,7 +94,8 @@ def urls():
 
 
 def test_every_bug_of_the_header_is_looked_for():
-    assert set(re.findall(r'^    "(\w+)",', HEADER.read_text(encoding="utf-8"), re.M)) == {*PLANTED, *DECISION}
+    code = re.sub(r"//.*", "", HEADER.read_text(encoding="utf-8"))
+    assert set(re.findall(r'"(\w+)",', code)) == {*PLANTED, *DECISION}
 
 
 @pytest.mark.parametrize("bug", PLANTED)

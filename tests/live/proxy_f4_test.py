@@ -37,70 +37,76 @@ def insert(scope):
     return f"INSERT INTO guarded VALUES ('{scope}', 'frozen')"
 
 
-def in_a_transaction(client, scope):
+def waits_at(server, client, condition):
+    """Until the client's session at the server is there. The proxy shows its client the server's own process number."""
+    found = f"SELECT count(*) FROM pg_stat_activity WHERE pid = {client.pid} AND {condition}"
+    assert eventually(lambda: server.sql(found) == ["1"], 10), condition
+
+
+def in_a_transaction(client, scope, server):
     client.ask("BEGIN")
     client.ask(insert(scope))
     return query("COMMIT")
 
 
-def behind_a_savepoint(client, scope):
+def behind_a_savepoint(client, scope, server):
     client.ask("BEGIN")
     client.ask("SAVEPOINT s")
     client.ask(insert(scope))
     return query("COMMIT")
 
 
-def between_bind_and_execute(client, scope):
+def between_bind_and_execute(client, scope, server):
     client.send(parse("", insert(scope)), bind("", ""), FLUSH)
     client.until("2")
     return execute() + SYNC
 
 
-def before_sync(client, scope):
+def before_sync(client, scope, server):
     client.send(parse("", insert(scope)), bind("", ""), execute(), FLUSH)
     client.until("C")
     return SYNC
 
 
-def in_a_copy(client, scope):
+def in_a_copy(client, scope, server):
     client.send(query("COPY guarded FROM STDIN"))
     client.until("G")
     client.send(message("d", f"{scope}\tfrozen\n".encode()))
     return message("c")
 
 
-def in_a_copy_of_a_transaction(client, scope):
+def in_a_copy_of_a_transaction(client, scope, server):
     client.ask("BEGIN")
-    rest = in_a_copy(client, scope)
+    rest = in_a_copy(client, scope, server)
     client.send(message("d", f"{scope}\tfrozen\n".encode() * 100))
     return rest + query("COMMIT")
 
 
-def half_a_message(client, scope):
+def half_a_message(client, scope, server):
     client.ask("BEGIN")
     client.ask(insert(scope))
     client.send(query("COMMIT")[:7])
     return query("COMMIT")[7:]
 
 
-def a_result_that_is_not_read(client, scope):
+def a_result_that_is_not_read(client, scope, server):
     client.ask("BEGIN")
     client.ask(insert(scope))
     client.send(query("SELECT repeat('x', 10000) FROM generate_series(1, 20000)"))
-    time.sleep(0.2)
+    waits_at(server, client, "wait_event = 'ClientWrite'")
     return query("COMMIT")
 
 
-def a_running_statement(client, scope):
+def a_running_statement(client, scope, server):
     client.ask("BEGIN")
     client.send(query(insert(scope) + "; SELECT pg_sleep(60)"))
-    time.sleep(0.1)
+    waits_at(server, client, "wait_event = 'PgSleep'")
     return query("COMMIT")
 
 
-def a_call_that_may_commit(client, scope):
+def a_call_that_may_commit(client, scope, server):
     client.send(query(f"CALL commits_later('{scope}')"))
-    time.sleep(0.1)
+    waits_at(server, client, "wait_event = 'PgSleep'")
     return b""
 
 
@@ -139,7 +145,7 @@ def frozen_clients(server, proxy, other):
             successor = (
                 Wire(server.port) if way == "seal on the database" else Wire((proxy if "same" in way else other).port, **declared(scope, 6))
             )
-            rest = point(frozen, scope)
+            rest = point(frozen, scope, server)
             began = time.monotonic()
             if way == "seal on the database":
                 rows, refused = successor.ask(f"SELECT term FROM termgate.seal('{scope}', 6) AS s (term, previous, evicted, sealed_at)")

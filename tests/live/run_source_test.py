@@ -200,7 +200,8 @@ class RunSource(unittest.TestCase):
         port = free_port()
         (folder / "zookeeper").mkdir()
         (folder / "zoo.cfg").write_text(
-            f"tickTime=200\nmaxSessionTimeout=20000\nadmin.enableServer=false\nclientPortAddress=127.0.0.1\nclientPort={port}\ndataDir={folder}/zookeeper\n"
+            "tickTime=200\nmaxSessionTimeout=20000\nadmin.enableServer=false\nclientPortAddress=127.0.0.1\n"
+            f"clientPort={port}\ndataDir={folder}/zookeeper\n"
         )
 
         def ready():

@@ -524,7 +524,7 @@ def test_f2_after_a_seal_nothing_lower_is_committed():
         threads = [threading.Thread(target=writer, args=(number,)) for number in range(1, 9)]
         for thread in threads:
             thread.start()
-        time.sleep(0.4)
+        assert eventually(lambda: len(file.ids(f'"{scope}"')) > 200, 20), "the writers write"
         begin = time.monotonic()
         sealed = False
         while not sealed and time.monotonic() - begin < 30:  # from outside it may starve behind writers that never pause, and be TG006

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Large payloads on SQL Server by the command: written from a file and from a pipe, read back, compared by hash at both ends,
-and in memory only once.
+"""Large payloads on SQL Server by the command: written from a file and from a pipe, read back, compared by hash at both
+ends, and in memory only once.
 
   pytest tests/live/sqlserver_payload_test.py
 
-Where TERMGATE_TEST_SQLSERVER names a server; else it is skipped. TERMGATE_TEST_PAYLOAD_MIB: how large, 300 by default; 1024 on Microsoft's server.
+Where TERMGATE_TEST_SQLSERVER names a server; else it is skipped. TERMGATE_TEST_PAYLOAD_MIB: how large, 300 by
+default; 1024 on Microsoft's server.
 """
 import hashlib
 import os

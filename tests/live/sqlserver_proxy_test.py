@@ -97,6 +97,18 @@ TEXTS = {
         "EXEC sp_set_session_context N'termgate.scope', N'attacked'; EXEC sp_set_session_context N'termgate.term', N'5'; INSERT dbo.victim"
         " (mark) VALUES (N'%M')"
     ),
+    # Each begins like a read.
+    "behind a table": "SELECT mark FROM dbo.spare INSERT dbo.victim (mark) VALUES (N'%M')",
+    "glued to a number": "SELECT 1INSERT dbo.victim (mark) VALUES (N'%M')",
+    "glued to a string": "SELECT 'a'INSERT dbo.victim (mark) VALUES (N'%M')",
+    "glued to brackets": "SELECT mark AS [a]FROM dbo.spare INSERT dbo.victim (mark) VALUES (N'%M')",
+    "exec behind a table": "SELECT mark FROM dbo.spare EXEC dbo.put N'%M'",
+    "insert of a common table": "WITH a AS (SELECT N'%M' AS mark) INSERT dbo.victim (mark) SELECT mark FROM a",
+    "a declaration, then a write": "DECLARE @m nvarchar(200) = N'%M' SELECT @m AS m INSERT dbo.victim (mark) VALUES (@m)",
+    "brackets of a bracket": "SELECT mark AS [a]]] FROM dbo.spare INSERT dbo.victim (mark) VALUES (N'%M') SELECT 1 AS [b]]]",
+    "quotes of a quote": "SET QUOTED_IDENTIFIER ON SELECT mark AS \"a\"\"\" FROM dbo.spare INSERT dbo.victim (mark) VALUES (N'%M')",
+    "comment that never nests": "SELECT 1 /* /* */ */ INSERT dbo.victim (mark) VALUES (N'%M')",
+    "a name with a dot and a call": "SELECT mark FROM dbo.spare; EXEC ..put N'%M'",
     "long text in front": "/*" + 40000 * " " + "*/ INSERT dbo.victim (mark) VALUES (N'%M')",
     "settings in front": 2200 * "SET NOCOUNT ON; " + "INSERT dbo.victim (mark) VALUES (N'%M')",
 }
@@ -273,6 +285,8 @@ UNPROVEN_ON_BABELFISH = {
     "update of a common table, as sp_executesql",
     "insert exec, as batch",
     "insert exec, as sp_executesql",
+    "brackets of a bracket, as batch",
+    "brackets of a bracket, as sp_executesql",
 }
 
 
@@ -286,9 +300,9 @@ def parts():
     return urllib.parse.unquote(found.username), urllib.parse.unquote(found.password), found.hostname, found.port or 1433
 
 
-def connect(port, application="plain", host="127.0.0.1"):
+def connect(port, application="plain", host="127.0.0.1", source=None):
     user, password, _, _ = parts()
-    return Tds(port, user, password, DATABASE, application, host)
+    return Tds(port, user, password, DATABASE, application, host, source=source)
 
 
 def direct():
@@ -436,7 +450,15 @@ class Case(unittest.TestCase):
         self.assertEqual(watcher.end(), 0)
         without = self.play(self.proxy.port, "plain", "p")
         stale = self.play(self.proxy.port, "termgate.scope=attacked;termgate.term=5;", "s")
-        self.assertEqual((without, stale), (set(), set()))
+        reader = Proxy("--without-term", "read-only")
+        reads = self.play(reader.port, "plain", "r")
+        client = connect(reader.port, "plain")
+        self.assertEqual(client.batch("SELECT COUNT(*) FROM dbo.victim").errors, [])
+        self.assertEqual(client.rpc(call(10, nvarchar("", "SELECT mark FROM dbo.victim WHERE id = 1"))).errors, [])
+        self.assertEqual(client.batch(INSERT.replace("%M", "r")).number, 50002)
+        client.close()
+        self.assertEqual(reader.end(), 0)
+        self.assertEqual((without, stale, reads), (set(), set(), set()))
         self.assertEqual(set(names) - does_harm - UNPROVEN_ON_BABELFISH, set())
 
     def test_2_a_leader_writes_as_directly(self):
@@ -468,7 +490,8 @@ class Case(unittest.TestCase):
         self.assertEqual(leader.batch(INSERT.replace("%M", "t3")).errors, [])
         time.sleep(0.5)
         answer = self.eye.batch(
-            "BEGIN TRAN; DECLARE @f bigint; EXEC termgate.check_term @scope = N'taken', @term = 3, @fence = @f OUTPUT; ROLLBACK"
+            "BEGIN TRAN; DECLARE @f bigint; BEGIN TRY EXEC termgate.check_term @scope = N'taken', @term = 3, @fence = @f OUTPUT END TRY"
+            " BEGIN CATCH IF @@TRANCOUNT > 0 ROLLBACK; THROW END CATCH"
         )
         self.assertEqual(answer.number, 50006)
         leader.commit()
@@ -491,6 +514,47 @@ class Case(unittest.TestCase):
         self.assertEqual(leader.batch(INSERT.replace("%M", "t4")).errors, [])
         self.assertEqual(leader.batch("EXEC termgate.set_term N'taken', 6").errors, [])
         self.assertEqual(leader.batch(INSERT.replace("%M", "t5")).number, 50001)
+
+    def test_3b_a_lease_for_a_program(self):
+        """A program that knows nothing of terms, on two hosts: the proxy holds its lease."""
+        rules = Path(scratch.name) / "leases.rules"
+        rules.write_text(
+            (
+                "[rule waits]\napplication = waits\nlease = waits\nttl = 30 s\ntakeover = wait\n"
+                "[rule newest]\napplication = newest\nlease = newest\nttl = 30 s\ntakeover = newest\n"
+            ),
+            encoding="utf-8",
+        )
+        proxy = Proxy("--rules", str(rules))
+        write = lambda client, mark: client.batch(INSERT.replace("%M", mark))  # noqa: E731
+        first = connect(proxy.port, "waits", source="127.0.0.1")
+        self.assertEqual(write(first, "l1").errors, [])
+        second = connect(proxy.port, "waits", source="127.0.0.2")
+        answer = write(second, "l2")
+        self.assertEqual(answer.number, 50002)
+        self.assertIn("127.0.0.1", answer.errors[0][1])
+        again = connect(proxy.port, "waits", source="127.0.0.1")
+        self.assertEqual(write(again, "l3").errors, [])
+        first.close()
+        again.close()
+        deadline = time.monotonic() + 20
+        while write(second, "l4").errors and time.monotonic() < deadline:
+            time.sleep(0.2)
+        self.assertTrue(self.written("l4"))
+        self.assertFalse(self.written("l2"))
+        # The newest host takes the lease of the one before, whose session holds the gate and is between two messages.
+        first = connect(proxy.port, "newest", source="127.0.0.1")
+        self.assertEqual(write(first, "n1").errors, [])
+        began = time.monotonic()
+        second = connect(proxy.port, "newest", source="127.0.0.2")
+        self.assertEqual(write(second, "n2").errors, [])
+        print(f"the newest host has taken the lease over and written after {(time.monotonic() - began) * 1000:.0f} ms", flush=True)
+        try:
+            self.assertIn(write(first, "n3").number, (50001, 50002))
+        except Closed:
+            pass
+        self.assertFalse(self.written("n3"))
+        self.assertEqual(proxy.end(), 0)
 
     def test_4_metrics_and_the_end(self):
         proxy = Proxy()

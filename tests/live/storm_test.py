@@ -10,6 +10,7 @@ in the middle. Through proxies: each new fault and each way to declare must have
 Debian's libfaketime; where it is missing, or the command was built with a sanitizer, what hangs on it is left out.
 """
 import concurrent.futures
+import contextlib
 import json
 import os
 import re
@@ -24,6 +25,7 @@ from collections import Counter
 from pathlib import Path
 
 from both_databases import BothDatabases, sh
+from checks import eventually
 from given import LONG, PG_SERVER, TERMGATE
 
 SECONDS = "10"
@@ -134,6 +136,22 @@ def tables_of(url):
     if url.startswith("sqlite:"):
         return [row[0] for row in sqlite3.connect(url[7:]).execute("SELECT name FROM sqlite_master WHERE name LIKE 'storm%'")]
     return sh("psql", "-qXAt", url, "-c", "SELECT relname FROM pg_class WHERE relname LIKE 'storm%'").split()
+
+
+def rows_of(url):
+    """The rows of the largest table of a storm that is under way."""
+    if url.startswith("sqlite:"):
+        with contextlib.closing(sqlite3.connect(url[7:], timeout=10)) as file:
+            names = file.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'storm%'").fetchall()
+            return max((file.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for (name,) in names), default=0)
+    names = sh("psql", "-qXAt", url, "-c", "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'storm%'").split()
+    return max((int(sh("psql", "-qXAt", url, "-c", f"SELECT count(*) FROM {name}")) for name in names), default=0)
+
+
+def under_way(url, rows=200):
+    """Waits until a storm has written so many rows."""
+    if not eventually(lambda: rows_of(url) >= rows, 60, 0.1):
+        raise AssertionError(f"the storm does not get under way: {rows_of(url)} rows")
 
 
 def holders_of(process):
@@ -353,7 +371,7 @@ class Storm(BothDatabases):
             stderr=subprocess.PIPE,
             text=True,
         )
-        time.sleep(3)
+        under_way(self.postgres, 50)
         process.send_signal(signal.SIGINT)
         begun = time.monotonic()
         out, error = process.communicate(timeout=150)
@@ -666,7 +684,7 @@ class Storm(BothDatabases):
             stderr=subprocess.PIPE,
             text=True,
         )
-        time.sleep(2)
+        under_way(self.sqlite)
         process.send_signal(signal.SIGINT)
         out, error = process.communicate(timeout=30)
         self.assertEqual(process.returncode, 0, out + error)
@@ -697,12 +715,11 @@ class Storm(BothDatabases):
             process.communicate(timeout=60)  # a process that outlived it would hold its output
         except subprocess.TimeoutExpired:
             self.fail(f"after {words}: still there: {holders_of(process)}")
-        deadline = time.monotonic() + 5
-        while (
-            any(Path(f"/proc/{child}").exists() and "Z" not in Path(f"/proc/{child}/stat").read_text().split()[2] for child in children)
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.05)
+
+        def gone(child):
+            return not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]
+
+        eventually(lambda: all(gone(child) for child in children), 5, 0.05)
         for child in children:
             alive = Path(f"/proc/{child}/stat")
             self.assertTrue(not alive.exists() or alive.read_text().split()[2] == "Z", child)
@@ -721,7 +738,7 @@ class Storm(BothDatabases):
             stderr=subprocess.PIPE,
             text=True,
         )
-        time.sleep(2)
+        under_way(url, 10)
         sh(PG_SERVER, "stop", server, "immediate")
         out, error = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 1, out + error)
@@ -738,7 +755,7 @@ class Storm(BothDatabases):
                 stderr=subprocess.PIPE,
                 text=True,
             )
-            time.sleep(8)
+            under_way(url, 100)
             sh(PG_SERVER, "stop", server, "immediate")
             sh(PG_SERVER, "start", "15", server)
             out, error = process.communicate(timeout=90)
@@ -798,8 +815,8 @@ class Storm(BothDatabases):
             stderr=subprocess.PIPE,
             text=True,
         )
-        for _ in range(2):
-            time.sleep(8)
+        for rows in (100, 300):
+            under_way(url, rows)
             sh(PG_SERVER, "kill", server)
             sh(PG_SERVER, "start", "15", server)
         out, error = process.communicate(timeout=90)

@@ -16,6 +16,7 @@ import time
 import unittest
 from pathlib import Path
 
+from checks import eventually, stays
 from given import TERMGATE
 from proxy_under_test import free_port
 from tds_server import Server
@@ -43,11 +44,8 @@ class Proxy:
                 stderr=log,
                 env={name: value for name, value in os.environ.items() if name != "TERMGATE_DB"},
             )
-        for _ in range(100):
-            if "listening" in self.log.read_text(encoding="utf-8"):
-                return
-            time.sleep(0.05)
-        raise AssertionError(self.log.read_text(encoding="utf-8"))
+        if not eventually(lambda: "listening" in self.log.read_text(encoding="utf-8")):
+            raise AssertionError(self.log.read_text(encoding="utf-8"))
 
     def end(self):
         """For a cleanup as well: then it may have ended already."""
@@ -116,6 +114,29 @@ class OverTls(Tds):
             payload += packet[8:]
             if packet[1] & 1:
                 return payload
+
+
+class Strict(Tds):
+    """TDS 8.0: TLS first, then everything else in it."""
+
+    def __init__(self, port, application, context, alpn="tds/8.0"):
+        if alpn:
+            context.set_alpn_protocols([alpn])
+        self.context = context
+        create = socket.create_connection
+        self.plain = create(("127.0.0.1", port), 20)
+        try:
+            wrapped = context.wrap_socket(self.plain, server_hostname="localhost")
+            self.chosen = wrapped.selected_alpn_protocol()
+            socket.create_connection = lambda *_: wrapped
+            super().__init__(port, "sa", "secret", "app", application)
+        finally:
+            socket.create_connection = create
+
+    @staticmethod
+    def login7(*words):
+        payload = Tds.login7(*words)
+        return payload[:4] + b"\0\0\0\x08" + payload[8:]
 
 
 class Case(unittest.TestCase):
@@ -208,17 +229,15 @@ class Case(unittest.TestCase):
                     self.assertGreater(took, 1.2)
                     self.assertLess(took, 4)
                 else:
-                    while server.gates and time.monotonic() < began + 5:
-                        time.sleep(0.01)
-                    self.assertEqual(server.gates, 0)
+                    self.assertTrue(eventually(lambda: server.gates == 0), server.gates)
                     self.assertLess(time.monotonic() - began, 1.4)
                 server.wanted = set()
                 client.close()
-                for _ in range(700):
-                    if server.gates == 0:
-                        break
-                    time.sleep(0.01)
-        self.assertEqual(proxy.log.read_text(encoding="utf-8").count(" evicted "), len(ended))
+                eventually(lambda: server.gates == 0, 7)
+        # The log is written a little later.
+        eventually(lambda: proxy.log.read_text(encoding="utf-8").count(" evicted ") == len(ended))
+        log = proxy.log.read_text(encoding="utf-8")
+        self.assertEqual(log.count(" evicted "), len(ended), log)
         self.assertEqual(server.unfenced, 0)
         self.assertEqual(proxy.end(), 0)
 
@@ -232,12 +251,9 @@ class Case(unittest.TestCase):
         inside.begin()
         for client in (idle, inside):
             self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
-        deadline = time.monotonic() + 5
-        while server.gates > 1 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.assertEqual(server.gates, 1)
-        # That nothing happens to the other one shows only with time.
-        time.sleep(1.5)
+        self.assertTrue(eventually(lambda: server.gates == 1), server.gates)
+        # Nothing happens to the other one.
+        self.assertTrue(stays(lambda: server.gates == 1, 1.5), server.gates)
         for client in (idle, inside):
             self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
         self.assertIn("cannot watch for raises", proxy.log.read_text(encoding="utf-8"))
@@ -332,7 +348,6 @@ class Case(unittest.TestCase):
         for words, says in (
             (("--backend", "sqlserver://u:p@h:1433"), "which database"),
             (("--backend", "sqlserver://u:p@h:x/app"), "a port is a number"),
-            (("--backend", "sqlserver://u:p@h/app", "--without-term", "read-only"), "every statement"),
         ):
             done = subprocess.run(
                 [TERMGATE, "proxy", "--listen", "127.0.0.1:1", *words], capture_output=True, text=True, timeout=20, check=False
@@ -370,6 +385,15 @@ class Case(unittest.TestCase):
         client = OverTls(proxy.port, WITH_TERM, ssl.create_default_context(cafile=str(pem)))
         self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
         self.assertEqual(client.batch("INSERT dbo.t VALUES ('" + 100_000 * "x" + "')").errors, [])
+        # TDS 8.0.
+        strict = Strict(proxy.port, WITH_TERM, ssl.create_default_context(cafile=str(pem)))
+        self.assertEqual(strict.chosen, "tds/8.0")
+        self.assertEqual(strict.batch("INSERT dbo.t VALUES (8)").errors, [])
+        self.assertEqual(strict.batch("INSERT dbo.t VALUES ('" + 100_000 * "x" + "')").errors, [])
+        strict.close()
+        for alpn in (None, "postgresql"):
+            with self.assertRaises((OSError, Closed)):
+                Strict(proxy.port, WITH_TERM, ssl.create_default_context(cafile=str(pem)), alpn)
         # A client in clear text is told that TLS is required, and goes no further.
         clear = socket.create_connection(("127.0.0.1", proxy.port), 10)
         clear.sendall(packets(PRELOGIN, Tds.prelogin(2)))
@@ -384,7 +408,7 @@ class Case(unittest.TestCase):
         # In a transaction a session is waited for.
         client.begin()
         proxy.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        self.assertTrue(stays(lambda: proxy.process.poll() is None, 0.3))
         self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
         self.assertIsNone(proxy.process.poll())
         client.close()

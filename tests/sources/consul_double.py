@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""A double of Consul's agent: sessions and the key-value store, as far as the public documentation of their HTTP API gives them
-(developer.hashicorp.com/consul/api-docs: session, kv, features/consistency). There is no Debian package of Consul, so the source has not run
-against a real agent; the shapes of requests and answers here are the documentation's examples.
+"""A double of Consul's agent: sessions and the key-value store, as far as the public documentation of their HTTP API
+gives them (developer.hashicorp.com/consul/api-docs: session, kv, features/consistency). There is no Debian package of
+Consul, so the source has not run against a real agent; the shapes of requests and answers here are the
+documentation's examples.
 
-Kept: one index for all changes (ModifyIndex), LockIndex counted per key, acquire and release by a session, the session's TTL from 10 s to
-86400 s, behaviour "release", 404 for what is not there. Time runs 20 times as fast for sessions: a TTL of 10 s is 0.5 s.
+Kept: one index for all changes (ModifyIndex), LockIndex counted per key, acquire and release by a session, the
+session's TTL from 10 s to 86400 s, behaviour "release", 404 for what is not there. Time runs 20 times as fast for
+sessions: a TTL of 10 s is 0.5 s.
 """
 import base64
 import json

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A double of the Kubernetes API server for Lease objects (coordination.k8s.io/v1), as far as the public documentation gives it
-(kubernetes.io/docs: reference/kubernetes-api, reference/using-api/api-concepts). Debian has no API server, so the source has not run against a
-real one.
+"""A double of the Kubernetes API server for Lease objects (coordination.k8s.io/v1), as far as the public documentation
+gives it (kubernetes.io/docs: reference/kubernetes-api, reference/using-api/api-concepts). Debian has no API server,
+so the source has not run against a real one.
 
-Kept: metadata.uid of each object that is created, metadata.resourceVersion that changes with each change, 409 for an update made from another
-resourceVersion and for a create of what is there, 404, and the checks of names, leaseDurationSeconds (above 0) and leaseTransitions (not below
-0, 32 bits). Errors are Status objects.
+Kept: metadata.uid of each object that is created, metadata.resourceVersion that changes with each change, 409 for an
+update made from another resourceVersion and for a create of what is there, 404, and the checks of names,
+leaseDurationSeconds (above 0) and leaseTransitions (not below 0, 32 bits). Errors are Status objects.
 """
 import json
 import re

@@ -41,9 +41,10 @@ struct TdsNeighbours final : session::SessionHost {
 };
 
 struct TdsGame {
-  explicit TdsGame(std::size_t piece_bytes = 0, tds_session::Options chosen = {}) : piece(piece_bytes), options(std::move(chosen)) {
+  explicit TdsGame(std::size_t piece_bytes = 0, tds_session::Options chosen = {}, bool strict = false)
+      : piece(piece_bytes), options(std::move(chosen)) {
     options.database = "app";
-    session = std::make_unique<tds_session::TdsSession>(options, tds_session::Peer{true, "secret of 1"}, host, now);
+    session = std::make_unique<tds_session::TdsSession>(options, tds_session::Peer{true, strict, "secret of 1"}, host, now);
   }
 
   // --- the client ---

@@ -40,7 +40,9 @@ class TdsModel {
   std::int64_t gate_term = 0;
   std::uint64_t transaction = 0;
   bool bulk_announced = false;
+  std::int64_t next_handle = 0;  // of prepared statements; 0: none is given. Only reads are prepared then
   std::string login_application;
+  std::uint32_t login_version = 0;
 
   std::string out;  // for the proxy
 
@@ -151,7 +153,8 @@ class TdsModel {
     say(payload);
   }
   void login() {
-    if (const auto login = tds::decode_login7(payload_)) login_application = tds::utf8_of(login->application);
+    if (const auto login = tds::decode_login7(payload_))
+      login_application = tds::utf8_of(login->application), login_version = login->tds_version;
     std::string payload;
     if (wants_sspi) {
       wants_sspi = false;
@@ -257,8 +260,16 @@ class TdsModel {
     const bool of_gate = has(name, "[gate_");
     if (!of_gate) {
       ran.push_back(one.id != 0 ? "rpc " + std::to_string(one.id) : name);
-      if (one.id == tds::procedure::execute_sql || one.id == tds::procedure::execute || one.id == tds::procedure::prepare_execute) write();
+      const bool reads = !one.parameters.empty() && has(tds::utf8_of(one.parameters.back().value.data), "SELECT") &&
+                         !has(tds::utf8_of(one.parameters.back().value.data), "UPDATE");
+      if (reads || (one.id == tds::procedure::execute && given_handles_)) {
+      } else if (one.id == tds::procedure::execute_sql || one.id == tds::procedure::execute || one.id == tds::procedure::prepare_execute)
+        write();
       payload += std::string("\x79\0\0\0\0", 5);
+      if (next_handle > 0 && (one.id == tds::procedure::prepare || one.id == tds::procedure::prepare_execute)) {
+        integer_out(payload, "@handle", next_handle++);
+        given_handles_ = true;
+      }
       done(payload, 0, true);
       return say(payload);
     }
@@ -318,7 +329,7 @@ class TdsModel {
   tds::PacketReader reader_{tds::Direction::from_client};
   std::uint8_t type_ = 0, first_status_ = 0;
   std::string payload_, key_;
-  bool executes_ = true;
+  bool executes_ = true, given_handles_ = false;
   std::uint64_t last_transaction_ = 100;
   std::pair<std::string, std::int64_t> declared_now_;
 };

@@ -56,8 +56,8 @@ class Closed(Exception):
 
 
 class Tds:
-    def __init__(self, port, user, password, database, application="test", host="127.0.0.1", timeout=30):
-        self.socket = socket.create_connection((host, port), timeout)
+    def __init__(self, port, user, password, database, application="test", host="127.0.0.1", timeout=30, source=None):
+        self.socket = socket.create_connection((host, port), timeout, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.descriptor = 0
         self.received = b""

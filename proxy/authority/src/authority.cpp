@@ -1,3 +1,8 @@
+// What the proxy knows besides the bytes of its sessions: rules, term files, leases of hosts, fences.
+//
+// Owner: the server. Threads: any may call. Each mutex guards one subject. None is held while a callback runs, except
+// `calling`, which exists so that subscribe(nullptr) returns only after the last call. Members are destroyed from the
+// last to the first: the threads of `watch` and `gate_watch` use those above them.
 #include <termgate/authority/authority.hpp>
 
 #include <unistd.h>
@@ -69,6 +74,7 @@ std::int64_t milliseconds_since_1970() {
 }  // namespace
 
 struct Authority::Inside {
+  // A session under a lease rule, from its admission to its end.
   struct Known {
     std::shared_ptr<HostLease> lease;
     std::shared_ptr<PeerLiveness> liveness;
@@ -88,6 +94,8 @@ struct Authority::Inside {
   void use_database() {
     OpenOptions options;
     options.schema = settings.schema;
+    // One for each worker, one for the watch and one to spare, so that no renewal waits for a free
+    // connection.
     options.connections_max = worker_threads + 2;
     options.answer_wait = milliseconds(20'000);  // longer than an acquisition may take: grace and check_wait
     database.emplace(Database::open(settings.database_url, options));
@@ -170,6 +178,8 @@ struct Authority::Inside {
     const auto held = all_leases();
     if (workers) workers->stop();
     for (const auto& lease : held) {
+      // A database that cannot be reached is asked once, not once for each lease: the end must not take
+      // minutes.
       if (!lease->give_back_now()) break;
     }
   }
@@ -192,6 +202,7 @@ struct Authority::Inside {
     if (!files_of_rules.empty() && !looker.joinable()) looker = std::thread([this] { look_at_files(); });
   }
 
+  // The files are looked at without any lock: stat() on a network file system may hang.
   void look_at_files() {
     std::unique_lock lock(stop_mutex);
     while (!stopped.wait_for(lock, settings.file_pause, [this] { return stopping; })) {
@@ -247,6 +258,7 @@ struct Authority::Inside {
     const auto key = std::make_pair(term.scope.name(), holder);
     auto lease = leases[key].lock();
     if (!lease) {
+      // A holder's name may come from the client, so the map must not grow with it.
       if (leases.size() > leases_max) std::erase_if(leases, [](const auto& entry) { return entry.second.expired(); });
       if (leases.size() >= leases_max) {
         return without(fmt::format("no term for scope \"{}\": {} holders of leases are known already, the most that this proxy keeps",
@@ -397,6 +409,7 @@ void Authority::established(std::uint64_t session, std::function<void()> settled
   else if (settled) settled();
 }
 
+// Every session that was admitted ends here once, whether or not it got as far as established().
 void Authority::ended(std::uint64_t session) {
   Inside::Known known;
   {
@@ -406,6 +419,7 @@ void Authority::ended(std::uint64_t session) {
     known = std::move(found->second);
     inside_->sessions.erase(found);
   }
+  // Without the lock: it may take the lease's own and call back.
   if (known.open) known.lease->closed(session);
 }
 
@@ -450,6 +464,7 @@ void Authority::gate_left(std::string_view scope) {
 void Authority::raise(std::string_view scope, std::int64_t term, std::function<void(std::string_view, std::string_view)> done) {
   Inside& in = *inside_;
   if (!in.database || !is_scope(scope) || term < 1 || term > Term::max_value)
+    // Reports that no fence can be raised here.
     return session::Authority::raise(scope, term, std::move(done));
   // Sessions of this proxy need not be told by the database.
   in.gate_wanted(scope, true);

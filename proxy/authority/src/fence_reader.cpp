@@ -1,3 +1,5 @@
+// Reads fences when something suggests that they have changed. A notification is never believed: anybody may
+// send one, so it only says which scope to read.
 #include "fence_reader.hpp"
 
 #include <algorithm>
@@ -17,6 +19,7 @@ class Payload {
  public:
   explicit Payload(std::string_view text) : text_(text) {}
 
+  // False: the text is not such an object.
   bool read(std::map<std::string, std::string>& members) {
     skip();
     if (!take('{')) return false;
@@ -125,6 +128,7 @@ void FenceReader::turn(const detail::FenceFeed::Heard& heard) {
   }
   if (heard.connected_anew || now >= read_again_ || (owing_ && now >= not_before_)) {
     const bool flood = std::exchange(owing_, false);
+    // If reading fails half-way, it is due again at once.
     read_again_ = {};
     read_all();
     read_again_ = Clock::now() + pause_;
@@ -146,6 +150,8 @@ void FenceReader::read_all() {
   for (std::size_t read = 0; read < scopes_max_ && !stopping_; read += page) {
     const auto fences = source_.page(after, page);
     for (const auto& info : fences) {
+      // The page may be older than what was believed since it was read, so one scope is read again before it
+      // counts as untrusted.
       if (info.term < book_.remembered(info.scope)) read_one(info.scope);
       else book_.took(info, 0);
     }

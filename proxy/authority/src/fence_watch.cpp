@@ -1,3 +1,5 @@
+// The watch of the database of --backend: one thread that waits for notifications or a pause, and lets the
+// reader read. It is also how the proxy learns which database that is, whose layer 1, and which version.
 #include "fence_watch.hpp"
 
 #include <algorithm>
@@ -94,6 +96,7 @@ void FenceWatch::run() {
       }
       if (heard.connected_anew) server_major_ = feed_->server_major();
       if (feed_ && !known) {
+        // Once, and before server_met() becomes true.
         events_.known(feed_->database(), feed_->owner());
         known = true;
       }
@@ -110,6 +113,7 @@ void FenceWatch::run() {
       obstacle_ = obstacle;
       if (std::exchange(reported, obstacle) != obstacle)
         events_.failed(fmt::format("cannot watch for fence changes (retrying): {}", error.what()));
+      // What was notified while the connection was gone is lost.
       reader_.read_all_next();
       sleep(retry_pause);
     }

@@ -1,3 +1,8 @@
+// Which of the gates that sessions of this proxy hold a raise waits for (decision 0011).
+//
+// Two threads, so that a question that hangs does not hide that it hangs: ask() asks the database, keep_time() compares
+// with the moment of the last answer and reports all gates as wanted if that is too old. `mutex_` guards the map and
+// the moment; the database and the callbacks are called without it.
 #include "gate_watch.hpp"
 
 #include <exception>
@@ -34,6 +39,7 @@ GateWatch::~GateWatch() {
 void GateWatch::held(std::string_view scope) {
   {
     const std::lock_guard lock(mutex_);
+    // Nothing was asked while no gate was held, so the time counts from here.
     if (held_.empty()) answered_ = Clock::now();
     const auto found = held_.find(scope);
     if (found != held_.end()) {
@@ -60,6 +66,10 @@ std::vector<std::string> GateWatch::scopes() const {
 
 void GateWatch::ask() {
   bool failing = false;
+  try {
+    // So that the connection is there, and the procedure compiled, when the first gate is held. What fails is told then.
+    static_cast<void>(feed_->wanted({}));
+  } catch (const std::exception&) {}
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (held_.empty()) {
@@ -90,6 +100,7 @@ void GateWatch::keep_time() {
       if (!stopping_) changed_.wait(lock, [this] { return stopping_ || !held_.empty(); });
       continue;
     }
+    // Two pauses: one answer may be late, the second that is missing counts.
     if (Clock::now() - answered_ <= 2 * pause_) continue;
     const std::vector<std::string> all = scopes();
     lock.unlock();

@@ -1,3 +1,9 @@
+// The lease that a rule takes for a host: taken when its first session opens, renewed while a session of it answers,
+// given back when the last one has closed.
+//
+// Owner: shared; the Authority has it weakly, each session's TermSource and each scheduled task strongly. Threads: any
+// may call; step() and what it calls run on one worker at a time (`busy_`), without the lock while they ask the
+// database. `kicked_` counts the tasks: only the last one that was scheduled does anything.
 #include "host_lease.hpp"
 
 #include <algorithm>
@@ -38,6 +44,7 @@ void HostLease::set(milliseconds ttl, Takeover takeover) {
   takeover_ = takeover;
 }
 
+// `settled` is called once: as soon as it is known whether there is a lease, or after settle_wait.
 void HostLease::opened(std::uint64_t session, std::shared_ptr<PeerLiveness> liveness, std::function<void()> settled) {
   {
     const Lock lock(mutex_);
@@ -75,6 +82,8 @@ void HostLease::fence_rose(std::int64_t fence) {
   why_not_ = fmt::format("no term for scope \"{}\": the lease of {} with term {} is lost, the fence stands at {}", scope_.name(), owner_,
                          lease_->term().value(), fence);
   lease_.reset();
+  // Another leader has just taken over. Without the pause two hosts would take the lease from each other
+  // without end.
   hold_off_until_ = Clock::now() + std::min(ttl_, hold_off_max);
   kick(Clock::now());
 }
@@ -108,6 +117,7 @@ void HostLease::settle_after(std::uint64_t session) {
   if (settled) settled();
 }
 
+// With the lock held; the caller calls them without it.
 std::vector<std::function<void()>> HostLease::take_settled() {
   std::vector<std::function<void()>> all;
   for (auto& [session, opened] : sessions_) {
@@ -152,6 +162,8 @@ void HostLease::run(std::uint64_t kicked) {
   for (const auto& call : settled) call();
 }
 
+// Whether any client of the host is known to be alive. The lease stands for the host, not for the proxy: a
+// proxy that runs on must not renew it for a host that has gone.
 bool HostLease::answering(milliseconds ttl) const {
   std::vector<std::shared_ptr<PeerLiveness>> present;
   {
@@ -200,6 +212,8 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
     return Clock::now() + pause;
   }
   try {
+    // Two reads around the renewal tell whether another proxy renews the same lease: its renewals move
+    // renewed_at as well.
     const auto before = common_.database.lease(scope_);
     if (before && before->owner == owner_ && before->term == lease->term().value() && before->renewed_at_ms != renewed_at_ms_)
       shared_until_ = Clock::now() + ttl;
@@ -230,6 +244,7 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
   }
 }
 
+// One try. Returns when to try again; a lease that was taken is due for its renewal then.
 std::optional<HostLease::Clock::time_point> HostLease::take() {
   milliseconds ttl;
   bool force = false;
@@ -300,6 +315,7 @@ void HostLease::lost(std::string why) {
 void HostLease::give_back(const Lease& lease) {
   const auto seen = common_.database.lease(scope_);
   if (!seen || seen->owner != owner_ || seen->term != lease.term().value() || !live(*seen)) return;
+  // Another proxy of the same host renews it too, so it is not ours alone to give back.
   if (seen->renewed_at_ms != renewed_at_ms_ || Clock::now() < shared_until_) {
     common_.log(fmt::format("lease of scope \"{}\" left to the other proxy of {}", scope_.name(), owner_));
     return;

@@ -1,3 +1,10 @@
+// The rules file:
+//
+//   [rule NAME]          a section for each rule; the first one that fits a connection counts
+//   key = value          a list has commas; "a, b" in quotes is one item, "" in it one quote
+//   # comment            or ;
+//
+// Everything unknown is an error with file and line: a rule that is misread could let a stale writer in.
 #include <termgate/authority/rules.hpp>
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// A file with one line, scope=… term=…, that another program replaces when it has been elected. Any thread
+// may call now(); look() runs on the Authority's looker thread.
+// A term that is lower than one that any file has shown for the scope is stale: an old file that was put back
+// must not make an old leader current.
 #include <termgate/authority/term_file.hpp>
 
 #include <fcntl.h>
@@ -14,6 +18,7 @@
 namespace termgate::authority {
 namespace {
 
+// Size, times, and the inode, so that a rename over the file is seen even within one tick of the clock.
 std::string what_stat_says(const struct stat& file) {
   return fmt::format("{}:{}:{}:{}.{}:{}.{}", file.st_dev, file.st_ino, file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec,
                      file.st_ctim.tv_sec, file.st_ctim.tv_nsec);
@@ -58,11 +63,13 @@ void TermFile::look() {
 }
 
 session::TermSource::Standing TermFile::read() {
+  // O_NONBLOCK: opening a pipe would otherwise wait for its writer.
   const int descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     if (errno == ENOENT || errno == ENOTDIR) return nothing(fmt::format("the file {} is not there", path_), "TG002");
     return nothing(fmt::format("the file {} cannot be read: {}", path_, std::strerror(errno)), "TG005");
   }
+  // One byte more than allowed, to see that there is more.
   std::string text(bytes_max + 1, '\0');
   std::size_t length = 0;
   for (;;) {

@@ -1,3 +1,9 @@
+// Watches of the fences of databases other than the one of --backend, each with a connection of its own, at most
+// `databases_max` at a time.
+//
+// Owner: the Authority. Threads: one polls all descriptors and hands what is due to a few workers. `busy` says that a
+// worker is at an entry: that worker uses its reader and feed without the lock, everybody else leaves them alone.
+// open_ counts feeds, those that are being closed included.
 #include "watches.hpp"
 
 #include <poll.h>
@@ -5,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 #include <vector>
 
@@ -113,6 +120,7 @@ void Watches::run() {
     const auto left = until == Clock::time_point::max()
                           ? -1
                           : std::clamp<std::int64_t>(std::chrono::ceil<milliseconds>(until - Clock::now()).count(), 0, look_pause.count());
+    // Without the lock. Entries may go meanwhile; `of` keeps them alive.
     if (poll(watched.data(), watched.size(), static_cast<int>(left)) < 0) continue;
     std::uint64_t count = 0;
     if (::read(wakeup_, &count, sizeof count) < 0) count = 0;  // nobody called wake()
@@ -146,6 +154,7 @@ void Watches::look(Clock::time_point now) {
     if (!entry->feed) {
       if (!entry->book->wanted() || (open_ >= options_.databases_max && !make_room(now))) continue;
       entry->feed = detail::open_fence_feed(options_.url, options_.schema, name);
+      assert(open_ < options_.databases_max && "a feed is opened only where there is a place for it");
       ++open_;
       entry->reader = std::make_unique<FenceReader>(
           *entry->book,
@@ -199,8 +208,11 @@ void Watches::hang_up(Entry& entry) {
   entry.feed.reset();
 }
 
+// On a worker, with the entry busy. A failure drops the connection and tries again later, each time after a
+// longer pause.
 void Watches::step(const std::shared_ptr<Entry>& entry) {
   Entry& one = *entry;
+  assert(one.feed && one.reader && "look() has made both before it hands the entry to a worker");
   std::string owner;
   {
     const std::lock_guard lock(mutex_);
@@ -249,6 +261,7 @@ void Watches::step(const std::shared_ptr<Entry>& entry) {
       one.pause = std::min(one.pause * 2, retry_pause_max);
       if (reported_.size() > databases_known_max) reported_.clear();
       const auto [entry_of, first] = reported_.try_emplace(one.book->name(), obstacle);
+      // The same obstacle is logged once, until it is gone.
       if (!first && std::exchange(entry_of->second, obstacle) == obstacle) failed.clear();
     }
   }

@@ -1,3 +1,5 @@
+// A few threads that run tasks at their time; a multimap orders them. Tasks may schedule further ones. After
+// stop() none begins, and those that were waiting are destroyed without having run.
 #include "workers.hpp"
 
 #include <utility>
@@ -49,6 +51,7 @@ void Workers::run() {
     tasks_.erase(tasks_.begin());
     lock.unlock();
     task();
+    // Destroyed before the lock is taken, for the same reason as in stop().
     task = nullptr;
     lock.lock();
   }

@@ -1,3 +1,5 @@
+// Threads for calls that may block: rules, names, HTTP's questions. After end() nothing begins; what was
+// waiting is dropped.
 #include "blocking_pool.hpp"
 
 namespace termgate::net {

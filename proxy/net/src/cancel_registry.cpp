@@ -1,3 +1,5 @@
+// Which server session a client's cancel request means. Any thread, under one mutex. A PID may be there more
+// than once, so the key decides.
 #include <termgate/net/cancel_registry.hpp>
 
 #include <openssl/crypto.h>
@@ -19,6 +21,7 @@ bool same(std::string_view held, std::string_view given) noexcept {
 CancelRegistry::Ticket CancelRegistry::add(const Target& target, std::string_view client_key) {
   const std::lock_guard lock(mutex_);
   const Ticket ticket = ++last_;
+  // A server key of four bytes means protocol 3.0, and then the client was given four as well.
   const std::size_t bytes = target.key.size() == 4 ? 4 : client_key_bytes;
   by_pid_.emplace(target.pid, Entry{target, std::string(client_key.substr(0, bytes)), ticket});
   pids_.emplace(ticket, target.pid);

@@ -1,3 +1,6 @@
+// One cancel request on its way to the server: connect, TLS if the session has it, the request, then wait for
+// the server to close. The close tells that the signal was sent, so `done` is called after it. On the
+// worker's thread; a failure is silent, as the protocol has no answer to a cancel.
 #include "cancel_task.hpp"
 
 #include <sys/epoll.h>

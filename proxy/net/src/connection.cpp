@@ -1,4 +1,10 @@
 // Long: one client's connection, whose steps share its two sockets and timers.
+//
+// Stages: proxy_header -> first_byte -> (direct_tls) -> session -> farewell -> over. The session decides what is said;
+// this class moves bytes and carries out the session's actions, in their order.
+//
+// Owner: its worker, on whose thread everything here runs. Other threads know a connection by its number only and post
+// to the worker. end() is the one way out: it may be called from any step, and the object lives until the round is over.
 #include "connection.hpp"
 
 #include <poll.h>
@@ -6,6 +12,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 
@@ -78,6 +85,7 @@ bool Connection::silent() const noexcept {
 
 // --- what epoll says ---
 
+// One socket is ready. Every case either ends in pump(), or belongs to a stage without a session.
 void Connection::ready(End& end, std::uint32_t events) {
   if (stage_ == Stage::over || !end.stream.is_open()) return;
   switch (stage_) {
@@ -100,6 +108,8 @@ void Connection::ready(End& end, std::uint32_t events) {
       } else if (end.handshaking) {
         step_handshake(end);
       } else {
+        // Under TLS a write may have to read first, and a read to write: each remembers which event it waits
+        // for.
         if ((events & EPOLLOUT) != 0 || ((events & EPOLLIN) != 0 && end.write_reads)) end.blocked = end.write_reads = false;
         if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 || ((events & EPOLLOUT) != 0 && end.read_writes)) {
           end.read_writes = false;
@@ -135,6 +145,7 @@ void Connection::read_proxy_header() {
       stage_ = Stage::first_byte;
       return watch(client_);
     }
+    // Reads exactly the header: what follows belongs to TLS or to the session.
     const std::size_t had = head_.size();
     head_.resize(header.needed);
     std::size_t bytes = 0;
@@ -148,10 +159,11 @@ void Connection::read_proxy_header() {
 void Connection::read_first_byte() {
   // Direct TLS begins at once, without SSLRequest; anything else is the session's to judge.
   char first = 0;
+  // Looked at and left in the socket, for OpenSSL or the session to read.
   const ssize_t got = recv(client_.stream.descriptor(), &first, 1, MSG_PEEK);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return end("hung up before its greeting");
-  if (first == tls_handshake && speaks_tds()) return end("TDS 8.0 (Encrypt=strict) is not spoken here");
+  if (first == tls_handshake && speaks_tds() && !settings_->client_tls) return end("TDS 8.0 (Encrypt=strict) needs --client-tls-cert");
   if (first == tls_handshake && settings_->client_tls) {
     SSL* ssl = tls_to_client(settings_->client_tls, client_.stream.descriptor());
     if (ssl == nullptr) return end("TLS: no memory");
@@ -173,7 +185,8 @@ void Connection::begin_session(bool encrypted) {
   head_.resize(secret_bytes);
   if (RAND_bytes(reinterpret_cast<unsigned char*>(head_.data()), static_cast<int>(head_.size())) != 1) return end("no randomness");
   if (speaks_tds()) {
-    session_ = std::make_unique<tds_session::TdsSession>(settings_->options.tds, tds_session::Peer{local_, head_}, *this, clock_now());
+    session_ =
+        std::make_unique<tds_session::TdsSession>(settings_->options.tds, tds_session::Peer{local_, encrypted, head_}, *this, clock_now());
   } else {
     session::Peer peer;
     peer.local = local_;
@@ -184,12 +197,14 @@ void Connection::begin_session(bool encrypted) {
   if (worker_.draining()) session_->resume(session::Drain{}, clock_now());
 }
 
+// The bytes are in the worker's buffer; the session copies what it cannot deal with at once.
 void Connection::read_some(End& end) {
   for (int i = 0; i < reads_at_once; ++i) {
     std::size_t bytes = 0;
     const auto outcome = end.stream.read(worker_.buffer(), Worker::buffer_bytes, bytes);
     switch (outcome) {
       case Stream::Io::done: {
+        assert(session_ && "bytes are read for a session only");
         const std::string_view given(worker_.buffer(), bytes);
         if (end.client) {
           worker_.counters().bytes_from_clients.add(static_cast<std::int64_t>(bytes));
@@ -221,7 +236,8 @@ void Connection::step_handshake(End& end) {
     case Stream::Io::done:
       end.handshaking = false;
       if (stage_ == Stage::direct_tls) {
-        if (!alpn_is_postgresql(end.stream.ssl())) return this->end("direct TLS without ALPN postgresql");
+        if (speaks_tds() && !alpn_is_tds(end.stream.ssl())) return this->end("direct TLS without ALPN tds/8.0");
+        if (!speaks_tds() && !alpn_is_postgresql(end.stream.ssl())) return this->end("direct TLS without ALPN postgresql");
         begin_session(true);
         if (stage_ != Stage::session) return;
         return pump();
@@ -248,6 +264,8 @@ void Connection::step_handshake(End& end) {
   if (stage_ == Stage::direct_tls) watch(end);
 }
 
+// One end has closed or failed. The session is informed once; what it still wants to say to the other end is
+// sent.
 void Connection::lost(End& end, std::string_view why) {
   if (end.gone) return;
   end.gone = true;
@@ -273,6 +291,7 @@ void Connection::pump() {
   // What is done here can lead back here (a connect that fails at once): the outer call goes on with it.
   if (stage_ != Stage::session || pumping_) return;
   pumping_ = true;
+  // Until nothing changes: an action may make bytes, and bytes an action.
   for (bool more = true; more && stage_ == Stage::session;) {
     flush(server_);
     flush(client_);
@@ -289,6 +308,7 @@ void Connection::pump() {
   watch(server_);
 }
 
+// Writes what the session has for one end, as much as the socket takes.
 void Connection::flush(End& end) {
   for (;;) {
     const std::string_view out = end.client ? session_->to_client() : session_->to_server();
@@ -341,6 +361,8 @@ void Connection::flush(End& end) {
   }
 }
 
+// True: the server in this process has answered without its socket. The counts of bytes in both directions
+// show it that nothing is under way there.
 bool Connection::take_shortcut(std::string_view bytes) {
   if (server_.gone || server_.unheard || server_.blocked) return false;
   std::string answer;
@@ -361,6 +383,7 @@ void Connection::let_go() {
   pump();
 }
 
+// Actions are carried out in order. One that has to wait stays the first and holds up those after it.
 bool Connection::run_actions() {
   bool any = false;
   while (!actions_.empty() && stage_ == Stage::session) {
@@ -494,6 +517,7 @@ void Connection::admit() {
   entered_ = true;
   liveness_ = std::make_shared<SocketLiveness>(client_.stream.descriptor());
   session::ConnectRequest request{listener_.options.name, peer_.host(), who, liveness_};
+  // Rules may ask a database. The answer comes back by the number: the connection may be gone by then.
   shared.blocking_pool.run([&shared, worker = &worker_, id = id_, request = std::move(request)] {
     session::Admission admission;
     try {
@@ -506,6 +530,7 @@ void Connection::admit() {
     }
     worker->post([&shared, worker, id, admission = std::move(admission)]() mutable {
       Connection* connection = worker->find(id);
+      // Who was let in and has gone meanwhile must end at the authority all the same.
       if (connection != nullptr) connection->admitted(std::move(admission));
       else if (admission.refused_sqlstate.empty()) shared.authority.ended(id);
     });
@@ -595,6 +620,8 @@ bool Connection::waits_for_version() {
   return clock_now() < version_wait_until_;
 }
 
+// Tries the server's addresses in turn, without waiting on this thread. The reason of the last failure is
+// what the client sees.
 void Connection::next_address() {
   if (waits_for_version()) {
     connecting_ = retry_connect_ = true;
@@ -700,6 +727,8 @@ bool Connection::wants(const End& end) const {
   return end.client ? !unsettled_ && session_->wants_client() : session_->wants_server();
 }
 
+// Says which events matter now. A session that wants no bytes is not read from: so a slow peer slows the
+// other one down instead of filling our memory.
 void Connection::watch(End& end) {
   if (!end.stream.is_open()) return;
   std::uint32_t wanted = 0;
@@ -902,6 +931,7 @@ std::string Connection::observed_key(std::string_view scope) const {
 
 // --- the end ---
 
+// Gives back what the connection holds elsewhere. May be called twice; the second time does nothing.
 void Connection::leave() {
   Shared& shared = worker_.shared();
   holds_gate({});
@@ -958,6 +988,7 @@ void Connection::end(std::string_view why) {
   session_.reset();
   client_.stream.close();
   server_.stream.close();
+  // Last: the worker takes the object out of its lists, and destroys it after this round.
   worker_.bury(*this);
 }
 

@@ -1,3 +1,4 @@
+// Listening sockets: TCP for every address of a host, a Unix socket, or one that systemd has handed over.
 #include "listen.hpp"
 
 #include <fcntl.h>
@@ -53,6 +54,7 @@ OpenListener open_unix(const ListenerOptions& options, unsigned mode) {
     unlink(options.path.c_str());
     if (bind(descriptor, endpoint->address(), endpoint->size()) != 0) fail(descriptor, options.path, "bind");
   }
+  // Before listen(), so that nobody can connect with other permissions.
   if (chmod(options.path.c_str(), static_cast<mode_t>(mode)) != 0) fail(descriptor, options.path, "chmod");
   if (listen(descriptor, backlog) != 0) fail(descriptor, options.path, "listen");
   return {descriptor, options, "unix:" + options.path, true};
@@ -83,6 +85,7 @@ std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reu
       getaddrinfo(options.host.empty() ? nullptr : options.host.c_str(), std::to_string(options.port).c_str(), &hints, &found);
   if (failure != 0) throw std::runtime_error(fmt::format("cannot listen on {}: {}", wanted, gai_strerror(failure)));
   std::vector<OpenListener> all;
+  // With port 0 the kernel chooses it for the first address; the others take the same.
   std::uint16_t port = options.port;
   try {
     for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {

@@ -1,3 +1,7 @@
+// Whether a client's machine still answers, as the kernel knows it: data, or an answer to a keepalive probe.
+// So a client that computes for an hour counts as alive, and one whose machine is gone does not.
+// The mutex keeps the descriptor open while it is used: over() is called before it is closed, and the number
+// may then be another socket's.
 #include "liveness.hpp"
 
 #include <netinet/in.h>

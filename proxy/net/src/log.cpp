@@ -1,3 +1,5 @@
+// One line for an event, as text or JSON. Any thread. Names come from the network, so a value that is not
+// plain ASCII is quoted: none can begin a new line or steer a terminal.
 #include <termgate/net/log.hpp>
 
 #include <poll.h>

@@ -1,3 +1,5 @@
+// Counters and their Prometheus text. Each worker has counters of its own; the text adds them up. What a
+// client can choose is cut to a class before it becomes a label, and the number of classes is bounded.
 #include <termgate/net/metrics.hpp>
 
 #include <fmt/format.h>
@@ -9,6 +11,7 @@ bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
 
 }  // namespace
 
+// The leading letters of a scope: enough to tell kinds of scopes apart, and not one series for each scope.
 std::string_view scope_class(std::string_view scope) noexcept {
   std::size_t end = 0;
   while (end < scope.size() && end < 40 && letter(scope[end])) ++end;

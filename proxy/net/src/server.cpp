@@ -1,3 +1,7 @@
+// The proxy as a whole: listeners, workers, HTTP, drain and reload.
+//
+// Owner: the command. Its destructor's order matters: no callback of the authority may reach a worker that is gone, and
+// no blocking call may post to one. A reload replaces `Settings`; connections keep those that they began with.
 #include <termgate/net/server.hpp>
 
 #include <poll.h>
@@ -40,7 +44,7 @@ session::Options::ServerTls server_tls_of(const Backend& backend) {
 std::shared_ptr<const Settings> settings_of(const Options& options) {
   auto settings = std::make_shared<Settings>();
   settings->options = options;
-  settings->client_tls = context_for_clients(options.client_tls);
+  settings->client_tls = context_for_clients(options.client_tls, options.backend.protocol == Backend::Protocol::tds);
   settings->server_tls = context_for_server(options.backend);
   session::Options& session = settings->options.session;
   session.client_rules = pgwire::Rules::frontend(session.limits);
@@ -175,6 +179,7 @@ class Server::Inside {
   }
 
   // What keeps new clients from being served, in one word.
+  // On a blocking thread: the probe of the server may take two seconds.
   std::string obstacle() {
     if (shared.draining) return "draining";
     if (!server_answers()) return "unreachable";
@@ -188,6 +193,7 @@ class Server::Inside {
   }
 
   bool server_answers() {
+    // The answer is kept for a second, so that many probes of a load balancer are one of ours.
     const std::lock_guard lock(probe_mutex);
     const auto now = std::chrono::steady_clock::now();
     if (probed_at && now - *probed_at < probe_lasts) return probed;

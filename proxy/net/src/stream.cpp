@@ -1,3 +1,6 @@
+// A socket in clear text or under TLS, with one set of outcomes for both. OpenSSL keeps its errors in a queue
+// for each thread, so it is cleared before every call: what an earlier call left would be taken for this
+// one's.
 #include "stream.hpp"
 
 #include <sys/socket.h>
@@ -99,6 +102,7 @@ Stream::Io Stream::write(std::string_view from, std::size_t& bytes) noexcept {
 
 void Stream::finish_writing() noexcept {
   if (descriptor_ < 0) return;
+  // Within a handshake SSL_shutdown is an error.
   if (ssl_ != nullptr && SSL_is_init_finished(ssl_)) {
     ERR_clear_error();
     SSL_shutdown(ssl_);

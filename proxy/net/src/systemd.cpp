@@ -1,3 +1,5 @@
+// The two protocols of systemd, without its library: LISTEN_FDS for sockets that it opened, NOTIFY_SOCKET for
+// the service's state (sd_listen_fds(3), sd_notify(3)).
 #include <termgate/net/systemd.hpp>
 
 #include <fcntl.h>
@@ -32,6 +34,7 @@ std::vector<InheritedSocket> take_inherited_sockets() {
       if (fcntl(first + i, F_SETFD, FD_CLOEXEC) == 0) sockets.push_back({first + i, std::move(name)});
     }
   }
+  // A child that is started later must not take them for its own.
   unsetenv("LISTEN_PID");
   unsetenv("LISTEN_FDS");
   unsetenv("LISTEN_FDNAMES");

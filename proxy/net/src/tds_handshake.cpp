@@ -1,3 +1,6 @@
+// An OpenSSL BIO that puts what TLS writes during its handshake into packets of type PRELOGIN, and takes it
+// out of them, as TDS 7 wants it. After the handshake unwrap() takes it away: records then go to the socket
+// as they are.
 #include "tds_handshake.hpp"
 
 #include <sys/socket.h>

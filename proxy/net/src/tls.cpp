@@ -1,3 +1,5 @@
+// TLS towards clients and towards the server: two contexts, made at the start and at each reload. A session
+// keeps the one that it began with.
 #include "tls.hpp"
 
 #include <arpa/inet.h>
@@ -16,11 +18,14 @@ namespace {
 
 // The protocol's name with its length in front, as ALPN writes it.
 constexpr unsigned char alpn[] = {10, 'p', 'o', 's', 't', 'g', 'r', 'e', 's', 'q', 'l'};
+constexpr unsigned char alpn_tds[] = {7, 't', 'd', 's', '/', '8', '.', '0'};
 
-int choose_alpn(SSL*, const unsigned char** out, unsigned char* out_bytes, const unsigned char* in, unsigned int in_bytes, void*) {
+// `tds`: not null where that is spoken.
+int choose_alpn(SSL*, const unsigned char** out, unsigned char* out_bytes, const unsigned char* in, unsigned int in_bytes, void* tds) {
   unsigned char* chosen = nullptr;
-  if (SSL_select_next_proto(&chosen, out_bytes, alpn, sizeof alpn, in, in_bytes) != OPENSSL_NPN_NEGOTIATED)
-    return SSL_TLSEXT_ERR_ALERT_FATAL;
+  const unsigned char* ours = tds != nullptr ? alpn_tds : alpn;
+  const unsigned int size = tds != nullptr ? sizeof alpn_tds : sizeof alpn;
+  if (SSL_select_next_proto(&chosen, out_bytes, ours, size, in, in_bytes) != OPENSSL_NPN_NEGOTIATED) return SSL_TLSEXT_ERR_ALERT_FATAL;
   *out = chosen;
   return SSL_TLSEXT_ERR_OK;
 }
@@ -31,6 +36,8 @@ TlsContext context_of(const SSL_METHOD* method) {
   TlsContext context(SSL_CTX_new(method), SSL_CTX_free);
   if (!context) fail("TLS");
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  // RELEASE_BUFFERS: an idle connection keeps none. MOVING_WRITE_BUFFER: a write that is repeated comes from
+  // an outbox that may have moved.
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   // A peer that hangs up without TLS's own goodbye is an end like any other: PostgreSQL's clients do it all the time.
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
@@ -59,11 +66,12 @@ std::string tls_error() {
   return reason != nullptr ? reason : fmt::format("error {:x}", code);
 }
 
-TlsContext context_for_clients(const ClientTls& options) {
+TlsContext context_for_clients(const ClientTls& options, bool tds) {
   if (options.certificate.empty()) return nullptr;
   TlsContext context = context_of(TLS_server_method());
   load_pair(context.get(), options.certificate, options.key.empty() ? options.certificate : options.key);
-  SSL_CTX_set_alpn_select_cb(context.get(), choose_alpn, nullptr);
+  // Any pointer that is none says yes.
+  SSL_CTX_set_alpn_select_cb(context.get(), choose_alpn, tds ? context.get() : nullptr);
   // No tickets and no cache: PostgreSQL's clients resume nothing, and a ticket key would have to be rolled.
   SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
@@ -114,6 +122,7 @@ SSL* tls_to_server(const TlsContext& context, const Backend& backend, const std:
     SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     const int expected =
         address ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), server_name.c_str()) : SSL_set1_host(ssl, server_name.c_str());
+    // Without a name to compare, verify_full must fail and not pass.
     if (expected != 1 || server_name.empty()) {
       SSL_free(ssl);
       return nullptr;
@@ -121,6 +130,13 @@ SSL* tls_to_server(const TlsContext& context, const Backend& backend, const std:
   }
   SSL_set_alpn_protos(ssl, alpn, sizeof alpn);
   return ssl;
+}
+
+bool alpn_is_tds(const SSL* ssl) {
+  const unsigned char* name = nullptr;
+  unsigned int bytes = 0;
+  SSL_get0_alpn_selected(ssl, &name, &bytes);
+  return bytes == sizeof alpn_tds - 1 && std::memcmp(name, alpn_tds + 1, bytes) == 0;
 }
 
 bool alpn_is_postgresql(const SSL* ssl) {

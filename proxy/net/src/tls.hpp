@@ -13,7 +13,8 @@ namespace termgate::net {
 using TlsContext = std::shared_ptr<SSL_CTX>;
 
 // Throw std::runtime_error with the file and OpenSSL's reason. nullptr: no TLS is configured (clients), or asked for (server).
-TlsContext context_for_clients(const ClientTls& options);
+// `tds`: whom we serve speaks TDS and not PostgreSQL, for ALPN.
+TlsContext context_for_clients(const ClientTls& options, bool tds);
 TlsContext context_for_server(const Backend& backend);
 
 // A connection's own state. `server_name`: whose certificate is expected, where the mode wants that checked.
@@ -22,6 +23,7 @@ SSL* tls_to_server(const TlsContext& context, const Backend& backend, const std:
 
 // Whether the client asked for PostgreSQL by ALPN, which direct TLS must (a browser led here must not be taken for a client).
 bool alpn_is_postgresql(const SSL* ssl);
+bool alpn_is_tds(const SSL* ssl);  // TDS 8.0
 
 // OpenSSL's last error, and its queue emptied.
 std::string tls_error();

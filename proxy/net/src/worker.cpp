@@ -1,3 +1,6 @@
+// One thread and its connections (worker.hpp; decision 0017). Everything without a remark runs on the
+// worker's own thread; post(), fence_rose(), gate_wanted(), hand_over(), drain() and stop() may be called
+// from any.
 #include "worker.hpp"
 
 #include <fcntl.h>
@@ -8,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -112,6 +116,7 @@ void Worker::join() {
   if (thread_.joinable()) thread_.join();
 }
 
+// `awake_` saves the system call while the worker has not yet taken what was posted before.
 void Worker::post(std::function<void()> task) {
   bool wake = false;
   {
@@ -179,6 +184,7 @@ void Worker::hand_over(int descriptor, const Endpoint& peer, const OpenListener*
   });
 }
 
+// An epoll_ctl that fails (the kernel's limit of watches) leaves a socket unwatched; its deadline ends it.
 void Worker::watch(int descriptor, Pollable* who, std::uint32_t wanted, std::uint32_t& current) {
   if (wanted == current) return;
   epoll_event event{};
@@ -195,9 +201,12 @@ Connection* Worker::find(std::uint64_t id) {
   return found == by_id_.end() ? nullptr : found->second;
 }
 
+// Takes the connection out of the lists and keeps it until the round is over, because events of the same
+// round may still name it.
 void Worker::bury(Connection& connection) {
   by_id_.erase(connection.id());
   const std::size_t at = connection.place();
+  assert(at < connections_.size() && connections_[at].get() == &connection && "a connection knows its place");
   buried_.push_back(std::move(connections_[at]));
   if (at + 1 != connections_.size()) {
     connections_[at] = std::move(connections_.back());
@@ -307,6 +316,8 @@ void Worker::accept_from(const OpenListener& listener) {
         counters_->no_descriptors.add();
         shared_.log.say_seldom("descriptors", LogLevel::error, "accept_failed",
                                {{"reason", std::strerror(errno)}, {"limit", "RLIMIT_NOFILE"}});
+        // Without a free descriptor nothing can be accepted, and the listener would stay ready and spin. The
+        // spare one lets one client hear why; then the listener rests for a moment.
         if (spare_ >= 0) {
           close(spare_);
           const int last = accept4(listener.descriptor, nullptr, nullptr, SOCK_CLOEXEC);
@@ -322,6 +333,7 @@ void Worker::accept_from(const OpenListener& listener) {
       continue;  // a client that has thought better of it, or a network error that is its own
     }
     counters_->accepted.add();
+    // Connections stay where they begin, so the load is balanced here. The counts may be a moment old.
     Worker* least = this;
     for (const auto& worker : shared_.workers) {
       if (worker->load() < least->load()) least = worker.get();
@@ -343,6 +355,7 @@ void Worker::has_greeted(std::list<Connection*>::iterator place) {
   --shared_.greeting;
 }
 
+// False: nobody can be sent away.
 bool Worker::make_room() {
   // The one that has been silent longest goes; one that is in the middle of its greeting only when it has had its second.
   const auto now = std::chrono::steady_clock::now();
@@ -382,6 +395,7 @@ void Worker::take(int descriptor, const Endpoint& peer, const OpenListener* list
   if (draining_) one->drain();
 }
 
+// The queues are swapped out under the mutex and run without it: a task may post.
 void Worker::run_posted() {
   std::vector<std::function<void()>> tasks;
   Risen rose;
@@ -403,6 +417,8 @@ void Worker::run_posted() {
   }
 }
 
+// Every 100 ms: deadlines, the drain, and once a second the gauges. Walks backwards, because a connection
+// that ends is replaced by the last one.
 void Worker::sweep(session::Instant now) {
   if (accept_again_ != session::Instant{} && now >= accept_again_) {
     accept_again_ = {};

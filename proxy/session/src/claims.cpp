@@ -1,4 +1,9 @@
+// Which scope and term a session writes under (claims.hpp has the owner, the thread and the invariant). Three
+// sources are merged here, in this order of precedence: a final rule of the operator, the comment of the
+// statement, what the session has declared. An overridable rule counts only where the other two are silent.
 #include "claims.hpp"
+
+#include <cassert>
 
 #include "numbers.hpp"
 
@@ -28,14 +33,20 @@ void Claims::server_declares(std::string_view scope, std::string_view term) {
 
 bool Claims::enforces() const noexcept { return admission_.enforce == Enforce::on; }
 
+// The guard extension reads only the settings of the server's session, so it knows nothing of a rule of the
+// proxy. It refuses every write without a term, so it fits the policy read_only and no other.
 bool Claims::may_be_server_guarded() const noexcept {
   return admission_.enforce == Enforce::on && !replication_ && !rule() && admission_.without_term == WithoutTerm::read_only;
 }
 
+// Under `allow` a session may write without a term until it declares one. So it is READ ONLY by default only
+// from then on (guard_from_here).
 bool Claims::guards() const noexcept {
   if (server_guarded_) return false;
   return admission_.enforce == Enforce::on && !replication_ && (admission_.without_term != WithoutTerm::allow || guarded_);
 }
+// `perhaps_` counts: a function with an unknown body may have declared, and then its later writes need the
+// check.
 bool Claims::active() const noexcept {
   if (handed_over_) return false;
   return admission_.enforce == Enforce::on && (admission_.without_term != WithoutTerm::allow || may_speak() || perhaps_);
@@ -84,12 +95,16 @@ void Claims::may_declare() {
   ++declarations_;
 }
 
+// The answer is about the declarations that had been sent before the check. If the client has sent another
+// since, the answer is old and says nothing about the session as it is now.
 void Claims::check_passed(const ScopedTerm& pair, std::uint32_t declarations) {
   if (declarations != declarations_) return;
   known_ = pair;
   certain_ = true;
 }
 
+// A refusal names the scope and term that the server compared, so the next write of the session can be
+// refused from memory.
 void Claims::check_refused(const ScopedTerm& pair, std::uint32_t declarations) {
   if (declarations != declarations_) return;
   known_ = pair;
@@ -106,6 +121,7 @@ Claim Claims::claim_of(const statements::Declaration* named) const {
   Claim claim;
   if (final_rule()) {
     claim.pair = claim.given = bound_;
+    assert((bound_.empty() || bound_.complete()) && "a rule binds a scope and a term together");
     claim.certain = bound_.complete();
     if (!claim.certain || withdrawn_) none_by_rule(claim);
     return claim;
@@ -119,6 +135,7 @@ Claim Claims::claim_of(const statements::Declaration* named) const {
       claim.problem = named->problem;
       return claim;
     }
+    // A comment may name only one half. The other half is then what the session declares.
     if (named->scope) claim.pair.scope = claim.given.scope = named->scope->name();
     if (named->term) claim.pair.term = claim.given.term = named->term->value();
   } else if (claim.pair.empty() && certain_ && rule()) {
@@ -130,6 +147,7 @@ Claim Claims::claim_of(const statements::Declaration* named) const {
 }
 
 Standing Claims::standing_of(const Claim& claim, const Refusal& known) const {
+  // The order matters: a claim with a problem is refused for that, whatever is remembered of fences.
   if (!claim.problem.empty()) return Standing::problem;
   if (known) return known.code == "TG001" ? Standing::stale : Standing::untrusted;
   if (claim.certain) return Standing::current;

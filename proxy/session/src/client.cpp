@@ -1,4 +1,11 @@
-// What comes from the client: bytes into messages, which of them must wait, and who deals with each.
+// The client's half of the session: cuts the client's bytes into messages, decides which of them must wait,
+// and hands each to its function.
+// Three reasons keep a message back, and each has its place: a script or a session lock is at work
+// (blocked_but_for_deferred), a unit cannot be judged before the server has answered (must_wait, then
+// `deferred_`), or the connection to the server is still being made (from_client). Bytes behind such a
+// message stay in `client_in_`, in the order of arrival.
+#include <cassert>
+
 #include <fmt/format.h>
 
 #include "state.hpp"
@@ -20,6 +27,8 @@ std::string naming_the_limit(std::string_view reason) {
 
 }  // namespace
 
+// The common case copies nothing: while nothing waits, the messages are read from the caller's buffer, and
+// only an unread rest is kept.
 void Session::State::from_client(std::string_view bytes) {
   switch (stage_) {
     case Stage::greeting: return greet(bytes);
@@ -43,6 +52,8 @@ void Session::State::from_client(std::string_view bytes) {
   }
 }
 
+// Called when a reason to wait may be gone. The deferred message goes first, for it is older than the bytes
+// in `client_in_`.
 void Session::State::pump() {
   if (stage_ != Stage::ready && stage_ != Stage::login) return;
   if (deferred_ && !blocked_but_for_deferred() && !must_wait(deferred_->type)) {
@@ -59,6 +70,7 @@ void Session::State::pump() {
     client_event(event);
   }
   if (client_in_.empty()) return;
+  // look_at() may append to client_in_ through what it calls, so it reads from a buffer of its own.
   const std::string bytes = std::move(client_in_);
   client_in_ = std::string();
   const std::size_t used = look_at(bytes);
@@ -73,6 +85,8 @@ bool Session::State::blocked_but_for_deferred() const noexcept {
 
 bool Session::State::blocked() const noexcept { return deferred_.has_value() || blocked_but_for_deferred(); }
 
+// Units are judged against the predicted transaction. A simple query waits for every reply,. The messages of
+// a pipeline wait only if what is under way may change how they must be read (outstanding_.wait_for_all).
 bool Session::State::must_wait(char type) const noexcept {
   if (stage_ != Stage::ready) return false;
   if (server_.replies.empty())
@@ -91,8 +105,10 @@ bool Session::State::must_wait(char type) const noexcept {
   }
 }
 
-// Behind a COPY that has swallowed its Sync.
+// In COPY FROM STDIN the server ignores a Sync, so no ReadyForQuery follows. True: the last request in the
+// queue is one after which the server sends nothing before it gets a Sync or a Flush.
 bool Session::State::server_awaits_sync() const noexcept {
+  assert(!server_.replies.empty() && "must_wait() and the callers have seen that a reply is owed");
   switch (server_.replies.last().request) {
     case Request::sync:
     case Request::query:

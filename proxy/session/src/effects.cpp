@@ -1,3 +1,7 @@
+// What a statement does, as the decision needs it: from the classifier's Statement to Effects, and from
+// Effects to the Unit that guard.cpp decides about. Pure functions: no session, no I/O, no state; any thread.
+// Where the text leaves a doubt, the effects are those of the worse case, because a read that is taken for a
+// write costs a check, and a write that is taken for a read would bypass the fence.
 #include "effects.hpp"
 
 #include <algorithm>
@@ -19,6 +23,8 @@ using Way = Effects::Way;
 
 char lower(char letter) noexcept { return static_cast<char>(std::tolower(static_cast<unsigned char>(letter))); }
 
+// `word` is in lower case. Comments and literals are searched too: a false hit only makes the caller more
+// careful.
 bool holds_word(std::string_view text, std::string_view word) noexcept {
   return std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return lower(a) == b; }) != text.end();
 }
@@ -40,6 +46,8 @@ Access access_of(std::string_view value) noexcept {
   return Access::unspecified;
 }
 
+// SET, SET LOCAL and RESET of one name. Only the access modes need more than the way: the session is kept
+// READ ONLY through them, so a client's change is noted and its text is rewritten (without_read_write).
 void setting(Effects& effects, const Statement& statement) {
   effects.way = Way::neutral;
   effects.takes_snapshot = false;
@@ -56,6 +64,8 @@ void setting(Effects& effects, const Statement& statement) {
     effects.access = Access::read_write;  // what the client believes to be the default
   } else if (statement.value) {
     effects.access = access_of(*statement.value);
+    // The value is not a boolean, so the server refuses it. It counts as READ WRITE, the mode that could do
+    // harm.
     if (effects.access == Access::unspecified) {
       effects.access_refused = true;
       effects.access = Access::read_write;
@@ -140,6 +150,8 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       effects.opens_calling_cursor = statement.calls_unknown || statement.declares;
       if (statement.perhaps_alone) effects.way = Way::alone;
       break;
+    // Of the prepared text nothing but its literals is evaluated now. What it will do is kept, and EXECUTE
+    // looks it up by name.
     case Kind::prepare:
       effects.prepares = statement.name;
       effects.prepares_read = statement.inner == Kind::provably_read && !statement.read_only_hole;
@@ -183,6 +195,8 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
     effects.way = Way::read;
     effects.read_only_hole = effects.unsettles = false;
   }
+  // SELECT set_config('termgate.scope', …) and nothing else: it writes no table, so it needs no check of what
+  // it is about to replace.
   if (statement.only_declares && statement.kind == Kind::write) {
     effects.exactly_declares = statement.exactly_declares;
     effects.way = Way::neutral;
@@ -206,6 +220,7 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
 
 namespace {
 
+// From harmless to dangerous: of several statements the most dangerous one decides the way of all.
 constexpr int rank(Way way) noexcept {
   return way == Way::neutral ? 0 : way == Way::read ? 1 : way == Way::control ? 2 : way == Way::write ? 3 : 4;
 }
@@ -214,6 +229,7 @@ constexpr int rank(Way way) noexcept {
 
 // The one union of these flags: a flag that is added to Effects has its line here.
 void add(Effects& all, const Effects& one) {
+  // The flags that grant something are joined with AND, those that ask for caution with OR.
   if (rank(one.way) > rank(all.way)) all.way = one.way, all.kind = one.kind;
   all.takes_snapshot |= one.takes_snapshot;
   all.read_only_hole |= one.read_only_hole;
@@ -278,6 +294,7 @@ Unit unit_of(const Effects& effects, bool named, bool final_rule) noexcept {
       break;
     case Way::alone: unit.does = effects.kind == Kind::call || effects.kind == Kind::do_block ? Does::code : Does::alone; break;
   }
+  // What CALL and DO run is not known, so it counts as something that READ ONLY may not stop.
   if (unit.does == Does::code) unit.hole = true;
   unit.redeclares = effects.changes_declaration && effects.way == Way::neutral;
   return unit;
@@ -286,6 +303,7 @@ Unit unit_of(const Effects& effects, bool named, bool final_rule) noexcept {
 std::string with_own_set_config(std::string_view sql, const statements::Statement& statement, std::size_t offset) {
   constexpr std::string_view schema = "pg_catalog.";
   std::string text(sql);
+  // From the back, so that an insertion does not move the places that are still to come.
   for (auto at = statement.set_config_at.rbegin(); at != statement.set_config_at.rend(); ++at) {
     if (*at == std::string::npos) continue;
     assert((sql[*at - offset] | 0x20) == 's' || sql[*at - offset] == '"');
@@ -294,6 +312,8 @@ std::string with_own_set_config(std::string_view sql, const statements::Statemen
   return text;
 }
 
+// What a statement changes of default_transaction_read_only once the server has answered it, or how it ends
+// the transaction.
 Change change_of(const Effects& effects) noexcept {
   if (effects.kind == Kind::commit) return Change::commit;
   if (effects.kind == Kind::rollback) return Change::rollback;
@@ -303,6 +323,7 @@ Change change_of(const Effects& effects) noexcept {
   return effects.access == Access::read_only ? Change::on : Change::off;
 }
 
+// A statement of which nothing is known: a write that may do everything that a write may do.
 Effects effects_of_unknown() {
   Effects effects;
   effects.changes_declaration = effects.unsettles = effects.calls_functions = effects.calls_unknown = effects.read_only_hole = true;
@@ -310,6 +331,9 @@ Effects effects_of_unknown() {
   return effects;
 }
 
+// The client's text without its READ WRITE: the client believes that it has got it, and the server's session
+// stays READ ONLY until a check has passed (decision 0005). The replacement has the same length where the
+// text is kept, so that the positions in the server's error messages stay right.
 std::string without_read_write(std::string_view sql, const Effects& effects, const Statement& statement) {
   // Where its value is none at all, the server says so of any other that is none, whatever we may have misread.
   if (effects.access_refused)
@@ -367,6 +391,8 @@ bool sets_own_names_first(std::string_view sql) noexcept {
 
 }  // namespace
 
+// What is to be remembered of a text for later ones, whether or not it succeeds: the session learns it before
+// anything is sent.
 Learned learned_of(const statements::Classified& text, std::string_view sql) {
   Learned learned;
   bool may_set = false;

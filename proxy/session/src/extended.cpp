@@ -14,6 +14,7 @@ using Way = Effects::Way;
 
 namespace {
 
+// Parses longer than this are not kept to be sent again: their statements count as unknown, hence as writes.
 constexpr std::size_t again_bytes_max = 4096;
 
 // A string, which is read by the input of whatever type it turns out to be of.
@@ -25,6 +26,7 @@ bool holds_literal(std::string_view sql) noexcept {
   return false;
 }
 
+// Whether the server may run a function, a cast or a trigger for it.
 bool may_run_code(const Effects& effects) {
   const Does does = unit_of(effects, false, false).does;
   return does != Does::quiet && !(does == Does::declares && effects.exactly_declares);
@@ -78,6 +80,7 @@ void Session::State::on_parse(const Event& event) {
               .executes = effects.runs_prepared ? std::string(cut(statement.name)) : std::string(),
               .identity = identity,
               .hash = hash};
+  // A name that is not kept is unknown at the Bind, and so counts as a write.
   if (!may_be_another(name) && (statements_.size() < names_max || statements_.count(name) != 0)) {
     // What is let through because it runs no code: before each Bind it is made anew, for code can drop a name and give it to something
     // else.
@@ -105,6 +108,7 @@ void Session::State::on_parse(const Event& event) {
   }
   known.effects = resolved(effects, statement.name);
   if (!guard_parse(parse->statement, std::move(known))) return;
+  // A Describe that follows at once makes the server read nothing anew.
   pipeline_.just_parsed = name;
   Event other = event;
   if (!rewritten.empty()) {
@@ -227,6 +231,9 @@ void Session::State::close_unnamed_portal(const Event& event) {
   forward_extended(other, {.request = Request::close, .hidden = true});
 }
 
+// Replaces the server's prepared statement by the text that was judged: Close, then Parse of the same name,
+// both hidden from the client. Code of the client's could have dropped the name and prepared another text
+// under it, which the proxy would not have seen.
 void Session::State::parse_again(const Event& event, std::string_view name, std::string_view parse) {
   if (!claims_.active() || model_.tx.failed || pipeline_.needs_hold) return;
   std::string close;
@@ -239,6 +246,8 @@ void Session::State::parse_again(const Event& event, std::string_view name, std:
   forward_extended(other, {.request = Request::parse, .hidden = true, .text = std::string(cut(name))});
 }
 
+// The decision about a portal falls here at the latest. What was noted at its Bind counts only if no code has
+// run since that could have opened a cursor of the same name (`made`).
 void Session::State::on_execute(const Event& event) {
   const auto execute = pgwire::decode_execute(event.body);
   if (!execute) return end("08P01", execute.problem().reason());
@@ -296,6 +305,7 @@ void Session::State::on_execute(const Event& event) {
   }
 }
 
+// A Close of what does not exist is no error in the protocol, so an unknown name is forwarded like any other.
 void Session::State::on_close(const Event& event) {
   const auto named = pgwire::decode_close(event.body);
   if (!named) return end("08P01", named.problem().reason());
@@ -309,6 +319,7 @@ void Session::State::on_close(const Event& event) {
   forward_extended(event, {.request = Request::close});
 }
 
+// The client wants answers now, so what is held must be decided and sent, though its group is not complete.
 void Session::State::on_flush(const Event& event) {
   group_begins();
   commit_to_group(true);
@@ -317,6 +328,9 @@ void Session::State::on_flush(const Event& event) {
   pipeline_.touched_server = true;
 }
 
+// The end of the group. Three ways out: the group was refused here, and the ReadyForQuery is made here; it
+// needs a lock at session level, and is moved into session_lock_; or it is sent with what the decision puts
+// around it.
 void Session::State::on_sync(const Event&) {
   group_begins();
   if (pipeline_.refused) {
@@ -346,6 +360,7 @@ void Session::State::on_sync(const Event&) {
   if (!model_.tx.in_block) portals_.erase("");
   add_client_sync();
   pipeline_ = Pipeline();
+  // After add_client_sync(): the implicit transaction ends with this Sync, not before.
   model_.end_implicit();
 }
 

@@ -1,3 +1,6 @@
+// The decision (decision 0010): a unit, the transaction and the claim in, an act out. Pure functions without
+// state; everything they may know is in their arguments, so all combinations can be tested. In doubt the act
+// is the one that checks.
 #include "guard.hpp"
 
 #include <algorithm>

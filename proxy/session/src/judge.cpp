@@ -14,6 +14,8 @@ using Way = Effects::Way;
 
 namespace {
 
+// Texts of this session that looked like reads and wrote; the oldest is forgotten first, and learned again
+// from its next refusal.
 constexpr std::size_t writers_max = 256;
 
 }  // namespace
@@ -57,6 +59,7 @@ Effects Session::State::resolved(Effects effects, std::string_view executes) con
     const auto found = statements_.find(cut(executes));
     const bool explains = effects.kind == Kind::explain;
     const bool by_arguments = effects.calls_unknown;
+    // An EXECUTE of an EXECUTE is not followed.
     effects = found == statements_.end() || found->second.effects.runs_prepared ? effects_of_unknown() : found->second.effects;
     // What runs no code is believed of a name only where it is parsed anew.
     if (unit_of(effects, false, false).does < Does::reads) {
@@ -89,6 +92,7 @@ bool Session::State::names_ours(const statements::Classified& text) noexcept {
 
 // Of the text without its numbers and strings: the same statement with other values is the same statement.
 std::size_t Session::State::hash_of(std::string_view sql) noexcept {
+  // FNV-1a, 64 bits. A collision makes a harmless read count as one that writes.
   std::size_t hash = 14695981039346656037u;
   const auto add = [&](char letter) { hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211u; };
   for (std::size_t at = 0; at < sql.size(); ++at) {
@@ -104,6 +108,7 @@ std::size_t Session::State::hash_of(std::string_view sql) noexcept {
       add(sql[at]);
     }
   }
+  // 0 means "no hash".
   return hash | 1;
 }
 
@@ -172,10 +177,13 @@ Claim Session::State::claim_for(const Known& known) const {
   return claim_for(known.declared, effects, known.executes);
 }
 
+// A claim with a problem is not compared with the memory of fences: its scope or term may be empty or wrong.
 Standing Session::State::standing_of(const Claim& claim) const {
   return claims_.standing_of(claim, claim.problem.empty() ? refusal_from_memory(claim) : Refusal());
 }
 
+// What guard.cpp may know of the transaction. `open`: a transaction will be open when the unit runs, though
+// no message of it was sent yet.
 TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   TransactionView view;
   view.open = model_.tx.in_block || open;
@@ -208,6 +216,8 @@ void Session::State::saw_fence(std::string_view scope, std::int64_t fence) {
   if (is_known_by(scope)) host_.saw_fence(scope, fence);
 }
 
+// A stale writer is refused here without a round trip. Where the memory knows no fence, or a lower one than
+// the database, the check in the database decides (F2).
 Refusal Session::State::refusal_from_memory(const Claim& claim) const {
   if (Refusal untrusted = untrusted_refusal(claim); untrusted || !claim.certain) return untrusted;
   const std::int64_t fence = fence_of(claim.pair.scope);

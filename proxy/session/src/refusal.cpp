@@ -1,5 +1,6 @@
-// Refusals: how a unit of the client's fails, here or in the server, and what the client is told of it.
+// Refusals: how a unit of the client's fails, here or in the server, and what the client sees of it.
 #include <array>
+#include <cassert>
 
 #include "numbers.hpp"
 #include "state.hpp"
@@ -18,6 +19,8 @@ std::string Session::State::error_text(std::string_view code, std::string_view m
 void Session::State::refuse(std::string_view code, std::string_view message, std::string_view hint) {
   const std::string error = error_text(code, message, hint);
   if (pipeline_.begun) {
+    // Nothing of the pipeline was sent, so the server need not know that it existed: the names that it would
+    // have made are forgotten, and the rest up to the Sync is dropped.
     if (!pipeline_.touched_server && !model_.tx.in_block) {
       for (const std::string& name : pipeline_.parsed) statements_.erase(name);
       pipeline_.take_held();
@@ -63,6 +66,7 @@ void Session::State::refuse_if_it_parses(std::string_view sql, std::string_view 
 void Session::State::refuse_reserved() { refuse("42602", "names that begin with _termgate are Termgate's own", ""); }
 
 void Session::State::refuse_claim(const Claim& claim) {
+  assert(!claim.problem.empty() && "a claim is refused for its problem");
   report_refusal(claim.code, claim.problem, claim.pair, 0, true);
   refuse(claim.code, claim.problem, claim.hint);
 }
@@ -102,6 +106,8 @@ void Session::State::report_refusal(std::string_view code, std::string_view mess
                   .from_memory = from_memory});
 }
 
+// Turns the server's error about a message of ours into one about the client's statement. `refused` is set if
+// the error counts as a refusal of Termgate's, and is then reported to the host. Changes nothing.
 Explained Session::State::explained(const pgwire::ReportFields& report, Purpose role) const {
   Explained it{.code = std::string(report.sqlstate()),
                .message = std::string(report.message()),
@@ -109,6 +115,7 @@ Explained Session::State::explained(const pgwire::ReportFields& report, Purpose 
                .detail = std::string(report['D']),
                .refused = {},
                .pair = check_.pair};
+  // 25001, active_sql_transaction: SET transaction_read_only = off came after the first query.
   if (role == Purpose::writable && it.code == "25001") {
     it.code = "TG002";
     it.message = claims_.may_speak()
@@ -117,12 +124,14 @@ Explained Session::State::explained(const pgwire::ReportFields& report, Purpose 
     it.hint =
         "A session declares by application_name, PGOPTIONS, SET termgate.scope and termgate.term, or a comment; a transaction that will "
         "write declares before its first query.";
+    // invalid_schema_name, undefined_function, undefined_table: layer 1 is not installed.
   } else if (it.code == "3F000" || it.code == "42883" || it.code == "42P01") {
     it.code = "3F000";
     it.refused = it.message;
     it.message = "Termgate is not installed in this database, and so nothing can be written through it";
     it.hint = "As the owner: " +
               (options_.install_hint.empty() ? "termgate init --db postgresql://…/" + login_request_.database : options_.install_hint);
+    // insufficient_privilege: the check runs as the client's role.
   } else if (it.code == "42501") {
     const std::string who = role_.empty() || role_ == "none" ? login_request_.user : role_;
     it.message = "role \"" + who + "\" may not call Termgate's check: " + it.message;

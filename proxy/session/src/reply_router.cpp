@@ -1,3 +1,5 @@
+// What the client sees of each reply (reply_router.hpp has the owner and the thread). Nothing here looks into
+// a message: the request at the head of the queue and the reply's type decide.
 #include "reply_router.hpp"
 
 #include <cassert>
@@ -22,6 +24,8 @@ void ReplyRouter::release(std::string& kept) {
   kept.clear();
 }
 
+// A request ends with the last reply that it can have; one that may be followed by others leaves the head in
+// place.
 void ReplyRouter::end_request(const Event& reply) {
   if (fit_of(pending_.head().request, reply.type) != Fit::last) return;
   pending_.pop();
@@ -48,6 +52,7 @@ void ReplyRouter::route(const Event& reply) {
   end_request(reply);
 }
 
+// For a reply that belongs to its request and is nobody's business: it counts, and is not shown.
 void ReplyRouter::hide(const Event& reply) {
   assert(!pending_.empty());
   showing_ = false;
@@ -71,12 +76,15 @@ void ReplyRouter::forward_notice(const Event& notice) {
 }
 
 void ReplyRouter::route_rest(const Event& part, std::size_t kept_bytes_max) {
+  assert((!keeping_ || !description_.empty()) && "a description that is kept has its beginning here");
   if (!keeping_) {
     if (showing_) client_.back() += part.frame;
     return;
   }
   description_ += part.frame;
   keeping_ = !part.last;
+  // A description is kept back only so that an error can replace it. One that is too long for that is shown
+  // at once.
   if (keeping_ && description_.size() > kept_bytes_max) {
     release(description_);
     keeping_ = false;
@@ -95,6 +103,8 @@ void ReplyRouter::give_made_replies() {
   }
 }
 
+// The server ignores Syncs while it reads copy data, so those that were already sent get no ReadyForQuery:
+// their entries must go, or every later reply would be given to the wrong request.
 bool ReplyRouter::copy_in_begins() {
   PendingReply& head = pending_.head();
   bool waits = !head.copy_ends;

@@ -1,6 +1,7 @@
 // What the server's replies say of the session and its transaction. What the client sees of them is reply_router.hpp's, errors are
 // server_error.cpp's.
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "numbers.hpp"
@@ -42,6 +43,8 @@ bool column(std::string_view row, std::size_t index, std::string_view& value) no
 
 }  // namespace
 
+// Cuts the server's bytes into messages. Those of the login go to login.cpp; rows that the client may see are
+// forwarded in runs, without a look at each.
 void Session::State::from_server(std::string_view bytes) {
   if (stage_ == Stage::server_greeting) {
     if (bytes.empty()) return;
@@ -113,6 +116,8 @@ void Session::State::parameter_status(const Event& event) {
   to_client_.back() += event.frame;
 }
 
+// The queue of replies and the server disagree. Nothing that follows could be attributed to a request, so the
+// session ends: a wrong guess could show the client the reply of a check as that of its write.
 void Session::State::out_of_step(const Event& event) {
   std::string message = "the server answered with message type '";
   message += event.type;
@@ -254,6 +259,7 @@ void Session::State::check_answered(std::string_view row) {
 }
 
 void Session::State::ready_for_query(const Event& event) {
+  assert(!server_.replies.empty() && "router_.fits() has found its request");
   const auto decoded = pgwire::decode_ready_for_query(event.body);
   if (!decoded) return end("08P01", decoded.problem().reason());
   const TransactionStatus status = *decoded;
@@ -262,6 +268,8 @@ void Session::State::ready_for_query(const Event& event) {
   if (head.role == Purpose::who_serves && !head.row_seen) return end("08006", behind_a_pooler);
   model_.on_ready(status, script_.running, script_.failed);
   if (status == TransactionStatus::idle) {
+    // A raise counts for others once it is committed: before, a rollback could take it back, and the memory
+    // would refuse terms that are not stale.
     for (const auto& [scope, fence] : fences_unsettled_) saw_fence(scope, fence);
     fences_unsettled_.clear();
     host_.happened({.kind = Incident::Kind::transaction});
@@ -283,6 +291,7 @@ void Session::State::settle() {
     act_after_frame_ = true;
     return;
   }
+  assert(server_.replies.empty() && "every request is answered");
   if (!pipeline_.begun) settle_transaction();
   quiet_since_ = now_;
   if (!login_.ready.empty()) {

@@ -1,3 +1,6 @@
+// How a session ends and what ends it: errors, deadlines, a drain, an eviction; and the public face of
+// Session, which only forwards to State. One thread calls resume() at a time (session.hpp); no call blocks
+// and none does I/O.
 #include <termgate/session/session.hpp>
 
 #include <algorithm>
@@ -32,7 +35,8 @@ Session::State::State(const Options& options, Peer peer, SessionHost& session_ho
       client_reader_(options.client_rules),
       server_reader_(server_rules()) {}
 
-// FATAL, as a server says it before it closes.
+// A FATAL error to the client, as a server sends it before it closes, and Terminate to the server. After the
+// first call further ones do nothing, so the first reason is the one that the client sees.
 void Session::State::end(std::string_view sqlstate, std::string_view message) {
   if (over()) return;
   // In the middle of a message to the client nothing can be said any more.
@@ -41,8 +45,10 @@ void Session::State::end(std::string_view sqlstate, std::string_view message) {
   close_all();
 }
 
+// Clears what the client has sent and nobody has read yet. What is in the outboxes is still sent.
 void Session::State::close_all() {
   if (over()) return;
+  // In the middle of a client's message a Terminate would be read as a part of its body.
   const bool greeted = stage_ >= Stage::login && !client_mid_frame_;
   const bool connected = stage_ >= Stage::connecting;
   if (greeted) pgwire::append_bare(server_.bytes.back(), pgwire::frontend::terminate);
@@ -53,6 +59,7 @@ void Session::State::close_all() {
   act(Action::Kind::close_client);
 }
 
+// A drain waits for the end of the transaction, and for what the client has sent already.
 void Session::State::idle_now() {
   if (draining_ && stage_ == Stage::ready && server_.replies.empty() && model_.status == pgwire::TransactionStatus::idle &&
       !pipeline_.begun && !deferred_ && client_in_.empty()) {
@@ -62,6 +69,7 @@ void Session::State::idle_now() {
 
 // A higher term was seen elsewhere: a transaction that stands open under a lower one ends now, and with it its locks (F4).
 void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
+  // Only a transaction that is idle, with nothing under way in either direction, is ended here.
   if (stage_ != Stage::ready || !server_.replies.empty() || pipeline_.begun || client_mid_frame_) return;
   if (model_.status != pgwire::TransactionStatus::in_block || !model_.tx.passed_any()) return;
   ScopedTerm stale;
@@ -77,6 +85,7 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   claim.pair = claim.given = stale;
   add_check(server_, claim, Purpose::eviction);
   add_sync(Purpose::eviction);
+  // The check that was just added fails in the server, and the transaction with it.
   model_.tx.failed = true;
   outstanding_.wait_for_all = true;
   host_.happened({.kind = Incident::Kind::evicted, .scope = scope, .term = stale.term, .fence = fence});
@@ -138,6 +147,8 @@ bool Session::State::wants_server() const noexcept {
   }
 }
 
+// When tick() must be called at the latest. While the server owes a reply there is no deadline of the
+// session's: the server's own timeouts apply.
 std::optional<Instant> Session::State::deadline() const noexcept {
   switch (stage_) {
     case Stage::ready:
@@ -156,6 +167,8 @@ std::optional<Instant> Session::State::deadline() const noexcept {
   }
 }
 
+// What the session's buffers hold, for the metrics. Prepared statements and portals are not counted;
+// names_max bounds them.
 std::size_t Session::State::memory_bytes() const noexcept {
   return sizeof(State) + to_client_.capacity() + server_.bytes.capacity() + client_in_.capacity() + client_reader_.buffered() +
          server_reader_.buffered() + pipeline_.held.bytes.capacity() + script_.sql.capacity() + session_lock_.sql.capacity() +

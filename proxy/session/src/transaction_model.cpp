@@ -1,3 +1,6 @@
+// The two halves of the model, prediction and observation (transaction_model.hpp has the owner and the
+// invariants). The prediction errs on the side of "not checked": a flag that grants something is dropped as
+// soon as it may be wrong, one that asks for a check is kept.
 #include "transaction_model.hpp"
 
 #include <algorithm>
@@ -54,6 +57,8 @@ bool may_declare_ahead(const Effects& effects) {
 
 }  // namespace
 
+// In a transaction that is READ ONLY again nothing can write, so nothing needs a check; only what is left for
+// the COMMIT (deferred triggers) has to be remembered.
 void TransactionModel::ran(bool declares, bool named) {
   tx.unnamed |= !named;
   if (declares) tx.calling_cursor = true;  // it may have opened one; and a portal is one
@@ -66,6 +71,8 @@ void TransactionModel::ran(bool declares, bool named) {
   tx.code_declared |= declares;
 }
 
+// `alone`: this Parse is the only thing since the last check that may have declared anew. If its own Bind and
+// Execute follow at once, the three are one unit and need one check.
 void TransactionModel::on_parse(std::string_view statement, const Effects& effects, bool named) {
   const bool declares = may_declare_ahead(effects);
   const bool alone = declares && !tx.redeclared && !tx.code_declared;
@@ -104,6 +111,8 @@ void TransactionModel::apply_to_access_mode(const Effects& effects, bool ends, b
   if (effects.sets_default_access && guarded && comes_back) by_default.broken = true;
 }
 
+// Remembers the transaction as it was: if an error comes before its end, the server skips the end and is in
+// that transaction still (settle).
 void TransactionModel::end_sent() {
   ended.push_back(tx);
   locked_for_good = false;
@@ -112,6 +121,7 @@ void TransactionModel::end_sent() {
 
 void TransactionModel::follow_savepoints(const Effects& effects) {
   if (!tx.savepoints || tx.failed) return tx.savepoints.reset();
+  // No list means: which savepoints are open is not known, so nothing may be concluded from their names.
   if (tx.savepoints->size() >= savepoints_max) return tx.savepoints.reset();
   if (effects.kind == Kind::unparsable || may_be_another(effects.savepoint)) return tx.savepoints.reset();
   if (effects.kind == Kind::savepoint) return tx.savepoints->push_back(effects.savepoint);
@@ -179,6 +189,7 @@ void TransactionModel::begin_block() {
   by_default.before_block = by_default.believed;
 }
 
+// Ends are answered in the order in which they were sent, so the first of `ended` is the one that is over.
 void TransactionModel::on_command_complete(Change change, std::string_view tag) {
   if (change == Change::commit || change == Change::rollback || change == Change::prepared) {
     if (!ended.empty()) ended.pop_front();
@@ -217,6 +228,7 @@ void TransactionModel::on_mode_done(std::string_view tag, std::optional<std::siz
   else if (locks == ends_sent) locked_for_good = true;
 }
 
+// What was predicted and has not been confirmed is dropped: from here on the server's report is the truth.
 void TransactionModel::settle() {
   if (status == TransactionStatus::idle) {
     tx = Transaction();

@@ -1,4 +1,8 @@
+// Classified texts, the most recently used first. One thread, a worker's. The key is the text and every
+// setting that changes how it reads, so a text that was classified under other settings is never found.
 #include <termgate/statements/cache.hpp>
+
+#include <cassert>
 
 namespace termgate::statements {
 
@@ -13,11 +17,13 @@ std::shared_ptr<const Classified> Cache::classify(std::string_view sql, const Se
     return found->second->classified;
   }
   auto classified = std::make_shared<const Classified>(statements::classify(sql, settings));
+  // A text that its tokens alone have decided is classified faster than it is found.
   if (limits_.entries_max == 0 || classified->by_tokens) return classified;
   while (!recent_.empty() && (recent_.size() >= limits_.entries_max || bytes_ + key_.size() > limits_.bytes_max)) forget_oldest();
   if (key_.size() > limits_.bytes_max) return classified;
   recent_.push_front({key_, classified});
   by_text_.emplace(recent_.front().key, recent_.begin());
+  assert(by_text_.size() == recent_.size() && "each entry is found by its key");
   bytes_ += key_.size();
   return classified;
 }

@@ -1,3 +1,11 @@
+// Scope and term, as clients declare them without a statement:
+//
+//   comment            /*termgate.scope='billing',termgate.term='7'*/    sqlcommenter's form
+//   application_name   …termgate.scope=billing;termgate.term=7;
+//   options            -c termgate.scope=billing --termgate.term=7
+//
+// What looks like a declaration and cannot be read is a problem, never nothing: a session whose declaration was
+// overlooked would write without its check, or be refused without a reason.
 #include <termgate/statements/declaration.hpp>
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Recognises a few whole statements by their tokens, to the last one. A shape grants something (no check, or
+// one of its own), so anything unexpected means that the shape is not there.
 #include "shapes.hpp"
 
 #include <algorithm>

@@ -29,8 +29,11 @@ Claim Claims::now() {
   }
   if (!admission_.rule) {
     claim.code = "TG002";
-    claim.message =
-        "TG002 no term: behind this proxy every statement needs one. Declare it in the application name "
+    claim.message = admission_.without_term == session::WithoutTerm::read_only
+                        ? "TG002 no term: without one a session may only read, and this is not surely a read. "
+                        : "TG002 no term: through this proxy every statement needs one. ";
+    claim.message +=
+        "Declare it in the application name "
         "(termgate.scope=NAME;termgate.term=N;), by EXEC termgate.set_term N'NAME', N, or by a rule of the proxy";
     return claim;
   }

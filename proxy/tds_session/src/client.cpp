@@ -289,6 +289,9 @@ Verdict TdsSession::State::verdict_of_batch(std::string_view body) const {
     case TextVerdict::Kind::settings:
       if (message_.complete) verdict.way = Verdict::Way::pass;
       return verdict;
+    case TextVerdict::Kind::reads:
+      if (message_.complete && reads_pass()) verdict.way = Verdict::Way::pass;
+      return verdict;
     case TextVerdict::Kind::set_term:
       // What follows it is not known yet.
       if (!message_.complete) return verdict;
@@ -323,7 +326,8 @@ Verdict TdsSession::State::verdict_of_calls(std::string_view body) const {
       verdict.statement = "EXEC " + (call.id == tds::procedure::none ? name : "procedure " + std::to_string(call.id));
     const bool alone = calls.all.size() == 1;
     if (call.id != tds::procedure::none) {
-      harmless = harmless && is_harmless(call.id);
+      harmless = harmless && (is_harmless(call.id) || call_reads(call, verdict));
+      if (!alone) verdict.prepares_read = false;
     } else if (alone && names_procedure(name, options_.schema, "set_term")) {
       const tds::Parameter* scope = parameter_of(call, "@scope", 0);
       const tds::Parameter* term = parameter_of(call, "@term", 1);
@@ -335,11 +339,53 @@ Verdict TdsSession::State::verdict_of_calls(std::string_view body) const {
       // By its letters, whatever their case: a key that is taken for ours without need costs a question.
       verdict.declares = verdict.declares || mentions(text, "termgate.");
     } else {
-      harmless = harmless && is_harmless_procedure(name);
+      harmless = harmless && (is_harmless_procedure(name, reads_pass()) || call_reads(call, verdict));
     }
   }
   if (harmless) verdict.way = Verdict::Way::pass;
   return verdict;
+}
+
+// Whether a call only reads, where reads may pass: by its text, or by the handle of such a text.
+bool TdsSession::State::call_reads(const tds::Call& call, Verdict& verdict) const {
+  if (!reads_pass()) return false;
+  std::size_t place = 0;
+  switch (call.id) {
+    case tds::procedure::none:
+      if (!names_procedure(tds::utf8_of(call.name), "sys", "sp_executesql")) return false;
+      break;
+    case tds::procedure::execute_sql: break;
+    case tds::procedure::prepare:
+    case tds::procedure::prepare_execute:
+      place = 2;
+      verdict.prepares_read = true;
+      break;
+    case tds::procedure::cursor_open: place = 1; break;
+    case tds::procedure::cursor_fetch:
+    case tds::procedure::cursor_option: return true;
+    case tds::procedure::execute: {
+      if (call.parameters.empty()) return false;
+      const std::string name = tds::utf8_of(call.parameters[0].name);
+      return (name.empty() || name == "@handle") && read_handles_.contains(number_in(call.parameters[0]));
+    }
+    default: return false;
+  }
+  // The text is at its place, and no other parameter says by its name that it is the text.
+  if (place >= call.parameters.size()) return false;
+  for (std::size_t i = 0; i < call.parameters.size(); ++i) {
+    const std::string name = tds::utf8_of(call.parameters[i].name);
+    const bool of_text = name == "@stmt" || name == "@statement";
+    if (i == place ? !of_text && !name.empty() : of_text) return false;
+  }
+  const tds::Parameter* text = &call.parameters[place];
+  if (text->value.data.empty()) return false;
+  // In a code page the second byte of a letter can look like a bracket.
+  const bool wide = text->type.type == tds::type::nvarchar || text->type.type == tds::type::nchar || text->type.type == tds::type::ntext;
+  const std::string_view data = text->value.data;
+  const bool plain = std::none_of(data.begin(), data.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+  if (wide ? !tds::is_utf16(data) : !plain) return false;
+  const TextVerdict said = classify(wide ? tds::utf8_of(data) : std::string(data), options_.schema);
+  return said.kind == TextVerdict::Kind::reads;
 }
 
 Verdict TdsSession::State::verdict_of_transaction(std::string_view body) const {
@@ -436,6 +482,7 @@ void TdsSession::State::observe(const Verdict& verdict) {
 // The message goes to the server as it came, with the reset that it, or one before it, has asked for.
 void TdsSession::State::forward(const Verdict& verdict, Instant now) {
   message_.raw[status_at] = static_cast<char>(static_cast<std::uint8_t>(message_.raw[status_at]) | resets_);
+  if (resets_ != 0) read_handles_.clear();
   if ((resets_ & tds::status::reset) != 0) {
     gate_is(Gate::open);
     transaction_ = 0;
@@ -452,6 +499,9 @@ void TdsSession::State::forward(const Verdict& verdict, Instant now) {
   relayed_any_ = response_done_ = response_failed_ = false;
   bulk_expected_ = false;
   used_ = now;
+  // What goes through the gate may have prepared a statement under a number that stood for a read.
+  if (verdict.way != Verdict::Way::pass) read_handles_.clear();
+  prepares_read_ = verdict.way == Verdict::Way::pass && verdict.prepares_read;
 }
 
 void TdsSession::State::answer_locally(const Verdict& verdict) {

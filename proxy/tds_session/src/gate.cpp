@@ -19,6 +19,8 @@ std::string bracketed(std::string_view name) {
 
 // A raise that waits is seen again and again; one that is not seen for so long has given up.
 constexpr std::chrono::milliseconds raise_seen_again{500};
+// The server ends whom it can, and a raise that may end nobody gives up: both with the grace, and before the proxy acts.
+constexpr std::chrono::milliseconds server_first{250};
 
 // The server found a transaction that we had not seen, and has done nothing.
 bool is_wrong_transaction(std::uint32_t number) noexcept { return number == 3988 || number == 3989; }
@@ -226,7 +228,7 @@ void TdsSession::State::wanted(bool certain, Instant now) {
   }
   if (may_leave()) return send_leave(AfterLeave::ready, now);
   // Only as long as it is seen to wait: one that has given up ends nobody.
-  if (certain && now - *raise_waits_ >= grace_) end_for_raise();
+  if (certain && now - *raise_waits_ >= grace_ + server_first) end_for_raise();
 }
 
 }  // namespace termgate::tds_session

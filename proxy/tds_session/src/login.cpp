@@ -13,6 +13,8 @@ using session::Action;
 constexpr std::string_view our_version{"\x10\x00\x03\xE8\x00\x00", 6};
 constexpr std::size_t login_answer_max = 64u << 10;
 constexpr std::uint32_t login_failed = 18456;
+constexpr std::size_t login7_version_at = 4;
+constexpr std::size_t ack_version_at = 1;  // of LOGINACK's body, the most significant byte first
 constexpr std::uint8_t login_severity = 14;
 
 }  // namespace
@@ -25,12 +27,14 @@ void TdsSession::State::on_client_prelogin(Instant) {
   // Always there: without it some clients fall back to an older protocol, or keep their multiplexing on.
   answer.mars = 0;
   const tds::Encryption asked = prelogin->encryption.value_or(tds::Encryption::not_supported);
-  bool tls = options_.client_tls && asked != tds::Encryption::not_supported;
+  // Under TDS 8.0 nothing is to be agreed on: the client passes over the answer.
+  const bool tls = !peer_.encrypted_already && options_.client_tls && asked != tds::Encryption::not_supported;
   // OFF would mean TLS for the login only, and clear text behind it on the same socket: never said.
   answer.encryption = !tls                            ? tds::Encryption::not_supported
                       : asked == tds::Encryption::off ? tds::Encryption::required
                                                       : tds::Encryption::on;
   if (!tls && options_.client_tls_required) answer.encryption = tds::Encryption::required;
+  if (peer_.encrypted_already) answer.encryption = tds::Encryption::on;
   std::string payload;
   tds::append_prelogin(payload, answer);
   tds::append_message(client_out_.back(), tds::packet::reply, payload, packet_size_);
@@ -50,7 +54,9 @@ void TdsSession::State::on_client_login(Instant) {
   tokens_.set_version(tds_version_);
   // It was told so with PRELOGIN, and has gone on in clear text.
   if (options_.client_tls_required && !encrypted_) return refuse_login(login_failed, "28000", "this proxy requires TLS: Encrypt=yes");
-  if (tds_version_ < tds::version::v7_1) {
+  if (tds_version_ == tds::version::v8_0 && !peer_.encrypted_already)
+    return refuse_login(login_failed, "08P01", "TDS 8.0 begins with TLS (Encrypt=strict), and this client has not");
+  if (tds_version_ < tds::version::v7_1 && tds_version_ != tds::version::v8_0) {
     return refuse_login(login_failed, "08P01", "this proxy speaks TDS 7.1 and later, and the client asks for an older version");
   }
   for (const tds::Feature& one : login->features) {
@@ -70,6 +76,13 @@ void TdsSession::State::on_client_login(Instant) {
   if (!declaration.problem.empty()) return refuse_login(login_failed, "TG005", declaration.problem);
   claims_.declare_at_login(declaration);
   login7_ = *sent_on;
+  // The server's side is TDS 7.4 with its TLS in PRELOGIN: what comes after the login is the same in 8.0.
+  if (tds_version_ == tds::version::v8_0) {
+    speaks_8_0_ = true;
+    tds_version_ = tds::version::v7_4;
+    tokens_.set_version(tds_version_);
+    for (std::size_t i = 0; i < 4; ++i) login7_[login7_version_at + i] = static_cast<char>(tds_version_ >> 8 * i & 0xFF);
+  }
   message_ = {};
   stage_ = Stage::admission;
   act(Action::Kind::admit);
@@ -156,7 +169,12 @@ void TdsSession::State::login_token(const tds::TokenEvent& event) {
     login_answer_ += static_cast<char>(event.body.size() & 0xFF);
     login_answer_ += static_cast<char>(event.body.size() >> 8 & 0xFF);
   }
+  const std::size_t body_at = login_answer_.size();
   login_answer_.append(event.body);
+  if (event.token == tds::token::login_ack && speaks_8_0_) {
+    for (std::size_t i = 0; i < 4; ++i)
+      login_answer_[body_at + ack_version_at + i] = static_cast<char>(tds::version::v8_0 >> 8 * (3 - i) & 0xFF);
+  }
 }
 
 void TdsSession::State::login_message_ends(Instant now) {

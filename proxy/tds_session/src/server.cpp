@@ -1,5 +1,6 @@
 // The server's answers: relayed as they come, and walked for what they say of the transaction and of our own calls.
 #include <charconv>
+#include <utility>
 
 #include <termgate/tds/text.hpp>
 
@@ -16,6 +17,7 @@ void append_token(std::string& out, std::uint8_t token, std::string_view body) {
   out.append(body);
 }
 
+constexpr std::size_t read_handles_max = 1000;
 constexpr std::size_t carry_max = 16u << 10;
 constexpr std::size_t prelogin_answer_max = 4096;
 
@@ -79,6 +81,11 @@ void TdsSession::State::on_token(const tds::TokenEvent& event) {
   switch (event.kind) {
     case tds::TokenEvent::Kind::return_value:
       if (ours) call_value(event.value);
+      // The first one is the handle; what the statement itself gives back comes after it.
+      if (stage_ == Stage::relaying && std::exchange(prepares_read_, false)) {
+        const auto handle = event.value.integer();
+        if (handle && read_handles_.size() < read_handles_max) read_handles_.insert(*handle);
+      }
       return;
     case tds::TokenEvent::Kind::lost:
       // What came behind it may have begun a transaction.

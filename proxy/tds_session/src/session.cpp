@@ -15,7 +15,7 @@ constexpr std::uint8_t fatal = 20;
 }  // namespace
 
 TdsSession::State::State(const Options& options, Peer peer, session::SessionHost& host, Instant now)
-    : options_(options), peer_(std::move(peer)), host_(host), started_(now), latest_(now) {}
+    : options_(options), peer_(std::move(peer)), host_(host), started_(now), latest_(now), encrypted_(peer_.encrypted_already) {}
 
 void TdsSession::State::malformed_peer(std::string_view who, std::string_view why) {
   session::Incident incident;

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,7 +68,8 @@ struct Verdict {
   bool bulk = false;       // rows follow in a message of their own
   bool bulk_rows = false;  // these are they
   bool declares = false;
-  std::optional<Pair> sets;  // by set_term
+  bool prepares_read = false;  // a statement that only reads: the handle that comes back stands for it
+  std::optional<Pair> sets;    // by set_term
   std::string code, message;
   std::string statement;  // for the log
 };
@@ -112,6 +114,8 @@ class TdsSession::State {
   Verdict verdict_of(const Message& message) const;
   Verdict verdict_of_batch(std::string_view body) const;
   Verdict verdict_of_calls(std::string_view body) const;
+  bool call_reads(const tds::Call& call, Verdict& verdict) const;
+  bool reads_pass() const noexcept { return claims_.admission().without_term == session::WithoutTerm::read_only; }
   Verdict verdict_of_transaction(std::string_view body) const;
   void through_gate(const Verdict& verdict, Instant now);
   void observe(const Verdict& verdict);
@@ -182,7 +186,8 @@ class TdsSession::State {
   std::string login7_;           // what the server is sent
   std::string login_answer_;     // tokens for the client
   bool login_acked_ = false, login_failed_ = false, login_ended_ = false;
-  bool encrypted_ = false;  // by the client's TLS
+  bool encrypted_;           // by the client's TLS
+  bool speaks_8_0_ = false;  // the client
   bool routed_ = false;
   bool has_layer1_ = false;
   std::string no_layer1_;  // why not
@@ -202,7 +207,10 @@ class TdsSession::State {
   bool response_failed_ = false;
   bool bulk_sent_ = false, bulk_expected_ = false;
   int attentions_ = 0;  // sent on and not acknowledged
-  std::string carry_;   // tokens of our own calls' answers that the client must see
+  // Of statements that only read, where reads may pass; nothing that may have prepared another under the same number has run since.
+  std::set<std::int64_t> read_handles_;
+  bool prepares_read_ = false;
+  std::string carry_;  // tokens of our own calls' answers that the client must see
 
   // --- the gate ---
   Gate gate_ = Gate::open;

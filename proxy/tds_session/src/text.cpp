@@ -5,136 +5,14 @@
 #include <charconv>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
+
+#include "lexer.hpp"
+#include "read.hpp"
 
 namespace termgate::tds_session {
 namespace {
-
-constexpr std::size_t tokens_max = 2000;
-
-char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), [](char c) { return lower(c); });
-  return result;
-}
-bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-bool begins_word(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '@' || c == '#'; }
-bool in_word(char c) noexcept { return begins_word(c) || is_digit(c) || c == '$'; }
-
-struct Token {
-  enum class Kind : std::uint8_t { word, name, string, number, sign, strange };
-  Kind kind = Kind::strange;
-  std::string text;  // a word in small letters; a name or string without its quotes
-};
-
-// Cuts a text as SQL Server does, as far as the two agree for certain; whatever may be read in two ways becomes `strange`, which no
-// statement of the allow-list has.
-class Lexer {
- public:
-  explicit Lexer(std::string_view text) : text_(text) {}
-
-  std::vector<Token> all() {
-    std::vector<Token> tokens;
-    while (skip_blanks() && tokens.size() < tokens_max) {
-      tokens.push_back(one());
-      if (tokens.back().kind == Token::Kind::strange) return tokens;
-    }
-    if (tokens.size() >= tokens_max) tokens.push_back({});
-    return tokens;
-  }
-
- private:
-  bool at(std::string_view what) const noexcept { return text_.substr(at_).starts_with(what); }
-
-  // False: the end.
-  bool skip_blanks() {
-    for (;;) {
-      if (at_ >= text_.size()) return false;
-      const char c = text_[at_];
-      if (c == ' ' || c == '\t' || c == '\n' || (c == '\r' && at("\r\n"))) {
-        ++at_;
-      } else if (at("--")) {
-        const std::size_t end = std::min(text_.find('\n', at_), text_.size());
-        // What else ends a line there is not documented.
-        const std::string_view line = text_.substr(at_, end - at_);
-        const std::size_t odd = line.find_first_of("\r\v\f");
-        if (odd != std::string_view::npos && !(odd + 1 == line.size() && end < text_.size())) return true;
-        if (std::any_of(line.begin(), line.end(), [](char one) { return static_cast<unsigned char>(one) >= 0x80; })) return true;
-        at_ = end;
-      } else if (at("/*")) {
-        if (!skip_comment()) return true;
-      } else {
-        return true;
-      }
-    }
-  }
-
-  bool skip_comment() {
-    int depth = 0;
-    std::size_t here = at_;
-    do {
-      if (text_.substr(here).starts_with("/*")) {
-        ++depth;
-        here += 2;
-      } else if (text_.substr(here).starts_with("*/")) {
-        --depth;
-        here += 2;
-      } else if (++here >= text_.size()) {
-        return false;
-      }
-    } while (depth > 0);
-    at_ = here;
-    return true;
-  }
-
-  Token one() {
-    const char c = text_[at_];
-    if (at("--") || at("/*")) return {};
-    if ((c == 'N' || c == 'n') && at_ + 1 < text_.size() && text_[at_ + 1] == '\'') {
-      ++at_;
-      return quoted('\'', Token::Kind::string);
-    }
-    if (c == '\'') return quoted('\'', Token::Kind::string);
-    if (c == '[') return quoted(']', Token::Kind::name);
-    if (begins_word(c)) return run(Token::Kind::word, in_word);
-    if (is_digit(c)) return run(Token::Kind::number, [](char one) { return in_word(one) || one == '.'; });
-    if (std::string_view(",;=.()-+*<>").find(c) != std::string_view::npos) {
-      ++at_;
-      return {Token::Kind::sign, std::string(1, c)};
-    }
-    return {};
-  }
-
-  template <class In>
-  Token run(Token::Kind kind, In in) {
-    const std::size_t begin = at_;
-    while (at_ < text_.size() && in(text_[at_])) ++at_;
-    // A letter beyond ASCII would be part of it.
-    if (at_ < text_.size() && static_cast<unsigned char>(text_[at_]) >= 0x80) return {};
-    return {kind, lower(text_.substr(begin, at_ - begin))};
-  }
-
-  Token quoted(char close, Token::Kind kind) {
-    Token token{kind, {}};
-    for (++at_; at_ < text_.size(); ++at_) {
-      if (text_[at_] == '\\' && at_ + 1 < text_.size() && (text_[at_ + 1] == '\n' || text_[at_ + 1] == '\r')) return {};
-      if (text_[at_] == close) {
-        if (at_ + 1 < text_.size() && text_[at_ + 1] == close) {
-          ++at_;
-        } else {
-          ++at_;
-          return token;
-        }
-      }
-      token.text += text_[at_];
-    }
-    return {};
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
-};
 
 // Of SET: each takes one value, or ON or OFF.
 constexpr std::array options_of_one_value{
@@ -185,10 +63,25 @@ constexpr std::array functions_of_the_server{"serverproperty",
                                              "is_srvrolemember"};
 constexpr std::array procedures_of_the_server{"sp_datatype_info", "sp_datatype_info_90", "sp_datatype_info_100", "sp_server_info"};
 
-template <class List>
-bool contains(const List& list, std::string_view word) noexcept {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
+// They read the catalogue. A name that begins with sp_ is looked up among the server's own procedures first.
+constexpr std::array procedures_of_the_catalogue{"sp_tables",
+                                                 "sp_columns",
+                                                 "sp_columns_90",
+                                                 "sp_columns_100",
+                                                 "sp_pkeys",
+                                                 "sp_fkeys",
+                                                 "sp_statistics",
+                                                 "sp_statistics_100",
+                                                 "sp_special_columns",
+                                                 "sp_special_columns_90",
+                                                 "sp_special_columns_100",
+                                                 "sp_stored_procedures",
+                                                 "sp_sproc_columns",
+                                                 "sp_sproc_columns_90",
+                                                 "sp_sproc_columns_100",
+                                                 "sp_databases",
+                                                 "sp_describe_first_result_set",
+                                                 "sp_describe_undeclared_parameters"};
 
 // Statements of the allow-list, one after the other.
 class Parser {
@@ -206,6 +99,16 @@ class Parser {
     return true;
   }
   bool declares() const noexcept { return declares_; }
+
+  // What follows the settings, from the first word that may begin a read.
+  std::span<const Token> behind_settings() {
+    for (;;) {
+      while (take_sign(';')) {}
+      if (done() || is_word("select") || is_word("with") || is_word("declare")) break;
+      if (is_word("exec") || is_word("execute") || !statement()) return {};
+    }
+    return std::span(tokens_).subspan(std::min(at_, tokens_.size()));
+  }
 
   // EXEC termgate.set_term 'scope', term, alone.
   std::optional<TextVerdict> set_term() {
@@ -403,15 +306,18 @@ TextVerdict classify(std::string_view text, std::string_view schema) {
   Parser parser(tokens, schema);
   if (parser.harmless()) {
     verdict.kind = parser.declares() ? TextVerdict::Kind::declares : TextVerdict::Kind::settings;
+  } else if (surely_reads(Parser(tokens, schema).behind_settings())) {
+    verdict.kind = TextVerdict::Kind::reads;
   } else if (tokens.size() > 2 && tokens[0].text == "insert" && tokens[1].text == "bulk" && tokens[1].kind == Token::Kind::word) {
     verdict.kind = TextVerdict::Kind::bulk_insert;
   }
   return verdict;
 }
 
-bool is_harmless_procedure(std::string_view name) {
-  return std::any_of(procedures_of_the_server.begin(), procedures_of_the_server.end(),
-                     [&](std::string_view one) { return names_procedure(name, "sys", one); });
+bool is_harmless_procedure(std::string_view name, bool reads) {
+  const auto is_named = [&](std::string_view one) { return names_procedure(name, "sys", one); };
+  return std::any_of(procedures_of_the_server.begin(), procedures_of_the_server.end(), is_named) ||
+         (reads && std::any_of(procedures_of_the_catalogue.begin(), procedures_of_the_catalogue.end(), is_named));
 }
 
 bool names_procedure(std::string_view name, std::string_view schema, std::string_view last) {

@@ -45,7 +45,7 @@ $$ SELECT max(m.version) FROM @schema@.migrations m $$;
 
 -- Functions in a view run as who reads it, hence this small door to _why_untrusted().
 CREATE OR REPLACE FUNCTION @schema@._untrusted(p_generation bigint) RETURNS boolean
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT @schema@._why_untrusted(p_generation) IS NOT NULL $$;
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT @schema@._why_untrusted(p_generation) IS NOT NULL $$;
 
 -- reset_from: the highest fence that an audited reset took down.
 CREATE OR REPLACE VIEW @schema@.fence_status AS

@@ -166,6 +166,29 @@ Sql Writer::call(Node body) {
     refuse_as("3F000", "schema \"" + path[0] + "\" does not exist", body);
   const std::string& name = path.back();
   if (body.flag("agg_within_group")) refuse("WITHIN GROUP", body);
+  if (name == "array_agg" && !body["over"] && !body.flag("agg_distinct") && body["args"].size() == 1) {
+    // A name's array is name[], which clients read.
+    const Node fields = body["args"].at(0).as("ColumnRef")["fields"];
+    const std::string column_name = fields ? last_name(fields) : "";
+    static constexpr std::string_view named[] = {"attname", "relname", "nspname", "conname", "typname", "proname", "rolname", "datname"};
+    const Oid type = among(column_name, named) ? Oid{1003} : Oid{oid::text_array};
+    const std::string filter = body["agg_filter"] ? " FILTER (WHERE " + expression(body["agg_filter"]).text + ")" : "";
+    if (!body["agg_order"]) {
+      Sql plain_call = supplied(name, arguments(body), type);
+      plain_call.text += filter;
+      return plain_call;
+    }
+    std::string letters;
+    std::vector<std::string> keys;
+    for (const Node item : body["agg_order"].items()) {
+      const bool descending = item.as("SortBy")["sortby_dir"].string() == "SORTBY_DESC";
+      const std::string_view nulls = item.as("SortBy")["sortby_nulls"].string();
+      const bool last = nulls == "SORTBY_NULLS_LAST" || (nulls != "SORTBY_NULLS_FIRST" && !descending);
+      letters += std::string(descending ? ">v" : "<v") + (last ? "l" : "f");
+      keys.push_back(expression(item.as("SortBy")["node"]).text);
+    }
+    return {"pg_ordered('a', '" + letters + "', " + arguments(body) + ", NULL, " + joined(keys, ", ") + ")" + filter, primary, type};
+  }
   if (body["agg_order"]) refuse("ORDER BY within an aggregate", body);
   if (among(name, sets)) {
     if (rows_of_targets_ == nullptr || body["over"] || body["agg_filter"]) refuse("a set-returning function here", body);
@@ -190,6 +213,11 @@ Sql Writer::call(Node body) {
     rows_of_targets_ = rows;
     // The same call twice goes row by row together, as PostgreSQL has it.
     const std::string item = "json_each(" + source + ") AS pg_rows";
+    // Both sides of a foreign key have as many columns.
+    const std::string column_name = last_name(body["args"].at(0).as("ColumnRef")["fields"]);
+    if (name == "unnest" && !rows->empty() && rows->front() != item && (column_name == "conkey" || column_name == "confkey") &&
+        rows->front().find("conkey") != std::string::npos)
+      return {"json_extract(" + source + ", '$[' || pg_rows.key || ']')", primary, 0};
     if (!rows->empty() && rows->front() != item) refuse("two set-returning functions in one list", body);
     if (rows->empty()) rows->push_back(item);
     if (name == "generate_subscripts")

@@ -511,6 +511,14 @@ void Writer::drop(Node body) {
     std::vector<std::string> path = strings(object.as("List")["items"]);
     if (path.empty() || path.size() > 2 || (path.size() == 2 && path[0] != "public" && path[0] != "pg_temp" && path[0] != "pg_catalog"))
       refuse_as("3F000", "schema \"" + (path.empty() ? std::string() : path[0]) + "\" does not exist");
+    // A table or view that is not there is named as what it is not.
+    if (relations_ != nullptr && what != "OBJECT_INDEX" && path.size() != 2 && !body.flag("missing_ok")) {
+      out_.typed = true;
+      const Relations::Relation* found = relations_->find(path.back());
+      if (found == nullptr) refuse_as("42P01", (what == "OBJECT_TABLE" ? "table \"" : "view \"") + path.back() + "\" does not exist");
+      if (!found->catalog && (found->kind == 'v') != (what == "OBJECT_VIEW"))
+        refuse_as("42809", "\"" + path.back() + "\" is not a " + (what == "OBJECT_TABLE" ? "table" : "view"));
+    }
     add("DROP " + std::string(word) + " " + (body.flag("missing_ok") ? "IF EXISTS " : "") +
         (path.size() == 2 && path[0] == "pg_temp" ? "temp." : "") + quoted_name(path.back()));
   }

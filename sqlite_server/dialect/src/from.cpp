@@ -117,6 +117,18 @@ std::string Writer::function(Node body) {
   std::vector<std::string> columns = strings(alias["colnames"]);
   if (columns.empty()) columns.push_back(relation);
   const bool counted = body.flag("ordinality");
+  if (name == "unnest" && call_body["args"].size() > 1 && columns.size() == call_body["args"].size() + (counted ? 1 : 0) &&
+      mentions_column(item)) {
+    // The first says how many rows there are; those beside it are read by place.
+    const std::string as = quoted_name(relation);
+    const std::string rows = array_rows(call_body["args"].at(0));
+    scopes_.back().push_back({relation, columns[0], as + ".value", 0});
+    for (std::size_t i = 1; i < call_body["args"].size(); ++i)
+      scopes_.back().push_back(
+          {relation, columns[i], "json_extract(" + array_rows(call_body["args"].at(i)) + ", '$[' || " + as + ".key || ']')", 0});
+    if (counted) scopes_.back().push_back({relation, columns.back(), "(" + as + ".key + 1)", oid::int8});
+    return "json_each(" + rows + ") AS " + as;
+  }
   if (columns.size() < 2 && counted) columns.emplace_back("ordinality");
   if (columns.size() > (counted ? 2U : 1U)) refuse("this many column names for " + name + "()", call_body);
 

@@ -182,6 +182,9 @@ class Typed {
   bool sum_of(std::string_view name, const Value& arg, bool distinct, bool windowed, std::string& written,
               std::vector<std::string>& parts) const;
   Value aggregate(const resolution::Function& found, std::vector<Value>& args, Node body);
+  // By pg_ordered(): DISTINCT or ORDER BY within string_agg(), array_agg() and their kin. Empty: it is none of these.
+  std::string ordered_aggregate(const resolution::Function& found, std::vector<Value>& args, Node body);
+  std::string sort_letters(const Value& key, bool descending, bool nulls_last);
   std::string over(Node window, bool aggregate);
   Value supplied(std::string_view name, const std::string& arguments, Oid type, Node at);
   Value templated(std::string_view sql, const std::vector<Value>& args, Oid type, Node at) const;
@@ -227,7 +230,9 @@ class Typed {
   struct Line {
     std::vector<std::string> names, values;
   };
-  std::vector<Line> lines_of(Node lists, const std::vector<const Relations::RelationColumn*>& columns, bool named, bool overriding);
+  std::string default_of(const Relations::Relation& relation, const std::string& column, bool counts_too, Node at) const;
+  std::vector<Line> lines_of(const Relations::Relation& relation, Node lists, const std::vector<const Relations::RelationColumn*>& columns,
+                             bool named, bool overriding);
   void insert_lines(const std::string& head, const std::vector<Line>& lines, const std::string& tail, Node body);
   std::string insert_query(Node select, const std::vector<const Relations::RelationColumn*>& columns, bool named, bool conflicts);
   void insert(Node body);

@@ -150,7 +150,6 @@ Value Typed::call(Node body) {
     refuse_as("3F000", "schema \"" + path[0] + "\" does not exist", body);
   const std::string& name = path.back();
   if (body.flag("agg_within_group")) refuse("WITHIN GROUP", body);
-  if (body["agg_order"]) refuse("ORDER BY within an aggregate", body);
   if (body.flag("func_variadic")) refuse("VARIADIC", body);
   // An aggregate's arguments are looked at once it is known to be one.
   const std::size_t level = scopes_.size();
@@ -218,6 +217,69 @@ bool Typed::sum_of(std::string_view name, const Value& arg, bool distinct, bool 
   return true;
 }
 
+// What pg_ordered() is told of a key: its direction, how it compares, where its NULLs go.
+std::string Typed::sort_letters(const Value& key, bool descending, bool nulls_last) {
+  sortable(key, true);  // refuses what has no order here
+  return std::string(descending ? ">" : "<") +
+         (key.type == oid::numeric    ? "n"
+          : key.type == oid::interval ? "i"
+                                      : "v") +
+         (nulls_last ? "l" : "f");
+}
+
+std::string Typed::ordered_aggregate(const resolution::Function& found, std::vector<Value>& args, Node body) {
+  const std::string_view name = found.row->name;
+  const bool distinct = body.flag("agg_distinct");
+  if (!body["agg_order"] && !distinct) return {};
+  const bool json = name == "json_agg" || name == "jsonb_agg", object = name == "json_object_agg" || name == "jsonb_object_agg";
+  const bool array = name == "array_agg" && !resolution::is_array(args[0].type);
+  const bool text = name == "string_agg" && args[0].type == oid::text;
+  if (!json && !object && !array && !text) {
+    // An order changes nothing of what others make.
+    static constexpr std::string_view any_order[] = {"count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every"};
+    const bool same = std::find(std::begin(any_order), std::end(any_order), name) != std::end(any_order);
+    if (body["agg_order"] && !same) refuse("ORDER BY within " + std::string(name) + "()", body);
+    return {};
+  }
+  if (body["over"]) refuse(std::string(distinct ? "DISTINCT" : "ORDER BY") + " within an aggregate that has a window", body);
+  std::vector<std::string> keys;
+  std::string letters;
+  std::vector<std::string> seen;
+  const bool inside = std::exchange(in_aggregate_, true);
+  for (const Node item : body["agg_order"].items()) {
+    const Node sort = item.as("SortBy");
+    bool descending = false;
+    const std::string tail = order_tail(sort, descending);
+    const Value key = decided(expression(sort["node"]));
+    if (distinct && std::none_of(args.begin(), args.end(), [&](const Value& each) { return each.text == key.text; }))
+      refuse_as("42P10", "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list", sort["node"].body());
+    letters += sort_letters(key, descending, tail.ends_with("LAST"));
+    keys.push_back(exact(key));
+    seen.push_back(key.text);
+  }
+  in_aggregate_ = inside;
+  if (distinct) {
+    for (const Value& each : args) {
+      if (std::find(seen.begin(), seen.end(), each.text) != seen.end()) continue;
+      letters += sort_letters(each, false, true);
+      keys.push_back(exact(each));
+    }
+  }
+  const std::string first = text    ? args[0].text
+                            : array ? element_text(args[0])
+                            : json  ? json_text(args[0])
+                                    : as_text(args[0], oid::text).text;
+  const std::string second = text ? args[1].text : object ? json_text(args[1]) : "NULL";
+  const std::string_view kind = text                        ? "s"
+                                : array                     ? "a"
+                                : name == "json_agg"        ? "j"
+                                : name == "jsonb_agg"       ? "J"
+                                : name == "json_object_agg" ? "o"
+                                                            : "O";
+  return "pg_ordered('" + std::string(kind) + "', '" + (distinct ? "D" : "") + letters + "', " + first + ", " + second +
+         (keys.empty() ? "" : ", " + joined(keys, ", ")) + ")";
+}
+
 Value Typed::aggregate(const resolution::Function& found, std::vector<Value>& args, Node body) {
   const std::string_view name = found.row->name;
   if (args.empty() && !body.flag("agg_star") && found.row->kind == 'a' && !needs_window(name))
@@ -235,6 +297,15 @@ Value Typed::aggregate(const resolution::Function& found, std::vector<Value>& ar
   std::vector<std::string> parts;
   if (args.empty() && !body.flag("agg_star") && found.row->kind == 'a')
     refuse_as("42809", std::string(name) + "(*) must be used to call a parameterless aggregate function", body);
+  if (std::string by_order = args.empty() ? std::string() : ordered_aggregate(found, args, body); !by_order.empty()) {
+    result.text = std::move(by_order);
+    if (const Node filter = body["agg_filter"]) {
+      const std::size_t before = scopes_.back().loose.size();
+      result.text += " FILTER (WHERE " + condition(filter, "FILTER").text + ")";
+      scopes_.back().loose.resize(before);
+    }
+    return result;
+  }
   if (body.flag("agg_star")) {
     if (name != "count")
       refuse_as("42809", std::string(name) + "(*) specified, but " + std::string(name) + " is not a parameterless aggregate function",
@@ -246,12 +317,19 @@ Value Typed::aggregate(const resolution::Function& found, std::vector<Value>& ar
   } else if (name == "count") {
     parts.push_back(distinct ? sortable(args[0], false) : exact(args[0]));
   } else if (name == "min" || name == "max") {
-    if (first == oid::interval || resolution::is_array(first)) no();
+    if (resolution::is_array(first) || (first == oid::interval && windowed)) no();
     if ((first == oid::numeric && windowed) || (first == oid::bpchar && (!args[0].stored || windowed || args[0].typmod < 5))) no();
     parts.push_back(exact(args[0]));
     if (first == oid::numeric) written = name == "min" ? "pg_numeric_min" : "pg_numeric_max";
+    if (first == oid::interval) written = name == "min" ? "pg_interval_min" : "pg_interval_max";
     // They compare without the blanks that they show.
     if (first == oid::bpchar) parts = {args[0].text};
+  } else if (first == oid::interval && name == "sum" && !distinct && !windowed) {
+    written = "pg_interval_sum";
+    parts.push_back(args[0].text);
+  } else if (first == oid::interval && name == "avg" && !distinct && !windowed && !body["agg_filter"]) {
+    result.text = "pg_interval_div(pg_interval_sum(" + args[0].text + "), CAST(count(" + args[0].text + ") AS REAL))";
+    return result;
   } else if (name == "sum" || name == "avg") {
     if (!sum_of(name, args[0], distinct, windowed, written, parts)) no();
   } else if (name == "bool_and" || name == "every" || name == "bool_or") {

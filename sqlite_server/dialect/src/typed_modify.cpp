@@ -23,6 +23,36 @@ bool mentions_star(Node list) {
   return false;
 }
 
+const Relations::Relation::Item* item_named(const Relations::Relation& relation, const std::string& column) {
+  for (const auto& item : relation.items) {
+    if (!item.column.empty() && lowered(item.column) == lowered(column)) return &item;
+  }
+  return nullptr;
+}
+
+// The key that counts, to which NULL is its next number.
+bool is_counted(const Relations::Relation& relation, const std::string& column) {
+  return relation.counted && relation.key.size() == 1 && relation.columns[relation.key[0]].name == column;
+}
+
+// The columns of ON CONFLICT ON CONSTRAINT.
+std::vector<std::string> constraint_columns(const Relations::Relation& relation, const std::string& name, Node at) {
+  std::vector<std::string> parts;
+  const auto put = [&](const std::vector<std::string>& columns) {
+    for (const std::string& column : columns) parts.push_back(quoted_name(column));
+  };
+  for (const auto& item : relation.items) {
+    for (const auto& clause : item.clauses) {
+      if (clause.name == name && (clause.kind == 'u' || clause.kind == 'p')) put(clause.columns);
+    }
+  }
+  for (const auto& index : relation.indexes) {
+    if (index.name == name && index.unique && index.whole) put(index.columns);
+  }
+  if (parts.empty()) refuse_as("42704", "constraint \"" + name + "\" for table \"" + relation.name + "\" does not exist", at);
+  return parts;
+}
+
 // SQLite's RETURNING knows the target's columns only.
 void refuse_others(Node returning, Node from) {
   if (!returning || !from) return;
@@ -99,6 +129,23 @@ std::string Typed::returning(Node list, Node range_var, const Relations::Relatio
   return " RETURNING " + joined(parts, ", ");
 }
 
+// A column's DEFAULT as the schema has it.
+std::string Typed::default_of(const Relations::Relation& relation, const std::string& column, bool counts_too, Node at) const {
+  if (is_counted(relation, column)) {
+    if (counts_too) return "NULL";
+    refuse("SET … = DEFAULT of a key that counts", at);
+  }
+  const auto* item = item_named(relation, column);
+  if (item == nullptr) refuse("DEFAULT of a column of this relation", at);
+  for (const auto& clause : item->clauses) {
+    if (clause.kind == 'g') refuse("SET … = DEFAULT of a generated column", at);
+    if (clause.kind != 'd') continue;
+    const auto begin = lowered(clause.text).find("default");
+    return "(" + clause.text.substr(begin + 7) + ")";
+  }
+  return "NULL";
+}
+
 std::string Typed::assignments(Node list, const Relations::Relation& relation) {
   std::vector<std::string> parts;
   std::set<std::string> seen;
@@ -111,7 +158,10 @@ std::string Typed::assignments(Node list, const Relations::Relation& relation) {
     return column;
   };
   const auto set = [&](const Relations::RelationColumn& column, Node value, Node at) {
-    if (is_default(value)) refuse("SET … = DEFAULT", at);
+    if (is_default(value)) {
+      parts.push_back(quoted_name(column.name) + " = " + default_of(relation, column.name, false, at));
+      return;
+    }
     parts.push_back(quoted_name(column.name) + " = " + wrapped(assigned(expression(value), column, at), disjunction));
   };
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -151,8 +201,8 @@ std::string Typed::conflict(Node clause, Node range_var, const Relations::Relati
   const Node infer = clause["infer"];
   std::string text = " ON CONFLICT";
   if (infer) {
-    if (infer["conname"]) refuse("ON CONFLICT ON CONSTRAINT (name the columns)", infer);
     std::vector<std::string> parts;
+    if (infer["conname"]) parts = constraint_columns(relation, infer.text("conname"), infer);
     for (const Node element_node : infer["indexElems"].items()) {
       const Node body = element_node.as("IndexElem");
       if (body["expr"]) refuse("ON CONFLICT with an expression", infer);
@@ -186,10 +236,19 @@ std::string Typed::conflict(Node clause, Node range_var, const Relations::Relati
 }
 
 // The lines of VALUES, converted to the columns' types. SQLite has no DEFAULT among values: a column that has it is left out.
-std::vector<Typed::Line> Typed::lines_of(Node lists, const std::vector<const Relations::RelationColumn*>& columns, bool named,
-                                         bool overriding) {
+std::vector<Typed::Line> Typed::lines_of(const Relations::Relation& relation, Node lists,
+                                         const std::vector<const Relations::RelationColumn*>& columns, bool named, bool overriding) {
   std::vector<Line> lines;
   std::size_t width = 0;
+  // Where the rows differ in what is DEFAULT, it is written out.
+  bool differ = false;
+  const auto defaults = [](Node row) {
+    std::string marks;
+    for (const Node item : row.as("List")["items"].items()) marks += is_default(item) ? 'd' : 'v';
+    return marks;
+  };
+  const std::vector<Node> all_rows = lists.items();
+  for (const Node row : all_rows) differ = differ || defaults(row) != defaults(all_rows.front());
   const Place outside = std::exchange(place_, Place::values);
   for (const Node row : lists.items()) {
     Line line;
@@ -199,7 +258,15 @@ std::vector<Typed::Line> Typed::lines_of(Node lists, const std::vector<const Rel
     if (items.size() > columns.size()) refuse_as("42601", "INSERT has more expressions than target columns");
     if (named && items.size() < columns.size()) refuse_as("42601", "INSERT has more target columns than expressions");
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (is_default(items[i])) continue;
+      if (is_default(items[i]) && (!differ || columns[i]->generated)) {
+        if (differ && !is_counted(relation, columns[i]->name)) refuse("DEFAULT of a generated column beside other rows", items[i].body());
+        if (!differ) continue;
+      }
+      if (is_default(items[i])) {
+        line.names.push_back(quoted_name(columns[i]->name));
+        line.values.push_back(default_of(relation, columns[i]->name, true, items[i].body()));
+        continue;
+      }
       if (columns[i]->generated && !overriding)
         refuse_as("428C9", "cannot insert a non-DEFAULT value into column \"" + columns[i]->name + "\"", items[i].body());
       const Value value = expression(items[i]);
@@ -284,7 +351,8 @@ void Typed::insert(Node body) {
     if (on_conflict) refuse("ON CONFLICT with DEFAULT VALUES", on_conflict);
     add(head + " DEFAULT VALUES" + tail());
   } else if (select["valuesLists"] && !select["sortClause"] && !select["limitCount"] && !select["limitOffset"] && !select["withClause"]) {
-    const std::vector<Line> lines = lines_of(select["valuesLists"], columns, named, body["override"].string() == "OVERRIDING_SYSTEM_VALUE");
+    const std::vector<Line> lines =
+        lines_of(relation, select["valuesLists"], columns, named, body["override"].string() == "OVERRIDING_SYSTEM_VALUE");
     insert_lines(head, lines, tail(), body);
   } else {
     const std::string rows = insert_query(select, columns, named, static_cast<bool>(on_conflict));

@@ -214,7 +214,7 @@ Typed::From Typed::relation(Node body) {
 Typed::From Typed::subselect(Node body) {
   const Node alias = body["alias"];
   if (!alias) refuse_as("42601", "subquery in FROM must have an alias");
-  if (body.flag("lateral") && mentions_column(body["subquery"])) refuse("LATERAL");
+  const bool lateral = body.flag("lateral") && mentions_column(body["subquery"]);
   const Place outside = std::exchange(place_, Place::plain);
   const bool inside = std::exchange(in_aggregate_, false);
   const Query sub = query(body["subquery"].as("SelectStmt"));
@@ -236,6 +236,29 @@ Typed::From Typed::subselect(Node body) {
     parts.push_back(inner);
     column.value = {quoted_name(relation.name) + "." + inner, primary, sub.outs[i].type, sub.outs[i].typmod, sub.outs[i].stored};
     relation.columns.push_back(std::move(column));
+  }
+  if (lateral) {
+    // SQLite has no such subquery, but functions that take a neighbour's columns: its rows go through one list of texts.
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < sub.outs.size(); ++i) {
+      const Value inner{"pg_r.c" + std::to_string(i + 1), primary, sub.outs[i].type, sub.outs[i].typmod, sub.outs[i].stored};
+      texts.push_back(element_text(inner));
+      Value text{"json_extract(" + quoted_name(relation.name) + ".value, '$[" + std::to_string(i) + "]')", primary, oid::text};
+      const Oid type = sub.outs[i].type;
+      const std::int32_t typmod = sub.outs[i].typmod;
+      Value& value = relation.columns[i].value;
+      const bool as_it_is = type == oid::text || type == oid::varchar || type == oid::bpchar || resolution::is_array(type);
+      value = as_it_is ? text : from_text(text, type);
+      value.type = type;
+      value.typmod = typmod;
+    }
+    const std::string rows = made("w");
+    From listed;
+    listed.text = "json_each((WITH " + rows + "(" + joined(parts, ", ") + ") AS (" + sub.text + ") SELECT json_group_array(json_array(" +
+                  joined(texts, ", ") + ")) FROM (SELECT * FROM " + rows + ") AS pg_r)) AS " + quoted_name(relation.name);
+    listed.visible = relation.columns;
+    listed.relations.push_back(std::move(relation));
+    return listed;
   }
   // Columns by place: two of a subquery may have one name.
   const std::string with_name = made("w");
@@ -293,6 +316,9 @@ Typed::From Typed::function(Node body) {
     const Oid element = resolution::type_row(first)->element;
     value = element == oid::text ? value : from_text(value, element);
     value.type = element;
+  } else if (!found.row->set && found.row->kind == 'f' && found.result != 2249) {
+    // One row of one value.
+    result.text = "(SELECT " + written_call(found, args, call_body).text + " AS value" + (counted ? ", 0 AS key" : "") + ") AS " + as;
   } else {
     refuse_as("0A000", "the function " + name + " in FROM is not translated for SQLite files", call_body);
   }
@@ -331,8 +357,17 @@ Typed::From Typed::join(Node body) {
   if (body["join_using_alias"]) refuse("USING … AS");
   const std::string_view type = body["jointype"].string();
   From left = from_item(body["larg"]);
-  // What stands right is seen by nothing in it, but by the condition.
+  // What stands left is seen by a function and by LATERAL; the condition sees both.
+  const bool sees = body["rarg"].is("RangeFunction") || body["rarg"].as("RangeSubselect").flag("lateral");
+  const Scope outside_scope = sees ? scopes_.back() : Scope();
+  if (sees) {
+    if (type == "JOIN_RIGHT" || type == "JOIN_FULL") refuse("a RIGHT or FULL JOIN with LATERAL");
+    From seen = left;
+    for (Relation& each : seen.relations) scopes_.back().relations.push_back(std::move(each));
+    for (ScopeColumn& each : seen.visible) scopes_.back().visible.push_back(std::move(each));
+  }
   From right = from_item(body["rarg"]);
+  if (sees) scopes_.back() = outside_scope;
   From result;
   result.text = left.text +
                 (type == "JOIN_LEFT"    ? " LEFT JOIN "

@@ -1,3 +1,5 @@
+// The check for programs that have an ODBC connection of their own. Nothing of the connection's settings is
+// changed: what matters is set on the statement, which is freed at the end.
 #include <termgate/sqlserver_check.hpp>
 
 #include <algorithm>

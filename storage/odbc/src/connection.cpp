@@ -1,3 +1,8 @@
+// One ODBC session: values to the forms that ODBC reads, results back, diagnostics to OdbcError.
+//
+// One thread at a time. All texts cross in UTF-16, by the functions whose names end in W. What
+// drivers do differently is asked of Maker and has a remark where it matters; `broken_` says that the session must not
+// be used again.
 #include <termgate/detail/odbc/connection.hpp>
 
 #include <algorithm>
@@ -63,6 +68,7 @@ std::string array_literal(const TextArray& items) {
 
 }  // namespace
 
+// The error of an allocation is kept by the parent handle.
 Handle::Handle(SQLSMALLINT type, SQLHANDLE parent) : type_(type) {
   if (!SQL_SUCCEEDED(SQLAllocHandle(type, parent, &handle_))) {
     handle_ = SQL_NULL_HANDLE;
@@ -79,6 +85,7 @@ Handle::~Handle() {
   SQLFreeHandle(type_, handle_);
 }
 
+// All records, at most 20. A message that did not fit is read again with the length that the driver gave.
 std::vector<Diagnostic> diagnostics_of(SQLSMALLINT type, SQLHANDLE handle) {
   std::vector<Diagnostic> found;
   std::array<SQLWCHAR, 6> state{};
@@ -323,6 +330,7 @@ Rows Connection::execute(const Marked& text, std::span<const Value> values, bool
     Rows rows = read(statement, code);
     SQLFreeStmt(statement, SQL_CLOSE);
     SQLFreeStmt(statement, SQL_RESET_PARAMS);
+    // Only after it has succeeded.
     if (keep && !ready && prepared_.size() < prepared_max) prepared_.emplace(text.text, std::move(own));
     return rows;
   } catch (...) {

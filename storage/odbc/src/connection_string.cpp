@@ -1,3 +1,5 @@
+// From a URL to an ODBC connection string, and which maker's driver it names. Every password in it is noted
+// as a secret, to be taken out of messages.
 #include <termgate/detail/odbc/connection_string.hpp>
 
 #include <odbcinst.h>

@@ -1,3 +1,4 @@
+// What differs between the databases behind ODBC, as one table for each: texts, and which rules hold.
 #include <termgate/detail/odbc/dialect.hpp>
 
 #include <termgate/detail/schema.hpp>

@@ -1,3 +1,6 @@
+// From ODBC's diagnostics to the library's errors, in this order: a refusal of layer 1; a conflict, which is
+// the server's own word that it has rolled back; a lost connection or a timeout, whose meaning depends on
+// whether COMMIT was sent. SQLSTATEs decide where drivers agree, native numbers and words where they do not.
 #include <termgate/detail/odbc/errors.hpp>
 
 #include <algorithm>

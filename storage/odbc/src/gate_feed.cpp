@@ -1,3 +1,5 @@
+// One connection that asks which gates a raise waits for (decision 0011). After any error it is closed, and
+// the next question opens another.
 #include <termgate/detail/odbc_gate_feed.hpp>
 
 #include <chrono>
@@ -15,7 +17,8 @@ namespace termgate::inline v0::detail {
 namespace {
 
 constexpr std::chrono::seconds gates_login_wait{5};
-constexpr std::chrono::milliseconds gates_answer_wait{2000};
+// Longer than the first call of a session takes on a server that has to compile it. Who asks takes note of time by itself.
+constexpr std::chrono::milliseconds gates_answer_wait{10'000};
 
 }  // namespace
 

@@ -53,6 +53,8 @@ struct Patience {
 
 class OdbcDriver;
 
+// One open transaction. On a database where any error ends the transaction, `over_` refuses what follows: in
+// autocommit it would run, and commit, without the check.
 class OdbcTransaction final : public OpenTransaction {
  public:
   OdbcTransaction(const OdbcDriver& driver, Connection& connection, const Patience& patience)

@@ -1,3 +1,6 @@
+// SQL Server takes no array as a parameter, and its drivers copy a large value whole. So batches and large
+// payloads go into a temporary table of the session first, in pieces, and the call reads them from there
+// (sql/sqlserver, pieces).
 #include "payload_pieces.hpp"
 
 #include <algorithm>
@@ -18,6 +21,7 @@ constexpr std::string_view batch_table =
 
 }  // namespace
 
+// $1 must not be found in $10.
 std::string with_parameter(std::string_view text, std::size_t number, std::string_view instead) {
   const std::string name = fmt::format("${}", number);
   std::string result;
@@ -76,6 +80,8 @@ void bring_batch(Connection& connection, std::span<const std::string> payloads, 
   }
 }
 
+// Outside a transaction nothing else removes them. A session that cannot is given up, so the next call finds
+// none.
 void clear_pieces(Connection& connection, milliseconds limit) noexcept {
   try {
     if (connection.broken()) return;

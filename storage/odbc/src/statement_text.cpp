@@ -1,3 +1,5 @@
+// Scans a statement as its database does, as far as quotes and comments go, to replace $1 by ODBC's ? and to
+// refuse a second statement. What does not end is an error here: a driver could read on into the next text.
 #include <termgate/detail/odbc/statement_text.hpp>
 
 #include <algorithm>

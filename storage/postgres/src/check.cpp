@@ -1,3 +1,5 @@
+// The check for programs that have a libpqxx transaction of their own. It runs in that transaction, on its
+// thread, and leaves commit and rollback to the caller.
 #include <termgate/postgres_check.hpp>
 
 #include <string>
@@ -14,6 +16,8 @@
 namespace termgate::inline v0::postgres {
 
 Term check(pqxx::transaction_base& transaction, const Scope& scope, Term term, std::string_view schema) {
+  // pqxx::nontransaction commits each statement by itself, so the lock of the check would be gone before the
+  // write.
   if (dynamic_cast<pqxx::nontransaction*>(&transaction) != nullptr) {
     throw InvalidInput("TG005 a check outside a transaction guards nothing: use pqxx::work, or Database::write");
   }

@@ -1,3 +1,5 @@
+// The text that libpq gets, made of the user's URL: what is always set, defaults for what the user has not
+// set, and a refusal of URLs whose password libpq would cut in two.
 #include "conninfo.hpp"
 
 #include <algorithm>
@@ -49,6 +51,8 @@ bool password_is_cut(std::string_view url) {
 
 }  // namespace
 
+// Throws InvalidInput if an @ is where libpq would misread it. The message does not show the URL: a part of a
+// password may be in it.
 std::string conninfo_of(std::string_view url, bool connect_timeout_in_environment) {
   if (password_is_cut(url)) {
     throw InvalidInput(

@@ -1,3 +1,5 @@
+// From libpqxx's exceptions to the library's errors. What a lost connection means depends on the phase:
+// before COMMIT was sent nothing was written, afterwards the outcome is unknown.
 #include "errors.hpp"
 
 #include <pqxx/except>

@@ -1,4 +1,7 @@
-// LISTEN on a connection of its own. libpqxx's await_notification() cannot be woken, so the socket is polled beside an eventfd.
+// LISTEN on a connection of its own. libpqxx's await_notification() cannot be woken, so the socket is polled
+// beside an eventfd.
+// One thread calls wait() and the readers; wake() may be called from any. After an error there is no
+// connection, and the next wait() makes one and says so: what was notified in between is lost.
 #include <termgate/detail/postgres_fence_feed.hpp>
 
 #include <poll.h>

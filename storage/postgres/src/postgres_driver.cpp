@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include <fmt/format.h>
@@ -190,6 +191,7 @@ void note_first_answer() {
   } mark;
 }
 
+// One session and its prepared statements. One call, and so one thread, uses it at a time.
 class Connection {
  public:
   explicit Connection(const std::string& url) : connection_(url), quiet_(connection_) {
@@ -252,7 +254,10 @@ class Connection {
       return;
     }
     if (!found->second.empty()) return;
-    const std::string name = fmt::format("termgate_{}", ++names_);
+    // By the statement's text: behind a pooler that shares sessions, a name that counts would call another program's statement.
+    std::uint64_t hash = 14695981039346656037ULL;
+    for (const char c : sql) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+    const std::string name = fmt::format("termgate_{:016x}", hash);
     connection_.prepare(name, found->first);
 #if PQXX_VERSION_MAJOR < 7
     connection_.prepare_now(name);  // 6.x puts it off to the first use
@@ -292,7 +297,6 @@ class Connection {
   pqxx::quiet_errorhandler quiet_;  // libpqxx prints notices to stderr otherwise
   std::optional<pqxx::nontransaction> transaction_;
   std::map<std::string, std::string, std::less<>> seen_;  // statements, and the names of those that are prepared
-  int names_ = 0;
 };
 
 // How long an answer may take: forever, unless OpenOptions::answer_wait says otherwise.
@@ -401,7 +405,10 @@ class PostgresDriver final : public Driver {
         begin(lent, begin_text(options));
         PostgresTransaction session(*lent, calls_, url_, silence(), options.timeout, start);
         work(session);
+        // The statements before are limited, COMMIT is not: a COMMIT that is broken off would leave the
+        // outcome unknown.
         session.end_time();
+        // The last moment at which a dead connection still means that nothing was written.
         step(*lent, Phase::before_commit, [&] { lent->expect_alive(); });
       } catch (const Unavailable&) {
         roll_back(lent);
@@ -438,7 +445,38 @@ class PostgresDriver final : public Driver {
     return rows;
   }
 
+  std::string locks_problem() override {
+    std::random_device chance;
+    const std::string key = std::to_string(std::uniform_int_distribution<std::int64_t>(1)(chance));
+    const std::unique_ptr<Connection> holder = connect(), other = connect();
+    try {
+      const auto taken = [&](std::string_view function) {
+        const pqxx::result result = other->run_script(fmt::format("SELECT pg_catalog.{}({}) AS taken", function, key));
+        return result.size() == 1 && std::string_view(result[0][0].c_str()) == "t";
+      };
+      // In transactions, so that a pooler keeps each on one session.
+      holder->run_script("BEGIN");
+      holder->run_script(fmt::format("SELECT pg_catalog.pg_advisory_xact_lock({})", key));
+      other->run_script("BEGIN");
+      std::string problem;
+      if (taken("pg_try_advisory_xact_lock")) problem = "two sessions got the same exclusive lock";
+      else if (taken("pg_try_advisory_xact_lock_shared")) problem = "a session got a shared lock that another held exclusively";
+      holder->run_script("ROLLBACK");
+      if (problem.empty() && !taken("pg_try_advisory_xact_lock")) problem = "a lock was still held after the end of its transaction";
+      other->run_script("ROLLBACK");
+      if (problem.empty()) return {};
+      const pqxx::result version = other->run_script("SELECT version()");
+      return fmt::format(
+          "the advisory locks of this server do not exclude: {}. Layer 1 orders leaders and writers by them, so a stale leader "
+          "could write. The server calls itself \"{}\"",
+          problem, version.empty() ? "" : version[0][0].c_str());
+    } catch (...) { rethrow_as_ours(Phase::before_commit, url_, holder->is_open() && other->is_open()); }
+  }
+
   InstallReport install() override {
+    if (const std::string problem = locks_problem(); !problem.empty())
+      throw DatabaseError("nothing was installed: " + problem +
+                          ". Use a PostgreSQL server; CockroachDB, for one, accepts these calls and does nothing");
     InstallReport report;
     Pool::PooledConnection lent = lend();
     Connection& connection = *lent;
@@ -553,6 +591,7 @@ class PostgresDriver final : public Driver {
     } catch (...) {}
   }
 
+  // Without the watch of the timeout: from here on only answer_wait bounds the wait.
   void commit(Pool::PooledConnection& lent) {
     silence().bounded(*lent, Phase::commit, url_, [&] { lent->run_script("COMMIT"); });
     lent.ended();
@@ -575,6 +614,7 @@ class PostgresDriver final : public Driver {
   const std::string conninfo_;
   std::vector<std::string> calls_;  // by sql::Call, with the schema's name
 
+  // The pool goes first, so no connection's watch outlives the watchdog.
   Watchdog watchdog_;
   Pool pool_;
 };

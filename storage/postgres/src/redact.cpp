@@ -1,3 +1,5 @@
+// Takes passwords out of messages of libpq and of the server, before anybody logs them. Rather too much is
+// hidden than too little.
 #include "redact.hpp"
 
 namespace termgate::inline v0::detail {

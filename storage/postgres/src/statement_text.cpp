@@ -1,3 +1,6 @@
+// Looks at the text of a user's statement just far enough to refuse transaction control and to count
+// parameters. It is no parser: the extended protocol takes one statement only, so what follows a semicolon is
+// the server's error.
 #include "statement_text.hpp"
 
 #include <algorithm>
@@ -53,6 +56,7 @@ bool is_transaction_control(std::string_view sql) {
   if (words.empty()) return false;
   const auto second = words.size() > 1 ? words[1] : std::string();
   const auto third = words.size() > 2 ? words[2] : std::string();
+  // ROLLBACK TO SAVEPOINT stays inside the transaction.
   if (words[0] == "rollback") return !(second == "to" || ((second == "work" || second == "transaction") && third == "to"));
   if (words[0] == "prepare") return second == "transaction";
   for (const char* control : {"begin", "start", "commit", "end", "abort"}) {
@@ -67,6 +71,7 @@ std::size_t highest_parameter(std::string_view sql) {
     const std::string_view rest = sql.substr(at);
     const bool after_word = at > 0 && (is_word(sql[at - 1]) || static_cast<unsigned char>(sql[at - 1]) >= 0x80 || sql[at - 1] == '$');
     if (rest[0] == '\'' || rest[0] == '"') {
+      // Only an E'' string takes a backslash as an escape.
       const bool escapes = rest[0] == '\'' && at > 0 && (sql[at - 1] == 'e' || sql[at - 1] == 'E') && (at < 2 || !is_word(sql[at - 2]));
       for (++at; at < sql.size() && sql[at] != rest[0]; ++at) {
         if (escapes && sql[at] == '\\') ++at;

@@ -1,3 +1,6 @@
+// Gives up connections whose server has fallen silent: at its deadline a socket is shut down, and the call
+// that waits on it fails. libpq's blocking calls have no timeout of their own. One thread, begun with the
+// first watch.
 #include "watchdog.hpp"
 
 #include <sys/socket.h>
@@ -18,6 +21,7 @@ Watchdog::Key Watchdog::add(int socket, Clock::time_point deadline) {
   if (!thread_.joinable()) thread_ = std::thread([this] { watch(); });
   const Key key{deadline, ++last_};
   const auto added = sockets_.emplace(key, socket).first;
+  // Only an earlier deadline than all others changes when the thread must wake.
   if (added == sockets_.begin()) changed_.notify_one();
   return key;
 }
@@ -44,6 +48,7 @@ void Watchdog::watch() {
       }
       // Under the lock: the watch, and with it the socket, is still there.
       if (socket != -1) shutdown(socket, SHUT_RDWR);
+      // Marked and kept: is_over() is called before remove().
       socket = -1;
     }
     if (next == Clock::time_point::max()) changed_.wait(lock);

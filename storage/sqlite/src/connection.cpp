@@ -1,8 +1,13 @@
+// One SQLite connection and what must hold on it: no statement of the application begins, ends or changes
+// what the driver relies on (authorize), and every wait for a lock tells the process that holds it
+// (lock_wait.hpp). The owner sees to it that one thread uses it at a time; SQLite is opened with NOMUTEX and
+// does not check that.
 #include <termgate/detail/sqlite/connection.hpp>
 
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cassert>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -65,10 +70,13 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
                         "SQLITE_CANTOPEN");
     }
   }
+  // A reader opens READWRITE too: in WAL mode it needs to write to the shared index, and query_only keeps it
+  // from the rest.
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (create || how.memory() ? SQLITE_OPEN_CREATE : 0);
   const int code = sqlite3_open_v2(how.path.c_str(), &db_, flags, nullptr);
   try {
     if (code != SQLITE_OK) {
+      // sqlite3_open_v2 hands out a handle even when it fails, so it can be asked, and must be closed.
       const int system_error = sqlite3_system_errno(db_);
       throw Unavailable(fmt::format("cannot open the database file {}: {}", how.path,
                                     system_error != 0 ? std::strerror(system_error) : sqlite3_errmsg(db_)),
@@ -81,6 +89,7 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
     control_checked("PRAGMA main.synchronous = EXTRA");
     if (!reader && !how.memory() && sqlite3_db_readonly(db_, "main") == 0) {
       std::string mode = how.journal_mode.value_or("");
+      // Only a new file becomes WAL: the mode of an existing one is its owner's choice.
       if (mode.empty()) {
         Statement pages(db_, "PRAGMA main.page_count");
         Running count(pages.get());
@@ -89,6 +98,8 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
       if (!mode.empty()) set_journal_mode(how, mode);
     }
     control_checked(("PRAGMA main.synchronous = " + how.synchronous).c_str());
+    // Null only if another binary registered its layer 1 on every new connection (sqlite3_auto_extension).
+    assert(layer1_ != nullptr && "no other binary has registered its layer 1 on this connection");
     layer1_ = Layer1::register_on(db_);
     layer1_->watch_file(how.path);
     if (how.wait) {
@@ -137,6 +148,7 @@ void Connection::set_journal_mode(const OpenAs& how, const std::string& mode) {
   }
 }
 
+// The statements first: a connection with unfinalized statements becomes a zombie instead of closing.
 Connection::~Connection() {
   by_text_.clear();
   recent_.clear();
@@ -144,6 +156,8 @@ Connection::~Connection() {
   sqlite3_close_v2(db_);
 }
 
+// SQLite calls it while it prepares a statement. Only the application's own statements are judged, never
+// those of layer 1 and of the driver.
 int Connection::authorize(void* held, int action, const char* first, const char* second, const char*, const char*) {
   auto& self = *static_cast<Connection*>(held);
   if (!self.application_) return SQLITE_OK;
@@ -180,6 +194,8 @@ int Connection::authorize(void* held, int action, const char* first, const char*
   }
 }
 
+// Throws InvalidInput for everything but one statement with parameters $1, $2, …: what follows the first
+// statement would be ignored by SQLite without a word.
 Connection::Cached Connection::prepare(std::string_view sql) {
   application_ = true;
   denied_.clear();
@@ -209,11 +225,14 @@ Connection::Cached Connection::prepare(std::string_view sql) {
         throw InvalidInput(fmt::format("TG005 parameter {}: parameters are written $1, $2, …", name));
       }
     }
+    // SQLite numbers named parameters in the order of their first use; $2 before $1 is its number 1.
     made.parameters.push_back(number);
   }
   return made;
 }
 
+// The least recently used statement goes. The keys of by_text_ point into the list's elements, which a splice
+// does not move.
 Connection::Cached& Connection::prepared(std::string_view sql) {
   if (const auto found = by_text_.find(sql); found != by_text_.end()) {
     recent_.splice(recent_.begin(), recent_, found->second);
@@ -285,13 +304,17 @@ void Connection::wait_for_locks(std::chrono::milliseconds wait) noexcept {
     self.busy_lock_wait_->pause(rest);
     return 1;
   };
+  // With no wait there is no handler: SQLite then returns SQLITE_BUSY at once.
   sqlite3_busy_handler(db_, wait.count() > 0 ? static_cast<int (*)(void*, int)>(busy) : nullptr, this);
 }
 
 int Connection::begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope, std::int64_t term) {
+  // IMMEDIATE, because a transaction that has read cannot wait for the lock: its snapshot may be old by then.
   const char* statement = read_only ? "BEGIN" : "BEGIN IMMEDIATE";
   const auto attempt = [&] {
     const int code = control(statement);
+    // Under the write lock, so that a file that is still in its place stays comparable until the commit looks
+    // again.
     if (code != SQLITE_OK || read_only || !layer1_->file().moved(true)) return code;
     control("ROLLBACK");
     return SQLITE_READONLY_DBMOVED;
@@ -307,6 +330,8 @@ int Connection::begin(bool read_only, std::chrono::milliseconds wait, std::strin
   return code;
 }
 
+// The file is looked at once more: one that was replaced since BEGIN would take the write where nobody reads
+// it (F2).
 int Connection::commit(int& extended) noexcept {
   if (layer1_->file().moved(true)) {
     control("ROLLBACK");
@@ -399,6 +424,8 @@ Rows Connection::run(std::string_view sql, std::span<const Value> parameters) {
   return rows;
 }
 
+// The statement is kept under the address of its text, so `sql` must be a string literal or live as long as
+// the connection.
 int Connection::control(const char* sql) noexcept {
   try {
     Statement& kept = controls_[sql];

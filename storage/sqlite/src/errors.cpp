@@ -13,6 +13,7 @@
 namespace termgate::inline v0::sqlite {
 namespace {
 
+// SQLite has messages for its codes and no function that gives their names.
 constexpr std::pair<int, std::string_view> code_names[] = {
     {SQLITE_ERROR, "SQLITE_ERROR"},
     {SQLITE_INTERNAL, "SQLITE_INTERNAL"},
@@ -82,6 +83,8 @@ int code_of(std::string_view wanted) noexcept {
   return SQLITE_ERROR;
 }
 
+// Whether a COMMIT that failed so may be found committed after all, by the next process that opens the file
+// (F5).
 bool commit_outcome_unknown(int extended_code) noexcept {
   if ((extended_code & 0xff) != SQLITE_IOERR) return false;
   // What fails before the commit record is complete cannot be mistaken for it: its checksum is wrong.
@@ -89,6 +92,8 @@ bool commit_outcome_unknown(int extended_code) noexcept {
          extended_code != SQLITE_IOERR_NOMEM && extended_code != SQLITE_IOERR_LOCK && extended_code != SQLITE_IOERR_RDLOCK;
 }
 
+// The library's exception for an error of SQLite. A refusal that one of our SQL functions has thrown arrives
+// here as a text, so it is looked for first.
 void throw_sqlite(int extended_code, std::string_view message) {
   detail::throw_if_tg(message);
   const std::string code(code_name(extended_code));
@@ -100,6 +105,7 @@ void throw_sqlite(int extended_code, std::string_view message) {
     default: break;
   }
   switch (extended_code & 0xff) {
+    // The caller knows how long it has waited and for whom; it turns this into Blocked.
     case SQLITE_BUSY: throw BusyNow();
     case SQLITE_INTERRUPT: throw Unavailable("the work was interrupted and rolled back: nothing was written", code);
     case SQLITE_FULL:
@@ -118,6 +124,7 @@ void throw_sqlite(int extended_code, std::string_view message) {
                                     message),
                         code);
   }
+  // Up to version 3 of the SQLite schema the column was called in_doubt (0004_untrusted.sql).
   if (message == "no such column: untrusted" || message == "no such column: f.untrusted" ||
       (message.starts_with("table main.termgate_") && message.ends_with(" has no column named untrusted"))) {
     throw DatabaseError(fmt::format("{}: this database has the tables of an earlier version of Termgate: run `termgate init`", message),

@@ -1,3 +1,6 @@
+// Device and inode number say whether a path still names the same file (file_watch.hpp says why that
+// matters). Every answer is only as fresh as its stat(): the callers ask under the write lock, before BEGIN's
+// work and before COMMIT.
 #include <termgate/detail/sqlite/file_watch.hpp>
 
 #include <sys/stat.h>
@@ -16,6 +19,7 @@ std::optional<FileWatch::Identity> FileWatch::identity_of(const std::string& pat
 
 void FileWatch::begin(sqlite3* db, const std::string& path) {
   *this = FileWatch();
+  // An empty name is a database in memory or a temporary one, which no path leads to.
   const char* held = sqlite3_db_filename(db, "main");
   if (held == nullptr || *held == '\0' || path.empty()) return;
   // The process may change its folder later.
@@ -34,6 +38,8 @@ void FileWatch::know_log() noexcept {
   for (Beside& one : log_) one.file = identity_of(one.path);
 }
 
+// Prepared anew each time: the answer of a PRAGMA is fixed when it is prepared, and another process may
+// change the mode.
 bool FileWatch::uses_log() const noexcept {
   sqlite3_stmt* statement = nullptr;
   bool wal = false;

@@ -1,3 +1,6 @@
+// The notice is one datagram, "TERM SCOPE", to an abstract Unix socket whose name holds the process and the
+// file (lock_wait.hpp says what it is for). The sender runs on the thread that waits; the listener has a
+// thread of its own, which ends in its destructor.
 #include <termgate/detail/sqlite/lock_wait.hpp>
 
 #include <sys/socket.h>
@@ -24,7 +27,8 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// 0: no such file.
+// Fills in `address` and returns its length, or 0 if the file does not exist. Device and inode, so that every
+// path to the file gives the same name.
 socklen_t address_of(sockaddr_un& address, int pid, const std::string& path) {
   struct stat status {};
   if (path.empty() || stat(path.c_str(), &status) != 0) return 0;
@@ -36,10 +40,13 @@ socklen_t address_of(sockaddr_un& address, int pid, const std::string& path) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size);
 }
 
+// Longer than any notice: a scope has 800 bytes at most. What is longer is cut, and is none of ours.
 constexpr std::size_t notice_bytes_max = 4096;
 
 }  // namespace
 
+// False: no holder was found, so it is worth looking again soon. A notice that cannot be delivered is not an
+// error.
 bool LockWait::send_notice() const {
   const char* path = sqlite3_db_filename(db_, "main");
   if (path == nullptr || *path == '\0') return true;
@@ -85,6 +92,8 @@ LockWaitListener::LockWaitListener(const std::string& path, std::function<void(c
 LockWaitListener::~LockWaitListener() {
   if (socket_ < 0) return;
   over_ = true;
+  // Wakes the thread out of recvmsg(); close() alone would not, and would free the number while the thread
+  // still uses it.
   shutdown(socket_, SHUT_RDWR);
   thread_.join();
   close(socket_);
@@ -107,7 +116,8 @@ void LockWaitListener::listen() {
     if (head == nullptr || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_CREDENTIALS) continue;
     ucred who{};
     std::memcpy(&who, CMSG_DATA(head), sizeof who);
-    // Anybody can send here, and what is said may end a client.
+    // Any process of the network namespace can send here, and a notice may end a client. So only the same
+    // user and root count; the kernel fills in the credentials.
     if (who.uid != geteuid() && who.uid != 0) continue;
     LockWaitNotice notice{.pid = who.pid, .scope = {}, .term = 0};
     const char* const end = received + size;

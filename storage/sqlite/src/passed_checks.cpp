@@ -1,3 +1,5 @@
+// Which checks the open transaction has passed, and at which depth of savepoints (passed_checks.hpp). A pass
+// that outlives what it stands on would let a stale write through, so every doubt drops it.
 #include <termgate/detail/sqlite/passed_checks.hpp>
 
 #include <algorithm>
@@ -22,6 +24,8 @@ void PassedChecks::acquired(const std::string& scope, const std::string& owner, 
   acquired_[scope].push_back(Acquired{owner, ttl_ms, endpoint, term, depth_});
 }
 
+// The count of raises grows, so that a pass that was recorded before the transaction was tracked is compared
+// anew.
 void PassedChecks::began(bool known) noexcept {
   if (!known) clear();
   tracking_ = true;
@@ -45,6 +49,8 @@ void PassedChecks::released(int index) noexcept {
   }
 }
 
+// A pass that was given inside the savepoint goes: the raise that it may have made is undone. Those given
+// before stay, and are compared anew.
 void PassedChecks::rolled_back_to(int index) noexcept {
   std::erase_if(passes_, [index](const auto& pass) { return pass.second.depth > index; });
   for (auto& [scope, leases] : acquired_) std::erase_if(leases, [index](const Acquired& lease) { return lease.depth > index; });

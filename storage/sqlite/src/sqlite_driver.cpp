@@ -1,9 +1,13 @@
-// The port to SQLite: one connection that writes, through the WriteQueue, and a pool that reads.
+// The port to SQLite: one connection that writes, through the WriteQueue, and a pool that reads. SQLite has
+// one writer at a time, so a second writing connection of this process would only wait for the first.
+// Owner: the Database. Threads: any number call at once; a call from inside another call's work is refused. A
+// reading connection is in `readers_`, borrowed by one call, or closed; `readers_open_` counts the first two.
 #include <termgate/detail/sqlite_driver.hpp>
 
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cassert>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -50,6 +54,7 @@ class SqliteTransaction final : public OpenTransaction {
   Rows execute(std::string_view sql, std::span<const Value> parameters) override { return run(sql, parameters); }
 
  private:
+  // `queue_` is used up by the first statement: only that one may begin the transaction again.
   template <class Statement>
   Rows run(Statement statement, std::span<const Value> parameters) {
     WriteQueue* queue = std::exchange(queue_, nullptr);
@@ -78,6 +83,8 @@ class SqliteDriver final : public Driver {
   void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) override {
     refuse_nested();
     // Every isolation level is SQLite's one: serializable.
+    // With these settings a crash may take back the newest commits, and a fence may never go down (F3). So a
+    // raise has to run in a flushed transaction.
     const bool forgetful = !options.read_only && (how_.synchronous == "normal" || how_.synchronous == "off");
     WriteQueue* flushing = nullptr;
     const auto guarded = [&](Connection& connection) {
@@ -143,6 +150,8 @@ class SqliteDriver final : public Driver {
   int installed_version() override {
     refuse_nested();
     struct stat status {};
+    // Opening a connection would fail for a file that does not exist; no file is version 0, and is not made
+    // by a question.
     if (!how_.memory() && stat(how_.path.c_str(), &status) != 0 && errno == ENOENT) return 0;
     int version = 0;
     read(std::nullopt, [&](Connection& connection) { version = connection.layer1().installed_version(); });
@@ -198,6 +207,8 @@ class SqliteDriver final : public Driver {
     } catch (const Unavailable& failure) {
       if (file_moved(failure)) {
         std::shared_ptr<Writer> expected = held;
+        // Only this writer is given up: another thread may have opened a new one meanwhile. Threads that
+        // still use it hold it by their shared pointer.
         writer_.compare_exchange_strong(expected, nullptr);
       }
       throw;
@@ -205,6 +216,7 @@ class SqliteDriver final : public Driver {
   }
 
   void read(std::optional<std::chrono::milliseconds> timeout, const std::function<void(Connection&)>& work) {
+    // A database in memory exists in one connection only, so its reads go through the writer's queue.
     if (how_.memory()) {
       return write([&](WriteQueue& queue) { queue.run({.timeout = timeout, .read_only = true}, work); }, true);
     }
@@ -238,7 +250,10 @@ class SqliteDriver final : public Driver {
         connection.reset();
         --driver.readers_open_;
       }
+      assert(driver.readers_open_ < driver.readers_max_ && "a reader is opened only where there is room for one");
       ++driver.readers_open_;
+      // Opening a file may take long, and other readers need the mutex. The place is counted already, so the
+      // limit holds meanwhile.
       lock.unlock();
       try {
         connection = std::make_unique<Connection>(driver.how_, true, false);

@@ -1,3 +1,4 @@
+// Prepared statements and one execution of them (statement.hpp). One thread at a time, like the connection.
 #include <termgate/detail/sqlite/statement.hpp>
 
 #include <utility>
@@ -25,6 +26,7 @@ Running& Running::bind(std::int64_t value) {
   return *this;
 }
 
+// As for bytes: an empty text is not NULL.
 Running& Running::bind(std::string_view text) {
   checked(sqlite3_bind_text64(handle_, ++bound_, text.data() != nullptr ? text.data() : "", text.size(), SQLITE_STATIC, SQLITE_UTF8));
   return *this;
@@ -66,6 +68,8 @@ std::optional<std::int64_t> Running::optional_integer(int column) const {
   return integer(column);
 }
 
+// By address and not by text: the texts are constants of the program, and a hash over each of them would cost
+// more than the lookup.
 sqlite3_stmt* StatementCache::get(sqlite3* db, std::string_view sql) {
   Statement& kept = statements_[sql.data()];
   if (kept.get() == nullptr) kept = Statement(db, sql, SQLITE_PREPARE_PERSISTENT);

@@ -1,3 +1,7 @@
+// Group commit (write_queue.hpp has the threads, the owner and the invariants). Two things must not be
+// confused: the baton, which says which thread of this process may use the connection, and SQLite's write
+// lock, which says which process may write. The baton comes first; a thread that has it may still wait for
+// the lock.
 #include <termgate/detail/sqlite/write_queue.hpp>
 
 #include <algorithm>
@@ -23,6 +27,8 @@ WriteQueue::WriteQueue(Connection& connection, const std::string& synchronous, s
       wait_now_(wait ? *wait : connection.layer1().check_wait()),
       limits_(limits) {}
 
+// Returns with the baton. Throws Blocked after `wait`, GaveUp if the caller's question says so; in both cases
+// the thread has left the queue and nothing was written.
 void WriteQueue::take_baton(milliseconds wait, const std::function<bool()>* give_up) {
   std::unique_lock lock(mutex_);
   if (!taken_) {
@@ -40,6 +46,7 @@ void WriteQueue::take_baton(milliseconds wait, const std::function<bool()>* give
   const auto until = Clock::now() + wait;
   bool gave_up = false;
   do {
+    // How often give_up is asked. The answer may change without anybody signalling this thread's condition.
     constexpr milliseconds question{50};
     const auto slice = give_up != nullptr ? std::min(until, Clock::now() + question) : until;
     if (waiter.turn.wait_until(lock, slice, [&] { return waiter.has_baton; })) {
@@ -48,6 +55,7 @@ void WriteQueue::take_baton(milliseconds wait, const std::function<bool()>* give
     }
     gave_up = give_up != nullptr && (*give_up)();
   } while (!gave_up && Clock::now() < until);
+  // The predicate was false under the mutex, so no other thread has removed this waiter from the queue.
   queue_.erase(std::find(queue_.begin(), queue_.end(), &waiter));
   if (gave_up) throw GaveUp{};
   throw Blocked(fmt::format(
@@ -55,6 +63,8 @@ void WriteQueue::take_baton(milliseconds wait, const std::function<bool()>* give
       wait.count(), std::chrono::duration_cast<milliseconds>(Clock::now() - since_.value_or(Clock::now())).count()));
 }
 
+// The baton goes to the first waiter directly and is never free in between, so a thread that arrives now
+// cannot overtake the queue. `holder_` stays empty until the waiter runs.
 void WriteQueue::hand_on() {
   assert(taken_ && holder_ == std::this_thread::get_id() && "only the thread with the baton hands it on");
   holder_ = std::thread::id();
@@ -69,6 +79,8 @@ void WriteQueue::hand_on() {
   next->turn.notify_one();
 }
 
+// Begins the group's transaction. The first try does not wait and reads no clock, because the lock is free in
+// the common case.
 void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline) {
   assert_has_baton();
   if (how.flushed) {
@@ -78,7 +90,7 @@ void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline
   if (how.read_only) connection_.only_read(true);
   connection_.wait_for_locks(milliseconds(0));
   int code = connection_.begin(how.read_only, milliseconds(0), {}, 0);
-  // Another process has the lock: only then it matters, and costs nothing, what the setting says by now.
+  // Only if another process has the lock is the time needed, and the setting read again.
   const auto start = code == SQLITE_OK ? Clock::time_point{} : Clock::now();
   if ((code & 0xff) == SQLITE_BUSY) {
     if (!wait_) wait_now_ = connection_.layer1().check_wait();
@@ -96,6 +108,8 @@ void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline
   throw_sqlite(connection_.handle(), code);
 }
 
+// The open group is committed before the caller writes on its own connection: the group holds SQLite's write
+// lock, and its members wait for its end.
 void WriteQueue::take_turn(const How& how) {
   const milliseconds wait = wait_now_;
   take_baton(how.wait ? std::min(*how.wait, wait) : wait, how.give_up);
@@ -104,7 +118,8 @@ void WriteQueue::take_turn(const How& how) {
 
 void WriteQueue::make_room() noexcept { room_requested_at_ = Clock::now(); }
 
-// SQLite's lock is had by who tries while it is free, and a queue in which somebody always waits frees it for microseconds.
+// SQLite gives its lock to whoever tries while it is free. A queue that always has a waiter frees it for
+// microseconds, so another process would starve.
 void WriteQueue::leave_room() const noexcept {
   const auto requested = room_requested_at_.load();
   if (requested == Clock::time_point{} || Clock::now() - requested > room_requested_valid) return;
@@ -134,6 +149,7 @@ void WriteQueue::throw_end(const Group& group) {
   }
 }
 
+// The members read `end`, `message` and `code` without the mutex, so `done` is set last, with release order.
 void WriteQueue::finish(Group& group, Group::End end, std::string message, std::string code) {
   assert(!group.done && "a group ends once");
   group.end = end;
@@ -144,9 +160,11 @@ void WriteQueue::finish(Group& group, Group::End end, std::string message, std::
   group.done.notify_all();
 }
 
+// Every way out calls finish(): a group without an end would leave its members waiting for ever.
 void WriteQueue::commit(std::shared_ptr<Group> held) {
   assert_has_baton();
   Group& group = *held;  // held by value: the end of a group resets open_
+  // All members were refused, or they only read: there is nothing to commit.
   if (group.members == 0) {
     connection_.control("ROLLBACK");
     connection_.layer1().transaction_undone();
@@ -163,6 +181,7 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
     return;
   }
   sqlite3* db = connection_.handle();
+  // Read before the ROLLBACK, which replaces the connection's message.
   const std::string problem = sqlite3_errmsg(db);
   const std::string name(code_name(extended));
   if (connection_.in_transaction()) connection_.control("ROLLBACK");
@@ -172,6 +191,7 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
   } else if ((extended & 0xff) == SQLITE_BUSY) {
     finish(group, Group::End::blocked,
            fmt::format("TG006 blocked: {} reads the database, so that nothing can be committed; nothing was written", lock_holder(db)), {});
+    // An error during the flush: the commit record may or may not be on the disk.
   } else if (commit_outcome_unknown(extended)) {
     finish(group, Group::End::unknown, fmt::format("COMMIT was sent and its flush failed: {} ({})", problem, name), name);
   } else {
@@ -236,6 +256,8 @@ WriteQueue::Member WriteQueue::work_as_member(Group& group, bool first, const Ho
     if (wants_flush != nullptr) *wants_flush = connection_.layer1().take_wants_flush();
     connection_.take_bound_bytes();
     connection_.layer1().transaction_undone();
+    // If the savepoint cannot be undone, the whole transaction is: a member's refused writes must not be
+    // committed with the others'. run() sees that no transaction is left and fails every member.
     if (in_savepoint && connection_.in_transaction() &&
         (connection_.control("ROLLBACK TO termgate_member") != SQLITE_OK || connection_.control("RELEASE termgate_member") != SQLITE_OK)) {
       connection_.control("ROLLBACK");
@@ -245,11 +267,14 @@ WriteQueue::Member WriteQueue::work_as_member(Group& group, bool first, const Ho
   return member;
 }
 
+// A group without members is not handed on: its only member was refused, and would wait for the end of other
+// threads' work. `age_max` bounds what the first member waits for the others.
 bool WriteQueue::hand_on_open(const std::shared_ptr<Group>& group, bool alone) {
   const std::lock_guard lock(mutex_);
   if (alone || queue_.empty() || group->members == 0 || group->members >= limits_.members_max || group->bytes >= limits_.bytes_max)
     return false;
   const auto now = Clock::now();
+  assert(!group->done && "a group that has ended takes no further member");
   if (!group->handed_on) group->handed_on = now;
   if (now - *group->handed_on >= limits_.age_max) return false;
   open_ = group;
@@ -295,6 +320,7 @@ void WriteQueue::run(const How& how, const std::function<void(Connection&)>& wor
 
   if (member.failure && !among_others) std::rethrow_exception(member.failure);
   if (TERMGATE_PLANTED(group_commit) && !member.failure && handed_on) return;
+  // The thread may have handed the baton on; another member commits for all.
   group->done.wait(false, std::memory_order_acquire);
   if (member.failure) {
     // What refused this one may be what another wrote before it in the same transaction (a raise, a key). It is reported once that is

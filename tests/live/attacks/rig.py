@@ -4,11 +4,13 @@ The judge knows nothing of how the proxy decides. A row of a table says whether 
 ("bad"), and a direct connection of the superuser's looks afterwards which rows are there. Every attack that must be refused
 runs on a direct connection too, where its "bad" rows must commit: an attack that does nothing there proves nothing here.
 """
+import os
 import re
 import time
 import zlib
 
 import pgraw
+from given import ROOT
 from pgraw import Closed, Connection, Silent
 
 ROLES = {"none": None, "read": "read", "write": "write", "lead": "lead", "operate": "operate", "maker": "write"}
@@ -356,7 +358,6 @@ STATE = """SELECT concat_ws(' | ', 'lo ' || (SELECT count(*) FROM pg_largeobject
 
 # The library of the guard: the server has it, and where a session without a term may read, the proxy admits no session without it.
 GUARD = os.environ.get("TERMGATE_TEST_GUARD")
-ROOT = Path(__file__).resolve().parents[3]
 
 
 class PlainServer:

@@ -652,7 +652,7 @@ class Interleaved(Guarded):
         writers = {term: self.session(term=term) for term in (5, 6)}
         for term, writer in writers.items():
             writer.start(f"INSERT INTO t VALUES ({term}, {term})")
-        time.sleep(0.3)
+        self.rig.wait_until("SELECT count(DISTINCT pid) = 2 FROM pg_locks WHERE NOT granted")
         self.assertEqual(leader.run("COMMIT"), "ok")
         self.assertEqual(writers[5].finish(), "TG001")
         # Its own term, but its statement began before the raise.

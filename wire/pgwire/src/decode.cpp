@@ -1,4 +1,7 @@
-// The bodies are drawn in encode.cpp, beside the code that writes them.
+// Bodies of messages to structs. The layouts are drawn in encode.cpp, beside the code that writes them.
+// Pure: no state, any thread. What is returned are views into the body. A body must hold its fields and
+// nothing after them: a message that PostgreSQL and the proxy read differently could carry something past the
+// check.
 #include <termgate/pgwire/decode.hpp>
 
 #include <termgate/pgwire/startup.hpp>
@@ -45,6 +48,7 @@ Decoded<Parse> decode_parse(std::string_view body) noexcept {
   return parse;
 }
 
+// Only for a body that decode_parse() has accepted: the count is not checked again.
 std::vector<std::uint32_t> decode_parse_types(std::string_view body) {
   Cursor cursor(body);
   cursor.text();
@@ -62,6 +66,7 @@ Decoded<Bind> decode_bind(std::string_view body) noexcept {
   bind.parameter_formats = cursor.u16();
   cursor.bytes(std::size_t{2} * bind.parameter_formats);
   bind.parameters = cursor.u16();
+  // The values are passed over, however large they are; nobody here needs them.
   for (unsigned i = 0; i < bind.parameters && cursor.good(); ++i) {
     const std::uint32_t length = cursor.u32();
     if (length == 0xffffffff) continue;  // NULL
@@ -76,6 +81,7 @@ Decoded<Bind> decode_bind(std::string_view body) noexcept {
   return bind;
 }
 
+// For a Bind that comes in parts: its first bytes must hold both names.
 Decoded<BindNames> decode_bind_names(std::string_view head) noexcept {
   Cursor cursor(head);
   BindNames names;
@@ -169,6 +175,7 @@ Decoded<BackendKeyData> decode_backend_key_data(std::string_view body) noexcept 
   Cursor cursor(body);
   BackendKeyData data;
   data.pid = cursor.u32();
+  // Four bytes up to protocol 3.0; from 3.2 on the server chooses the length.
   data.key = cursor.rest();
   if (!cursor.good() || data.key.size() < cancel_key_bytes_min) return cut_short("BackendKeyData");
   if (data.key.size() > cancel_key_bytes_max) return too_long("BackendKeyData");

@@ -1,3 +1,5 @@
+// Reasons of refused messages, in a buffer of their own size: to say no allocates nothing, so a hostile peer
+// cannot make it fail.
 #include <termgate/pgwire/malformed.hpp>
 
 #include <cstdarg>

@@ -1,3 +1,4 @@
+// The reason of a refused message, in a buffer of its own size. A longer one is cut.
 #include <termgate/tds/malformed.hpp>
 
 #include <cstdarg>

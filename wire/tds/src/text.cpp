@@ -1,3 +1,5 @@
+// UTF-16, little-endian, to UTF-8 and back, as TDS writes texts. Neither direction fails: what is malformed
+// becomes U+FFFD. Where that would matter, is_utf16() is asked first.
 #include <termgate/tds/text.hpp>
 
 #include <cstddef>

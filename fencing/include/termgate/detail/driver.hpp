@@ -77,6 +77,9 @@ class Driver {
   // Layer 1: installs or upgrades (idempotent, one transaction), tells the installed version (0: none),
   // takes it away, gives a role its grant ("read", "write", "lead", "operate").
   virtual InstallReport install() = 0;
+  // Tries with two sessions of its own whether the server's advisory locks exclude. Why they do not; empty: they do, or layer 1 does not
+  // need them. install() asks first, and refuses.
+  virtual std::string locks_problem() { return {}; }
   virtual int installed_version() = 0;
   virtual void uninstall() = 0;
   virtual void grant(std::string_view role, std::string_view level) = 0;

@@ -1,7 +1,11 @@
-// The check: what a term is compared with, and when it passes, raises or is refused (F1, F2, F3); seals and evidence.
+// The check: what a term is compared with, and when it passes, raises or is refused (F1, F2, F3); seals and
+// evidence.
+// Everything here that decides runs under the database's write lock, so a fence that was read stays as it is
+// until the transaction ends. A refusal is thrown before the first write of its call.
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <algorithm>
+#include <cassert>
 
 #include <fmt/format.h>
 
@@ -41,6 +45,8 @@ Layer1::Fence Layer1::read_fence(std::string_view scope) {
   return fence;
 }
 
+// SQLite's count of changes that other connections have made to the file. It is what the page cache itself
+// goes by, and costs no statement.
 unsigned Layer1::data_version() const noexcept {
   unsigned version = 0;
   sqlite3_file_control(db_, "main", SQLITE_FCNTL_DATA_VERSION, &version);
@@ -60,6 +66,8 @@ void Layer1::begin_transaction() noexcept {
   declared_term_.reset();
 }
 
+// The fence without a read, if this connection knows it and nobody can have changed it since. Without the
+// write lock, or where the transaction's boundaries are not known, it is read.
 Layer1::Fence Layer1::known_fence(const std::string& scope) {
   if (!boundaries_known_ || sqlite3_txn_state(db_, "main") != SQLITE_TXN_WRITE) return read_fence(scope);
   const unsigned version = data_version();
@@ -71,6 +79,8 @@ Layer1::Fence Layer1::known_fence(const std::string& scope) {
   }
   if (const auto found = known_.find(scope); found != known_.end()) return found->second;
   const Fence fence = read_fence(scope);
+  // A fence without a row is not kept: its height comes from the evidence, which other statements of this
+  // transaction may add to.
   if (fence.exists) known_.emplace(scope, fence);
   return fence;
 }
@@ -93,6 +103,8 @@ std::int64_t Layer1::evidence(std::string_view scope, bool streams_only, bool wa
       resets.emplace_back(read.integer(0), read.integer(1));
     }
   }
+  // The highest term that no reset has taken back: if the maximum lies in the range of a reset, the question
+  // is put again below that range.
   auto fold = [&](const std::function<std::int64_t(std::int64_t)>& max_term) {
     std::int64_t believed_max = Term::max_value;
     while (true) {
@@ -151,6 +163,8 @@ void Layer1::refuse_passed(std::string_view scope, const char* what) {
   }
 }
 
+// The order of the refusals is part of the contract: untrusted (TG004), stale (TG001), then what is wrong
+// with the call (TG005).
 Layer1::Verdict Layer1::judge(const std::string& scope, std::int64_t term, Raise raise, bool with_evidence) {
   Verdict verdict{known_fence(scope), false};
   const Fence& fence = verdict.fence;
@@ -163,6 +177,7 @@ Layer1::Verdict Layer1::judge(const std::string& scope, std::int64_t term, Raise
     if (term > pass->term) refuse_passed(scope, fmt::format("term {}", term).c_str());
   }
   if (term < seen) refuse_stale_write(scope, term, seen);
+  // A first row counts as a raise even where the evidence has the same height.
   verdict.raises = !fence.exists || term > fence.term;
   if (!verdict.raises) return verdict;
   if (raise == Raise::refused) {
@@ -183,6 +198,7 @@ Layer1::Verdict Layer1::judge(const std::string& scope, std::int64_t term, Raise
 }
 
 std::int64_t Layer1::admit(const std::string& scope, std::int64_t term, const Verdict& verdict) {
+  assert(sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE && "a pass counts only under the write lock");
   if (verdict.raises) raise(scope, verdict.fence, term, verdict.fence.untrusted, client_, "raise", "");
   pass(scope, term);
   return term;
@@ -190,6 +206,7 @@ std::int64_t Layer1::admit(const std::string& scope, std::int64_t term, const Ve
 
 void Layer1::raise(std::string_view scope, const Fence& fence, std::int64_t term, bool untrusted, const std::string& actor,
                    std::string_view action, std::string_view more) {
+  assert(term >= fence.term && "only reset_fence lowers a fence");
   {
     Running write = use(fence.exists ? stmt::fence_raise : stmt::fence_insert);
     write.bind(scope).bind(term).bind(now()).bind(actor).bind(std::int64_t{untrusted}).run();
@@ -205,6 +222,8 @@ void Layer1::track() {
   if (!passed_checks_.tracking()) { throw DatabaseError("a table named termgate_transaction hides Termgate's own: rename it"); }
 }
 
+// Notes that the open transaction has passed. In a transaction of the call's own there is nothing left to
+// mark it for.
 void Layer1::pass(const std::string& scope, std::int64_t term) {
   if (own_unit_ || passed_checks_.find(scope) != nullptr) return;
   // A raise has enlisted us by itself.
@@ -229,6 +248,7 @@ std::int64_t Layer1::check_term(const Scope& scope, Term term) {
   }
   Unit unit(*this);
   const std::int64_t fence =
+      // In autocommit the first verdict was formed without the lock, so it is formed again under it.
       admit(scope.name(), term.value(), transaction ? verdict : judge(scope.name(), term.value(), Raise::allowed, false));
   unit.commit();
   return fence;
@@ -243,6 +263,8 @@ Layer1::Receipt Layer1::seal(const Scope& scope, Term term, const std::optional<
   const Wants wants(*this, scope.name(), term.value());
   Unit unit(*this);
   const std::string& name = scope.name();
+  // A seal says that nothing below it is in flight. A transaction that has passed the scope is itself in
+  // flight.
   refuse_passed(name, "a seal");
   const Fence fence = read_fence(name);
   refuse_untrusted(name, fence);

@@ -1,3 +1,5 @@
+// Small checks that several subjects of layer 1 share. Those that refuse throw InvalidInput (TG005) and name
+// what was wrong.
 #include "common.hpp"
 
 #include <charconv>

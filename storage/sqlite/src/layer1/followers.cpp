@@ -1,4 +1,6 @@
-// Followers: their runs and positions (sql/sqlite/install/0005_follower.sql).
+// Followers: their runs and positions (sql/sqlite/install/0005_follower.sql). A start gives the name a new,
+// higher run; only the newest run moves positions, so a follower that was replaced while it was paused cannot
+// move them back.
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <fmt/format.h>
@@ -61,6 +63,8 @@ std::string_view Layer1::follower_advance(const std::string& name, std::int64_t 
                                    last_no, from, to));
   }
   bool moved = false;
+  // A stream that the follower has not reported on has no row; if it has one after all, the position has to
+  // match as for any other.
   if (from == 0) {
     use(stmt::follower_first).bind(name).bind(stream.name()).bind(to).bind(now()).run();
     moved = sqlite3_changes(db_) == 1;

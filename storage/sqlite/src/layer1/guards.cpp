@@ -1,4 +1,6 @@
-// The triggers of protect() and adopt(), and the tables that they stand on.
+// What the triggers of protect() and adopt() call for each row, and what layer 1's own triggers call for its
+// tables. They run inside the application's writing statement, on its thread; a refusal is an exception that
+// fails that statement.
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <fcntl.h>
@@ -25,6 +27,8 @@ namespace stmt = termgate::sql::sqlite_statements;
 
 }  // namespace
 
+// Databases 0 and 1 are main and temp, so a third name is an attached file. The function exists from SQLite
+// 3.39 on.
 bool Layer1::attached() {
 #if SQLITE_VERSION_NUMBER >= 3039000
   if (sqlite3_libversion_number() >= 3039000) return sqlite3_db_name(db_, 2) != nullptr;
@@ -46,6 +50,7 @@ bool Layer1::guard_arm() {
     mark_.reset();
     track();
     std::int64_t mark = 0;
+    // By chance, so that no statement of an application can hand over the mark of another transaction.
     sqlite3_randomness(sizeof mark, &mark);
     marking_ = true;
     Running write = use(stmt::here_write);
@@ -75,6 +80,8 @@ void Layer1::require_here(std::string_view table, const std::optional<Handed>& h
                   table));
 }
 
+// Passes if the transaction has passed the row's scope, or what the connection declares passes now. Throws
+// TG001, TG002, TG004 or TG005 otherwise; a trigger never raises a fence.
 void Layer1::guard_row(std::string_view table, const RowScope& row) {
   if (row.kind == RowScope::Kind::null) {
     throw InvalidInput(fmt::format("TG005 a row of table \"{}\" has no scope: its scope column is NULL", table));
@@ -167,6 +174,8 @@ void Layer1::guard_adopted(std::string_view table, const RowScope& row, std::opt
   const Scope scope(row.text);
   const Term row_term(*term);
   const Fence fence = read_fence(scope.name());
+  // An adopted table's rows are evidence, not writes that are checked: a row below the fence may be an old
+  // one that is copied.
   if (fence.exists && row_term.value() <= fence.term) return;
   refuse_untrusted(scope.name(), fence);
   // The guard is callable from views, for triggers must call it under trusted_schema = OFF: a mere reading of one
@@ -239,6 +248,7 @@ void Layer1::transaction_ended(bool committed) noexcept {
   }
 }
 
+// Whether the fence may go down to `term`: only as the open reset_fence wants it.
 bool Layer1::guard_lower(std::string_view scope, std::int64_t term) {
   fence_changed();
   return lowering_ && lowering_->first == scope && lowering_->second == term;

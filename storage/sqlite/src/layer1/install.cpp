@@ -17,6 +17,7 @@ namespace termgate::inline v0::sqlite {
 
 namespace stmt = termgate::sql::sqlite_statements;
 
+// 0: there is no layer 1 in this database.
 int Layer1::installed_version() {
   {
     Running read = use(stmt::installed_table);

@@ -1,4 +1,5 @@
-// Job runs.
+// Job runs: their start, heartbeats and ends. A run belongs to one term of its scope; a start ends the open
+// runs of lower terms as lost.
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <set>
 
 #include <fmt/format.h>
@@ -59,6 +60,7 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
     if (others(lease, moment)) return refused(*lease, moment);
   }
   Unit unit(*this);
+  // Everything is read again under the lock: what was seen before it may be old.
   const Fence fence = read_fence(name);
   const auto lease = read_lease(name);
   const Moment moment = now();
@@ -89,6 +91,7 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
   detail.key("evicted").value(std::int64_t{0}).key("expires_at").value(moment + ttl_ms);
   if (endpoint) detail.key("endpoint").value(*endpoint);
   if (fence.untrusted) detail.key("was_untrusted").value(true);
+  assert((!lease || term >= lease->term) && "an acquisition never issues a term below an earlier one");
   raise(name, fence, term, false, owner, "acquire", detail.members());
   use(lease ? stmt::lease_take : stmt::lease_insert)
       .bind(name)
@@ -113,6 +116,7 @@ Layer1::Renewal Layer1::renew_lease(const Scope& scope, const std::string& owner
   const auto lease = read_lease(scope.name());
   const Moment moment = now();
   bool renewed = false;
+  // A seal or a forced release above this term ends the lease's use, whatever its row says.
   if (lease && height(scope.name(), fence) <= term.value()) {
     use(stmt::lease_renew).bind(scope.name()).bind(owner).bind(term.value()).bind(moment).bind(moment + ttl_ms).run();
     renewed = sqlite3_changes(db_) == 1;
@@ -122,6 +126,7 @@ Layer1::Renewal Layer1::renew_lease(const Scope& scope, const std::string& owner
   return {false, lease ? std::optional(lease->expires_at) : std::nullopt, lease ? lease->expires_at - moment : 0};
 }
 
+// All leases are read and checked before the first one is renewed, so a malformed list renews none.
 std::vector<std::string_view> Layer1::renew_leases(const std::string& leases) {
   struct HeldBy {
     std::string scope, owner;
@@ -173,6 +178,8 @@ bool Layer1::release_lease(const Scope& scope, const std::string& owner, Term te
   return released;
 }
 
+// Raises the fence by one, so that the holder's next write is refused, and frees the lease. False: there is
+// no lease.
 bool Layer1::force_release(const Scope& scope, const std::string& actor, const std::string& reason) {
   require_text(actor, "actor");
   require_text(reason, "reason");

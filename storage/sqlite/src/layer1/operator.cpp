@@ -1,4 +1,5 @@
-// What an operator calls: settings, resets, pruning, what is declared of a restore, lists.
+// What an operator calls: settings, resets, pruning, what is declared after a restore. Each of these calls is
+// written to the audit in the transaction of its change.
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <algorithm>
@@ -38,6 +39,8 @@ std::int64_t Layer1::reset_fence(const Scope& scope, Term term, const std::strin
   if (!fence.exists) raise(name, fence, stands_at, fence.untrusted, actor, "raise", from_evidence("a reset"));
   if (term.value() < stands_at) {
     use(stmt::reset_insert).bind(name).bind(stands_at).bind(term.value()).bind(now()).bind(actor).bind(reason).run();
+    // The trigger of the fences refuses every lower value but this one, and only while it is set: so an
+    // UPDATE by hand cannot lower a fence.
     lowering_.emplace(name, term.value());
     try {
       use(stmt::fence_reset).bind(name).bind(term.value()).bind(now()).bind(actor).run();
@@ -80,6 +83,7 @@ std::int64_t Layer1::declare_trust(bool untrusted, std::string_view action, cons
   require_text(reason, "reason");
   Unit unit(*this);
   use(stmt::incarnation_set_untrusted).bind(std::int64_t{untrusted}).run();
+  // The incarnation stands for the scopes that have no fence yet.
   use(stmt::fences_set_untrusted).bind(std::int64_t{untrusted}).run();
   const std::int64_t scopes = sqlite3_changes(db_);
   fence_changed();
@@ -190,6 +194,7 @@ void Layer1::count_refusal(const std::string& scope, std::int64_t term) {
   // The driver counts its own.
   if (boundaries_known_ || (refused_.size() >= refused_max && !refused_.contains(scope))) return;
   const Moment moment = now();
+  // At most refused_max scopes are kept: a client must not fill the memory with invented names.
   const auto [entry, fresh] = refused_.try_emplace(scope, Refused{term, 0, moment, moment});
   entry->second.count += 1;
   entry->second.term = term;
@@ -199,6 +204,7 @@ void Layer1::count_refusal(const std::string& scope, std::int64_t term) {
 bool Layer1::write_refusals() {
   if (refused_.empty()) return false;
   const Moment moment = now();
+  // At most one entry a second, unless the clock has gone back.
   if (moment >= refusals_written_ && moment - refusals_written_ < 1000) return false;
   try {
     for (const auto& [scope, refused] : refused_) {

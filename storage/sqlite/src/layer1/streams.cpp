@@ -22,6 +22,8 @@ constexpr std::size_t payload_bytes_unasked = 1024 * 1024;
 
 }  // namespace
 
+// The scope of a stream: fixed by its first write; before that the caller's, else the declared one, else the
+// only one that the transaction has passed, else the stream's own name.
 Scope Layer1::scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed) {
   if (fixed) {
     if (named && named->name() != *fixed) {
@@ -44,6 +46,7 @@ std::int64_t Layer1::repeated(const Stream& stream, const std::vector<Write>& wr
   for (std::size_t at = 0; at < writes.size(); ++at) {
     if (!writes[at].write_id) continue;
     const std::string& id = *writes[at].write_id;
+    // The set also counts the ids, for the comparison with those that have happened.
     if (!ids.insert(id).second) throw InvalidInput(fmt::format("TG005 write id {} is twice in the batch", id));
     Running read = use(stmt::write_id_read);
     if (!read.bind(id).step()) continue;
@@ -53,6 +56,7 @@ std::int64_t Layer1::repeated(const Stream& stream, const std::vector<Write>& wr
           read.is_null(0) ? fmt::format("a claimed write of scope \"{}\"", read.text(2)) : fmt::format("stream \"{}\"", read.text(0)),
           stream.name()));
     }
+    // Where the batch began, by this one of its writes. All of them must agree.
     const std::int64_t number = read.integer(1) - static_cast<std::int64_t>(at);
     if (seen++ > 0 && number != first_no) {
       throw InvalidInput(fmt::format("TG005 write id {} happened at another place than its batch", id));
@@ -82,6 +86,8 @@ std::int64_t Layer1::append(const Stream& stream, Term term, const std::vector<W
   }
   Unit unit(*this);
   bool found = false;
+  // Before the check: a repeated write is answered with its number even if the term is stale by now, for it
+  // was accepted (F5).
   const std::int64_t happened = repeated(stream, writes, found);
   if (found) {
     unit.commit();
@@ -98,6 +104,7 @@ std::int64_t Layer1::append(const Stream& stream, Term term, const std::vector<W
   }
   const Scope scope = scope_of(stream, named, fixed);
   const Verdict verdict = judge(scope.name(), term.value(), Raise::allowed, true);
+  // After the check: a stale writer gets TG001 and learns nothing of the stream.
   if (expected && *expected != last_no) {
     throw SequenceConflict(
         fmt::format("TG003 sequence conflict on stream \"{}\": expected {}, the last number is {}", stream.name(), *expected, last_no));
@@ -113,6 +120,7 @@ std::int64_t Layer1::append(const Stream& stream, Term term, const std::vector<W
     } else {
       write.bind(scope.name()).bind(new_last).bind(moment).run();
     }
+    // A trigger or an authorizer of the application's could have kept the row from being written.
     if (sqlite3_changes(db_) != 1) throw DatabaseError(fmt::format("stream \"{}\" has lost its row", stream.name()));
   }
   std::int64_t number = last_no;

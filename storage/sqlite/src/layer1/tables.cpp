@@ -2,12 +2,12 @@
 //
 // The triggers are generated text, for SQLite has no other kind. Names go through quoted_identifier and
 // quoted_literal and through nothing else.
+// Long: protect and adopt read the same tables and write the same triggers.
 //
 // What a protecting trigger must see, beyond the row itself (F1, F2):
 //   - every row that REPLACE would remove: SQLite fires no DELETE trigger for it, so each unique key is
 //     probed BEFORE INSERT and BEFORE UPDATE with the new row's values;
 //   - a scope column whose value is not settled before the row is written (an INTEGER PRIMARY KEY that
-// Long: protect and adopt read the same tables and write the same triggers.
 //     SQLite fills in, a generated column) is looked at AFTER.
 // A BEFORE trigger sees the final values otherwise: SQLite triggers cannot change NEW.
 #include <termgate/detail/sqlite/layer1.hpp>

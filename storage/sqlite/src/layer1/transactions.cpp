@@ -29,6 +29,8 @@ Layer1::Unit::Unit(Layer1& layer1) : layer1_(layer1) {
       return;
     }
     const bool reading = sqlite3_txn_state(layer1.db_, nullptr) == SQLITE_TXN_READ;
+    // With a read transaction open (a SELECT under way in autocommit) waiting is in vain: its snapshot stays
+    // old.
     layer1.waiting([&] { return layer1.use(stmt::begin).try_step(); }, "hold", !reading);
     if (layer1.file_.moved(true)) {
       sqlite3_exec(layer1.db_, "ROLLBACK", nullptr, nullptr, nullptr);
@@ -50,12 +52,14 @@ Layer1::Unit::Unit(Layer1& layer1) : layer1_(layer1) {
 
 Layer1::Unit::~Unit() {
   layer1_.own_unit_ = false;
+  // SQLite may have rolled everything back already (a full disk, an interrupt).
   if (kind_ == Kind::joined || sqlite3_get_autocommit(layer1_.db_) != 0) return;
   // Not from the cache: preparing there may throw, and this runs rarely.
   const char* undo = kind_ == Kind::own ? "ROLLBACK" : "ROLLBACK TO termgate_unit; RELEASE termgate_unit";
   sqlite3_exec(layer1_.db_, undo, nullptr, nullptr, nullptr);
 }
 
+// Ends what the constructor began; a joined unit leaves it to the statement or transaction that it is part of.
 void Layer1::Unit::commit() {
   if (kind_ == Kind::own) {
     const bool refusals = layer1_.write_refusals();
@@ -158,6 +162,7 @@ int Layer1::waiting(const std::function<int()>& attempt, const char* what, bool 
       // While the statement was prepared: the schema could not be read.
     }
     if ((code & 0xff) != SQLITE_BUSY || extended == SQLITE_BUSY_SNAPSHOT) throw_sqlite(db_, code);
+    // The setting is read at the first refusal only: a lock that is free costs no statement.
     if (!wait) wait = may_wait ? std::max(check_wait(), std::chrono::milliseconds(impatient.application_ms)) : std::chrono::milliseconds(0);
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
     if (waited >= *wait) {
@@ -206,6 +211,7 @@ void Layer1::execute(const std::string& sql) {
   Running(statement.get()).run();
 }
 
+// In the open transaction, so that an entry and what it tells of are committed together or not at all.
 void Layer1::audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail, std::string_view actor) {
   Running insert = use(stmt::audit_insert);
   insert.bind(now()).bind(actor.empty() ? std::string_view(client_) : actor).bind(session_user_).bind(client_).bind(action);

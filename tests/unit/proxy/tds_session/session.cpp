@@ -157,7 +157,7 @@ TEST_CASE("tds session: a raise waits for no frozen client longer than the grace
         CHECK(game.client_open);
         CHECK(game.server_open);
         if (one.gives_back) CHECK_FALSE(game.model.gate);
-        game.want(300ms);
+        game.want(600ms);
         CHECK(game.client_open == one.gives_back);
         CHECK(game.server_open == one.gives_back);
         if (one.gives_back) CHECK(game.host.gate.empty());
@@ -513,6 +513,30 @@ TEST_CASE("tds session: where TLS is required a login in clear text is refused",
   CHECK(game.host.count(Kind::login_refused) == 1);
 }
 
+TEST_CASE("tds session: TDS 8.0 is spoken to the client and 7.4 to the server", "[proxy][tds]") {
+  tds_session::Options options;
+  options.client_tls = options.client_tls_required = true;
+  TdsGame game(0, options, true);
+  game.prelogin();
+  game.answers.clear();
+  game.send(tds::packet::login7, tds::test_login7({.application = "termgate.scope=s;termgate.term=5;", .tds_version = tds::version::v8_0}),
+            0, 4096);
+  CHECK(game.model.login_version == tds::version::v7_4);
+  // LOGINACK: its length, the interface, the version.
+  CHECK(game.answers.find("\x01\x08\0\0\0"s) != std::string::npos);
+  game.answers.clear();
+  game.batch("write");
+  CHECK(game.heard() == "done 16;");
+  CHECK(game.model.unfenced == 0);
+
+  TdsGame without;
+  without.prelogin();
+  without.answers.clear();
+  without.send(tds::packet::login7, tds::test_login7({.tds_version = tds::version::v8_0}), 0, 4096);
+  CHECK(without.heard() == "error 18456 done 2;");
+  CHECK_FALSE(without.server_open);
+}
+
 TEST_CASE("tds session: logins that end otherwise", "[proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.model.refuses_login = true;
@@ -618,5 +642,76 @@ TEST_CASE("tds session: observe lets everything pass and tells", "[proxy][tds]")
     CHECK(game.heard() == "done 16;");
     CHECK(game.host.count(Kind::would_refuse) == 1);
     CHECK(game.model.enters == 0);
+  });
+}
+
+namespace {
+
+std::string text_parameter(std::string_view text) {
+  std::string out("\0\0\xE7\x40\x1F\x09\x04\xD0\0\x34", 10);
+  const std::string wide = tds::utf16_of(text);
+  out += static_cast<char>(wide.size() & 0xFF);
+  out += static_cast<char>(wide.size() >> 8);
+  return out + wide;
+}
+std::string named(std::string_view name, std::string parameter) {
+  const std::string wide = tds::utf16_of(name);
+  return static_cast<char>(wide.size() / 2) + wide + parameter.substr(1);
+}
+std::string handle_parameter(std::uint8_t handle) {
+  return std::string("\0\0\x26\4\4", 5) + static_cast<char>(handle) + std::string(3, '\0');
+}
+const std::string no_handle("\0\1\x26\4\0", 5);
+
+}  // namespace
+
+TEST_CASE("tds session: reads pass without a term where the operator says so", "[F1][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.admission.without_term = session::WithoutTerm::read_only;
+    game.login("plain");
+    const std::string prepare_execute = "\xFF\xFF\x0D\0\0\0"s, execute = "\xFF\xFF\x0C\0\0\0"s, prepare = "\xFF\xFF\x0B\0\0\0"s;
+    const std::string read = text_parameter("SELECT a FROM t WHERE b = @p0"), write = text_parameter("SELECT a FROM t UPDATE t SET a = 1");
+    game.batch("SELECT a FROM t");
+    CHECK(game.heard() == "done 16;");
+    game.batch("SELECT a FROM t UPDATE t SET a = 1 -- write");
+    CHECK(game.heard() == "error 50002 done 2;");
+    CHECK(game.host.messages.back().find("may only read") != std::string::npos);
+    game.rpc(execute_sql + read);
+    CHECK(game.heard().ends_with("done 0;"));
+    game.rpc(execute_sql + write);
+    CHECK(game.heard() == "error 50002 done 2;");
+    // Which of two texts runs, the server decides.
+    game.rpc(execute_sql + write + named("@stmt", read));
+    CHECK(game.heard() == "error 50002 done 2;");
+    game.rpc(execute_sql + read + named("@stmt", write));
+    CHECK(game.heard() == "error 50002 done 2;");
+    // A handle that was not given for a read is none.
+    game.rpc(execute + handle_parameter(1));
+    CHECK(game.heard() == "error 50002 done 2;");
+    game.model.next_handle = 1;
+    game.rpc(prepare_execute + no_handle + text_parameter("") + read);
+    CHECK(game.heard().ends_with("done 0;"));
+    game.rpc(execute + handle_parameter(1));
+    CHECK(game.heard().ends_with("done 0;"));
+    game.rpc(prepare + no_handle + text_parameter("") + write);
+    CHECK(game.heard() == "error 50002 done 2;");
+    game.rpc(execute + handle_parameter(2));
+    CHECK(game.heard() == "error 50002 done 2;");
+    // With a reset all handles are gone.
+    game.batch("SELECT a FROM t", tds::status::reset);
+    game.heard();
+    game.rpc(execute + handle_parameter(1));
+    CHECK(game.heard() == "error 50002 done 2;");
+    CHECK(game.model.enters == 0);
+    // What runs under a term may prepare a write under the number of a read.
+    game.rpc(prepare_execute + no_handle + text_parameter("") + read);
+    game.batch("EXEC termgate.set_term N's', 5");
+    game.batch("write");
+    game.model.fence = 6;
+    game.model.gate = false;
+    game.batch("SET NOCOUNT ON", tds::status::reset);
+    game.heard();
+    game.rpc(execute + handle_parameter(2));
+    CHECK(game.heard() == "error 50002 done 2;");
   });
 }

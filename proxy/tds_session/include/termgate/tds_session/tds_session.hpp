@@ -43,7 +43,8 @@ struct Options {
 // About this connection.
 struct Peer {
   bool local = false;
-  std::string secret;  // unguessable: who knows it can open and close the gate of this session. At most 64 bytes
+  bool encrypted_already = false;  // TLS came first, before PRELOGIN: TDS 8.0
+  std::string secret;              // unguessable: who knows it can open and close the gate of this session. At most 64 bytes
 };
 
 class TdsSession final : public session::Conversation {

@@ -1,5 +1,6 @@
 // What a T-SQL text is, as far as it decides whether it may run outside the gate: an allow-list of connection settings, transaction control
-// and questions about the server. Whatever is not plainly one of those is `other`, and goes through the gate. Any thread.
+// and questions about the server, and what surely reads only. Whatever is not plainly one of those is `other`, and goes through the gate.
+// Any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@ struct TextVerdict {
     settings,     // changes and reads no data: it needs no gate
     declares,     // the same, and it sets termgate.scope or termgate.term of the session
     set_term,     // EXEC termgate.set_term, alone: `scope` and `term`, or `problem`
+    reads,        // perhaps settings, then SELECTs without a side effect: no gate where reads may pass
     bulk_insert,  // INSERT BULK: the rows come in a message of their own
     forbidden,    // `problem`: what would take the gate away, or outlive the session
     other,
@@ -26,8 +28,8 @@ struct TextVerdict {
 // `text`: UTF-8. `schema`: of layer 1.
 TextVerdict classify(std::string_view text, std::string_view schema);
 
-// Whether a procedure may run without the gate: its name as an RPC carries it, in UTF-8.
-bool is_harmless_procedure(std::string_view name);
+// Whether a procedure may run without the gate: its name as an RPC carries it, in UTF-8. `reads`: where reads may pass, too.
+bool is_harmless_procedure(std::string_view name, bool reads = false);
 // Whether the last part of a name is `last`, and (where it has one) the part before it is `schema`; without regard to case and brackets.
 bool names_procedure(std::string_view name, std::string_view schema, std::string_view last);
 // Whether `word` stands anywhere in the bytes of a request, as UTF-16 or in one byte a letter, in any case of its letters.

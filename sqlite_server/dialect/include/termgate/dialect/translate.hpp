@@ -78,6 +78,7 @@ class Relations {
     struct Foreign {
       std::string table, constraint;
       std::vector<std::string> columns;  // of this table
+      char on_update = 'a', on_delete = 'a';
     };
     char kind = 'r';
     std::string sql;                                                        // of CREATE TABLE

@@ -1,0 +1,129 @@
+# Debian packages by CPack: ./run package. One component a package; the install rules elsewhere name the same components.
+set(packages termgate libtermgate0 libtermgate-dev termgate-sqlite-extension)
+set(package_data "${PROJECT_BINARY_DIR}/package_files")
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+# The guard, for Debian's PostgreSQL 15, by its own Makefile.
+find_program(TERMGATE_PG_CONFIG pg_config PATHS /usr/lib/postgresql/15/bin NO_DEFAULT_PATH)
+find_program(TERMGATE_MAKE NAMES gmake make)
+if(TERMGATE_PG_CONFIG AND TERMGATE_MAKE AND EXISTS /usr/include/postgresql/15/server/postgres.h AND NOT CMAKE_CROSSCOMPILING)
+  set(guard "${PROJECT_SOURCE_DIR}/sql/postgres/guard")
+  set(guard_build "${PROJECT_BINARY_DIR}/guard/15")
+  file(MAKE_DIRECTORY "${guard_build}")
+  file(GLOB guard_sources CONFIGURE_DEPENDS "${guard}/*.c" "${guard}/*.h")
+  add_custom_command(OUTPUT "${guard_build}/termgate_guard.so"
+    COMMAND "${TERMGATE_MAKE}" -s -f "${guard}/Makefile" "VPATH=${guard}" "PG_CONFIG=${TERMGATE_PG_CONFIG}" "COPT=-ffile-prefix-map=${PROJECT_SOURCE_DIR}=."
+    DEPENDS ${guard_sources} "${guard}/Makefile" WORKING_DIRECTORY "${guard_build}" COMMENT "Building the guard for PostgreSQL 15" VERBATIM)
+  # PGXS keeps the debugging information, and what is installed as a file is not stripped.
+  add_custom_command(OUTPUT "${guard_build}/stripped/termgate_guard.so"
+    COMMAND "${CMAKE_COMMAND}" -E make_directory "${guard_build}/stripped"
+    COMMAND "${CMAKE_STRIP}" --strip-unneeded -o "${guard_build}/stripped/termgate_guard.so" "${guard_build}/termgate_guard.so"
+    DEPENDS "${guard_build}/termgate_guard.so" VERBATIM)
+  add_custom_target(termgate_guard_package ALL DEPENDS "${guard_build}/stripped/termgate_guard.so")
+  install(FILES "${guard_build}/stripped/termgate_guard.so" DESTINATION lib/postgresql/15/lib COMPONENT postgresql-15-termgate)
+  install(FILES "${guard}/termgate_guard.control" "${guard}/termgate_guard--1.0.sql" DESTINATION share/postgresql/15/extension COMPONENT postgresql-15-termgate)
+  list(APPEND packages postgresql-15-termgate)
+else()
+  message(STATUS "postgresql-15-termgate is left out: postgresql-server-dev-15 and make are not installed, or this is a cross build")
+endif()
+
+# Man pages and completions come from the command itself. A cross build cannot run it: -DTERMGATE_HELP_JSON=FILE, from `termgate --help --json` elsewhere.
+set(TERMGATE_HELP_JSON "" CACHE FILEPATH "What `termgate --help --json` printed, where the command that is built cannot run here")
+if(TERMGATE_HELP_JSON)
+  set(help_source --json "${TERMGATE_HELP_JSON}")
+else()
+  set(help_source "$<TARGET_FILE:termgate>")
+endif()
+add_custom_command(OUTPUT "${package_data}/stamp"
+  COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/packaging/files.py" "${PROJECT_VERSION}" "${package_data}" "${PROJECT_SOURCE_DIR}/CHANGELOG.md" ${help_source} -- ${packages}
+  COMMAND "${CMAKE_COMMAND}" -E touch "${package_data}/stamp"
+  DEPENDS termgate packaging/files.py packaging/manual.py CHANGELOG.md WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" COMMENT "Making man pages and completions" VERBATIM)
+add_custom_target(termgate_package_files ALL DEPENDS "${package_data}/stamp")
+
+foreach(package IN LISTS packages)
+  install(FILES "${package_data}/changelog/${package}/changelog.gz" packaging/debian/copyright DESTINATION share/doc/${package} COMPONENT ${package})
+endforeach()
+install(DIRECTORY "${package_data}/man/" DESTINATION share/man/man1 COMPONENT termgate FILES_MATCHING PATTERN "*.gz")
+install(FILES "${package_data}/CHANGELOG.md.gz" README.md DESTINATION share/doc/termgate COMPONENT termgate)
+install(FILES "${package_data}/completions/termgate.bash" DESTINATION share/bash-completion/completions RENAME termgate COMPONENT termgate)
+install(FILES "${package_data}/completions/_termgate" DESTINATION share/zsh/vendor-completions COMPONENT termgate)
+install(FILES "${package_data}/completions/termgate.fish" DESTINATION share/fish/vendor_completions.d COMPONENT termgate)
+foreach(unit IN ITEMS proxy admin)
+  install(FILES packaging/systemd/termgate-${unit}.service packaging/systemd/termgate-${unit}.socket DESTINATION lib/systemd/system COMPONENT termgate)
+endforeach()
+install(FILES packaging/systemd/termgate.sysusers DESTINATION lib/sysusers.d RENAME termgate.conf COMPONENT termgate)
+install(FILES packaging/debian/proxy.conf DESTINATION /etc/termgate COMPONENT termgate)
+install(FILES packaging/debian/termgate-admin.default DESTINATION /etc/default RENAME termgate-admin COMPONENT termgate)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME termgate)
+set(CPACK_PACKAGE_VENDOR "Termgate")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each package has its own
+set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
+set(CPACK_PACKAGE_DIRECTORY "${PROJECT_SOURCE_DIR}/build/packages")
+set(CPACK_SET_DESTDIR ON)
+set(CPACK_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_COMPONENTS_ALL ${packages})
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+if(DEFINED ENV{DEBEMAIL})
+  set(CPACK_DEBIAN_PACKAGE_MAINTAINER "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")
+else()
+  set(CPACK_DEBIAN_PACKAGE_MAINTAINER "Termgate maintainers <maintainers@termgate.example>")
+endif()
+set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION TRUE)
+
+# termgate_package(<package> <section> <synopsis> <text> [DEPENDS …] [RECOMMENDS …] [SUGGESTS …] [CONTROL …])
+function(termgate_package name section synopsis text)
+  cmake_parse_arguments(PACKAGE "" "DEPENDS;RECOMMENDS;SUGGESTS" "CONTROL" ${ARGN})
+  string(TOUPPER "${name}" upper)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${name} PARENT_SCOPE)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${section} PARENT_SCOPE)
+  set(CPACK_DEBIAN_${upper}_DESCRIPTION "${synopsis}\n${text}" PARENT_SCOPE)
+  foreach(field IN ITEMS DEPENDS RECOMMENDS SUGGESTS)
+    set(CPACK_DEBIAN_${upper}_PACKAGE_${field} "${PACKAGE_${field}}" PARENT_SCOPE)
+  endforeach()
+  set(CPACK_DEBIAN_${upper}_PACKAGE_CONTROL_EXTRA "${PACKAGE_CONTROL}" PARENT_SCOPE)
+endfunction()
+set(control "${PROJECT_SOURCE_DIR}/packaging/debian/control")
+set(shlibs "")
+foreach(file IN ITEMS libtermgate libtermgate-postgresql libtermgate-odbc libtermgate-sources)
+  string(APPEND shlibs "${file} ${PROJECT_VERSION_MAJOR} libtermgate0 (>= ${PROJECT_VERSION})\n")
+endforeach()
+file(WRITE "${package_data}/shlibs" "${shlibs}")
+file(WRITE "${package_data}/triggers" "activate-noawait ldconfig\n")
+file(WRITE "${package_data}/conffiles" "/etc/termgate/proxy.conf\n/etc/default/termgate-admin\n")
+termgate_package(termgate database "fencing tokens that the database enforces: command and services"
+  "A database refuses a write whose term (fencing token) is lower than the
+highest one that it accepted for the scope of the write. So a leader that was
+paused and replaced cannot write late.
+.
+This package has the command termgate, which installs the check into
+PostgreSQL, SQLite or SQL Server, holds leases and runs programs under them,
+and the services termgate-proxy and termgate-admin."
+  DEPENDS "procps, systemd | systemd-standalone-sysusers | systemd-sysusers" SUGGESTS "postgresql-15-termgate, termgate-sqlite-extension"
+  CONTROL "${package_data}/conffiles" "${control}/postinst" "${control}/prerm" "${control}/postrm")
+termgate_package(libtermgate0 libs "fencing tokens that the database enforces: shared library"
+  "The C++ library of Termgate: leases, fenced writes, leader election, on
+SQLite, PostgreSQL and SQL Server. The drivers of PostgreSQL and SQL Server are
+loaded when a program first opens such a database."
+  CONTROL "${package_data}/shlibs" "${package_data}/triggers")
+termgate_package(libtermgate-dev libdevel "fencing tokens that the database enforces: development files"
+  "Headers, the CMake package Termgate, pkg-config files and the testkit of the
+C++20 library."
+  DEPENDS "libtermgate0 (= ${PROJECT_VERSION}), libfmt-dev" RECOMMENDS "libpq-dev, libpqxx-dev, unixodbc-dev, pkg-config")
+termgate_package(termgate-sqlite-extension database "fencing tokens that the database enforces: extension of SQLite"
+  "A loadable extension that gives the functions of Termgate to the sqlite3
+shell and to programs in any language that load SQLite."
+  SUGGESTS "sqlite3")
+termgate_package(postgresql-15-termgate database "fencing tokens that the database enforces: guard for PostgreSQL 15"
+  "The extension termgate_guard: a guarded role, database or session cannot
+commit a write that has not passed the check of its term."
+  DEPENDS "postgresql-15")
+include(CPack)

@@ -1,0 +1,22 @@
+// TypeORM: one subscriber declares scope and term at the start of every transaction. Entities and queries do not change.
+import {DataSource, EntitySchema} from "typeorm";
+
+// Every transaction runs under `term`, which is bound here, when the work begins.
+function declare(source, scope, term) {
+  source.subscribers.push({
+    afterTransactionStart: event =>
+        event.queryRunner.query("SELECT set_config('termgate.scope', $1, true), set_config('termgate.term', $2, true)", [scope, String(term)]),
+  });
+}
+
+const Account = new EntitySchema({name: "Account", tableName: "accounts", columns: {id: {type: "int", primary: true}, balance: {type: "bigint"}}});
+const source = await new DataSource({type: "postgres", url: process.env.EXAMPLE_URL, entities: [Account]}).initialize();
+if (process.env.TERMGATE_TERM) declare(source, process.env.TERMGATE_SCOPE, process.env.TERMGATE_TERM);
+try {
+  await source.transaction(async manager => { await manager.decrement(Account, {id: 42}, "balance", 30); });
+  console.log("written");
+} catch (error) {
+  console.log("refused", error.code ?? error);
+  process.exitCode = 3;
+}
+await source.destroy();

@@ -1,0 +1,287 @@
+// A task queue whose service hands out leases and whose database refuses a worker that lost its lease. README.md says what it shows.
+//
+//   task_queue serve  URL PORT                      the service
+//   task_queue add    PORT COUNT                    the generator
+//   task_queue work   PORT NAME CRASH STALL SEED    one worker, until no task is left; it dies in CRASH % and stalls in STALL % of its
+//   tasks task_queue play   URL TASKS WORKERS CRASH STALL SEED    all of it, then check task_queue check  URL TASKS every task completed
+//   exactly once in effect?
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <termgate/database.hpp>
+#include <termgate/error.hpp>
+
+#include "../support/http.hpp"
+
+using namespace termgate;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto lease_lasts = 400ms;
+constexpr int crashed = 42;  // the status of a worker that died on purpose
+
+Scope scope_of(std::int64_t task) { return Scope("task/" + std::to_string(task)); }
+
+// One statement for PostgreSQL and SQLite. `results` has no unique key on purpose: a second completion would be there to be counted.
+void create_tables(Database& db) {
+  const Scope scope("tables");
+  Lease lease = db.acquire_lease(scope, 10s);
+  db.write(scope, lease.term(), [](Transaction& tx) {
+    tx.exec(
+        "CREATE TABLE IF NOT EXISTS tasks (id bigint PRIMARY KEY, payload text NOT NULL, done integer NOT NULL DEFAULT 0, busy_until "
+        "bigint NOT NULL DEFAULT 0)");
+    tx.exec("CREATE INDEX IF NOT EXISTS tasks_open ON tasks (busy_until, id) WHERE done = 0");
+    tx.exec("CREATE TABLE IF NOT EXISTS results (task bigint NOT NULL, term bigint NOT NULL, worker text NOT NULL)");
+  });
+  db.release_lease(lease);
+}
+
+std::int64_t now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// The whole text is a number; else std::invalid_argument or std::out_of_range, which answer() turns into a 400.
+std::int64_t number(const std::string& text) {
+  std::size_t used = 0;
+  const long long value = std::stoll(text, &used);
+  if (used != text.size()) throw std::invalid_argument(text);
+  return value;
+}
+
+class Service {
+ public:
+  explicit Service(Database db) : db_(std::move(db)) {}
+
+  example::Reply answer(const example::Request& request) {
+    try {
+      if (request.method == "POST" && request.path == "/tasks") return add(number(request.body));
+      if (request.method == "POST" && request.path == "/claim") return claim(request.body);
+      if (request.method == "POST" && request.path.starts_with("/complete/")) {
+        return complete(number(request.path.substr(10)), request.header("Termgate-Term"), request.body);
+      }
+      if (request.method == "GET" && request.path == "/refused") return {200, std::to_string(refused_)};
+      return {404, "no such path"};
+    } catch (const std::logic_error&) {  // number()
+      return {400, "not a number"};
+    } catch (const InvalidInput& wrong) { return {400, wrong.what()}; } catch (const StaleTerm& stale) {
+      ++refused_;
+      return {409, stale.what()};  // the worker lost its lease, and another has the task: discard the work
+    } catch (const Error& busy) { return {503, busy.what()}; }
+  }
+
+ private:
+  example::Reply add(std::int64_t count) {
+    const Scope scope("generator");
+    Lease lease = db_.acquire_lease(scope, 10s);
+    const std::int64_t last = db_.query("SELECT COALESCE(MAX(id), 0) FROM tasks").one()[0].as_int();
+    for (std::int64_t done = 0; done < count; done += 1000) {
+      db_.write(scope, lease.term(), [&](Transaction& tx) {
+        for (std::int64_t i = done; i < std::min(done + 1000, count); ++i)
+          tx.exec("INSERT INTO tasks (id, payload) VALUES ($1, $2)", last + i + 1, "work " + std::to_string(last + i + 1));
+      });
+      db_.renew_lease(lease);
+    }
+    db_.release_lease(lease);
+    return {201, std::to_string(count)};
+  }
+
+  // "TASK TERM", 202 where every open task is somebody's, 410 where none is open. busy_until only spares a look: the lease decides. Tasks
+  // whose worker was lost come first, so that they do not wait behind a long queue.
+  example::Reply claim(const std::string& worker) {
+    const Rows open =
+        db_.query("SELECT id FROM tasks WHERE done = 0 AND busy_until <= $1 ORDER BY busy_until DESC, id DESC LIMIT 40", {now_ms()});
+    if (open.empty()) {
+      const bool left = db_.query("SELECT COUNT(*) FROM tasks WHERE done = 0").one()[0].as_int() > 0;
+      return {left ? 202u : 410u, ""};
+    }
+    const std::size_t start = next_++;
+    for (std::size_t i = 0; i < open.rows.size(); ++i) {
+      const std::int64_t task = open.rows[(start + i) % open.rows.size()][0].as_int();
+      LeaseOptions options;
+      options.owner = worker + "/" + std::to_string(next_++);  // each attempt is an owner of its own
+      const auto lease = db_.try_acquire_lease(scope_of(task), lease_lasts, options);
+      if (!lease) continue;
+      bool mine = false;
+      // From the acquisition on, an earlier holder is shut out. What it completed before is seen here.
+      db_.write(lease->scope(), lease->term(), [&](Transaction& tx) {
+        const Rows rows =
+            tx.exec("UPDATE tasks SET busy_until = $1 WHERE id = $2 AND done = 0 RETURNING id", now_ms() + lease_lasts.count(), task);
+        mine = !rows.empty();
+      });
+      if (mine) return {200, std::to_string(task) + " " + std::to_string(lease->term().value())};
+      db_.release_lease(*lease);
+    }
+    return {202, ""};
+  }
+
+  example::Reply complete(std::int64_t task, const std::string& term, const std::string& worker) {
+    if (term.empty()) return {400, "Termgate-Term is missing"};
+    bool first = false;
+    const std::int64_t held = number(term);
+    db_.write(scope_of(task), Term(held), [&](Transaction& tx) {
+      first = !tx.exec("UPDATE tasks SET done = 1 WHERE id = $1 AND done = 0 RETURNING id", task).empty();
+      if (first) tx.exec("INSERT INTO results (task, term, worker) VALUES ($1, $2, $3)", task, held, worker);
+    });
+    return {200, first ? "completed" : "was completed before"};  // the same worker sent it again after a lost answer
+  }
+
+  Database db_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<std::int64_t> refused_{0};
+};
+
+int work(std::uint16_t port, const std::string& name, int crash, int stall, unsigned seed) {
+  example::Client client(port);
+  std::mt19937 random(seed);
+  const auto percent = [&] { return static_cast<int>(random() % 100); };
+  for (;;) {
+    const auto claimed = client.send("POST", "/claim", name);
+    if (claimed.status == 410) return 0;
+    if (claimed.status != 200) {
+      std::this_thread::sleep_for(10ms);
+      continue;
+    }
+    const auto blank = claimed.body.find(' ');
+    const std::string task = claimed.body.substr(0, blank), term = claimed.body.substr(blank + 1);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));  // the work
+    const int fate = percent();
+    if (fate < crash / 2) _exit(crashed);                                                 // before it completes
+    if (fate >= 100 - stall) std::this_thread::sleep_for(lease_lasts + lease_lasts / 2);  // a long pause: its lease is over
+    if (fate < crash) {
+      client.send("POST", "/complete/" + task, name, term);
+      _exit(crashed);  // it completed, and nobody learned of it
+    }
+    client.send("POST", "/complete/" + task, name, term);  // 409: refused, discarded
+  }
+}
+
+int check(Database& db, std::int64_t tasks) {
+  const auto count = [&](const char* sql) { return db.query(sql).one()[0].as_int(); };
+  const std::int64_t all = count("SELECT COUNT(*) FROM tasks"), done = count("SELECT COUNT(*) FROM tasks WHERE done = 1");
+  const std::int64_t once = count("SELECT COUNT(*) FROM (SELECT task FROM results GROUP BY task HAVING COUNT(*) = 1) one");
+  const std::int64_t rows = count("SELECT COUNT(*) FROM results");
+  const std::int64_t strange =
+      count("SELECT COUNT(*) FROM results r WHERE NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = r.task AND t.done = 1)");
+  const auto breaches = db.verify();
+  std::printf("%lld tasks, %lld done, %lld with one result, %lld results, %zu breaches of a guarantee\n", static_cast<long long>(all),
+              static_cast<long long>(done), static_cast<long long>(once), static_cast<long long>(rows), breaches.size());
+  const bool good = all == tasks && done == tasks && once == tasks && rows == tasks && strange == 0 && breaches.empty();
+  std::puts(good ? "every task was completed exactly once in effect" : "WRONG");
+  return good ? 0 : 1;
+}
+
+int serve(const char* url, std::uint16_t port, int ready_pipe) {
+  Database db = Database::open(url);
+  db.install();
+  create_tables(db);
+  Service service(std::move(db));
+  example::serve(
+      port,
+      [&](std::uint16_t bound) {
+        std::printf("listening on 127.0.0.1:%u\n", bound);
+        std::fflush(stdout);
+        if (ready_pipe >= 0 && write(ready_pipe, &bound, sizeof bound) != sizeof bound) std::abort();
+      },
+      [&](const example::Request& request) { return service.answer(request); });
+}
+
+int play(const char* url, std::int64_t tasks, int workers, int crash, int stall, unsigned seed) {
+  int ready[2];
+  if (pipe(ready) != 0) return 1;
+  const pid_t service = fork();
+  if (service == 0) {
+    try {
+      _exit(serve(url, 0, ready[1]));
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "task_queue: %s\n", error.what());
+      _exit(1);
+    }
+  }
+  close(ready[1]);
+  std::uint16_t port = 0;
+  if (read(ready[0], &port, sizeof port) != sizeof port) return 1;
+  example::Client client(port);
+  const auto start = std::chrono::steady_clock::now();
+  if (client.send("POST", "/tasks", std::to_string(tasks)).status != 201) return 1;
+  int running = 0, crashes = 0, failures = 0;
+  unsigned number = 0;
+  const auto hire = [&] {
+    ++number;
+    if (fork() == 0) {
+      try {
+        _exit(work(port, "worker-" + std::to_string(number), crash, stall, seed * 1'000'003u + number));
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "worker: %s\n", error.what());
+        _exit(1);
+      }
+    }
+    ++running;
+  };
+  for (int i = 0; i < workers; ++i) hire();
+  while (running > 0) {
+    int status = 0;
+    const pid_t ended = wait(&status);
+    if (ended == service) return 1;
+    --running;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == crashed) {
+      ++crashes;
+      hire();
+    } else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+      ++failures;
+    }
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const std::string refused = client.send("GET", "/refused").body;
+  kill(service, SIGKILL);  // no worker is left: nothing is under way
+  waitpid(service, nullptr, 0);
+  std::printf("%d workers, %d crashes, %s completions refused as stale, %.1f s\n", workers, crashes, refused.c_str(), seconds);
+  Database db = Database::open(url);
+  const int result = check(db, tasks);
+  if (failures > 0) std::printf("WRONG: %d workers failed\n", failures);
+  return failures > 0 ? 1 : result;
+}
+
+std::uint16_t port_of(const char* text) {
+  const int port = std::atoi(text);
+  if (port < 0 || port > 65535 || text[0] < '0' || text[0] > '9') throw std::runtime_error(std::string(text) + " is no port");
+  return static_cast<std::uint16_t>(port);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  try {
+    if (what == "serve" && argc == 4) return serve(argv[2], port_of(argv[3]), -1);
+    if (what == "add" && argc == 4) return example::Client(port_of(argv[2])).send("POST", "/tasks", argv[3]).status == 201 ? 0 : 1;
+    if (what == "work" && argc == 7)
+      return work(port_of(argv[2]), argv[3], std::atoi(argv[4]), std::atoi(argv[5]), static_cast<unsigned>(std::atoi(argv[6])));
+    if (what == "play" && argc == 8)
+      return play(argv[2], std::atoll(argv[3]), std::atoi(argv[4]), std::atoi(argv[5]), std::atoi(argv[6]),
+                  static_cast<unsigned>(std::atoi(argv[7])));
+    if (what == "check" && argc == 4) {
+      Database db = Database::open(argv[2]);
+      return check(db, std::atoll(argv[3]));
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "task_queue: %s\n", error.what());
+    return 1;
+  }
+  std::fputs(
+      "usage: task_queue serve URL PORT | add PORT COUNT | work PORT NAME CRASH STALL SEED | play URL TASKS WORKERS CRASH STALL SEED | "
+      "check URL TASKS\n",
+      stderr);
+  return 2;
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""The files of the Debian packages that are made and not written: man pages, completions, changelogs.
+
+  files.py VERSION OUT_DIR CHANGELOG.md (TERMGATE_COMMAND | --json FILE) -- PACKAGE …
+
+The moment in the changelog is SOURCE_DATE_EPOCH, or that of the newest commit; the packager is DEBFULLNAME and DEBEMAIL. The same input gives
+the same bytes.
+"""
+import gzip
+import os
+import subprocess
+import sys
+from email.utils import formatdate
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def moment():
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if given:
+        return int(given)
+    newest = subprocess.run(["git", "-C", str(HERE), "log", "-1", "--format=%ct"], capture_output=True, text=True, check=False)
+    return int(newest.stdout) if newest.returncode == 0 and newest.stdout.strip() else 0
+
+
+def write_packed(path, data):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(data, 9, mtime=0))
+
+
+def main():
+    at = sys.argv.index("--")
+    version, out, changelog = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    command, packages = sys.argv[4:at], sys.argv[at + 1 :]
+    subprocess.run([sys.executable, str(HERE / "manual.py"), *command, str(out)], check=True)
+    for old in (out / "man").glob("*.gz"):
+        old.unlink()
+    for page in sorted((out / "man").glob("*.1")):
+        write_packed(out / "man" / (page.name + ".gz"), page.read_bytes())
+    write_packed(out / "CHANGELOG.md.gz", changelog.read_bytes())
+    who = f"{os.environ.get('DEBFULLNAME', 'Termgate maintainers')} <{os.environ.get('DEBEMAIL', 'maintainers@termgate.example')}>"
+    for package in packages:
+        text = (
+            f"termgate ({version}) unstable; urgency=medium\n\n  * What changed: CHANGELOG.md in /usr/share/doc/termgate.\n\n -- {who} "
+            f" {formatdate(moment())}\n"
+        )
+        write_packed(out / "changelog" / package / "changelog.gz", text.encode())
+
+
+if __name__ == "__main__":
+    main()

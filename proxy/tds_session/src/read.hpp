@@ -1,0 +1,15 @@
+// Whether a T-SQL text surely only reads (--without-term read-only). SQL Server has no read-only transaction that would stop what is
+// wrongly taken for a read, so every rule here refuses what it does not know.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "lexer.hpp"
+
+namespace termgate::tds_session {
+
+// `tokens`: from the first word that is no setting to the end. They are one or more SELECTs, each perhaps behind DECLARE or WITH.
+bool surely_reads(std::span<const Token> tokens) noexcept;
+
+}  // namespace termgate::tds_session

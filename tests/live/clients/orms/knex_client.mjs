@@ -1,0 +1,60 @@
+// Knex: the schema builder, queries, transactions, migrations. Printed so that two runs can be compared; where to connect: libpq's environment.
+import knex from 'knex';
+const db = knex({ client: 'pg', connection: { host: process.env.PGHOST, port: +process.env.PGPORT, user: process.env.PGUSER, database: process.env.PGDATABASE, options: process.env.PGOPTIONS }, pool: { min: 0, max: 2 } });
+const say = async (what, act) => {
+  try { console.log(what, '=', JSON.stringify(await act())); } catch (error) { console.log(what, '!', error.code ?? error.name, error.constraint ?? '', error.message.split(' - ').pop().split('\n')[0]); }
+};
+await say('create', () => db.schema.createTable('kx_user', (t) => {
+  t.increments('id'); t.string('name', 30).notNullable().unique(); t.integer('age').index(); t.decimal('balance', 10, 2).defaultTo(0); t.boolean('active').defaultTo(true);
+  t.date('born'); t.timestamp('at').defaultTo('2024-01-02 03:04:05+00'); t.jsonb('data'); t.uuid('key'); t.specificType('tags', 'text[]'); t.double('score'); t.binary('raw');
+}).then(() => 1));
+await say('child', () => db.schema.createTable('kx_post', (t) => {
+  t.bigIncrements('id'); t.integer('user_id').unsigned().notNullable().references('id').inTable('kx_user').onDelete('CASCADE'); t.string('title'); t.integer('size').checkPositive(); t.timestamps(false, false);
+}).then(() => 1));
+await say('hasTable', async () => [await db.schema.hasTable('kx_user'), await db.schema.hasTable('nope'), await db.schema.hasColumn('kx_user', 'age')]);
+await say('insert', () => db('kx_user').insert([{ name: 'ann', age: 30, balance: 10.5, born: '1970-01-02', data: { a: [1, { b: null }] }, tags: ['x', 'y z'] }, { name: 'bob', score: 0.1 }]).returning(['id', 'name', 'balance', 'active']));
+await say('insert unequal', () => db('kx_user').insert([{ name: 'cy' }, { name: 'dee', age: 4, active: false }]).returning('*').then((all) => all.map((u) => [u.id, u.age, u.active, u.data, u.tags])));
+await say('posts', () => db('kx_post').insert([1, 2, 3].map((n) => ({ user_id: 1, title: `p${n}`, size: n }))).returning('id'));
+await say('select', () => db('kx_user').select('id', 'name', 'age', 'balance', 'at', 'data', 'tags', 'score').orderBy('id'));
+await say('where', () => db('kx_user').where('age', '>', 10).orWhereNull('age').pluck('name').then((n) => n.sort()));
+await say('in', () => db('kx_user').whereIn('id', [1, 2]).andWhere('name', 'like', 'a%').first('name'));
+await say('raw', () => db('kx_user').whereRaw('length(name) = ?', [3]).count({ n: '*' }));
+await say('between', () => db('kx_user').whereBetween('age', [1, 30]).select('name').orderBy('name'));
+await say('join', () => db('kx_post as p').join('kx_user as u', 'u.id', 'p.user_id').select('u.name', 'p.title').orderBy('p.id'));
+await say('left', () => db('kx_user as u').leftJoin('kx_post as p', 'u.id', 'p.user_id').groupBy('u.id').select('u.name').count('p.id as n').sum('p.size as s').orderBy('u.id'));
+await say('having', () => db('kx_post').groupBy('user_id').havingRaw('count(*) > ?', [2]).select('user_id').avg('size as m'));
+await say('sub', () => db('kx_user').whereExists(db('kx_post').select(1).whereRaw('kx_post.user_id = kx_user.id')).pluck('name'));
+await say('with', () => db.with('big', db('kx_post').where('size', '>', 1)).from('big').count({ n: '*' }));
+await say('union', () => db('kx_user').select('name').union([db('kx_post').select('title')]).orderBy('name'));
+await say('window', () => db('kx_post').select('title').rowNumber('r', (w) => w.orderBy('size', 'desc')).orderBy('id'));
+await say('distinct on', () => db('kx_post').distinctOn('user_id').select('user_id', 'title').orderBy([{ column: 'user_id' }, { column: 'size', order: 'desc' }]));
+await say('json path', () => db('kx_user').jsonExtract('data', '$.a[0]', 'first').where('id', 1));
+await say('json where', () => db('kx_user').whereJsonSupersetOf('data', { a: [1] }).pluck('name'));
+await say('limit', () => db('kx_post').orderBy('id').limit(1).offset(1).select('title'));
+await say('update', () => db('kx_user').where({ id: 1 }).update({ balance: db.raw('balance / ?', [4]), age: 31 }, ['balance', 'age']));
+await say('increment', () => db('kx_user').where('id', 1).increment('age', 2));
+await say('upsert', () => db('kx_user').insert({ name: 'ann', age: 50 }).onConflict('name').merge(['age']).returning(['id', 'age']));
+await say('ignore', () => db('kx_user').insert({ name: 'ann' }).onConflict('name').ignore());
+await say('unique', () => db('kx_user').insert({ name: 'ann' }));
+await say('null', () => db('kx_user').insert({ age: 1 }));
+await say('foreign', () => db('kx_post').insert({ user_id: 99 }));
+await say('check', () => db('kx_post').insert({ user_id: 1, size: -1 }));
+await say('rollback', () => db.transaction(async (t) => { await t('kx_user').insert({ name: 'gone' }); throw new Error('out'); }));
+await say('after', () => db('kx_user').where('name', 'gone').count({ n: '*' }));
+await say('commit', () => db.transaction(async (t) => { await t('kx_user').where('id', 2).forUpdate().first(); await t('kx_user').where('id', 2).update({ age: 5 }); return t('kx_user').where('id', 2).first('age'); }));
+await say('savepoint', () => db.transaction(async (t) => { await t.transaction(async (i) => { await i('kx_user').insert({ name: 'ann' }); }).catch(() => 0); return t('kx_user').count({ n: '*' }); }));
+await say('columnInfo', () => db('kx_post').columnInfo());
+await say('alter', () => db.schema.alterTable('kx_user', (t) => { t.string('nick', 10).notNullable().defaultTo('n'); t.text('name').notNullable().alter(); t.dropColumn('raw'); }).then(() => 1));
+await say('alter type', () => db.schema.alterTable('kx_post', (t) => { t.bigInteger('size').alter(); t.setNullable('user_id'); }).then(() => 1));
+await say('keys', () => db.schema.alterTable('kx_post', (t) => { t.dropForeign('user_id'); t.unique(['title', 'size']); t.index(['size'], 'by_size'); }).then(() => 1));
+await say('foreign again', () => db.schema.alterTable('kx_post', (t) => { t.foreign('user_id').references('kx_user.id').onDelete('SET NULL'); t.dropUnique(['title', 'size']); t.dropIndex(['size'], 'by_size'); }).then(() => 1));
+await say('rename', () => db.schema.alterTable('kx_user', (t) => t.renameColumn('nick', 'alias')).then(() => db('kx_user').where('id', 1).first('alias')));
+await say('rename table', () => db.schema.renameTable('kx_post', 'kx_note').then(() => db('kx_note').count({ n: '*' })));
+await say('delete', () => db('kx_user').where('id', 1).del());
+await say('set null', () => db('kx_note').whereNull('user_id').count({ n: '*' }));
+const source = { getMigrations: async () => ['one', 'two'], getMigrationName: (m) => m, getMigration: async (m) => (m === 'one' ? { up: (k) => k.schema.createTable('kx_m', (t) => t.increments()), down: (k) => k.schema.dropTable('kx_m') } : { up: (k) => k.schema.alterTable('kx_m', (t) => t.string('a').unique()), down: (k) => k.schema.alterTable('kx_m', (t) => t.dropColumn('a')) }) };
+await say('migrate', () => db.migrate.latest({ migrationSource: source, tableName: 'kx_migrations' }));
+await say('migrated', () => db.migrate.currentVersion({ migrationSource: source, tableName: 'kx_migrations' }));
+await say('migrate back', () => db.migrate.rollback({ migrationSource: source, tableName: 'kx_migrations' }, true));
+await say('drop', async () => { for (const t of ['kx_note', 'kx_user', 'kx_migrations', 'kx_migrations_lock']) await db.schema.dropTable(t); return db.schema.hasTable('kx_user'); });
+await db.destroy();
