@@ -291,6 +291,19 @@ Reply Api::failure(const std::exception& error) const {
   return refusal(500, message);
 }
 
+std::shared_ptr<const Access> Api::access() const {
+  const std::lock_guard lock(access_mutex_);
+  return access_;
+}
+
+void Api::use(Access access) {
+  auto next = std::make_shared<const Access>(std::move(access));
+  const std::lock_guard lock(access_mutex_);
+  access_ = std::move(next);
+}
+
+bool Api::may_read(const std::string& authorization) const { return access()->caller(authorization).has_value(); }
+
 Reply Api::answer(const Request& request) {
   Reply reply;
   std::string who = "nobody";
@@ -298,11 +311,14 @@ Reply Api::answer(const Request& request) {
     // In this order, so that a page that has been led here by its own DNS, or sends its readers' browsers, learns nothing.
     if (!host_is_ours(request.host, options_.hosts)) throw Refused(421, "this name is not served here (--http-host)");
     if (from_another_site(request)) throw Refused(403, "a page of another site may not ask here");
+    if (options_.first) {
+      if (auto theirs = options_.first(request)) return std::move(*theirs);
+    }
     const auto question = request.target.find('?');
     auto path = path_parts(std::string_view(request.target).substr(0, question));
     auto query = query_parts(question == std::string::npos ? std::string_view{} : std::string_view(request.target).substr(question + 1));
     if (!path || !query) throw Refused(400, "a malformed path or query");
-    Call call{request, std::move(*path), std::move(*query), access_.caller(request.authorization)};
+    Call call{request, std::move(*path), std::move(*query), access()->caller(request.authorization)};
     if (!request.authorization.empty() && !call.caller) throw Refused(401, "this bearer token is nobody's");
     if (call.caller) who = call.caller->name;
     reply = route(call);
@@ -326,6 +342,11 @@ Reply Api::route(const Call& call) {
     return {200, "ok\n", "text/plain; charset=utf-8"};
   }
   if (call.is({"leader"})) return leader(call);
+  if (call.is({"api", "v1", "metrics"})) {
+    call.need_method("GET");
+    call.need(Level::read);
+    return {200, metrics_.text(), "text/plain; version=0.0.4; charset=utf-8"};
+  }
   if (call.is({"metrics"})) {
     call.need_method("GET");
     if (!options_.open_metrics) call.need(Level::read);
@@ -440,7 +461,7 @@ Reply Api::change(const Call& call) {
     if (!database_.force_release(scope, "admin " + call.caller->name, reason)) throw Refused(404, "this scope never had a lease");
     return document({{"released", true}});
   }
-  const SealReceipt receipt = database_.seal(scope, Term(number_of(body, "term")));
+  const SealReceipt receipt = database_.seal(scope, Term(number_of(body, "term")), {}, "admin " + call.caller->name, reason);
   return document(
       {{"term", std::to_string(receipt.fence.value())}, {"previous", std::to_string(receipt.previous)}, {"evicted", receipt.evicted}});
 }

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,14 +41,24 @@ struct ApiOptions {
   bool open_metrics = false;
   bool redirect_leader = false;
   std::vector<std::string> secrets;  // what no error may show: the database's URL
+  // Asked first, after the checks of Host and Origin: what another part of the process answers (the proxy's own paths). None: this one
+  // does.
+  std::function<std::optional<Reply>(const Request&)> first = {};
 };
 
 class Api {
  public:
   Api(Database database, Access access, ApiOptions options)
-      : database_(database), metrics_(std::move(database)), access_(std::move(access)), options_(std::move(options)) {}
+      : database_(database),
+        metrics_(std::move(database)),
+        access_(std::make_shared<const Access>(std::move(access))),
+        options_(std::move(options)) {}
 
   Reply answer(const Request& request);
+  // From the next request on. Open event streams of a token that is gone end within a look.
+  void use(Access access);
+  // Whether this token may read now; what keeps an event stream open.
+  bool may_read(const std::string& authorization) const;
   // Leases, fences, jobs, followers and the last of the audit, as one JSON document; what the page shows and the events bring. Throws what
   // Database throws.
   std::string overview();
@@ -65,7 +77,10 @@ class Api {
 
   Database database_;
   DatabaseMetrics metrics_;
-  const Access access_;
+  std::shared_ptr<const Access> access() const;
+
+  mutable std::mutex access_mutex_;  // guards what follows
+  std::shared_ptr<const Access> access_;
   const ApiOptions options_;
 };
 

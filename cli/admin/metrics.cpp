@@ -1,6 +1,7 @@
 #include "metrics.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,8 @@ namespace {
 constexpr int lines_max = 500;
 constexpr int looked_at = 1000;    // runs of jobs
 constexpr int audit_max = 20'000;  // entries between two looks
+constexpr std::size_t scopes_max = 10'000;
+constexpr std::array<double, 12> hold_bounds = {0.1, 1, 5, 10, 30, 60, 300, 900, 3600, 21'600, 86'400, 604'800};  // seconds
 
 // A label's value: the format escapes a backslash, a quote and a line break, and knows no other.
 std::string label(std::string_view text) {
@@ -116,6 +119,22 @@ std::int64_t count_in(const std::string& detail, const char* name) {
 
 }  // namespace
 
+void DatabaseMetrics::count(const AuditEntry& entry) {
+  if (actions_.size() < 50 || actions_.count(entry.action) != 0) ++actions_[entry.action];
+  if (entry.action == "refuse") refused_ += count_in(entry.detail, "count");
+  if (entry.action == "evict") evicted_ += count_in(entry.detail, "pids");
+  const bool taken = entry.action == "acquire";
+  if (!entry.scope || (!taken && entry.action != "release" && entry.action != "force_release")) return;
+  if (const auto held = acquired_at_ms_.find(*entry.scope); held != acquired_at_ms_.end()) {
+    const double seconds = static_cast<double>(std::max<std::int64_t>(entry.at_ms - held->second, 0)) / 1000;
+    const auto bound = std::lower_bound(hold_bounds.begin(), hold_bounds.end(), seconds);
+    ++holds_[static_cast<std::size_t>(bound - hold_bounds.begin())];
+    held_seconds_ += seconds;
+    acquired_at_ms_.erase(held);
+  }
+  if (taken && acquired_at_ms_.size() < scopes_max) acquired_at_ms_[*entry.scope] = entry.at_ms;
+}
+
 std::string DatabaseMetrics::text() {
   Text text;
   text.head("termgate_build_info", "gauge", "The version that runs.");
@@ -126,12 +145,13 @@ std::string DatabaseMetrics::text() {
   jobs(database_, text);
   const std::lock_guard lock(mutex_);
   const auto entries = database_.audit({.above_id = std::max<std::int64_t>(last_id_, 0)}, last_id_ < 0 ? 1 : audit_max);
-  // The first look only says where counting begins.
-  for (const AuditEntry& entry : entries) {
-    if (last_id_ < 0) break;
-    if (actions_.size() < 50 || actions_.count(entry.action) != 0) ++actions_[entry.action];
-    if (entry.action == "refuse") refused_ += count_in(entry.detail, "count");
-    if (entry.action == "evict") evicted_ += count_in(entry.detail, "pids");
+  // The first look only says where counting begins, and which leases are held.
+  if (last_id_ < 0) {
+    for (const LeaseInfo& lease : database_.leases("", static_cast<int>(lines_max))) {
+      if (!lease.released_at_ms) acquired_at_ms_[lease.scope] = lease.acquired_at_ms;
+    }
+  } else {
+    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) count(*entry);
   }
   last_id_ = entries.empty() ? std::max<std::int64_t>(last_id_, 0) : entries.front().id;
   text.head("termgate_audit_total", "counter", "Entries that the audit has gained since this process began, by action.");
@@ -142,6 +162,18 @@ std::string DatabaseMetrics::text() {
   text.head("termgate_evicted_sessions_total", "counter",
             "Sessions ended because they stood in a takeover's way, since this process began.");
   text.line("termgate_evicted_sessions_total", {}, evicted_);
+  text.head("termgate_lease_hold_seconds", "histogram",
+            "How long leases were held that have ended since this process began: to their release, or to the takeover.");
+  std::int64_t holds = 0;
+  for (std::size_t at = 0; at < holds_.size(); ++at) {
+    holds += holds_[at];
+    text.line("termgate_lease_hold_seconds_bucket", {{"le", at < hold_bounds.size() ? fmt::format("{}", hold_bounds[at]) : "+Inf"}}, holds);
+  }
+  text.line("termgate_lease_hold_seconds_sum", {}, held_seconds_);
+  text.line("termgate_lease_hold_seconds_count", {}, holds);
+  text.head("termgate_database_refusals_total", "counter",
+            "Writes that the database has refused, by code; plain SQL's too, but for SQL Server.");
+  for (const auto& [code, count] : database_.refusal_counts()) text.line("termgate_database_refusals_total", {{"code", code}}, count);
   return text.take();
 }
 

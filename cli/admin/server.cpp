@@ -45,11 +45,14 @@ constexpr int readers_max = 256;   // connections that have not sent a whole req
 // At most so many lines a second, for anybody can make us write one.
 class Log {
  public:
+  explicit Log(std::function<void(const std::string&)> write) : write_(std::move(write)) {
+    if (!write_) write_ = [](const std::string& text) { fmt::print(stderr, "termgate admin: {}\n", text); };
+  }
   void line(const std::string& text) {
     const std::lock_guard lock(mutex_);
     const auto now = std::chrono::steady_clock::now();
     if (now - since_ > 1s) {
-      if (left_out_ > 0) fmt::print(stderr, "termgate admin: {} more lines in that second\n", left_out_);
+      if (left_out_ > 0) write_(fmt::format("{} more lines in that second", left_out_));
       since_ = now;
       written_ = left_out_ = 0;
     }
@@ -57,10 +60,11 @@ class Log {
       ++left_out_;
       return;
     }
-    fmt::print(stderr, "termgate admin: {}\n", text);
+    write_(text);
   }
 
  private:
+  std::function<void(const std::string&)> write_;
   std::mutex mutex_;
   std::chrono::steady_clock::time_point since_{};
   int written_ = 0, left_out_ = 0;
@@ -78,7 +82,8 @@ class EventReader {
 // own.
 class Server::Inside {
  public:
-  Inside(const ServerOptions& the_options, Api& the_api) : options(the_options), api(the_api), acceptor(loop), pause(loop) {}
+  Inside(const ServerOptions& the_options, Api& the_api)
+      : options(the_options), api(the_api), log(the_options.log), acceptor(loop), pause(loop) {}
   void listen();
   void accept();
   void watch();
@@ -87,20 +92,22 @@ class Server::Inside {
   const ServerOptions options;
   Api& api;
   Log log;
-  asio::io_context loop{1};
-  tcp::acceptor acceptor;
-  asio::steady_timer pause;
-  asio::thread_pool pool{2};
-  std::atomic<int> waiting{0};
+  // Before the loop, and so gone after it: the connections that it still owns when it ends take their leave of these.
   std::list<std::function<void()>*> silent;  // those that have not sent a whole request
   std::list<EventReader*> readers;
   std::shared_ptr<const std::string> latest;  // the last event; the loop's
-  std::thread thread, watcher;
+  std::atomic<int> waiting{0};
 
   std::mutex mutex;  // guards what follows
   std::condition_variable changed;
   bool over = false;
   int watched = 0;  // readers of events
+
+  asio::io_context loop{1};
+  tcp::acceptor acceptor;
+  asio::steady_timer pause;
+  asio::thread_pool pool{2};
+  std::thread thread, watcher;
 };
 
 namespace {
@@ -129,6 +136,8 @@ class Connection : public EventReader, public std::enable_shared_from_this<Conne
   }
 
   void offer(const std::shared_ptr<const std::string>& text) override {
+    // The tokens may have been read again since.
+    if (!owner_.api.may_read(authorization_)) return stream_.close();
     next_ = text;
     if (!writing_) write_event();
   }
@@ -179,6 +188,7 @@ class Connection : public EventReader, public std::enable_shared_from_this<Conne
                     std::string(message[http::field::content_type]),
                     message.body()};
     const bool keep = message.keep_alive();
+    authorization_ = request.authorization;
     ++owner_.waiting;
     stream_.expires_never();
     asio::post(owner_.pool, [self = this->shared_from_this(), request = std::move(request), keep] {
@@ -218,7 +228,7 @@ class Connection : public EventReader, public std::enable_shared_from_this<Conne
   void begin_events() {
     if (static_cast<int>(owner_.readers.size()) >= owner_.options.streams_max)
       return answer(plain(503, "too many readers of events"), false);
-    // A thousand of these stay open: nothing of the request is kept.
+    // A thousand of these stay open: of the request only the token is kept.
     parser_.reset();
     response_ = {};
     buffer_ = beast::flat_buffer();
@@ -253,7 +263,7 @@ class Connection : public EventReader, public std::enable_shared_from_this<Conne
 
   beast::tcp_stream stream_;
   Owner& owner_;
-  std::string from_;
+  std::string from_, authorization_;
   std::function<void()> give_up_ = [this] {
     heard();
     stream_.close();

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,7 @@ struct ServerOptions {
   bool ipv6 = false;                     // of the inherited socket
   std::chrono::milliseconds poll{1000};  // how often the database is looked at while somebody reads events
   int streams_max = 2000;
+  std::function<void(const std::string&)> log = {};  // what was refused or changed; none: a line on standard error
 };
 
 class Server {

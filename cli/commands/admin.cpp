@@ -88,14 +88,15 @@ int run_admin(const Arguments& arguments) {
   api_options.open_metrics = arguments.flag("open-metrics");
   api_options.redirect_leader = arguments.flag("redirect-leader");
   api_options.secrets.push_back(arguments.database_url());
-  admin::Access access = admin::Access::from_file(arguments.text("tokens"));
+  const std::string tokens = arguments.text("tokens");
+  admin::Access access = admin::Access::from_file(tokens);
   OpenOptions open;
   open.schema = arguments.text_or("schema", open.schema);
   open.answer_wait = 20s;
   open.connections_max = 8;
   sigset_t mine;
   sigemptyset(&mine);
-  for (const int signal : {SIGTERM, SIGINT}) sigaddset(&mine, signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&mine, signal);
   pthread_sigmask(SIG_BLOCK, &mine, nullptr);
   signal(SIGPIPE, SIG_IGN);
   admin::Api api(Database::open(arguments.database_url(), open), std::move(access), std::move(api_options));
@@ -103,10 +104,18 @@ int run_admin(const Arguments& arguments) {
   print_line(fmt::format("listening on http://{}/", server.address()));
   std::fflush(stdout);
   notify("READY=1");
-  int came = 0;
-  sigwait(&mine, &came);
-  notify("STOPPING=1");
-  return Exit::done;
+  for (;;) {
+    int came = 0;
+    sigwait(&mine, &came);
+    if (came != SIGHUP) {
+      notify("STOPPING=1");
+      return Exit::done;
+    }
+    try {
+      api.use(admin::Access::from_file(tokens));
+      fmt::print(stderr, "termgate admin: the tokens were read again\n");
+    } catch (const UsageError& wrong) { fmt::print(stderr, "termgate admin: {}; the previous tokens stay in force\n", wrong.what()); }
+  }
 }
 
 }  // namespace
@@ -119,6 +128,7 @@ void add_admin_command(std::vector<Command>& commands) {
                       "Every request but those of the page itself and /healthz carries a bearer token: --tokens FILE has a line NAME LEVEL "
                       "TOKEN for each, with level read, lead or\n"
                       "operate, and is readable by its owner alone.\n"
+                      "SIGHUP reads the file again.\n"
                       "  echo \"ann operate $(head -c 32 /dev/urandom | base64)\" > tokens; chmod 600 tokens\n"
                       "  termgate admin --db postgresql://app@db.example/app --tokens tokens --http 127.0.0.1:9091",
                       [](po::options_description& o) {

@@ -43,7 +43,10 @@ void for_each_page(Page page, Use use) {
 
 int run_seal(const Arguments& arguments) {
   const Scope scope = arguments.scope();
-  const SealReceipt receipt = arguments.open().seal(scope, arguments.term(), arguments.maybe_duration("grace"));
+  const auto reason = arguments.maybe("reason");
+  if (!reason && arguments.maybe("actor")) throw UsageError("--actor needs --reason: both go to the audit");
+  const auto actor = reason ? std::optional(arguments.text_or("actor", default_actor())) : std::nullopt;
+  const SealReceipt receipt = arguments.open().seal(scope, arguments.term(), arguments.maybe_duration("grace"), actor, reason);
   if (arguments.json()) {
     print_json({{"scope", scope.name()},
                 {"fence", receipt.fence.value()},
@@ -244,7 +247,9 @@ void add_fence_commands(std::vector<Command>& commands) {
                       [](po::options_description& o) {
                         scope_option(o);
                         o.add_options()("term", po::value<std::string>(), "the new fence")(
-                            "grace", po::value<std::string>(), "how long to wait before eviction (default: the setting, 1s)");
+                            "grace", po::value<std::string>(), "how long to wait before eviction (default: the setting, 1s)")(
+                            "reason", po::value<std::string>(), "kept in the audit")("actor", po::value<std::string>(),
+                                                                                     "who acts (USER@host)");
                       },
                       {},
                       run_seal});

@@ -109,12 +109,9 @@ int run_beat(const Arguments& arguments) {
     if (arguments.json()) print_json({{"run_id", run}, {"open", true}});
     return Exit::done;
   }
-  const auto runs = database.jobs({.run_id = run}, 1);
-  if (runs.empty()) return no_longer_open(arguments, run);
-  // The window begins with the call; what is given here is not believed.
-  Lease lease(Scope(runs.front().scope), Term(runs.front().term), runs.front().owner, *ttl, Lease::Clock::now());
-  if (!database.beat_job(run, arguments.maybe("checkpoint"), &lease)) return no_longer_open(arguments, run);
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(lease.held_until() - Lease::Clock::now()).count();
+  const auto beat_before = database.beat_job(run, arguments.maybe("checkpoint"), *ttl);
+  if (!beat_before) return no_longer_open(arguments, run);
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*beat_before - Lease::Clock::now()).count();
   if (arguments.json()) print_json({{"run_id", run}, {"open", true}, {"beat_within_ms", left}});
   else print_line(fmt::format("the next beat is due within {}", length(left)));
   return Exit::done;
@@ -186,8 +183,9 @@ void add_job_commands(std::vector<Command>& commands) {
   commands.push_back(
       {"job cancel",
        "end another's run: its holder learns of it with the next beat",
-       "The beat then ends with status 5; a command that never beats goes on, and only its end is not recorded. To shut its writes\n"
-       "out as well: lease force-release.\n  termgate job cancel --run 42 --reason 'wrong month'",
+       "`termgate run` beats by itself: it learns of this within a third of the TTL, 10 s at most, and ends its command. Other holders\n"
+       "learn of it when they beat, which then ends with status 5. To shut writes out as well: lease force-release.\n  termgate job cancel "
+       "--run 42 --reason 'wrong month'",
        [](po::options_description& o) {
          o.add_options()("run", po::value<std::string>(), "the run's id")("reason", po::value<std::string>(), "kept in the run's detail")(
              "actor", po::value<std::string>(), "who acts (USER@host)");

@@ -108,7 +108,12 @@ int run_show(const Arguments& arguments) {
   return Exit::done;
 }
 
+const char* state_of(const LeaseInfo& info) { return info.remaining_ms > 0 ? "held" : info.released_at_ms ? "released" : "expired"; }
+
 int run_list(const Arguments& arguments) {
+  const auto state = arguments.maybe("state");
+  if (state && *state != "held" && *state != "expired" && *state != "released")
+    throw UsageError(fmt::format("--state {}: must be one of held, expired, released", *state));
   Database database = arguments.open();
   std::vector<std::vector<std::string>> rows;
   std::string after;
@@ -116,6 +121,7 @@ int run_list(const Arguments& arguments) {
     const auto page = database.leases(after, 500);
     if (page.empty()) break;
     for (const LeaseInfo& info : page) {
+      if (state && *state != state_of(info)) continue;
       if (arguments.json()) print_json(json_of(info));
       else {
         rows.push_back({printable(info.scope), printable(info.owner), std::to_string(info.term),
@@ -187,7 +193,14 @@ void add_lease_commands(std::vector<Command>& commands) {
        {},
        run_release});
   commands.push_back({"lease show", "print one scope's lease", "", scope_and_owner, {"scope"}, run_show});
-  commands.push_back({"lease list", "list the leases", "", nullptr, {}, run_list});
+  commands.push_back({"lease list",
+                      "list the leases",
+                      "",
+                      [](po::options_description& o) {
+                        o.add_options()("state", po::value<std::string>(), "only those that are held, expired (run out) or released");
+                      },
+                      {},
+                      run_list});
   commands.push_back({"lease force-release",
                       "end another owner's lease and shut its term out, audited",
                       "  termgate lease force-release --scope billing --reason 'node 3 is on fire'",

@@ -18,6 +18,7 @@
 #include <termgate/net/systemd.hpp>
 
 #include "command.hpp"
+#include "commands/proxy_admin.hpp"
 #include "commands/proxy_authority.hpp"
 
 namespace po = boost::program_options;
@@ -42,6 +43,9 @@ void proxy_options(po::options_description& o) {
   add("rules", text(), "a file of rules: which sessions get which scope and term (docs/reference/rules.md)");
   add("http", text(), "HOST:PORT for /healthz, /readyz, /metrics, /leader?scope=S (none)");
   add("http-host", list(), "a host name that HTTP requests may use, besides the loopback's; may be repeated; * for any");
+  add("http-tokens", text(), "a file of bearer tokens; --http then also serves the API and the page of `termgate admin` (none)");
+  add("http-behind-tls", po::bool_switch(),
+      "with --http-tokens: listen elsewhere than on the loopback, because something in front ends TLS");
   add("without-term", text(), "what a session without a term may do: reject, read-only, allow (read-only)");
   add("enforce", text(), "on, or observe: refuse nothing, and count and log what would have been refused (on)");
   add("guard", text(),
@@ -248,6 +252,24 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
   return options;
 }
 
+bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+
+std::optional<net::HttpOptions> http_options(const Given& given) {
+  const auto address = given.maybe("http");
+  if (!address) {
+    if (given.has("http-tokens")) throw UsageError("--http-tokens needs --http HOST:PORT");
+    return std::nullopt;
+  }
+  const auto parsed = net::parse_host_port(*address);
+  if (!parsed) throw UsageError(fmt::format("--http {}: write HOST:PORT or [IPV6]:PORT", *address));
+  if (given.has("http-tokens") && !is_loopback(parsed->host) && !given.flag("http-behind-tls"))
+    throw UsageError(
+        fmt::format("--http {}: tokens would cross the network in the clear; put a TLS proxy in front and say --http-behind-tls, or listen "
+                    "on 127.0.0.1",
+                    parsed->host));
+  return net::HttpOptions{*parsed, given.list("http-host"), TERMGATE_VERSION};
+}
+
 // Each client takes two descriptors, its own and its server's.
 void fit_to_descriptors(net::Options& options, std::uint64_t descriptors, net::Log& log) {
   constexpr std::uint64_t own = 128;
@@ -324,12 +346,8 @@ int run_proxy(const Arguments& arguments) {
   const ServedFile file(*given);
   net::Options options = net_options(*given, inherited, file.address());
   options.backend.shortcut = file.shortcut();
-  std::optional<net::HttpOptions> http;
-  if (const auto address = given->maybe("http")) {
-    const auto parsed = net::parse_host_port(*address);
-    if (!parsed) throw UsageError(fmt::format("--http {}: write HOST:PORT or [IPV6]:PORT", *address));
-    http = net::HttpOptions{*parsed, given->list("http-host"), TERMGATE_VERSION};
-  }
+  const std::optional<net::HttpOptions> http = http_options(*given);
+  const auto tokens = given->maybe("http-tokens");
   AuthoritySettings settings;
   settings.rules_path = given->maybe("rules").value_or("");
   settings.backend_url = net::own_url(backend_url(*given));
@@ -366,10 +384,12 @@ int run_proxy(const Arguments& arguments) {
   }
   try {
     net::Server server(options, *authority, log);
-    if (http) server.serve_http(*http);
+    std::optional<ProxyAdmin> admin;
+    if (tokens) admin.emplace(ProxyAdminSettings{*http, *tokens, settings.backend_url, settings.schema}, server, log);
+    else if (http) server.serve_http(*http);
     server.start();
     for (const std::string& address : server.addresses()) log.say(net::LogLevel::info, "listening", {{"address", address}});
-    if (http) log.say(net::LogLevel::info, "serving_http", {{"address", server.http_address()}});
+    if (http) log.say(net::LogLevel::info, "serving_http", {{"address", admin ? admin->address() : server.http_address()}});
     net::notify_service_manager("READY=1");
 
     bool draining = false;
@@ -384,7 +404,10 @@ int run_proxy(const Arguments& arguments) {
           fit_to_descriptors(next, net::raise_descriptor_limit(), log);
           next.session.schema = options.session.schema;  // the fence memory is of the one that it began with
           // The rules are read once all else is known to be right, and it comes into force once they are.
+          std::optional<termgate::cli::admin::Access> access;
+          if (admin) access = admin->read_tokens();
           problem = server.reload(next, [&] { return authority->reload(); });
+          if (problem.empty() && access) admin->use(std::move(*access));
           if (problem.empty()) options.drain_timeout = next.drain_timeout;
         } catch (const std::exception& error) { problem = error.what(); }
         if (problem.empty()) log.say(net::LogLevel::info, "reloaded");

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,12 +17,12 @@
 
 #include "command.hpp"
 #include "output.hpp"
+#include "run/beats.hpp"
 #include "run/holding.hpp"
+#include "run/plan.hpp"
+#include "run/shards.hpp"
+#include "run/signals.hpp"
 #include "run/watchdog.hpp"
-
-#ifdef TERMGATE_WITH_SOURCES
-#include <termgate/sources.hpp>
-#endif
 
 namespace po = boost::program_options;
 
@@ -32,73 +31,16 @@ namespace {
 
 using namespace std::chrono_literals;
 using run::Holding;
+using run::Plan;
 using run::Report;
+using run::Signals;
 using run::Watchdog;
 using std::chrono::milliseconds;
 
-constexpr int own_outcomes = 100;  // what is added to the exit statuses of this command's own
+using run::own_outcomes;
 constexpr milliseconds lost_grace{50};
 
-struct Plan {
-  Scope scope;
-  std::vector<std::string> command;
-  HoldOptions hold;
-  bool waits = false;
-  std::optional<std::string> job;
-  std::optional<milliseconds> once_per;
-  bool resume = false;
-  bool pgoptions = true;
-  milliseconds kill_after{};
-  std::shared_ptr<LeaseSource> source = {};  // none: the database's own leases
-  bool seals = true;
-};
-
-std::shared_ptr<LeaseSource> open_source([[maybe_unused]] const std::string& url) {
-#ifdef TERMGATE_WITH_SOURCES
-  return open_lease_source(url);
-#else
-  throw UsageError("this termgate was built without term sources (TERMGATE_SOURCES=OFF)");
-#endif
-}
-
-Plan plan_of(const Arguments& arguments) {
-  Plan plan{
-      arguments.scope(),        arguments.list("command"),       {}, false, arguments.maybe("job"), arguments.maybe_duration("once-per"),
-      arguments.flag("resume"), !arguments.flag("no-pgoptions"), {}};
-  if (plan.command.empty() || plan.command[0].empty()) throw UsageError("which command? termgate run --scope S -- COMMAND …");
-  plan.hold.ttl = arguments.duration_or("ttl", 10s);
-  if (plan.hold.ttl < 1s || plan.hold.ttl > 24h) throw UsageError("--ttl must be from 1s to 1d");
-  if (plan.once_per && *plan.once_per < 1s) throw UsageError("--once-per must be 1s or more");
-  plan.waits = arguments.maybe("wait").has_value();
-  plan.hold.wait = arguments.duration_or("wait", 0ms);
-  plan.hold.endpoint = arguments.text_or("endpoint", "");
-  plan.hold.margin = plan.hold.ttl / 5;
-  plan.kill_after = std::min(arguments.duration_or("kill-after", plan.hold.ttl / 10), plan.hold.ttl / 10);
-  if (const auto url = arguments.maybe("source")) {
-    if (plan.job || plan.once_per || plan.resume)
-      throw UsageError("--job, --once-per and --resume belong to the database's own leases; with --source they have no meaning");
-    if (!plan.hold.endpoint.empty()) throw UsageError("--endpoint belongs to the database's own leases; with --source it has no meaning");
-    plan.source = open_source(*url);
-    plan.seals = !arguments.flag("no-seal");
-  } else if (arguments.flag("no-seal")) {
-    throw UsageError("--no-seal needs --source: the database's own leases are sealed with their acquisition");
-  }
-  if (!plan.job && (plan.once_per || plan.resume)) plan.job = plan.scope.name();
-  return plan;
-}
-
 void say(const std::string& text) { fmt::print(stderr, "termgate: {}\n", text); }
-
-// A crontab line starts a little earlier one day than the day before, by its host's clock or another's: that must not skip the day.
-milliseconds slack_of(milliseconds period) { return std::min<milliseconds>(period / 20, 10min); }
-
-bool is_due(std::optional<Database>& database, const Plan& plan) {
-  if (!plan.once_per) return true;
-  for (const JobRunInfo& run : database->jobs({.job = plan.job, .scope = plan.scope.name()}, 1000)) {
-    if (run.status == "completed") return run.now_ms - run.started_at_ms >= (*plan.once_per - slack_of(*plan.once_per)).count();
-  }
-  return true;
-}
 
 // One value of PGOPTIONS: spaces separate, a backslash keeps what follows it.
 std::string pgoption(std::string_view text) {
@@ -131,32 +73,6 @@ std::vector<std::string> environment_of(const Plan& plan, Term term, const std::
         fmt::format("PGOPTIONS={}-c termgate.scope={} -c termgate.term={}", pgoptions, pgoption(plan.scope.name()), term.value()));
   return environment;
 }
-
-// What is passed on to COMMAND. Blocked here from before the first thread, and read one by one.
-class Signals {
- public:
-  Signals() {
-    sigset_t mine;
-    sigemptyset(&mine);
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&mine, signal);
-    pthread_sigmask(SIG_BLOCK, &mine, nullptr);
-    signal(SIGTTOU, SIG_IGN);  // giving the terminal back
-    signal(SIGPIPE, SIG_IGN);
-    descriptor_ = signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (descriptor_ < 0) throw std::system_error(errno, std::system_category(), "a descriptor for signals");
-  }
-  ~Signals() { close(descriptor_); }
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-  int descriptor() const { return descriptor_; }
-  int next() const {  // 0: none
-    signalfd_siginfo info{};
-    return read(descriptor_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  int descriptor_;
-};
 
 // Waits for the lease on a thread of its own, so that a signal ends the wait.
 std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& plan, const Signals& signals, int& signal) {
@@ -204,8 +120,8 @@ std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& pla
 // COMMAND from its start until nothing is left of it.
 class Supervision {
  public:
-  Supervision(const Plan& plan, Watchdog& watchdog, const Signals& signals, Holding& held)
-      : plan_(plan), watchdog_(watchdog), signals_(signals), held_(held) {}
+  Supervision(const Plan& plan, Watchdog& watchdog, const Signals& signals, Holding& held, run::Beats* beats)
+      : plan_(plan), watchdog_(watchdog), signals_(signals), held_(held), beats_(beats) {}
 
   // Whatever happens here: nothing of COMMAND is left when the lease is given back.
   ~Supervision() {
@@ -223,10 +139,18 @@ class Supervision {
   void wait_for_the_end() {
     while (!empty_) {
       move_deadlines();
-      pollfd watched[] = {{watchdog_.descriptor(), POLLIN, 0}, {signals_.descriptor(), POLLIN, 0}};
-      poll(watched, 2, static_cast<int>(std::clamp<std::int64_t>(plan_.hold.ttl.count() / 20, 10, 1000)));
+      const bool beating = beats_ != nullptr && !cancelled_;
+      // What comes before COMMAND is known to run waits until it does.
+      pollfd watched[] = {{watchdog_.descriptor(), POLLIN, 0},
+                          {begun_ ? signals_.descriptor() : -1, POLLIN, 0},
+                          {beating ? beats_->descriptor() : -1, POLLIN, 0}};
+      poll(watched, 3, static_cast<int>(std::clamp<std::int64_t>(plan_.hold.ttl.count() / 20, 10, 1000)));
       if (watched[0].revents != 0) hear();
-      while (const int signal = signals_.next()) {
+      if (watched[2].revents != 0 && !empty_) {
+        cancelled_ = true;
+        watchdog_.stop(plan_.kill_after);
+      }
+      while (const int signal = begun_ ? signals_.next() : 0) {
         if (group_ > 0) kill(-group_, signal);
       }
     }
@@ -235,6 +159,7 @@ class Supervision {
 
   bool lost() const { return lost_ || timed_out_; }
   bool abandoned() const { return abandoned_; }
+  bool cancelled() const { return cancelled_; }
   int not_run() const { return not_run_; }
   int status() const { return status_; }
 
@@ -255,6 +180,7 @@ class Supervision {
       abandoned_ = empty_ = true;
       return;
     }
+    begun_ = true;
     switch (report->kind) {
       case Report::Kind::started: group_ = report->value; break;
       case Report::Kind::not_run: not_run_ = report->value; break;
@@ -285,7 +211,8 @@ class Supervision {
   Watchdog& watchdog_;
   const Signals& signals_;
   Holding& held_;
-  bool foreground_ = false, lost_ = false, timed_out_ = false, abandoned_ = false, empty_ = false;
+  run::Beats* beats_;  // nullptr: no run is recorded
+  bool foreground_ = false, lost_ = false, timed_out_ = false, abandoned_ = false, cancelled_ = false, empty_ = false, begun_ = false;
   int not_run_ = 0, status_ = 0;
   pid_t group_ = 0;
 };
@@ -332,6 +259,12 @@ int settle(std::optional<Database>& database, const Plan& plan, const Supervisio
     quietly([&] { held.release(); });
     return own_outcomes + (command.lost() ? Exit::lease_lost : Exit::failed);
   }
+  if (command.cancelled()) {
+    say(fmt::format("run {} was cancelled: {} and all that it had started were ended; `termgate job show --run {}` shows by whom", *run_id,
+                    printable(plan.command[0]), *run_id));
+    quietly([&] { held.release(); });
+    return own_outcomes + Exit::lease_lost;
+  }
   // Recorded while the lease is held: nobody else starts before it is.
   try {
     record(command.status() == 0 ? "completed" : "failed", command.status(), std::nullopt);
@@ -347,7 +280,12 @@ int settle(std::optional<Database>& database, const Plan& plan, const Supervisio
 }
 
 int run_run(const Arguments& arguments) {
-  const Plan plan = plan_of(arguments);
+  const Plan plan = run::plan_of(arguments);
+  if (arguments.flag("dry-run")) {
+    Database database = arguments.open();
+    return run::dry_run(database, plan, arguments.json());
+  }
+  if (plan.shards > 0) return run::run_shards(arguments, plan);
   Watchdog watchdog;  // before any thread
   const Signals signals;
   std::optional<Database> database;
@@ -356,7 +294,7 @@ int run_run(const Arguments& arguments) {
     for (const std::string& warning : plan.source->warnings()) say("warning: " + warning);
   }
   // Without a new term for nothing; asked again once the lease is held.
-  if (!is_due(database, plan)) return Exit::done;
+  if (plan.once_per && !run::is_due(*database, plan)) return Exit::done;
   int signal = 0;
   std::unique_ptr<Holding> held = take(database, plan, signals, signal);
   if (signal != 0) {
@@ -378,7 +316,7 @@ int run_run(const Arguments& arguments) {
                       info->term, length(info->remaining_ms)));
     return own_outcomes + Exit::lease_anothers;
   }
-  if (!is_due(database, plan)) {
+  if (plan.once_per && !run::is_due(*database, plan)) {
     held->release();
     return Exit::done;
   }
@@ -387,9 +325,12 @@ int run_run(const Arguments& arguments) {
     if (plan.resume) checkpoint = last_checkpoint(*database, *plan.job, plan.scope);
     run_id = database->start_job(*plan.job, plan.scope, held->term(), held->owner());
   }
-  Supervision command(plan, watchdog, signals, *held);
+  std::optional<run::Beats> beats;
+  if (run_id) beats.emplace(*database, *run_id, std::min<milliseconds>(plan.hold.ttl / 3, 10s));
+  Supervision command(plan, watchdog, signals, *held, beats ? &*beats : nullptr);
   command.start(environment_of(plan, held->term(), run_id, checkpoint));
   command.wait_for_the_end();
+  if (beats) beats->stop();
   return settle(database, plan, command, *held, run_id);
 }
 
@@ -404,12 +345,14 @@ void add_run_command(std::vector<Command>& commands) {
       "lease, even if this process is stopped or killed.\n"
       "  termgate run --scope nightly --wait 1h -- ./nightly.sh\n"
       "  termgate run --scope report --once-per 1d -- ./report.sh      the same crontab line on three hosts\n"
+      "  termgate run --scope queue --shards 8 --keep -- ./worker.sh    a lease for each shard, spread over the hosts that run this\n"
       "  termgate run --scope nightly --source redis://cache.example -- ./nightly.sh      lease and term from Redis, sealed in the "
       "database\n"
-      "COMMAND finds TERMGATE_SCOPE, TERMGATE_TERM, TERMGATE_RUN_ID (with --job), TERMGATE_CHECKPOINT (with --resume) and PGOPTIONS in its "
+      "COMMAND finds TERMGATE_SCOPE, TERMGATE_TERM, TERMGATE_RUN_ID (with --job), TERMGATE_CHECKPOINT (with --resume), TERMGATE_SHARD and "
+      "TERMGATE_SHARDS (with --shards) and PGOPTIONS in its "
       "environment, so psql is fenced.\n"
       "Exit status: COMMAND's own (128 + N after signal N; 127 and 126 if it could not be run), or 100 + that of termgate: 104 another "
-      "host holds the lease, 105 the lease was lost.",
+      "host holds the lease, 105 the lease was lost or the run was cancelled.",
       [](po::options_description& o) {
         o.add_options()("scope", po::value<std::string>(), "the scope")("job", po::value<std::string>(), "record the run under this name")(
             "wait", po::value<std::string>(), "how long to wait while another host holds the lease (not at all)")(
@@ -419,7 +362,10 @@ void add_run_command(std::vector<Command>& commands) {
             "resume", po::bool_switch(), "pass the last checkpoint of an incomplete last run to COMMAND")(
             "kill-after", po::value<std::string>(),
             "time between TERM and KILL for processes that COMMAND leaves running (a tenth of the TTL, which is also the maximum)")(
-            "endpoint", po::value<std::string>(), "where the holder can be reached")(
+            "shards", po::value<std::string>(), "run COMMAND once for each of this many shards, 1 to 256, spread over the hosts")(
+            "keep", po::bool_switch(), "with --shards: start again what has ended, and move shards to hosts that have fewer")(
+            "dry-run", po::bool_switch(), "say what would be done, and write nothing")("endpoint", po::value<std::string>(),
+                                                                                       "where the holder can be reached")(
             "source", po::value<std::string>(),
             "take lease and term from this lock service in place of the database: redis://, etcd://, zookeeper://, consul://, "
             "kubernetes:// or file:///")("no-seal", po::bool_switch(),

@@ -78,7 +78,8 @@ BEGIN
     ('FUNCTION', 'schema_version', 'The version of layer 1 in this schema.'),
     ('FUNCTION', 'job_start', 'Opens a run of a job after the check, and returns its id. An older open run of the same job and ' ||
      'scope becomes lost.'),
-    ('FUNCTION', 'job_heartbeat', 'Records that a run is alive, after the check. Returns false if the run is no longer open.'),
+    ('FUNCTION', 'job_heartbeat', 'Records that a run is alive, after the check, and with a TTL renews its lease. Returns false if the run is no longer ' ||
+     'open.'),
     ('FUNCTION', 'job_finish', 'Ends a run as completed, failed, cancelled or lost. completed passes the check first. Returns ' ||
      'false if the run is no longer open.'),
     ('FUNCTION', 'follower_start', 'Starts a follower of a stream, or of all streams of a scope, and returns its run. A later start ' ||

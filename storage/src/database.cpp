@@ -168,6 +168,13 @@ LeaseInfo to_lease(const NamedRow& row) {
           row["remaining_ms"].as_int()};
 }
 
+void need_lease(const Rows& rows, const Scope& scope, Term term, const std::string& owner) {
+  const auto lease = convert_first<LeaseInfo>(rows, to_lease);
+  if (lease && lease->owner == owner && lease->term == term.value() && !lease->released_at_ms && lease->remaining_ms > 0) return;
+  throw LeaseLost(fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: nothing was written, stop leading",
+                              scope.name(), term.value(), owner));
+}
+
 JobRunInfo to_job_run(const NamedRow& row) {
   return {row["run_id"].as_text(),
           row["job_name"].as_text(),
@@ -356,7 +363,7 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
   // it is forgotten then.
   for (int conflicts = 0;;) {
     try {
-      return write_once(scope, term, work, options.write_id, transact);
+      return write_once(scope, term, work, options.write_id, options.lease_owner, transact);
     } catch (const FenceBehind& behind) {
       // Throws FenceUntrusted, unless the fence was reset: then the memory is forgotten and the write begins again.
       state_->compare_with_memory(scope.name(), behind.fence, behind.remembered);
@@ -369,7 +376,8 @@ Wrote Database::write(const Scope& scope, Term term, const std::function<void(Tr
 // One attempt: the check (or the claim of the write id) first, so that it holds its lock before the work
 // reads anything it relies on.
 Wrote Database::write_once(const Scope& scope, Term term, const std::function<void(Transaction&)>& work,
-                           const std::optional<WriteId>& write_id, const detail::TransactOptions& transact) {
+                           const std::optional<WriteId>& write_id, const std::optional<std::string>& lease_owner,
+                           const detail::TransactOptions& transact) {
   Wrote wrote = Wrote::now;
   std::int64_t fence = 0;
   const std::int64_t remembered = state_->memory.highest(scope.name());
@@ -392,6 +400,8 @@ Wrote Database::write_once(const Scope& scope, Term term, const std::function<vo
     // A callback that swallowed an error must not take its write for committed: PostgreSQL answers COMMIT with ROLLBACK
     // then, and reports no error.
     if (transaction.failed_) std::rethrow_exception(transaction.failed_);
+    // The check's lock keeps every other holder out until the end of the transaction; a look is enough.
+    if (lease_owner) detail::need_lease(transaction.call(Call::lease, scope.name()), scope, term, *lease_owner);
   };
   state_->audited([&] { state_->driver->transact(transact, in_transaction); });
   state_->memory.saw(scope.name(), fence);
@@ -440,9 +450,13 @@ SequenceNo Database::append_many(const Stream& stream, Term term, const std::vec
 
 Term Database::check(const Scope& scope, Term term) { return Term(state_->check(scope, term)); }
 
-SealReceipt Database::seal(const Scope& scope, Term term, std::optional<milliseconds> grace) {
+SealReceipt Database::seal(const Scope& scope, Term term, std::optional<milliseconds> grace, const std::optional<std::string>& actor,
+                           const std::optional<std::string>& reason) {
   const std::int64_t remembered = state_->memory.highest(scope.name());
-  const Rows rows = state_->run(Call::seal, scope.name(), term.value(), detail::milliseconds_of(grace));
+  // Without a reason as ever: a schema of the version before knows no other.
+  const Rows rows = actor || reason
+                        ? state_->run(Call::seal_with_reason, scope.name(), term.value(), detail::milliseconds_of(grace), actor, reason)
+                        : state_->run(Call::seal, scope.name(), term.value(), detail::milliseconds_of(grace));
   const auto row = detail::only_row(rows);
   const std::int64_t fence = row["fence"].as_int();
   state_->compare_with_memory(scope.name(), fence, remembered);
@@ -553,6 +567,26 @@ bool Database::beat_job(const std::string& run_id, const std::optional<std::stri
   return alive;
 }
 
+std::optional<Lease::Clock::time_point> Database::beat_job(const std::string& run_id, const std::optional<std::string>& checkpoint,
+                                                           std::chrono::milliseconds ttl) {
+  const detail::JobId id(run_id);
+  bool open = false;
+  // Counted from the sending, as everywhere: the lease cannot end before.
+  const auto sent = Lease::Clock::now();
+  state_->audited([&] {
+    state_->driver->transact({}, [&](detail::OpenTransaction& session) {
+      const Value beat[] = {id.value(kind()), Value(checkpoint), Value(ttl.count())};
+      const Rows rows = session.call(Call::job_heartbeat_renew, beat);
+      const auto row = detail::only_row(rows);
+      open = row["beaten"].as_bool();
+      if (open && !row["renewed"].as_bool())
+        throw LeaseLost(fmt::format("the lease of job run {} is no longer held by the run's owner: stop", run_id));
+    });
+  });
+  if (!open) return std::nullopt;
+  return sent + ttl;
+}
+
 bool Database::finish_job(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code,
                           const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint) {
   return state_->run(Call::job_finish, detail::JobId(run_id).value(kind()), status, exit_code, detail, checkpoint).one()[0].as_bool();
@@ -618,6 +652,11 @@ std::unique_ptr<detail::FenceFeed> Database::stream_feed() {
 bool Database::record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms,
                                std::string_view client) {
   return state_->run(Call::record_refusal, scope.name(), term.value(), count, first_ms, last_ms, client).one()[0].as_bool();
+}
+
+std::vector<std::pair<std::string, std::int64_t>> Database::refusal_counts() {
+  return convert_all<std::pair<std::string, std::int64_t>>(
+      state_->read(Call::refusal_counts), [](const auto& row) { return std::pair(row["code"].as_text(), row["count"].as_int()); });
 }
 
 std::optional<FenceInfo> Database::fence(const Scope& scope) {

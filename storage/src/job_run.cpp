@@ -33,6 +33,10 @@ bool JobRun::beat(const std::optional<std::string>& checkpoint) { return databas
 
 bool JobRun::beat(Lease& lease, const std::optional<std::string>& checkpoint) { return database_.beat_job(id_, checkpoint, &lease); }
 
+std::optional<Lease::Clock::time_point> JobRun::beat(std::chrono::milliseconds ttl, const std::optional<std::string>& checkpoint) {
+  return database_.beat_job(id_, checkpoint, ttl);
+}
+
 bool JobRun::complete(std::optional<int> exit_code, const std::optional<std::string>& detail,
                       const std::optional<std::string>& checkpoint) {
   return end("completed", exit_code, detail, checkpoint);

@@ -254,3 +254,68 @@ TEST_CASE("stats: what a process does with leases is counted and told as Prometh
   CHECK(loop.stats().stopped == 1);
   CHECK_FALSE(loop.stats().term);
 }
+
+TEST_CASE("job_heartbeat: one call beats and renews until the run or its lease is over", "[handles][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("beat"));
+  Lease lease = db.acquire_lease(scope, 2s, {.owner = "holder"});
+  const std::string run = db.start_job("export", scope, lease.term(), "holder");
+  const auto before = BootClock::now();
+  const auto due = db.beat_job(run, "page 1", 60s);
+  REQUIRE(due);
+  CHECK(*due >= before + 60s);
+  CHECK(*due <= BootClock::now() + 60s);
+  CHECK(db.lease(scope)->remaining_ms > 50'000);
+  CHECK(db.jobs({.run_id = run}, 1).at(0).checkpoint == "page 1");
+  for (const std::chrono::milliseconds ttl : {0ms, -1ms, 90'000'000ms}) CHECK_THROWS_AS(db.beat_job(run, "bad", ttl), InvalidInput);
+  CHECK(db.jobs({.run_id = run}, 1).at(0).checkpoint == "page 1");
+  // Cancelled by another: told by the next beat, and nothing is renewed.
+  REQUIRE(db.renew_lease(scope, lease.term(), "holder", 5s).term() == lease.term());
+  REQUIRE(db.finish_job(run, "cancelled"));
+  CHECK_FALSE(db.beat_job(run, "page 2", 60s));
+  CHECK(db.lease(scope)->remaining_ms <= 5'000);
+  // The lease is over, and nobody has taken it: no heartbeat counts.
+  const std::string second = db.start_job("export", scope, lease.term(), "holder");
+  REQUIRE(db.release_lease(scope, lease.term(), "holder"));
+  CHECK_THROWS_AS(db.beat_job(second, "late", 60s), LeaseLost);
+  CHECK_FALSE(db.jobs({.run_id = second}, 1).at(0).checkpoint);
+  // Another holds it: the check refuses. On SQLite the acquisition has ended the run already.
+  const Lease next = db.acquire_lease(scope, 10s, {.owner = "another"});
+  if (db.jobs({.run_id = second}, 1).at(0).status == "lost" && db.kind() == "sqlite") CHECK_FALSE(db.beat_job(second, "stale", 60s));
+  else CHECK_THROWS_AS(db.beat_job(second, "stale", 60s), StaleTerm);
+  CHECK(db.lease(scope)->owner == "another");
+  REQUIRE(db.release_lease(next));
+}
+
+TEST_CASE("write: with lease_owner a late holder is refused although nobody took over", "[handles][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("in time"));
+  const Stream stream(unique("in time"));
+  const auto append = [&](Transaction& tx) { tx.append(stream, "x"); };
+  WriteOptions held;
+  held.lease_owner = "holder";
+  const Lease lease = db.acquire_lease(scope, 500ms, {.owner = "holder"});
+  CHECK_NOTHROW(db.write(scope, lease.term(), append, held));
+  WriteOptions wrong;
+  wrong.lease_owner = "another";
+  CHECK_THROWS_AS(db.write(scope, lease.term(), append, wrong), LeaseLost);
+  // The lease ends while the work runs.
+  CHECK_THROWS_AS(db.write(
+                      scope, lease.term(),
+                      [&](Transaction& tx) {
+                        append(tx);
+                        std::this_thread::sleep_for(600ms);
+                      },
+                      held),
+                  LeaseLost);
+  CHECK_THROWS_AS(db.write(scope, lease.term(), append, held), LeaseLost);
+  CHECK(db.stream(stream)->last_no == 1);
+  // Without the option its term is still the highest.
+  CHECK_NOTHROW(db.write(scope, lease.term(), append));
+  // A given-back lease is no lease.
+  const Lease again = db.acquire_lease(scope, 10s, {.owner = "holder"});
+  CHECK_THROWS_AS(db.write(scope, lease.term(), append, held), StaleTerm);
+  REQUIRE(db.release_lease(again));
+  CHECK_THROWS_AS(db.write(scope, again.term(), append, held), LeaseLost);
+  CHECK(db.stream(stream)->last_no == 2);
+}

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -50,10 +51,12 @@ class Served:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
         self.process.terminate()
-        self.process.wait(20)
+        status = self.process.wait(20)
         self.process.stdout.close()
+        # Also with connections and event streams that are still open.
+        assert kind or status == 0, f"it ended with status {status}: {self.errors.read_text()}"
 
     def ask(self, method, path, level=None, body=None, headers=None, raw=None):
         connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
@@ -71,6 +74,31 @@ class Served:
 
     def memory_kib(self):
         return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{self.process.pid}/status").read_text()).group(1))
+
+
+class Proxied(Served):
+    """The same, as a part of `termgate proxy`."""
+
+    def __init__(self, backend):
+        self.tokens = Path(scratch.name) / f"proxy tokens {id(self)}"
+        self.tokens.write_text("".join(f"{level}-er {level} {token}\n" for level, token in TOKENS.items()))
+        self.tokens.chmod(0o600)
+        self.errors = Path(scratch.name) / f"proxy errors {id(self)}"
+        words = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", str(self.tokens), "--backend", backend]
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [TERMGATE, "proxy", *words], env=clean, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+        self.address = re.search(r"serving_http.*?(127\.0\.0\.1:\d+)", self.wait_for("serving_http")).group(1)
+        self.host, self.port = self.address.rsplit(":", 1)[0], int(self.address.rsplit(":", 1)[1])
+
+    def wait_for(self, what):
+        end = time.monotonic() + 20
+        while what not in self.errors.read_text():
+            if time.monotonic() > end or self.process.poll() is not None:
+                raise AssertionError(f"no {what}: {self.errors.read_text()}")
+            time.sleep(0.02)
+        return self.errors.read_text()
 
 
 def quoted(scope):
@@ -162,6 +190,136 @@ class Admin(BothDatabases):
             self.assertIn("POST /api/v1/leases", served.errors.read_text())
 
         self.both(play)
+
+    def test_a_seal_keeps_its_reason(self):
+        def play(served, url, scope):
+            path = f"/api/v1/fences/{quoted(scope)}/seal"
+            reason = 'the "host" burns \\ ü'
+            self.assertEqual(served.ask("POST", path, "operate", {"term": "5", "reason": reason, "confirm": scope})[1]["term"], "5")
+            entry = served.ask("GET", "/api/v1/audit?scope=" + quoted(scope), "read")[1]["audit"][0]
+            self.assertEqual((entry["action"], entry["actor"]), ("seal", "admin operate-er"))
+            self.assertEqual((entry["detail"]["reason"], entry["detail"]["term"]), (reason, "5"))
+            # By the command, with a reason and without one.
+            done = self.command(url, "seal", "--scope", scope, "--term", "6", "--reason", reason, "--actor", "me")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(self.command(url, "seal", "--scope", scope, "--term", "7").returncode, 0)
+            self.assertEqual(self.command(url, "seal", "--scope", scope, "--term", "8", "--actor", "me").returncode, 2)
+            self.assertEqual(self.command(url, "seal", "--scope", scope, "--term", "8", "--reason", " ").returncode, 9)
+            entries = served.ask("GET", "/api/v1/audit?scope=" + quoted(scope), "read")[1]["audit"]
+            self.assertEqual(
+                [(entry["detail"]["term"], entry["detail"].get("reason")) for entry in entries if entry["action"] == "seal"],
+                [("7", None), ("6", reason), ("5", reason)],
+            )
+            self.assertEqual([entry["actor"] for entry in entries if entry["detail"].get("term") == "6"], ["me"])
+
+        self.both(play)
+
+    def test_tokens_are_read_again(self):
+        def play(served, url, scope):
+            events = socket.create_connection((served.host, served.port), timeout=20)
+            events.sendall(
+                f"GET /api/v1/events HTTP/1.1\r\nHost: {served.address}\r\nAuthorization: Bearer {TOKENS['lead']}\r\n\r\n".encode()
+            )
+            self.assertIn(b"200 OK", events.recv(1000))
+            tokens = Path(scratch.name) / f"tokens {id(served)}"
+            before = tokens.read_text()
+
+            def again(text, said, mode=0o600):
+                tokens.write_text(text)
+                tokens.chmod(mode)
+                count = served.errors.read_text().count(said)
+                served.process.send_signal(signal.SIGHUP)
+                end = time.monotonic() + 10
+                while served.errors.read_text().count(said) == count and time.monotonic() < end:
+                    time.sleep(0.02)
+                self.assertGreater(served.errors.read_text().count(said), count)
+
+            # What is wrong changes nothing.
+            for text, mode in (("", 0o600), ("a operate short\n", 0o600), (before, 0o644)):
+                again(text, "stay in force", mode)
+                self.assertEqual(served.ask("GET", "/api/v1/leases", "lead")[0], 200)
+            again("new read " + "n" * 40 + "\n", "were read again")
+            self.assertEqual(served.ask("GET", "/api/v1/leases", "lead")[0], 401)
+            self.assertEqual(served.ask("GET", "/api/v1/leases", "n" * 40)[0], 200)
+            # The stream of a token that is gone ends with the next event.
+            self.command(url, "seal", "--scope", scope, "--term", "1")
+            events.settimeout(10)
+            while events.recv(65536):
+                pass
+            events.close()
+            # Left open: it ends in order all the same.
+            self.left = [socket.create_connection((served.host, served.port)) for _ in range(3)]
+            self.left[0].sendall(
+                f"GET /api/v1/events HTTP/1.1\r\nHost: {served.address}\r\nAuthorization: Bearer {'n' * 40}\r\n\r\n".encode()
+            )
+            self.assertIn(b"200 OK", self.left[0].recv(1000))
+            self.left[1].sendall(b"GET / HTTP/1.1\r\n")
+
+        self.both(play)
+
+    def test_hold_times_and_refusals_of_plain_sql(self):
+        def play(served, url, scope):
+            def value(name):
+                text = served.ask("GET", "/metrics", "read")[1]
+                return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.M).group(1))
+
+            before = value('termgate_database_refusals_total{code="TG001"}')
+            count = value("termgate_lease_hold_seconds_count")
+            one = json.loads(self.command(url, "lease", "acquire", "--scope", scope, "--owner", "me", "--ttl", "60s", "--json").stdout)
+            time.sleep(0.2)
+            self.assertEqual(
+                self.command(url, "lease", "release", "--scope", scope, "--owner", "me", "--term", str(one["term"])).returncode, 0
+            )
+            self.assertEqual(value("termgate_lease_hold_seconds_count"), count + 1)
+            self.assertEqual(value('termgate_lease_hold_seconds_bucket{le="+Inf"}'), count + 1)
+            self.assertGreater(value("termgate_lease_hold_seconds_sum"), 0.2)
+            self.assertEqual(self.command(url, "lease", "acquire", "--scope", scope, "--owner", "next").returncode, 0)
+            if url.startswith("postgresql:"):
+                stale = ["psql", "-Xqd", url, "-c", f"SELECT termgate.check_term('{scope}', 1)"]
+                self.assertIn("TG001", subprocess.run(stale, capture_output=True, text=True).stderr)
+            else:
+                self.assertEqual(self.command(url, "append", "--stream", scope, "--term", "1", "--payload", "x").returncode, 3)
+            self.assertEqual(value('termgate_database_refusals_total{code="TG001"}'), before + 1)
+            self.assertEqual(served.ask("GET", "/api/v1/metrics", "read")[0], 200)
+            self.assertEqual(served.ask("GET", "/api/v1/metrics")[0], 401)
+
+        self.both(play)
+
+    def test_on_the_proxys_own_http(self):
+        # The proxy's paths stay open, all else needs a token, as in `termgate admin`.
+        for backend in (self.postgres, self.sqlite):
+            with self.subTest(backend=backend.split(":")[0]), Proxied(backend) as served:
+                self.assertEqual(served.ask("GET", "/healthz")[0], 200)
+                self.assertEqual(served.ask("GET", "/readyz")[0], 200)
+                self.assertIn("termgate_connections", served.ask("GET", "/metrics")[1])
+                self.assertEqual(served.ask("GET", "/leader?scope=x")[0], 503)
+                self.assertEqual(served.ask("GET", "/")[0], 200)
+                for path in ("/api/v1/leases", "/api/v1/metrics", "/api/v1/events"):
+                    self.assertEqual(served.ask("GET", path)[0], 401)
+                    self.assertEqual(served.ask("GET", path, headers={"Host": "evil.example"})[0], 421)
+                self.assertEqual(served.ask("GET", "/healthz", headers={"Host": "evil.example"})[0], 421)
+                scope = f"proxied {id(served)}"
+                status, lease, _ = served.ask(
+                    "POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "me", "ttl_ms": 60000, "endpoint": "https://me.example/"}
+                )
+                self.assertEqual((status, lease["term"]), (201, "1"))
+                # Not this proxy's lease: its own answer, and the database's.
+                self.assertEqual(served.ask("GET", "/leader?scope=" + quoted(scope))[0], 503)
+                self.assertEqual(served.ask("GET", "/leader?scope=" + quoted(scope), "read")[1]["endpoint"], "https://me.example/")
+                self.assertEqual(served.ask("DELETE", "/api/v1/leases/" + quoted(scope), "lead", {"owner": "me", "term": "1"})[0], 200)
+                # The tokens are read again with all else, or nothing is.
+                served.tokens.write_text("new read " + "n" * 40 + "\n")
+                served.process.send_signal(signal.SIGHUP)
+                served.wait_for("reloaded")
+                self.assertEqual(served.ask("GET", "/api/v1/leases", "lead")[0], 401)
+                self.assertEqual(served.ask("GET", "/api/v1/leases", "n" * 40)[0], 200)
+                served.tokens.write_text("nonsense\n")
+                served.process.send_signal(signal.SIGHUP)
+                served.wait_for("reload_failed")
+                self.assertEqual(served.ask("GET", "/api/v1/leases", "n" * 40)[0], 200)
+        for words in (["--http-tokens", "x"], ["--http", "0.0.0.0:0", "--http-tokens", "x"]):
+            done = self.command(self.postgres, "proxy", "--listen", "127.0.0.1:0", "--backend", self.postgres, *words)
+            self.assertEqual(done.returncode, 2, done.stderr)
 
     def test_what_is_refused(self):
         def play(served, url, scope):

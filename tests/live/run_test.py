@@ -442,6 +442,145 @@ class Run(BothDatabases):
 
         self.both(play)
 
+    def test_cancelled_from_outside(self):
+        # A command that never beats is ended too: termgate beats for it.
+        def play(url, scope):
+            path = self.file()
+            first = self.begin(url, scope, "--ttl", "1s", "--job", "j", "--", "sh", "-c", self.detached["setsid"], str(path))
+            child = self.number_in(path)
+            run = json.loads(self.command(url, "job", "list", "--scope", scope, "--json").stdout)["run_id"]
+            self.wait_for(lambda: (json.loads(self.command(url, "job", "show", run, "--json").stdout))["heartbeat_age_ms"] < 500)
+            self.assertEqual(self.command(url, "job", "cancel", run, "--reason", "wrong month").returncode, 0)
+            self.assertEqual(first.wait(10), 105)
+            self.assertFalse(alive(child))
+            self.assertIn("was cancelled", first.stderr.read())
+            shown = json.loads(self.command(url, "job", "show", run, "--json").stdout)
+            self.assertEqual((shown["status"], shown["detail"].endswith("wrong month")), ("cancelled", True))
+            self.assertFalse(self.lease(url, scope)["held"])
+            # A command that finishes its own run goes on.
+            done = self.run_(
+                url, scope, "--ttl", "1s", "--job", "j", *shell(f"'{TERMGATE}' job finish --exit-code 0 && sleep 1 && echo went on")
+            )
+            self.assertEqual((done.returncode, done.stdout), (0, "went on\n"), done.stderr)
+
+        self.both(play)
+
+    def test_dry_run_writes_nothing(self):
+        def play(url, scope):
+            path = self.file()
+            line = ["--job", "j", "--resume", "--once-per", "1d", *shell(f"echo x >> {path}")]
+
+            def dry(*words):
+                done = self.run_(url, scope, "--dry-run", *words)
+                return done.returncode, done.stdout
+
+            self.assertEqual(dry(*line), (0, f'"{scope}": would run sh, from the beginning\n'))
+            self.assertFalse(path.exists())
+            self.assertNotIn("held", self.lease(url, scope))
+            self.assertEqual(self.command(url, "job", "list", "--scope", scope, "--json").stdout, "")
+            # A failed run's checkpoint.
+            beat = shell(f"'{TERMGATE}' job beat --checkpoint 'page 7'; exit 1")
+            self.assertEqual(self.run_(url, scope, "--job", "j", *beat).returncode, 1)
+            self.assertEqual(dry(*line), (0, f'"{scope}": would run sh, from checkpoint "page 7"\n'))
+            self.assertEqual(self.run_(url, scope, *line).returncode, 0)
+            status, said = dry(*line)
+            self.assertEqual(status, 0)
+            self.assertIn("would not run; it is due again in", said)
+            # Another holds it.
+            first = self.begin(url, scope, *shell("sleep 30"))
+            self.wait_for(lambda: self.lease(url, scope).get("held"))
+            before = self.lease(url, scope)
+            status, said = dry("--json", *shell("true"))
+            self.assertEqual((status, json.loads(said)["why"], json.loads(said)["term"]), (104, "held", str(before["term"])))
+            self.assertEqual(self.lease(url, scope)["term"], before["term"])
+            first.send_signal(signal.SIGTERM)
+            first.wait(20)
+            self.assertEqual(len(path.read_text().split()), 1)
+
+        self.both(play)
+
+    def shards(self, url, scope, host, count, script, *words):
+        return self.begin(url, scope, "--ttl", "2s", "--shards", str(count), *words, *shell(f"host={host}; {script}"))
+
+    def test_shards_each_once_and_spread(self):
+        def play(url, scope):
+            path = self.file()
+            script = f'echo "$host $TERMGATE_SHARD $TERMGATE_SHARDS $TERMGATE_SCOPE" >> {path}; sleep 1'
+            hosts = [self.shards(url, scope, host, 6, script, "--once-per", "1d") for host in "abc"]
+            self.assertEqual([one.wait(60) for one in hosts], [0, 0, 0], [one.stderr.read() for one in hosts])
+            lines = [line.split(" ", 3) for line in path.read_text().splitlines()]
+            self.assertEqual(sorted(line[1] for line in lines), list("012345"))
+            self.assertEqual({line[2] for line in lines}, {"6"})
+            self.assertEqual({line[3] for line in lines}, {f"{scope}/shard/{i}" for i in range(6)})
+            self.assertGreaterEqual(len({line[0] for line in lines}), 2, lines)
+            # The same line again: nothing is due.
+            self.assertEqual(self.shards(url, scope, "a", 6, script, "--once-per", "1d").wait(30), 0)
+            self.assertEqual(len(path.read_text().splitlines()), 6)
+
+        self.both(play)
+
+    def test_shards_that_fail(self):
+        def play(url, scope):
+            path = self.file()
+            one = self.shards(url, scope, "a", 3, f'echo $TERMGATE_SHARD >> {path}; [ "$TERMGATE_SHARD" != 1 ] || exit 7')
+            self.assertEqual(one.wait(30), 7)
+            self.assertEqual(sorted(path.read_text().split()), ["0", "1", "2"])
+            self.assertIn("shard 1 ended with status 7", one.stderr.read())
+            # Another run of the line tries the failed ones again, and whoever stops it gets its signal's status.
+            two = self.shards(url, scope, "b", 2, f"echo begun >> {path}; sleep 60")
+            self.wait_for(lambda: "begun" in path.read_text())
+            two.send_signal(signal.SIGTERM)
+            self.assertEqual(two.wait(20), 128 + signal.SIGTERM)
+
+        self.both(play)
+        for words in (["--shards", "0"], ["--shards", "257"], ["--shards", "x"], ["--keep"], ["--shards", "2", "--wait", "1s"]):
+            done = self.run_(self.sqlite, "bad shards", *words, "--", "true")
+            self.assertEqual(done.returncode, 102, done.stderr)
+        self.assertEqual(self.run_(self.sqlite, "s" * 190, "--shards", "2", "--", "true").returncode, 109)
+        self.assertEqual(self.run_(self.sqlite, "shards", "--shards", "2", "--", "/no/such/command").returncode, 127)
+
+    def test_shards_move_between_hosts(self):
+        # Each shard writes who runs it. A shard that is lost ends alone; a host that comes takes its share, one that dies is replaced.
+        def play(url, scope):
+            folder = Path(tempfile.mkdtemp(dir=scratch.name))
+            script = (
+                f'echo "$host $$" > {folder}/$TERMGATE_SHARD.new; mv {folder}/$TERMGATE_SHARD.new {folder}/$TERMGATE_SHARD; exec sleep 600'
+            )
+
+            def at():
+                found = {}
+                for i in range(4):
+                    path = folder / str(i)
+                    if path.exists():
+                        host, pid = path.read_text().split()
+                        if alive(int(pid)):
+                            found[i] = (host, int(pid))
+                return found
+
+            def spread(**wanted):
+                held = [host for host, _ in at().values()]
+                return all(held.count(host) == count for host, count in wanted.items()) and at()
+
+            a = self.shards(url, scope, "a", 4, script, "--keep")
+            before = self.wait_for(lambda: spread(a=4), 40)
+            b = self.shards(url, scope, "b", 4, script, "--keep")
+            both = self.wait_for(lambda: spread(a=2, b=2), 60)
+            self.assertTrue(all(both[i] == before[i] for i in both if both[i][0] == "a"), "a shard that stayed was started again")
+            # One shard's lease is taken away: that one starts anew, the others go on.
+            self.command(url, "lease", "force-release", "--scope", f"{scope}/shard/0", "--reason", "test")
+            self.wait_for(lambda: 0 in at() and at()[0] != both[0], 60)
+            self.assertEqual({i: at()[i] for i in (1, 2, 3)}, {i: both[i] for i in (1, 2, 3)})
+            # The host dies: its shards end, though nobody could ask them to, and the other takes them.
+            mine = [pid for host, pid in at().values() if host == "a"]
+            a.kill()
+            self.wait_for(lambda: not any(alive(pid) for pid in mine), 20)
+            self.wait_for(lambda: spread(b=4), 60)
+            b.send_signal(signal.SIGTERM)
+            self.assertEqual(b.wait(30), 128 + signal.SIGTERM)
+            self.assertEqual(at(), {})
+
+        self.both(play)
+
     def test_never_two_inside(self):
         # [F2] Holders are stopped and killed; what each COMMAND wrote, by the database's clock, must not overlap.
         takeovers = 1000 if LONG else 20
@@ -462,7 +601,15 @@ class Run(BothDatabases):
             begin = lambda: self.begin(url, scope, "--ttl", "1s", "--wait", "1h", *shell(inside), start_new_session=True)
             hosts = [begin(), begin(), begin()]
             stopped, harmed = [], set()
+            locked, quiet = 0, time.monotonic()
             while len(harmed) < takeovers:
+                if url.startswith("sqlite:") and stopped and time.monotonic() - quiet > 5:
+                    # One that was stopped inside its transaction keeps the file locked for everybody, until it goes on.
+                    one = stopped.pop()
+                    one.send_signal(signal.SIGCONT)
+                    self.assertEqual(one.wait(20), 105)
+                    locked += 1
+                    quiet = time.monotonic()
                 hosts = [host if host.poll() is None else begin() for host in hosts]
                 lease = self.lease(url, scope)
                 holder = next((host for host in hosts if f":{host.pid}:" in lease.get("owner", "")), None)
@@ -476,6 +623,7 @@ class Run(BothDatabases):
                     time.sleep(0.02)
                     continue
                 harmed.add(lease["term"])
+                quiet = time.monotonic()
                 time.sleep(chance.random() * 0.2)
                 if chance.random() < 0.5:
                     holder.kill()
@@ -501,7 +649,10 @@ class Run(BothDatabases):
             for before, after in zip(order, order[1:]):
                 self.assertLessEqual(last[before], first[after], f"terms {before} and {after} were inside together")
             print(
-                f"{len(order)} takeovers, least gap {min(first[b] - last[a] for a, b in zip(order, order[1:]))} ms ",
+                (
+                    f"{url.split(':')[0]}: {len(order)} takeovers, least gap"
+                    f" {min(first[b] - last[a] for a, b in zip(order, order[1:]))} ms, {locked} stopped with the file locked "
+                ),
                 end="",
                 file=sys.stderr,
             )

@@ -27,6 +27,12 @@ int handles(const char* url) {
       tx.exec("UPDATE accounts SET balance = balance - $1 WHERE id = $2", 1, 42);
     });
     // [/held]
+    const auto debit = [](Transaction& tx) { tx.exec("UPDATE accounts SET balance = balance - $1 WHERE id = $2", 1, 42); };
+    // [in_time]
+    WriteOptions in_time;
+    in_time.lease_owner = held.owner();
+    db.write(held.scope(), held.term(), debit, in_time);  // LeaseLost: it has ended
+    // [/in_time]
     // [run]
     JobRun run(db, "export", held.scope(), held.term(), held.owner());
     std::string page = run.last_checkpoint().value_or("1");  // of the last run, if it was not completed

@@ -209,6 +209,8 @@ class Server::Inside {
     return probed;
   }
 
+  HttpQuestions questions(const std::string& version);
+
   Shared shared;
   std::vector<std::shared_ptr<Counters>> counters;
   std::optional<HttpServer> http;
@@ -222,14 +224,21 @@ Server::Server(const Options& options, session::Authority& authority, Log& log)
 
 Server::~Server() = default;
 
+HttpQuestions Server::Inside::questions(const std::string& version) {
+  return {[this] { return obstacle(); }, [this, version] { return metrics_text(counters, gauges(), version); },
+          [this](std::string_view scope) { return !shared.draining && shared.authority.leads(scope); }};
+}
+
 void Server::serve_http(const HttpOptions& options) {
-  Inside* inside = inside_.get();
-  inside->http.emplace(
-      options,
-      HttpQuestions{[inside] { return inside->obstacle(); },
-                    [inside, version = options.version] { return metrics_text(inside->counters, inside->gauges(), version); },
-                    [inside](std::string_view scope) { return !inside->shared.draining && inside->shared.authority.leads(scope); }},
-      inside->shared.blocking_pool);
+  inside_->http.emplace(options, inside_->questions(options.version), inside_->shared.blocking_pool);
+}
+
+std::optional<HttpReply> Server::answer(std::string_view method, std::string_view target, std::string_view host,
+                                        const HttpOptions& options) {
+  const std::string_view path = target.substr(0, target.find('?'));
+  if (path != "/healthz" && path != "/readyz" && path != "/metrics" && path != "/leader") return std::nullopt;
+  HttpAnswer answer = answer_http(method, target, host, options, inside_->questions(options.version));
+  return HttpReply{answer.status, std::move(answer.body), answer.type};
 }
 
 void Server::start() {

@@ -271,8 +271,9 @@ BEGIN
 END $$;
 
 -- Raises the fence to p_term and returns it. p_how: 'check' (also append; needs raise_by = writer), 'again' (see _raise_again) or 'seal'. TG001 when the fence turns out to be
--- higher under the lock; p_evicted and p_previous go to the receipt.
-CREATE OR REPLACE FUNCTION @schema@._raise(p_scope text, p_term bigint, p_how text, p_grace interval,
+-- higher under the lock; p_evicted and p_previous go to the receipt. p_actor and p_reason: a seal's, for the audit.
+DROP FUNCTION IF EXISTS @schema@._raise(text, bigint, text, interval);  -- as it was before a seal had a reason
+CREATE OR REPLACE FUNCTION @schema@._raise(p_scope text, p_term bigint, p_how text, p_grace interval, p_actor text DEFAULT NULL, p_reason text DEFAULT NULL,
                                            OUT fence bigint, OUT previous bigint, OUT evicted integer, OUT sealed_at timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -303,7 +304,8 @@ BEGIN
   IF f.term = p_term THEN
     sealed_at := f.raised_at;
   ELSE
-    sealed_at := @schema@._set_fence(p_scope, p_term, CASE p_how WHEN 'seal' THEN 'seal' ELSE 'raise' END, NULL, jsonb_build_object('previous', previous, 'evicted', evicted));
+    sealed_at := @schema@._set_fence(p_scope, p_term, CASE p_how WHEN 'seal' THEN 'seal' ELSE 'raise' END, p_actor,
+                                      jsonb_strip_nulls(jsonb_build_object('previous', previous, 'evicted', evicted, 'reason', p_reason)));
   END IF;
   IF p_how <> 'seal' THEN
     PERFORM @schema@._mark(p_scope, p_term, (SELECT s.key FROM @schema@.pass_secret s));
@@ -323,8 +325,10 @@ BEGIN
   RETURN (SELECT r.fence FROM @schema@._raise(p_scope, p_term, 'again', NULL) r);
 END $$;
 
--- seal(scope, term, grace) → the receipt. The same term again changes nothing and locks nothing. TG001 where the fence is higher.
-CREATE OR REPLACE FUNCTION @schema@.seal(scope text, term bigint, grace interval DEFAULT NULL,
+-- seal(scope, term, grace, actor, reason) → the receipt. The same term again changes nothing and locks nothing. TG001 where the fence is higher. actor and reason go to the audit; both or
+-- neither.
+DROP FUNCTION IF EXISTS @schema@.seal(text, bigint, interval);  -- as it was before a seal had a reason
+CREATE OR REPLACE FUNCTION @schema@.seal(scope text, term bigint, grace interval DEFAULT NULL, actor text DEFAULT NULL, reason text DEFAULT NULL,
                                          OUT fence bigint, OUT previous bigint, OUT evicted integer, OUT sealed_at timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -333,6 +337,9 @@ BEGIN
   PERFORM @schema@._need_scope(scope);
   PERFORM @schema@._need_term(term);
   PERFORM @schema@._grace(grace);
+  IF actor IS NOT NULL OR reason IS NOT NULL THEN
+    PERFORM @schema@._need_reason(actor, reason);
+  END IF;
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = seal.scope;
   IF f.term >= term THEN
     PERFORM @schema@._need_trusted(scope, f.generation);
@@ -352,5 +359,5 @@ BEGIN
     RETURN;
   END IF;
   SELECT r.fence, r.previous, r.evicted, r.sealed_at INTO fence, previous, evicted, sealed_at
-    FROM @schema@._raise(scope, term, 'seal', grace) r;
+    FROM @schema@._raise(scope, term, 'seal', grace, actor, reason) r;
 END $$;

@@ -9,6 +9,10 @@ SELECT run_id FROM main.termgate_job_runs WHERE scope = ?1 AND job_name = ?2 AND
 -- Parameters: run id. Rows: scope and term of the run if it still runs. Locks: none of its own.
 SELECT scope, term FROM main.termgate_job_runs WHERE run_id = ?1 AND status = 'started'
 
+-- name: job_holder
+-- Parameters: run id. Rows: scope, term and owner of the run if it still runs. Locks: none of its own.
+SELECT scope, term, owner_id FROM main.termgate_job_runs WHERE run_id = ?1 AND status = 'started'
+
 -- name: job_insert
 -- Parameters: run id, job name, scope, owner, term, moment, detail. Rows: one.
 INSERT INTO main.termgate_job_runs (run_id, job_name, scope, owner_id, term, started_at, status, last_heartbeat, detail)

@@ -662,7 +662,7 @@ END
 GO
 -- The raise itself, in a transaction and under the exclusive lock.
 -- Locks: row fences U transaction
-CREATE PROCEDURE @schema@._raise @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @how varchar(5), @evicted int, @previous bigint OUTPUT AS
+CREATE PROCEDURE @schema@._raise @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @how varchar(5), @evicted int, @previous bigint OUTPUT, @actor nvarchar(400) = NULL, @reason nvarchar(4000) = NULL AS
 BEGIN
   SET NOCOUNT ON;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -692,7 +692,8 @@ BEGIN
   BEGIN
     SET @action = CASE @how WHEN 'seal' THEN 'seal' ELSE 'raise' END;
     SET @detail = CONCAT(N'{"previous":', @previous, N',"evicted":', @evicted, N'}');
-    EXEC @schema@._set_fence @scope, @scope_key, @term, @action, NULL, @detail;
+    IF @reason IS NOT NULL SET @detail = CONCAT(N'{"previous":', @previous, N',"evicted":', @evicted, N',"reason":"', STRING_ESCAPE(@reason, 'json'), N'"}');
+    EXEC @schema@._set_fence @scope, @scope_key, @term, @action, @actor, @detail;
   END
   IF @how <> 'seal' EXEC @schema@._mark @scope_key, @term;
 END
@@ -739,7 +740,7 @@ GO
 -- seal(scope, term, grace_ms) → the receipt, one row. The same term again changes nothing. 50001 where the fence is higher.
 -- Locks: row first_read S statement
 -- Locks: row fences S statement
-CREATE PROCEDURE @schema@.seal @scope nvarchar(4000), @term bigint, @grace_ms bigint = NULL AS
+CREATE PROCEDURE @schema@.seal @scope nvarchar(4000), @term bigint, @grace_ms bigint = NULL, @actor nvarchar(4000) = NULL, @reason nvarchar(4000) = NULL AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
@@ -752,6 +753,7 @@ BEGIN
   EXEC @schema@._need_scope @scope;
   EXEC @schema@._need_term @term;
   IF @grace_ms NOT BETWEEN 0 AND 3600000 THROW 50005, 'TG005 the grace must be from 0 to 3600000 ms', 1;
+  IF @actor IS NOT NULL OR @reason IS NOT NULL EXEC @schema@._need_reason @actor, @reason;
   SET @key = CONVERT(varbinary(800), @scope);
   BEGIN TRY
     EXEC @schema@._wants_raise @scope, @key, @term, 'seal', @raise OUTPUT;
@@ -759,7 +761,7 @@ BEGIN
     BEGIN
       EXEC @schema@._exclude @scope, @key, @term, @grace_ms, @own, @evicted OUTPUT;
       IF @own = 1 BEGIN TRANSACTION;
-      EXEC @schema@._raise @scope, @key, @term, 'seal', @evicted, @previous OUTPUT;
+      EXEC @schema@._raise @scope, @key, @term, 'seal', @evicted, @previous OUTPUT, @actor, @reason;
       IF @own = 1 COMMIT TRANSACTION;
       IF @own = 1 EXEC @schema@._release @key, @term;
     END

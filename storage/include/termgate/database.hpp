@@ -67,6 +67,10 @@ struct WriteOptions {
   std::optional<std::chrono::milliseconds> timeout = {};
   Isolation isolation = Isolation::database_default;
   int retries = 0;  // how often the callback runs again after Conflict; 0: it runs once
+  // If given: the write is committed only if the scope's lease is this owner's, under the write's term, and has not ended by the database's
+  // clock when the work has returned. Then LeaseLost: nothing was written. A late holder is refused that way even if nobody took over.
+  // Needs an isolation in which a statement sees what was committed before it, which is every database's default.
+  std::optional<std::string> lease_owner = {};
 };
 
 struct AppendOptions {
@@ -295,8 +299,10 @@ class Database {
 
   // The check alone, in its own transaction: raises the fence if the term is above it.
   Term check(const Scope& scope, Term term);
-  // Raises a fence without writing (F2). Waits for lower terms up to the grace, then evicts (F4).
-  SealReceipt seal(const Scope& scope, Term term, std::optional<std::chrono::milliseconds> grace = {});
+  // Raises a fence without writing (F2). Waits for lower terms up to the grace, then evicts (F4). `actor` and `reason` are kept in the
+  // audit if the fence was raised; give both or neither.
+  SealReceipt seal(const Scope& scope, Term term, std::optional<std::chrono::milliseconds> grace = {},
+                   const std::optional<std::string>& actor = {}, const std::optional<std::string>& reason = {});
 
   // Waits up to options.wait while another owner holds it, then throws Blocked. TTL 100 ms to 1 day.
   Lease acquire_lease(const Scope& scope, std::chrono::milliseconds ttl, const LeaseOptions& options = {});
@@ -323,6 +329,11 @@ class Database {
   // False: the run is no longer open. With `renew` it also renews that lease, in the same transaction; if that fails it throws LeaseLost
   // and does neither.
   bool beat_job(const std::string& run_id, const std::optional<std::string>& checkpoint = {}, Lease* renew = nullptr);
+  // One call: a heartbeat and the renewal of the run's own lease, whose owner and term the database knows. Returns when the next one must
+  // have succeeded, which is when the lease ends by this process's clock. None: the run is no longer open, and nothing was renewed. Throws
+  // LeaseLost: the run's owner no longer holds the lease; nothing was recorded.
+  std::optional<Lease::Clock::time_point> beat_job(const std::string& run_id, const std::optional<std::string>& checkpoint,
+                                                   std::chrono::milliseconds ttl);
   bool finish_job(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code = {},
                   const std::optional<std::string>& detail = {}, const std::optional<std::string>& checkpoint = {});
   std::vector<JobRunInfo> jobs(const JobFilter& filter = {}, int limit = 100);  // newest first
@@ -344,6 +355,9 @@ class Database {
   bool record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms,
                        std::string_view client);
 
+  // How often writes were refused, by code. On PostgreSQL and SQLite also those of plain SQL; elsewhere what libraries and proxies
+  // reported.
+  std::vector<std::pair<std::string, std::int64_t>> refusal_counts();
   std::optional<FenceInfo> fence(const Scope& scope);
   std::vector<FenceInfo> fences(std::string_view after = {}, int limit = 1000);  // in scope order
   std::optional<LeaseInfo> lease(const Scope& scope);
@@ -396,7 +410,7 @@ class Database {
   explicit Database(std::shared_ptr<detail::DatabaseState> state) : state_(std::move(state)) {}
   // One attempt of write().
   Wrote write_once(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const std::optional<WriteId>& write_id,
-                   const detail::TransactOptions& transact);
+                   const std::optional<std::string>& lease_owner, const detail::TransactOptions& transact);
   std::shared_ptr<detail::DatabaseState> state_;
 };
 

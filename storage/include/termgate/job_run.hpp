@@ -9,6 +9,7 @@
 // One thread at a time. Every call throws what Database's calls throw: StaleTerm if another process leads now.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,6 +37,9 @@ class JobRun {
   // The same and a renewal of `lease`, in one transaction; the lease then tells until when the next beat must have succeeded. For a lease
   // without a HeldLease or a LeaderLoop. Throws LeaseLost: neither was done.
   bool beat(Lease& lease, const std::optional<std::string>& checkpoint = {});
+  // The same for the lease that the run was started under, by its owner and term as the database knows them. Returns when the next beat
+  // must have succeeded; none: the run is no longer open.
+  std::optional<Lease::Clock::time_point> beat(std::chrono::milliseconds ttl, const std::optional<std::string>& checkpoint = {});
   // Each at most once. False: the run was no longer open.
   bool complete(std::optional<int> exit_code = 0, const std::optional<std::string>& detail = {},
                 const std::optional<std::string>& checkpoint = {});

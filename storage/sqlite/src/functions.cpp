@@ -260,11 +260,11 @@ constexpr Function functions[] = {
      [](Layer1& layer1, sqlite3_context* out, const Arguments&) { give(out, layer1.now()); }},
     {"termgate_check_term", 2, 2, writes, "(scope, term)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.check_term(in.scope(0), in.term(1))); }},
-    {"termgate_seal", 2, 3, writes, "(scope, term [, grace_ms])",
+    {"termgate_seal", 2, 5, writes, "(scope, term [, grace_ms [, actor, reason]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        // Nothing can be in flight below the write lock, so there is nobody to be patient with.
        static_cast<void>(in.optional_integer(2, "grace"));
-       const Layer1::Receipt receipt = layer1.seal(in.scope(0), in.term(1));
+       const Layer1::Receipt receipt = layer1.seal(in.scope(0), in.term(1), in.optional_text(3, "actor"), in.optional_text(4, "reason"));
        give(out, Json('{')
                      .key("fence").value(receipt.fence)
                      .key("previous").value(receipt.previous)
@@ -438,9 +438,16 @@ constexpr Function functions[] = {
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        give(out, layer1.job_start(in.text(0, "job name"), in.scope(1), in.text(2, "owner"), in.term(3), in.optional_text(4, "detail")));
      }},
-    {"termgate_job_heartbeat", 1, 2, writes, "(run_id [, checkpoint])",
+    {"termgate_job_heartbeat", 1, 3, writes, "(run_id [, checkpoint [, ttl_ms]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.job_heartbeat(in.text(0, "run id"), in.optional_text(1, "checkpoint")));
+       if (in.absent(2)) return give(out, layer1.job_heartbeat(in.text(0, "run id"), in.optional_text(1, "checkpoint")));
+       const auto beat = layer1.job_heartbeat(in.text(0, "run id"), in.optional_text(1, "checkpoint"), in.integer(2, "TTL"));
+       give(out, Json('{')
+                     .key("beaten").value(beat.beaten)
+                     .key("renewed").value(beat.renewed)
+                     .key("beat_before").value(beat.beat_before)
+                     .key("remaining_ms").value(beat.remaining_ms)
+                     .close());
      }},
     {"termgate_job_finish", 2, 5, writes, "(run_id, status [, exit_code [, detail [, checkpoint]]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {

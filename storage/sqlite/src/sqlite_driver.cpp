@@ -122,7 +122,8 @@ class SqliteDriver final : public Driver {
     }
     bool wants_flush = false;
     // Whose check it is, for a holder that could be ended for it (F4).
-    const bool checks = (call == sql::Call::check_term || call == sql::Call::seal) && parameters.size() >= 2;
+    const bool checks =
+        (call == sql::Call::check_term || call == sql::Call::seal || call == sql::Call::seal_with_reason) && parameters.size() >= 2;
     const std::string scope = checks ? parameters[0].as_text() : std::string();
     const std::int64_t term = checks ? parameters[1].as_int() : 0;
     try {

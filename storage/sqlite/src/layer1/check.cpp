@@ -15,6 +15,7 @@
 #include <termgate/error.hpp>
 
 #include "common.hpp"
+#include "json.hpp"
 #include "unit.hpp"
 
 namespace termgate::inline v0::sqlite {
@@ -253,7 +254,12 @@ std::int64_t Layer1::check_term(const Scope& scope, Term term) {
   return fence;
 }
 
-Layer1::Receipt Layer1::seal(const Scope& scope, Term term) {
+Layer1::Receipt Layer1::seal(const Scope& scope, Term term, const std::optional<std::string>& actor,
+                             const std::optional<std::string>& reason) {
+  if (actor || reason) {
+    require_name(actor.value_or(""), "actor");
+    require_text(reason.value_or(""), "reason");
+  }
   const Wants wants(*this, scope.name(), term.value());
   Unit unit(*this);
   const std::string& name = scope.name();
@@ -265,7 +271,12 @@ Layer1::Receipt Layer1::seal(const Scope& scope, Term term) {
   const std::int64_t stands_at = height(name, fence);
   if (term.value() < stands_at) refuse_stale_seal(name, term.value(), stands_at);
   if (term.value() > stands_at) refuse_unissued(name, term.value());
-  if (!fence.exists || term.value() > fence.term) { raise(name, fence, term.value(), fence.untrusted, client_, "seal", R"("evicted":0)"); }
+  if (!fence.exists || term.value() > fence.term) {
+    Json detail('{');
+    detail.key("evicted").value(std::int64_t{0});
+    if (reason) detail.key("reason").value(*reason);
+    raise(name, fence, term.value(), fence.untrusted, actor.value_or(client_), "seal", detail.members());
+  }
   const Receipt receipt{term.value(), stands_at, 0, now()};
   unit.commit();
   return receipt;

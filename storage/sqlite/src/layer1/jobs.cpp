@@ -68,6 +68,29 @@ bool Layer1::job_heartbeat(const std::string& run_id, const std::optional<std::s
   return beaten;
 }
 
+Layer1::Beat Layer1::job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint, std::int64_t ttl_ms) {
+  Unit unit(*this);
+  Beat beat;
+  std::string scope, owner;
+  std::int64_t term = 0;
+  {
+    Running read = use(stmt::job_holder);
+    if (!read.bind(run_id).step()) return beat;
+    scope = read.text(0);
+    term = read.integer(1);
+    owner = read.text(2);
+  }
+  if (!job_heartbeat(run_id, checkpoint)) return beat;
+  const Renewal renewal = renew_lease(Scope(scope), owner, Term(term), ttl_ms);
+  beat = {true, renewal.renewed, {}, {}};
+  if (renewal.renewed) {
+    beat.beat_before = renewal.expires_at;
+    beat.remaining_ms = renewal.remaining_ms;
+  }
+  unit.commit();
+  return beat;
+}
+
 bool Layer1::job_finish(const std::string& run_id, const std::string& status, std::optional<std::int64_t> exit_code,
                         const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint) {
   constexpr std::array<std::string_view, 4> ends = {"completed", "failed", "cancelled", "lost"};

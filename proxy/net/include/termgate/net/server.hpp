@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,12 @@ struct HttpOptions {
   std::string version;
 };
 
+struct HttpReply {
+  unsigned status = 404;
+  std::string body;
+  std::string type = "text/plain; charset=utf-8";
+};
+
 class Server {
  public:
   // Opens the listeners and reads certificates. Throws std::runtime_error, which says what could not be opened and why.
@@ -32,6 +39,9 @@ class Server {
 
   // As above; throws where its address cannot be had. Before start().
   void serve_http(const HttpOptions& options);
+
+  // For who serves HTTP in its place: what the paths of serve_http answer, `options` as there. None: another path. Any thread.
+  std::optional<HttpReply> answer(std::string_view method, std::string_view target, std::string_view host, const HttpOptions& options);
 
   void start();
 

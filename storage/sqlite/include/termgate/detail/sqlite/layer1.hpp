@@ -59,7 +59,8 @@ class Layer1 {
     std::int64_t fence, previous, evicted;
     Moment sealed_at;
   };
-  Receipt seal(const Scope& scope, Term term);
+  // Actor and reason go to the audit; both or neither.
+  Receipt seal(const Scope& scope, Term term, const std::optional<std::string>& actor = {}, const std::optional<std::string>& reason = {});
 
   struct Write {
     std::string_view payload;  // borrowed for the call
@@ -132,6 +133,13 @@ class Layer1 {
                         const std::optional<std::string>& detail);
   // False when the run is no longer open. A heartbeat, and that a run is completed, are checked like writes: TG001.
   bool job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint);
+  // The same and the renewal of the run's lease. Not beaten: the run is no longer open, and nothing was renewed.
+  struct Beat {
+    bool beaten = false, renewed = false;
+    std::optional<Moment> beat_before = {};
+    std::optional<std::int64_t> remaining_ms = {};
+  };
+  Beat job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint, std::int64_t ttl_ms);
   bool job_finish(const std::string& run_id, const std::string& status, std::optional<std::int64_t> exit_code,
                   const std::optional<std::string>& detail, const std::optional<std::string>& checkpoint);
 

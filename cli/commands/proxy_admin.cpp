@@ -1,0 +1,70 @@
+#include "commands/proxy_admin.hpp"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include <termgate/database.hpp>
+
+#include "admin/server.hpp"
+
+namespace termgate::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+admin::ServerOptions server_options(const ProxyAdminSettings& settings, net::Log& log) {
+  admin::ServerOptions options;
+  options.host = settings.http.address.host;
+  options.port = settings.http.address.port;
+  options.log = [&log](const std::string& text) { log.say(net::LogLevel::info, "admin", {{"request", text}}); };
+  return options;
+}
+
+Database open(const ProxyAdminSettings& settings) {
+  OpenOptions options;
+  options.schema = settings.schema;
+  options.answer_wait = 20s;
+  options.connections_max = 8;
+  return Database::open(settings.backend_url, options);
+}
+
+}  // namespace
+
+class ProxyAdmin::Inside {
+ public:
+  Inside(ProxyAdminSettings the_settings, net::Server& server, net::Log& log)
+      : settings(std::move(the_settings)),
+        api(open(settings), admin::Access::from_file(settings.tokens_path), api_options(server)),
+        http(server_options(settings, log), api) {}
+
+  admin::ApiOptions api_options(net::Server& server) {
+    admin::ApiOptions options;
+    options.hosts = settings.http.hosts;
+    options.secrets.push_back(settings.backend_url);
+    // The proxy's own paths are open, as without tokens. With a token /leader answers from the database, for every holder.
+    options.first = [this, &server](const admin::Request& request) -> std::optional<admin::Reply> {
+      if (!request.authorization.empty() && request.target.starts_with("/leader")) return std::nullopt;
+      auto reply = server.answer(request.method, request.target, request.host, settings.http);
+      if (!reply) return std::nullopt;
+      if (request.method == "HEAD") reply->body.clear();
+      return admin::Reply{reply->status, std::move(reply->body), std::move(reply->type)};
+    };
+    return options;
+  }
+
+  const ProxyAdminSettings settings;
+  admin::Api api;
+  admin::Server http;
+};
+
+ProxyAdmin::ProxyAdmin(ProxyAdminSettings settings, net::Server& server, net::Log& log)
+    : inside_(std::make_unique<Inside>(std::move(settings), server, log)) {}
+
+ProxyAdmin::~ProxyAdmin() = default;
+
+admin::Access ProxyAdmin::read_tokens() const { return admin::Access::from_file(inside_->settings.tokens_path); }
+void ProxyAdmin::use(admin::Access access) { inside_->api.use(std::move(access)); }
+std::string ProxyAdmin::address() const { return inside_->http.address(); }
+
+}  // namespace termgate::cli

@@ -1,0 +1,39 @@
+// The API and page of `termgate admin`, served by the proxy at its --http address: with --http-tokens.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <termgate/net/log.hpp>
+#include <termgate/net/server.hpp>
+
+#include "admin/access.hpp"
+
+namespace termgate::cli {
+
+struct ProxyAdminSettings {
+  net::HttpOptions http;
+  std::string tokens_path;
+  std::string backend_url;  // with the proxy's own credentials
+  std::string schema;
+};
+
+class ProxyAdmin {
+ public:
+  // Reads the tokens and listens. `server` and `log` outlive it. Throws UsageError, std::runtime_error.
+  ProxyAdmin(ProxyAdminSettings settings, net::Server& server, net::Log& log);
+  ~ProxyAdmin();
+  ProxyAdmin(const ProxyAdmin&) = delete;
+  ProxyAdmin& operator=(const ProxyAdmin&) = delete;
+
+  // The tokens in two steps, for a reload that takes all or nothing. The first throws UsageError.
+  admin::Access read_tokens() const;
+  void use(admin::Access access);
+  std::string address() const;
+
+ private:
+  class Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
+}  // namespace termgate::cli

@@ -1,0 +1,142 @@
+#include "run/plan.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <termgate/job_run.hpp>
+
+#include "output.hpp"
+#include "run/shards.hpp"
+
+#ifdef TERMGATE_WITH_SOURCES
+#include <termgate/sources.hpp>
+#endif
+
+namespace termgate::cli::run {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+
+namespace {
+
+std::shared_ptr<LeaseSource> open_source([[maybe_unused]] const std::string& url) {
+#ifdef TERMGATE_WITH_SOURCES
+  return open_lease_source(url);
+#else
+  throw UsageError("this termgate was built without term sources (TERMGATE_SOURCES=OFF)");
+#endif
+}
+
+void take_source(const Arguments& arguments, Plan& plan) {
+  const auto url = arguments.maybe("source");
+  if (!url) {
+    if (arguments.flag("no-seal"))
+      throw UsageError("--no-seal needs --source: the database's own leases are sealed with their acquisition");
+    return;
+  }
+  if (plan.shards > 0 || arguments.flag("dry-run"))
+    throw UsageError("--shards and --dry-run look at the database's own leases; with --source they have no meaning");
+  if (plan.job || plan.once_per || plan.resume)
+    throw UsageError("--job, --once-per and --resume belong to the database's own leases; with --source they have no meaning");
+  if (!plan.hold.endpoint.empty()) throw UsageError("--endpoint belongs to the database's own leases; with --source it has no meaning");
+  plan.source = open_source(*url);
+  plan.seals = !arguments.flag("no-seal");
+}
+
+void take_shards(const Arguments& arguments, Plan& plan) {
+  if (arguments.maybe("shards")) plan.shards = static_cast<int>(arguments.integer("shards", 1, shards_max));
+  plan.keep = arguments.flag("keep");
+  if (plan.keep && plan.shards == 0) throw UsageError("--keep needs --shards");
+  if (plan.shards == 0) return;
+  if (plan.waits) throw UsageError("--wait is not for --shards, which waits for free shards until all are done");
+  if (plan.keep && plan.once_per) throw UsageError("--keep starts again what has ended: --once-per says the opposite");
+  if (!plan.job) plan.job = plan.scope.name();
+}
+
+// What would become of one scope.
+struct Outlook {
+  std::string line;
+  boost::json::object document;
+  bool held = false;
+};
+
+Outlook outlook_of(Database& database, const Plan& plan) {
+  const std::string name = printable(plan.scope.name());
+  boost::json::object document{{"scope", plan.scope.name()}, {"would_run", false}};
+  if (const milliseconds wait = due_in(database, plan); wait.count() > 0) {
+    document["why"] = "not due";
+    document["due_in_ms"] = wait.count();
+    return {fmt::format("\"{}\": would not run; it is due again in {}", name, length(wait.count())), document};
+  }
+  const auto lease = database.lease(plan.scope);
+  if (lease && !lease->released_at_ms && lease->remaining_ms > 0) {
+    document["why"] = "held";
+    document["owner"] = lease->owner;
+    document["term"] = std::to_string(lease->term);
+    document["remaining_ms"] = lease->remaining_ms;
+    return {fmt::format("\"{}\": would {}; {} holds the lease under term {} for another {}", name,
+                        plan.waits ? "wait up to " + length(plan.hold.wait.count()) : std::string("not run now"), printable(lease->owner),
+                        lease->term, length(lease->remaining_ms)),
+            document, true};
+  }
+  document["would_run"] = true;
+  document["why"] = "free";
+  document["command"] = boost::json::array(plan.command.begin(), plan.command.end());
+  std::string line = fmt::format("\"{}\": would run {}", name, printable(plan.command[0]));
+  if (plan.job) document["job"] = *plan.job;
+  if (plan.resume) {
+    const auto checkpoint = last_checkpoint(database, *plan.job, plan.scope);
+    document["checkpoint"] = checkpoint ? boost::json::value(*checkpoint) : boost::json::value(nullptr);
+    line += checkpoint ? fmt::format(", from checkpoint \"{}\"", printable(*checkpoint)) : std::string(", from the beginning");
+  }
+  return {line, document};
+}
+
+}  // namespace
+
+Plan plan_of(const Arguments& arguments) {
+  Plan plan{
+      arguments.scope(),        arguments.list("command"),       {}, false, arguments.maybe("job"), arguments.maybe_duration("once-per"),
+      arguments.flag("resume"), !arguments.flag("no-pgoptions"), {}};
+  if (plan.command.empty() || plan.command[0].empty()) throw UsageError("which command? termgate run --scope S -- COMMAND …");
+  plan.hold.ttl = arguments.duration_or("ttl", 10s);
+  if (plan.hold.ttl < 1s || plan.hold.ttl > 24h) throw UsageError("--ttl must be from 1s to 1d");
+  if (plan.once_per && *plan.once_per < 1s) throw UsageError("--once-per must be 1s or more");
+  plan.waits = arguments.maybe("wait").has_value();
+  plan.hold.wait = arguments.duration_or("wait", 0ms);
+  plan.hold.endpoint = arguments.text_or("endpoint", "");
+  plan.hold.margin = plan.hold.ttl / 5;
+  plan.kill_after = std::min(arguments.duration_or("kill-after", plan.hold.ttl / 10), plan.hold.ttl / 10);
+  take_shards(arguments, plan);
+  take_source(arguments, plan);
+  if (!plan.job && (plan.once_per || plan.resume)) plan.job = plan.scope.name();
+  return plan;
+}
+
+milliseconds due_in(Database& database, const Plan& plan) {
+  if (!plan.once_per) return 0ms;
+  // A crontab line starts a little earlier one day than the day before, by its host's clock or another's: that must not skip the day.
+  const milliseconds slack = std::min<milliseconds>(*plan.once_per / 20, 10min);
+  for (const JobRunInfo& run : database.jobs({.job = plan.job, .scope = plan.scope.name()}, 1000)) {
+    if (run.status == "completed") return *plan.once_per - slack - milliseconds(run.now_ms - run.started_at_ms);
+  }
+  return 0ms;
+}
+
+int dry_run(Database& database, const Plan& plan, bool json) {
+  int held = 0;
+  const int scopes = std::max(plan.shards, 1);
+  for (int shard = 0; shard < scopes; ++shard) {
+    Plan one = plan;
+    if (plan.shards > 0) one.scope = shard_scope(plan.scope, shard);
+    Outlook outlook = outlook_of(database, one);
+    held += outlook.held ? 1 : 0;
+    if (json) print_json(outlook.document);
+    else print_line(outlook.line);
+  }
+  // As a run would end: for the crontab line it is no failure that another host runs the job.
+  return held == scopes && !plan.once_per ? own_outcomes + Exit::lease_anothers : static_cast<int>(Exit::done);
+}
+
+}  // namespace termgate::cli::run

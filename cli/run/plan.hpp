@@ -1,0 +1,45 @@
+// What `termgate run` was asked to do, and what the database says about it before anything is started.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <termgate/database.hpp>
+#include <termgate/lease_source.hpp>
+
+#include "command.hpp"
+
+namespace termgate::cli::run {
+
+struct Plan {
+  Scope scope;
+  std::vector<std::string> command;
+  HoldOptions hold;
+  bool waits = false;
+  std::optional<std::string> job;
+  std::optional<std::chrono::milliseconds> once_per;
+  bool resume = false;
+  bool pgoptions = true;
+  std::chrono::milliseconds kill_after{};
+  int shards = 0;                            // 0: no shards
+  bool keep = false;                         // of shards: what has ended is started again
+  std::shared_ptr<LeaseSource> source = {};  // none: the database's own leases
+  bool seals = true;
+};
+
+inline constexpr int shards_max = 256;
+inline constexpr int own_outcomes = 100;  // what is added to the exit statuses of this command's own
+
+Plan plan_of(const Arguments& arguments);
+
+// How long until COMMAND may run again: --once-per, by the database's clock. 0 or less: now.
+std::chrono::milliseconds due_in(Database& database, const Plan& plan);
+inline bool is_due(Database& database, const Plan& plan) { return due_in(database, plan).count() <= 0; }
+
+// --dry-run: says what would be done, and writes nothing. Returns the exit status.
+int dry_run(Database& database, const Plan& plan, bool json);
+
+}  // namespace termgate::cli::run

@@ -1,0 +1,47 @@
+// The signals that `termgate run` passes on to COMMAND: blocked from before the first thread, and read one by one.
+#pragma once
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <initializer_list>
+#include <system_error>
+
+namespace termgate::cli::run {
+
+class Signals {
+ public:
+  explicit Signals(std::initializer_list<int> more = {}) {
+    sigset_t mine;
+    sigemptyset(&mine);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&mine, signal);
+    for (const int signal : more) sigaddset(&mine, signal);
+    pthread_sigmask(SIG_BLOCK, &mine, &before_);
+    signal(SIGTTOU, SIG_IGN);  // giving the terminal back
+    signal(SIGPIPE, SIG_IGN);
+    descriptor_ = signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (descriptor_ < 0) throw std::system_error(errno, std::system_category(), "a descriptor for signals");
+  }
+  ~Signals() { close(descriptor_); }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+  int descriptor() const { return descriptor_; }
+  int next() const {  // 0: none
+    signalfd_siginfo info{};
+    return read(descriptor_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+  }
+  // In a child, before exec: as this process was started. Safe after fork.
+  void undo() const {
+    signal(SIGTTOU, SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t before_{};
+  int descriptor_;
+};
+
+}  // namespace termgate::cli::run

@@ -1,0 +1,2 @@
+-- How often stale writes were refused, by the audit: plain SQL's refusals reach it with the next call. Rows: one for each code. Locks: none.
+SELECT 'TG001' AS code, coalesce(sum(json_extract(detail, '$.count')), 0) AS count FROM main.termgate_audit WHERE action = 'refuse'
