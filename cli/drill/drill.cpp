@@ -42,11 +42,7 @@ int carry_out(const Arguments& arguments, std::vector<Result>& results) {
     const Result& result = results.back();
     passed = passed && result.verdict == Verdict::passed;
     if (plan.json) continue;
-    print_line(fmt::format("{}: {}.",
-                           passed && result.verdict == Verdict::passed ? "PASSED"
-                           : result.verdict == Verdict::passed         ? "PASSED"
-                                                                       : "FAILED",
-                           title_of(result.verdict)));
+    print_line(fmt::format("{}: {}.", result.verdict == Verdict::passed ? "PASSED" : "FAILED", title_of(result.verdict)));
     if (!result.detail.empty()) print_line("  " + printable(result.detail));
     for (const std::string& line : result.evidence) print_line("  " + printable(line));
     for (const std::string& line : result.notes) print_line("  note: " + printable(line));

@@ -173,6 +173,7 @@ void Connection::read_first_byte() {
     return step_handshake(client_);
   }
   begin_session(false);
+  if (stage_ != Stage::session) return;  // ended: there was no randomness for its key
   read_some(client_);
   pump();
 }
