@@ -3,8 +3,8 @@
 
   files.py VERSION OUT_DIR CHANGELOG.md (TERMGATE_COMMAND | --json FILE) -- PACKAGE …
 
-The moment in the changelog is SOURCE_DATE_EPOCH, or that of the newest commit; the packager is DEBFULLNAME and DEBEMAIL. The same input gives
-the same bytes.
+The moment in the changelog is SOURCE_DATE_EPOCH, or that of the newest commit; the packager is DEBFULLNAME and
+DEBEMAIL. The same input gives the same bytes.
 """
 import gzip
 import os

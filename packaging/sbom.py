@@ -3,8 +3,9 @@
 
   sbom.py BUILD_DIR PACKAGES_DIR
 
-What was compiled in: every header that the compiler read (ninja's dependency log), with the Debian package that owns it. What is loaded at run
-time: every library that the files of the packages name (NEEDED), with its package. Writes PACKAGES_DIR/termgate_VERSION_ARCH.spdx.json.
+What was compiled in: every header that the compiler read (ninja's dependency log), with the Debian package that owns
+it. What is loaded at run time: every library that the files of the packages name (NEEDED), with its package. Writes
+PACKAGES_DIR/termgate_VERSION_ARCH.spdx.json.
 """
 import hashlib
 import json

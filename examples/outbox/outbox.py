@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""A transactional outbox whose relay is a leader. README.md says what it shows. Plain SQL, and nothing of Termgate but its SQLite extension.
+"""A transactional outbox whose relay is a leader. README.md says what it shows. Plain SQL, and nothing of Termgate but
+its SQLite extension.
 
   outbox.py SOURCE.db order NUMBER              write an order and its message, in one transaction
-  outbox.py SOURCE.db relay TARGET.db [PAUSE]   deliver what is in the outbox, as the leader of scope "relay"; PAUSE seconds before the first delivery
+  outbox.py SOURCE.db relay TARGET.db [PAUSE]   deliver what is in the outbox, as the leader of
+                                                scope "relay"; PAUSE seconds before the first
 
 TERMGATE_EXTENSION is the extension without its .so; both databases have layer 1 (`termgate init`).
 """

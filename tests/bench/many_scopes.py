@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""What many scopes cost one PostgreSQL: processor time of the server for a fenced and an unfenced INSERT, and the time and space of the fences.
+"""What many scopes cost one PostgreSQL: processor time of the server for a fenced and an unfenced INSERT, and the time
+and space of the fences.
 
   many_scopes.py TERMGATE SERVER_SCRIPT [--seconds 5] [--rounds 3] [--scopes 1000,10000,100000,1000000]
 
-A server of its own (PostgreSQL 15, fsync off), 8 clients, each write to a scope by chance. Processor time (/proc) and not rates, so that other
-work on the machine shows little; the median of the rounds. A model is made of all but the last number of scopes, and compared with that one
-(docs/use/clusters.md). Up to 10^4 scopes are sealed one by one, which is measured too; the others are put into the table, as a restore does.
+A server of its own (PostgreSQL 15, fsync off), 8 clients, each write to a scope by chance. Processor time (/proc) and
+not rates, so that other work on the machine shows little; the median of the rounds. A model is made of all but the
+last number of scopes, and compared with that one (docs/use/clusters.md). Up to 10^4 scopes are sealed one by one,
+which is measured too; the others are put into the table, as a restore does.
 """
 import argparse
 import os
@@ -99,7 +101,8 @@ def main(folder):
         sh(options.termgate, "init", "--db", url)
         sql("CREATE TABLE orders (id bigserial PRIMARY KEY, scope text, v int)")
         print(
-            f"{'scopes':>8} {'plain µs':>9} {'fenced µs':>10} {'check µs':>9} {'bytes/scope':>12} {'fence list s':>13} {'verify s':>9} {'seal µs':>8}"
+            f"{'scopes':>8} {'plain µs':>9} {'fenced µs':>10} {'check µs':>9} {'bytes/scope':>12}"
+            f" {'fence list s':>13} {'verify s':>9} {'seal µs':>8}"
         )
         have, lines = 0, []
         for scopes in map(int, options.scopes.split(",")):

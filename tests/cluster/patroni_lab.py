@@ -1,4 +1,6 @@
-"""A Patroni cluster on loopback: one etcd and three PostgreSQL 15 nodes, as an ordinary user, in a folder that is removed afterwards."""
+"""A Patroni cluster on loopback: one etcd and three PostgreSQL 15 nodes, as an ordinary user, in a folder that is
+removed afterwards.
+"""
 import json
 import os
 import pwd
@@ -49,7 +51,8 @@ class Node:
             "scope": "fenced",
             "name": self.name,
             "restapi": where,
-            # The v2 API. With etcd3, Patroni 3.0.2 kept a watch that had died while it was stopped, and never found a synchronous standby again.
+            # The v2 API. With etcd3, Patroni 3.0.2 kept a watch that had died while it was stopped, and never found a
+            # synchronous standby again.
             "etcd": {"host": f"127.0.0.1:{self.cluster.etcd_port}"},
             "bootstrap": {
                 "dcs": {

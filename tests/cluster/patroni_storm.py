@@ -3,15 +3,17 @@
 
   patroni_storm.py TERMGATE_COMMAND [--failovers N] [--synchronous | --asynchronous] [--seed S] [--json FILE]
 
-Three PostgreSQL 15 nodes and etcd on loopback. Four writers hold leases of Termgate's, two of them for a scope that they write directly, two
-for a scope that they write through a proxy for each node. They find the primary by several hosts and target_session_attrs=primary.
+Three PostgreSQL 15 nodes and etcd on loopback. Four writers hold leases of Termgate's, two of them for a scope that
+they write directly, two for a scope that they write through a proxy for each node. They find the primary by several
+hosts and target_session_attrs=primary.
 
-After each failover, before anything else: a term that was shut out before must be refused by the new primary, with TG001 (the fence is there)
-or TG004 (it may have been forgotten). In synchronous mode (`init --failover synchronous`) the fence must be there. At the end
-`termgate verify` must find nothing, terms along each stream must not fall, and in synchronous mode every acknowledged write must be there.
+After each failover, before anything else: a term that was shut out before must be refused by the new primary, with
+TG001 (the fence is there) or TG004 (it may have been forgotten). In synchronous mode (`init --failover synchronous`)
+the fence must be there. At the end `termgate verify` must find nothing, terms along each stream must not fall, and in
+synchronous mode every acknowledged write must be there.
 
-With more than 3 failovers half of them are in each mode, and with 3 all are asynchronous. ./test --long plays 100. Run it by Debian's Python,
-whose packages Patroni needs too.
+With more than 3 failovers half of them are in each mode, and with 3 all are asynchronous. ./test --long plays 100.
+Run it by Debian's Python, whose packages Patroni needs too.
 """
 import argparse
 import json
@@ -36,8 +38,8 @@ STUCK = 3  # seconds until a writer gives up on an answer
 
 
 class Writer(threading.Thread):
-    """A leader: acquires, renews, writes, and tells what was acknowledged. Leases are the database's own, taken on a connection to it; writes
-    go where `url` says, which may be the proxies."""
+    """A leader: acquires, renews, writes, and tells what was acknowledged. Leases are the database's own, taken on a
+    connection to it; writes go where `url` says, which may be the proxies."""
 
     def __init__(self, storm, name, scope, lease_url, url):
         super().__init__(daemon=True)
@@ -315,8 +317,8 @@ class Storm:
             self.moved += 1
 
     def probe(self, node, scope, terms):
-        """A write with a term that was shut out, on the new primary: never accepted. Patroni may call a node primary that is still promoting; a
-        write is refused there too, for it is read-only."""
+        """A write with a term that was shut out, on the new primary: never accepted. Patroni may call a node primary
+        that is still promoting; a write is refused there too, for it is read-only."""
         highest, stale = terms[-1], terms[-2]
         end = time.monotonic() + 20
         while True:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""examples/cron: the crontab's line on five hosts at once runs the job once; a host that is too late is refused; a failed run can be repeated.
+"""examples/cron: the crontab's line on five hosts at once runs the job once; a host that is too late is refused; a
+failed run can be repeated.
 
   cron_test.py TERMGATE_COMMAND TERMGATE_EXTENSION
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""examples/frameworks: each framework declares in one place, and its statements reach PostgreSQL fenced. A framework that is not installed is skipped by
-name; in ./test every one of them is there. Needs TERMGATE_TEST_POSTGRESQL.
+"""examples/frameworks: each framework declares in one place, and its statements reach PostgreSQL fenced. A framework
+that is not installed is skipped by name; in ./test every one of them is there. Needs TERMGATE_TEST_POSTGRESQL.
 
   frameworks_test.py TERMGATE_COMMAND
 """

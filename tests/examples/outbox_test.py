@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""examples/outbox: two relays, of which the first pauses past its lease; every message arrives once, in order, and the paused relay is refused.
+"""examples/outbox: two relays, of which the first pauses past its lease; every message arrives once, in order, and the
+paused relay is refused.
 
   outbox_test.py TERMGATE_COMMAND TERMGATE_EXTENSION
 """

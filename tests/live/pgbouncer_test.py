@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""[F1] [F2] PgBouncer between programs and PostgreSQL, without the proxy: in session mode everything works, in transaction mode what declares in
-its own transaction. (In front of and behind the proxy: proxy_clients_test.py.)
+"""[F1] [F2] PgBouncer between programs and PostgreSQL, without the proxy: in session mode everything works, in
+transaction mode what declares in its own transaction. (In front of and behind the proxy: proxy_clients_test.py.)
 
   pytest tests/live/pgbouncer_test.py
 """
@@ -150,7 +150,8 @@ def test_many_programs_of_the_library_at_once(pool):
         ends.append((one.returncode, err))
     if mode == "session":
         assert all(code == 0 for code, _ in ends), ends
-    # In transaction mode prepared statements do not survive: a clear error at most, and never another statement than the one that was meant.
+    # In transaction mode prepared statements do not survive: a clear error at most, and never another statement than the
+    # one that was meant.
     for code, err in ends:
         assert code == 0 or re.search(r'prepared statement "termgate_[0-9a-f]{16}" (already exists|does not exist)', err), err
     assert subprocess.run([TERMGATE, "verify", "--db", url], capture_output=True, env=ENV).returncode == 0

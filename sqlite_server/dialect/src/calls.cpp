@@ -159,6 +159,7 @@ Sql Writer::special_call(const std::string& name, Node body, bool& done) {
   return {};
 }
 
+// Long: each clause that a call may have is looked at once, in the order in which PostgreSQL refuses them.
 Sql Writer::call(Node body) {
   const std::vector<std::string> path = strings(body["funcname"]);
   if (path.empty()) refuse("this call", body);
