@@ -211,7 +211,8 @@ def test_the_certificates_of_the_proxy(database, started, tmp_path):
 
 
 def test_the_configuration_of_the_proxy(database, started, tmp_path):
-    text = block("proxy.md", "# /etc/termgate/proxy.conf").replace("/etc/termgate/", f"{tmp_path}/")
+    # The page names the package's sample, in which the rules are a comment.
+    text = (SOURCE / "packaging/debian/proxy.conf").read_text().replace("#rules =", "rules =").replace("/etc/termgate/", f"{tmp_path}/")
     port, http = free_port(), free_port()
     (tmp_path / "proxy.conf").write_text(text.replace("127.0.0.1:9090", f"127.0.0.1:{http}"))
     (tmp_path / "backend").write_text(database.url(database.owner) + "\n")
@@ -226,12 +227,14 @@ def test_the_configuration_of_the_proxy(database, started, tmp_path):
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing")
 def test_the_units_of_the_proxy(tmp_path):
     for kind in ("socket", "service"):
-        text = block("proxy.md", f"# /etc/systemd/system/termgate.{kind}")
-        # The command and its user are installed with the package, and are not here.
-        text = text.replace("/usr/bin/termgate", TERMGATE).replace("User=termgate\n", "")
-        (tmp_path / f"termgate.{kind}").write_text(text + "\n")
+        # The command, its user and its manual are installed with the package, and are not here.
+        text = (SOURCE / f"packaging/systemd/termgate-proxy.{kind}").read_text().replace("/usr/bin/termgate", TERMGATE)
+        text = text.replace("User=termgate\nGroup=termgate\n", "").replace("Documentation=man:termgate-proxy(1)\n", "")
+        (tmp_path / f"termgate-proxy.{kind}").write_text(text)
     done = subprocess.run(
-        ["systemd-analyze", "verify", tmp_path / "termgate.socket", tmp_path / "termgate.service"], capture_output=True, text=True
+        ["systemd-analyze", "verify", tmp_path / "termgate-proxy.socket", tmp_path / "termgate-proxy.service"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0 and "termgate" not in done.stderr, done.stderr
 

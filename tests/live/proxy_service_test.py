@@ -486,22 +486,20 @@ def test_sockets_handed_over_by_systemd(lab, server):
         one.close()
 
 
-def test_the_units_of_the_documentation_start_the_proxy(lab, server):
-    """The units of docs/use/proxy.md are what systemd takes, and the options file beside them is what the proxy takes."""
-    page = (Path(__file__).parent.parent.parent / "docs" / "use" / "proxy.md").read_text()
-    blocks = dict(re.findall(r"```ini\n# /etc/(\S+)\n(.*?)```", page, re.S))
-    names = ["systemd/system/termgate.socket", "systemd/system/termgate.service", "termgate/proxy.conf"]
-    if not check("units: the page has them", all(name in blocks for name in names), list(blocks)):
-        return
+def test_the_units_of_the_package_start_the_proxy(lab, server):
+    """The units that docs/use/proxy.md speaks of are what systemd takes, and the sample of their options is what the proxy takes."""
+    packaging = Path(__file__).parent.parent.parent / "packaging"
     folder = f"{lab.folder}/units"
     os.mkdir(folder)
-    for name in names:
-        text = blocks[name].replace("/usr/bin/termgate", lab.termgate)
-        with open(f"{folder}/{name.rsplit('/', 1)[1]}", "w") as file:
+    for name in ("termgate-proxy.service", "termgate-proxy.socket"):
+        # The command, its user and its manual are installed with the package, and are not here.
+        text = (packaging / "systemd" / name).read_text().replace("/usr/bin/termgate", lab.termgate)
+        text = text.replace("User=termgate\nGroup=termgate\n", "").replace("Documentation=man:termgate-proxy(1)\n", "")
+        with open(f"{folder}/{name}", "w") as file:
             file.write(text)
     if shutil.which("systemd-analyze"):
         done = subprocess.run(
-            ["systemd-analyze", "verify", f"{folder}/termgate.service", f"{folder}/termgate.socket"],
+            ["systemd-analyze", "verify", f"{folder}/termgate-proxy.service", f"{folder}/termgate-proxy.socket"],
             capture_output=True,
             text=True,
             env={**os.environ, "SYSTEMD_UNIT_PATH": f"{folder}:"},
@@ -510,7 +508,7 @@ def test_the_units_of_the_documentation_start_the_proxy(lab, server):
         check("units: systemd-analyze verify has nothing to say of them", not ours, ours)
     else:
         note("no systemd-analyze here: the units are not verified")
-    config = blocks["termgate/proxy.conf"]
+    config = (packaging / "debian" / "proxy.conf").read_text().replace("#rules =", "rules =")
     with open(f"{folder}/backend", "w") as file:
         file.write(server.url + "\n")
     config = (
@@ -541,7 +539,7 @@ def test_the_units_of_the_documentation_start_the_proxy(lab, server):
         )
     said = manager.hears()
     check(
-        "units: the proxy starts with the page's options and the socket",
+        "units: the proxy starts with the sample's options and the socket",
         said == "READY=1" and Wire(front.getsockname()[1]).ask("select 1")[0] == ["1"],
         open(f"{folder}/log").read(),
     )

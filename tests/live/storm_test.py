@@ -148,9 +148,9 @@ def rows_of(url):
     return max((int(sh("psql", "-qXAt", url, "-c", f"SELECT count(*) FROM {name}")) for name in names), default=0)
 
 
-def under_way(url, rows=200):
-    """Waits until a storm has written so many rows."""
-    if not eventually(lambda: rows_of(url) >= rows, 60, 0.1):
+def under_way(url, rows=200, before=0):
+    """Waits until a storm has written so many rows, above those that were there before it."""
+    if not eventually(lambda: rows_of(url) >= before + rows, 60, 0.1):
         raise AssertionError(f"the storm does not get under way: {rows_of(url)} rows")
 
 
@@ -677,6 +677,7 @@ class Storm(BothDatabases):
         self.assertNotIn("secret-word", done.stderr + done.stdout)
 
     def test_ctrl_c_ends_in_order(self):
+        before = rows_of(self.sqlite)
         process = subprocess.Popen(
             [TERMGATE, "storm", "--seconds", "60", "--json"],
             env=dict(environment, TERMGATE_DB=self.sqlite),
@@ -684,7 +685,7 @@ class Storm(BothDatabases):
             stderr=subprocess.PIPE,
             text=True,
         )
-        under_way(self.sqlite)
+        under_way(self.sqlite, before=before)
         process.send_signal(signal.SIGINT)
         out, error = process.communicate(timeout=30)
         self.assertEqual(process.returncode, 0, out + error)

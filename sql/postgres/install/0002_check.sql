@@ -105,7 +105,7 @@ DECLARE
 BEGIN
   IF EXISTS (SELECT FROM @schema@.leases l WHERE l.scope = p_scope) THEN
     RETURN format('Terms of this scope are issued by leases: SELECT * FROM @schema@.acquire_lease(%L, ...).', p_scope);
-  ELSIF has_function_privilege(v_role, '@schema@.seal(text, bigint, interval)', 'EXECUTE') THEN
+  ELSIF has_function_privilege(v_role, '@schema@.seal(text, bigint, interval, text, text)', 'EXECUTE') THEN
     RETURN format('Seal it first, in a transaction of its own: SELECT * FROM @schema@.seal(%L, %s);', p_scope, p_term);
   ELSIF coalesce((SELECT f.raise_by FROM @schema@.fences f WHERE f.scope = p_scope), @schema@._setting('default_raise_by')) = 'writer' THEN
     RETURN format('Raise it first, in a transaction of its own: SELECT @schema@.check_term(%L, %s);', p_scope, p_term);
