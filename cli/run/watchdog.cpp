@@ -139,12 +139,27 @@ bool signal_to(const Descendant& one, int signal) {
   return sent;
 }
 
+// Under a name and a command line of its own: `pkill termgate`, with or without -f, ends termgate and must leave the watchdog, which then
+// ends COMMAND. It also takes the URL of the database out of the process list.
+void take_own_name(pid_t guarded) {
+  prctl(PR_SET_NAME, "tg-watchdog");
+  char* const line = program_invocation_name;  // argv[0]; the other words follow it
+  const int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  std::size_t size = 0;
+  char part[4096];
+  for (ssize_t got = 0; (got = read(file, part, sizeof part)) > 0;) size += static_cast<std::size_t>(got);
+  close(file);
+  std::memset(line, 0, size);
+  if (size > 0) std::snprintf(line, size, "tg-watchdog %d", static_cast<int>(guarded));
+}
+
 class Keeper {
  public:
   Keeper(Deadlines& deadlines, int socket, pid_t parent) : deadlines_(deadlines), socket_(socket), parent_(parent) {}
 
   [[noreturn]] void run() {
-    prctl(PR_SET_NAME, "termgate-watch");
+    take_own_name(parent_);
     // Neither a terminal nor whoever signals our group ends or stops this one.
     setpgid(0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -131,7 +131,6 @@ if(TARGET termgate)
     termgate_pytest(live_run run_test.py TIMEOUT 3600)
     termgate_pytest(live_follow follow_test.py)
     termgate_pytest(live_admin admin_test.py)
-    # Not among the prerequisites: 300 MB for one test. Debian: chromium.
     find_program(TERMGATE_CHROMIUM NAMES chromium chromium-browser)
     if(TERMGATE_CHROMIUM)
       termgate_pytest(live_admin_page admin_page_test.py ENVIRONMENT "TERMGATE_CHROMIUM=${TERMGATE_CHROMIUM}")
