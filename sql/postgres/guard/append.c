@@ -18,12 +18,12 @@ enum { WRITE_SCOPE = 2, WRITE_TERM = 3, WRITE_COLUMNS = 7 };
 // Where the tables are, and whether they are as layer 1 has made them. Forgotten whenever the server says that one of them has changed.
 static struct {
   enum { NOT_KNOWN, USABLE, NOT_USABLE } state;
-  Oid streams, streams_key, writes, writes_by_term;
+  Oid streams, streams_key, writes, writes_by_term, followers;
 } here;
 
 static void relation_changed(Datum argument pg_attribute_unused(), Oid relation) {
   if (relation == InvalidOid || relation == here.streams || relation == here.streams_key || relation == here.writes ||
-      relation == here.writes_by_term) {
+      relation == here.writes_by_term || relation == here.followers) {
     here.state = NOT_KNOWN;
   }
 }
@@ -86,6 +86,7 @@ static bool find(void) {
   here.streams = layer1_relation("streams");
   here.writes = layer1_relation("stream_writes");
   here.writes_by_term = layer1_relation("stream_writes_scope_term");
+  here.followers = layer1_relation("followers");
   here.streams_key = InvalidOid;
   if (!OidIsValid(layer1_function("guard_append")) || !OidIsValid(here.writes_by_term) ||
       IndexGetRelation(here.writes_by_term, true) != here.writes || !is_as_made(here.streams, stream_columns, STREAM_COLUMNS) ||
@@ -230,7 +231,7 @@ static bool learn_scope(Relation streams, Datum stream, ScopeName* scope) {
 
 static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* last) {
   if (!what->has_scope && !learn_scope(streams, what->stream, what->scope)) { return false; }
-  if (!check_for_append(what->scope, what->term) || shows_higher_term(writes, what->scope, what->term) || !advance(streams, what, last)) {
+  if (!check_by_arguments(what->scope, what->term) || shows_higher_term(writes, what->scope, what->term) || !advance(streams, what, last)) {
     return false;
   }
   write_rows(writes, what, *last);
@@ -252,4 +253,62 @@ bool append_rows(AppendOf* what, int64* last) {
   table_close(streams, NoLock);
   if (done) { *last += what->count; }
   return done;
+}
+
+// Of both functions below, with the arguments of append(); false where layer 1 has to look. A write id is layer 1's to look up, and so is a
+// large payload's size.
+static bool append_payloads(FunctionCallInfo fcinfo, const Datum* payloads, int count, Datum* answer) {
+  ScopeName scope;
+  AppendOf what;
+  int64 last;
+  Size bytes = 0;
+  int i;
+  if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || !PG_ARGISNULL(5)) { return false; }
+  for (i = 0; i < count; ++i) { bytes += toast_raw_datum_size(payloads[i]) - VARHDRSZ; }
+  if (bytes > 1048576) { return false; }
+  what.stream = PointerGetDatum(PG_GETARG_TEXT_PP(0));
+  what.term = PG_GETARG_INT64(1);
+  what.payloads = payloads;
+  what.count = count;
+  what.has_expected = !PG_ARGISNULL(3);
+  what.expected = what.has_expected ? PG_GETARG_INT64(3) : 0;
+  what.has_scope = !PG_ARGISNULL(4);
+  what.scope = &scope;
+  if ((what.has_scope && !argument_scope(fcinfo, 4, &scope)) || !append_rows(&what, &last)) { return false; }
+  *answer = Int64GetDatum(last);
+  return true;
+}
+
+bool append_one(FunctionCallInfo fcinfo, Datum* last) {
+  Datum payload;
+  if (PG_ARGISNULL(2)) { return false; }
+  payload = PG_GETARG_DATUM(2);
+  return append_payloads(fcinfo, &payload, 1, last);
+}
+
+bool append_array(FunctionCallInfo fcinfo, Datum* last) {
+  ArrayType* array;
+  Datum* payloads;
+  bool* absent;
+  int count, i;
+  if (PG_ARGISNULL(2)) { return false; }
+  array = PG_GETARG_ARRAYTYPE_P(2);
+  if (ARR_NDIM(array) != 1 || VARSIZE(array) > 1048576) { return false; }
+  deconstruct_array(array, BYTEAOID, -1, false, 'i', &payloads, &absent, &count);
+  for (i = 0; i < count; ++i) {
+    if (absent[i]) { return false; }
+  }
+  return append_payloads(fcinfo, payloads, count, last);
+}
+
+// Whether nobody follows anything: then there is nobody to wake.
+bool append_has_no_follower(void) {
+  Relation followers;
+  bool none;
+  if (append_schema()[0] == '\0') { return false; }
+  followers = OidIsValid(here.followers) ? try_relation_open(here.followers, AccessShareLock) : NULL;
+  if (followers == NULL) { return false; }
+  none = RelationGetNumberOfBlocks(followers) == 0;
+  relation_close(followers, AccessShareLock);
+  return none;
 }
