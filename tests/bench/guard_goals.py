@@ -121,7 +121,7 @@ def pgbouncer(rig, port):
 
 
 def proxy():
-    rig, running = started(CHOSEN.library), []
+    rig, running = started(CHOSEN.library, "fsync=on"), []
     try:
         ours, theirs = free_port(), free_port()
         running.append(pgbouncer(rig, theirs))
@@ -147,7 +147,7 @@ def proxy():
 
 def durable():
     for library in (CHOSEN.library, None):
-        rig = Rig("15", library, ["max_connections=200"], preload="termgate_guard") if library else plain_rig()
+        rig = Rig("15", library, ["max_connections=200", "fsync=on"], preload="termgate_guard") if library else plain_rig()
         try:
             for writers, scopes, scenarios in (
                 (64, 1, ["check-insert"]),
@@ -173,7 +173,12 @@ def durable():
                     words += ["--scenario", scenario]
                 report = json.loads(sh(*words))
                 for run in report["runs"]:
-                    print(("with" if library else "without"), "the library,", json.dumps(run), flush=True)
+                    name = (
+                        f"{'with' if library else 'without'} the library, {run['writers']} writers, {run['scopes']} scopes:"
+                        f" {run['scenario']}"
+                    )
+                    spread = f"({min(run['ratios']):.2f}-{max(run['ratios']):.2f})  {run.get('times_textbook', 0):.1f} of textbook"
+                    print(f"{name:82} {run['rows_per_second']:9.1f}   {run['ratio']:.2f}  {spread}", flush=True)
         finally:
             rig.close()
 
@@ -183,7 +188,7 @@ def plain_rig():
     rig = Rig.__new__(Rig)
     Rig.GUARDED, kept = "SELECT termgate.seal('s', 5)", Rig.GUARDED
     try:
-        rig.__init__("15", None, ["max_connections=200"], preload=None)
+        rig.__init__("15", CHOSEN.library, ["max_connections=200", "fsync=on"], preload=None)
     finally:
         Rig.GUARDED = kept
     return rig

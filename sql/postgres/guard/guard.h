@@ -125,6 +125,9 @@ extern void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fenc
 extern void layer1_check_by_row(const ScopeName* scope, int64 term);
 extern char* layer1_would_refuse(const ScopeName* scope, int64 term, const Fence* fence, bool too_early);
 extern bool layer1_is_busy(void);
+extern bool layer1_new_stream(Datum stream, const ScopeName* scope, int64 last);
+extern bool layer1_new_write_id(Datum write_id, Datum stream, int64 number, const ScopeName* scope, int64 term);
+extern void layer1_give_back(Datum stream, int64 count);
 
 // check.c
 extern void check_require(Snapshot snapshot);
@@ -144,6 +147,8 @@ typedef struct AppendOf {
   int64 term;
   bool has_expected;
   int64 expected;
+  bool has_write_id;
+  Datum write_id;
   const Datum* payloads;
   int64 count;
 } AppendOf;

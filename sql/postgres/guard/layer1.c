@@ -19,10 +19,21 @@ typedef struct Layer1 {
   int passing_count;
 } Layer1;
 
-// The functions that we call, all of sql/postgres/install/0016_guard.sql.
-typedef enum CallKind { CALL_DECLARED, CALL_WAIT, CALL_VERDICT, CALL_BY_ROW, CALL_WOULD_REFUSE, CALLS } CallKind;
+// The functions that we call, all of sql/postgres/install/0016_guard.sql, and statements of 0005_append.sql.
+typedef enum CallKind {
+  CALL_DECLARED,
+  CALL_WAIT,
+  CALL_VERDICT,
+  CALL_BY_ROW,
+  CALL_WOULD_REFUSE,
+  FUNCTIONS,
+  CALL_NEW_STREAM = FUNCTIONS,
+  CALL_NEW_WRITE_ID,
+  CALL_GIVE_BACK,
+  CALLS
+} CallKind;
 typedef struct Call {
-  const char* name;
+  const char* name;  // of a function; else a statement, with the schema in the place of %s
   int arguments;
   Oid types[6];
   SPIPlanPtr plan;
@@ -33,6 +44,15 @@ static Call calls[CALLS] = {
     {"_guard_verdict", 6, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID, INT8OID}, NULL},
     {"_guard_by_row", 2, {TEXTOID, INT8OID}, NULL},
     {"_guard_would_refuse", 5, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID}, NULL},
+    {"INSERT INTO %s.streams (stream_id, scope, last_no) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", 3, {TEXTOID, TEXTOID, INT8OID}, NULL},
+    {"INSERT INTO %s.write_ids (write_id, stream_id, sequence_no, scope, term) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+     5,
+     {UUIDOID, TEXTOID, INT8OID, TEXTOID, INT8OID},
+     NULL},
+    {"UPDATE %s.streams SET last_no = last_no OPERATOR(pg_catalog.-) $2 WHERE stream_id OPERATOR(pg_catalog.=) $1",
+     2,
+     {TEXTOID, INT8OID},
+     NULL},
 };
 
 static Layer1 here;
@@ -138,7 +158,7 @@ static Oid owner_of_function(Oid function) {
 
 static bool find_functions(const Layer1* found) {
   int i;
-  for (i = 0; i < CALLS; ++i) {
+  for (i = 0; i < FUNCTIONS; ++i) {
     Oid function = function_of(found->schema, calls[i].name, calls[i].arguments, calls[i].types);
     if (!OidIsValid(function)) { return not_usable(other_version, "schema \"%s\" has no function %s", found->schema, calls[i].name); }
     if (owner_of_function(function) != found->owner) {
@@ -486,6 +506,7 @@ bool layer1_trusts(const Fence* fence) { return fence->found && trust_known && f
 static const char* call_text(const Call* call) {
   StringInfoData text;
   int i;
+  if (call >= &calls[FUNCTIONS]) { return psprintf(call->name, quote_identifier(here.schema)); }
   initStringInfo(&text);
   appendStringInfo(&text, "SELECT * FROM %s.%s(", quote_identifier(here.schema), call->name);
   for (i = 0; i < call->arguments; ++i) { appendStringInfo(&text, "%s$%d", i == 0 ? "" : ", ", i + 1); }
@@ -493,7 +514,9 @@ static const char* call_text(const Call* call) {
   return text.data;
 }
 
-static void execute(Call* call, Datum* values, const char* nulls) {
+// How many rows it has given or changed.
+static uint64 execute(Call* call, Datum* values, const char* nulls) {
+  int done;
   if (call->plan == NULL) {
     SPIPlanPtr plan = SPI_prepare(call_text(call), call->arguments, call->types);
     if (plan == NULL || SPI_keepplan(plan) != 0) {
@@ -501,18 +524,21 @@ static void execute(Call* call, Datum* values, const char* nulls) {
     }
     call->plan = plan;
   }
-  if (SPI_execute_plan(call->plan, values, nulls, IsInParallelMode(), 1) != SPI_OK_SELECT || SPI_processed != 1) {
+  done = SPI_execute_plan(call->plan, values, nulls, IsInParallelMode(), call < &calls[FUNCTIONS] ? 1 : 0);
+  if (done < 0 || (call < &calls[FUNCTIONS] && (done != SPI_OK_SELECT || SPI_processed != 1))) {
     elog(ERROR, "termgate_guard: %s gave no answer", call->name);
   }
+  return SPI_processed;
 }
 
 // Calls a function of layer 1 as its owner: a guarded role need not be granted any. Our hooks look away meanwhile. `columns` of the one row
 // of the answer, each copied to the caller's memory where it is no plain value.
-static void call_layer1(CallKind kind, Datum* values, const char* nulls, int columns, Datum* answer, bool* absent) {
+static uint64 call_layer1(CallKind kind, Datum* values, const char* nulls, int columns, Datum* answer, bool* absent) {
   MemoryContext caller = CurrentMemoryContext;
   Oid user;
   int security;
   bool own_snapshot = !ActiveSnapshotSet();
+  volatile uint64 rows = 0;
   layer1_need();
   forget_outdated_plans();
   GetUserIdAndSecContext(&user, &security);
@@ -522,7 +548,7 @@ static void call_layer1(CallKind kind, Datum* values, const char* nulls, int col
     SetUserIdAndSecContext(here.owner, security | SECURITY_LOCAL_USERID_CHANGE);
     if (own_snapshot) { PushActiveSnapshot(GetTransactionSnapshot()); }
     if (SPI_connect() != SPI_OK_CONNECT) { elog(ERROR, "termgate_guard cannot reach the SQL interface"); }
-    execute(&calls[kind], values, nulls);
+    rows = execute(&calls[kind], values, nulls);
     for (int i = 0; i < columns; ++i) {
       Form_pg_attribute column = TupleDescAttr(SPI_tuptable->tupdesc, i);
       answer[i] = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, i + 1, &absent[i]);
@@ -541,6 +567,7 @@ static void call_layer1(CallKind kind, Datum* values, const char* nulls, int col
     SetUserIdAndSecContext(user, security);
   }
   PG_END_TRY();
+  return rows;
 }
 
 // What the session declares, as layer 1 reads it; TG002 or TG005.
@@ -621,4 +648,22 @@ char* layer1_would_refuse(const ScopeName* scope, int64 term, const Fence* fence
   values[4] = BoolGetDatum(too_early);
   call_layer1(CALL_WOULD_REFUSE, values, nulls, 1, answer, absent);
   return absent[0] ? NULL : text_to_cstring(DatumGetTextPP(answer[0]));
+}
+
+// Makes the stream, whose last number is `last`; false where somebody else has made it meanwhile.
+bool layer1_new_stream(Datum stream, const ScopeName* scope, int64 last) {
+  Datum values[3] = {stream, SCOPE_DATUM(scope), Int64GetDatum(last)};
+  return call_layer1(CALL_NEW_STREAM, values, NULL, 0, NULL, NULL) == 1;
+}
+
+// Notes the write id; false where it is known already.
+bool layer1_new_write_id(Datum write_id, Datum stream, int64 number, const ScopeName* scope, int64 term) {
+  Datum values[5] = {write_id, stream, Int64GetDatum(number), SCOPE_DATUM(scope), Int64GetDatum(term)};
+  return call_layer1(CALL_NEW_WRITE_ID, values, NULL, 0, NULL, NULL) == 1;
+}
+
+// Gives numbers back that this transaction has taken.
+void layer1_give_back(Datum stream, int64 count) {
+  Datum values[2] = {stream, Int64GetDatum(count)};
+  (void)call_layer1(CALL_GIVE_BACK, values, NULL, 0, NULL, NULL);
 }
