@@ -171,6 +171,17 @@ class Run(BothDatabases):
         )
         self.assertIn("TG001", done.stderr)
 
+    def test_command_is_scheduled_as_its_caller(self):
+        # The watchdog may have real-time priority; COMMAND must not inherit it.
+        done = subprocess.run(
+            ["nice", "-n", "7", TERMGATE, "run", "--scope", "nice", *shell("nice; ps -o cls= -p $$")],
+            env=dict(clean, TERMGATE_DB=self.sqlite),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        self.assertEqual(done.stdout.split(), [str(7 + os.getpriority(os.PRIO_PROCESS, 0)), "TS"], done.stderr)
+
     def test_bad_input(self):
         url = self.sqlite
         for words, status in (
