@@ -96,6 +96,7 @@ std::string Session::copy_out(const dialect::Copy& copy) {
         }
         const Oid type = portal.columns[static_cast<std::size_t>(i)].type;
         std::string field;
+        check_stored(portal, i, value, out_.size());
         append_field(field, &portal.text.owner(), value, type == 0 ? oid::text : type, portal.columns[static_cast<std::size_t>(i)].modifier,
                      binary ? Format::binary : Format::text);
         row.emplace_back(std::move(field));

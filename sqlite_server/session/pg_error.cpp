@@ -6,6 +6,7 @@
 #include <new>
 #include <optional>
 
+#include <termgate/dialect/translate.hpp>
 #include <termgate/error.hpp>
 
 namespace termgate::sqlite_server {
@@ -118,6 +119,10 @@ PgError plain_error(std::string_view message) {
     return {"42501", text};
   if (message.starts_with("sub-select returns ") || message.starts_with("row value misused")) return {"42601", text};
   if (message.find("too many") != std::string_view::npos || message.find("too large") != std::string_view::npos) return {"54000", text};
+  if (message.starts_with("argument of ntile must be")) return {"22014", "argument of ntile must be greater than zero"};
+  if (message.starts_with("second argument to nth_value must be")) return {"22016", "argument of nth_value must be greater than zero"};
+  if (message.starts_with("frame starting offset must be")) return {"22013", "frame starting offset must not be negative"};
+  if (message.starts_with("frame ending offset must be")) return {"22013", "frame ending offset must not be negative"};
   if (message == "integer overflow") return {"22003", "bigint out of range"};
   if (message.starts_with("malformed JSON")) return {"22P02", "invalid input syntax for type json"};
   // A function of ours says its SQLSTATE in front.
@@ -152,6 +157,8 @@ PgError constraint(int extended_code, std::string_view message) {
     return fault;
   }
   if (take(what, "CHECK constraint failed: ")) {
+    // What the front writes has the form; a text that SQLite alone has read may not.
+    if (what == dialect::stored_check_name) return {"22P02", "a value is not in the form in which its column stores it"};
     PgError fault{"23514", "new row violates check constraint " + in_quotes(what)};
     fault.constraint = what;
     return fault;

@@ -199,7 +199,7 @@ void Session::infer_parameters(Prepared& prepared, const Plan& plan) {
 }
 
 void Session::parse(std::string_view name, const std::string& sql, const std::vector<Oid>& types) {
-  Plans plans = engine_.plan(sql, types);
+  Plans plans = planned(sql, types);
   if (plans->size() == 1 && plans->front().does.typed && status_ != Status::failed) {
     if (const auto now = sql_connection().catalog().relations(); now->id() != plans->front().schema) plans = engine_.plan(sql, types, now);
   }
@@ -393,6 +393,9 @@ void Session::check_allowed(const Plan& plan) {
     throw PgException("25P02", "current transaction is aborted, commands ignored until end of transaction block");
 }
 
+// A check writes only where it raises the fence.
+bool Session::only_checks(const Plan& plan) { return plan.own && plan.own->name.starts_with("check_"); }
+
 bool Session::plan_writes(const Plan& plan) {
   using dialect::Effect;
   if (plan.own) return plan.own->name != "fence" && plan.own->name != "lease" && plan.own->name != "release_session";
@@ -440,11 +443,12 @@ void Session::start(Portal& portal) {
   start_sql(portal);
 }
 
-void Session::bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values) {
+void Session::bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values, const std::vector<std::uint32_t>& places) {
   const int count = sqlite3_bind_parameter_count(statement);
   for (int at = 1; at <= count; ++at) {
     std::size_t number = static_cast<std::size_t>(at);
-    if (const char* name = sqlite3_bind_parameter_name(statement, at); name != nullptr) {
+    if (number <= places.size()) number = places[number - 1];
+    else if (const char* name = sqlite3_bind_parameter_name(statement, at); name != nullptr) {
       char* end = nullptr;
       number = std::strtoul(name + 1, &end, 10);
       if ((name[0] != '$' && name[0] != '?') || *end != '\0' || number == 0)
@@ -464,6 +468,11 @@ void Session::bind_values(sqlite3_stmt* statement, const std::vector<Stored>& va
         values[number - 1]);
     if (code != SQLITE_OK) throw PgException(error_of(code, sqlite3_errstr(code)));
   }
+}
+
+const std::vector<std::uint32_t>& Session::places_of(const Plan& plan, std::size_t sql) {
+  static const std::vector<std::uint32_t> in_order;
+  return sql < plan.does.places.size() ? plan.does.places[sql] : in_order;
 }
 
 // What IF [NOT] EXISTS leaves undone is told, as on PostgreSQL.
@@ -503,6 +512,8 @@ void Session::notice_of(SqlConnection& on, const std::string& definition) {
 
 void Session::start_sql(Portal& portal) {
   if (!portal.checked) freshen(portal);
+  if (!portal.plan->does.alone.empty() && status_ == Status::block)
+    throw PgException("25001", portal.plan->does.alone + " cannot run inside a transaction block");
   if (plan_writes(*portal.plan)) {
     if (tx_.read_only) throw PgException("25006", "cannot execute " + portal.plan->does.tag + " in a read-only transaction");
     const bool writer = tx_.writer;
@@ -524,7 +535,7 @@ void Session::start_sql(Portal& portal) {
   }
   for (std::size_t i = 0; i + 1 < plan.does.sql.size(); ++i) {
     SqlConnection::Text text = on.prepare(plan.does.sql[i]);
-    bind_values(text.get(), portal.values);
+    bind_values(text.get(), portal.values, places_of(plan, i));
     at_work(on, [&] {
       while (text.step() == SQLITE_ROW) {}
     });
@@ -535,7 +546,7 @@ void Session::start_sql(Portal& portal) {
     return;
   }
   portal.text = on.prepare(plan.does.sql.back());
-  bind_values(portal.text.get(), portal.values);
+  bind_values(portal.text.get(), portal.values, places_of(plan, plan.does.sql.size() - 1));
 }
 
 const std::vector<OutColumn>& Session::columns_of(const Plan& plan, SqlConnection::Text& text) const {
@@ -710,12 +721,22 @@ void Session::append_row(const Portal& portal) {
                           : i < portal.formats.size()  ? portal.formats[i]
                                                        : Format::text;
     if (!portal.made && sqlite3_column_type(statement, column) == SQLITE_TEXT && (type == oid::text || type == oid::varchar)) {
-      out_.append(reinterpret_cast<const char*>(sqlite3_column_text(statement, column)),
-                  static_cast<std::size_t>(sqlite3_column_bytes(statement, column)));
+      const std::string_view text(reinterpret_cast<const char*>(sqlite3_column_text(statement, column)),
+                                  static_cast<std::size_t>(sqlite3_column_bytes(statement, column)));
+      const bool long_for_it = portal.columns[i].modifier >= 5 && text.size() + 4 > static_cast<std::size_t>(portal.columns[i].modifier);
+      if (long_for_it || !is_valid_text(text)) {
+        Stored value{std::string(text)};
+        check_stored(portal, column, value, begin);
+      }
+      out_.append(text);
     } else {
       try {
         if (portal.made) append_field(out_, nullptr, portal.made_rows.front()[i], type, portal.columns[i].modifier, format);
-        else append_field(out_, &portal.text.owner(), stored_of(statement, column), type, portal.columns[i].modifier, format);
+        else {
+          Stored value = stored_of(statement, column);
+          check_stored(portal, column, value, begin);
+          append_field(out_, &portal.text.owner(), value, type, portal.columns[i].modifier, format);
+        }
       } catch (...) {
         out_.resize(begin);
         throw;

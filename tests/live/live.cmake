@@ -97,8 +97,9 @@ if(TARGET termgate)
   endif()
   if(TARGET termgate_net AND TARGET termgate_sqlite_server)
     # [F7] clients: what drivers and psql see, against a PostgreSQL 15; statements: what ordinary SQL answers, against the same; expressions: random ones;
-    # orms: programs written with Django, SQLAlchemy, Sequelize, Knex and TypeORM.
-    foreach(what proxy clients statements expressions orms)
+    # orms: programs written with Django, SQLAlchemy, Sequelize, Knex and TypeORM. storage: what the file holds, with another program on it. patience:
+    # long reads, long texts, clients that go away or do not read.
+    foreach(what proxy clients statements expressions orms storage patience)
       termgate_pytest(live_sqlite_server_${what} sqlite_server_${what}_test.py)
     endforeach()
   endif()
@@ -134,7 +135,6 @@ if(TARGET termgate)
     termgate_pytest(live_run run_test.py TIMEOUT 3600)
     termgate_pytest(live_follow follow_test.py)
     termgate_pytest(live_admin admin_test.py)
-    # Not among the prerequisites: 300 MB for one test. Debian: chromium.
     find_program(TERMGATE_CHROMIUM NAMES chromium chromium-browser)
     if(TERMGATE_CHROMIUM)
       termgate_pytest(live_admin_page admin_page_test.py ENVIRONMENT "TERMGATE_CHROMIUM=${TERMGATE_CHROMIUM}")
