@@ -11,8 +11,10 @@ An answer is its status and its JSON. What differs from run to run is written as
 may say nothing that the real server did not.
 """
 import json
+import os
 import re
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -31,7 +33,8 @@ class NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-WITHOUT_REDIRECTS = urllib.request.build_opener(NoRedirects)
+# The certificate of a server that is recorded is nobody's.
+WITHOUT_REDIRECTS = urllib.request.build_opener(NoRedirects, urllib.request.HTTPSHandler(context=ssl._create_unverified_context()))
 
 
 class Conversation:
@@ -40,9 +43,12 @@ class Conversation:
 
     def ask(self, what, method, path, body=None):
         data = None if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data=data, method=method, headers={"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json"}
+        if token := os.environ.get("TERMGATE_SOURCE_PASSWORD"):
+            headers["Authorization"] = f"Bearer {token}"
+        request = urllib.request.Request(self.url + path, data=data, method=method, headers=headers)
         try:
-            with WITHOUT_REDIRECTS.open(request, timeout=10) as answer:
+            with WITHOUT_REDIRECTS.open(request, timeout=60) as answer:
                 status, text = answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             status, text = error.code, error.read().decode()
@@ -71,7 +77,7 @@ class Conversation:
 
 def consul(talk):
     key = f"/v1/kv/exchanges/{uuid.uuid4()}"
-    session = {"Name": "termgate x", "TTL": "10s", "LockDelay": "0s", "Behavior": "release"}
+    session = {"Name": "termgate x", "TTL": "600s", "LockDelay": "0s", "Behavior": "release"}
     one = talk.ask("a session", "PUT", "/v1/session/create", session)["ID"]
     two = talk.ask("another", "PUT", "/v1/session/create", session)["ID"]
     talk.ask("a TTL that is too short", "PUT", "/v1/session/create", {**session, "TTL": "5s"})
@@ -105,7 +111,7 @@ def kubernetes(talk):
     all_of_them = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
     name = f"exchanges-{uuid.uuid4()}"
     one = f"{all_of_them}/{name}"
-    now = time.strftime("%Y-%m-%dT%H:%M:%S.000001Z", time.gmtime())
+    now, later = (time.strftime(f"%Y-%m-%dT%H:%M:%S.00000{digit}Z", time.gmtime()) for digit in "12")
 
     def lease(metadata, **spec):
         spec = {"holderIdentity": "first owner", "leaseDurationSeconds": 10, "renewTime": now, **spec}
@@ -113,12 +119,12 @@ def kubernetes(talk):
 
     new = {"name": name, "namespace": "default", "annotations": {"termgate.dev/scope": "a b"}}
     talk.ask("a lease that is not there", "GET", one)
-    talk.ask("a change of what is not there", "PUT", one, lease({**new, "resourceVersion": "1"}, leaseTransitions=1))
     made = talk.ask("a new lease", "POST", all_of_them, lease(new, leaseTransitions=1, acquireTime=now))
     talk.ask("the same name again", "POST", all_of_them, lease(new, leaseTransitions=1))
     talk.ask("the lease", "GET", one)
     metadata = made["metadata"]
-    changed = talk.ask("a renewal", "PUT", one, lease(metadata, leaseTransitions=1, acquireTime=now))
+    talk.ask("a change that changes nothing", "PUT", one, lease(metadata, leaseTransitions=1, acquireTime=now))
+    changed = talk.ask("a renewal", "PUT", one, lease(metadata, leaseTransitions=1, acquireTime=now, renewTime=later))
     talk.ask("a change made from an old version", "PUT", one, lease(metadata, leaseTransitions=2))
     talk.ask("the lease, as it was", "GET", one)
     metadata = changed["metadata"]
@@ -130,6 +136,15 @@ def kubernetes(talk):
     talk.ask("a duration of nothing", "PUT", one, lease(metadata, leaseDurationSeconds=0, leaseTransitions=3))
     talk.ask("transitions below 0", "PUT", one, lease(metadata, leaseTransitions=-1))
     talk.ask("the most transitions", "PUT", one, lease(metadata, leaseTransitions=2**31 - 1))
+    talk.ask("the lease, before its end", "GET", one)
+    talk.ask("the lease is deleted", "DELETE", one)
+    talk.ask("a change of a lease that is deleted", "PUT", one, lease(metadata, leaseTransitions=3))
+    talk.ask("it is not there", "GET", one)
+    again = talk.ask("it is made again", "POST", all_of_them, lease(new, leaseTransitions=1))
+    talk.ask("a change made from the deleted one", "PUT", one, lease(metadata, leaseTransitions=3))
+    talk.ask("a change made from the new one", "PUT", one, lease(again["metadata"], leaseTransitions=2))
+    other = {**new, "name": f"{name}-2"}
+    talk.ask("a change of what was never there, without a version", "PUT", f"{one}-2", lease(other, leaseTransitions=7))
     talk.ask("a name that is none", "POST", all_of_them, lease({**new, "name": "Not_A_Name"}, leaseTransitions=1))
 
 
@@ -171,7 +186,7 @@ def of_double(service):
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen([sys.executable, HERE / f"{service}_double.py", "--port", str(port), "--data", folder])
         try:
-            for _ in range(200):
+            for _ in range(1000):
                 try:
                     socket.create_connection(("127.0.0.1", port)).close()
                     break

@@ -32,7 +32,11 @@ pid_t start_process(const Words& command, const std::filesystem::path& log) {
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   const pid_t parent = getpid(), pid = fork();
-  if (pid != 0) return pid;
+  if (pid != 0) {
+    setpgid(pid, pid);  // as the child does: whoever is first
+    return pid;
+  }
+  setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -177,14 +181,35 @@ class Consul final : public Server {
   const int port_ = free_port(), server_ = free_port(), gossip_ = free_port();
 };
 
-class Kubernetes final : public Double {
+class KubernetesDouble final : public Double {
  public:
-  Kubernetes() : Double("kubernetes_double.py") {}
+  KubernetesDouble() : Double("kubernetes_double.py") {}
   std::string url() const override { return fmt::format("kubernetes://127.0.0.1:{}/default?tls=off", port_); }
   std::string url_with(const std::string& option) const override { return url() + "&" + option; }
   std::chrono::milliseconds ttl() const override { return 1000ms; }
   std::chrono::milliseconds late() const override { return 1500ms; }
   bool counts() const override { return true; }
+};
+
+// A real API server, with an etcd of its own: kubernetes_server.sh.
+class Kubernetes final : public Server {
+ public:
+  std::string url() const override {
+    const std::string at = home().string();
+    return fmt::format("kubernetes://127.0.0.1:{}/default?ca-file={}/certs/apiserver.crt&password-file={}/token", port_, at, at);
+  }
+  std::string url_with(const std::string& option) const override { return url() + "&" + option; }
+  std::chrono::milliseconds ttl() const override { return 1000ms; }
+  std::chrono::milliseconds late() const override { return 1500ms; }
+  bool counts() const override { return true; }
+  void delete_counter(const std::string& scope) override { run({"bash", script(), "delete", std::to_string(port_), scope}); }
+
+ private:
+  static std::string script() { return std::string(TERMGATE_TEST_SOURCES) + "/kubernetes_server.sh"; }
+  Words command() const override {
+    return {"bash", script(), "run", home().string(), std::to_string(port_), std::to_string(etcd_), std::to_string(peer_)};
+  }
+  const int port_ = free_port(), etcd_ = free_port(), peer_ = free_port();
 };
 
 bool installed(const char* program) { return std::system(fmt::format("command -v {} >/dev/null 2>&1", program).c_str()) == 0; }
@@ -215,7 +240,12 @@ std::unique_ptr<Server> make(std::string_view kind) {
     if (program == nullptr) need("the Consul of tests/support/consul_home.sh");
     return std::make_unique<Consul>(program);
   }
-  if (kind == "kubernetes") return std::make_unique<Kubernetes>();
+  if (kind == "kubernetes_double") return std::make_unique<KubernetesDouble>();
+  if (kind == "kubernetes") {
+    need("etcd");
+    if (std::getenv("TERMGATE_KUBE_APISERVER") == nullptr) need("the program that TERMGATE_KUBE_APISERVER names");
+    return std::make_unique<Kubernetes>();
+  }
   throw std::runtime_error("TERMGATE_SOURCE names no server");
 }
 
@@ -227,11 +257,19 @@ Process::Process(Words command, const std::filesystem::path& log) : pid_(start_p
 Process::~Process() {
   if (pid_ > 0) end(SIGKILL);
 }
-void Process::pause() { ::kill(pid_, SIGSTOP); }
-void Process::resume() { ::kill(pid_, SIGCONT); }
+void Process::pause() { ::kill(-pid_, SIGSTOP); }
+void Process::resume() { ::kill(-pid_, SIGCONT); }
 void Process::end(int signal) {
-  ::kill(pid_, signal);
-  if (signal != SIGKILL) ::kill(pid_, SIGCONT);
+  ::kill(-pid_, signal);
+  if (signal != SIGKILL) {
+    ::kill(-pid_, SIGCONT);
+    if (within(10s, [this] { return waitpid(pid_, nullptr, WNOHANG) == pid_; })) {
+      ::kill(-pid_, SIGKILL);  // what it had started
+      pid_ = -1;
+      return;
+    }
+    ::kill(-pid_, SIGKILL);
+  }
   waitpid(pid_, nullptr, 0);
   pid_ = -1;
 }

@@ -30,6 +30,10 @@ bool starts_with_any(std::string_view line, std::initializer_list<std::string_vi
 }  // namespace
 
 std::string readable_message(std::string_view text) {
+  // libpqxx 7 puts the name of a prepared statement in front of the server's words. Those are ours, and have no quote in them.
+  if (starts_with_any(text, {"Failure during 'termgate_", "Failure during '[PREPARE termgate_"})) {
+    if (const auto end = text.find("': "); end != std::string_view::npos) text.remove_prefix(end + 3);
+  }
   std::string message;
   bool keep = true;
   while (!text.empty()) {
