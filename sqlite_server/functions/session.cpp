@@ -94,7 +94,7 @@ Counter counter_of(Call& call, std::string name) {
   fail("42P01", "relation \"" + name + "\" does not exist");
 }
 
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   std::string out = "\"";
   for (const char c : name) {
     out += c;
@@ -115,7 +115,7 @@ std::int64_t counted_so_far(Call& call, const Counter& counter, bool& kept) {
       kept = true;
     }
   }
-  Query query(call.state.connection(), "SELECT max(" + quoted(counter.column) + ") FROM main." + quoted(counter.table));
+  Query query(call.state.connection(), "SELECT max(" + in_quotes(counter.column) + ") FROM main." + in_quotes(counter.table));
   if (query.step() && !query.is_null(0)) value = std::max(value, query.integer(0));
   return value;
 }

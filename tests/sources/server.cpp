@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <random>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -145,11 +146,35 @@ class Double : public Server {
   const std::string program_;
 };
 
-class Consul final : public Double {
+class ConsulDouble final : public Double {
  public:
-  Consul() : Double("consul_double.py") {}
+  ConsulDouble() : Double("consul_double.py") {}
   std::string url() const override { return fmt::format("consul://127.0.0.1:{}", port_); }
-  std::chrono::milliseconds ttl() const override { return 500ms; }  // the double's ten seconds
+  std::chrono::milliseconds ttl() const override { return 2500ms; }  // the double's ten seconds
+};
+
+// A real agent that is a server of its own. Sessions last ten seconds at least, and up to twice as long.
+class Consul final : public Server {
+ public:
+  explicit Consul(std::string program) : program_(std::move(program)) {}
+  std::string url() const override { return fmt::format("consul://127.0.0.1:{}", port_); }
+  std::chrono::milliseconds ttl() const override { return 10s; }
+  std::chrono::milliseconds late() const override { return 12s; }
+  void delete_counter(const std::string& scope) override {
+    run({program_, "kv", "delete", fmt::format("-http-addr=127.0.0.1:{}", port_), "termgate/" + scope});
+  }
+
+ private:
+  void prepare() override {
+    std::ofstream(home() / "consul.json") << fmt::format(
+        R"({{"server": true, "bootstrap_expect": 1, "node_name": "one", "data_dir": "{}", "bind_addr": "127.0.0.1", "client_addr": "127.0.0.1",
+"disable_update_check": true, "performance": {{"raft_multiplier": 1}}, "ports": {{"http": {}, "server": {}, "serf_lan": {}, "serf_wan": -1,
+"dns": -1, "grpc": -1}}}})",
+        data().string(), port_, server_, gossip_);
+  }
+  Words command() const override { return {program_, "agent", "-config-file", (home() / "consul.json").string()}; }
+  const std::string program_;
+  const int port_ = free_port(), server_ = free_port(), gossip_ = free_port();
 };
 
 class Kubernetes final : public Double {
@@ -184,7 +209,12 @@ std::unique_ptr<Server> make(std::string_view kind) {
     if (!std::filesystem::exists("/usr/share/java/zookeeper.jar")) need("zookeeper.jar");
     return std::make_unique<ZooKeeper>();
   }
-  if (kind == "consul") return std::make_unique<Consul>();
+  if (kind == "consul_double") return std::make_unique<ConsulDouble>();
+  if (kind == "consul") {
+    const char* program = std::getenv("TERMGATE_CONSUL");
+    if (program == nullptr) need("the Consul of tests/support/consul_home.sh");
+    return std::make_unique<Consul>(program);
+  }
   if (kind == "kubernetes") return std::make_unique<Kubernetes>();
   throw std::runtime_error("TERMGATE_SOURCE names no server");
 }
@@ -271,16 +301,20 @@ void Server::run(const Words& words) const {
   if (status != 0) throw std::runtime_error(words[0] + " failed");
 }
 
+// Below the ports that the kernel gives to other programs' connections: one of those could take it while the server is stopped.
 int Server::free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  if (bind(socket, reinterpret_cast<sockaddr*>(&address), length) != 0) throw std::runtime_error("bind");
-  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
-  close(socket);
-  return ntohs(address.sin_port);
+  std::random_device chance;
+  for (;;) {
+    const int port = 12'000 + static_cast<int>(chance() % 18'000);
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    const bool bound = bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    close(socket);
+    if (bound) return port;
+  }
 }
 
 Server& server() {

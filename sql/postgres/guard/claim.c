@@ -66,6 +66,13 @@ static void read_settings(const char* scope, const char* term) {
   }
 }
 
+// Of a whole claim.
+bool claim_is_of(const ScopeName* scope) {
+  const Claim* now = claim_now();
+  return VARSIZE(&now->scope.text.header) == VARSIZE(&scope->text.header) &&
+         memcmp(&now->scope.text, &scope->text, VARSIZE(&scope->text.header)) == 0;
+}
+
 Claim* claim_now(void) {
   const char* scope = claim_scope_text();
   const char* term = claim_term_text();

@@ -71,6 +71,7 @@ static void executor_start(QueryDesc* query, int flags) {
   } else {
     standard_ExecutorStart(query, flags);
   }
+  if (!IsParallelWorker() && !exempt()) { shortcuts_prepare(query, flags); }
 }
 
 static void before_utility(const Node* statement) {
@@ -173,4 +174,5 @@ void hooks_install(void) {
   RegisterSubXactCallback(on_savepoint, NULL);
   layer1_watch();
   append_watch();
+  shortcuts_watch();
 }

@@ -114,21 +114,29 @@ DECLARE
   v_generation bigint;
   v_sure boolean;
   v_raised xid8;
+  v_library bigint;
 BEGIN
+  -- The library (sql/postgres/guard/) remembers what this transaction has passed, and leaves no mark. It holds the lock; guard_has_passed: and has compared the statement's snapshot.
+  IF p_scope IS NOT NULL AND current_setting('termgate.guard_checks', true) = @schema_lit@ THEN
+    IF @schema@.guard_has_passed(p_scope) THEN
+      RETURN;
+    END IF;
+    v_library := (SELECT l.term FROM @schema@.guard_last_pass(p_scope) l);
+  END IF;
   IF p_mode = 'observe' THEN
-    PERFORM @schema@._observe(p_table, p_scope);
+    IF v_library IS NULL THEN
+      PERFORM @schema@._observe(p_table, p_scope);
+    END IF;
     RETURN;
   END IF;
   IF p_scope IS NULL THEN
     RAISE EXCEPTION 'TG005 a row of table % has NULL for its scope', p_table::regclass USING ERRCODE = 'TG005';
   END IF;
-  -- In a guarded session: passed in this transaction, with the lock held and the statement's snapshot compared.
-  IF current_setting('termgate.guarded', true) = 'on' THEN
-    IF @schema@.guard_has_passed(p_scope) THEN
-      RETURN;
-    END IF;
+  IF v_library IS NOT NULL THEN
+    SELECT v_library AS term, 'library' AS sign INTO c;
+  ELSE
+    c := @schema@._claim(p_scope);
   END IF;
-  c := @schema@._claim(p_scope);
   IF c.sign IS NULL THEN
     IF octet_length(current_setting('termgate.passed', true)) > 5000 THEN
       v_term := @schema@._pass_of(p_scope);
@@ -157,7 +165,7 @@ BEGIN
   ELSE
     SELECT f.term, (SELECT s.key FROM @schema@.pass_secret s), f.generation, false INTO v_fence, v_key, v_generation, v_sure FROM @schema@._share_row(p_scope) f;
   END IF;
-  IF c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, v_key) AND c.sign IS NOT NULL THEN
+  IF v_library IS NULL AND c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, v_key) AND c.sign IS NOT NULL THEN
     -- Nobody passed with that mark: somebody wrote it. What is declared counts.
     v_term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE pg_catalog."C" THEN @schema@._declared_term() END;
     IF v_term IS NULL THEN
@@ -194,8 +202,13 @@ DECLARE
   v_key uuid;
   i integer := 2;
 BEGIN
-  IF p_mode <> 'observe' AND current_setting('termgate.guarded', true) = 'on' THEN
+  IF current_setting('termgate.guard_checks', true) = @schema_lit@ THEN
     IF @schema@.guard_has_passed(NULL) THEN
+      RETURN;
+    END IF;
+    v_scope := (SELECT l.scope FROM @schema@.guard_last_pass(NULL) l);
+    IF v_scope IS NOT NULL THEN
+      PERFORM @schema@._guard(p_table, v_scope, p_mode, p_snapshot);
       RETURN;
     END IF;
   END IF;

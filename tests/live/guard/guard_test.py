@@ -1048,8 +1048,8 @@ class Servers(Guarded):
         forged = [
             "CREATE SCHEMA termgate",
             (
-                "CREATE TABLE termgate.fences (scope text COLLATE \"C\" PRIMARY KEY, term bigint, generation bigint DEFAULT 1, vouched oid,"
-                " raised_xid xid8)"
+                'CREATE TABLE termgate.fences (scope text COLLATE "C" PRIMARY KEY, term bigint, generation bigint DEFAULT 1, vouched oid,'
+                ' raised_xid xid8)'
             ),
             "INSERT INTO termgate.fences VALUES ('s', 5, 1, 'termgate.fences'::regclass)",
             "CREATE TABLE termgate.mine (a int)",
