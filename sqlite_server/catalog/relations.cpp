@@ -98,6 +98,8 @@ FileRelations::FileRelations(const Schema& schema, std::uint64_t id) : id_(id) {
       read_table_text(relation, out);
       around.read(relation, out);
       out.counted = std::any_of(relation.columns.begin(), relation.columns.end(), [](const SchemaColumn& each) { return each.counted; });
+    } else if (relation.kind == 'v') {
+      around.read(relation, out);
     }
     const std::string name = lower(relation.name);
     if (relation.space == namespaces::temporary) own_.insert_or_assign(name, std::move(out));

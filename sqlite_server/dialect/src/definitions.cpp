@@ -36,6 +36,8 @@ std::string made_name(const std::string& base, std::set<std::string>& used) {
 
 std::string Writer::declared(Node type_name) const {
   const Type& type = type_in(type_name);
+  constexpr Oid internal_char = 18;
+  if (relations_ != nullptr && type.oid == internal_char) refuse("a column of type \"char\"", type_name);
   std::string text = type_name["arrayBounds"] ? std::string(type.name) + "_array_text" : std::string(type.declared);
   const Node typmods = type_name["typmods"];
   if (!typmods) return text;
