@@ -479,11 +479,6 @@ def trick_packets_that_cut_letters(client, mark):
     client.answer()
 
 
-def trick_an_empty_packet_first(client, mark):
-    client.send(packets(BATCH, b"", end=0) + message(BATCH, wide(INSERT.replace("%M", mark)), client))
-    client.answer()
-
-
 def trick_an_empty_packet_last(client, mark):
     client.send(packets(BATCH, headers(client.descriptor) + wide(INSERT.replace("%M", mark)), end=0) + packets(BATCH, b""))
     client.answer()
@@ -556,4 +551,27 @@ UNPROVEN_ON_BABELFISH = {
     "insert exec, as sp_executesql",
     "brackets of a bracket, as batch",
     "brackets of a bracket, as sp_executesql",
+    "merge, as batch",
+    "merge, as sp_executesql",
+    "exec of a name, as batch",
+    "exec of a name, as sp_executesql",
+    "sp_prepexec in a text, as batch",
+    "sp_prepexec in a text, as sp_executesql",
+    "sp_prepare and sp_execute in a text, as batch",
+    "sp_prepare and sp_execute in a text, as sp_executesql",
+    "line separator between, as batch",
+    "line separator between, as sp_executesql",
+    "after an error that is caught, as batch",
+    "after an error that is caught, as sp_executesql",
+    "a string of the other kind, as batch",
+    "a string of the other kind, as sp_executesql",
+    "rename, as batch",
+    "rename, as sp_executesql",
+    "executesql in brackets",
+    "text as varchar",
+    "text as nchar",
+    "text as text",
+    "prepexecrpc",
+    "a procedure of a number",
+    "cursor of a call",
 }
