@@ -260,15 +260,14 @@ static void check_odd(Snapshot snapshot) {
 // A write is about to begin: passes, or raises an error. Where nothing is declared, what the transaction has passed by calls of layer 1
 // counts.
 void check_require(Snapshot snapshot) {
-  Claim* claim;
-  if (passed_now) { return; }
+  Claim* claim = claim_of_statement();
+  if (passed_now && !claim_is_a_comments()) { return; }
   if (guard_mode() == GUARD_OBSERVE && !layer1_usable()) {
     sessions_count_observed("TG004 there is no layer 1 that the guard can use");
     passed_now = true;
     return;
   }
   layer1_need();
-  claim = claim_now();
   if (claim->kind == CLAIM_WHOLE) {
     if (!claim->has_keys) {
       layer1_keys(&claim->scope, &claim->keys);
@@ -282,8 +281,10 @@ void check_require(Snapshot snapshot) {
   } else {
     check_odd(snapshot);
   }
-  claim_changed = false;
-  passed_now = true;
+  // A comment counts for its own statement.
+  passed_now = !claim_is_a_comments();
+  claim_changed = claim_changed && !passed_now;
+  ran_since = ran_since && passed_now;
 }
 
 // The backstop: the transaction has written, or may have, and is about to commit or to be prepared.

@@ -2,6 +2,7 @@
 //
 //   guard.c       settings, who is guarded, what SQL can call
 //   claim.c       what the session declares, as it is now
+//   comments.c    what the comment of the client's statement declares
 //   passes.c      what this transaction has passed, and what it has done; savepoints
 //   layer1.c      finds layer 1 in this database; reads a fence; calls layer 1's functions, which decide every refusal
 //   check.c       locks the scope, compares, remembers
@@ -23,6 +24,7 @@
 #define LOCKED_SCOPES_MAX 60
 
 #define ERRCODE_TERM_REQUIRED MAKE_SQLSTATE('T', 'G', '0', '0', '2')
+#define ERRCODE_INPUT_INVALID MAKE_SQLSTATE('T', 'G', '0', '0', '5')
 #define ERRCODE_FENCE_UNTRUSTED MAKE_SQLSTATE('T', 'G', '0', '0', '4')
 
 typedef enum GuardMode { GUARD_OFF, GUARD_OBSERVE, GUARD_ENFORCE } GuardMode;
@@ -73,11 +75,18 @@ extern bool argument_scope(FunctionCallInfo fcinfo, int number, ScopeName* name)
 // claim.c
 extern void claim_define_settings(void);
 extern Claim* claim_now(void);
+extern Claim* claim_of_statement(void);
+extern bool claim_is_a_comments(void);
 extern void claim_forget_keys(void);
 extern const char* claim_scope_text(void);
 extern const char* claim_term_text(void);
 extern bool claim_set_name(ScopeName* name, const char* text, size_t length);
 extern bool claim_is_of(const ScopeName* scope);
+
+// comments.c
+extern bool comments_read(void);
+extern const char* comments_scope(void);
+extern const char* comments_term(void);
 
 // passes.c
 typedef struct Pass {

@@ -43,6 +43,7 @@
 #include "nodes/nodes.h"
 #include "nodes/plannodes.h"
 #include "parser/parse_func.h"
+#include "parser/parser.h"
 #include "parser/parsetree.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"

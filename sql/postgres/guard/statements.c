@@ -110,10 +110,11 @@ static bool writes_foreign_table(const PlannedStmt* plan) {
 }
 
 // INSERT ... WHERE check_term(scope, term) IS NOT NULL brings its check along: it may begin, and the end of the transaction sees whether it
-// passed. A plan lists the functions that it calls, by hash. A foreign table's rows may be committed by then.
+// passed. A plan lists the functions that it calls, by hash. A foreign table's rows may be committed by then, and where reading one needs a
+// check, it needs it first.
 bool statement_passes_by_itself(const PlannedStmt* plan) {
   ListCell* cell;
-  if (writes_foreign_table(plan)) { return false; }
+  if (writes_foreign_table(plan) || (guard_checks_foreign_reads() && statement_touches_foreign(plan))) { return false; }
   foreach (cell, plan->invalItems) {
     const PlanInvalItem* item = lfirst(cell);
     if (item->cacheId == PROCOID && layer1_passes_by(item->hashValue)) { return true; }

@@ -3,18 +3,21 @@
 -- which see the final row. Partitions and children bear them too; one that came later is refused. protect and unprotect run as
 -- their caller, who must own the table; the definer's helpers believe only what the catalogs show. Locks: the check's. Keeps F2, F6.
 
--- The declared term, as it should be. '' is not declared; anything else that is no term is TG005.
+-- The term that a declaration names. '' is not declared; anything else that is no term is TG005.
+CREATE OR REPLACE FUNCTION @schema@._read_term(p_term text) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF p_term IS NULL OR p_term = '' THEN
+    RETURN NULL;
+  ELSIF p_term !~ '^[0-9]{1,19}$' OR p_term::numeric NOT BETWEEN 1 AND 4611686018427387904 THEN
+    RAISE EXCEPTION 'TG005 the declared termgate.term "%" is no term: a whole number from 1 to 4611686018427387904', left(p_term, 100) USING ERRCODE = 'TG005';
+  END IF;
+  RETURN p_term::bigint;
+END $$;
 CREATE OR REPLACE FUNCTION @schema@._declared_term() RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  v_term text := current_setting('termgate.term', true);
 BEGIN
-  IF v_term IS NULL OR v_term = '' THEN
-    RETURN NULL;
-  ELSIF v_term !~ '^[0-9]{1,19}$' OR v_term::numeric NOT BETWEEN 1 AND 4611686018427387904 THEN
-    RAISE EXCEPTION 'TG005 the declared termgate.term "%" is no term: a whole number from 1 to 4611686018427387904', left(v_term, 100) USING ERRCODE = 'TG005';
-  END IF;
-  RETURN v_term::bigint;
+  RETURN @schema@._read_term(current_setting('termgate.term', true));
 END $$;
 
 -- What this transaction says it has: the term of the mark that it bears for the scope (p_sign: its signature, still to be verified), else the declared one.

@@ -6,7 +6,7 @@
 -- looks for a function of this name: rules that it does not know yet have another one.
 CREATE OR REPLACE FUNCTION @schema@._library_1() RETURNS void LANGUAGE sql IMMUTABLE AS $$ SELECT $$;
 
--- _guard_declared(scope, term) -> the claim that these two settings make. TG002, TG005.
+-- _guard_declared(scope, term) -> the claim that these two texts make, of settings or of a comment. TG002, TG005.
 CREATE OR REPLACE FUNCTION @schema@._guard_declared(p_scope text, p_term text, OUT scope text, OUT term bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -14,7 +14,7 @@ BEGIN
   IF scope IS NOT NULL THEN
     PERFORM @schema@._need_scope(scope, 'declared termgate.scope');
   END IF;
-  term := @schema@._declared_term();
+  term := @schema@._read_term(p_term);
   IF scope IS NULL OR term IS NULL THEN
     PERFORM @schema@._guard_no_claim(scope, term);
   END IF;
