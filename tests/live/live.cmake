@@ -169,6 +169,8 @@ endif()
 if(TARGET termgate AND TARGET termgate_tds_session AND TARGET termgate_odbc)
   # The proxy for TDS on real sockets, in front of a server in Python that plays its part.
   termgate_pytest(live_tds_proxy tds_proxy_test.py TIMEOUT 120)
+  termgate_pytest(live_tds_lead tds_lead_test.py TIMEOUT 60)
+  termgate_pytest(live_tds_clients tds_clients_test.py TIMEOUT 300)
 endif()
 if(TARGET termgate_odbc)
   # The guarantees on any T-SQL server, its gate for a proxy, and what goes wrong on the way there; skipped without one.
@@ -183,6 +185,7 @@ if(TARGET termgate_odbc)
   if(TARGET termgate)
     # Hundreds of MiB through the command, there and back; skipped without a server.
     termgate_pytest(live_sqlserver_payload sqlserver_payload_test.py TIMEOUT 1800)
+    termgate_pytest(live_sqlserver_facts sqlserver_facts_test.py TIMEOUT 300)
     if(TARGET termgate_tds_session)
       termgate_pytest(live_sqlserver_proxy sqlserver_proxy_test.py TIMEOUT 600)
     endif()

@@ -82,6 +82,7 @@ class Typed {
     std::vector<ScopeColumn> visible;  // by unqualified name
     std::vector<Loose> loose;
     std::vector<std::string> groups;  // written expressions of GROUP BY
+    std::set<std::string> windows;    // names of WINDOW
     bool aggregates = false;
     bool ctes_only = false;
   };
@@ -189,6 +190,7 @@ class Typed {
   std::string ordered_aggregate(const resolution::Function& found, std::vector<Value>& args, Node body);
   std::string sort_letters(const Value& key, bool descending, bool nulls_last);
   std::string over(Node window, bool aggregate);
+  void known_window(Node body, std::string_view key) const;
   Value supplied(std::string_view name, const std::string& arguments, Oid type, Node at);
   Value templated(std::string_view sql, const std::vector<Value>& args, Oid type, Node at) const;
   Value written_call(const resolution::Function& found, const std::vector<Value>& args, Node at);

@@ -373,6 +373,8 @@ Value Typed::aggregate(const resolution::Function& found, std::vector<Value>& ar
   }
   if (first == oid::bpchar && (name == "min" || name == "max"))
     result.text = "pg_pad(" + result.text + ", " + std::to_string(args[0].typmod - 4) + ")";
+  const bool by_name = windowed && body["over"]["name"] && !body["over"]["partitionClause"] && !body["over"]["orderClause"];
+  if (by_name) known_window(body["over"], "name");
   if (windowed)
     result.text += " OVER " + (body["over"]["name"] && !body["over"]["partitionClause"] && !body["over"]["orderClause"] &&
                                        body["over"].integer("frameOptions") == 1058
@@ -381,8 +383,14 @@ Value Typed::aggregate(const resolution::Function& found, std::vector<Value>& ar
   return result;
 }
 
+void Typed::known_window(Node body, std::string_view key) const {
+  if (!body[key] || scopes_.back().windows.contains(body.text(key))) return;
+  refuse_as("42704", "window \"" + body.text(key) + "\" does not exist", body);
+}
+
 std::string Typed::window(Node body) {
   std::vector<std::string> parts;
+  known_window(body, "refname");
   if (body["refname"]) parts.push_back(quoted_name(body.text("refname")));
   if (body["partitionClause"]) {
     std::vector<std::string> keys;

@@ -766,6 +766,7 @@ Typed::Core Typed::core(Node body, std::string& order_text) {
   }
   scopes_.back().loose.clear();
   if (body["groupClause"]) group_by(body["groupClause"], body["targetList"].items(), tail);
+  for (const Node each : body["windowClause"].items()) scopes_.back().windows.insert(each.as("WindowDef").text("name"));
   std::vector<Target> list = targets(body["targetList"]);
   if (list.empty()) refuse("SELECT without columns");
   if (body["havingClause"]) {

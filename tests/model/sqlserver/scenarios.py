@@ -96,8 +96,8 @@ def advance(run=1):
 
 
 def handle(run, number):
-    """What a follower does with a write, in the transaction of its advance: its run stands for a term, so a row of an old run behind one of a
-    new run breaks F1."""
+    """What a follower does with a write, in the transaction of its advance: its run stands for a term, so a row of an old run behind one of
+    a new run breaks F1."""
     return advance(run) + f"; IF @o = N'moved' {work('reader', run, number)}"
 
 

@@ -9,6 +9,7 @@ endif()
 if(TARGET termgate_tds)
   termgate_test(unit_tds LABEL unit
     SOURCES
+      unit/wire/tds/browser.cpp
       unit/wire/tds/login.cpp
       unit/wire/tds/packet.cpp
       unit/wire/tds/request.cpp
