@@ -360,6 +360,10 @@ BEGIN CATCH
   SELECT 'info' AS verdict, CONCAT('44 an AND asks its right side though the left one is false: error ', ERROR_NUMBER(), ' (nothing rests on it)') AS fact;
 END CATCH
 GO
+-- Names in JSON, as renew_leases and gates_wanted get them
+SELECT CASE WHEN JSON_VALUE(N'{"s":"a\"b\\c\td"}', '$.s') = N'a"b\c' + NCHAR(9) + N'd' THEN 'ok' ELSE 'WRONG' END AS verdict, '45 JSON_VALUE gives a name back as it was before it was escaped' AS fact;
+SELECT CASE WHEN j.value = N'a"b' THEN 'ok' ELSE 'WRONG' END AS verdict, '46 OPENJSON does, too' AS fact FROM OPENJSON(N'["a\"b"]') j;
+GO
 -- TRUNCATE of a table that a foreign key refers to
 CREATE TABLE dbo.termgate_facts_anchor (id int NULL REFERENCES dbo.termgate_facts (id));
 GO
