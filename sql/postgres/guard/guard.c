@@ -142,11 +142,15 @@ bool argument_scope(FunctionCallInfo fcinfo, int number, ScopeName* name) {
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_check);
-// Layer 1: true where this transaction passes the check of the scope with that term, at once and without a raise.
+// Layer 1: "passed" where this transaction passes the check of the scope with that term, at once and without a raise; else NULL, which
+// every version of layer 1 takes for "look yourself".
 Datum termgate_guard_check(PG_FUNCTION_ARGS) {
   ScopeName scope;
-  PG_RETURN_BOOL(from_layer1() && !PG_ARGISNULL(1) && guard_mode() == GUARD_ENFORCE && !RecoveryInProgress() && !IsInParallelMode() &&
-                 argument_scope(fcinfo, 0, &scope) && check_by_arguments(&scope, PG_GETARG_INT64(1)));
+  if (from_layer1() && !PG_ARGISNULL(1) && guard_mode() == GUARD_ENFORCE && !RecoveryInProgress() && !IsInParallelMode() &&
+      argument_scope(fcinfo, 0, &scope) && check_by_arguments(&scope, PG_GETARG_INT64(1))) {
+    PG_RETURN_TEXT_P(cstring_to_text("passed"));
+  }
+  PG_RETURN_NULL();
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_has_passed);

@@ -6,7 +6,7 @@ CREATE FUNCTION @extschema@.guard_session(OUT version text, OUT schema text, OUT
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_session';
 
 -- What layer 1 asks and tells the guard. The guard refuses any caller but the owner of layer 1.
-CREATE FUNCTION @extschema@.guard_check(scope text, term bigint) RETURNS boolean
+CREATE FUNCTION @extschema@.guard_check(scope text, term bigint) RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_check';
 CREATE FUNCTION @extschema@.guard_has_passed(scope text) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_has_passed';

@@ -463,7 +463,7 @@ BEGIN
   IF pg_catalog.current_setting('termgate.guard_checks', true) OPERATOR(pg_catalog.<>) @schema_lit@ THEN
     RETURN @schema@._check(p_scope, p_term);
   END IF;
-  IF @schema@.guard_check(p_scope, p_term) THEN
+  IF @schema@.guard_check(p_scope, p_term) OPERATOR(pg_catalog.=) 'passed' THEN
     RETURN p_term;
   END IF;
   v_fence := @schema@._check(p_scope, p_term);
