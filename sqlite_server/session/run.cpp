@@ -327,7 +327,10 @@ void Session::execute(std::string_view body) {
   if (portal.plan == nullptr) return pgwire::append_bare(out_, backend::empty_query_response);
   check_allowed(*portal.plan);
   begin_if_needed();
-  if (!portal.started) freshen(portal);
+  if (!portal.started) {
+    freshen(portal);
+    give_notices(*portal.plan);
+  }
   const auto* copy = portal.plan->utility<dialect::Copy>();
   if (portal.plan->does.effect == dialect::Effect::utility && !portal.made && !portal.started) {
     portal.started = true;
@@ -343,6 +346,10 @@ void Session::execute(std::string_view body) {
   pgwire::append_command_complete(out_, tag_of(portal));
 }
 
+void Session::give_notices(const Plan& plan) {
+  for (const std::string& notice : plan.does.notices) pgwire::append_notice_response(out_, pgwire::report("NOTICE", "00000", notice));
+}
+
 void Session::simple(const Plans& plans, bool& responded) {
   if (plans->empty()) return pgwire::append_bare(out_, backend::empty_query_response);
   for (const Plan& planned : *plans) {
@@ -356,7 +363,7 @@ void Session::simple(const Plans& plans, bool& responded) {
     portal.plan = &planned;
     freshen(portal);
     const Plan& plan = *portal.plan;
-    for (const std::string& notice : plan.does.notices) pgwire::append_notice_response(out_, pgwire::report("NOTICE", "00000", notice));
+    give_notices(plan);
     if (plan.does.effect == dialect::Effect::utility) {
       portal.started = true;
       const auto* copy = plan.utility<dialect::Copy>();

@@ -182,6 +182,7 @@ class Session final : private CatalogSession {
   void check_allowed(const Plan& plan);
   void start(Portal& portal);
   void start_sql(Portal& portal);
+  void give_notices(const Plan& plan);
   void notice_of(SqlConnection& on, const std::string& definition);
   // session_rebuild.cpp: ALTER TABLE by a new table.
   void rebuild_table(SqlConnection& on, const Plan& plan);

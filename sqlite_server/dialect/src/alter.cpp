@@ -658,6 +658,7 @@ void Writer::rename(Node body) {
   if (what == "OBJECT_TABCONSTRAINT") rename_constraint(body);
   else if (what == "OBJECT_COLUMN") add(head + "COLUMN " + quoted_name(body.text("subname")) + " TO " + quoted_name(body.text("newname")));
   else if (what == "OBJECT_TABLE") {
+    out_.typed = relations_ != nullptr;
     if (relations_ != nullptr && relations_->find(body.text("newname")) != nullptr)
       refuse_as("42P07", "relation \"" + body.text("newname") + "\" already exists", relation_node);
     add(head + "TO " + quoted_name(body.text("newname")));
