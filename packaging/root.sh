@@ -1,4 +1,4 @@
-# Sourced by other_release.sh: a Debian root of mmdebstrap, with this tree in /src. As root, with a network.
+# Sourced by other_release.sh and arm64.sh: a Debian root of mmdebstrap, with this tree in /src. As root, with a network.
 #
 #   need_tools                       or ends
 #   make_root FOLDER SUITE ARCHITECTURES PACKAGE…   unless it is there already
