@@ -93,6 +93,7 @@ void add_drill_command(std::vector<Command>& commands);
 void add_proxy_command(std::vector<Command>& commands);
 #ifdef TERMGATE_WITH_SQLITE_SERVER
 void add_user_commands(std::vector<Command>& commands);
+void add_mend_command(std::vector<Command>& commands);
 #endif
 
 // The user who acts, for audited actions: SUDO_USER or USER, and the host.

@@ -196,6 +196,7 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   add_admin_command(commands);
 #ifdef TERMGATE_WITH_SQLITE_SERVER
   add_user_commands(commands);
+  add_mend_command(commands);
 #endif
   add_bench_command(commands);
   add_demo_command(commands);

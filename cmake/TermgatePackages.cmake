@@ -6,13 +6,15 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 # The guard, for Debian's PostgreSQL 15, by its own Makefile.
 find_program(TERMGATE_PG_CONFIG pg_config PATHS /usr/lib/postgresql/15/bin NO_DEFAULT_PATH)
 find_program(TERMGATE_MAKE NAMES gmake make)
-if(TERMGATE_PG_CONFIG AND TERMGATE_MAKE AND EXISTS /usr/include/postgresql/15/server/postgres.h AND NOT CMAKE_CROSSCOMPILING)
+# A cross build says which compiler: "CC=aarch64-linux-gnu-gcc;with_llvm=no".
+set(TERMGATE_GUARD_MAKE_OPTIONS "" CACHE STRING "Variables for the make that builds the guard")
+if(TERMGATE_PG_CONFIG AND TERMGATE_MAKE AND EXISTS /usr/include/postgresql/15/server/postgres.h AND (NOT CMAKE_CROSSCOMPILING OR TERMGATE_GUARD_MAKE_OPTIONS))
   set(guard "${PROJECT_SOURCE_DIR}/sql/postgres/guard")
   set(guard_build "${PROJECT_BINARY_DIR}/guard/15")
   file(MAKE_DIRECTORY "${guard_build}")
   file(GLOB guard_sources CONFIGURE_DEPENDS "${guard}/*.c" "${guard}/*.h")
   add_custom_command(OUTPUT "${guard_build}/termgate_guard.so"
-    COMMAND "${TERMGATE_MAKE}" -s -f "${guard}/Makefile" "VPATH=${guard}" "PG_CONFIG=${TERMGATE_PG_CONFIG}" "COPT=-ffile-prefix-map=${PROJECT_SOURCE_DIR}=."
+    COMMAND "${TERMGATE_MAKE}" -s -f "${guard}/Makefile" "VPATH=${guard}" "PG_CONFIG=${TERMGATE_PG_CONFIG}" "COPT=-ffile-prefix-map=${PROJECT_SOURCE_DIR}=." ${TERMGATE_GUARD_MAKE_OPTIONS}
     DEPENDS ${guard_sources} "${guard}/Makefile" WORKING_DIRECTORY "${guard_build}" COMMENT "Building the guard for PostgreSQL 15" VERBATIM)
   # PGXS keeps the debugging information, and what is installed as a file is not stripped.
   add_custom_command(OUTPUT "${guard_build}/stripped/termgate_guard.so"

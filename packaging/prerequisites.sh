@@ -8,10 +8,11 @@ build_packages=(g++ cmake ninja-build pkg-config libpqxx-dev libsqlite3-dev unix
   libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libpg-query-dev libssl-dev libhiredis-dev libzookeeper-mt-dev)
 package_packages=(git make postgresql-15 postgresql-server-dev-15 python3 dpkg-dev file)
 test_packages=(git make catch2 sqlite3 postgresql-15 postgresql-client-15 postgresql-server-dev-15 python3 python3-psycopg2 npm util-linux procps openssl
-  python3-psycopg python3-django python3-sqlalchemy python3-alembic pgbouncer libpostgresql-jdbc-java openjdk-17-jdk-headless odbc-postgresql libsqliteodbc tdsodbc freetds-bin golang-go golang-github-lib-pq-dev golang-github-jackc-pgx-v4-dev spin
+  python3-psycopg python3-django python3-sqlalchemy python3-alembic pgbouncer libpostgresql-jdbc-java openjdk-17-jdk-headless odbc-postgresql libsqliteodbc tdsodbc freetds-bin libjtds-java python3-pymssql python3-pyodbc golang-go golang-github-lib-pq-dev golang-github-jackc-pgx-v4-dev spin
   python3-pytest python3-pytest-subtests python3-yaml junit5 libfaketime clang-format black
   lintian mmdebstrap libhibernate3-java libjavassist-java mono-mcs mono-runtime libmono-system-data4.0-cil
-  redis-server redis-tools etcd-server etcd-client zookeeper patroni)
+  redis-server redis-tools etcd-server etcd-client zookeeper patroni
+  chromium prometheus)
 
 install_missing() {
   local wanted=("${build_packages[@]}") missing=() package root=()
@@ -38,10 +39,10 @@ install_missing() {
     "${root[@]}" mkdir -p /etc/postgresql-common
     echo 'create_main_cluster = false' | "${root[@]}" tee /etc/postgresql-common/createcluster.conf >/dev/null
   fi
-  # Neither may installing pgbouncer, redis-server, etcd-server or patroni start one on its usual port: Debian asks this program whether services
+  # Neither may installing pgbouncer, redis-server, etcd-server, patroni or prometheus start one on its usual port: Debian asks this program whether services
   # may start.
   local no_services=/usr/sbin/policy-rc.d
-  if printf '%s\n' "${missing[@]}" | grep -qE '^(pgbouncer|redis-server|etcd-server|patroni)$' && [ ! -e "$no_services" ]; then
+  if printf '%s\n' "${missing[@]}" | grep -qE '^(pgbouncer|redis-server|etcd-server|patroni|prometheus)$' && [ ! -e "$no_services" ]; then
     printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$no_services" >/dev/null
     "${root[@]}" chmod 755 "$no_services"
   else

@@ -6,6 +6,7 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "commands/privileges.hpp"
+#include "commands/stored_rows.hpp"
 #include "commands/verify_history.hpp"
 
 namespace po = boost::program_options;
@@ -213,7 +214,11 @@ int run_doctor(const Arguments& arguments) {
   const std::string fail_on = arguments.text_or("fail-on", "");
   if (!fail_on.empty() && fail_on != "error" && fail_on != "warning")
     throw UsageError(fmt::format("--fail-on {}: must be error or warning", fail_on));
-  const auto advice = arguments.open().doctor();
+  Database database = arguments.open();
+  auto advice = database.doctor();
+#ifdef TERMGATE_WITH_SQLITE_SERVER
+  if (database.kind() == "sqlite") add_stored_rows(database, advice);
+#endif
   const bool failed = std::any_of(advice.begin(), advice.end(), [&](const Advice& item) {
     return !fail_on.empty() && (item.severity == "error" || (item.severity == "warning" && fail_on == "warning"));
   });

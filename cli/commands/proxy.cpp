@@ -1,4 +1,5 @@
 // proxy: reads its options from the command line and a file, wires rules, sockets and HTTP together, and minds the signals.
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #endif
 #include <termgate/net/server.hpp>
 #include <termgate/net/systemd.hpp>
+#include <termgate/tds/browser.hpp>
 
 #include "command.hpp"
 #include "commands/proxy_admin.hpp"
@@ -61,6 +63,10 @@ void proxy_options(po::options_description& o) {
   add("client-tls-ca", text(), "the authority of client certificates (none are requested)");
   add("client-cert", text(), "optional or required, with --client-tls-ca (required)");
   add("require-tls", po::bool_switch(), "refuse clients in clear text");
+  add("tls-min", text(), "the oldest version of TLS to clients: 1.0, 1.1, 1.2 or 1.3; below 1.2 for programs that know no better (1.2)");
+  add("browser", text(),
+      "SQL Server: HOST:PORT (UDP, 0.0.0.0:1434) that tells clients the port of a named instance; instances are the names of --listen "
+      "(none)");
   add("proxy-protocol-from", list(), "a network such as 10.0.0.0/8 whose PROXY headers are trusted; may be repeated (127.0.0.0/8, ::1)");
   add("threads", text(), "event loops (one for each core)");
   add("reuse-port", po::bool_switch(), "SO_REUSEPORT: several proxies on one port");
@@ -166,6 +172,19 @@ session::Options::ServerGuard guard_of(const Given& given, const net::Options& o
   return postgres && !options.session.server_pooler ? guard : Guard::off;
 }
 
+std::optional<net::HostPort> browser_of(const Given& given, const net::Options& options) {
+  const auto address = given.maybe("browser");
+  if (!address) return std::nullopt;
+  const auto parsed = net::parse_host_port(*address);
+  if (!parsed) throw UsageError(fmt::format("--browser {}: write HOST:PORT or [IPV6]:PORT", *address));
+  if (options.backend.protocol != net::Backend::Protocol::tds) throw UsageError("--browser: only SQL Server has named instances");
+  const bool named = std::any_of(options.listeners.begin(), options.listeners.end(), [](const net::ListenerOptions& listener) {
+    return listener.path.empty() && tds::is_instance_name(listener.name);
+  });
+  if (!named) throw UsageError("--browser: no listener has the name of an instance: --listen SQLEXPRESS=0.0.0.0:1433");
+  return parsed;
+}
+
 // `served`: where an SQLite file is served within this process.
 net::Options net_options(const Given& given, const std::vector<net::InheritedSocket>& inherited, const std::string& served) {
   net::Options options;
@@ -200,14 +219,18 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
   options.client_tls.client_certificate_required = given.one_of<bool>("client-cert", {{"required", true}, {"optional", false}}, true);
   options.client_tls.required = given.flag("require-tls");
   if (options.client_tls.certificate.empty()) {
-    for (const char* needs : {"client-tls-key", "client-tls-ca", "require-tls"}) {
+    for (const char* needs : {"client-tls-key", "client-tls-ca", "tls-min", "require-tls"}) {
       if (given.has(needs) && (std::string_view(needs) != "require-tls" || given.flag(needs)))
         throw UsageError(fmt::format("--{} is about TLS to clients, which needs --client-tls-cert", needs));
     }
   }
+  using Tls = net::TlsVersion;
+  options.client_tls.oldest =
+      given.one_of<Tls>("tls-min", {{"1.0", Tls::v1_0}, {"1.1", Tls::v1_1}, {"1.2", Tls::v1_2}, {"1.3", Tls::v1_3}}, Tls::v1_2);
   if (given.has("client-cert") && options.client_tls.client_ca.empty())
     throw UsageError("--client-cert: also give --client-tls-ca, the authority of the certificates");
 
+  options.browser = browser_of(given, options);
   constexpr std::int64_t many = 1'000'000;
   options.limits.connections = given.size("max-connections", 1000, 1, many);
   options.limits.per_user = given.size("max-connections-per-user", 0, 0, many);
@@ -389,6 +412,7 @@ int run_proxy(const Arguments& arguments) {
     else if (http) server.serve_http(*http);
     server.start();
     for (const std::string& address : server.addresses()) log.say(net::LogLevel::info, "listening", {{"address", address}});
+    if (options.browser) log.say(net::LogLevel::info, "answering_browser", {{"address", server.browser_address()}});
     if (http) log.say(net::LogLevel::info, "serving_http", {{"address", admin ? admin->address() : server.http_address()}});
     net::notify_service_manager("READY=1");
 

@@ -1,6 +1,9 @@
 #include "commands/proxy_authority.hpp"
 
 #include <termgate/authority/authority.hpp>
+#ifdef TERMGATE_WITH_SOURCES
+#include <termgate/sources.hpp>
+#endif
 
 namespace termgate::cli {
 
@@ -13,6 +16,9 @@ std::unique_ptr<session::Authority> make_authority(const AuthoritySettings& sett
   chosen.enforce = settings.enforce;
   chosen.replication = settings.replication;
   chosen.watched_databases_max = settings.watched_databases_max;
+#ifdef TERMGATE_WITH_SOURCES
+  chosen.open_source = [](const std::string& url) { return open_lease_source(url); };
+#endif
   chosen.log = [&log](authority::Settings::Weight weight, std::string_view message) {
     using Weight = authority::Settings::Weight;
     const auto level = weight == Weight::error     ? net::LogLevel::error

@@ -3,9 +3,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -139,12 +141,49 @@ bool signal_to(const Descendant& one, int signal) {
   return sent;
 }
 
+// Under a name and a command line of its own: `pkill termgate`, with or without -f, ends termgate and must leave the watchdog, which then
+// ends COMMAND. It also takes the URL of the database out of the process list.
+void take_own_name(pid_t guarded) {
+  prctl(PR_SET_NAME, "tg-watchdog");
+  char* const line = program_invocation_name;  // argv[0]; the other words follow it
+  const int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  std::size_t size = 0;
+  char part[4096];
+  for (ssize_t got = 0; (got = read(file, part, sizeof part)) > 0;) size += static_cast<std::size_t>(got);
+  close(file);
+  std::memset(line, 0, size);
+  if (size > 0) std::snprintf(line, size, "tg-watchdog %d", static_cast<int>(guarded));
+}
+
+// How a process is scheduled. A crowded machine must not make the watchdog late: it sleeps nearly always, and has to run at once when a
+// lease's time is up. Only root and who has CAP_SYS_NICE or RLIMIT_RTPRIO may ask for that; the others get what the scheduler gives.
+class Scheduling {
+ public:
+  Scheduling() : policy_(sched_getscheduler(0)), nice_(getpriority(PRIO_PROCESS, 0)) { sched_getparam(0, &parameters_); }
+  static void run_before_others() {
+    sched_param lowest{};
+    lowest.sched_priority = sched_get_priority_min(SCHED_FIFO);
+    sched_setscheduler(0, SCHED_FIFO, &lowest);
+  }
+  // In a child, which inherits the above.
+  void restore() const {
+    sched_setscheduler(0, policy_, &parameters_);
+    setpriority(PRIO_PROCESS, 0, nice_);
+  }
+
+ private:
+  int policy_, nice_;
+  sched_param parameters_{};
+};
+
 class Keeper {
  public:
   Keeper(Deadlines& deadlines, int socket, pid_t parent) : deadlines_(deadlines), socket_(socket), parent_(parent) {}
 
   [[noreturn]] void run() {
-    prctl(PR_SET_NAME, "termgate-watch");
+    take_own_name(parent_);
+    Scheduling::run_before_others();
     // Neither a terminal nor whoever signals our group ends or stops this one.
     setpgid(0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -156,6 +195,9 @@ class Keeper {
     sigaddset(&children, SIGCHLD);
     const int signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0) _exit(1);
+    rehearse();
+    // Needs root, CAP_IPC_LOCK or a high RLIMIT_MEMLOCK.
+    locked_ = mlockall(MCL_CURRENT | MCL_ONFAULT) == 0;
     for (;;) {
       look_at_the_clock();
       reap();
@@ -170,6 +212,15 @@ class Keeper {
 
  private:
   enum class Ending { no, asked, killed };
+
+  // While all is well the code that ends COMMAND does not run, so a machine that is short of memory pages it out, and at the worst moment
+  // it would have to be read from a busy disk.
+  void rehearse() {
+    rehearsed_ = BootClock::now();
+    Seen self;
+    if (look_at("self", self)) signal_to({getpid(), self.start}, 0);
+    descendants();
+  }
 
   // Short enough that a machine that wakes up is past its deadline for this long at most: poll() counts on a clock that was suspended with
   // it.
@@ -190,7 +241,9 @@ class Keeper {
   }
 
   void look_at_the_clock() {
-    const std::int64_t now = BootClock::now().time_since_epoch().count();
+    const auto moment = BootClock::now();
+    if (!locked_ && moment - rehearsed_ > std::chrono::seconds(5)) rehearse();
+    const std::int64_t now = moment.time_since_epoch().count();
     if (started_ && !told_empty_) {
       if (ending_ == Ending::no && now >= deadlines_.stop_at.load()) {
         timed_out_ = true;
@@ -276,6 +329,7 @@ class Keeper {
       setpgid(0, 0);
       if (foreground) tcsetpgrp(STDIN_FILENO, getpgrp());  // SIGTTOU is blocked
       // As we were started: what our caller ignored stays ignored.
+      scheduling_.restore();
       sigprocmask(SIG_SETMASK, &before_, nullptr);
       execvpe(command[0], command, environment);
       const int why = errno;
@@ -315,6 +369,9 @@ class Keeper {
   const int socket_;
   const pid_t parent_;
   sigset_t before_{};
+  const Scheduling scheduling_;  // before it changes
+  bool locked_ = false;          // its memory
+  BootClock::time_point rehearsed_{};
   pid_t command_ = -1;
   std::int64_t kill_at_ = 0;
   Ending ending_ = Ending::no;

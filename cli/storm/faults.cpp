@@ -414,10 +414,12 @@ void Faults::freeze(Choice& choice) {
   std::string code;
   std::optional<std::int64_t> place;
   try {
+    const bool tsql = engine_of(plan_.url) == Engine::sqlserver;
+    if (proxies_ != nullptr && tsql) sql->run(fmt::format("EXEC termgate.set_term N'{}', {}", scope, fence->term));
     sql->run("BEGIN");
     if (proxies_ == nullptr) {
       sql->run(check_term(), {scope, std::to_string(fence->term)});
-    } else {  // the proxy's check is the only one
+    } else if (!tsql) {  // the proxy's check is the only one
       sql->run(fmt::format("SET LOCAL termgate.scope = '{}'", scope));
       sql->run(fmt::format("SET LOCAL termgate.term = '{}'", fence->term));
     }

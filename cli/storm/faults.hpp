@@ -39,6 +39,7 @@ bool holds(std::string_view fault);  // whether in it a leader freezes in the mi
 
 struct Plan {
   std::string url;                            // with the storm's application_name
+  std::string backend_url;                    // as it was given, for proxies
   std::string relayed_url;                    // every other leader's, where there is a relay; else empty
   std::string schema, naive, enforce = "on";  // enforce: of the proxies
   Names names;

@@ -397,7 +397,8 @@ class Writer {
 
   // ---- through a proxy ----
 
-  // How a session tells the proxy its scope and term.
+  // How a session tells the proxy its scope and term. On SQL Server: by its name, by termgate.set_term, or by sp_set_session_context in
+  // front of each transaction (`local`).
   enum class Way { options, name, set, local, comment };
   static constexpr std::array<const char*, 5> way_names{"options", "name", "set", "local", "comment"};
   struct Session {
@@ -411,6 +412,8 @@ class Writer {
   std::string url_to_declare(Way way, const std::string& url, std::int64_t term) const {
     if (way == Way::options) return url + fmt::format("&options=-c%20termgate.scope%3D{}%20-c%20termgate.term%3D{}", scope_, term);
     // The server cuts the name short, and would say so each time.
+    if (way == Way::name && engine_ == Engine::sqlserver)
+      return named(url, fmt::format("{} termgate.scope={};termgate.term={};", setting_.names.application(), scope_, term));
     if (way == Way::name)
       return named(url + "&options=-c%20client_min_messages%3Derror",
                    fmt::format("{}%20termgate.scope%3D{}%3Btermgate.term%3D{}%3B", setting_.names.application(), scope_, term));
@@ -421,7 +424,7 @@ class Writer {
     const bool at_start = session_.way == Way::options || session_.way == Way::name;
     if (session_.sql && !session_.sql->lost() && session_.left > 0 && (!at_start || session_.term == term)) return;
     session_.sql.reset();
-    session_.way = static_cast<Way>(choice_.number(0, 4));
+    session_.way = static_cast<Way>(engine_ == Engine::sqlserver ? choice_.number(1, 3) : choice_.number(0, 4));
     session_.left = static_cast<int>(choice_.number(1, 30));
     session_.term = 0;
     const std::string& url =
@@ -447,7 +450,8 @@ class Writer {
     const std::string id = next_id() + "-" + way_names[static_cast<std::size_t>(way)];
     const std::string term = std::to_string(held.term), table = setting_.names.rows();
     const std::int64_t shape = choice_.number(1, 100);
-    const bool alone = shape <= 15 && way != Way::local, one_text = !alone && shape <= 35 && way != Way::comment;
+    const bool tsql = engine_ == Engine::sqlserver;
+    const bool alone = shape <= 15 && way != Way::local, one_text = !alone && shape <= 35 && way != Way::comment && !tsql;
     const Task task{id, scope_, held, alone ? 1 : static_cast<int>(choice_.number(1, 3)), [this] { work(); }};
     const std::int64_t number = log_.begin('w', scope_, held.term, id, task.rows);
     return logged(log_, number, held.term, [&]() -> Done {
@@ -459,9 +463,17 @@ class Writer {
       try {
         if (way == Way::set && session_.term != held.term) {
           session_.term = 0;  // until both are said
-          run(fmt::format("SET termgate.scope = '{}'", scope_), {});
-          run(fmt::format("SET termgate.term = '{}'", term), {});
+          if (tsql) {
+            run(fmt::format("EXEC termgate.set_term N'{}', {}", scope_, term), {});
+          } else {
+            run(fmt::format("SET termgate.scope = '{}'", scope_), {});
+            run(fmt::format("SET termgate.term = '{}'", term), {});
+          }
           session_.term = held.term;
+        }
+        if (tsql && way == Way::local) {
+          run(fmt::format("EXEC sp_set_session_context N'termgate.scope', N'{}'", scope_), {});
+          run(fmt::format("EXEC sp_set_session_context N'termgate.term', N'{}'", term), {});
         }
         if (alone) {
           unknown_if_lost([&] { write_unnumbered(run, table, id, scope_, held.term, 1); });
@@ -472,8 +484,8 @@ class Writer {
           return {held.term, std::nullopt};
         }
         const std::int64_t level = choice_.number(1, 10);
-        run(level <= 7 ? "BEGIN" : level == 8 ? "BEGIN ISOLATION LEVEL SERIALIZABLE" : "BEGIN ISOLATION LEVEL REPEATABLE READ", {});
-        if (way == Way::local) {
+        run(level <= 7 || tsql ? "BEGIN" : level == 8 ? "BEGIN ISOLATION LEVEL SERIALIZABLE" : "BEGIN ISOLATION LEVEL REPEATABLE READ", {});
+        if (way == Way::local && !tsql) {
           sql.run(fmt::format("SET LOCAL termgate.scope = '{}'", scope_));
           sql.run(fmt::format("SET LOCAL termgate.term = '{}'", term));
         }
@@ -572,8 +584,8 @@ int lead(const Arguments& arguments) {
   for (std::size_t at = 0; at < ports.size();) {
     const std::size_t comma = std::min(ports.find(',', at), ports.size());
     // A proxy that is stopped takes the connection and says nothing.
-    setting.through.push_back(through(wire_url(setting.url, setting.names), std::stoi(ports.substr(at, comma - at))) +
-                              "&connect_timeout=2");
+    const std::string url = through(wire_url(setting.url, setting.names), std::stoi(ports.substr(at, comma - at)));
+    setting.through.push_back(is_odbc(setting.url) ? url : url + "&connect_timeout=2");
     at = comma + 1;
   }
   Log log(arguments.text("log"));

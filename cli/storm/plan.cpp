@@ -21,7 +21,7 @@ std::vector<std::string> faults_of(const Arguments& arguments, const std::string
   const bool sqlite = is_sqlite(url), sqlserver = engine_of(url) == Engine::sqlserver;
   std::vector<std::string> faults;
   const auto fits = [&](const Fault& fault) {
-    if (sqlserver && !on_sqlserver(fault.name)) return false;
+    if (sqlserver && !on_sqlserver(fault.name, proxies)) return false;
     if (sqlite && proxies) return fault.on_served;
     return (fault.on_sqlite || !sqlite) && (fault.on_naive || !naive) && (proxies ? fault.on_proxies : fault.on_direct);
   };
@@ -45,7 +45,7 @@ std::vector<std::string> faults_of(const Arguments& arguments, const std::string
       throw UsageError(fmt::format("unknown fault \"{}\"; give none, or a list separated by commas of{}", word, names));
     }
     if (!fits(*found)) {
-      if (sqlserver && !on_sqlserver(word)) throw UsageError(fmt::format("--faults {}: not on SQL Server", word));
+      if (sqlserver && !on_sqlserver(word, proxies)) throw UsageError(fmt::format("--faults {}: not on SQL Server", word));
       if (sqlite && proxies)
         throw UsageError(fmt::format("--faults {}: not with --proxies on SQLite, where there is no server behind the proxies", word));
       const bool by_proxies = proxies ? !found->on_proxies : !found->on_direct;
@@ -89,7 +89,8 @@ Plan plan_of(const Arguments& arguments) {
     throw UsageError("storm runs on sqlite:PATH, postgresql://…, sqlserver://… and odbc:…");
   const bool sqlserver = engine_of(url) == Engine::sqlserver;
   if (sqlserver && !plan.naive.empty()) throw UsageError("--naive: on PostgreSQL and SQLite");
-  if (odbc && arguments.has("proxies")) throw UsageError("--proxies: with postgresql://… or sqlite:PATH");
+  if (odbc && arguments.has("proxies") && !url.starts_with("sqlserver://"))
+    throw UsageError("--proxies: with postgresql://…, sqlserver://… or sqlite:PATH");
   if (!plan.naive.empty()) {
     const Naive* naive = find_naive(plan.naive);
     if (naive == nullptr) throw UsageError(fmt::format("unknown naive boundary \"{}\"; `--naive list` lists them", plan.naive));
@@ -144,6 +145,7 @@ Plan plan_of(const Arguments& arguments) {
   plan.seed = static_cast<std::uint64_t>(arguments.integer_or("seed", static_cast<std::int64_t>(now / 1000 % 1'000'000), 0, INT64_MAX));
   // The seed, and what keeps a second storm of the same seed apart from the first one's streams.
   plan.names.run = fmt::format("{}_{:x}", plan.seed, now / 1'000'000 % 0xFFFFFFFF);
+  plan.backend_url = url;
   plan.url = named(url, plan.names.application());
   plan.faults = faults_of(arguments, url, !plan.naive.empty(), plan.proxies > 0);
   // Grace and deadline of a takeover are by the server's clock.

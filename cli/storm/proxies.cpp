@@ -53,7 +53,15 @@ Proxies::Proxies(Plan& plan) : plan_(plan), proxies_(static_cast<std::size_t>(pl
   for (std::size_t index = 0; index < proxies_.size(); ++index) {
     std::string backend = is_sqlite(own) ? served(own) : own;
     try {
-      if (!is_sqlite(own)) backend = backs_.emplace_back(std::make_unique<Relay>(own))->url();
+#ifdef TERMGATE_WITH_ODBC
+      if (is_odbc(own)) {
+        const auto [host, port] = place_of_odbc(own);
+        backs_.push_back(std::make_unique<Relay>(own, RelayTarget{.host = host, .port = port}));
+        backend = beside(plan.backend_url, backs_.back()->port());
+      } else
+#endif
+          if (!is_sqlite(own))
+        backend = backs_.emplace_back(std::make_unique<Relay>(own))->url();
     } catch (const Unavailable&) { throw; } catch (const Error&) {
       // By TLS: nothing stands between this proxy and the server.
     }
@@ -126,7 +134,8 @@ void Proxies::start_all(milliseconds patience) {
     for (;;) {
       std::string why;
       try {
-        connect(through(wire_url(plan_.url, plan_.names), plan_.proxy_ports[index]) + "&connect_timeout=5")->run("SELECT 1");
+        const std::string url = through(wire_url(plan_.url, plan_.names), plan_.proxy_ports[index]);
+        connect(is_odbc(plan_.url) ? url : url + "&connect_timeout=5")->run("SELECT 1");
         break;
       } catch (const Error& error) { why = error.what(); }
       const bool ended = waitpid(proxy.pid, nullptr, WNOHANG) == proxy.pid;

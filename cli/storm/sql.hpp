@@ -49,7 +49,7 @@ Engine engine_of(const std::string& url);  // throws InvalidInput for a connecti
 std::string_view name_of(Engine engine);
 std::string spoken(Engine engine, const std::string& statement);
 std::string check_statement(Engine engine, const std::string& schema);  // $1 scope, $2 term
-bool on_sqlserver(std::string_view fault);
+bool on_sqlserver(std::string_view fault, bool proxies);
 // Other sessions of that name, `most` of them, in no order; and their end.
 std::vector<std::string> sessions_of(Engine engine, Sql& sql, const std::string& application, int most);
 void end_sessions(Engine engine, Sql& sql, const std::vector<std::string>& those);

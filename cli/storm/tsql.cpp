@@ -1,4 +1,5 @@
 // storm on SQL Server: its few statements, which are PostgreSQL's, in T-SQL, and what SQL Server calls the rest.
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -75,12 +76,11 @@ void end_sessions(Engine engine, Sql& sql, const std::vector<std::string>& those
   }
 }
 
-bool on_sqlserver(std::string_view fault) {
+bool on_sqlserver(std::string_view fault, bool proxies) {
   constexpr std::array<std::string_view, 7> those{"stop", "kill", "cut", "freeze", "lose", "force", "prune"};
-  for (const std::string_view one : those) {
-    if (one == fault) return true;
-  }
-  return false;
+  constexpr std::array<std::string_view, 4> of_proxies{"proxy-kill", "proxy-stop", "cut-front", "cut-back"};
+  return std::find(those.begin(), those.end(), fault) != those.end() ||
+         (proxies && std::find(of_proxies.begin(), of_proxies.end(), fault) != of_proxies.end());
 }
 
 std::string_view name_of(Engine engine) {

@@ -289,6 +289,81 @@ DROP TABLE dbo.termgate_facts_orders;
 DROP TABLE dbo.termgate_facts_log;
 DROP SEQUENCE dbo.termgate_facts_ids;
 GO
+-- What other triggers do: a number of IDENTITY, and a client's ROWCOUNT with a cascade
+CREATE TABLE dbo.termgate_facts_orders (id int IDENTITY(7, 1) NOT NULL PRIMARY KEY, what nvarchar(10) NULL);
+CREATE TABLE dbo.termgate_facts_log (id int IDENTITY(1000, 1) NOT NULL PRIMARY KEY, what nvarchar(10) NULL);
+CREATE TABLE dbo.termgate_facts_parent (id int NOT NULL PRIMARY KEY);
+CREATE TABLE dbo.termgate_facts_child (id int NOT NULL PRIMARY KEY, parent int NOT NULL REFERENCES dbo.termgate_facts_parent (id) ON DELETE CASCADE);
+INSERT INTO dbo.termgate_facts_parent (id) VALUES (1);
+INSERT INTO dbo.termgate_facts_child (id, parent) VALUES (1, 1), (2, 1), (3, 1);
+GO
+CREATE TRIGGER dbo.termgate_facts_orders_trigger ON dbo.termgate_facts_orders AFTER INSERT AS
+BEGIN
+  SET NOCOUNT ON;
+  INSERT INTO dbo.termgate_facts_log (what) VALUES (N'x');
+END
+GO
+CREATE TRIGGER dbo.termgate_facts_child_trigger ON dbo.termgate_facts_child AFTER DELETE AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @cut int, @whole int;
+  DECLARE @rows TABLE (id int NOT NULL);
+  INSERT INTO @rows SELECT d.id FROM deleted d;
+  SET @cut = @@ROWCOUNT;
+  DELETE FROM @rows;
+  SET ROWCOUNT 0;
+  DELETE FROM @rows;
+  INSERT INTO @rows SELECT d.id FROM deleted d;
+  SET @whole = @@ROWCOUNT;
+  INSERT INTO dbo.termgate_facts_log (what) VALUES (CONCAT(@cut, N' ', @whole));
+END
+GO
+INSERT INTO dbo.termgate_facts_orders (what) VALUES (N'one');
+SELECT CASE WHEN @@IDENTITY = 1000 THEN 'ok' ELSE 'WRONG' END AS verdict, CONCAT('41 a trigger that numbers by IDENTITY changes @@IDENTITY (why none of ours does): ', @@IDENTITY) AS fact;
+GO
+SET ROWCOUNT 1;
+DELETE FROM dbo.termgate_facts_parent;
+SET ROWCOUNT 0;
+SELECT CASE WHEN l.what = N'1 3' THEN 'ok' ELSE 'WRONG' END AS verdict, CONCAT('42 a client''s ROWCOUNT 1 cuts what the trigger of a cascade collects, until the trigger sets it to 0 (1 3): ', l.what) AS fact
+  FROM dbo.termgate_facts_log l WHERE l.id = (SELECT MAX(k.id) FROM dbo.termgate_facts_log k);
+GO
+DROP TABLE dbo.termgate_facts_child;
+DROP TABLE dbo.termgate_facts_parent;
+DROP TABLE dbo.termgate_facts_orders;
+DROP TABLE dbo.termgate_facts_log;
+GO
+-- The number of a transaction, and what an AND asks
+CREATE PROCEDURE dbo.termgate_facts_chunks AS
+BEGIN
+  COMMIT TRANSACTION;
+  BEGIN TRANSACTION;
+END
+GO
+BEGIN TRY
+  EXEC(N'SET NOCOUNT ON; DECLARE @before bigint, @after bigint, @n int; BEGIN TRANSACTION; UPDATE dbo.termgate_facts SET n = n WHERE id = 10; SET @before = CURRENT_TRANSACTION_ID(); EXEC dbo.termgate_facts_chunks;
+    UPDATE dbo.termgate_facts SET n = n WHERE id = 10; SET @after = CURRENT_TRANSACTION_ID(); ROLLBACK TRANSACTION;
+    SELECT CASE WHEN @before <> @after THEN ''ok'' ELSE ''WRONG'' END AS verdict, ''43 CURRENT_TRANSACTION_ID is another behind COMMIT; BEGIN TRANSACTION in a procedure'' AS fact');
+END TRY
+BEGIN CATCH
+  SELECT 'WRONG' AS verdict, CONCAT('43 CURRENT_TRANSACTION_ID: ', ERROR_MESSAGE()) AS fact;
+END CATCH
+GO
+IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
+DROP PROCEDURE dbo.termgate_facts_chunks;
+GO
+BEGIN TRY
+  DECLARE @zero int = 0, @asked int = 0;
+  IF @zero = 1 AND APPLOCK_MODE(N'public', N'termgate facts', N'Transaction') = N'NoLock' SET @asked = 1;
+  SELECT 'info' AS verdict, '44 an AND whose left side is false does not ask the right one (nothing rests on it)' AS fact;
+END TRY
+BEGIN CATCH
+  SELECT 'info' AS verdict, CONCAT('44 an AND asks its right side though the left one is false: error ', ERROR_NUMBER(), ' (nothing rests on it)') AS fact;
+END CATCH
+GO
+-- Names in JSON, as renew_leases and gates_wanted get them
+SELECT CASE WHEN JSON_VALUE(N'{"s":"a\"b\\c\td"}', '$.s') = N'a"b\c' + NCHAR(9) + N'd' THEN 'ok' ELSE 'WRONG' END AS verdict, '45 JSON_VALUE gives a name back as it was before it was escaped' AS fact;
+SELECT CASE WHEN j.value = N'a"b' THEN 'ok' ELSE 'WRONG' END AS verdict, '46 OPENJSON does, too' AS fact FROM OPENJSON(N'["a\"b"]') j;
+GO
 -- TRUNCATE of a table that a foreign key refers to
 CREATE TABLE dbo.termgate_facts_anchor (id int NULL REFERENCES dbo.termgate_facts (id));
 GO
@@ -402,6 +477,7 @@ SELECT CASE WHEN ORIGINAL_DB_NAME() = DB_NAME() THEN 'ok' ELSE 'info' END AS ver
 GO
 DROP TABLE dbo.termgate_facts;
 GO
+-- By two sessions at once, without layer 1: tests/live/sqlserver_facts_test.py, which runs this file, too (facts 51 and on).
 -- By hand
 --
 -- Two sessions, A and B, in a database with layer 1, once with READ_COMMITTED_SNAPSHOT OFF and once with ON (A: EXEC termgate.acquire_lease N'facts', N'a', 1000;)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 
 #include "catalog/state.hpp"
 #include "catalog/query.hpp"
@@ -122,6 +123,24 @@ std::optional<SqlError> CatalogState::problem() const {
   if (message == nullptr || sqlite3_errcode(connection_) == SQLITE_OK) return std::nullopt;
   if (problem_ && problem_->message == message) return problem_;
   return sqlite3_errcode(connection_) == SQLITE_ERROR ? missing(message) : std::nullopt;
+}
+
+void CatalogState::watch_rows(bool on) {
+  changed_.clear();
+  changes_lost_ = false;
+  const auto note = [](void* self, int, const char*, const char* table, sqlite3_int64 row) {
+    auto& state = *static_cast<CatalogState*>(self);
+    try {
+      state.changed_[table].insert(row);
+    } catch (const std::bad_alloc&) { state.changes_lost_ = true; }
+  };
+  sqlite3_update_hook(connection_, on ? +note : nullptr, this);
+}
+
+bool CatalogState::changed(const std::string& table, std::int64_t row) const {
+  if (changes_lost_) throw std::bad_alloc();
+  const auto found = changed_.find(table);
+  return found != changed_.end() && found->second.contains(row);
 }
 
 void CatalogState::fail(sqlite3_context* context, SqlError problem) {

@@ -4,6 +4,8 @@
 #include <span>
 #include <utility>
 
+#include <termgate/dialect/translate.hpp>
+
 #include "catalog/data.hpp"
 #include "catalog/schema.hpp"
 #include "catalog/sql_reader.hpp"
@@ -58,7 +60,10 @@ void read_body(std::string_view body, Definition& out) {
       if (reader.take("constraint")) {
         constraint_name = reader.name();
       } else if (reader.take("check")) {
-        out.checks.push_back({std::exchange(constraint_name, {}), column, trimmed_copy(reader.group())});
+        const std::string expression = trimmed_copy(reader.group());
+        const std::string name = std::exchange(constraint_name, {});
+        // Those of the columns' stored forms are the front's own.
+        if (name != dialect::stored_check_name) out.checks.push_back({name, column, expression});
       } else if (reader.is("primary") || reader.is("unique")) {
         const bool primary = reader.is("primary");
         reader.skip(primary ? 2 : 1);

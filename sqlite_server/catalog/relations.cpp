@@ -12,6 +12,15 @@ namespace {
 
 namespace oid = dialect::oid;
 
+// Columns of the domain yes_or_no, which is a varchar(3).
+bool is_yes_or_no(std::string_view column) {
+  static constexpr std::string_view others[] = {"as_locator",           "cycle_option",        "enforced",       "identity_cycle",
+                                                "initially_deferred",   "new_savepoint_level", "nulls_distinct", "result_cast_as_locator",
+                                                "schema_level_routine", "with_hierarchy"};
+  if (column.starts_with("is_")) return column != "is_generated" && column != "is_verified_by";
+  return std::find(std::begin(others), std::end(others), column) != std::end(others);
+}
+
 const std::unordered_map<std::string, dialect::Relations::Relation>& of_the_catalog() {
   static const auto all = [] {
     std::unordered_map<std::string, dialect::Relations::Relation> map;
@@ -21,7 +30,10 @@ const std::unordered_map<std::string, dialect::Relations::Relation>& of_the_cata
       out.catalog = true;
       for (const SystemRelation::Column& column : relation.columns) {
         const CatalogType* type = catalog_type_named(column.type);
-        out.columns.push_back({column.name, type == nullptr ? Oid{oid::text} : static_cast<Oid>(type->oid), -1, false});
+        const bool yes_or_no = relation.name.starts_with("information_schema_") && column.type == "varchar" && is_yes_or_no(column.name);
+        out.columns.push_back({column.name, type == nullptr ? Oid{oid::text} : static_cast<Oid>(type->oid), yes_or_no ? 7 : -1, false});
+        // The tables of pg_catalog that have an OID have it as their key.
+        if (relation.kind == 'r' && column.name == "oid") out.key = {out.columns.size() - 1};
       }
       map.emplace(relation.name, std::move(out));
     }
@@ -88,6 +100,8 @@ FileRelations::FileRelations(const Schema& schema, std::uint64_t id) : id_(id) {
       around.read(relation, out);
       for (const Relation::Index& each : out.indexes) plain_indexes_ = plain_indexes_ && each.whole && !each.columns.empty();
       out.counted = std::any_of(relation.columns.begin(), relation.columns.end(), [](const SchemaColumn& each) { return each.counted; });
+    } else if (relation.kind == 'v') {
+      around.read(relation, out);
     }
     const std::string name = lower(relation.name);
     if (relation.space == namespaces::temporary) own_.insert_or_assign(name, std::move(out));

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <termgate/sqlite_server/catalog.hpp>
 
@@ -26,6 +27,9 @@ class CatalogState final : public Catalog {
   std::string reg_text(std::int64_t value, Oid type) override;
   void find_origins(std::vector<Origin>& origins) override;
   void temporary(bool may_be) noexcept override { may_have_temporary_ = may_be; }
+  void watch_rows(bool on) override;
+  // Whether the statement that is being run has inserted or changed that row.
+  bool changed(const std::string& table, std::int64_t row) const;
   void let_go() noexcept override {
     cookie_.reset();
     temporary_.reset();
@@ -76,7 +80,9 @@ class CatalogState final : public Catalog {
   std::shared_ptr<const Schema> schema_;
   std::shared_ptr<const FileRelations> relations_;  // of schema_
   std::unordered_map<const SystemRelation*, std::shared_ptr<Rows>> rows_;
-  std::string rows_database_;  // which rows_ name
+  std::string rows_database_;                                                  // which rows_ name
+  std::unordered_map<std::string, std::unordered_set<std::int64_t>> changed_;  // by table, while watch_rows() is on
+  bool changes_lost_ = false;                                                  // for want of memory
 };
 
 // module.cpp

@@ -102,6 +102,7 @@ bool read_clauses(SqlReader& reader, std::vector<Relation::Clause>& out) {
     clause.kind = reader.done() ? '\0' : kind_at(reader);
     if (clause.kind == 0) return false;
     skip_clause(reader, clause.kind);
+    if (clause.kind == 'c' && clause.name == dialect::stored_check_name) clause.kind = 's';
     clause.text = bare_part(reader.sql().substr(begin, reader.behind() - begin));
     clause.names = names_within(clause.text);
     out.push_back(std::move(clause));

@@ -107,6 +107,13 @@ class Server::Inside {
 
     std::shared_ptr<Engine> engine;
 
+    bool at_work() const { return control.idle_since.load() == std::chrono::steady_clock::time_point{}; }
+    // Whether the other side has closed the connection.
+    bool is_left() const {
+      pollfd one{descriptor, POLLRDHUP, 0};
+      return poll(&one, 1, 0) > 0 && (one.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+    }
+
     std::mutex turn;                           // guards what follows: whose thread it is that has the session
     Session* session = nullptr;                // while there is one
     std::uint64_t received = 0, answered = 0;  // bytes, on the connection
@@ -120,7 +127,11 @@ class Server::Inside {
       if (const auto now = std::chrono::steady_clock::now(); now >= tick) {
         tick = now + std::chrono::milliseconds(tick_ms);
         const std::lock_guard lock(mutex_);
-        for (auto& [pid, entry] : sessions_) entry->control.tick();
+        for (auto& [pid, entry] : sessions_) {
+          entry->control.tick();
+          // Nobody waits for what it computes. Said again at each look, as one that is not within SQLite just now does not hear it.
+          if (entry->at_work() && entry->is_left()) entry->control.cancel();
+        }
       }
       if (both[1].revents != 0) return;
       if ((both[0].revents & POLLIN) == 0) continue;

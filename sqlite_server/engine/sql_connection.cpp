@@ -146,6 +146,7 @@ int SqlConnection::authorize(void* held, int action, const char* first, const ch
   // The catalog declares its tables and reads the schema while a text of the network's is being prepared.
   if (!self.from_network_ || self.catalog_->reading()) return SQLITE_OK;
   if (action == SQLITE_FUNCTION && second != nullptr && function_writes(second)) self.calls_writer_ = true;
+  if (action == SQLITE_FUNCTION && second != nullptr && sqlite3_stricmp(second, "pg_upsert_once") == 0) self.watches_ = true;
   self.named_.ask(action, second);
   if (action == SQLITE_ALTER_TABLE && second != nullptr) self.altered_.emplace_back(action, second);
   if (action == SQLITE_DROP_TABLE && first != nullptr) self.altered_.emplace_back(action, first);
@@ -284,7 +285,7 @@ void SqlConnection::name_index(PgError& fault) {
 sqlite3_stmt* SqlConnection::prepare_now(const std::string& sql) {
   refused_.clear();
   altered_.clear();
-  calls_writer_ = changes_indexes_ = renames_ = renames_column_ = false;
+  calls_writer_ = changes_indexes_ = watches_ = renames_ = renames_column_ = false;
   sqlite3_stmt* statement = nullptr;
   const auto attempt = [&](const std::string& text) {
     from_network_ = true;
@@ -421,7 +422,7 @@ SqlConnection::Text SqlConnection::prepare(const std::string& sql) {
     text.held_.splice(text.held_.begin(), kept_, found);
   } else {
     sqlite3_stmt* statement = prepare_now(sql);
-    text.held_.push_back({sql, statement, calls_writer_, changes_indexes_, nullptr});
+    text.held_.push_back({sql, statement, calls_writer_, changes_indexes_, watches_, nullptr});
   }
   return text;
 }
@@ -465,7 +466,11 @@ void SqlConnection::Text::return_statement() noexcept {
 int SqlConnection::Text::step() {
   for (int again = 0;; ++again) {
     sqlite3_stmt*& statement = held_.front().statement;
+    // A statement that writes does all of it in its first step.
+    const bool watches = held_.front().watches && !stepped_;
+    if (watches) owner_->catalog().watch_rows(true);
     int code = sqlite3_step(statement);
+    if (watches) owner_->catalog().watch_rows(false);
     if (code == SQLITE_ROW || code == SQLITE_DONE) {
       stepped_ = true;
       if (code == SQLITE_DONE && held_.front().changes_indexes) owner_->follow_indexes();

@@ -112,6 +112,7 @@ class SqlConnection {
     sqlite3_stmt* statement = nullptr;
     bool calls_writer = false;
     bool changes_indexes = false;  // which the triggers of protect() go by
+    bool watches = false;          // calls pg_upsert_once()
     std::shared_ptr<const Described> described;
   };
   // A statement of this connection's, given back to its memory at the end. Not beyond the connection.
@@ -187,6 +188,7 @@ class SqlConnection {
   bool temporary_ = false;
   bool calls_writer_ = false;
   bool changes_indexes_ = false;
+  bool watches_ = false;
   std::vector<std::pair<int, std::string>> altered_;  // what the text that is being prepared alters or drops
   bool renames_ = false, renames_column_ = false;
   Named named_;

@@ -94,7 +94,7 @@ Counter counter_of(Call& call, std::string name) {
   fail("42P01", "relation \"" + name + "\" does not exist");
 }
 
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   std::string out = "\"";
   for (const char c : name) {
     out += c;
@@ -115,7 +115,7 @@ std::int64_t counted_so_far(Call& call, const Counter& counter, bool& kept) {
       kept = true;
     }
   }
-  Query query(call.state.connection(), "SELECT max(" + quoted(counter.column) + ") FROM main." + quoted(counter.table));
+  Query query(call.state.connection(), "SELECT max(" + in_quotes(counter.column) + ") FROM main." + in_quotes(counter.table));
   if (query.step() && !query.is_null(0)) value = std::max(value, query.integer(0));
   return value;
 }
@@ -183,6 +183,11 @@ void serial_sequence(Call& call) {
   fail("42703", "column \"" + call.text(1) + "\" of relation \"" + relation->name + "\" does not exist");
 }
 
+void upsert_once(Call& call) {
+  if (call.state.changed(call.text(0), call.whole(1))) fail("21000", "ON CONFLICT DO UPDATE command cannot affect row a second time");
+  call.answer(true);
+}
+
 // clang-format off
 constexpr Body session_bodies[] = {
     {"version", [](Call& call) { call.answer("PostgreSQL 15.0 (Termgate over SQLite " + std::string(sqlite3_libversion()) + ")"); }},
@@ -193,7 +198,7 @@ constexpr Body session_bodies[] = {
     {"pg_client_encoding", [](Call& call) { call.answer("UTF8"); }}, {"txid_current", [](Call& call) { call.answer(call.state.session().transaction_began_us()); }, false, false}, {"pg_sleep", sleep, false, false},
     {"pg_notify", notify, true, false}, {"pg_advisory_lock", advisory<false>, false, false}, {"pg_advisory_unlock", advisory<true>, false, false}, {"pg_cancel_backend", signal<false>, false, false},
     {"pg_terminate_backend", signal<true>, false, false}, {"inet_server_addr", [](Call& call) { call.answer_null(); }}, {"inet_server_port", [](Call& call) { call.answer_null(); }}, {"nextval", nextval, false, false},
-    {"setval", setval, false, false}, {"currval", currval, false, false}, {"lastval", lastval, false, false}, {"pg_get_serial_sequence", serial_sequence, false, false},
+    {"pg_upsert_once", upsert_once, false, false}, {"setval", setval, false, false}, {"currval", currval, false, false}, {"lastval", lastval, false, false}, {"pg_get_serial_sequence", serial_sequence, false, false},
 };
 // clang-format on
 

@@ -189,107 +189,178 @@ bool is_interval(std::string_view text) {
   return small.starts_with('p') || (small.find('-', 1) == std::string::npos && small.starts_with('-'));
 }
 
-void extract(Call& call) {
-  const std::string field = lower(call.text(0)), text = call.text(1);
-  if (is_interval(text)) {
-    const Interval interval = parse_interval(text);
-    const std::int64_t of_minute = interval.micros % minute_us;
-    if (field == "epoch") {
-      // A year has 365.25 days here.
-      const Wide quarters =
-          static_cast<Wide>(interval.months / 12) * 1461 + (static_cast<Wide>(interval.months % 12) * 30 + interval.days) * 4;
-      return answer_decimal(call, quarters * (day_us / 4) + interval.micros, 6);
-    }
-    if (field == "year") return call.answer(interval.months / 12);
-    if (field == "month") return call.answer(interval.months % 12);
-    if (field == "day") return call.answer(interval.days);
-    if (field == "hour") return call.answer(interval.micros / hour_us);
-    if (field == "minute") return call.answer(interval.micros / minute_us % 60);
-    if (field == "second") return answer_decimal(call, of_minute, 6);
-    if (field == "milliseconds") return answer_decimal(call, of_minute, 3);
-    if (field == "microseconds") return call.answer(of_minute);
-    if (field == "quarter") return call.answer(interval.months % 12 / 3 + 1);
-    if (field == "decade") return call.answer(interval.months / 120);
-    if (field == "century") return call.answer(interval.months / 1200);
-    fail("22023", "unit \"" + field + "\" not recognized for type interval");
+// A unit by any of its names, as extract() and date_trunc() take them; empty: PostgreSQL knows none of that name.
+std::string unit_named(std::string_view word) {
+  struct Names {
+    std::string_view unit;
+    std::initializer_list<std::string_view> words;
+  };
+  static const Names all[] = {
+      {"microseconds", {"microseconds", "microsecond", "usec", "usecs", "us", "microsecon"}},
+      {"milliseconds", {"milliseconds", "millisecond", "msec", "msecs", "ms", "millisecon"}},
+      {"second", {"second", "seconds", "sec", "secs", "s"}},
+      {"minute", {"minute", "minutes", "min", "mins", "m"}},
+      {"hour", {"hour", "hours", "hr", "hrs", "h"}},
+      {"day", {"day", "days", "d"}},
+      {"week", {"week", "weeks", "w"}},
+      {"month", {"month", "months", "mon", "mons"}},
+      {"quarter", {"quarter", "qtr"}},
+      {"year", {"year", "years", "yr", "yrs", "y"}},
+      {"decade", {"decade", "decades", "dec", "decs"}},
+      {"century", {"century", "centuries", "cent", "c"}},
+      {"millennium", {"millennium", "millennia", "mil", "mils"}},
+      {"dow", {"dow"}},
+      {"isodow", {"isodow"}},
+      {"doy", {"doy"}},
+      {"isoyear", {"isoyear"}},
+      {"julian", {"julian", "jd", "j"}},
+      {"epoch", {"epoch"}},
+      {"timezone", {"timezone"}},
+      {"timezone_hour", {"timezone_hour", "timezone_h"}},
+      {"timezone_minute", {"timezone_minute", "timezone_m"}},
+  };
+  for (const Names& each : all) {
+    if (std::find(each.words.begin(), each.words.end(), word) != each.words.end()) return std::string(each.unit);
   }
+  return {};
+}
+
+[[noreturn]] void no_unit(const std::string& given, const std::string& unit, std::string_view type) {
+  if (unit.empty()) fail("22023", "unit \"" + given + "\" not recognized for type " + std::string(type));
+  fail("0A000", "unit \"" + given + "\" not supported for type " + std::string(type));
+}
+
+void extract_interval(Call& call, const Interval& interval, const std::string& given, const std::string& unit) {
+  const std::int64_t of_minute = interval.micros % minute_us;
+  if (unit == "epoch") {
+    // A year has 365.25 days here.
+    const Wide quarters =
+        static_cast<Wide>(interval.months / 12) * 1461 + (static_cast<Wide>(interval.months % 12) * 30 + interval.days) * 4;
+    return answer_decimal(call, quarters * (day_us / 4) + interval.micros, 6);
+  }
+  if (unit == "year") return call.answer(interval.months / 12);
+  if (unit == "month") return call.answer(interval.months % 12);
+  if (unit == "day") return call.answer(interval.days);
+  if (unit == "hour") return call.answer(interval.micros / hour_us);
+  if (unit == "minute") return call.answer(interval.micros / minute_us % 60);
+  if (unit == "second") return answer_decimal(call, of_minute, 6);
+  if (unit == "milliseconds") return answer_decimal(call, of_minute, 3);
+  if (unit == "microseconds") return call.answer(of_minute);
+  if (unit == "quarter") return call.answer(interval.months % 12 / 3 + 1);
+  if (unit == "decade") return call.answer(interval.months / 120);
+  if (unit == "century") return call.answer(interval.months / 1200);
+  if (unit == "millennium") return call.answer(interval.months / 12000);
+  no_unit(given, unit, "interval");
+}
+
+// Of a date or a timestamp; false: it is no unit of days.
+bool extract_day(Call& call, const Moment& moment, const Broken& at, const std::string& unit) {
+  const auto answer = [&](std::int64_t number) {
+    call.answer(number);
+    return true;
+  };
+  if (unit == "year") return answer(at.day.year > 0 ? at.day.year : at.day.year - 1);
+  if (unit == "month") return answer(at.day.month);
+  if (unit == "day") return answer(at.day.day);
+  if (unit == "quarter") return answer((at.day.month - 1) / 3 + 1);
+  if (unit == "doy") return answer(day_of_year(at));
+  if (unit == "dow") return answer(weekday(at));
+  if (unit == "isodow") return answer(weekday(at) == 0 ? 7 : weekday(at));
+  if (unit == "week" || unit == "isoyear") {
+    std::int64_t year = 0;
+    int week = 0;
+    iso_week(at, year, week);
+    return answer(unit == "week" ? std::int64_t{week} : year);
+  }
+  if (unit == "decade") return answer(floor_div(at.day.year, 10));
+  if (unit == "century") return answer(at.day.year > 0 ? (at.day.year + 99) / 100 : -((99 - (at.day.year - 1)) / 100));
+  if (unit == "millennium") return answer(at.day.year > 0 ? (at.day.year + 999) / 1000 : -((999 - (at.day.year - 1)) / 1000));
+  if (unit == "julian") {
+    if (at.of_day != 0) fail("0A000", "the Julian date of a time of day is not supported on SQLite");
+    return answer(at.days + 2'451'545);
+  }
+  if (unit != "epoch") return false;
+  const std::int64_t since = moment.micros + unix_epoch_us;
+  if (moment.type == oid::date) call.answer(since / second_us);
+  else answer_decimal(call, since, 6);
+  return true;
+}
+
+// (unit, value[, type]). Without a type it is guessed from the value: the texts about the catalog.
+void extract(Call& call) {
+  const std::string given = lower(call.text(0)), unit = unit_named(given), text = call.text(1);
+  const std::string type = call.count > 2 ? call.text(2) : is_interval(text) ? "interval" : "";
+  if (type == "interval") return extract_interval(call, parse_interval(text), given, unit);
   const Moment moment = parse_moment(text);
+  const std::string_view spoken = type == "date"                          ? "date"
+                                  : moment.type == oid::time              ? "time without time zone"
+                                  : type.empty() || type == "timestamptz" ? "timestamp with time zone"
+                                                                          : "timestamp without time zone";
+  if (unit.empty()) no_unit(given, unit, spoken);
   if (infinite(moment)) fail("0A000", "the fields of an infinite moment are not supported on SQLite");
   const Broken at = broken(moment);
   const std::int64_t of_minute = at.of_day % minute_us;
-  std::int64_t year = 0;
-  int week = 0;
-  const std::int64_t shown_year = at.day.year > 0 ? at.day.year : at.day.year - 1;
   if (moment.type != oid::time) {
-    if (field == "year") return call.answer(shown_year);
-    if (field == "month") return call.answer(std::int64_t{at.day.month});
-    if (field == "day") return call.answer(std::int64_t{at.day.day});
-    if (field == "quarter") return call.answer(std::int64_t{(at.day.month - 1) / 3 + 1});
-    if (field == "doy") return call.answer(std::int64_t{day_of_year(at)});
-    if (field == "dow") return call.answer(std::int64_t{weekday(at)});
-    if (field == "isodow") return call.answer(std::int64_t{weekday(at) == 0 ? 7 : weekday(at)});
-    if (field == "week" || field == "isoyear") {
-      iso_week(at, year, week);
-      return call.answer(field == "week" ? std::int64_t{week} : year);
-    }
-    if (field == "decade") return call.answer(floor_div(at.day.year, 10));
-    if (field == "century") return call.answer(at.day.year > 0 ? (at.day.year + 99) / 100 : -((99 - (at.day.year - 1)) / 100));
-    if (field == "millennium") return call.answer(at.day.year > 0 ? (at.day.year + 999) / 1000 : -((999 - (at.day.year - 1)) / 1000));
-    if (field == "julian") {
-      if (at.of_day != 0) fail("0A000", "the Julian date of a time of day is not supported on SQLite");
-      return call.answer(at.days + 2'451'545);
-    }
-    if (field == "epoch") {
-      const std::int64_t since = moment.micros + unix_epoch_us;
-      return moment.type == oid::date ? call.answer(since / second_us) : answer_decimal(call, since, 6);
-    }
-    if (field == "timezone" || field == "timezone_hour" || field == "timezone_minute") return call.answer(std::int64_t{0});
-  } else if (field == "epoch") {
+    if (extract_day(call, moment, at, unit)) return;
+    if (type == "date") no_unit(given, unit, spoken);
+    if (unit.starts_with("timezone")) return type == "timestamp" ? no_unit(given, unit, spoken) : call.answer(std::int64_t{0});
+  } else if (unit == "epoch") {
     return answer_decimal(call, moment.micros, 6);
   }
-  if (field == "hour") return call.answer(at.of_day / hour_us);
-  if (field == "minute") return call.answer(at.of_day / minute_us % 60);
-  if (field == "second") return answer_decimal(call, of_minute, 6);
-  if (field == "milliseconds") return answer_decimal(call, of_minute, 3);
-  if (field == "microseconds") return call.answer(of_minute);
-  fail("22023", "unit \"" + field + "\" not recognized for type timestamp");
+  if (unit == "hour") return call.answer(at.of_day / hour_us);
+  if (unit == "minute") return call.answer(at.of_day / minute_us % 60);
+  if (unit == "second") return answer_decimal(call, of_minute, 6);
+  if (unit == "milliseconds") return answer_decimal(call, of_minute, 3);
+  if (unit == "microseconds") return call.answer(of_minute);
+  no_unit(given, unit, spoken);
 }
 
+void trunc_interval(Call& call, const std::string& given, const std::string& unit) {
+  Interval interval = parse_interval(call.text(1));
+  const auto years = [&](std::int64_t count) { interval = {interval.months / (12 * count) * 12 * count, 0, 0}; };
+  if (unit == "millennium") years(1000);
+  else if (unit == "century") years(100);
+  else if (unit == "decade") years(10);
+  else if (unit == "year") years(1);
+  else if (unit == "quarter") interval = {interval.months / 3 * 3, 0, 0};
+  else if (unit == "month") interval = {interval.months, 0, 0};
+  else if (unit == "day") interval.micros = 0;
+  else if (unit == "hour") interval.micros -= interval.micros % hour_us;
+  else if (unit == "minute") interval.micros -= interval.micros % minute_us;
+  else if (unit == "second") interval.micros -= interval.micros % second_us;
+  else if (unit == "milliseconds") interval.micros -= interval.micros % 1000;
+  else if (unit != "microseconds") no_unit(given, unit, "interval");
+  call.answer(interval_text(interval));
+}
+
+// (unit, value[, type]), as extract().
 void date_trunc(Call& call) {
-  const std::string field = lower(call.text(0));
-  if (is_interval(call.text(1))) {
-    Interval interval = parse_interval(call.text(1));
-    if (field == "year") interval = {interval.months / 12 * 12, 0, 0};
-    else if (field == "month") interval = {interval.months, 0, 0};
-    else if (field == "day") interval.micros = 0;
-    else if (field == "hour") interval.micros -= interval.micros % hour_us;
-    else if (field == "minute") interval.micros -= interval.micros % minute_us;
-    else if (field == "second") interval.micros -= interval.micros % second_us;
-    else if (field == "milliseconds") interval.micros -= interval.micros % 1000;
-    else if (field != "microseconds") fail("22023", "unit \"" + field + "\" not recognized for type interval");
-    return call.answer(interval_text(interval));
-  }
+  const std::string given = lower(call.text(0)), unit = unit_named(given);
+  const std::string type = call.count > 2 ? call.text(2) : is_interval(call.text(1)) ? "interval" : "";
+  if (type == "interval") return trunc_interval(call, given, unit);
+  const std::string_view spoken = type == "timestamp" ? "timestamp without time zone" : "timestamp with time zone";
   Moment moment = parse_moment(call.text(1));
   // A date is a moment of the session's zone, which is UTC.
   if (moment.type == oid::date) moment.type = oid::timestamptz;
+  if (unit.empty()) no_unit(given, unit, spoken);
   if (infinite(moment)) return call.answer(moment_text(moment));
   Broken at = broken(moment);
   const auto at_day = [&](std::int64_t days) { moment.micros = days * day_us; };
   const auto of_year = [&](std::int64_t year) { at_day(days_since_2000({year, 1, 1})); };
-  if (field == "microseconds") {
-  } else if (field == "milliseconds") moment.micros -= at.of_day % 1000;
-  else if (field == "second") moment.micros -= at.of_day % second_us;
-  else if (field == "minute") moment.micros -= at.of_day % minute_us;
-  else if (field == "hour") moment.micros -= at.of_day % hour_us;
-  else if (field == "day") at_day(at.days);
-  else if (field == "week") at_day(at.days - (weekday(at) + 6) % 7);
-  else if (field == "month") at_day(days_since_2000({at.day.year, at.day.month, 1}));
-  else if (field == "quarter") at_day(days_since_2000({at.day.year, (at.day.month - 1) / 3 * 3 + 1, 1}));
-  else if (field == "year") of_year(at.day.year);
-  else if (field == "decade") of_year(floor_div(at.day.year, 10) * 10);
-  else if (field == "century") of_year(floor_div(at.day.year - 1, 100) * 100 + 1);
-  else if (field == "millennium") of_year(floor_div(at.day.year - 1, 1000) * 1000 + 1);
-  else fail("22023", "unit \"" + field + "\" not recognized for type timestamp with time zone");
+  if (unit == "microseconds") {
+  } else if (unit == "milliseconds") moment.micros -= at.of_day % 1000;
+  else if (unit == "second") moment.micros -= at.of_day % second_us;
+  else if (unit == "minute") moment.micros -= at.of_day % minute_us;
+  else if (unit == "hour") moment.micros -= at.of_day % hour_us;
+  else if (unit == "day") at_day(at.days);
+  else if (unit == "week") at_day(at.days - (weekday(at) + 6) % 7);
+  else if (unit == "month") at_day(days_since_2000({at.day.year, at.day.month, 1}));
+  else if (unit == "quarter") at_day(days_since_2000({at.day.year, (at.day.month - 1) / 3 * 3 + 1, 1}));
+  else if (unit == "year") of_year(at.day.year);
+  else if (unit == "decade") of_year(floor_div(at.day.year, 10) * 10);
+  else if (unit == "century") of_year(floor_div(at.day.year - 1, 100) * 100 + 1);
+  else if (unit == "millennium") of_year(floor_div(at.day.year - 1, 1000) * 1000 + 1);
+  else no_unit(given, unit, spoken);
   call.answer(moment_text(moment));
 }
 
@@ -314,8 +385,9 @@ Interval age_between(const Moment& later, const Moment& earlier) {
 }
 
 void age(Call& call) {
-  const Moment first = parse_moment(call.text(0));
-  if (call.count > 1) return call.answer(interval_text(age_between(first, parse_moment(call.text(1)))));
+  const Moment first = parse_moment(call.text(0)), second = call.count > 1 ? parse_moment(call.text(1)) : first;
+  if (infinite(first) || infinite(second)) fail("0A000", "age() of an infinite timestamp is not supported on SQLite");
+  if (call.count > 1) return call.answer(interval_text(age_between(first, second)));
   const std::int64_t now = call.state.session().transaction_began_us() - unix_epoch_us;
   call.answer(interval_text(age_between({floor_div(now, day_us) * day_us, oid::timestamp}, first)));
 }
@@ -366,7 +438,9 @@ void interval_math(Call& call) {
 }
 
 void date_diff(Call& call) {
-  call.answer(floor_div(parse_moment(call.text(0)).micros, day_us) - floor_div(parse_moment(call.text(1)).micros, day_us));
+  const Moment later = parse_moment(call.text(0)), earlier = parse_moment(call.text(1));
+  if (infinite(later) || infinite(earlier)) fail("22008", "cannot subtract infinite dates");
+  call.answer(floor_div(later.micros, day_us) - floor_div(earlier.micros, day_us));
 }
 void date_add(Call& call) {
   Moment moment = parse_moment(call.text(0));
@@ -684,12 +758,23 @@ std::string moment_text(const Moment& moment) {
   return write_time_like(moment.micros, moment.type);
 }
 
+namespace {
+// PostgreSQL has 32 bits for months and for days.
+bool is_within(const Interval& interval) {
+  const auto fits = [](std::int64_t number) { return number == static_cast<std::int32_t>(number); };
+  return fits(interval.months) && fits(interval.days);
+}
+}  // namespace
+
 Interval parse_interval(std::string_view whole) {
   const std::string text = lower(trimmed(whole));
   const auto wrong = [&] { fail("22007", "invalid input syntax for type interval: \"" + std::string(whole) + "\""); };
   if (text.empty()) wrong();
   Interval out;
   if (text[0] == 'p') {
+    // P0001-02-03T04:05:06
+    if (text.find('-', 2) != std::string::npos && text.find_first_of("ymwdhs") == std::string::npos)
+      fail("0A000", "this form of an interval is not supported on SQLite: \"" + std::string(whole) + "\"");
     bool clock = false;
     std::size_t at = 1;
     if (at >= text.size()) wrong();
@@ -762,10 +847,12 @@ Interval parse_interval(std::string_view whole) {
     }
   }
   if (ago) out = {-out.months, -out.days, -out.micros};
+  if (!is_within(out)) fail("22015", "interval field value out of range: \"" + std::string(whole) + "\"");
   return out;
 }
 
 std::string interval_text(const Interval& interval) {
+  if (!is_within(interval)) fail("22008", "interval out of range");
   std::string out;
   bool minus_before = false;
   const auto put = [&](std::int64_t amount, std::string_view unit) {

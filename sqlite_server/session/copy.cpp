@@ -24,7 +24,7 @@ std::string response(bool binary, std::size_t columns) {
   return body;
 }
 
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   std::string result = "\"";
   for (const char c : name) {
     if (c == '"') result += '"';
@@ -53,7 +53,7 @@ std::string Session::copy_out(const dialect::Copy& copy) {
     if (plan.does.sql.size() != 1 || !plan.does.steps.empty()) throw PgException("0A000", "COPY of this query is not spoken here");
   } else {
     std::string columns;
-    for (const CopyColumn& each : columns_of_copy(copy)) columns += (columns.empty() ? "" : ", ") + quoted(each.name);
+    for (const CopyColumn& each : columns_of_copy(copy)) columns += (columns.empty() ? "" : ", ") + in_quotes(each.name);
     plan.does.sql = {"SELECT " + columns + " FROM " + copy.table};
     plan.does.effect = dialect::Effect::read;
   }
@@ -96,6 +96,7 @@ std::string Session::copy_out(const dialect::Copy& copy) {
         }
         const Oid type = portal.columns[static_cast<std::size_t>(i)].type;
         std::string field;
+        check_stored(portal, i, value, out_.size());
         append_field(field, &portal.text.owner(), value, type == 0 ? oid::text : type, portal.columns[static_cast<std::size_t>(i)].modifier,
                      binary ? Format::binary : Format::text);
         row.emplace_back(std::move(field));
@@ -150,7 +151,7 @@ void Session::begin_copy_in(const dialect::Copy& copy) {
   }
   std::string columns, marks;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    columns += (i == 0 ? "" : ", ") + quoted(names[i]);
+    columns += (i == 0 ? "" : ", ") + in_quotes(names[i]);
     marks += (i == 0 ? "?" : ", ?") + std::to_string(i + 1);
   }
   CopyIn in;

@@ -6,6 +6,7 @@
 #include <new>
 #include <optional>
 
+#include <termgate/dialect/translate.hpp>
 #include <termgate/error.hpp>
 
 namespace termgate::sqlite_server {
@@ -17,7 +18,7 @@ bool take(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-std::string quoted(std::string_view name) { return "\"" + std::string(name) + "\""; }
+std::string in_quotes(std::string_view name) { return "\"" + std::string(name) + "\""; }
 
 bool is_code(std::string_view message) {
   return message.size() > 6 && message.starts_with("TG00") && message[4] >= '1' && message[4] <= '6' && message[5] == ' ';
@@ -41,7 +42,7 @@ PgError unique(std::string_view what) {
     fault.constraint = fault.table + "_" + columns + "_key";
     fault.column = columns;  // the caller knows the table and may find the index
   }
-  fault.message = "duplicate key value violates unique constraint " + quoted(fault.constraint);
+  fault.message = "duplicate key value violates unique constraint " + in_quotes(fault.constraint);
   return fault;
 }
 
@@ -77,7 +78,7 @@ PgError plain_error(std::string_view message) {
   for (const Says& each : says) {
     if (!message.starts_with(each.begins)) continue;
     const std::string_view name = bare(message.substr(each.begins.size()));
-    return {std::string(each.sqlstate), std::string(each.before) + quoted(name) + std::string(each.after)};
+    return {std::string(each.sqlstate), std::string(each.before) + in_quotes(name) + std::string(each.after)};
   }
   const std::string text(message);
   if (message.ends_with(": syntax error") || message == "incomplete input" || message.starts_with("unrecognized token")) {
@@ -94,13 +95,13 @@ PgError plain_error(std::string_view message) {
     const bool known = take(name, "table ") || take(name, "index ") || take(name, "view ") || take(name, "trigger ") ||
                        take(name, "there is already a table named ");
     return {"42P07",
-            known ? "relation " + quoted(name.starts_with('"') ? name.substr(1, name.size() - 2) : name) + " already exists" : text};
+            known ? "relation " + in_quotes(name.starts_with('"') ? name.substr(1, name.size() - 2) : name) + " already exists" : text};
   }
   if (message.find(" has no column named ") != std::string_view::npos) {
     const auto at = message.find(" has no column named ");
     std::string_view table = message.substr(0, at);
     take(table, "table ");
-    return {"42703", "column " + quoted(message.substr(at + 21)) + " of relation " + quoted(table) + " does not exist"};
+    return {"42703", "column " + in_quotes(message.substr(at + 21)) + " of relation " + in_quotes(table) + " does not exist"};
   }
   if (message.starts_with("misuse of aggregate") || message.starts_with("misuse of window function"))
     return {message.starts_with("misuse of w") ? "42P20" : "42803", text};
@@ -118,6 +119,10 @@ PgError plain_error(std::string_view message) {
     return {"42501", text};
   if (message.starts_with("sub-select returns ") || message.starts_with("row value misused")) return {"42601", text};
   if (message.find("too many") != std::string_view::npos || message.find("too large") != std::string_view::npos) return {"54000", text};
+  if (message.starts_with("argument of ntile must be")) return {"22014", "argument of ntile must be greater than zero"};
+  if (message.starts_with("second argument to nth_value must be")) return {"22016", "argument of nth_value must be greater than zero"};
+  if (message.starts_with("frame starting offset must be")) return {"22013", "frame starting offset must not be negative"};
+  if (message.starts_with("frame ending offset must be")) return {"22013", "frame ending offset must not be negative"};
   if (message == "integer overflow") return {"22003", "bigint out of range"};
   if (message.starts_with("malformed JSON")) return {"22P02", "invalid input syntax for type json"};
   // A function of ours says its SQLSTATE in front.
@@ -138,7 +143,7 @@ PgError constraint(int extended_code, std::string_view message) {
     PgError fault = unique(what);
     if (extended_code == SQLITE_CONSTRAINT_PRIMARYKEY || extended_code == SQLITE_CONSTRAINT_ROWID) {
       fault.constraint = fault.table + "_pkey";
-      fault.message = "duplicate key value violates unique constraint " + quoted(fault.constraint);
+      fault.message = "duplicate key value violates unique constraint " + in_quotes(fault.constraint);
     }
     return fault;
   }
@@ -148,11 +153,13 @@ PgError constraint(int extended_code, std::string_view message) {
     fault.table = what.substr(0, dot);
     fault.column = dot == std::string_view::npos ? "" : what.substr(dot + 1);
     fault.message =
-        "null value in column " + quoted(fault.column) + " of relation " + quoted(fault.table) + " violates not-null constraint";
+        "null value in column " + in_quotes(fault.column) + " of relation " + in_quotes(fault.table) + " violates not-null constraint";
     return fault;
   }
   if (take(what, "CHECK constraint failed: ")) {
-    PgError fault{"23514", "new row violates check constraint " + quoted(what)};
+    // What the front writes has the form; a text that SQLite alone has read may not.
+    if (what == dialect::stored_check_name) return {"22P02", "a value is not in the form in which its column stores it"};
+    PgError fault{"23514", "new row violates check constraint " + in_quotes(what)};
     fault.constraint = what;
     return fault;
   }

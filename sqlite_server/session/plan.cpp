@@ -304,6 +304,27 @@ void find_beside(Plan& plan, std::string_view text) {
   }
 }
 
+// Whether the text is one of SQLite's own statements, which PostgreSQL has no word for. All else that PostgreSQL's grammar cannot read is
+// an error, as it is there: SQLite would run `LIMIT 1, 2` and `x IS 1` without PostgreSQL's types.
+bool is_sqlites(std::string_view text) {
+  const std::vector<Token> tokens = tokens_of(text);
+  const auto is = [&](std::size_t at, std::string_view wanted) {
+    return at < tokens.size() && tokens[at].kind == Token::Kind::word && tokens[at].text == wanted;
+  };
+  if (is(0, "pragma") || is(0, "replace") || is(0, "attach") || is(0, "detach")) return true;
+  if ((is(0, "insert") || is(0, "update")) && is(1, "or")) return true;
+  if (is(0, "explain") && is(1, "query")) return true;
+  if (is(0, "vacuum") && std::any_of(tokens.begin(), tokens.end(), [](const Token& each) { return each.text == "into"; })) return true;
+  const std::size_t what = is(1, "temp") || is(1, "temporary") ? 2 : 1;
+  if (is(0, "create") && (is(what, "trigger") || is(what, "virtual"))) return true;
+  for (std::size_t at = 0; at < tokens.size(); ++at) {
+    if (is(at, "glob") || is(at, "match") || is(at, "autoincrement") || (is(at, "without") && is(at + 1, "rowid"))) return true;
+    if (is(at, "or") && (is(at + 1, "replace") || is(at + 1, "ignore") || is(at + 1, "rollback")) && is(at + 2, "into")) return true;
+    if (is(0, "create") && is(at, "strict")) return true;
+  }
+  return names_pragma(text);
+}
+
 // Of UTF-8.
 std::size_t character_count(std::string_view text) {
   return static_cast<std::size_t>(
@@ -469,10 +490,24 @@ Plans plan_text(const std::string& text, const FileRelations* relations, const s
   // A definition that is refused for what SQLite would make of it is not given to SQLite all the same.
   if (seen && problem.sqlstate == "0A000" && (tag_of(text).starts_with("CREATE") || tag_of(text).starts_with("ALTER")))
     throw PgException(better);
-  for (std::string& piece : seen ? std::vector<std::string>{text} : split(text)) {
+  const std::vector<std::string> pieces = seen ? std::vector<std::string>{text} : split(text);
+  for (const std::string& piece : pieces) {
     if (auto begin = native_begin(piece)) {
       plans->push_back(std::move(*begin));
       continue;
+    }
+    if (pieces.size() > 1 && dialect::statements_of(piece)) {
+      // Beside one of SQLite's, a statement that PostgreSQL's grammar can read means what it means there.
+      const Plans made = plan_text(piece, relations, declared);
+      if (std::all_of(made->begin(), made->end(), [](const Plan& each) { return each.does.typed || each.does.problem; })) {
+        for (Plan plan : *made) {
+          plan.text.reset();
+          plans->push_back(std::move(plan));
+        }
+        continue;
+      }
+    } else if (!ours && !is_sqlites(piece)) {
+      throw PgException(better);
     }
     Plan plan;
     plan.native = true;
@@ -480,7 +515,7 @@ Plans plan_text(const std::string& text, const FileRelations* relations, const s
     plan.does.tag = tag_of(piece);
     if (plan.does.tag == "VACUUM") throw PgException("42501", "permission denied: VACUUM INTO names a file");
     plan.does.effect = dialect::Effect::read;
-    plan.does.sql = {std::move(piece)};
+    plan.does.sql = {piece};
     plans->push_back(std::move(plan));
   }
   return plans;

@@ -199,7 +199,7 @@ void Session::infer_parameters(Prepared& prepared, const Plan& plan) {
 }
 
 void Session::parse(std::string_view name, const std::string& sql, const std::vector<Oid>& types) {
-  Plans plans = plans_of(sql, types);
+  Plans plans = planned(sql, types);
   if (plans->size() == 1 && plans->front().does.typed && status_ != Status::failed) {
     if (const auto now = sql_connection().catalog().relations(); now->id() != plans->front().schema) plans = plans_of(sql, types, now);
   }
@@ -328,7 +328,10 @@ void Session::execute(std::string_view body) {
   check_allowed(*portal.plan);
   if (portal.scroll) throw PgException("0A000", "a cursor with SCROLL gives its rows to FETCH alone");
   begin_if_needed();
-  if (!portal.started) freshen(portal);
+  if (!portal.started) {
+    freshen(portal);
+    give_notices(*portal.plan);
+  }
   const auto* copy = portal.plan->utility<dialect::Copy>();
   if (portal.plan->does.effect == dialect::Effect::utility && !portal.made && !portal.started) {
     portal.started = true;
@@ -344,6 +347,10 @@ void Session::execute(std::string_view body) {
   pgwire::append_command_complete(out_, tag_of(portal));
 }
 
+void Session::give_notices(const Plan& plan) {
+  for (const std::string& notice : plan.does.notices) pgwire::append_notice_response(out_, pgwire::report("NOTICE", "00000", notice));
+}
+
 void Session::simple(const Plans& plans, bool& responded) {
   if (plans->empty()) return pgwire::append_bare(out_, backend::empty_query_response);
   for (const Plan& planned : *plans) {
@@ -357,7 +364,7 @@ void Session::simple(const Plans& plans, bool& responded) {
     portal.plan = &planned;
     freshen(portal);
     const Plan& plan = *portal.plan;
-    for (const std::string& notice : plan.does.notices) pgwire::append_notice_response(out_, pgwire::report("NOTICE", "00000", notice));
+    give_notices(plan);
     if (plan.does.effect == dialect::Effect::utility) {
       portal.started = true;
       const auto* copy = plan.utility<dialect::Copy>();
@@ -393,6 +400,9 @@ void Session::check_allowed(const Plan& plan) {
   if (status_ == Status::failed && !stays_in_failed(plan) && !ends)
     throw PgException("25P02", "current transaction is aborted, commands ignored until end of transaction block");
 }
+
+// A check writes only where it raises the fence.
+bool Session::only_checks(const Plan& plan) { return plan.own && plan.own->name.starts_with("check_"); }
 
 bool Session::plan_writes(const Plan& plan) {
   using dialect::Effect;
@@ -435,18 +445,22 @@ void Session::start(Portal& portal) {
   const Plan& plan = *portal.plan;
   if (plan.own) return run_own(portal, *plan.own);
   if (plan.does.effect == dialect::Effect::none) {
-    if (tx_.read_only) throw PgException("25006", "cannot execute " + plan.does.tag + " in a read-only transaction");
+    // Of these, PostgreSQL lets a transaction that reads say one.
+    if (tx_.read_only && plan.does.tag != "SET CONSTRAINTS")
+      throw PgException("25006", "cannot execute " + plan.does.tag + " in a read-only transaction");
     portal.done = true;
     return;
   }
   start_sql(portal);
 }
 
-void Session::bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values, const std::vector<std::string>& steps) {
+void Session::bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values, const std::vector<std::uint32_t>& places,
+                          const std::vector<std::string>& steps) {
   const int count = sqlite3_bind_parameter_count(statement);
   for (int at = 1; at <= count; ++at) {
     std::size_t number = static_cast<std::size_t>(at);
-    if (const char* name = sqlite3_bind_parameter_name(statement, at); name != nullptr) {
+    if (number <= places.size()) number = places[number - 1];
+    else if (const char* name = sqlite3_bind_parameter_name(statement, at); name != nullptr) {
       char* end = nullptr;
       if (constexpr std::string_view step = ":pg_step"; !steps.empty() && std::string_view(name).starts_with(step)) {
         const std::size_t which = std::strtoul(name + step.size(), &end, 10);
@@ -474,6 +488,11 @@ void Session::bind_values(sqlite3_stmt* statement, const std::vector<Stored>& va
         values[number - 1]);
     if (code != SQLITE_OK) throw PgException(error_of(code, sqlite3_errstr(code)));
   }
+}
+
+const std::vector<std::uint32_t>& Session::places_of(const Plan& plan, std::size_t sql) {
+  static const std::vector<std::uint32_t> in_order;
+  return sql < plan.does.places.size() ? plan.does.places[sql] : in_order;
 }
 
 // What IF [NOT] EXISTS leaves undone is told, as on PostgreSQL.
@@ -516,6 +535,8 @@ void Session::notice_of(SqlConnection& on, const std::string& definition) {
 
 void Session::start_sql(Portal& portal) {
   if (!portal.checked) freshen(portal);
+  if (!portal.plan->does.alone.empty() && status_ == Status::block)
+    throw PgException("25001", portal.plan->does.alone + " cannot run inside a transaction block");
   if (plan_writes(*portal.plan)) {
     if (tx_.read_only) throw PgException("25006", "cannot execute " + portal.plan->does.tag + " in a read-only transaction");
     const bool writer = tx_.writer;
@@ -542,7 +563,7 @@ void Session::start_sql(Portal& portal) {
   if (!plan.does.steps.empty()) run_steps(portal, on);
   for (std::size_t i = 0; i + 1 < plan.does.sql.size(); ++i) {
     SqlConnection::Text text = on.prepare(plan.does.sql[i]);
-    bind_values(text.get(), portal.values, portal.steps);
+    bind_values(text.get(), portal.values, places_of(plan, i), portal.steps);
     at_work(on, [&] {
       while (text.step() == SQLITE_ROW) {}
     });
@@ -553,7 +574,7 @@ void Session::start_sql(Portal& portal) {
     return;
   }
   portal.text = on.prepare(plan.does.sql.back());
-  bind_values(portal.text.get(), portal.values, portal.steps);
+  bind_values(portal.text.get(), portal.values, places_of(plan, plan.does.sql.size() - 1), portal.steps);
 }
 
 // What the statements of WITH that write return is kept until the statement itself has run.
@@ -563,7 +584,7 @@ void Session::run_steps(Portal& portal, SqlConnection& on) {
     std::string rows = "[";
     for (const std::string& sql : step.sql) {
       SqlConnection::Text text = on.prepare(sql);
-      bind_values(text.get(), portal.values, portal.steps);
+      bind_values(text.get(), portal.values, {}, portal.steps);
       at_work(on, [&] {
         while (text.step() == SQLITE_ROW) {
           if (!step.rows) continue;
@@ -794,12 +815,22 @@ void Session::append_row(const Portal& portal) {
                           : i < portal.formats.size()  ? portal.formats[i]
                                                        : Format::text;
     if (!portal.made && sqlite3_column_type(statement, column) == SQLITE_TEXT && (type == oid::text || type == oid::varchar)) {
-      out_.append(reinterpret_cast<const char*>(sqlite3_column_text(statement, column)),
-                  static_cast<std::size_t>(sqlite3_column_bytes(statement, column)));
+      const std::string_view text(reinterpret_cast<const char*>(sqlite3_column_text(statement, column)),
+                                  static_cast<std::size_t>(sqlite3_column_bytes(statement, column)));
+      const bool long_for_it = portal.columns[i].modifier >= 5 && text.size() + 4 > static_cast<std::size_t>(portal.columns[i].modifier);
+      if (long_for_it || !is_valid_text(text)) {
+        Stored value{std::string(text)};
+        check_stored(portal, column, value, begin);
+      }
+      out_.append(text);
     } else {
       try {
         if (portal.made) append_field(out_, nullptr, portal.made_rows.front()[i], type, portal.columns[i].modifier, format);
-        else append_field(out_, &portal.text.owner(), stored_of(statement, column), type, portal.columns[i].modifier, format);
+        else {
+          Stored value = stored_of(statement, column);
+          check_stored(portal, column, value, begin);
+          append_field(out_, &portal.text.owner(), value, type, portal.columns[i].modifier, format);
+        }
       } catch (...) {
         out_.resize(begin);
         throw;

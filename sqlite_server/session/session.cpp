@@ -285,7 +285,7 @@ bool Session::whole_batch() {
       const auto parsed = pgwire::decode_parse(message.body);
       if (!parsed) return false;
       try {
-        plans = plans_of(std::string(parsed->sql));
+        plans = planned(std::string(parsed->sql), parse_types(*parsed, message.body));
       } catch (const PgException&) { continue; }
     } else {
       const auto bound = pgwire::decode_bind(message.body);
@@ -304,13 +304,72 @@ bool Session::whole_batch() {
   return false;
 }
 
+// Whether what waits up to the Sync writes anything itself; checks do not count. What cannot be told counts as a write.
+bool Session::batch_writes() {
+  std::map<std::string, bool, std::less<>> parsed, bound;  // by name: whether it writes
+  const auto writes = [&](const Plans& plans) {
+    return std::any_of(plans->begin(), plans->end(), [&](const Plan& plan) { return !only_checks(plan) && plan_writes(plan); });
+  };
+  for (const Message& message : pending_) {
+    if (message.type == frontend::sync) return false;
+    if (message.type == frontend::parse) {
+      const auto each = pgwire::decode_parse(message.body);
+      if (!each) return true;
+      try {
+        parsed.insert_or_assign(std::string(each->statement), writes(planned(std::string(each->sql), parse_types(*each, message.body))));
+      } catch (const PgException&) { parsed.insert_or_assign(std::string(each->statement), true); }
+    } else if (message.type == frontend::bind) {
+      const auto each = pgwire::decode_bind(message.body);
+      if (!each) return true;
+      bool known = true;
+      if (const auto found = parsed.find(each->statement); found != parsed.end()) known = found->second;
+      else if (const auto held = statements_.find(each->statement); held != statements_.end()) known = writes(held->second->plans);
+      bound.insert_or_assign(std::string(each->portal), known);
+    } else if (message.type == frontend::execute) {
+      const auto each = pgwire::decode_execute(message.body);
+      if (!each) return true;
+      if (const auto found = bound.find(each->portal); found != bound.end()) {
+        if (found->second) return true;
+      } else if (const auto held = portals_.find(each->portal); held == portals_.end() || held->second->plan == nullptr ||
+                                                                (!only_checks(*held->second->plan) && plan_writes(*held->second->plan))) {
+        return true;
+      }
+    } else if (message.type != frontend::describe && message.type != frontend::close) {
+      return true;
+    }
+  }
+  return true;
+}
+
+// The plans of a text of this batch: a long one is not kept by the engine, and is asked for several times.
+Plans Session::planned(const std::string& sql, const std::vector<Oid>& types) {
+  for (const Recent& each : recent_) {
+    if (each.sql == sql && each.types == types) return each.plans;
+  }
+  Plans plans = plans_of(sql, types);
+  if (sql.size() > long_text_bytes) {
+    if (recent_.size() >= recent_max) recent_.erase(recent_.begin());
+    recent_.push_back({sql, types, plans});
+  }
+  return plans;
+}
+
+std::vector<Oid> Session::parse_types(const pgwire::Parse& parse, std::string_view body) {
+  std::vector<Oid> types(parse.parameter_types);
+  const std::size_t at = parse.statement.size() + 1 + parse.sql.size() + 1 + 2;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    for (std::size_t byte = 0; byte < 4; ++byte) types[i] = types[i] << 8 | static_cast<unsigned char>(body[at + 4 * i + byte]);
+  }
+  return types;
+}
+
 bool Session::wants_group(const Message& message) {
   if (status_ != Status::idle || skipping_ || tx_.writer || copy_in_ || temporary_) return false;
   try {
     if (message.type == frontend::query) {
       const auto query = pgwire::decode_query(message.body);
       if (!query) return false;
-      const Plans plans = plans_of(std::string(query->sql));
+      const Plans plans = planned(std::string(query->sql), {});
       bool writes = false;
       for (const Plan& plan : *plans) {
         const auto* copy = plan.utility<dialect::Copy>();
@@ -332,6 +391,8 @@ bool Session::wants_group(const Message& message) {
     if (portal == portals_.end() || portal->second->plan == nullptr || portal->second->started) return false;
     begin_if_needed();
     if (tx_.read_only || !plan_writes(*portal->second->plan) || !whole_batch()) return false;
+    // A check alone is no reason to hold the lock while something reads: check_or_defer().
+    if (only_checks(*portal->second->plan) && !batch_writes()) return false;
     // A portal that stands on a row keeps its own connection.
     return !stands_on_row();
   } catch (const std::exception&) {
@@ -343,7 +404,7 @@ void Session::run_group() {
   const bool query = pending_.front().type == frontend::query;
   Want want;
   if (query) {
-    const Plans plans = plans_of(std::string(pgwire::decode_query(pending_.front().body)->sql));  // wants_group() has read it
+    const Plans plans = planned(std::string(pgwire::decode_query(pending_.front().body)->sql), {});  // wants_group() has read it
     for (auto plan = plans->begin(); plan != plans->end() && want.term == 0; ++plan) {
       Portal portal;
       portal.plan = &*plan;
@@ -415,6 +476,7 @@ void Session::work() {
     }
     if (out_.size() >= flush_at) flush_out();
   }
+  if (pending_.empty()) recent_.clear();
   if (status_ == Status::idle || !tx_.began) release_idle_lane();
 }
 
@@ -463,19 +525,14 @@ void Session::dispatch(const Message& message) {
       portals_.erase(std::string());
       bool responded = false;
       if (!gathering_) start_clock();
-      simple(plans_of(std::string(decoded(query).sql)), responded);
+      simple(planned(std::string(decoded(query).sql), {}), responded);
       last_plans_ = {};
       return;
     }
     case frontend::parse: {
       const auto message_parse = pgwire::decode_parse(message.body);
       const pgwire::Parse& each = decoded(message_parse);
-      std::vector<Oid> types(each.parameter_types);
-      const std::size_t at = each.statement.size() + 1 + each.sql.size() + 1 + 2;
-      for (std::size_t i = 0; i < types.size(); ++i) {
-        for (std::size_t byte = 0; byte < 4; ++byte) types[i] = types[i] << 8 | static_cast<unsigned char>(message.body[at + 4 * i + byte]);
-      }
-      parse(each.statement, std::string(each.sql), types);
+      parse(each.statement, std::string(each.sql), parse_types(each, message.body));
       return pgwire::append_bare(out_, backend::parse_complete);
     }
     case frontend::bind: return bind(message.body);

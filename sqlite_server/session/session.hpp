@@ -21,6 +21,7 @@
 #include <vector>
 
 #include <termgate/sqlite_server/values.hpp>
+#include <termgate/pgwire/decode.hpp>
 #include <termgate/pgwire/reader.hpp>
 #include <termgate/pgwire/startup.hpp>
 
@@ -140,6 +141,10 @@ class Session final : private CatalogSession {
   void welcome();
   void work();
   bool whole_batch();
+  bool batch_writes();
+  Plans planned(const std::string& sql, const std::vector<Oid>& types);
+  static std::vector<Oid> parse_types(const pgwire::Parse& parse, std::string_view body);
+  static bool only_checks(const Plan& plan);
   bool wants_group(const Message& message);
   void run_group();
   void step(const Message& message);
@@ -195,6 +200,7 @@ class Session final : private CatalogSession {
   void define_temporary(Portal& portal, SqlConnection& on);
   // The statements of a text, by the schema that the session sees.
   Plans plans_of(const std::string& text, const std::vector<Oid>& types = {}, std::shared_ptr<const FileRelations> relations = nullptr);
+  void give_notices(const Plan& plan);
   void notice_of(SqlConnection& on, const std::string& definition);
   // session_rebuild.cpp: ALTER TABLE by a new table.
   void rebuild_table(SqlConnection& on, const Plan& plan);
@@ -203,12 +209,16 @@ class Session final : private CatalogSession {
   const std::vector<OutColumn>& columns_of(const Plan& plan, SqlConnection::Text& text) const;
   // True when the portal is done; false: suspended. `tag`: what CommandComplete says instead of the plan's.
   bool give_rows(Portal& portal, std::uint64_t rows_max);
+  // misfit.cpp
+  static std::string type_in_words(DeclaredType type);
+  void check_stored(const Portal& portal, int column, Stored& value, std::size_t begin);
   void append_row(const Portal& portal);
   // A value as PostgreSQL shows one of that type; `on`: where it comes from, nullptr for one that was kept. Throws PgException.
   void append_field(std::string& out, SqlConnection* on, const Stored& value, Oid type, std::int32_t modifier, Format format);
   std::string tag_of(const Portal& portal) const;
-  // `steps`: what the statements of WITH that write have returned (dialect::Translated).
-  void bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values, const std::vector<std::string>& steps = {});
+  static const std::vector<std::uint32_t>& places_of(const Plan& plan, std::size_t sql);
+  void bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values, const std::vector<std::uint32_t>& places = {},
+                   const std::vector<std::string>& steps = {});
   void run_steps(Portal& portal, SqlConnection& on);
   void describe_rows(const std::vector<OutColumn>& columns, const std::vector<Format>& formats);
   void make(Portal& portal, std::vector<OutColumn> columns, std::deque<std::vector<Stored>> rows);
@@ -316,7 +326,15 @@ class Session final : private CatalogSession {
   std::pair<std::string, Plans> last_plans_;          // of the query that is being answered
   std::map<std::string, std::shared_ptr<Prepared>, std::less<>> statements_;
   std::map<std::string, std::shared_ptr<Portal>, std::less<>> portals_;  // shared with what executes one that closes it
-  std::optional<Want> held_;                                             // of hold_session(): every transaction that writes passes it first
+  // Long texts of the batch that is at work, and their plans; the engine keeps short ones.
+  struct Recent {
+    std::string sql;
+    std::vector<Oid> types;
+    Plans plans;
+  };
+  static constexpr std::size_t recent_max = 4, long_text_bytes = 8 * 1024;
+  mutable std::vector<Recent> recent_;
+  std::optional<Want> held_;  // of hold_session(): every transaction that writes passes it first
 
   struct CopyIn {
     std::unique_ptr<CopyReader> reader;

@@ -156,7 +156,7 @@ std::string Settings::checked(const std::string& name, std::string value) const 
   } else if (name == "client_encoding") {
     const std::string word = bare(lowered(value));
     if (word != "utf8" && word != "unicode" && word != "sqlascii")
-      throw PgException("22023", "the encoding here is UTF8; " + value + " cannot be spoken");
+      throw PgException("0A000", "the encoding here is UTF8: client_encoding " + value + " is not supported");
     value = "UTF8";
   } else if (name == "default_transaction_isolation") {
     static constexpr std::array<std::string_view, 4> levels = {"read uncommitted", "read committed", "repeatable read", "serializable"};
@@ -167,9 +167,20 @@ std::string Settings::checked(const std::string& name, std::string value) const 
     if (!ms) refuse();
     value = shown_as(*ms);
   } else if (name == "datestyle") {
-    if (lowered(value).find("iso") == std::string::npos)
-      throw PgException("0A000", "times are written in ISO form here: DateStyle " + value + " is not spoken");
+    const std::string word = lowered(value);
+    const auto has = [&](std::string_view part) { return word.find(part) != std::string::npos; };
+    if ((!has("iso") && !has("mdy") && !has("us") && word != "default") || has("dmy") || has("ymd") || has("euro") || has("sql") ||
+        has("german") || has("postgres"))
+      throw PgException("0A000", "times are read and written as ISO, MDY here: DateStyle " + value + " is not supported");
     value = "ISO, MDY";
+  } else if (name == "extra_float_digits") {
+    int digits = 0;
+    const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), digits);
+    if (problem != std::errc() || end != value.data() + value.size() || digits < -15 || digits > 3) refuse();
+    // From 1 on a number is shown in the shortest form that means it, whatever the setting.
+    if (digits < 1) throw PgException("0A000", "floating point numbers are shown exactly here: extra_float_digits cannot be below 1");
+  } else if (name == "intervalstyle" && lowered(value) != "postgres") {
+    throw PgException("0A000", "intervals are shown in PostgreSQL's form here: IntervalStyle " + value + " is not supported");
   } else if (name == "bytea_output" && lowered(value) != "hex") {
     throw PgException("0A000", "bytea_output is hex here");
   }

@@ -1,7 +1,10 @@
 // bytea in hex and in escapes, uuid in its spellings, and any value as text.
 #include "values/forms.hpp"
 
+#include <arpa/inet.h>
+
 #include <cctype>
+#include <charconv>
 
 namespace termgate::sqlite_server {
 namespace {
@@ -77,6 +80,25 @@ MaybeProblem append_bytea(std::string& out, const Stored& value, Format format) 
 }
 
 // 32 digits, hyphens behind any four of them, braces around it all.
+// Four numbers or IPv6, with the bits of a network behind it or not; shown as PostgreSQL shows it.
+Parsed parse_inet(std::string_view text) {
+  const std::string whole(trimmed(text));
+  const auto slash = whole.find('/');
+  const std::string address = whole.substr(0, slash);
+  const bool six = address.find(':') != std::string::npos;
+  const int most = six ? 128 : 32;
+  unsigned char bytes[16];
+  char shown[INET6_ADDRSTRLEN];
+  if (inet_pton(six ? AF_INET6 : AF_INET, address.c_str(), bytes) != 1 ||
+      inet_ntop(six ? AF_INET6 : AF_INET, bytes, shown, sizeof shown) == nullptr)
+    return no_such("inet", text);
+  if (slash == std::string::npos) return Stored(std::string(shown));
+  int bits = -1;
+  const auto [end, problem] = std::from_chars(whole.data() + slash + 1, whole.data() + whole.size(), bits);
+  if (problem != std::errc() || end != whole.data() + whole.size() || bits < 0 || bits > most) return no_such("inet", text);
+  return Stored(bits == most ? std::string(shown) : std::string(shown) + "/" + std::to_string(bits));
+}
+
 Parsed parse_uuid(std::string_view text) {
   std::string_view body = text;
   if (body.starts_with('{')) {

@@ -94,8 +94,11 @@ MaybeProblem append_array_binary(std::string& out, std::string_view text, Oid el
 Parsed parse_bytea(std::string_view text);
 MaybeProblem append_bytea(std::string& out, const Stored& value, Format format);
 Parsed parse_uuid(std::string_view text);
+Parsed parse_inet(std::string_view text);
 Parsed parse_uuid_binary(std::string_view bytes);
 MaybeProblem append_uuid(std::string& out, const Stored& value, Format format);
+// meeting.cpp: UTF-8 as PostgreSQL takes it, without NUL.
+bool is_valid_text(std::string_view text) noexcept;
 // Any value as text: what SQLite would print, but numbers as PostgreSQL prints them.
 std::string text_of(const Stored& value);
 // ASCII letters only, whatever the locale.

@@ -305,6 +305,25 @@ std::string written(std::int64_t value, Oid type) {
   return out;
 }
 
+// PostgreSQL reads more forms than are read here: names of time zones, and any sign between numbers. Such a text has several numbers, and
+// words behind the first of them only.
+bool perhaps_a_time(std::string_view text) {
+  if (text.size() > 1 && text[0] == 'j' && text.find_first_not_of("0123456789.", 1) == std::string_view::npos) return true;  // a Julian day
+  std::size_t numbers = 0;
+  bool words = false, other = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool digit = text[at] >= '0' && text[at] <= '9';
+    if (digit && (at == 0 || text[at - 1] < '0' || text[at - 1] > '9')) ++numbers;
+    if (text[at] >= 'a' && text[at] <= 'z') {
+      if (numbers == 0) return false;
+      words = true;
+    } else if (!digit && std::string_view(" :.-+,/").find(text[at]) == std::string_view::npos) {
+      other = true;
+    }
+  }
+  return numbers > 1 && (words || other);
+}
+
 SqlError problem_of(TimeReading reading, std::string_view text, Oid type) {
   if (reading == TimeReading::not_here)
     return {"0A000", "dates before year 1 and after year 9999 are not supported in an SQLite file: \"" + std::string(text) + "\""};
@@ -314,6 +333,8 @@ SqlError problem_of(TimeReading reading, std::string_view text, Oid type) {
   for (const std::string_view moving : {"now", "today", "tomorrow", "yesterday"}) {
     if (word.starts_with(moving)) return {"0A000", "the word \"" + std::string(moving) + "\" as a date or time is not supported on SQLite"};
   }
+  if (perhaps_a_time(word))
+    return {"0A000", "this form of a " + std::string(spoken(type)) + " is not supported on SQLite: \"" + std::string(text) + "\""};
   return {"22007", "invalid input syntax for type " + std::string(spoken(type)) + ": \"" + std::string(text) + "\""};
 }
 

@@ -45,6 +45,12 @@ Family family_of(Oid type) noexcept {
   return listed->stored == dialect::Stored::integer ? Family::integer : Family::other;
 }
 
+// regclass and its kin, whose names only the catalog knows.
+bool is_named(Oid type) {
+  const dialect::Type* listed = dialect::type_of(type);
+  return listed != nullptr && listed->name.starts_with("reg");
+}
+
 // The functions of intervals and of JSON throw what they find.
 template <class Work>
 Parsed caught(const Work& work) {
@@ -122,7 +128,12 @@ std::variant<Stored, SqlError> parse_value(std::string_view bytes, Oid type, For
       if (!binary) return parse_bool(bytes);
       if (bytes.size() != 1) return wrong_size("boolean", bytes.size(), 1);
       return Stored(std::int64_t{bytes[0] != 0});
-    case Family::integer: return binary ? parse_integer_binary(bytes, type) : parse_integer(bytes, type);
+    case Family::integer:
+      if (binary) return parse_integer_binary(bytes, type);
+      if (is_named(type) && trimmed(bytes).find_first_not_of("0123456789") != std::string_view::npos)
+        return SqlError{
+            "0A000", "a name as a value of type " + std::string(spoken(type)) + " is not supported here: \"" + std::string(bytes) + "\""};
+      return parse_integer(bytes, type);
     case Family::real: return binary ? parse_float_binary(bytes, type) : parse_float(bytes, type);
     case Family::numeric: return binary ? parse_numeric_binary(bytes) : parse_numeric(bytes);
     case Family::bytea: return binary ? Parsed(Stored(Blob{std::string(bytes)})) : parse_bytea(bytes);
@@ -144,9 +155,14 @@ std::variant<Stored, SqlError> parse_value(std::string_view bytes, Oid type, For
         bytes.remove_prefix(1);
       }
       return caught([&] { return Parsed(Stored(canonical_jsonb(bytes))); });
-    case Family::other:
+    case Family::other: {
+      constexpr Oid inet = 869, cidr = 650, macaddr = 829, xml = 142;
       if (binary) return no_binary(type);
+      if (type == inet) return parse_inet(bytes);
+      if (type == cidr || type == macaddr || type == xml)
+        return SqlError{"0A000", "values of type " + std::string(spoken(type)) + " are not supported on SQLite"};
       break;
+    }
     case Family::text: break;
   }
   if (bytes.find('\0') != std::string_view::npos) return SqlError{"22021", "invalid byte sequence for encoding \"UTF8\": 0x00"};

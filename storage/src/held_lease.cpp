@@ -55,7 +55,7 @@ Driver& LeaseHolding::renewals() {
   return *own_driver_;
 }
 
-WaitTimes wait_times_of(std::string_view kind) noexcept { return {10ms, kind == "postgresql" ? 1000ms : kind == "sqlite" ? 40ms : 250ms}; }
+WaitTimes wait_times_of(std::string_view kind) noexcept { return {10ms, kind == "postgresql" ? 1000ms : kind == "sqlite" ? 20ms : 250ms}; }
 
 Blocked still_anothers(const Scope& scope, const std::optional<LeaseInfo>& info) {
   return Blocked(fmt::format("TG006 the lease of scope \"{}\" is held by {} for another {} ms", scope.name(),
@@ -85,26 +85,35 @@ std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, co
   } waited{holding.stats(), {}};
   std::optional<LeaseWaiters::Wait> waiting;
   milliseconds step = times.first;
+  milliseconds held_for{0};  // by another, at the last look
+  const auto look = [&] {
+    const auto info = database.lease(scope);
+    held_for = milliseconds(info && !info->released_at_ms ? std::max<std::int64_t>(info->remaining_ms, 0) : 0);
+  };
   for (;;) {
     if (stop.stop_requested()) throw cancelled();
-    if (auto lease = acquire()) return lease;
+    // A look locks nothing; a try takes the scope's locks, and on SQLite the file's.
+    if (held_for == 0ms) {
+      if (auto lease = acquire()) return lease;
+      if (!waited.since) waited.since = std::chrono::steady_clock::now();
+      // From here on a release is heard of; the look below sees one between that try and this moment.
+      if (!waiting) waiting.emplace(holding.waiters(), scope);
+      look();
+    }
     const auto left = give_up - BootClock::now();
     if (left <= 0ms) return std::nullopt;
-    if (!waited.since) waited.since = std::chrono::steady_clock::now();
-    // From here on a release is heard of; one between that try and this moment is met by the next try, which comes soon.
-    if (!waiting) waiting.emplace(holding.waiters(), scope);
-    const auto info = database.lease(scope);
-    const milliseconds stands(info && !info->released_at_ms ? std::max<std::int64_t>(info->remaining_ms, 0) : 0);
     // At its end all who wait would come at once.
-    milliseconds pause = std::min(step / 2 + by_chance(step), stands + 1ms + by_chance(times.first));
+    milliseconds pause = std::min(step / 2 + by_chance(step), held_for + 1ms + by_chance(times.first));
     pause = std::min(pause, std::chrono::duration_cast<milliseconds>(left) + 1ms);
     step = std::min(step * 2, times.longest);
     // Hints may come as fast as anybody likes to send them.
     const auto begun = std::chrono::steady_clock::now();
-    if (waiting->until(begun + pause, stop)) {
+    const bool hinted = waiting->until(begun + pause, stop);
+    if (hinted) {
       const auto soonest = begun + by_chance(std::min(times.first, 5ms));
       while (!stop.stop_requested() && std::chrono::steady_clock::now() < soonest) std::this_thread::sleep_until(soonest);
     }
+    look();
   }
 }
 

@@ -17,7 +17,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "live" / "guard"))
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "live" / "guard"), str(TESTS / "live"), str(TESTS / "support")]
 from guard_rig import Rig, sh  # noqa: E402
 from pgraw import bind, execute, parse, sync  # noqa: E402
 

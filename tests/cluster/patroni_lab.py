@@ -59,6 +59,7 @@ class Node:
                     # As quick as Patroni can be here, so that a hundred failovers take minutes.
                     **{"ttl": 5, "loop_wait": 1, "retry_timeout": 2, "master_start_timeout": 0, "maximum_lag_on_failover": 1 << 30},
                     "synchronous_mode": self.cluster.synchronous,
+                    "synchronous_mode_strict": self.cluster.strict,
                     "postgresql": {"use_pg_rewind": True},
                 },
                 "initdb": [{"encoding": "UTF8"}, {"locale": "C"}],
@@ -137,8 +138,8 @@ class Node:
 
 
 class Cluster:
-    def __init__(self, synchronous):
-        self.synchronous = synchronous
+    def __init__(self, synchronous, strict=False):
+        self.synchronous, self.strict = synchronous, strict
         self.folder = Path(tempfile.mkdtemp(prefix="termgate-patroni."))
         self.user = pwd.getpwnam("postgres") if os.getuid() == 0 else None
         self.etcd_port, peer = free_port(), free_port()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """[F1] [F2] [F3] Termgate in a Patroni cluster: leaders write while primaries are killed, stopped and switched over.
 
-  patroni_storm.py TERMGATE_COMMAND [--failovers N] [--synchronous | --asynchronous] [--seed S] [--json FILE]
+  patroni_storm.py TERMGATE_COMMAND [--failovers N] [--synchronous [--not-strict] | --asynchronous] [--seed S] [--json FILE]
 
 Three PostgreSQL 15 nodes and etcd on loopback. Four writers hold leases of Termgate's, two of them for a scope that
 they write directly, two for a scope that they write through a proxy for each node. They find the primary by several
@@ -10,7 +10,8 @@ hosts and target_session_attrs=primary.
 After each failover, before anything else: a term that was shut out before must be refused by the new primary, with
 TG001 (the fence is there) or TG004 (it may have been forgotten). In synchronous mode (`init --failover synchronous`)
 the fence must be there. At the end `termgate verify` must find nothing, terms along each stream must not fall, and in
-synchronous mode every acknowledged write must be there.
+synchronous mode every acknowledged write must be there. Synchronous mode is with synchronous_mode_strict, as
+docs/use/clusters.md advises.
 
 With more than 3 failovers half of them are in each mode, and with 3 all are asynchronous. ./test --long plays 100.
 Run it by Debian's Python, whose packages Patroni needs too.
@@ -19,11 +20,13 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -99,7 +102,9 @@ class Writer(threading.Thread):
         declared = f"/*termgate.scope='{self.scope}',termgate.term='{self.term}'*/ "
         statement = declared + "SELECT termgate.append(%s, %s, %s::bytea, NULL, %s)"
         self.ask("write", statement, f"log of {self.scope}", self.term, payload, self.scope)
-        self.storm.acknowledged(self.scope, payload, self.port)
+        warnings = " ".join(self.open["write"].notices)
+        self.open["write"].notices.clear()
+        self.storm.acknowledged(self.scope, payload, self.port, warnings)
         # Each leads for a while only.
         if self.number % 150 == 0:
             self.ask("lease", "SELECT termgate.release_lease(%s, %s, %s)", self.scope, self.name, self.term)
@@ -142,9 +147,10 @@ class Storm:
         self.paused = threading.Event()
         self.over = False
         self.moved, self.last = 0, ""
+        self.local_only, self.keep_logs = [], False
         self.codes, self.acks, self.terms = Counter(), [], {"direct": [], "proxied": []}
         self.breaches, self.failovers = [], []
-        self.cluster = Cluster(synchronous)
+        self.cluster = Cluster(synchronous, strict=synchronous and not options.not_strict)
         self.proxies, self.writers = [], []
         try:
             self.prepare()
@@ -192,9 +198,13 @@ class Storm:
         with self.lock:
             self.terms[scope].append(term)
 
-    def acknowledged(self, scope, payload, port):
+    def acknowledged(self, scope, payload, port, warnings=""):
         with self.lock:
-            self.acks.append((time.monotonic(), scope, payload, port))
+            # PostgreSQL acknowledges a commit whose wait for the standby was cancelled, and warns.
+            if "synchronous replication" in warnings:
+                self.local_only.append(payload)
+            else:
+                self.acks.append((time.monotonic(), scope, payload, port))
 
     def count(self, code, message):
         with self.lock:
@@ -350,8 +360,17 @@ class Storm:
 
     def judge(self):
         self.over = True
-        for writer in self.writers:
-            writer.join(20)
+        end = time.monotonic() + 30
+        while any(writer.is_alive() for writer in self.writers) and time.monotonic() < end:
+            for writer in self.writers:
+                writer.give_up()
+            time.sleep(0.1)
+        # What is acknowledged after the streams were read would seem to be missing.
+        if any(writer.is_alive() for writer in self.writers):
+            self.breach("a writer did not end, so nothing can be said of its writes")
+        with self.lock:
+            acks = list(self.acks)
+        self.cluster.settle(240)
         leader = self.cluster.leader()
         verify = subprocess.run(
             [options.termgate, "verify", "--db", f"postgresql://termgate_owner@127.0.0.1:{leader.port}/postgres"],
@@ -375,20 +394,36 @@ class Storm:
             there = Counter(payload for _, payload in rows)
             if any(number > 1 for number in there.values()):
                 self.breach(f"a write of {scope} is there twice")
-            for at, its_scope, payload, port in self.acks:
+            for at, its_scope, payload, port in acks:
                 if its_scope != scope or payload in there:
                     continue
                 # Only what a primary acknowledged that was replaced afterwards, or that did not know yet that it had been.
                 cause = next((one for one in self.failovers if one["old"] == port and at < one["until"] + 10 and at > one["at"] - 30), None)
                 lost[cause["fault"] if cause else "no cause"] += 1
+                if self.synchronous or not cause:
+                    self.explain(at, scope, payload, port)
         if self.synchronous and lost:
             self.breach(f"synchronous, and acknowledged writes are missing: {dict(lost)}")
         if lost["no cause"]:
             self.breach(f"{lost['no cause']} acknowledged writes are missing without a failover of their primary")
         return dict(lost)
 
+    def explain(self, at, scope, payload, port):
+        """What there is to know of a write that should not be missing; the nodes' logs are kept."""
+        near = [(one["fault"], one["old"], round(at - one["at"], 2)) for one in self.failovers if abs(at - one["at"]) < 20]
+        print(
+            f"    missing: {payload} of {scope}, acknowledged by port {port}; failovers near it (fault, old port, seconds): {near}",
+            flush=True,
+        )
+        self.keep_logs = True
+
     def stop(self):
         self.over = True
+        if self.keep_logs:
+            kept = tempfile.mkdtemp(prefix="termgate-patroni-logs.")
+            for log in (*self.cluster.folder.glob("*.log"), *self.cluster.folder.glob("n*/log")):
+                shutil.copy(log, f"{kept}/{log.parent.name}-{log.name}")
+            print(f"    the logs are in {kept}", flush=True)
         for proxy in self.proxies:
             proxy.kill()
             proxy.wait()
@@ -430,6 +465,7 @@ def play(synchronous, count):
         "acknowledged": len(storm.acks),
         "acquisitions": sum(map(len, storm.terms.values())),
         "lost": lost,
+        "acknowledged with a warning": len(storm.local_only),
         "errors": dict(storm.codes),
         "stale terms": dict(Counter(code for one in storm.failovers for code in one["probes"].values())),
         "breaches": storm.breaches,
@@ -450,6 +486,7 @@ if __name__ == "__main__":
     parser.add_argument("--failovers", type=int, default=3)
     parser.add_argument("--synchronous", action="store_true")
     parser.add_argument("--asynchronous", action="store_true")
+    parser.add_argument("--not-strict", action="store_true", help="synchronous_mode without synchronous_mode_strict (patroni_window.py)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json")
     options = parser.parse_args()

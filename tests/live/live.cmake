@@ -85,6 +85,9 @@ if(TARGET termgate)
     foreach(what clients databases f4 kill hostile untrusted replication service term_file)
       termgate_pytest(live_proxy_${what} proxy_${what}_test.py TIMEOUT 1200)
     endforeach()
+    if(TARGET termgate_source_redis)
+      termgate_pytest(live_proxy_source proxy_source_test.py)
+    endif()
   endif()
   if(TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_postgres)
     # [F6] every row of docs/evidence/bypasses.md, on 15; [F7] what a client sees, against a direct connection, on 13, 15 and 18. --long: all majors.
@@ -94,8 +97,10 @@ if(TARGET termgate)
   endif()
   if(TARGET termgate_net AND TARGET termgate_sqlite_server)
     # [F7] clients: what drivers and psql see, against a PostgreSQL 15; statements: what ordinary SQL answers, against the same; expressions: random ones;
-    # orms: programs written with Django, SQLAlchemy, Sequelize, Knex and TypeORM; alter: [F2][F6] ALTER TABLE of a protected table, and random ones; temporary: what belongs to a session.
-    foreach(what proxy clients statements expressions orms alter temporary)
+    # orms: programs written with Django, SQLAlchemy, Sequelize, Knex and TypeORM. storage: what the file holds, with another program on it. patience:
+    # long reads, long texts, clients that go away or do not read. alter: [F2][F6] ALTER TABLE of a protected table, and random ones. temporary: what
+    # belongs to a session.
+    foreach(what proxy clients statements expressions orms storage patience alter temporary)
       termgate_pytest(live_sqlite_server_${what} sqlite_server_${what}_test.py)
     endforeach()
   endif()
@@ -131,7 +136,6 @@ if(TARGET termgate)
     termgate_pytest(live_run run_test.py TIMEOUT 3600)
     termgate_pytest(live_follow follow_test.py)
     termgate_pytest(live_admin admin_test.py)
-    # Not among the prerequisites: 300 MB for one test. Debian: chromium.
     find_program(TERMGATE_CHROMIUM NAMES chromium chromium-browser)
     if(TERMGATE_CHROMIUM)
       termgate_pytest(live_admin_page admin_page_test.py ENVIRONMENT "TERMGATE_CHROMIUM=${TERMGATE_CHROMIUM}")
@@ -166,6 +170,8 @@ endif()
 if(TARGET termgate AND TARGET termgate_tds_session AND TARGET termgate_odbc)
   # The proxy for TDS on real sockets, in front of a server in Python that plays its part.
   termgate_pytest(live_tds_proxy tds_proxy_test.py TIMEOUT 120)
+  termgate_pytest(live_tds_lead tds_lead_test.py TIMEOUT 60)
+  termgate_pytest(live_tds_clients tds_clients_test.py TIMEOUT 300)
 endif()
 if(TARGET termgate_odbc)
   # The guarantees on any T-SQL server, its gate for a proxy, and what goes wrong on the way there; skipped without one.
@@ -180,6 +186,7 @@ if(TARGET termgate_odbc)
   if(TARGET termgate)
     # Hundreds of MiB through the command, there and back; skipped without a server.
     termgate_pytest(live_sqlserver_payload sqlserver_payload_test.py TIMEOUT 1800)
+    termgate_pytest(live_sqlserver_facts sqlserver_facts_test.py TIMEOUT 300)
     if(TARGET termgate_tds_session)
       termgate_pytest(live_sqlserver_proxy sqlserver_proxy_test.py TIMEOUT 600)
     endif()

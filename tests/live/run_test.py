@@ -12,6 +12,7 @@ import json
 import os
 import pty
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -170,6 +171,17 @@ class Run(BothDatabases):
         )
         self.assertIn("TG001", done.stderr)
 
+    def test_command_is_scheduled_as_its_caller(self):
+        # The watchdog may have real-time priority; COMMAND must not inherit it.
+        done = subprocess.run(
+            ["nice", "-n", "7", TERMGATE, "run", "--scope", "nice", *shell("nice; ps -o cls= -p $$")],
+            env=dict(clean, TERMGATE_DB=self.sqlite),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        self.assertEqual(done.stdout.split(), [str(7 + os.getpriority(os.PRIO_PROCESS, 0)), "TS"], done.stderr)
+
     def test_bad_input(self):
         url = self.sqlite
         for words, status in (
@@ -235,6 +247,16 @@ class Run(BothDatabases):
         "fills its output": 'echo $$ > $0; exec yes > /dev/null',
     }
 
+    def children_of(self, parent):
+        found = []
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                if int(status.read_text().rsplit(")", 1)[1].split()[1]) == parent:
+                    found.append(int(status.parent.name))
+            except OSError:
+                pass  # it has ended
+        return found
+
     def outlive(self, url, scope, script, harm, ttl="2s"):
         path = self.file()
         first = self.begin(url, scope, "--ttl", ttl, "--", "sh", "-c", script, str(path))
@@ -281,6 +303,21 @@ class Run(BothDatabases):
 
                 self.both(stopped)
 
+    def test_pkill_reaches_termgate_alone(self):
+        # `pkill -9 termgate` kills every process with that in its name, -f every one with it in its command line.
+        def play(url, scope):
+            def harm(first):
+                watchdog = self.children_of(first.pid)
+                self.assertEqual(len(watchdog), 1)
+                self.assertNotIn("termgate", Path(f"/proc/{watchdog[0]}/comm").read_text())
+                self.assertEqual(Path(f"/proc/{watchdog[0]}/cmdline").read_bytes().rstrip(b"\0"), f"tg-watchdog {first.pid}".encode())
+                subprocess.run(["pkill", "-9", "-f", f"run --scope {re.escape(scope)} --ttl"], check=True)
+
+            first, _ = self.outlive(url, scope, self.detached["setsid"], harm)
+            self.assertEqual(first.wait(20), -signal.SIGKILL)
+
+        self.both(play)
+
     def test_all_of_it_stopped_past_the_ttl(self):
         # As when a machine was suspended: nobody could act in time. What wakes up has 100 ms.
         def play(url, scope):
@@ -306,13 +343,7 @@ class Run(BothDatabases):
     def test_watchdog_killed(self):
         def play(url, scope):
             def harm(first):
-                children = [
-                    int(pid)
-                    for pid in os.listdir("/proc")
-                    if pid.isdigit()
-                    and Path(f"/proc/{pid}/stat").exists()
-                    and int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]) == first.pid
-                ]
+                children = self.children_of(first.pid)
                 self.assertEqual(len(children), 1)
                 os.kill(children[0], signal.SIGKILL)
 

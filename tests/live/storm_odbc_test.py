@@ -95,7 +95,7 @@ class Postgres(StormCase):
 
     def test_wrong_usage(self):
         for words, said in [
-            (["--proxies", "2"], "with postgresql://"),
+            (["--proxies", "2"], "sqlserver://"),
             (["--faults", "earthquake"], "unknown fault"),
             (["--faults", "proxy-kill"], "not without --proxies"),
         ]:
@@ -134,12 +134,15 @@ class SqlServer(StormCase):
         # Longer leases: on Babelfish every new session first reads and compiles the procedures.
         self.kept(self.url, "sqlserver", ("stop", "kill", "cut", "freeze", "lose", "force", "prune"), "--seconds", "30", "--ttl", "1500ms")
 
+    def test_through_two_proxies(self):
+        words = ("--seconds", "30", "--ttl", "1500ms", "--proxies", "2")
+        self.kept(self.url, "sqlserver", ("stop", "kill", "freeze", "proxy-kill", "proxy-stop", "cut-front", "cut-back"), *words)
+
     def test_wrong_usage(self):
         for words, said in [
             (["--faults", "prepare"], "not on SQL Server"),
             (["--naive", "max-term"], "--naive"),
             (["--server-restart", "true"], "on PostgreSQL"),
-            (["--proxies", "1"], "--proxies"),
         ]:
             done = storm(self.url, *words)
             self.assertEqual((done.returncode, said in done.stderr), (2, True), (words, done.stderr))

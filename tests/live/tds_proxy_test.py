@@ -11,132 +11,15 @@ import signal
 import socket
 import ssl
 import subprocess
-import tempfile
 import time
 import unittest
-from pathlib import Path
 
 from checks import eventually, stays
 from given import TERMGATE
 from proxy_under_test import free_port
+from tds_proxy import WITH_TERM, OverTls, Proxy, Strict, certificate
 from tds_server import Server
 from tdsraw import ATTENTION, BATCH, PRELOGIN, RESET, Answer, Closed, Tds, call, headers, integer, nvarchar, packets, wide
-
-scratch = tempfile.TemporaryDirectory(prefix="termgate-tds-proxy-test.")
-WITH_TERM = "termgate.scope=s;termgate.term=5;"
-
-
-class Proxy:
-    def __init__(self, server_port, *options):
-        self.port = free_port()
-        self.log = Path(scratch.name) / f"proxy-{self.port}.log"
-        with open(self.log, "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen(
-                [
-                    TERMGATE,
-                    "proxy",
-                    "--listen",
-                    f"127.0.0.1:{self.port}",
-                    "--backend",
-                    f"sqlserver://proxy:secret@127.0.0.1:{server_port}/app",
-                    *options,
-                ],
-                stderr=log,
-                env={name: value for name, value in os.environ.items() if name != "TERMGATE_DB"},
-            )
-        if not eventually(lambda: "listening" in self.log.read_text(encoding="utf-8")):
-            raise AssertionError(self.log.read_text(encoding="utf-8"))
-
-    def end(self):
-        """For a cleanup as well: then it may have ended already."""
-        if self.process.poll() is not None:
-            return self.process.returncode
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(20)
-
-
-class OverTls(Tds):
-    """The handshake in packets of PRELOGIN, then TLS beneath everything."""
-
-    def __init__(self, port, application, context):
-        self.context, self.tls = context, None
-        super().__init__(port, "sa", "secret", "app", application)
-
-    def message(self):
-        if self.tls is not None:
-            return self.message_over_tls()
-        payload = super().message()
-        self.handshake(payload)
-        return payload
-
-    def handshake(self, answer):
-        if answer[answer[6] << 8 | answer[7]] not in (1, 3):
-            raise Closed("no TLS was offered")
-        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        tls = self.context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
-        while True:
-            try:
-                tls.do_handshake()
-                done = True
-            except ssl.SSLWantReadError:
-                done = False
-            if self.outgoing.pending:
-                self.socket.sendall(packets(PRELOGIN, self.outgoing.read()))
-            if done:
-                break
-            self.incoming.write(Tds.message(self))
-        self.tls = tls
-        self.plain = b""
-
-    @staticmethod
-    def prelogin(encryption=1):
-        return Tds.prelogin(encryption)
-
-    def send(self, data):
-        if self.tls is None:
-            return super().send(data)
-        self.tls.write(data)
-        return super().send(self.outgoing.read())
-
-    def message_over_tls(self):
-        payload = b""
-        while True:
-            while len(self.plain) < 8 or len(self.plain) < (self.plain[2] << 8 | self.plain[3]):
-                try:
-                    self.plain += self.tls.read(65536)
-                except ssl.SSLWantReadError:
-                    some = self.socket.recv(65536)
-                    if not some:
-                        raise Closed("end of stream") from None
-                    self.incoming.write(some)
-            length = self.plain[2] << 8 | self.plain[3]
-            packet, self.plain = self.plain[:length], self.plain[length:]
-            payload += packet[8:]
-            if packet[1] & 1:
-                return payload
-
-
-class Strict(Tds):
-    """TDS 8.0: TLS first, then everything else in it."""
-
-    def __init__(self, port, application, context, alpn="tds/8.0"):
-        if alpn:
-            context.set_alpn_protocols([alpn])
-        self.context = context
-        create = socket.create_connection
-        self.plain = create(("127.0.0.1", port), 20)
-        try:
-            wrapped = context.wrap_socket(self.plain, server_hostname="localhost")
-            self.chosen = wrapped.selected_alpn_protocol()
-            socket.create_connection = lambda *_: wrapped
-            super().__init__(port, "sa", "secret", "app", application)
-        finally:
-            socket.create_connection = create
-
-    @staticmethod
-    def login7(*words):
-        payload = Tds.login7(*words)
-        return payload[:4] + b"\0\0\0\x08" + payload[8:]
 
 
 class Case(unittest.TestCase):
@@ -348,6 +231,12 @@ class Case(unittest.TestCase):
         for words, says in (
             (("--backend", "sqlserver://u:p@h:1433"), "which database"),
             (("--backend", "sqlserver://u:p@h:x/app"), "a port is a number"),
+            (("--backend", "sqlserver://u:p@h/app?ssl_min_protocol_version=TLSv0"), "TLSv1.2"),
+            (("--backend", "sqlserver://u:p@h/app", "--tls-min", "1.0"), "--client-tls-cert"),
+            (("--backend", "sqlserver://u:p@h/app", "--client-tls-cert", "x", "--tls-min", "0.9"), "1.0, 1.1, 1.2, 1.3"),
+            (("--backend", "sqlserver://u:p@h/app", "--browser", "127.0.0.1:0"), "--listen SQLEXPRESS=0.0.0.0:1433"),
+            (("--backend", "postgresql://u:p@h/app", "--browser", "127.0.0.1:0"), "only SQL Server"),
+            (("--backend", "sqlserver://u:p@h/app", "--browser", "1434"), "write HOST:PORT"),
         ):
             done = subprocess.run(
                 [TERMGATE, "proxy", "--listen", "127.0.0.1:1", *words], capture_output=True, text=True, timeout=20, check=False
@@ -358,29 +247,7 @@ class Case(unittest.TestCase):
     def test_tls_and_the_drain(self):
         if shutil.which("openssl") is None:
             self.skipTest("openssl")
-        pem, key = Path(scratch.name) / "proxy.pem", Path(scratch.name) / "proxy.key"
-        subprocess.run(
-            [
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "rsa:2048",
-                "-nodes",
-                "-keyout",
-                key,
-                "-out",
-                pem,
-                "-days",
-                "2",
-                "-subj",
-                "/CN=localhost",
-                "-addext",
-                "subjectAltName=DNS:localhost",
-            ],
-            check=True,
-            capture_output=True,
-        )
+        pem, key = certificate()
         proxy = Proxy(self.server.port, "--client-tls-cert", str(pem), "--client-tls-key", str(key), "--require-tls")
         client = OverTls(proxy.port, WITH_TERM, ssl.create_default_context(cafile=str(pem)))
         self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])

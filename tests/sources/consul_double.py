@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""A double of Consul's agent: sessions and the key-value store, as far as the public documentation of their HTTP API
-gives them (developer.hashicorp.com/consul/api-docs: session, kv, features/consistency). There is no Debian package of
-Consul, so the source has not run against a real agent; the shapes of requests and answers here are the
-documentation's examples.
+"""A double of Consul's agent: sessions and the key-value store, made from its public documentation
+(developer.hashicorp.com/consul/api-docs: session, kv, features/consistency) and compared with a real Consul 1.8.7:
+exchanges.py plays the same requests to both. The suite itself also runs against that Consul (real_consul.sh).
 
 Kept: one index for all changes (ModifyIndex), LockIndex counted per key, acquire and release by a session, the
-session's TTL from 10 s to 86400 s, behaviour "release", 404 for what is not there. Time runs 20 times as fast for
-sessions: a TTL of 10 s is 0.5 s.
+session's TTL from 10 s to 86400 s, behaviour "release", 404 for what is not there. Time runs four times as fast for
+sessions: a TTL of 10 s is 2.5 s.
 """
 import base64
 import json
+import posixpath
 import time
 import urllib.parse
 import uuid
 
 from double import serve
 
-FASTER = 20
+FASTER = 4
 
 
 def bump(state):
@@ -42,9 +42,9 @@ def answer(state, method, path, query, body):
         wanted = json.loads(body)
         ttl = int(wanted["TTL"].removesuffix("s"))
         if not 10 <= ttl <= 86400:
-            return 400, f"Invalid Session TTL '{ttl}', must be between [10s=24h0m0s]"
+            return 500, f"Invalid Session TTL '{ttl}000000000', must be between [10s=24h0m0s]"
         session = str(uuid.uuid4())
-        state["sessions"][session] = {"ttl": ttl, "until": now + ttl / FASTER}
+        state["sessions"][session] = {"name": wanted["Name"], "ttl": ttl, "until": now + ttl / FASTER}
         bump(state)
         return 200, {"ID": session}
     if method == "PUT" and path.startswith("/v1/session/renew/"):
@@ -52,14 +52,20 @@ def answer(state, method, path, query, body):
         if one is None:
             return 404, f"Session id '{path.rsplit('/', 1)[1]}' not found"
         one["until"] = now + one["ttl"] / FASTER
-        return 200, [{"ID": path.rsplit("/", 1)[1], "Name": "", "TTL": f"{one['ttl']}s", "Behavior": "release", "LockDelay": 0}]
+        return 200, [{"ID": path.rsplit("/", 1)[1], "Name": one["name"], "TTL": f"{one['ttl']}s", "Behavior": "release", "LockDelay": 0}]
     if method == "PUT" and path.startswith("/v1/session/destroy/"):
         if path.rsplit("/", 1)[1] in state["sessions"]:
             invalidate(state, path.rsplit("/", 1)[1])
         return 200, True
     if not path.startswith("/v1/kv/"):
         return 404, "no such page"
-    key = urllib.parse.unquote(path.removeprefix("/v1/kv/"))
+    # As the real one: what does not print is refused, and a path that is not clean is another path.
+    plain = urllib.parse.unquote(path)
+    if not plain.isprintable():
+        return 400, None
+    if posixpath.normpath(plain) != plain:
+        return 301, f"Moved Permanently: {posixpath.normpath(plain)}"
+    key = plain.removeprefix("/v1/kv/")
     entry = state["kv"].get(key)
     if method == "GET":
         if entry is None:
@@ -68,14 +74,20 @@ def answer(state, method, path, query, body):
     if method == "PUT" and "acquire" in parameters:
         session = parameters["acquire"][0]
         if session not in state["sessions"]:
-            return 500, f'rpc error making call: invalid session "{session}"'
+            return 500, f'invalid session "{session}"'
         if entry is not None and entry.get("Session") not in (None, session):
             return 200, False
         if entry is None:
             entry = state["kv"][key] = {"LockIndex": 0, "CreateIndex": state["index"] + 1}
+        if entry.get("Session") == session and entry["Value"] == base64.b64encode(body).decode():
+            return 200, True
         if entry.get("Session") != session:
             entry["LockIndex"] += 1
         entry.update(Session=session, Value=base64.b64encode(body).decode(), ModifyIndex=bump(state))
+        return 200, True
+    if method == "DELETE":
+        state["kv"].pop(key, None)
+        bump(state)
         return 200, True
     return 405, "method not allowed"
 

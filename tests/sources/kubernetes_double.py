@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A double of the Kubernetes API server for Lease objects (coordination.k8s.io/v1), as far as the public documentation
-gives it (kubernetes.io/docs: reference/kubernetes-api, reference/using-api/api-concepts). Debian has no API server,
-so the source has not run against a real one.
+"""A double of the Kubernetes API server for Lease objects (coordination.k8s.io/v1), made from its public documentation
+(kubernetes.io/docs: reference/kubernetes-api, reference/using-api/api-concepts) and compared with a real API server,
+1.20.2: exchanges.py plays the same requests to both. kubernetes_server.sh runs a real one.
 
 Kept: metadata.uid of each object that is created, metadata.resourceVersion that changes with each change, 409 for an
-update made from another resourceVersion and for a create of what is there, 404, and the checks of names,
+update made from another resourceVersion or object and for a create of what is there, 404, and the checks of names,
 leaseDurationSeconds (above 0) and leaseTransitions (not below 0, 32 bits). Errors are Status objects.
 """
 import json
@@ -55,29 +55,39 @@ def answer(state, method, path, query, body):
         if name not in leases:
             return status(404, "NotFound", f'leases.coordination.k8s.io "{name}" not found')
         return 200, leases[name]
+    if method == "DELETE":
+        if name not in leases:
+            return status(404, "NotFound", f'leases.coordination.k8s.io "{name}" not found')
+        del leases[name]
+        return 200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     wanted = json.loads(body)
     name = name or wanted["metadata"]["name"]
     if why := problem(wanted, name):
         return status(422, "Invalid", f'Lease.coordination.k8s.io "{name}" is invalid: {why}')
-    state["version"] += 1
-    if method == "POST":
-        if name in leases:
-            return status(409, "AlreadyExists", f'leases.coordination.k8s.io "{name}" already exists')
-        wanted["metadata"].update(uid=str(uuid.uuid4()), resourceVersion=str(state["version"]), creationTimestamp="2026-01-01T00:00:00Z")
+    conflict = status(
+        409, "Conflict", f'Operation cannot be fulfilled on leases.coordination.k8s.io "{name}": the object has been modified'
+    )
+    now, given = leases.get(name, {}).get("metadata", {}), wanted["metadata"]
+    if method == "POST" and now:
+        return status(409, "AlreadyExists", f'leases.coordination.k8s.io "{name}" already exists')
+    if method not in ("POST", "PUT"):
+        return status(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    # A change of what is not there makes it, unless it names the object that it was made from.
+    if not now and given.get("uid"):
+        return conflict
+    if not now:
+        state["version"] += 1
+        wanted["metadata"] = {**given, "uid": str(uuid.uuid4()), "creationTimestamp": "2026-01-01T00:00:00Z"}
+        wanted["metadata"]["resourceVersion"] = str(state["version"])
         leases[name] = wanted
         return 201, wanted
-    if method == "PUT":
-        if name not in leases:
-            return status(404, "NotFound", f'leases.coordination.k8s.io "{name}" not found')
-        now = leases[name]["metadata"]
-        if wanted["metadata"].get("resourceVersion") != now["resourceVersion"] or wanted["metadata"].get("uid", now["uid"]) != now["uid"]:
-            return status(
-                409, "Conflict", f'Operation cannot be fulfilled on leases.coordination.k8s.io "{name}": the object has been modified'
-            )
-        wanted["metadata"] = {**now, "resourceVersion": str(state["version"])}
-        leases[name] = wanted
-        return 200, wanted
-    return status(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    if given.get("uid", now["uid"]) != now["uid"] or given.get("resourceVersion") != now["resourceVersion"]:
+        return conflict
+    # What changes nothing is no change.
+    if wanted["spec"] != leases[name]["spec"]:
+        state["version"] += 1
+        leases[name] = {**wanted, "metadata": {**now, "resourceVersion": str(state["version"])}}
+    return 200, leases[name]
 
 
 def delete(state, scope):

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <random>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -31,7 +32,11 @@ pid_t start_process(const Words& command, const std::filesystem::path& log) {
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   const pid_t parent = getpid(), pid = fork();
-  if (pid != 0) return pid;
+  if (pid != 0) {
+    setpgid(pid, pid);  // as the child does: whoever is first
+    return pid;
+  }
+  setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -145,21 +150,66 @@ class Double : public Server {
   const std::string program_;
 };
 
-class Consul final : public Double {
+class ConsulDouble final : public Double {
  public:
-  Consul() : Double("consul_double.py") {}
+  ConsulDouble() : Double("consul_double.py") {}
   std::string url() const override { return fmt::format("consul://127.0.0.1:{}", port_); }
-  std::chrono::milliseconds ttl() const override { return 500ms; }  // the double's ten seconds
+  std::chrono::milliseconds ttl() const override { return 2500ms; }  // the double's ten seconds
 };
 
-class Kubernetes final : public Double {
+// A real agent that is a server of its own. Sessions last ten seconds at least, and up to twice as long.
+class Consul final : public Server {
  public:
-  Kubernetes() : Double("kubernetes_double.py") {}
+  explicit Consul(std::string program) : program_(std::move(program)) {}
+  std::string url() const override { return fmt::format("consul://127.0.0.1:{}", port_); }
+  std::chrono::milliseconds ttl() const override { return 10s; }
+  std::chrono::milliseconds late() const override { return 12s; }
+  void delete_counter(const std::string& scope) override {
+    run({program_, "kv", "delete", fmt::format("-http-addr=127.0.0.1:{}", port_), "termgate/" + scope});
+  }
+
+ private:
+  void prepare() override {
+    std::ofstream(home() / "consul.json") << fmt::format(
+        R"({{"server": true, "bootstrap_expect": 1, "node_name": "one", "data_dir": "{}", "bind_addr": "127.0.0.1", "client_addr": "127.0.0.1",
+"disable_update_check": true, "performance": {{"raft_multiplier": 1}}, "ports": {{"http": {}, "server": {}, "serf_lan": {}, "serf_wan": -1,
+"dns": -1, "grpc": -1}}}})",
+        data().string(), port_, server_, gossip_);
+  }
+  Words command() const override { return {program_, "agent", "-config-file", (home() / "consul.json").string()}; }
+  const std::string program_;
+  const int port_ = free_port(), server_ = free_port(), gossip_ = free_port();
+};
+
+class KubernetesDouble final : public Double {
+ public:
+  KubernetesDouble() : Double("kubernetes_double.py") {}
   std::string url() const override { return fmt::format("kubernetes://127.0.0.1:{}/default?tls=off", port_); }
   std::string url_with(const std::string& option) const override { return url() + "&" + option; }
   std::chrono::milliseconds ttl() const override { return 1000ms; }
   std::chrono::milliseconds late() const override { return 1500ms; }
   bool counts() const override { return true; }
+};
+
+// A real API server, with an etcd of its own: kubernetes_server.sh.
+class Kubernetes final : public Server {
+ public:
+  std::string url() const override {
+    const std::string at = home().string();
+    return fmt::format("kubernetes://127.0.0.1:{}/default?ca-file={}/certs/apiserver.crt&password-file={}/token", port_, at, at);
+  }
+  std::string url_with(const std::string& option) const override { return url() + "&" + option; }
+  std::chrono::milliseconds ttl() const override { return 1000ms; }
+  std::chrono::milliseconds late() const override { return 1500ms; }
+  bool counts() const override { return true; }
+  void delete_counter(const std::string& scope) override { run({"bash", script(), "delete", std::to_string(port_), scope}); }
+
+ private:
+  static std::string script() { return std::string(TERMGATE_TEST_SOURCES) + "/kubernetes_server.sh"; }
+  Words command() const override {
+    return {"bash", script(), "run", home().string(), std::to_string(port_), std::to_string(etcd_), std::to_string(peer_)};
+  }
+  const int port_ = free_port(), etcd_ = free_port(), peer_ = free_port();
 };
 
 bool installed(const char* program) { return std::system(fmt::format("command -v {} >/dev/null 2>&1", program).c_str()) == 0; }
@@ -184,8 +234,18 @@ std::unique_ptr<Server> make(std::string_view kind) {
     if (!std::filesystem::exists("/usr/share/java/zookeeper.jar")) need("zookeeper.jar");
     return std::make_unique<ZooKeeper>();
   }
-  if (kind == "consul") return std::make_unique<Consul>();
-  if (kind == "kubernetes") return std::make_unique<Kubernetes>();
+  if (kind == "consul_double") return std::make_unique<ConsulDouble>();
+  if (kind == "consul") {
+    const char* program = std::getenv("TERMGATE_CONSUL");
+    if (program == nullptr) need("the Consul of tests/support/consul_home.sh");
+    return std::make_unique<Consul>(program);
+  }
+  if (kind == "kubernetes_double") return std::make_unique<KubernetesDouble>();
+  if (kind == "kubernetes") {
+    need("etcd");
+    if (std::getenv("TERMGATE_KUBE_APISERVER") == nullptr) need("the program that TERMGATE_KUBE_APISERVER names");
+    return std::make_unique<Kubernetes>();
+  }
   throw std::runtime_error("TERMGATE_SOURCE names no server");
 }
 
@@ -197,11 +257,19 @@ Process::Process(Words command, const std::filesystem::path& log) : pid_(start_p
 Process::~Process() {
   if (pid_ > 0) end(SIGKILL);
 }
-void Process::pause() { ::kill(pid_, SIGSTOP); }
-void Process::resume() { ::kill(pid_, SIGCONT); }
+void Process::pause() { ::kill(-pid_, SIGSTOP); }
+void Process::resume() { ::kill(-pid_, SIGCONT); }
 void Process::end(int signal) {
-  ::kill(pid_, signal);
-  if (signal != SIGKILL) ::kill(pid_, SIGCONT);
+  ::kill(-pid_, signal);
+  if (signal != SIGKILL) {
+    ::kill(-pid_, SIGCONT);
+    if (within(10s, [this] { return waitpid(pid_, nullptr, WNOHANG) == pid_; })) {
+      ::kill(-pid_, SIGKILL);  // what it had started
+      pid_ = -1;
+      return;
+    }
+    ::kill(-pid_, SIGKILL);
+  }
   waitpid(pid_, nullptr, 0);
   pid_ = -1;
 }
@@ -271,16 +339,20 @@ void Server::run(const Words& words) const {
   if (status != 0) throw std::runtime_error(words[0] + " failed");
 }
 
+// Below the ports that the kernel gives to other programs' connections: one of those could take it while the server is stopped.
 int Server::free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  if (bind(socket, reinterpret_cast<sockaddr*>(&address), length) != 0) throw std::runtime_error("bind");
-  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
-  close(socket);
-  return ntohs(address.sin_port);
+  std::random_device chance;
+  for (;;) {
+    const int port = 12'000 + static_cast<int>(chance() % 18'000);
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    const bool bound = bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    close(socket);
+    if (bound) return port;
+  }
 }
 
 Server& server() {

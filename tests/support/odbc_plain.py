@@ -73,20 +73,23 @@ class Plain:
 
     def rows(self, statement):
         """Runs it; the rows of its first result that has columns, as text. Refused carries SQLSTATE, number and message."""
+        return (self.results(statement) or [[]])[0]
+
+    def results(self, statement):
+        """The rows of each of its results that has columns."""
         handle = ctypes.c_void_p()
         odbc.SQLAllocHandle(SQL_HANDLE_STMT, self.connection, ctypes.byref(handle))
         try:
-            code, found = odbc.SQLExecDirect(handle, statement.encode(), SQL_NTS), None
-            while code != SQL_NO_DATA or found is None:
+            code, found = odbc.SQLExecDirect(handle, statement.encode(), SQL_NTS), []
+            while True:
                 self.check(code, SQL_HANDLE_STMT, handle)
                 columns = ctypes.c_short()
                 odbc.SQLNumResultCols(handle, ctypes.byref(columns))
-                if found is None and columns.value > 0:
-                    found = self.fetch(handle, columns.value)
+                if columns.value > 0:
+                    found.append(self.fetch(handle, columns.value))
                 code = odbc.SQLMoreResults(handle)
                 if code == SQL_NO_DATA:
-                    break
-            return found or []
+                    return found
         finally:
             odbc.SQLFreeHandle(SQL_HANDLE_STMT, handle)
 

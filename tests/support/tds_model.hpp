@@ -192,6 +192,10 @@ class TdsModel {
     if (has(text, "begin")) begin(payload, announced);
     if (has(text, "write")) write();
     if (has(text, "insert bulk")) bulk_announced = true;
+    if (has(text, "a hidden reset")) {
+      gate = false;
+      payload += std::string("\xE3\3\0\x12\0\0", 6);
+    }
     if (has(text, "declare")) declared_now_ = declared;
     if (has(text, "rows")) payload += std::string("\x81\1\0\0\0\0\0\x09\0\x26\4\1c\0\xD1\4\1\0\0\0", 20);
     if (has(text, "commit")) finish(payload, true, announced);
@@ -260,8 +264,10 @@ class TdsModel {
     const bool of_gate = has(name, "[gate_");
     if (!of_gate) {
       ran.push_back(one.id != 0 ? "rpc " + std::to_string(one.id) : name);
-      const bool reads = !one.parameters.empty() && has(tds::utf8_of(one.parameters.back().value.data), "SELECT") &&
-                         !has(tds::utf8_of(one.parameters.back().value.data), "UPDATE");
+      if (name == "sp_reset_connection") gate = false;
+      std::string texts;
+      for (const tds::Parameter& parameter : one.parameters) texts += tds::utf8_of(parameter.value.data);
+      const bool reads = has(texts, "SELECT") && !has(texts, "UPDATE");
       if (reads || (one.id == tds::procedure::execute && given_handles_)) {
       } else if (one.id == tds::procedure::execute_sql || one.id == tds::procedure::execute || one.id == tds::procedure::prepare_execute)
         write();

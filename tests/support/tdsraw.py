@@ -56,7 +56,7 @@ class Closed(Exception):
 
 
 class Tds:
-    def __init__(self, port, user, password, database, application="test", host="127.0.0.1", timeout=30, source=None):
+    def __init__(self, port, user, password, database, application="test", host="127.0.0.1", timeout=90, source=None):
         self.socket = socket.create_connection((host, port), timeout, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.descriptor = 0

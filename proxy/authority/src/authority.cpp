@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <random>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -71,6 +73,12 @@ std::int64_t milliseconds_since_1970() {
   return std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// A lock service takes two processes with one name for one owner, so each has a name of its own.
+std::string mark_of_process() {
+  std::random_device chance;
+  return fmt::format(" by proxy {:08x}{:08x}", chance(), chance());
+}
+
 }  // namespace
 
 struct Authority::Inside {
@@ -86,7 +94,9 @@ struct Authority::Inside {
     if (!settings.log) settings.log = [](Settings::Weight, std::string_view) {};
     if (settings.machine.empty()) settings.machine = name_of_machine();
     if (!settings.rules_path.empty()) rules = std::make_shared<const Rules>(read_rules(settings.rules_path));
+    const auto opened = open_sources(*rules);
     if (!settings.database_url.empty()) use_database();
+    pass_on_warnings(opened);
     // Last: this thread is ended by the destructor, which does not run where something above has thrown.
     watch_files(*rules);
   }
@@ -202,6 +212,46 @@ struct Authority::Inside {
     if (!files_of_rules.empty() && !looker.joinable()) looker = std::thread([this] { look_at_files(); });
   }
 
+  // The lock services of the rules; throws InvalidInput, and then nothing has changed. One that two rules name is one object, which
+  // remembers the terms that it has seen, also across a reload. Returns the new ones.
+  std::vector<std::shared_ptr<LeaseSource>> open_sources(const Rules& of) {
+    std::map<std::string, std::shared_ptr<LeaseSource>> opened;
+    std::vector<std::shared_ptr<LeaseSource>> fresh;
+    for (const Rule& rule : of.all) {
+      const auto* lease = std::get_if<LeaseTerm>(&rule.source);
+      if (lease == nullptr || lease->url.empty() || opened.contains(lease->url)) continue;
+      const auto fail = [&](const std::string& why) {
+        return InvalidInput(fmt::format("{}:{}: rule \"{}\": {}", settings.rules_path, rule.line, rule.name, why));
+      };
+      if (!settings.open_source) throw fail("this program was built without term sources");
+      const std::lock_guard lock(mutex);
+      const auto known = sources.find(lease->url);
+      auto& source = opened[lease->url];
+      if (known != sources.end()) {
+        source = known->second;
+        continue;
+      }
+      try {
+        source = settings.open_source(lease->url);
+      } catch (const Error& error) { throw fail(error.what()); }
+      fresh.push_back(source);
+    }
+    const std::lock_guard lock(mutex);
+    sources.merge(opened);
+    return fresh;
+  }
+
+  void pass_on_warnings(std::vector<std::shared_ptr<LeaseSource>> of) {
+    if (!workers || of.empty()) return;
+    workers->at(Workers::Clock::now(), [this, of = std::move(of)] {
+      for (const auto& source : of) {
+        try {
+          for (const std::string& warning : source->warnings()) settings.log(Settings::Weight::warning, warning);
+        } catch (const std::exception&) {}  // who takes a lease there finds out
+      }
+    });
+  }
+
   // The files are looked at without any lock: stat() on a network file system may hang.
   void look_at_files() {
     std::unique_lock lock(stop_mutex);
@@ -255,7 +305,7 @@ struct Authority::Inside {
     if (const char* problem = name_problem(holder))
       return without(fmt::format("the holder of the lease of scope \"{}\" would be malformed: {}", term.scope.name(), problem), "TG005");
     const std::lock_guard lock(mutex);
-    const auto key = std::make_pair(term.scope.name(), holder);
+    const auto key = std::make_tuple(term.scope.name(), holder, term.url);
     auto lease = leases[key].lock();
     if (!lease) {
       // A holder's name may come from the client, so the map must not grow with it.
@@ -264,7 +314,11 @@ struct Authority::Inside {
         return without(fmt::format("no term for scope \"{}\": {} holders of leases are known already, the most that this proxy keeps",
                                    term.scope.name(), leases_max));
       }
-      lease = std::make_shared<HostLease>(*common, term.scope, holder, rule.name);
+      auto origin = term.url.empty()
+                        ? lease_of_database(*database, term.scope, holder,
+                                            fmt::format("rule \"{}\" has takeover = newest, and {} has connected", rule.name, holder))
+                        : lease_of_source(sources.at(term.url), *database, term.scope, holder + own_mark);
+      lease = std::make_shared<HostLease>(*common, term.scope, holder, std::move(origin));
       leases[key] = lease;
     }
     lease->set(term.ttl, term.takeover);
@@ -322,11 +376,13 @@ struct Authority::Inside {
 
   Settings settings;
   std::shared_ptr<HighestTerms> highest_terms = std::make_shared<HighestTerms>();
+  const std::string own_mark = mark_of_process();
 
-  mutable std::mutex mutex;  // guards rules, leases, sessions
+  mutable std::mutex mutex;  // guards rules, leases, sources, sessions
   std::shared_ptr<const Rules> rules = std::make_shared<const Rules>();
-  std::map<std::pair<std::string, std::string>, std::weak_ptr<HostLease>> leases;
-  std::map<std::uint64_t, Known> sessions;  // of lease rules only
+  std::map<std::tuple<std::string, std::string, std::string>, std::weak_ptr<HostLease>> leases;  // by scope, holder, lock service
+  std::map<std::string, std::shared_ptr<LeaseSource>> sources;                                   // by URL; none ever goes
+  std::map<std::uint64_t, Known> sessions;                                                       // of lease rules only
 
   std::mutex files_mutex;  // guards files, files_of_rules
   std::map<std::string, std::weak_ptr<TermFile>> files;
@@ -429,6 +485,7 @@ std::string Authority::reload() {
   const std::lock_guard one(in.reloading);
   try {
     auto rules = std::make_shared<const Rules>(read_rules(in.settings.rules_path));
+    in.pass_on_warnings(in.open_sources(*rules));
     in.watch_files(*rules);
     const std::lock_guard lock(in.mutex);
     in.rules = std::move(rules);

@@ -7,10 +7,8 @@
 #include "host_lease.hpp"
 
 #include <algorithm>
-#include <ctime>
 #include <utility>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
@@ -21,20 +19,14 @@ using std::chrono::milliseconds;
 
 namespace {
 
-std::string moment(std::int64_t since_1970_ms) {
-  return fmt::format("{:%Y-%m-%d %H:%M:%S}.{:03} UTC", fmt::gmtime(static_cast<std::time_t>(since_1970_ms / 1000)), since_1970_ms % 1000);
-}
-
-bool live(const LeaseInfo& info) { return !info.released_at_ms && info.remaining_ms > 0; }
-
 constexpr milliseconds longest_pause{500};  // after an error, and the longest pause between two looks at another's lease
 constexpr milliseconds shortest_pause{20};
 constexpr milliseconds hold_off_max{5'000};
 
 }  // namespace
 
-HostLease::HostLease(Common& common, Scope scope, std::string owner, std::string rule)
-    : common_(common), scope_(std::move(scope)), owner_(std::move(owner)), rule_(std::move(rule)) {
+HostLease::HostLease(Common& common, Scope scope, std::string owner, std::unique_ptr<LeaseOrigin> origin)
+    : common_(common), scope_(std::move(scope)), owner_(std::move(owner)), origin_(std::move(origin)) {
   why_not_ = fmt::format("no term for scope \"{}\": the lease for {} is being taken", scope_.name(), owner_);
 }
 
@@ -98,6 +90,7 @@ session::TermSource::Standing HostLease::now() const {
     standing.why_not = fmt::format("no term for scope \"{}\": the lease of {} was not renewed in time", scope_.name(), owner_);
   } else {
     standing.why_not = why_not_;
+    standing.problem_code = problem_code_;
   }
   return standing;
 }
@@ -212,18 +205,13 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
     return Clock::now() + pause;
   }
   try {
-    // Two reads around the renewal tell whether another proxy renews the same lease: its renewals move
-    // renewed_at as well.
-    const auto before = common_.database.lease(scope_);
-    if (before && before->owner == owner_ && before->term == lease->term().value() && before->renewed_at_ms != renewed_at_ms_)
-      shared_until_ = Clock::now() + ttl;
-    const Lease renewed = common_.database.renew_lease(scope_, lease->term(), owner_, ttl);
+    const Lease renewed = origin_->renew(*lease, ttl);
     {
       const Lock lock(mutex_);
       if (!lease_) return Clock::now();  // a higher fence was seen meanwhile
       lease_ = renewed;
     }
-    if (const auto after = common_.database.lease(scope_)) renewed_at_ms_ = after->renewed_at_ms;
+    origin_->noted();
     return Clock::now() + pause;
   } catch (const LeaseLost&) {
     // Ended by a higher term, or merely not renewed in time?
@@ -255,55 +243,36 @@ std::optional<HostLease::Clock::time_point> HostLease::take() {
     if (!newcomer_) hold_off_until = hold_off_until_;
     force = newcomer_ && takeover_ == Takeover::newest;
   }
-  const auto not_had = [&](std::string why, milliseconds pause) {
+  const auto not_had = [&](std::string why, milliseconds pause, const char* code = "TG002") {
     const Lock lock(mutex_);
     why_not_ = fmt::format("no term for scope \"{}\": {}", scope_.name(), why);
+    problem_code_ = code;
     return Clock::now() + std::clamp(pause, shortest_pause, longest_pause);
   };
   if (!answering(ttl)) return not_had(fmt::format("{} does not answer", owner_), ttl / 3);
   try {
-    const auto seen = common_.database.lease(scope_);
-    if (seen && live(*seen) && seen->owner == owner_) {
-      // Another proxy holds it for the same host, or this one did before it was started again: one application, one term.
-      try {
-        won(common_.database.renew_lease(scope_, Term(seen->term), owner_, ttl), true, "joined");
-        return Clock::now() + std::max(shortest_pause, ttl / 3);
-      } catch (const LeaseLost&) { return not_had("its lease has just changed hands", shortest_pause); }
-    }
-    if (seen && live(*seen)) {
-      if (!force) {
-        return not_had(fmt::format("its lease is held by {} until {}", seen->owner, moment(seen->expires_at_ms)),
-                       milliseconds(seen->remaining_ms + 1));
-      }
-      common_.database.force_release(scope_, "termgate proxy",
-                                     fmt::format("rule \"{}\" has takeover = newest, and {} has connected", rule_, owner_));
-    }
-    const auto left = std::chrono::ceil<milliseconds>(hold_off_until - Clock::now());
-    if (left.count() > 0) return not_had(fmt::format("its lease was just taken from {}", owner_), left);
-    LeaseOptions options;
-    options.owner = owner_;
-    if (auto lease = common_.database.try_acquire_lease(scope_, ttl, options)) {
-      won(*std::move(lease), false, force && seen && live(*seen) ? "taken over" : "taken");
-      return Clock::now() + std::max(shortest_pause, ttl / 3);
-    }
-    return not_had("its lease was taken by another just now", shortest_pause);
+    auto result = origin_->take(ttl, force, std::max(milliseconds(0), std::chrono::ceil<milliseconds>(hold_off_until - Clock::now())));
+    if (const auto* not_this_time = std::get_if<LeaseOrigin::NotHad>(&result)) return not_had(not_this_time->why, not_this_time->pause);
+    won(std::get<LeaseOrigin::Won>(std::move(result)));
+    return Clock::now() + std::max(shortest_pause, ttl / 3);
   } catch (const Error& error) {
     common_.log(fmt::format("lease of scope \"{}\" not taken for {}: {}", scope_.name(), owner_, error.what()));
-    return not_had(fmt::format("the lease for {} cannot be taken: {}", owner_, error.what()), longest_pause);
+    const bool backwards = dynamic_cast<const StaleTerm*>(&error) != nullptr;
+    return not_had(fmt::format("the lease for {} cannot be taken: {}", owner_, error.what()), longest_pause, backwards ? "TG001" : "TG002");
   }
 }
 
-void HostLease::won(Lease lease, bool joined, std::string_view how) {
-  const auto term = lease.term().value();
+void HostLease::won(LeaseOrigin::Won won) {
+  const auto term = won.lease.term().value();
   {
     const Lock lock(mutex_);
-    lease_ = std::move(lease);
+    lease_ = std::move(won.lease);
     newcomer_ = false;
-    shared_until_ = joined ? Clock::now() + ttl_ : Clock::time_point{};
+    problem_code_ = "TG002";
   }
   common_.saw_fence(scope_.name(), term);
-  common_.log(fmt::format("lease of scope \"{}\" {} for {} with term {}", scope_.name(), how, owner_, term));
-  if (const auto after = common_.database.lease(scope_)) renewed_at_ms_ = after->renewed_at_ms;
+  common_.log(fmt::format("lease of scope \"{}\" {} for {} with term {}", scope_.name(), won.how, owner_, term));
+  origin_->noted();
 }
 
 void HostLease::lost(std::string why) {
@@ -313,15 +282,9 @@ void HostLease::lost(std::string why) {
 }
 
 void HostLease::give_back(const Lease& lease) {
-  const auto seen = common_.database.lease(scope_);
-  if (!seen || seen->owner != owner_ || seen->term != lease.term().value() || !live(*seen)) return;
-  // Another proxy of the same host renews it too, so it is not ours alone to give back.
-  if (seen->renewed_at_ms != renewed_at_ms_ || Clock::now() < shared_until_) {
-    common_.log(fmt::format("lease of scope \"{}\" left to the other proxy of {}", scope_.name(), owner_));
-    return;
-  }
-  common_.database.release_lease(lease);
-  common_.log(fmt::format("lease of scope \"{}\" with term {} given back by {}", scope_.name(), lease.term().value(), owner_));
+  const std::string_view became = origin_->give_back(lease);
+  if (!became.empty())
+    common_.log(fmt::format("lease of scope \"{}\" with term {} {} {}", scope_.name(), lease.term().value(), became, owner_));
 }
 
 bool HostLease::give_back_now() {

@@ -1,6 +1,7 @@
 // One lease that stands for one application: taken when the first of its sessions is established, renewed while one of them is open and its
-// peer answers within the TTL, given back when the last one is gone. Any number of proxies share it: its owner is the application's host,
-// and a proxy that finds the lease in the host's hands already joins its term. Any thread; the database is only spoken to on workers.
+// peer answers within the TTL, given back when the last one is gone. Any number of proxies share one of the database's leases: its owner is
+// the application's host, and a proxy that finds the lease in the host's hands already joins its term. Any thread; the database and the
+// lock service are only called on workers.
 #pragma once
 
 #include <chrono>
@@ -17,6 +18,7 @@
 #include <termgate/authority/authority.hpp>
 #include <termgate/database.hpp>
 
+#include "lease_origin.hpp"
 #include "workers.hpp"
 
 namespace termgate::authority {
@@ -34,7 +36,7 @@ class HostLease final : public session::TermSource, public std::enable_shared_fr
     std::function<void(const std::string&)> log;
   };
 
-  HostLease(Common& common, Scope scope, std::string owner, std::string rule);
+  HostLease(Common& common, Scope scope, std::string owner, std::unique_ptr<LeaseOrigin> origin);
 
   // A reloaded rule may have changed these.
   void set(std::chrono::milliseconds ttl, Takeover takeover);
@@ -65,7 +67,7 @@ class HostLease final : public session::TermSource, public std::enable_shared_fr
   std::optional<Clock::time_point> renew();
   std::optional<Clock::time_point> take();
   void give_back(const Lease& lease);
-  void won(Lease lease, bool joined, std::string_view how);
+  void won(LeaseOrigin::Won won);
   void lost(std::string why);
   bool answering(std::chrono::milliseconds ttl) const;
   std::vector<std::function<void()>> take_settled();  // mutex_ is held
@@ -73,7 +75,7 @@ class HostLease final : public session::TermSource, public std::enable_shared_fr
   Common& common_;
   const Scope scope_;
   const std::string owner_;
-  const std::string rule_;
+  const std::unique_ptr<LeaseOrigin> origin_;  // only the worker that is busy calls it
 
   mutable std::mutex mutex_;  // guards what follows
   std::chrono::milliseconds ttl_{10'000};
@@ -81,16 +83,13 @@ class HostLease final : public session::TermSource, public std::enable_shared_fr
   std::map<std::uint64_t, Opened> sessions_;
   std::optional<Lease> lease_;
   std::string why_not_;
-  bool newcomer_ = false;  // a session has arrived since the lease was last held
+  const char* problem_code_ = "TG002";  // that goes with why_not_
+  bool newcomer_ = false;               // a session has arrived since the lease was last held
   // Shut out by a higher term: whoever ended this lease is about to take it, and must find it free.
   Clock::time_point hold_off_until_{};
   bool busy_ = false;  // a worker is in step()
   bool again_ = false;
   std::uint64_t kicked_ = 0;
-
-  // Only the worker that is busy uses these.
-  std::int64_t renewed_at_ms_ = 0;    // as the database showed it after our own last renewal
-  Clock::time_point shared_until_{};  // another proxy has renewed it too
 };
 
 }  // namespace termgate::authority

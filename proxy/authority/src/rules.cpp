@@ -131,6 +131,8 @@ class Parser {
       if (path_.front() != '/') fail("\"file\" is a path from / on: the proxy may run in another folder than you think");
     } else if (key == "lease") {
       lease_ = scope(value);
+    } else if (key == "source") {
+      url_ = one(value);
     } else if (key == "ttl") {
       ttl_ = duration(value);
     } else if (key == "holder") {
@@ -151,9 +153,8 @@ class Parser {
       rule.refuse = one(value);
     } else {
       fail(
-          fmt::format("there is no key \"{}\": listener, user, database, application, client; scope, term, file, lease, ttl, holder, "
-                      "takeover; overridable, "
-                      "without-term, enforce, replication, refuse",
+          fmt::format("there is no key \"{}\": listener, user, database, application, client; scope, term, file, lease, "
+                      "source, ttl, holder, takeover; overridable, without-term, enforce, replication, refuse",
                       key));
     }
   }
@@ -169,8 +170,15 @@ class Parser {
                                     "let clients declare it",
                                     rule_->name));
     }
-    if (!lease_ && (ttl_ || !holder_.empty() || takeover_))
-      fail(rule_->line, fmt::format("rule \"{}\": ttl, holder and takeover go with a lease", rule_->name));
+    if (!lease_ && (!url_.empty() || ttl_ || !holder_.empty() || takeover_))
+      fail(rule_->line, fmt::format("rule \"{}\": source, ttl, holder and takeover go with a lease", rule_->name));
+    if (!url_.empty() && takeover_ == Takeover::newest) {
+      fail(rule_->line,
+           fmt::format("rule \"{}\": takeover = newest is only for the database's own leases: a lock service ends nobody's lease",
+                       rule_->name));
+    }
+    // Its terms are no lease of anybody's.
+    if (url_.starts_with("file:")) fail(rule_->line, fmt::format("rule \"{}\": for a file write file = PATH", rule_->name));
     if (!rule_->refuse.empty() && sources > 0)
       fail(rule_->line, fmt::format("rule \"{}\" refuses, so it has no scope, file or lease", rule_->name));
     if (scope_) {
@@ -179,6 +187,7 @@ class Parser {
       rule_->source = FileTerm{path_};
     } else if (lease_) {
       LeaseTerm made{*lease_};
+      made.url = url_;
       if (ttl_) made.ttl = *ttl_;
       if (!holder_.empty()) made.holder = holder_;
       if (takeover_) made.takeover = *takeover_;
@@ -190,6 +199,7 @@ class Parser {
     term_.reset();
     path_.clear();
     lease_.reset();
+    url_.clear();
     ttl_.reset();
     holder_.clear();
     takeover_.reset();
@@ -304,7 +314,7 @@ class Parser {
   std::optional<Rule> rule_;
   std::optional<Scope> scope_, lease_;
   std::optional<Term> term_;
-  std::string path_, holder_;
+  std::string path_, url_, holder_;
   std::optional<milliseconds> ttl_;
   std::optional<Takeover> takeover_;
 };

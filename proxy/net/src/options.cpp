@@ -59,6 +59,13 @@ SslMode ssl_mode_of(std::string_view text) {
   throw std::invalid_argument(fmt::format("--backend: sslmode={} must be one of disable, prefer, require, verify-ca, verify-full", text));
 }
 
+// As libpq has it.
+constexpr std::string_view oldest_tls = "ssl_min_protocol_version";
+TlsVersion oldest_tls_of(std::string_view text) {
+  if (const auto version = tls_version_of(text)) return *version;
+  throw std::invalid_argument(fmt::format("--backend: {}={} must be one of TLSv1, TLSv1.1, TLSv1.2, TLSv1.3", oldest_tls, text));
+}
+
 constexpr std::string_view sqlserver_scheme = "sqlserver://";
 
 // USER:PASSWORD@HOST:PORT/DB?…; of what follows the ? only TLS of the relay is read, the rest is the driver's.
@@ -100,6 +107,7 @@ Backend parse_sqlserver(std::string_view rest) {
     const std::string name = percent_decoded(parameter.substr(0, equals));
     if (name == "sslmode") backend.ssl_mode = ssl_mode_of(value);
     if (name == "sslrootcert") backend.ssl_root_certificate = value;
+    if (name == oldest_tls) backend.ssl_oldest = oldest_tls_of(value);
   }
   if ((backend.ssl_mode == SslMode::verify_ca || backend.ssl_mode == SslMode::verify_full) && backend.ssl_root_certificate.empty())
     throw std::invalid_argument("--backend: sslmode=verify-… needs sslrootcert=FILE, or sslrootcert=system");
@@ -134,13 +142,21 @@ ListenerOptions parse_listener(std::string_view text) {
   return listener;
 }
 
+std::optional<TlsVersion> tls_version_of(std::string_view text) noexcept {
+  if (text == "1.0" || text == "TLSv1") return TlsVersion::v1_0;
+  if (text == "1.1" || text == "TLSv1.1") return TlsVersion::v1_1;
+  if (text == "1.2" || text == "TLSv1.2") return TlsVersion::v1_2;
+  if (text == "1.3" || text == "TLSv1.3") return TlsVersion::v1_3;
+  return std::nullopt;
+}
+
 std::string own_url(std::string_view url) {
   const auto question = url.find('?');
   if (!url.starts_with(sqlserver_scheme) || question == std::string_view::npos) return std::string(url);
   std::string kept;
   for (const std::string_view parameter : split(url.substr(question + 1), '&')) {
     const std::string name = percent_decoded(parameter.substr(0, parameter.find('=')));
-    if (name == "sslmode" || name == "sslrootcert") continue;
+    if (name == "sslmode" || name == "sslrootcert" || name == oldest_tls) continue;
     kept += kept.empty() ? '?' : '&';
     kept += parameter;
   }
@@ -197,6 +213,7 @@ Backend parse_backend(std::string_view url) {
       else if (name == "sslrootcert") backend.ssl_root_certificate = value;
       else if (name == "sslcert") backend.ssl_certificate = value;
       else if (name == "sslkey") backend.ssl_key = value;
+      else if (name == oldest_tls) backend.ssl_oldest = oldest_tls_of(value);
       else if (name == "sslsni") backend.ssl_sni = value != "0";
       // The rest is libpq's, for the proxy's own connection.
     }

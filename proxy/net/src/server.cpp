@@ -24,6 +24,7 @@
 #include <termgate/tds/login.hpp>
 #include <termgate/tds/packet.hpp>
 
+#include "browser.hpp"
 #include "http.hpp"
 #include "worker.hpp"
 
@@ -115,6 +116,22 @@ bool answers(const Endpoint& server, Backend::Protocol protocol, std::chrono::mi
   return heard && (answer == 'S' || answer == 'N');
 }
 
+// The listeners with a name that a client can ask for.
+std::vector<tds::BrowsedInstance> instances_of(const std::vector<OpenListener>& listeners) {
+  std::vector<tds::BrowsedInstance> instances;
+  for (const OpenListener& listener : listeners) {
+    if (listener.is_unix || !tds::is_instance_name(listener.options.name)) continue;
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    getsockname(listener.descriptor, reinterpret_cast<sockaddr*>(&address), &size);
+    const tds::BrowsedInstance one{listener.options.name, Endpoint(reinterpret_cast<const sockaddr*>(&address), size).port()};
+    // Of each address of its host it has one socket, and of both the same port.
+    const bool known = std::any_of(instances.begin(), instances.end(), [&](const auto& other) { return other.name == one.name; });
+    if (!known) instances.push_back(one);
+  }
+  return instances;
+}
+
 sigset_t our_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -134,6 +151,7 @@ class Server::Inside {
         for (OpenListener& open : open_listener(listener, options.reuse_port, options.unix_mode))
           shared.listeners.push_back(std::move(open));
       }
+      if (options.browser) browser.emplace(*options.browser, instances_of(shared.listeners));
     } catch (...) {
       close_all(shared.listeners);
       throw;
@@ -158,6 +176,7 @@ class Server::Inside {
     for (const auto& worker : shared.workers) worker->join();
     shared.blocking_pool.end();
     http.reset();
+    browser.reset();
     close_all(shared.listeners);
     shared.workers.clear();
   }
@@ -214,6 +233,7 @@ class Server::Inside {
   Shared shared;
   std::vector<std::shared_ptr<Counters>> counters;
   std::optional<HttpServer> http;
+  std::optional<Browser> browser;
   std::mutex probe_mutex;  // guards the two below; and one probe at a time is enough
   std::optional<std::chrono::steady_clock::time_point> probed_at;
   bool probed = false;
@@ -280,6 +300,7 @@ std::vector<std::string> Server::addresses() const {
   return all;
 }
 
+std::string Server::browser_address() const { return inside_->browser ? inside_->browser->address() : ""; }
 std::string Server::http_address() const { return inside_->http ? inside_->http->address() : ""; }
 
 void take_signals() {

@@ -32,10 +32,22 @@ int choose_alpn(SSL*, const unsigned char** out, unsigned char* out_bytes, const
 
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(fmt::format("{}: {}", what, tls_error())); }
 
-TlsContext context_of(const SSL_METHOD* method) {
+int number_of(TlsVersion version) noexcept {
+  switch (version) {
+    case TlsVersion::v1_0: return TLS1_VERSION;
+    case TlsVersion::v1_1: return TLS1_1_VERSION;
+    case TlsVersion::v1_2: break;
+    case TlsVersion::v1_3: return TLS1_3_VERSION;
+  }
+  return TLS1_2_VERSION;
+}
+
+TlsContext context_of(const SSL_METHOD* method, TlsVersion oldest) {
   TlsContext context(SSL_CTX_new(method), SSL_CTX_free);
   if (!context) fail("TLS");
-  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  if (SSL_CTX_set_min_proto_version(context.get(), number_of(oldest)) != 1) fail("TLS");
+  // The handshakes of TLS 1.0 and 1.1 are signed with SHA-1, which OpenSSL 3 does at this level only.
+  if (oldest < TlsVersion::v1_2) SSL_CTX_set_security_level(context.get(), 0);
   // RELEASE_BUFFERS: an idle connection keeps none. MOVING_WRITE_BUFFER: a write that is repeated comes from
   // an outbox that may have moved.
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -68,7 +80,7 @@ std::string tls_error() {
 
 TlsContext context_for_clients(const ClientTls& options, bool tds) {
   if (options.certificate.empty()) return nullptr;
-  TlsContext context = context_of(TLS_server_method());
+  TlsContext context = context_of(TLS_server_method(), options.oldest);
   load_pair(context.get(), options.certificate, options.key.empty() ? options.certificate : options.key);
   // Any pointer that is none says yes.
   SSL_CTX_set_alpn_select_cb(context.get(), choose_alpn, tds ? context.get() : nullptr);
@@ -88,7 +100,7 @@ TlsContext context_for_clients(const ClientTls& options, bool tds) {
 
 TlsContext context_for_server(const Backend& backend) {
   if (backend.ssl_mode == SslMode::disable) return nullptr;
-  TlsContext context = context_of(TLS_client_method());
+  TlsContext context = context_of(TLS_client_method(), backend.ssl_oldest);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   if (!backend.ssl_certificate.empty())
     load_pair(context.get(), backend.ssl_certificate, backend.ssl_key.empty() ? backend.ssl_certificate : backend.ssl_key);
@@ -128,7 +140,7 @@ SSL* tls_to_server(const TlsContext& context, const Backend& backend, const std:
       return nullptr;
     }
   }
-  SSL_set_alpn_protos(ssl, alpn, sizeof alpn);
+  if (backend.protocol == Backend::Protocol::postgresql) SSL_set_alpn_protos(ssl, alpn, sizeof alpn);
   return ssl;
 }
 

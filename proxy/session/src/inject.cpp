@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, proxy_statement_count> names{
 constexpr std::string_view portal = "_termgate";
 constexpr std::size_t passed_max = 256;  // claims of comments that are remembered to have passed in a transaction; others are checked again
 
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   std::string result = "\"";
   for (const char letter : name) {
     if (letter == '"') result += '"';
@@ -72,7 +72,7 @@ const std::string& Session::State::name_of(ProxyStatement which) {
 // name: then a Close stands in front.
 void Session::State::prepare_ours(Batch& to, ProxyStatement which, Purpose role, std::string_view error) {
   const std::array<std::uint32_t, 5> types{25, 20, 25, 20, 16};  // text, bigint, boolean
-  const std::string schema = quoted(options_.schema);
+  const std::string schema = in_quotes(options_.schema);
   std::string sql;
   std::size_t count = 0;
   switch (which) {

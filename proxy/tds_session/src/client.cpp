@@ -1,6 +1,7 @@
 // The client's messages: gathered as far as they are looked at, judged, and forwarded, refused or answered here.
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include <termgate/scope.hpp>
 #include <termgate/tds/text.hpp>
@@ -32,6 +33,21 @@ std::int64_t number_in(const tds::Parameter& parameter) {
 std::string text_in(const tds::Parameter& parameter) {
   const bool wide = parameter.type.type == tds::type::nvarchar || parameter.type.type == tds::type::nchar;
   return wide ? tds::utf8_of(parameter.value.data) : std::string(parameter.value.data);
+}
+
+bool is_same(std::string_view name, std::string_view wanted) noexcept {
+  return std::equal(name.begin(), name.end(), wanted.begin(), wanted.end(),
+                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b; });
+}
+
+// In a code page the second byte of a letter can look like a bracket: such a text is none. NULL is empty.
+std::optional<std::string> text_that_is_plain(const tds::Parameter& parameter) {
+  const std::string_view data = parameter.value.data;
+  const bool wide =
+      parameter.type.type == tds::type::nvarchar || parameter.type.type == tds::type::nchar || parameter.type.type == tds::type::ntext;
+  if (wide) return tds::is_utf16(data) ? std::optional(tds::utf8_of(data)) : std::nullopt;
+  const bool ascii = std::none_of(data.begin(), data.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+  return ascii ? std::optional(std::string(data)) : std::nullopt;
 }
 
 // The one that is named, or that stands at this place.
@@ -179,13 +195,14 @@ void TdsSession::State::on_client_event(const tds::PacketEvent& event, Instant n
     message_.payload.append(event.raw);
   }
   const bool login = stage_ != Stage::ready;
-  const std::size_t most = stage_ == Stage::client_prelogin ? tds::prelogin_bytes_max
-                           : login                          ? tds::login7_bytes_max
-                                                            : options_.held_bytes_max;
+  const bool greets = stage_ == Stage::client_prelogin && message_.type != tds::packet::login7;
+  const std::size_t most = greets ? tds::prelogin_bytes_max : login ? tds::login7_bytes_max : options_.held_bytes_max;
   if (!message_.complete && message_.payload.size() <= most) return;
   if (login && !message_.complete) return malformed_peer("client", "a message of the login is too long");
   switch (stage_) {
     case Stage::client_prelogin:
+      // jTDS in clear text leaves PRELOGIN out, as clients of SQL Server 7 did.
+      if (message_.type == tds::packet::login7 && !peer_.encrypted_already) return on_client_login(now);
       if (message_.type != tds::packet::prelogin) return malformed_peer("client", "it does not begin with PRELOGIN");
       return on_client_prelogin(now);
     case Stage::client_login:
@@ -226,6 +243,13 @@ void TdsSession::State::on_message(Instant now) {
   }
   const Verdict verdict = verdict_of(message_);
   if (stage_ == Stage::closing) return;
+  if (verdict.resets) {
+    // As by the bit in a packet, which is sent with it: what was open is rolled back, and the gate is open.
+    claims_.reset();
+    bulk_expected_ = false;
+    resets_ = tds::status::reset;
+    return forward(verdict, now);
+  }
   if (verdict.declares) claims_.server_knows();
   if (!claims_.enforces() && verdict.way != Verdict::Way::answer) {
     observe(verdict);
@@ -333,6 +357,14 @@ Verdict TdsSession::State::verdict_of_calls(std::string_view body) const {
       const tds::Parameter* term = parameter_of(call, "@term", 1);
       check_pair(verdict, scope == nullptr ? "" : text_in(*scope), term == nullptr ? 0 : number_in(*term));
       return verdict;
+    } else if (resets_session(name)) {
+      if (!alone) {
+        verdict.way = Verdict::Way::refuse;
+        verdict.code = "TG005";
+        verdict.message = "TG005 sp_reset_connection is refused beside other calls: it would give the gate away in their midst";
+        return verdict;
+      }
+      verdict.resets = true;
     } else if (names_procedure(name, "sys", "sp_set_session_context")) {
       const tds::Parameter* key = parameter_of(call, "@key", 0);
       const std::string text = key == nullptr ? "" : text_in(*key);
@@ -365,26 +397,35 @@ bool TdsSession::State::call_reads(const tds::Call& call, Verdict& verdict) cons
     case tds::procedure::cursor_option: return true;
     case tds::procedure::execute: {
       if (call.parameters.empty()) return false;
-      const std::string name = tds::utf8_of(call.parameters[0].name);
-      return (name.empty() || name == "@handle") && read_handles_.contains(number_in(call.parameters[0]));
+      for (std::size_t i = 0; i < call.parameters.size(); ++i) {
+        const std::string name = tds::utf8_of(call.parameters[i].name);
+        const bool of_handle = is_same(name, "@handle");
+        if (i == 0 ? !name.empty() && !of_handle : of_handle) return false;
+      }
+      return read_handles_.contains(number_in(call.parameters[0]));
     }
     default: return false;
   }
-  // The text is at its place, and no other parameter says by its name that it is the text.
+  // The text is at its place, and no other parameter says by its name that it is the text. The server compares names without regard to
+  // case.
   if (place >= call.parameters.size()) return false;
   for (std::size_t i = 0; i < call.parameters.size(); ++i) {
     const std::string name = tds::utf8_of(call.parameters[i].name);
-    const bool of_text = name == "@stmt" || name == "@statement";
+    if (std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) return false;
+    const bool of_text = is_same(name, "@stmt") || is_same(name, "@statement");
     if (i == place ? !of_text && !name.empty() : of_text) return false;
   }
-  const tds::Parameter* text = &call.parameters[place];
-  if (text->value.data.empty()) return false;
-  // In a code page the second byte of a letter can look like a bracket.
-  const bool wide = text->type.type == tds::type::nvarchar || text->type.type == tds::type::nchar || text->type.type == tds::type::ntext;
-  const std::string_view data = text->value.data;
-  const bool plain = std::none_of(data.begin(), data.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
-  if (wide ? !tds::is_utf16(data) : !plain) return false;
-  const TextVerdict said = classify(wide ? tds::utf8_of(data) : std::string(data), options_.schema);
+  const std::size_t declared_at = call.id == tds::procedure::cursor_open ? 5 : 1;
+  for (std::size_t i = 0; i < call.parameters.size(); ++i) {
+    if (i != declared_at && is_same(tds::utf8_of(call.parameters[i].name), "@params")) return false;
+  }
+  if (declared_at < call.parameters.size()) {
+    const auto declared = text_that_is_plain(call.parameters[declared_at]);
+    if (!declared || !only_declares(*declared)) return false;
+  }
+  const auto text = text_that_is_plain(call.parameters[place]);
+  if (!text || text->empty()) return false;
+  const TextVerdict said = classify(*text, options_.schema);
   return said.kind == TextVerdict::Kind::reads;
 }
 

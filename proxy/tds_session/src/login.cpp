@@ -16,6 +16,11 @@ constexpr std::uint32_t login_failed = 18456;
 constexpr std::size_t login7_version_at = 4;
 constexpr std::size_t ack_version_at = 1;  // of LOGINACK's body, the most significant byte first
 constexpr std::uint8_t login_severity = 14;
+// What the server's own message cannot know: there is a proxy in the way.
+constexpr std::string_view integrated_advice =
+    "This Windows login came through a proxy. Kerberos needs a service principal name for the proxy's name and port (MSSQLSvc/NAME:PORT) "
+    "on "
+    "the account of SQL Server; NTLM passes where Extended Protection of SQL Server is off. Or use a SQL Server login";
 
 }  // namespace
 
@@ -69,7 +74,8 @@ void TdsSession::State::on_client_login(Instant) {
   constexpr char unwanted[] = {static_cast<char>(tds::feature::session_recovery), static_cast<char>(tds::feature::data_classification)};
   const auto sent_on = tds::without_features(message_.payload, *login, std::string_view(unwanted, sizeof unwanted));
   if (!sent_on) return malformed_peer("client", sent_on.problem().reason());
-  login_.user = login->integrated() ? "" : tds::utf8_of(login->user);
+  integrated_ = login->integrated();
+  login_.user = integrated_ ? "" : tds::utf8_of(login->user);
   login_.database = tds::utf8_of(login->database);
   login_.application_name = tds::utf8_of(login->application);
   const auto declaration = statements::declared_in_application_name(login_.application_name);
@@ -171,6 +177,7 @@ void TdsSession::State::login_token(const tds::TokenEvent& event) {
   }
   const std::size_t body_at = login_answer_.size();
   login_answer_.append(event.body);
+  if (event.token == tds::token::error) behind_errors_ = login_answer_.size();
   if (event.token == tds::token::login_ack && speaks_8_0_) {
     for (std::size_t i = 0; i < 4; ++i)
       login_answer_[body_at + ack_version_at + i] = static_cast<char>(tds::version::v8_0 >> 8 * (3 - i) & 0xFF);
@@ -192,7 +199,12 @@ void TdsSession::State::login_message_ends(Instant now) {
     session::Incident incident;
     incident.kind = session::Incident::Kind::login_refused;
     incident.code = "28000";
-    incident.message = "the server refused the login";
+    incident.message = integrated_ ? integrated_advice : "the server refused the login";
+    if (integrated_) {
+      std::string advice;
+      tds::append_report(advice, tds::token::error, login_failed, login_severity, integrated_advice, "termgate", tds_version_);
+      login_answer_.insert(behind_errors_, advice);
+    }
     happened(incident);
   }
   tds::append_message(client_out_.back(), tds::packet::reply, login_answer_, packet_size_);

@@ -470,6 +470,52 @@ constexpr std::array functions{
     "year",
 };
 
+// The server's own. A type of a user's may be an assembly's, whose code runs when a value of it is made.
+constexpr std::array types{
+    "bigint",
+    "binary",
+    "bit",
+    "char",
+    "character",
+    "date",
+    "datetime",
+    "datetime2",
+    "datetimeoffset",
+    "dec",
+    "decimal",
+    "double",
+    "float",
+    "geography",
+    "geometry",
+    "hierarchyid",
+    "image",
+    "int",
+    "integer",
+    "json",
+    "money",
+    "national",
+    "nchar",
+    "ntext",
+    "numeric",
+    "nvarchar",
+    "real",
+    "rowversion",
+    "smalldatetime",
+    "smallint",
+    "smallmoney",
+    "sql_variant",
+    "sysname",
+    "text",
+    "time",
+    "timestamp",
+    "tinyint",
+    "uniqueidentifier",
+    "varbinary",
+    "varchar",
+    "vector",
+    "xml",
+};
+
 bool is_sign(std::span<const Token> tokens, std::size_t at, char sign) noexcept {
   return at < tokens.size() && tokens[at].kind == Kind::sign && tokens[at].text[0] == sign;
 }
@@ -477,6 +523,52 @@ bool is_word(std::span<const Token> tokens, std::size_t at, std::string_view wor
   return at < tokens.size() && tokens[at].kind == Kind::word && tokens[at].text == word;
 }
 bool is_name(const Token& token) noexcept { return token.kind == Kind::word || token.kind == Kind::name || token.kind == Kind::either; }
+
+bool is_own_type(std::span<const Token> tokens, std::size_t at) noexcept {
+  if (at >= tokens.size() || tokens[at].kind != Kind::word || !contains(types, tokens[at].text)) return false;
+  return !is_sign(tokens, at + 1, '.');
+}
+
+// The place behind the parenthesis that closes the one at `at`.
+std::size_t behind_parentheses(std::span<const Token> tokens, std::size_t at) noexcept {
+  std::size_t depth = 0;
+  do {
+    if (is_sign(tokens, at, '(')) ++depth;
+    if (is_sign(tokens, at, ')')) --depth;
+    ++at;
+  } while (depth > 0 && at < tokens.size());
+  return at;
+}
+
+// CAST(x AS type), CONVERT(type, x): whether the type is the server's own.
+bool converts_to_own_type(std::span<const Token> tokens, std::size_t at) noexcept {
+  if (tokens[at].kind != Kind::word || !is_sign(tokens, at + 1, '(')) return true;
+  const std::string_view word = tokens[at].text;
+  if (word == "convert" || word == "try_convert") return is_own_type(tokens, at + 2);
+  if (word != "cast" && word != "try_cast" && word != "try_parse") return true;
+  for (std::size_t one = at + 2; one < tokens.size() && !is_sign(tokens, one, ')'); ++one) {
+    if (is_sign(tokens, one, '(')) one = behind_parentheses(tokens, one) - 1;
+    else if (is_word(tokens, one, "as")) return is_own_type(tokens, one + 1);
+  }
+  return false;
+}
+
+// From a variable's name: whether it and those that follow it with a comma are of the server's own types. `at` ends behind them.
+bool own_variables(std::span<const Token> tokens, std::size_t& at) noexcept {
+  for (;;) {
+    if (at >= tokens.size() || tokens[at].kind != Kind::word || !tokens[at].text.starts_with('@')) return false;
+    if (is_word(tokens, ++at, "as")) ++at;
+    if (!is_own_type(tokens, at)) return false;
+    // Its value, if it has one, to the next comma that is not within parentheses.
+    for (++at; at < tokens.size() && !is_sign(tokens, at, ','); ++at) {
+      if (is_sign(tokens, at, '(')) at = behind_parentheses(tokens, at) - 1;
+      else if (is_sign(tokens, at, ';') || is_word(tokens, at, "select") || is_word(tokens, at, "with") || is_word(tokens, at, "declare"))
+        return true;
+    }
+    if (at >= tokens.size()) return true;
+    ++at;
+  }
+}
 
 // Behind a name: whether it is called, and a reader may call it.
 bool may_be_called(std::span<const Token> tokens, std::size_t at) noexcept {
@@ -513,6 +605,8 @@ bool surely_reads(std::span<const Token> tokens) noexcept {
     if (token.kind == Kind::strange) return false;
     if (token.kind == Kind::word && !word_may_stand(tokens, at)) return false;
     if (is_name(token) && !may_be_called(tokens, at)) return false;
+    if (!converts_to_own_type(tokens, at)) return false;
+    if (std::size_t behind = at + 1; is_word(tokens, at, "declare") && !own_variables(tokens, behind)) return false;
     selects = selects || is_word(tokens, at, "select");
     if (!is_sign(tokens, at, '.')) continue;
     // Of a name: database..table has two in a row, server.database.schema.table three.
@@ -524,6 +618,18 @@ bool surely_reads(std::span<const Token> tokens) noexcept {
     if (dots >= 3) return false;
   }
   return selects;
+}
+
+bool declares_values(std::span<const Token> tokens) noexcept {
+  for (std::size_t at = 0; at < tokens.size(); ++at) {
+    const Token& token = tokens[at];
+    if (token.kind == Kind::strange) return false;
+    if (token.kind == Kind::word && contains(reserved, token.text) && !contains(of_reads, token.text)) return false;
+    if (is_word(tokens, at, "select") || is_word(tokens, at, "with")) return false;
+    if (is_name(token) && is_sign(tokens, at + 1, '(') && !is_own_type(tokens, at)) return false;
+  }
+  std::size_t at = 0;
+  return tokens.empty() || (own_variables(tokens, at) && at >= tokens.size());
 }
 
 }  // namespace termgate::tds_session

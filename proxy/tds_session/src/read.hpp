@@ -11,5 +11,7 @@ namespace termgate::tds_session {
 
 // `tokens`: from the first word that is no setting to the end. They are one or more SELECTs, each perhaps behind DECLARE or WITH.
 bool surely_reads(std::span<const Token> tokens) noexcept;
+// Whether they are variables of the server's own types, with a comma between two, and perhaps with values that are no calls.
+bool declares_values(std::span<const Token> tokens) noexcept;
 
 }  // namespace termgate::tds_session

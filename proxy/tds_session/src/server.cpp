@@ -128,6 +128,8 @@ void TdsSession::State::on_environment_change(std::string_view body) {
       break;
     }
     case tds::environment::reset_acknowledged:
+      // That nobody has asked for by a packet's bit: by then the gate would not be held.
+      if (stage_ == Stage::relaying && gate_ == Gate::held) gate_is(Gate::unsure);
       transaction_ = 0;
       server_inside_ = false;
       for_client = true;

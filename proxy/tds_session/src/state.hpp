@@ -68,6 +68,7 @@ struct Verdict {
   bool bulk = false;       // rows follow in a message of their own
   bool bulk_rows = false;  // these are they
   bool declares = false;
+  bool resets = false;         // the session, by a call
   bool prepares_read = false;  // a statement that only reads: the handle that comes back stands for it
   std::optional<Pair> sets;    // by set_term
   std::string code, message;
@@ -189,6 +190,8 @@ class TdsSession::State {
   bool encrypted_;           // by the client's TLS
   bool speaks_8_0_ = false;  // the client
   bool routed_ = false;
+  bool integrated_ = false;        // NTLM or Kerberos; its messages pass as they are
+  std::size_t behind_errors_ = 0;  // of login_answer_
   bool has_layer1_ = false;
   std::string no_layer1_;  // why not
 

@@ -63,6 +63,9 @@ constexpr std::array functions_of_the_server{"serverproperty",
                                              "is_srvrolemember"};
 constexpr std::array procedures_of_the_server{"sp_datatype_info", "sp_datatype_info_90", "sp_datatype_info_100", "sp_server_info"};
 
+// The old form of a packet's reset bit, which drivers call by RPC.
+constexpr std::string_view reset_procedure = "sp_reset_connection";
+
 // They read the catalogue. A name that begins with sp_ is looked up among the server's own procedures first.
 constexpr std::array procedures_of_the_catalogue{"sp_tables",
                                                  "sp_columns",
@@ -283,6 +286,38 @@ class Parser {
   bool declares_ = false;
 };
 
+constexpr const char* distributed_problem =
+    "TG005 a distributed transaction can be committed after its session has ended, and its gate with it: it is refused in a fenced session";
+
+// In a text that the lexer has given up: the two words, with blanks and comments between them.
+bool begins_distributed(std::string_view text) {
+  constexpr std::string_view first = "distributed", second = "tran";
+  const std::string plain = lower(text);
+  for (std::size_t at = plain.find(first); at != std::string::npos; at = plain.find(first, at + 1)) {
+    std::size_t next = at + first.size();
+    while (next < plain.size() && !begins_word(plain[next])) {
+      const bool comment = plain.compare(next, 2, "/*") == 0, line = plain.compare(next, 2, "--") == 0;
+      next = comment ? plain.find("*/", next + 2) : line ? plain.find('\n', next) : next + 1;
+      if (comment && next != std::string::npos) next += 2;
+      next = std::min(next, plain.size());
+    }
+    if (plain.compare(next, second.size(), second) == 0) return true;
+  }
+  return false;
+}
+
+// As a name, not inside a string: texts that speak of it are harmless.
+const char* gives_the_gate_away(const Token& token) {
+  if (token.kind == Token::Kind::string || token.kind == Token::Kind::number) return nullptr;
+  if (resets_session(token.text))
+    return "TG005 sp_reset_connection is refused inside a batch: it would give the gate away. A driver calls it by RPC, alone";
+  const std::string name = lower(token.text);
+  if (name == "sp_bindsession" || name == "sp_getbindtoken")
+    return "TG005 a bound session's transaction can be committed after this session has ended, and its gate with it: it is refused in a "
+           "fenced session";
+  return nullptr;
+}
+
 }  // namespace
 
 TextVerdict classify(std::string_view text, std::string_view schema) {
@@ -294,12 +329,21 @@ TextVerdict classify(std::string_view text, std::string_view schema) {
   }
   const std::vector<Token> tokens = Lexer(text).all();
   for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (const char* problem = gives_the_gate_away(tokens[i])) {
+      verdict.kind = TextVerdict::Kind::forbidden;
+      verdict.problem = problem;
+      return verdict;
+    }
     if (tokens[i].kind != Token::Kind::word || tokens[i].text != "distributed") continue;
     if (i == 0 || tokens[i - 1].text != "begin") continue;
     verdict.kind = TextVerdict::Kind::forbidden;
-    verdict.problem =
-        "TG005 a distributed transaction can be committed after its session has ended, and its gate with it: it is refused in a fenced "
-        "session";
+    verdict.problem = distributed_problem;
+    return verdict;
+  }
+  const bool read_to_its_end = tokens.empty() || tokens.back().kind != Token::Kind::strange;
+  if (!read_to_its_end && begins_distributed(text)) {
+    verdict.kind = TextVerdict::Kind::forbidden;
+    verdict.problem = distributed_problem;
     return verdict;
   }
   if (auto set_term = Parser(tokens, schema).set_term()) return *std::move(set_term);
@@ -320,12 +364,48 @@ bool is_harmless_procedure(std::string_view name, bool reads) {
          (reads && std::any_of(procedures_of_the_catalogue.begin(), procedures_of_the_catalogue.end(), is_named));
 }
 
+// [a.b] is one part, which the server looks for under just that name.
+std::vector<std::string> parts_of_name(std::string_view name) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0;;) {
+    const char open = at < name.size() ? name[at] : '\0';
+    std::string part;
+    if (open == '[' || open == '"') {
+      const char close = open == '[' ? ']' : '"';
+      bool closed = false;
+      for (++at; at < name.size() && !closed; ++at) {
+        if (name[at] != close) part += name[at];
+        else if (at + 1 < name.size() && name[at + 1] == close) part += name[at++];
+        else closed = true;
+      }
+      if (!closed) return {};
+    } else {
+      while (at < name.size() && in_word(name[at])) part += name[at++];
+      if (is_digit(open)) return {};
+    }
+    if (part.empty()) return {};
+    parts.push_back(lower(part));
+    if (at == name.size()) return parts;
+    if (name[at++] != '.') return {};
+  }
+}
+
 bool names_procedure(std::string_view name, std::string_view schema, std::string_view last) {
+  const std::vector<std::string> parts = parts_of_name(name);
+  if (parts.empty() || parts.size() > 3 || parts.back() != lower(last)) return false;
+  return parts.size() == 1 || parts[parts.size() - 2] == lower(schema);
+}
+
+bool only_declares(std::string_view text) {
+  const std::vector<Token> tokens = Lexer(text).all();
+  return declares_values(tokens);
+}
+
+bool resets_session(std::string_view name) {
   std::string plain = lower(name);
-  std::erase_if(plain, [](char c) { return c == '[' || c == ']' || c == '"'; });
-  const std::string wanted = lower(last), of = lower(schema) + "." + wanted;
-  if (plain == wanted || plain == of) return true;
-  return plain.size() > of.size() + 1 && plain.ends_with("." + of) && std::count(plain.begin(), plain.end(), '.') == 2;
+  std::erase_if(plain, [](char c) { return c == '[' || c == ']' || c == '"' || c == ' '; });
+  plain.erase(std::min(plain.find(';'), plain.size()));
+  return plain == reset_procedure || plain.ends_with("." + std::string(reset_procedure));
 }
 
 bool mentions(std::string_view bytes, std::string_view word) noexcept {

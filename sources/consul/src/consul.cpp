@@ -23,6 +23,28 @@ namespace {
 namespace json = boost::json;
 using std::chrono::milliseconds;
 
+// The key of a scope, below the prefix. Consul answers a path with "//", "." or ".." in it, also an escaped one, by a redirect to another
+// key, and refuses one with characters that do not print. So the key itself has those escaped. Two scopes never have one key.
+std::string key_name(const std::string& scope) {
+  std::string name;
+  const bool dots = scope == "." || scope == "..";
+  for (const char c : scope) {
+    if (c < ' ' || c > '~' || c == '/' || c == '%' || (dots && c == '.')) name += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    else name += c;
+  }
+  return name;
+}
+
+bool clean_path(std::string_view path) {
+  for (std::size_t at = 0; at <= path.size();) {
+    const auto end = std::min(path.find('/', at), path.size());
+    const std::string_view part = path.substr(at, end - at);
+    if (part.empty() || part == "." || part == "..") return false;
+    at = end + 1;
+  }
+  return true;
+}
+
 class Consul final : public LeaseSource {
  public:
   explicit Consul(const SourceUrl& url)
@@ -33,6 +55,7 @@ class Consul final : public LeaseSource {
     url.allow({"password-file", "ca-file", "cert-file", "key-file", "prefix"});
     if (!url.path.empty() && url.path != "/") throw InvalidInput("TG005 the URL of the term source: consul has no path; use ?prefix=");
     if (!url.user.empty()) throw InvalidInput("TG005 the URL of the term source: consul has no users; put its token into ?password-file=");
+    if (!clean_path(prefix_)) throw InvalidInput("TG005 the URL of the term source: prefix must not have an empty part, . or ..");
   }
 
   std::string name() const override { return service_.name(); }
@@ -94,7 +117,7 @@ class Consul final : public LeaseSource {
     }
     return hosts;
   }
-  std::string key_of(const Scope& scope) const { return "/v1/kv/" + path_segment(prefix_) + "/" + path_segment(scope.name()); }
+  std::string key_of(const Scope& scope) const { return "/v1/kv/" + path_segment(prefix_) + "/" + path_segment(key_name(scope.name())); }
   Deadline deadline_for(milliseconds ttl) const { return std::chrono::steady_clock::now() + std::min(timeout_, ttl / 3); }
   OutcomeUnknown strange(std::string_view what) const {
     return OutcomeUnknown(fmt::format("{} answered {} with something that Consul's API does not have", name(), what));

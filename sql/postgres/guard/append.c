@@ -1,7 +1,8 @@
 // append() and append_many() without SQL: the same locks, the same comparisons and the same rows as 0005_append writes, for the common case
-// alone. Whatever is not the common case is left to layer 1, before anything is written: a new stream, a stream of another scope, a number
-// that is not the expected one, a fence that layer 1 has to look at, a row with a higher term, a table that its owner has given triggers,
-// rules, row security, constraints or columns of its own. Also in sessions that are not guarded.
+// alone. Whatever is not the common case is left to layer 1: a stream of another scope, a number
+// that is not the expected one, a write id that is known already, write ids of a batch, a fence that layer 1 has to look at, a row with a
+// higher term, a table that its owner has given triggers, rules, row security, constraints or columns of its own. Also in sessions that are
+// not guarded.
 #include "guard.h"
 
 typedef struct Column {
@@ -18,12 +19,12 @@ enum { WRITE_SCOPE = 2, WRITE_TERM = 3, WRITE_COLUMNS = 7 };
 // Where the tables are, and whether they are as layer 1 has made them. Forgotten whenever the server says that one of them has changed.
 static struct {
   enum { NOT_KNOWN, USABLE, NOT_USABLE } state;
-  Oid streams, streams_key, writes, writes_by_term;
+  Oid streams, streams_key, writes, writes_by_term, followers;
 } here;
 
 static void relation_changed(Datum argument pg_attribute_unused(), Oid relation) {
   if (relation == InvalidOid || relation == here.streams || relation == here.streams_key || relation == here.writes ||
-      relation == here.writes_by_term) {
+      relation == here.writes_by_term || relation == here.followers) {
     here.state = NOT_KNOWN;
   }
 }
@@ -86,6 +87,7 @@ static bool find(void) {
   here.streams = layer1_relation("streams");
   here.writes = layer1_relation("stream_writes");
   here.writes_by_term = layer1_relation("stream_writes_scope_term");
+  here.followers = layer1_relation("followers");
   here.streams_key = InvalidOid;
   if (!OidIsValid(layer1_function("guard_append")) || !OidIsValid(here.writes_by_term) ||
       IndexGetRelation(here.writes_by_term, true) != here.writes || !is_as_made(here.streams, stream_columns, STREAM_COLUMNS) ||
@@ -165,6 +167,13 @@ static void index_row(Relation table, HeapTuple row) {
   ExecDropSingleTupleTableSlot(slot);
 }
 
+// A stream in a scope that is named.
+static bool may_be_new(const AppendOf* what) {
+  const text* name = DatumGetTextPP(what->stream);
+  int length = pg_mbstrlen_with_len(VARDATA_ANY(name), (int)VARSIZE_ANY_EXHDR(name));
+  return what->has_scope && length >= 1 && length <= 200 && (!what->has_expected || what->expected == 0);
+}
+
 // Takes the next `count` numbers of the stream, and so its row to the end of the transaction; waits for whoever has it. False, and nothing
 // is written, where layer 1 has to look.
 static bool advance(Relation streams, const AppendOf* what, int64* last) {
@@ -174,7 +183,12 @@ static bool advance(Relation streams, const AppendOf* what, int64* last) {
     HeapTuple row = read_stream(streams, what->stream);
     HeapTuple next;
     TM_Result result;
-    if (row == NULL) { return false; }
+    if (row == NULL) {
+      if (!may_be_new(what)) { return false; }
+      *last = 0;
+      if (layer1_new_stream(what->stream, what->scope, what->count)) { return true; }
+      continue;
+    }
     heap_deform_tuple(row, RelationGetDescr(streams), values, absent);
     *last = DatumGetInt64(values[STREAM_LAST]);
     if (!is_scope(values[STREAM_SCOPE], what->scope) || (what->has_expected && *last != what->expected)) { return false; }
@@ -198,12 +212,12 @@ static bool advance(Relation streams, const AppendOf* what, int64* last) {
 static void write_rows(Relation writes, const AppendOf* what, int64 last) {
   CatalogIndexState indexes = CatalogOpenIndexes(writes);
   Datum values[WRITE_COLUMNS];
-  bool absent[WRITE_COLUMNS] = {false, false, false, false, false, false, true};
+  bool absent[WRITE_COLUMNS] = {false, false, false, false, false, false, !what->has_write_id};
   int64 i;
   values[0] = what->stream;
   values[WRITE_SCOPE] = SCOPE_DATUM(what->scope);
   values[WRITE_TERM] = Int64GetDatum(what->term);
-  values[6] = (Datum)0;
+  values[6] = what->has_write_id ? what->write_id : (Datum)0;
   for (i = 0; i < what->count; ++i) {
     HeapTuple row;
     values[1] = Int64GetDatum(last + i + 1);
@@ -230,7 +244,12 @@ static bool learn_scope(Relation streams, Datum stream, ScopeName* scope) {
 
 static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* last) {
   if (!what->has_scope && !learn_scope(streams, what->stream, what->scope)) { return false; }
-  if (!check_for_append(what->scope, what->term) || shows_higher_term(writes, what->scope, what->term) || !advance(streams, what, last)) {
+  if (!check_by_arguments(what->scope, what->term) || shows_higher_term(writes, what->scope, what->term) || !advance(streams, what, last)) {
+    return false;
+  }
+  // The stream's row is ours by now: an earlier attempt on it has ended, and one on another stream is met by the primary key.
+  if (what->has_write_id && !layer1_new_write_id(what->write_id, what->stream, *last + 1, what->scope, what->term)) {
+    layer1_give_back(what->stream, what->count);
     return false;
   }
   write_rows(writes, what, *last);
@@ -239,7 +258,7 @@ static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* 
   return true;
 }
 
-// The last number, or false: layer 1 has to look. Its lock on the scope may be held by then, and the stream's row is not changed.
+// The last number, or false: layer 1 has to look. Its lock on the scope may be held by then, and the stream stands where it stood.
 bool append_rows(AppendOf* what, int64* last) {
   Relation streams, writes;
   bool done = false;
@@ -252,4 +271,64 @@ bool append_rows(AppendOf* what, int64* last) {
   table_close(streams, NoLock);
   if (done) { *last += what->count; }
   return done;
+}
+
+// Of both functions below, with the arguments of append(); false where layer 1 has to look. The size of a large payload is layer 1's to
+// judge, and so are the write ids of a batch.
+static bool append_payloads(FunctionCallInfo fcinfo, const Datum* payloads, int count, bool one, Datum* answer) {
+  ScopeName scope;
+  AppendOf what;
+  int64 last;
+  Size bytes = 0;
+  int i;
+  if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || (!PG_ARGISNULL(5) && !one)) { return false; }
+  what.has_write_id = !PG_ARGISNULL(5);
+  what.write_id = what.has_write_id ? PG_GETARG_DATUM(5) : (Datum)0;
+  for (i = 0; i < count; ++i) { bytes += toast_raw_datum_size(payloads[i]) - VARHDRSZ; }
+  if (bytes > 1048576) { return false; }
+  what.stream = PointerGetDatum(PG_GETARG_TEXT_PP(0));
+  what.term = PG_GETARG_INT64(1);
+  what.payloads = payloads;
+  what.count = count;
+  what.has_expected = !PG_ARGISNULL(3);
+  what.expected = what.has_expected ? PG_GETARG_INT64(3) : 0;
+  what.has_scope = !PG_ARGISNULL(4);
+  what.scope = &scope;
+  if ((what.has_scope && !argument_scope(fcinfo, 4, &scope)) || !append_rows(&what, &last)) { return false; }
+  *answer = Int64GetDatum(last);
+  return true;
+}
+
+bool append_one(FunctionCallInfo fcinfo, Datum* last) {
+  Datum payload;
+  if (PG_ARGISNULL(2)) { return false; }
+  payload = PG_GETARG_DATUM(2);
+  return append_payloads(fcinfo, &payload, 1, true, last);
+}
+
+bool append_array(FunctionCallInfo fcinfo, Datum* last) {
+  ArrayType* array;
+  Datum* payloads;
+  bool* absent;
+  int count, i;
+  if (PG_ARGISNULL(2)) { return false; }
+  array = PG_GETARG_ARRAYTYPE_P(2);
+  if (ARR_NDIM(array) != 1 || VARSIZE(array) > 1048576) { return false; }
+  deconstruct_array(array, BYTEAOID, -1, false, 'i', &payloads, &absent, &count);
+  for (i = 0; i < count; ++i) {
+    if (absent[i]) { return false; }
+  }
+  return append_payloads(fcinfo, payloads, count, false, last);
+}
+
+// Whether nobody follows anything: then there is nobody to wake.
+bool append_has_no_follower(void) {
+  Relation followers;
+  bool none;
+  if (append_schema()[0] == '\0') { return false; }
+  followers = OidIsValid(here.followers) ? try_relation_open(here.followers, AccessShareLock) : NULL;
+  if (followers == NULL) { return false; }
+  none = RelationGetNumberOfBlocks(followers) == 0;
+  relation_close(followers, AccessShareLock);
+  return none;
 }

@@ -22,6 +22,9 @@ void check_statement_runs(void) { ran_since = true; }
 // At the end of a transaction and at ROLLBACK TO.
 void check_forget(void) { passed_now = false; }
 
+// Outside guarded sessions locks are as in SQL: ROLLBACK TO gives them up.
+static ResourceOwner owner_of_locks(void) { return guard_mode() == GUARD_ENFORCE ? TopTransactionResourceOwner : CurrentResourceOwner; }
+
 // The queue, shared, to the end of the transaction; false where a raise is under way. The turnstile is only looked at.
 static bool share(const ScopeKeys* keys) {
   ResourceOwner owner = CurrentResourceOwner;
@@ -35,13 +38,23 @@ static bool share(const ScopeKeys* keys) {
   pfree(raising);
   if (!free) { return false; }
   SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->queue >> 32), (uint32)keys->queue, 1);
-  CurrentResourceOwner = TopTransactionResourceOwner;
+  CurrentResourceOwner = owner_of_locks();
   PG_TRY();
   { result = LockAcquire(&tag, ShareLock, false, true); }
   PG_FINALLY();
   { CurrentResourceOwner = owner; }
   PG_END_TRY();
   return result != LOCKACQUIRE_NOT_AVAIL;
+}
+
+// What share() has just taken.
+static void give_back(const ScopeKeys* keys) {
+  ResourceOwner owner = CurrentResourceOwner;
+  LOCKTAG tag;
+  SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->queue >> 32), (uint32)keys->queue, 1);
+  CurrentResourceOwner = owner_of_locks();
+  (void)LockRelease(&tag, ShareLock, false);
+  CurrentResourceOwner = owner;
 }
 
 // Layer 1 has waited for the queue and holds it, so this one is granted at once: whoever holds a lock gets it again.
@@ -119,44 +132,85 @@ static void observe(const ScopeName* scope, int64 term, Snapshot snapshot) {
   if (early || !is_sure(&fence, term)) { count_refusal(scope, term, &fence, early); }
 }
 
-// For check_term(): the common case of it, without SQL. NULL: layer 1 has to look. "marked": the triggers of protect() want a mark besides.
-// The fence is looked at before the lock as well, for above the fence layer 1 raises, and a lock is never made exclusive in place. At READ
-// COMMITTED alone: elsewhere a snapshot could hide a raise.
-const char* check_by_arguments(const ScopeName* scope, int64 term) {
-  ScopeKeys keys;
-  Pass* pass;
-  Fence fence;
-  layer1_keys(scope, &keys);
-  pass = passes_find(&keys, scope, term);
-  if (pass != NULL && pass->epoch == passes_epoch()) { return "passed"; }
-  if (pass != NULL || passes_count() >= LOCKED_SCOPES_MAX || XactIsoLevel > XACT_READ_COMMITTED) { return NULL; }
-  layer1_read_fence(scope, &fence);
-  if (!is_sure(&fence, term) || !share(&keys)) { return NULL; }
-  layer1_read_fence(scope, &fence);
-  if (!is_sure(&fence, term)) { return NULL; }
-  (void)passes_add(&keys, scope, term, false);
-  sessions_show_pass(scope, term);
-  return fence.marked ? "marked" : "passed";
+// Locks the scope and reads its fence; false, and the lock is given back, where something is not as it should be.
+static bool share_and_compare(const ScopeName* scope, int64 term, const ScopeKeys* keys, Fence* fence) {
+  layer1_learn_trust(scope, term);
+  if (!share(keys)) { return false; }
+  layer1_read_fence(scope, fence);
+  if (is_sure(fence, term)) { return true; }
+  give_back(keys);
+  return false;
 }
 
-// For append(), in sessions that are not guarded too: as above, but where a mark is wanted layer 1 has to look.
-bool check_for_append(const ScopeName* scope, int64 term) {
+// check_term() and append(): the common case, without SQL. False: layer 1 has to look. Also in sessions that are not guarded. The fence is
+// looked at before the lock as well, for above the fence layer 1 raises, and a lock is never made exclusive in place. At READ COMMITTED
+// alone: elsewhere a snapshot could hide a raise.
+bool check_by_arguments(const ScopeName* scope, int64 term) {
   ScopeKeys keys;
   Pass* pass;
   Fence fence;
   layer1_keys(scope, &keys);
   pass = passes_find(&keys, scope, term);
-  if (pass != NULL && pass->epoch == passes_epoch()) { return !pass->by_row; }
+  if (pass != NULL && pass->epoch == passes_epoch()) { return true; }
   if (pass != NULL || passes_count() >= LOCKED_SCOPES_MAX || XactIsoLevel > XACT_READ_COMMITTED) { return false; }
-  layer1_read_fence(scope, &fence);
-  if (!fence.found || fence.term != term || fence.marked) { return false; }
-  layer1_learn_trust(scope, term);
-  if (!is_sure(&fence, term) || !share(&keys)) { return false; }
-  layer1_read_fence(scope, &fence);
-  if (!is_sure(&fence, term) || fence.marked) { return false; }
+  if (!layer1_remembers(scope, term)) {
+    layer1_read_fence(scope, &fence);
+    if (!fence.found || fence.term != term) { return false; }
+  }
+  if (!share_and_compare(scope, term, &keys, &fence)) { return false; }
   (void)passes_add(&keys, scope, term, false);
   if (guard_mode() != GUARD_OFF) { sessions_show_pass(scope, term); }
   return true;
+}
+
+// Whether layer 1 has left the mark of a pass of its own.
+static bool has_marks(void) {
+  const char* marks = GetConfigOption("termgate.passed", true, false);
+  return marks != NULL && *marks != '\0';
+}
+
+// The triggers of protect(): whether the scope is passed, or passes now by what is declared. False: layer 1 has to look. `snapshot`: that
+// of the statement that writes.
+bool check_for_protect(const ScopeName* scope, Snapshot snapshot) {
+  Pass* pass;
+  ScopeKeys keys;
+  Fence fence;
+  int64 term;
+  if (passes_has_scope(scope)) { return true; }
+  if (XactIsoLevel > XACT_READ_COMMITTED) { return false; }
+  pass = passes_of_scope(scope);
+  if (pass != NULL) {
+    // By arguments, or before a ROLLBACK TO: its lock is held. Its term may be too young for this statement.
+    layer1_read_fence(scope, &fence);
+    if (!is_sure(&fence, pass->term) || too_early(snapshot, fence.raised)) { return false; }
+    pass->epoch = passes_epoch();
+    pass->compared = true;
+    return true;
+  }
+  if (claim_now()->kind != CLAIM_WHOLE || guard_mode() == GUARD_ENFORCE || passes_count() >= LOCKED_SCOPES_MAX || has_marks() ||
+      !claim_is_of(scope)) {
+    return false;
+  }
+  term = claim_now()->term;
+  layer1_keys(scope, &keys);
+  if (passes_find(&keys, scope, term) != NULL || !share_and_compare(scope, term, &keys, &fence) || too_early(snapshot, fence.raised)) {
+    return false;
+  }
+  pass = passes_add(&keys, scope, term, false);
+  pass->compared = true;
+  if (guard_mode() != GUARD_OFF) { sessions_show_pass(scope, term); }
+  return true;
+}
+
+// The same for a table that any scope may write to.
+bool check_any_for_protect(Snapshot snapshot) {
+  Pass* last = passes_of_scope(NULL);
+  ScopeName scope;
+  if (passes_has_scope(NULL)) { return true; }
+  if (last == NULL && claim_now()->kind != CLAIM_WHOLE) { return false; }
+  memcpy(&scope, last != NULL ? last->scope : &claim_now()->scope,
+         VARSIZE(last != NULL ? &last->scope->text.header : &claim_now()->scope.text.header) + 1);
+  return check_for_protect(&scope, snapshot);
 }
 
 static void check(const ScopeName* scope, int64 term, const ScopeKeys* keys, Snapshot snapshot) {
@@ -206,15 +260,14 @@ static void check_odd(Snapshot snapshot) {
 // A write is about to begin: passes, or raises an error. Where nothing is declared, what the transaction has passed by calls of layer 1
 // counts.
 void check_require(Snapshot snapshot) {
-  Claim* claim;
-  if (passed_now) { return; }
+  Claim* claim = claim_of_statement();
+  if (passed_now && !claim_is_a_comments()) { return; }
   if (guard_mode() == GUARD_OBSERVE && !layer1_usable()) {
     sessions_count_observed("TG004 there is no layer 1 that the guard can use");
     passed_now = true;
     return;
   }
   layer1_need();
-  claim = claim_now();
   if (claim->kind == CLAIM_WHOLE) {
     if (!claim->has_keys) {
       layer1_keys(&claim->scope, &claim->keys);
@@ -228,8 +281,10 @@ void check_require(Snapshot snapshot) {
   } else {
     check_odd(snapshot);
   }
-  claim_changed = false;
-  passed_now = true;
+  // A comment counts for its own statement.
+  passed_now = !claim_is_a_comments();
+  claim_changed = claim_changed && !passed_now;
+  ran_since = ran_since && passed_now;
 }
 
 // The backstop: the transaction has written, or may have, and is about to commit or to be prepared.

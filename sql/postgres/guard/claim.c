@@ -28,8 +28,15 @@ void claim_define_settings(void) {
 // The keys of a scope depend on the schema of layer 1.
 void claim_forget_keys(void) { claim.has_keys = false; }
 
-const char* claim_scope_text(void) { return scope_setting == NULL ? "" : scope_setting; }
-const char* claim_term_text(void) { return term_setting == NULL ? "" : term_setting; }
+// The last answer of claim_of_statement() was a comment's.
+static bool by_comment = false;
+
+bool claim_is_a_comments(void) { return by_comment; }
+
+static const char* setting_of(const char* setting) { return setting == NULL ? "" : setting; }
+
+const char* claim_scope_text(void) { return by_comment && comments_scope() != NULL ? comments_scope() : setting_of(scope_setting); }
+const char* claim_term_text(void) { return by_comment && comments_term() != NULL ? comments_term() : setting_of(term_setting); }
 
 // False unless the text is a scope.
 bool claim_set_name(ScopeName* name, const char* text, size_t length) {
@@ -52,26 +59,34 @@ static bool plain_term(const char* text, int64* term) {
   return digits > 0 && value > 0;
 }
 
-static void read_settings(const char* scope, const char* term) {
+static void read_claim(Claim* into, const char* scope, const char* term) {
   size_t length = strlen(scope);
-  claim.has_keys = false;
+  into->has_keys = false;
   if (*scope == '\0' && *term == '\0') {
-    claim.kind = CLAIM_NONE;
-  } else if (claim_set_name(&claim.scope, scope, length) && plain_term(term, &claim.term)) {
-    claim.kind = CLAIM_WHOLE;
-  } else if ((*term == '\0' && claim_set_name(&claim.scope, scope, length)) || (*scope == '\0' && plain_term(term, &claim.term))) {
-    claim.kind = CLAIM_HALF;
+    into->kind = CLAIM_NONE;
+  } else if (claim_set_name(&into->scope, scope, length) && plain_term(term, &into->term)) {
+    into->kind = CLAIM_WHOLE;
+  } else if ((*term == '\0' && claim_set_name(&into->scope, scope, length)) || (*scope == '\0' && plain_term(term, &into->term))) {
+    into->kind = CLAIM_HALF;
   } else {
-    claim.kind = CLAIM_ODD;
+    into->kind = CLAIM_ODD;
   }
 }
 
+// Of a whole claim.
+bool claim_is_of(const ScopeName* scope) {
+  const Claim* now = claim_now();
+  return VARSIZE(&now->scope.text.header) == VARSIZE(&scope->text.header) &&
+         memcmp(&now->scope.text, &scope->text, VARSIZE(&scope->text.header)) == 0;
+}
+
+// By the settings.
 Claim* claim_now(void) {
-  const char* scope = claim_scope_text();
-  const char* term = claim_term_text();
+  const char* scope = setting_of(scope_setting);
+  const char* term = setting_of(term_setting);
   if (claim_is_fresh) { return &claim; }
   if (claim.kind != CLAIM_WHOLE || strcmp(scope, seen_scope) != 0 || strcmp(term, seen_term) != 0) {
-    read_settings(scope, term);
+    read_claim(&claim, scope, term);
     if (claim.kind == CLAIM_WHOLE) {
       memcpy(seen_scope, scope, strlen(scope) + 1);
       memcpy(seen_term, term, strlen(term) + 1);  // at most 18 digits
@@ -79,4 +94,13 @@ Claim* claim_now(void) {
   }
   claim_is_fresh = true;
   return &claim;
+}
+
+// By the comment of the client's statement; what it leaves out, by the settings. For guarded sessions.
+Claim* claim_of_statement(void) {
+  static Claim commented;
+  by_comment = comments_read();
+  if (!by_comment) { return claim_now(); }
+  read_claim(&commented, claim_scope_text(), claim_term_text());
+  return &commented;
 }

@@ -50,8 +50,13 @@ static const char* show_session_setting(void) { return session_guarded ? "on" : 
 // What the SQL of layer 1 asks before it tells us of a pass.
 static const char* show_guarded(void) { return guard_mode() == GUARD_OFF ? "off" : "on"; }
 
+static const char* show_checks(void) {
+  return IsTransactionState() && !IsInParallelMode() && OidIsValid(MyDatabaseId) && layer1_found() ? layer1_schema() : "";
+}
+
 static bool guarded_placeholder = false;
 static char* appends_placeholder = NULL;
+static char* checks_placeholder = NULL;
 
 static void assign_mode(int value pg_attribute_unused(), void* extra pg_attribute_unused()) { check_forget(); }
 
@@ -87,6 +92,9 @@ static void define_settings(void) {
   DefineCustomStringVariable("termgate.guard_appends", "The schema whose append() and append_many() this session carries out without SQL.",
                              NULL, &appends_placeholder, "", PGC_INTERNAL, GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL,
                              append_schema);
+  DefineCustomStringVariable("termgate.guard_checks", "The schema of the layer 1 whose functions may ask this session what it has passed.",
+                             NULL, &checks_placeholder, "", PGC_INTERNAL, GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL,
+                             show_checks);
   claim_define_settings();
 }
 
@@ -126,7 +134,7 @@ static bool from_layer1(void) {
 }
 
 // The scope of an argument; false where it is none.
-static bool scope_argument(FunctionCallInfo fcinfo, int number, ScopeName* name) {
+bool argument_scope(FunctionCallInfo fcinfo, int number, ScopeName* name) {
   text* scope;
   if (PG_ARGISNULL(number)) { return false; }
   scope = PG_GETARG_TEXT_PP(number);
@@ -134,16 +142,15 @@ static bool scope_argument(FunctionCallInfo fcinfo, int number, ScopeName* name)
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_check);
-// Layer 1: "passed" or "marked" where this transaction passes the check of the scope with that term, at once and without a raise.
+// Layer 1: "passed" where this transaction passes the check of the scope with that term, at once and without a raise; else NULL, which
+// every version of layer 1 takes for "look yourself".
 Datum termgate_guard_check(PG_FUNCTION_ARGS) {
   ScopeName scope;
-  const char* answer = NULL;
   if (from_layer1() && !PG_ARGISNULL(1) && guard_mode() == GUARD_ENFORCE && !RecoveryInProgress() && !IsInParallelMode() &&
-      scope_argument(fcinfo, 0, &scope)) {
-    answer = check_by_arguments(&scope, PG_GETARG_INT64(1));
+      argument_scope(fcinfo, 0, &scope) && check_by_arguments(&scope, PG_GETARG_INT64(1))) {
+    PG_RETURN_TEXT_P(cstring_to_text("passed"));
   }
-  if (answer == NULL) { PG_RETURN_NULL(); }
-  PG_RETURN_TEXT_P(cstring_to_text(answer));
+  PG_RETURN_NULL();
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_has_passed);
@@ -152,7 +159,24 @@ PG_FUNCTION_INFO_V1(termgate_guard_has_passed);
 Datum termgate_guard_has_passed(PG_FUNCTION_ARGS) {
   ScopeName scope;
   if (!from_layer1()) { PG_RETURN_BOOL(false); }
-  PG_RETURN_BOOL(PG_ARGISNULL(0) ? passes_has_scope(NULL) : scope_argument(fcinfo, 0, &scope) && passes_has_scope(&scope));
+  PG_RETURN_BOOL(PG_ARGISNULL(0) ? passes_has_scope(NULL) : argument_scope(fcinfo, 0, &scope) && passes_has_scope(&scope));
+}
+
+PG_FUNCTION_INFO_V1(termgate_guard_last_pass);
+// Layer 1: the scope and term of the latest pass, of that scope or, with NULL, of any; NULL where the guard knows of none. The transaction
+// holds the scope's lock then; the statement's snapshot has not been compared.
+Datum termgate_guard_last_pass(PG_FUNCTION_ARGS) {
+  ScopeName scope;
+  TupleDesc description;
+  Datum values[2];
+  bool nulls[2] = {false, false};
+  Pass* pass = NULL;
+  if (get_call_result_type(fcinfo, NULL, &description) != TYPEFUNC_COMPOSITE) { elog(ERROR, "guard_last_pass() returns a row"); }
+  if (from_layer1() && (PG_ARGISNULL(0) || argument_scope(fcinfo, 0, &scope))) { pass = passes_of_scope(PG_ARGISNULL(0) ? NULL : &scope); }
+  nulls[0] = nulls[1] = pass == NULL;
+  values[0] = pass == NULL ? (Datum)0 : SCOPE_DATUM(pass->scope);
+  values[1] = pass == NULL ? (Datum)0 : Int64GetDatum(pass->term);
+  PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_passed);
@@ -161,7 +185,7 @@ Datum termgate_guard_passed(PG_FUNCTION_ARGS) {
   ScopeName scope;
   ScopeKeys keys;
   int64 term;
-  if (!from_layer1() || PG_ARGISNULL(1) || !scope_argument(fcinfo, 0, &scope)) { PG_RETURN_VOID(); }
+  if (!from_layer1() || PG_ARGISNULL(1) || !argument_scope(fcinfo, 0, &scope)) { PG_RETURN_VOID(); }
   term = PG_GETARG_INT64(1);
   layer1_keys(&scope, &keys);
   if (passes_find(&keys, &scope, term) == NULL) {
@@ -172,52 +196,20 @@ Datum termgate_guard_passed(PG_FUNCTION_ARGS) {
   PG_RETURN_VOID();
 }
 
-// Of both functions below; NULL where layer 1 has to look. A write id is layer 1's to look up, and so is a large payload's size.
-static Datum append(FunctionCallInfo fcinfo, const Datum* payloads, int count) {
-  ScopeName scope;
-  AppendOf what;
-  int64 last;
-  Size bytes = 0;
-  int i;
-  if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || !PG_ARGISNULL(5)) { PG_RETURN_NULL(); }
-  for (i = 0; i < count; ++i) { bytes += toast_raw_datum_size(payloads[i]) - VARHDRSZ; }
-  if (bytes > 1048576) { PG_RETURN_NULL(); }
-  what.stream = PointerGetDatum(PG_GETARG_TEXT_PP(0));
-  what.term = PG_GETARG_INT64(1);
-  what.payloads = payloads;
-  what.count = count;
-  what.has_expected = !PG_ARGISNULL(3);
-  what.expected = what.has_expected ? PG_GETARG_INT64(3) : 0;
-  what.has_scope = !PG_ARGISNULL(4);
-  what.scope = &scope;
-  if ((what.has_scope && !scope_argument(fcinfo, 4, &scope)) || !append_rows(&what, &last)) { PG_RETURN_NULL(); }
-  PG_RETURN_INT64(last);
-}
-
 PG_FUNCTION_INFO_V1(termgate_guard_append);
 // Layer 1: append() of one payload; NULL, and nothing is written, where layer 1 has to look.
 Datum termgate_guard_append(PG_FUNCTION_ARGS) {
-  Datum payload;
-  if (!from_layer1() || PG_ARGISNULL(2)) { PG_RETURN_NULL(); }
-  payload = PG_GETARG_DATUM(2);
-  return append(fcinfo, &payload, 1);
+  Datum last;
+  if (!from_layer1() || !append_one(fcinfo, &last)) { PG_RETURN_NULL(); }
+  PG_RETURN_DATUM(last);
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_append_many);
 // Layer 1: append_many(), likewise. An array that layer 1 refuses is layer 1's to refuse.
 Datum termgate_guard_append_many(PG_FUNCTION_ARGS) {
-  ArrayType* array;
-  Datum* payloads;
-  bool* absent;
-  int count, i;
-  if (!from_layer1() || PG_ARGISNULL(2)) { PG_RETURN_NULL(); }
-  array = PG_GETARG_ARRAYTYPE_P(2);
-  if (ARR_NDIM(array) != 1 || VARSIZE(array) > 1048576) { PG_RETURN_NULL(); }
-  deconstruct_array(array, BYTEAOID, -1, false, 'i', &payloads, &absent, &count);
-  for (i = 0; i < count; ++i) {
-    if (absent[i]) { PG_RETURN_NULL(); }
-  }
-  return append(fcinfo, payloads, count);
+  Datum last;
+  if (!from_layer1() || !append_array(fcinfo, &last)) { PG_RETURN_NULL(); }
+  PG_RETURN_DATUM(last);
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_layer1_call);

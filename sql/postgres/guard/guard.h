@@ -2,10 +2,12 @@
 //
 //   guard.c       settings, who is guarded, what SQL can call
 //   claim.c       what the session declares, as it is now
+//   comments.c    what the comment of the client's statement declares
 //   passes.c      what this transaction has passed, and what it has done; savepoints
 //   layer1.c      finds layer 1 in this database; reads a fence; calls layer 1's functions, which decide every refusal
 //   check.c       locks the scope, compares, remembers
 //   append.c      append() and append_many() without SQL
+//   shortcuts.c   what statements call without SQL: check_term(), append(), the triggers of protect()
 //   statements.c  which statements write
 //   hooks.c       where the server calls us: executor, utility statements, functions, the end of a transaction
 //   sessions.c    what all sessions show: termgate.guarded_sessions, termgate.guard_counts
@@ -22,6 +24,7 @@
 #define LOCKED_SCOPES_MAX 60
 
 #define ERRCODE_TERM_REQUIRED MAKE_SQLSTATE('T', 'G', '0', '0', '2')
+#define ERRCODE_INPUT_INVALID MAKE_SQLSTATE('T', 'G', '0', '0', '5')
 #define ERRCODE_FENCE_UNTRUSTED MAKE_SQLSTATE('T', 'G', '0', '0', '4')
 
 typedef enum GuardMode { GUARD_OFF, GUARD_OBSERVE, GUARD_ENFORCE } GuardMode;
@@ -67,14 +70,23 @@ typedef struct Fence {
 extern GuardMode guard_mode(void);
 extern bool guard_is_preloaded(void);
 extern bool guard_checks_foreign_reads(void);
+extern bool argument_scope(FunctionCallInfo fcinfo, int number, ScopeName* name);
 
 // claim.c
 extern void claim_define_settings(void);
 extern Claim* claim_now(void);
+extern Claim* claim_of_statement(void);
+extern bool claim_is_a_comments(void);
 extern void claim_forget_keys(void);
 extern const char* claim_scope_text(void);
 extern const char* claim_term_text(void);
 extern bool claim_set_name(ScopeName* name, const char* text, size_t length);
+extern bool claim_is_of(const ScopeName* scope);
+
+// comments.c
+extern bool comments_read(void);
+extern const char* comments_scope(void);
+extern const char* comments_term(void);
 
 // passes.c
 typedef struct Pass {
@@ -91,6 +103,7 @@ extern uint32 passes_epoch(void);
 extern Pass* passes_find(const ScopeKeys* keys, const ScopeName* scope, int64 term);
 extern Pass* passes_last(void);
 extern bool passes_has_scope(const ScopeName* scope);
+extern Pass* passes_of_scope(const ScopeName* scope);
 extern Pass* passes_add(const ScopeKeys* keys, const ScopeName* scope, int64 term, bool by_row);
 extern void passes_forget(void);
 extern void passes_savepoint_released(int level);
@@ -99,13 +112,18 @@ extern void passes_savepoint_rolled_back(int level);
 // layer1.c
 extern void layer1_watch(void);
 extern bool layer1_usable(void);
+extern bool layer1_found(void);
 extern void layer1_need(void);
 extern const char* layer1_schema(void);
 extern Oid layer1_owner(void);
+extern Oid layer1_schema_oid(void);
 extern bool layer1_owns(Oid relation);
 extern Oid layer1_relation(const char* name);
 extern Oid layer1_function(const char* name);
-extern bool layer1_passes_by(Oid function);
+extern Oid layer1_own_function(const char* name, int arguments, const Oid* types);
+extern void layer1_row_function(const char* column, char* name);
+extern bool layer1_remembers(const ScopeName* scope, int64 term);
+extern bool layer1_passes_by(uint32 function);
 extern void layer1_keys(const ScopeName* scope, ScopeKeys* keys);
 extern void layer1_read_fence(const ScopeName* scope, Fence* fence);
 extern void layer1_learn_trust(const ScopeName* scope, int64 term);
@@ -116,12 +134,16 @@ extern void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fenc
 extern void layer1_check_by_row(const ScopeName* scope, int64 term);
 extern char* layer1_would_refuse(const ScopeName* scope, int64 term, const Fence* fence, bool too_early);
 extern bool layer1_is_busy(void);
+extern bool layer1_new_stream(Datum stream, const ScopeName* scope, int64 last);
+extern bool layer1_new_write_id(Datum write_id, Datum stream, int64 number, const ScopeName* scope, int64 term);
+extern void layer1_give_back(Datum stream, int64 count);
 
 // check.c
 extern void check_require(Snapshot snapshot);
 extern void check_before_commit(bool used_traceless);
-extern const char* check_by_arguments(const ScopeName* scope, int64 term);
-extern bool check_for_append(const ScopeName* scope, int64 term);
+extern bool check_by_arguments(const ScopeName* scope, int64 term);
+extern bool check_for_protect(const ScopeName* scope, Snapshot snapshot);
+extern bool check_any_for_protect(Snapshot snapshot);
 extern void check_claim_changed(void);
 extern void check_statement_runs(void);
 extern void check_forget(void);
@@ -134,12 +156,21 @@ typedef struct AppendOf {
   int64 term;
   bool has_expected;
   int64 expected;
+  bool has_write_id;
+  Datum write_id;
   const Datum* payloads;
   int64 count;
 } AppendOf;
 extern void append_watch(void);
 extern const char* append_schema(void);
 extern bool append_rows(AppendOf* what, int64* last);
+extern bool append_one(FunctionCallInfo fcinfo, Datum* last);
+extern bool append_array(FunctionCallInfo fcinfo, Datum* last);
+extern bool append_has_no_follower(void);
+
+// shortcuts.c
+extern void shortcuts_watch(void);
+extern void shortcuts_prepare(QueryDesc* query, int flags);
 
 // statements.c
 extern bool statement_writes(const QueryDesc* query, int flags);

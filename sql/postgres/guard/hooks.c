@@ -16,7 +16,7 @@ static bool used_traceless = false;
 static bool id_is_layer1s = false;
 // Between hooks_layer1_call(true) and (false): layer 1 notifies, or counts a refusal.
 static bool in_layer1_call = false;
-// A statement runs that brings its own check along, and nothing has passed yet.
+// A statement that brings its own check along is being made ready, and nothing has passed yet.
 static bool on_credit = false;
 
 static bool exempt(void) {
@@ -43,6 +43,8 @@ static void before_statement(QueryDesc* query, int flags) {
   const PlannedStmt* plan = query->plannedstmt;
   if (!statement_writes(query, flags)) {
     check_statement_runs();
+    // What it runs may write, where its text is not at hand any more.
+    (void)claim_of_statement();
     // Its statement did not take an id after all.
     if (id_is_layer1s && !has_id()) { id_is_layer1s = false; }
     return;
@@ -52,7 +54,8 @@ static void before_statement(QueryDesc* query, int flags) {
     return;
   }
   check_statement_runs();
-  if (passes_count() == 0 && claim_now()->kind != CLAIM_WHOLE && claim_now()->kind != CLAIM_ODD && guard_mode() == GUARD_ENFORCE) {
+  if (passes_count() == 0 && guard_mode() == GUARD_ENFORCE &&
+      (claim_of_statement()->kind == CLAIM_NONE || claim_of_statement()->kind == CLAIM_HALF)) {
     layer1_need();
     if (statement_passes_by_itself(plan)) {
       used_traceless = true;
@@ -71,6 +74,8 @@ static void executor_start(QueryDesc* query, int flags) {
   } else {
     standard_ExecutorStart(query, flags);
   }
+  on_credit = false;
+  if (!IsParallelWorker() && !exempt()) { shortcuts_prepare(query, flags); }
 }
 
 static void before_utility(const Node* statement) {
@@ -97,6 +102,8 @@ static void process_utility(UTILITY_PARAMETERS) {
   } else {
     standard_ProcessUtility(UTILITY_ARGUMENTS);
   }
+  // It took none after all.
+  if (id_is_layer1s && !has_id()) { id_is_layer1s = false; }
 }
 
 // Called when an expression is made ready, not when the function is called, so a branch that is never taken counts as well, and so does
@@ -159,6 +166,7 @@ static void on_savepoint(SubXactEvent event, SubTransactionId sub pg_attribute_u
     passes_savepoint_rolled_back(GetCurrentTransactionNestLevel());
     check_forget();
     in_layer1_call = false;
+    on_credit = false;
   }
 }
 
@@ -173,4 +181,5 @@ void hooks_install(void) {
   RegisterSubXactCallback(on_savepoint, NULL);
   layer1_watch();
   append_watch();
+  shortcuts_watch();
 }

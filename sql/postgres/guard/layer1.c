@@ -14,15 +14,26 @@ typedef struct Layer1 {
   AttrNumber scope, term, generation, vouched, raised, marked;
   // The seeds of the advisory keys.
   int64 queue_seed, turnstile_seed;
-  // Functions that pass a check by their arguments.
-  Oid passing[8];
+  // Functions that pass a check by their arguments: the hashes of their OIDs.
+  uint32 passing[8];
   int passing_count;
 } Layer1;
 
-// The functions that we call, all of sql/postgres/install/0016_guard.sql.
-typedef enum CallKind { CALL_DECLARED, CALL_WAIT, CALL_VERDICT, CALL_BY_ROW, CALL_WOULD_REFUSE, CALLS } CallKind;
+// The functions that we call, all of sql/postgres/install/0016_guard.sql, and statements of 0005_append.sql.
+typedef enum CallKind {
+  CALL_DECLARED,
+  CALL_WAIT,
+  CALL_VERDICT,
+  CALL_BY_ROW,
+  CALL_WOULD_REFUSE,
+  FUNCTIONS,
+  CALL_NEW_STREAM = FUNCTIONS,
+  CALL_NEW_WRITE_ID,
+  CALL_GIVE_BACK,
+  CALLS
+} CallKind;
 typedef struct Call {
-  const char* name;
+  const char* name;  // of a function; else a statement, with the schema in the place of %s
   int arguments;
   Oid types[6];
   SPIPlanPtr plan;
@@ -33,6 +44,15 @@ static Call calls[CALLS] = {
     {"_guard_verdict", 6, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID, INT8OID}, NULL},
     {"_guard_by_row", 2, {TEXTOID, INT8OID}, NULL},
     {"_guard_would_refuse", 5, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID}, NULL},
+    {"INSERT INTO %s.streams (stream_id, scope, last_no) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", 3, {TEXTOID, TEXTOID, INT8OID}, NULL},
+    {"INSERT INTO %s.write_ids (write_id, stream_id, sequence_no, scope, term) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+     5,
+     {UUIDOID, TEXTOID, INT8OID, TEXTOID, INT8OID},
+     NULL},
+    {"UPDATE %s.streams SET last_no = last_no OPERATOR(pg_catalog.-) $2 WHERE stream_id OPERATOR(pg_catalog.=) $1",
+     2,
+     {TEXTOID, INT8OID},
+     NULL},
 };
 
 static Layer1 here;
@@ -46,11 +66,16 @@ static bool plans_outdated = false;
 bool layer1_is_busy(void) { return busy > 0; }
 const char* layer1_schema(void) { return here.schema; }
 Oid layer1_owner(void) { return here.owner; }
+Oid layer1_schema_oid(void) { return here.schema_oid; }
+
+// Looked for, and not found; until a function or a schema changes, as CREATE EXTENSION and init change them.
+static bool known_missing = false;
 
 static void last_row_is_gone(void);
 
 static void forget(void) {
   here.valid = false;
+  known_missing = false;
   trust_known = false;
   last_row_is_gone();
 }
@@ -61,6 +86,7 @@ static void relation_changed(Datum argument pg_attribute_unused(), Oid relation)
 
 static void catalog_changed(Datum argument pg_attribute_unused(), int cache pg_attribute_unused(), uint32 hash pg_attribute_unused()) {
   here.valid = false;
+  known_missing = false;
 }
 
 void layer1_watch(void) {
@@ -132,7 +158,7 @@ static Oid owner_of_function(Oid function) {
 
 static bool find_functions(const Layer1* found) {
   int i;
-  for (i = 0; i < CALLS; ++i) {
+  for (i = 0; i < FUNCTIONS; ++i) {
     Oid function = function_of(found->schema, calls[i].name, calls[i].arguments, calls[i].types);
     if (!OidIsValid(function)) { return not_usable(other_version, "schema \"%s\" has no function %s", found->schema, calls[i].name); }
     if (owner_of_function(function) != found->owner) {
@@ -155,6 +181,29 @@ Oid layer1_function(const char* name) {
   return function;
 }
 
+// Of the schema and of the owner of layer 1; InvalidOid where there is none. Valid only where layer1_usable().
+Oid layer1_own_function(const char* name, int arguments, const Oid* types) {
+  oidvector* vector = buildoidvector(types, arguments);
+  HeapTuple row = SearchSysCache3(PROCNAMEARGSNSP, CStringGetDatum(name), PointerGetDatum(vector), ObjectIdGetDatum(here.schema_oid));
+  Oid function = InvalidOid;
+  if (HeapTupleIsValid(row)) {
+    Form_pg_proc form = (Form_pg_proc)GETSTRUCT(row);
+    if (form->proowner == here.owner) { function = form->oid; }
+    ReleaseSysCache(row);
+  }
+  return function;
+}
+
+// The name that _make_protected_row() gives the trigger function of a column; `name` has room for NAMEDATALEN bytes.
+void layer1_row_function(const char* column, char* name) {
+  const char* quoted = quote_identifier(column);
+  bytea* hash = DatumGetByteaPP(DirectFunctionCall1(sha256_bytea, CStringGetTextDatum(quoted)));
+  const unsigned char* bytes = (const unsigned char*)VARDATA_ANY(hash);
+  int i;
+  strcpy(name, "_protected_row_");
+  for (i = 0; i < 16; ++i) { snprintf(name + 15 + 2 * i, 3, "%02x", bytes[i]); }
+}
+
 static int64 seed(const char* schema, int64 kind) {
   return DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID, CStringGetTextDatum(schema), Int64GetDatum(kind)));
 }
@@ -168,7 +217,7 @@ static void find_passing(Layer1* found) {
   for (i = 0; i < lengthof(names); ++i) {
     // -1: whatever its arguments are.
     Oid function = function_of(found->schema, names[i], -1, &none);
-    if (OidIsValid(function)) { found->passing[found->passing_count++] = function; }
+    if (OidIsValid(function)) { found->passing[found->passing_count++] = GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(function)); }
   }
 }
 
@@ -250,6 +299,14 @@ bool layer1_usable(void) {
   return true;
 }
 
+// The same, remembering both answers: for every statement of sessions that need not be guarded.
+bool layer1_found(void) {
+  if (here.valid) { return true; }
+  if (known_missing || layer1_usable()) { return !known_missing; }
+  known_missing = true;
+  return false;
+}
+
 // Raises TG004 where this database has no layer 1 that the guard can use.
 void layer1_need(void) {
   if (!layer1_usable()) { refuse(); }
@@ -272,7 +329,7 @@ bool layer1_owns(Oid relation) {
 // Valid only where layer1_usable().
 Oid layer1_relation(const char* name) { return get_relname_relid(name, here.schema_oid); }
 
-bool layer1_passes_by(Oid function) {
+bool layer1_passes_by(uint32 function) {
   int i;
   for (i = 0; i < here.passing_count; ++i) {
     if (here.passing[i] == function) { return true; }
@@ -280,12 +337,41 @@ bool layer1_passes_by(Oid function) {
   return false;
 }
 
+// The row that was read last, as it lay in the table. While the scope's lock is held its fence cannot move; where the same bytes are still
+// there and nobody has updated or deleted them, they are the fence, and no index and no snapshot is needed to know it.
+static struct {
+  bool valid;
+  ScopeName scope;
+  ItemPointerData place;
+  RelationFile file;
+  Buffer buffer;  // where the block was last found
+  uint32 length;
+  char bytes[1200];
+  Fence fence;
+  bool has_keys;
+  ScopeKeys keys;
+} last_row;
+
+static void last_row_is_gone(void) { last_row.valid = false; }
+
+static bool is_same_scope(const ScopeName* one, const ScopeName* other) {
+  return VARSIZE(&one->text.header) == VARSIZE(&other->text.header) && memcmp(&one->text, &other->text, VARSIZE(&one->text.header)) == 0;
+}
+
 // As _queue_key() and _turnstile_key() compute them; layer 1 is asked once a session whether they agree (layer1_verdict).
 void layer1_keys(const ScopeName* scope, ScopeKeys* keys) {
+  if (last_row.valid && last_row.has_keys && is_same_scope(scope, &last_row.scope)) {
+    *keys = last_row.keys;
+    return;
+  }
   keys->queue =
       DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID, SCOPE_DATUM(scope), Int64GetDatum(here.queue_seed)));
   keys->turnstile =
       DatumGetInt64(DirectFunctionCall2Coll(hashtextextended, C_COLLATION_OID, SCOPE_DATUM(scope), Int64GetDatum(here.turnstile_seed)));
+  if (last_row.valid && is_same_scope(scope, &last_row.scope)) {
+    last_row.keys = *keys;
+    last_row.has_keys = true;
+  }
 }
 
 static Relation open_fences(void) {
@@ -321,20 +407,7 @@ static void read_row(HeapTuple row, TupleDesc description, Fence* fence) {
   pfree(absent);
 }
 
-// The row that was read last, as it lay in the table. While the scope's lock is held its fence cannot move; where the same bytes are still
-// there and nobody has updated, deleted or locked them, they are the fence, and no index and no snapshot is needed to know it.
-static struct {
-  bool valid;
-  ScopeName scope;
-  ItemPointerData place;
-  uint32 length;
-  char bytes[1200];
-  Fence fence;
-} last_row;
-
-static void last_row_is_gone(void) { last_row.valid = false; }
-
-static void remember_row(const ScopeName* scope, HeapTuple row, const Fence* fence) {
+static void remember_row(const ScopeName* scope, HeapTuple row, const Fence* fence, Relation fences) {
   last_row.valid = false;
   if (row->t_len <= sizeof last_row.bytes && fence->found) {
     memcpy(&last_row.scope, scope, VARSIZE(&scope->text.header) + 1);
@@ -342,39 +415,51 @@ static void remember_row(const ScopeName* scope, HeapTuple row, const Fence* fen
     last_row.length = row->t_len;
     last_row.place = row->t_self;
     last_row.fence = *fence;
+    last_row.file = RELATION_FILE(fences);
+    last_row.buffer = InvalidBuffer;
+    last_row.has_keys = false;
     last_row.valid = true;
   }
 }
 
-// The whole row but for its flags, of which hints come and go.
+// The whole row but for its flags, of which hints come and go. A raise locks the row before it updates it, and so leaves a lock on the new
+// one.
 static bool is_unchanged(HeapTupleHeader there) {
   HeapTupleHeader seen = (HeapTupleHeader)last_row.bytes;
   size_t data = offsetof(HeapTupleHeaderData, t_bits);
   return there->t_hoff == seen->t_hoff && HeapTupleHeaderGetRawXmin(there) == HeapTupleHeaderGetRawXmin(seen) &&
-         HeapTupleHeaderXminCommitted(there) && !HeapTupleHeaderXminInvalid(there) && (there->t_infomask & HEAP_XMAX_INVALID) != 0 &&
+         HeapTupleHeaderXminCommitted(there) && !HeapTupleHeaderXminInvalid(there) &&
+         ((there->t_infomask & HEAP_XMAX_INVALID) != 0 || HEAP_XMAX_IS_LOCKED_ONLY(there->t_infomask)) &&
          memcmp((char*)there + data, last_row.bytes + data, last_row.length - data) == 0;
 }
 
-static bool last_row_is_there(Relation fences, const ScopeName* scope) {
-  BlockNumber block = ItemPointerGetBlockNumberNoCheck(&last_row.place);
+// The buffer is pinned, and given up here.
+static bool last_row_is_in(Buffer buffer) {
   OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(&last_row.place);
-  Buffer buffer;
   Page page;
-  ItemId item;
   bool same = false;
-  if (!last_row.valid || VARSIZE(&scope->text.header) != VARSIZE(&last_row.scope.text.header) ||
-      memcmp(&scope->text, &last_row.scope.text, VARSIZE(&scope->text.header)) != 0 || RelationGetNumberOfBlocks(fences) <= block) {
-    return false;
-  }
-  buffer = ReadBuffer(fences, block);
   LockBuffer(buffer, BUFFER_LOCK_SHARE);
   page = BufferGetPage(buffer);
   if (offset <= PageGetMaxOffsetNumber(page)) {
-    item = PageGetItemId(page, offset);
+    ItemId item = PageGetItemId(page, offset);
     same = ItemIdIsNormal(item) && ItemIdGetLength(item) == last_row.length && is_unchanged((HeapTupleHeader)PageGetItem(page, item));
   }
   UnlockReleaseBuffer(buffer);
   return same;
+}
+
+static bool last_row_is_there(Relation fences, const ScopeName* scope) {
+  BlockNumber block = ItemPointerGetBlockNumberNoCheck(&last_row.place);
+  if (!last_row.valid || !is_same_scope(scope, &last_row.scope) || RelationGetNumberOfBlocks(fences) <= block) { return false; }
+  last_row.buffer = ReadBuffer(fences, block);
+  return last_row_is_in(last_row.buffer);
+}
+
+// The same without the table: its block is still where it was in the server's memory. False says nothing.
+static bool last_row_is_where_it_was(const ScopeName* scope) {
+  return here.valid && last_row.valid && BufferIsValid(last_row.buffer) && is_same_scope(scope, &last_row.scope) &&
+         READ_RECENT_BUFFER(last_row.file, ItemPointerGetBlockNumberNoCheck(&last_row.place), last_row.buffer) &&
+         last_row_is_in(last_row.buffer);
 }
 
 // With a snapshot of its own, made after the lock: that of no catalogue is taken anew for each scan. It does not fix the transaction's
@@ -389,13 +474,25 @@ static void scan_for_row(Relation fences, const ScopeName* scope, Fence* fence) 
   row = systable_getnext(scan);
   if (HeapTupleIsValid(row)) {
     read_row(row, RelationGetDescr(fences), fence);
-    remember_row(scope, row, fence);
+    remember_row(scope, row, fence, fences);
   }
   systable_endscan(scan);
 }
 
+// Whether the row that was read last says so of the scope. It may have changed since.
+bool layer1_remembers(const ScopeName* scope, int64 term) {
+  return here.valid && last_row.valid && last_row.fence.term == term && is_same_scope(scope, &last_row.scope);
+}
+
 void layer1_read_fence(const ScopeName* scope, Fence* fence) {
-  Relation fences = open_fences();
+  Relation fences;
+  // Whoever has moved the row to another file, or has dropped it, has told so before anybody could change the fence there.
+  AcceptInvalidationMessages();
+  if (last_row_is_where_it_was(scope)) {
+    *fence = last_row.fence;
+    return;
+  }
+  fences = open_fences();
   if (last_row_is_there(fences, scope)) {
     *fence = last_row.fence;
   } else {
@@ -409,6 +506,7 @@ bool layer1_trusts(const Fence* fence) { return fence->found && trust_known && f
 static const char* call_text(const Call* call) {
   StringInfoData text;
   int i;
+  if (call >= &calls[FUNCTIONS]) { return psprintf(call->name, quote_identifier(here.schema)); }
   initStringInfo(&text);
   appendStringInfo(&text, "SELECT * FROM %s.%s(", quote_identifier(here.schema), call->name);
   for (i = 0; i < call->arguments; ++i) { appendStringInfo(&text, "%s$%d", i == 0 ? "" : ", ", i + 1); }
@@ -416,7 +514,9 @@ static const char* call_text(const Call* call) {
   return text.data;
 }
 
-static void execute(Call* call, Datum* values, const char* nulls) {
+// How many rows it has given or changed.
+static uint64 execute(Call* call, Datum* values, const char* nulls) {
+  int done;
   if (call->plan == NULL) {
     SPIPlanPtr plan = SPI_prepare(call_text(call), call->arguments, call->types);
     if (plan == NULL || SPI_keepplan(plan) != 0) {
@@ -424,18 +524,21 @@ static void execute(Call* call, Datum* values, const char* nulls) {
     }
     call->plan = plan;
   }
-  if (SPI_execute_plan(call->plan, values, nulls, IsInParallelMode(), 1) != SPI_OK_SELECT || SPI_processed != 1) {
+  done = SPI_execute_plan(call->plan, values, nulls, IsInParallelMode(), call < &calls[FUNCTIONS] ? 1 : 0);
+  if (done < 0 || (call < &calls[FUNCTIONS] && (done != SPI_OK_SELECT || SPI_processed != 1))) {
     elog(ERROR, "termgate_guard: %s gave no answer", call->name);
   }
+  return SPI_processed;
 }
 
 // Calls a function of layer 1 as its owner: a guarded role need not be granted any. Our hooks look away meanwhile. `columns` of the one row
 // of the answer, each copied to the caller's memory where it is no plain value.
-static void call_layer1(CallKind kind, Datum* values, const char* nulls, int columns, Datum* answer, bool* absent) {
+static uint64 call_layer1(CallKind kind, Datum* values, const char* nulls, int columns, Datum* answer, bool* absent) {
   MemoryContext caller = CurrentMemoryContext;
   Oid user;
   int security;
   bool own_snapshot = !ActiveSnapshotSet();
+  volatile uint64 rows = 0;
   layer1_need();
   forget_outdated_plans();
   GetUserIdAndSecContext(&user, &security);
@@ -445,7 +548,7 @@ static void call_layer1(CallKind kind, Datum* values, const char* nulls, int col
     SetUserIdAndSecContext(here.owner, security | SECURITY_LOCAL_USERID_CHANGE);
     if (own_snapshot) { PushActiveSnapshot(GetTransactionSnapshot()); }
     if (SPI_connect() != SPI_OK_CONNECT) { elog(ERROR, "termgate_guard cannot reach the SQL interface"); }
-    execute(&calls[kind], values, nulls);
+    rows = execute(&calls[kind], values, nulls);
     for (int i = 0; i < columns; ++i) {
       Form_pg_attribute column = TupleDescAttr(SPI_tuptable->tupdesc, i);
       answer[i] = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, i + 1, &absent[i]);
@@ -464,6 +567,7 @@ static void call_layer1(CallKind kind, Datum* values, const char* nulls, int col
     SetUserIdAndSecContext(user, security);
   }
   PG_END_TRY();
+  return rows;
 }
 
 // What the session declares, as layer 1 reads it; TG002 or TG005.
@@ -544,4 +648,22 @@ char* layer1_would_refuse(const ScopeName* scope, int64 term, const Fence* fence
   values[4] = BoolGetDatum(too_early);
   call_layer1(CALL_WOULD_REFUSE, values, nulls, 1, answer, absent);
   return absent[0] ? NULL : text_to_cstring(DatumGetTextPP(answer[0]));
+}
+
+// Makes the stream, whose last number is `last`; false where somebody else has made it meanwhile.
+bool layer1_new_stream(Datum stream, const ScopeName* scope, int64 last) {
+  Datum values[3] = {stream, SCOPE_DATUM(scope), Int64GetDatum(last)};
+  return call_layer1(CALL_NEW_STREAM, values, NULL, 0, NULL, NULL) == 1;
+}
+
+// Notes the write id; false where it is known already.
+bool layer1_new_write_id(Datum write_id, Datum stream, int64 number, const ScopeName* scope, int64 term) {
+  Datum values[5] = {write_id, stream, Int64GetDatum(number), SCOPE_DATUM(scope), Int64GetDatum(term)};
+  return call_layer1(CALL_NEW_WRITE_ID, values, NULL, 0, NULL, NULL) == 1;
+}
+
+// Gives numbers back that this transaction has taken.
+void layer1_give_back(Datum stream, int64 count) {
+  Datum values[2] = {stream, Int64GetDatum(count)};
+  (void)call_layer1(CALL_GIVE_BACK, values, NULL, 0, NULL, NULL);
 }

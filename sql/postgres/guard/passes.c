@@ -84,6 +84,20 @@ bool passes_has_scope(const ScopeName* scope) {
   return false;
 }
 
+// The latest pass of the scope, whatever its term, whose lock is an advisory one; NULL: there is none. `scope` NULL: of any scope. Among
+// the latest few, as above. The fence is to be read again where epoch is not passes_epoch().
+Pass* passes_of_scope(const ScopeName* scope) {
+  int i;
+  for (i = count - 1; i >= 0 && i >= count - LISTED_MAX; --i) {
+    Pass* pass = &passes[i];
+    if (!pass->by_row && (scope == NULL || (VARSIZE(&pass->scope->text.header) == VARSIZE(&scope->text.header) &&
+                                            memcmp(&pass->scope->text, &scope->text, VARSIZE(&scope->text.header)) == 0))) {
+      return pass;
+    }
+  }
+  return NULL;
+}
+
 static void grow(void) {
   Pass* larger = MemoryContextAlloc(TopTransactionContext, sizeof(Pass) * (Size)capacity * 2);
   memcpy(larger, passes, sizeof(Pass) * (Size)count);

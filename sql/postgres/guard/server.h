@@ -27,19 +27,25 @@
 #include "catalog/pg_extension.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
 #include "commands/extension.h"
+#include "commands/trigger.h"
+#include "executor/execExpr.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/nodes.h"
 #include "nodes/plannodes.h"
 #include "parser/parse_func.h"
+#include "parser/parser.h"
 #include "parser/parsetree.h"
+#include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "postmaster/bgworker.h"
 #include "replication/logicalworker.h"
@@ -59,6 +65,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -90,6 +97,38 @@
 #define LEADER_INDEX (ParallelMasterBackendId - 1)
 #endif
 #endif
+
+// A table's file, and whether its block is still in the buffer where it was found before; then it is pinned.
+#if PG_VERSION_NUM >= 160000
+typedef RelFileLocator RelationFile;
+#define RELATION_FILE(relation) ((relation)->rd_locator)
+#else
+typedef RelFileNode RelationFile;
+#define RELATION_FILE(relation) ((relation)->rd_node)
+#endif
+#if PG_VERSION_NUM >= 140000
+#define READ_RECENT_BUFFER(file, block, buffer) ReadRecentBuffer((file), MAIN_FORKNUM, (block), (buffer))
+#else
+#define READ_RECENT_BUFFER(file, block, buffer) ((void)(file), (void)(block), (void)(buffer), false)
+#endif
+
+// The tables that a statement, now ready to run, writes to.
+#if PG_VERSION_NUM >= 140000
+#define RESULT_RELATIONS_BEGIN(estate, result)                    \
+  {                                                               \
+    ListCell* result_cell;                                        \
+    foreach (result_cell, (estate)->es_opened_result_relations) { \
+      (result) = lfirst(result_cell);
+#else
+#define RESULT_RELATIONS_BEGIN(estate, result)                                                    \
+  {                                                                                               \
+    int result_number;                                                                            \
+    for (result_number = 0; result_number < (estate)->es_num_result_relations; ++result_number) { \
+      (result) = &(estate)->es_result_relations[result_number];
+#endif
+#define RESULT_RELATIONS_END \
+  }                          \
+  }
 
 #if PG_VERSION_NUM >= 140000
 #define UTILITY_PARAMETERS                                                                                                                 \

@@ -110,21 +110,16 @@ static bool writes_foreign_table(const PlannedStmt* plan) {
 }
 
 // INSERT ... WHERE check_term(scope, term) IS NOT NULL brings its check along: it may begin, and the end of the transaction sees whether it
-// passed. Asked only where the statement would be refused otherwise, so it may take its time. A foreign table's rows may be committed by
-// then.
+// passed. A plan lists the functions that it calls, by hash. A foreign table's rows may be committed by then, and where reading one needs a
+// check, it needs it first.
 bool statement_passes_by_itself(const PlannedStmt* plan) {
-  static const char field[] = ":funcid ";
-  char* text;
-  const char* at;
-  bool found = false;
-  if (writes_foreign_table(plan)) { return false; }
-  text = nodeToString(plan);
-  for (at = strstr(text, field); at != NULL && !found; at = strstr(at, field)) {
-    at += sizeof field - 1;
-    found = layer1_passes_by((Oid)strtoul(at, NULL, 10));
+  ListCell* cell;
+  if (writes_foreign_table(plan) || (guard_checks_foreign_reads() && statement_touches_foreign(plan))) { return false; }
+  foreach (cell, plan->invalItems) {
+    const PlanInvalItem* item = lfirst(cell);
+    if (item->cacheId == PROCOID && layer1_passes_by(item->hashValue)) { return true; }
   }
-  pfree(text);
-  return found;
+  return false;
 }
 
 static bool transaction_statement_is_free(const TransactionStmt* statement) {

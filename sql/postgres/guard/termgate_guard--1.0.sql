@@ -10,6 +10,8 @@ CREATE FUNCTION @extschema@.guard_check(scope text, term bigint) RETURNS text
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_check';
 CREATE FUNCTION @extschema@.guard_has_passed(scope text) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_has_passed';
+CREATE FUNCTION @extschema@.guard_last_pass(INOUT scope text, OUT term bigint)
+LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_last_pass';
 CREATE FUNCTION @extschema@.guard_passed(scope text, term bigint) RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_passed';
 CREATE FUNCTION @extschema@.guard_layer1_call(begins boolean) RETURNS void

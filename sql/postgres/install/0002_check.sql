@@ -88,7 +88,7 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@._guard_own_call(p_begins boolean) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF current_setting('termgate.guarded', true) = 'on' THEN
+  IF current_setting('termgate.guarded', true) = 'on' AND current_setting('termgate.guard_checks', true) = @schema_lit@ THEN
     PERFORM @schema@.guard_layer1_call(p_begins);
   END IF;
 END $$;
@@ -457,13 +457,13 @@ $$ SELECT p_term::pg_catalog.text OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalo
 CREATE OR REPLACE FUNCTION @schema@._check_guarded(p_scope text, p_term bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-  v_passed pg_catalog.text := @schema@.guard_check(p_scope, p_term);
   v_fence pg_catalog.int8;
 BEGIN
-  IF v_passed OPERATOR(pg_catalog.=) 'passed' THEN
-    RETURN p_term;
-  ELSIF v_passed IS NOT NULL THEN
-    PERFORM @schema@._mark(p_scope, p_term, (SELECT s.key FROM @schema@.pass_secret s));
+  -- Mode observe in a database without the extension.
+  IF pg_catalog.current_setting('termgate.guard_checks', true) OPERATOR(pg_catalog.<>) @schema_lit@ THEN
+    RETURN @schema@._check(p_scope, p_term);
+  END IF;
+  IF @schema@.guard_check(p_scope, p_term) OPERATOR(pg_catalog.=) 'passed' THEN
     RETURN p_term;
   END IF;
   v_fence := @schema@._check(p_scope, p_term);

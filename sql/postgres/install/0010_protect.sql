@@ -3,18 +3,21 @@
 -- which see the final row. Partitions and children bear them too; one that came later is refused. protect and unprotect run as
 -- their caller, who must own the table; the definer's helpers believe only what the catalogs show. Locks: the check's. Keeps F2, F6.
 
--- The declared term, as it should be. '' is not declared; anything else that is no term is TG005.
+-- The term that a declaration names. '' is not declared; anything else that is no term is TG005.
+CREATE OR REPLACE FUNCTION @schema@._read_term(p_term text) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF p_term IS NULL OR p_term = '' THEN
+    RETURN NULL;
+  ELSIF p_term !~ '^[0-9]{1,19}$' OR p_term::numeric NOT BETWEEN 1 AND 4611686018427387904 THEN
+    RAISE EXCEPTION 'TG005 the declared termgate.term "%" is no term: a whole number from 1 to 4611686018427387904', left(p_term, 100) USING ERRCODE = 'TG005';
+  END IF;
+  RETURN p_term::bigint;
+END $$;
 CREATE OR REPLACE FUNCTION @schema@._declared_term() RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  v_term text := current_setting('termgate.term', true);
 BEGIN
-  IF v_term IS NULL OR v_term = '' THEN
-    RETURN NULL;
-  ELSIF v_term !~ '^[0-9]{1,19}$' OR v_term::numeric NOT BETWEEN 1 AND 4611686018427387904 THEN
-    RAISE EXCEPTION 'TG005 the declared termgate.term "%" is no term: a whole number from 1 to 4611686018427387904', left(v_term, 100) USING ERRCODE = 'TG005';
-  END IF;
-  RETURN v_term::bigint;
+  RETURN @schema@._read_term(current_setting('termgate.term', true));
 END $$;
 
 -- What this transaction says it has: the term of the mark that it bears for the scope (p_sign: its signature, still to be verified), else the declared one.
@@ -114,21 +117,29 @@ DECLARE
   v_generation bigint;
   v_sure boolean;
   v_raised xid8;
+  v_library bigint;
 BEGIN
+  -- The library (sql/postgres/guard/) remembers what this transaction has passed, and leaves no mark. It holds the lock; guard_has_passed: and has compared the statement's snapshot.
+  IF p_scope IS NOT NULL AND current_setting('termgate.guard_checks', true) = @schema_lit@ THEN
+    IF @schema@.guard_has_passed(p_scope) THEN
+      RETURN;
+    END IF;
+    v_library := (SELECT l.term FROM @schema@.guard_last_pass(p_scope) l);
+  END IF;
   IF p_mode = 'observe' THEN
-    PERFORM @schema@._observe(p_table, p_scope);
+    IF v_library IS NULL THEN
+      PERFORM @schema@._observe(p_table, p_scope);
+    END IF;
     RETURN;
   END IF;
   IF p_scope IS NULL THEN
     RAISE EXCEPTION 'TG005 a row of table % has NULL for its scope', p_table::regclass USING ERRCODE = 'TG005';
   END IF;
-  -- In a guarded session: passed in this transaction, with the lock held and the statement's snapshot compared.
-  IF current_setting('termgate.guarded', true) = 'on' THEN
-    IF @schema@.guard_has_passed(p_scope) THEN
-      RETURN;
-    END IF;
+  IF v_library IS NOT NULL THEN
+    SELECT v_library AS term, 'library' AS sign INTO c;
+  ELSE
+    c := @schema@._claim(p_scope);
   END IF;
-  c := @schema@._claim(p_scope);
   IF c.sign IS NULL THEN
     IF octet_length(current_setting('termgate.passed', true)) > 5000 THEN
       v_term := @schema@._pass_of(p_scope);
@@ -157,7 +168,7 @@ BEGIN
   ELSE
     SELECT f.term, (SELECT s.key FROM @schema@.pass_secret s), f.generation, false INTO v_fence, v_key, v_generation, v_sure FROM @schema@._share_row(p_scope) f;
   END IF;
-  IF c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, v_key) AND c.sign IS NOT NULL THEN
+  IF v_library IS NULL AND c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, v_key) AND c.sign IS NOT NULL THEN
     -- Nobody passed with that mark: somebody wrote it. What is declared counts.
     v_term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE pg_catalog."C" THEN @schema@._declared_term() END;
     IF v_term IS NULL THEN
@@ -194,8 +205,13 @@ DECLARE
   v_key uuid;
   i integer := 2;
 BEGIN
-  IF p_mode <> 'observe' AND current_setting('termgate.guarded', true) = 'on' THEN
+  IF current_setting('termgate.guard_checks', true) = @schema_lit@ THEN
     IF @schema@.guard_has_passed(NULL) THEN
+      RETURN;
+    END IF;
+    v_scope := (SELECT l.scope FROM @schema@.guard_last_pass(NULL) l);
+    IF v_scope IS NOT NULL THEN
+      PERFORM @schema@._guard(p_table, v_scope, p_mode, p_snapshot);
       RETURN;
     END IF;
   END IF;

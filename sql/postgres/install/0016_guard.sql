@@ -2,7 +2,11 @@
 -- should be: declared term, fence and trust agree. Everything else comes here, where the rules are. Called as the owner of layer 1; nobody is granted any of it.
 -- Locks: those of a check (0002, 0004). Keeps F1, F2, F5, F6.
 
--- _guard_declared(scope, term) -> the claim that these two settings make. TG002, TG005.
+-- The library carries out the common case of check_term(), append(), append_many() and protect()'s triggers without SQL (sql/postgres/guard/shortcuts.c), as these files say it. It
+-- looks for a function of this name: rules that it does not know yet have another one.
+CREATE OR REPLACE FUNCTION @schema@._library_1() RETURNS void LANGUAGE sql IMMUTABLE AS $$ SELECT $$;
+
+-- _guard_declared(scope, term) -> the claim that these two texts make, of settings or of a comment. TG002, TG005.
 CREATE OR REPLACE FUNCTION @schema@._guard_declared(p_scope text, p_term text, OUT scope text, OUT term bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -10,7 +14,7 @@ BEGIN
   IF scope IS NOT NULL THEN
     PERFORM @schema@._need_scope(scope, 'declared termgate.scope');
   END IF;
-  term := @schema@._declared_term();
+  term := @schema@._read_term(p_term);
   IF scope IS NULL OR term IS NULL THEN
     PERFORM @schema@._guard_no_claim(scope, term);
   END IF;

@@ -3,18 +3,22 @@
 -- renew_leases(leases) -> one row for each, in order: outcome is renewed, lost, busy (another session is at that lease: try again at once) or untrusted (F3).
 -- `leases` is a JSON array of {"scope", "owner", "term", "ttl_ms"}; no scope twice. One transaction for all of them, which waits for nothing: a lease whose key or row somebody
 -- holds is busy. Locks: the key and the row of each lease, as renew_lease takes them, to the end of the transaction; so at most 500 in a call.
+-- 500 leases are found by their keys, however many there are: the planner would rather read all leases and all fences once there are some
+-- thousand. Arrays go by the lease's place, because joining them by scope compares each with each.
 CREATE OR REPLACE FUNCTION @schema@.renew_leases(leases json, OUT place bigint, OUT outcome text, OUT expires_at timestamptz) RETURNS SETOF record
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
   v_scopes text[];
   v_owners text[];
   v_terms bigint[];
   v_ttls bigint[];
   v_keyed boolean[];
-  v_locked text[];
+  v_locked boolean[];
   v_untrusted bigint[];
-  v_renewed text[];
+  v_outcomes text[];
   v_expires timestamptz[];
+  v_place integer;
 BEGIN
   IF leases IS NULL OR json_typeof(leases) <> 'array' THEN
     RAISE EXCEPTION 'TG005 the leases to renew must be a JSON array' USING ERRCODE = 'TG005';
@@ -36,31 +40,38 @@ BEGIN
   SELECT array_agg(pg_try_advisory_xact_lock(@schema@._lease_key(a.scope)) ORDER BY a.place) INTO v_keyed
     FROM unnest(v_scopes) WITH ORDINALITY AS a(scope, place);
   -- With the key nobody acquires or releases the lease; a reset may still hold its row.
-  SELECT array_agg(k.scope) INTO v_locked
-    FROM (SELECT l.scope FROM @schema@.leases l JOIN unnest(v_scopes, v_keyed) AS a(scope, keyed) ON l.scope = a.scope AND a.keyed FOR UPDATE OF l SKIP LOCKED) k;
-  SELECT array_agg(g.generation) INTO v_untrusted
-    FROM (SELECT DISTINCT coalesce(f.generation, 0) AS generation FROM unnest(v_locked) AS a(scope) LEFT JOIN @schema@.fences f ON f.scope = a.scope) g
+  v_locked := array_fill(false, ARRAY[cardinality(v_scopes)]);
+  FOR v_place IN
+    SELECT a.place FROM unnest(v_scopes, v_keyed) WITH ORDINALITY AS a(scope, keyed, place) JOIN @schema@.leases l ON l.scope = a.scope
+     WHERE a.keyed FOR UPDATE OF l SKIP LOCKED
+  LOOP
+    v_locked[v_place] := true;
+  END LOOP;
+  SELECT coalesce(array_agg(g.generation), '{}') INTO v_untrusted
+    FROM (SELECT DISTINCT coalesce(f.generation, 0) AS generation
+            FROM unnest(v_scopes, v_locked) AS a(scope, locked) LEFT JOIN @schema@.fences f ON f.scope = a.scope WHERE a.locked) g
    WHERE @schema@._why_untrusted(g.generation) IS NOT NULL;
-  WITH done AS (
+  v_outcomes := array_fill(NULL::text, ARRAY[cardinality(v_scopes)]);
+  v_expires := array_fill(NULL::timestamptz, ARRAY[cardinality(v_scopes)]);
+  FOR v_place, expires_at IN
     UPDATE @schema@.leases l SET expires_at = n.now + a.ttl_ms * interval '1 ms', renewed_at = n.now
-      FROM unnest(v_scopes, v_owners, v_terms, v_ttls) AS a(scope, owner, term, ttl_ms) LEFT JOIN @schema@.fences f ON f.scope = a.scope,
-           (SELECT clock_timestamp() AS now) n
-     WHERE l.scope = a.scope AND l.scope = ANY (v_locked) AND coalesce(f.generation, 0) <> ALL (coalesce(v_untrusted, '{}'))
+      FROM unnest(v_scopes, v_owners, v_terms, v_ttls, v_locked) WITH ORDINALITY AS a(scope, owner, term, ttl_ms, locked, place)
+           LEFT JOIN @schema@.fences f ON f.scope = a.scope, (SELECT clock_timestamp() AS now) n
+     WHERE l.scope = a.scope AND a.locked AND coalesce(f.generation, 0) <> ALL (v_untrusted)
        AND l.owner_id = a.owner AND l.term = a.term AND l.released_at IS NULL AND l.expires_at > n.now
-    RETURNING l.scope, l.expires_at)
-  SELECT array_agg(d.scope), array_agg(d.expires_at) INTO v_renewed, v_expires FROM done d;
-  RETURN QUERY
-    SELECT a.place,
-           CASE WHEN d.scope IS NOT NULL THEN 'renewed'
-                WHEN NOT a.keyed THEN 'busy'
-                WHEN k.scope IS NULL AND EXISTS (SELECT FROM @schema@.leases l WHERE l.scope = a.scope) THEN 'busy'
-                WHEN k.scope IS NOT NULL AND coalesce(f.generation, 0) = ANY (v_untrusted) THEN 'untrusted'
-                ELSE 'lost' END,
-           d.expires_at
-      FROM unnest(v_scopes, v_keyed) WITH ORDINALITY AS a(scope, keyed, place)
-      LEFT JOIN unnest(v_renewed, v_expires) AS d(scope, expires_at) ON d.scope = a.scope
-      LEFT JOIN unnest(v_locked) AS k(scope) ON k.scope = a.scope
-      LEFT JOIN @schema@.fences f ON f.scope = a.scope
-     ORDER BY a.place;
+    RETURNING a.place, l.expires_at
+  LOOP
+    v_outcomes[v_place] := 'renewed';
+    v_expires[v_place] := expires_at;
+  END LOOP;
+  FOR v_place IN SELECT a.place FROM unnest(v_outcomes) WITH ORDINALITY AS a(outcome, place) WHERE a.outcome IS NULL LOOP
+    v_outcomes[v_place] :=
+      CASE WHEN NOT v_keyed[v_place] THEN 'busy'
+           WHEN v_locked[v_place] THEN
+             CASE WHEN coalesce((SELECT f.generation FROM @schema@.fences f WHERE f.scope = v_scopes[v_place]), 0) = ANY (v_untrusted) THEN 'untrusted' ELSE 'lost' END
+           WHEN EXISTS (SELECT FROM @schema@.leases l WHERE l.scope = v_scopes[v_place]) THEN 'busy'
+           ELSE 'lost' END;
+  END LOOP;
+  RETURN QUERY SELECT a.place, a.outcome, a.expires_at FROM unnest(v_outcomes, v_expires) WITH ORDINALITY AS a(outcome, expires_at, place) ORDER BY a.place;
 END $$;
 REVOKE ALL ON FUNCTION @schema@.renew_leases(json) FROM PUBLIC;

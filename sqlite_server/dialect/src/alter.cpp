@@ -385,10 +385,12 @@ void Writer::alter_type(Altered& altered, Node command, Node at) {
   const std::int32_t typmod = array ? -1 : typed.typmod_of(type_name, type);
   const Oid before = known->type;
   if (clause_of(*item, 'g') != nullptr) refuse("ALTER COLUMN … TYPE of a generated column", at);
-  if (before != array_type) {
+  if (before != array_type || known->typmod != typmod) {
     for (const auto& [reader, names] : altered.relation->readers) {
       if (mentions(names, column)) refuse_as("0A000", "cannot alter type of a column used by a view or rule", at);
     }
+  }
+  if (before != array_type) {
     for (const Relation::Item& each : altered.items) {
       for (const Relation::Clause& clause : each.clauses) {
         if ((clause.kind == 'c' || clause.kind == 'g') && mentions(clause.names, column) && !stored_alike(before, array_type))
@@ -423,6 +425,9 @@ void Writer::alter_type(Altered& altered, Node command, Node at) {
   } else {
     item->type = declared(type_name);
   }
+  std::erase_if(item->clauses, [](const Relation::Clause& each) { return each.kind == 's'; });
+  if (std::string check = stored_check(item->column, array_type, typmod); !check.empty())
+    item->clauses.insert(item->clauses.begin(), {'s', std::string(stored_check_name), std::move(check), {}, {}});
   if (Relation::Clause* held = clause_of(*item, 'd')) {
     if (before != array_type && lowered(held->text).find("null") == std::string::npos &&
         resolution::cast_path(before, array_type, resolution::Context::assignment).how == resolution::Path::How::none)
@@ -684,8 +689,12 @@ void Writer::rename(Node body) {
   const std::string head = "ALTER TABLE " + relation_name(relation_node) + " RENAME ";
   if (what == "OBJECT_TABCONSTRAINT") rename_constraint(body);
   else if (what == "OBJECT_COLUMN") add(head + "COLUMN " + quoted_name(body.text("subname")) + " TO " + quoted_name(body.text("newname")));
-  else if (what == "OBJECT_TABLE") add(head + "TO " + quoted_name(body.text("newname")));
-  else refuse("RENAME of this kind of object", relation_node);
+  else if (what == "OBJECT_TABLE") {
+    out_.typed = relations_ != nullptr;
+    if (relations_ != nullptr && relations_->find(body.text("newname")) != nullptr)
+      refuse_as("42P07", "relation \"" + body.text("newname") + "\" already exists", relation_node);
+    add(head + "TO " + quoted_name(body.text("newname")));
+  } else refuse("RENAME of this kind of object", relation_node);
 }
 
 }  // namespace termgate::dialect

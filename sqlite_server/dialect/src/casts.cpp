@@ -1,8 +1,10 @@
 // x::type. A constant is converted here, and refused as PostgreSQL would refuse it; a parameter takes the type; what is of that
 // type already stays; the rest goes through the type's function, which a session supplies and which fails as PostgreSQL does.
+#include <algorithm>
 #include <cstdint>
 
 #include "names.hpp"
+#include "resolution.hpp"
 #include "writer.hpp"
 
 namespace termgate::dialect {
@@ -102,6 +104,13 @@ const Type& Writer::type_in(Node type_name) const {
   if (names.size() > 1 && names[0] != "pg_catalog" && names[0] != "public")
     refuse_as("3F000", "schema \"" + names[0] + "\" does not exist", type_name);
   const Type* type = names.empty() ? nullptr : type_named(names.back());
+  // Words that files made elsewhere declare; to a client there are PostgreSQL's types only.
+  static constexpr std::string_view of_files[] = {"double",    "clob",  "blob",     "datetime",         "tinyint",
+                                                  "mediumint", "nchar", "nvarchar", "varying character"};
+  if (type != nullptr && std::find(std::begin(of_files), std::end(of_files), names.back()) != std::end(of_files)) type = nullptr;
+  // One that PostgreSQL has and that is not kept here.
+  if (type == nullptr && !names.empty() && resolution::type_row_named(names.back()) != nullptr)
+    refuse("the type " + names.back(), type_name);
   if (type == nullptr) refuse_as("42704", "type \"" + (names.empty() ? std::string() : names.back()) + "\" does not exist", type_name);
   return *type;
 }

@@ -36,6 +36,8 @@ std::string made_name(const std::string& base, std::set<std::string>& used) {
 
 std::string Writer::declared(Node type_name) const {
   const Type& type = type_in(type_name);
+  constexpr Oid internal_char = 18;
+  if (relations_ != nullptr && type.oid == internal_char) refuse("a column of type \"char\"", type_name);
   std::string text = type_name["arrayBounds"] ? std::string(type.name) + "_array_text" : std::string(type.declared);
   const Node typmods = type_name["typmods"];
   if (!typmods) return text;
@@ -44,10 +46,10 @@ std::string Writer::declared(Node type_name) const {
                     type.oid == oid::timestamptz || type.oid == oid::time;
   std::vector<std::string> parts;
   for (const Node each : typmods.items()) {
-    const Node number = each.as("A_Const")["ival"];
+    const Node number = each.as("A_Const");
     // char without a length has one of 1.
-    if (!number || !kept || number.integer("ival") < 0) refuse("this type's length or precision", type_name);
-    parts.push_back(std::to_string(number.integer("ival")));
+    if (!number["ival"] || !kept || whole(number) < 0) refuse("this type's length or precision", type_name);
+    parts.push_back(std::to_string(whole(number)));
   }
   return text + "(" + joined(parts, ",") + ")";
 }
@@ -136,6 +138,7 @@ std::string Writer::constraint(Node body, const std::string& table, const std::s
   const std::string_view type = body["contype"].string();
   const bool own = column.empty();
   std::string name = body.text("conname");
+  if (name == stored_check_name) refuse_as("42939", "constraint name \"" + name + "\" is reserved", body);
   std::string text;
   if (type == "CONSTR_CHECK") {
     if (name.empty()) name = made_name(table + (own ? "_check" : "_" + column + "_check"), used);
@@ -266,6 +269,15 @@ std::string within_integer(const std::string& text, Node expression_node, Node t
 
 }  // namespace
 
+// In the schema of a file; a text alone has none.
+std::string Writer::column_check(const std::string& name, Node type_name) const {
+  if (relations_ == nullptr) return {};
+  const Typed typed(out_, sql_, *relations_, {}, false);
+  if (type_name["arrayBounds"]) return stored_check(name, typed.type_in_words(type_name), -1);
+  const Oid type = type_of_name(type_name);
+  return stored_check(name, type, typed.typmod_of(type_name, type));
+}
+
 std::string Writer::column_definition(Node body, const std::string& table, bool key, bool counted, std::set<std::string>& used) {
   const std::string name = body.text("colname");
   std::string text = quoted_name(name) + " ";
@@ -276,6 +288,7 @@ std::string Writer::column_definition(Node body, const std::string& table, bool 
     const bool always = std::any_of(constraints.begin(), constraints.end(), [](Node each) {
       return each.as("Constraint")["contype"].string() == "CONSTR_IDENTITY" && each.as("Constraint")["generated_when"].string() == "a";
     });
+    if (counts != nullptr && counts->oid == oid::int2) refuse("a smallint that counts", body["typeName"]);
     const bool serial = is_serial(body["typeName"]);
     text += counts != nullptr && counts->oid == oid::int4 ? (always   ? "INTegER"
                                                              : serial ? "INTegeR"
@@ -284,9 +297,12 @@ std::string Writer::column_definition(Node body, const std::string& table, bool 
                                                              : serial ? "INTEGEr"
                                                                       : "INTEGER");
     text += " PRIMARY KEY AUTOINCREMENT";
+    // SQLite holds it to 64 bits by itself.
+    if (relations_ != nullptr && counts != nullptr && counts->oid == oid::int4) text += " " + stored_check(name, oid::int4, -1);
   } else {
     if (!body["typeName"]) refuse("a column without a type", body);
     text += declared(body["typeName"]);
+    if (const std::string check = column_check(name, body["typeName"]); !check.empty()) text += " " + check;
     // SQLite lets NULL into a key that is not INTEGER PRIMARY KEY.
     if (key) text += " NOT NULL";
   }
@@ -330,6 +346,7 @@ void Writer::define_column(Node column_node) {
   if (relations_ == nullptr || !column_node["typeName"]) return;
   const Typed typed(out_, sql_, *relations_, {}, false);
   const bool array = static_cast<bool>(column_node["typeName"]["arrayBounds"]);
+  if (array && is_serial(column_node["typeName"])) refuse_as("0A000", "array of serial is not implemented", column_node["typeName"]);
   const Oid type = array ? typed.type_in_words(column_node["typeName"]) : type_of_name(column_node["typeName"]);
   defined_->columns.push_back({column_node.text("colname"), type, array ? -1 : typed.typmod_of(column_node["typeName"], type), false});
 }
@@ -389,12 +406,19 @@ void Writer::create_table(Node body) {
   for (const Node element : elements) {
     if (element.is("TableLikeClause")) refuse("LIKE in CREATE TABLE", relation_node);
     const Node own = element.as("Constraint");
-    if (own["contype"].string() == "CONSTR_PRIMARY") key = strings(own["keys"]);
+    const auto is_first_key = [&] {
+      if (!key.empty()) refuse_as("42P16", "multiple primary keys for table \"" + table + "\" are not allowed", relation_node);
+    };
+    if (own["contype"].string() == "CONSTR_PRIMARY") {
+      is_first_key();
+      key = strings(own["keys"]);
+    }
     if (own["conname"]) used.insert(own.text("conname"));
     const Node column_node = element.as("ColumnDef");
     for (const Node each : column_node["constraints"].items()) {
       const Node constraint_body = each.as("Constraint");
       if (constraint_body["contype"].string() == "CONSTR_PRIMARY") {
+        is_first_key();
         key = {column_node.text("colname")};
         key_on_column = true;
       }
@@ -472,7 +496,8 @@ void Writer::create_table_typed(Node body) {
       declared_text += "(" + std::to_string((each.typmod - 4) >> 16) + "," + std::to_string((each.typmod - 4) & 0xffff) + ")";
     if (each.typmod >= 4 && (each.type == oid::varchar || each.type == oid::bpchar))
       declared_text += "(" + std::to_string(each.typmod - 4) + ")";
-    parts.push_back(quoted_name(each.name) + " " + declared_text);
+    const std::string check = stored_check(each.name, each.type, each.typmod);
+    parts.push_back(quoted_name(each.name) + " " + declared_text + (check.empty() ? "" : " " + check));
   }
   const std::string name = out_.temporary ? quoted_name(relation_node.text("relname")) : relation_name(relation_node);
   add(std::string("CREATE ") + (out_.temporary ? "TEMP " : "") + "TABLE " + name + " (" + joined(parts, ", ") + ")");
@@ -487,6 +512,7 @@ void Writer::create_index(Node body) {
   out_.temporary = is_temporary_there(relation_node.text("relname"));
   // One that is not unique decides no answer.
   only_faster_ = !body.flag("unique");
+  if (body.flag("concurrent")) out_.alone = "CREATE INDEX CONCURRENTLY";
   const std::string method = body.text("accessMethod");
   if (!method.empty() && method != "btree" && method != "hash") refuse("index method " + method, relation_node);
   if (body.flag("nulls_not_distinct")) refuse("NULLS NOT DISTINCT", relation_node);
@@ -514,6 +540,21 @@ void Writer::create_index(Node body) {
   out_.typed = out_.typed || relations_ != nullptr;
 }
 
+// CREATE OR REPLACE VIEW keeps the columns that there are, and may add others.
+void Writer::check_replaced(Node relation_node, const std::vector<Column>& columns) const {
+  const Relations::Relation* old = relations_->find(relation_node.text("relname"));
+  if (old == nullptr || old->catalog) return;
+  if (old->kind != 'v') refuse_as("42809", "\"" + old->name + "\" is not a view", relation_node);
+  if (columns.size() < old->columns.size()) refuse_as("42P16", "cannot drop columns from view", relation_node);
+  for (std::size_t i = 0; i < old->columns.size(); ++i) {
+    const auto& before = old->columns[i];
+    if (before.name != columns[i].name)
+      refuse_as("42P16", "cannot change name of view column \"" + before.name + "\" to \"" + columns[i].name + "\"", relation_node);
+    if (before.type != 0 && (before.type != columns[i].type || before.typmod != columns[i].typmod))
+      refuse_as("42P16", "cannot change data type of view column \"" + before.name + "\"", relation_node);
+  }
+}
+
 void Writer::create_view(Node body) {
   out_.effect = Effect::definition;
   out_.tag = "CREATE VIEW";
@@ -522,7 +563,11 @@ void Writer::create_view(Node body) {
   // The types of its columns stand in its text, as SQLite keeps none of an expression.
   std::string types, text;
   if (relations_ != nullptr && Typed::wants(body["query"], *relations_)) {
-    text = Typed(out_, sql_, *relations_, {}).view(body["query"].as("SelectStmt"), types);
+    std::vector<Column> columns;
+    text = Typed(out_, sql_, *relations_, {}).view(body["query"].as("SelectStmt"), types, columns);
+    const std::vector<std::string> aliases = strings(body["aliases"]);
+    for (std::size_t i = 0; i < aliases.size() && i < columns.size(); ++i) columns[i].name = aliases[i];
+    if (body.flag("replace")) check_replaced(relation_node, columns);
     if (text.find("pg_") != std::string::npos)
       out_.notices.push_back("the view calls functions that programs which open the file without the proxy do not have");
     types = " /* columns: " + types + " */";
@@ -542,30 +587,6 @@ void Writer::create_view(Node body) {
   if (body.flag("replace")) add("DROP VIEW IF EXISTS " + (temporary ? "temp." + plain : name));
   add(std::string("CREATE ") + (temporary ? "TEMP " : "") + "VIEW " + name + (body["aliases"] ? " " + key_list(body["aliases"]) : "") +
       types + " AS " + text);
-}
-
-void Writer::drop(Node body) {
-  out_.effect = Effect::definition;
-  const std::string_view what = body["removeType"].string();
-  const std::string_view word = what == "OBJECT_TABLE" ? "TABLE" : what == "OBJECT_VIEW" ? "VIEW" : what == "OBJECT_INDEX" ? "INDEX" : "";
-  if (word.empty()) refuse("DROP of this kind of object");
-  out_.tag = "DROP " + std::string(word);
-  for (const Node object : body["objects"].items()) {
-    std::vector<std::string> path = strings(object.as("List")["items"]);
-    if (path.empty() || path.size() > 2 || (path.size() == 2 && path[0] != "public" && path[0] != "pg_temp" && path[0] != "pg_catalog"))
-      refuse_as("3F000", "schema \"" + (path.empty() ? std::string() : path[0]) + "\" does not exist");
-    // A table or view that is not there is named as what it is not.
-    out_.temporary = out_.temporary || is_temporary_there(path.back());
-    if (relations_ != nullptr && what != "OBJECT_INDEX" && path.size() != 2 && !body.flag("missing_ok")) {
-      out_.typed = true;
-      const Relations::Relation* found = relations_->find(path.back());
-      if (found == nullptr) refuse_as("42P01", (what == "OBJECT_TABLE" ? "table \"" : "view \"") + path.back() + "\" does not exist");
-      if (!found->catalog && (found->kind == 'v') != (what == "OBJECT_VIEW"))
-        refuse_as("42809", "\"" + path.back() + "\" is not a " + (what == "OBJECT_TABLE" ? "table" : "view"));
-    }
-    add("DROP " + std::string(word) + " " + (body.flag("missing_ok") ? "IF EXISTS " : "") +
-        (path.size() == 2 && path[0] == "pg_temp" ? "temp." : "") + quoted_name(path.back()));
-  }
 }
 
 }  // namespace termgate::dialect

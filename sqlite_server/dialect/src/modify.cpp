@@ -164,16 +164,4 @@ void Writer::remove(Node body) {
   scopes_.pop_back();
 }
 
-void Writer::truncate(Node body) {
-  out_.effect = Effect::write;
-  out_.tag = "TRUNCATE TABLE";
-  for (const Node relation_node : body["relations"].items()) {
-    add("DELETE FROM " + relation(relation_node.as("RangeVar")));
-    if (body.flag("restart_seqs")) {
-      // The table of counters is there only once a table with AUTOINCREMENT was; the session's functions hide that.
-      out_.notices.push_back("RESTART IDENTITY: counters go on where they were");
-    }
-  }
-}
-
 }  // namespace termgate::dialect

@@ -262,6 +262,11 @@ const TypeRow* type_row(Oid type) noexcept {
   return found == tables().types.end() ? nullptr : &found->second;
 }
 
+const TypeRow* type_row_named(std::string_view name) noexcept {
+  const auto found = tables().names.find(name);
+  return found == tables().names.end() ? nullptr : type_row(found->second);
+}
+
 bool is_array(Oid type) noexcept {
   const TypeRow* row = type_row(type);
   return row != nullptr && row->category == 'A' && row->length == -1 && type != int2vector && type != oidvector;

@@ -40,6 +40,7 @@ struct FunctionRow {
 };
 
 const TypeRow* type_row(Oid type) noexcept;
+const TypeRow* type_row_named(std::string_view name) noexcept;
 bool is_array(Oid type) noexcept;  // of elements: not int2vector and oidvector
 // As format_type() prints it, for messages.
 std::string spoken(Oid type);

@@ -1,5 +1,6 @@
 #include <termgate/dialect/translate.hpp>
 
+#include <algorithm>
 #include <utility>
 
 #include "names.hpp"
@@ -53,11 +54,12 @@ namespace {
 
 constexpr std::size_t numbered_parameters_max = 100;
 
-// SQLite keeps the numbers of ?1, ?2 in a list that it searches for each: where thousands come in their order, a bare ? means the same.
-std::string unnumbered(std::string_view sql) {
+// SQLite keeps the numbers of ?1, ?2 in a list that it searches for each, so thousands of them are written as bare ?. `places`: which
+// number each of these has; empty where they come in their order.
+std::string unnumbered(std::string_view sql, std::vector<std::uint32_t>& places) {
   std::string out;
   out.reserve(sql.size());
-  std::size_t highest = 0;
+  bool in_order = true;
   for (std::size_t at = 0; at < sql.size();) {
     if (sql[at] == '\'' || sql[at] == '"') {
       const auto end = sql.find(sql[at], at + 1);
@@ -70,13 +72,15 @@ std::string unnumbered(std::string_view sql) {
       out += sql[at++];
       continue;
     }
-    std::size_t number = 0, end = at + 1;
-    while (end < sql.size() && sql[end] >= '0' && sql[end] <= '9') number = number * 10 + static_cast<std::size_t>(sql[end++] - '0');
-    if (number == highest + 1) out += '?';
-    else out += sql.substr(at, end - at);
-    highest = std::max(highest, number);
+    std::uint32_t number = 0;
+    std::size_t end = at + 1;
+    while (end < sql.size() && sql[end] >= '0' && sql[end] <= '9') number = number * 10 + static_cast<std::uint32_t>(sql[end++] - '0');
+    out += '?';
+    places.push_back(number);
+    in_order = in_order && number == places.size();
     at = end;
   }
+  if (in_order) places.clear();
   return out;
 }
 
@@ -101,9 +105,31 @@ bool has_comment(std::string_view sql) {
 bool Writer::typed(Node node) {
   const std::string_view kind = node.kind();
   if (relations_ == nullptr || (kind != "SelectStmt" && kind != "InsertStmt" && kind != "UpdateStmt" && kind != "DeleteStmt")) return false;
-  if (!Typed::wants(node, *relations_)) return false;
+  const Typed::About about = Typed::about(node, *relations_);
+  if (about == Typed::About::own) return false;
+  if (about == Typed::About::catalog) return kind == "SelectStmt" && typed_if_possible(node);
   const std::vector<Oid> declared = std::exchange(out_.parameters, {});
   Typed(out_, sql_, *relations_, declared).statement(node);
+  return true;
+}
+
+// About the catalog: by its text where the types stop at something. What PostgreSQL would refuse is refused.
+bool Writer::typed_if_possible(Node node) {
+  Translated attempt = out_;
+  const std::vector<Oid> declared = std::exchange(attempt.parameters, {});
+  try {
+    Typed(attempt, sql_, *relations_, declared).statement(node);
+  } catch (const Refused& refused) {
+    static constexpr std::string_view believed[] = {"22012", "22P02", "42601", "42702", "42703",
+                                                    "42803", "42804", "42883", "42P01", "42P10"};
+    if (std::find(std::begin(believed), std::end(believed), refused.problem.sqlstate) == std::end(believed)) return false;
+    // The typing knows no functions of these arrays, PostgreSQL does.
+    for (const char* vector : {"int2vector", "oidvector"})
+      if (refused.problem.message.find(vector) != std::string::npos) return false;
+    out_.typed = true;
+    throw;
+  }
+  out_ = std::move(attempt);
   return true;
 }
 
@@ -138,7 +164,7 @@ std::variant<std::vector<Translated>, SqlError> translate(std::string_view text,
             refuse_as("XX000", "this statement cannot be translated: two of its signs would begin a comment", {});
         }
         if (out.parameters.size() > numbered_parameters_max && out.steps.empty()) {
-          for (std::string& written : out.sql) written = unnumbered(written);
+          for (std::string& written : out.sql) written = unnumbered(written, out.places.emplace_back());
         }
       } catch (Refused& refused) {
         if (!out.typed) throw;

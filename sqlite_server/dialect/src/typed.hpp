@@ -41,7 +41,7 @@ class Typed {
   // SelectStmt, InsertStmt, UpdateStmt or DeleteStmt.
   void statement(Node node);
   // The query of a CREATE VIEW; `types`: of its columns, "oid:typmod" apart by commas.
-  std::string view(Node select, std::string& types);
+  std::string view(Node select, std::string& types, std::vector<Column>& columns);
   // An expression of a CHECK, an index or a generated column, over the columns of one table by their bare names.
   std::string over_columns(const Relations::Relation& relation, Node node);
   // The query of a CREATE TABLE AS, as a SELECT of what the columns store.
@@ -51,8 +51,11 @@ class Typed {
   // What a column's values become in a column of another type; `with`: the expression of USING, or none.
   std::string converted_column(const Relations::Relation& relation, const Relations::RelationColumn& from,
                                const Relations::RelationColumn& to, Node with);
-  // Whether this statement is for this class: it touches a table of the file, or no relation at all.
-  static bool wants(Node node, const Relations& relations);
+  // What a statement is about: a table of the file's, or no relation at all; the catalog alone; a function of Termgate's.
+  enum class About { file, catalog, own };
+  static About about(Node node, const Relations& relations);
+  // Whether this statement is for this class.
+  static bool wants(Node node, const Relations& relations) { return about(node, relations) == About::file; }
 
  private:
   struct ScopeColumn {
@@ -61,10 +64,10 @@ class Typed {
     std::string relation;   // as the statement calls it
     std::size_t owner = 0;  // which of the scope's relations; npos: none
     std::size_t place = 0;
+    bool unseen = false;  // SQLite knows it not where it would be written: another table's in RETURNING
   };
   struct Relation {
     std::string name;
-    std::vector<ScopeColumn> hidden;  // rowid, which no star shows
     std::vector<ScopeColumn> columns;
     std::vector<std::size_t> key;
   };
@@ -79,6 +82,7 @@ class Typed {
     std::vector<ScopeColumn> visible;  // by unqualified name
     std::vector<Loose> loose;
     std::vector<std::string> groups;  // written expressions of GROUP BY
+    std::set<std::string> windows;    // names of WINDOW
     bool aggregates = false;
     bool ctes_only = false;
   };
@@ -206,6 +210,7 @@ class Typed {
   std::string ordered_aggregate(const resolution::Function& found, std::vector<Value>& args, Node body);
   std::string sort_letters(const Value& key, bool descending, bool nulls_last);
   std::string over(Node window, bool aggregate);
+  void known_window(Node body, std::string_view key) const;
   Value supplied(std::string_view name, const std::string& arguments, Oid type, Node at);
   Value templated(std::string_view sql, const std::vector<Value>& args, Oid type, Node at) const;
   Value written_call(const resolution::Function& found, const std::vector<Value>& args, Node at);
@@ -235,7 +240,7 @@ class Typed {
   Query set_operation(Node body, const std::vector<std::string>& names);
   void collect_set(Node body, std::vector<Core>& leaves, std::string& text, std::vector<std::pair<std::size_t, std::size_t>>& spans,
                    bool& unique);
-  void convert_leaf(Core& leaf, const std::vector<Oid>& types);
+  void agree(const std::vector<Core>& leaves, std::vector<Value>& column);
   std::string with(Node clause);
   std::string window(Node body);
   void check_groups(Scope& scope);
@@ -266,12 +271,16 @@ class Typed {
   const Relations::Relation& target(Node range_var);
   std::string target_scope(Node range_var, const Relations::Relation& relation);
   std::string returning(Node list, Node range_var, const Relations::Relation& relation);
-  std::string conflict(Node clause, Node range_var, const Relations::Relation& relation);
+  std::string conflict(Node clause, Node range_var, const Relations::Relation& relation, bool many);
+  std::string once(Node range_var, const Relations::Relation& relation) const;
   std::string assignments(Node list, const Relations::Relation& relation);
   const Relations::RelationColumn& target_column(const Relations::Relation& relation, const std::string& name, Node at) const;
 
   std::string relation_name(Node body) const;
   void set_parameter(std::size_t number, Oid type, Node at);
+  void left_open(const Value& value) {
+    if (value.parameter != 0) left_open_.insert(value.parameter);
+  }
   void add(std::string sql) { out_.sql.push_back(std::move(sql)); }
   std::string made(std::string_view prefix) { return "pg_" + std::string(prefix) + std::to_string(++made_); }
 
@@ -282,7 +291,8 @@ class Typed {
   std::size_t made_ = 0;
   Place place_ = Place::plain;
   bool in_aggregate_ = false;
-  bool plain_names_ = false;  // the next query is a view's, and people read it
+  std::set<std::size_t> left_open_;  // parameters that some expression uses without a type
+  bool plain_names_ = false;         // the next query is a view's, and people read it
   std::vector<Scope> scopes_;
   std::vector<Cte> ctes_;
   bool top_with_ = false;                  // the next WITH is the statement's own

@@ -88,10 +88,13 @@ Value Typed::special_call(const std::string& name, Node body, std::vector<Value>
     for (const Value& each : args) parts.push_back(exact(decided(each)));
     return supplied(name, joined(parts, ", "), 0, body);
   }
-  if (name == "pg_typeof" && args.size() == 1) return {"pg_regtype(" + quoted_text(spoken(args[0].type)) + ")", primary, 2206};
+  if (name == "pg_typeof" && args.size() == 1) {
+    left_open(args[0]);
+    return {"pg_regtype(" + quoted_text(spoken(args[0].type)) + ")", primary, 2206};
+  }
   const bool binary = name.starts_with("jsonb_") || name == "to_jsonb";
   if ((name == "to_json" || name == "to_jsonb") && args.size() == 1) {
-    if (args[0].parameter != 0) refuse_as("42804", "could not determine polymorphic type because input has type unknown", body);
+    if (args[0].open()) refuse_as("42804", "could not determine polymorphic type because input has type unknown", body);
     const Value arg = decided(args[0]);
     // NULL of any type is NULL, and no JSON null.
     return {"CASE WHEN " + arg.text + " IS NOT NULL THEN " + (binary ? "pg_to_jsonb" + json_text(arg).substr(10) : json_text(arg)) + " END",
@@ -107,10 +110,11 @@ Value Typed::special_call(const std::string& name, Node body, std::vector<Value>
     }
     return supplied("pg_" + name, joined(parts, ", "), binary ? oid::jsonb : oid::json, body);
   }
-  if (name == "concat" || name == "concat_ws") {
+  if ((name == "concat" && !args.empty()) || (name == "concat_ws" && args.size() > 1)) {
     std::vector<std::string> parts;
     for (std::size_t i = 0; i < args.size(); ++i) {
       const bool any = args[i].parameter != 0 && (name == "concat" || i > 0);
+      if (any) left_open(args[i]);
       std::string text = any ? args[i].text : as_text(args[i], oid::text).text;
       if (args[i].type == oid::bpchar) text = exact(args[i]);
       if (args[i].type == oid::boolean) text = "substr(" + text + ", 1, 1)";
@@ -126,7 +130,7 @@ Value Typed::special_call(const std::string& name, Node body, std::vector<Value>
 void Typed::check_place(const resolution::Function& found, bool windowed, std::size_t before, Node body) {
   const std::string name(found.row->name);
   if (!windowed) {
-    if (found.row->kind == 'w') refuse_as("42P20", "window function " + name + " requires an OVER clause", body);
+    if (found.row->kind == 'w') refuse_as("42809", "window function " + name + " requires an OVER clause", body);
     if (place_ != Place::plain || scopes_.empty()) {
       const std::string_view where = place_ == Place::where       ? "WHERE"
                                      : place_ == Place::group     ? "GROUP BY"
@@ -206,6 +210,9 @@ Value Typed::call(Node body, bool rows_may_come) {
   if (path.size() > 2 || (path.size() == 2 && path[0] != "pg_catalog" && path[0] != "public"))
     refuse_as("3F000", "schema \"" + path[0] + "\" does not exist", body);
   const std::string& name = path.back();
+  // No function of PostgreSQL's is in the schema public.
+  if (path.size() == 2 && path[0] == "public" && !name.starts_with("termgate_"))
+    refuse_as("42883", "function public." + name + "() does not exist", body);
   if (body.flag("agg_within_group")) refuse("WITHIN GROUP", body);
   if (body.flag("func_variadic")) refuse("VARIADIC", body);
   // An aggregate's arguments are looked at once it is known to be one.
@@ -242,7 +249,10 @@ Value Typed::call(Node body, bool rows_may_come) {
   if (found.row->set) return expansion(found, args, body, rows_may_come);
   for (std::size_t i = 0; i < args.size(); ++i) {
     // count($1) leaves the type open, as PostgreSQL does.
-    if (args[i].parameter != 0 && i < found.row->arguments.size() && found.row->arguments[i] == 2276) continue;
+    if (args[i].parameter != 0 && i < found.row->arguments.size() && found.row->arguments[i] == 2276) {
+      if (!body.flag("agg_distinct")) left_open(args[i]);
+      continue;
+    }
     args[i] = coerce(args[i], found.arguments[i]);
     if (args[i].type != found.arguments[i]) refuse("this argument of " + name + "()", body);
   }
@@ -345,6 +355,7 @@ Value Typed::aggregate(const resolution::Function& found, std::vector<Value>& ar
   const Oid first = args.empty() ? Oid{0} : args[0].type;
   const bool distinct = body.flag("agg_distinct");
   const bool windowed = static_cast<bool>(body["over"]);
+  if (windowed && distinct) refuse_as("0A000", "DISTINCT is not implemented for window functions", body);
   Value result;
   result.type = found.result;
   result.at = body;
@@ -373,6 +384,7 @@ Value Typed::aggregate(const resolution::Function& found, std::vector<Value>& ar
     if (distinct || body["agg_filter"]) refuse("DISTINCT or FILTER of a window function", body);
     for (std::size_t i = 0; i < args.size(); ++i) parts.push_back(exact(args[i]));
   } else if (name == "count") {
+    if (distinct) args[0] = decided(args[0]);
     parts.push_back(distinct ? sortable(args[0], false) : exact(args[0]));
   } else if (name == "min" || name == "max") {
     if (resolution::is_array(first) || (first == oid::interval && windowed)) no();
@@ -419,6 +431,8 @@ Value Typed::aggregate(const resolution::Function& found, std::vector<Value>& ar
   }
   if (first == oid::bpchar && (name == "min" || name == "max"))
     result.text = "pg_pad(" + result.text + ", " + std::to_string(args[0].typmod - 4) + ")";
+  const bool by_name = windowed && body["over"]["name"] && !body["over"]["partitionClause"] && !body["over"]["orderClause"];
+  if (by_name) known_window(body["over"], "name");
   if (windowed)
     result.text += " OVER " + (body["over"]["name"] && !body["over"]["partitionClause"] && !body["over"]["orderClause"] &&
                                        body["over"].integer("frameOptions") == 1058
@@ -427,8 +441,14 @@ Value Typed::aggregate(const resolution::Function& found, std::vector<Value>& ar
   return result;
 }
 
+void Typed::known_window(Node body, std::string_view key) const {
+  if (!body[key] || scopes_.back().windows.contains(body.text(key))) return;
+  refuse_as("42704", "window \"" + body.text(key) + "\" does not exist", body);
+}
+
 std::string Typed::window(Node body) {
   std::vector<std::string> parts;
+  known_window(body, "refname");
   if (body["refname"]) parts.push_back(quoted_name(body.text("refname")));
   if (body["partitionClause"]) {
     std::vector<std::string> keys;

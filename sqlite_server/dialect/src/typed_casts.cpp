@@ -80,7 +80,8 @@ std::int32_t Typed::typmod_of(Node type_name, Oid type) const {
   for (const Node each : mods.items()) {
     const Node body = each.as("A_Const");
     if (!body["ival"]) refuse("this type", type_name);
-    numbers.push_back(body["ival"].integer("ival"));
+    Translated nothing;
+    numbers.push_back(Writer(nothing, sql_).whole(body));
   }
   if (type == oid::varchar || type == oid::bpchar) {
     if (numbers[0] < 1)
@@ -100,6 +101,7 @@ std::int32_t Typed::typmod_of(Node type_name, Oid type) const {
 }
 
 Oid Typed::type_of_name(Node type_name) const {
+  if (is_serial(type_name)) refuse_as("42704", "type \"" + last_name(type_name["names"]) + "\" does not exist", type_name);
   Translated nothing;
   const Writer plain(nothing, sql_);
   if (type_name["arrayBounds"]) {
@@ -298,7 +300,15 @@ Value Typed::cast(Node body) {
   value.at = body;
   value = coerce(value, type, Context::explicitly);
   if (value.type != type) no_cast(source, type, body);
-  return sized(value, typmod, true, body);
+  value = sized(value, typmod, true, body);
+  if (typmod < 0 && value.typmod >= 0) {
+    // The same value, of which no length is known.
+    value.text = exact(value);
+    if (value.stored) value.level = primary;
+    value.stored = false;
+    value.typmod = -1;
+  }
+  return value;
 }
 
 // A value on its way into a column.

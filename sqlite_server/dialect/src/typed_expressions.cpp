@@ -149,6 +149,9 @@ Value Typed::constant(Node body) {
 
 void Typed::set_parameter(std::size_t number, Oid type, Node at) {
   Oid& known = out_.parameters[number - 1];
+  // An earlier use had to do without a type, and PostgreSQL does not go back to it.
+  if (known == 0 && left_open_.contains(number))
+    refuse_as("42P08", "could not determine data type of parameter $" + std::to_string(number), at);
   if (known != 0 && known != type) refuse_as("42P08", "inconsistent types deduced for parameter $" + std::to_string(number), at);
   known = type;
 }
@@ -180,18 +183,11 @@ const Typed::ScopeColumn* Typed::look_up(Scope& scope, const std::vector<std::st
   };
   if (names.size() == 1) {
     for (const ScopeColumn& column : scope.visible) take(column);
-    for (const Relation& relation : scope.relations) {
-      if (found != nullptr) break;
-      for (const ScopeColumn& column : relation.hidden) take(column);
-    }
     return found;
   }
   for (const Relation& relation : scope.relations) {
     if (relation.name != names[0]) continue;
     for (const ScopeColumn& column : relation.columns) take(column);
-    for (const ScopeColumn& column : relation.hidden) {
-      if (found == nullptr) take(column);
-    }
     if (found == nullptr) refuse_as("42703", "column " + names[0] + "." + name + " does not exist", at);
     return found;
   }
@@ -206,11 +202,13 @@ Value Typed::column(Node body) {
   }
   if (names.size() == 3 && (names[0] == "public" || names[0] == "pg_catalog" || names[0] == "information_schema"))
     names.erase(names.begin());
+  if (names.size() > 3) refuse_as("0A000", "cross-database references are not implemented: " + joined(names, "."), body);
   if (names.size() > 2) refuse_as("42P01", "missing FROM-clause entry for table \"" + names[0] + "\"", body);
   for (std::size_t i = scopes_.size(); i-- > 0;) {
     Scope& scope = scopes_[i];
     const ScopeColumn* found = look_up(scope, names, body);
     if (found == nullptr) continue;
+    if (found->unseen) refuse("RETURNING another table's columns", body);
     Value value = found->value;
     value.at = body;
     if (!(in_aggregate_ && i + 1 == scopes_.size())) scope.loose.push_back({value.text, found->relation, found->place, body});
@@ -292,6 +290,7 @@ Value Typed::analysed(Node node) {
   }
   if (kind == "NullTest") {
     const Value arg = expression(body["arg"]);
+    left_open(arg);
     return {wrapped(arg, bits) + (body["nulltesttype"].string() == "IS_NULL" ? " IS NULL" : " IS NOT NULL"), equality, oid::boolean};
   }
   if (kind == "BooleanTest") {
@@ -477,6 +476,8 @@ Value Typed::a_expr(Node body, bool rows_may_come) {
       }
       return {"(" + joined(parts, symbol == "=" ? " AND " : " OR ") + ")", primary, oid::boolean};
     }
+    if ((body["lexpr"].is("RowExpr") && body["rexpr"].is("SubLink")) || (body["rexpr"].is("RowExpr") && body["lexpr"].is("SubLink")))
+      refuse("a row compared with a subquery", body);
     rows_may_come_ = rows_may_come;
     const Value right = expression(body["rexpr"]);
     if (!body["lexpr"]) return operation(symbol, nullptr, right, body);
@@ -585,7 +586,14 @@ Value Typed::any_or_all(Node body, bool all) {
   Value each{"value", primary, oid::text};
   if (of != 3) each = from_text(each, element_type);
   each.type = element_type;
+  compared_.reset();
   const Value test = operation(symbol, &left, each, body);
+  // One list, which SQLite makes once and an index can serve; NULL of an array that is NULL.
+  if (compared_ && compared_->function.empty() && (all ? symbol == "<>" : symbol == "=")) {
+    return {compared_->left + (all ? " NOT IN (SELECT " : " IN (SELECT ") + compared_->right +
+                " FROM json_each(coalesce(pg_array_strings(" + right.text + "), '[null]')))",
+            equality, oid::boolean};
+  }
   // No element: false for ANY and true for ALL; NULL where the array is NULL or no element decides and one is NULL.
   const std::string fold = all ? "min" : "max";
   return {"CASE WHEN " + right.text + " IS NULL THEN NULL WHEN EXISTS (SELECT 1 FROM " + array_rows(right) + " WHERE " +
@@ -739,7 +747,7 @@ Value Typed::link(Node body) {
     const Oid array_type = resolution::type_row(each.type)->array;
     if (array_type == 0 || resolution::is_array(each.type)) refuse("an array of " + spoken(each.type), body);
     return {"(SELECT coalesce(pg_array_of_all(" + element_text(each) + "), '{}') FROM (" + sub.text + ") AS " + from + ")", primary,
-            array_type};
+            array_type, each.typmod};
   }
   const bool all = which == "ALL_SUBLINK";
   if (!all && which != "ANY_SUBLINK") refuse("this kind of subquery", body);

@@ -12,17 +12,6 @@ using resolution::spoken;
 
 namespace {
 
-bool mentions_star(Node list) {
-  std::vector<Node> open{list};
-  while (!open.empty()) {
-    const Node next = open.back();
-    open.pop_back();
-    if (next.is("A_Star")) return true;
-    next.children(open);
-  }
-  return false;
-}
-
 const Relations::Relation::Item* item_named(const Relations::Relation& relation, const std::string& column) {
   for (const auto& item : relation.items) {
     if (!item.column.empty() && lowered(item.column) == lowered(column)) return &item;
@@ -51,21 +40,6 @@ std::vector<std::string> constraint_columns(const Relations::Relation& relation,
   }
   if (parts.empty()) refuse_as("42704", "constraint \"" + name + "\" for table \"" + relation.name + "\" does not exist", at);
   return parts;
-}
-
-// SQLite's RETURNING knows the target's columns only.
-void refuse_others(Node returning, Node from) {
-  if (!returning || !from) return;
-  std::set<std::string> others;
-  std::vector<Node> open{from};
-  while (!open.empty()) {
-    const Node next = open.back();
-    open.pop_back();
-    if (next["alias"]) others.insert(next["alias"].text("aliasname"));
-    if (next["relname"]) others.insert(next.text("relname"));
-    next.children(open);
-  }
-  if (mentions_star(returning) || mentions_column(returning, &others)) refuse("RETURNING another table's columns");
 }
 
 }  // namespace
@@ -116,6 +90,13 @@ std::string Typed::returning(Node list, Node range_var, const Relations::Relatio
   }
   seen.visible = own.columns;
   seen.relations.push_back(std::move(own));
+  // The names of FROM and USING are heard, too.
+  for (Relation other : scopes_.back().relations) {
+    if (other.name == name) continue;
+    for (ScopeColumn& each : other.columns) each.unseen = true;
+    for (const ScopeColumn& each : other.columns) seen.visible.push_back(each);
+    seen.relations.push_back(std::move(other));
+  }
   std::swap(scopes_.back(), seen);
   const Place outside = std::exchange(place_, Place::returning);
   std::vector<std::string> parts;
@@ -202,7 +183,20 @@ std::string Typed::assignments(Node list, const Relations::Relation& relation) {
   return joined(parts, ", ");
 }
 
-std::string Typed::conflict(Node clause, Node range_var, const Relations::Relation& relation) {
+// Fails (21000) where the statement itself has inserted or changed the row.
+std::string Typed::once(Node range_var, const Relations::Relation& relation) const {
+  if (!relation.rowid) refuse("ON CONFLICT DO UPDATE with several rows for a table WITHOUT ROWID", range_var);
+  for (const std::string_view name : {"rowid", "_rowid_", "oid"}) {
+    if (std::any_of(relation.columns.begin(), relation.columns.end(), [&](const auto& each) { return lowered(each.name) == name; }))
+      continue;
+    const std::string own = range_var["alias"] ? range_var["alias"].text("aliasname") : relation.name;
+    return "pg_upsert_once(" + quoted_text(relation.name) + ", " + quoted_name(own) + "." + std::string(name) + ")";
+  }
+  refuse("ON CONFLICT DO UPDATE with several rows for this table", range_var);
+}
+
+// `many`: the statement inserts several rows, of which PostgreSQL lets no two meet in one that is there.
+std::string Typed::conflict(Node clause, Node range_var, const Relations::Relation& relation, bool many) {
   if (!clause) return {};
   const Node infer = clause["infer"];
   std::string text = " ON CONFLICT";
@@ -235,7 +229,9 @@ std::string Typed::conflict(Node clause, Node range_var, const Relations::Relati
   scopes_.back().relations.push_back(std::move(excluded));
   const Place outside = std::exchange(place_, Place::where);
   text += " DO UPDATE SET " + assignments(clause["targetList"], relation);
-  if (clause["whereClause"]) text += " WHERE " + condition(clause["whereClause"], "WHERE").text;
+  std::string test = clause["whereClause"] ? condition(clause["whereClause"], "WHERE").text : "";
+  if (many) test = "CASE WHEN " + once(range_var, relation) + " THEN " + (test.empty() ? "1" : "(" + test + ")") + " END";
+  if (!test.empty()) text += " WHERE " + test;
   place_ = outside;
   std::swap(scopes_.back(), seen);
   return text;
@@ -350,7 +346,8 @@ void Typed::insert(Node body) {
   }
   const Node select = body["selectStmt"].as("SelectStmt"), on_conflict = body["onConflictClause"];
   const auto tail = [&] {
-    std::string text = conflict(on_conflict, range_var, relation);
+    const bool one = select["valuesLists"].size() == 1 && !select["withClause"];
+    std::string text = conflict(on_conflict, range_var, relation, !one);
     return text + returning(body["returningList"], range_var, relation);
   };
   if (!select) {
@@ -379,7 +376,6 @@ void Typed::update(Node body) {
   std::string text = with_text + "UPDATE " + name + " SET " + assignments(body["targetList"], relation) + source;
   if (body["whereClause"]) text += " WHERE " + condition(body["whereClause"], "WHERE").text;
   place_ = outside;
-  refuse_others(body["returningList"], body["fromClause"]);
   add(text + returning(body["returningList"], body["relation"], relation));
   scopes_.pop_back();
 }
@@ -396,7 +392,6 @@ void Typed::remove(Node body) {
     const std::string source = from(body["usingClause"]).text;
     text +=
         " WHERE EXISTS (SELECT 1" + source + (body["whereClause"] ? " WHERE " + condition(body["whereClause"], "WHERE").text : "") + ")";
-    refuse_others(body["returningList"], body["usingClause"]);
   } else if (body["whereClause"]) {
     text += " WHERE " + condition(body["whereClause"], "WHERE").text;
   }

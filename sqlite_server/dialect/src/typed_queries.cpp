@@ -13,8 +13,11 @@ using resolution::spoken;
 
 namespace {
 
-// What SQLite would take for the number of a column in ORDER BY and GROUP BY.
-bool is_place(std::string_view text) { return text.find_first_not_of("+-0123456789() ") == std::string_view::npos; }
+// What SQLite would take for the number of a column in ORDER BY and GROUP BY. It makes 0 of `0 AND b` before it looks.
+bool is_place(std::string_view text, Oid type) {
+  return text.find_first_not_of("+-0123456789() ") == std::string_view::npos ||
+         (type == oid::boolean && text.find(' ') != std::string_view::npos);
+}
 
 // Types whose values in a file are not what PostgreSQL has: see Typed::exact().
 bool is_stored(Oid type) { return type == oid::numeric || type == oid::float4 || type == oid::bpchar; }
@@ -50,7 +53,7 @@ bool has_window(Node list) {
 
 }  // namespace
 
-bool Typed::wants(Node node, const Relations& relations) {
+Typed::About Typed::about(Node node, const Relations& relations) {
   std::set<std::string> names, ctes;
   bool own = false;
   collect_relations(node, names, ctes, own);
@@ -58,11 +61,11 @@ bool Typed::wants(Node node, const Relations& relations) {
   for (const std::string& name : names) {
     if (ctes.contains(name)) continue;
     const Relations::Relation* found = relations.find(name);
-    if (found == nullptr || (!found->catalog && !found->columns.empty())) return true;
+    if (found == nullptr || (!found->catalog && !found->columns.empty())) return About::file;
     // A view that cannot be read fails by itself.
     catalog = true;
   }
-  return !catalog && !own;
+  return own ? About::own : catalog ? About::catalog : About::file;
 }
 
 void Typed::statement(Node node) {
@@ -133,11 +136,12 @@ std::string Typed::converted_column(const Relations::Relation& relation, const R
   return text;
 }
 
-std::string Typed::view(Node select, std::string& types) {
+std::string Typed::view(Node select, std::string& types, std::vector<Column>& columns) {
   plain_names_ = true;
   Query all = query(select);
   for (const Out& each : all.outs) {
     if (each.type == oid::bpchar) refuse("a view's column of type character");
+    columns.push_back({false, each.name, each.type, each.typmod});
     types += (types.empty() ? "" : ",") + std::to_string(each.type) + ":" + std::to_string(each.typmod);
   }
   return all.text;
@@ -188,14 +192,6 @@ Typed::From Typed::relation(Node body) {
       refuse_as("42P01", "relation \"" + (body["schemaname"] ? body.text("schemaname") + "." : std::string()) + name + "\" does not exist",
                 body);
     relation.key = found->key;
-    if (found->rowid && std::none_of(found->columns.begin(), found->columns.end(), [](const auto& each) { return each.name == "rowid"; })) {
-      ScopeColumn rowid;
-      rowid.name = "rowid";
-      rowid.relation = relation.name;
-      rowid.place = found->columns.size();
-      rowid.value = {quoted_name(relation.name) + ".rowid", primary, oid::int8};
-      relation.hidden.push_back(std::move(rowid));
-    }
     for (const auto& column : found->columns) {
       ScopeColumn made_column;
       made_column.name = column.name;
@@ -476,6 +472,7 @@ void Typed::star(Node fields, std::vector<Target>& out, Node at) {
     if (columns == nullptr) refuse_as("42P01", "missing FROM-clause entry for table \"" + name + "\"", at);
   }
   for (const ScopeColumn& each : *columns) {
+    if (each.unseen) refuse("RETURNING another table's columns", at);
     Target target;
     target.value = each.value;
     target.value.at = at;
@@ -525,7 +522,7 @@ std::string Typed::order(Node clause, const std::vector<Target>& list, bool dist
   if (!clause) return {};
   std::vector<std::string> parts;
   for (const Sorted& each : sorted(clause, list, distinct))
-    parts.push_back((is_place(each.key) ? "coalesce(" + each.key + ", NULL)" : each.key) + each.tail);
+    parts.push_back((is_place(each.key, each.value.type) ? "coalesce(" + each.key + ", NULL)" : each.key) + each.tail);
   return " ORDER BY " + joined(parts, ", ");
 }
 
@@ -610,6 +607,8 @@ void Typed::distinct_on(Node body, std::vector<Target>& list, std::string& tail,
 std::string Typed::limit(Node body) {
   if (body["limitOption"].string() == "LIMIT_OPTION_WITH_TIES") refuse("WITH TIES");
   const auto amount = [&](Node node, std::string_view what) {
+    // Columns of this query's own; those of a subquery's are inside of it.
+    if (node.is("ColumnRef")) refuse_as("42P10", "argument of " + std::string(what) + " must not contain variables", node.body());
     Value value = expression(node);
     if (!value.open() && value.type != oid::int8 && value.type != oid::int4 && value.type != oid::int2)
       refuse("a " + std::string(what) + " of type " + spoken(value.type), value.at);
@@ -633,6 +632,7 @@ std::string Typed::with(Node clause) {
   if (!clause) return {};
   std::vector<std::string> parts;
   const bool recursive = clause.flag("recursive");
+  std::set<std::string> seen;
   for (const Node item : clause["ctes"].items()) {
     const Node body = item.as("CommonTableExpr");
     if (!body["ctequery"].is("SelectStmt")) {
@@ -647,6 +647,7 @@ std::string Typed::with(Node clause) {
     if (body["search_clause"] || body["cycle_clause"]) refuse("SEARCH and CYCLE", body);
     Cte cte;
     cte.name = body.text("ctename");
+    if (!seen.insert(cte.name).second) refuse_as("42712", "WITH query name \"" + cte.name + "\" specified more than once", body);
     const std::vector<std::string> names = strings(body["aliascolnames"]);
     const Node query_body = body["ctequery"].body();
     const std::size_t known = ctes_.size();
@@ -729,7 +730,7 @@ void Typed::group_by(Node clause, const std::vector<Node>& list, std::string& ta
     scopes_.back().loose.clear();
     scopes_.back().groups.push_back(key.text);
     const std::string text = sortable(key, false);
-    parts.push_back(is_place(text) ? "coalesce(" + text + ", NULL)" : text);
+    parts.push_back(is_place(text, key.type) ? "coalesce(" + text + ", NULL)" : text);
   }
   place_ = outside;
   tail += " GROUP BY " + joined(parts, ", ");
@@ -803,6 +804,7 @@ Typed::Core Typed::core(Node body, std::string& order_text) {
   }
   scopes_.back().loose.clear();
   if (body["groupClause"]) group_by(body["groupClause"], body["targetList"].items(), tail);
+  for (const Node each : body["windowClause"].items()) scopes_.back().windows.insert(each.as("WindowDef").text("name"));
   Expansions expansions;
   std::vector<Target> list = expanded_targets(body["targetList"], expansions);
   if (list.empty()) refuse("SELECT without columns");
@@ -954,6 +956,33 @@ void Typed::collect_set(Node body, std::vector<Core>& leaves, std::string& text,
   side(body["rarg"], false);
 }
 
+// PostgreSQL matches the types of two sides at a time, from the left, and those of VALUES first: what two of them leave open is text.
+void Typed::agree(const std::vector<Core>& leaves, std::vector<Value>& column) {
+  Oid type = 0;
+  std::size_t next = 0;
+  for (const Core& leaf : leaves) {
+    std::vector<Value> own(column.begin() + static_cast<std::ptrdiff_t>(next),
+                           column.begin() + static_cast<std::ptrdiff_t>(next + leaf.rows.size()));
+    Oid of_leaf = own[0].type;
+    if (leaf.values) {
+      of_leaf = common(own, "VALUES", {}).type;
+      std::copy(own.begin(), own.end(), column.begin() + static_cast<std::ptrdiff_t>(next));
+    }
+    next += leaf.rows.size();
+    if (&leaf == &leaves[0]) {
+      type = of_leaf;
+      continue;
+    }
+    const Oid pair[] = {type, of_leaf};
+    const auto found = resolution::common_type(pair);
+    if (!found.type) refuse_as("42804", "UNION types " + spoken(type) + " and " + spoken(of_leaf) + " cannot be matched", own[0].at);
+    type = *found.type;
+  }
+  for (Value& each : column) {
+    if (each.open()) each = coerce(each, type);
+  }
+}
+
 Typed::Query Typed::set_operation(Node body, const std::vector<std::string>& names) {
   std::vector<Core> leaves;
   std::string glue;
@@ -970,6 +999,7 @@ Typed::Query Typed::set_operation(Node body, const std::vector<std::string>& nam
     for (const Core& leaf : leaves) {
       for (const auto& row : leaf.rows) column.push_back(row[i]);
     }
+    agree(leaves, column);
     const Value all = common(column, "UNION", {});
     Out out{i < names.size() ? names[i] : leaves[0].names[i], all.type, all.typmod, false};
     std::size_t next = 0;

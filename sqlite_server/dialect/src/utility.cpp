@@ -302,10 +302,14 @@ bool Writer::utility(Node node) {
   } else if (kind == "CheckPointStmt") {
     out_.tag = "CHECKPOINT";
     out_.utility = Checkpoint{};
-  } else if (kind == "LockStmt") accept("LOCK TABLE");
-  else if (kind == "GrantStmt") accept(body.flag("is_grant") ? "GRANT" : "REVOKE", "privileges are not kept: accounts are the proxy's");
-  else if (kind == "CommentStmt") accept("COMMENT", "comments are not kept");
-  else if (kind == "AlterOwnerStmt") accept("ALTER TABLE");
+  } else if (kind == "LockStmt") {
+    check_named(body);
+    accept("LOCK TABLE");
+  } else if (kind == "GrantStmt") accept(body.flag("is_grant") ? "GRANT" : "REVOKE", "privileges are not kept: accounts are the proxy's");
+  else if (kind == "CommentStmt") {
+    check_named(body);
+    accept("COMMENT", "comments are not kept");
+  } else if (kind == "AlterOwnerStmt") accept("ALTER TABLE");
   else if (kind == "ConstraintsSetStmt") accept("SET CONSTRAINTS");
   else if (kind == "CreateSchemaStmt" && body.flag("if_not_exists") && body.text("schemaname") == "public" && !body["schemaElts"])
     accept("CREATE SCHEMA", "schema \"public\" already exists, skipping");

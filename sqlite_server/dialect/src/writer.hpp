@@ -87,6 +87,7 @@ class Writer {
 
   // translate.cpp
   bool typed(Node node);
+  bool typed_if_possible(Node node);
 
   // definitions.cpp
   bool is_temporary(Node relation_node);
@@ -169,8 +170,15 @@ class Writer {
   void create_table_typed(Node body);
   void create_index(Node body);
   void create_view(Node body);
+  void check_replaced(Node relation_node, const std::vector<Column>& columns) const;
+
+  // drops.cpp
+  const Relations::Relation* existing(Node range_var) const;
   void drop(Node body);
+  void drop_relations(Node body, bool tables);
+  void check_named(Node body);
   std::string declared(Node type_name) const;
+  std::string column_check(const std::string& name, Node type_name) const;
   std::string column_definition(Node body, const std::string& table, bool key, bool counted, std::set<std::string>& used);
   std::string constraint(Node body, const std::string& table, const std::string& column, std::set<std::string>& used);
   void check_key(const std::string& column, Node at) const;
@@ -241,6 +249,8 @@ bool mentions_column(Node node, const std::set<std::string>* of = nullptr);
 std::string joined(const std::vector<std::string>& parts, std::string_view separator);
 // translate.cpp: whether SQLite would find a comment in it.
 bool has_comment(std::string_view sql);
+// stored_form.cpp: the constraint of a column whose values have the type's form; empty: the type has none that SQLite could check.
+std::string stored_check(const std::string& name, Oid type, std::int32_t typmod);
 // definitions.cpp: serial and its kin.
 bool is_serial(Node type_name);
 

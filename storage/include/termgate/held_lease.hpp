@@ -35,7 +35,7 @@ struct HoldOptions {
       {};  // 0 to half the TTL; none: a fifth of it. It is also the time in which the work has to stop
   // The polling interval while another owner holds the lease: the first and the longest; each refusal doubles it, plus some jitter. A
   // release is noticed at once on PostgreSQL, and on every database if it is by a handle of this Database. None: 10 ms to 1 s on
-  // PostgreSQL, to 40 ms on SQLite, to 250 ms on SQL Server.
+  // PostgreSQL, to 20 ms on SQLite, to 250 ms on SQL Server.
   struct Poll {
     std::chrono::milliseconds first{10};
     std::chrono::milliseconds longest{800};

@@ -10,6 +10,7 @@
 #include <termgate/error.hpp>
 
 #include "errors.hpp"
+#include "pqxx_versions.hpp"
 #include <termgate/detail/schema.hpp>
 #include "sql/statements.hpp"
 
@@ -24,7 +25,11 @@ Term check(pqxx::transaction_base& transaction, const Scope& scope, Term term, s
   detail::need_schema_name(schema);
   try {
     const auto statement = detail::with_schema(sql::postgres_calls()[sql::Call::check_term], schema);
-    const auto rows = transaction.exec_params(statement, scope.name(), term.value());
+    const std::string number = std::to_string(term.value());
+    detail::Parameters values;
+    values.add_text(scope.name());
+    values.add_text(number);
+    const auto rows = values.run(transaction, statement);
     return Term(rows[0][0].as<std::int64_t>());
   } catch (...) { detail::rethrow_as_ours(detail::Phase::before_commit, {}); }
 }

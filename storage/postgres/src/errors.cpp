@@ -3,6 +3,7 @@
 #include "errors.hpp"
 
 #include <pqxx/except>
+#include <pqxx/version>
 
 #include <termgate/detail/error_from_message.hpp>
 #include <termgate/detail/plant.hpp>
@@ -20,9 +21,19 @@ bool starts_with_any(std::string_view line, std::initializer_list<std::string_vi
   return false;
 }
 
+// libpqxx's own complaint, without an SQLSTATE.
+[[noreturn]] void throw_without_code(const std::string& message, Phase phase, bool connected) {
+  if (!connected) throw_for_sqlstate("08006", message, phase);
+  throw DatabaseError(message);
+}
+
 }  // namespace
 
 std::string readable_message(std::string_view text) {
+  // libpqxx 7 puts the name of a prepared statement in front of the server's words. Those are ours, and have no quote in them.
+  if (starts_with_any(text, {"Failure during 'termgate_", "Failure during '[PREPARE termgate_"})) {
+    if (const auto end = text.find("': "); end != std::string_view::npos) text.remove_prefix(end + 3);
+  }
   std::string message;
   bool keep = true;
   while (!text.empty()) {
@@ -120,10 +131,22 @@ void rethrow_as_ours(Phase phase, std::string_view secrets_of, bool connected) {
     // libpq has no SQLSTATE for a connection that ended, and keeps the server's for one that a fatal error ended.
     const bool refused = state.starts_with("TG") || state.starts_with("40") || state.starts_with("57P");
     throw_for_sqlstate(connected || refused ? state : "08006", text(failure), phase);
-  } catch (const pqxx::pqxx_exception& failure) {
-    if (!connected) throw_for_sqlstate("08006", redact(readable_message(failure.base().what()), secrets_of), phase);
-    throw DatabaseError(text(failure.base()));
-  }
+#if PQXX_VERSION_MAJOR < 7
+  } catch (const pqxx::pqxx_exception& failure) { throw_without_code(text(failure.base()), phase, connected); }
+#else
+    // libpqxx 7 has no base class of its own.
+  } catch (const pqxx::failure& failure) {
+    throw_without_code(text(failure), phase, connected);
+  } catch (const pqxx::internal_error& failure) {
+    throw_without_code(text(failure), phase, connected);
+  } catch (const pqxx::usage_error& failure) {
+    throw_without_code(text(failure), phase, connected);
+  } catch (const pqxx::argument_error& failure) {
+    throw_without_code(text(failure), phase, connected);
+  } catch (const pqxx::conversion_error& failure) {
+    throw_without_code(text(failure), phase, connected);
+  } catch (const pqxx::range_error& failure) { throw_without_code(text(failure), phase, connected); }
+#endif
 }
 
 }  // namespace termgate::inline v0::detail

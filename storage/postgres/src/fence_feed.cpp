@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
@@ -21,6 +22,7 @@
 
 #include "conninfo.hpp"
 #include "errors.hpp"
+#include "pqxx_versions.hpp"
 #include "sql/statements.hpp"
 
 namespace termgate::inline v0::detail {
@@ -57,43 +59,36 @@ std::string encoded(std::string_view text) {
 }  // namespace
 
 struct PostgresFenceFeed::Inside {
-  struct Receiver final : pqxx::notification_receiver {
-    using pqxx::notification_receiver::notification_receiver;
-    void operator()(const std::string& payload, int) override {
-      if (payloads.size() < payloads_max) payloads.push_back(payload);
-      else ++missed;
-    }
-    std::vector<std::string> payloads;
-    std::size_t payloads_max = 0;
-    std::size_t missed = 0;
-  };
-
-  // The members' order is that of construction: the receiver sends LISTEN, and UNLISTEN when it goes.
+  // The members' order is that of construction: LISTEN comes last.
   struct Listening {
-    Listening(const std::string& conninfo, const std::string& channel) : connection(conninfo), quiet(connection) {
-#if PQXX_VERSION_MAJOR < 7
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-      connection.inhibit_reactivation(true);
-#pragma GCC diagnostic pop
-#endif
+    Listening(const std::string& conninfo, const std::string& channel) : quiet(conninfo) {
       // Before anything of ours is looked up by name, and whatever the database's owner has set for it.
       pqxx::nontransaction(connection)
           .exec(
               "SET search_path = pg_catalog, pg_temp; SET default_transaction_read_only = on; SET statement_timeout = 5000; SET "
               "standard_conforming_strings = on");
-      receiver.emplace(connection, channel);
+      listener.emplace(connection, channel, [this](std::string payload) {
+        if (payloads.size() < payloads_max) payloads.push_back(std::move(payload));
+        else ++missed;
+      });
     }
-    pqxx::connection connection;
-    pqxx::quiet_errorhandler quiet;
-    std::optional<Receiver> receiver;
+    std::vector<std::string> payloads;
+    std::size_t payloads_max = 0;
+    std::size_t missed = 0;
+    QuietConnection quiet;
+    pqxx::connection& connection = quiet.connection;
+    std::optional<Listener> listener;
   };
 
   template <class... Arguments>
   pqxx::result read(std::string_view sql, const Arguments&... arguments) {
     if (!listening) throw Unavailable("the feed of raised fences is not connected");
     try {
-      return pqxx::nontransaction(listening->connection).exec_params(std::string(sql), std::string(arguments)...);
+      pqxx::nontransaction transaction(listening->connection);
+      const std::array<std::string, sizeof...(arguments)> texts{std::string(arguments)...};
+      Parameters values;
+      for (const std::string& text : texts) values.add_text(text);
+      return values.run(transaction, std::string(sql));
     } catch (...) { rethrow_as_ours(Phase::before_commit, url, listening->connection.is_open()); }
   }
 
@@ -136,13 +131,13 @@ std::size_t PostgresFenceFeed::wait(std::chrono::milliseconds at_most, std::size
     }
     std::uint64_t count = 0;
     if (read(in.wakeup, &count, sizeof count) < 0) count = 0;  // nobody called wake()
-    auto& receiver = *in.listening->receiver;
-    receiver.payloads_max = payloads_max;
-    receiver.missed = 0;
-    in.listening->connection.get_notifs();
-    if (!in.listening->connection.is_open()) throw pqxx::broken_connection("the server ended the session");
-    payloads = std::exchange(receiver.payloads, {});
-    return receiver.missed;
+    Inside::Listening& listening = *in.listening;
+    listening.payloads_max = payloads_max;
+    listening.missed = 0;
+    listening.connection.get_notifs();
+    if (!listening.connection.is_open()) throw pqxx::broken_connection("the server ended the session");
+    payloads = std::exchange(listening.payloads, {});
+    return listening.missed;
   } catch (...) {
     const bool open = in.listening && in.listening->connection.is_open();
     in.listening.reset();

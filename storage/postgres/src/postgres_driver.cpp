@@ -24,6 +24,7 @@
 
 #include "conninfo.hpp"
 #include "errors.hpp"
+#include "pqxx_versions.hpp"
 #include "redact.hpp"
 #include <termgate/detail/schema.hpp>
 #include "sql/statements.hpp"
@@ -100,11 +101,6 @@ bool goes_binary(const Value& value) {
   const auto* view = std::get_if<BytesView>(&value.variant());
   return view != nullptr && view->data.size() > (std::size_t{1} << 20);
 }
-#if PQXX_VERSION_MAJOR < 7
-pqxx::binarystring binary_of(std::string_view bytes) { return pqxx::binarystring(bytes.data(), bytes.size()); }
-#else
-auto binary_of(std::string_view bytes) { return pqxx::binary_cast(bytes); }
-#endif
 
 // The text form of one parameter, or nothing for NULL.
 std::optional<std::string> parameter_text(const Value& value) {
@@ -194,47 +190,28 @@ void note_first_answer() {
 // One session and its prepared statements. One call, and so one thread, uses it at a time.
 class Connection {
  public:
-  explicit Connection(const std::string& url) : connection_(url), quiet_(connection_) {
-#if PQXX_VERSION_MAJOR < 7
-    // 6.x reconnects by itself, and a statement sent on the new session would stand outside its transaction.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-    connection_.inhibit_reactivation(true);
-#pragma GCC diagnostic pop
-#endif
-    transaction_.emplace(connection_);
-  }
+  explicit Connection(const std::string& url) : quiet_(url) {}
 
   pqxx::result run(std::string_view sql, std::span<const Value> parameters) {
     std::vector<std::optional<std::string>> texts;
-    texts.reserve(parameters.size());
-    const Value* large = nullptr;
+    texts.reserve(parameters.size());  // so that the values stay where they are
+    Parameters values;
+    bool binary = false;
     for (const Value& value : parameters) {
-      if (large == nullptr && goes_binary(value)) {
-        large = &value;
-        texts.emplace_back();
+      if (!binary && goes_binary(value)) {
+        binary = true;
+        values.add_binary(std::get<BytesView>(value.variant()).data);
+      } else if (const auto& text = texts.emplace_back(parameter_text(value))) {
+        values.add_text(*text);
       } else {
-        texts.push_back(parameter_text(value));
+        values.add_null();
       }
     }
-    std::vector<const char*> pointers;
-    pointers.reserve(texts.size());
-    for (const auto& text : texts) pointers.push_back(text ? text->c_str() : nullptr);
-    const auto send = [&](const auto&... arguments) {
-      const auto found = seen_.find(sql);
-      return found != seen_.end() && !found->second.empty() ? transaction_->exec_prepared(found->second, arguments...)
-                                                            : transaction_->exec_params(std::string(sql), arguments...);
-    };
     pqxx::result result;
     try {
-      if (large == nullptr) {
-        result = send(pqxx::prepare::make_dynamic_params(pointers));
-      } else {
-        const auto at = pointers.begin() + (large - parameters.data());
-        const std::string_view bytes = std::get<BytesView>(large->variant()).data;
-        result = send(pqxx::prepare::make_dynamic_params(pointers.begin(), at), binary_of(bytes),
-                      pqxx::prepare::make_dynamic_params(at + 1, pointers.end()));
-      }
+      const auto found = seen_.find(sql);
+      const bool prepared = found != seen_.end() && !found->second.empty();
+      result = prepared ? values.run_prepared(transaction_, found->second) : values.run(transaction_, std::string(sql));
     } catch (const pqxx::broken_connection&) {
       // The server refuses a wrong number of values with a code of the class that is for lost connections (08P01), in any language.
       const std::size_t wanted = highest_parameter(sql);
@@ -258,16 +235,13 @@ class Connection {
     std::uint64_t hash = 14695981039346656037ULL;
     for (const char c : sql) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
     const std::string name = fmt::format("termgate_{:016x}", hash);
-    connection_.prepare(name, found->first);
-#if PQXX_VERSION_MAJOR < 7
-    connection_.prepare_now(name);  // 6.x puts it off to the first use
-#endif
+    prepare_now(connection_, name, found->first);
     found->second = name;
   }
 
   // Simple protocol: several statements in one text. Only for texts of our own.
   pqxx::result run_script(const std::string& sql) {
-    auto result = transaction_->exec(sql);
+    auto result = transaction_.exec(sql);
     note_first_answer();
     return result;
   }
@@ -293,9 +267,9 @@ class Connection {
   int socket() const { return connection_.sock(); }
 
  private:
-  pqxx::connection connection_;
-  pqxx::quiet_errorhandler quiet_;  // libpqxx prints notices to stderr otherwise
-  std::optional<pqxx::nontransaction> transaction_;
+  QuietConnection quiet_;
+  pqxx::connection& connection_ = quiet_.connection;
+  pqxx::nontransaction transaction_{connection_};
   std::map<std::string, std::string, std::less<>> seen_;  // statements, and the names of those that are prepared
 };
 

@@ -135,16 +135,20 @@ class Same(Appends):
         owner.rows("SET ROLE termgate_owner")
         self.assertEqual(owner.value(f"SELECT termgate.guard_append('{stream}', 5, 'x', NULL, NULL, NULL)"), "2")
         self.assertEqual(owner.value(f"SELECT termgate.guard_append_many('{stream}', 5, '{{x,y}}', 2, '{self.scope}', NULL)"), "4")
+        with_id = f"SELECT termgate.guard_append('{stream}', 5, 'x', NULL, NULL, '00000000-0000-0000-0000-000000000099')"
+        self.assertEqual(owner.value(with_id), "5")
+        self.assertEqual(owner.value(f"SELECT termgate.guard_append('{stream}-new', 5, 'x', 0, '{self.scope}', gen_random_uuid())"), "1")
         for refused in (
             f"'{stream}', 4, 'x', NULL, NULL, NULL",
             f"'{stream}', 5, 'x', 3, NULL, NULL",
             f"'{stream}', 5, 'x', NULL, 's', NULL",
             "'nowhere', 5, 'x', NULL, NULL, NULL",
-            f"'{stream}', 5, 'x', NULL, NULL, gen_random_uuid()",
+            f"'{stream}', 5, 'x', NULL, NULL, '00000000-0000-0000-0000-000000000099'",
             f"'{stream}', 5, decode(repeat('00', 1048577), 'hex'), NULL, NULL, NULL",
         ):
             self.assertIsNone(owner.value(f"SELECT termgate.guard_append({refused})"), refused)
-        self.assertEqual(self.numbers(stream), [1, 2, 3, 4])
+        self.assertEqual(self.numbers(stream), [1, 2, 3, 4, 5])
+        self.assertEqual(self.rig.value(f"SELECT last_no FROM termgate.streams WHERE stream_id = '{stream}'"), "5")
 
     def test_nobody_else_may_call_it(self):
         stream = self.stream("s")

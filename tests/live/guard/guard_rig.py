@@ -96,7 +96,7 @@ class Rig:
     def __init__(self, major, library, settings=(), preload="termgate_guard", programs=None):
         self.major, self.scratch = major, Path(tempfile.mkdtemp(prefix="termgate-guard."))
         os.chmod(self.scratch, 0o755)
-        files = [library or '/nowhere', *GUARD.glob("termgate_guard*.sql"), GUARD / "termgate_guard.control"]
+        files = [library or "/nowhere", *GUARD.glob("termgate_guard*.sql"), GUARD / "termgate_guard.control"]
         # `programs`: of an installation that has the extension already, by ./run extension.
         self.bin = Path(programs) if programs else Path(sh(PG_HOME, major, self.scratch / "home", *files))
         self.environment = dict(os.environ, PG_SERVER_BIN=str(self.bin))

@@ -177,7 +177,7 @@ class Settings(Guarded):
 
     def test_what_the_page_shows(self):
         blocks = re.findall(r"^```sql\n(.*?)\n^```$", (ROOT / "docs" / "use" / "guard.md").read_text(encoding="utf-8"), re.S | re.M)
-        install, enforce, transaction, database, views = blocks
+        install, enforce, transaction, comment, database, views = blocks
         self.rig.admin.rows(
             "CREATE TABLE accounts (id int, balance bigint); INSERT INTO accounts VALUES (42, 100); GRANT ALL ON accounts TO app"
         )
@@ -191,9 +191,11 @@ class Settings(Guarded):
         with self.rig.session("app") as session:
             self.assertEqual(session.run("UPDATE accounts SET balance = 7"), "TG002")
             self.assertEqual(session.run(*transaction.splitlines()), "ok", session.errors)
+            self.assertEqual(session.run(comment), "ok", session.errors)
         self.rig.admin.rows("SELECT termgate.seal('billing', 6)")
         with self.rig.session("app") as session:
             self.assertEqual(session.run(*transaction.splitlines()), "TG001")
+            self.assertEqual(session.run("ROLLBACK", comment), "TG001")
         whole = [line.replace("DATABASE app ", "DATABASE postgres ") for line in database.splitlines()]
         self.addCleanup(
             self.rig.admin.rows,
@@ -438,7 +440,75 @@ class Claims(Guarded):
             "TG002",
             "only numbers are given on credit",
         )
+        # Numbers for that statement's own defaults, and for no other.
+        last = "SELECT last_value FROM q"
+        before = self.rig.value(last)
+        merely_named = f"INSERT INTO t SELECT 1, 1 WHERE false AND termgate.check_term('{self.scope}', 5) IS NOT NULL"
+        self.assertEqual(session.run("BEGIN", merely_named, "SELECT nextval('q') FROM generate_series(1, 100)", "COMMIT"), "TG002")
+        self.assertEqual(session.run("ROLLBACK", merely_named), "TG002")
+        self.assertEqual(self.rig.value(last), before)
         self.assertEqual(self.rig.value("SELECT count(*) FROM numbered"), "1")
+
+    def test_comments(self):
+        row, s = "INSERT INTO log VALUES (1)", self.scope
+        good, stale = [f"/*termgate.scope='{s}',termgate.term='{term}'*/" for term in (5, 4)]
+        session = self.session()
+        for text, wanted in (
+            (f"{good} {row}", "ok"),
+            (f"{row} {good}", "ok"),
+            (f"{row}; {good}", "ok"),
+            (f"-- one line\n/* any, /* nested */ */ {good} {row}", "ok"),
+            (f"/*traceparent='00-a',termgate.term='5',termgate.scope='{s.replace('s', '%73')}',route='%2Fx'*/ {row}", "ok"),
+            (f"{stale} {row}", "TG001"),
+            (f"{row} {stale}", "TG001"),
+            (f"{good} {row} {stale}", "TG005"),
+            (f"INSERT INTO log {good} VALUES (1)", "TG002"),
+            (f"INSERT INTO log SELECT length('{good.replace(chr(39), chr(34))}') /* x */", "TG002"),
+            (f"INSERT INTO log SELECT length($a$ {good} $a$)", "TG002"),
+            (f"INSERT INTO log SELECT length(E'\\'{good.replace(chr(39), chr(34))}')", "TG002"),
+            (f"/*termgate.scope='{s}'*/ {row}", "TG002"),
+            (f"/*termgate.term='5'*/ {row}", "TG002"),
+            (f"/*termgate.scope='{s}',termgate.term='x'*/ {row}", "TG005"),
+            (f"/*termgate.scope='{s}',termgate.term='{10**30}'*/ {row}", "TG005"),
+            (f"/*termgate.scope='{s}' termgate.term='5'*/ {row}", "TG005"),
+            (f"/*Termgate.Scope='{s}',termgate.term='5'*/ {row}", "TG005"),
+            (f"/*termgate.scope='{s}',termgate.term='5*/ {row}", "TG005"),
+            (f"/*termgate.scope='%zz',termgate.term='5'*/ {row}", "TG005"),
+            (f"/*termgate.scope='a%00b',termgate.term='5'*/ {row}", "TG005"),
+            (f"/*termgate.scope='%ff%fe',termgate.term='5'*/ {row}", "TG005"),
+            (f"/*termgate.scope='{'x' * 5000}',termgate.term='5'*/ {row}", "TG005"),
+            (f"/*termgate.scope='{'x' * 201}',termgate.term='5'*/ {row}", "TG005"),
+            # Each statement of a text has its own.
+            (f"{good} {row}; {row}", "ok"),
+            (f"BEGIN; {good} {row}; {stale} {row}; COMMIT", "TG001"),
+            (f"SELECT 1; {row} {stale}; SELECT 2", "TG001"),
+            (f"SELECT 1; {row} {good}; SELECT 2", "ok"),
+            # What the statement runs.
+            (f"DO $$ BEGIN {row}; {row}; END $$ {good}", "ok"),
+            (f"DO $$ BEGIN {row}; COMMIT; {row}; END $$ {stale}", "TG001"),
+            (f"DO $$ DECLARE r record; BEGIN FOR r IN SELECT 1 LOOP {row}; END LOOP; END $$ {good}", "ok"),
+            (f"{good} SELECT nextval('q')", "ok"),
+            (f"{stale} NOTIFY x", "TG001"),
+            (f"{stale} SELECT 1", "ok"),
+        ):
+            self.assertEqual(session.run(text), wanted, f"{text}: {session.message()}")
+            session.run("ROLLBACK")
+        # By Parse, for good; and beside what the session declares.
+        for number, (comment, wanted) in enumerate(((good, []), (stale, ["TG001"]))):
+            session.send(parse(f"p{number}", f"{comment} {row}"), bind("", f"p{number}"), execute(), sync())
+            self.assertEqual(codes(session.until("Z")), wanted)
+        session.rows(f"SET termgate.scope = '{s}'; SET termgate.term = 4")
+        self.assertEqual(session.run(f"{good} {row}", f"/*termgate.term='5'*/ {row}"), "ok", session.errors)
+        self.assertEqual(session.run(row), "TG001")
+        self.assertEqual(session.run("BEGIN", f"{good} {row}", "SELECT 1", row, "COMMIT"), "TG001")
+        session.run("ROLLBACK")
+        self.assertEqual(session.run("BEGIN", f"{good} {row}", "COMMIT"), "ok", session.errors)
+        session.rows("SET termgate.term = 5")
+        self.assertEqual(session.run("BEGIN", row, f"{stale} {row}", "COMMIT"), "TG001")
+        session.run("ROLLBACK")
+        # Nothing that is not guarded looks at comments.
+        with self.rig.session("free") as free:
+            self.assertEqual(free.run(f"{stale} {row}", f"/*termgate.scope='x*/ {row}"), "ok", free.errors)
 
     def test_a_functions_own_claim(self):
         self.rig.admin.rows(
@@ -869,6 +939,13 @@ class Wire(Guarded):
         session.send(function_call(715, [struct.pack("!I", 4711)]))
         self.assertEqual(codes(session.until("Z")), [])
         self.rig.admin.rows("SELECT lo_unlink(4711)")
+        # An id that no statement has taken (txid_current), behind a DISCARD, which may take one by itself.
+        session = self.session()
+        for discard in ("DISCARD PLANS", "DISCARD TEMP", "DISCARD SEQUENCES"):
+            session.rows(f"BEGIN; {discard}")
+            session.send(function_call(2943, []))
+            self.assertEqual(codes(session.until("Z")), [])
+            self.assertEqual(session.run("COMMIT"), "TG002", discard)
 
     def test_copy(self):
         for term, wanted in ((None, ["TG002"]), (4, ["TG001"]), (5, [])):
@@ -1048,8 +1125,8 @@ class Servers(Guarded):
         forged = [
             "CREATE SCHEMA termgate",
             (
-                "CREATE TABLE termgate.fences (scope text COLLATE \"C\" PRIMARY KEY, term bigint, generation bigint DEFAULT 1, vouched oid,"
-                " raised_xid xid8)"
+                'CREATE TABLE termgate.fences (scope text COLLATE "C" PRIMARY KEY, term bigint, generation bigint DEFAULT 1, vouched oid,'
+                ' raised_xid xid8)'
             ),
             "INSERT INTO termgate.fences VALUES ('s', 5, 1, 'termgate.fences'::regclass)",
             "CREATE TABLE termgate.mine (a int)",
@@ -1139,6 +1216,7 @@ class Servers(Guarded):
             "TG002",
             "its rows may be committed over there before our last look",
         )
+        self.assertEqual(session.run(f"SELECT termgate.check_term('{self.scope}', 4) FROM far"), "TG002", "the check comes too late")
         self.assertEqual(self.rig.value("SELECT count(*) FROM log"), "1")
         self.assertEqual(self.session(term=5).run("SELECT * FROM far", "INSERT INTO far_log VALUES (1)"), "ok")
         self.assertIn("leads to a database of this name", self.doctor()["info", "server here"])
@@ -1274,12 +1352,23 @@ class Storm(Guarded):
         self.assertGreater(counts.get("TG001", 0), 20, counts)
         self.assertEqual(ways, 8, counts)
 
-    def play(self, role, seconds, seed):
+    def test_the_same_without_the_guard_on_a_protected_table(self):
+        """[F1][F2] By what the library carries out without SQL: check_term() and the triggers of protect()."""
+        seed = random.randrange(1 << 30)
+        breaches, counts, ways = self.play("free", 60 if LONG else 4, seed, protected=True)
+        self.assertEqual(breaches, [], f"seed {seed}")
+        self.assertGreater(counts.get("ok", 0), 50, counts)
+        self.assertGreater(counts.get("TG001", 0), 20, counts)
+        self.assertEqual(ways, 7, counts)
+
+    def play(self, role, seconds, seed, protected=False):
         self.rig.admin.rows(
             "DROP TABLE IF EXISTS written, raised; CREATE TABLE written (term bigint, way text); CREATE TABLE raised (term bigint); GRANT"
             " ALL ON written, raised TO PUBLIC"
         )
         self.addCleanup(self.rig.admin.rows, "DROP TABLE IF EXISTS written, raised")
+        if protected:
+            self.rig.admin.rows(f"SELECT termgate.protect('written', scope => '{self.scope}')")
         fence = int(self.rig.value(f"SELECT term FROM termgate.fences WHERE scope = '{self.scope}'"))
         state, until, counts, failures = {"term": fence}, time.monotonic() + seconds, {}, []
         row = "INSERT INTO written VALUES ({term}, '{way}')"
@@ -1300,6 +1389,10 @@ class Storm(Guarded):
             "repeatable read": ["BEGIN ISOLATION LEVEL REPEATABLE READ; " + claim, "SELECT 1", row, "COMMIT"],
             "two writes": ["BEGIN; " + claim, row, "SELECT pg_sleep(0.002)", row, "COMMIT"],
         }
+
+        if protected:
+            # The statement's trigger comes before its WHERE.
+            del ways["one statement"]
 
         def write(number):
             chance, session = random.Random(seed + number), None

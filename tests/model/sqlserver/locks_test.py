@@ -38,7 +38,8 @@ class Model:
     def __init__(self, folder, rcsi, mistake=None):
         self.rcsi = rcsi
         self.catalog, rows = layer.load(folder, mistakes.changed(mistake) if mistake else None)
-        self.rows = layer.run_alone(self.catalog, World(self.catalog, rcsi), rows, scenarios.SETUP)
+        setup = scenarios.SETUP + (scenarios.SETUP_OF_FOLLOWERS if "followers" in self.catalog.tables else [])
+        self.rows = layer.run_alone(self.catalog, World(self.catalog, rcsi), rows, setup)
         self.trees = {level: Tree(self.catalog, rcsi, level) for level in scenarios.LEVELS}
         self.probes = laws.probes_of(scenarios.RAISES, scenarios.NEIGHBOURS)
         self.raises = {}

@@ -113,6 +113,29 @@ NEW = [
         meeting("a write and a seal"),
     ),
     (
+        "a follower whose run is not locked while it handles a write",
+        "0013_follower.sql",
+        "FROM termgate.followers f WITH (REPEATABLEREAD, ROWLOCK) WHERE",
+        "FROM termgate.followers f WHERE",
+        r"^F1: the old one",
+        True,
+        "meeting",
+        meeting("two runs of a follower"),
+    ),
+    (
+        "a follower that locks its position first",
+        "0013_follower.sql",
+        "  SELECT @current = f.run FROM termgate.followers f WITH (REPEATABLEREAD, ROWLOCK)",
+        (
+            "  UPDATE termgate.follower_positions WITH (ROWLOCK) SET moved_at = SYSUTCDATETIME() WHERE name_key = @key AND stream_key ="
+            " @stream_key;\n  SELECT @current = f.run FROM termgate.followers f WITH (REPEATABLEREAD, ROWLOCK)"
+        ),
+        r"^deadlock",
+        True,
+        "meeting",
+        meeting("a follower that has come far and its removal"),
+    ),
+    (
         "no eviction",
         "0002_check.sql",
         "EXEC termgate._kill @session, @login, @ended OUTPUT;",

@@ -19,6 +19,8 @@ SETUP = [
     ),
     "DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.guarded', @scope = N'x', @protected = @n OUTPUT",
 ]
+# Where the text has followers.
+SETUP_OF_FOLLOWERS = ["DECLARE @r bigint; EXEC termgate.follower_start N'reader', NULL, N'x', 0, @r OUTPUT"]
 
 
 def key(scope):
@@ -85,6 +87,23 @@ def acquire(scope, owner):
     return f"EXEC termgate.acquire_lease N'{scope}', N'{owner}', 1000"
 
 
+def follow(name, scope, from_end=0):
+    return f"DECLARE @r bigint; EXEC termgate.follower_start N'{name}', NULL, N'{scope}', {from_end}, @r OUTPUT"
+
+
+def advance(run=1):
+    return f"DECLARE @o nvarchar(20); EXEC termgate.follower_advance N'reader', {run}, N'x-events', 0, 1, @o OUTPUT"
+
+
+def handle(run, number):
+    """What a follower does with a write, in the transaction of its advance: its run stands for a term, so a row of an old run behind one of
+    a new run breaks F1."""
+    return advance(run) + f"; IF @o = N'moved' {work('reader', run, number)}"
+
+
+UNFOLLOW = "DECLARE @gone bit; EXEC termgate.follower_remove N'reader', @gone OUTPUT"
+
+
 def in_transaction(*texts):
     return ["BEGIN TRANSACTION", *texts, "COMMIT TRANSACTION"]
 
@@ -143,6 +162,11 @@ FROZEN = [
         "x",
         in_transaction("DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.work', @scope = N'y', @protected = @n OUTPUT"),
     ),
+    ("follower_start", "x", in_transaction(follow("reader", "x"))),
+    ("follower_start at the end", "x", in_transaction(follow("other", "x", 1))),
+    ("follower_advance", "x", in_transaction(advance())),
+    ("follower_advance and a write", "x", in_transaction(advance(), check("x", 5), work("x", 5, 1))),
+    ("follower_remove", "x", in_transaction(UNFOLLOW)),
     ("declare_nothing_lost", "x", ["DECLARE @s bigint; EXEC termgate.declare_nothing_lost N'ops', N'why', @s OUTPUT"]),
     ("set_setting", "x", ["EXEC termgate.set_setting N'payload_bytes_max', N'1000000'"]),
 ]
@@ -187,6 +211,30 @@ def program(entry, level):
 LEADER_A = ("leader A appends", "a", in_transaction(append("a-events", 1)))
 LEADER_X = ("leader of 5 writes", "x", in_transaction(check("x", 5), work("x", 5, 1)))
 MEETINGS = [
+    ("a follower and its next start", [("it advances", "x", in_transaction(advance())), ("it starts again", "x", [follow("reader", "x")])]),
+    (
+        "a follower that has come far and its removal",
+        [("it advances", "x", [advance(), *in_transaction(advance().replace(", 0, 1, ", ", 1, 1, "))]), ("it is removed", "x", [UNFOLLOW])],
+    ),
+    ("a follower and its removal", [("it advances", "x", in_transaction(advance())), ("it is removed", "x", [UNFOLLOW])]),
+    (
+        "two runs of a follower",
+        [
+            ("the old one", "x", in_transaction(handle(1, 1))),
+            ("the new one", "x", [follow("reader", "x"), work("reader", 2, 2), handle(2, 3)]),
+        ],
+    ),
+    (
+        "a follower and an append",
+        [
+            ("it advances", "x", in_transaction(advance(), append("x-events", 5))),
+            ("leader of 5 appends", "x", in_transaction(append("x-events", 5))),
+        ],
+    ),
+    (
+        "a follower's start and an append",
+        [("it starts", "x", [follow("late", "x", 1)]), ("leader of 5 appends", "x", in_transaction(append("x-events", 5)))],
+    ),
     ("an append and a takeover", [LEADER_A, ("leader B takes over", "a", [acquire("a", "B"), append("a-events", "{term}")])]),
     (
         "an append to a new stream and a takeover",

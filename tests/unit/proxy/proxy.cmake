@@ -9,6 +9,7 @@ endif()
 if(TARGET termgate_tds)
   termgate_test(unit_tds LABEL unit
     SOURCES
+      unit/wire/tds/browser.cpp
       unit/wire/tds/login.cpp
       unit/wire/tds/packet.cpp
       unit/wire/tds/request.cpp
@@ -75,6 +76,7 @@ if(TARGET termgate_authority AND TARGET termgate_sqlite AND TARGET termgate_post
     SOURCES
       unit/proxy/authority/admission.cpp
       unit/proxy/authority/rules.cpp
+      unit/proxy/authority/sources.cpp
       unit/proxy/authority/term_file.cpp
     LIBRARIES Termgate::authority Termgate::storage fmt::fmt Threads::Threads)
   target_include_directories(unit_authority PRIVATE "${PROJECT_SOURCE_DIR}/proxy/authority/src")

@@ -87,6 +87,8 @@ TEST_CASE("source url: each service refuses what it cannot mean", "[sources]") {
                            "consul://",
                            "consul://me@h",
                            "consul://h/x",
+                           "consul://h?prefix=a/../b",
+                           "consul://h?prefix=a//b",
                            "kubernetes:///ns",
                            "kubernetes://h",
                            "kubernetes://h/a/b",

@@ -13,7 +13,7 @@
 
 using namespace termgate::testkit;
 using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 TEST_CASE("leader: stays at the points that were asked for and at no other", "[testkit]") {
   std::atomic<int> done{0};

@@ -39,6 +39,17 @@ DeclaredType type_of_declaration(std::string_view declared) noexcept;
 // a literal, a text to be read); whether the one may be assigned to the other is the caller's to know. NULL stays NULL.
 std::variant<Stored, SqlError> converted(const Stored& value, DeclaredType to, Oid from);
 
+// How a value that a file holds meets its column's declared type. `other_form`: it means a value of the type, and `proper` is what the
+// column would store for it. `none`: it means none, and `problem` says why.
+struct Meeting {
+  enum class How : std::uint8_t { fits, other_form, none } how = How::fits;
+  Stored proper;
+  SqlError problem;
+};
+Meeting meeting_of(const Stored& value, DeclaredType type);
+// Whether a value in another form is read all the same: conditions see what it means, and it is shown in the type's form.
+bool reads_other_forms(Oid type) noexcept;
+
 struct Setting {
   std::string name;
   std::string value;
@@ -113,6 +124,8 @@ class Catalog {
   virtual std::shared_ptr<const FileRelations> relations() = 0;
   // Whether the connection may have temporary tables (it may, at first): where it has none, they are not looked for.
   virtual void temporary(bool may_be) noexcept = 0;
+  // Around the first step of a statement that calls pg_upsert_once(), which asks for the rows that it has changed.
+  virtual void watch_rows(bool on) = 0;
   // Before the connection is closed: lets go of its own statements. Nothing may be asked behind it.
   virtual void let_go() noexcept = 0;
 

@@ -75,8 +75,15 @@ TEST_CASE("rules: a lease has defaults", "[proxy][authority]") {
   const auto rules = parse_rules("[rule a]\nlease = s\n", "f");
   const auto& lease = std::get<LeaseTerm>(rules.all[0].source);
   CHECK(lease.ttl == 10s);
+  CHECK(lease.url.empty());
   CHECK(lease.holder == "%client_host");
   CHECK(lease.takeover == Takeover::wait);
+}
+
+TEST_CASE("rules: a lease may come from a lock service", "[proxy][authority]") {
+  const auto rules = parse_rules("[rule a]\nlease = s\nsource = \"redis://cache.example:7000/2?prefix=a,b\"\n[rule b]\nlease = s\n", "f");
+  CHECK(std::get<LeaseTerm>(rules.all[0].source).url == "redis://cache.example:7000/2?prefix=a,b");
+  CHECK(std::get<LeaseTerm>(rules.all[1].source).url.empty());
 }
 
 TEST_CASE("rules: the first that matches counts and all that it asks for must match", "[proxy][authority]") {
@@ -137,7 +144,11 @@ TEST_CASE("rules: a mistake is told with file and line", "[proxy][authority]") {
       {"[rule a]\nscope = s\n", "rules.conf:1: rule \"a\" has a scope and no term"},
       {"[rule a]\nlease = s\nfile = /x\n", "rules.conf:1: rule \"a\" names more than one"},
       {"[rule a]\nfile = x\n", "rules.conf:2: \"file\" is a path from / on"},
-      {"[rule a]\nttl = 5 s\n", "rules.conf:1: rule \"a\": ttl, holder and takeover go with a lease"},
+      {"[rule a]\nttl = 5 s\n", "rules.conf:1: rule \"a\": source, ttl, holder and takeover go with a lease"},
+      {"[rule a]\nsource = redis://h\n", "rules.conf:1: rule \"a\": source, ttl, holder and takeover go with a lease"},
+      {"[rule a]\nlease = s\nsource = redis://h\ntakeover = newest\n", "rules.conf:1: rule \"a\": takeover = newest is only for"},
+      {"[rule a]\nlease = s\nsource = file:///x\n", "rules.conf:1: rule \"a\": for a file write file = PATH"},
+      {"[rule a]\nscope = s\nterm = 1\nsource = redis://h\n", "rules.conf:1: rule \"a\": source, ttl, holder and takeover go with"},
       {"[rule a]\nlease = s\nttl = 5\n", "rules.conf:3: \"5\" is not a duration"},
       {"[rule a]\nlease = s\nttl = 500 ms\n", "rules.conf:3: the ttl is from 1 s"},
       {"[rule a]\nlease = s\nttl = 25 h\n", "rules.conf:3: the ttl is from 1 s"},

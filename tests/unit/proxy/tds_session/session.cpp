@@ -29,6 +29,27 @@ void in_pieces(Script script) {
 const std::string execute_sql = "\xFF\xFF\x0A\0\0\0"s;
 const std::string unprepare = "\xFF\xFF\x0F\0\0\0"s;
 
+std::string text_parameter(std::string_view text) {
+  std::string out("\0\0\xE7\x40\x1F\x09\x04\xD0\0\x34", 10);
+  const std::string wide = tds::utf16_of(text);
+  out += static_cast<char>(wide.size() & 0xFF);
+  out += static_cast<char>(wide.size() >> 8);
+  return out + wide;
+}
+std::string named(std::string_view name, std::string parameter) {
+  const std::string wide = tds::utf16_of(name);
+  return static_cast<char>(wide.size() / 2) + wide + parameter.substr(1);
+}
+std::string handle_parameter(std::uint8_t handle) {
+  return std::string("\0\0\x26\4\4", 5) + static_cast<char>(handle) + std::string(3, '\0');
+}
+const std::string no_handle("\0\1\x26\4\0", 5);
+
+std::string call_named(std::string_view name) {
+  const std::string wide = tds::utf16_of(name);
+  return std::string{static_cast<char>(wide.size() / 2), '\0'} + wide + std::string(2, '\0');
+}
+
 }  // namespace
 
 TEST_CASE("tds session: a write waits for the gate and the next one rides on it", "[F1][proxy][tds]") {
@@ -352,6 +373,44 @@ TEST_CASE("tds session: resets go to the server with the first message that does
   });
 }
 
+TEST_CASE("tds session: a reset that is called by its name gives the gate back", "[F1][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.login_with_term(5);
+    game.batch("write");
+    CHECK(game.model.enters == 1);
+    game.heard();
+    game.rpc(call_named("sp_reset_connection"));
+    CHECK_FALSE(game.model.gate);
+    game.model.fence = 6;
+    game.heard();
+    game.batch("write");
+    CHECK(game.heard() == "error 50001 done 2;");
+    // Among other calls, or in a text, it would give the gate away in their midst.
+    const auto ran = game.model.ran.size();
+    game.rpc(call_named("sp_reset_connection") + "\xFF" + execute_sql + text_parameter("write"));
+    CHECK(game.heard() == "error 50005 done 2;");
+    game.batch("EXEC sp_reset_connection; write");
+    CHECK(game.heard() == "error 50005 done 2;");
+    CHECK(game.model.ran.size() == ran);
+  });
+}
+
+TEST_CASE("tds session: a reset that only the server tells of makes the gate be entered again", "[F1][proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.login_with_term(5);
+    game.batch("write");
+    game.batch("write, then a hidden reset");
+    CHECK(game.model.enters == 1);
+    game.batch("write");
+    CHECK(game.model.enters == 2);
+    game.batch("a hidden reset");
+    game.model.fence = 6;
+    game.heard();
+    game.batch("write");
+    CHECK(game.heard() == "error 50001 done 2;");
+  });
+}
+
 TEST_CASE("tds session: attentions are acknowledged once, whoever is asked", "[F7][proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.login_with_term(5);
@@ -539,6 +598,24 @@ TEST_CASE("tds session: TDS 8.0 is spoken to the client and 7.4 to the server", 
   CHECK_FALSE(without.server_open);
 }
 
+TEST_CASE("tds session: a login without PRELOGIN is one in clear text", "[proxy][tds]") {
+  in_pieces([](TdsGame& game) {
+    game.send(tds::packet::login7,
+              tds::test_login7({.application = "termgate.scope=s;termgate.term=5;", .tds_version = tds::version::v7_1}), 0, 4096);
+    game.heard();
+    game.batch("write");
+    CHECK(game.heard() == "done 16;");
+    CHECK(game.model.enters == 1);
+  });
+  tds_session::Options options;
+  options.client_tls = options.client_tls_required = true;
+  TdsGame game(0, options);
+  game.send(tds::packet::login7, tds::test_login7({}), 0, 4096);
+  CHECK(game.heard() == "error 18456 done 2;");
+  CHECK_FALSE(game.client_open);
+  CHECK_FALSE(game.server_open);
+}
+
 TEST_CASE("tds session: logins that end otherwise", "[proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.model.refuses_login = true;
@@ -555,6 +632,16 @@ TEST_CASE("tds session: logins that end otherwise", "[proxy][tds]") {
     game.heard();
     game.batch("write");
     CHECK(game.heard() == "done 16;");
+  });
+  // A Windows login that the server refuses is told what a proxy in the way has to do with it, behind the server's own words.
+  in_pieces([](TdsGame& game) {
+    game.model.refuses_login = true;
+    game.prelogin();
+    game.answers.clear();
+    game.send(tds::packet::login7, tds::test_login7({.flags_2 = 0x80}), 0, 4096);
+    CHECK(game.heard() == "error 18456 error 18456 done 2;");
+    CHECK(game.host.messages.back().find("service principal name") != std::string::npos);
+    CHECK_FALSE(game.client_open);
   });
   in_pieces([](TdsGame& game) {
     game.admission.refused_sqlstate = "53300";
@@ -647,26 +734,6 @@ TEST_CASE("tds session: observe lets everything pass and tells", "[proxy][tds]")
   });
 }
 
-namespace {
-
-std::string text_parameter(std::string_view text) {
-  std::string out("\0\0\xE7\x40\x1F\x09\x04\xD0\0\x34", 10);
-  const std::string wide = tds::utf16_of(text);
-  out += static_cast<char>(wide.size() & 0xFF);
-  out += static_cast<char>(wide.size() >> 8);
-  return out + wide;
-}
-std::string named(std::string_view name, std::string parameter) {
-  const std::string wide = tds::utf16_of(name);
-  return static_cast<char>(wide.size() / 2) + wide + parameter.substr(1);
-}
-std::string handle_parameter(std::uint8_t handle) {
-  return std::string("\0\0\x26\4\4", 5) + static_cast<char>(handle) + std::string(3, '\0');
-}
-const std::string no_handle("\0\1\x26\4\0", 5);
-
-}  // namespace
-
 TEST_CASE("tds session: reads pass without a term where the operator says so", "[F1][proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.admission.without_term = session::WithoutTerm::read_only;
@@ -686,6 +753,15 @@ TEST_CASE("tds session: reads pass without a term where the operator says so", "
     game.rpc(execute_sql + write + named("@stmt", read));
     CHECK(game.heard() == "error 50002 done 2;");
     game.rpc(execute_sql + read + named("@stmt", write));
+    CHECK(game.heard() == "error 50002 done 2;");
+    for (const char* name : {"@STMT", "@Statement", "@\xEF\xBD\x93tmt"}) {
+      game.rpc(execute_sql + read + named(name, write));
+      CHECK(game.heard() == "error 50002 done 2;");
+    }
+    // What declares the parameters is looked at, too.
+    game.rpc(execute_sql + read + text_parameter("@p0 int"));
+    CHECK(game.heard().ends_with("done 0;"));
+    game.rpc(execute_sql + read + text_parameter("@p0 dbo.point"));
     CHECK(game.heard() == "error 50002 done 2;");
     // A handle that was not given for a read is none.
     game.rpc(execute + handle_parameter(1));

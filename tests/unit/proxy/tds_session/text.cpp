@@ -148,6 +148,14 @@ TEST_CASE("tds text: declarations and what is refused", "[F1][proxy][tds]") {
   CHECK(classify("EXEC other.set_term 'a', 1", "termgate").kind == Told::other);
   CHECK(classify("EXEC sp_releaseapplock 'x'", "termgate").kind == Told::forbidden);
   CHECK(classify("DECLARE @n nvarchar(99) = N'SP_ReleaseAppLock'; EXEC @n 'x'", "termgate").kind == Told::forbidden);
+  for (const char* text :
+       {"EXEC sp_reset_connection", "exec sys . [SP_Reset_Connection]", "sp_reset_connection", "SELECT 1; EXEC master..sp_reset_connection",
+        "EXEC sp_bindsession N'x'", "EXEC sp_getbindtoken @t OUTPUT", "SELECT $1; BEGIN DISTRIBUTED /* x */ TRAN"}) {
+    CAPTURE(text);
+    CHECK(classify(text, "termgate").kind == Told::forbidden);
+  }
+  CHECK(classify("SELECT * FROM trace WHERE text LIKE N'%sp_reset_connection%'", "termgate").kind == Told::reads);
+  CHECK(classify("SELECT $1; SELECT distributed FROM t", "termgate").kind == Told::other);
   CHECK(classify("BEGIN DISTRIBUTED TRAN", "termgate").kind == Told::forbidden);
   CHECK(classify("SELECT 1; BEGIN /* */ DISTRIBUTED TRANSACTION", "termgate").kind == Told::forbidden);
 }
@@ -173,6 +181,9 @@ TEST_CASE("tds text: what surely reads", "[proxy][tds]") {
            "SELECT a FROM t CROSS APPLY OPENJSON(t.j) WITH (x int '$.x') AS j",
            "SELECT N'\xC3\xA9' FROM t WHERE \"\xC3\xA9\" = 1",
            "SELECT next FROM t",
+           "SELECT CAST(a AS decimal(10, 2)), CONVERT(varchar(max), b), TRY_CAST(CAST(c AS int) AS bigint) FROM t",
+           "SELECT CAST(CASE WHEN a AS_ = 1 THEN 1 ELSE 0 END AS bit) AS point FROM t",
+           "DECLARE @a AS int = 5, @b decimal(5, 2) = CAST('1' AS decimal(5, 2)), @c sysname SELECT @a AS point, @b, @c FROM t",
        }) {
     CAPTURE(text);
     CHECK(classify(text, "termgate").kind == Told::reads);
@@ -242,6 +253,16 @@ TEST_CASE("tds text: what is not surely a read", "[F1][proxy][tds]") {
            "SELECT a FROM t -- x\rDELETE t\n",
            "SELECT 'unclosed FROM t",
            "SELECT \"unclosed FROM t",
+           "SELECT CAST('x' AS dbo.point) FROM t",
+           "SELECT CAST('x' AS point) FROM t",
+           "SELECT CAST('x' AS [point]) FROM t",
+           "SELECT CONVERT(dbo.point, 'x') FROM t",
+           "SELECT TRY_CONVERT(point, 'x') FROM t",
+           "SELECT CAST((SELECT 1 AS int) AS dbo.point) FROM t",
+           "DECLARE @p dbo.point = 'x' SELECT 1 FROM t",
+           "DECLARE @a int = 5, @p point = 'x' SELECT 1 FROM t",
+           "DECLARE @a int = CAST('x' AS int), @p AS int.point SELECT 1 FROM t",
+           "SELECT 1 FROM t; EXEC sp_reset_connection",
            "SELECT pg_terminate_backend(1)",
            "SELECT set_config('a', 'b', 0)",
            "SELECT $PARTITION.f(1)",
@@ -253,4 +274,55 @@ TEST_CASE("tds text: what is not surely a read", "[F1][proxy][tds]") {
   }
   // A number ends where no more of it can follow.
   CHECK(classify("SET LOCK_TIMEOUT 0EXEC..p", "termgate").kind == Told::other);
+}
+
+TEST_CASE("tds text: names of procedures are read as the server reads them", "[F1][proxy][tds]") {
+  for (const char* name : {"sp_server_info", "SP_Server_Info", "sys.sp_server_info", "[sys].[sp_server_info]", "app.sys.sp_server_info",
+                           "\"sys\".sp_server_info"}) {
+    CAPTURE(name);
+    CHECK(is_harmless_procedure(name));
+  }
+  // A user's procedure may have any of these for its name.
+  for (const char* name : {"[sys.sp_server_info]",
+                           "\"sys.sp_server_info\"",
+                           "[app.sys.sp_server_info]",
+                           "dbo.sp_server_info",
+                           "sp_server_info;1",
+                           "sp_server_info ",
+                           " sp_server_info",
+                           "[sp_server_info",
+                           "sp_server_info]",
+                           "sp_[server]_info",
+                           "sp_server\"_info\"",
+                           "[sp_server_info]]]",
+                           "srv.app.sys.sp_server_info",
+                           "..sp_server_info",
+                           "sys..sp_server_info",
+                           "",
+                           "[]",
+                           "sys.",
+                           "1sp_server_info",
+                           "sp_\xC5\xBF"
+                           "erver_info"}) {
+    CAPTURE(name);
+    CHECK_FALSE(is_harmless_procedure(name));
+  }
+  for (const char* name : {"sp_reset_connection", "sys.SP_RESET_CONNECTION", "[sp_reset_connection]", "master..sp_reset_connection;1",
+                           "[ sp_reset_connection ]"})
+    CHECK(resets_session(name));
+  for (const char* name : {"dbo.reset_connection", "sp_reset_connection_2", "my_sp_reset_connection"}) CHECK_FALSE(resets_session(name));
+}
+
+TEST_CASE("tds text: parameters that go with a statement", "[F1][proxy][tds]") {
+  for (const char* text :
+       {"", "@p0 int", "@p0 int,@P1 nvarchar(4000), @p2 decimal(38, 0) = 5", "@m nvarchar(max) OUTPUT, @n varbinary(8000) output"}) {
+    CAPTURE(text);
+    CHECK(only_declares(text));
+  }
+  for (const char* text :
+       {"@p0 dbo.point", "@p0 point", "@p0 dbo.rows READONLY", "@p0 int; INSERT t VALUES (1)", "@p0 int) AS INSERT t VALUES (1) --",
+        "@p0 int = f(1)", "@p0 int = (SELECT 1)", "p0 int", "@p0", "@p0 int, ", "@p0 int EXEC dbo.p"}) {
+    CAPTURE(text);
+    CHECK_FALSE(only_declares(text));
+  }
 }

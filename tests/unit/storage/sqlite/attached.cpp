@@ -12,8 +12,8 @@
 namespace {
 
 using namespace sqlite_test;
-using Catch::Matchers::Contains;
-using Catch::Matchers::StartsWith;
+using Catch::Contains;
+using Catch::StartsWith;
 
 constexpr const char* tables =
     "CREATE TABLE acc (id INTEGER PRIMARY KEY, v TEXT);"

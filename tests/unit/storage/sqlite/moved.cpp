@@ -13,8 +13,8 @@
 namespace {
 
 using namespace sqlite_test;
-using Catch::Matchers::Contains;
-using Catch::Matchers::StartsWith;
+using Catch::Contains;
+using Catch::StartsWith;
 namespace fs = std::filesystem;
 
 struct How {

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include <termgate/authority/rules.hpp>
+#include <termgate/lease_source.hpp>
 #include <termgate/session/authority.hpp>
 
 namespace termgate::authority {
@@ -34,6 +35,8 @@ struct Settings {
   std::size_t watched_databases_max = 20;              // beside that of database_url, watched at once; see docs/use/proxy.md
   std::chrono::milliseconds watch_idle_pause{2'000};   // without a session there, until such a watch ends
   std::chrono::milliseconds watch_keep_pause{10'000};  // after a session's last word, until such a watch may end for another database's
+  // Opens the lock service of a rule's `source`; throws InvalidInput for a URL that means nothing. Empty: no rule may have a source.
+  std::function<std::shared_ptr<LeaseSource>(const std::string& url)> open_source;
   // What an operator should read in the log: leases taken, lost, given back (info); another database that is not watched (warning); that of
   // database_url not being watched (error). Any thread; must not block.
   enum class Weight : std::uint8_t { info, warning, error };

@@ -29,6 +29,7 @@ struct FileTerm {
 };
 struct LeaseTerm {
   Scope scope;
+  std::string url = {};  // of the lock service; empty: the leases of the proxy's own database
   std::chrono::milliseconds ttl{10'000};
   std::string holder = "%client_host";
   Takeover takeover = Takeover::wait;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,11 @@ struct ListenerOptions {
   int inherited = -1;  // a socket that systemd has opened
 };
 ListenerOptions parse_listener(std::string_view text);
+
+// The oldest version of TLS that is spoken. TLS 1.0 and 1.1 are broken: their ciphers rest on SHA-1, which OpenSSL uses at its lowest
+// security level only.
+enum class TlsVersion : std::uint8_t { v1_0, v1_1, v1_2, v1_3 };
+std::optional<TlsVersion> tls_version_of(std::string_view text) noexcept;  // as libpq writes it ("TLSv1", "TLSv1.2"), or "1.0" to "1.3"
 
 enum class SslMode : std::uint8_t { disable, prefer, require, verify_ca, verify_full };
 
@@ -48,6 +54,7 @@ struct Backend {
   std::string ssl_certificate;       // of the proxy itself, shown to the server
   std::string ssl_key;
   bool ssl_sni = true;
+  TlsVersion ssl_oldest = TlsVersion::v1_2;  // ssl_min_protocol_version
 
   // A server in this process may be asked without its socket: `answer` is given what its session says to `bytes`, at once, on the
   // caller's thread; false: nothing was done, and they are sent. `sent`, `heard`: bytes on the session's connection so far; with some on
@@ -65,6 +72,7 @@ struct ClientTls {
   std::string client_ca;  // whose certificates are accepted of clients; empty: none is asked for
   bool client_certificate_required = false;
   bool required = false;  // clear text is refused
+  TlsVersion oldest = TlsVersion::v1_2;
 };
 
 struct Limits {
@@ -81,6 +89,8 @@ struct Options {
   std::vector<Network> proxy_protocol_from;  // who may send a PROXY header; others on such a listener are taken as they come
   Backend backend;
   ClientTls client_tls;
+  // SQL Server: the UDP port that answers which TCP port a named instance has. Instances are the listeners whose names can be one's.
+  std::optional<HostPort> browser;
   Limits limits;
   session::Options session;
   tds_session::Options tds;

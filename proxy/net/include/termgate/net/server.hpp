@@ -56,7 +56,8 @@ class Server {
 
   // Where it listens, as text; with the port that was found where 0 was asked for.
   std::vector<std::string> addresses() const;
-  std::string http_address() const;  // empty: no HTTP
+  std::string http_address() const;     // empty: no HTTP
+  std::string browser_address() const;  // empty: no Browser
 
  private:
   class Inside;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace termgate::tds_session {
 
@@ -32,6 +33,14 @@ TextVerdict classify(std::string_view text, std::string_view schema);
 bool is_harmless_procedure(std::string_view name, bool reads = false);
 // Whether the last part of a name is `last`, and (where it has one) the part before it is `schema`; without regard to case and brackets.
 bool names_procedure(std::string_view name, std::string_view schema, std::string_view last);
+// The parts of a name, in small letters and without brackets and quotes; none where it is not written as SQL Server reads a name for
+// certain.
+std::vector<std::string> parts_of_name(std::string_view name);
+// Whether a call of this name (UTF-8) resets the session, as a packet's reset bit does: its session locks are given back.
+bool resets_session(std::string_view name);
+// Whether the text of parameters that goes with a statement (@p0 int, @p1 nvarchar(10) = N'x') declares values of the server's own types,
+// and nothing else.
+bool only_declares(std::string_view text);
 // Whether `word` stands anywhere in the bytes of a request, as UTF-16 or in one byte a letter, in any case of its letters.
 bool mentions(std::string_view bytes, std::string_view word) noexcept;
 

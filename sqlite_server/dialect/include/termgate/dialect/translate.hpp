@@ -39,6 +39,9 @@ enum class Effect : std::uint8_t {
   none,        // accepted and without effect here (GRANT, COMMENT, LOCK TABLE)
 };
 
+// The name of the CHECKs that hold each column's values to its type's form. The catalog shows none of them.
+inline constexpr std::string_view stored_check_name = "pg_stored";
+
 // What translate() asks about the file. With it, statements about the file's own tables are typed by PostgreSQL's rules; without it,
 // and for statements about the catalog alone, they are translated by their text.
 class Relations {
@@ -58,7 +61,8 @@ class Relations {
     std::vector<std::size_t> key;  // the primary key's, by place
     // Of a table of the file's: its text in parts, so that ALTER TABLE can write it anew.
     struct Clause {
-      char kind = 0;     // n NOT NULL, 0 NULL, d DEFAULT, c CHECK, u UNIQUE, p PRIMARY KEY, f REFERENCES, o COLLATE, g GENERATED, ? other
+      char kind = 0;     // n NOT NULL, 0 NULL, d DEFAULT, c CHECK, s the CHECK of the stored form, u UNIQUE, p PRIMARY KEY, f REFERENCES, o
+                         // COLLATE, g GENERATED, ? other
       std::string name;  // of a constraint, as the catalog shows it
       std::string text;
       std::vector<std::string> names;    // what it mentions, lower case
@@ -125,6 +129,8 @@ struct Translated {
   };
   std::vector<Step> steps;
   std::vector<std::string> sql;  // run in this order, all or none; rows come from the last
+  // For each of `sql` the numbers of the parameters that its bare ? stand for, in their order; none where these are 1, 2, 3 …
+  std::vector<std::vector<std::uint32_t>> places;
   bool returns_rows = false;
   std::vector<Column> columns;       // what the rows have; empty where returns_rows is false
   std::vector<Oid> parameters;       // by number from $1; 0: the text does not say
@@ -136,6 +142,7 @@ struct Translated {
   bool temporary = false;
   char on_commit = 0;
   std::string temporary_name;
+  std::string alone;   // what PostgreSQL calls it where it must not run in a block
   bool typed = false;  // every expression has a type: `columns` and `parameters` are complete
   // Integers of the text that the SQL has as ?1, ?2 … in this order, in the place of what they were written as (Limits::lift).
   struct Lifted {

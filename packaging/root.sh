@@ -1,0 +1,53 @@
+# Sourced by other_release.sh: a Debian root of mmdebstrap, with this tree in /src. As root, with a network.
+#
+#   need_tools                       or ends
+#   make_root FOLDER SUITE ARCHITECTURES PACKAGE…   unless it is there already
+#   enter FOLDER                     mounts what programs need, and takes it away when the script ends
+#   copy_tree FOLDER                 what git knows, as it is in this folder now, into FOLDER/src
+#   inside FOLDER COMMAND…           runs it there, with an environment of its own
+need_tools() {
+  [ "$(id -u)" = 0 ] || { echo "$0: a chroot needs root" >&2; exit 1; }
+  command -v mmdebstrap >/dev/null || { echo "$0: mmdebstrap is not installed: apt-get install mmdebstrap" >&2; exit 1; }
+}
+
+make_root() {
+  local root=$1 suite=$2 architectures=$3
+  shift 3
+  [ ! -e "$root/etc/debian_version" ] || return 0
+  echo "Making a root of $suite ($architectures) in $root: some minutes"
+  mkdir -p "$root"
+  mmdebstrap --quiet --variant=minbase --architectures="$architectures" --include="$(IFS=,; echo "$*")" "$suite" - |
+    tar -x -C "$root" --exclude=./dev --exclude=./proc --exclude=./sys || { rm -rf --one-file-system "$root"; return 1; }
+}
+
+enter() {
+  entered=$1
+  trap 'for mounted in proc dev/null dev/zero dev/urandom; do umount "$entered/$mounted" 2>/dev/null || true; done' EXIT
+  cp /etc/resolv.conf "$entered/etc/resolv.conf"
+  mkdir -p "$entered/proc" "$entered/sys" "$entered/dev/shm" "$entered/src"
+  mountpoint -q "$entered/proc" || mount -t proc proc "$entered/proc"
+  chmod 1777 "$entered/dev/shm"
+  local device
+  for device in null zero urandom; do
+    touch "$entered/dev/$device"
+    mountpoint -q "$entered/dev/$device" || mount --bind "/dev/$device" "$entered/dev/$device"
+  done
+  ln -sfn /proc/self/fd "$entered/dev/fd"
+}
+
+# A file that has not changed keeps its time, so that a second run builds only what is new.
+copy_tree() {
+  local file
+  git ls-files -co --exclude-standard | while read -r file; do
+    cmp -s "$file" "$1/src/$file" && continue
+    mkdir -p "$1/src/$(dirname "$file")"
+    cp -p "$file" "$1/src/$file"
+  done
+}
+
+inside() {
+  local root=$1
+  shift
+  chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 TZ=UTC HOME=/root DEBIAN_FRONTEND=noninteractive \
+    CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_DIR=/root/ccache "$@"
+}

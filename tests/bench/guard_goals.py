@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""What the guard and its library cost under load, beside the same load without them: ratios, the pairs of each in turns.
+
+  guard_goals.py --library termgate_guard.so [--termgate build/termgate] [--rounds 3] [--seconds 2] [PART …]
+
+PART is one or more of
+  direct     one-row UPDATE and INSERT, prepared, 8 clients, synchronous_commit = off: guarded to unguarded, fsync on and off
+  protected  INSERT into a protected table to INSERT into one that is not, both in an unguarded and both in a guarded session
+  proxy      the same UPDATE and INSERT, durable: guarded through `termgate proxy` to unguarded through PgBouncer (session pooling)
+  durable    `termgate bench`: check-insert with 64 writers and one scope; append, a stream each, with 8 and 64 writers and 1 and 64
+             scopes; all durable, on a server with the library and on one without it
+  scopes     the guarded UPDATE of one scope and of 10^5 scopes, processor time of the server process
+All parts by default. Needs pgbench and pgbouncer. VACUUM and CHECKPOINT come before each run. A line of output: what, the medians of
+both sides, the median of the pairs' ratios, and their range.
+"""
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "live" / "guard"), str(TESTS / "live"), str(TESTS / "support")]
+from guard_rig import Rig, sh  # noqa: E402
+from pgraw import bind, execute, parse, sync  # noqa: E402
+
+PGBENCH = "/usr/lib/postgresql/15/bin/pgbench"
+UPDATE = "\\set id random(1, 10000)\nUPDATE rows SET v = v + 1 WHERE id = :id;\n"
+INSERT = "\\set id random(1, 1000000000)\nINSERT INTO {} VALUES (:id, 0);\n"
+TABLES = """
+  CREATE TABLE rows (id int PRIMARY KEY, v int) WITH (fillfactor = 50); INSERT INTO rows SELECT g, 0 FROM generate_series(1, 10000) g;
+  CREATE TABLE inserted (id int, v int); CREATE TABLE kept (id int, v int); GRANT ALL ON rows, inserted, kept TO PUBLIC;
+  SELECT termgate.protect('kept', scope => 's')"""
+
+
+def started(library, *settings):
+    rig = Rig("15", library, ["max_wal_size=4GB", "autovacuum=off", "max_connections=200", *settings], preload=library and "termgate_guard")
+    rig.admin.rows(TABLES)
+    return rig
+
+
+def settle(rig):
+    for statement in (
+        "VACUUM rows",
+        "TRUNCATE inserted",
+        "SET termgate.scope = s; SET termgate.term = 5; TRUNCATE kept",
+        "VACUUM termgate.fences",
+        "CHECKPOINT",
+    ):
+        rig.admin.rows(statement)
+
+
+def tps(rig, script, options="", user="free", port=None, clients=8):
+    path = rig.scratch / "script.sql"
+    path.write_text(script)
+    words = [PGBENCH, "-n", "-h", "127.0.0.1", "-p", port or rig.port, "-U", user, "-M", "prepared", "-c", clients, "-j", 2]
+    done = sh(*words, "-T", CHOSEN.seconds, "-f", path, "postgres", env={"PGOPTIONS": options, "PATH": "/usr/bin:/bin"})
+    return float(next(line for line in done.splitlines() if line.startswith("tps")).split()[2])
+
+
+def compare(name, rig, first, second):
+    """Both are functions without arguments; the ratio is the second's to the first's."""
+    pairs = []
+    for number in range(CHOSEN.rounds):
+        pair = {}
+        for which in ("first", "second") if number % 2 == 0 else ("second", "first"):
+            settle(rig)
+            pair[which] = (first if which == "first" else second)()
+        pairs.append((pair["first"], pair["second"]))
+    ratios = sorted(after / before for before, after in pairs)
+    one, two = (statistics.median(pair[side] for pair in pairs) for side in (0, 1))
+    print(f"{name:62} {one:9.1f} {two:9.1f}   {statistics.median(ratios):.2f}  ({ratios[0]:.2f}-{ratios[-1]:.2f})", flush=True)
+
+
+def claimed(guard, more=""):
+    return f"-c termgate.guard_session={'on' if guard else 'off'} -c termgate.scope=s -c termgate.term=5 {more}"
+
+
+def direct():
+    for fsync in ("on", "off"):
+        rig = started(CHOSEN.library, f"fsync={fsync}")
+        try:
+            for name, script in (("UPDATE", UPDATE), ("INSERT", INSERT.format("inserted"))):
+                options = [claimed(guard, "-c synchronous_commit=off") for guard in (False, True)]
+                sides = [lambda o=o: tps(rig, script, o) for o in options]
+                compare(f"{name}, fsync {fsync}: unguarded, guarded", rig, *sides)
+        finally:
+            rig.close()
+
+
+def protected():
+    rig = started(CHOSEN.library, "fsync=off")
+    try:
+        for guard in (False, True):
+            options = claimed(guard, "-c synchronous_commit=off")
+            sides = [lambda t=t: tps(rig, INSERT.format(t), options) for t in ("inserted", "kept")]
+            compare(f"INSERT, {'guarded' if guard else 'unguarded'}: table not protected, protected", rig, *sides)
+    finally:
+        rig.close()
+
+
+def free_port():
+    return sh("python3", "-c", "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])")
+
+
+def pgbouncer(rig, port):
+    settings = rig.scratch / "pgbouncer.ini"
+    settings.write_text(
+        f"[databases]\npostgres = host=127.0.0.1 port={rig.port} dbname=postgres user=free\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
+        f"listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = session\ndefault_pool_size = 100\n"
+        "ignore_startup_parameters = extra_float_digits,options\nlog_connections = 0\nlog_disconnections = 0\n"
+    )
+    settings.chmod(0o644)
+    words = ["/usr/sbin/pgbouncer", str(settings)]
+    if os.getuid() == 0:
+        words = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *words]
+    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def proxy():
+    rig, running = started(CHOSEN.library, "fsync=on"), []
+    try:
+        ours, theirs = free_port(), free_port()
+        running.append(pgbouncer(rig, theirs))
+        words = [
+            CHOSEN.termgate,
+            "proxy",
+            "--listen",
+            f"127.0.0.1:{ours}",
+            "--backend",
+            f"postgresql://postgres@127.0.0.1:{rig.port}/postgres",
+        ]
+        running.append(subprocess.Popen([*words, "--guard", "require", "--log-level", "warning"], stdout=subprocess.DEVNULL))
+        sh("sleep", "2")
+        for name, script in (("UPDATE", UPDATE), ("INSERT", INSERT.format("inserted"))):
+            sides = [lambda: tps(rig, script, port=theirs), lambda: tps(rig, script, "-c termgate.scope=s -c termgate.term=5", port=ours)]
+            compare(f"{name}, durable: PgBouncer, guarded through the proxy", rig, *sides)
+    finally:
+        for process in running:
+            process.terminate()
+            process.wait()
+        rig.close()
+
+
+def durable():
+    for library in (CHOSEN.library, None):
+        rig = Rig("15", library, ["max_connections=200", "fsync=on"], preload="termgate_guard") if library else plain_rig()
+        try:
+            for writers, scopes, scenarios in (
+                (64, 1, ["check-insert"]),
+                (8, 1, ["append-each"]),
+                (64, 1, ["append-each"]),
+                (64, 64, ["append-each"]),
+            ):
+                words = [CHOSEN.termgate, "bench", "--db", f"postgresql://postgres@127.0.0.1:{rig.port}/postgres", "--writers", writers]
+                words += [
+                    "--scopes",
+                    scopes,
+                    "--batches",
+                    1,
+                    "--durable",
+                    "yes",
+                    "--seconds",
+                    CHOSEN.seconds,
+                    "--rounds",
+                    CHOSEN.rounds,
+                    "--json",
+                ]
+                for scenario in [*scenarios, *(["textbook"] if scopes == 64 else [])]:
+                    words += ["--scenario", scenario]
+                report = json.loads(sh(*words))
+                for run in report["runs"]:
+                    name = (
+                        f"{'with' if library else 'without'} the library, {run['writers']} writers, {run['scopes']} scopes:"
+                        f" {run['scenario']}"
+                    )
+                    spread = f"({min(run['ratios']):.2f}-{max(run['ratios']):.2f})  {run.get('times_textbook', 0):.1f} of textbook"
+                    print(f"{name:82} {run['rows_per_second']:9.1f}   {run['ratio']:.2f}  {spread}", flush=True)
+        finally:
+            rig.close()
+
+
+def plain_rig():
+    """Layer 1 alone."""
+    rig = Rig.__new__(Rig)
+    Rig.GUARDED, kept = "SELECT termgate.seal('s', 5)", Rig.GUARDED
+    try:
+        rig.__init__("15", CHOSEN.library, ["max_connections=200", "fsync=on"], preload=None)
+    finally:
+        Rig.GUARDED = kept
+    return rig
+
+
+def scopes():
+    rig, count = started(CHOSEN.library, "fsync=off"), 100000
+    try:
+        rig.admin.rows(
+            "INSERT INTO termgate.fences (scope, term, vouched) SELECT 'scope' || g, 5, 'termgate.fences'::regclass FROM"
+            f" generate_series(1, {count}) g; VACUUM ANALYZE termgate.fences".split(
+                ";"
+            )[
+                0
+            ]
+        )
+        rig.admin.rows("VACUUM ANALYZE termgate.fences")
+        names = {"one": ["scope1"], "all": [f"scope{number}" for number in range(1, count + 1)]}
+        sides = [lambda n=n: cost(rig, names[n]) for n in ("one", "all")]
+        compare("UPDATE and SET of its scope, us: one scope, 10^5 scopes", rig, *sides)
+    finally:
+        rig.close()
+
+
+def spent(pid):
+    return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0])
+
+
+def cost(rig, names):
+    """Microseconds of the server process for a declaration and an UPDATE."""
+    with rig.session("free", options=claimed(True, "-c synchronous_commit=off")) as session:
+        update, declare = "UPDATE rows SET v = v + 1 WHERE id = $1::int", "SELECT set_config('termgate.scope', $1, false)"
+        session.send(parse("w", update), parse("d", declare), sync())
+        session.until("Z")
+        begun, count = 0, 0
+        for part in range(80):
+            if part == 20:  # warm by now
+                begun, count = spent(session.pid), 0
+            pipeline = []
+            for _ in range(100):
+                pipeline.append(bind("", "d", [random.choice(names)]) + execute() + sync())
+                pipeline.append(bind("", "w", [str(random.randint(1, 10000))]) + execute() + sync())
+            session.send(*pipeline)
+            answer = session.until("Z", len(pipeline))
+            assert not [message for message in answer if message.type == "E"], answer
+            count += 100
+        return (spent(session.pid) - begun) / count / 1000
+
+
+PARTS = {"direct": direct, "protected": protected, "proxy": proxy, "durable": durable, "scopes": scopes}
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("part", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all")
+    arguments.add_argument("--library", required=True)
+    arguments.add_argument("--termgate", default=str(TESTS.parent / "build" / "termgate"))
+    arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--seconds", type=int, default=2)
+    CHOSEN = arguments.parse_args()
+    for chosen_part in CHOSEN.part or PARTS:
+        PARTS[chosen_part]()

@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""[F1][F2][F6] What the guard's library carries out without SQL (sql/postgres/guard/shortcuts.c): check_term(), append() and the
+triggers of protect(), against the same functions in SQL. In a second database of the server there is layer 1 and no extension: the same
+scripts must give the same answers, the same SQLSTATEs and messages, and the same rows. Then what the comparison cannot show: that SQL
+does not run, that locks are given up where SQL gives them up, and that nothing outlives a change of the tables.
+
+  pytest tests/live/guard/guard_shortcuts_test.py [--library termgate_guard.so] [--major 15] [-k random]
+"""
+import random
+import unittest
+
+from given import LONG
+from guard_rig import Rig, chosen
+
+CHOSEN = chosen()
+RIG = None  # the server of this module
+
+TABLES = """
+  CREATE TABLE one (id int, v int DEFAULT 0); CREATE TABLE any_scope (id int, v int DEFAULT 0); CREATE TABLE watched (id int);
+  CREATE TABLE by_text (scope text, id int); CREATE TABLE by_number (id int, "Sco pe" bigint); CREATE TABLE by_uuid (scope uuid, id int);
+  CREATE TABLE parts (scope text, id int) PARTITION BY LIST (id); CREATE TABLE part_1 PARTITION OF parts FOR VALUES IN (1);
+  CREATE TABLE part_2 PARTITION OF parts FOR VALUES IN (2);
+  CREATE TABLE above (id int); CREATE TABLE below () INHERITS (above);
+  SELECT termgate.protect('one', scope => 'a'), termgate.protect('any_scope', scope => '*'), termgate.protect('by_text', 'scope'),
+    termgate.protect('by_number', 'Sco pe'), termgate.protect('by_uuid', 'scope'), termgate.protect('parts', 'scope'),
+    termgate.protect('above', scope => 'a'), termgate.protect('watched', scope => 'a', mode => 'observe');
+  GRANT ALL ON ALL TABLES IN SCHEMA public TO free, watched;
+  SELECT termgate._grant('free', 'write'), termgate._grant('watched', 'write');
+  SELECT termgate.seal('a', 5), termgate.seal('b', 3), termgate.seal('7', 5),
+    termgate.seal('00000000-0000-0000-0000-000000000007', 5), termgate.seal(repeat('é', 200), 5)"""
+WRITES = [
+    "INSERT INTO {t} VALUES (1)",
+    "INSERT INTO {t} SELECT g FROM generate_series(1, 3) g",
+    "UPDATE {t} SET id = id + 1",
+    "DELETE FROM {t} WHERE id > 3",
+    "UPDATE {t} SET id = 1 WHERE false",
+    "WITH w AS (INSERT INTO {t} VALUES (9) RETURNING id) SELECT count(*) FROM w",
+    "DO $$ BEGIN BEGIN INSERT INTO {t} VALUES (4); RAISE division_by_zero; EXCEPTION WHEN division_by_zero THEN NULL; END; END $$",
+    "DO $$ BEGIN INSERT INTO {t} VALUES (5); EXCEPTION WHEN OTHERS THEN NULL; END $$",
+    "TRUNCATE {t}",
+    "EXECUTE w_{t}",
+]
+ROWS = [
+    "INSERT INTO by_text VALUES ({s}, 1)",
+    "INSERT INTO by_text VALUES ('a', 1), ({s}, 2)",
+    "UPDATE by_text SET scope = {s}",
+    "UPDATE by_text SET id = id + 1 WHERE scope = {s}",
+    "DELETE FROM by_text WHERE scope = {s}",
+    "INSERT INTO by_number VALUES (1, 7), (2, 7)",
+    "INSERT INTO by_number VALUES (1, NULL)",
+    'UPDATE by_number SET "Sco pe" = 8 - id',
+    "INSERT INTO by_uuid VALUES ('00000000-0000-0000-0000-000000000007', 1)",
+    "INSERT INTO parts VALUES ({s}, 1)",
+    "UPDATE parts SET id = 3 - id",
+    "INSERT INTO part_2 VALUES ({s}, 2)",
+]
+CALLS = [
+    "SELECT termgate.check_term({s}, {n})",
+    "SELECT termgate.check_term({s}, {n})",
+    "SELECT termgate.check_term(scope => {s}, term => {n}) FROM generate_series(1, 2)",
+    "INSERT INTO one SELECT 1 WHERE termgate.check_term({s}, {n}) IS NOT NULL",
+    "INSERT INTO one VALUES (1, termgate.check_term({s}, {n})::int)",
+    "SELECT termgate.append('stream', {n}, 'x', NULL, {s})",
+    "EXECUTE c({s}, {n})",
+    "DO $$ BEGIN PERFORM termgate.check_term({s}, {n}); EXCEPTION WHEN OTHERS THEN NULL; END $$",
+    "SELECT termgate.check_session({s}, {n})",
+]
+CONTROL = [
+    "BEGIN",
+    "BEGIN",
+    "COMMIT",
+    "COMMIT",
+    "ROLLBACK",
+    "SAVEPOINT p",
+    "ROLLBACK TO p",
+    "RELEASE p",
+    "BEGIN ISOLATION LEVEL REPEATABLE READ",
+    "BEGIN READ ONLY",
+    "SAVEPOINT p; ROLLBACK TO p",
+    "BEGIN; SELECT termgate.check_term('a', 5); SAVEPOINT p",
+]
+
+
+def call(session, sql):
+    """The rows of a statement, or its SQLSTATE and message."""
+    answer = session.query(sql)
+    error = next((message.fields() for message in answer if message.type == "E"), None)
+    return (error["C"], error["M"]) if error else [message.row() for message in answer if message.type == "D"]
+
+
+def setUpModule():
+    global RIG
+    RIG = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
+    for database in ("shortcuts", "plain"):
+        RIG.admin.rows(f"CREATE DATABASE {database}")
+        RIG.admin.rows(f"GRANT CREATE ON DATABASE {database} TO termgate_owner")
+        RIG.layer1(database)
+        with RIG.session("postgres", database=database) as admin:
+            if database == "shortcuts":
+                admin.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
+            admin.rows(TABLES)
+
+
+def tearDownModule():
+    RIG.close()
+
+
+class Shortcuts(unittest.TestCase):
+    def setUp(self):
+        self.sessions = []
+        self.addCleanup(lambda: [session.end() for session in self.sessions])
+
+    def session(self, role="free", database="shortcuts", **more):
+        session = RIG.session(role, database=database, **more)
+        self.sessions.append(session)
+        return session
+
+
+class Same(Shortcuts):
+    def statement(self, chance):
+        # A term above the fence raises it, for good: seldom.
+        scope = chance.choice(
+            ["'a'"] * 6
+            + [
+                "'b'",
+                "'b'",
+                "'7'",
+                "'00000000-0000-0000-0000-000000000007'",
+                "''",
+                "NULL",
+                "'nowhere'",
+                "repeat('é', 200)",
+                "repeat('é', 201)",
+            ]
+        )
+        number = chance.choice(["5"] * 12 + ["3", "3", "4", "NULL", "0", "-1"])
+        kind = chance.random()
+        if kind < 0.22:
+            return chance.choice(CONTROL)
+        if kind < 0.42:
+            # Unlike set_config(), SET LOCAL knows no expressions.
+            local = chance.choice(["true", "true", "false"])
+            if chance.random() < 0.5:
+                return f"SELECT set_config('termgate.scope', coalesce({scope}, ''), {local})"
+            return f"SELECT set_config('termgate.term', '{chance.choice(['5', '5', '5', '3', '4', '6', '', 'x', '05'])}', {local})"
+        if kind < 0.65:
+            return chance.choice(WRITES).format(t=chance.choice(["one", "one", "any_scope", "any_scope", "watched", "above", "below"]))
+        if kind < 0.85:
+            return chance.choice(ROWS).format(s=scope)
+        return chance.choice(CALLS).format(s=scope, n=number)
+
+    def play(self, role, seed, count):
+        chance, seen = random.Random(seed), {}
+        both = [self.session(role), self.session(role, database="plain")]
+        self.assertEqual([one.value("SHOW termgate.guard_checks") for one in both], ["termgate", ""])
+        for one in both:
+            one.rows("PREPARE c(text, bigint) AS SELECT termgate.check_term($1, $2)")
+            for table in ("one", "any_scope", "watched", "above", "below"):
+                one.rows(f"PREPARE w_{table} AS INSERT INTO {table} VALUES (7)")
+        story = []
+        for number in range(count):
+            # A transaction that has failed goes on only now and then.
+            failed = story and isinstance(here, tuple) and chance.random() < 0.6
+            text = chance.choice(["ROLLBACK", "ROLLBACK", "ROLLBACK TO p"]) if failed else self.statement(chance)
+            story = story[-30:] + [text]
+            here, there = [call(one, text) for one in both]
+            self.assertEqual(here, there, f"role {role}, seed {seed}, statement {number}: {story}")
+            key = here[0] if isinstance(here, tuple) else "ok"
+            seen[key] = seen.get(key, 0) + 1
+        for one in both:
+            call(one, "ROLLBACK")
+        looks = [self.session("postgres", database=database) for database in ("shortcuts", "plain")]
+        for look in (
+            *(f"SELECT * FROM {table} ORDER BY 1, 2" for table in ("one", "any_scope", "by_text", "by_number", "parts")),
+            "SELECT * FROM above ORDER BY 1",
+            "SELECT table_name, scope, code, reason, count(*) FROM termgate.observed GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
+            "SELECT scope, term FROM termgate.fences ORDER BY 1",
+            "SELECT stream_id, sequence_no, term FROM termgate.stream_writes ORDER BY 1, 2",
+        ):
+            here, there = [one.rows(look) for one in looks]
+            self.assertEqual(here, there, f"role {role}, seed {seed}: {look}")
+        return seen
+
+    def test_random_scripts(self):
+        """3,000 statements, with TERMGATE_TEST_LONG 60,000."""
+        seen = {}
+        for _ in range(200 if LONG else 10):
+            for answer, times in self.play("free", random.randrange(1 << 30), 300).items():
+                seen[answer] = seen.get(answer, 0) + times
+        self.assertLessEqual({"ok", "TG001", "TG002", "TG005", "25P02"}, set(seen))
+        self.assertGreater(seen["ok"], 900, seen)
+
+    def test_random_scripts_of_a_session_that_the_guard_observes(self):
+        self.play("watched", random.randrange(1 << 30), 600)
+
+
+class CarriedOut(Shortcuts):
+    def calls(self):
+        """How often each function of layer 1 has run."""
+        self.session("postgres").rows("SELECT 1")
+        rows = RIG.session("postgres", database="shortcuts")
+        with rows:
+            return dict(rows.rows("SELECT funcname, calls FROM pg_stat_user_functions WHERE schemaname = 'termgate'"))
+
+    def test_sql_does_not_run(self):
+        session = self.session("postgres")
+        session.rows("SELECT termgate.append('carried', 5, 'x', NULL, 'a')")
+        session.rows("SET track_functions = 'all'; SET termgate.scope = 'a'; SET termgate.term = 5")
+        for text in (
+            "INSERT INTO one VALUES (1)",
+            "UPDATE one SET v = 1",
+            "INSERT INTO any_scope VALUES (1)",
+            "INSERT INTO by_text VALUES ('a', 1), ('a', 2)",
+            "UPDATE by_text SET id = 3 WHERE scope = 'a'",
+            "DELETE FROM by_text WHERE scope = 'a'",
+            "SELECT termgate.check_term('a', 5)",
+            "INSERT INTO one VALUES (1, termgate.check_term('a', 5))",
+            "SELECT termgate.append('carried', 5, 'x', NULL, 'a')",
+            "SELECT termgate.append('carried', 5, 'x', NULL, 'a')",
+        ):
+            self.assertNotIsInstance(call(session, text), tuple, text)
+        # One that nobody carries out, so that there is something to count.
+        session.rows("SELECT termgate.check_session('a', 5)")
+        session.end()
+        self.sessions.remove(session)
+        RIG.wait_until("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = 'shortcuts' AND state = 'active')")
+        ran = self.calls()
+        self.assertEqual(ran.get("check_session"), "1", ran)
+        for name in ("_guard", "_protect_named", "_protect_statement", "_claim", "append", "_advance"):
+            self.assertNotIn(name, ran)
+
+    def test_a_superuser_alone_and_one_who_may_not_call(self):
+        RIG.session("postgres", database="shortcuts").rows(
+            "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM plain; GRANT INSERT ON one TO plain"
+        )
+        session = self.session("plain", scope="a", term=5)
+        self.assertEqual(call(session, "SELECT termgate.check_term('a', 5)")[0], "42501")
+        self.assertEqual(call(session, "INSERT INTO one VALUES (1)"), [])
+
+    def test_the_lock_goes_where_sql_gives_it_up(self):
+        for wanted, *script in (
+            (1, "BEGIN", "SELECT termgate.check_term('a', 5)"),
+            (0, "BEGIN", "SAVEPOINT p", "SELECT termgate.check_term('a', 5)", "ROLLBACK TO p"),
+            (1, "BEGIN", "SAVEPOINT p", "SELECT termgate.check_term('a', 5)", "RELEASE p"),
+            (
+                0,
+                "BEGIN",
+                "SET LOCAL termgate.scope = 'a'; SET LOCAL termgate.term = 5; SAVEPOINT p",
+                "INSERT INTO one VALUES (1)",
+                "ROLLBACK TO p",
+            ),
+            (0, "SELECT termgate.check_term('a', 5)"),
+            # The fence has been lowered since this session saw it: nothing is left that would be in the way of the raise.
+        ):
+            session = self.session()
+            for text in script:
+                self.assertNotIsInstance(call(session, text), tuple, text)
+            held = RIG.value(
+                f"SELECT count(*) FROM pg_locks WHERE pid = {session.pid} AND locktype = 'advisory' AND mode = 'ShareLock' AND objsubid = 1"
+            )
+            self.assertEqual(int(held), wanted, script)
+
+    def test_a_fence_that_was_reset(self):
+        session, admin = self.session(), self.session("postgres")
+        for statement in ("SELECT termgate.seal('r', 9)", "SELECT termgate.check_term('r', 9)"):
+            admin.rows(statement)
+        self.assertEqual(call(session, "SELECT termgate.check_term('r', 9)"), [[b"9"]])
+        admin.rows("SELECT termgate.reset_fence('r', 4, 'test', 'test')")
+        # As in SQL: the term is above the fence now, and a writer may raise it.
+        self.assertEqual(call(session, "SELECT termgate.check_term('r', 9)"), [[b"9"]])
+        self.assertEqual(admin.value("SELECT term FROM termgate.fences WHERE scope = 'r'"), "9")
+
+    def test_a_table_that_changes(self):
+        admin, session = self.session("postgres"), self.session(scope="a", term=5)
+        admin.rows("CREATE TABLE moves (scope text, id int); GRANT ALL ON moves TO free; SELECT termgate.protect('moves', scope => 'a')")
+        self.addCleanup(admin.rows, "DROP TABLE moves")
+        session.rows("PREPARE w AS INSERT INTO moves VALUES ('b', 1)")
+        stale = self.session(scope="a", term=4)
+        stale.rows("PREPARE w AS INSERT INTO moves VALUES ('b', 1)")
+        self.assertEqual([call(one, "EXECUTE w") and call(one, "EXECUTE w")[0] for one in (session, stale)], [[], "TG001"])
+        admin.rows("SELECT termgate.unprotect('moves')")
+        self.assertEqual([call(one, "EXECUTE w") for one in (session, stale)], [[], []])
+        admin.rows("SELECT termgate.protect('moves', scope => 'b')")
+        self.assertEqual([call(one, "EXECUTE w")[0] for one in (session, stale)], ["TG002", "TG002"])
+        admin.rows("SELECT termgate.protect('moves', 'scope')")
+        self.assertEqual([call(one, "EXECUTE w")[0] for one in (session, stale)], ["TG002", "TG002"])
+        admin.rows("SELECT termgate.unprotect('moves'); TRUNCATE moves; SELECT termgate.protect('moves', 'scope')")
+        # By the column's new name the triggers find nothing: SQL says so.
+        admin.rows("ALTER TABLE moves RENAME scope TO other")
+        self.assertEqual(call(session, "EXECUTE w")[0], "42703")
+        admin.rows("ALTER TABLE moves RENAME other TO scope; CREATE TABLE child () INHERITS (moves)")
+        self.assertEqual(call(session, "INSERT INTO moves VALUES ('a', 1)")[0], "TG005", "a child that is not covered")
+        admin.rows("DROP TABLE child")
+        self.assertEqual(call(session, "INSERT INTO moves VALUES ('a', 1)"), [])
+        # In a block, protect() and its rollback.
+        admin.rows("SELECT termgate.unprotect('moves')")
+        admin.rows("SET termgate.scope = 'a'; SET termgate.term = 5; BEGIN; SELECT termgate.protect('moves', scope => 'a')")
+        admin.rows("INSERT INTO moves VALUES ('a', 2); ROLLBACK; RESET termgate.scope; RESET termgate.term")
+        self.assertEqual(call(admin, "INSERT INTO moves VALUES ('a', 2)"), [])
+
+    def test_data_that_is_older_than_the_raise(self):
+        """A statement that began before the raise to its own term."""
+        admin, lead, writer = self.session("postgres"), self.session("postgres"), self.session()
+        admin.rows("SELECT termgate.seal('old', 5); CREATE TABLE o (n bigint); GRANT ALL ON o TO free")
+        self.addCleanup(admin.rows, "DROP TABLE o")
+        admin.rows("SELECT termgate.protect('o', scope => 'old')")
+        admin.rows("CREATE FUNCTION writes_o() RETURNS void LANGUAGE sql AS 'INSERT INTO o VALUES (1)'")
+        self.addCleanup(admin.rows, "DROP FUNCTION writes_o()")
+        for number, ways in ((6, ["SET LOCAL termgate.scope = 'old'; SET LOCAL termgate.term = 6"]), (7, [])):
+            lead.rows(f"BEGIN; SELECT termgate.seal('old', {number})")
+            writer.rows("BEGIN")
+            for way in ways:
+                writer.rows(way)
+            # The table with rows: its trigger fires behind the check that waits.
+            text = "INSERT INTO o SELECT count(*) FROM o" if ways else "SELECT termgate.check_term('old', 7), writes_o()"
+            writer.start(text)
+            RIG.wait_until(f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {writer.pid} AND wait_event_type = 'Lock')")
+            lead.rows("COMMIT")
+            self.assertEqual(writer.finish(), "40001" if ways else "ok")
+            self.assertEqual(call(writer, "ROLLBACK"), [])

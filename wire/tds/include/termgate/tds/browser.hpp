@@ -1,0 +1,28 @@
+// SQL Server's Browser, which tells a client the TCP port of a named instance: one datagram to UDP 1434, one back ([MC-SQLR]). Any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace termgate::tds {
+
+struct BrowsedInstance {
+  std::string name;  // at most 32 bytes, without ; and NUL
+  std::uint16_t port = 0;
+};
+
+inline constexpr std::uint16_t browser_port = 1434;
+inline constexpr std::size_t browser_request_bytes_max = 34;  // the longest that means something
+inline constexpr std::size_t browser_answer_bytes_max = 1027;
+
+// Whether an instance can have this name: 1 to 32 letters, digits, _, $ or #, all of them ASCII.
+bool is_instance_name(std::string_view name) noexcept;
+
+// What is sent back for one datagram; empty: nothing, as for an instance that is not there, and for the port of the dedicated administrator
+// connection, which would lead past a proxy. Names are compared without regard to case. At most browser_answer_bytes_max bytes.
+std::string browser_answer(std::string_view request, std::string_view server_name, std::span<const BrowsedInstance> instances);
+
+}  // namespace termgate::tds
