@@ -176,7 +176,7 @@ std::shared_ptr<const Schema> CatalogState::schema() {
     return answer;
   };
   const std::int64_t cookie = ask(cookie_, "PRAGMA main.schema_version").value_or(-1);
-  const bool temporary = ask(temporary_, "SELECT 1 FROM temp.sqlite_schema LIMIT 1").has_value();
+  const bool temporary = may_have_temporary_ && ask(temporary_, "SELECT 1 FROM temp.sqlite_schema LIMIT 1").has_value();
   if (schema_ != nullptr && mark_.cookie == cookie && mark_.committed && !temporary) return schema_;
   const bool committed = !temporary && sqlite3_txn_state(connection_, "main") != SQLITE_TXN_WRITE;
   const std::uint64_t print = fingerprint();

@@ -94,9 +94,11 @@ FileRelations::FileRelations(const Schema& schema, std::uint64_t id) : id_(id) {
     }
     // A temporary one hides what has its name.
     out.kind = relation.kind;
+    out.temporary = relation.space == namespaces::temporary;
     if (relation.kind == 'r') {
       read_table_text(relation, out);
       around.read(relation, out);
+      for (const Relation::Index& each : out.indexes) plain_indexes_ = plain_indexes_ && each.whole && !each.columns.empty();
       out.counted = std::any_of(relation.columns.begin(), relation.columns.end(), [](const SchemaColumn& each) { return each.counted; });
     } else if (relation.kind == 'v') {
       around.read(relation, out);

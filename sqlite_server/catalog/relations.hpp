@@ -24,9 +24,12 @@ class FileRelations final : public dialect::Relations {
   std::variant<std::string, SqlError> constant(std::string_view text, dialect::Oid type, std::int32_t typmod = -1) const override;
   std::variant<std::string, SqlError> stored_constant(std::string_view text, std::string_view declared, dialect::Oid from) const override;
   std::uint64_t id() const noexcept { return id_; }
+  // Every index is of columns alone. SQLite finds an index of expressions, or with a condition, by the constants of a statement.
+  bool plain_indexes() const noexcept { return plain_indexes_; }
 
  private:
   std::uint64_t id_;
+  bool plain_indexes_ = true;
   std::unordered_map<std::string, Relation> own_;  // by lower-case name
 };
 

@@ -370,6 +370,7 @@ std::shared_ptr<const Schema> read_schema(sqlite3* connection) {
       counts = counts || entry.name == "sqlite_stat1";
       continue;
     }
+    if (entry.temporary && own(entry.name)) continue;  // the session's list of ON COMMIT
     // The shadow tables of virtual ones are theirs.
     if (const auto listed = listing.find({entry.temporary, entry.name}); listed != listing.end() && listed->second.shadow) continue;
     SchemaRelation relation;

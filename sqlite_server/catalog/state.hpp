@@ -26,6 +26,7 @@ class CatalogState final : public Catalog {
   std::optional<SqlError> problem() const override;
   std::string reg_text(std::int64_t value, Oid type) override;
   void find_origins(std::vector<Origin>& origins) override;
+  void temporary(bool may_be) noexcept override { may_have_temporary_ = may_be; }
   void watch_rows(bool on) override;
   // Whether the statement that is being run has inserted or changed that row.
   bool changed(const std::string& table, std::int64_t row) const;
@@ -73,6 +74,7 @@ class CatalogState final : public Catalog {
   CatalogSession nobody_;
   CatalogSession* session_ = nullptr;
   int reading_ = 0;
+  bool may_have_temporary_ = true;
   std::optional<SqlError> problem_;
   Mark mark_;
   std::shared_ptr<const Schema> schema_;

@@ -24,6 +24,7 @@ constexpr std::size_t outside_max = 1000;
 // Few connections read at once, whatever the number of sessions: those few keep more of the file.
 constexpr std::size_t roomy_connections = 4;
 constexpr int roomy_kib = 32 << 10, cache_kib = 2 << 10;
+constexpr std::size_t temporary_max = 200;
 constexpr milliseconds look{20};  // the holder watchdog's, while somebody waits
 constexpr milliseconds look_at_file{200};
 }  // namespace
@@ -120,6 +121,27 @@ void Engine::put_back(std::unique_ptr<SqlConnection> connection) noexcept {
   connection_free_.notify_one();
 }
 
+std::unique_ptr<SqlConnection> Engine::open_temporary() {
+  if (++temporary_ > temporary_max) {
+    --temporary_;
+    throw PgException("53300", fmt::format("{} sessions have temporary tables already", temporary_max));
+  }
+  try {
+    auto connection = std::make_unique<SqlConnection>(how_, options_.install, cache_kib);
+    connection->open_temporary();
+    return connection;
+  } catch (...) {
+    --temporary_;
+    throw;
+  }
+}
+
+void Engine::close_temporary(std::unique_ptr<SqlConnection> connection) noexcept {
+  if (connection == nullptr) return;
+  connection.reset();
+  --temporary_;
+}
+
 void Engine::hold(Control* control) {
   const std::lock_guard lock(watch_mutex_);
   assert((control == nullptr || holder_ == nullptr) && "one session holds the baton");
@@ -175,9 +197,12 @@ void Engine::heard(const sqlite::LockWaitNotice& notice) {
 }
 
 void Engine::passed(std::string scope, std::int64_t term) {
-  memory_->saw(scope, term);
   const std::lock_guard lock(watch_mutex_);
   holder_passed_.push_back({std::move(scope), term});
+}
+
+void Engine::committed(const std::vector<Want>& passed) {
+  for (const Want& each : passed) memory_->saw(each.scope, each.term);
 }
 
 void Engine::note_moved() noexcept {
@@ -232,6 +257,28 @@ void Engine::watch() {
   }
 }
 
+// nullptr: the text has to be translated by itself.
+Plans Engine::plan_by_shape(const std::string& text, const Shape& shape, const FileRelations& relations) {
+  std::shared_ptr<const Template> found;
+  {
+    const std::lock_guard lock(plans_mutex_);
+    if (const auto known = shapes_.find(shape.text); known != shapes_.end() && known->second.schema == relations.id()) {
+      if (known->second.made == nullptr) return nullptr;
+      found = known->second.made;
+    }
+  }
+  if (found == nullptr) {
+    try {
+      found = Template::of(shape, plan_text(text, &relations, {}, true));
+    } catch (const PgException&) {}  // reported where the text is translated by itself
+    const std::lock_guard lock(plans_mutex_);
+    if (shapes_.size() >= plans_max) shapes_.clear();
+    shapes_.insert_or_assign(shape.text, KnownShape{found, relations.id()});
+    if (found == nullptr) return nullptr;
+  }
+  return found->plan(text, shape);
+}
+
 Plans Engine::plan(const std::string& text, const std::vector<dialect::Oid>& declared, std::shared_ptr<const FileRelations> relations) {
   std::string key = text;
   // A text cannot hold a zero byte, so no text and list of types can look like another's.
@@ -243,6 +290,11 @@ Plans Engine::plan(const std::string& text, const std::vector<dialect::Oid>& dec
     const auto stale = [&](const Plan& plan) { return plan.does.typed && plan.schema != relations->id(); };
     if (const auto found = plans_.find(key); found != plans_.end() && std::none_of(found->second->begin(), found->second->end(), stale))
       return found->second;
+  }
+  if (declared.empty() && relations != nullptr && relations->plain_indexes()) {
+    if (const auto shape = shape_of(text)) {
+      if (Plans made = plan_by_shape(text, *shape, *relations)) return made;
+    }
   }
   // Without the mutex: parsing takes long, and two sessions that plan the same text come to the same result.
   Plans made = plan_text(text, relations.get(), declared);

@@ -34,6 +34,7 @@
 #include <termgate/detail/fence_memory.hpp>
 
 #include "engine/sql_connection.hpp"
+#include "engine/shapes.hpp"
 #include "session/plan.hpp"
 #include <termgate/detail/sqlite/lock_wait.hpp>
 #include <termgate/detail/sqlite/write_queue.hpp>
@@ -69,6 +70,9 @@ class Engine {
   // A connection that reads. Throws PgException 53300 where all are at work for too long.
   std::unique_ptr<SqlConnection> borrow();
   void put_back(std::unique_ptr<SqlConnection> connection) noexcept;
+  // A connection for one session's temporary tables, which go with it. Throws PgException 53300 where there are too many.
+  std::unique_ptr<SqlConnection> open_temporary();
+  void close_temporary(std::unique_ptr<SqlConnection> connection) noexcept;
 
   // `work` as a member of a group commit; returns after the flush. Throws what `work` throws, and what the commit met; sqlite::GaveUp
   // where the session was cancelled, ended or timed out while it waited for its turn. `wait`: where less than check_wait().
@@ -81,6 +85,8 @@ class Engine {
   SqlConnection& writer() noexcept { return *writer_; }
   // The session that has the baton has passed the check of `scope` with `term`.
   void passed(std::string scope, std::int64_t term);
+  // Its transaction has committed: a raise that was rolled back is none.
+  void committed(const std::vector<Want>& passed);
   // The highest fence that was seen of the scope at this path, in whatever file that was.
   detail::FenceMemory& memory() noexcept { return *memory_; }
 
@@ -99,6 +105,7 @@ class Engine {
 
  private:
   class Waiting;
+  Plans plan_by_shape(const std::string& text, const Shape& shape, const FileRelations& relations);
   void hold(Control* control);
   void watch();
   void heard(const sqlite::LockWaitNotice& notice);
@@ -114,9 +121,15 @@ class Engine {
   std::condition_variable connection_free_;
   std::deque<std::unique_ptr<SqlConnection>> idle_;  // the next to be borrowed is the last
   std::size_t open_ = 0;
+  std::atomic<std::size_t> temporary_{0};  // connections that one session has for itself
 
-  std::mutex plans_mutex_;  // guards plans_
+  std::mutex plans_mutex_;  // guards plans_, templates_ and relations_
   std::unordered_map<std::string, Plans> plans_;
+  struct KnownShape {
+    std::shared_ptr<const Template> made;  // nullptr: its translation needs the values
+    std::uint64_t schema = 0;
+  };
+  std::unordered_map<std::string, KnownShape> shapes_;
   std::shared_ptr<const FileRelations> relations_;  // what was seen last
 
   const std::shared_ptr<detail::FenceMemory> memory_;

@@ -94,7 +94,7 @@ bool Named::may(std::string_view sql, std::string& why) {
   return false;
 }
 
-bool may(int action, const char* first_given, const char* second_given, std::string& why) {
+bool may(int action, const char* first_given, const char* second_given, std::string& why, bool temporary) {
   const std::string first = lowered_name(first_given), second = lowered_name(second_given);
   const auto no = [&](std::string message) {
     why = std::move(message);
@@ -127,8 +127,12 @@ bool may(int action, const char* first_given, const char* second_given, std::str
       return true;
     case SQLITE_CREATE_TEMP_TABLE:
     case SQLITE_CREATE_TEMP_VIEW:
-    case SQLITE_CREATE_TEMP_TRIGGER:
-    case SQLITE_CREATE_TEMP_INDEX: return no("temporary objects have no place here: sessions share the connections to the file");
+    case SQLITE_CREATE_TEMP_INDEX:
+      if (!temporary) return no("temporary objects have no place here: sessions share the connections to the file");
+      // An index's second name is its table.
+      if (is_ours(first) || is_ours(second)) return no("permission denied for " + (is_ours(first) ? first : second));
+      return true;
+    case SQLITE_CREATE_TEMP_TRIGGER: return no("permission denied: there are no temporary triggers");
     case SQLITE_CREATE_VTABLE:
     case SQLITE_DROP_VTABLE:
       if (!among(modules, second)) return no("permission denied for module " + second);
@@ -142,6 +146,8 @@ bool may(int action, const char* first_given, const char* second_given, std::str
     case SQLITE_CREATE_TABLE:
     case SQLITE_CREATE_VIEW:
     case SQLITE_DROP_INDEX:
+    case SQLITE_DROP_TEMP_INDEX:
+    case SQLITE_DROP_TEMP_TABLE:
     case SQLITE_DROP_TABLE:
     case SQLITE_DROP_TRIGGER:
     case SQLITE_DROP_VIEW:

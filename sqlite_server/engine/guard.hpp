@@ -9,7 +9,8 @@ namespace termgate::sqlite_server {
 
 // Takes the authorizer's arguments but for the name of the trigger, view or common table expression that asks: anybody may choose the
 // last of these, so it says nothing. `why` is set to the message where the answer is false.
-bool may(int action, const char* first, const char* second, std::string& why);
+// `temporary`: the connection is one session's own, which may have temporary tables, views and indexes.
+bool may(int action, const char* first, const char* second, std::string& why, bool temporary = false);
 
 // The names that the authorizer is not told: a table's new one, the arguments of a virtual table.
 class Named {

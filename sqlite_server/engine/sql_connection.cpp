@@ -104,7 +104,35 @@ SqlConnection::SqlConnection(const OpenAs& how, const std::function<void(sqlite3
       },
       this);
   catalog_ = &install_catalog(handle(), {});
+  catalog_->temporary(false);  // the guard refuses them
   if (install) install(handle());
+}
+
+void SqlConnection::open_temporary() {
+  temporary_ = true;
+  catalog_->temporary(true);
+  connection_.control(("PRAGMA temp.max_page_count = " + std::to_string(temporary_pages_max)).c_str());
+}
+
+// A temporary table stands in front of the file's: layer 1 reads tables by their names, so none may have the name of another. Somebody else
+// may have made the other one since.
+void SqlConnection::refuse_clashes() {
+  sqlite3_stmt* statement = nullptr;
+  static constexpr const char* sql =
+      "SELECT t.type, t.name FROM temp.sqlite_schema t JOIN main.sqlite_schema m ON m.name = t.name COLLATE NOCASE WHERE t.name NOT LIKE "
+      "'sqlite!_%' ESCAPE '!' LIMIT 1";
+  if (const int code = sqlite3_prepare_v2(handle(), sql, -1, &statement, nullptr); code != SQLITE_OK) fail(code);
+  std::string type, name;
+  const int code = sqlite3_step(statement);
+  if (code == SQLITE_ROW) {
+    type = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
+    name = reinterpret_cast<const char*>(sqlite3_column_text(statement, 1));
+  }
+  sqlite3_finalize(statement);
+  if (code == SQLITE_DONE) return;
+  if (code != SQLITE_ROW) fail(code);
+  throw PgException("0A000", "the temporary " + type + " \"" + name +
+                                 "\" has the name of something in the file, which it would hide (DISCARD TEMP drops it)");
 }
 
 SqlConnection::~SqlConnection() {
@@ -127,7 +155,7 @@ int SqlConnection::authorize(void* held, int action, const char* first, const ch
     self.renames_ = self.renames_ || sqlite3_stricmp(second, "sqlite_rename_table") == 0;
     self.renames_column_ = self.renames_column_ || sqlite3_stricmp(second, "sqlite_rename_column") == 0;
   }
-  return may(action, first, second, self.refused_) ? SQLITE_OK : SQLITE_DENY;
+  return may(action, first, second, self.refused_, self.temporary_) ? SQLITE_OK : SQLITE_DENY;
 }
 
 // Throws what the client sees for an error of SQLite: the catalog's own reason if it has one, else the

@@ -151,6 +151,11 @@ class SqlConnection {
   void serve(CatalogSession* session) noexcept { catalog_->serve(session); }
   Catalog& catalog() noexcept { return *catalog_; }
 
+  // From now on it is one session's, and may have temporary tables.
+  void open_temporary();
+  // Throws 0A000 where something temporary has the name of something in the file.
+  void refuse_clashes();
+
   // Makes the triggers of protect() again, which go by a table's indexes. In the open transaction.
   void follow_indexes();
 
@@ -173,12 +178,14 @@ class SqlConnection {
   void name_constraint(PgError& fault, const std::string& sql);
 
   static constexpr std::size_t kept_max = 64;
+  static constexpr int temporary_pages_max = 1 << 16;  // of 4 KiB
   static constexpr std::size_t kept_text_bytes_max = 16 * 1024;
 
   sqlite::Connection connection_;
   Catalog* catalog_ = nullptr;  // the connection's
   bool from_network_ = false;   // a text of a client's is being prepared
   std::string refused_;
+  bool temporary_ = false;
   bool calls_writer_ = false;
   bool changes_indexes_ = false;
   bool watches_ = false;

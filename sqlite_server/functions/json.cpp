@@ -265,6 +265,70 @@ void pretty(Call& call) {
   call.answer(out);
 }
 
+// ------------------------------------------------------------------------------------------------ rows
+
+// A JSON list for json_each(), whose elements are texts: of the elements, keys or pairs of a json.
+std::string listed(const std::optional<std::string>& text) { return text ? json_string(*text) : "null"; }
+
+template <bool as_text>
+void elements_of(Call& call) {
+  const std::string json = call.text(0);
+  check_json(json);
+  const Json::Kind kind = json_kind(json);
+  if (kind == Json::Kind::object) fail("22023", "cannot extract elements from an object");
+  if (kind != Json::Kind::array) fail("22023", "cannot extract elements from a scalar");
+  std::string out = "[";
+  for (const std::string_view each : json_elements(json)) {
+    const std::string_view part = trimmed(each);
+    if (out.size() > 1) out += ',';
+    out += as_text ? listed(json_as_text(part)) : json_string(part);
+  }
+  call.answer(out + "]");
+}
+
+// Of a jsonb, which has its keys in order and each once.
+template <bool pairs, bool as_text>
+void fields_of(Call& call) {
+  const Json json = parse_jsonb(call.text(0));
+  if (json.kind != Json::Kind::object) {
+    const std::string_view name = !pairs ? "jsonb_object_keys" : as_text ? "jsonb_each_text" : "jsonb_each";
+    if (pairs) fail("22023", "cannot call " + std::string(name) + " on a non-object");
+    fail("22023", "cannot call " + std::string(name) + (json.kind == Json::Kind::array ? " on an array" : " on a scalar"));
+  }
+  std::string out = "[";
+  for (const auto& [key, value] : json.fields) {
+    if (out.size() > 1) out += ',';
+    if (!pairs) {
+      out += json_string(key);
+      continue;
+    }
+    const std::string text = jsonb_text(value);
+    out += "[" + json_string(key) + "," + (as_text ? listed(json_as_text(text)) : json_string(text)) + "]";
+  }
+  call.answer(out + "]");
+}
+
+void zip(Call& call) {
+  std::vector<std::string> lists;
+  std::vector<std::vector<std::string_view>> items;
+  std::size_t longest = 0;
+  for (int i = 0; i < call.count; ++i) lists.push_back(call.null(i) ? std::string("[]") : call.text(i));
+  for (const std::string& each : lists) {
+    items.push_back(json_elements(each));
+    longest = std::max(longest, items.back().size());
+  }
+  std::string out = "[";
+  for (std::size_t at = 0; at < longest; ++at) {
+    out += at > 0 ? ",[" : "[";
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (i > 0) out += ',';
+      out += at < items[i].size() ? items[i][at] : std::string_view("null");
+    }
+    out += ']';
+  }
+  call.answer(out + "]");
+}
+
 // ------------------------------------------------------------------------------------------------ built of SQL values
 
 Oid type_argument(Call& call, int i) {
@@ -361,7 +425,9 @@ constexpr Body json_bodies[] = {
     {"pg_jsonb_exists", [](Call& call) { call.answer(has_key(parse_jsonb(call.text(0)), call.text(1))); }},
     {"pg_jsonb_exists_any", exists_of<false>}, {"pg_jsonb_exists_all", exists_of<true>},
     {"pg_jsonb_compare", [](Call& call) { call.answer(std::int64_t{compare_jsonb(parse_jsonb(call.text(0)), parse_jsonb(call.text(1)))}); }},
-    {"pg_jsonb_key", equality_key},
+    {"pg_jsonb_key", equality_key}, {"pg_zip", zip, true},
+    {"pg_json_elements", elements_of<false>}, {"pg_json_element_texts", elements_of<true>}, {"pg_json_keys", fields_of<false, false>},
+    {"pg_json_pairs", fields_of<true, false>}, {"pg_json_text_pairs", fields_of<true, true>},
     {"jsonb_set", set_path}, {"jsonb_insert", insert_path}, {"jsonb_strip_nulls", strip_nulls},
     {"jsonb_pretty", pretty}, {"pg_to_json", to_json<false>, true}, {"pg_to_jsonb", to_json<true>, true},
     {"pg_json_build_array", build_array<false>, true}, {"pg_jsonb_build_array", build_array<true>, true},

@@ -50,7 +50,7 @@ std::string Session::copy_out(const dialect::Copy& copy) {
   if (copy.query) {
     plan.does = *copy.query;
     if (plan.does.typed) plan.schema = sql_connection().catalog().relations()->id();
-    if (plan.does.sql.size() != 1) throw PgException("0A000", "COPY of this query is not spoken here");
+    if (plan.does.sql.size() != 1 || !plan.does.steps.empty()) throw PgException("0A000", "COPY of this query is not spoken here");
   } else {
     std::string columns;
     for (const CopyColumn& each : columns_of_copy(copy)) columns += (columns.empty() ? "" : ", ") + in_quotes(each.name);
@@ -134,6 +134,7 @@ std::vector<Session::CopyColumn> Session::columns_of_copy(const dialect::Copy& c
 }
 
 void Session::begin_copy_in(const dialect::Copy& copy) {
+  tx_.wrote = true;
   if (!copy.where.empty()) throw PgException("0A000", "COPY … WHERE is not spoken here");
   if (tx_.grouped) throw PgException("0A000", "COPY FROM STDIN behind a write of the same pipeline: send a Sync before it");
   if (tx_.read_only) throw PgException("25006", "cannot execute COPY FROM in a read-only transaction");

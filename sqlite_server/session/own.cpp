@@ -103,6 +103,7 @@ std::int64_t Session::check(const std::string& scope, std::int64_t term) {
     engine_.memory().forget(scope);
   }
   engine_.passed(scope, term);
+  tx_.checks.push_back({scope, term});
   return fence;
 }
 
@@ -191,8 +192,10 @@ void Session::run_own(Portal& portal, const OwnCall& call) {
     const std::int64_t term = number_of(*given[1]);
     may_write();
     become_writer({*given[0], term});
+    tx_.wrote = true;
     const auto receipt = tx_.connection->sqlite().layer1().seal(Scope(*given[0]), Term(term));
     engine_.passed(*given[0], term);
+    tx_.checks.push_back({*given[0], term});
     const auto seconds = static_cast<time_t>(receipt.sealed_at / 1000);
     tm parts{};
     gmtime_r(&seconds, &parts);

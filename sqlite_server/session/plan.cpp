@@ -408,7 +408,7 @@ std::size_t place_of(const PgError& fault, std::string_view text, std::size_t of
   return 0;
 }
 
-Plans plan_text(const std::string& text, const FileRelations* relations, const std::vector<dialect::Oid>& declared) {
+Plans plan_text(const std::string& text, const FileRelations* relations, const std::vector<dialect::Oid>& declared, bool lift) {
   auto plans = std::make_shared<std::vector<Plan>>();
   if (Words(text, Comments::postgresql).at_end()) return plans;
   if (auto call = own_call(text)) {
@@ -445,7 +445,7 @@ Plans plan_text(const std::string& text, const FileRelations* relations, const s
         std::any_of(pieces->begin(), pieces->end(), [](std::string_view piece) { return own_call(piece).has_value(); }))
       return each_by_itself(*pieces);
   }
-  auto translated = dialect::translate(text, {}, relations, declared);
+  auto translated = dialect::translate(text, {.lift = lift}, relations, declared);
   // To PostgreSQL's grammar SQLite's table-valued pragmas are functions that it does not know.
   if (auto* made = std::get_if<std::vector<dialect::Translated>>(&translated); made != nullptr && names_pragma(text)) {
     const auto unknown = [](const dialect::Translated& each) {

@@ -54,6 +54,7 @@ struct Plan {
   std::shared_ptr<const std::string> source;  // of a typed statement: its own text, to type it again
   std::uint64_t schema = 0;                   // FileRelations::id() of what a typed statement was typed with
   std::vector<dialect::Oid> declared;         // parameters' types that came with the text
+  std::vector<std::int64_t> literals;         // what ?1, ?2 … of its SQL are: integers of the text (engine/shapes.hpp)
   bool empty() const noexcept { return !own && !native && !does.problem && does.effect == dialect::Effect::read && does.sql.empty(); }
   template <class Utility>
   const Utility* utility() const noexcept {
@@ -67,6 +68,8 @@ using Plans = std::shared_ptr<const std::vector<Plan>>;
 std::size_t place_of(const PgError& fault, std::string_view text, std::size_t offset, std::size_t length);
 
 // Throws PgException. An empty list: an empty query.
-Plans plan_text(const std::string& text, const FileRelations* relations = nullptr, const std::vector<dialect::Oid>& declared = {});
+// `lift`: see dialect::Limits.
+Plans plan_text(const std::string& text, const FileRelations* relations = nullptr, const std::vector<dialect::Oid>& declared = {},
+                bool lift = false);
 
 }  // namespace termgate::sqlite_server

@@ -44,7 +44,7 @@ bool Session::quick_batch(std::string_view bytes, std::vector<Plans>& plans) {
       case frontend::query: {
         const auto query = pgwire::decode_query(body);
         if (!query || !pending_.empty()) return false;
-        plans.push_back(engine_.plan(std::string(query->sql)));
+        plans.push_back(plans_of(std::string(query->sql)));
         if (!may_try(plans.back())) return false;
         over = true;
         break;
@@ -53,7 +53,7 @@ bool Session::quick_batch(std::string_view bytes, std::vector<Plans>& plans) {
         // One that has a name cannot be said twice.
         const auto parse = pgwire::decode_parse(body);
         if (!parse || !parse->statement.empty()) return false;
-        parsed = engine_.plan(std::string(parse->sql));
+        parsed = plans_of(std::string(parse->sql));
         if (!may_try(*parsed)) return false;
         break;
       }

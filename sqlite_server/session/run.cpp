@@ -201,7 +201,7 @@ void Session::infer_parameters(Prepared& prepared, const Plan& plan) {
 void Session::parse(std::string_view name, const std::string& sql, const std::vector<Oid>& types) {
   Plans plans = planned(sql, types);
   if (plans->size() == 1 && plans->front().does.typed && status_ != Status::failed) {
-    if (const auto now = sql_connection().catalog().relations(); now->id() != plans->front().schema) plans = engine_.plan(sql, types, now);
+    if (const auto now = sql_connection().catalog().relations(); now->id() != plans->front().schema) plans = plans_of(sql, types, now);
   }
   if (plans->size() > 1) throw PgException("42601", "cannot insert multiple commands into a prepared statement");
   if (!plans->empty()) check_allowed(plans->front());
@@ -326,6 +326,7 @@ void Session::execute(std::string_view body) {
   Portal& portal = *held;
   if (portal.plan == nullptr) return pgwire::append_bare(out_, backend::empty_query_response);
   check_allowed(*portal.plan);
+  if (portal.scroll) throw PgException("0A000", "a cursor with SCROLL gives its rows to FETCH alone");
   begin_if_needed();
   if (!portal.started) {
     freshen(portal);
@@ -424,10 +425,11 @@ bool Session::plan_writes(const Plan& plan) {
 
 void Session::freshen(Portal& portal) {
   if (portal.plan == nullptr || !portal.plan->does.typed) return;
+  if (portal.plan->does.temporary && !portal.plan->does.problem) use_own_connection();
   const Plan& old = *portal.plan;
   if (const auto now = sql_connection().catalog().relations(); now->id() != old.schema) {
     if (old.source == nullptr) throw PgException("0A000", "the schema has changed since this statement was prepared: prepare it again");
-    Plans fresh = engine_.plan(*old.source, portal.statement != nullptr ? portal.statement->parameters : old.declared, now);
+    Plans fresh = plans_of(*old.source, portal.statement != nullptr ? portal.statement->parameters : old.declared, now);
     if (fresh->size() != 1) throw PgException("0A000", "the schema has changed since this statement was prepared: prepare it again");
     portal.fresh = std::move(fresh);
     portal.plan = &portal.fresh->front();
@@ -452,13 +454,22 @@ void Session::start(Portal& portal) {
   start_sql(portal);
 }
 
-void Session::bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values, const std::vector<std::uint32_t>& places) {
+void Session::bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values, const std::vector<std::uint32_t>& places,
+                          const std::vector<std::string>& steps) {
   const int count = sqlite3_bind_parameter_count(statement);
   for (int at = 1; at <= count; ++at) {
     std::size_t number = static_cast<std::size_t>(at);
     if (number <= places.size()) number = places[number - 1];
     else if (const char* name = sqlite3_bind_parameter_name(statement, at); name != nullptr) {
       char* end = nullptr;
+      if (constexpr std::string_view step = ":pg_step"; !steps.empty() && std::string_view(name).starts_with(step)) {
+        const std::size_t which = std::strtoul(name + step.size(), &end, 10);
+        if (which == 0 || which > steps.size()) throw PgException("XX000", "a part of WITH is used before it has run");
+        const std::string& text = steps[which - 1];
+        if (const int code = sqlite3_bind_text64(statement, at, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8); code != SQLITE_OK)
+          throw PgException(error_of(code, sqlite3_errstr(code)));
+        continue;
+      }
       number = std::strtoul(name + 1, &end, 10);
       if ((name[0] != '$' && name[0] != '?') || *end != '\0' || number == 0)
         throw PgException("42P02", std::string("there is no parameter ") + name);
@@ -494,6 +505,7 @@ void Session::notice_of(SqlConnection& on, const std::string& definition) {
                                    {"DROP VIEW IF EXISTS ", "view", "view ", " does not exist, skipping", "00000", false},
                                    {"DROP INDEX IF EXISTS ", "index", "index ", " does not exist, skipping", "00000", false},
                                    {"CREATE TABLE IF NOT EXISTS ", "", "relation ", " already exists, skipping", "42P07", true},
+                                   {"CREATE TEMP TABLE IF NOT EXISTS ", "", "relation ", " already exists, skipping", "42P07", true},
                                    {"CREATE INDEX IF NOT EXISTS ", "", "relation ", " already exists, skipping", "42P07", true},
                                    {"CREATE UNIQUE INDEX IF NOT EXISTS ", "", "relation ", " already exists, skipping", "42P07", true}};
   for (const Form& form : forms) {
@@ -508,7 +520,9 @@ void Session::notice_of(SqlConnection& on, const std::string& definition) {
     } else {
       while (at < definition.size() && definition[at] != ' ' && definition[at] != '(' && definition[at] != ';') name += definition[at++];
     }
-    SqlConnection::Text text = on.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?1 COLLATE NOCASE AND ?2 IN ('', type)");
+    SqlConnection::Text text = on.prepare(
+        "SELECT 1 FROM (SELECT name, type FROM main.sqlite_schema UNION ALL SELECT name, type FROM temp.sqlite_schema) WHERE name = ?1 "
+        "COLLATE NOCASE AND ?2 IN ('', type)");
     sqlite3_bind_text(text.get(), 1, name.data(), static_cast<int>(name.size()), SQLITE_STATIC);
     sqlite3_bind_text(text.get(), 2, form.type.data(), static_cast<int>(form.type.size()), SQLITE_STATIC);
     if ((text.step() == SQLITE_ROW) == form.where_there) {
@@ -527,24 +541,29 @@ void Session::start_sql(Portal& portal) {
     if (tx_.read_only) throw PgException("25006", "cannot execute " + portal.plan->does.tag + " in a read-only transaction");
     const bool writer = tx_.writer;
     become_writer({});
+    tx_.wrote = true;
     settle_portals(&portal);
     // Whoever had the lock before may have changed the schema.
     if (!writer) freshen(portal);
   }
   const Plan& plan = *portal.plan;
+  if (!plan.literals.empty()) portal.values.assign(plan.literals.begin(), plan.literals.end());
   SqlConnection& on = sql_connection();
-  tx_.queried = true;
+  tx_.queried = tx_.read = true;
   if (plan.does.effect == dialect::Effect::definition) {
     for (const std::string& text : plan.does.sql) notice_of(on, text);
   }
+  const bool native_definition = plan.native && (plan.does.tag.starts_with("CREATE ") || plan.does.tag.starts_with("ALTER "));
+  if (temporary_ && (plan.does.effect == dialect::Effect::definition || native_definition)) return define_temporary(portal, on);
   if (plan.does.rebuild) {
     rebuild_table(on, plan);
     portal.done = true;
     return;
   }
+  if (!plan.does.steps.empty()) run_steps(portal, on);
   for (std::size_t i = 0; i + 1 < plan.does.sql.size(); ++i) {
     SqlConnection::Text text = on.prepare(plan.does.sql[i]);
-    bind_values(text.get(), portal.values, places_of(plan, i));
+    bind_values(text.get(), portal.values, places_of(plan, i), portal.steps);
     at_work(on, [&] {
       while (text.step() == SQLITE_ROW) {}
     });
@@ -555,7 +574,73 @@ void Session::start_sql(Portal& portal) {
     return;
   }
   portal.text = on.prepare(plan.does.sql.back());
-  bind_values(portal.text.get(), portal.values, places_of(plan, plan.does.sql.size() - 1));
+  bind_values(portal.text.get(), portal.values, places_of(plan, plan.does.sql.size() - 1), portal.steps);
+}
+
+// What the statements of WITH that write return is kept until the statement itself has run.
+void Session::run_steps(Portal& portal, SqlConnection& on) {
+  std::size_t bytes = 0;
+  for (const dialect::Translated::Step& step : portal.plan->does.steps) {
+    std::string rows = "[";
+    for (const std::string& sql : step.sql) {
+      SqlConnection::Text text = on.prepare(sql);
+      bind_values(text.get(), portal.values, {}, portal.steps);
+      at_work(on, [&] {
+        while (text.step() == SQLITE_ROW) {
+          if (!step.rows) continue;
+          if (rows.size() > 1) rows += ',';
+          rows.append(reinterpret_cast<const char*>(sqlite3_column_text(text.get(), 0)),
+                      static_cast<std::size_t>(sqlite3_column_bytes(text.get(), 0)));
+          if (bytes + rows.size() > options_.gathered_bytes_max)
+            throw PgException("54000",
+                              "what a statement within WITH returns may have " + std::to_string(options_.gathered_bytes_max) + " bytes");
+        }
+      });
+    }
+    bytes += rows.size();
+    portal.steps.push_back(std::move(rows) + "]");
+  }
+}
+
+// A definition of a session with temporary tables: nothing of the file's may come to have the name of one.
+void Session::define_temporary(Portal& portal, SqlConnection& on) {
+  const Plan& plan = *portal.plan;
+  const dialect::Translated& does = plan.does;
+  const auto list = on_commit_of(on);
+  const bool listed = std::any_of(list.begin(), list.end(), [&](const auto& each) { return each.first == does.temporary_name; });
+  if (does.tag == "ALTER TABLE" && listed) throw PgException("0A000", "ALTER TABLE of a temporary table with ON COMMIT is not supported");
+  const auto before = on.catalog().relations();
+  const dialect::Relations::Relation* there = before->find(does.temporary_name);
+  const bool existed = there != nullptr && there->temporary;  // IF NOT EXISTS leaves it as it is
+  if (does.rebuild) {
+    rebuild_table(on, plan);
+  } else {
+    for (const std::string& sql : does.sql) {
+      SqlConnection::Text text = on.prepare(sql);
+      bind_values(text.get(), portal.values);
+      at_work(on, [&] {
+        while (text.step() == SQLITE_ROW) {}
+      });
+      portal.changed = sqlite3_changes64(on.handle());
+    }
+  }
+  on.refuse_clashes();
+  const bool made = !existed && (does.tag == "CREATE TABLE" || does.tag == "SELECT" || does.tag == "CREATE TABLE AS");
+  if (made && (does.on_commit != 0 || listed)) {
+    const auto own = [&](const char* sql, const std::vector<std::string>& values) {
+      sqlite3_stmt* statement = nullptr;
+      if (const int code = sqlite3_prepare_v2(on.handle(), sql, -1, &statement, nullptr); code != SQLITE_OK) on.fail(code);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        sqlite3_bind_text(statement, static_cast<int>(i) + 1, values[i].data(), static_cast<int>(values[i].size()), SQLITE_TRANSIENT);
+      sqlite3_step(statement);
+      if (const int code = sqlite3_finalize(statement); code != SQLITE_OK) on.fail(code);
+    };
+    own("CREATE TABLE IF NOT EXISTS temp.termgate_on_commit (name TEXT PRIMARY KEY, what TEXT)", {});
+    own("DELETE FROM temp.termgate_on_commit WHERE name = ?1", {does.temporary_name});
+    if (does.on_commit != 0)
+      own("INSERT INTO temp.termgate_on_commit VALUES (?1, ?2)", {does.temporary_name, std::string(1, does.on_commit)});
+  }
+  portal.done = true;
 }
 
 const std::vector<OutColumn>& Session::columns_of(const Plan& plan, SqlConnection::Text& text) const {

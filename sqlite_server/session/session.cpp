@@ -37,7 +37,10 @@ std::int64_t now_us() {
 Session::Session(Engine& engine, Control& control, SessionOptions options, Sink sink)
     : engine_(engine), control_(control), options_(std::move(options)), sink_(std::move(sink)), rules_(rules()), reader_(rules_) {}
 
-Session::~Session() { roll_back(); }
+Session::~Session() {
+  roll_back();
+  drop_temporary();
+}
 
 void Session::feed(std::string_view bytes) {
   try {
@@ -270,7 +273,7 @@ void Session::welcome() {
 
 // --- messages
 
-bool Session::whole_batch() const {
+bool Session::whole_batch() {
   for (const Message& message : pending_) {
     if (message.type == frontend::sync) return true;
     if (message.type == frontend::flush || message.type == frontend::query) return false;
@@ -293,7 +296,7 @@ bool Session::whole_batch() const {
     }
     for (const Plan& plan : *plans) {
       const auto* copy = plan.utility<dialect::Copy>();
-      if (plan.utility<dialect::TransactionControl>() != nullptr || (copy != nullptr && copy->from) ||
+      if (plan.utility<dialect::TransactionControl>() != nullptr || (copy != nullptr && copy->from) || plan.does.temporary ||
           plan.utility<dialect::Vacuum>() != nullptr)
         return false;
     }
@@ -339,11 +342,11 @@ bool Session::batch_writes() {
 }
 
 // The plans of a text of this batch: a long one is not kept by the engine, and is asked for several times.
-Plans Session::planned(const std::string& sql, const std::vector<Oid>& types) const {
+Plans Session::planned(const std::string& sql, const std::vector<Oid>& types) {
   for (const Recent& each : recent_) {
     if (each.sql == sql && each.types == types) return each.plans;
   }
-  Plans plans = engine_.plan(sql, types);
+  Plans plans = plans_of(sql, types);
   if (sql.size() > long_text_bytes) {
     if (recent_.size() >= recent_max) recent_.erase(recent_.begin());
     recent_.push_back({sql, types, plans});
@@ -361,7 +364,7 @@ std::vector<Oid> Session::parse_types(const pgwire::Parse& parse, std::string_vi
 }
 
 bool Session::wants_group(const Message& message) {
-  if (status_ != Status::idle || skipping_ || tx_.writer || copy_in_) return false;
+  if (status_ != Status::idle || skipping_ || tx_.writer || copy_in_ || temporary_) return false;
   try {
     if (message.type == frontend::query) {
       const auto query = pgwire::decode_query(message.body);
@@ -370,7 +373,7 @@ bool Session::wants_group(const Message& message) {
       bool writes = false;
       for (const Plan& plan : *plans) {
         const auto* copy = plan.utility<dialect::Copy>();
-        if (plan.utility<dialect::TransactionControl>() != nullptr || (copy != nullptr && copy->from) ||
+        if (plan.does.temporary || plan.utility<dialect::TransactionControl>() != nullptr || (copy != nullptr && copy->from) ||
             plan.utility<dialect::Vacuum>() != nullptr)
           return false;
         const auto* modes = plan.utility<dialect::SetVariable>();
@@ -444,6 +447,7 @@ void Session::run_group() {
       if (control_.evicted()) throw PgException("57P01", control_.why());
     };
     with_patience([&] { engine_.group(control_, want, wait, in_group); });
+    engine_.committed(tx_.checks);
   } catch (const std::exception& error) { fault = error_for_client(error); }
   gathering_ = false;
   if (query) {
@@ -522,6 +526,7 @@ void Session::dispatch(const Message& message) {
       bool responded = false;
       if (!gathering_) start_clock();
       simple(planned(std::string(decoded(query).sql), {}), responded);
+      last_plans_ = {};
       return;
     }
     case frontend::parse: {
@@ -635,13 +640,102 @@ void Session::use_connection(SqlConnection& connection, bool shared) {
 
 SqlConnection& Session::sql_connection() {
   if (tx_.connection != nullptr) return *tx_.connection;
-  tx_.own = engine_.borrow();
-  use_connection(*tx_.own, false);
+  if (temporary_) {
+    use_connection(*temporary_, false);
+  } else {
+    tx_.own = engine_.borrow();
+    use_connection(*tx_.own, false);
+  }
   if (status_ == Status::block && tx_.snapshot) {
     if (const int code = tx_.connection->sqlite().control("BEGIN"); code != SQLITE_OK) tx_.connection->fail(code);
     tx_.began = true;
   }
   return *tx_.connection;
+}
+
+// Sessions share connections, and what is temporary belongs to one connection: a session that makes something temporary reads and writes on
+// its own from then on. It cannot take a transaction along that has written, or has a snapshot that it has read from. One that has only
+// passed its checks begins again, and passes them again.
+void Session::use_own_connection() {
+  if (temporary_) return;
+  if (quick_) throw NotQuick{};
+  const bool only_checked = tx_.writer && !tx_.wrote && !tx_.grouped && tx_.savepoints.empty() && !(tx_.snapshot && tx_.read);
+  const std::vector<Want> checks = only_checked ? tx_.checks : std::vector<Want>();
+  if (tx_.connection != nullptr) {
+    if (tx_.grouped || (tx_.writer && !only_checked) || (!tx_.writer && tx_.began && (tx_.read || !tx_.savepoints.empty())))
+      throw PgException("0A000",
+                        "the first temporary table of a session has to be created at the start of its transaction, before it writes");
+    for (auto& [name, portal] : portals_) {
+      if (portal->started && !portal->done && !portal->made && portal->text)
+        read_rest(*portal, "a cursor that is open while a temporary table is created");
+    }
+    release_lane();
+  }
+  temporary_ = engine_.open_temporary();
+  last_plans_ = {};
+  if (!only_checked) return;
+  tx_.checks.clear();
+  become_writer(checks.empty() ? Want{} : checks.front());
+  for (const Want& each : checks) check(each.scope, each.term);
+}
+
+void Session::drop_temporary() noexcept {
+  own_plans_.clear();
+  last_plans_ = {};
+  engine_.close_temporary(std::move(temporary_));
+}
+
+std::vector<std::pair<std::string, std::string>> Session::on_commit_of(SqlConnection& on) {
+  std::vector<std::pair<std::string, std::string>> all;
+  sqlite3_stmt* statement = nullptr;
+  // Without the list there is none.
+  if (sqlite3_prepare_v2(on.handle(), "SELECT name, what FROM temp.termgate_on_commit", -1, &statement, nullptr) != SQLITE_OK) return all;
+  const auto text = [&](int i) { return std::string(reinterpret_cast<const char*>(sqlite3_column_text(statement, i))); };
+  while (sqlite3_step(statement) == SQLITE_ROW) all.emplace_back(text(0), text(1));
+  if (const int code = sqlite3_finalize(statement); code != SQLITE_OK) on.fail(code);
+  return all;
+}
+
+void Session::end_temporary() {
+  if (!temporary_ || !tx_.writer) return;
+  SqlConnection& on = *tx_.connection;
+  const auto run = [&](const std::string& sql) {
+    if (const int code = sqlite3_exec(on.handle(), sql.c_str(), nullptr, nullptr, nullptr); code != SQLITE_OK) on.fail(code);
+  };
+  for (const auto& [name, what] : on_commit_of(on)) {
+    const auto relations = on.catalog().relations();
+    const dialect::Relations::Relation* found = relations->find(name);
+    if (found == nullptr || !found->temporary) continue;  // dropped
+    std::string quoted = "\"";
+    for (const char c : name) quoted += c == '"' ? std::string(2, c) : std::string(1, c);
+    run((what == "d" ? "DROP TABLE temp." : "DELETE FROM temp.") + quoted + "\"");
+  }
+}
+
+// Parsed once for all who ask while a query is answered. A schema that has changed meanwhile is found by freshen().
+Plans Session::plans_of(const std::string& text, const std::vector<Oid>& types, std::shared_ptr<const FileRelations> relations) {
+  constexpr std::size_t own_plans_max = 200;
+  const bool plain = types.empty() && relations == nullptr;
+  if (plain && last_plans_.second && last_plans_.first == text) return last_plans_.second;
+  Plans plans;
+  if (temporary_) {
+    if (relations == nullptr) relations = sql_connection().catalog().relations();
+    std::string key = text;
+    for (const Oid type : types) key += '\0' + std::to_string(type);
+    const auto found = own_plans_.find(key);
+    const auto stale = [&](const Plan& plan) { return plan.does.typed && plan.schema != relations->id(); };
+    if (found != own_plans_.end() && std::none_of(found->second->begin(), found->second->end(), stale)) {
+      plans = found->second;
+    } else {
+      plans = plan_text(text, relations.get(), types);
+      if (own_plans_.size() >= own_plans_max) own_plans_.clear();
+      own_plans_.insert_or_assign(std::move(key), plans);
+    }
+  } else {
+    plans = engine_.plan(text, types, std::move(relations));
+  }
+  if (plain) last_plans_ = {text, plans};
+  return plans;
 }
 
 // What a trigger of protect() passes by itself is what the session has declared.
@@ -664,7 +758,11 @@ void Session::become_writer(const Want& want) {
   const Want& wanted = want.term == 0 && !tx_.passes.empty() ? tx_.passes.front() : want;
   with_patience([&] { engine_.take_turn(control_, wanted, patience()); });
   tx_.turn = true;
-  if (!tx_.began) {
+  if (!tx_.began && temporary_) {
+    // A statement that stands on a row would keep the transaction at what it began to read.
+    settle_portals(nullptr);
+    use_connection(*temporary_, false);
+  } else if (!tx_.began) {
     // The connection whose cache knows the newest pages is the better one. A portal that stands on a row goes on reading on its own, and
     // sees nothing of what is written from now on, as on PostgreSQL.
     if (!stands_on_row()) {
@@ -710,6 +808,7 @@ void Session::become_writer(const Want& want) {
   } else {
     connection.layer1().require_file();  // begun as a reader
   }
+  if (temporary_) tx_.connection->refuse_clashes();
   tx_.writer = true;
   connection.layer1().begin_transaction();
   for (const Savepoint& each : tx_.savepoints) {
@@ -804,10 +903,12 @@ void Session::commit_lane() {
   for (auto& [name, portal] : portals_) {
     if (!portal->hold) portal->text = {};
   }
+  end_temporary();
   sqlite::Connection& connection = tx_.connection->sqlite();
   int extended = SQLITE_OK;
   if (connection.commit(extended) == SQLITE_OK) {
     connection.layer1().transaction_committed();
+    engine_.committed(tx_.checks);
     return release_lane();
   }
   PgError fault = error_of(extended, sqlite3_errmsg(tx_.connection->handle()));
@@ -818,7 +919,7 @@ void Session::commit_lane() {
 
 void Session::roll_back() noexcept {
   abandon_copy();
-  close_portals(true);
+  close_portals(false);
   release_lane();
   settings_.rollback();
   tx_ = Transaction();
@@ -826,7 +927,7 @@ void Session::roll_back() noexcept {
 }
 
 void Session::close_portals(bool all) noexcept {
-  std::erase_if(portals_, [all](const auto& one) { return all || !one.second->hold || !one.second->made; });
+  std::erase_if(portals_, [all](const auto& one) { return all || !one.second->kept; });
 }
 
 // The end of an implicit transaction: at Sync, or of a simple query.

@@ -85,6 +85,7 @@ class Session final : private CatalogSession {
     Plans fresh;           // of a statement that was typed again
     bool checked = false;  // it is of the schema that its transaction sees
     std::vector<Stored> values;
+    std::vector<std::string> steps;
     std::vector<Format> formats;  // none: text; one: of all columns
     bool described = false;       // its columns are known
     std::vector<OutColumn> columns;
@@ -98,7 +99,12 @@ class Session final : private CatalogSession {
     bool made = false;  // its rows were made here
     std::deque<std::vector<Stored>> made_rows;
     bool cursor = false;  // of DECLARE
+    // Of DECLARE … SCROLL: all rows, and the place of the one that was fetched last; 0: in front of the first.
+    bool scroll = false;
+    std::vector<std::vector<Stored>> all_rows;
+    std::int64_t place = 0;
     bool hold = false;
+    bool kept = false;  // … and its transaction has committed
   };
   struct Savepoint {
     std::string name;
@@ -109,6 +115,7 @@ class Session final : private CatalogSession {
     bool started = false;
     bool read_only = false;
     bool queried = false;
+    bool read = false;      // … by more than its checks
     bool snapshot = false;  // REPEATABLE READ or SERIALIZABLE
     bool began = false;     // SQLite's BEGIN was given on the connection
     bool writer = false;
@@ -119,6 +126,8 @@ class Session final : private CatalogSession {
     bool shared = false;
     std::unique_ptr<SqlConnection> own;
     std::vector<Savepoint> savepoints;
+    bool wrote = false;        // more than its checks
+    std::vector<Want> checks;  // that it has passed, under the lock
     std::vector<Want> passes;  // checks that a block has asked for and that its first write makes, under the lock
     std::int64_t began_us = 0;
     std::string isolation;
@@ -131,9 +140,9 @@ class Session final : private CatalogSession {
   void authenticate(std::string_view body);
   void welcome();
   void work();
-  bool whole_batch() const;
+  bool whole_batch();
   bool batch_writes();
-  Plans planned(const std::string& sql, const std::vector<Oid>& types) const;
+  Plans planned(const std::string& sql, const std::vector<Oid>& types);
   static std::vector<Oid> parse_types(const pgwire::Parse& parse, std::string_view body);
   static bool only_checks(const Plan& plan);
   bool wants_group(const Message& message);
@@ -146,6 +155,12 @@ class Session final : private CatalogSession {
   void flush_out();
   void begin_if_needed();
   SqlConnection& sql_connection();
+  // From here on the session has a connection of its own, for its temporary tables.
+  void use_own_connection();
+  void drop_temporary() noexcept;
+  void end_temporary();  // ON COMMIT
+  // What the connection's own list says of its tables with ON COMMIT, which a rollback takes back like the tables: name, 'd' or 'r'.
+  static std::vector<std::pair<std::string, std::string>> on_commit_of(SqlConnection& on);
   void use_connection(SqlConnection& connection, bool shared);
   void become_writer(const Want& want);
   void settle_portals(const Portal* but);
@@ -182,6 +197,9 @@ class Session final : private CatalogSession {
   void check_allowed(const Plan& plan);
   void start(Portal& portal);
   void start_sql(Portal& portal);
+  void define_temporary(Portal& portal, SqlConnection& on);
+  // The statements of a text, by the schema that the session sees.
+  Plans plans_of(const std::string& text, const std::vector<Oid>& types = {}, std::shared_ptr<const FileRelations> relations = nullptr);
   void give_notices(const Plan& plan);
   void notice_of(SqlConnection& on, const std::string& definition);
   // session_rebuild.cpp: ALTER TABLE by a new table.
@@ -199,7 +217,9 @@ class Session final : private CatalogSession {
   void append_field(std::string& out, SqlConnection* on, const Stored& value, Oid type, std::int32_t modifier, Format format);
   std::string tag_of(const Portal& portal) const;
   static const std::vector<std::uint32_t>& places_of(const Plan& plan, std::size_t sql);
-  void bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values, const std::vector<std::uint32_t>& places = {});
+  void bind_values(sqlite3_stmt* statement, const std::vector<Stored>& values, const std::vector<std::uint32_t>& places = {},
+                   const std::vector<std::string>& steps = {});
+  void run_steps(Portal& portal, SqlConnection& on);
   void describe_rows(const std::vector<OutColumn>& columns, const std::vector<Format>& formats);
   void make(Portal& portal, std::vector<OutColumn> columns, std::deque<std::vector<Stored>> rows);
   // statement_timeout counts from here.
@@ -226,6 +246,7 @@ class Session final : private CatalogSession {
   void run_vacuum(const dialect::Vacuum& vacuum);
   void run_explain(Portal& portal, const dialect::Explain& explain);
   std::string run_fetch(Portal& portal, const dialect::FetchCursor& fetch);
+  static void scroll(Portal& cursor, const dialect::FetchCursor& fetch);
   std::string run_execute(Portal& portal, const dialect::ExecuteStatement& execute);
 
   // session_own.cpp: Termgate's functions
@@ -300,6 +321,9 @@ class Session final : private CatalogSession {
   bool skipping_ = false;
   Transaction tx_;
   Settings settings_;
+  std::unique_ptr<SqlConnection> temporary_;          // of a session with temporary tables
+  std::unordered_map<std::string, Plans> own_plans_;  // by its own schema
+  std::pair<std::string, Plans> last_plans_;          // of the query that is being answered
   std::map<std::string, std::shared_ptr<Prepared>, std::less<>> statements_;
   std::map<std::string, std::shared_ptr<Portal>, std::less<>> portals_;  // shared with what executes one that closes it
   // Long texts of the batch that is at work, and their plans; the engine keeps short ones.

@@ -1,5 +1,7 @@
 // What the session carries out itself: transactions and savepoints, settings, cursors, SQL's PREPARE, EXPLAIN, VACUUM.
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
 #include <limits>
 
 #include <termgate/pgwire/encode.hpp>
@@ -105,8 +107,9 @@ std::string Session::run_control(const TransactionControl& control) {
       try {
         for (auto& [name, portal] : portals_) {
           // A cursor WITH HOLD outlives what it reads.
-          if (!portal->hold || portal->made || !portal->text) continue;
-          read_rest(*portal, "a cursor WITH HOLD");
+          if (!portal->hold) continue;
+          if (!portal->made && portal->text) read_rest(*portal, "a cursor WITH HOLD");
+          portal->kept = portal->made;
         }
       } catch (...) {
         roll_back();
@@ -273,9 +276,40 @@ void Session::run_explain(Portal& portal, const dialect::Explain& explain) {
   make(portal, {{"QUERY PLAN", oid::text}}, std::move(rows));
 }
 
+// What FETCH gives of a cursor whose rows are all there, and where the cursor is afterwards: as PostgreSQL's DoPortalRunFetch().
+void Session::scroll(Portal& cursor, const dialect::FetchCursor& fetch) {
+  using Direction = dialect::FetchCursor::Direction;
+  const auto size = static_cast<std::int64_t>(cursor.all_rows.size());
+  std::int64_t& place = cursor.place;
+  cursor.made_rows.clear();
+  const auto give = [&](std::int64_t at) {
+    if (at >= 1 && at <= size) cursor.made_rows.push_back(cursor.all_rows[static_cast<std::size_t>(at) - 1]);
+  };
+  const auto go_to = [&](std::int64_t at) {
+    place = std::clamp<std::int64_t>(at, 0, size + 1);
+    give(place);
+  };
+  // Beyond every place there is the end, whatever the number.
+  const std::int64_t count = std::clamp<std::int64_t>(fetch.count, -size - 2, size + 2);
+  if (fetch.direction == Direction::absolute) return go_to(count < 0 ? size + 1 + count : count);
+  if (fetch.direction == Direction::relative) return go_to(place + count);
+  const bool back = (fetch.direction == Direction::backward) != (count < 0);
+  if (count == 0) return give(place);
+  for (std::int64_t left = std::abs(count); left > 0 && (back ? place > 0 : place <= size); --left) give(place += back ? -1 : 1);
+}
+
 std::string Session::run_fetch(Portal& portal, const dialect::FetchCursor& fetch) {
   using Direction = dialect::FetchCursor::Direction;
   Portal& cursor = find_portal(fetch.name);
+  if (cursor.scroll) {
+    scroll(cursor, fetch);
+    const std::string tag = (fetch.move ? "MOVE " : "FETCH ") + std::to_string(cursor.made_rows.size());
+    cursor.formats = portal.formats;
+    if (fetch.move) return tag;
+    if (portal.statement == nullptr) describe_rows(cursor.columns, portal.formats);
+    give_rows(cursor, 0);
+    return tag;
+  }
   if ((fetch.direction != Direction::forward && !(fetch.direction == Direction::relative && fetch.count == 1)) || fetch.count < 0)
     throw PgException("0A000", "a cursor that goes back is not supported on SQLite: it can only scan forward");
   start(cursor);
@@ -379,8 +413,15 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
     cursor->hold = declare->hold;
     if (plan_writes(*cursor->plan)) throw PgException("0A000", "a cursor reads");
     start(*cursor);
+    if (declare->scroll) {
+      read_rest(*cursor, "a cursor with SCROLL");
+      cursor->all_rows.assign(std::make_move_iterator(cursor->made_rows.begin()), std::make_move_iterator(cursor->made_rows.end()));
+      cursor->made_rows.clear();
+      cursor->scroll = true;
+    }
     // What is held beyond its transaction is read to its end.
-    if (status_ == Status::idle) read_rest(*cursor, "a cursor WITH HOLD");
+    if (status_ == Status::idle && !cursor->scroll) read_rest(*cursor, "a cursor WITH HOLD");
+    cursor->kept = status_ == Status::idle;
     portals_.insert_or_assign(declare->name, std::move(cursor));
     return "DECLARE CURSOR";
   }
@@ -418,9 +459,16 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
       if (status_ != Status::idle) throw PgException("25001", "DISCARD ALL cannot run inside a transaction block");
       statements_.clear();
       portals_.clear();
+      release_lane();
+      drop_temporary();
       held_.reset();
       settings_.reset_all();
       return "DISCARD ALL";
+    }
+    if (discard->what == What::temporary && temporary_) {
+      if (status_ != Status::idle) throw PgException("0A000", "DISCARD TEMP within a transaction block is not supported");
+      release_lane();
+      drop_temporary();
     }
     return discard->what == What::plans ? "DISCARD PLANS" : discard->what == What::sequences ? "DISCARD SEQUENCES" : "DISCARD TEMP";
   }

@@ -367,6 +367,19 @@ std::optional<std::string_view> json_element(std::string_view json, std::int64_t
   return items[static_cast<std::size_t>(count + place)];
 }
 
+std::vector<std::string_view> json_elements(std::string_view json) {
+  Reader reader(json);
+  std::vector<std::string_view> items;
+  if (!reader.take('[') || reader.take(']')) return items;
+  do {
+    reader.peek();
+    const std::size_t begin = reader.place();
+    reader.skip();
+    items.push_back(reader.since(begin));
+  } while (reader.take(','));
+  return items;
+}
+
 std::optional<std::string_view> json_step(std::string_view json, std::string_view step) {
   if (json_kind(json) == Json::Kind::object) return json_field(json, step);
   std::int64_t place = 0;

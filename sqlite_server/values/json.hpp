@@ -34,6 +34,8 @@ bool jsonb_contains(const Json& whole, const Json& part);
 // The text of a field or an element, where it is. An element's place counts from the end where it is negative.
 std::optional<std::string_view> json_field(std::string_view json, std::string_view key);
 std::optional<std::string_view> json_element(std::string_view json, std::int64_t place);
+// The texts of all elements of an array.
+std::vector<std::string_view> json_elements(std::string_view json);
 // A step of a path: a field's name, or a place where the value is an array.
 std::optional<std::string_view> json_step(std::string_view json, std::string_view step);
 // ->>: a string without its quotes; nothing for null.

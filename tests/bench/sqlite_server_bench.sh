@@ -9,6 +9,7 @@
 #
 # FLUSH_MS: what a flush takes at least (default 0: as the disk has it): a disk whose writes go to a cache that survives a power cut flushes in microseconds, a plain SSD in 1 to 10 ms. Done by a
 # library before fdatasync and fsync of the proxy and of the other alike; needs cc.
+# OTHER_TERMGATE: another build of the command, which serves a file of its own: every scenario is then compared with it (the order alternates).
 # TERMGATE: the command (build/termgate). DIR: a folder on the disk that is meant (default: a new one in TMPDIR). Everything listens on loopback and is stopped at the end.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -23,6 +24,7 @@ bin=$("$here/tests/support/pg_server.sh" bin 15)
 cleanup() {
   set +e
   [ -n "${proxy_pid:-}" ] && kill "$proxy_pid" 2>/dev/null
+  [ -n "${other_pid:-}" ] && kill "$other_pid" 2>/dev/null
   wait 2>/dev/null
   "$here/tests/support/pg_server.sh" stop "$work/server" fast >/dev/null 2>&1
   rm -rf "$work"
@@ -50,15 +52,25 @@ C
 fi
 url=$("$here/tests/support/pg_server.sh" start 15 "$work/server" shared_buffers=256MB)
 server_port=${url##*:}; server_port=${server_port%%/*}
-proxy_port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-"$termgate" init --db "sqlite:$work/app.db" >/dev/null
-LD_PRELOAD=$preload "$termgate" proxy --listen "127.0.0.1:$proxy_port" --backend "sqlite:$work/app.db" --log-level warning >"$work/proxy.log" 2>&1 &
-proxy_pid=$!
 export PGHOST=127.0.0.1 PGUSER=postgres PGDATABASE=postgres PGOPTIONS='-c termgate.scope=bench -c termgate.term=7'
-for _ in $(seq 100); do PGPORT=$proxy_port psql -XAtc 'select 1' >/dev/null 2>&1 && break; sleep 0.1; done
-PGPORT=$proxy_port psql -XAtc 'select 1' >/dev/null || { cat "$work/proxy.log"; exit 1; }
-for port in $server_port $proxy_port; do PGPORT=$port "$bin/pgbench" -i -q -s 5 >/dev/null 2>&1; done
-PGPORT=$proxy_port psql -Xqc 'CREATE TABLE bench (id bigserial PRIMARY KEY, v text)'
+serve() { # command, file: sets port and pid
+  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  "$1" init --db "sqlite:$work/$2" >/dev/null
+  LD_PRELOAD=$preload "$1" proxy --listen "127.0.0.1:$port" --backend "sqlite:$work/$2" --log-level warning >"$work/proxy.log" 2>&1 &
+  pid=$!
+  for _ in $(seq 100); do PGPORT=$port psql -XAtc 'select 1' >/dev/null 2>&1 && break; sleep 0.1; done
+  PGPORT=$port psql -XAtc 'select 1' >/dev/null || { cat "$work/proxy.log"; exit 1; }
+}
+serve "$termgate" app.db
+proxy_port=$port proxy_pid=$pid
+if [ -n "${OTHER_TERMGATE:-}" ]; then
+  serve "$OTHER_TERMGATE" other.db
+  server_port=$port other_pid=$pid
+fi
+for port in $server_port $proxy_port; do
+  PGPORT=$port "$bin/pgbench" -i -q -s 5 >/dev/null 2>&1
+  PGPORT=$port psql -Xqc 'CREATE TABLE bench (id bigserial PRIMARY KEY, v text)'
+done
 echo "INSERT INTO bench (v) VALUES ('row');" >"$work/insert.sql"
 
 tps() { PGPORT=$1 "$bin/pgbench" -n -T "$seconds" "${@:2}" 2>"$work/pgbench.log" | sed -n 's/^tps = \([0-9.]*\).*/\1/p' || { tail -3 "$work/pgbench.log" >&2; return 1; }; }
@@ -79,9 +91,8 @@ median() { sort -n | awk '{ a[NR] = $1 } END { print NR % 2 ? a[(NR + 1) / 2] : 
 compare() { # name, ours, the other: commands
   case $wanted in *" $1 "*) ;; *) return ;; esac
   local ours=() other=()
-  for _ in $(seq "$rounds"); do
-    ours+=("$($2)")
-    other+=("$($3)")
+  for round in $(seq "$rounds"); do
+    if ((round % 2)); then ours+=("$($2)"); other+=("$($3)"); else other+=("$($3)"); ours+=("$($2)"); fi
   done
   local a b
   a=$(printf '%s\n' "${ours[@]}" | median) b=$(printf '%s\n' "${other[@]}" | median)
@@ -96,8 +107,10 @@ tpcb() { tps "$1" -M prepared -c 8 -j 2; }
 ours_prepared() { prepared "$proxy_port"; }; other_prepared() { prepared "$server_port"; }
 ours_simple() { simple "$proxy_port"; }; other_simple() { simple "$server_port"; }
 ours_tpcb() { tpcb "$proxy_port"; }; other_tpcb() { tpcb "$server_port"; }
-ours_insert() { tps "$proxy_port" -f "$work/insert.sql" -M prepared -c 64 -j 2; }
+inserts() { tps "$1" -f "$work/insert.sql" -M prepared -c 64 -j 2; }
+ours_insert() { inserts "$proxy_port"; }; other_insert() { inserts "$server_port"; }
+[ -n "${OTHER_TERMGATE:-}" ] || other_insert() { one_commit_each; }
 compare select_prepared ours_prepared other_prepared
 compare select_simple ours_simple other_simple
-compare insert ours_insert one_commit_each
+compare insert ours_insert other_insert
 compare tpcb ours_tpcb other_tpcb

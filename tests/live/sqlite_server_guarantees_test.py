@@ -164,6 +164,21 @@ def write_execute(c, key):
     c.execute(f"{c.mark}EXECUTE p{key}")
 
 
+def write_with(c, key):
+    made = "WITH made AS (INSERT INTO t (id) VALUES (%s) RETURNING id) SELECT id FROM made"
+    assert c.execute(c.mark + made, (key,)).fetchone() == (key,)
+
+
+def write_rows(c, key):
+    c.execute(f"{c.mark}INSERT INTO t (id) SELECT generate_series({key}, {key})")
+
+
+def write_temporary(c, key):
+    """From a table of the session's own, on the connection that it has for itself then."""
+    c.execute(f"{c.mark}CREATE TEMP TABLE own{key} AS SELECT {key} AS id")
+    c.execute(f"{c.mark}INSERT INTO t (id) SELECT id FROM own{key}")
+
+
 ROADS = (
     write_text,
     write_extended,
@@ -175,6 +190,9 @@ ROADS = (
     write_returning,
     write_native,
     write_execute,
+    write_with,
+    write_rows,
+    write_temporary,
 )
 DECLARATIONS = ("options", "set", "application_name", "comment")
 
@@ -655,6 +673,10 @@ HOSTAGES = (
             parse("", f"INSERT INTO t (id) VALUES ({each}), ({each} + 500000000) RETURNING id"), bind("", ""), execute("", 1), FLUSH
         ),
     ),
+    (
+        "an idle block of a session with temporary tables",
+        lambda wire, each: (wire.ask("CREATE TEMP TABLE own (id int)"), wire.ask("BEGIN"), wire.ask(insert(each))),
+    ),
     ("a frozen message", lambda wire, each: (wire.ask("BEGIN"), wire.ask(insert(each)), wire.send(query("SELECT 1")[:-4]))),
     ("a statement at work", lambda wire, each: wire.send(query(f"INSERT INTO t (id) {ENDLESS} SELECT max(i) FROM r"))),
     ("a statement that sleeps", lambda wire, each: wire.send(query(f"INSERT INTO t (id) SELECT {each} FROM (SELECT pg_sleep(30)) x"))),
@@ -797,6 +819,18 @@ def test_f4_a_silent_holder_gives_way_to_anyone_after_its_limit():
     check("[F4] a silent holder gives way to anyone after its limit", error is None and 2 < took < 4.6 * PATIENCE, (error, took))
     error = fails(idle.execute, "SELECT 1")
     check("[F4] and is told", code(error) == "57P01" or "terminating connection: it kept the only write lock" in str(error), error)
+
+
+def test_f5_a_raise_that_was_rolled_back_leaves_no_doubt():
+    """Whether the proxy committed the raise by itself or not: the former term passes, or is stale, and is never told of a restored file."""
+    for by in DECLARATIONS:
+        scope, there = unique("undone"), key()
+        with connect(scope, 5, by) as old, connect(scope, 8, by) as new:
+            write_text(old, there)
+            error = fails(new.execute, f"{new.mark}INSERT INTO t (id) VALUES ({there})")
+            check(f"[F5] the write of the higher term fails: {by}", code(error) == "23505", error)
+            late = fails(write_text, old, key())
+            check(f"[F5] the lower one passes or is stale: {by}", code(late) == ("TG001" if file.fence(scope) == 8 else None), late)
 
 
 def test_f5_a_write_happens_as_a_whole_or_not_at_all():

@@ -37,10 +37,8 @@ EXPECTED = {
         "inspectdb": "",
     },
     "sqlalchemy": {
-        "delete cte": "a statement that writes within WITH is not supported",
-        # The rows that it would have removed; that a DEFAULT was written as a string, the schema does not keep.
-        "stream": "",
-        "columns sa_user": "('balance', 'NUMERIC(10, 2)', True, '0', False)",
+        # That a DEFAULT was written as a string, the schema does not keep.
+        "columns sa_user": "('balance', 'NUMERIC(10, 2)', True, '0', False)"
     },
     "sequelize": {
         "findOrCreate": "CREATE FUNCTION is not supported",
@@ -49,7 +47,7 @@ EXPECTED = {
         "unique": "SequelizeUniqueConstraintError 23505",
         "query": "",
     },
-    "knex": {"json path": "a set-returning function here is not supported"},
+    "knex": {"json path": "the function jsonb_path_query in a select list is not translated for SQLite files"},
     "typeorm": {},
 }
 

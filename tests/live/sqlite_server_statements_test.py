@@ -343,5 +343,32 @@ def test_the_mark_is_true_of(case, sides):
         assert mark == case.mark, detail
 
 
+LETTERS = (
+    "select upper(chr(n)), lower(chr(n)), initcap(chr(n) || 'a' || chr(n) || 'B'), chr(n) ilike upper(chr(n)) || '%',"
+    " chr(n) ~ '\\w',"
+    " length(chr(n) || 'x') from generate_series({first}, {last}) n"
+)
+
+
+def test_every_letter_is_what_it_is_for_postgresql(sides):
+    """Up to U+1FFFF, behind which no letter has another case; docs/decisions/0014."""
+    differing = []
+    # Of surrogates there are no characters.
+    for first, last in [(1, 0xD7FF), (0xE000, 0x1FFFF)]:
+        for at in range(first, last + 1, 8192):
+            until = min(at + 8191, last)
+            wanted, got = [side.simple(Part(LETTERS.format(first=at, last=until))) for side in sides]
+            assert "error" not in got and len(wanted["rows"]) == until - at + 1, got.get("message")
+            differing += [(at + i, a, b) for i, (a, b) in enumerate(zip(wanted["rows"], got["rows"])) if a != b]
+    check("upper, lower, initcap, ILIKE, \\w and length of every character", not differing, f"{len(differing)}: {differing[:5]}")
+    icu = sides[0].simple(
+        Part(
+            'select count(*) from generate_series(1, 55295) n where upper(chr(n)) <> upper(chr(n) collate "und-x-icu") or'
+            ' lower(chr(n)) <> lower(chr(n) collate "und-x-icu")'
+        )
+    )
+    note(f"ICU has another upper or lower for {icu['rows'][0][0].decode()} of them")
+
+
 def test_the_proxy_ends_cleanly(front):
     check("the proxy ends cleanly", front.stop() == 0, front.log()[-2000:])

@@ -88,6 +88,18 @@ bool is_without_effect(std::string_view what) {
   return std::find(std::begin(nothing), std::end(nothing), what) != std::end(nothing);
 }
 
+// The order in which PostgreSQL does the commands of one ALTER TABLE, whatever their order in the text (ATPrepCmd).
+int pass_of(Node command) {
+  const std::string_view what = command["subtype"].string();
+  if (what == "AT_DropColumn" || what == "AT_DropConstraint" || what == "AT_DropNotNull") return 0;
+  if (what == "AT_ColumnDefault") return command["def"] ? 5 : 0;
+  if (what == "AT_AlterColumnType") return 1;
+  if (what == "AT_AddColumn") return 2;
+  if (what == "AT_AddConstraint") return 3;
+  if (what == "AT_SetNotNull") return 4;
+  return 6;
+}
+
 // Types whose values are stored alike, so that keys of both still meet.
 bool stored_alike(Oid a, Oid b) {
   const auto whole = [](Oid type) { return type == oid::int2 || type == oid::int4 || type == oid::int8; };
@@ -166,6 +178,11 @@ void Writer::check_reference(Node body, const std::vector<std::string>& own, con
   const bool self = lowered(other_name) == lowered(table);
   const Relation* other = self ? &*defined_ : relations_->find(other_name);
   if (other == nullptr || other->catalog) refuse_as("42P01", "relation \"" + other_name + "\" does not exist", body["pktable"]);
+  if (!self && other->temporary != out_.temporary)
+    refuse_as("42P16",
+              std::string("constraints on ") + (out_.temporary ? "temporary" : "permanent") + " tables may reference only " +
+                  (out_.temporary ? "temporary" : "permanent") + " tables",
+              at);
   std::vector<Oid> own_types;
   for (const std::string& name : own) {
     const auto found =
@@ -225,7 +242,10 @@ void Writer::add_constraint(Altered& altered, Node each, Node at) {
   if (type == "CONSTR_UNIQUE") {
     if (each.flag("nulls_not_distinct")) refuse("NULLS NOT DISTINCT", at);
     for (const std::string& key : strings(each["keys"])) check_key(key, at);
-    const std::string index = name.empty() ? altered.table + "_" + joined(strings(each["keys"]), "_") + "_key" : name;
+    std::string index = name;
+    const std::string base = altered.table + "_" + joined(strings(each["keys"]), "_") + "_key";
+    for (std::size_t i = 0; name.empty() && (index.empty() || !altered.used.insert(index).second); ++i)
+      index = i == 0 ? base : base + std::to_string(i);
     const std::string sql =
         "CREATE UNIQUE INDEX " + quoted_name(index) + " ON " + quoted_name(altered.table) + " " + in_list(strings(each["keys"]));
     altered.native.push_back(sql);
@@ -408,8 +428,13 @@ void Writer::alter_type(Altered& altered, Node command, Node at) {
   std::erase_if(item->clauses, [](const Relation::Clause& each) { return each.kind == 's'; });
   if (std::string check = stored_check(item->column, array_type, typmod); !check.empty())
     item->clauses.insert(item->clauses.begin(), {'s', std::string(stored_check_name), std::move(check), {}, {}});
-  if (Relation::Clause* held = clause_of(*item, 'd'))
+  if (Relation::Clause* held = clause_of(*item, 'd')) {
+    if (before != array_type && lowered(held->text).find("null") == std::string::npos &&
+        resolution::cast_path(before, array_type, resolution::Context::assignment).how == resolution::Path::How::none)
+      refuse_as("42804", "default for column \"" + column + "\" cannot be cast automatically to type " + resolution::spoken(array_type),
+                at);
     held->text = "DEFAULT (" + converted_default(held->text, item->type, before, array_type, at) + ")";
+  }
   altered.anew = true;
 }
 
@@ -557,6 +582,7 @@ void Writer::alter_table(Node body) {
   }
   if (relation->kind != 'r') refuse_as("42809", "\"" + table + "\" is not a table", relation_node);
   if (lowered(table).starts_with("termgate_")) refuse_as("42501", "permission denied for table " + table, relation_node);
+  out_.temporary = relation->temporary;
   Altered altered;
   altered.relation = relation;
   altered.table = relation->name;
@@ -569,8 +595,12 @@ void Writer::alter_table(Node body) {
   }
   for (const auto& index : relation->indexes) altered.used.insert(index.name);
   defined_ = *relation;
-  for (const Node command_node : body["cmds"].items()) alter_command(altered, command_node.as("AlterTableCmd"), relation_node);
+  std::vector<Node> commands = body["cmds"].items();
+  std::stable_sort(commands.begin(), commands.end(),
+                   [](Node a, Node b) { return pass_of(a.as("AlterTableCmd")) < pass_of(b.as("AlterTableCmd")); });
+  for (const Node command_node : commands) alter_command(altered, command_node.as("AlterTableCmd"), relation_node);
   if (altered.anew) {
+    if (relation->temporary) refuse("this ALTER TABLE of a temporary table", relation_node);
     rebuilt(altered, relation_node);
   } else {
     for (std::string& each : altered.native) add(std::move(each));
@@ -582,7 +612,7 @@ void Writer::rename_constraint(Node body) {
   const Node relation_node = body["relation"];
   out_.typed = relations_ != nullptr;
   const Relation* relation = relations_ != nullptr ? relations_->find(relation_node.text("relname")) : nullptr;
-  if (relation == nullptr || relation->items.empty()) refuse("RENAME CONSTRAINT here", relation_node);
+  if (relation == nullptr || relation->items.empty() || relation->temporary) refuse("RENAME CONSTRAINT here", relation_node);
   const std::string from = body.text("subname"), to = body.text("newname");
   Altered altered;
   altered.relation = relation;
@@ -654,6 +684,8 @@ void Writer::rename(Node body) {
   if (body.flag("missing_ok") && relations_ != nullptr && relations_->find(table) == nullptr)
     return accept("ALTER TABLE", "relation \"" + table + "\" does not exist, skipping");
   if (body.flag("missing_ok") && relations_ == nullptr) refuse("ALTER … IF EXISTS", relation_node);
+  out_.temporary = is_temporary_there(table);
+  out_.temporary_name = table;
   const std::string head = "ALTER TABLE " + relation_name(relation_node) + " RENAME ";
   if (what == "OBJECT_TABCONSTRAINT") rename_constraint(body);
   else if (what == "OBJECT_COLUMN") add(head + "COLUMN " + quoted_name(body.text("subname")) + " TO " + quoted_name(body.text("newname")));

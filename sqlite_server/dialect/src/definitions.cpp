@@ -351,15 +351,52 @@ void Writer::define_column(Node column_node) {
   defined_->columns.push_back({column_node.text("colname"), type, array ? -1 : typed.typmod_of(column_node["typeName"], type), false});
 }
 
+// CREATE TEMPORARY …, or in the schema of temporary things.
+bool Writer::is_temporary(Node relation_node) {
+  const std::string schema = relation_node.text("schemaname");
+  const bool there = schema == "pg_temp" || schema == "temp";
+  const bool temporary = relation_node["relpersistence"].string() == "t";
+  if (temporary && !there && !schema.empty()) refuse_as("42P16", "cannot create temporary relation in non-temporary schema", relation_node);
+  if (temporary || there) {
+    if (relations_ == nullptr) refuse("a temporary table", relation_node);
+    out_.temporary = out_.typed = true;
+    out_.temporary_name = relation_node.text("relname");
+  }
+  return temporary || there;
+}
+
+bool Writer::is_temporary_there(std::string_view name) const {
+  const Relations::Relation* found = relations_ != nullptr ? relations_->find(name) : nullptr;
+  return found != nullptr && found->temporary;
+}
+
+bool Writer::reads_temporary(Node query) const {
+  std::vector<Node> open{query};
+  while (!open.empty()) {
+    const Node next = open.back();
+    open.pop_back();
+    if (next["relname"] && is_temporary_there(next.text("relname"))) return true;
+    next.children(open);
+  }
+  return false;
+}
+
+void Writer::on_commit(Node relation_node, Node what) {
+  const std::string_view action = what.string();
+  if (action != "ONCOMMIT_DROP" && action != "ONCOMMIT_DELETE_ROWS" && action != "ONCOMMIT_PRESERVE_ROWS") return;
+  if (!out_.temporary) refuse_as("42P16", "ON COMMIT can only be used on temporary tables", relation_node);
+  out_.on_commit = action == "ONCOMMIT_DROP" ? 'd' : action == "ONCOMMIT_DELETE_ROWS" ? 'r' : '\0';
+}
+
 void Writer::create_table(Node body) {
   out_.effect = Effect::definition;
   out_.tag = "CREATE TABLE";
   const Node relation_node = body["relation"];
+  const bool temporary = is_temporary(relation_node);
   if (body["partspec"] || body["partbound"]) refuse("partitioning", relation_node);
   if (body["inhRelations"]) refuse("INHERITS", relation_node);
   if (body["ofTypename"]) refuse("CREATE TABLE … OF", relation_node);
-  if (body["oncommit"].string() == "ONCOMMIT_DROP" || body["oncommit"].string() == "ONCOMMIT_DELETE_ROWS")
-    refuse("ON COMMIT", relation_node);
+  on_commit(relation_node, body["oncommit"]);
   const std::string table = relation_node.text("relname");
 
   const std::vector<Node> elements = body["tableElts"].items();
@@ -416,9 +453,8 @@ void Writer::create_table(Node body) {
     if (!own || (own["contype"].string() == "CONSTR_PRIMARY" && !counted.empty() && !key_on_column)) continue;
     parts.push_back(constraint(own, table, {}, used));
   }
-  const bool temporary = relation_node["relpersistence"].string() == "t";
   add(std::string("CREATE ") + (temporary ? "TEMP " : "") + "TABLE " + (body.flag("if_not_exists") ? "IF NOT EXISTS " : "") +
-      relation_name(relation_node) + " (" + joined(parts, ", ") + ")");
+      (temporary ? quoted_name(table) : relation_name(relation_node)) + " (" + joined(parts, ", ") + ")");
   out_.typed = out_.typed || relations_ != nullptr;
 }
 
@@ -430,11 +466,13 @@ void Writer::create_table_as(Node body) {
   const Node into = body["into"];
   const Node relation_node = into["rel"];
   out_.tag = into.flag("skipData") ? "CREATE TABLE AS" : "SELECT";
+  const bool temporary = is_temporary(relation_node);
+  on_commit(relation_node, into["onCommit"]);
   if (relations_ != nullptr && Typed::wants(body["query"], *relations_)) return create_table_typed(body);
   std::string text = query(body["query"].body(), {strings(into["colNames"])});
   if (into.flag("skipData")) text = "SELECT * FROM (" + text + ") WHERE false";
-  add(std::string("CREATE ") + (relation_node["relpersistence"].string() == "t" ? "TEMP " : "") + "TABLE " +
-      (body.flag("if_not_exists") ? "IF NOT EXISTS " : "") + relation_name(relation_node) + " AS " + text);
+  add(std::string("CREATE ") + (temporary ? "TEMP " : "") + "TABLE " + (body.flag("if_not_exists") ? "IF NOT EXISTS " : "") +
+      (temporary ? quoted_name(relation_node.text("relname")) : relation_name(relation_node)) + " AS " + text);
 }
 
 // With the types of the query's columns, and then its rows.
@@ -461,9 +499,8 @@ void Writer::create_table_typed(Node body) {
     const std::string check = stored_check(each.name, each.type, each.typmod);
     parts.push_back(quoted_name(each.name) + " " + declared_text + (check.empty() ? "" : " " + check));
   }
-  const std::string name = relation_name(relation_node);
-  add(std::string("CREATE ") + (relation_node["relpersistence"].string() == "t" ? "TEMP " : "") + "TABLE " + name + " (" +
-      joined(parts, ", ") + ")");
+  const std::string name = out_.temporary ? quoted_name(relation_node.text("relname")) : relation_name(relation_node);
+  add(std::string("CREATE ") + (out_.temporary ? "TEMP " : "") + "TABLE " + name + " (" + joined(parts, ", ") + ")");
   if (!into.flag("skipData")) add("INSERT INTO " + name + " " + rows);
 }
 
@@ -472,6 +509,7 @@ void Writer::create_index(Node body) {
   out_.tag = "CREATE INDEX";
   const Node relation_node = body["relation"];
   if (const auto* known = relations_ != nullptr ? relations_->find(relation_node.text("relname")) : nullptr) defined_ = *known;
+  out_.temporary = is_temporary_there(relation_node.text("relname"));
   // One that is not unique decides no answer.
   only_faster_ = !body.flag("unique");
   if (body.flag("concurrent")) out_.alone = "CREATE INDEX CONCURRENTLY";
@@ -539,9 +577,14 @@ void Writer::create_view(Node body) {
     stored_ = false;
   }
   if (!out_.parameters.empty()) refuse_as("42P02", "a view cannot have parameters");
-  const bool temporary = relation_node["relpersistence"].string() == "t";
-  const std::string name = relation_name(relation_node);
-  if (body.flag("replace")) add("DROP VIEW IF EXISTS " + name);
+  bool temporary = is_temporary(relation_node);
+  const std::string plain = quoted_name(relation_node.text("relname"));
+  if (!temporary && reads_temporary(body["query"])) {
+    out_.notices.push_back("view \"" + relation_node.text("relname") + "\" will be a temporary view");
+    temporary = out_.temporary = true;
+  }
+  const std::string name = temporary ? plain : relation_name(relation_node);
+  if (body.flag("replace")) add("DROP VIEW IF EXISTS " + (temporary ? "temp." + plain : name));
   add(std::string("CREATE ") + (temporary ? "TEMP " : "") + "VIEW " + name + (body["aliases"] ? " " + key_list(body["aliases"]) : "") +
       types + " AS " + text);
 }

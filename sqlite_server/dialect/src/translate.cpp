@@ -148,15 +148,22 @@ std::variant<std::vector<Translated>, SqlError> translate(std::string_view text,
       const std::int64_t length = raw.integer("stmt_len");
       out.length = length > 0 ? static_cast<std::size_t>(length) : sql.size() - out.offset;
       out.parameters.assign(declared.begin(), declared.end());
+      out.lifts = limits.lift;
       Writer writer(out, sql, 0, relations);
       try {
         writer.statement(raw["stmt"]);
+        for (const Translated::Step& step : out.steps) {
+          for (const std::string& written : step.sql) {
+            if (has_comment(written)) refuse_as("XX000", "this statement cannot be translated: two of its signs would begin a comment", {});
+          }
+        }
         for (const std::string& written : out.sql) {
           // A view's says its types; a table that is made anew has the old one's.
-          if (has_comment(written) && !(out.typed && written.starts_with("CREATE VIEW")) && !out.rebuild)
+          if (has_comment(written) && !(out.typed && (written.starts_with("CREATE VIEW") || written.starts_with("CREATE TEMP VIEW"))) &&
+              !out.rebuild)
             refuse_as("XX000", "this statement cannot be translated: two of its signs would begin a comment", {});
         }
-        if (out.parameters.size() > numbered_parameters_max) {
+        if (out.parameters.size() > numbered_parameters_max && out.steps.empty()) {
           for (std::string& written : out.sql) written = unnumbered(written, out.places.emplace_back());
         }
       } catch (Refused& refused) {

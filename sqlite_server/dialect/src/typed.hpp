@@ -89,6 +89,7 @@ class Typed {
   struct Cte {
     std::string name;
     std::vector<ScopeColumn> columns;
+    bool silent = false;  // it writes, and has no RETURNING
   };
   struct From {
     std::string text;
@@ -113,13 +114,20 @@ class Typed {
     std::vector<std::vector<Value>> rows;  // one, but of VALUES
     std::vector<std::string> names;
     bool distinct = false;
-    std::string tail;  // from FROM on
+    bool expands = false;  // a set-returning function multiplies its rows
+    std::string tail;      // from FROM on
     std::vector<Out> outs;
   };
   struct Query {
     std::string text;
     std::vector<Out> outs;
     bool one_row = false;
+  };
+  // Set-returning functions of the select list that is being read: one item of FROM.
+  struct Expansions {
+    std::string as;
+    std::vector<std::string> lists;
+    bool several = false;
   };
   enum class Place { plain, where, aggregate, from, group, values, returning };
 
@@ -138,10 +146,11 @@ class Typed {
   Value expression(Node node);
   Value analysed(Node node);
   Value constant(Node body);
+  void lift(Value& value, std::int64_t number, Node at);
   Value parameter(Node body);
   Value column(Node body);
   const ScopeColumn* look_up(Scope& scope, const std::vector<std::string>& names, Node at) const;
-  Value a_expr(Node body);
+  Value a_expr(Node body, bool rows_may_come = false);
   Value glob(const Value& left, const std::string& pattern, bool negated, Node at);
   Value operation(std::string_view symbol, const Value* left, const Value& right, Node at);
   Value written_operator(const resolution::Operator& found, std::string_view symbol, const Value* left, const Value& right, Node at);
@@ -160,6 +169,7 @@ class Typed {
   Value element(Node body);
   Value distinct_from(Node body, bool negated);
   std::string array_rows(const Value& array);
+  std::string array_list(const Value& array);
   std::string element_text(const Value& value);
   std::string json_text(const Value& value);
 
@@ -180,7 +190,17 @@ class Typed {
   std::string wrapped(const Value& value, Level least) const;
 
   // typed_calls.cpp
-  Value call(Node body);
+  Value call(Node body, bool rows_may_come = false);
+  // A set-returning function of a select list, as an item of FROM.
+  Value expansion(const resolution::Function& found, std::vector<Value>& args, Node body, bool may);
+  // The rows of such a function as a JSON list, and its columns, by the element `cell` of that list; they have a name where the function
+  // names them. Empty: it is not translated.
+  struct RowColumn {
+    std::string name;
+    Value value;
+  };
+  std::string rows_of(const resolution::Function& found, const std::vector<Value>& args, const std::string& cell,
+                      std::vector<RowColumn>& columns);
   Value special_call(const std::string& name, Node body, std::vector<Value>& args, bool& done);
   void check_place(const resolution::Function& found, bool windowed, std::size_t before, Node body);
   bool sum_of(std::string_view name, const Value& arg, bool distinct, bool windowed, std::string& written,
@@ -204,6 +224,7 @@ class Typed {
   Core values(Node body);
   void group_by(Node clause, const std::vector<Node>& targets, std::string& tail);
   std::vector<Target> targets(Node list);
+  std::vector<Target> expanded_targets(Node list, Expansions& expansions);
   void star(Node fields, std::vector<Target>& out, Node at);
   std::string order(Node clause, const std::vector<Target>& list, bool distinct);
   struct Sorted {
@@ -230,6 +251,10 @@ class Typed {
   From subselect(Node body);
   From function(Node body);
   void bring(From&& from);
+
+  // typed_with.cpp: statements of WITH that write
+  std::string step(Node cte_body, Cte& cte, const std::vector<std::string>& parts);
+  void check_steps(Node body) const;
 
   // typed_modify.cpp
   struct Line {
@@ -270,6 +295,11 @@ class Typed {
   bool plain_names_ = false;         // the next query is a view's, and people read it
   std::vector<Scope> scopes_;
   std::vector<Cte> ctes_;
+  bool top_with_ = false;                  // the next WITH is the statement's own
+  std::vector<Out>* step_outs_ = nullptr;  // RETURNING is of a statement of WITH: one text a row
+  Expansions* expansions_ = nullptr;
+  bool rows_may_come_ = false;    // the next expression is an item of that list
+  std::vector<Node> steps_done_;  // the CommonTableExpr of each
   // Both sides of the comparison that was written last.
   struct Compared {
     std::string left, right;

@@ -85,6 +85,22 @@ Typed::Deeper::Deeper(Typed& typed) : typed_(typed) {
   }
 }
 
+// Where it was written out; a part of the text that is analysed twice is one constant.
+void Typed::lift(Value& value, std::int64_t number, Node at) {
+  auto place = static_cast<std::size_t>(at.integer("location"));
+  const bool negative = place < sql_.size() && sql_[place] == '-';
+  place += negative ? 1 : 0;
+  std::int64_t written = 0;
+  std::size_t end = place;
+  for (; end < sql_.size() && sql_[end] >= '0' && sql_[end] <= '9' && end - place < 10; ++end) written = written * 10 + (sql_[end] - '0');
+  if (end == place || end - place > 9 || (negative ? -written : written) != number) return;
+  auto& all = out_.lifted;
+  auto known = std::find_if(all.begin(), all.end(), [place](const Translated::Lifted& each) { return each.at == place; });
+  if (known == all.end()) known = all.insert(all.end(), {place, negative});
+  value.text = "?" + std::to_string(known - all.begin() + 1);
+  value.level = primary;
+}
+
 Value Typed::constant(Node body) {
   Value value;
   value.at = body;
@@ -101,6 +117,7 @@ Value Typed::constant(Node body) {
     value.text = std::to_string(number);
     value.level = number < 0 ? unary : primary;
     value.type = oid::int4;
+    if (out_.lifts) lift(value, number, body);
   } else if (body["fval"]) {
     const std::string text = body["fval"].text("fval");
     // A minus before a number is part of it.
@@ -235,13 +252,17 @@ Value Typed::expression(Node node) {
 Value Typed::analysed(Node node) {
   const std::string_view kind = node.kind();
   const Node body = node.body();
+  const bool rows_may_come = std::exchange(rows_may_come_, false);
   if (kind == "ColumnRef") return column(body);
   if (kind == "A_Const") return constant(body);
   if (kind == "ParamRef") return parameter(body);
-  if (kind == "A_Expr") return a_expr(body);
+  if (kind == "A_Expr") return a_expr(body, rows_may_come);
   if (kind == "BoolExpr") return boolean(body);
-  if (kind == "FuncCall") return call(body);
-  if (kind == "TypeCast") return cast(body);
+  if (kind == "FuncCall") return call(body, rows_may_come);
+  if (kind == "TypeCast") {
+    rows_may_come_ = rows_may_come;
+    return cast(body);
+  }
   if (kind == "SubLink") return link(body);
   if (kind == "CaseExpr") return choice(body);
   if (kind == "SQLValueFunction") return value_function(body);
@@ -441,7 +462,7 @@ Value Typed::glob(const Value& left, const std::string& pattern, bool negated, N
   return {wrapped(left, bits) + (negated ? " NOT GLOB " : " GLOB ") + quoted_text(out), equality, oid::boolean};
 }
 
-Value Typed::a_expr(Node body) {
+Value Typed::a_expr(Node body, bool rows_may_come) {
   const std::string_view kind = body["kind"].string();
   const std::string symbol = last_name(body["name"]);
   if (kind == "AEXPR_OP") {
@@ -457,8 +478,10 @@ Value Typed::a_expr(Node body) {
     }
     if ((body["lexpr"].is("RowExpr") && body["rexpr"].is("SubLink")) || (body["rexpr"].is("RowExpr") && body["lexpr"].is("SubLink")))
       refuse("a row compared with a subquery", body);
+    rows_may_come_ = rows_may_come;
     const Value right = expression(body["rexpr"]);
     if (!body["lexpr"]) return operation(symbol, nullptr, right, body);
+    rows_may_come_ = rows_may_come;
     const Value left = expression(body["lexpr"]);
     return operation(symbol, &left, right, body);
   }
@@ -541,7 +564,8 @@ Value Typed::membership(Node body, std::string_view symbol) {
   return {all, primary, oid::boolean};
 }
 
-std::string Typed::array_rows(const Value& value) { return "json_each(pg_array_strings(" + value.text + "))"; }
+std::string Typed::array_list(const Value& value) { return "pg_array_strings(" + value.text + ")"; }
+std::string Typed::array_rows(const Value& value) { return "json_each(" + array_list(value) + ")"; }
 
 Value Typed::any_or_all(Node body, bool all) {
   const std::string symbol = last_name(body["name"]) == "!=" ? "<>" : last_name(body["name"]);

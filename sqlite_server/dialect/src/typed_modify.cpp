@@ -102,11 +102,17 @@ std::string Typed::returning(Node list, Node range_var, const Relations::Relatio
   std::vector<std::string> parts;
   for (Target& each : targets(list)) {
     const Value value = decided(each.value);
+    if (step_outs_ != nullptr) {
+      step_outs_->push_back({each.name, value.type, value.typmod, false});
+      parts.push_back(element_text(value));
+      continue;
+    }
     out_.columns.push_back({false, each.name, value.type, value.typmod});
     parts.push_back(value.text + " AS " + quoted_name(each.name));
   }
   place_ = outside;
   std::swap(scopes_.back(), seen);
+  if (step_outs_ != nullptr) return " RETURNING json_array(" + joined(parts, ", ") + ")";
   return " RETURNING " + joined(parts, ", ");
 }
 

@@ -40,6 +40,17 @@ void collect_relations(Node node, std::set<std::string>& names, std::set<std::st
   }
 }
 
+bool has_window(Node list) {
+  std::vector<Node> open{list};
+  while (!open.empty()) {
+    const Node next = open.back();
+    open.pop_back();
+    if (next["over"]) return true;
+    next.children(open);
+  }
+  return false;
+}
+
 }  // namespace
 
 Typed::About Typed::about(Node node, const Relations& relations) {
@@ -66,16 +77,18 @@ void Typed::statement(Node node) {
     out_.effect = Effect::read;
     out_.tag = "SELECT";
     out_.returns_rows = true;
+    top_with_ = true;
     Query all = query(body);
+    if (!out_.steps.empty()) out_.effect = Effect::write;
     for (const Out& each : all.outs) out_.columns.push_back({false, each.name, each.type, each.typmod});
     add(std::move(all.text));
-  } else if (node.is("InsertStmt")) {
-    insert(body);
-  } else if (node.is("UpdateStmt")) {
-    update(body);
   } else {
-    remove(body);
+    top_with_ = true;
+    if (node.is("InsertStmt")) insert(body);
+    else if (node.is("UpdateStmt")) update(body);
+    else remove(body);
   }
+  if (!out_.steps.empty()) check_steps(body);
   // What nothing says the type of is text, as in PostgreSQL's own reports to clients.
   for (std::size_t i = 0; i < out_.parameters.size(); ++i) {
     if (out_.parameters[i] == 0) refuse_as("42P18", "could not determine data type of parameter $" + std::to_string(i + 1));
@@ -170,6 +183,7 @@ Typed::From Typed::relation(Node body) {
   const auto cte =
       body["schemaname"] ? ctes_.rend() : std::find_if(ctes_.rbegin(), ctes_.rend(), [&](const Cte& each) { return each.name == name; });
   if (cte != ctes_.rend()) {
+    if (cte->silent) refuse_as("0A000", "WITH query \"" + name + "\" does not have a RETURNING clause", body);
     relation.columns = cte->columns;
   } else {
     const std::string actual = body.text("schemaname") == "information_schema" ? "information_schema_" + name : name;
@@ -295,23 +309,13 @@ Typed::From Typed::function(Node body) {
         "function " + name + "(" + joined(words, ", ") + ") " + (found.state == State::ambiguous ? "is not unique" : "does not exist"),
         call_body);
   }
-  std::vector<std::string> parts;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    args[i] = coerce(args[i], found.arguments[i]);
-    parts.push_back(exact(args[i]));
-  }
-  const Oid first = found.arguments.empty() ? Oid{0} : found.arguments[0];
+  for (std::size_t i = 0; i < args.size(); ++i) args[i] = coerce(args[i], found.arguments[i]);
   const std::string relation_text = alias ? alias.text("aliasname") : name;
   const std::string as = quoted_name(relation_text);
   From result;
-  Value value{as + ".value", primary, found.result};
-  if (name == "generate_series" && (first == oid::int4 || first == oid::int8 || first == oid::timestamp || first == oid::timestamptz)) {
-    result.text = "json_each(pg_series(" + joined(parts, ", ") + ")) AS " + as;
-  } else if (name == "unnest" && resolution::is_array(first)) {
-    result.text = array_rows(args[0]) + " AS " + as;
-    const Oid element = resolution::type_row(first)->element;
-    value = element == oid::text ? value : from_text(value, element);
-    value.type = element;
+  std::vector<RowColumn> columns;
+  if (const std::string rows = rows_of(found, args, as + ".value", columns); !rows.empty()) {
+    result.text = "json_each(" + rows + ") AS " + as;
   } else if (!found.row->set && found.row->kind == 'f' && found.result != 2249) {
     // One row of one value.
     result.text = "(SELECT " + written_call(found, args, call_body).text + " AS value" + (counted ? ", 0 AS key" : "") + ") AS " + as;
@@ -321,7 +325,8 @@ Typed::From Typed::function(Node body) {
   Relation relation;
   relation.name = relation_text;
   const std::vector<std::string> names = strings(alias["colnames"]);
-  if (names.size() > (counted ? 2U : 1U)) refuse_as("42P10", "table \"" + relation_text + "\" has fewer columns than are named");
+  if (names.size() > columns.size() + (counted ? 1U : 0U))
+    refuse_as("42P10", "table \"" + relation_text + "\" has fewer columns than are named");
   const auto put = [&](const std::string& column_name, Value with) {
     ScopeColumn column;
     column.name = column_name;
@@ -330,8 +335,11 @@ Typed::From Typed::function(Node body) {
     column.value = std::move(with);
     relation.columns.push_back(std::move(column));
   };
-  put(!names.empty() ? names[0] : relation_text, value);
-  if (counted) put(names.size() > 1 ? names[1] : "ordinality", {"(" + as + ".key + 1)", primary, oid::int8});
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const std::string& own = columns[i].name.empty() ? relation_text : columns[i].name;
+    put(i < names.size() ? names[i] : own, columns[i].value);
+  }
+  if (counted) put(names.size() > columns.size() ? names[columns.size()] : "ordinality", {"(" + as + ".key + 1)", primary, oid::int8});
   result.visible = relation.columns;
   result.relations.push_back(std::move(relation));
   return result;
@@ -486,7 +494,9 @@ std::vector<Typed::Target> Typed::targets(Node list) {
       continue;
     }
     Target target;
+    rows_may_come_ = expansions_ != nullptr;
     target.value = expression(value);
+    rows_may_come_ = false;
     target.named = static_cast<bool>(body["name"]);
     target.name = target.named ? body.text("name") : result_name(value);
     target.node = value;
@@ -618,13 +628,22 @@ std::string Typed::limit(Node body) {
 }
 
 std::string Typed::with(Node clause) {
+  const bool top = std::exchange(top_with_, false);
   if (!clause) return {};
   std::vector<std::string> parts;
   const bool recursive = clause.flag("recursive");
   std::set<std::string> seen;
   for (const Node item : clause["ctes"].items()) {
     const Node body = item.as("CommonTableExpr");
-    if (!body["ctequery"].is("SelectStmt")) refuse("a statement that writes within WITH", body);
+    if (!body["ctequery"].is("SelectStmt")) {
+      if (!top) refuse_as("0A000", "WITH clause containing a data-modifying statement must be at the top level", body);
+      if (recursive) refuse("WITH RECURSIVE with a statement that writes", body);
+      Cte cte;
+      cte.name = body.text("ctename");
+      if (std::string part = step(body, cte, parts); !part.empty()) parts.push_back(std::move(part));
+      ctes_.push_back(std::move(cte));
+      continue;
+    }
     if (body["search_clause"] || body["cycle_clause"]) refuse("SEARCH and CYCLE", body);
     Cte cte;
     cte.name = body.text("ctename");
@@ -682,6 +701,7 @@ std::string Typed::with(Node clause) {
                     sub.text + ")");
     ctes_.push_back(std::move(cte));
   }
+  if (parts.empty()) return {};
   return std::string(recursive ? "WITH RECURSIVE " : "WITH ") + joined(parts, ", ") + " ";
 }
 
@@ -751,6 +771,23 @@ Typed::Core Typed::values(Node body) {
   return core;
 }
 
+// The targets, and what a set-returning function among them adds to FROM.
+std::vector<Typed::Target> Typed::expanded_targets(Node list, Expansions& expansions) {
+  expansions.as = made("r");
+  Expansions* const outside = std::exchange(expansions_, &expansions);
+  const std::size_t before = scopes_.back().loose.size();
+  std::vector<Target> result = targets(list);
+  if (expansions.lists.size() > 1) {
+    // Each is written otherwise where it is one of several.
+    expansions.lists.clear();
+    expansions.several = true;
+    scopes_.back().loose.resize(before);
+    result = targets(list);
+  }
+  expansions_ = outside;
+  return result;
+}
+
 // One SELECT without WITH and LIMIT; within its scope.
 Typed::Core Typed::core(Node body, std::string& order_text) {
   if (body["valuesLists"]) return values(body);
@@ -759,6 +796,7 @@ Typed::Core Typed::core(Node body, std::string& order_text) {
   const bool on = distinct && !distinct.at(0).kind().empty();
   core.distinct = distinct && !on;
   std::string tail = from(body["fromClause"]).text;
+  const std::size_t from_end = tail.size();
   if (body["whereClause"]) {
     const Place outside = std::exchange(place_, Place::where);
     tail += " WHERE " + condition(body["whereClause"], "WHERE").text;
@@ -767,8 +805,17 @@ Typed::Core Typed::core(Node body, std::string& order_text) {
   scopes_.back().loose.clear();
   if (body["groupClause"]) group_by(body["groupClause"], body["targetList"].items(), tail);
   for (const Node each : body["windowClause"].items()) scopes_.back().windows.insert(each.as("WindowDef").text("name"));
-  std::vector<Target> list = targets(body["targetList"]);
+  Expansions expansions;
+  std::vector<Target> list = expanded_targets(body["targetList"], expansions);
   if (list.empty()) refuse("SELECT without columns");
+  if (!expansions.lists.empty()) {
+    if (on || body["groupClause"] || body["havingClause"] || scopes_.back().aggregates || has_window(body["targetList"]))
+      refuse("a set-returning function beside DISTINCT ON, groups, aggregates or window functions");
+    core.expands = true;
+    const std::string lists = joined(expansions.lists, ", ");
+    tail.insert(from_end, (from_end == 0 ? " FROM json_each(" : " CROSS JOIN json_each(") +
+                              (expansions.several ? "pg_zip(" + lists + ")" : lists) + ") AS " + expansions.as);
+  }
   if (body["havingClause"]) {
     tail += " HAVING " + condition(body["havingClause"], "HAVING").text;
     scopes_.back().aggregates = true;
@@ -862,7 +909,7 @@ Typed::Query Typed::simple(Node body, const std::vector<std::string>& names, con
   result.text = assembled(all, names, false, plain);
   const Scope& scope = scopes_.back();
   result.one_row = (!all.values && ((scope.aggregates && scope.groups.empty() && !body["groupClause"]) ||
-                                    (!body["fromClause"] && !body["whereClause"]))) ||
+                                    (!body["fromClause"] && !body["whereClause"] && !all.expands))) ||
                    (all.values && all.rows.size() == 1);
   if (all.values) {
     std::vector<std::string> parts;

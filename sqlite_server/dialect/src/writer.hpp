@@ -89,6 +89,12 @@ class Writer {
   bool typed(Node node);
   bool typed_if_possible(Node node);
 
+  // definitions.cpp
+  bool is_temporary(Node relation_node);
+  bool is_temporary_there(std::string_view name) const;
+  bool reads_temporary(Node query) const;
+  void on_commit(Node relation_node, Node what);
+
   // expressions.cpp
   Sql expression(Node node);
   std::string operand(Node node, Level least);

@@ -100,7 +100,7 @@ if(TARGET termgate_sqlite_server)
   add_library(termgate_sqlite_server_inside INTERFACE)
   target_include_directories(termgate_sqlite_server_inside INTERFACE "${PROJECT_SOURCE_DIR}/sqlite_server" "${PROJECT_SOURCE_DIR}/storage/sqlite/src")
   target_link_libraries(termgate_sqlite_server_inside INTERFACE Termgate::sqlite_server Termgate::sqlite Termgate::pgwire SQLite::SQLite3 fmt::fmt Threads::Threads)
-  termgate_test(unit_sqlite_server APART LABEL unit SOURCES unit/sqlite_server/catalog.cpp unit/sqlite_server/functions.cpp unit/sqlite_server/guard.cpp unit/sqlite_server/session.cpp unit/sqlite_server/values.cpp LIBRARIES termgate_sqlite_server_inside)
+  termgate_test(unit_sqlite_server APART LABEL unit SOURCES unit/sqlite_server/catalog.cpp unit/sqlite_server/functions.cpp unit/sqlite_server/guard.cpp unit/sqlite_server/session.cpp unit/sqlite_server/shapes.cpp unit/sqlite_server/values.cpp LIBRARIES termgate_sqlite_server_inside)
   target_compile_definitions(unit_sqlite_server PRIVATE TERMGATE_SQLITE_SERVER_DATA="${CMAKE_CURRENT_SOURCE_DIR}/unit/sqlite_server" TERMGATE_DIALECT_DATA="${CMAKE_CURRENT_SOURCE_DIR}/unit/sqlite_server/dialect")
   # Once more with the shortcut for what reads a little: the answers are the same.
   add_test(NAME unit_sqlite_server_quickly COMMAND unit_sqlite_server "~functions:*")

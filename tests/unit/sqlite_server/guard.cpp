@@ -80,7 +80,7 @@ TEST_CASE("sqlite_server: the network reaches neither the file system nor the fe
            std::string("SELECT * FROM (SELECT termgate_uninstall()) AS termgate_fences_update"),
            std::string("WITH termgate_x AS (SELECT * FROM termgate_settings) SELECT * FROM termgate_x"),
            std::string("CREATE VIRTUAL TABLE termgate USING fts5(x)"),
-           std::string("CREATE TEMP TABLE x (y int)"),
+           std::string("CREATE TEMP TABLE termgate_x (y int)"),
            std::string("CREATE TEMP TRIGGER x AFTER INSERT ON t BEGIN SELECT 1; END"),
            std::string("CREATE VIRTUAL TABLE v USING csv(filename='/etc/passwd')"),
            std::string("CREATE VIRTUAL TABLE v USING dbstat"),

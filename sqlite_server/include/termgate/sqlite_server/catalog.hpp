@@ -122,6 +122,8 @@ class Catalog {
   virtual void find_origins(std::vector<Origin>& origins) = 0;
   // The file's tables as the open transaction sees them, for dialect::translate().
   virtual std::shared_ptr<const FileRelations> relations() = 0;
+  // Whether the connection may have temporary tables (it may, at first): where it has none, they are not looked for.
+  virtual void temporary(bool may_be) noexcept = 0;
   // Around the first step of a statement that calls pg_upsert_once(), which asks for the rows that it has changed.
   virtual void watch_rows(bool on) = 0;
   // Before the connection is closed: lets go of its own statements. Nothing may be asked behind it.

@@ -85,6 +85,7 @@ class Relations {
       char on_update = 'a', on_delete = 'a';
     };
     char kind = 'r';
+    bool temporary = false;                                                 // the session's own
     std::string sql;                                                        // of CREATE TABLE
     std::vector<Item> items;                                                // empty: the text could not be read
     std::string tail;                                                       // behind the last parenthesis
@@ -119,7 +120,14 @@ struct Translated {
   std::size_t offset = 0;  // where the statement stands in the text
   std::size_t length = 0;
   Effect effect = Effect::none;
-  std::string tag;               // "SELECT", "INSERT", "CREATE TABLE"; the session adds counts
+  std::string tag;  // "SELECT", "INSERT", "CREATE TABLE"; the session adds counts
+  // Statements of WITH that write, run before `sql` in this order. Each row of the last of `sql` of a step has one text; the texts of a
+  // step joined by commas, within [ ], are the parameter :pg_step1 (then :pg_step2 …) of what is run after it.
+  struct Step {
+    std::vector<std::string> sql;
+    bool rows = false;
+  };
+  std::vector<Step> steps;
   std::vector<std::string> sql;  // run in this order, all or none; rows come from the last
   // For each of `sql` the numbers of the parameters that its bare ? stand for, in their order; none where these are 1, 2, 3 …
   std::vector<std::vector<std::uint32_t>> places;
@@ -129,13 +137,28 @@ struct Translated {
   Utility utility;                   // where effect is utility
   std::vector<std::string> notices;  // what was left out, one sentence each
   std::optional<Rebuild> rebuild;    // of a definition
-  std::string alone;                 // what PostgreSQL calls it where it must not run in a block
-  bool typed = false;                // every expression has a type: `columns` and `parameters` are complete
-  std::optional<SqlError> problem;   // of a typed statement that cannot be written; the ones beside it can
+  // Of a definition of a temporary table, view or index. `on_commit`: what becomes of the table that is named so: 'd' it is dropped, 'r' it
+  // loses its rows; 0: it stays.
+  bool temporary = false;
+  char on_commit = 0;
+  std::string temporary_name;
+  std::string alone;   // what PostgreSQL calls it where it must not run in a block
+  bool typed = false;  // every expression has a type: `columns` and `parameters` are complete
+  // Integers of the text that the SQL has as ?1, ?2 … in this order, in the place of what they were written as (Limits::lift).
+  struct Lifted {
+    std::size_t at = 0;  // of the first digit
+    bool negative = false;
+  };
+  bool lifts = false;
+  std::vector<Lifted> lifted;
+  std::optional<SqlError> problem;  // of a typed statement that cannot be written; the ones beside it can
 };
 
 struct Limits {
   std::size_t text_bytes_max = 1 << 20;
+  // A typed statement without parameters has its integers (int4, at most nine digits) as parameters of that type, so that texts which
+  // differ in them alone share one translation. What needs an integer's value (ORDER BY 1, a type's length) keeps it.
+  bool lift = false;
 };
 
 // `declared`: the types that the client gave for the parameters; 0: it gave none.
