@@ -9,6 +9,7 @@ does not run, that locks are given up where SQL gives them up, and that nothing 
 import random
 import unittest
 
+from checks import eventually
 from given import LONG
 from guard_rig import Rig, chosen
 
@@ -118,7 +119,7 @@ class Shortcuts(unittest.TestCase):
 
 class Same(Shortcuts):
     def statement(self, chance):
-        # A term above the fence raises it, for good: seldom.
+        # None above 5, where the other tests of this module find scope a.
         scope = chance.choice(
             ["'a'"] * 6
             + [
@@ -142,7 +143,7 @@ class Same(Shortcuts):
             local = chance.choice(["true", "true", "false"])
             if chance.random() < 0.5:
                 return f"SELECT set_config('termgate.scope', coalesce({scope}, ''), {local})"
-            return f"SELECT set_config('termgate.term', '{chance.choice(['5', '5', '5', '3', '4', '6', '', 'x', '05'])}', {local})"
+            return f"SELECT set_config('termgate.term', '{chance.choice(['5', '5', '5', '3', '4', '4', '', 'x', '05'])}', {local})"
         if kind < 0.65:
             return chance.choice(WRITES).format(t=chance.choice(["one", "one", "any_scope", "any_scope", "watched", "above", "below"]))
         if kind < 0.85:
@@ -224,6 +225,8 @@ class CarriedOut(Shortcuts):
         session.end()
         self.sessions.remove(session)
         RIG.wait_until("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = 'shortcuts' AND state = 'active')")
+        # Some servers collect them in a process of their own.
+        self.assertTrue(eventually(lambda: "check_session" in self.calls(), 20))
         ran = self.calls()
         self.assertEqual(ran.get("check_session"), "1", ran)
         for name in ("_guard", "_protect_named", "_protect_statement", "_claim", "append", "_advance"):
