@@ -408,6 +408,28 @@ std::size_t place_of(const PgError& fault, std::string_view text, std::size_t of
   return 0;
 }
 
+// What PostgreSQL's grammar has read: one plan for each statement.
+static void add_translated(std::vector<Plan>& plans, const std::string& text, std::vector<dialect::Translated>& all,
+                           const FileRelations* relations, const std::vector<dialect::Oid>& declared) {
+  const auto whole = std::make_shared<const std::string>(text);
+  for (dialect::Translated& each : all) {
+    Plan plan;
+    plan.text = whole;
+    plan.does = std::move(each);
+    plan.declared = declared;
+    if (plan.does.typed && relations != nullptr) {
+      plan.schema = relations->id();
+      plan.source = std::make_shared<const std::string>(text.substr(std::min(plan.does.offset, text.size()), plan.does.length));
+    }
+    if (plan.does.problem && plan.does.problem->position > 0)
+      plan.does.problem->position = character_count(std::string_view(text).substr(0, plan.does.problem->position - 1)) + 1;
+    if (!plan.does.typed &&
+        std::find(plan.does.parameters.begin(), plan.does.parameters.end(), dialect::Oid{0}) != plan.does.parameters.end())
+      find_beside(plan, std::string_view(text).substr(std::min(plan.does.offset, text.size()), plan.does.length));
+    plans.push_back(std::move(plan));
+  }
+}
+
 Plans plan_text(const std::string& text, const FileRelations* relations, const std::vector<dialect::Oid>& declared, bool lift) {
   auto plans = std::make_shared<std::vector<Plan>>();
   if (Words(text, Comments::postgresql).at_end()) return plans;
@@ -454,23 +476,7 @@ Plans plan_text(const std::string& text, const FileRelations* relations, const s
     if (std::any_of(made->begin(), made->end(), unknown)) translated = dialect::SqlError{"42883", "there is no such function", 0};
   }
   if (auto* all = std::get_if<std::vector<dialect::Translated>>(&translated)) {
-    const auto whole = std::make_shared<const std::string>(text);
-    for (dialect::Translated& each : *all) {
-      Plan plan;
-      plan.text = whole;
-      plan.does = std::move(each);
-      plan.declared = declared;
-      if (plan.does.typed && relations != nullptr) {
-        plan.schema = relations->id();
-        plan.source = std::make_shared<const std::string>(text.substr(std::min(plan.does.offset, text.size()), plan.does.length));
-      }
-      if (plan.does.problem && plan.does.problem->position > 0)
-        plan.does.problem->position = character_count(std::string_view(text).substr(0, plan.does.problem->position - 1)) + 1;
-      if (!plan.does.typed &&
-          std::find(plan.does.parameters.begin(), plan.does.parameters.end(), dialect::Oid{0}) != plan.does.parameters.end())
-        find_beside(plan, std::string_view(text).substr(std::min(plan.does.offset, text.size()), plan.does.length));
-      plans->push_back(std::move(plan));
-    }
+    add_translated(*plans, text, *all, relations, declared);
     return plans;
   }
   const auto& problem = std::get<dialect::SqlError>(translated);
