@@ -328,9 +328,13 @@ class Run(BothDatabases):
             for pid in (child, first.pid, watchdog):
                 os.kill(pid, signal.SIGSTOP)
             time.sleep(1.3)
-            for pid in (watchdog, child, first.pid):
-                os.kill(pid, signal.SIGCONT)
             begun = time.monotonic()
+            os.kill(watchdog, signal.SIGCONT)
+            for pid in (child, first.pid):
+                try:
+                    os.kill(pid, signal.SIGCONT)
+                except ProcessLookupError:
+                    pass  # the watchdog was faster
             self.wait_for(lambda: not alive(child), 5)
             took = time.monotonic() - begun
             print(f"ended {took * 1000:.0f} ms after waking ", end="", file=sys.stderr)
