@@ -408,6 +408,7 @@ std::size_t place_of(const PgError& fault, std::string_view text, std::size_t of
   return 0;
 }
 
+// Long: a case for each way in which a text may be read.
 Plans plan_text(const std::string& text, const FileRelations* relations, const std::vector<dialect::Oid>& declared, bool lift) {
   auto plans = std::make_shared<std::vector<Plan>>();
   if (Words(text, Comments::postgresql).at_end()) return plans;
