@@ -71,7 +71,7 @@ const std::vector<Group>& groups() {
       {"Lead", {"run", "lease", "job"}},
       {"Write and read", {"append", "exec", "outcome", "read", "follow", "follower", "stream", "prune"}},
       {"Fences", {"seal", "fence"}},
-      {"Inspect", {"status", "explain", "doctor", "verify", "admin"}},
+      {"Inspect", {"status", "explain", "doctor", "mend", "verify", "admin"}},
       {"Fence programs that you cannot change", {"proxy"}},
       {"Prove", {"demo", "drill", "storm", "bench"}},
       {"Other", {}},
