@@ -135,6 +135,8 @@ void name_constraints(const SchemaRelation& schema, std::vector<Relation::Item>&
           else if (std::exchange(first, false)) clause.columns.push_back(lower(list.now().name));
         }
       }
+      // Two foreign keys may have the same columns.
+      if (clause.kind == 'f') continue;
       for (const SchemaConstraint& each : schema.constraints) {
         std::vector<std::string> own;
         for (const int attribute : each.columns) own.push_back(lower(schema.columns[static_cast<std::size_t>(attribute) - 1].name));

@@ -174,18 +174,18 @@ std::string Writer::constraint(Node body, const std::string& table, const std::s
 namespace {
 
 // The text of a constant under any casts and signs; nothing for what is reckoned.
-std::optional<std::string> constant_text(Node expression_node) {
-  if (const Node cast = expression_node.as("TypeCast")) return constant_text(cast["arg"]);
+std::optional<std::string> constant_text(const Writer& writer, Node expression_node) {
+  if (const Node cast = expression_node.as("TypeCast")) return constant_text(writer, cast["arg"]);
   const Node constant = expression_node.as("A_Const");
   if (!constant) {
     const Node sign = expression_node.as("A_Expr");
     if (!sign || sign["lexpr"] || last_name(sign["name"]) != "-") return std::nullopt;
-    const auto number = constant_text(sign["rexpr"]);
+    const auto number = constant_text(writer, sign["rexpr"]);
     return number && !number->starts_with("-") ? std::optional("-" + *number) : std::nullopt;
   }
   if (constant["sval"]) return constant["sval"].text("sval");
   if (constant["fval"]) return constant["fval"].text("fval");
-  if (constant["ival"]) return std::to_string(constant["ival"].integer("ival"));
+  if (constant["ival"]) return std::to_string(writer.whole(constant));
   if (constant["boolval"]) return constant["boolval"].flag("boolval") ? "true" : "false";
   return std::nullopt;
 }
@@ -234,7 +234,7 @@ std::string Writer::default_of(Node expression_node, const std::string& declared
     refuse("the current time as a DEFAULT of this type", expression_node);
   }
   if (expression_node.as("A_Const").flag("isnull")) return "NULL";
-  const auto text = constant_text(expression_node);
+  const auto text = constant_text(*this, expression_node);
   if (!text) {
     // nextval() is what counts anyway; a random uuid is made of SQLite's own functions.
     const Node called = expression_node.as("FuncCall");

@@ -53,6 +53,8 @@ class Writer {
       : out_(out), sql_(sql), depth_(depth), relations_(relations) {}
 
   void statement(Node node);
+  // An integer of the text: the parser's JSON has 0 for negative ones.
+  std::int64_t whole(Node constant) const;
 
  private:
   friend class Typed;
@@ -102,7 +104,6 @@ class Writer {
   std::string boolean_text(const Sql& sql) const;
   std::string list_of(Node list);
   Sql constant(Node body) const;
-  std::int64_t whole(Node constant) const;
   Sql column(Node body);
   Sql parameter(Node body, Oid type = 0);
   Sql operation(Node body);
