@@ -435,6 +435,8 @@ void Session::run_group() {
       Leave leave{*this};
       declare_to_law();
       if (held_) check(held_->scope, held_->term);
+      // Checks of this batch that were made without the lock (check_or_defer).
+      for (const Want& pass : tx_.passes) check(pass.scope, pass.term);
       if (query) {
         dispatch(pending_.front());
       } else {
