@@ -699,6 +699,22 @@ F4_CASES = [
 ]
 
 
+def test_f2_a_pipeline_is_overtaken_between_its_check_and_its_write():
+    # The check of a pipeline is made without the write lock when its first statement only reads; its write must check again.
+    for at in range(5):
+        scope, mine = unique("overtaken"), key()
+        with connect(scope, 1) as first:
+            write_text(first, key())
+        stale = Wire(proxy.port, user="me", database="app", timeout=10, **declared(scope, 1))
+        stale.send(parse("", "SELECT count(*) FROM t"), bind("", ""), execute(), FLUSH)
+        stale.until("C")
+        lab.run(lab.termgate, "seal", "--db", f"sqlite:{file.path}", "--scope", scope, "--term", "2")
+        stale.send(parse("", f"INSERT INTO t (id) VALUES ({mine})"), bind("", ""), execute(), message("S"))
+        error = stale.until("Z")[1]
+        check(f"[F2] {at}: a write of a pipeline that a seal has overtaken", error and "TG001" in str(error) and not file.has(mine), error)
+        stale.close()
+
+
 @pytest.mark.parametrize("name, how", F4_CASES)
 def test_f4_no_hostage_is_taken_by(name, how):
     """A session of term 1 has the write lock; a higher one must be through soon."""
