@@ -142,7 +142,7 @@ bool signal_to(const Descendant& one, int signal) {
 }
 
 // Under a name and a command line of its own: `pkill termgate`, with or without -f, ends termgate and must leave the watchdog, which then
-// ends COMMAND. It also takes the URL of the database out of the process list.
+// ends COMMAND. Its entry in the process list no longer has the URL of the database.
 void take_own_name(pid_t guarded) {
   prctl(PR_SET_NAME, "tg-watchdog");
   char* const line = program_invocation_name;  // argv[0]; the other words follow it
