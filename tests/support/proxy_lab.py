@@ -234,7 +234,13 @@ class Proxy:
             return error.code, error.read().decode()
 
     def metric(self, name):
-        return int(float(re.search(rf"^{re.escape(name)} (\S+)$", self.get("/metrics")[1], re.M).group(1)))
+        """A series with labels appears with its first event: until then it is 0. Its family is always there."""
+        page = self.get("/metrics")[1]
+        family = name.split("{")[0]
+        assert re.search(rf"^# TYPE {re.escape(family)} ", page, re.M), f"/metrics has no {family}"
+        found = re.search(rf"^{re.escape(name)} (\S+)$", page, re.M)
+        assert found or "{" in name, f"/metrics has no value of {name}"
+        return int(float(found.group(1))) if found else 0
 
     def reload(self):
         """SIGHUP; the line that says what came of it."""
