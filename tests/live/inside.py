@@ -49,6 +49,9 @@ class Play:
             self.url = self.start()
         else:
             self.url = f"sqlite:{folder}/{kind}.db"
+        # Written once: a shell reads its script while it runs it.
+        self.script = folder / f"{kind}-{database}.sh"
+        self.script.write_text('trap "" TERM\nwhile :; do read up _ </proc/uptime; echo "0 $TERMGATE_TERM $up" >>"$1"; sleep 0.02; done\n')
         sh(options.termgate, "init", "--db", self.url)
 
     def start(self):
@@ -69,10 +72,8 @@ class Play:
             words = [self.options.holder, self.url, "inside", str(self.log), "1000"]
         else:
             # Detaches itself and ignores TERM, as the worst of commands.
-            script = self.folder / "inside.sh"
-            script.write_text('trap "" TERM\nwhile :; do read up _ </proc/uptime; echo "0 $TERMGATE_TERM $up" >>"$1"; sleep 0.02; done\n')
             words = [self.options.termgate, "run", "--db", self.url, "--scope", "inside", "--ttl", "1s", "--wait", "1h", "--"]
-            words += ["sh", "-c", f"setsid sh {script} {self.log} & sleep 10000"]
+            words += ["sh", "-c", f"setsid sh {self.script} {self.log} & sleep 10000"]
         return subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
 
     def lines(self):
