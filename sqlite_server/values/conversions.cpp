@@ -133,12 +133,7 @@ Parsed as_text(const Stored& value, Oid type, std::int32_t modifier, Oid from) {
     }
   }
   if (type == oid::bpchar) text.resize(text.find_last_not_of(' ') + 1);
-  constexpr std::size_t name_bytes_max = 63;
-  if (type == oid::name && text.size() > name_bytes_max) {
-    std::size_t kept = name_bytes_max;
-    while (kept > 0 && (static_cast<unsigned char>(text[kept]) & 0xC0) == 0x80) --kept;
-    text.resize(kept);
-  }
+  if (type == oid::name) text.resize(as_name(text).size());
   return Stored(std::move(text));
 }
 
@@ -151,6 +146,14 @@ std::int64_t rounded_micros(std::int64_t micros, std::int32_t digits) {
 }
 
 }  // namespace
+
+std::string_view as_name(std::string_view text) {
+  constexpr std::size_t bytes_max = 63;
+  if (text.size() <= bytes_max) return text;
+  std::size_t kept = bytes_max;
+  while (kept > 0 && (static_cast<unsigned char>(text[kept]) & 0xC0) == 0x80) --kept;
+  return text.substr(0, kept);
+}
 
 std::variant<Stored, SqlError> converted(const Stored& value, DeclaredType to, Oid from) {
   if (std::holds_alternative<std::monostate>(value)) return value;

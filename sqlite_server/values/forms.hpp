@@ -28,6 +28,9 @@ inline SqlError out_of_range(std::string_view text, std::string_view type) {
   return {"22003", "value \"" + std::string(text) + "\" is out of range for type " + std::string(type)};
 }
 
+// What a name keeps of a text: whole letters of its first 63 bytes.
+std::string_view as_name(std::string_view text);
+
 // Most significant byte first.
 template <class Unsigned>
 void append_big(std::string& out, Unsigned value) {

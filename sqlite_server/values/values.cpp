@@ -166,6 +166,17 @@ std::variant<Stored, SqlError> parse_value(std::string_view bytes, Oid type, For
     case Family::text: break;
   }
   if (bytes.find('\0') != std::string_view::npos) return SqlError{"22021", "invalid byte sequence for encoding \"UTF8\": 0x00"};
+  // "char" is one byte; PostgreSQL cuts a longer text without an error.
+  constexpr Oid single_byte = 18;
+  if (type == single_byte && bytes.size() > 1) {
+    if (static_cast<unsigned char>(bytes[0]) >= 0x80 || bytes[0] == '\\')
+      return SqlError{"0A000", "values of type \"char\" other than ASCII letters are not supported on SQLite"};
+    bytes = bytes.substr(0, 1);
+  }
+  if (type == oid::name) {
+    if (binary && bytes.size() != as_name(bytes).size()) return SqlError{"42622", "identifier too long"};
+    bytes = as_name(bytes);
+  }
   // The blanks at the end of a char do not count.
   if (type == oid::bpchar) bytes = bytes.substr(0, bytes.find_last_not_of(' ') + 1);
   return Stored(std::string(bytes));
