@@ -32,7 +32,7 @@ std::string base64(std::string_view bytes) {
 }  // namespace
 
 bool is_utf8(std::string_view bytes) {
-  // name_problem knows UTF-8; it is asked about pieces that its length limits allow, cut between sequences.
+  // name_problem knows UTF-8; it gets pieces within its length limits, cut between sequences.
   while (!bytes.empty()) {
     std::size_t cut = std::min<std::size_t>(bytes.size(), 190);
     while (cut < bytes.size() && cut > 180 && (static_cast<unsigned char>(bytes[cut]) & 0xC0) == 0x80) --cut;

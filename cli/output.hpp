@@ -31,7 +31,7 @@ boost::json::value optional_text(const std::optional<std::string>& text);
 void print_line(std::string_view text);               // to standard output, and a newline
 void print_json(const boost::json::value& document);  // likewise, on one line
 // One write of a stream, without a second copy of its payload: number, term and payload, separated by tabs; or one JSON object, in which
-// put_payload's member stands behind those of `before` and before those of `behind`, neither of them empty.
+// put_payload's member comes after those of `before` and ahead of those of `behind`, neither of them empty.
 void print_write(std::int64_t sequence_no, std::int64_t term, std::string_view payload);
 void print_json_with_payload(const boost::json::object& before, std::string_view payload, const boost::json::object& behind);
 void print_table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows);

@@ -18,7 +18,7 @@ struct Caller {
 class Access {
  public:
   // A line each: NAME LEVEL TOKEN. Blank lines and those that begin with # count for nothing. Throws UsageError: no such file, a file that
-  // others may read, a line that is none of these, a token of fewer than 20 characters or one that stands twice.
+  // others may read, a line that is none of these, a token of fewer than 20 characters or one that occurs twice.
   static Access from_file(const std::string& path);
   static Access from_text(std::string_view text, std::string_view name);
 

@@ -5,7 +5,7 @@
 
 namespace termgate::cli::admin {
 
-// With a Content-Security-Policy that lets nothing run but what the page itself holds, told by a nonce of this reply's own.
+// With a Content-Security-Policy that lets nothing run but the page's own scripts, marked by a nonce of this reply.
 Reply admin_page();
 
 }  // namespace termgate::cli::admin

@@ -45,7 +45,7 @@ struct Slice {
 
 // Runs the writers side by side, each on a thread of its own, for `time` and at most `operations_max` writes
 // each (0: no limit). Each first makes `warm_up` writes that are not counted: they connect and prepare.
-// `stopped` is asked between writes. The first error of a writer stops all and is thrown.
+// `stopped` is called between writes. The first error of a writer stops all and is thrown.
 Slice run_slice(std::vector<std::unique_ptr<Writer>>& writers, std::chrono::nanoseconds time, std::int64_t operations_max, int warm_up,
                 const std::function<bool()>& stopped);
 

@@ -239,7 +239,7 @@ class PostgresTarget final : public Target {
     }
     if (scenario == "check-insert") {
       // The check answers with the fence, which is the row's term: no shorter way to say it, and none that costs
-      // less. For a batch it stands in a subquery, so that it runs once and before the first row.
+      // less. For a batch it is in a subquery, so that it runs once and before the first row.
       const std::string sql = "INSERT INTO " + plain_ + " (scope, term, payload) " +
                               (one ? "VALUES ($1::text, " + schema_ + ".check_term($1::text, $2::bigint), $3::bytea)"
                                    : "SELECT $1::text, c.term, p FROM (SELECT " + schema_ +

@@ -70,7 +70,7 @@ class Target {
   virtual bool can_be_durable() const = 0;
   virtual bool can_be_not_durable() const { return true; }
   virtual boost::json::object facts() = 0;  // version and settings that bear on the numbers
-  // Whoever stands in the way: a session that has passed the check for (scope, term), has written, and neither
+  // The session that blocks a raise: it has passed the check for (scope, term), has written, and neither
   // goes on nor ends until the result is destroyed. Null where the database has no such sessions.
   virtual std::shared_ptr<void> frozen_writer(const Scope& scope, Term term) = 0;
   virtual void drop_tables() noexcept = 0;

@@ -25,7 +25,7 @@ boost::json::object json_of(const LeaseInfo& lease) {
 }
 
 std::string owner_of(const Arguments& arguments) {
-  // Each shell command is a process of its own, so renew and release must be told the owner that acquire printed.
+  // Each shell command is a process of its own, so renew and release need the owner that acquire printed.
   if (auto owner = arguments.maybe("owner")) return *owner;
   throw UsageError("--owner is missing: the owner that `lease acquire` printed");
 }

@@ -1,4 +1,4 @@
-// What the connected role may do with layer 1, read from the catalogs alone, so that a role without any grant can be told what it
+// What the connected role may do with layer 1, read from the catalogs alone, so that a role without any grant can learn what it
 // lacks before a command starts. PostgreSQL; on other databases everything here says yes.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace termgate::cli {
 
 struct Access {
   bool installed = false;
-  std::string role;   // the one that was asked for
+  std::string role;   // as given
   std::string owner;  // of layer 1; empty where there is none
   bool owns = false;  // the role is the owner, a member of it, or a superuser
   int level = 0;      // 0 nothing, 1 read, 2 write, 3 lead, 4 operate

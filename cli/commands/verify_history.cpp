@@ -109,7 +109,7 @@ HistoryJudgement judge_history(const Arguments& arguments, Database& database) {
   // known.
   std::map<std::string, Operation> others;
   for (Row& row : state.rows) {
-    row.id = printable(row.id);  // as the history's ids are: they are told to people, a line each
+    row.id = printable(row.id);  // as the history's ids are: they are printed for people, a line each
     scopes.insert(row.scope);
     if (ids.contains(row.id)) continue;
     ++judgement.others;

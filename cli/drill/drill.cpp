@@ -59,7 +59,7 @@ int carry_out(const Arguments& arguments, std::vector<Result>& results) {
   return passed && !results.empty() && !is_interrupted() ? Exit::done : Exit::failed;
 }
 
-// A CI server shows what stands in the file: it is written in every ending, also where the drill could not begin.
+// A CI server shows the file's content, so it is written at every end, also if the drill could not begin.
 int run(const Arguments& arguments) {
   std::vector<Result> results;
   try {

@@ -1,4 +1,4 @@
-// drill: what a drill was asked to do, and what came of it.
+// drill: a drill's options and its result.
 #pragma once
 
 #include <chrono>

@@ -81,7 +81,7 @@ std::map<std::string, std::int64_t> Ground::rows_under(std::int64_t term) {
     } catch (const DatabaseError& error) {
       if (one.users) throw UsageError(fmt::format("--evidence: {}", error.what()));
     } catch (const std::logic_error&) { throw UsageError(fmt::format("{}: no number", one.what)); } catch (const Unavailable&) {
-      // Locked just now, or away: what is away at the end as well is told by fence().
+      // Locked just now, or away: fence() reports what is still gone at the end.
     } catch (const Blocked&) {}
   }
   return found;

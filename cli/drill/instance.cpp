@@ -30,7 +30,7 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// What the keeper is told: one byte. What it tells: a letter and a number.
+// The keeper receives one byte, and sends a letter and a number.
 //   s(top)  c(ontinue)  t(erminate)  k(ill)         p(id of the command)  x (it could not be executed: errno)  s(topped: 1 all, 0 not all)
 //   e(nded: wait status)  g(one: all of it)
 struct Word {

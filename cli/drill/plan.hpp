@@ -1,4 +1,4 @@
-// drill: what was asked for on the command line.
+// drill: the options on the command line.
 #pragma once
 
 #include <chrono>

@@ -174,7 +174,7 @@ void Relay::run(std::stop_token stop) {
         const bool reads = !in.over && in.bytes.size() - in.sent < bytes_max;
         return static_cast<short>((reads ? POLLIN : 0) | (out.sent < out.bytes.size() ? POLLOUT : 0));
       };
-      // One that nothing is wanted of is left out: a hang-up would be told again and again.
+      // A socket without interest is left out: poll() would report its hang-up again and again.
       const short client = events(pair.to_server, pair.to_client), server = events(pair.to_client, pair.to_server);
       waits.push_back({client == 0 ? -1 : pair.client, client, 0});
       waits.push_back({server == 0 ? -1 : pair.server, server, 0});

@@ -1,6 +1,6 @@
 // drill: a relay between one instance of the user's command and its PostgreSQL server. It changes nothing but one answer (a client that
-// asks for encryption is told that there is none) and reads along what is refused and what is committed (drill_wire.hpp). Loopback only. A
-// thread of its own.
+// asks for encryption gets the answer that there is none) and reads along what is refused and what is committed (drill_wire.hpp). Loopback
+// only. A thread of its own.
 //
 //   instance ──▶ [read along] ──▶ server or proxy
 //            ◀── [read along] ◀──
@@ -46,7 +46,7 @@ class Relay {
     std::string bytes;
     std::size_t sent = 0;
     bool over = false;    // nothing more will be read
-    bool closed = false;  // and the other end has been told
+    bool closed = false;  // and the other end knows
   };
   struct Pair {
     int client = -1, server = -1;

@@ -119,7 +119,7 @@ class Run {
   // Somebody leads, and it is instance 1, for it was alone.
   bool lead();
 
-  // Whether the fence stands at instance 1's term: where it was, or where that one's own lease has taken it since, as leaders do that
+  // Whether the fence is at instance 1's term: where it was, or where that one's own lease has taken it since, as leaders do that
   // acquire in the place of renewing.
   bool first_still_leads(std::int64_t fence);
   bool take_over();
@@ -140,7 +140,7 @@ class Run {
   void evidence(std::string text);
   void saw(std::string witness, std::string what);
 
-  // What the relay has read since. What was asked before the resumption is none of it.
+  // What the relay has read since. Statements sent before the resumption do not count.
   void gather();
   void end_instances();
 
@@ -411,7 +411,7 @@ bool Run::take_over() {
   }
   if (!first.running()) return !both_run() && false;
   const std::int64_t led = result_.term;
-  // Where the lease says that it was instance 2, that is the takeover already: the old leader is stopped, and has not been told.
+  // Where the lease says that it was instance 2, that is the takeover already: the old leader is stopped and does not know.
   const auto taken_over = [&] {
     const auto lease = ground_.lease();
     return !owner_.empty() && lease && lease->owner != owner_;
@@ -566,7 +566,7 @@ void Run::look_at_database() {
     if (before == rows_before_.end() || count <= before->second) continue;
     evidence(fmt::format("{}: {} under term {} when instance 2 took over, {} now", what, before->second, result_.term, count));
   }
-  // A write with no term to be seen is stale if instance 1 does not lead: while the fence stands where instance 2 has raised it, or the
+  // A write with no term to be seen is stale if instance 1 does not lead: while the fence is where instance 2 has raised it, or the
   // lease is still that one's.
   if (writes_.empty() || !fence) return;
   bool second_leads = *fence == result_.next_term;

@@ -1,4 +1,4 @@
-// What `termgate run` was asked to do, and what the database says about it before anything is started.
+// The options of `termgate run`, and what the database says about them before anything is started.
 #pragma once
 
 #include <chrono>

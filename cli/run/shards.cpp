@@ -82,7 +82,7 @@ class Shards {
         database_(arguments.open()),
         shards_(static_cast<std::size_t>(plan.shards)) {}
 
-  // Whatever is thrown: the children are asked to end, and end by themselves.
+  // Whatever is thrown: the children get TERM and end by themselves.
   ~Shards() {
     for (const Shard& shard : shards_) {
       if (shard.child.pid > 0) kill(shard.child.pid, SIGTERM);

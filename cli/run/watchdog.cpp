@@ -87,7 +87,7 @@ bool look_at(const char* pid, Seen& seen) {
   if (at == nullptr) return false;
   int parent = 0;
   unsigned long long start = 0;
-  // Field 22 is the moment it was started: with it a process is told from another that got its number.
+  // Field 22 is the moment it was started: it distinguishes a process from a later one with the same number.
   if (std::sscanf(at + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &seen.state, &parent,
                   &start) != 3)
     return false;
@@ -249,7 +249,7 @@ class Keeper {
         timed_out_ = true;
         end(deadlines_.kill_at.load());
       }
-      // A renewal moves kill_at on; what was asked to end is not let off by that.
+      // A renewal moves kill_at on; it does not spare what has got TERM already.
       if (ending_ == Ending::asked && (now >= kill_at_ || now >= deadlines_.kill_at.load())) ending_ = Ending::killed;
       if (ending_ == Ending::killed) kill_descendants_once();
     }

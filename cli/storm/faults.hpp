@@ -182,7 +182,7 @@ class Faults {
   std::optional<Database> database_;
   const std::vector<Relay*> relays_;
   Proxies* const proxies_;
-  std::mutex relay_mutex_;  // guards what relays are told
+  std::mutex relay_mutex_;  // guards the relays' orders
   Log log_;
   Choice choice_;
   std::chrono::steady_clock::time_point next_;
@@ -191,7 +191,7 @@ class Faults {
   std::atomic<bool> calmed_{false};  // nothing is to be waited for any more in this round
 
   mutable std::mutex mutex_;                                           // guards what follows up to hands_
-  std::optional<std::chrono::steady_clock::time_point> next_restart_;  // of the server; none while one is going on, or none is wanted
+  std::optional<std::chrono::steady_clock::time_point> next_restart_;  // of the server; none during a restart, or without restarts
   std::optional<std::chrono::steady_clock::time_point> next_step_;     // of the server's clock, likewise
   std::vector<std::string> problems_;
   std::map<std::string, int> done_;

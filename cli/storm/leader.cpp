@@ -22,7 +22,7 @@ std::atomic<bool> stopping{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 void nap(milliseconds time) {
-  // In short steps, so that a leader ends soon after it was asked to.
+  // In short steps, so that a leader ends soon after a stop request.
   const auto end = std::chrono::steady_clock::now() + time;
   while (!stopping && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now(), milliseconds(20)));
@@ -408,7 +408,7 @@ class Writer {
     int left = 0;           // writes before another one is taken
   };
 
-  // What a session says before its first write is told the server too; the storm finds its sessions by the name's first word.
+  // The server shows this name too; the storm finds its sessions by the name's first word.
   std::string url_to_declare(Way way, const std::string& url, std::int64_t term) const {
     if (way == Way::options) return url + fmt::format("&options=-c%20termgate.scope%3D{}%20-c%20termgate.term%3D{}", scope_, term);
     // The server cuts the name short, and would say so each time.
@@ -530,7 +530,7 @@ class Writer {
     return text + "COMMIT";
   }
 
-  // What commits by itself, or with the text that it stands in, has no known outcome where no answer came.
+  // What commits by itself, or at the end of its text, has an unknown outcome if no answer came.
   template <class What>
   static void unknown_if_lost(What what) {
     try {

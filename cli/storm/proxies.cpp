@@ -63,7 +63,7 @@ Proxies::Proxies(Plan& plan) : plan_(plan), proxies_(static_cast<std::size_t>(pl
           if (!is_sqlite(own))
         backend = backs_.emplace_back(std::make_unique<Relay>(own))->url();
     } catch (const Unavailable&) { throw; } catch (const Error&) {
-      // By TLS: nothing stands between this proxy and the server.
+      // By TLS: nothing is between this proxy and the server.
     }
     fronts_.push_back(std::make_unique<Relay>(wire, RelayTarget{.host = plan.folder, .port = std::to_string(index + 1)}));
     plan.proxy_ports.push_back(fronts_.back()->port());

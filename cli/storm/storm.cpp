@@ -83,7 +83,7 @@ std::jthread look(const Plan& plan, Database database, Log& log) {
   });
 }
 
-// What stands between the leaders and the database, where anything does.
+// What is between the leaders and the database, if anything.
 struct Between {
 #ifdef TERMGATE_WITH_POSTGRES
   std::unique_ptr<Relay> relay;

@@ -221,7 +221,7 @@ int report(const Plan& plan, const Arguments& arguments, const History& history,
                            faults.pieces_delayed(), faults.pieces_overtaken()));
   if (plan.naive.empty()) print_line(fmt::format("  looks         {} at the fences", figures.looks));
   for (const std::string& what : judgement.unjudged) print_line("  NOT JUDGED    " + printable(what));
-  // A write of several rows is a breach for each of them: its history is told once.
+  // A write of several rows is a breach for each of them: its history is printed once.
   std::set<std::vector<std::size_t>> printed;
   std::size_t more = 0;
   for (const auto& breach : verdict.breaches) {

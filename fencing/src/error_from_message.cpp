@@ -1,4 +1,4 @@
-// From the text of a refusal to the exception it stands for. Every driver hands on the text; SQLSTATEs and
+// From the text of a refusal to its exception. Every driver hands on the text; SQLSTATEs and
 // native numbers differ by database.
 #include <termgate/detail/error_from_message.hpp>
 
@@ -41,7 +41,7 @@ std::int64_t number_at(std::string_view text, std::size_t at) {
 
 }  // namespace
 
-// Throws the exception that a refusal of layer 1 stands for; returns if the message is none.
+// Throws the exception of a refusal of layer 1; returns if the message is none.
 void throw_if_tg(std::string_view message) {
   const auto at = message.find("TG00");
   if (at == std::string_view::npos || at + 5 >= message.size() || message[at + 5] != ' ') return;

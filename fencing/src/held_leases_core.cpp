@@ -29,7 +29,7 @@ void HeldLeasesCore::remove(Id id) {
   leases_.erase(found);
 }
 
-// Losses come before renewals: whoever is told of a loss must hear of it before anything else happens. The
+// Losses come before renewals: the holder must learn of a loss before anything else happens. The
 // caller performs all of the action before the next call.
 HeldLeasesCore::Action HeldLeasesCore::resume(Moment now) {
   now_ = now = std::max(now, now_);
@@ -71,7 +71,7 @@ void HeldLeasesCore::answered(std::span<const Outcome> outcomes, Moment sent, Mo
   Time shortest = Time::max();
   for (std::size_t i = 0; i < renewed_ids.size(); ++i) {
     const auto found = leases_.find(renewed_ids[i]);
-    if (found == leases_.end()) continue;  // given back, or told as over, meanwhile
+    if (found == leases_.end()) continue;  // released, or reported as lost, meanwhile
     Held& held = found->second;
     const Timing& timing = held.timing;
     shortest = std::min(shortest, timing.ttl);

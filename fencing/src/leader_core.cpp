@@ -62,7 +62,7 @@ void LeaderCore::assert_consistent([[maybe_unused]] const Action& action) const 
 // The caller must stop the work when it reads `change`; only `margin` is left of the lease, if anything is.
 void LeaderCore::step_down(Loss loss, Moment now, Action& action) {
   action.change = LeadershipChange{loss, leading_->term};
-  // What stands no more, or may not, is not given back; nor what nobody can be asked for.
+  // A lease that is over, or may be, is not released; nor is one whose database cannot be reached.
   if (loss == Loss::stopped || loss == Loss::finished) gives_back({leading_->term, leading_->until + timing_.margin});
   leading_.reset();
   failures_ = 0;
@@ -77,7 +77,7 @@ void LeaderCore::answered(const Call& call, const Answer& answer, Moment now, Ac
       if (answer.how == How::granted) return acquired(answer, now, action);
       if (answer.how != How::refused) return backs_off(now);
       failures_ = 0;
-      // As long as it stands, or a poll: it may be given back before its end.
+      // As long as it lasts, or a poll: it may be released before its end.
       return waits(std::min(answer.free_in.value_or(timing_.poll), timing_.poll), now);
     case Call::Kind::renew:
       if (!leading_) return;  // lost meanwhile

@@ -243,7 +243,8 @@ bool is_rollback(std::string_view sql) {
                     [](char wanted, char given) { return wanted == (given >= 'A' && given <= 'Z' ? given - 'A' + 'a' : given); });
 }
 
-// A run's name: a number on PostgreSQL and SQL Server, a UUID on SQLite. What is neither is told here, and not by a conversion's error.
+// A run's name: a number on PostgreSQL and SQL Server, a UUID on SQLite. Anything else is refused here, with a clearer error than a failed
+// conversion's.
 class JobId {
  public:
   explicit JobId(const std::string& text) : text_(text) {}
@@ -698,7 +699,7 @@ std::vector<StreamWrite> Database::read_stream(const Stream& stream, SequenceNo 
                                                ? std::optional(std::move(held.at(static_cast<std::size_t>(payload_at))).take_bytes())
                                                : detail::payload_in_parts(*state_, stream.name(), number, bytes, part_bytes);
       if (!payload) {
-        // What came before it stands as it was read; the next call tells what is there behind it.
+        // The writes read before it are returned; the next call reports what comes after.
         pruned = number;
         break;
       }

@@ -293,7 +293,7 @@ class Follower::Inside {
     return false;
   }
 
-  // The next write is not there. Pruned: on behind it where that is wanted (true), else the end.
+  // The next write is missing. If it was pruned and skip_pruned is on, go on after it (true); otherwise this is the end.
   bool pass_gap(const Stream& stream, Place& place) {
     const auto info = database_.stream(stream);
     const std::int64_t first = info && info->first_no ? *info->first_no : info ? info->last_no + 1 : 0;

@@ -1,5 +1,5 @@
-// LeaseKeeper: the two threads that keep the leases of all HeldLease objects of a Database. LeaseWaiters: who waits for a lease, and how
-// they hear that it was given back. Internal.
+// LeaseKeeper: the two threads that keep the leases of all HeldLease objects of a Database. LeaseWaiters: the callers that wait for a
+// lease, and how they hear that it was given back. Internal.
 #pragma once
 
 #include <atomic>
@@ -84,7 +84,7 @@ class LeaseWaiters {
   LeaseWaiters(const LeaseWaiters&) = delete;
   LeaseWaiters& operator=(const LeaseWaiters&) = delete;
 
-  // Somebody who waits for one scope's lease, for the length of its life.
+  // A caller that waits for one scope's lease, as long as this object lives.
   class Wait {
    public:
     Wait(LeaseWaiters& waiters, const Scope& scope);

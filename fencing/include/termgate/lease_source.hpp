@@ -27,7 +27,7 @@ struct SourceLease {
 
 // Calls of one object: any thread, one at a time. A caller measures the lease from before it made the call, by BootClock.
 // Every call may block as long as the service's `timeout`, and at most a third of the TTL where it has one. It throws
-//   Unavailable     nothing was asked of the service, or it surely did nothing
+//   Unavailable     the request did not reach the service, or it surely did nothing
 //   OutcomeUnknown  it may have done it; a lease that was perhaps acquired ends with its TTL, and the same owner may acquire it again
 //   InvalidInput    the service cannot do that: a TTL out of its range
 //   DatabaseError   the service refused, with its own words

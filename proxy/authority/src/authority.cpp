@@ -188,7 +188,7 @@ struct Authority::Inside {
     const auto held = all_leases();
     if (workers) workers->stop();
     for (const auto& lease : held) {
-      // A database that cannot be reached is asked once, not once for each lease: the end must not take
+      // A database that cannot be reached is tried once, not once for each lease: the end must not take
       // minutes.
       if (!lease->give_back_now()) break;
     }
@@ -523,7 +523,7 @@ void Authority::raise(std::string_view scope, std::int64_t term, std::function<v
   if (!in.database || !is_scope(scope) || term < 1 || term > Term::max_value)
     // Reports that no fence can be raised here.
     return session::Authority::raise(scope, term, std::move(done));
-  // Sessions of this proxy need not be told by the database.
+  // Sessions of this proxy need no notification from the database.
   in.gate_wanted(scope, true);
   in.workers->at(Workers::Clock::now(), [&in, scope = Scope(std::string(scope)), term = Term(term), done = std::move(done)] {
     std::string code, message;

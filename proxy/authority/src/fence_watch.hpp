@@ -1,4 +1,4 @@
-// A thread that watches the database of --backend: it listens where the database can tell, and reads. It also knows what stands in the way
+// A thread that watches the database of --backend: it listens where the database can tell, and reads. It also knows what blocks
 // of that. Any thread.
 #pragma once
 

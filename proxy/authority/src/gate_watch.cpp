@@ -39,7 +39,7 @@ GateWatch::~GateWatch() {
 void GateWatch::held(std::string_view scope) {
   {
     const std::lock_guard lock(mutex_);
-    // Nothing was asked while no gate was held, so the time counts from here.
+    // Nothing was queried while no gate was held, so the time counts from here.
     if (held_.empty()) answered_ = Clock::now();
     const auto found = held_.find(scope);
     if (found != held_.end()) {
@@ -67,7 +67,7 @@ std::vector<std::string> GateWatch::scopes() const {
 void GateWatch::ask() {
   bool failing = false;
   try {
-    // So that the connection is there, and the procedure compiled, when the first gate is held. What fails is told then.
+    // So that the connection is there, and the procedure compiled, when the first gate is held. A failure is reported then.
     static_cast<void>(feed_->wanted({}));
   } catch (const std::exception&) {}
   std::unique_lock lock(mutex_);

@@ -1,5 +1,5 @@
 // Asks the database which gates a raise waits for, as long as sessions of this proxy hold any (decision 0011). A session then gives its
-// gate back. While nobody holds one, nothing is asked. Any thread.
+// gate back. While nobody holds one, nothing is queried. Any thread.
 //
 // If there is no answer in time, every gate is called wanted: a session then holds one no longer than two rounds, as if it were not
 // watched.

@@ -155,7 +155,7 @@ void HostLease::run(std::uint64_t kicked) {
   for (const auto& call : settled) call();
 }
 
-// Whether any client of the host is known to be alive. The lease stands for the host, not for the proxy: a
+// Whether any client of the host is known to be alive. The lease is the host's, not the proxy's: a
 // proxy that runs on must not renew it for a host that has gone.
 bool HostLease::answering(milliseconds ttl) const {
   std::vector<std::shared_ptr<PeerLiveness>> present;

@@ -1,4 +1,4 @@
-// One lease that stands for one application: taken when the first of its sessions is established, renewed while one of them is open and its
+// The lease of one application: acquired when the first of its sessions is established, renewed while one of them is open and its
 // peer answers within the TTL, given back when the last one is gone. Any number of proxies share one of the database's leases: its owner is
 // the application's host, and a proxy that finds the lease in the host's hands already joins its term. Any thread; the database and the
 // lock service are only called on workers.
@@ -43,7 +43,7 @@ class HostLease final : public session::TermSource, public std::enable_shared_fr
 
   void opened(std::uint64_t session, std::shared_ptr<PeerLiveness> liveness, std::function<void()> settled);
   void closed(std::uint64_t session);
-  // The scope's fence stands at `fence`: above the lease's own term it is another's by now, whatever the next renewal would say.
+  // The scope's fence is at `fence`: above the lease's own term it is another's by now, whatever the next renewal would say.
   void fence_rose(std::int64_t fence);
 
   Standing now() const override;

@@ -26,7 +26,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// `*` stands for any characters; the usual two-pointer walk, linear but for the stars.
+// `*` matches any characters; the usual two-pointer walk, linear but for the stars.
 bool glob(std::string_view pattern, std::string_view text) {
   std::size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
   while (t < text.size()) {
@@ -205,7 +205,7 @@ class Parser {
     takeover_.reset();
   }
 
-  // What stands in the double quotes at `at`, "" for one; `at` is then behind them.
+  // The text in the double quotes at `at`, where "" is one quote; `at` is then after them.
   std::string quoted(std::string_view text, std::size_t& at) const {
     std::string value;
     for (++at; at < text.size(); ++at) {

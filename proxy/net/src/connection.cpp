@@ -562,7 +562,7 @@ void Connection::admitted(session::Admission admission) {
   pump();
 }
 
-// Until the lease that stands for this client is there, or it is known why not, its first statement waits in its own socket.
+// The client's first statement waits in its socket until its lease is acquired, or it is known why it cannot be.
 void Connection::establish() {
   if (!admitted_ || std::exchange(established_, true)) return;
   unsettled_ = opened_ = true;

@@ -169,7 +169,7 @@ class Connection final : public session::SessionHost {
   std::string connect_problem_;
   std::optional<CancelRegistry::Ticket> ticket_;
   Backend::Shortcut shortcut_;          // past the server's socket
-  bool held_back_ = false;              // what the client is told waits for the end of the worker's round
+  bool held_back_ = false;              // output to the client waits for the end of the worker's round
   std::uint64_t sent_ = 0, heard_ = 0;  // bytes on the server's socket
   std::string why_;
 };

@@ -15,7 +15,7 @@ struct OpenListener {
   bool is_unix = false;
 };
 
-// One for each address that the host name stands for.
+// One for each address of the host name.
 std::vector<OpenListener> open_listener(const ListenerOptions& options, bool reuse_port, unsigned unix_mode);
 
 // Removes the files of Unix sockets that were opened here. Those closed already are left alone.

@@ -1,4 +1,4 @@
-// The server's addresses. Names are asked for at most every few seconds, and by a thread that may wait. Any thread.
+// The server's addresses. Names are resolved at most every few seconds, by a thread that may wait. Any thread.
 #pragma once
 
 #include <chrono>

@@ -66,7 +66,7 @@ struct Shared {
     settings_ = std::move(settings);
   }
 
-  BlockingPool blocking_pool;  // last: its threads use what stands above
+  BlockingPool blocking_pool;  // last: its threads use the members above
 
  private:
   mutable std::mutex mutex_;  // guards settings_

@@ -103,7 +103,7 @@ class Worker final {
   statements::Cache cache_;
   std::unique_ptr<char[]> buffer_;
   int epoll_ = -1;
-  int spare_ = -1;  // given up where no descriptor is left, so that a client can still be told
+  int spare_ = -1;  // closed if no descriptor is left, so that a client can still get an error
   std::unique_ptr<Waker> waker_;
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
   std::vector<std::unique_ptr<Connection>> connections_;

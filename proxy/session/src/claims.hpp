@@ -69,7 +69,7 @@ class Claims {
   const Admission& admission() const noexcept { return admission_; }
   bool guards() const noexcept;                                 // the server session is READ ONLY by default
   bool active() const noexcept;                                 // writes go behind the check
-  bool final_rule() const noexcept;                             // the operator's word stands above what the session declares
+  bool final_rule() const noexcept;                             // the operator's rule wins over what the session declares
   bool may_speak() const noexcept { return rule() || spoke_; }  // has, or may have, a scope and a term
   bool may_write() const noexcept;                              // or needs none
   // Whether to ask the server who serves, and what the session declares already.

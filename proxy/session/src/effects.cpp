@@ -176,7 +176,7 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       effects.changes_declaration = effects.unsettles = effects.calls_functions = true;
       effects.unlocks = holds_word(sql, "pg_advisory_unlock");
       if (statement.kind == Kind::do_block && !statement.holds_transaction_words) {
-        // Nothing in it can end the transaction that it stands in, so it is a write like others.
+        // Nothing in it can end the transaction around it, so it is a write like others.
         effects.way = Way::write;
         effects.read_only_hole = true;
       }
@@ -376,7 +376,7 @@ bool puts_own_names_first(std::string_view search_path) noexcept {
 
 namespace {
 
-// In whatever statement of the text it stands, SET or set_config().
+// SET or set_config(), in any statement of the text.
 bool sets_own_names_first(std::string_view sql) noexcept {
   constexpr std::string_view name = "search_path";
   const auto at = std::search(sql.begin(), sql.end(), name.begin(), name.end(), [](char a, char b) { return lower(a) == b; });

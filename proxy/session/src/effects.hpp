@@ -20,14 +20,14 @@ using Text = std::shared_ptr<const statements::Classified>;
 struct Learned {
   bool speaks_of_terms = false;  // it declares, or may
   bool calls_unknown = false;    // code that may declare without a word of it in the text
-  bool may_make_rules = false;   // CREATE RULE, in whatever it stands
+  bool may_make_rules = false;   // CREATE RULE, inside of any statement
   bool own_names_first = true;   // no search_path that it sets puts other schemas before pg_catalog
   std::vector<std::string> deallocates{};
   std::optional<std::string> role{};  // SET ROLE; empty: the user
 };
 Learned learned_of(const statements::Classified& text, std::string_view sql);
 
-// Whether pg_catalog, where a search_path names it at all, stands first in it.
+// Whether pg_catalog, if a search_path names it at all, is first in it.
 bool puts_own_names_first(std::string_view search_path) noexcept;
 
 struct Effects {

@@ -101,7 +101,7 @@ void Session::State::on_parse(const Event& event) {
       if (sql.find('\\') != std::string_view::npos || has_high_byte(sql)) known.read = reported_;
     }
     const auto [at, added] = statements_.try_emplace(name, known);
-    // A name that stands for something else already: the server refuses it, unless that was closed behind our back.
+    // A name that is in use already: the server refuses it, unless that was closed without our knowledge.
     if (!added && (name.empty() || at->second.identity == identity)) at->second = known;
     else if (!added) at->second.effects = effects_of_unknown(), at->second.again.reset(), at->second.as_it_is.reset();
     if (added) pipeline_.parsed.push_back(name);
@@ -286,7 +286,7 @@ void Session::State::on_execute(const Event& event) {
   if (model_.by_default.broken && !model_.by_default.reported) pipeline_.suspect = true;
   if (!claims_.active() || pipeline_.needs_hold) return;
   if (model_.tx.in_block && !was_block && !pipeline_.direct) {
-    // The rest of the group stands in the client's block, and so does what was read before it: the lock belongs in front of that.
+    // The rest of the group is in the client's block, and so is what was read before it: the lock belongs ahead of that.
     lock_group();
     flush_group();
     pipeline_.direct = true;

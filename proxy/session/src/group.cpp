@@ -173,7 +173,7 @@ void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {
 
 // The group's transaction becomes writable with this statement, if what was read so far allows it.
 void Session::State::open_held(const Effects& effects, const Claim& claim, Act act) {
-  // What was read so far would be able to write from here on: what calls functions must not, nor what stands under a claim that cannot
+  // What was read so far would be able to write from here on: what calls functions must not, nor what is under a claim that cannot
   // pass.
   for (const Claim& member : pipeline_.named) {
     const Standing of = standing_of(member);
@@ -254,7 +254,7 @@ void Session::State::open_group(const Claim& claim, bool with_check) {
   for (const Claim& named : pipeline_.named) add_check(opening, named, Purpose::check);
   pipeline_.named.clear();
   pipeline_.held.insert_at(pipeline_.beginning, std::move(opening));
-  // What stands after the opening by now counts as run after it.
+  // What follows the opening by now counts as run after it.
   model_.tx.redeclared = before.redeclared || (model_.tx.redeclared && !with_check);
   model_.tx.acted = before.acted;
   model_.tx.acted_since = before.acted_since;

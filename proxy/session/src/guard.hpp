@@ -20,7 +20,7 @@ enum class Does : std::uint8_t {
   begin,
   rollback,   // ROLLBACK, ROLLBACK TO, RELEASE: ends nothing that stays
   savepoint,  // fixes the access mode of its transaction, as a snapshot does
-  commit,     // COMMIT, END, and the Sync of a pipeline that stands in no block
+  commit,     // COMMIT, END, and the Sync of a pipeline outside of a block
   fetch,      // FETCH, MOVE: runs the code of a cursor that is open
   declares,   // nothing but set_config() of termgate.scope or termgate.term with plain values
   reads,      // surely a read, as far as a text can show it

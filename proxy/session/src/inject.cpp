@@ -1,5 +1,5 @@
 // The messages that are put before, around and behind the client's (docs/decisions/0006). Ours use named statements and portals
-// only and close them; the one exception stands in for a simple query, which drops the unnamed ones itself.
+// only and close them; the one exception replaces a simple query, which drops the unnamed ones itself.
 #include <array>
 #include <functional>
 
@@ -69,7 +69,7 @@ const std::string& Session::State::name_of(ProxyStatement which) {
 
 // Prepared anew each time, in the same pipeline in which it runs: a function, a trigger or a view of the client's could replace what is
 // kept. And closed there, so that pg_prepared_statements has nothing but the client's own. A pipeline that failed may have left one of the
-// name: then a Close stands in front.
+// name: then a Close precedes it.
 void Session::State::prepare_ours(Batch& to, ProxyStatement which, Purpose role, std::string_view error) {
   const std::array<std::uint32_t, 5> types{25, 20, 25, 20, 16};  // text, bigint, boolean
   const std::string schema = in_quotes(options_.schema);
@@ -256,7 +256,7 @@ void Session::State::run_plain_query(std::string_view sql, Purpose role, Change 
   server_.replies.push({.request = Request::query, .role = role, .change = change, .read_hash = read_hash});
 }
 
-// One statement of a simple query as Parse, Bind, Execute, in one transaction with the opening that stands before it, which the Sync
+// One statement of a simple query as Parse, Bind, Execute, in one transaction with the opening ahead of it, which the Sync
 // commits. A simple query drops the unnamed statement and portal, so these may be used. Parse takes one statement only, whatever its
 // grammar.
 void Session::State::run_converted(std::string_view sql, Change change, std::size_t read_hash) {

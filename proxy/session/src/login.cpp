@@ -28,7 +28,7 @@ bool is_ascii(std::string_view text) noexcept {
   return std::all_of(text.begin(), text.end(), [](char letter) { return static_cast<unsigned char>(letter) < 0x80; });
 }
 
-// PostgreSQL up to 16 cuts a longer name off, and would let it in as somebody, or into something, that no rule and no limit was asked
+// PostgreSQL up to 16 cuts a longer name off, and would let it in as somebody, or into something, that no rule and no limit was applied to
 // about.
 std::string too_long(std::string_view what, const std::string& name) {
   if (name.size() <= name_bytes_max) return {};
@@ -113,7 +113,7 @@ void Session::State::startup_read(const pgwire::StartupEvent& event) {
   for (const auto& one : {declared, by_options}) {
     if (!one.problem.empty()) return refuse_login(*this, "TG005", one.problem);
   }
-  // Of two places the later one counts, each half by itself; application_name stands below the options.
+  // Of two places the later one counts, each half by itself; application_name has less weight than the options.
   claims_.declare(declared);
   claims_.declare(by_options);
   settings_.own_names_first = puts_own_names_first(named("search_path")) && puts_own_names_first(named("options"));
@@ -199,7 +199,7 @@ void Session::State::start_login() {
       options_.server_guard == ServerGuard::required || (options_.server_guard == ServerGuard::when_there && host_.server_has_guard());
   if (there && claims_.may_be_server_guarded()) {
     claims_.server_guards();
-    // Nothing takes it back, so it may stand in the start-up packet. Whether it has worked is asked before the client's first word.
+    // Nothing takes it back, so it may be in the start-up packet. Whether it has worked is checked ahead of the client's first message.
     login_.startup.emplace_back("termgate.guard_session", "on");
   }
   std::vector<pgwire::StartupMessage::Parameter> parameters;

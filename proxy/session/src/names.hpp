@@ -24,7 +24,7 @@ inline bool has_high_byte(std::string_view text) noexcept {
   return std::any_of(text.begin(), text.end(), [](char byte) { return static_cast<unsigned char>(byte) >= 0x80; });
 }
 
-// A name that is not ASCII stands for another in another client_encoding, and SQL cuts a long one between two letters, so that it may be a
+// A name that is not ASCII means another in another client_encoding, and SQL cuts a long one between two letters, so that it may be a
 // shorter one. Of what has such a name nothing is known.
 inline bool may_be_another(std::string_view name) noexcept { return has_high_byte(name); }
 

@@ -1,4 +1,4 @@
-// What the state of a session is made of, one struct a concern. Values; what is done with them stands in the files that state.hpp lists.
+// The parts of a session's state, one struct a concern. Values only; the code that uses them is in the files that state.hpp lists.
 #pragma once
 
 #include <array>
@@ -43,7 +43,7 @@ struct Login {
   bool credential_requested = false;
   bool plus_removed = false;
   bool awaiting_sasl_initial = false;
-  bool read_only_at_start = false;  // READ ONLY was asked for with the start-up message, and not only after the login
+  bool read_only_at_start = false;  // READ ONLY was set by the start-up message, and not only after the login
   Instant started;
   std::string ready;  // its ReadyForQuery, not given yet
 };
@@ -149,10 +149,10 @@ struct Explained {
   std::string code, message, hint, detail;
   std::string refused;     // for the log; empty: it is no refusal
   ScopedTerm pair;         // that it was refused with
-  std::int64_t fence = 0;  // that stands against it; 0: not known
+  std::int64_t fence = 0;  // that refuses it; 0: not known
 };
 
-// What a check is asked so that it fails, whatever the fence: no term is 0.
+// A check with this term fails, whatever the fence: no term is 0.
 inline constexpr std::array<pgwire::Field, 4> no_claim{pgwire::Field("-"), pgwire::Field("0"), pgwire::Field(), pgwire::Field()};
 
 // The check that was sent last.

@@ -15,7 +15,7 @@ std::string Session::State::error_text(std::string_view code, std::string_view m
   return text;
 }
 
-// The client's statement fails here, and whatever transaction it stands in fails with it.
+// The client's statement fails here, and the transaction around it, if any, fails with it.
 void Session::State::refuse(std::string_view code, std::string_view message, std::string_view hint) {
   const std::string error = error_text(code, message, hint);
   if (pipeline_.begun) {

@@ -67,7 +67,7 @@ enum class Purpose : std::uint8_t {
   hold,        // hold_claim()
   release,     // release_session()
   eviction,    // the check of a transaction that has become stale: it fails, and with it the transaction
-  refusal,     // a check that must fail, so that the server's transaction fails with it; `text` is what the client is told
+  refusal,     // a check that must fail, so that the server's transaction fails with it; `text` is the client's error
 };
 
 // What a statement of the client's does to default_transaction_read_only as the client is to see it, once it has succeeded.
@@ -81,11 +81,11 @@ struct PendingReply {
   std::size_t read_hash = 0;  // of a text that is taken for a read: where it meets READ ONLY, it is known as a writer from then on
   std::size_t of = 0;         // of a `lock`: how many ends had been sent before it; of a `close` of ours: which of its Parses it belongs to
   bool row_seen = false;
-  bool existed = false;           // of a `parse`: the name stands for something already, and goes on doing so where this one fails
+  bool existed = false;           // of a `parse`: the name is in use already, and keeps its statement if this one fails
   bool copy_ends = false;         // the client's CopyDone or CopyFail went right behind it
   bool hide_no_data = false;      // a simple query has no NoData
   bool hide_warning = false;      // a notice of it is about a BEGIN of ours
-  bool read_only_behind = false;  // SET transaction_read_only TO on stands behind it in its text: its answer is not the client's
+  bool read_only_behind = false;  // SET transaction_read_only TO on follows it in its text: its answer is not the client's
   bool late_complete = false;     // its CommandComplete waits for the commit, which may yet fail
   bool late_description = false;  // its RowDescription waits for what comes next: an error comes without one
   std::uint32_t changes = 0;      // of a check: how many declarations had been sent before it

@@ -86,7 +86,7 @@ class ReplyRouter {
   void forward(const pgwire::Event& message);
   // One that comes on account of the request that is running.
   void forward_unless_hidden(const pgwire::Event& message);
-  // Of our own statements: nobody's business but the server's log. What stands in for a simple query is hidden and the client's all the
+  // Of our own statements: nobody's business but the server's log. What replaces a simple query is hidden and the client's all the
   // same, and the COMMIT of a frame runs its deferred triggers.
   void forward_notice(const pgwire::Event& notice);
 

@@ -22,7 +22,7 @@ constexpr std::string_view behind_a_pooler =
     "as long "
     "as that stays, start the proxy with --server-pooler session";
 
-// Where the one text value of a column stands in a DataRow: count, then a length and bytes each.
+// The position of a column's one text value in a DataRow: count, then a length and bytes each.
 bool column(std::string_view row, std::size_t index, std::string_view& value) noexcept {
   if (row.size() < 2) return false;
   std::size_t at = 2;

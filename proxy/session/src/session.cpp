@@ -67,7 +67,7 @@ void Session::State::idle_now() {
   }
 }
 
-// A higher term was seen elsewhere: a transaction that stands open under a lower one ends now, and with it its locks (F4).
+// A higher term was seen elsewhere: a transaction that is open under a lower one ends now, and with it its locks (F4).
 void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   // Only a transaction that is idle, with nothing under way in either direction, is ended here.
   if (stage_ != Stage::ready || !server_.replies.empty() || pipeline_.begun || client_mid_frame_) return;

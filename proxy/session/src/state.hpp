@@ -20,7 +20,7 @@
 //   extended.cpp     the messages of the extended protocol
 //   group.cpp        what they are together, up to a Sync
 //   inject.cpp       the messages that are put before, around and behind the client's
-//   refusal.cpp      how a unit fails, and what the client is told of it
+//   refusal.cpp      how a unit fails, and the client's error
 //   reply_router.cpp what the client sees of the server's replies
 //   server.cpp       what the replies say of the session and its transaction
 //   server_error.cpp errors: whose they are, what the client sees of them, what is lost with them

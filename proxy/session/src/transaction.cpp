@@ -9,7 +9,7 @@ namespace termgate::session {
 using statements::Kind;
 using Way = Effects::Way;
 
-// A name that stands for something already keeps standing for it where the PREPARE fails, so nothing is known of it then.
+// A name that is in use already keeps its statement if the PREPARE fails, so nothing is known of it then.
 void Session::State::note_prepared(const Effects& effects) {
   if (effects.prepares.empty()) return;
   Known known;

@@ -42,7 +42,7 @@ struct Transaction {
       false;  // something ran while it was locked; what that left for the COMMIT runs when no savepoint keeps it READ ONLY any more
   bool savepoint = false;                                             // one of the client's was set in it
   std::optional<std::vector<std::string>> savepoints{std::in_place};  // those that are open, by name; nothing: not known after an error
-  bool marked = false;                                                // … and one of ours stands before the first
+  bool marked = false;                                                // … and one of ours precedes the first
   bool lock_stays = false;                                            // it was locked outside of all savepoints
   bool was_unmarked = false;                                          // … and ours was released again
   std::vector<ScopedTerm> passed;                                     // by comments
@@ -96,7 +96,7 @@ struct TransactionModel {
   void before_bind(std::string_view statement);
   void on_bind(std::string_view portal, const Effects& effects, bool named);
   void on_execute(std::string_view portal);
-  // A BEGIN of ours, or one of the client's that ours stands in for.
+  // A BEGIN of ours, or one of the client's that ours replaces.
   void begin_block();
   // The implicit transaction of a pipeline, or of a converted query, ends with its Sync.
   void end_implicit() {

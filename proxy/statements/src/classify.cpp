@@ -452,7 +452,7 @@ class Classifier {
     return !stands_before_a_constant(word) && !is_everyday_word(word) && !is_grammar_here(tokens, tokens.size() - 1, word);
   }
 
-  // Whether the word at `at`, which a function or a type may have as its name, is the grammar's where it stands.
+  // Whether the word at `at`, which may also be a function's or a type's name, is a keyword in this place.
   bool is_grammar_here(Tokens tokens, std::size_t at, std::string_view word) const {
     const auto before = [&](std::initializer_list<std::string_view> words, std::size_t far = 1) {
       if (at < far || tokens[at - far].type != TokenType::word) return false;
@@ -948,7 +948,7 @@ class Classifier {
     return simple(statement, Kind::declare_cursor);
   }
 
-  // FETCH [direction] [FROM | IN] name: the name is what stands last.
+  // FETCH [direction] [FROM | IN] name: the name comes last.
   bool fetch(Tape& tape, Tokens tokens, Statement& statement, Kind kind) const {
     tape.skip();
     if (tape.at_end()) return false;

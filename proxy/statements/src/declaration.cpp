@@ -30,7 +30,7 @@ bool same_but_case(std::string_view one, std::string_view other) noexcept {
   return true;
 }
 
-// Where one of our keys stands in `text` from `at` on, in any case, with only white space between it and a `=`.
+// Where one of our keys is in `text` from `at` on, in any case, with only white space between it and a `=`.
 struct Found {
   std::size_t begin = std::string_view::npos;
   std::size_t equals = 0;
@@ -190,7 +190,7 @@ void declared_around(Declaration& declaration, std::string_view sql, const Lexed
     }
     return;
   }
-  // Where the last token ends cannot be told. What looks like a declaration at the end must not be passed over in silence.
+  // The end of the last token is not known. What looks like a declaration at the end must not be passed over in silence.
   const std::size_t last = sql.rfind("/*");
   if (last != std::string_view::npos && last >= lead && find_key(sql.substr(last), 0).begin != std::string_view::npos) {
     refuse(declaration, in_comment, "the text before it cannot be read");

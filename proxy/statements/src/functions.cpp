@@ -7,10 +7,10 @@ namespace termgate::statements {
 namespace {
 
 // clang-format off
-// A name that ends in `*` stands for all that begin so. Left out on purpose, because they change nothing that anybody reads:
+// A name that ends in `*` means all that begin so. Left out on purpose, because they change nothing that anybody reads:
 // txid_current and pg_current_xact_id (a number is used up), pg_export_snapshot (pg_dump -j), setseed, pg_sleep, pg_stat_clear_snapshot.
 constexpr std::string_view holes[] = {
-    // Large objects: READ ONLY refuses their writes from 16 on only. Reading ones are told apart below.
+    // Large objects: READ ONLY refuses their writes from 16 on only. Reading ones are distinguished below.
     "lo_*", "lowrite",
     // Sequences: refused by READ ONLY, but they are never a read.
     "nextval", "setval",

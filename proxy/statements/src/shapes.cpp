@@ -14,7 +14,7 @@ namespace {
 
 using Tokens = std::span<const Token>;
 
-// Types whose names are words of the grammar: nobody can make a type of his own with such a name.
+// Types whose names are words of the grammar: nobody can create a type with such a name.
 bool is_grammars_type(std::string_view word) noexcept {
   static constexpr std::array<std::string_view, 12> all{"bigint",  "boolean",  "char",    "character", "decimal",   "int",
                                                         "integer", "interval", "numeric", "smallint",  "timestamp", "varchar"};

@@ -71,7 +71,7 @@ class Session {
     connected(deadline);
   }
   milliseconds ttl() const { return ttl_; }
-  // The server granted less than was asked for where this is less than ttl().
+  // Below ttl() if the server granted a shorter timeout than requested.
   milliseconds granted() const { return milliseconds(zoo_recv_timeout(handle_.get())); }
   std::int64_t id() const { return zoo_client_id(handle_.get())->client_id; }
   bool over() const {

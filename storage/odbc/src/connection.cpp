@@ -1,7 +1,7 @@
 // One ODBC session: values to the forms that ODBC reads, results back, diagnostics to OdbcError.
 //
 // One thread at a time. All texts cross in UTF-16, by the functions whose names end in W. What
-// drivers do differently is asked of Maker and has a remark where it matters; `broken_` says that the session must not
+// drivers do differently is found by Maker and has a comment where it matters; `broken_` says that the session must not
 // be used again.
 #include <termgate/detail/odbc/connection.hpp>
 
@@ -275,7 +275,7 @@ void Connection::limit(SQLHSTMT statement, milliseconds timeout) {
 void Connection::bind(SQLHSTMT statement, Parameters& parameters) {
   SQLUSMALLINT place = 0;
   for (auto& one : parameters.all) {
-    // The pointer of a streamed value comes back from SQLParamData, to tell which one is wanted for.
+    // SQLParamData returns the pointer of a streamed value, to say whose data it needs next.
     const SQLPOINTER data = one.streamed ? static_cast<SQLPOINTER>(&one) : one.data;
     need(SQLBindParameter(statement, ++place, SQL_PARAM_INPUT, one.c_type, one.sql_type, one.size, one.digits, data, one.bytes,
                           &one.indicator),

@@ -71,7 +71,7 @@ std::optional<Maker> maker_in(std::string_view name) {
   return std::nullopt;
 }
 
-// By the library that an installed name stands for first: the name may be anything.
+// The library behind an installed driver's name is looked at first: the name may be anything.
 std::optional<Maker> maker_of(const std::string& driver) {
   const std::string library = ini_entry(driver, "Driver", "odbcinst.ini");
   if (!library.empty()) {

@@ -33,7 +33,7 @@ bool is_gone(const Diagnostic& one, Family family) {
 
 bool mentions(std::string_view text, std::string_view what) { return text.find(what) != std::string_view::npos; }
 
-// A server whose numbers are not SQL Server's own (33557097 stands for all that it has no number for) is understood by its words.
+// A server whose numbers are not SQL Server's own (33557097 is used for everything without a number) is understood by its texts.
 bool is_conflict(const Diagnostic& one, Family family) {
   if (one.sqlstate.starts_with("40") && one.sqlstate != "40003") return true;
   if (family != Family::sqlserver) return false;

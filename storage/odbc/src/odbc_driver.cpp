@@ -33,7 +33,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds login_wait{10};
-// A connection that has lain idle for longer is asked whether it is still there: a write sent on a dead one ends as "unknown" without need.
+// A connection that was idle for longer is tested first: a write sent on a dead one would have an unknown outcome without need.
 constexpr milliseconds idle_trusted{100};
 
 // How long the answers of one call may take: each of them, and all together.
@@ -343,7 +343,7 @@ class OdbcDriver final : public Driver {
     return bytes > odbc::payload_piece_bytes;
   }
 
-  // Said before many pieces are sent in vain; the server's own check stands behind it.
+  // Refused before many pieces are sent in vain; the server checks it again.
   void check_setting(Connection& connection, std::size_t bytes, const Patience& patience) const {
     if (bytes <= odbc::payload_piece_bytes) return;
     const Rows rows = connection.run(with_schema(sql::sqlserver_pieces::limit), patience.next());

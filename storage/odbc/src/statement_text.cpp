@@ -87,7 +87,7 @@ class Scanner {
     }
     unended("a comment");
   }
-  // `open`: where the opening quote stands. An end written twice stands for itself.
+  // `open`: the position of the opening quote. A closing quote written twice is part of the text.
   std::size_t quoted(std::size_t open, char end, bool escapes) const {
     for (std::size_t at = open + 1; at < rest_.size(); ++at) {
       if (escapes && rest_[at] == '\\') ++at;

@@ -284,7 +284,7 @@ void Connection::bind(sqlite3_stmt* statement, int at, const Value& value) {
   if (code != SQLITE_OK) throw_sqlite(db_, code);
 }
 
-// SQLite has waited as long as it was told to, so the lock's holder is named.
+// SQLite has waited as long as it may, so the error names the lock's holder.
 void Connection::throw_blocked() {
   throw Blocked(fmt::format("TG006 blocked: {} holds the database; nothing was written", lock_holder(db_)));
 }

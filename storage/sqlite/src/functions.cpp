@@ -585,7 +585,7 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
   } catch (const Error& error) {
     sqlite3_result_error(context, error.what(), static_cast<int>(std::strlen(error.what())));
     const std::string_view code = error.code();
-    // What SQLite itself failed with keeps its code; TG codes are plain errors, told by their prefix.
+    // What SQLite itself failed with keeps its code; TG codes are plain errors, recognized by their prefix.
     if (code.starts_with("SQLITE_")) sqlite3_result_error_code(context, code_of(code));
   } catch (const std::bad_alloc&) { sqlite3_result_error_nomem(context); } catch (const std::exception& error) {
     sqlite3_result_error(context, error.what(), -1);

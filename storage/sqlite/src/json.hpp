@@ -38,7 +38,7 @@ class Json {
     text_ += text;
     return *this;
   }
-  // What stands between the brackets.
+  // The text between the brackets.
   std::string members() const { return text_.substr(1); }
   std::string close() { return text_ + (text_[0] == '{' ? '}' : ']'); }
 

@@ -1,5 +1,5 @@
 // Which checks the open transaction has passed, and at which depth of savepoints (passed_checks.hpp). A pass
-// that outlives what it stands on would let a stale write through, so every doubt drops it.
+// that outlives its reason would let a stale write through, so every doubt drops it.
 #include <termgate/detail/sqlite/passed_checks.hpp>
 
 #include <algorithm>

@@ -77,7 +77,7 @@ class SqliteDriver final : public Driver {
   SqliteDriver(OpenAs how, int connections_max) : how_(std::move(how)), readers_max_(std::max(connections_max - 1, 1)) {}
 
   std::string_view kind() const noexcept override { return "sqlite"; }
-  // Read as a whole: SQLite holds all of a value even where a part of it is asked for.
+  // Read as a whole: SQLite holds all of a value in memory even if only a part is read.
   PayloadLimits payload_limits() const noexcept override { return {std::size_t{256} << 20, std::size_t{256} << 20}; }
 
   void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) override {

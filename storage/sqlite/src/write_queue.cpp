@@ -46,7 +46,7 @@ void WriteQueue::take_baton(milliseconds wait, const std::function<bool()>* give
   const auto until = Clock::now() + wait;
   bool gave_up = false;
   do {
-    // How often give_up is asked. The answer may change without anybody signalling this thread's condition.
+    // How often give_up() is called. Its answer may change without a signal to this thread's condition.
     constexpr milliseconds question{50};
     const auto slice = give_up != nullptr ? std::min(until, Clock::now() + question) : until;
     if (waiter.turn.wait_until(lock, slice, [&] { return waiter.has_baton; })) {

@@ -1,4 +1,4 @@
-// Turns a message of the database's own functions ("TG001 stale term …") into the type that stands for it.
+// Turns a message of the database's own functions ("TG001 stale term …") into its exception type.
 // Internal; used by every driver, so that the codes are read in one place.
 #pragma once
 

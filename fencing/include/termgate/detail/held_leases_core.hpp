@@ -1,5 +1,5 @@
 // HeldLeasesCore: when to renew which of many leases, and whose holder must hear that it is over. It has no clock, no thread and no
-// database: it is told what happened and what time it is, and answers with what to do. Internal; LeaseKeeper performs it,
+// database: it receives what happened and the time, and answers with what to do. Internal; LeaseKeeper performs it,
 // tests/sim/held_leases.cpp plays it on virtual time. One thread at a time.
 //
 // A lease is believed in until `margin` before its end, counted from before the request that granted it was sent. Then its holder is told,

@@ -85,7 +85,7 @@ class LeaderCore {
     std::optional<Term> term = {};
     // Granted: when the lease ends, counted from before the request was sent.
     Moment until = {};
-    // Of an acquisition that was refused: how long the other's lease still stands, where that is known.
+    // Of an acquisition that was refused: how long the other's lease still lasts, if that is known.
     std::optional<Time> free_in = {};
   };
   using Event = std::variant<Woken, Stop, WorkEnded, Answer>;

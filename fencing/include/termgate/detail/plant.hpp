@@ -19,7 +19,7 @@ inline constexpr std::array<std::string_view, 16> plants{
     "sqlite_lease",          // an acquisition there issues the last term once more
     "group_commit",          // a write that shares a commit is acknowledged before it
     "library_check",         // the library takes a write's term for granted where this process has not seen a higher one
-    "postgres_lost_answer",  // a COMMIT whose answer was lost is told as a write that did not happen
+    "postgres_lost_answer",  // a COMMIT whose answer was lost is reported as a write that did not happen
     "proxy_one_behind",      // the proxy lets the term before the fence pass
     "proxy_savepoint",       // the proxy takes a check for passed that a ROLLBACK TO has undone, and its lock with it
     "decision_own_call",     // the eight faults of the proxy's decision: proxy/session/src/guard_faults.hpp

@@ -1,4 +1,4 @@
-// Alarm: waits for a moment of BootClock, or for a call of wake(). A condition variable counts on a clock that stands still while the
+// Alarm: waits for a moment of BootClock, or for a call of wake(). A condition variable uses a clock that stops while the
 // machine is suspended; this one rings as soon as it has woken up. Internal. wait() on one thread; wake() on any.
 #pragma once
 

@@ -19,7 +19,7 @@ namespace termgate::inline v0::detail {
 
 class FenceFeed {
  public:
-  static constexpr std::size_t payloads_max = 1000;  // that one wait() returns; what goes beyond is only told of
+  static constexpr std::size_t payloads_max = 1000;  // that one wait() returns; of more, only the fact is reported
 
   struct Heard {
     bool connected_anew = false;  // what was said before is not known: read everything again
@@ -41,7 +41,7 @@ class FenceFeed {
   // Whether what the two above run through, which is code of its owner and runs with our rights, belongs to a superuser, to our own role or
   // to `owner`.
   virtual bool owner_is_trusted(std::string_view owner) = 0;
-  // As the server was asked for it; empty before the first connection.
+  // As the server reported it; empty before the first connection.
   virtual std::string database() const = 0;
   // 0 before the first connection.
   virtual int server_major() const = 0;

@@ -16,8 +16,8 @@ class GateFeed {
 
   virtual ~GateFeed() = default;
 
-  // Those of `scopes` that a raise waits for; with none the server is asked all the same. Connects if it must. Waits for no lock; gives up
-  // after a few seconds. Throws Unavailable (the next call connects again) and DatabaseError.
+  // Those of `scopes` that a raise waits for; with none, the server is queried all the same. Connects if it must. Waits for no lock; gives
+  // up after a few seconds. Throws Unavailable (the next call connects again) and DatabaseError.
   virtual std::vector<std::string> wanted(const std::vector<std::string>& scopes) = 0;
 };
 

@@ -13,7 +13,7 @@ namespace termgate::inline v0::sqlserver {
 
 // Takes the fence's lock until the transaction that is open on `connection` ends, and returns the fence after the check (F1, F5); a term
 // above the fence raises it, in this same transaction (commit it soon, or raise with Database::seal before: a raise inside a transaction
-// cannot evict who stands in its way). Call it before the first write, and again after a rollback to a savepoint older than it.
+// cannot evict the session that blocks it). Call it before the first write, and again after a rollback to a savepoint older than it.
 //
 // A transaction is open behind a BEGIN TRANSACTION of yours, and always with SQL_ATTR_AUTOCOMMIT off. In autocommit a check would guard
 // nothing: InvalidInput, and nothing was sent but the question. The thread that uses `connection`; without MARS, with no unread results on

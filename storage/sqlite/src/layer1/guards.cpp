@@ -244,7 +244,7 @@ void Layer1::transaction_ended(bool committed) noexcept {
     if (fsync(descriptor) == 0) ++folder_flushes_;
     close(descriptor);
   } catch (const std::exception&) {
-    // Out of memory for a path: the commit stands, as durable as FULL makes it.
+    // Out of memory for a path: the commit remains valid, as durable as FULL makes it.
   }
 }
 

@@ -83,7 +83,7 @@ std::int64_t Layer1::declare_trust(bool untrusted, std::string_view action, cons
   require_text(reason, "reason");
   Unit unit(*this);
   use(stmt::incarnation_set_untrusted).bind(std::int64_t{untrusted}).run();
-  // The incarnation stands for the scopes that have no fence yet.
+  // The incarnation covers the scopes that have no fence yet.
   use(stmt::fences_set_untrusted).bind(std::int64_t{untrusted}).run();
   const std::int64_t scopes = sqlite3_changes(db_);
   fence_changed();

@@ -285,7 +285,7 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
     if (expression) {
       ask_for_recursion({});
     } else if (!same.empty()) {
-      // A partial index that the changed row newly enters has the same keys: the condition stands for it.
+      // A partial index that the changed row newly enters has the same keys, so comparing the keys is enough.
       victims(same, index.condition.empty() ? changed : "1", index.condition);
       if (generated) {
         for (const Column& source : table.columns) {

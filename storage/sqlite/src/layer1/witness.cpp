@@ -1,4 +1,4 @@
-// Refusals of a stale term, each told to a drill's witness where there is one.
+// Reports each refusal of a stale term to a drill's witness, if there is one.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

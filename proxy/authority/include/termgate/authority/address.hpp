@@ -17,7 +17,7 @@ class Address {
 
   bool v6() const noexcept { return v6_; }
   const std::array<std::uint8_t, 16>& bytes() const noexcept { return bytes_; }  // IPv4 in the first four
-  // Means another machine wherever it is asked: loopback and link-local addresses.
+  // Means another machine on every machine: loopback and link-local addresses.
   bool of_this_machine() const noexcept;
   std::string text() const;
 

@@ -42,7 +42,7 @@ struct Rule {
   std::size_t line = 0;
 
   // An empty list matches everybody; all that are given must match.
-  std::vector<std::string> listeners, users, databases, applications;  // `*` stands for any characters
+  std::vector<std::string> listeners, users, databases, applications;  // `*` matches any characters
   std::vector<AddressRange> clients;
 
   std::variant<std::monostate, FixedTerm, FileTerm, LeaseTerm> source;

@@ -1,4 +1,4 @@
-// Which server session a cancel request means: the server's process id, as the client was told it, and a secret of our own.
+// Which server session a cancel request means: the server's process id, as sent to the client, and a secret of our own.
 // Any thread.
 #pragma once
 

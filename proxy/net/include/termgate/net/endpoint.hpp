@@ -18,7 +18,7 @@ class Endpoint {
   Endpoint(const sockaddr* address, socklen_t size);
   // nullopt: `host` is no numeric address.
   static std::optional<Endpoint> numeric(std::string_view host, std::uint16_t port);
-  // nullopt: the path is too long for a socket (107 bytes). An empty path stands for "somebody on this machine". One that
+  // nullopt: the path is too long for a socket (107 bytes). An empty path means "somebody on this machine". One that
   // begins with @ is a name in the abstract namespace, as libpq writes it.
   static std::optional<Endpoint> unix_socket(std::string_view path);
 

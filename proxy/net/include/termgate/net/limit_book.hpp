@@ -22,7 +22,7 @@ class LimitBook {
   Verdict enter(const std::string& user, const std::string& database, const std::string& address);
   void leave(const std::string& user, const std::string& database, const std::string& address);
 
-  // What the client is told; the limit's name and number.
+  // The error for the client; the limit's name and number.
   std::string message(Verdict verdict) const;
 
   // After a reload. Those who are in stay.

@@ -69,7 +69,7 @@ std::string own_url(std::string_view url);
 struct ClientTls {
   std::string certificate;  // PEM, with its chain; empty: no TLS to clients
   std::string key;
-  std::string client_ca;  // whose certificates are accepted of clients; empty: none is asked for
+  std::string client_ca;  // whose certificates clients must have; empty: none is needed
   bool client_certificate_required = false;
   bool required = false;  // clear text is refused
   TlsVersion oldest = TlsVersion::v1_2;
@@ -101,7 +101,7 @@ struct Options {
   std::chrono::milliseconds connect_timeout{std::chrono::seconds{10}};
   std::chrono::milliseconds cancel_timeout{std::chrono::seconds{10}};
   std::chrono::milliseconds drain_timeout{std::chrono::seconds{30}};
-  std::chrono::seconds keepalive{15};  // a peer that is silent for so long is asked whether it is there
+  std::chrono::seconds keepalive{15};  // a peer that is silent for so long gets a probe
 };
 
 }  // namespace termgate::net

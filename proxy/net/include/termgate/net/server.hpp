@@ -54,7 +54,7 @@ class Server {
   // and before they count. Returns what was wrong, with either; then nothing changed.
   std::string reload(const Options& options, const std::function<std::string()>& rest);
 
-  // Where it listens, as text; with the port that was found where 0 was asked for.
+  // Where it listens, as text; with the port that was chosen if 0 was given.
   std::vector<std::string> addresses() const;
   std::string http_address() const;     // empty: no HTTP
   std::string browser_address() const;  // empty: no Browser

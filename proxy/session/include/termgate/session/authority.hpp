@@ -29,7 +29,7 @@ class PeerLiveness {
   virtual bool open() const = 0;
   // Since the peer's machine was last heard of. Huge once the connection has ended.
   virtual std::chrono::milliseconds silent_for() const = 0;
-  // From now on a silent peer is asked so often that silent_for() stays below `bound` (1 s at the least) while it is there.
+  // From now on a silent peer is probed so often that silent_for() stays below `bound` (1 s at the least) while it is there.
   virtual void ask_within(std::chrono::milliseconds bound) = 0;
 };
 

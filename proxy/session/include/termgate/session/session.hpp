@@ -27,7 +27,7 @@ struct Options {
   bool client_tls = false;           // a certificate is there: SSLRequest is answered S
   bool client_tls_required = false;  // a start-up in clear text is refused
   enum class ServerTls : std::uint8_t { disable, prefer, require } server_tls = ServerTls::prefer;  // verify-* is the caller's
-  bool server_is_local = false;                                                                     // a Unix socket: no TLS is asked for
+  bool server_is_local = false;                                                                     // a Unix socket: without TLS
   bool server_has_rules = true;                                                                     // it knows CREATE RULE: PostgreSQL does
 
   std::string schema = "termgate";  // of layer 1
@@ -35,7 +35,7 @@ struct Options {
   // Whether the guard inside the server (docs/use/guard.md) does the work where it is installed: not at all, where a login finds it, or
   // else the login is refused.
   enum class ServerGuard : std::uint8_t { off, when_there, required } server_guard = ServerGuard::off;
-  // A pooler in session mode stands between the proxy and the server; one that is not announced is refused.
+  // A pooler in session mode is between the proxy and the server; one that is not announced is refused.
   bool server_pooler = false;
   // A server that lets in without asking for a credential is refused to a client that is not local, unless this says otherwise.
   bool trust_backend = false;

@@ -40,7 +40,7 @@ class Cache {
   void forget_oldest();
 
   Limits limits_;
-  std::list<Entry> recent_;  // the one used last stands first
+  std::list<Entry> recent_;  // the most recently used first
   std::unordered_map<std::string_view, std::list<Entry>::iterator> by_text_;
   std::string key_;
   std::size_t bytes_ = 0;

@@ -124,7 +124,7 @@ struct Statement {
   // Setting (lower case), savepoint, prepared statement, cursor, channel, or a prepared transaction's gid, unquoted.
   // In full: the server cuts names (not settings, not gids) at 63 bytes.
   std::string name;
-  // Of set and set_local and of a set_config that is told apart; nullopt: none, or one that is not a plain literal.
+  // Of set and set_local and of a set_config that is understood; nullopt: none, or one that is not a plain literal.
   std::optional<std::string> value;
 
   // Scope and term of the comments before its first token and after its last one. In a text of several statements a comment belongs to the
@@ -134,7 +134,7 @@ struct Statement {
 
 struct Classified {
   std::vector<Statement> statements;  // at least one: Kind::empty for an empty text
-  // No `;` stands before the last token: at most one statement, whatever its grammar. Only then may a text be sent by Parse.
+  // No `;` precedes the last token: at most one statement, whatever its grammar. Only then may a text be sent by Parse.
   bool single = false;
   // Known without the grammar: as cheap to say again as to remember.
   bool by_tokens = false;

@@ -26,7 +26,7 @@ struct Declaration {
 // Whether a setting is termgate.scope or termgate.term; names of settings are compared without regard to case.
 bool is_declared_setting(std::string_view setting) noexcept;
 
-// Whether one of the two names stands anywhere in a text, in any case of its letters.
+// Whether one of the two names is anywhere in a text, in any case of its letters.
 bool speaks_of_terms(std::string_view text) noexcept;
 
 // The value of termgate.scope or termgate.term as SET or a start-up parameter gives it, on top of what `declaration` holds: a

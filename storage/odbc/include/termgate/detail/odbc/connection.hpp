@@ -62,7 +62,7 @@ class Connection {
   // Connects; gives up after `login_wait`. Throws OdbcError; DatabaseError where another database than the driver's is behind it.
   Connection(const ConnectionString& text, std::chrono::seconds login_wait);
 
-  // Runs one statement with ODBC's markers; `text.order` says which value each stands for. `keep`: stays prepared for the next time.
+  // Runs one statement with ODBC's markers; `text.order` says which value belongs to each. `keep`: it remains prepared for the next time.
   // `timeout`: how long until the driver gives up, in whole seconds, rounded up; 0: no limit. Reads every result to its end, for an error
   // may stand in a later one; the rows are those of the first result that has columns.
   Rows execute(const Marked& text, std::span<const Value> values, bool keep, milliseconds timeout);

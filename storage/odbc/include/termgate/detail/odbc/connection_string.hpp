@@ -25,7 +25,7 @@ ConnectionString connection_string_of(std::string_view url);
 // KEY=VALUE pairs in order. Throws InvalidInput for a part without =, an empty key, a brace that does not end, or text after one.
 std::vector<std::pair<std::string, std::string>> attributes_of(std::string_view text);
 
-// The value as it stands in a connection string: in braces where anything in it needs that. Throws InvalidInput for NUL, and for a closing
+// The value as written in a connection string: in braces if anything in it needs that. Throws InvalidInput for NUL, and for a closing
 // brace that the driver cannot take.
 std::string quoted_value(std::string_view key, std::string_view value, Maker maker);
 

@@ -33,7 +33,7 @@ enum class Phase {
 // Without the drivers' marks: "[FreeTDS][SQL Server]", "ERROR: ", ";\nError while executing the query".
 std::string plain_message(std::string_view message);
 
-// Throws the type that stands for the diagnostics of a failed call. Never returns.
+// Throws the exception type that matches the diagnostics of a failed call. Never returns.
 [[noreturn]] void throw_for(const OdbcError& failure, Phase phase, Family family);
 
 }  // namespace termgate::inline v0::detail::odbc

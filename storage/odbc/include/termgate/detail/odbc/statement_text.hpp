@@ -11,7 +11,7 @@
 
 namespace termgate::inline v0::detail::odbc {
 
-// A statement with ODBC's markers. order[i] is the parameter (from 0) that the i-th marker stands for.
+// A statement with ODBC's markers. order[i] is the parameter (from 0) of the i-th marker.
 struct Marked {
   std::string text;
   std::vector<std::size_t> order;
@@ -24,7 +24,7 @@ Marked marked(std::string_view sql, std::size_t parameters, Family family);
 // The statements of a script, without the semicolons between them; empty ones are left out.
 std::vector<std::string> statements_of(std::string_view script, Family family);
 
-// The batches of a T-SQL script: what stands between lines that hold GO alone.
+// The batches of a T-SQL script: the texts between lines that hold GO alone.
 std::vector<std::string> batches_of(std::string_view script);
 
 // Throws InvalidInput where the text holds transaction control (savepoints are none), DatabaseError where it holds a second statement.

@@ -54,12 +54,12 @@ class Connection {
   void control_checked(const char* sql);
   // For how long statements wait for another's lock.
   void wait_for_locks(std::chrono::milliseconds wait) noexcept;
-  // BEGIN IMMEDIATE or BEGIN: tries for as long as `wait` says, telling the holder who waits (lock_wait.hpp). SQLite's code.
+  // BEGIN IMMEDIATE or BEGIN: tries for as long as `wait` says, and shows the holder that it waits (lock_wait.hpp). Returns SQLite's code.
   int begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope, std::int64_t term);
   // COMMIT; SQLite's code, the extended one in `extended`. SQLITE_READONLY_DBMOVED: rolled back, for the file is not the
   // one any more that was opened.
   int commit(int& extended) noexcept;
-  // PRAGMA query_only: what the connection is asked to write then fails, nested statements included.
+  // PRAGMA query_only: every write on the connection then fails, those of nested statements too.
   void only_read(bool on);
 
   // Statements that run past this moment are interrupted, which rolls back the whole transaction.

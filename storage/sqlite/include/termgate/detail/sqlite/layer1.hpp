@@ -176,7 +176,7 @@ class Layer1 {
     enum class Kind { null, text, unfit } kind;
     std::string text;
   };
-  // What the trigger read in its own file, so that an attached file's trigger is told from the main database's:
+  // What the trigger read in its own file, so that an attached file's trigger is not taken for the main database's:
   // nullopt from a trigger that an earlier version made, which hands nothing over.
   struct Handed {
     std::optional<std::int64_t> mark;  // NULL where nothing is attached
@@ -323,7 +323,7 @@ class Layer1 {
   void audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail, std::string_view actor = {});
   // Makes the open transaction a writer; waits for the lock as long as the setting says.
   void lock();
-  // Whom lock() waits for, as others are told (lock_wait.hpp).
+  // For whom lock() waits, as shown to other processes (lock_wait.hpp).
   struct Wants {
     Wants(Layer1& layer1, std::string_view scope, std::int64_t term) : layer1_(layer1) { layer1_.wants_ = {scope, term}; }
     Wants(const Wants&) = delete;

@@ -57,7 +57,7 @@ class WriteQueue {
     const std::function<bool()>* give_up = nullptr;  // asked now and then while it waits for its turn; true ends that with GaveUp
     bool read_only = false;                          // in-memory databases read through here
     bool alone = false;                              // shares no transaction, so it may call begin_flushed
-    std::string scope = {};                          // what waits for another process's lock, as that process is told (lock_wait.hpp)
+    std::string scope = {};                          // shown to the process whose lock this one waits for (lock_wait.hpp)
     std::int64_t term = 0;
     bool flushed = false;  // with PRAGMA synchronous = EXTRA, whatever the connection has
   };
