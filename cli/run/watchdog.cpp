@@ -101,29 +101,77 @@ struct Descendant {
   std::uint64_t start;
 };
 
-// All that descends from this process; zombies left out.
-std::vector<Descendant> descendants() {
-  struct Child {
-    pid_t pid;
-    Seen seen;
-  };
-  std::multimap<pid_t, Child> children;
+// The children of a process, by the kernel's own lists, one for each thread that made some. false: this kernel keeps none. A list may miss
+// a child while another one ends; it is then found in the next look.
+bool children_of(pid_t parent, std::vector<pid_t>& children) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/task", static_cast<int>(parent));
+  DIR* threads = opendir(path);
+  if (threads == nullptr) return true;  // the process is gone
+  bool kept = true;
+  while (const dirent* entry = readdir(threads)) {
+    if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
+    std::snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", static_cast<int>(parent), entry->d_name);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+      // Of our own thread it must be there.
+      if (parent == getpid()) kept = false;
+      continue;
+    }
+    std::string text;
+    char part[4096];
+    for (ssize_t got = 0; (got = read(file, part, sizeof part)) > 0;) text.append(part, static_cast<std::size_t>(got));
+    close(file);
+    for (const char* at = text.c_str(); *at != '\0';) {
+      char* end = nullptr;
+      const long pid = std::strtol(at, &end, 10);
+      if (end == at) break;
+      children.push_back(static_cast<pid_t>(pid));
+      at = *end == ' ' ? end + 1 : end;
+    }
+  }
+  closedir(threads);
+  return kept;
+}
+
+// The same from the parent of every process, for a kernel without these lists: slow on a host with thousands of processes.
+std::multimap<pid_t, pid_t> all_children() {
+  std::multimap<pid_t, pid_t> children;
   DIR* folder = opendir("/proc");
-  if (folder == nullptr) return {};
+  if (folder == nullptr) return children;
   while (const dirent* entry = readdir(folder)) {
     if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
     Seen seen;
-    if (look_at(entry->d_name, seen)) children.insert({seen.parent, {static_cast<pid_t>(std::atol(entry->d_name)), seen}});
+    if (look_at(entry->d_name, seen)) children.insert({seen.parent, static_cast<pid_t>(std::atol(entry->d_name))});
   }
   closedir(folder);
+  return children;
+}
+
+// All that descends from this process; zombies left out.
+std::vector<Descendant> descendants() {
   std::vector<Descendant> found;
-  std::vector<pid_t> open = {getpid()};
+  std::vector<pid_t> open = {getpid()}, children;
+  std::multimap<pid_t, pid_t> all;
+  bool listed = true;
   while (!open.empty()) {
     const pid_t parent = open.back();
     open.pop_back();
-    for (auto [at, end] = children.equal_range(parent); at != end; ++at) {
-      open.push_back(at->second.pid);
-      if (at->second.seen.state != 'Z' && at->second.seen.state != 'X') found.push_back({at->second.pid, at->second.seen.start});
+    children.clear();
+    if (listed && !children_of(parent, children)) {
+      listed = false;
+      children.clear();
+      all = all_children();
+    }
+    if (!listed)
+      for (auto [at, end] = all.equal_range(parent); at != end; ++at) children.push_back(at->second);
+    for (const pid_t child : children) {
+      Seen seen;
+      if (!look_at(std::to_string(child).c_str(), seen)) continue;
+      // Its number may be another process's by now. An orphan is ours: the next look finds it.
+      if (seen.parent != parent) continue;
+      open.push_back(child);
+      if (seen.state != 'Z' && seen.state != 'X') found.push_back({child, seen.start});
     }
   }
   return found;
@@ -265,11 +313,9 @@ class Keeper {
     }
   }
 
+  // A child that is forked meanwhile is found in the next look.
   void kill_descendants_once() {
-    const auto all = descendants();
-    // Stopped first, none of them forks away from the next look.
-    for (const Descendant& one : all) signal_to(one, SIGSTOP);
-    for (const Descendant& one : all) signal_to(one, SIGKILL);
+    for (const Descendant& one : descendants()) signal_to(one, SIGKILL);
   }
 
   void reap() {
