@@ -22,6 +22,7 @@ HERE = Path(__file__).resolve().parent
 from both_databases import sh
 from odbc_plain import Plain, url_of
 from given import PG_SERVER, TERMGATE
+from tds_proxy import Proxy
 
 SQLSERVER = os.environ.get("TERMGATE_TEST_SQLSERVER", "")
 scratch = tempfile.TemporaryDirectory(prefix="termgate-drill-odbc-test.")
@@ -30,7 +31,7 @@ environment = dict({name: value for name, value in os.environ.items() if name !=
 
 
 class Drills:
-    def drill(self, mode, *words):
+    def drill(self, mode, *words, **more):
         scope = f"drill-{uuid.uuid4().hex[:8]}"
         done = subprocess.run(
             [
@@ -48,7 +49,7 @@ class Drills:
                 str(HERE / "drill" / "service_odbc.py"),
                 mode,
             ],
-            env=dict(environment, TERMGATE_DB=self.url),
+            env=dict(environment, TERMGATE_DB=self.url, **more),
             capture_output=True,
             text=True,
             timeout=300,
@@ -103,6 +104,16 @@ class SqlServer(Drills, unittest.TestCase):
         sh(TERMGATE, "init", "--db", cls.url)
         with Plain(cls.url) as plain:
             plain.rows("CREATE TABLE entries (scope nvarchar(400) NOT NULL, term bigint NOT NULL)")
+
+    def test_one_behind_a_proxy_passes(self):
+        """It checks nothing itself: the proxy refuses it, as the drill sees between the two."""
+        proxy = Proxy(0, url=self.url)
+        self.addCleanup(proxy.end)
+        through = re.sub(r"@[^/]*/", f"@127.0.0.1:{proxy.port}/", self.url)
+        evidence = "SELECT count(*) FROM entries WHERE term = $1 AND scope = $2"
+        scope, run, done = self.drill("declares", "--through", through, "--evidence", evidence, DRILL_LEASES=self.url)
+        self.assertEqual((run["verdict"], run["witness"], run["evidence"]), ("passed", "wire", []), done.stdout + done.stderr)
+        self.assertIn(f"TG001 stale term {run['term']} for scope \"{scope}\": the fence stands at", run["refusal"])
 
     @staticmethod
     def drop(name):

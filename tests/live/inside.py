@@ -2,10 +2,12 @@
 """[F2] Never two inside: processes that hold one lease by a handle, or run a command under it, are stopped, killed, and
 their clocks stepped; the server is restarted. What trusted its lease must never have done so beside another.
 
-  inside.py HOLDER TERMGATE_COMMAND SERVER_SCRIPT [--hosts 2] [--takeovers 20] [--kind handle|run] [--database postgresql|sqlite]
+  inside.py HOLDER TERMGATE_COMMAND SERVER_SCRIPT [--hosts 2] [--takeovers 20] [--ttl-ms 1000]
+            [--kind handle|run] [--database postgresql|sqlite|sqlserver]
 
 Without options: two hosts, 20 takeovers each of handles on both databases and of commands with steps of the clock and
 restarts of the server (run_test.py has those of commands without). `--hosts 50 --takeovers 1000` is for by hand.
+SQL Server: the scratch database that TERMGATE_TEST_SQLSERVER names, whose server is left alone.
 Judged by CLOCK_BOOTTIME, which is one for all processes of a machine.
 """
 import argparse
@@ -47,6 +49,8 @@ class Play:
             self.server.mkdir()
             self.server.chmod(0o755)
             self.url = self.start()
+        elif database == "sqlserver":
+            self.url = os.environ["TERMGATE_TEST_SQLSERVER"]
         else:
             self.url = f"sqlite:{folder}/{kind}.db"
         # Written once: a shell reads its script while it runs it.
@@ -69,10 +73,11 @@ class Play:
                 NO_FAKE_STAT="1",
             )
         if self.kind == "handle":
-            words = [self.options.holder, self.url, "inside", str(self.log), "1000"]
+            words = [self.options.holder, self.url, "inside", str(self.log), str(self.options.ttl_ms)]
         else:
             # Detaches itself and ignores TERM, as the worst of commands.
-            words = [self.options.termgate, "run", "--db", self.url, "--scope", "inside", "--ttl", "1s", "--wait", "1h", "--"]
+            words = [self.options.termgate, "run", "--db", self.url, "--scope", "inside", "--ttl", f"{self.options.ttl_ms}ms"]
+            words += ["--wait", "1h", "--"]
             words += ["sh", "-c", f"setsid sh {self.script} {self.log} & sleep 10000"]
         return subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
 
@@ -97,7 +102,7 @@ class Play:
 
     def harm(self, holder, hosts, stopped):
         chance = self.chance.random()
-        if chance < 0.45 or (chance >= 0.9 and self.database == "sqlite"):
+        if chance < 0.45 or (chance >= 0.9 and self.database != "postgresql"):
             holder.kill()
             self.kills += 1
         elif chance < 0.9:
@@ -120,7 +125,7 @@ class Play:
             time.sleep(0.05)
             one.kill()
             one.wait()
-        return chance < 0.9 or self.database == "sqlite"
+        return chance < 0.9 or self.database != "postgresql"
 
     def run(self):
         hosts, stopped, harmed = [self.begin() for _ in range(self.count)], [], set()
@@ -196,8 +201,9 @@ def main():
         parser.add_argument(name)
     parser.add_argument("--hosts", type=int, default=2)
     parser.add_argument("--takeovers", type=int, default=20)
+    parser.add_argument("--ttl-ms", type=int, default=1000)
     parser.add_argument("--kind", choices=["handle", "run"])
-    parser.add_argument("--database", choices=["postgresql", "sqlite"])
+    parser.add_argument("--database", choices=["postgresql", "sqlite", "sqlserver"])
     options = parser.parse_args()
     for name in ("holder", "termgate", "server_script"):
         setattr(options, name, os.path.abspath(getattr(options, name)))
@@ -206,7 +212,8 @@ def main():
         plays = [
             (kind, database)
             for kind in ("handle", "run")
-            for database in ("postgresql", "sqlite")
+            for database in ("postgresql", "sqlite", "sqlserver")
+            if database != "sqlserver" or options.database == database
             if options.kind in (None, kind) and options.database in (None, database)
         ]
     with tempfile.TemporaryDirectory(prefix="termgate-inside.") as folder:

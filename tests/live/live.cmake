@@ -170,6 +170,7 @@ endif()
 if(TARGET termgate AND TARGET termgate_tds_session AND TARGET termgate_odbc)
   # The proxy for TDS on real sockets, in front of a server in Python that plays its part.
   termgate_pytest(live_tds_proxy tds_proxy_test.py TIMEOUT 120)
+  termgate_pytest(live_tds_memory tds_memory_test.py TIMEOUT 300)
   termgate_pytest(live_tds_lead tds_lead_test.py TIMEOUT 60)
   termgate_pytest(live_tds_clients tds_clients_test.py TIMEOUT 300)
 endif()

@@ -469,7 +469,7 @@ TEST_CASE("gate: a client frozen in it is ended and writes nothing more", "[F2][
     leader().run("KILL " + std::to_string(frozen.session_id));
     CHECK(leader().run(seal("frozen", 6, 5000)).one()[0].as_int() == 6);
   }
-  CHECK(std::chrono::steady_clock::now() - start < 10s);
+  CHECK(std::chrono::steady_clock::now() - start < hang);
   CHECK(frozen.thaw() == 1);
   CHECK(rig().rows(91) == 1);
 }

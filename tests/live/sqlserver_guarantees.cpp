@@ -33,7 +33,7 @@ TEST_CASE("tsql takeover: a frozen holder is ended and nothing of it commits", "
     leader.run("KILL " + std::to_string(frozen.session_id));
     CHECK(leader.run(seal("billing", 6, 5000)).one()[0].as_int() == 6);
   }
-  CHECK(std::chrono::steady_clock::now() - start < 10s);
+  CHECK(std::chrono::steady_clock::now() - start < hang);
   leader.run("BEGIN TRANSACTION");
   leader.run(check("billing", 6));
   leader.run(write_row(6));
@@ -212,7 +212,7 @@ TEST_CASE("tsql takeover: a frozen holder that has locked an adopted table holds
   std::this_thread::sleep_for(300ms);
   const auto start = std::chrono::steady_clock::now();
   const Row taken = leader.run("EXEC termgate.acquire_lease @scope = N'billing', @owner = N'new', @ttl_ms = 10000, @grace_ms = 200").one();
-  CHECK(std::chrono::steady_clock::now() - start < 10s);
+  CHECK(std::chrono::steady_clock::now() - start < hang);
   CHECK(taken[0].as_int() == 1);
   CHECK(taken[1].as_int() == 2);
   CHECK(frozen.thaw() == 1);

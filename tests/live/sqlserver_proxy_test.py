@@ -17,7 +17,8 @@ import pytest
 import given
 from checks import eventually, note
 from sqlserver_proxy import DATABASE, URL, Proxy, connect, direct, drop_database, filled, make_database, scratch
-from tds_attacks import CHANNELS, INSERT, MORE_CHANNELS, MORE_TEXTS, TEXTS, TRICKS, UNPROVEN_ON_BABELFISH
+from tds_attacks import CHANNELS, MORE_CHANNELS, MORE_TEXTS, TEXTS, UNPROVEN_ON_BABELFISH
+from tds_tricks import INSERT, TRICKS
 from tdsraw import Closed, call, nvarchar, wide
 
 if given.option("list"):
@@ -38,6 +39,7 @@ class Case(unittest.TestCase):
             "CREATE TABLE dbo.front (mark nvarchar(200))",
             "CREATE TABLE dbo.spare (mark nvarchar(200))",
             "CREATE TABLE dbo.wide (a int)",
+            "CREATE TYPE dbo.marks AS TABLE (mark nvarchar(200))",
             "CREATE VIEW dbo.pane AS SELECT mark FROM dbo.victim",
             "CREATE SEQUENCE dbo.numbers AS bigint START WITH 1 INCREMENT BY 1",
             "CREATE TRIGGER dbo.front_fires ON dbo.front AFTER INSERT AS INSERT dbo.victim (mark) SELECT mark FROM inserted",
@@ -98,7 +100,7 @@ class Case(unittest.TestCase):
         found = b"".join(
             self.eye.batch(f"SELECT mark FROM dbo.{table} WHERE mark LIKE N'{prefix}%'").payload for table in ("victim", "spare", "front")
         )
-        for names_of in ("sys.objects", "sys.columns"):
+        for names_of in ("sys.objects", "sys.columns", "sys.schemas", "sys.types", "sys.indexes", "sys.database_principals"):
             found += self.eye.batch(f"SELECT CAST(name AS nvarchar(200)) FROM {names_of} WHERE name LIKE N'made{prefix}%'").payload
         harm = {name for mark, name in names.items() if wide(mark) in found}
         print(f"{application}: {len(names)} attacks in {time.monotonic() - began:.0f} s, {len(harm)} have written", flush=True)

@@ -23,6 +23,9 @@ namespace termgate::test {
 
 namespace odbc = detail::odbc;
 
+// What waits for so long waits for ever. The shorter bounds of Termgate itself pass slowly on a machine that is busy.
+inline constexpr std::chrono::seconds hang{60};
+
 inline odbc::Connection connect(const std::string& url) {
   return odbc::Connection(odbc::connection_string_of(url), std::chrono::seconds(10));
 }

@@ -76,16 +76,24 @@ go
     return run([*words, "-o", "q", "-a", APPLICATION], {**place, "TDSVER": "7.4"}, text)
 
 
+def freetds_conf(place):
+    conf = Path(scratch.name) / f"freetds-{place['PORT']}.conf"
+    conf.write_text(f"[there]\nhost = {place['HOST']}\nport = {place['PORT']}\ntds version = 7.4\n", encoding="utf-8")
+    return conf
+
+
+def bsqldb_of(place, text):
+    words = [need("bsqldb"), "-S", "there", "-U", place["USERNAME"], "-P", place["PASSWORD"], "-D", DATABASE, "-H", "client"]
+    return run(words, {**place, "FREETDSCONF": str(freetds_conf(place))}, text)
+
+
 def bsqldb(place):
     text = (
         "CREATE TABLE dbo.bsqldb_t (id int, name nvarchar(50))\ngo\nINSERT INTO dbo.bsqldb_t VALUES (1, 'one')\n"
         "INSERT INTO dbo.bsqldb_t VALUES (2, 'two')\ngo\n"
         "SELECT id, name FROM dbo.bsqldb_t ORDER BY id\nSELECT COUNT(*) AS n FROM dbo.bsqldb_t\ngo\nDROP TABLE dbo.bsqldb_t\ngo\n"
     )
-    conf = Path(scratch.name) / f"bsqldb-{place['PORT']}.conf"
-    conf.write_text(f"[there]\nhost = {place['HOST']}\nport = {place['PORT']}\ntds version = 7.4\n", encoding="utf-8")
-    words = [need("bsqldb"), "-S", "there", "-U", place["USERNAME"], "-P", place["PASSWORD"], "-D", DATABASE, "-H", "client"]
-    return run(words, {**place, "FREETDSCONF": str(conf)}, text)
+    return bsqldb_of(place, text)
 
 
 def java(place):
@@ -113,9 +121,39 @@ def python(module):
     return of_python
 
 
-# bsqldb cannot name its application: a rule of the proxy declares for it.
-CLIENTS = {"tsql": tsql, "bsqldb": bsqldb, "tedious": node, "jtds": java, "pymssql": python("pymssql"), "pyodbc": python("pyodbc")}
-RULES = "[rule bsqldb]\napplication = bsqldb\nscope = clients\nterm = 5\n"
+def freebcp(place):
+    """Its rows do not get into Babelfish, with or without the proxy: that wants a DONE behind them, which freebcp does not send."""
+    bsqldb_of(place, "CREATE TABLE dbo.bcp_t (id int, name nvarchar(50))\ngo\n")
+    rows = Path(scratch.name) / "rows.txt"
+    rows.write_text("1\tone\n2\ttwo\n", encoding="utf-8")
+    words = [
+        need("freebcp"),
+        f"{DATABASE}.dbo.bcp_t",
+        "in",
+        str(rows),
+        "-S",
+        "there",
+        "-U",
+        place["USERNAME"],
+        "-P",
+        place["PASSWORD"],
+        "-c",
+    ]
+    text = run(words, {**place, "FREETDSCONF": str(freetds_conf(place))})
+    return text + bsqldb_of(place, "SELECT COUNT(*) AS n FROM dbo.bcp_t\ngo\nDROP TABLE dbo.bcp_t\ngo\n")
+
+
+# bsqldb and freebcp cannot name their application: a rule of the proxy declares for them.
+CLIENTS = {
+    "tsql": tsql,
+    "bsqldb": bsqldb,
+    "freebcp": freebcp,
+    "tedious": node,
+    "jtds": java,
+    "pymssql": python("pymssql"),
+    "pyodbc": python("pyodbc"),
+}
+RULES = "".join(f"[rule {one}]\napplication = {one}\nscope = clients\nterm = 5\n" for one in ("bsqldb", "FreeBCP"))
 
 
 def place_of(host, port, user, password):
@@ -182,7 +220,7 @@ def test_in_front_of_the_server(server, client):
     through = told(client, place_of("127.0.0.1", proxy.port, server.username, server.password))
     assert proxy.end() == 0
     recorder.close()
-    assert through == directly and len(directly) >= 10 and recorder.exchanges
+    assert through == directly and len(directly) >= 8 and recorder.exchanges
     note(f"{client}: {len(directly)} lines, the same through the proxy, in {len(recorder.exchanges)} exchanges")
     if given.option("write"):
         RECORDED.mkdir(exist_ok=True)

@@ -13,11 +13,14 @@ import ssl
 import subprocess
 import time
 import unittest
+import urllib.error
+import urllib.request
+from pathlib import Path
 
 from checks import eventually, stays
 from given import TERMGATE
 from proxy_under_test import free_port
-from tds_proxy import WITH_TERM, OverTls, Proxy, Strict, certificate
+from tds_proxy import WITH_TERM, OverTls, Proxy, Strict, certificate, scratch
 from tds_server import Server
 from tdsraw import ATTENTION, BATCH, PRELOGIN, RESET, Answer, Closed, Tds, call, headers, integer, nvarchar, packets, wide
 
@@ -201,7 +204,7 @@ class Case(unittest.TestCase):
         if shutil.which("tsql") is None:
             self.skipTest("tsql (freetds-bin)")
 
-        def tsql(text, *words):
+        def tsql(text, *words, version="7.4"):
             done = subprocess.run(
                 ["tsql", "-H", "127.0.0.1", "-p", str(self.proxy.port), "-U", "sa", "-P", "secret", *words],
                 input=f"{text}\ngo\n",
@@ -209,16 +212,131 @@ class Case(unittest.TestCase):
                 text=True,
                 timeout=30,
                 check=False,
-                env=dict(os.environ, TDSVER="7.4"),
+                env=dict(os.environ, TDSVER=version),
             )
             return done.stdout + done.stderr
 
-        self.assertNotIn("Msg", tsql("INSERT dbo.t VALUES (61)", "-a", WITH_TERM))
-        self.assertTrue(any("VALUES (61)" in one for one in self.server.asked))
+        for version in ("7.1", "7.2", "7.3", "7.4"):
+            self.assertNotIn("Msg", tsql(f"INSERT dbo.t VALUES (61, '{version}')", "-a", WITH_TERM, version=version))
+            self.assertTrue(any(f"VALUES (61, '{version}')" in one for one in self.server.asked), version)
         self.assertIn("Msg 50002 (severity 16, state 1) from termgate", tsql("INSERT dbo.t VALUES (62)"))
         self.assertIn("Msg 50001", tsql("INSERT dbo.t VALUES (63)", "-a", "termgate.scope=s;termgate.term=4;"))
         self.assertFalse(any("VALUES (62)" in one or "VALUES (63)" in one for one in self.server.asked))
         self.assertEqual(self.server.unfenced, 0)
+
+    def test_freebcp(self):
+        if shutil.which("freebcp") is None:
+            self.skipTest("freebcp (freetds-bin)")
+        server = Server(fence=5)
+        self.addCleanup(server.close)
+        column = b"\x81\1\0" + b"\0\0\0\0\x09\0\xe7\x64\0\x09\x04\xd0\x00\x34" + bytes([4]) + wide("mark")
+        server.long_answers["FMTONLY"] = column
+        folder = Path(scratch.name)
+        (folder / "rows.txt").write_text("x\ny\n", encoding="utf-8")
+        for term, number in ((5, ""), (4, "Msg 50001")):
+            with self.subTest(term=term):
+                rules = folder / "bcp.rules"
+                rules.write_text(f"[rule bcp]\napplication = FreeBCP\nscope = s\nterm = {term}\n", encoding="utf-8")
+                proxy = Proxy(server.port, "--rules", str(rules))
+                self.addCleanup(proxy.end)
+                conf = folder / "bcp.conf"
+                conf.write_text(f"[there]\nhost = 127.0.0.1\nport = {proxy.port}\ntds version = 7.4\n", encoding="utf-8")
+                del server.rows[:]
+                done = subprocess.run(
+                    ["freebcp", "dbo.t", "in", str(folder / "rows.txt"), "-S", "there", "-U", "sa", "-P", "secret", "-D", "app", "-c"],
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                    check=False,
+                    env={**os.environ, "FREETDSCONF": str(conf)},
+                )
+                told = done.stdout + done.stderr
+                self.assertIn(number, told)
+                if term == 5:
+                    self.assertEqual([one.count(b"\xd1\2\0") for one in server.rows], [2])
+                else:
+                    self.assertEqual(server.rows, [])
+        self.assertEqual(server.unfenced, 0)
+
+    def test_every_version_of_tds(self):
+        versions = (0x71000001, 0x72090002, 0x730A0003, 0x730B0003, 0x74000004)
+        for version in versions:
+            with self.subTest(hex(version)):
+                del self.server.versions[:]
+                client = Tds(self.proxy.port, "sa", "secret", "app", WITH_TERM, version=version)
+                self.addCleanup(client.close)
+                self.assertEqual(self.server.versions, [version])
+                self.assertEqual(client.batch(f"INSERT dbo.t VALUES ({version})").errors, [])
+                self.assertEqual(client.rpc(call(10, nvarchar("", "INSERT dbo.t VALUES (1)"))).errors, [])
+                self.assertEqual(client.batch("INSERT dbo.t VALUES ('" + 20_000 * "x" + "')").errors, [])
+                self.assertEqual(client.batch("EXEC termgate.set_term N's', 4").errors, [])
+                refused = client.batch("INSERT dbo.t VALUES (1)")
+                self.assertEqual(refused.number, 50001)
+                # A DONE, whose count of rows has four bytes in TDS 7.1.
+                self.assertEqual(refused.payload[-(9 if version < 0x72000000 else 13)], 0xFD)
+        self.assertEqual(self.server.unfenced, 0)
+        with self.assertRaises(Closed):
+            Tds(self.proxy.port, "sa", "secret", "app", WITH_TERM, version=0x70000000)
+
+    def test_tds_8_to_the_server(self):
+        """The server speaks TDS 8.0 to the clients' sessions; the proxy's own connection is the driver's, in clear text."""
+        if shutil.which("openssl") is None:
+            self.skipTest("openssl")
+        pem, key = certificate()
+        other, _ = certificate("other")
+        server = Server(fence=5, certificate=(pem, key))
+        self.addCleanup(server.close)
+
+        def proxy(parameters, host="localhost"):
+            http_port = free_port()
+            one = Proxy(
+                server.port,
+                "--client-tls-cert",
+                str(pem),
+                "--client-tls-key",
+                str(key),
+                "--http",
+                f"127.0.0.1:{http_port}",
+                url=f"sqlserver://proxy:secret@{host}:{server.port}/app?Encrypt=strict{parameters}",
+            )
+            self.addCleanup(one.end)
+            return one, http_port
+
+        def ready(http_port):
+            with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/readyz", timeout=10) as answer:
+                return answer.status == 200
+
+        trusting, http_port = proxy(f"&sslrootcert={pem}")
+        self.assertTrue(eventually(lambda: ready(http_port), 20))
+        context = ssl.create_default_context(cafile=str(pem))
+        clients = (
+            Tds(trusting.port, "sa", "secret", "app", WITH_TERM),
+            OverTls(trusting.port, WITH_TERM, context),
+            Strict(trusting.port, WITH_TERM, ssl.create_default_context(cafile=str(pem))),
+        )
+        self.assertEqual(server.versions.count(0x08000000), len(clients))
+        for client in clients:
+            self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
+            self.assertEqual(client.batch("INSERT dbo.t VALUES ('" + 100_000 * "x" + "')").errors, [])
+            client.close()
+        with self.assertRaises(Closed) as why:
+            Tds(trusting.port, "sa", "secret", "app", WITH_TERM, version=0x730B0003)
+        self.assertIn("TDS 8.0 only", str(why.exception))
+        # The certificate is for localhost; with verify-ca its name does not matter.
+        by_address, _ = proxy(f"&sslrootcert={pem}", "127.0.0.1")
+        any_name, _ = proxy(f"&sslrootcert={pem}&sslmode=verify-ca", "127.0.0.1")
+        distrusting, http_port = proxy(f"&sslrootcert={other}")
+        for one in (by_address, distrusting):
+            with self.assertRaises(Closed) as why:
+                Tds(one.port, "sa", "secret", "app", WITH_TERM)
+            self.assertIn("certificate verify failed", str(why.exception))
+        with self.assertRaises(urllib.error.HTTPError):
+            ready(http_port)
+        client = Tds(any_name.port, "sa", "secret", "app", WITH_TERM)
+        self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
+        client.close()
+        self.assertEqual(server.versions.count(0x08000000), len(clients) + 1)
+        self.assertEqual(server.unfenced, 0)
 
     def test_without_a_server(self):
         proxy = Proxy(free_port())
@@ -232,6 +350,7 @@ class Case(unittest.TestCase):
             (("--backend", "sqlserver://u:p@h:1433"), "which database"),
             (("--backend", "sqlserver://u:p@h:x/app"), "a port is a number"),
             (("--backend", "sqlserver://u:p@h/app?ssl_min_protocol_version=TLSv0"), "TLSv1.2"),
+            (("--backend", "sqlserver://u:p@h/app?Encrypt=strict&sslmode=require"), "Encrypt=strict verifies"),
             (("--backend", "sqlserver://u:p@h/app", "--tls-min", "1.0"), "--client-tls-cert"),
             (("--backend", "sqlserver://u:p@h/app", "--client-tls-cert", "x", "--tls-min", "0.9"), "1.0, 1.1, 1.2, 1.3"),
             (("--backend", "sqlserver://u:p@h/app", "--browser", "127.0.0.1:0"), "--listen SQLEXPRESS=0.0.0.0:1433"),

@@ -1,6 +1,6 @@
-"""Ways to write on SQL Server without a valid term, for sqlserver_proxy_test.py: texts in several channels, and tricks of
-the protocol. Each leaves its mark in a table or in a name, if it gets in."""
-from tdsraw import ATTENTION, BATCH, BULK, RESET, call, headers, integer, nvarchar, packets, wide
+"""Ways to write on SQL Server without a valid term, for sqlserver_proxy_test.py: texts, each in several channels. Tricks of the protocol
+are in tds_tricks.py. Each leaves its mark in a table or in a name, if it gets in."""
+from tdsraw import call, integer, nvarchar
 
 # Each text writes one row, or makes one object, with the mark that stands for %M. %D is the database.
 TEXTS = {
@@ -160,6 +160,62 @@ TEXTS = {
     "alter table": "ALTER TABLE dbo.wide ADD [made%M] int",
     "create trigger": "CREATE TRIGGER dbo.[made%M] ON dbo.wide AFTER INSERT AS SELECT 1",
     "rename": "CREATE TABLE dbo.[other%M] (a int); EXEC sp_rename N'dbo.other%M', N'made%M'",
+    # Where the database, the schema and the procedure are named otherwise.
+    "use another and back": "USE master; USE %D; INSERT dbo.victim (mark) VALUES (N'%M')",
+    "from another database": "USE master; INSERT %D.dbo.victim (mark) VALUES (N'%M'); USE %D",
+    "procedure of three parts": "EXEC %D.dbo.put N'%M'",
+    "procedure without a schema": "EXEC %D..put N'%M'",
+    "sp_executesql of another database": "EXEC %D.sys.sp_executesql N'INSERT dbo.victim (mark) VALUES (N''%M'')'",
+    "insert exec of sp_executesql": "INSERT dbo.victim (mark) EXEC sp_executesql N'SELECT N''%M'''",
+    "exec at a linked server": "EXEC (N'INSERT dbo.victim (mark) VALUES (N''%M'')') AT loopback",
+    "openquery": "INSERT OPENQUERY(loopback, 'SELECT mark FROM dbo.victim') VALUES (N'%M')",
+    "call escape of ODBC": "{call dbo.put(N'%M')}",
+    # Numbers and names that end where a lexer may not.
+    "glued to hexadecimal without digits": "SELECT 0xINSERT dbo.victim (mark) VALUES (N'%M')",
+    "glued to a point": "SELECT 1.INSERT dbo.victim (mark) VALUES (N'%M')",
+    "glued to a fraction": "SELECT .5INSERT dbo.victim (mark) VALUES (N'%M')",
+    "glued to an exponent with a sign": "SELECT 1E+1INSERT dbo.victim (mark) VALUES (N'%M')",
+    "glued to a name in brackets": "SELECT 1 AS [a]INSERT dbo.victim (mark) VALUES (N'%M')",
+    "glued to an empty string": "SELECT ''INSERT dbo.victim (mark) VALUES (N'%M')",
+    "glued to N and a string": "SELECT N'a'INSERT dbo.victim (mark) VALUES (N'%M')",
+    "vertical tab between": "SELECT 1\vINSERT dbo.victim (mark) VALUES (N'%M')",
+    "next line between": "SELECT 1\u0085INSERT dbo.victim (mark) VALUES (N'%M')",
+    "ideographic space between": "SELECT 1\u3000INSERT dbo.victim (mark) VALUES (N'%M')",
+    "wide letters": "\uff29\uff2e\uff33\uff25\uff32\uff34 dbo.victim (mark) VALUES (N'%M')",
+    "long s in a word": "IN\u017fERT dbo.victim (mark) VALUES (N'%M')",
+    "a collation in front": "SELECT 'a' COLLATE Latin1_General_BIN INSERT dbo.victim (mark) VALUES (N'%M')",
+    # Statements between which another hides.
+    "where current of a cursor": (
+        "DECLARE @id int; DECLARE c CURSOR FOR SELECT TOP (1) id FROM dbo.victim WHERE mark = N'seed' FOR UPDATE; OPEN c; FETCH NEXT FROM c"
+        " INTO @id; UPDATE dbo.victim SET mark = N'%M' WHERE CURRENT OF c; CLOSE c; DEALLOCATE c"
+    ),
+    "a variable set by the update": (
+        "DECLARE @m nvarchar(200) = N'%M'; UPDATE dbo.victim SET @m = mark = @m WHERE id = (SELECT MIN(id) FROM dbo.victim WHERE mark ="
+        " N'seed')"
+    ),
+    "compound assignment": "UPDATE dbo.victim SET mark += N'%M' WHERE id = (SELECT MIN(id) FROM dbo.victim WHERE mark = N'seed')",
+    "from a join": (
+        "UPDATE v SET mark = N'%M' FROM dbo.victim v JOIN (SELECT MIN(id) AS id FROM dbo.victim WHERE mark = N'seed') s ON s.id = v.id"
+    ),
+    "a type of a table": "DECLARE @t dbo.marks; INSERT @t VALUES (N'%M'); INSERT dbo.victim (mark) SELECT mark FROM @t",
+    "values of two rows": "INSERT dbo.victim (mark) VALUES (N'seed'), (N'%M')",
+    "default values, then an update": "INSERT dbo.victim DEFAULT VALUES; UPDATE dbo.victim SET mark = N'%M' WHERE id = SCOPE_IDENTITY()",
+    "while with a break": "WHILE 1 = 1 BEGIN INSERT dbo.victim (mark) VALUES (N'%M'); BREAK END",
+    "an else": "IF 1 = 0 SELECT 1 ELSE INSERT dbo.victim (mark) VALUES (N'%M')",
+    "a wait in front": "WAITFOR DELAY '00:00:00' INSERT dbo.victim (mark) VALUES (N'%M')",
+    "a named transaction in brackets": "BEGIN TRAN [insert] INSERT dbo.victim (mark) VALUES (N'%M') COMMIT TRAN [insert]",
+    "commit, then a write": "BEGIN TRAN COMMIT INSERT dbo.victim (mark) VALUES (N'%M')",
+    "a stale term in the transaction": (
+        "BEGIN TRAN; EXEC sp_set_session_context N'termgate.scope', N'attacked'; EXEC sp_set_session_context N'termgate.term', N'5'; INSERT"
+        " dbo.victim (mark) VALUES (N'%M'); COMMIT"
+    ),
+    # Other objects.
+    "create schema": "CREATE SCHEMA [made%M]",
+    "create type": "CREATE TYPE dbo.[made%M] FROM int",
+    "create index": "CREATE INDEX [made%M] ON dbo.wide (a)",
+    "create role": "CREATE ROLE [made%M]",
+    "add a constraint": "ALTER TABLE dbo.wide ADD CONSTRAINT [made%M] CHECK (a > 0)",
+    "create a table by a text": "EXEC sp_executesql N'CREATE TABLE dbo.[made%M] (a int)'",
     "long text in front": "/*" + 40000 * " " + "*/ INSERT dbo.victim (mark) VALUES (N'%M')",
     "settings in front": 2200 * "SET NOCOUNT ON; " + "INSERT dbo.victim (mark) VALUES (N'%M')",
 }
@@ -202,346 +258,6 @@ MORE_CHANNELS = {
 }
 MORE_TEXTS = ("insert", "exec of a text", "procedure", "trigger", "in a transaction", "after a setting")
 
-INSERT = TEXTS["insert"]
-
-
-def message(kind, body, client, status=0):
-    return packets(kind, headers(client.descriptor) + body, status)
-
-
-# Tricks: what is sent for a mark. They may end the connection.
-def trick_reset(client, mark):
-    client.batch(INSERT.replace("%M", mark), RESET)
-
-
-def trick_two_at_once(client, mark):
-    client.send(message(BATCH, wide("SET NOCOUNT ON"), client) + message(BATCH, wide(INSERT.replace("%M", mark)), client))
-    client.answer()
-    client.answer()
-
-
-def trick_behind_an_attention(client, mark):
-    client.send(packets(ATTENTION, b"") + message(BATCH, wide(INSERT.replace("%M", mark)), client))
-    client.answer()
-    client.answer()
-
-
-def trick_attention_behind_it(client, mark):
-    client.send(message(BATCH, wide(INSERT.replace("%M", mark)), client))
-    client.answer()
-    client.send(packets(ATTENTION, b""))
-    client.answer()
-
-
-def trick_attention_within(client, mark):
-    whole = message(BATCH, wide("SET NOCOUNT ON"), client)
-    client.send(whole + packets(ATTENTION, b"") + message(BATCH, wide(INSERT.replace("%M", mark)), client))
-    for _ in range(3):
-        client.answer()
-
-
-def trick_two_calls(client, mark):
-    client.rpc(call(15, integer("", 1)) + b"\xff" + call(10, nvarchar("", INSERT.replace("%M", mark))))
-
-
-def trick_call_behind_settings(client, mark):
-    client.rpc(call("sp_server_info") + b"\xff" + call(10, nvarchar("", INSERT.replace("%M", mark))))
-
-
-def trick_procedure_call(client, mark):
-    client.rpc(call("dbo.put", nvarchar("@mark", mark)))
-
-
-def trick_procedure_in_brackets(client, mark):
-    client.rpc(call("[dbo].[put]", nvarchar("", mark)))
-
-
-def trick_harmless_name(client, mark):
-    client.rpc(call("dbo.sp_server_info", nvarchar("", mark)))
-
-
-def trick_prepare_then_execute(client, mark):
-    prepared = client.rpc(call(11, integer("", None, True), nvarchar("", ""), nvarchar("", INSERT.replace("%M", mark)), integer("", 1)))
-    client.rpc(call(12, integer("", (prepared.integers() or [1])[-1])))
-
-
-def trick_text_as_a_transaction(client, mark):
-    client.begin()
-    client.batch("SET NOCOUNT ON")
-    client.batch(INSERT.replace("%M", mark))
-    client.commit()
-
-
-def trick_set_a_stale_term(client, mark):
-    client.batch("EXEC termgate.set_term N'attacked', 5")
-    client.batch(INSERT.replace("%M", mark))
-
-
-def trick_call_a_stale_term(client, mark):
-    client.rpc(call("termgate.set_term", nvarchar("@scope", "attacked"), integer("@term", 5)))
-    client.batch(INSERT.replace("%M", mark))
-
-
-def trick_enter_by_hand(client, mark):
-    client.batch(
-        "DECLARE @p bigint = 1, @c bigint; EXEC termgate.gate_enter @scope = N'attacked', @term = 5, @secret = 0x01, @proof = @p OUTPUT,"
-        " @code = @c OUTPUT"
-    )
-    client.batch(INSERT.replace("%M", mark))
-
-
-def trick_declare_by_a_call(client, mark):
-    client.rpc(call("sp_set_session_context", nvarchar("@key", "termgate.scope"), nvarchar("@value", "attacked")))
-    client.rpc(call("sp_set_session_context", nvarchar("@key", "termgate.term"), nvarchar("@value", "5")))
-    client.batch(INSERT.replace("%M", mark))
-
-
-def trick_slowly(client, mark):
-    for byte in message(BATCH, wide(INSERT.replace("%M", mark)), client):
-        client.send(bytes([byte]))
-    client.answer()
-
-
-def trick_wrong_descriptor(client, mark):
-    client.send(packets(BATCH, headers(77) + wide(INSERT.replace("%M", mark))))
-    client.answer()
-
-
-def trick_two_headers(client, mark):
-    trace = b"\x1a\0\0\0\3\0" + bytes(20)
-    body = headers()[4:] + trace
-    client.send(packets(BATCH, (4 + len(body)).to_bytes(4, "little") + body + wide(INSERT.replace("%M", mark))))
-    client.answer()
-
-
-def trick_bulk(client, mark):
-    client.batch("INSERT BULK dbo.spare (mark nvarchar(200))")
-    client.send(packets(BULK, bulk_rows(mark)))
-    client.answer()
-
-
-def trick_insert_behind_no_exec(client, mark):
-    client.batch("SET NOEXEC ON")
-    client.batch("SET NOEXEC OFF")
-    client.batch(INSERT.replace("%M", mark))
-
-
-def text_parameter(kind, text, name=""):
-    """A text as a parameter of another type than nvarchar."""
-    head = bytes([len(name)]) + wide(name) + b"\0"
-    narrow, data = text.encode("ascii"), wide(text)
-    collation = b"\x09\x04\xd0\x00\x34"
-    length = lambda value, size: len(value).to_bytes(size, "little")  # noqa: E731
-    if kind == "varchar":
-        return head + b"\xa7\x40\x1f" + collation + length(narrow, 2) + narrow
-    if kind == "nchar":
-        return head + b"\xef" + length(data, 2) + collation + length(data, 2) + data
-    if kind == "ntext":
-        return head + b"\x63\xff\xff\xff\x7f" + collation + length(data, 4) + data
-    if kind == "text":
-        return head + b"\x23\xff\xff\xff\x7f" + collation + length(narrow, 4) + narrow
-    half = len(data) // 4 * 2
-    chunks = b"".join(length(piece, 4) + piece for piece in (data[:half], data[half:]))
-    return head + b"\xe7\xff\xff" + collation + b"\xfe" + 7 * b"\xff" + chunks + b"\0\0\0\0"
-
-
-def trick_text_as_varchar(client, mark):
-    client.rpc(call(10, text_parameter("varchar", INSERT.replace("%M", mark))))
-
-
-def trick_text_as_nchar(client, mark):
-    client.rpc(call(10, text_parameter("nchar", INSERT.replace("%M", mark))))
-
-
-def trick_text_as_ntext(client, mark):
-    client.rpc(call(10, text_parameter("ntext", INSERT.replace("%M", mark))))
-
-
-def trick_text_as_text(client, mark):
-    client.rpc(call(10, text_parameter("text", INSERT.replace("%M", mark))))
-
-
-def trick_text_in_chunks(client, mark):
-    client.rpc(call(10, text_parameter("chunks", INSERT.replace("%M", mark))))
-
-
-def trick_text_of_a_parameter(client, mark):
-    client.rpc(call(10, nvarchar("", "EXEC (@t)"), nvarchar("", "@t nvarchar(400)"), nvarchar("@t", INSERT.replace("%M", mark))))
-
-
-def trick_mark_as_a_parameter(client, mark):
-    insert = "INSERT dbo.victim (mark) VALUES (@m)"
-    client.rpc(call(10, nvarchar("", insert), nvarchar("", "@m nvarchar(400)"), nvarchar("@m", mark)))
-
-
-def trick_two_texts(client, mark):
-    client.rpc(call(10, nvarchar("", "SELECT 1"), nvarchar("", ""), nvarchar("@STMT", INSERT.replace("%M", mark))))
-    client.rpc(call(10, nvarchar("", INSERT.replace("%M", mark)), nvarchar("", "")))
-
-
-def trick_named_in_capitals(client, mark):
-    client.rpc(call("SP_EXECUTESQL", nvarchar("@STMT", INSERT.replace("%M", mark))))
-
-
-def trick_executesql_in_brackets(client, mark):
-    client.rpc(call("[sys].[sp_executesql]", nvarchar("", INSERT.replace("%M", mark))))
-
-
-def trick_a_harmless_name_with_a_dot_in_it(client, mark):
-    client.rpc(call("[sys.sp_server_info]", nvarchar("", mark)))
-
-
-def trick_a_procedure_of_a_number(client, mark):
-    client.rpc(call("dbo.put;1", nvarchar("", mark)))
-
-
-def trick_cursor_of_a_call(client, mark):
-    text = nvarchar("", f"EXEC dbo.put N'{mark}'")
-    client.rpc(call(2, integer("", None, True), text, integer("", 1, True), integer("", 1, True), integer("", 0, True)))
-
-
-def trick_prepexecrpc(client, mark):
-    client.rpc(call(14, integer("", None, True), nvarchar("", "dbo.put"), nvarchar("@mark", mark)))
-
-
-def trick_prepexec_a_read_then_a_write(client, mark):
-    first = client.rpc(call(13, integer("", None, True), nvarchar("", ""), nvarchar("", "SELECT 1")))
-    handle = (first.integers() or [1])[-1]
-    client.rpc(call(13, integer("", handle, True), nvarchar("", ""), nvarchar("", INSERT.replace("%M", mark))))
-
-
-def trick_execute_with_a_parameter(client, mark):
-    insert = "INSERT dbo.victim (mark) VALUES (@m)"
-    prepared = client.rpc(call(11, integer("", None, True), nvarchar("", "@m nvarchar(400)"), nvarchar("", insert), integer("", 1)))
-    client.rpc(call(12, integer("", (prepared.integers() or [1])[-1]), nvarchar("@m", mark)))
-
-
-def trick_reset_by_a_call(client, mark):
-    client.rpc(call("sp_reset_connection"))
-    client.batch(INSERT.replace("%M", mark))
-
-
-def trick_reset_by_a_call_with_a_write(client, mark):
-    client.rpc(call("sp_reset_connection") + b"\xff" + call(10, nvarchar("", INSERT.replace("%M", mark))))
-    client.rpc(call(10, nvarchar("", INSERT.replace("%M", mark))))
-
-
-def trick_reset_with_a_call(client, mark):
-    client.rpc(call(10, nvarchar("", INSERT.replace("%M", mark))), RESET)
-
-
-def trick_reset_with_a_transaction(client, mark):
-    client.manage(b"\5\0\0\0", RESET)
-    client.batch(INSERT.replace("%M", mark))
-    client.commit()
-
-
-def trick_reset_at_every_second_message(client, mark):
-    for number in range(6):
-        client.batch("SET NOCOUNT ON", RESET if number % 2 else 0)
-    client.batch(INSERT.replace("%M", mark))
-
-
-def trick_commit_that_begins_the_next(client, mark):
-    client.begin()
-    client.manage(b"\7\0\0\1\0\0")
-    client.batch(INSERT.replace("%M", mark))
-    client.commit()
-
-
-def trick_savepoint_of_the_driver(client, mark):
-    client.begin()
-    client.manage(b"\x09\0\2" + wide("s"))
-    client.batch(INSERT.replace("%M", mark))
-    client.commit()
-
-
-def trick_write_behind_half_an_attention(client, mark):
-    client.send(packets(ATTENTION, b"")[:4])
-    client.send(packets(ATTENTION, b"")[4:] + message(BATCH, wide(INSERT.replace("%M", mark)), client))
-    client.answer()
-    client.answer()
-
-
-def trick_three_attentions(client, mark):
-    client.send(3 * packets(ATTENTION, b"") + message(BATCH, wide(INSERT.replace("%M", mark)), client))
-    for _ in range(4):
-        client.answer()
-
-
-def trick_packets_of_one_letter(client, mark):
-    client.send(packets(BATCH, headers(client.descriptor) + wide(INSERT.replace("%M", mark)), size=10))
-    client.answer()
-
-
-def trick_packets_that_cut_letters(client, mark):
-    client.send(packets(BATCH, headers(client.descriptor) + wide(INSERT.replace("%M", mark)), size=11))
-    client.answer()
-
-
-def trick_an_empty_packet_last(client, mark):
-    client.send(packets(BATCH, headers(client.descriptor) + wide(INSERT.replace("%M", mark)), end=0) + packets(BATCH, b""))
-    client.answer()
-
-
-def trick_headers_that_hide_a_text(client, mark):
-    hidden = wide("SET NOCOUNT ON")
-    body = headers()[4:] + (6 + len(hidden)).to_bytes(4, "little") + b"\3\0" + hidden
-    client.send(packets(BATCH, (4 + len(body)).to_bytes(4, "little") + body + wide(INSERT.replace("%M", mark))))
-    client.answer()
-
-
-def trick_outstanding_requests(client, mark):
-    client.send(packets(BATCH, headers()[:18] + b"\7\0\0\0" + wide(INSERT.replace("%M", mark))))
-    client.answer()
-
-
-def trick_a_separator_behind_the_last_call(client, mark):
-    client.rpc(call(10, nvarchar("", INSERT.replace("%M", mark))) + b"\xff")
-
-
-def trick_options_of_a_call(client, mark):
-    client.rpc(b"\xff\xff\x0a\0\3\0" + nvarchar("", INSERT.replace("%M", mark)))
-
-
-def trick_a_long_name(client, mark):
-    client.rpc(call("[" + "x" * 100 + "]", nvarchar("", mark)))
-    client.rpc(call("put", nvarchar("", mark)))
-
-
-def trick_a_stale_declaration_and_a_reset(client, mark):
-    client.batch("EXEC sp_set_session_context N'termgate.scope', N'attacked'; EXEC sp_set_session_context N'termgate.term', N'5'")
-    client.batch(INSERT.replace("%M", mark), RESET)
-
-
-def trick_no_exec_and_back_in_one_batch(client, mark):
-    client.batch("SET NOEXEC ON; SET NOEXEC OFF; " + INSERT.replace("%M", mark))
-
-
-def trick_parse_only_and_back(client, mark):
-    client.batch("SET PARSEONLY ON")
-    client.batch("SET PARSEONLY OFF")
-    client.batch(INSERT.replace("%M", mark))
-
-
-def bulk_rows(mark):
-    columns = b"\x81\1\0" + b"\0\0\0\0\5\0" + b"\xe7\x90\1\x09\4\xd0\0\x34" + b"\4" + wide("mark")
-    return columns + b"\xd1" + (2 * len(mark)).to_bytes(2, "little") + wide(mark) + b"\xfd" + bytes(12)
-
-
-def trick_bulk_behind_a_comment(client, mark):
-    client.batch("/* */ INSERT /* */ BULK dbo.spare (mark nvarchar(200))")
-    client.send(packets(BULK, bulk_rows(mark), size=40))
-    client.answer()
-
-
-def trick_bulk_in_a_transaction(client, mark):
-    client.begin()
-    trick_bulk(client, mark)
-    client.commit()
-
-
-TRICKS = {name[6:].replace("_", " "): function for name, function in list(globals().items()) if name.startswith("trick_")}
 # What this server answers otherwise than SQL Server, and so proves nothing here.
 UNPROVEN_ON_BABELFISH = {
     "two headers",

@@ -134,6 +134,11 @@ struct TdsGame {
         server_open = true;
         session->resume(session::ServerConnected{}, now);
         break;
+      case Kind::start_server_tls:
+        ++tls_to_server;
+        // Nothing has been sent in front of it.
+        if (session->to_server().empty()) session->resume(session::ServerTls{}, now);
+        break;
       case Kind::close_server: server_open = false; break;
       case Kind::close_client: client_open = false; break;
       case Kind::raise:
@@ -211,7 +216,7 @@ struct TdsGame {
     return one;
   }();
   bool reachable = true, server_open = false, client_open = true, stalled = false, raise_fails = false;
-  int raises = 0;
+  int raises = 0, tls_to_server = 0;
   std::uint64_t descriptor = 0;
   std::string answers;
   std::unique_ptr<tds_session::TdsSession> session;

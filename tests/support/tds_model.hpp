@@ -27,6 +27,7 @@ class TdsModel {
  public:
   // --- what it is ---
   std::uint32_t tds_version = tds::version::v7_4;
+  std::uint32_t acks = 0;  // the version that the login's answer names; 0: the same
   std::int64_t fence = 5, grace_ms = 1000;
   std::string scope = "s";
   std::pair<std::string, std::int64_t> declared{"", 0};
@@ -40,6 +41,7 @@ class TdsModel {
   std::int64_t gate_term = 0;
   std::uint64_t transaction = 0;
   bool bulk_announced = false;
+  std::int64_t gives_back = 0;   // in front of a handle: a value of the statement's own; 0: none
   std::int64_t next_handle = 0;  // of prepared statements; 0: none is given. Only reads are prepared then
   std::string login_application;
   std::uint32_t login_version = 0;
@@ -172,7 +174,7 @@ class TdsModel {
     }
     if (routes) { payload += std::string("\xE3\x0C\0\x14\7\0\0\1\2\1\0x\0\0\0", 15); }
     std::string ack("\x01", 1);
-    for (int i = 3; i >= 0; --i) ack += static_cast<char>(tds_version >> 8 * i & 0xFF);
+    for (int i = 3; i >= 0; --i) ack += static_cast<char>((acks != 0 ? acks : tds_version) >> 8 * i & 0xFF);
     ack += std::string("\1M\0\x10\0\0\0", 7);
     payload += '\xAD';
     payload += static_cast<char>(ack.size());
@@ -240,8 +242,8 @@ class TdsModel {
   }
   // Status, user type and flags of a returned value.
   std::string flags() const { return "\1" + std::string(tds::is_7_2(tds_version) ? 6 : 4, '\0'); }
-  void integer_out(std::string& payload, std::string_view name, std::int64_t value) const {
-    payload += std::string("\xAC\0\0", 3);
+  void integer_out(std::string& payload, std::string_view name, std::int64_t value, char ordinal = 0) const {
+    payload += std::string("\xAC", 1) + ordinal + std::string(1, '\0');
     const std::string wide = tds::utf16_of(name);
     payload += static_cast<char>(wide.size() / 2);
     payload += wide + flags() + std::string("\x26\x08\x08", 3) + descriptor_bytes(static_cast<std::uint64_t>(value));
@@ -273,6 +275,7 @@ class TdsModel {
         write();
       payload += std::string("\x79\0\0\0\0", 5);
       if (next_handle > 0 && (one.id == tds::procedure::prepare || one.id == tds::procedure::prepare_execute)) {
+        if (gives_back != 0) integer_out(payload, "@p0", gives_back, 1);
         integer_out(payload, "@handle", next_handle++);
         given_handles_ = true;
       }

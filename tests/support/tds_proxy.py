@@ -16,9 +16,9 @@ scratch = tempfile.TemporaryDirectory(prefix="termgate-tds-proxy-test.")
 WITH_TERM = "termgate.scope=s;termgate.term=5;"
 
 
-def certificate():
-    """Paths of a certificate for localhost and of its key, made once."""
-    pem, key = Path(scratch.name) / "proxy.pem", Path(scratch.name) / "proxy.key"
+def certificate(name="proxy"):
+    """Paths of a certificate for localhost and of its key, made once for each `name`."""
+    pem, key = Path(scratch.name) / f"{name}.pem", Path(scratch.name) / f"{name}.key"
     if not pem.exists():
         subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
         subprocess.run(
@@ -123,6 +123,8 @@ class OverTls(Tds):
 class Strict(Tds):
     """TDS 8.0: TLS first, then everything else in it."""
 
+    version = 0x08000000
+
     def __init__(self, port, application, context, alpn="tds/8.0"):
         if alpn:
             context.set_alpn_protocols([alpn])
@@ -136,8 +138,3 @@ class Strict(Tds):
             super().__init__(port, "sa", "secret", "app", application)
         finally:
             socket.create_connection = create
-
-    @staticmethod
-    def login7(*words):
-        payload = Tds.login7(*words)
-        return payload[:4] + b"\0\0\0\x08" + payload[8:]

@@ -10,11 +10,11 @@ import zlib
 from collections import deque
 
 from tds_server import Server, Session
-from tdsraw import ATTENTION, LOGIN7, PRELOGIN, RPC, wide
+from tdsraw import ATTENTION, LOGIN7, PRELOGIN, RPC, Messages, wide
 
 GATE = b"g\0a\0t\0e\0_\0"
 # In the LOGIN7 of a client, and not in that of the proxy's own connection.
-OF_CLIENTS = (wide("termgate.scope"), wide("bsqldb"))
+OF_CLIENTS = (wide("termgate.scope"), wide("bsqldb"), wide("FreeBCP"))
 
 
 def is_of_client(login7):
@@ -43,32 +43,6 @@ def key_of(kind, payload, version):
         units = struct.unpack("<H", body[:2])[0]
         return "gate " + body[2 : 2 + 2 * units].decode("utf-16-le").rsplit("[", 1)[-1].rstrip("]")
     return f"{kind} {zlib.crc32(body):08x} {len(body)}"
-
-
-class Stream:
-    """Messages out of a socket, and the bytes as they came."""
-
-    def __init__(self, connection):
-        self.socket, self.received = connection, b""
-
-    def take(self, count):
-        while len(self.received) < count:
-            some = self.socket.recv(65536)
-            if not some:
-                raise EOFError
-            self.received += some
-        taken, self.received = self.received[:count], self.received[count:]
-        return taken
-
-    def message(self):
-        raw, payload = b"", b""
-        while True:
-            head = self.take(8)
-            kind, status, length = struct.unpack(">BBH", head[:4])
-            rest = self.take(length - 8)
-            raw, payload = raw + head + rest, payload + rest
-            if status & 1:
-                return kind, raw, payload
 
 
 class Recorder:
@@ -100,10 +74,10 @@ class Recorded:
             threading.Thread(target=function, daemon=True).start()
 
     def requests(self):
-        stream = Stream(self.client)
+        stream = Messages(self.client)
         try:
             while True:
-                kind, raw, payload = stream.message()
+                kind, _, payload, raw = stream.next()
                 if kind == LOGIN7:
                     self.version = payload[7]
                     self.declared = is_of_client(payload)
@@ -117,10 +91,10 @@ class Recorded:
             self.server.close()
 
     def answers(self):
-        stream = Stream(self.server)
+        stream = Messages(self.server)
         try:
             while True:
-                _, raw, payload = stream.message()
+                _, _, payload, raw = stream.next()
                 acknowledges = len(payload) <= 13 and payload[:1] == b"\xfd" and payload[1] & 0x20
                 if self.attentions and acknowledges:
                     self.attentions -= 1
@@ -154,25 +128,18 @@ class Replayer(Server):
             self.answers.setdefault(key, deque()).append((proof, answer))
         super().__init__(**options)
 
-    def accept(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=Replayed(self, connection).run, daemon=True).start()
+    def converse(self, connection):
+        Replayed(self, connection).run()
 
 
 class Replayed(Session):
-    version = 0x74
-
     def answer(self, kind, status, payload):
         if kind == LOGIN7:
-            self.version = payload[7]
+            self.version = struct.unpack("<I", payload[4:8])[0]
             self.declared = is_of_client(payload)
         if not self.declared or kind in (PRELOGIN, ATTENTION):
             return super().answer(kind, status, payload)
-        key = key_of(kind, payload, self.version)
+        key = key_of(kind, payload, self.version >> 24)
         with self.server.lock:
             self.server.messages += 1
             known = self.server.answers.get(key)

@@ -3,17 +3,18 @@ everybody in, keeps one fence and each session's gate as layer 1 does, answers e
 writes down what it was asked. What it says was copied from a real server's answers
 (tests/unit/wire/tds/recorded.txt)."""
 import socket
+import ssl
 import struct
 import threading
-import time
 
-from tdsraw import ATTENTION, BATCH, LOGIN7, PRELOGIN, RPC, TRANSACTION, packets, wide
+from tdsraw import ATTENTION, BATCH, BULK, LOGIN7, PRELOGIN, RPC, TRANSACTION, Messages, packets, wide
 
 REPLY = 4
 
 
-def done(status=0, token=0xFD):
-    return bytes([token]) + struct.pack("<HHQ", status, 0, 0)
+def done(status=0, token=0xFD, old=False):
+    """`old`: of TDS 7.1."""
+    return bytes([token]) + struct.pack("<HHI" if old else "<HHQ", status, 0, 0)
 
 
 def environment(kind, now=b"", before=b""):
@@ -21,8 +22,9 @@ def environment(kind, now=b"", before=b""):
     return b"\xe3" + struct.pack("<H", len(body)) + body
 
 
-def value(name, number):
-    return b"\xac\0\0" + bytes([len(name)]) + wide(name) + b"\1\0\0\0\0\0\0\x26\x08\x08" + struct.pack("<q", number)
+def value(name, number, old=False):
+    flags = b"\1\0\0\0\0" if old else b"\1\0\0\0\0\0\0"
+    return b"\xac\0\0" + bytes([len(name)]) + wide(name) + flags + b"\x26\x08\x08" + struct.pack("<q", number)
 
 
 def names(all_of):
@@ -37,11 +39,20 @@ def names(all_of):
 class Server:
     """`wanted`: the scopes that a raise waits for. `messages`: all that came from clients that
     declare a term at login, calls of the gate and attentions included. `sessions`: those
-    that are open; `gates`: those in the gate. `slow`: a batch with this word in it is answered that many seconds later."""
+    that are open; `gates`: those in the gate. `slow`: a batch with this word in it is answered that many seconds later;
+    `long_answers`: with these tokens in front of its DONE. `rows`: the payloads of bulk loads."""
 
-    def __init__(self, fence=5, grace_ms=1000):
+    def __init__(self, fence=5, grace_ms=1000, certificate=None):
+        """`certificate`: (PEM, key); then it speaks TDS 8.0 as well, to whoever begins with TLS."""
+        self.tls, self.versions = None, []  # `versions`: of TDS, that logins have asked for
+        if certificate:
+            self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.tls.load_cert_chain(*certificate)
+            self.tls.set_alpn_protocols(["tds/8.0"])
         self.fence, self.asked, self.unfenced, self.grace_ms = fence, [], 0, grace_ms
         self.wanted, self.messages, self.sessions, self.gates, self.slow = set(), 0, 0, 0, {}
+        self.long_answers, self.rows = {}, []
+        self.go_on = threading.Event()  # nothing is slow any more
         self.gates_unanswered = False  # the connection ends instead
         self.lock = threading.Lock()
         self.listener = socket.socket()
@@ -57,7 +68,10 @@ class Server:
                 connection, _ = self.listener.accept()
             except OSError:
                 return
-            threading.Thread(target=Session(self, connection).run, daemon=True).start()
+            threading.Thread(target=self.converse, args=(connection,), daemon=True).start()
+
+    def converse(self, connection):
+        Session(self, connection).run()
 
     def close(self):
         self.listener.close()
@@ -65,7 +79,8 @@ class Server:
 
 class Session:
     def __init__(self, server, connection):
-        self.server, self.socket, self.received = server, connection, b""
+        self.server, self.socket, self.version = server, connection, 0x74000004
+        self.messages = Messages(connection)
         self.gate, self.inside, self.waits_for_gates, self.declared = None, False, False, False
 
     def enters(self, fence):
@@ -73,31 +88,27 @@ class Session:
             self.server.gates += (fence is not None) - (self.gate is not None)
             self.gate = fence
 
-    def take(self, count):
-        while len(self.received) < count:
-            some = self.socket.recv(65536)
-            if not some:
-                raise EOFError
-            self.received += some
-        taken, self.received = self.received[:count], self.received[count:]
-        return taken
+    @property
+    def old(self):
+        return self.version >> 24 == 0x71
 
-    def message(self):
-        payload, first = b"", None
-        while True:
-            head = self.take(8)
-            kind, status, length = struct.unpack(">BBH", head[:4])
-            first = status if first is None else first
-            payload += self.take(length - 8)
-            if status & 1:
-                return kind, first, payload
+    def begin_tls(self):
+        """Whether it does, with its first byte."""
+        if self.server.tls is None or self.socket.recv(1, socket.MSG_PEEK) != b"\x16":
+            return False
+        self.socket = self.server.tls.wrap_socket(self.socket, server_side=True)
+        self.messages = Messages(self.socket)
+        return True
 
     def run(self):
         with self.server.lock:
             self.server.sessions += 1
         try:
+            strict = self.begin_tls()
             while True:
-                kind, status, payload = self.message()
+                kind, status, payload, _ = self.messages.next()
+                if kind == LOGIN7 and strict != (payload[4:8] == b"\0\0\0\x08"):
+                    raise EOFError
                 answer = self.answer(kind, status, payload)
                 self.socket.sendall(packets(REPLY, answer))
         except (EOFError, OSError):
@@ -126,7 +137,10 @@ class Session:
         if kind == PRELOGIN:
             return b"\0\0\x10\0\6\1\0\x16\0\1\4\0\x17\0\1\xff" + b"\x10\0\0\0\0\0\2\0"
         if kind == LOGIN7:
-            ack = b"\1\x74\0\0\4" + bytes([20]) + wide("Microsoft SQL Server") + b"\x10\0\0\0"
+            self.version = struct.unpack("<I", payload[4:8])[0]
+            with self.server.lock:
+                self.server.versions.append(self.version)
+            ack = b"\1" + struct.pack(">I", self.version) + bytes([20]) + wide("Microsoft SQL Server") + b"\x10\0\0\0"
             return (
                 environment(1, wide("app"), wide("master"))
                 .replace(b"\x01\x06", b"\x01\x03")
@@ -134,26 +148,31 @@ class Session:
                 + b"\xad"
                 + struct.pack("<H", len(ack))
                 + ack
-                + done()
+                + done(old=self.old)
             )
         if kind == ATTENTION:
-            return done(0x20)
-        body = payload[struct.unpack("<I", payload[:4])[0] :]
+            return done(0x20, old=self.old)
+        body = payload if self.old else payload[struct.unpack("<I", payload[:4])[0] :]
         if kind == RPC and b"g\0a\0t\0e\0_\0" in body[:200]:
             return said + self.gate_call(body)
         with self.server.lock:
             text = body.decode("utf-16-le", "replace") if kind == BATCH else f"type {kind}"
             self.server.asked.append(text)
-            if "INSERT" in text and self.gate != self.server.fence:
+            if kind == BULK:
+                self.server.rows.append(payload)
+            if ("INSERT" in text.upper() or kind == BULK) and self.gate != self.server.fence:
                 self.server.unfenced += 1
         for word, seconds in self.server.slow.items():
             if word in text:
-                time.sleep(seconds)
+                self.server.go_on.wait(seconds)
+        for word, tokens in self.server.long_answers.items():
+            if word in text:
+                said += tokens
         if kind == TRANSACTION:
             self.inside = body[:1] == b"\5"
         if kind == TRANSACTION and body[:1] == b"\5":
-            return said + environment(8, struct.pack("<Q", 9)) + done()
-        return said + done(0x10, 0xFE if kind == RPC else 0xFD)
+            return said + environment(8, struct.pack("<Q", 9)) + done(old=self.old)
+        return said + done(0x10, 0xFE if kind == RPC else 0xFD, self.old)
 
     def gate_call(self, body):
         units = struct.unpack("<H", body[:2])[0]
@@ -180,11 +199,12 @@ class Session:
             if name.endswith("[gate_enter]"):
                 code = 0 if given["@term"] == self.server.fence else 50001 if given["@term"] is not None else 50002
                 entered = self.server.fence if code == 0 else self.gate
-                said += value("@code", code) + value("@fence", self.server.fence)
+                said += value("@code", code, self.old) + value("@fence", self.server.fence, self.old)
             if name.endswith("[gate_leave]"):
                 entered = self.gate if self.inside else None
-                said += value("@code", 1 if self.inside else 0)
+                said += value("@code", 1 if self.inside else 0, self.old)
             if name.endswith("[gate_hello]"):
-                said += value("@grace_ms", self.server.grace_ms)
+                said += value("@grace_ms", self.server.grace_ms, self.old)
         self.enters(entered)
-        return said + value("@trancount", 1 if self.inside else 0) + value("@proof", -given["@proof"] - 1) + done(0, 0xFE)
+        said += value("@trancount", 1 if self.inside else 0, self.old) + value("@proof", -given["@proof"] - 1, self.old)
+        return said + done(0, 0xFE, self.old)

@@ -55,15 +55,48 @@ class Closed(Exception):
     pass
 
 
+class Messages:
+    """Whole messages out of a socket that the other side ends with EOFError."""
+
+    def __init__(self, connection):
+        self.socket, self.received = connection, b""
+
+    def take(self, count):
+        while len(self.received) < count:
+            some = self.socket.recv(65536)
+            if not some:
+                raise EOFError
+            self.received += some
+        taken, self.received = self.received[:count], self.received[count:]
+        return taken
+
+    def next(self):
+        """Its type, the status bits of its first packet, its payload, and its bytes as they came."""
+        raw, payload, first = b"", b"", None
+        while True:
+            head = self.take(8)
+            kind, status, length = struct.unpack(">BBH", head[:4])
+            first = status if first is None else first
+            rest = self.take(length - 8)
+            raw, payload = raw + head + rest, payload + rest
+            if status & END:
+                return kind, first, payload, raw
+
+
 class Tds:
-    def __init__(self, port, user, password, database, application="test", host="127.0.0.1", timeout=90, source=None):
+    version = 0x74000004  # of TDS, in LOGIN7
+
+    def __init__(self, port, user, password, database, application="test", host="127.0.0.1", timeout=90, source=None, version=None):
+        self.version = version or self.version
+        self.database = database
+        self.login = {"port": port, "user": user, "password": password, "database": database, "application": application, "host": host}
         self.socket = socket.create_connection((host, port), timeout, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.descriptor = 0
         self.received = b""
         self.send(packets(PRELOGIN, self.prelogin()))
         self.message()
-        self.send(packets(LOGIN7, self.login7(user, password, database, application)))
+        self.send(packets(LOGIN7, self.login7(user, password, database, application, self.version)))
         answer = self.answer()
         if answer.errors:
             raise Closed(answer.errors[0])
@@ -73,15 +106,19 @@ class Tds:
         return b"\0\0\x10\0\6\1\0\x16\0\1\4\0\x17\0\1\xff" + b"\x10\0\0\0\0\0" + bytes([encryption]) + b"\0"
 
     @staticmethod
-    def login7(user, password, database, application):
+    def login7(user, password, database, application, version=0x74000004):
         scrambled = bytes(((one << 4 | one >> 4) & 255) ^ 0xA5 for one in wide(password))
-        fixed = struct.pack("<IIIIIBBBBiI", 0x74000004, 4096, 7, 0, 0, 0, 0, 0, 0, 0, 0)
+        fixed = struct.pack("<IIIIIBBBBiI", version, 4096, 7, 0, 0, 0, 0, 0, 0, 0, 0)
         data = b""
         for value in (wide("test"), wide(user), scrambled, wide(application), wide("server"), b"", wide("tdsraw"), b"", wide(database)):
             fixed += struct.pack("<HH", 94 + len(data), len(value) // 2)
             data += value
         fixed += bytes(6) + struct.pack("<HHHHHHI", 94, 0, 94, 0, 94, 0, 0)
         return struct.pack("<I", 4 + len(fixed) + len(data)) + fixed + data
+
+    def again(self, version):
+        """Another session of the same login."""
+        return Tds(version=version, **self.login)
 
     def send(self, data):
         try:
@@ -107,6 +144,9 @@ class Tds:
             if packet[1] & END:
                 return payload
 
+    def headers(self):
+        return headers(self.descriptor) if self.version >= 0x72000000 else b""
+
     def answer(self):
         answer = Answer(self.message())
         for begun, ended in answer.transactions:
@@ -115,15 +155,15 @@ class Tds:
         return answer
 
     def batch(self, text, status=0, size=4096):
-        self.send(packets(BATCH, headers(self.descriptor) + wide(text), status, size))
+        self.send(packets(BATCH, self.headers() + wide(text), status, size))
         return self.answer()
 
     def rpc(self, body, status=0):
-        self.send(packets(RPC, headers(self.descriptor) + body, status))
+        self.send(packets(RPC, self.headers() + body, status))
         return self.answer()
 
     def manage(self, body, status=0):
-        self.send(packets(TRANSACTION, headers(self.descriptor) + body, status))
+        self.send(packets(TRANSACTION, self.headers() + body, status))
         return self.answer()
 
     def begin(self):

@@ -1,5 +1,6 @@
 #include <termgate/net/options.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <stdexcept>
@@ -68,6 +69,11 @@ TlsVersion oldest_tls_of(std::string_view text) {
 
 constexpr std::string_view sqlserver_scheme = "sqlserver://";
 
+bool is_same(std::string_view name, std::string_view lower) noexcept {
+  return std::equal(name.begin(), name.end(), lower.begin(), lower.end(),
+                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b; });
+}
+
 // USER:PASSWORD@HOST:PORT/DB?…; of what follows the ? only TLS of the relay is read, the rest is the driver's.
 Backend parse_sqlserver(std::string_view rest) {
   constexpr std::uint16_t default_port = 1433;
@@ -101,13 +107,23 @@ Backend parse_sqlserver(std::string_view rest) {
   if (!port.empty()) host.port = port_of(port);
   host.name = host.address = address.empty() ? "localhost" : percent_decoded(address);
   backend.hosts.push_back(std::move(host));
+  std::optional<SslMode> chosen;
   for (const std::string_view parameter : parameters.empty() ? std::vector<std::string_view>{} : split(parameters, '&')) {
     const auto equals = parameter.find('=');
     const std::string value = equals == std::string_view::npos ? "" : percent_decoded(parameter.substr(equals + 1));
     const std::string name = percent_decoded(parameter.substr(0, equals));
-    if (name == "sslmode") backend.ssl_mode = ssl_mode_of(value);
+    if (name == "sslmode") backend.ssl_mode = *(chosen = ssl_mode_of(value));
     if (name == "sslrootcert") backend.ssl_root_certificate = value;
     if (name == oldest_tls) backend.ssl_oldest = oldest_tls_of(value);
+    // As the drivers write it, and for the driver of the proxy's own connection as well.
+    if (is_same(name, "encrypt")) backend.tds_strict = is_same(value, "strict");
+  }
+  if (backend.tds_strict) {
+    if (chosen.value_or(SslMode::verify_full) < SslMode::verify_ca)
+      throw std::invalid_argument(
+          "--backend: Encrypt=strict verifies the server's certificate: sslmode=verify-full (default) or verify-ca");
+    backend.ssl_mode = chosen.value_or(SslMode::verify_full);
+    if (backend.ssl_root_certificate.empty()) backend.ssl_root_certificate = "system";
   }
   if ((backend.ssl_mode == SslMode::verify_ca || backend.ssl_mode == SslMode::verify_full) && backend.ssl_root_certificate.empty())
     throw std::invalid_argument("--backend: sslmode=verify-… needs sslrootcert=FILE, or sslrootcert=system");

@@ -69,6 +69,7 @@ std::shared_ptr<const Settings> settings_of(const Options& options) {
     case session::Options::ServerTls::prefer: tds.server_tls = tds_session::Options::ServerTls::prefer; break;
     case session::Options::ServerTls::require: tds.server_tls = tds_session::Options::ServerTls::require; break;
   }
+  if (options.backend.tds_strict) tds.server_tls = tds_session::Options::ServerTls::strict;
   if (options.client_tls.required && !settings->client_tls)
     throw std::runtime_error("TLS is required of clients, but there is no certificate (--client-tls-cert)");
   return settings;
@@ -90,8 +91,23 @@ std::string question_of(Backend::Protocol protocol) {
   return question;
 }
 
+// A server of TDS 8.0 answers nobody but in TLS. `wait_for`: POLLIN or POLLOUT; false: the time is over.
+template <typename WaitFor>
+bool handshakes(SSL* ssl, const WaitFor& wait_for) {
+  for (;;) {
+    const int done = SSL_do_handshake(ssl);
+    if (done == 1) return true;
+    const int wants = SSL_get_error(ssl, done);
+    (void)tls_error();
+    if (wants != SSL_ERROR_WANT_READ && wants != SSL_ERROR_WANT_WRITE) return false;
+    if (!wait_for(wants == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT)) return false;
+  }
+}
+
 // Whether a server answers there: an SSLRequest gets one byte from any PostgreSQL, and leaves no line in its log.
-bool answers(const Endpoint& server, Backend::Protocol protocol, std::chrono::milliseconds patience) {
+bool answers(const ServerAddress& address, const Backend& backend, const TlsContext& tls, std::chrono::milliseconds patience) {
+  const Endpoint& server = address.endpoint;
+  const Backend::Protocol protocol = backend.protocol;
   const int descriptor = socket(server.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return false;
   const auto until = std::chrono::steady_clock::now() + patience;
@@ -106,6 +122,13 @@ bool answers(const Endpoint& server, Backend::Protocol protocol, std::chrono::mi
     socklen_t size = sizeof error;
     getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size);
     connected = error == 0;
+  }
+  if (backend.tds_strict) {
+    SSL* ssl = connected && tls ? tls_to_server(tls, backend, address.name, descriptor) : nullptr;
+    const bool spoke = ssl != nullptr && handshakes(ssl, wait_for);
+    SSL_free(ssl);
+    close(descriptor);
+    return spoke;
   }
   const std::string request = question_of(protocol);
   char answer = 0;
@@ -222,7 +245,7 @@ class Server::Inside {
     const auto until = now + probe_takes;
     probed = std::any_of(addresses->begin(), addresses->end(), [&](const ServerAddress& address) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-      return left.count() > 0 && answers(address.endpoint, shared.backend.protocol, left);
+      return left.count() > 0 && answers(address, shared.backend, shared.settings()->server_tls, left);
     });
     probed_at = std::chrono::steady_clock::now();
     return probed;

@@ -141,6 +141,7 @@ SSL* tls_to_server(const TlsContext& context, const Backend& backend, const std:
     }
   }
   if (backend.protocol == Backend::Protocol::postgresql) SSL_set_alpn_protos(ssl, alpn, sizeof alpn);
+  if (backend.tds_strict) SSL_set_alpn_protos(ssl, alpn_tds, sizeof alpn_tds);
   return ssl;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include <termgate/scope.hpp>
 #include <termgate/tds/text.hpp>
@@ -72,6 +73,48 @@ void check_pair(Verdict& verdict, std::string scope, std::int64_t term) {
   } else {
     verdict.sets = Pair{std::move(scope), term};
   }
+}
+
+// Where the text is that a call runs.
+std::optional<std::size_t> place_of_text(const tds::Call& call) {
+  switch (call.id) {
+    case tds::procedure::none: break;
+    case tds::procedure::execute_sql: return 0;
+    case tds::procedure::cursor_open:
+    case tds::procedure::prepare_execute_rpc: return 1;
+    case tds::procedure::cursor_prepare:
+    case tds::procedure::prepare:
+    case tds::procedure::prepare_execute: return 2;
+    case tds::procedure::cursor_prepare_execute: return 3;
+    default: return std::nullopt;
+  }
+  static constexpr std::pair<std::string_view, std::size_t> places[] = {
+      {"sp_executesql", 0}, {"sp_cursoropen", 1}, {"sp_prepexecrpc", 1},    {"sp_cursorprepare", 2},
+      {"sp_prepare", 2},    {"sp_prepexec", 2},   {"sp_cursorprepexec", 3},
+  };
+  const std::string name = tds::utf8_of(call.name);
+  for (const auto& [procedure, place] : places) {
+    if (names_procedure(name, "sys", procedure)) return place;
+  }
+  return std::nullopt;
+}
+
+// Whether the texts that these calls run name the procedure that resets a session. Their other parameters are data.
+bool run_a_reset(const tds::Calls& calls, std::string_view body, std::string_view schema) {
+  bool known = calls.whole;
+  for (const tds::Call& call : calls.all) {
+    const auto place = place_of_text(call);
+    for (std::size_t i = 0; i < call.parameters.size(); ++i) {
+      const tds::Parameter& one = call.parameters[i];
+      const std::string name = tds::utf8_of(one.name);
+      if (i != place && !is_same(name, "@stmt") && !is_same(name, "@statement")) continue;
+      known = known || calls.all.size() == 1;
+      if (!mentions(one.value.data, reset_procedure)) continue;
+      const auto text = text_that_is_plain(one);
+      if (!text || classify(*text, schema).kind == TextVerdict::Kind::forbidden) return true;
+    }
+  }
+  return !known && mentions(body, reset_procedure);
 }
 
 // Ungated by their numbers: they end something, and write nothing.
@@ -167,6 +210,13 @@ bool TdsSession::State::take_attention(Instant now) {
 void TdsSession::State::on_client_event(const tds::PacketEvent& event, Instant now) {
   latest_ = now;
   if (stage_ == Stage::relaying) {
+    if (scans_ && event.kind == tds::PacketEvent::Kind::payload) {
+      scanned_.append(event.raw);
+      // The server runs a batch when all of it is there.
+      if (mentions(scanned_, reset_procedure))
+        return end(50005, "TG005 sp_reset_connection is refused in a long text: it could give the gate away");
+      scanned_.erase(0, scanned_.size() - std::min(scanned_.size(), 2 * reset_procedure.size()));
+    }
     server_out_.back().append(event.raw);
     if (!event.ends_message) return;
     streaming_ = false;
@@ -342,6 +392,12 @@ Verdict TdsSession::State::verdict_of_calls(std::string_view body) const {
     return verdict;
   }
   const tds::Calls calls = tds::decode_rpc(body, tds_version_);
+  if (run_a_reset(calls, body, options_.schema)) {
+    verdict.way = Verdict::Way::refuse;
+    verdict.code = "TG005";
+    verdict.message = "TG005 sp_reset_connection is refused inside a text: it would give the gate away. A driver calls it by RPC, alone";
+    return verdict;
+  }
   if (!calls.whole || !message_.complete || calls.all.empty()) return verdict;
   bool harmless = true;
   for (const tds::Call& call : calls.all) {
@@ -534,6 +590,8 @@ void TdsSession::State::forward(const Verdict& verdict, Instant now) {
   resets_ = 0;
   server_out_.back().append(message_.raw);
   streaming_ = !message_.complete;
+  scans_ = streaming_ && message_.type == tds::packet::sql_batch && claims_.enforces();
+  scanned_ = scans_ ? message_.payload.substr(message_.payload.size() - std::min(message_.payload.size(), 2 * reset_procedure.size())) : "";
   bulk_sent_ = verdict.bulk;
   message_ = {};
   stage_ = Stage::relaying;

@@ -74,6 +74,8 @@ void TdsSession::State::on_client_login(Instant) {
   constexpr char unwanted[] = {static_cast<char>(tds::feature::session_recovery), static_cast<char>(tds::feature::data_classification)};
   const auto sent_on = tds::without_features(message_.payload, *login, std::string_view(unwanted, sizeof unwanted));
   if (!sent_on) return malformed_peer("client", sent_on.problem().reason());
+  attaches_ = !login->attach_file.empty();
+  changes_password_ = !login->change_password.empty();
   integrated_ = login->integrated();
   login_.user = integrated_ ? "" : tds::utf8_of(login->user);
   login_.database = tds::utf8_of(login->database);
@@ -82,13 +84,19 @@ void TdsSession::State::on_client_login(Instant) {
   if (!declaration.problem.empty()) return refuse_login(login_failed, "TG005", declaration.problem);
   claims_.declare_at_login(declaration);
   login7_ = *sent_on;
-  // The server's side is TDS 7.4 with its TLS in PRELOGIN: what comes after the login is the same in 8.0.
+  // What comes after the login is the same in 8.0 as in 7.4: each side may speak one of the two.
   if (tds_version_ == tds::version::v8_0) {
     speaks_8_0_ = true;
     tds_version_ = tds::version::v7_4;
     tokens_.set_version(tds_version_);
-    for (std::size_t i = 0; i < 4; ++i) login7_[login7_version_at + i] = static_cast<char>(tds_version_ >> 8 * i & 0xFF);
   }
+  const bool strict = options_.server_tls == Options::ServerTls::strict;
+  if (strict && tds_version_ < tds::version::v7_4) {
+    return refuse_login(login_failed, "08P01",
+                        "the server speaks TDS 8.0 only, which is TDS 7.4 after the login, and the client asks for an older version");
+  }
+  const std::uint32_t to_server = strict ? tds::version::v8_0 : tds_version_;
+  for (std::size_t i = 0; i < 4; ++i) login7_[login7_version_at + i] = static_cast<char>(to_server >> 8 * i & 0xFF);
   message_ = {};
   stage_ = Stage::admission;
   act(Action::Kind::admit);
@@ -98,6 +106,12 @@ void TdsSession::State::on_admitted(const session::Admission& admission, Instant
   if (stage_ != Stage::admission) return;
   if (!admission.refused_sqlstate.empty()) return end_login(login_failed, admission.refused_message);
   claims_.admit(admission);
+  // The login itself would write, and no gate is entered before it.
+  if (claims_.enforces() && admission.without_term != session::WithoutTerm::allow && (attaches_ || changes_password_)) {
+    return refuse_login(login_failed, "TG005",
+                        attaches_ ? "TG005 a login that attaches a database file (AttachDBFilename) is refused in a fenced session"
+                                  : "TG005 a login that changes its password is refused in a fenced session: change it without the proxy");
+  }
   stage_ = Stage::connecting;
   act(Action::Kind::connect_server);
 }
@@ -105,6 +119,7 @@ void TdsSession::State::on_admitted(const session::Admission& admission, Instant
 void TdsSession::State::send_server_prelogin() {
   tds::Prelogin prelogin;
   prelogin.version = our_version;
+  // Under TDS 8.0 the server passes over it.
   prelogin.encryption = options_.server_tls == Options::ServerTls::disable ? tds::Encryption::not_supported : tds::Encryption::on;
   prelogin.instance = std::string_view("\0", 1);
   prelogin.mars = 0;
@@ -120,6 +135,7 @@ void TdsSession::State::on_server_prelogin(Instant) {
   const tds::Encryption said = prelogin->encryption.value_or(tds::Encryption::not_supported);
   const bool tls = said == tds::Encryption::on || said == tds::Encryption::required;
   prelogin_answer_ = {};
+  if (options_.server_tls == Options::ServerTls::strict) return send_login();
   if (tls && options_.server_tls == Options::ServerTls::disable) {
     return end_login(login_failed, "the server requires TLS, and --backend says encrypt=no");
   }
@@ -145,7 +161,9 @@ void TdsSession::State::login_token(const tds::TokenEvent& event) {
       const auto change = tds::decode_environment_change(event.body);
       if (!change) return malformed_peer("server", change.problem().reason());
       // They would lead the client past the proxy.
-      if (change->type == tds::environment::routing || change->type == tds::environment::enhanced_routing) routed_ = true;
+      if (change->type == tds::environment::routing || change->type == tds::environment::enhanced_routing ||
+          change->type == tds::environment::user_instance)
+        routed_ = true;
       if (change->type == tds::environment::mirroring_partner) return;
       break;
     }
@@ -153,7 +171,7 @@ void TdsSession::State::login_token(const tds::TokenEvent& event) {
       const auto ack = tds::decode_login_ack(event.body);
       if (!ack) return malformed_peer("server", ack.problem().reason());
       login_acked_ = true;
-      tds_version_ = ack->tds_version;
+      tds_version_ = ack->tds_version == tds::version::v8_0 ? tds::version::v7_4 : ack->tds_version;
       tokens_.set_version(tds_version_);
       break;
     }
@@ -178,9 +196,9 @@ void TdsSession::State::login_token(const tds::TokenEvent& event) {
   const std::size_t body_at = login_answer_.size();
   login_answer_.append(event.body);
   if (event.token == tds::token::error) behind_errors_ = login_answer_.size();
-  if (event.token == tds::token::login_ack && speaks_8_0_) {
-    for (std::size_t i = 0; i < 4; ++i)
-      login_answer_[body_at + ack_version_at + i] = static_cast<char>(tds::version::v8_0 >> 8 * (3 - i) & 0xFF);
+  if (event.token == tds::token::login_ack) {
+    const std::uint32_t to_client = speaks_8_0_ ? tds::version::v8_0 : tds_version_;
+    for (std::size_t i = 0; i < 4; ++i) login_answer_[body_at + ack_version_at + i] = static_cast<char>(to_client >> 8 * (3 - i) & 0xFF);
   }
 }
 

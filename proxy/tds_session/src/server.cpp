@@ -81,8 +81,9 @@ void TdsSession::State::on_token(const tds::TokenEvent& event) {
   switch (event.kind) {
     case tds::TokenEvent::Kind::return_value:
       if (ours) call_value(event.value);
-      // The first one is the handle; what the statement itself gives back comes after it.
-      if (stage_ == Stage::relaying && std::exchange(prepares_read_, false)) {
+      // The call's first parameter is the handle. What the statement itself gives back could be any number.
+      if (stage_ == Stage::relaying && prepares_read_ && event.value.ordinal == 0) {
+        prepares_read_ = false;
         const auto handle = event.value.integer();
         if (handle && read_handles_.size() < read_handles_max) read_handles_.insert(*handle);
       }

@@ -114,11 +114,17 @@ void TdsSession::resume(const session::ClientTls&, Instant now) {
 }
 
 void TdsSession::resume(const session::ServerConnected&, Instant) {
-  if (state_->stage_ == Stage::connecting) state_->send_server_prelogin();
+  State& state = *state_;
+  if (state.stage_ != Stage::connecting) return;
+  if (state.options_.server_tls != Options::ServerTls::strict) return state.send_server_prelogin();
+  state.stage_ = Stage::server_tls;
+  state.act(Action::Kind::start_server_tls);
 }
 
 void TdsSession::resume(const session::ServerTls&, Instant) {
-  if (state_->stage_ == Stage::server_tls) state_->send_login();
+  if (state_->stage_ != Stage::server_tls) return;
+  if (state_->options_.server_tls == Options::ServerTls::strict) return state_->send_server_prelogin();
+  state_->send_login();
 }
 
 void TdsSession::resume(const session::Admitted& event, Instant now) { state_->on_admitted(event.admission, now); }

@@ -190,8 +190,9 @@ class TdsSession::State {
   bool encrypted_;           // by the client's TLS
   bool speaks_8_0_ = false;  // the client
   bool routed_ = false;
-  bool integrated_ = false;        // NTLM or Kerberos; its messages pass as they are
-  std::size_t behind_errors_ = 0;  // of login_answer_
+  bool attaches_ = false, changes_password_ = false;  // the login
+  bool integrated_ = false;                           // NTLM or Kerberos; its messages pass as they are
+  std::size_t behind_errors_ = 0;                     // of login_answer_
   bool has_layer1_ = false;
   std::string no_layer1_;  // why not
 
@@ -199,6 +200,8 @@ class TdsSession::State {
   std::string input_;  // not looked at yet
   Message message_;
   bool streaming_ = false;   // the rest of a message goes on as it comes
+  bool scans_ = false;       // the rest of a batch, for what would give the gate away
+  std::string scanned_;      // the end of what has been
   bool swallowing_ = false;  // the rest of a refused message goes nowhere
   std::string refusal_;      // to be answered when it has ended
   std::uint8_t resets_ = 0;  // that the server has not been told yet

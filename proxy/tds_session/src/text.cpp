@@ -63,9 +63,6 @@ constexpr std::array functions_of_the_server{"serverproperty",
                                              "is_srvrolemember"};
 constexpr std::array procedures_of_the_server{"sp_datatype_info", "sp_datatype_info_90", "sp_datatype_info_100", "sp_server_info"};
 
-// The old form of a packet's reset bit, which drivers call by RPC.
-constexpr std::string_view reset_procedure = "sp_reset_connection";
-
 // They read the catalogue. A name that begins with sp_ is looked up among the server's own procedures first.
 constexpr std::array procedures_of_the_catalogue{"sp_tables",
                                                  "sp_columns",
@@ -306,9 +303,21 @@ bool begins_distributed(std::string_view text) {
   return false;
 }
 
-// As a name, not inside a string: texts that speak of it are harmless.
-const char* gives_the_gate_away(const Token& token) {
-  if (token.kind == Token::Kind::string || token.kind == Token::Kind::number) return nullptr;
+constexpr const char* dynamic_reset_problem =
+    "TG005 sp_reset_connection is refused in dynamic SQL: it would give the gate away. A driver calls it by RPC, alone";
+
+bool runs_a_text(const Token& token) {
+  if (token.kind != Token::Kind::word && token.kind != Token::Kind::name && token.kind != Token::Kind::either) return false;
+  const std::string name = lower(token.text);
+  return name == "exec" || name == "execute" || name == "sp_executesql" || name.starts_with("sp_prep") || name.starts_with("sp_cursor");
+}
+
+// As a name, not inside a string: texts that speak of it are harmless, unless they run texts.
+const char* gives_the_gate_away(const Token& token, bool dynamic) {
+  if (token.kind == Token::Kind::number) return nullptr;
+  const bool may_be_run = token.kind == Token::Kind::string || token.kind == Token::Kind::either;
+  if (dynamic && may_be_run && mentions(token.text, reset_procedure)) return dynamic_reset_problem;
+  if (token.kind == Token::Kind::string) return nullptr;
   if (resets_session(token.text))
     return "TG005 sp_reset_connection is refused inside a batch: it would give the gate away. A driver calls it by RPC, alone";
   const std::string name = lower(token.text);
@@ -328,8 +337,9 @@ TextVerdict classify(std::string_view text, std::string_view schema) {
     return verdict;
   }
   const std::vector<Token> tokens = Lexer(text).all();
+  const bool dynamic = std::any_of(tokens.begin(), tokens.end(), runs_a_text);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (const char* problem = gives_the_gate_away(tokens[i])) {
+    if (const char* problem = gives_the_gate_away(tokens[i], dynamic)) {
       verdict.kind = TextVerdict::Kind::forbidden;
       verdict.problem = problem;
       return verdict;
@@ -341,6 +351,11 @@ TextVerdict classify(std::string_view text, std::string_view schema) {
     return verdict;
   }
   const bool read_to_its_end = tokens.empty() || tokens.back().kind != Token::Kind::strange;
+  if (!read_to_its_end && mentions(text, reset_procedure)) {
+    verdict.kind = TextVerdict::Kind::forbidden;
+    verdict.problem = dynamic_reset_problem;
+    return verdict;
+  }
   if (!read_to_its_end && begins_distributed(text)) {
     verdict.kind = TextVerdict::Kind::forbidden;
     verdict.problem = distributed_problem;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A service for `termgate drill` through ODBC, without Termgate's library:  service_odbc.py right|memory|quits
+"""A service for `termgate drill` through ODBC, without Termgate's library:  service_odbc.py right|memory|quits|declares
 
 It leads TERMGATE_SCOPE by a lease of Termgate's procedures (SQL Server) or functions (PostgreSQL), and while it leads
 it writes an entry every 50 ms.
@@ -7,6 +7,7 @@ it writes an entry every 50 ms.
   right    writes in one transaction with the check; leaves when it is refused
   memory   believes its own memory, and writes without the check
   quits    leaves when it finds that it has slept
+  declares writes through a proxy, which it tells its term; its lease is another connection's, to DRILL_LEASES (SQL Server)
 """
 import os
 import signal
@@ -25,23 +26,31 @@ TSQL = not URL.lower().startswith("odbc:") or "postgres" not in URL.lower()
 class Service:
     def __init__(self):
         self.plain = Plain(URL)
+        self.leases = Plain(os.environ["DRILL_LEASES"]) if MODE == "declares" else self.plain
         if TSQL:
             self.plain.rows("SET XACT_ABORT ON")
 
     def acquire(self):
         if TSQL:
-            row = self.plain.rows(f"EXEC termgate.acquire_lease @scope = N'{SCOPE}', @owner = N'{OWNER}', @ttl_ms = {TTL_MS}")[0]
+            row = self.leases.rows(f"EXEC termgate.acquire_lease @scope = N'{SCOPE}', @owner = N'{OWNER}', @ttl_ms = {TTL_MS}")[0]
         else:
             row = self.plain.rows(f"SELECT acquired, term FROM termgate.acquire_lease('{SCOPE}', '{OWNER}', {TTL_MS} * interval '1 ms')")[0]
-        return int(row[1]) if row[0] == "1" else None
+        if row[0] != "1":
+            return None
+        if MODE == "declares":
+            self.plain.rows(f"EXEC termgate.set_term N'{SCOPE}', {row[1]}")
+        return int(row[1])
 
     def renew(self, term):
         if TSQL:
-            self.plain.rows(f"EXEC termgate.renew_lease @scope = N'{SCOPE}', @owner = N'{OWNER}', @term = {term}, @ttl_ms = {TTL_MS}")
+            self.leases.rows(f"EXEC termgate.renew_lease @scope = N'{SCOPE}', @owner = N'{OWNER}', @term = {term}, @ttl_ms = {TTL_MS}")
         else:
             self.plain.rows(f"SELECT renewed FROM termgate.renew_lease('{SCOPE}', '{OWNER}', {term}, {TTL_MS} * interval '1 ms')")
 
     def write(self, term):
+        if MODE == "declares":
+            self.plain.rows(f"INSERT INTO entries (scope, term) VALUES ('{SCOPE}', {term})")
+            return
         begin, commit, roll_back = (
             ("BEGIN TRANSACTION", "COMMIT TRANSACTION", "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION")
             if TSQL

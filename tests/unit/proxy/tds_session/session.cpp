@@ -391,8 +391,38 @@ TEST_CASE("tds session: a reset that is called by its name gives the gate back",
     CHECK(game.heard() == "error 50005 done 2;");
     game.batch("EXEC sp_reset_connection; write");
     CHECK(game.heard() == "error 50005 done 2;");
+    game.batch("EXEC (N'EXEC sp_reset_connection'); write");
+    CHECK(game.heard() == "error 50005 done 2;");
+    const std::string prepare_execute = "\xFF\xFF\x0D\0\0\0"s, reset = text_parameter("EXEC sp_reset_connection");
+    game.rpc(execute_sql + reset);
+    CHECK(game.heard() == "error 50005 done 2;");
+    game.rpc(execute_sql + text_parameter("EXEC (N'sp_reset_connection')"));
+    CHECK(game.heard() == "error 50005 done 2;");
+    game.rpc(prepare_execute + no_handle + text_parameter("") + reset);
+    CHECK(game.heard() == "error 50005 done 2;");
+    game.rpc(call_named("sys.sp_executesql") + reset);
+    CHECK(game.heard() == "error 50005 done 2;");
     CHECK(game.model.ran.size() == ran);
+    // As data it is harmless.
+    game.model.fence = 5;
+    game.rpc(execute_sql + text_parameter("INSERT t VALUES (@p)") + text_parameter("@p nvarchar(100)") +
+             text_parameter("EXEC sp_reset_connection"));
+    CHECK(game.heard().find("error 50005") == std::string::npos);
   });
+  // Behind what is looked at, a long text is ended before the server has all of it.
+  TdsGame game;
+  game.login_with_term(5);
+  game.batch("write " + std::string(80'000, 'x'));
+  CHECK(game.model.writes == 1);
+  for (const std::size_t before : {80'000u, 131'060u, 131'072u}) {
+    TdsGame long_one;
+    long_one.login_with_term(5);
+    long_one.heard();
+    long_one.batch("write " + std::string(before, ' ') + " EXEC sp_reset_connection");
+    CHECK(long_one.model.writes == 0);
+    CHECK_FALSE(long_one.client_open);
+    CHECK_FALSE(long_one.server_open);
+  }
 }
 
 TEST_CASE("tds session: a reset that only the server tells of makes the gate be entered again", "[F1][proxy][tds]") {
@@ -598,6 +628,33 @@ TEST_CASE("tds session: TDS 8.0 is spoken to the client and 7.4 to the server", 
   CHECK_FALSE(without.server_open);
 }
 
+TEST_CASE("tds session: to a server of TDS 8.0 TLS comes first and PRELOGIN in it", "[proxy][tds]") {
+  tds_session::Options options;
+  options.server_tls = tds_session::Options::ServerTls::strict;
+  for (const bool strict_client : {false, true}) {
+    TdsGame game(0, options, strict_client);
+    game.model.acks = tds::version::v8_0;
+    game.prelogin();
+    game.answers.clear();
+    const std::uint32_t asked = strict_client ? tds::version::v8_0 : tds::version::v7_4;
+    game.send(tds::packet::login7, tds::test_login7({.application = "termgate.scope=s;termgate.term=5;", .tds_version = asked}), 0, 4096);
+    CHECK(game.tls_to_server == 1);
+    CHECK(game.model.login_version == tds::version::v8_0);
+    CHECK((game.answers.find("\x01\x08\0\0\0"s) != std::string::npos) == strict_client);
+    CHECK((game.answers.find("\x01\x74\0\0\x04"s) != std::string::npos) != strict_client);
+    game.answers.clear();
+    game.batch("write");
+    CHECK(game.heard() == "done 16;");
+    CHECK(game.model.unfenced == 0);
+  }
+  TdsGame old(0, options);
+  old.prelogin();
+  old.answers.clear();
+  old.send(tds::packet::login7, tds::test_login7({.tds_version = tds::version::v7_3b}), 0, 4096);
+  CHECK(old.heard() == "error 18456 done 2;");
+  CHECK_FALSE(old.server_open);
+}
+
 TEST_CASE("tds session: a login without PRELOGIN is one in clear text", "[proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.send(tds::packet::login7,
@@ -614,6 +671,23 @@ TEST_CASE("tds session: a login without PRELOGIN is one in clear text", "[proxy]
   CHECK(game.heard() == "error 18456 done 2;");
   CHECK_FALSE(game.client_open);
   CHECK_FALSE(game.server_open);
+}
+
+TEST_CASE("tds session: a login that would write is refused", "[F6][proxy][tds]") {
+  tds::TestLogin7 attaches, changes;
+  attaches.attach_file = "C:\\data.mdf";
+  changes.change_password = "new";
+  for (const tds::TestLogin7& login : {attaches, changes}) {
+    for (const bool enforced : {true, false}) {
+      TdsGame game;
+      if (!enforced) game.admission.enforce = session::Enforce::observe;
+      game.prelogin();
+      game.answers.clear();
+      game.send(tds::packet::login7, tds::test_login7(login), 0, 4096);
+      CHECK(game.server_open != enforced);
+      CHECK((game.heard() == "error 18456 done 2;") == enforced);
+    }
+  }
 }
 
 TEST_CASE("tds session: logins that end otherwise", "[proxy][tds]") {
@@ -775,6 +849,13 @@ TEST_CASE("tds session: reads pass without a term where the operator says so", "
     CHECK(game.heard() == "error 50002 done 2;");
     game.rpc(execute + handle_parameter(2));
     CHECK(game.heard() == "error 50002 done 2;");
+    // What a statement gives back itself is no handle, wherever it stands.
+    game.model.gives_back = 7;
+    game.rpc(prepare_execute + no_handle + text_parameter("@p0 int OUTPUT") + text_parameter("SELECT @p0 = 7"));
+    CHECK(game.heard().ends_with("done 0;"));
+    game.rpc(execute + handle_parameter(7));
+    CHECK(game.heard() == "error 50002 done 2;");
+    game.model.gives_back = 0;
     // With a reset all handles are gone.
     game.batch("SELECT a FROM t", tds::status::reset);
     game.heard();

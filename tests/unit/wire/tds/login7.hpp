@@ -12,7 +12,7 @@
 namespace termgate::tds {
 
 struct TestLogin7 {
-  std::string user = "sa", password = "secret", application{}, database{}, host = "client";
+  std::string user = "sa", password = "secret", application{}, database{}, host = "client", attach_file{}, change_password{};
   std::vector<std::pair<std::uint8_t, std::string>> features{};
   std::uint32_t tds_version = version::v7_4;
   std::uint8_t flags_2 = 0;
@@ -49,8 +49,8 @@ inline std::string test_login7(const TestLogin7& login) {
   field(utf16_of(login.database), 2);
   fixed += std::string(6, '\0');
   field("", 1);
-  field("", 2);
-  field("", 2);
+  field(utf16_of(login.attach_file), 2);
+  field(utf16_of(login.change_password), 2);
   fixed += number(0, 4);
   if (!login.features.empty()) {
     data.replace(extension, 4, number(94 + data.size(), 4));

@@ -40,7 +40,8 @@ enum class SslMode : std::uint8_t { disable, prefer, require, verify_ca, verify_
 struct Backend {
   enum class Protocol : std::uint8_t { postgresql, tds };
   Protocol protocol = Protocol::postgresql;
-  std::string database;  // TDS: where layer 1 is
+  std::string database;     // TDS: where layer 1 is
+  bool tds_strict = false;  // TDS 8.0: TLS from the first byte, and the certificate is verified
 
   struct Host {
     std::string name;     // for the certificate's check and for messages

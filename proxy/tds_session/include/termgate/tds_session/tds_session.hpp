@@ -22,9 +22,10 @@ struct Options {
   std::size_t held_bytes_max = 64u << 10;     // of a message that is looked at before it is sent on; what is longer goes through the gate
   std::size_t waiting_bytes_max = 64u << 10;  // of what a client sends while it waits for an answer
 
-  bool client_tls = false;                                                                          // a certificate is there
-  bool client_tls_required = false;                                                                 // a client in clear text is refused
-  enum class ServerTls : std::uint8_t { disable, prefer, require } server_tls = ServerTls::prefer;  // verify-* is the caller's
+  bool client_tls = false;           // a certificate is there
+  bool client_tls_required = false;  // a client in clear text is refused
+  // strict: TDS 8.0, whose TLS comes first and not in PRELOGIN. To verify the certificate is the caller's part.
+  enum class ServerTls : std::uint8_t { disable, prefer, require, strict } server_tls = ServerTls::prefer;
 
   std::string schema = "termgate";  // of layer 1
   std::string database;             // where layer 1 is: the gate is called by its name in three parts
