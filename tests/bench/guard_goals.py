@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the guard and its library cost under load, beside the same load without them: ratios, the pairs of each in turns.
 
-  guard_goals.py --library termgate_guard.so [--termgate build/termgate] [--rounds 3] [--seconds 2] [PART …]
+  guard_goals.py --library termgate_guard.so [--beside OTHER.so] [--termgate build/termgate] [--rounds 3] [--seconds 2] [PART …]
 
 PART is one or more of
   direct     one-row UPDATE and INSERT, prepared, 8 clients, synchronous_commit = off: guarded to unguarded, fsync on and off
@@ -10,6 +10,8 @@ PART is one or more of
   durable    `termgate bench`: check-insert with 64 writers and one scope; append, a stream each, with 8 and 64 writers and 1 and 64
              scopes; all durable, on a server with the library and on one without it
   scopes     the guarded UPDATE of one scope and of 10^5 scopes, processor time of the server process
+  processor  processor time of the server process for a prepared statement in its own transaction, unguarded and guarded; with --beside
+             also with another build of the library, in turns
 All parts by default. Needs pgbench and pgbouncer. VACUUM and CHECKPOINT come before each run. A line of output: what, the medians of
 both sides, the median of the pairs' ratios, and their range.
 """
@@ -32,7 +34,7 @@ UPDATE = "\\set id random(1, 10000)\nUPDATE rows SET v = v + 1 WHERE id = :id;\n
 INSERT = "\\set id random(1, 1000000000)\nINSERT INTO {} VALUES (:id, 0);\n"
 TABLES = """
   CREATE TABLE rows (id int PRIMARY KEY, v int) WITH (fillfactor = 50); INSERT INTO rows SELECT g, 0 FROM generate_series(1, 10000) g;
-  CREATE TABLE inserted (id int, v int); CREATE TABLE kept (id int, v int); GRANT ALL ON rows, inserted, kept TO PUBLIC;
+  CREATE TABLE inserted (id int, v int); CREATE TABLE kept (id int, v int); CREATE TABLE with_key (n bigserial PRIMARY KEY, v bytea); GRANT ALL ON rows, inserted, kept, with_key, with_key_n_seq TO PUBLIC;
   SELECT termgate.protect('kept', scope => 's')"""
 
 
@@ -45,7 +47,7 @@ def started(library, *settings):
 def settle(rig):
     for statement in (
         "VACUUM rows",
-        "TRUNCATE inserted",
+        "TRUNCATE inserted, with_key",
         "SET termgate.scope = s; SET termgate.term = 5; TRUNCATE kept",
         "VACUUM termgate.fences",
         "CHECKPOINT",
@@ -199,15 +201,12 @@ def scopes():
     try:
         rig.admin.rows(
             "INSERT INTO termgate.fences (scope, term, vouched) SELECT 'scope' || g, 5, 'termgate.fences'::regclass FROM"
-            f" generate_series(1, {count}) g; VACUUM ANALYZE termgate.fences".split(
-                ";"
-            )[
-                0
-            ]
+            f" generate_series(1, {count}) g"
         )
         rig.admin.rows("VACUUM ANALYZE termgate.fences")
         names = {"one": ["scope1"], "all": [f"scope{number}" for number in range(1, count + 1)]}
-        sides = [lambda n=n: cost(rig, names[n]) for n in ("one", "all")]
+        update = ("UPDATE rows SET v = v + 1 WHERE id = $1::int", lambda: random.randint(1, 10000))
+        sides = [lambda n=n: cost(rig, *update, True, names[n]) for n in ("one", "all")]
         compare("UPDATE and SET of its scope, us: one scope, 10^5 scopes", rig, *sides)
     finally:
         rig.close()
@@ -217,11 +216,10 @@ def spent(pid):
     return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0])
 
 
-def cost(rig, names):
-    """Microseconds of the server process for a declaration and an UPDATE."""
-    with rig.session("free", options=claimed(True, "-c synchronous_commit=off")) as session:
-        update, declare = "UPDATE rows SET v = v + 1 WHERE id = $1::int", "SELECT set_config('termgate.scope', $1, false)"
-        session.send(parse("w", update), parse("d", declare), sync())
+def cost(rig, statement, value, guard, names=None):
+    """Microseconds of the server process for a statement with one parameter, behind a declaration of one of `names`."""
+    with rig.session("free", options=claimed(guard, "-c synchronous_commit=off")) as session:
+        session.send(parse("w", statement), parse("d", "SELECT set_config('termgate.scope', $1, false)"), sync())
         session.until("Z")
         begun, count = 0, 0
         for part in range(80):
@@ -229,8 +227,9 @@ def cost(rig, names):
                 begun, count = spent(session.pid), 0
             pipeline = []
             for _ in range(100):
-                pipeline.append(bind("", "d", [random.choice(names)]) + execute() + sync())
-                pipeline.append(bind("", "w", [str(random.randint(1, 10000))]) + execute() + sync())
+                if names:
+                    pipeline.append(bind("", "d", [random.choice(names)]) + execute() + sync())
+                pipeline.append(bind("", "w", [str(value())]) + execute() + sync())
             session.send(*pipeline)
             answer = session.until("Z", len(pipeline))
             assert not [message for message in answer if message.type == "E"], answer
@@ -238,12 +237,50 @@ def cost(rig, names):
         return (spent(session.pid) - begun) / count / 1000
 
 
-PARTS = {"direct": direct, "protected": protected, "proxy": proxy, "durable": durable, "scopes": scopes}
+STATEMENTS = {
+    "SELECT $1": ("SELECT $1::int", lambda: 1),
+    "UPDATE of one row": ("UPDATE rows SET v = v + 1 WHERE id = $1::int", lambda: random.randint(1, 10000)),
+    "INSERT of one row": ("INSERT INTO inserted VALUES ($1::int, 0)", lambda: 1),
+    "INSERT of one row, table with a primary key": ("INSERT INTO with_key (v) VALUES ($1::text::bytea)", lambda: "x"),
+    "INSERT into a protected table": ("INSERT INTO kept VALUES ($1::int, 0)", lambda: 1),
+    "check_term": ("SELECT termgate.check_term('s', $1::bigint)", lambda: 5),
+    "append": ("SELECT termgate.append('stream', 5, $1::text::bytea, NULL, 's')", lambda: "x"),
+    "append, scope not named": ("SELECT termgate.append('stream', 5, $1::text::bytea)", lambda: "x"),
+    "append with a write id": (
+        "SELECT termgate.append('stream', 5, 'x', NULL, 's', md5($1 || clock_timestamp()::text)::uuid)",
+        lambda: random.randint(1, 1 << 40),
+    ),
+}
+
+
+def processor():
+    rigs = {library: started(library, "fsync=off") for library in [CHOSEN.library, *CHOSEN.beside]}
+    try:
+        for name, (statement, value) in STATEMENTS.items():
+            seen = {}
+            for number in range(CHOSEN.rounds):
+                sides = [(library, guard) for library in rigs for guard in (False, True)]
+                for library, guard in sides if number % 2 == 0 else reversed(sides):
+                    settle(rigs[library])
+                    seen.setdefault((library, guard), []).append(cost(rigs[library], statement, value, guard))
+            for library in rigs:
+                plain, guarded = (
+                    f"{statistics.median(runs):6.1f} ({min(runs):.1f}-{max(runs):.1f})"
+                    for runs in (seen[library, False], seen[library, True])
+                )
+                print(f"{name:45} {plain:20} {guarded:20} {library if CHOSEN.beside else ''}", flush=True)
+    finally:
+        for rig in rigs.values():
+            rig.close()
+
+
+PARTS = {"direct": direct, "protected": protected, "proxy": proxy, "durable": durable, "scopes": scopes, "processor": processor}
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("part", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all")
     arguments.add_argument("--library", required=True)
+    arguments.add_argument("--beside", action="append", default=[], help="another build of the library")
     arguments.add_argument("--termgate", default=str(TESTS.parent / "build" / "termgate"))
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--seconds", type=int, default=2)

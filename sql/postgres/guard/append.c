@@ -16,11 +16,34 @@ static const Column write_columns[] = {{"stream_id", TEXTOID}, {"sequence_no", I
 enum { STREAM_SCOPE = 1, STREAM_LAST = 2, STREAM_COLUMNS = 4 };
 enum { WRITE_SCOPE = 2, WRITE_TERM = 3, WRITE_COLUMNS = 7 };
 
+// The indexes of a table.
+typedef struct Indexes {
+  int count;
+  Oid index[8];
+  IndexInfo* how[8];
+} Indexes;
+
 // Where the tables are, and whether they are as layer 1 has made them. Forgotten whenever the server says that one of them has changed.
 static struct {
   enum { NOT_KNOWN, USABLE, NOT_USABLE } state;
   Oid streams, streams_key, writes, writes_by_term, followers;
+  Indexes stream_indexes, write_indexes;
+  MemoryContext memory;  // of what the indexes are
 } here;
+
+// The row of the stream that this session has appended to last, as it wrote it. Where the same version is still there, and committed, and
+// nobody has locked or replaced it, it is the stream's row, and no index and no snapshot is needed to find it.
+static struct {
+  bool valid;
+  RelationFile file;
+  Buffer buffer;
+  ItemPointerData place;
+  TransactionId writer;
+  ScopeName scope;
+  uint32 stream_length, length;
+  char stream[SCOPE_BYTES_MAX];
+  char bytes[2 * SCOPE_BYTES_MAX + 200];
+} last_stream;
 
 static void relation_changed(Datum argument pg_attribute_unused(), Oid relation) {
   if (relation == InvalidOid || relation == here.streams || relation == here.streams_key || relation == here.writes ||
@@ -46,6 +69,7 @@ static bool has_columns(Relation table, const Column* columns, int count) {
   for (i = 0; i < count; ++i) {
     Form_pg_attribute column = TupleDescAttr(description, i);
     if (column->attisdropped || column->attgenerated != '\0' || column->attidentity != '\0' || column->atttypid != columns[i].type ||
+        column->attcollation != (columns[i].type == TEXTOID ? C_COLLATION_OID : InvalidOid) ||
         strcmp(NameStr(column->attname), columns[i].name) != 0) {
       return false;
     }
@@ -54,21 +78,36 @@ static bool has_columns(Relation table, const Column* columns, int count) {
 }
 
 // Ordinary B-trees over columns: an entry of theirs can be made without an executor.
-static bool has_plain_indexes(Relation table) {
+static bool has_plain_indexes(Relation table, Indexes* known) {
   List* indexes = RelationGetIndexList(table);
   ListCell* cell;
-  bool plain = true;
+  bool plain = list_length(indexes) <= (int)lengthof(known->index);
+  known->count = 0;
   foreach (cell, indexes) {
-    Relation index = index_open(lfirst_oid(cell), AccessShareLock);
-    plain = plain && index->rd_rel->relam == BTREE_AM_OID && !index->rd_index->indisexclusion && index->rd_index->indimmediate &&
+    Relation index;
+    if (!plain) { break; }
+    index = index_open(lfirst_oid(cell), AccessShareLock);
+    plain = index->rd_rel->relam == BTREE_AM_OID && !index->rd_index->indisexclusion && index->rd_index->indimmediate &&
             RelationGetIndexExpressions(index) == NIL && RelationGetIndexPredicate(index) == NIL;
+    if (plain) {
+      MemoryContext before = MemoryContextSwitchTo(here.memory);
+      known->index[known->count] = RelationGetRelid(index);
+      known->how[known->count++] = BuildIndexInfo(index);
+      MemoryContextSwitchTo(before);
+    }
     index_close(index, AccessShareLock);
   }
   list_free(indexes);
   return plain;
 }
 
-static bool is_as_made(Oid table, const Column* columns, int count) {
+// What SQL would need a privilege for. Their owner has all of them unless it has revoked them.
+static bool may_be_written(Oid table, AclMode mode) {
+  return pg_class_aclcheck(table, layer1_owner(), ACL_SELECT) == ACLCHECK_OK &&
+         pg_class_aclcheck(table, layer1_owner(), mode) == ACLCHECK_OK;
+}
+
+static bool is_as_made(Oid table, const Column* columns, int count, Indexes* indexes) {
   Relation relation = OidIsValid(table) ? try_relation_open(table, AccessShareLock) : NULL;
   Form_pg_class class;
   bool as_made;
@@ -77,21 +116,25 @@ static bool is_as_made(Oid table, const Column* columns, int count) {
   as_made = class->relkind == RELKIND_RELATION && class->relpersistence == RELPERSISTENCE_PERMANENT && class->relam == HEAP_TABLE_AM_OID &&
             class->relowner == layer1_owner() && !class->relhastriggers && !class->relhasrules && !class->relrowsecurity &&
             !class->relhassubclass && !class->relispartition && class->relreplident == REPLICA_IDENTITY_DEFAULT &&
-            has_columns(relation, columns, count) && has_plain_indexes(relation);
+            has_columns(relation, columns, count) && has_plain_indexes(relation, indexes);
   relation_close(relation, AccessShareLock);
   return as_made;
 }
 
 static bool find(void) {
   Relation streams;
+  if (here.memory == NULL) { here.memory = AllocSetContextCreate(TopMemoryContext, "termgate indexes", ALLOCSET_SMALL_SIZES); }
+  MemoryContextReset(here.memory);
   here.streams = layer1_relation("streams");
   here.writes = layer1_relation("stream_writes");
   here.writes_by_term = layer1_relation("stream_writes_scope_term");
   here.followers = layer1_relation("followers");
   here.streams_key = InvalidOid;
   if (!OidIsValid(layer1_function("guard_append")) || !OidIsValid(here.writes_by_term) ||
-      IndexGetRelation(here.writes_by_term, true) != here.writes || !is_as_made(here.streams, stream_columns, STREAM_COLUMNS) ||
-      !is_as_made(here.writes, write_columns, WRITE_COLUMNS)) {
+      IndexGetRelation(here.writes_by_term, true) != here.writes ||
+      !is_as_made(here.streams, stream_columns, STREAM_COLUMNS, &here.stream_indexes) ||
+      !is_as_made(here.writes, write_columns, WRITE_COLUMNS, &here.write_indexes) || !may_be_written(here.streams, ACL_UPDATE) ||
+      !may_be_written(here.writes, ACL_INSERT)) {
     return false;
   }
   streams = relation_open(here.streams, AccessShareLock);
@@ -103,15 +146,91 @@ static bool find(void) {
 
 // The schema of the layer 1 whose appends can be carried out here, or "".
 const char* append_schema(void) {
+  int tries;
   // Without a database there are no catalogues to look at: physical replication.
   if (!IsTransactionState() || IsInParallelMode() || !OidIsValid(MyDatabaseId)) { return ""; }
   if (!layer1_usable()) { return ""; }
-  if (here.state == NOT_KNOWN) {
-    bool usable = find();
-    // What looking has brought to light is news of before: it cannot change any more what was found, under a lock, a moment ago.
-    here.state = usable ? USABLE : NOT_USABLE;
+  // Not while an append that uses what was found has called layer 1.
+  if (here.state == NOT_KNOWN && layer1_is_busy()) { return ""; }
+  // News that comes while this looks makes it look again. A server that tests its caches always has some: there SQL runs.
+  for (tries = 0; here.state == NOT_KNOWN && tries < 3; ++tries) {
+    here.state = NOT_USABLE;
+    if (find() && here.state == NOT_USABLE) { here.state = USABLE; }
   }
   return here.state == USABLE ? layer1_schema() : "";
+}
+
+static bool is_last_stream(Datum stream) {
+  const text* name = DatumGetTextPP(stream);
+  return last_stream.valid && VARSIZE_ANY_EXHDR(name) == last_stream.stream_length &&
+         memcmp(VARDATA_ANY(name), last_stream.stream, last_stream.stream_length) == 0;
+}
+
+// `row`: what the table holds now.
+static void remember_stream(Relation streams, const AppendOf* what, HeapTuple row, Buffer buffer) {
+  const text* name = DatumGetTextPP(what->stream);
+  size_t size = VARSIZE_ANY_EXHDR(name);
+  BlockNumber block = ItemPointerGetBlockNumber(&row->t_self);
+  if (!BufferIsValid(buffer) || block != ItemPointerGetBlockNumberNoCheck(&last_stream.place)) {
+    buffer = ReadBuffer(streams, block);
+    ReleaseBuffer(buffer);
+  }
+  last_stream.valid = false;
+  if (size > sizeof last_stream.stream || row->t_len > sizeof last_stream.bytes) { return; }
+  memcpy(last_stream.stream, VARDATA_ANY(name), size);
+  memcpy(last_stream.bytes, row->t_data, row->t_len);
+  memcpy(&last_stream.scope, what->scope, VARSIZE(&what->scope->text.header) + 1);
+  last_stream.stream_length = (uint32)size;
+  last_stream.length = row->t_len;
+  last_stream.file = RELATION_FILE(streams);
+  last_stream.buffer = buffer;
+  last_stream.place = row->t_self;
+  last_stream.writer = HeapTupleHeaderGetRawXmin(row->t_data);
+  last_stream.valid = true;
+}
+
+// Whether the page, which is locked, still has that version, and its writer is known to have committed.
+static bool has_last_stream(Page page) {
+  OffsetNumber offset = ItemPointerGetOffsetNumber(&last_stream.place);
+  size_t data = offsetof(HeapTupleHeaderData, t_bits);
+  HeapTupleHeader there;
+  ItemId item;
+  if (offset > PageGetMaxOffsetNumber(page)) { return false; }
+  item = PageGetItemId(page, offset);
+  if (!ItemIdIsNormal(item) || ItemIdGetLength(item) != last_stream.length) { return false; }
+  there = (HeapTupleHeader)PageGetItem(page, item);
+  return HeapTupleHeaderGetRawXmin(there) == last_stream.writer && (there->t_infomask & HEAP_XMAX_INVALID) != 0 &&
+         memcmp((char*)there + data, last_stream.bytes + data, last_stream.length - data) == 0 &&
+         // A row without the hint is not frozen, so the server still knows what became of its writer.
+         (HeapTupleHeaderXminCommitted(there) || (!TransactionIdIsCurrentTransactionId(last_stream.writer) &&
+                                                  !HeapTupleHeaderXminInvalid(there) && TransactionIdDidCommit(last_stream.writer)));
+}
+
+// The stream's row without looking for it, and its buffer pinned, so that nothing takes the row away; NULL says nothing.
+static HeapTuple stream_where_it_was(Relation streams, Datum stream, Buffer* buffer) {
+  HeapTuple row = NULL;
+  if (!is_last_stream(stream) || memcmp(&last_stream.file, &RELATION_FILE(streams), sizeof last_stream.file) != 0 ||
+      !READ_RECENT_BUFFER(last_stream.file, ItemPointerGetBlockNumberNoCheck(&last_stream.place), last_stream.buffer)) {
+    return NULL;
+  }
+  *buffer = last_stream.buffer;
+  // Makes room for the next version, as a search would.
+  heap_page_prune_opt(streams, *buffer);
+  LockBuffer(*buffer, BUFFER_LOCK_SHARE);
+  if (has_last_stream(BufferGetPage(*buffer))) {
+    row = palloc(HEAPTUPLESIZE + last_stream.length);
+    row->t_len = last_stream.length;
+    row->t_self = last_stream.place;
+    row->t_tableOid = here.streams;
+    row->t_data = (HeapTupleHeader)((char*)row + HEAPTUPLESIZE);
+    memcpy(row->t_data, last_stream.bytes, last_stream.length);
+  }
+  LockBuffer(*buffer, BUFFER_LOCK_UNLOCK);
+  if (row == NULL) {
+    ReleaseBuffer(*buffer);
+    *buffer = InvalidBuffer;
+  }
+  return row;
 }
 
 // The stream's row as it is now, in this memory; NULL where there is none.
@@ -140,31 +259,30 @@ static bool shows_higher_term(Relation writes, const ScopeName* scope, int64 ter
   bool higher;
   ScanKeyInit(&keys[0], WRITE_SCOPE + 1, BTEqualStrategyNumber, F_TEXTEQ, SCOPE_DATUM(scope));
   ScanKeyInit(&keys[1], WRITE_TERM + 1, BTGreaterStrategyNumber, F_INT8GT, Int64GetDatum(term));
-  scan = systable_beginscan(writes, here.writes_by_term, true, NULL, 2, keys);
+  // As the rows are now: no snapshot is made for the common case, in which there is none to look at.
+  scan = systable_beginscan(writes, here.writes_by_term, true, SnapshotSelf, 2, keys);
   higher = HeapTupleIsValid(systable_getnext(scan));
   systable_endscan(scan);
   return higher;
 }
 
-static void index_row(Relation table, HeapTuple row) {
-  TupleTableSlot* slot = MakeSingleTupleTableSlot(RelationGetDescr(table), &TTSOpsHeapTuple);
-  List* indexes = RelationGetIndexList(table);
-  ListCell* cell;
-  ExecStoreHeapTuple(row, slot, false);
-  foreach (cell, indexes) {
-    Relation index = index_open(lfirst_oid(cell), RowExclusiveLock);
-    IndexInfo* how = BuildIndexInfo(index);
-    Datum values[INDEX_MAX_KEYS];
-    bool absent[INDEX_MAX_KEYS];
+static void index_row(Relation table, const Indexes* indexes, HeapTuple row, const Datum* values, const bool* absent) {
+  int i, k;
+  for (i = 0; i < indexes->count; ++i) {
+    IndexInfo* how = indexes->how[i];
+    Relation index = index_open(indexes->index[i], RowExclusiveLock);
+    Datum entry[INDEX_MAX_KEYS];
+    bool entry_absent[INDEX_MAX_KEYS];
+    for (k = 0; k < how->ii_NumIndexAttrs; ++k) {
+      entry[k] = values[how->ii_IndexAttrNumbers[k] - 1];
+      entry_absent[k] = absent[how->ii_IndexAttrNumbers[k] - 1];
+    }
     if (how->ii_ReadyForInserts) {
-      FormIndexDatum(how, slot, NULL, values, absent);
-      (void)INDEX_INSERT(index, values, absent, &row->t_self, table, index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
+      (void)INDEX_INSERT(index, entry, entry_absent, &row->t_self, table, index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
                          how);
     }
     index_close(index, NoLock);
   }
-  list_free(indexes);
-  ExecDropSingleTupleTableSlot(slot);
 }
 
 // A stream in a scope that is named.
@@ -180,9 +298,11 @@ static bool advance(Relation streams, const AppendOf* what, int64* last) {
   for (;;) {
     Datum values[STREAM_COLUMNS];
     bool absent[STREAM_COLUMNS];
-    HeapTuple row = read_stream(streams, what->stream);
-    HeapTuple next;
-    TM_Result result;
+    Buffer pinned = InvalidBuffer;
+    HeapTuple row = stream_where_it_was(streams, what->stream, &pinned);
+    HeapTuple next = NULL;
+    TM_Result result = TM_Invisible;
+    if (row == NULL) { row = read_stream(streams, what->stream); }
     if (row == NULL) {
       if (!may_be_new(what)) { return false; }
       *last = 0;
@@ -191,26 +311,25 @@ static bool advance(Relation streams, const AppendOf* what, int64* last) {
     }
     heap_deform_tuple(row, RelationGetDescr(streams), values, absent);
     *last = DatumGetInt64(values[STREAM_LAST]);
-    if (!is_scope(values[STREAM_SCOPE], what->scope) || (what->has_expected && *last != what->expected)) { return false; }
-    values[STREAM_LAST] = Int64GetDatum(*last + what->count);
-    next = heap_form_tuple(RelationGetDescr(streams), values, absent);
-    result = heap_update_row(streams, &row->t_self, next);
+    if (is_scope(values[STREAM_SCOPE], what->scope) && (!what->has_expected || *last == what->expected)) {
+      values[STREAM_LAST] = Int64GetDatum(*last + what->count);
+      next = heap_form_tuple(RelationGetDescr(streams), values, absent);
+      result = heap_update_row(streams, &row->t_self, next);
+    }
+    if (BufferIsValid(pinned)) { ReleaseBuffer(pinned); }
     if (result == TM_Ok) {
-      if (!HeapTupleIsHeapOnly(next)) { index_row(streams, next); }
-      heap_freetuple(row);
-      heap_freetuple(next);
+      if (!HeapTupleIsHeapOnly(next)) { index_row(streams, &here.stream_indexes, next, values, absent); }
+      remember_stream(streams, what, next, pinned);
       return true;
     }
+    last_stream.valid = false;
     // TM_Updated: whoever was first has committed, and the row is another one now.
     if (result != TM_Updated) { return false; }
-    heap_freetuple(row);
-    heap_freetuple(next);
     CHECK_FOR_INTERRUPTS();
   }
 }
 
 static void write_rows(Relation writes, const AppendOf* what, int64 last) {
-  CatalogIndexState indexes = CatalogOpenIndexes(writes);
   Datum values[WRITE_COLUMNS];
   bool absent[WRITE_COLUMNS] = {false, false, false, false, false, false, !what->has_write_id};
   int64 i;
@@ -224,18 +343,23 @@ static void write_rows(Relation writes, const AppendOf* what, int64 last) {
     values[4] = what->payloads[i];
     values[5] = TimestampTzGetDatum(GetCurrentTimestamp());
     row = heap_form_tuple(RelationGetDescr(writes), values, absent);
-    CatalogTupleInsertWithInfo(writes, row, indexes);
+    simple_heap_insert(writes, row);
+    index_row(writes, &here.write_indexes, row, values, absent);
     heap_freetuple(row);
   }
-  CatalogCloseIndexes(indexes);
 }
 
-// The stream's own scope; false where there is no such stream.
+// The stream's own scope; false where there is no such stream. Whoever takes a number sees whether it is still this one.
 static bool learn_scope(Relation streams, Datum stream, ScopeName* scope) {
   Datum values[STREAM_COLUMNS];
   bool absent[STREAM_COLUMNS];
-  HeapTuple row = read_stream(streams, stream);
+  HeapTuple row;
   text* name;
+  if (is_last_stream(stream)) {
+    memcpy(scope, &last_stream.scope, VARSIZE(&last_stream.scope.text.header) + 1);
+    return true;
+  }
+  row = read_stream(streams, stream);
   if (row == NULL) { return false; }
   heap_deform_tuple(row, RelationGetDescr(streams), values, absent);
   name = DatumGetTextPP(values[STREAM_SCOPE]);
@@ -244,9 +368,9 @@ static bool learn_scope(Relation streams, Datum stream, ScopeName* scope) {
 
 static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* last) {
   if (!what->has_scope && !learn_scope(streams, what->stream, what->scope)) { return false; }
-  if (!check_by_arguments(what->scope, what->term) || shows_higher_term(writes, what->scope, what->term) || !advance(streams, what, last)) {
-    return false;
-  }
+  if (!check_by_arguments(what->scope, what->term) || shows_higher_term(writes, what->scope, what->term)) { return false; }
+  hooks_layer1_writes();
+  if (!advance(streams, what, last)) { return false; }
   // The stream's row is ours by now: an earlier attempt on it has ended, and one on another stream is met by the primary key.
   if (what->has_write_id && !layer1_new_write_id(what->write_id, what->stream, *last + 1, what->scope, what->term)) {
     layer1_give_back(what->stream, what->count);
@@ -265,6 +389,8 @@ bool append_rows(AppendOf* what, int64* last) {
   if (XactReadOnly || XactIsoLevel > XACT_READ_COMMITTED || RecoveryInProgress() || append_schema()[0] == '\0') { return false; }
   streams = table_open(here.streams, RowExclusiveLock);
   writes = table_open(here.writes, RowExclusiveLock);
+  // What an UPDATE would be refused for where the table is published.
+  CheckCmdReplicaIdentity(streams, CMD_UPDATE);
   // The locks have brought the news of what others have changed.
   if (here.state == USABLE) { done = append_to(streams, writes, what, last); }
   table_close(writes, NoLock);

@@ -180,8 +180,13 @@ bool check_for_protect(const ScopeName* scope, Snapshot snapshot) {
   if (XactIsoLevel > XACT_READ_COMMITTED) { return false; }
   pass = passes_of_scope(scope);
   if (pass != NULL) {
-    // By arguments, or before a ROLLBACK TO: its lock is held. Its term may be too young for this statement.
-    layer1_read_fence(scope, &fence);
+    // By arguments, or before a ROLLBACK TO. Its term may be too young for this statement. A savepoint that was rolled back may have taken
+    // the lock along although the pass is older: that of a cursor which failed there. Whoever holds a lock gets it again.
+    if (pass->epoch == passes_epoch()) {
+      layer1_read_fence(scope, &fence);
+    } else if (!share_and_compare(scope, pass->term, &pass->keys, &fence)) {
+      return false;
+    }
     if (!is_sure(&fence, pass->term) || too_early(snapshot, fence.raised)) { return false; }
     pass->epoch = passes_epoch();
     pass->compared = true;

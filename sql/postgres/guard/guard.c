@@ -40,6 +40,8 @@ static bool check_session_setting(bool* value, void** extra pg_attribute_unused(
 static void assign_session_setting(bool value, void* extra pg_attribute_unused()) {
   if (value && !session_guarded) {
     session_guarded = true;
+    // Locks of passes up to here may be a savepoint's.
+    passes_forget();
     check_forget();
     sessions_show_guarded();
   }
@@ -58,7 +60,10 @@ static bool guarded_placeholder = false;
 static char* appends_placeholder = NULL;
 static char* checks_placeholder = NULL;
 
-static void assign_mode(int value pg_attribute_unused(), void* extra pg_attribute_unused()) { check_forget(); }
+static void assign_mode(int value, void* extra pg_attribute_unused()) {
+  if (value == GUARD_ENFORCE && mode_setting != GUARD_ENFORCE) { passes_forget(); }
+  check_forget();
+}
 
 // The place of this library in a list of names or paths, from 0; -1 where it is not there.
 static int place_in_list(const char* list) {

@@ -185,6 +185,7 @@ extern bool function_is_notify(Oid function);
 // hooks.c
 extern void hooks_install(void);
 extern void hooks_layer1_call(bool begins);
+extern void hooks_layer1_writes(void);
 
 // sessions.c
 

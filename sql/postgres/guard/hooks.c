@@ -35,7 +35,8 @@ static bool has_id(void) { return TransactionIdIsValid(GetTopTransactionIdIfAny(
 
 void hooks_layer1_call(bool begins) { in_layer1_call = begins; }
 
-static void statement_of_layer1(void) {
+// A write to layer 1's tables alone is about to begin.
+void hooks_layer1_writes(void) {
   if (!has_id()) { id_is_layer1s = true; }
 }
 
@@ -50,7 +51,7 @@ static void before_statement(QueryDesc* query, int flags) {
     return;
   }
   if (statement_writes_layer1_alone(plan)) {
-    statement_of_layer1();
+    hooks_layer1_writes();
     return;
   }
   check_statement_runs();

@@ -73,7 +73,11 @@ static bool known_missing = false;
 
 static void last_row_is_gone(void);
 
+// Counts the news by which `here` may be out of date.
+static uint32 news = 0;
+
 static void forget(void) {
+  ++news;
   here.valid = false;
   known_missing = false;
   trust_known = false;
@@ -85,6 +89,7 @@ static void relation_changed(Datum argument pg_attribute_unused(), Oid relation)
 }
 
 static void catalog_changed(Datum argument pg_attribute_unused(), int cache pg_attribute_unused(), uint32 hash pg_attribute_unused()) {
+  ++news;
   here.valid = false;
   known_missing = false;
 }
@@ -285,6 +290,7 @@ static void forget_outdated_plans(void) {
 
 bool layer1_usable(void) {
   Layer1 found;
+  uint32 before = news;
   if (here.valid) { return true; }
   memset(&found, 0, sizeof found);
   if (!find(&found)) { return false; }
@@ -294,16 +300,18 @@ bool layer1_usable(void) {
     claim_forget_keys();
     last_row_is_gone();
   }
-  found.valid = true;
+  // What changes while this looks is looked at again by whoever asks next.
+  found.valid = before == news;
   here = found;
   return true;
 }
 
 // The same, remembering both answers: for every statement of sessions that need not be guarded.
 bool layer1_found(void) {
+  uint32 before = news;
   if (here.valid) { return true; }
   if (known_missing || layer1_usable()) { return !known_missing; }
-  known_missing = true;
+  known_missing = before == news;
   return false;
 }
 
@@ -377,12 +385,18 @@ void layer1_keys(const ScopeName* scope, ScopeKeys* keys) {
 static Relation open_fences(void) {
   for (;;) {
     Relation fences;
+    Oid table;
     layer1_need();
-    fences = try_relation_open(here.fences, AccessShareLock);
-    // The lock has brought the news of what others have changed.
-    if (fences != NULL && here.valid) { return fences; }
-    if (fences != NULL) { relation_close(fences, AccessShareLock); }
-    here.valid = false;
+    table = here.fences;
+    fences = try_relation_open(table, AccessShareLock);
+    if (fences == NULL) {
+      here.valid = false;
+      continue;
+    }
+    // The lock has brought the news of what others have changed. It is another table at most.
+    layer1_need();
+    if (here.fences == table) { return fences; }
+    relation_close(fences, AccessShareLock);
   }
 }
 

@@ -68,6 +68,8 @@ static void know_functions(void) {
   static const Oid append_many[] = {TEXTOID, INT8OID, BYTEA_ARRAY, INT8OID, TEXTOID, UUID_ARRAY};
   Relation table;
   uint32 unused;
+  // What changes while this looks is looked at again by the next statement.
+  functions_known = true;
   // A later version of the rules takes this function away: then its SQL runs.
   known_rules = OidIsValid(own_function("_library_1", 0, check_term, &unused));
   check_term_oid = own_function("check_term", lengthof(check_term), check_term, &hashes[0]);
@@ -81,8 +83,6 @@ static void know_functions(void) {
     if (table->rd_rel->relowner == layer1_owner() && table->rd_rel->relkind == RELKIND_RELATION) { protected_key = table->rd_pkindex; }
     relation_close(table, AccessShareLock);
   }
-  // What looking has brought to light is news of before.
-  functions_known = true;
 }
 
 static bool ready(void) {
@@ -159,8 +159,8 @@ static TriggerFunction* know_trigger_function(Oid function) {
   TriggerFunction* known = &trigger_functions[function % lengthof(trigger_functions)];
   HeapTuple row;
   if (known->function == function) { return known; }
-  row = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
   known->function = function;
+  row = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
   known->kind = KIND_OTHER;
   known->column[0] = '\0';
   if (HeapTupleIsValid(row)) {

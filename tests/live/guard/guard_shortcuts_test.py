@@ -263,6 +263,55 @@ class CarriedOut(Shortcuts):
             )
             self.assertEqual(int(held), wanted, script)
 
+    CURSOR = "DECLARE c CURSOR FOR SELECT CASE g WHEN 1 THEN termgate.check_term('{}', 5) ELSE 1 / (2 - g) END FROM generate_series(1, 2) g"
+
+    def with_a_cursor_that_failed(self, session, scope="cursor"):
+        """Locks taken by a cursor go with the savepoint in which the cursor fails, although they were taken before it."""
+        for text in ("BEGIN", self.CURSOR.format(scope), "FETCH c", "SAVEPOINT p"):
+            self.assertNotIsInstance(call(session, text), tuple, text)
+        self.assertEqual(call(session, "FETCH c")[0], "22012")
+        self.assertEqual(call(session, "ROLLBACK TO p"), [])
+
+    def test_a_lock_that_went_with_a_cursor_is_taken_again(self):
+        admin, session = self.session("postgres"), self.session()
+        admin.rows("SELECT termgate.seal('cursor', 5); CREATE TABLE by_cursor (id int, scope text); GRANT ALL ON by_cursor TO free")
+        self.addCleanup(admin.rows, "DROP TABLE by_cursor")
+        session.rows("SELECT termgate.append('cursor', 5, 'x', NULL, 'cursor')")
+        for more in ("scope => 'cursor'", "scope => '*'", "scope_column => 'scope'"):
+            admin.rows(f"SELECT termgate.protect('by_cursor', {more})")
+            for write, number in (("INSERT INTO by_cursor VALUES (1, 'cursor')", 5), ("SELECT termgate.append('cursor', 5, 'x')", 5)):
+                self.with_a_cursor_that_failed(session)
+                self.assertNotIsInstance(call(session, write), tuple, (more, write))
+                held = f"SELECT count(*) FROM pg_locks WHERE pid = {session.pid} AND locktype = 'advisory' AND objsubid = 1"
+                self.assertEqual(RIG.value(held), "1", (more, write))
+                call(session, "ROLLBACK")
+            admin.rows("SELECT termgate.unprotect('by_cursor')")
+        # And where somebody has raised meanwhile, the write is stale.
+        admin.rows("SELECT termgate.protect('by_cursor', scope => 'cursor')")
+        self.with_a_cursor_that_failed(session)
+        admin.rows("SELECT termgate.seal('cursor', 6)")
+        self.assertEqual(call(session, "INSERT INTO by_cursor VALUES (1, 'cursor')")[0], "TG001")
+        call(session, "ROLLBACK")
+
+    def test_guarded_from_the_middle_of_a_transaction_on(self):
+        """What was passed before, by locks of a cursor's, does not count."""
+        admin = self.session("postgres")
+        admin.rows("SELECT termgate.seal('late', 5); CREATE TABLE late (id int); GRANT ALL ON late TO free")
+        self.addCleanup(admin.rows, "DROP TABLE late")
+        session = self.session()
+        for text in (
+            "BEGIN",
+            self.CURSOR.format("late"),
+            "FETCH c",
+            "INSERT INTO late VALUES (1)",
+            "SET termgate.guard_session = on",
+            "SAVEPOINT p",
+        ):
+            self.assertNotIsInstance(call(session, text), tuple, text)
+        self.assertEqual(call(session, "FETCH c")[0], "22012")
+        call(session, "ROLLBACK TO p")
+        self.assertEqual(call(session, "COMMIT")[0], "TG002")
+
     def test_a_fence_that_was_reset(self):
         session, admin = self.session(), self.session("postgres")
         for statement in ("SELECT termgate.seal('r', 9)", "SELECT termgate.check_term('r', 9)"):

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# PostgreSQL's own regression and isolation suites, every session guarded and with a current term, directly and through the proxy [F7]: what
+# they print must be the same. By hand, for it needs PostgreSQL's source, configured and built, and a server of that major that has the
+# extension (./run extension PG_CONFIG).
+#
+#   tests/live/guard/proxy_suite.sh SOURCE PG_CONFIG [regress|isolation] [SCHEDULE]     TERMGATE: the command (build/termgate)
+#
+# Each suite runs three times, each time on a server of its own that has layer 1 in the suite's database: directly and not guarded, directly
+# and guarded, and through `termgate proxy --guard require`. Prints how many files were compared and which differ, with the differences in
+# files that KEEP names (a folder); exits 1 where what the proxy's run printed differs from the guarded run's.
+set -euo pipefail
+[ $# -ge 2 ] || { sed -n '2,11p' "$0" >&2; exit 2; }
+source=$1 config=$2 suites=${3:-regress isolation}
+here=$(cd "$(dirname "$0")/../../.." && pwd)
+termgate=${TERMGATE:-$here/build/termgate}
+work=$(mktemp -d)
+chmod 755 "$work"
+export PG_SERVER_BIN
+PG_SERVER_BIN=$("$config" --bindir)
+major=$("$config" --version | grep -o '[0-9]*' | head -1)
+proxy=
+stop() {
+  [ -z "$proxy" ] || { kill "$proxy" 2>/dev/null; wait "$proxy" 2>/dev/null || true; proxy=; }
+  "$here/tests/support/pg_server.sh" stop "$work/server" immediate >/dev/null 2>&1 || true
+  rm -rf "$work/server"
+}
+trap 'stop; rm -rf "$work"' EXIT
+cat "$here"/sql/postgres/before_install.sql "$here"/sql/postgres/install/*.sql "$here"/sql/postgres/after_install.sql |
+  sed -e "s/@schema_lit@/'termgate'/g" -e 's/@schema@/"termgate"/g' >"$work/layer1.sql"
+
+start() { # DATABASE
+  local url
+  url=$(PG_SERVER_INITDB=1 "$here/tests/support/pg_server.sh" start "$major" "$work/server" shared_preload_libraries=termgate_guard fsync=off \
+    max_prepared_transactions=10 wal_level=logical)
+  port=${url##*:} port=${port%%/*}
+  psql=("$PG_SERVER_BIN/psql" -qXAt -v ON_ERROR_STOP=1 -h 127.0.0.1 -p "$port")
+  "${psql[@]}" -U postgres -d postgres -c "CREATE ROLE layer1_owner LOGIN" -c "CREATE DATABASE $1 TEMPLATE template0 LOCALE 'C'" \
+    -c "GRANT CREATE ON DATABASE $1 TO layer1_owner" -c "ALTER DATABASE $1 SET lc_messages = 'C'"
+  PGOPTIONS="-c client_min_messages=warning" "${psql[@]}" -1 -U layer1_owner -d "$1" -f "$work/layer1.sql" >/dev/null
+  "${psql[@]}" -U postgres -d "$1" -c "CREATE EXTENSION termgate_guard SCHEMA termgate" -c "SELECT termgate.seal('suite', 5)" >/dev/null
+}
+
+run() { # SUITE KIND SCHEDULE: the suite's output goes to $work/SUITE.KIND
+  local database=regression words=("$source/src/test/regress/pg_regress" --dlpath="$source/src/test/regress") folder=$source/src/test/$1
+  if [ "$1" = isolation ]; then
+    database=isolation_regression
+    words=("$source/src/test/isolation/pg_isolation_regress")
+  fi
+  start "$database"
+  case $2 in
+    plain) export PGOPTIONS="-c termgate.scope=suite -c termgate.term=5" ;;
+    guarded) export PGOPTIONS="-c termgate.guard_session=on -c termgate.scope=suite -c termgate.term=5" ;;
+    proxy)
+      export PGOPTIONS="-c termgate.scope=suite -c termgate.term=5"
+      local listen=127.0.0.1:0
+      "$termgate" proxy --listen "$listen" --backend "postgresql://postgres@127.0.0.1:$port/$database" --guard require >"$work/proxy.log" 2>&1 &
+      proxy=$!
+      local server=$port
+      port=
+      for ((i = 0; i < 600 && ${#port} == 0; ++i)); do
+        sleep 0.1
+        port=$(grep -oE 'listening address=127.0.0.1:[0-9]+' "$work/proxy.log" | grep -oE '[0-9]+$' | head -1 || true)
+      done
+      [ -n "$port" ] || { cat "$work/proxy.log" >&2; exit 1; }
+      ;;
+  esac
+  mkdir "$work/$1.$2"
+  if [ "$(id -u)" = 0 ]; then chown "$(stat -c %U "$work/server")" "$work/$1.$2"; fi
+  "${words[@]}" --use-existing --dbname="$database" --host=127.0.0.1 --port="$port" --user=postgres --bindir="$PG_SERVER_BIN" \
+    --inputdir="$folder" --outputdir="$work/$1.$2" --schedule="$folder/$3" >"$work/$1.$2/log" 2>&1 || true
+  unset PGOPTIONS
+  echo "$1, $2: $(grep -E 'tests (passed|failed)|^# (All|[0-9]+ of)' "$work/$1.$2/log" | tr -s ' ' | tail -1)"
+  if grep -E 'TRAP|PANIC|was terminated by signal' "$work/server/data/server.log"; then exit 1; fi
+  stop
+}
+
+status=0
+for suite in $suites; do
+  for kind in plain guarded proxy; do
+    run "$suite" "$kind" "${4:-$(if [ "$suite" = isolation ]; then echo isolation_schedule; else echo parallel_schedule; fi)}"
+  done
+  for other in plain guarded; do
+    differ=()
+    for file in "$work/$suite.$other"/results/*.out; do
+      cmp -s "$file" "$work/$suite.proxy/results/$(basename "$file")" || differ+=("$(basename "$file" .out)")
+    done
+    echo "$suite: $(ls "$work/$suite.$other"/results/*.out | wc -l) files; through the proxy and $other differ: ${differ[*]:-none}"
+    if [ "$other" = guarded ] && [ ${#differ[@]} -gt 0 ]; then status=1; fi
+    if [ -n "${KEEP:-}" ]; then
+      mkdir -p "$KEEP"
+      for name in "${differ[@]}"; do
+        diff -u "$work/$suite.$other/results/$name.out" "$work/$suite.proxy/results/$name.out" >"$KEEP/$suite.$other.$name.diff" || true
+      done
+    fi
+  done
+done
+exit $status
