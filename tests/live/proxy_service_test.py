@@ -705,7 +705,7 @@ def http_raw(proxy, text):
     return data
 
 
-def test_readyz_follows_a_server_that_dies_and_comes_back(lab):
+def test_readyz_follows_a_server_that_dies_and_comes_back(lab, server):
     """Of a server of its own, that dies and comes back."""
     mortal = lab.server("15")
     proxy = lab.proxy(mortal.url)
@@ -716,7 +716,12 @@ def test_readyz_follows_a_server_that_dies_and_comes_back(lab):
     check("ready: alive all the same", proxy.get("/healthz")[0] == 200)
     check("ready: a session of the dead server has ended", refusal(lambda: client.ask("select 1")) is not None)
     told = refusal(lambda: Wire(proxy.port))
-    check("ready: a new client is told", told and told["C"] == "08006", told)
+    check("ready: a new client is told", told and told["C"] == "57P03", told)
+    # A cluster: one proxy beside each node. libpq goes on to the next of them after this SQLSTATE and no other.
+    other = lab.proxy(server.url)
+    both = f"postgresql://postgres@127.0.0.1:{proxy.port},127.0.0.1:{other.port}/postgres?target_session_attrs=primary&connect_timeout=10"
+    found = subprocess.run(["psql", "-qXAtc", "select 'found'", both], capture_output=True, text=True, timeout=60)
+    check("ready: libpq goes on to a proxy whose server lives", found.stdout == "found\n", found)
     lab.run(lab.pg_server, "start", "15", mortal.folder)
     check(
         "ready: again when it is back",
@@ -1266,7 +1271,7 @@ def test_the_servers_unix_socket_goes_and_comes_back(lab):
     told = refusal(lambda: Wire(proxy.port))
     check(
         "Unix: without it the client is told where it was looked for",
-        told and told["C"] == "08006" and f".s.PGSQL.{mortal.port}" in told["M"],
+        told and told["C"] == "57P03" and f".s.PGSQL.{mortal.port}" in told["M"],
         told,
     )
     check("Unix: and it is not ready", eventually(lambda: proxy.get("/readyz")[0] == 503, 3, 0.1))

@@ -215,7 +215,11 @@ void Session::resume(const ServerLost& event, Instant now) {
   state_->now_ = now;
   if (state_->stage_ == State::Stage::closing || state_->stage_ == State::Stage::closed) return;
   if (state_->stage_ <= State::Stage::server_tls) {
-    state_->end("08006", std::string("the server cannot be reached") + (event.why.empty() ? std::string() : ": " + std::string(event.why)));
+    // 57P03 is the one refusal after which libpq tries the next of several hosts: the proxy of another node may be better off. What is
+    // wrong with TLS is wrong for longer.
+    const bool may_pass = state_->stage_ < State::Stage::server_tls;
+    state_->end(may_pass ? "57P03" : "08006",
+                std::string("the server cannot be reached") + (event.why.empty() ? std::string() : ": " + std::string(event.why)));
   } else {
     // It has said why itself, or cannot say any more; the client sees what it would see without us.
     state_->close_all();

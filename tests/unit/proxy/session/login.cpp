@@ -345,6 +345,17 @@ TEST_CASE("session: TLS to the server is asked for as it was chosen", "[proxy]")
   ready_at_last(encrypted, ok, ok);
   encrypted.replay();
 
+  Script fails = from_the_first_byte();
+  fails.options.server_is_local = false;
+  fails.client(startup(0, ann)).acts({Kind::admit});
+  fails.event(Admitted{}).acts({Kind::connect_server});
+  fails.event(ServerConnected{}).to_server(ssl_request);
+  fails.server("S").acts({Kind::start_server_tls});
+  fails.event(ServerLost{"certificate has expired"})
+      .to_client(fatal("08006", "the server cannot be reached: certificate has expired"))
+      .closes();
+  fails.replay();
+
   Script required = from_the_first_byte();
   required.options.server_is_local = false;
   required.options.server_tls = Options::ServerTls::require;
@@ -381,7 +392,7 @@ TEST_CASE("session: a server that cannot be reached is told with its reason", "[
   Script script = from_the_first_byte();
   script.client(startup(0, ann)).acts({Kind::admit});
   script.event(Admitted{}).acts({Kind::connect_server});
-  script.event(ServerLost{"connection refused"}).to_client(fatal("08006", "the server cannot be reached: connection refused")).closes();
+  script.event(ServerLost{"connection refused"}).to_client(fatal("57P03", "the server cannot be reached: connection refused")).closes();
   script.replay();
 }
 
