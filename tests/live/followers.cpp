@@ -1,8 +1,9 @@
 // A follower behind eight writers with takeovers, restarted again and again, and how soon it hears of a write.
 //
-//   live_followers [--writes N]     100,000 writes on SQLite, and on PostgreSQL where TERMGATE_TEST_POSTGRESQL names a server; a million
-//   with
-//                                   TERMGATE_TEST_LONG. Prints the lag's p50 and p99 with notifications, and by polling.
+//   live_followers [--writes N] [--url URL]
+//
+// 100,000 writes on SQLite, and on PostgreSQL where TERMGATE_TEST_POSTGRESQL names a server; a million with TERMGATE_TEST_LONG. With --url
+// only there, on any database. Prints the lag's p50 and p99 with notifications, and by polling.
 #include <unistd.h>
 
 #include <algorithm>
@@ -164,8 +165,16 @@ void play(const std::string& url, std::int64_t writes) {
 
 int main(int argc, char** argv) {
   std::int64_t writes = std::getenv("TERMGATE_TEST_LONG") != nullptr ? 1'000'000 : 100'000;
-  if (argc == 3 && std::string(argv[1]) == "--writes") writes = std::stoll(argv[2]);
+  std::string url;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::string(argv[i]) == "--writes") writes = std::stoll(argv[i + 1]);
+    if (std::string(argv[i]) == "--url") url = argv[i + 1];
+  }
   try {
+    if (!url.empty()) {
+      play(url, writes);
+      return 0;
+    }
     const auto folder = std::filesystem::temp_directory_path() / fmt::format("termgate-followers.{}", getpid());
     std::filesystem::create_directory(folder);
     // A third there: its commits wait for the disk.

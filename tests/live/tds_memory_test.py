@@ -16,8 +16,8 @@ from tds_server import Server
 from tdsraw import BATCH, LOGIN7, PRELOGIN, Tds, headers, packets, wide
 
 MIB = 1 << 20
-HALF_OPEN, HALF_A_MESSAGE, SLOW, FLOODING = 200, 40, 20, 20
-OFFERED = 32 * MIB  # to each slow client, and by each that floods
+HALF_OPEN, HALF_A_MESSAGE, SLOW, FLOODING = 200, 40, 16, 16
+OFFERED = 8 * MIB  # to each slow client, and by each that floods
 # Outboxes of 256 KiB to either side, 64 KiB each of what is held and of what waits, and buffers of the allocator.
 OF_A_CONNECTION = MIB
 

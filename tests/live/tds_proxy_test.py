@@ -262,10 +262,11 @@ class Case(unittest.TestCase):
         versions = (0x71000001, 0x72090002, 0x730A0003, 0x730B0003, 0x74000004)
         for version in versions:
             with self.subTest(hex(version)):
-                del self.server.versions[:]
+                before = self.server.versions.count(version)
                 client = Tds(self.proxy.port, "sa", "secret", "app", WITH_TERM, version=version)
                 self.addCleanup(client.close)
-                self.assertEqual(self.server.versions, [version])
+                # The proxy's own connection logs in now and then, too.
+                self.assertGreater(self.server.versions.count(version), before)
                 self.assertEqual(client.batch(f"INSERT dbo.t VALUES ({version})").errors, [])
                 self.assertEqual(client.rpc(call(10, nvarchar("", "INSERT dbo.t VALUES (1)"))).errors, [])
                 self.assertEqual(client.batch("INSERT dbo.t VALUES ('" + 20_000 * "x" + "')").errors, [])
@@ -368,6 +369,7 @@ class Case(unittest.TestCase):
             self.skipTest("openssl")
         pem, key = certificate()
         proxy = Proxy(self.server.port, "--client-tls-cert", str(pem), "--client-tls-key", str(key), "--require-tls")
+        self.addCleanup(proxy.end)
         client = OverTls(proxy.port, WITH_TERM, ssl.create_default_context(cafile=str(pem)))
         self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
         self.assertEqual(client.batch("INSERT dbo.t VALUES ('" + 100_000 * "x" + "')").errors, [])

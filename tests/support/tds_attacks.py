@@ -9,7 +9,7 @@ TEXTS = {
     "letters of both cases": "iNsErT dbo.victim (mark) vAlUeS (N'%M')",
     "three-part name": "INSERT INTO %D.dbo.victim (mark) VALUES (N'%M')",
     "brackets": "INSERT INTO [dbo].[victim] ([mark]) VALUES (N'%M')",
-    "double quotes": "SET QUOTED_IDENTIFIER ON; INSERT INTO \"dbo\".\"victim\" (\"mark\") VALUES (N'%M')",
+    "double quotes": 'SET QUOTED_IDENTIFIER ON; INSERT INTO "dbo"."victim" ("mark") VALUES (N\'%M\')',
     "comment first": "/* SELECT */ INSERT dbo.victim (mark) VALUES (N'%M')",
     "nested comment": "/* /* */ SELECT 1 */ INSERT dbo.victim (mark) VALUES (N'%M')",
     "line comment": "-- SELECT 1\nINSERT dbo.victim (mark) VALUES (N'%M')",
@@ -76,7 +76,7 @@ TEXTS = {
     "insert of a common table": "WITH a AS (SELECT N'%M' AS mark) INSERT dbo.victim (mark) SELECT mark FROM a",
     "a declaration, then a write": "DECLARE @m nvarchar(200) = N'%M' SELECT @m AS m INSERT dbo.victim (mark) VALUES (@m)",
     "brackets of a bracket": "SELECT mark AS [a]]] FROM dbo.spare INSERT dbo.victim (mark) VALUES (N'%M') SELECT 1 AS [b]]]",
-    "quotes of a quote": "SET QUOTED_IDENTIFIER ON SELECT mark AS \"a\"\"\" FROM dbo.spare INSERT dbo.victim (mark) VALUES (N'%M')",
+    "quotes of a quote": 'SET QUOTED_IDENTIFIER ON SELECT mark AS "a""" FROM dbo.spare INSERT dbo.victim (mark) VALUES (N\'%M\')',
     "comment that never nests": "SELECT 1 /* /* */ */ INSERT dbo.victim (mark) VALUES (N'%M')",
     "a name with a dot and a call": "SELECT mark FROM dbo.spare; EXEC ..put N'%M'",
     # Quotes, comments and brackets that a lexer may confuse.

@@ -13,14 +13,13 @@ def wide(text):
 
 def packets(kind, payload, status=0, size=4096, end=END):
     """A message; `status` stands in its first packet, `end` in its last."""
-    out, room = b"", size - 8
-    while True:
-        part, payload = payload[:room], payload[room:]
-        bits = status | (0 if payload else end)
+    out, room = bytearray(), size - 8
+    for at in range(0, max(len(payload), 1), room):
+        part = payload[at : at + room]
+        bits = status | (0 if at + room < len(payload) else end)
         out += struct.pack(">BBHHBB", kind, bits, len(part) + 8, 0, 1, 0) + part
         status = 0
-        if not payload:
-            return out
+    return bytes(out)
 
 
 def headers(descriptor=0):
@@ -145,7 +144,7 @@ class Tds:
                 return payload
 
     def headers(self):
-        return headers(self.descriptor) if self.version >= 0x72000000 else b""
+        return b"" if self.version >> 24 == 0x71 else headers(self.descriptor)
 
     def answer(self):
         answer = Answer(self.message())
