@@ -5,6 +5,8 @@
 #
 #   pg_server.sh start MAJOR DIR [name=value ...]   initdb (once) and start; prints the URL; name=value: server settings
 #                                                   PG_SERVER_ENV: settings for the server's own environment, NAME=value with blanks between them
+#                                                   PG_SERVER_GUARD: termgate_guard.so, built for that major. The server loads it, and each
+#                                                   database gets the extension when layer 1 is installed there
 #   pg_server.sh template MAJOR DIR                 initdb only. `start` copies what $TERMGATE_TEST_TEMPLATES/MAJOR holds, unless PG_SERVER_INITDB is set:
 #                                                   copies have one system identifier, by which a restored database is told
 #   pg_server.sh stop DIR [fast|immediate]          stop; `immediate` loses what was not flushed, as a crash does
@@ -112,10 +114,43 @@ template() {
   init_data "$bin" "$dir"
 }
 
+# The programs of a server with the guard, from a copy of the installation in the server's own folder.
+bin_with_guard() {
+  local here; here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+  "$here/tests/support/pg_home.sh" "$1" "$2/home" "$PG_SERVER_GUARD" "$here"/sql/postgres/guard/termgate_guard{--1.0.sql,.control}
+}
+
+# In each database that is made from now on, and in `postgres`: whoever installs layer 1 gets the extension too.
+add_extension_by_itself() {
+  local database
+  for database in template1 postgres; do
+    PATH=$PATH:/usr/lib/postgresql/15/bin psql -qX -v ON_ERROR_STOP=1 "$(url "$1" | sed "s,/postgres\$,/$database,")" <<'SQL'
+CREATE SCHEMA guard_of_tests;
+CREATE FUNCTION guard_of_tests.add() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_schema name := (SELECT n.nspname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE p.proname = '_library_1' LIMIT 1);
+BEGIN
+  IF v_schema IS NOT NULL AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'termgate_guard') THEN
+    EXECUTE format('CREATE EXTENSION termgate_guard SCHEMA %I', v_schema);
+  END IF;
+END $$;
+CREATE EVENT TRIGGER guard_of_tests ON ddl_command_end WHEN TAG IN ('CREATE FUNCTION') EXECUTE FUNCTION guard_of_tests.add();
+SQL
+  done
+}
+
 start() {
   local major=$1 dir=$2; shift 2
   local bin; bin=$(bin_of "$major")
   dir=$(folder_of_server "$dir")
+  local guard=
+  if [ -n "${PG_SERVER_GUARD:-}" ] && [ -z "${PG_SERVER_BIN:-}" ]; then
+    bin=$(bin_with_guard "$major" "$dir")
+    if [ ! -s "$dir/data/PG_VERSION" ]; then
+      guard=new
+      set -- shared_preload_libraries=termgate_guard "$@"
+    fi
+  fi
   if [ ! -s "$dir/data/PG_VERSION" ]; then
     local ready="${TERMGATE_TEST_TEMPLATES:-/nowhere}/$major/data"
     if [ -z "${PG_SERVER_INITDB:-}" ] && [ -d "$ready" ]; then as_server cp -a "$ready" "$dir/data"; else init_data "$bin" "$dir"; fi
@@ -137,6 +172,7 @@ start() {
     echo "$port" >"$dir/port"
     # shellcheck disable=SC2086
     if as_server env ${PG_SERVER_ENV:-} "$bin/pg_ctl" -D "$dir/data" -l "$dir/data/server.log" -o "-p $port" -w -t 60 start >"$dir/start.log" 2>&1; then
+      [ -z "$guard" ] || add_extension_by_itself "$dir" >&2
       url "$dir"; return
     fi
     grep -q "in use" "$dir/data/server.log" || break

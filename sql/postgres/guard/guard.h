@@ -26,6 +26,7 @@
 #define ERRCODE_TERM_REQUIRED MAKE_SQLSTATE('T', 'G', '0', '0', '2')
 #define ERRCODE_INPUT_INVALID MAKE_SQLSTATE('T', 'G', '0', '0', '5')
 #define ERRCODE_FENCE_UNTRUSTED MAKE_SQLSTATE('T', 'G', '0', '0', '4')
+#define ERRCODE_BLOCKED MAKE_SQLSTATE('T', 'G', '0', '0', '6')
 
 typedef enum GuardMode { GUARD_OFF, GUARD_OBSERVE, GUARD_ENFORCE } GuardMode;
 

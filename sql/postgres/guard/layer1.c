@@ -226,11 +226,46 @@ static void find_passing(Layer1* found) {
   }
 }
 
+// Somebody has locked the whole table by hand. At COMMIT the server's own time limits are off already, so this wait has one of its own: the
+// default of check_wait_ms, which is in a table, too.
+static void lock_fences(Oid table, const char* schema) {
+  enum { WAIT_MS = 5000 };
+  MemoryContext caller = CurrentMemoryContext;
+  int own = LockTimeout;
+  if (ConditionalLockRelationOid(table, AccessShareLock)) { return; }
+  LockTimeout = own > 0 ? Min(own, WAIT_MS) : WAIT_MS;
+  PG_TRY();
+  { LockRelationOid(table, AccessShareLock); }
+  PG_CATCH();
+  {
+    VirtualTransactionId* holder;
+    PGPROC* process;
+    LOCKTAG tag;
+    LockTimeout = own;
+    if (geterrcode() != ERRCODE_LOCK_NOT_AVAILABLE) { PG_RE_THROW(); }
+    MemoryContextSwitchTo(caller);
+    FlushErrorState();
+    SET_LOCKTAG_RELATION(tag, MyDatabaseId, table);
+    holder = GetLockConflicts(&tag, AccessShareLock, NULL);
+    process = VirtualTransactionIdIsValid(*holder) ? PROCESS_OF(*holder) : NULL;
+    ereport(ERROR, (errcode(ERRCODE_BLOCKED),
+                    errmsg("TG006 table fences in schema \"%s\" is locked by pid %d, so no check can read it", schema,
+                           process == NULL ? 0 : process->pid),
+                    errhint("Somebody has locked the whole table. Its session ends by COMMIT, ROLLBACK or pg_terminate_backend.")));
+  }
+  PG_END_TRY();
+  LockTimeout = own;
+}
+
 static bool find_table(Layer1* found) {
-  Relation fences;
+  Relation fences = NULL;
   bool plain;
   found->fences = get_relname_relid("fences", found->schema_oid);
-  fences = OidIsValid(found->fences) ? try_relation_open(found->fences, AccessShareLock) : NULL;
+  if (OidIsValid(found->fences)) {
+    lock_fences(found->fences, found->schema);
+    fences = try_relation_open(found->fences, AccessShareLock);
+    UnlockRelationOid(found->fences, AccessShareLock);
+  }
   if (fences == NULL) { return not_usable("Run termgate init for this database.", "schema \"%s\" holds no layer 1", found->schema); }
   plain = fences->rd_rel->relkind == RELKIND_RELATION && fences->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
   found->owner = fences->rd_rel->relowner;
@@ -388,7 +423,9 @@ static Relation open_fences(void) {
     Oid table;
     layer1_need();
     table = here.fences;
+    lock_fences(table, here.schema);
     fences = try_relation_open(table, AccessShareLock);
+    UnlockRelationOid(table, AccessShareLock);
     if (fences == NULL) {
       here.valid = false;
       continue;

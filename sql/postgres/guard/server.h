@@ -57,6 +57,8 @@
 #include "storage/lock.h"
 #include "storage/lwlock.h"
 #include "storage/proc.h"
+#include "storage/procarray.h"
+#include "storage/sinvaladt.h"
 #include "storage/shmem.h"
 #include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
@@ -88,9 +90,11 @@
 // The place of this backend among all, from 0.
 #define BACKEND_INDEX MyProcNumber
 #define LEADER_INDEX ParallelLeaderProcNumber
+#define PROCESS_OF(virtual_id) ProcNumberGetProc((virtual_id).procNumber)
 #else
 #define IsAutoVacuumProcess() (IsAutoVacuumWorkerProcess() || IsAutoVacuumLauncherProcess())
 #define BACKEND_INDEX (MyBackendId - 1)
+#define PROCESS_OF(virtual_id) BackendIdGetProc((virtual_id).backendId)
 #if PG_VERSION_NUM >= 140000
 #define LEADER_INDEX (ParallelLeaderBackendId - 1)
 #else

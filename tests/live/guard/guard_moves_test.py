@@ -150,7 +150,11 @@ class Upgrade(Moves):
             "max_prepared_transactions = 20\nshared_preload_libraries = 'termgate_guard'\n"
         )
         upgrade = [programs / "pg_upgrade", "-b", rig.bin, "-B", programs, "-d", rig.scratch / "server" / "data", "-D", new / "data"]
-        as_server(rig, *upgrade, "-U", "postgres", "-s", "/tmp", cwd=new)
+        try:
+            as_server(rig, *upgrade, "-U", "postgres", "-s", "/tmp", cwd=new)
+        except AssertionError as failure:
+            logs = sorted((new / "data" / "pg_upgrade_output.d").glob("*/log/pg_upgrade_dump_*.log"))
+            raise AssertionError("\n".join([str(failure), *(log.read_text()[-5000:] for log in logs)])) from failure
         sh(given.PG_SERVER, "start", major, new, env=dict(rig.environment, PG_SERVER_BIN=str(programs)))
         self.addCleanup(sh, given.PG_SERVER, "stop", new, "immediate")
         rig.port = int((new / "port").read_text())

@@ -7,6 +7,7 @@ does not run, that locks are given up where SQL gives them up, and that nothing 
   pytest tests/live/guard/guard_shortcuts_test.py [--library termgate_guard.so] [--major 15] [-k random]
 """
 import random
+import threading
 import unittest
 
 from checks import eventually
@@ -117,6 +118,27 @@ class Shortcuts(unittest.TestCase):
         return session
 
 
+class Uncached(Shortcuts):
+    def test_caches_that_are_thrown_away(self):
+        """A server with assertions, which forgets what it knows of the catalogs whenever it may."""
+        admin = self.session("postgres")
+        if admin.value("SHOW debug_assertions") != "on":
+            self.skipTest("a server built with --enable-cassert, named by --programs")
+        admin.rows("SELECT termgate.append('uncached', 5, 'x', NULL, 'a')")
+        admin.rows("ALTER DATABASE shortcuts SET debug_discard_caches = 1")
+        self.addCleanup(admin.rows, "ALTER DATABASE shortcuts RESET debug_discard_caches")
+        # Minutes for each statement: as few as go through every look-up.
+        for options in ("", " -c termgate.guard_session=on"):
+            session, stale = [self.session(scope="a", term=term, options=options) for term in (5, 4)]
+            session.wait = stale.wait = 1200
+            self.assertEqual(session.value("SHOW debug_discard_caches"), "1")
+            for text in ("INSERT INTO one VALUES (1)", "SELECT termgate.append('uncached', 5, 'x', NULL, 'a')"):
+                self.assertNotIsInstance(call(session, text), tuple, (options, text))
+            self.assertEqual(call(stale, "INSERT INTO one VALUES (1)")[0], "TG001", options)
+        self.assertEqual(admin.value("SELECT last_no FROM termgate.streams WHERE stream_id = 'uncached'"), "3")
+        self.assertEqual(admin.value("SELECT count(*) FROM termgate.stream_writes WHERE stream_id = 'uncached'"), "3")
+
+
 class Same(Shortcuts):
     def statement(self, chance):
         # None above 5, where the other tests of this module find scope a.
@@ -190,6 +212,34 @@ class Same(Shortcuts):
                 seen[answer] = seen.get(answer, 0) + times
         self.assertLessEqual({"ok", "TG001", "TG002", "TG005", "25P02"}, set(seen))
         self.assertGreater(seen["ok"], 900, seen)
+
+    def test_random_scripts_while_the_catalogs_change(self):
+        """Somebody changes what the library remembers, without changing what it means, as fast as it goes."""
+        changes = (
+            "ANALYZE termgate.fences, termgate.streams, termgate.protected",
+            "ALTER FUNCTION termgate.check_term(text, bigint) COST 101; ALTER FUNCTION termgate.check_term(text, bigint) COST 100",
+            "CREATE OR REPLACE FUNCTION noise() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+            "CREATE SCHEMA noise; DROP SCHEMA noise",
+            "ALTER TABLE one SET (fillfactor = 90); ALTER TABLE by_text RESET (fillfactor)",
+            "ALTER TABLE termgate.fences SET (fillfactor = 70); ALTER TABLE termgate.streams SET (fillfactor = 50)",
+        )
+        ended, rounds = threading.Event(), []
+
+        def change():
+            with RIG.session("postgres", database="shortcuts") as admin:
+                while not ended.is_set():
+                    for text in changes:
+                        admin.rows(text)
+                    rounds.append(1)
+
+        changer = threading.Thread(target=change)
+        changer.start()
+        try:
+            self.play("free", random.randrange(1 << 30), 400)
+        finally:
+            ended.set()
+            changer.join()
+        self.assertGreater(len(rounds), 1)
 
     def test_random_scripts_of_a_session_that_the_guard_observes(self):
         self.play("watched", random.randrange(1 << 30), 600)

@@ -833,6 +833,28 @@ class Interleaved(Guarded):
             writer.run("ROLLBACK TO a", "INSERT INTO t VALUES (1, 1)", "COMMIT"), "ok", "after a cancelled wait all is as before"
         )
 
+    def test_fences_that_somebody_has_locked_by_hand(self):
+        self.rig.admin.rows("SELECT termgate.set_setting('check_wait_ms', '300')")
+        self.addCleanup(self.rig.admin.rows, "SELECT termgate.set_setting('check_wait_ms', '5000')")
+        for lock, wanted in (
+            ("LOCK TABLE termgate.fences IN ACCESS EXCLUSIVE MODE", "TG006"),
+            ("LOCK TABLE termgate.fences IN EXCLUSIVE MODE", "ok"),
+            ("SELECT * FROM termgate.fences FOR UPDATE", "ok"),
+            (f"SELECT pg_advisory_xact_lock(termgate._queue_key('{self.scope}'))", "TG006"),
+            (f"SELECT pg_advisory_xact_lock(termgate._turnstile_key('{self.scope}'))", "TG006"),
+        ):
+            with self.rig.session("postgres") as holder:
+                holder.rows(f"BEGIN; {lock}")
+                for script in (["INSERT INTO log VALUES (1)"], ["BEGIN", "SAVEPOINT a", "SELECT txid_current()", "COMMIT"]):
+                    writer = self.session(term=5)
+                    writer.rows("SET lock_timeout = '500ms'")
+                    self.assertEqual(writer.run(*script), wanted, (lock, script, writer.errors))
+                    if wanted != "ok":
+                        self.assertIn(str(holder.pid), writer.message(), lock)
+                    writer.run("ROLLBACK")
+                holder.rows("ROLLBACK")
+            self.assertEqual(writer.run("INSERT INTO log VALUES (1)"), "ok", (lock, writer.errors))
+
     def test_a_write_goes_on_while_another_scope_is_raised(self):
         leader, writer = self.session("lead"), self.session(term=5)
         self.rig.admin.rows(f"SELECT termgate.seal('{self.scope}b', 1)")
