@@ -10,8 +10,10 @@ hosts and target_session_attrs=primary.
 After each failover, before anything else: a term that was shut out before must be refused by the new primary, with
 TG001 (the fence is there) or TG004 (it may have been forgotten). In synchronous mode (`init --failover synchronous`)
 the fence must be there. At the end `termgate verify` must find nothing, terms along each stream must not fall, and in
-synchronous mode every acknowledged write must be there. Synchronous mode is with synchronous_mode_strict, as
-docs/use/clusters.md advises.
+synchronous mode every acknowledged write must be there. In asynchronous mode each promotion must have shut every scope:
+all that a later primary accepted has a term at least 2^32 above what had been acknowledged by the one before, and an
+acknowledged write may only be missing where its primary was replaced. Synchronous mode is with
+synchronous_mode_strict, as docs/use/clusters.md advises.
 
 With more than 3 failovers half of them are in each mode, and with 3 all are asynchronous. ./test --long plays 100.
 Run it by Debian's Python, whose packages Patroni needs too.
@@ -38,6 +40,7 @@ from patroni_lab import BIN, Cluster, free_port, within  # noqa: E402
 
 ENV = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
 STUCK = 3  # seconds until a writer gives up on an answer
+JUMP = 1 << 32  # at least by so much does an acquisition jump after a promotion that may have forgotten raises
 
 
 class Writer(threading.Thread):
@@ -104,7 +107,7 @@ class Writer(threading.Thread):
         self.ask("write", statement, f"log of {self.scope}", self.term, payload, self.scope)
         warnings = " ".join(self.open["write"].notices)
         self.open["write"].notices.clear()
-        self.storm.acknowledged(self.scope, payload, self.port, warnings)
+        self.storm.acknowledged(self.scope, payload, self.port, self.term, warnings)
         # Each leads for a while only.
         if self.number % 150 == 0:
             self.ask("lease", "SELECT termgate.release_lease(%s, %s, %s)", self.scope, self.name, self.term)
@@ -113,7 +116,7 @@ class Writer(threading.Thread):
         time.sleep(0.004)
 
     def failed(self, error):
-        self.storm.count(error.pgcode or "connection", f"{self.name}: {error}")
+        self.storm.count(error.pgcode or "connection", f"{self.name}: {error}", self.scope)
         if error.pgcode in ("TG001", "TG004", "TG005", "TG006"):
             self.term = None
         else:
@@ -149,6 +152,7 @@ class Storm:
         self.moved, self.last = 0, ""
         self.local_only, self.keep_logs = [], False
         self.codes, self.acks, self.terms = Counter(), [], {"direct": [], "proxied": []}
+        self.untrusted = []  # when a writer of which scope got TG004
         self.breaches, self.failovers = [], []
         self.cluster = Cluster(synchronous, strict=synchronous and not options.not_strict)
         self.proxies, self.writers = [], []
@@ -198,17 +202,19 @@ class Storm:
         with self.lock:
             self.terms[scope].append(term)
 
-    def acknowledged(self, scope, payload, port, warnings=""):
+    def acknowledged(self, scope, payload, port, term, warnings=""):
         with self.lock:
             # PostgreSQL acknowledges a commit whose wait for the standby was cancelled, and warns.
             if "synchronous replication" in warnings:
                 self.local_only.append(payload)
             else:
-                self.acks.append((time.monotonic(), scope, payload, port))
+                self.acks.append((time.monotonic(), scope, payload, port, term))
 
-    def count(self, code, message):
+    def count(self, code, message, scope):
         with self.lock:
             self.codes[code] += 1
+            if code == "TG004":
+                self.untrusted.append((time.monotonic(), scope))
             self.last = message
 
     def breach(self, text):
@@ -266,7 +272,7 @@ class Storm:
             self.acquired(scope, term)
             self.forgotten[scope] = term
             self.query(old, "SELECT termgate.append(%s, %s, %s::bytea, NULL, %s)", f"log of {scope}", term, f"last-{term}", scope)
-            self.acknowledged(scope, f"last-{term}", old.port)
+            self.acknowledged(scope, f"last-{term}", old.port, term)
         old.kill(patroni=True)
         for pid in receivers:
             os.kill(pid, signal.SIGTERM)
@@ -296,7 +302,7 @@ class Storm:
         def first(scope):
             # A busy machine may make Patroni fail over again by itself, so it need not be that node.
             with self.lock:
-                found = (at for at, s, _, port in self.acks if s == scope and at > began and (port == new.port or at > began + elected))
+                found = (at for at, s, _, port, _ in self.acks if s == scope and at > began and (port == new.port or at > began + elected))
                 return min(found, default=None)
 
         try:
@@ -308,6 +314,9 @@ class Storm:
         record = {
             "fault": fault,
             "old": old.port,
+            "new": new.port,
+            "lost": Counter(),
+            "shut": {},
             "at": began,
             "until": time.monotonic(),
             "elected": round(elected, 2),
@@ -394,19 +403,40 @@ class Storm:
             there = Counter(payload for _, payload in rows)
             if any(number > 1 for number in there.values()):
                 self.breach(f"a write of {scope} is there twice")
-            for at, its_scope, payload, port in acks:
+            for at, its_scope, payload, port, _ in acks:
                 if its_scope != scope or payload in there:
                     continue
                 # Only what a primary acknowledged that was replaced afterwards, or that did not know yet that it had been.
                 cause = next((one for one in self.failovers if one["old"] == port and at < one["until"] + 10 and at > one["at"] - 30), None)
                 lost[cause["fault"] if cause else "no cause"] += 1
+                if cause:
+                    cause["lost"][scope] += 1
                 if self.synchronous or not cause:
                     self.explain(at, scope, payload, port)
+            if not self.synchronous:
+                self.judge_shut(scope, acks)
         if self.synchronous and lost:
             self.breach(f"synchronous, and acknowledged writes are missing: {dict(lost)}")
         if lost["no cause"]:
             self.breach(f"{lost['no cause']} acknowledged writes are missing without a failover of their primary")
         return dict(lost)
+
+    def judge_shut(self, scope, acks):
+        """Each promotion shut the scope. What the replaced primary had acknowledged, and may have been lost with its
+        raises, is at least a jump below all that its successor accepted."""
+        for one in self.failovers:
+            old = [term for at, s, _, port, term in acks if s == scope and port == one["old"] and at < one["until"] + 10]
+            new = [term for at, s, _, port, term in acks if s == scope and port == one["new"] and one["at"] < at < one["until"]]
+            # Patroni may fail over again by itself, and that primary can be the old one.
+            old = [term for term in old if not new or term <= max(new)]
+            told = one["probes"].get(scope, "").startswith("TG004") or any(
+                s == scope and one["at"] < at < one["until"] for at, s in self.untrusted
+            )
+            one["shut"][scope] = "TG004" if told else "jump"
+            if old and new and min(new) < max(old) + JUMP:
+                self.breach(
+                    f"after {one['fault']} at {one['old']} term {min(new)} of {scope} was accepted, after {max(old)}: the scope was not shut"
+                )
 
     def explain(self, at, scope, payload, port):
         """What there is to know of a write that should not be missing; the nodes' logs are kept."""
@@ -467,6 +497,9 @@ def play(synchronous, count):
         "lost": lost,
         "acknowledged with a warning": len(storm.local_only),
         "errors": dict(storm.codes),
+        "failovers with losses": sum(1 for one in storm.failovers if one["lost"]),
+        "scopes with losses": dict(Counter(one["shut"].get(scope, "synchronous") for one in storm.failovers for scope in one["lost"])),
+        "scopes": dict(Counter(code for one in storm.failovers for code in one["shut"].values())),
         "stale terms": dict(Counter(code for one in storm.failovers for code in one["probes"].values())),
         "breaches": storm.breaches,
     }
@@ -474,6 +507,9 @@ def play(synchronous, count):
         chosen = [one for one in storm.failovers if one["fault"] == fault]
         result[fault] = {
             "n": len(chosen),
+            "lost": sum(sum(one["lost"].values()) for one in chosen),
+            "next write, direct": sorted(one["direct"] for one in chosen if "direct" in one),
+            "next write, proxied": sorted(one["proxied"] for one in chosen if "proxied" in one),
             **{key: percentiles([one[key] for one in chosen if key in one]) for key in ("elected", "direct", "proxied")},
         }
     print(json.dumps(result, indent=1), flush=True)
