@@ -435,7 +435,8 @@ class Storm:
             one["shut"][scope] = "TG004" if told else "jump"
             if old and new and min(new) < max(old) + JUMP:
                 self.breach(
-                    f"after {one['fault']} at {one['old']} term {min(new)} of {scope} was accepted, after {max(old)}: the scope was not shut"
+                    f"after {one['fault']} at {one['old']} term {min(new)} of {scope} was accepted, after {max(old)}: the scope was not"
+                    " shut"
                 )
 
     def explain(self, at, scope, payload, port):
