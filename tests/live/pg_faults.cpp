@@ -542,14 +542,14 @@ TEST_CASE("timeout: a server that falls silent is given up", "[F5][live]") {
     const int fired = rig.proxy.fired();
     rig.proxy.arm(Fault::freeze, request, 60s);
     const auto start = std::chrono::steady_clock::now();
-    CHECK(ending([&] { rig.db.write(billing, five, Callback{"silent", &runs}, {.timeout = 200ms}); }) == Ended::unavailable);
+    CHECK(ending([&] { rig.db.write(billing, five, Callback{"silent", &runs}, {.timeout = 1s}); }) == Ended::unavailable);
     CHECK(std::chrono::steady_clock::now() - start < 5s);
     CHECK(rig.proxy.fired() == fired + 1);
   }
   // The raise before a write has no more time than the write.
   rig.proxy.arm(Fault::freeze, "check_term", 60s);
   const auto start = std::chrono::steady_clock::now();
-  CHECK(ending([&] { rig.db.write(billing, Term(6), Callback{"silent", &runs}, {.timeout = 200ms}); }) == Ended::unavailable);
+  CHECK(ending([&] { rig.db.write(billing, Term(6), Callback{"silent", &runs}, {.timeout = 1s}); }) == Ended::unavailable);
   CHECK(std::chrono::steady_clock::now() - start < 5s);
   CHECK(rig.rows("silent") == "0");
   CHECK(rig.db.write(billing, five, Callback{"after", &runs}, {.timeout = 5s}) == Wrote::now);

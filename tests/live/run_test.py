@@ -40,6 +40,12 @@ def alive(pid):
         return False
 
 
+def takes(pid, number):
+    """Whether the process has taken over this signal from the system: it blocks it (signalfd) or catches it."""
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+    return any(int(status[name], 16) >> (number - 1) & 1 for name in ("SigBlk", "SigCgt"))
+
+
 class Run(BothDatabases):
     termgate, pg_server, folder, name = TERMGATE, PG_SERVER, scratch.name, "run"
     number = 0
@@ -233,7 +239,7 @@ class Run(BothDatabases):
         first = self.begin(self.sqlite, "wait", *shell("sleep 30"))
         self.wait_for(lambda: self.lease(self.sqlite, "wait").get("held"))
         waiter = self.begin(self.sqlite, "wait", "--wait", "30s", *shell("exit 3"))
-        time.sleep(0.3)
+        self.wait_for(lambda: takes(waiter.pid, signal.SIGINT))
         waiter.send_signal(signal.SIGINT)
         self.assertEqual(waiter.wait(10), 128 + signal.SIGINT)
         first.send_signal(signal.SIGTERM)

@@ -113,9 +113,9 @@ class PgSession {
   int pid_ = 0;
 };
 
-// Polls until `condition` holds; throws after ten seconds, naming what it waited for.
+// Polls until `condition` holds; throws after thirty seconds, naming what it waited for.
 inline void wait_until(const std::string& what, const std::function<bool()>& condition) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > until) throw std::runtime_error("waited in vain for: " + what);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
