@@ -41,9 +41,8 @@ def alive(pid):
 
 
 def takes(pid, number):
-    """Whether the process has taken over this signal from the system: it blocks it (signalfd) or catches it."""
-    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
-    return any(int(status[name], 16) >> (number - 1) & 1 for name in ("SigBlk", "SigCgt"))
+    masks = re.findall(r"^Sig(?:Blk|Cgt):\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.M)  # blocked (signalfd) or caught
+    return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
 
 
 class Run(BothDatabases):

@@ -85,7 +85,7 @@ class Proxy:
 
 
 def termgate(*words):
-    return subprocess.run([TERMGATE, *words, "--db", url_of(DATABASE)], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([TERMGATE, *words, "--db", url_of(DATABASE)], capture_output=True, text=True, timeout=600, check=False)
 
 
 def make_database():

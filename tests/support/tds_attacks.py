@@ -181,8 +181,6 @@ TEXTS = {
     "vertical tab between": "SELECT 1\vINSERT dbo.victim (mark) VALUES (N'%M')",
     "next line between": "SELECT 1\u0085INSERT dbo.victim (mark) VALUES (N'%M')",
     "ideographic space between": "SELECT 1\u3000INSERT dbo.victim (mark) VALUES (N'%M')",
-    "wide letters": "\uff29\uff2e\uff33\uff25\uff32\uff34 dbo.victim (mark) VALUES (N'%M')",
-    "long s in a word": "IN\u017fERT dbo.victim (mark) VALUES (N'%M')",
     "a collation in front": "SELECT 'a' COLLATE Latin1_General_BIN INSERT dbo.victim (mark) VALUES (N'%M')",
     # Statements between which another hides.
     "where current of a cursor": (
@@ -193,7 +191,7 @@ TEXTS = {
         "DECLARE @m nvarchar(200) = N'%M'; UPDATE dbo.victim SET @m = mark = @m WHERE id = (SELECT MIN(id) FROM dbo.victim WHERE mark ="
         " N'seed')"
     ),
-    "compound assignment": "UPDATE dbo.victim SET mark += N'%M' WHERE id = (SELECT MIN(id) FROM dbo.victim WHERE mark = N'seed')",
+    "compound assignment": "INSERT dbo.spare (mark) VALUES (N''); UPDATE dbo.spare SET mark += N'%M' WHERE mark = N''",
     "from a join": (
         "UPDATE v SET mark = N'%M' FROM dbo.victim v JOIN (SELECT MIN(id) AS id FROM dbo.victim WHERE mark = N'seed') s ON s.id = v.id"
     ),
@@ -290,4 +288,28 @@ UNPROVEN_ON_BABELFISH = {
     "prepexecrpc",
     "a procedure of a number",
     "cursor of a call",
+    "compound assignment, as batch",
+    "compound assignment, as sp_executesql",
+    "prepare by name",
+    "prepexec by name",
+    "chunks that do not add up",
+    "a null of chunks in front",
+    "openquery, as batch",
+    "openquery, as sp_executesql",
+    "insert exec of sp_executesql, as batch",
+    "insert exec of sp_executesql, as sp_executesql",
+    "a wait in front, as batch",
+    "a wait in front, as sp_executesql",
+    "sp_executesql of another database, as batch",
+    "sp_executesql of another database, as sp_executesql",
+    "a collation in front, as batch",
+    "a collation in front, as sp_executesql",
+    "where current of a cursor, as batch",
+    "where current of a cursor, as sp_executesql",
+    "next line between, as batch",
+    "next line between, as sp_executesql",
+    "call escape of ODBC, as batch",
+    "call escape of ODBC, as sp_executesql",
 }
+# These break the protocol: the proxy ends the connection, whether it enforces or observes.
+ENDED_BY_THE_PROXY = {"an attention within a split batch", "a reset in a later packet", "another type in a later packet"}

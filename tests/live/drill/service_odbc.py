@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "support"
 from odbc_plain import Plain, Refused  # noqa: E402
 
 MODE, URL, SCOPE = sys.argv[1], os.environ["TERMGATE_DB"], os.environ["TERMGATE_SCOPE"]
-OWNER, TTL_MS = f"service-{os.getpid()}", 2000
+OWNER, TTL_MS = f"service-{os.getpid()}", int(os.environ.get("DRILL_TTL_MS", "2000"))
 TSQL = not URL.lower().startswith("odbc:") or "postgres" not in URL.lower()
 
 
