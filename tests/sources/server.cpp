@@ -54,6 +54,9 @@ class Redis final : public Server {
   void delete_counter(const std::string& scope) override {
     run({"redis-cli", "-p", std::to_string(port_), "DEL", "termgate:{" + scope + "}:term"});
   }
+  void take_away(const std::string& scope) override {
+    run({"redis-cli", "-p", std::to_string(port_), "DEL", "termgate:{" + scope + "}:lease"});
+  }
 
  private:
   Words command() const override {
@@ -118,19 +121,21 @@ class ZooKeeper final : public Server {
   bool renews_itself() const override { return true; }
   bool client_refuses() const override { return true; }
   void delete_counter(const std::string&) override {}  // there is none
+  void take_away(const std::string& scope) override {
+    std::string node = "/termgate/";
+    for (const char c : scope) node += c == ' ' ? "%20" : std::string(1, c);
+    run({"java", "-Xmx64m", "-cp", classes, "org.apache.zookeeper.ZooKeeperMain", "-server", fmt::format("127.0.0.1:{}", port_), "delete",
+         node});
+  }
 
  private:
+  static constexpr const char* classes = "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar";
   void prepare() override {
     std::ofstream(home() / "zoo.cfg") << "tickTime=200\nminSessionTimeout=400\nmaxSessionTimeout=120000\nadmin.enableServer=false\n"
                                       << "clientPortAddress=127.0.0.1\nclientPort=" << port_ << "\ndataDir=" << data().string() << "\n";
   }
   Words command() const override {
-    return {"java",
-            "-Xmx128m",
-            "-cp",
-            "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar",
-            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-            (home() / "zoo.cfg").string()};
+    return {"java", "-Xmx128m", "-cp", classes, "org.apache.zookeeper.server.quorum.QuorumPeerMain", (home() / "zoo.cfg").string()};
   }
   const int port_ = free_port();
 };
@@ -189,6 +194,7 @@ class KubernetesDouble final : public Double {
   std::chrono::milliseconds ttl() const override { return 1000ms; }
   std::chrono::milliseconds late() const override { return 1500ms; }
   bool counts() const override { return true; }
+  bool counts_in_the_lease() const override { return true; }
 };
 
 // A real API server, with an etcd of its own: kubernetes_server.sh.
@@ -202,6 +208,7 @@ class Kubernetes final : public Server {
   std::chrono::milliseconds ttl() const override { return 1000ms; }
   std::chrono::milliseconds late() const override { return 1500ms; }
   bool counts() const override { return true; }
+  bool counts_in_the_lease() const override { return true; }
   void delete_counter(const std::string& scope) override { run({"bash", script(), "delete", std::to_string(port_), scope}); }
 
  private:

@@ -50,6 +50,9 @@ class Server {
   // What this service's terms come from is deleted by an operator, while the server runs.
   virtual void delete_counter(const std::string& scope) = 0;
 
+  // An operator takes a lease away while it is held. Where the lease has the counter in it, that is lost as well.
+  virtual void take_away(const std::string& scope) { delete_counter(scope); }
+
   virtual std::string url() const = 0;
   virtual std::string url_with(const std::string& option) const { return url() + "?" + option; }
   // The shortest TTL whose end it keeps to, and how much later than that a lease may end.
@@ -57,6 +60,8 @@ class Server {
   virtual std::chrono::milliseconds late() const { return std::chrono::milliseconds(1000); }
   // A deleted counter makes it issue terms again.
   virtual bool counts() const { return false; }
+  // The lease has the counter in it: who takes one away deletes the other.
+  virtual bool counts_in_the_lease() const { return false; }
   // Its client library keeps a lease alive for as long as the process runs.
   virtual bool renews_itself() const { return false; }
   // Its client library does not connect again to a server that has lost data.

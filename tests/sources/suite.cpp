@@ -171,6 +171,23 @@ TEST_CASE("source: a lease that nobody renews ends and not before its time", "[s
   two->release(scope, *second, "two");
 }
 
+TEST_CASE("source: a holder whose lease was taken away learns it and the next has a higher term", "[sources]") {
+  const auto one = connect(), two = connect();
+  const Scope scope = new_scope("taken");
+  const auto first = acquired(*one, scope, "one", 60s);
+  CHECK(one->renew(scope, first, "one", 60s));
+  server().take_away(scope.name());
+  CHECK_FALSE(one->renew(scope, first, "one", 60s));
+  CHECK_FALSE(one->release(scope, first, "one"));
+  if (server().counts_in_the_lease()) return;  // a counter that was deleted: below
+  const auto second = acquired(*two, scope, "two", 10s);
+  CHECK(second.term > first.term);
+  CHECK_FALSE(one->renew(scope, first, "one", 60s));
+  CHECK_FALSE(one->release(scope, first, "one"));
+  CHECK(two->renew(scope, second, "two", 10s));
+  CHECK(two->release(scope, second, "two"));
+}
+
 TEST_CASE("source: many candidates at once never share a term or the lease", "[sources]") {
   const Scope scope = new_scope("crowd");
   std::mutex mutex;
@@ -428,4 +445,39 @@ TEST_CASE("source: a LeaderLoop stops leading while the server is paused and lea
   server().resume();
   CHECK(within(40s, [&] { return elected == 2; }));
   CHECK(loop.stats().expired == 1);
+}
+
+TEST_CASE("source: a LeaderLoop whose lease was taken away stops leading", "[F2][sources]") {
+  Fence fence;
+  const Scope scope = new_scope("loop and operator");
+  std::mutex mutex;
+  std::vector<std::int64_t> terms;
+  const auto count = [&] {
+    const std::lock_guard lock(mutex);
+    return terms.size();
+  };
+  std::atomic<int> stopped = 0;
+  LeaderLoop loop(fence.database, connect(), scope,
+                  [&](const Leadership& leads) {
+                    {
+                      const std::lock_guard lock(mutex);
+                      terms.push_back(leads.term().value());
+                    }
+                    while (!leads.stop_requested()) std::this_thread::sleep_for(5ms);
+                    ++stopped;
+                  },
+                  {.ttl = loop_ttl(), .poll = 50ms});
+  REQUIRE(within(20s, [&] { return count() == 1; }));
+  server().take_away(scope.name());
+  REQUIRE(within(40s, [&] { return stopped == 1; }));
+  if (server().counts_in_the_lease()) {
+    // It counts anew from 1, so what is granted next is refused until it is above the fence.
+    within(2s, [&] { return count() > 1; });
+    const std::lock_guard lock(mutex);
+    CHECK((terms.size() == 1 || terms[1] > terms[0]));
+    return;
+  }
+  REQUIRE(within(40s, [&] { return count() == 2; }));
+  const std::lock_guard lock(mutex);
+  CHECK(terms[1] > terms[0]);
 }
