@@ -107,7 +107,8 @@ class Pages(unittest.TestCase):
         # The command for a job that hangs.
         (hangs,) = re.findall(r"`(termgate lease force-release [^`]*)`", (SOURCE / page).read_text(encoding="utf-8"))
         self.shell(
-            f"export TERMGATE_DB=sqlite:cron.db; termgate init >/dev/null; termgate lease acquire --scope nightly --ttl 1h >/dev/null; {hangs}"
+            "export TERMGATE_DB=sqlite:cron.db; termgate init >/dev/null; termgate lease acquire --scope nightly --ttl 1h >/dev/null;"
+            f" {hangs}"
         )
 
     def test_frameworks(self):
