@@ -254,9 +254,10 @@ void Run::find_the_way() {
     try {
       std::tie(target.host, target.port) = storm::place_of_odbc(plan_.through);
     } catch (const Unavailable&) { throw; } catch (const TermRequired& error) {
-      throw Error(fmt::format("--through is a proxy that refuses the drill's own look at it ({}): start it with --without-term allow. "
-                              "A command that declares its term is checked all the same",
-                              error.what()));
+      throw Error(
+          fmt::format("--through is a proxy that refuses the drill's own look at it ({}): start it with --without-term allow. "
+                      "A command that declares its term is checked all the same",
+                      error.what()));
     } catch (const Error& error) {
       target.encrypted = true;
       why = error.what();
