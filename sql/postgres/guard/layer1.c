@@ -1,3 +1,4 @@
+// Long: one state, whose parts are only meant together: where layer 1 is, the last row, and the plans of its functions.
 // Layer 1 in this database: where its table of fences is, and the calls of its functions. The schema is that of the extension's own entry,
 // which only a superuser can have made; a schema of that name proves nothing. The rules are layer 1's: this file compares nothing but what
 // makes a fence trustworthy, and calls a function where it is not.
