@@ -217,7 +217,10 @@ int run_doctor(const Arguments& arguments) {
   Database database = arguments.open();
   auto advice = database.doctor();
 #ifdef TERMGATE_WITH_SQLITE_SERVER
-  if (database.kind() == "sqlite") add_stored_rows(database, advice);
+  if (database.kind() == "sqlite") {
+    add_stored_defaults(database, advice);
+    add_stored_rows(database, advice);
+  }
 #endif
   const bool failed = std::any_of(advice.begin(), advice.end(), [&](const Advice& item) {
     return !fail_on.empty() && (item.severity == "error" || (item.severity == "warning" && fail_on == "warning"));

@@ -255,6 +255,30 @@ void add_stored_rows(Database& database, std::vector<Advice>& advice) {
   }
 }
 
+void add_stored_defaults(Database& database, std::vector<Advice>& advice) {
+  for (const Table& table : tables_of(database, std::nullopt)) {
+    const Rows text = database.query("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = $1", {Value(table.name)});
+    if (text.rows.empty()) continue;
+    std::vector<std::string> names;
+    for (const Column& column : table.columns) names.push_back(column.name);
+    for (const Row& row :
+         database
+             .query("SELECT name, type, dflt_value FROM pragma_table_xinfo($1) WHERE hidden = 0 AND dflt_value IS NOT NULL ORDER BY cid",
+                    {Value(table.name)})
+             .rows) {
+      const sqlite_server::ColumnWithDefault column{row[0].as_text(), row[1].as_text(), row[2].as_text()};
+      const auto check = sqlite_server::check_against_default(text.rows[0][0].as_text(), column, names);
+      if (!check) continue;
+      advice.push_back(
+          {"warning", table.name + "." + column.name,
+           fmt::format("its DEFAULT {} is refused by its own CHECK ({}); earlier builds of the proxy stored a negative default as 0",
+                       column.default_text, *check),
+           fmt::format("set the default again, as it was meant: ALTER TABLE {} ALTER COLUMN {} SET DEFAULT ...", quoted(table.name),
+                       quoted(column.name))});
+    }
+  }
+}
+
 void add_mend_command(std::vector<Command>& commands) {
   commands.push_back({"mend",
                       "rewrite the values of an SQLite file that are not in their columns' form",

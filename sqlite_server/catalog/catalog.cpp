@@ -163,22 +163,33 @@ std::uint64_t CatalogState::fingerprint() {
   return hash;
 }
 
-// A committed schema has a number of its own, which is never used again, and within a write that has changed nothing of the schema it still
-// has that number. What this connection is changing has not: a rollback gives the number back. So then, and where there are temporary
-// relations, the texts are compared.
+namespace {
+std::optional<std::int64_t> answer_of(sqlite3* connection, std::optional<Query>& kept, std::string_view sql) {
+  if (!kept) kept.emplace(connection, sql);
+  const std::optional<std::int64_t> answer = kept->step() ? std::optional(kept->integer(0)) : std::nullopt;
+  if (kept->failed()) kept.reset();
+  else kept->again();
+  return answer;
+}
+}  // namespace
+
+std::int64_t CatalogState::cookie() { return answer_of(connection_, cookie_, "PRAGMA main.schema_version").value_or(-1); }
+
+void CatalogState::writing() {
+  if (unchanged_) return;
+  const Reading reading(*this);
+  unchanged_ = cookie();
+}
+
+// A committed schema has a number of its own, which is never used again. A transaction that writes still sees that number until it changes
+// the schema itself. The numbers of its own changes are not unique: a rollback, also to a savepoint, gives them back. For these, and where
+// there are temporary relations, the texts are compared.
 std::shared_ptr<const Schema> CatalogState::schema() {
   const Reading reading(*this);
-  const auto ask = [&](std::optional<Query>& kept, std::string_view sql) {
-    if (!kept) kept.emplace(connection_, sql);
-    const std::optional<std::int64_t> answer = kept->step() ? std::optional(kept->integer(0)) : std::nullopt;
-    if (kept->failed()) kept.reset();
-    else kept->again();
-    return answer;
-  };
-  const std::int64_t cookie = ask(cookie_, "PRAGMA main.schema_version").value_or(-1);
-  const bool temporary = may_have_temporary_ && ask(temporary_, "SELECT 1 FROM temp.sqlite_schema LIMIT 1").has_value();
+  const std::int64_t cookie = this->cookie();
+  const bool temporary = may_have_temporary_ && answer_of(connection_, temporary_, "SELECT 1 FROM temp.sqlite_schema LIMIT 1").has_value();
   if (schema_ != nullptr && mark_.cookie == cookie && mark_.committed && !temporary) return schema_;
-  const bool committed = !temporary && sqlite3_txn_state(connection_, "main") != SQLITE_TXN_WRITE;
+  const bool committed = !temporary && (unchanged_ == cookie || sqlite3_txn_state(connection_, "main") != SQLITE_TXN_WRITE);
   const std::uint64_t print = fingerprint();
   if (schema_ == nullptr || mark_.fingerprint != print || mark_.cookie != cookie) {
     schema_ = read_schema(connection_);

@@ -42,7 +42,7 @@ bool begins_constraint(const SqlReader& reader) {
          reader.is("foreign");
 }
 
-// From "(" on behind CREATE TABLE name.
+// From the "(" after CREATE TABLE name.
 void read_body(std::string_view body, Definition& out) {
   SqlReader reader(body);
   while (!reader.done()) {

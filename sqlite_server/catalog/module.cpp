@@ -47,7 +47,7 @@ bool whole_numbers(const SystemRelation& relation, int column) {
   return type == "bool" || (known != nullptr && known->stored == dialect::Stored::integer);
 }
 
-// Memory that ends must not end the process: SQLite is told.
+// Running out of memory must not end the process: SQLite gets SQLITE_NOMEM.
 template <class Work>
 int guarded(const Work& work) noexcept {
   try {
@@ -86,7 +86,7 @@ bool is_boolean(const SystemRelation& relation, int column) {
          relation.columns[static_cast<std::size_t>(column)].type == "bool";
 }
 
-// idxNum: the column that rows are found by, plus one. The arguments behind it are for boolean columns, which idxStr names: 'f' is
+// idxNum: the column that rows are found by, plus one. The arguments after it are for boolean columns, which idxStr names: 'f' is
 // false here, as a client writes it, and would not be to SQLite.
 int best_index(sqlite3_vtab* table, sqlite3_index_info* info) {
   const SystemRelation& relation = *static_cast<Table*>(table)->module->relation;

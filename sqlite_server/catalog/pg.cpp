@@ -552,7 +552,7 @@ RowWriter& RowWriter::row() {
 }
 
 RowWriter& RowWriter::set(std::string_view column, Stored value) {
-  // A view has the columns of one major; what it lacks is not said.
+  // A view has the columns of one major; what it lacks is left out.
   if (const auto place = places_.find(column); place != places_.end()) out_.back()[place->second] = std::move(value);
   return *this;
 }

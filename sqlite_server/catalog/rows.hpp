@@ -22,7 +22,7 @@ struct Rows {
   std::unordered_map<int, std::unordered_multimap<std::string, std::size_t>> found_by;
 };
 
-// Fills rows by the names of columns. What is not said is NULL; in a table, false and 0 where it is a boolean or a whole number.
+// Fills rows by the names of columns. What is not given is NULL; in a table, false and 0 where it is a boolean or a whole number.
 class RowWriter {
  public:
   RowWriter(const SystemRelation& relation, std::vector<Row>& out);

@@ -208,6 +208,10 @@ void read_indexes(sqlite3* connection, SchemaRelation& relation, const Definitio
     } else {
       index.name = index.actual;
       used.insert(index.name);
+      const auto sql = texts.find(index.actual);
+      index.by_constraint = index.unique && index.condition.empty() && sql != texts.end() &&
+                            sql->second.find(dialect::added_constraint_mark) != std::string::npos &&
+                            std::find(columns.begin(), columns.end(), 0) == columns.end();
     }
     primary_seen = primary_seen || index.primary;
     found.push_back(std::move(index));

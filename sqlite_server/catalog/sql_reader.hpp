@@ -84,7 +84,7 @@ class SqlReader {
     skip();
     return token.kind == SqlToken::Kind::word ? std::string(sql_.substr(token.at, token.end - token.at)) : token.name;
   }
-  // At "(": what stands within, and moves behind its ")".
+  // At "(": what is between it and its ")"; moves past that.
   std::string_view group() {
     if (!is(SqlToken::Kind::open)) return {};
     const std::size_t begin = now().end;

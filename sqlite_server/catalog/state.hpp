@@ -27,6 +27,8 @@ class CatalogState final : public Catalog {
   std::string reg_text(std::int64_t value, Oid type) override;
   void find_origins(std::vector<Origin>& origins) override;
   void temporary(bool may_be) noexcept override { may_have_temporary_ = may_be; }
+  void writing() override;
+  void transaction_over() noexcept override { unchanged_.reset(); }
   void watch_rows(bool on) override;
   // Whether the statement that is being run has inserted or changed that row.
   bool changed(const std::string& table, std::int64_t row) const;
@@ -67,6 +69,7 @@ class CatalogState final : public Catalog {
     bool committed = false;  // the cookie alone says that nothing changed
   };
   std::uint64_t fingerprint();
+  std::int64_t cookie();
 
   sqlite3* connection_;
   std::optional<Query> cookie_, temporary_;  // asked before each look at the schema
@@ -77,6 +80,7 @@ class CatalogState final : public Catalog {
   bool may_have_temporary_ = true;
   std::optional<SqlError> problem_;
   Mark mark_;
+  std::optional<std::int64_t> unchanged_;  // the schema's number at the start of the transaction that writes, which is a committed one's
   std::shared_ptr<const Schema> schema_;
   std::shared_ptr<const FileRelations> relations_;  // of schema_
   std::unordered_map<const SystemRelation*, std::shared_ptr<Rows>> rows_;

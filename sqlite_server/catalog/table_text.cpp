@@ -30,7 +30,7 @@ char kind_at(const SqlReader& reader) {
   return 0;
 }
 
-// Moves behind one clause, whose first word is next.
+// Moves past one clause, whose first word is next.
 void skip_clause(SqlReader& reader, char kind) {
   const auto group = [&] {
     if (reader.is(SqlToken::Kind::open)) reader.group();

@@ -68,7 +68,7 @@ Engine::Engine(EngineOptions options)
   try {
     if (const auto grace = writer_->sqlite().layer1().setting("eviction_grace_ms")) grace_ = milliseconds(std::stoll(*grace));
   } catch (const std::exception&) {
-    // Without layer 1 the default stands.
+    // Without layer 1 the default applies.
   }
   holder_watchdog_ = std::thread([this] { watch(); });
   outside_listener_ =

@@ -12,7 +12,7 @@ namespace termgate::sqlite_server {
 // `temporary`: the connection is one session's own, which may have temporary tables, views and indexes.
 bool may(int action, const char* first, const char* second, std::string& why, bool temporary = false);
 
-// The names that the authorizer is not told: a table's new one, the arguments of a virtual table.
+// The names that SQLite does not pass to the authorizer: a table's new one, the arguments of a virtual table.
 class Named {
  public:
   // What the authorizer was asked of the text.

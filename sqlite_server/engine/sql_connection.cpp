@@ -53,7 +53,7 @@ bool Control::must_stop() noexcept {
   if (overran_) return true;
   if (!cancelled_ && !timed_out()) return false;
   if (!shared_) return true;
-  // An interrupt takes along what others wrote into the same commit: they are told to run again.
+  // An interrupt takes along what others wrote into the same commit: they get an error that asks them to run again.
   constexpr std::chrono::milliseconds moment{250};
   const auto now = std::chrono::steady_clock::now();
   if (stop_requested_ == std::chrono::steady_clock::time_point{}) stop_requested_ = now;
@@ -71,7 +71,7 @@ void Control::evict(std::string why) {
   if (evicted_) return;
   why_ = std::move(why);
   evicted_ = true;
-  // A higher term goes before those who share the commit with a stale one: they are told to run again.
+  // A higher term goes before those who share the commit with a stale one: they get an error that asks them to run again.
   if (running_ != nullptr) sqlite3_interrupt(running_);
   hang_up();
 }
@@ -93,8 +93,18 @@ SqlConnection::SqlConnection(const OpenAs& how, const std::function<void(sqlite3
   sqlite3_limit(handle(), SQLITE_LIMIT_LENGTH, value_bytes_max);
   // VACUUM INTO is an ATTACH that no authorizer sees before it runs.
   sqlite3_limit(handle(), SQLITE_LIMIT_ATTACHED, 0);
+  catalog_ = &install_catalog(handle(), {});
+  catalog_->temporary(false);  // the guard refuses them
   sqlite3_commit_hook(
-      handle(), [](void* self) { return static_cast<SqlConnection*>(self)->writable ? 0 : 1; }, this);
+      handle(),
+      [](void* held) {
+        SqlConnection& self = *static_cast<SqlConnection*>(held);
+        self.catalog_->transaction_over();
+        return self.writable ? 0 : 1;
+      },
+      this);
+  sqlite3_rollback_hook(
+      handle(), [](void* self) { static_cast<SqlConnection*>(self)->catalog_->transaction_over(); }, this);
   constexpr int instructions = 5000;  // about a tenth of a millisecond
   sqlite3_progress_handler(
       handle(), instructions,
@@ -103,8 +113,6 @@ SqlConnection::SqlConnection(const OpenAs& how, const std::function<void(sqlite3
         return control != nullptr && control->must_stop() ? 1 : 0;
       },
       this);
-  catalog_ = &install_catalog(handle(), {});
-  catalog_->temporary(false);  // the guard refuses them
   if (install) install(handle());
 }
 
@@ -114,8 +122,8 @@ void SqlConnection::open_temporary() {
   connection_.control(("PRAGMA temp.max_page_count = " + std::to_string(temporary_pages_max)).c_str());
 }
 
-// A temporary table stands in front of the file's: layer 1 reads tables by their names, so none may have the name of another. Somebody else
-// may have made the other one since.
+// A temporary table hides one of the file with its name: layer 1 reads tables by their names, so none may have the name of another.
+// Somebody else may have made the other one since.
 void SqlConnection::refuse_clashes() {
   sqlite3_stmt* statement = nullptr;
   static constexpr const char* sql =
@@ -136,6 +144,7 @@ void SqlConnection::refuse_clashes() {
 }
 
 SqlConnection::~SqlConnection() {
+  sqlite3_rollback_hook(handle(), nullptr, nullptr);  // closing rolls back, when the catalog may be gone
   catalog_->let_go();
   for (const Kept& each : kept_) sqlite3_finalize(each.statement);
 }
@@ -163,7 +172,7 @@ int SqlConnection::authorize(void* held, int action, const char* first, const ch
 void SqlConnection::fail(int code, const std::string& sql) {
   const int extended = sqlite3_extended_errcode(handle());
   PgError fault = error_of((extended & 0xff) == (code & 0xff) || code == SQLITE_ERROR ? extended : code, sqlite3_errmsg(handle()));
-  // What is missing of layer 1 is said by error_of().
+  // error_of() reports what is missing of layer 1.
   if (const auto problem = catalog_->problem(); problem && fault.sqlstate != "3F000")
     throw PgException(problem->sqlstate, problem->message);
   if (fault.sqlstate == "23505" && !fault.table.empty()) name_key(fault, extended != SQLITE_CONSTRAINT_UNIQUE);
@@ -298,7 +307,7 @@ sqlite3_stmt* SqlConnection::prepare_now(const std::string& sql) {
   };
   int code = attempt(sql);
   if (code == SQLITE_ERROR && refused_.empty()) {
-    // Of the two failures the one that the text itself met is told.
+    // Of the two failures the client gets that of its own text.
     const std::string longer = with_columns(sql);
     if (!longer.empty()) code = attempt(longer);
     if (code != SQLITE_OK) code = attempt(sql);

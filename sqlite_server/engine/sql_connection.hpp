@@ -92,7 +92,7 @@ struct OutColumn {
   std::uint32_t table = 0;  // where the column comes from; 0: from no table
   std::uint16_t place = 0;
 };
-// What a plan's statement gives, while the schema that it was prepared with stands.
+// What a plan's statement returns, for as long as the schema that it was prepared with is current.
 struct Described {
   std::uint64_t plan;
   std::vector<OutColumn> columns;
@@ -127,7 +127,7 @@ class SqlConnection {
     SqlConnection& owner() const noexcept { return *owner_; }
     // By itself, or through a function that does.
     bool writes() const noexcept { return held_.front().calls_writer || sqlite3_stmt_readonly(get()) == 0; }
-    // Kept with the statement while its schema stands.
+    // Kept with the statement for as long as its schema is current.
     std::shared_ptr<const Described>& described() noexcept { return held_.front().described; }
     // SQLITE_ROW or SQLITE_DONE; throws PgException. Before the first row a changed schema is met by preparing again, with what is bound.
     int step();

@@ -176,9 +176,16 @@ std::int64_t cardinality(const Elements& elements, std::int64_t dimension = 1) {
   return count;
 }
 
+// What PostgreSQL does with arrays of arrays here depends on their dimensions.
+void one_dimension(const Elements& elements, std::string_view what) {
+  if (std::any_of(elements.begin(), elements.end(), [](const auto& each) { return each && is_inner_array(*each); }))
+    fail("0A000", std::string(what) + " of arrays of arrays is not supported on SQLite");
+}
+
 void position(Call& call) {
   if (call.null(0)) return call.answer_null();
   const Elements elements = array_elements(call.text(0));
+  one_dimension(elements, "array_position()");
   const std::optional<std::string> wanted = call.null(1) ? std::nullopt : std::optional(call.text(1));
   const auto found = std::find(elements.begin(), elements.end(), wanted);
   found == elements.end() ? call.answer_null() : call.answer(static_cast<std::int64_t>(found - elements.begin()) + 1);
@@ -187,8 +194,21 @@ void position(Call& call) {
 void remove(Call& call) {
   if (call.null(0)) return call.answer_null();
   Elements elements = array_elements(call.text(0));
+  one_dimension(elements, "array_remove()");
   const std::optional<std::string> unwanted = call.null(1) ? std::nullopt : std::optional(call.text(1));
   std::erase(elements, unwanted);
+  call.answer(array_literal(elements));
+}
+
+// array_cat(), array_append() and array_prepend(): a NULL array is none.
+void join_arrays(Call& call) {
+  if (call.null(0) && call.null(1)) return call.answer_null();
+  Elements elements;
+  for (int i = 0; i < 2; ++i) {
+    if (call.null(i)) continue;
+    for (auto& each : array_elements(call.text(i))) elements.push_back(std::move(each));
+  }
+  one_dimension(elements, "joining");
   call.answer(array_literal(elements));
 }
 
@@ -242,7 +262,7 @@ void series(Call& call) {
 
 // clang-format off
 constexpr Body array_bodies[] = {
-    {"pg_array", array, true}, {"pg_array_json", array_json}, {"pg_array_cat", array_cat, true}, {"pg_element", element}, {"pg_slice", slice, true}, {"pg_expandarray", expand}, {"array_to_string", to_string, true},
+    {"pg_array", array, true}, {"pg_array_json", array_json}, {"pg_array_cat", array_cat, true}, {"pg_array_join", join_arrays, true}, {"pg_element", element}, {"pg_slice", slice, true}, {"pg_expandarray", expand}, {"array_to_string", to_string, true},
     {"string_to_array", from_string, true}, {"array_length", array_length}, {"array_upper", array_upper}, {"array_lower", array_lower},
     {"cardinality", [](Call& call) { call.answer(cardinality(array_elements(call.text(0)))); }}, {"array_position", position, true}, {"array_remove", remove, true}, {"array_append", append, true}, {"pg_series", series},
 };

@@ -121,7 +121,7 @@ std::optional<std::int64_t> space_of(std::string_view name) {
 
 std::optional<std::int64_t> relation_oid(CatalogState& state, std::string_view text) {
   auto path = path_of(text);
-  // A database's name may stand before.
+  // A database's name may be in front.
   if (path.size() == 3 && path[0] == state.database()) path.erase(path.begin());
   if (path.size() > 2) return std::nullopt;
   std::optional<std::int64_t> space;

@@ -81,7 +81,7 @@ void register_ordered(sqlite3* connection, CatalogState& state, int (*compare_nu
 // In place of SQLite's own of the name; the number of arguments is SQLite's.
 std::span<const Body> plain_functions();
 
-// Elements of '{1,"a b",NULL}' and of int2vector's '1 2'; 22P02 where it is neither. nullopt: NULL. An inner array is an element behind
+// Elements of '{1,"a b",NULL}' and of int2vector's '1 2'; 22P02 where it is neither. nullopt: NULL. An inner array is an element after
 // a mark that no text has, so that a text which looks like an array stays one.
 using Elements = std::vector<std::optional<std::string>>;
 inline constexpr char inner_mark = '\0';

@@ -133,7 +133,7 @@ bool same(std::string_view a, std::string_view b, bool ignore_case) {
                       : a == b);
 }
 
-// "[a-z]" at `p`: whether it has the character; `p` behind it. False with `p` at the end where it is not closed.
+// "[a-z]" at `p`: whether it has the character; `p` after it. False with `p` at the end where it is not closed.
 bool in_set(std::string_view pattern, std::size_t& p, std::string_view character) {
   const auto take = [&] {
     const std::size_t at = p;

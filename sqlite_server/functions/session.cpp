@@ -76,7 +76,7 @@ std::string moment_of(std::int64_t since_1970) { return moment_text({since_1970 
 
 // ------------------------------------------------------------------------------------------------ counters
 
-// The table behind 't_id_seq': one whose counted column makes that name.
+// The table of the sequence 't_id_seq': one whose counted column makes that name.
 struct Counter {
   std::string table, column;
 };
@@ -103,7 +103,7 @@ std::string in_quotes(std::string_view name) {
   return out + '"';
 }
 
-// Where AUTOINCREMENT stands; else the highest row id.
+// Where the column is AUTOINCREMENT; else the highest row id.
 std::int64_t counted_so_far(Call& call, const Counter& counter, bool& kept) {
   std::int64_t value = 0;
   kept = false;

@@ -73,7 +73,7 @@ bool check_pattern(std::string_view pattern) {
     if (pattern[i] == '\\') {
       ++i;
     } else if (pattern[i] == '[') {
-      // A ] right behind the beginning is one of the set.
+      // A ] right after the beginning is one of the set.
       for (i += pattern.substr(i + 1, 1) == "^" ? 2 : 1; ++i < pattern.size() && pattern[i] != ']';) {
         if (pattern[i] == '[' && i + 1 < pattern.size() && (pattern[i + 1] == ':' || pattern[i + 1] == '.' || pattern[i + 1] == '='))
           i = std::min(pattern.find(']', i + 2), pattern.size());
@@ -371,6 +371,26 @@ void like_call(Call& call) {
   call.answer(like(call, text, pattern, ignore_case ? lower_text(escape) : escape));
 }
 
+// LIKE reads a backslash as the escape: what escapes in `pattern` becomes one, and its own backslashes are doubled. An empty escape: none.
+void like_escape(Call& call) {
+  const std::string pattern = call.text(0), escape = call.text(1);
+  if (characters(escape).size() > 1) fail("22025", "invalid escape string");
+  if (escape == "\\") return call.answer(pattern);
+  std::string out;
+  bool escaped = false;
+  for (const std::string_view each : characters(pattern)) {
+    if (each == escape && !escaped) {
+      out += '\\';
+      escaped = true;
+      continue;
+    }
+    if (each == "\\" && !escaped) out += '\\';
+    out += each;
+    escaped = false;
+  }
+  call.answer(out);
+}
+
 // ------------------------------------------------------------------------------------------------ parts
 
 std::string joined(const std::vector<std::string_view>& characters, std::size_t from, std::size_t to) {
@@ -654,7 +674,7 @@ void to_hex(Call& call) {
 
 // clang-format off
 constexpr Body text_bodies[] = {
-    {"pg_regexp", regexp<false>}, {"pg_iregexp", regexp<true>}, {"pg_similar", similar}, {"pg_like", like_call<false>}, {"pg_ilike", like_call<true>}, {"pg_substring_regexp", substring_regexp},
+    {"pg_regexp", regexp<false>}, {"pg_iregexp", regexp<true>}, {"pg_similar", similar}, {"pg_like", like_call<false>}, {"pg_ilike", like_call<true>}, {"pg_like_escape", like_escape}, {"pg_substring_regexp", substring_regexp},
     {"regexp_replace", regexp_replace}, {"regexp_match", regexp_match}, {"regexp_split_to_array", regexp_split}, {"pg_substr", substr_call}, {"pg_overlay", overlay},
     {"pg_quote_literal", [](Call& call) { call.answer(literal(call.text(0))); }}, {"quote_nullable", [](Call& call) { call.answer(call.null(0) ? "NULL" : literal(call.text(0))); }, true},
     {"quote_ident", [](Call& call) { call.answer(quoted_identifier(call.text(0))); }}, {"pg_format", format, true}, {"concat", concat, true}, {"concat_ws", concat_ws, true}, {"left", left}, {"right", right},

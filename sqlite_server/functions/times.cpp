@@ -484,7 +484,7 @@ constexpr std::string_view months[] = {"January", "February", "March",     "Apri
                                        "July",    "August",   "September", "October", "November", "December"};
 constexpr std::string_view weekdays[] = {"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
 
-// The pattern that stands here, the longest first; empty: a character of its own.
+// The pattern that begins here, the longest first; empty: a character of its own.
 std::string_view picture_at(std::string_view format) {
   static constexpr std::string_view patterns[] = {
       "Y,YYY", "HH24", "HH12", "SSSSS", "SSSS", "YYYY", "IYYY", "MONTH", "Month", "month", "A.D.", "B.C.", "A.M.", "P.M.", "a.m.",
@@ -858,7 +858,7 @@ std::string interval_text(const Interval& interval) {
   const auto put = [&](std::int64_t amount, std::string_view unit) {
     if (amount == 0) return;
     if (!out.empty()) out += ' ';
-    // After something negative a plus is said.
+    // After something negative a plus is written.
     if (minus_before && amount > 0) out += '+';
     out += std::to_string(amount) + " " + std::string(unit) + (amount == 1 ? "" : "s");
     minus_before = amount < 0;

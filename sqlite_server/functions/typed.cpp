@@ -11,6 +11,7 @@
 #include <new>
 
 #include <boost/multiprecision/cpp_int.hpp>
+#include <boost/multiprecision/integer.hpp>
 
 #include "values/forms.hpp"
 #include "functions/functions.hpp"
@@ -142,7 +143,7 @@ void leading_group(const Exact& number, int& weight, int& first) {
   weight = first = 0;
   if (number.value == 0) return;
   const std::string digits = Big(boost::multiprecision::abs(number.value)).str();
-  // Place of the first digit before the point, from 1; at or below zero behind it.
+  // Place of the first digit before the point, from 1; at or below zero after it.
   const int places = static_cast<int>(digits.size()) - number.scale;
   weight = places > 0 ? (places - 1) / 4 : -((-places) / 4) - 1;
   const int in_group = places - weight * 4;  // how many digits of the first group are not leading zeros
@@ -210,6 +211,25 @@ void absolute(Call& call) {
   if (number.value < 0) number.value = -number.value;
   if (number.kind == Exact::Kind::low) number.kind = Exact::Kind::high;
   answer(call, number);
+}
+
+// Rounded; never a half, as a root that ends there has no digits after it.
+Exact root_of(const Exact& number, int scale) {
+  Exact out;
+  const int shift = 2 * (scale + 1) - number.scale;
+  const Big shifted = shift >= 0 ? Big(number.value * power_of_ten(shift)) : Big(number.value / power_of_ten(-shift));
+  out.value = (boost::multiprecision::sqrt(shifted) + 5) / 10;
+  out.scale = scale;
+  return out;
+}
+
+void numeric_square_root(Call& call) {
+  const Exact number = finite(call, 0);
+  if (number.value < 0) fail("2201F", "cannot take square root of a negative number");
+  int weight = 0, first = 0;
+  leading_group(number, weight, first);
+  // As many digits as numeric's own square root shows.
+  answer(call, root_of(number, std::min(std::max({significant_min - (2 * weight + 1), number.scale, 0}), scale_max)));
 }
 
 template <bool up>
@@ -629,6 +649,7 @@ constexpr Body typed_bodies[] = {
     {"pg_numeric_mod", numeric_math<'%'>},
     {"pg_numeric_quotient", numeric_math<'q'>},
     {"pg_numeric_abs", absolute},
+    {"pg_numeric_sqrt", numeric_square_root},
     {"pg_numeric_ceil", to_whole<true>},
     {"pg_numeric_floor", to_whole<false>},
     {"pg_numeric_sign", sign},
@@ -847,6 +868,71 @@ void mean_end(sqlite3_context* context) {
   delete mean;
 }
 
+enum class Spread : std::uint8_t { var_samp, var_pop, stddev_samp, stddev_pop };
+constexpr bool is_sample(Spread which) { return which == Spread::var_samp || which == Spread::stddev_samp; }
+constexpr bool is_root(Spread which) { return which == Spread::stddev_samp || which == Spread::stddev_pop; }
+
+template <Spread which>
+void real_spread_end(sqlite3_context* context) {
+  RealMean* mean = held_by<RealMean>(context, false);
+  if (mean == nullptr || mean->count <= (is_sample(which) ? 1 : 0)) {
+    sqlite3_result_null(context);
+  } else {
+    double out = mean->squares / (is_sample(which) ? mean->count - 1 : mean->count);
+    if (is_root(which)) out = std::sqrt(out);
+    if (std::isnan(out)) sqlite3_result_text(context, "NaN", 3, SQLITE_STATIC);
+    else sqlite3_result_double(context, out);
+  }
+  delete mean;
+}
+
+// Sums of exact numbers and of their squares, as PostgreSQL keeps them for integers and numeric.
+struct Squares {
+  Exact sum, squares;
+  std::int64_t count = 0;
+};
+void squares_step(sqlite3_context* context, int count, sqlite3_value** values) {
+  guarded(context, [&](CatalogState& state) {
+    Squares* held = held_by<Squares>(context, true);
+    if (held == nullptr) throw std::bad_alloc();
+    const Call call(state, context, count, values);
+    if (call.null(0)) return;
+    Exact each = finite(call, 0);
+    Exact square{Exact::Kind::finite, each.value * each.value, each.scale * 2};
+    const auto add = [](Exact& total, Exact& one) {
+      const int scale = std::max(total.scale, one.scale);
+      at_scale(total, scale);
+      at_scale(one, scale);
+      total.value += one.value;
+    };
+    add(held->sum, each);
+    add(held->squares, square);
+    ++held->count;
+  });
+}
+
+template <Spread which>
+void squares_end(sqlite3_context* context) {
+  Squares* held = held_by<Squares>(context, false);
+  guarded(context, [&](CatalogState&) {
+    if (held == nullptr || held->count <= (is_sample(which) ? 1 : 0)) return sqlite3_result_null(context);
+    const Big count(held->count);
+    Exact top{Exact::Kind::finite, held->squares.value * count, held->squares.scale};
+    const Exact square{Exact::Kind::finite, held->sum.value * held->sum.value, held->sum.scale * 2};
+    at_scale(top, square.scale);
+    top.value -= square.value;
+    Exact out;
+    if (top.value > 0) {
+      const Exact bottom{Exact::Kind::finite, is_sample(which) ? Big(count * (count - 1)) : Big(count * count), 0};
+      out = divided(top, bottom);
+      if (is_root(which)) out = root_of(out, out.scale);
+    }
+    const std::string text = text_of_exact(out);
+    sqlite3_result_text64(context, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+  });
+  delete held;
+}
+
 // Of equals the later one, as numeric_smaller() and numeric_larger() have it: they may show other zeros.
 struct Best {
   std::optional<Exact> value;
@@ -980,6 +1066,14 @@ void register_typed(sqlite3* connection, CatalogState& state) {
   add("pg_numeric_avg", 1, sum_step<1>, sum_value<true, true>, sum_value<true, false>, sum_step<-1>);
   add("pg_float8_sum", 1, real_step, real_end);
   add("pg_float8_avg", 1, mean_step, mean_end);
+  add("pg_float8_var_samp", 1, mean_step, real_spread_end<Spread::var_samp>);
+  add("pg_float8_var_pop", 1, mean_step, real_spread_end<Spread::var_pop>);
+  add("pg_float8_stddev_samp", 1, mean_step, real_spread_end<Spread::stddev_samp>);
+  add("pg_float8_stddev_pop", 1, mean_step, real_spread_end<Spread::stddev_pop>);
+  add("pg_numeric_var_samp", 1, squares_step, squares_end<Spread::var_samp>);
+  add("pg_numeric_var_pop", 1, squares_step, squares_end<Spread::var_pop>);
+  add("pg_numeric_stddev_samp", 1, squares_step, squares_end<Spread::stddev_samp>);
+  add("pg_numeric_stddev_pop", 1, squares_step, squares_end<Spread::stddev_pop>);
   add("pg_numeric_min", 1, best_step<false>, best_end);
   add("pg_numeric_max", 1, best_step<true>, best_end);
   add("pg_string_agg", 2, join_step, join_end);

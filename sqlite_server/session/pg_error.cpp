@@ -217,7 +217,7 @@ PgError error_of(const std::exception& error) {
   if (dynamic_cast<const Conflict*>(&error) != nullptr) return {"40001", text};
   if (const auto* unknown = dynamic_cast<const OutcomeUnknown*>(&error)) {
     PgError fault{"58030", unknown->what()};
-    fault.fatal = true;  // whether it is committed cannot be told: no ReadyForQuery may say so
+    fault.fatal = true;  // whether it is committed is unknown: no ReadyForQuery may suggest either
     return fault;
   }
   if (const auto* gone = dynamic_cast<const Unavailable*>(&error)) {

@@ -37,7 +37,7 @@ class Words {
     text_.remove_prefix(1);
     return true;
   }
-  // Without case; "quoted" as it stands.
+  // Without case; "quoted" as it is.
   std::string name() {
     space();
     std::string result;

@@ -29,7 +29,7 @@ struct OwnCall {
   std::vector<Argument> arguments;
 };
 
-// Where a parameter without a type stands beside a column: `column = $1`, or in VALUES at the place of one. The column may be any of
+// A parameter without a type that is compared with a column: `column = $1`, or in VALUES at the place of one. The column may be any of
 // the tables'; where `column` is empty, it is the first table's by `place`.
 struct Beside {
   std::size_t parameter = 0;
@@ -64,7 +64,7 @@ struct Plan {
 
 using Plans = std::shared_ptr<const std::vector<Plan>>;
 
-// Where in the client's text what a fault says is missing (a relation, a column, a function) stands: characters from 1; 0: not to be seen.
+// The place in the client's text of what a fault says is missing (a relation, a column, a function): characters from 1; 0: not found.
 std::size_t place_of(const PgError& fault, std::string_view text, std::size_t offset, std::size_t length);
 
 // Throws PgException. An empty list: an empty query.

@@ -50,7 +50,7 @@ bool Session::quick_batch(std::string_view bytes, std::vector<Plans>& plans) {
         break;
       }
       case frontend::parse: {
-        // One that has a name cannot be said twice.
+        // One that has a name cannot be sent twice.
         const auto parse = pgwire::decode_parse(body);
         if (!parse || !parse->statement.empty()) return false;
         parsed = plans_of(std::string(parse->sql));

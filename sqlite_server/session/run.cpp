@@ -97,7 +97,7 @@ bool is_reg(Oid type) {
   return std::find(all.begin(), all.end(), type) != all.end();
 }
 
-// A number as numeric(p,s) shows it: with the zeros behind the point that SQLite does not keep. What has more digits keeps them.
+// A number as numeric(p,s) shows it: with the zeros after the point that SQLite does not keep. What has more digits keeps them.
 Stored scaled(const Stored& value, int scale) {
   std::string text;
   if (scale == 0 || append_value(text, value, oid::numeric, Format::text)) return value;
@@ -183,7 +183,7 @@ void Session::infer_parameters(Prepared& prepared, const Plan& plan) {
         if (const char* declared = sqlite3_column_decltype(text.get(), at)) know(beside.parameter, type_of_declaration(declared).oid);
         break;
       } catch (const PgException&) {
-        continue;  // a common table expression, or one that is not there: said where it is run
+        continue;  // a common table expression, or one that is not there: reported when it is run
       }
     }
   }
@@ -358,10 +358,11 @@ void Session::simple(const Plans& plans, bool& responded) {
     responded = true;
     check_allowed(planned);
     begin_if_needed();
-    // What is told last may depend on a COMMIT that is still to come.
+    // The last answer may depend on a COMMIT that is still to come.
     std::string& reply = &planned == &plans->back() ? last_ : out_;
     Portal portal;
     portal.plan = &planned;
+    portal.several = plans->size() > 1;
     freshen(portal);
     const Plan& plan = *portal.plan;
     give_notices(plan);
@@ -445,6 +446,8 @@ void Session::start(Portal& portal) {
   const Plan& plan = *portal.plan;
   if (plan.own) return run_own(portal, *plan.own);
   if (plan.does.effect == dialect::Effect::none) {
+    if (plan.does.tag == "LOCK TABLE" && status_ != Status::block && !portal.several)
+      throw PgException("25P01", "LOCK TABLE can only be used in transaction blocks");
     // Of these, PostgreSQL lets a transaction that reads say one.
     if (tx_.read_only && plan.does.tag != "SET CONSTRAINTS")
       throw PgException("25006", "cannot execute " + plan.does.tag + " in a read-only transaction");
@@ -495,7 +498,7 @@ const std::vector<std::uint32_t>& Session::places_of(const Plan& plan, std::size
   return sql < plan.does.places.size() ? plan.does.places[sql] : in_order;
 }
 
-// What IF [NOT] EXISTS leaves undone is told, as on PostgreSQL.
+// The notice of what IF [NOT] EXISTS leaves undone, as on PostgreSQL.
 void Session::notice_of(SqlConnection& on, const std::string& definition) {
   struct Form {
     std::string_view begins, type, before, after, sqlstate;
@@ -651,7 +654,7 @@ const std::vector<OutColumn>& Session::columns_of(const Plan& plan, SqlConnectio
   const std::vector<dialect::Column>& listed = plan.does.columns;
   const auto stars =
       static_cast<std::size_t>(std::count_if(listed.begin(), listed.end(), [](const dialect::Column& each) { return each.star; }));
-  // Of several stars it is not known how far each goes: then SQLite's own names stand.
+  // Of several stars it is not known how far each goes: then SQLite's own names are used.
   const bool known = !listed.empty() && stars <= 1 && count + stars >= listed.size() && (stars == 1 || count == listed.size());
   std::vector<Origin> origins(count);
   bool from_tables = false;

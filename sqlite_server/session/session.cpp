@@ -304,7 +304,7 @@ bool Session::whole_batch() {
   return false;
 }
 
-// Whether what waits up to the Sync writes anything itself; checks do not count. What cannot be told counts as a write.
+// Whether what waits up to the Sync writes anything itself; checks do not count. What cannot be known counts as a write.
 bool Session::batch_writes() {
   std::map<std::string, bool, std::less<>> parsed, bound;  // by name: whether it writes
   const auto writes = [&](const Plans& plans) {
@@ -393,10 +393,10 @@ bool Session::wants_group(const Message& message) {
     if (tx_.read_only || !plan_writes(*portal->second->plan) || !whole_batch()) return false;
     // A check alone is no reason to hold the lock while something reads: check_or_defer().
     if (only_checks(*portal->second->plan) && !batch_writes()) return false;
-    // A portal that stands on a row keeps its own connection.
+    // A portal that is on a row keeps its own connection.
     return !stands_on_row();
   } catch (const std::exception&) {
-    return false;  // said where it is run
+    return false;  // reported when it is run
   }
 }
 
@@ -433,6 +433,7 @@ void Session::run_group() {
       tx_.grouped = tx_.writer = tx_.began = true;
       use_connection(connection, shared);
       Leave leave{*this};
+      connection.catalog().writing();
       declare_to_law();
       if (held_) check(held_->scope, held_->term);
       // Checks of this batch that were made without the lock (check_or_defer).
@@ -572,7 +573,7 @@ void Session::fail(const PgError& fault, bool extended) {
     status_ = Status::failed;
     close_portals(false);
     if (tx_.savepoints.empty()) {
-      // Nothing of it can be saved, so it stands in nobody's way any longer.
+      // Nothing of it can be saved, so it must not hold up others any longer.
       release_lane();
     }
   } else if (status_ == Status::idle) {
@@ -748,7 +749,7 @@ void Session::declare_to_law() {
     if (const auto text = settings_.get("termgate.scope"); text && !text->empty()) scope.emplace(*text);
     if (const auto text = settings_.get("termgate.term"); text && !text->empty()) term.emplace(declared({}, *text).second);
   } catch (const std::exception&) {
-    scope.reset();  // malformed: said where it is used, by check_session()
+    scope.reset();  // malformed: check_session() reports it
     term.reset();
   }
   tx_.connection->sqlite().layer1().declare(scope, term);
@@ -761,11 +762,11 @@ void Session::become_writer(const Want& want) {
   with_patience([&] { engine_.take_turn(control_, wanted, patience()); });
   tx_.turn = true;
   if (!tx_.began && temporary_) {
-    // A statement that stands on a row would keep the transaction at what it began to read.
+    // A statement that is on a row would keep the transaction at what it began to read.
     settle_portals(nullptr);
     use_connection(*temporary_, false);
   } else if (!tx_.began) {
-    // The connection whose cache knows the newest pages is the better one. A portal that stands on a row goes on reading on its own, and
+    // The connection whose cache knows the newest pages is the better one. A portal that is on a row goes on reading on its own, and
     // sees nothing of what is written from now on, as on PostgreSQL.
     if (!stands_on_row()) {
       for (auto& [name, portal] : portals_) portal->text = {};
@@ -810,6 +811,7 @@ void Session::become_writer(const Want& want) {
   } else {
     connection.layer1().require_file();  // begun as a reader
   }
+  tx_.connection->catalog().writing();
   if (temporary_) tx_.connection->refuse_clashes();
   tx_.writer = true;
   connection.layer1().begin_transaction();
@@ -862,7 +864,7 @@ void Session::read_rest(Portal& portal, std::string_view what) {
   make(portal, portal.columns, std::move(rows));
 }
 
-// Before a write: SQLite's statements see what their own connection writes behind them, PostgreSQL's cursors do not.
+// Before a write: SQLite's statements see what their own connection writes later, PostgreSQL's cursors do not.
 void Session::settle_portals(const Portal* but) {
   for (auto& [name, portal] : portals_) {
     if (portal.get() == but || !portal->started || portal->done || portal->made || !portal->text || &portal->text.owner() != tx_.connection)
@@ -888,7 +890,7 @@ void Session::release_lane() noexcept {
   if (tx_.own) engine_.put_back(std::move(tx_.own));
 }
 
-// A connection without a transaction is kept only for a portal that stands on a row.
+// A connection without a transaction is kept only for a portal that is on a row.
 void Session::release_idle_lane() noexcept {
   if (tx_.grouped || tx_.connection == nullptr || tx_.began || copy_in_) return;
   if (!stands_on_row()) release_lane();

@@ -58,7 +58,7 @@ class Session final : private CatalogSession {
   // The same, but only of whole batches that read, at most of some tenths of a millisecond, and do not wait: for a thread that has other
   // sessions to serve. The answers are appended to `answer`, not given to the sink. False: nothing was done, and feed() has to.
   bool feed_quickly(std::string_view bytes, std::string& answer);
-  // Tells the client why it was evicted, and rolls back.
+  // Sends the client the reason of the eviction, and rolls back.
   void end_evicted();
   bool over() const noexcept { return over_; }
   // For how long the client of an open block may say nothing; zero: for ever. Then end_idle().
@@ -84,6 +84,7 @@ class Session final : private CatalogSession {
     const Plan* plan = nullptr;
     Plans fresh;           // of a statement that was typed again
     bool checked = false;  // it is of the schema that its transaction sees
+    bool several = false;  // of a text of several statements
     std::vector<Stored> values;
     std::vector<std::string> steps;
     std::vector<Format> formats;  // none: text; one: of all columns
@@ -91,7 +92,7 @@ class Session final : private CatalogSession {
     std::vector<OutColumn> columns;
     SqlConnection::Text text;
     std::int64_t changes_before = 0;
-    bool peeked = false;  // stands on a row that is not given
+    bool peeked = false;  // is on a row that was not sent
     bool started = false;
     bool done = false;
     std::uint64_t rows = 0;  // given so far
@@ -285,7 +286,7 @@ class Session final : private CatalogSession {
   std::optional<std::string> setting(std::string_view name) const override;
   std::vector<Setting> settings() const override;
   std::variant<std::string, SqlError> set(std::string_view name, std::string_view value, bool local) override;
-  // Only behind the check, under the lock.
+  // Only after the check, under the lock.
   bool may_write() const override { return tx_.writer && !tx_.read_only; }
   bool cancelled() const override;
 
@@ -312,7 +313,7 @@ class Session final : private CatalogSession {
     std::shared_ptr<const std::string> text;
     std::size_t offset = 0, length = 0;
   } at_plan_;
-  std::string last_;  // what a query is told when its implicit transaction has ended
+  std::string last_;  // what a query gets when its implicit transaction has ended
   bool gathering_ = false;
   bool quick_ = false;             // in feed_quickly()
   mutable bool too_slow_ = false;  // … which cannot do this

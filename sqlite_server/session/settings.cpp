@@ -254,7 +254,7 @@ void Settings::put_back(const Change& change) {
 }
 
 void Settings::commit() {
-  std::set<std::string> settled;  // a SET that came later stands
+  std::set<std::string> settled;  // a SET that came later remains in force
   for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) {
     if (!change->local) settled.insert(change->name);
     else if (!settled.contains(change->name)) put_back(*change);

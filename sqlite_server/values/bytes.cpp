@@ -32,7 +32,7 @@ Parsed parse_bytea(std::string_view text) {
   if (text.starts_with("\\x")) {
     text.remove_prefix(2);
     for (std::size_t at = 0; at < text.size();) {
-      // White space may stand between bytes, not within one.
+      // White space is allowed between bytes, not within one.
       if (space(text[at])) {
         ++at;
         continue;
@@ -79,8 +79,8 @@ MaybeProblem append_bytea(std::string& out, const Stored& value, Format format) 
   return std::nullopt;
 }
 
-// 32 digits, hyphens behind any four of them, braces around it all.
-// Four numbers or IPv6, with the bits of a network behind it or not; shown as PostgreSQL shows it.
+// 32 digits, hyphens after any four of them, braces around it all.
+// Four numbers or IPv6, with or without the bits of a network after it; shown as PostgreSQL shows it.
 Parsed parse_inet(std::string_view text) {
   const std::string whole(trimmed(text));
   const auto slash = whole.find('/');

@@ -47,7 +47,7 @@ int days_in(std::int64_t year, int month) noexcept {
   return month == 2 && leap ? 29 : lengths[month - 1];
 }
 
-// A cursor over a text that only moves where what is wanted stands there.
+// A cursor over a text that only moves past what it was asked for.
 class Text {
  public:
   explicit Text(std::string_view text) noexcept : left_(text) {}
@@ -200,7 +200,7 @@ TimeReading read_iso(std::string_view whole, Oid type, std::int64_t& value) {
   std::optional<std::int64_t> zone;
   bool dated = type != oid::time;
   if (type == oid::time) {
-    // A date may stand before it and is forgotten.
+    // A date in front of it is ignored.
     Text probe = text;
     if (std::int64_t ignored = 0; probe.digits() >= 4 && read_date(probe, ignored) == TimeReading::fine) dated = true;
   }
@@ -253,7 +253,7 @@ void append_two(std::string& out, std::int64_t number) {
   out += static_cast<char>('0' + number % 10);
 }
 
-// Returns whether it was before Christ, which is said at the very end.
+// Returns whether it was before Christ, which the very end of the text says.
 bool append_date(std::string& out, std::int64_t days) {
   const Date date = date_of(days);
   const bool before_christ = date.year <= 0;
@@ -306,7 +306,7 @@ std::string written(std::int64_t value, Oid type) {
 }
 
 // PostgreSQL reads more forms than are read here: names of time zones, and any sign between numbers. Such a text has several numbers, and
-// words behind the first of them only.
+// words after the first of them only.
 bool perhaps_a_time(std::string_view text) {
   if (text.size() > 1 && text[0] == 'j' && text.find_first_not_of("0123456789.", 1) == std::string_view::npos) return true;  // a Julian day
   std::size_t numbers = 0;

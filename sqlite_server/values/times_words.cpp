@@ -191,7 +191,7 @@ std::optional<std::string> iso_of(std::string_view whole) {
         while (at < text.size() && (is_digit(text[at]) || text[at] == ':' || text[at] == '.')) ++at;
         if (!take_time(parts, std::string_view(text).substr(begin, at - begin))) return std::nullopt;
       } else if (at + 1 < text.size() && is_date_sign(text[at]) && parts.year < 0 && (is_digit(text[at + 1]) || is_letter(text[at + 1]))) {
-        // A T behind digits begins the time.
+        // A T after digits begins the time.
         const auto begins_time = [&] { return text[at] == 't' && is_digit(text[at - 1]); };
         while (at < text.size() && (is_digit(text[at]) || is_date_sign(text[at]) || (is_letter(text[at]) && !begins_time()))) ++at;
         if (!take_date(parts, std::string_view(text).substr(begin, at - begin))) return std::nullopt;

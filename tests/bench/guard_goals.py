@@ -34,7 +34,7 @@ UPDATE = "\\set id random(1, 10000)\nUPDATE rows SET v = v + 1 WHERE id = :id;\n
 INSERT = "\\set id random(1, 1000000000)\nINSERT INTO {} VALUES (:id, 0);\n"
 TABLES = """
   CREATE TABLE rows (id int PRIMARY KEY, v int) WITH (fillfactor = 50); INSERT INTO rows SELECT g, 0 FROM generate_series(1, 10000) g;
-  CREATE TABLE inserted (id int, v int); CREATE TABLE kept (id int, v int); 
+  CREATE TABLE inserted (id int, v int); CREATE TABLE kept (id int, v int);
   CREATE TABLE with_key (n bigserial PRIMARY KEY, v bytea);
   GRANT ALL ON rows, inserted, kept, with_key, with_key_n_seq TO PUBLIC;
   SELECT termgate.protect('kept', scope => 's')"""

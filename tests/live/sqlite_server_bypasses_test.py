@@ -831,7 +831,7 @@ ROWS = [
         "INSERT INTO sqlite_sequence VALUES ('termgate_audit', 9223372036854775807)",
     ),
     closed(
-        "temporary things that stand before ours",
+        "temporary things that hide ours",
         "CREATE TEMP TABLE termgate_fences (scope, term)",
         "CREATE TEMP VIEW termgate_fences AS SELECT 'x' AS scope, 99 AS term",
         "CREATE TABLE temp.termgate_fences (scope, term)",
@@ -847,7 +847,7 @@ ROWS = [
         "CREATE TEMP TRIGGER x AFTER INSERT ON k BEGIN DELETE FROM main.termgate_fences; END",
     ),
     closed(
-        "behind temporary tables",
+        "by way of temporary tables",
         "CREATE TEMP TABLE k (i int)",
         "CREATE TEMP VIEW v AS SELECT termgate_reset_fence('SCOPE', 1, 'me', 'why') AS i",
         "SELECT * FROM v",

@@ -32,9 +32,6 @@ EXPECTED = {
         # SQLite does not say at COMMIT which key was violated.
         "late foreign key": "violates foreign key constraint",
         "delete": "violates foreign key constraint",
-        # A join of a function with its neighbour, under a star: dialect/README.md.
-        "constraints": 'column "option" does not exist',
-        "inspectdb": "",
     },
     "sqlalchemy": {
         # That a DEFAULT was written as a string, the schema does not keep.

@@ -104,7 +104,8 @@ void Session::State::on_parse(const Event& event) {
     // A name that is in use already: the server refuses it, unless that was closed without our knowledge.
     if (!added && (name.empty() || at->second.identity == identity)) at->second = known;
     else if (!added) at->second.effects = effects_of_unknown(), at->second.again.reset(), at->second.as_it_is.reset();
-    if (added) pipeline_.parsed.push_back(name);
+    // The unnamed one is replaced by each Parse: where the group is refused the server still has the one from before it.
+    if (added || name.empty()) pipeline_.parsed.push_back(name);
   }
   known.effects = resolved(effects, statement.name);
   if (!guard_parse(parse->statement, std::move(known))) return;

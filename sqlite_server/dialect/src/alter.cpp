@@ -246,8 +246,8 @@ void Writer::add_constraint(Altered& altered, Node each, Node at) {
     const std::string base = altered.table + "_" + joined(strings(each["keys"]), "_") + "_key";
     for (std::size_t i = 0; name.empty() && (index.empty() || !altered.used.insert(index).second); ++i)
       index = i == 0 ? base : base + std::to_string(i);
-    const std::string sql =
-        "CREATE UNIQUE INDEX " + quoted_name(index) + " ON " + quoted_name(altered.table) + " " + in_list(strings(each["keys"]));
+    const std::string sql = "CREATE UNIQUE INDEX " + quoted_name(index) + std::string(added_constraint_mark) + " ON " +
+                            quoted_name(altered.table) + " " + in_list(strings(each["keys"]));
     altered.native.push_back(sql);
     altered.rebuild.after.push_back(sql);
     return;
@@ -664,11 +664,11 @@ void Writer::rename_index(Node body) {
     if (relations_->find(from) != nullptr) refuse("ALTER INDEX of what is no index", relation_node);
     refuse_as("42P01", "relation \"" + from + "\" does not exist", relation_node);
   }
-  // CREATE [UNIQUE] INDEX [IF NOT EXISTS] name ON …
-  const auto on = lowered(found->sql).find(" on ");
+  const auto on = lowered(found->sql).find(" on ");  // of CREATE [UNIQUE] INDEX [IF NOT EXISTS] name ON …
   if (on == std::string::npos) refuse("RENAME of this index", relation_node);
   add("DROP INDEX " + quoted_name(from));
-  add(std::string("CREATE ") + (found->unique ? "UNIQUE " : "") + "INDEX " + quoted_name(to) + found->sql.substr(on));
+  add(std::string("CREATE ") + (found->unique ? "UNIQUE " : "") + "INDEX " + quoted_name(to) +
+      (found->is_constraint() ? std::string(added_constraint_mark) : std::string()) + found->sql.substr(on));
 }
 
 void Writer::rename(Node body) {

@@ -63,15 +63,15 @@ std::string Writer::collation_name(Node names) {
   return {};
 }
 
-// By types where that needs no function of the session's: other programs write such tables, too. Else as it stands, if SQLite means the
+// By types where that needs no function of the session's: other programs write such tables, too. Else as it is, if SQLite means the
 // same by it; what it would reckon otherwise is refused.
 std::string Writer::stored(Node expression_node) {
   if (relations_ != nullptr && defined_) {
     Translated scratch;
     const std::string typed = Typed(scratch, sql_, *relations_, {}, false).over_columns(*defined_, expression_node);
     static constexpr std::string_view alike[] = {
-        "pg_i2",    "pg_i4",     "pg_i8add",   "pg_i8sub",   "pg_i8mul",  "pg_num", "pg_numeric_cmp",    "pg_like",
-        "pg_ilike", "pg_regexp", "pg_iregexp", "pg_similar", "pg_substr", "pg_now", "pg_localtimestamp", "pg_current_date"};
+        "pg_i2",     "pg_i4",      "pg_i8add",   "pg_i8sub",       "pg_i8mul",  "pg_num", "pg_numeric_cmp",    "pg_like",        "pg_ilike",
+        "pg_regexp", "pg_iregexp", "pg_similar", "pg_like_escape", "pg_substr", "pg_now", "pg_localtimestamp", "pg_current_date"};
     bool plain = true;
     for (std::size_t at = typed.find("pg_"); at != std::string::npos; at = typed.find("pg_", at + 3)) {
       const std::size_t end = std::min(typed.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789", at), typed.size());
@@ -560,7 +560,7 @@ void Writer::create_view(Node body) {
   out_.tag = "CREATE VIEW";
   if (body["withCheckOption"] && body["withCheckOption"].string() != "NO_CHECK_OPTION") refuse("WITH CHECK OPTION");
   const Node relation_node = body["view"];
-  // The types of its columns stand in its text, as SQLite keeps none of an expression.
+  // Its text has the types of its columns, as SQLite keeps none of an expression.
   std::string types, text;
   if (relations_ != nullptr && Typed::wants(body["query"], *relations_)) {
     std::vector<Column> columns;

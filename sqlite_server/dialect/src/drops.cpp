@@ -137,6 +137,8 @@ void Writer::drop(Node body) {
       out_.typed = true;
       if (const Relation* found = relations_->find(path.back()); found != nullptr && !found->catalog)
         refuse_as("42809", "\"" + path.back() + "\" is not an index");
+      if (const auto* index = relations_->find_index(path.back()); index != nullptr && index->is_constraint())
+        refuse_as("2BP01", "cannot drop index " + path.back() + " because a constraint of this name requires it");
     }
     add("DROP " + std::string(word) + " " + (body.flag("missing_ok") ? "IF EXISTS " : "") +
         (path.size() == 2 && path[0] == "pg_temp" ? "temp." : "") + quoted_name(path.back()));

@@ -62,7 +62,7 @@ Writer::Deeper::Deeper(Writer& writer) : writer_(writer) {
 }
 
 std::string Writer::wrapped(const Sql& sql, Level least) const { return sql.level < least ? "(" + sql.text + ")" : sql.text; }
-// The operand stands in it once: nested, it would double with each level, and be evaluated as often.
+// It has the operand once: nested, it would double with each level, and be evaluated as often.
 std::string Writer::boolean_text(const Sql& sql) const {
   return "CASE NOT " + wrapped(sql, unary) + " WHEN 0 THEN 'true' WHEN 1 THEN 'false' END";
 }
@@ -74,7 +74,7 @@ std::string Writer::list_of(Node list) {
   return joined(parts, ", ");
 }
 
-// libpg_query 15 leaves a negative number out as if it were zero (its JSON prints what is > 0): it is read where it stands.
+// libpg_query 15 leaves a negative number out as if it were zero (its JSON prints what is > 0): it is read from the text.
 std::int64_t Writer::whole(Node constant_body) const {
   const std::int64_t written = constant_body["ival"].integer("ival");
   const std::int64_t location = constant_body.integer("location", 0);
@@ -336,7 +336,7 @@ std::string Writer::array_rows(Node array) {
   return supplied("pg_array_json", text.text, oid::json).text;
 }
 
-// = ANY (array): a list where the elements stand in the text, else the rows of the array's JSON.
+// = ANY (array): a list where the text has the elements, else the rows of the array's JSON.
 Sql Writer::any_or_all(Node body, bool all) {
   const std::string symbol = last_name(body["name"]);
   const Operator* op = operator_named(symbol);

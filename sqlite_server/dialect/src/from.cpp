@@ -1,4 +1,4 @@
-// What stands in FROM: tables by their names, joins, subqueries, functions.
+// What FROM may have: tables by their names, joins, subqueries, functions.
 #include "names.hpp"
 #include "writer.hpp"
 
@@ -80,7 +80,7 @@ std::string Writer::subselect(Node body) {
   OutputNames names;
   if (alias["colnames"]) names.names = strings(alias["colnames"]);
   if (body.flag("lateral") && alias && is_one_row(body["subquery"]) && mentions_column(body["subquery"])) {
-    // One row of expressions: they stand where its columns are named.
+    // One row of expressions: each is written where its column is named.
     const std::string relation_name_text = alias.text("aliasname");
     for (const Target& target : targets(body["subquery"].body()["targetList"], names))
       scopes_.back().push_back({relation_name_text, target.name, "(" + target.sql.text + ")", target.sql.type});

@@ -6,7 +6,8 @@ namespace {
 constexpr auto scalar = Function::Kind::scalar;
 constexpr auto aggregate = Function::Kind::aggregate;
 
-// Times are text as PostgreSQL prints them; arrays are text, '{1,2}'; booleans 0 and 1; a NULL argument makes NULL unless said.
+// Times are text as PostgreSQL prints them; arrays are text, '{1,2}'; booleans 0 and 1; a NULL argument makes NULL unless the entry says
+// otherwise.
 constexpr Function table[] = {
     // casts: fail with PostgreSQL's SQLSTATE where the value is not one of the type
     {"pg_int2", 1, 1, scalar, "int2", "x::int2; rounds, 22P02, 22003"},
@@ -45,6 +46,7 @@ constexpr Function table[] = {
     {"pg_regexp", 2, 2, scalar, "bool", "(value, pattern): value ~ pattern"},
     {"pg_iregexp", 2, 2, scalar, "bool", "~*"},
     {"pg_similar", 2, 3, scalar, "bool", "(value, pattern [, escape]): SIMILAR TO"},
+    {"pg_like_escape", 2, 2, scalar, "text", "(pattern, escape): the pattern with a backslash as its escape"},
     {"pg_like", 2, 3, scalar, "bool", "(value, pattern [, escape]): LIKE, by case"},
     {"pg_ilike", 2, 3, scalar, "bool", "ILIKE"},
     {"pg_xor", 2, 2, scalar, "int8", "a # b"},
@@ -92,6 +94,7 @@ constexpr Function table[] = {
     {"array_agg", 1, 1, aggregate, "_text", "NULL of no rows"},
     {"pg_array_json", 1, 1, scalar, "json",
      "'{1,\"a b\",NULL}' -> '[\"1\",\"a b\",null]', for json_each; numbers as numbers; also for int2vector's '1 2'"},
+    {"pg_array_join", 2, 2, scalar, "_text", "array_cat(a, b), of arrays of one dimension"},
     {"pg_array_cat", 2, 2, scalar, "_text", "a || b where either is an array"},
     {"pg_element", 2, 2, scalar, "", "a[i], from 1; int2vector and oidvector from 0"},
     {"pg_slice", 3, 3, scalar, "_text", "a[i:j]; NULL: open"},

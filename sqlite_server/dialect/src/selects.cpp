@@ -1,5 +1,6 @@
 // SELECT, VALUES, set operations, WITH, ORDER BY, windows.
 #include <algorithm>
+#include <iterator>
 
 #include "names.hpp"
 #include "shapes.hpp"
@@ -14,7 +15,46 @@ void Writer::describe(const std::vector<Target>& list, std::vector<Column>* colu
         {target.star, target.star ? std::string() : target.name, target.sql.type == oid::unknown ? oid::text : target.sql.type});
 }
 
-std::vector<Writer::Target> Writer::targets(Node list, const OutputNames& names) {
+// What `*`, or `only`.*, has where a function of FROM is read by parts of json_each, whose own columns SQLite would show. Empty: SQLite's
+// star is right.
+std::vector<Writer::Target> Writer::star_of(Node from_clause, const std::string& only) {
+  std::vector<Target> all;
+  bool written = false, merged = false;
+  const auto add = [&](auto&& self, Node node) -> void {
+    const Node body = node.body();
+    if (node.is("JoinExpr")) {
+      merged = merged || body["usingClause"] || body.flag("isNatural");
+      self(self, body["larg"]);
+      self(self, body["rarg"]);
+      return;
+    }
+    std::string name = body["alias"].text("aliasname");
+    if (name.empty() && node.is("RangeVar")) name = body.text("relname");
+    if (name.empty() && node.is("RangeFunction"))
+      name = last_name(body["functions"].at(0).as("List")["items"].at(0).as("FuncCall")["funcname"]);
+    if (name.empty() || (!only.empty() && name != only)) return;
+    bool own = false;
+    for (const Renamed& each : scopes_.back()) {
+      if (each.relation != name || each.sql.empty()) continue;
+      Target target;
+      target.sql = {each.sql, primary, each.type};
+      target.name = each.column;
+      target.named = own = written = true;
+      all.push_back(std::move(target));
+    }
+    if (own) return;
+    Target target;
+    target.sql = {quoted_name(name) + ".*", primary, 0};
+    target.star = true;
+    all.push_back(std::move(target));
+  };
+  for (const Node item : from_clause.items()) add(add, item);
+  if (!written) return {};
+  if (merged && only.empty()) refuse("* of a join with USING and a function that uses its neighbour's columns");
+  return all;
+}
+
+std::vector<Writer::Target> Writer::targets(Node list, const OutputNames& names, Node from_clause) {
   std::vector<Target> result;
   for (const Node item : list.items()) {
     const Node body = item.as("ResTarget");
@@ -22,6 +62,12 @@ std::vector<Writer::Target> Writer::targets(Node list, const OutputNames& names)
     Target target;
     const Node fields = value.as("ColumnRef")["fields"];
     target.star = fields && fields.at(fields.size() - 1).is("A_Star");
+    if (target.star && from_clause && fields.size() <= 2) {
+      std::vector<Target> parts = star_of(from_clause, fields.size() == 2 ? fields.at(0).as("String").text("sval") : std::string());
+      if (!parts.empty() && !names.names.empty()) refuse("a list of column names for *", value.body());
+      std::move(parts.begin(), parts.end(), std::back_inserter(result));
+      if (!parts.empty()) continue;
+    }
     target.sql = target.star ? column(value.body()) : expression(value);
     target.named = static_cast<bool>(body["name"]);
     target.name = target.named ? body.text("name") : result_name(value);
@@ -225,7 +271,7 @@ std::string Writer::core(Node body, const OutputNames& names, std::vector<Column
   const bool may_multiply = !body["groupClause"] && !body["havingClause"];
   auto* const outside = rows_of_targets_;
   rows_of_targets_ = may_multiply ? &rows_of_list : nullptr;
-  const std::vector<Target> list = targets(body["targetList"], names);
+  const std::vector<Target> list = targets(body["targetList"], names, body["fromClause"]);
   rows_of_targets_ = nullptr;
   if (list.empty()) refuse("SELECT without columns");
   describe(list, columns);

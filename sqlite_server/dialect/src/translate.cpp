@@ -157,7 +157,10 @@ std::variant<std::vector<Translated>, SqlError> translate(std::string_view text,
             if (has_comment(written)) refuse_as("XX000", "this statement cannot be translated: two of its signs would begin a comment", {});
           }
         }
-        for (const std::string& written : out.sql) {
+        for (std::string written : out.sql) {
+          if (const auto mark = written.find(added_constraint_mark);
+              written.starts_with("CREATE UNIQUE INDEX ") && mark != std::string::npos)
+            written.erase(mark, added_constraint_mark.size());
           // A view's says its types; a table that is made anew has the old one's.
           if (has_comment(written) && !(out.typed && (written.starts_with("CREATE VIEW") || written.starts_with("CREATE TEMP VIEW"))) &&
               !out.rebuild)

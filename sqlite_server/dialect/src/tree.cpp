@@ -121,7 +121,7 @@ std::size_t depth_bound(std::string_view sql) noexcept {
       for (const std::string_view set : {"union", "except", "intersect", "join"}) {
         if (same_word(word, set)) ++levels.back().sets;
       }
-      // CASE … END is a bracket whose arms stand beside each other; after a dot these are names.
+      // CASE … END is a bracket whose arms are beside each other; after a dot these are names.
       if (before == '.') continue;
       if (same_word(word, "case")) levels.emplace_back();
       else if (same_word(word, "end") && levels.size() > 1) close();

@@ -151,6 +151,8 @@ class Typed {
   Value column(Node body);
   const ScopeColumn* look_up(Scope& scope, const std::vector<std::string>& names, Node at) const;
   Value a_expr(Node body, bool rows_may_come = false);
+  Value rows_compared(Node body, const std::string& symbol);
+  Value like_pattern(Node args);
   Value glob(const Value& left, const std::string& pattern, bool negated, Node at);
   Value operation(std::string_view symbol, const Value* left, const Value& right, Node at);
   Value written_operator(const resolution::Operator& found, std::string_view symbol, const Value* left, const Value& right, Node at);
@@ -168,6 +170,8 @@ class Typed {
   Value array(Node body, Oid element = 0);
   Value element(Node body);
   Value distinct_from(Node body, bool negated);
+  // array_append() and its kin, also as ||; nothing where `name` is none of them.
+  std::optional<Value> array_call(std::string_view name, const std::vector<Value>& args, Oid result, Node at);
   std::string array_rows(const Value& array);
   std::string array_list(const Value& array);
   std::string element_text(const Value& value);

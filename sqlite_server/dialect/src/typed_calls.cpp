@@ -46,7 +46,8 @@ Value Typed::templated(std::string_view sql, const std::vector<Value>& args, Oid
 
 Value Typed::written_call(const resolution::Function& found, const std::vector<Value>& args, Node at) {
   const std::string signature = signature_of(found.row->name, found.row->arguments);
-  // These are listed for the operators that they stand behind, whose second operand is an array.
+  if (auto arrays = array_call(found.row->name, args, found.result, at)) return std::move(*arrays);
+  // These are listed for the operators that call them, whose second operand is an array.
   const Written* written = found.row->variadic != 0 ? nullptr : written_function(signature);
   if (written == nullptr)
     refuse_as("0A000", "the function " + std::string(found.row->name) + "(" + types_in_words(args) + ") is not translated for SQLite files",
@@ -126,7 +127,7 @@ Value Typed::special_call(const std::string& name, Node body, std::vector<Value>
   return {};
 }
 
-// Where an aggregate or a window function may stand; the columns within an aggregate are none of its query's own.
+// Where an aggregate or a window function is allowed; the columns within an aggregate are none of its query's own.
 void Typed::check_place(const resolution::Function& found, bool windowed, std::size_t before, Node body) {
   const std::string name(found.row->name);
   if (!windowed) {
@@ -285,7 +286,7 @@ bool Typed::sum_of(std::string_view name, const Value& arg, bool distinct, bool 
   return true;
 }
 
-// What pg_ordered() is told of a key: its direction, how it compares, where its NULLs go.
+// What pg_ordered() gets for a key: its direction, how it compares, where its NULLs go.
 std::string Typed::sort_letters(const Value& key, bool descending, bool nulls_last) {
   sortable(key, true);  // refuses what has no order here
   return std::string(descending ? ">" : "<") +
@@ -402,6 +403,13 @@ Value Typed::aggregate(const resolution::Function& found, std::vector<Value>& ar
     return result;
   } else if (name == "sum" || name == "avg") {
     if (!sum_of(name, args[0], distinct, windowed, written, parts)) no();
+  } else if (name.starts_with("stddev") || name.starts_with("var")) {
+    const bool exactly = first == oid::int2 || first == oid::int4 || first == oid::int8 || first == oid::numeric;
+    if (windowed || (!exactly && first != oid::float8)) no();
+    written = std::string(exactly ? "pg_numeric_" : "pg_float8_") + (name == "stddev"     ? "stddev_samp"
+                                                                     : name == "variance" ? "var_samp"
+                                                                                          : std::string(name));
+    parts.push_back(exact(args[0]) + (distinct && first == oid::numeric ? " COLLATE pg_numeric" : ""));
   } else if (name == "bool_and" || name == "every" || name == "bool_or") {
     written = name == "bool_or" ? "max" : "min";
     parts.push_back(exact(args[0]));

@@ -172,7 +172,7 @@ Value Typed::converted(const Value& value, Oid type, const Path& path, Context c
   return result;
 }
 
-// As it stands within an array: booleans are one letter there.
+// As an array's text has it: booleans are one letter there.
 std::string Typed::element_text(const Value& value) {
   const std::string text = value.type == oid::bpchar ? exact(value) : as_text(value, oid::text).text;
   return value.type == oid::boolean ? "substr(" + text + ", 1, 1)" : text;

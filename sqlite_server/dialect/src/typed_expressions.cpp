@@ -337,6 +337,7 @@ Value Typed::written_operator(const resolution::Operator& found, std::string_vie
   types.push_back(found.row->right);
   values.push_back(right);
   const std::string signature = signature_of(found.row->function, types);
+  if (auto arrays = array_call(found.row->function, values, found.result, at)) return std::move(*arrays);
   // Text joined with a value of any other type.
   if (found.row->function == "textanycat" || found.row->function == "anytextcat") {
     for (Value& each : values) each = as_text(each, oid::text);
@@ -391,7 +392,7 @@ Value Typed::comparison(std::string_view symbol, const resolution::Operator& fou
     const std::string text = exact(value);
     return text == value.text ? wrapped(value, least) : text;
   };
-  // By a function: COLLATE would be heard by whatever stands around the comparison.
+  // By a function: COLLATE would also act on what is around the comparison.
   if (left.type == oid::numeric || left.type == oid::interval) {
     compared_ = Compared{exact(left), exact(right), left.type == oid::numeric ? "pg_numeric_cmp" : "pg_interval_cmp"};
     return {compared_->function + "(" + compared_->left + ", " + compared_->right + ") " + std::string(symbol) + " 0", level, oid::boolean};
@@ -462,20 +463,43 @@ Value Typed::glob(const Value& left, const std::string& pattern, bool negated, N
   return {wrapped(left, bits) + (negated ? " NOT GLOB " : " GLOB ") + quoted_text(out), equality, oid::boolean};
 }
 
+// The pattern of LIKE … ESCAPE, with a backslash for what escapes in it.
+Value Typed::like_pattern(Node args) {
+  const Value pattern = coerce(expression(args.at(0)), oid::text), escape = coerce(expression(args.at(1)), oid::text);
+  if (pattern.type != oid::text || escape.type != oid::text) refuse("LIKE … ESCAPE of " + spoken(pattern.type), args);
+  return supplied("pg_like_escape", pattern.text + ", " + escape.text, oid::text, args);
+}
+
+// (a, b) < (c, d) is a < c OR (a = c AND b < d): the first fields that differ decide, and NULL where one of these is NULL.
+Value Typed::rows_compared(Node body, const std::string& symbol) {
+  const Node left = body["lexpr"].body()["args"], right = body["rexpr"].body()["args"];
+  const bool equal = symbol == "=" || symbol == "<>";
+  if (!equal && !is_comparison(symbol)) refuse("operator " + symbol + " of rows", body);
+  if (left.size() != right.size()) refuse_as("42601", "unequal number of entries in row expressions", body);
+  if (left.size() == 0) refuse("a row without fields", body);
+  const auto field = [&](std::size_t i, std::string_view by) {
+    const Value first = expression(left.at(i)), second = expression(right.at(i));
+    return operation(by, &first, second, body);
+  };
+  if (equal) {
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < left.size(); ++i) parts.push_back(field(i, symbol).text);
+    return {"(" + joined(parts, symbol == "=" ? " AND " : " OR ") + ")", primary, oid::boolean};
+  }
+  std::string written = field(left.size() - 1, symbol).text;
+  for (std::size_t i = left.size() - 1; i-- > 0;) {
+    const std::string before = field(i, symbol.substr(0, 1)).text;
+    written = before + " OR (" + field(i, "=").text + " AND (" + written + "))";
+  }
+  if (written.size() > repeated_bytes_max) refuse_as("54001", "this comparison of rows is too long", body);
+  return {"(" + written + ")", primary, oid::boolean};
+}
+
 Value Typed::a_expr(Node body, bool rows_may_come) {
   const std::string_view kind = body["kind"].string();
   const std::string symbol = last_name(body["name"]);
   if (kind == "AEXPR_OP") {
-    if (body["lexpr"].is("RowExpr") && body["rexpr"].is("RowExpr")) {
-      const Node left = body["lexpr"].body()["args"], right = body["rexpr"].body()["args"];
-      if ((symbol != "=" && symbol != "<>") || left.size() != right.size()) refuse("operator " + symbol + " of rows", body);
-      std::vector<std::string> parts;
-      for (std::size_t i = 0; i < left.size(); ++i) {
-        const Value first = expression(left.at(i)), second = expression(right.at(i));
-        parts.push_back(operation(symbol, &first, second, body).text);
-      }
-      return {"(" + joined(parts, symbol == "=" ? " AND " : " OR ") + ")", primary, oid::boolean};
-    }
+    if (body["lexpr"].is("RowExpr") && body["rexpr"].is("RowExpr")) return rows_compared(body, symbol == "!=" ? "<>" : symbol);
     if ((body["lexpr"].is("RowExpr") && body["rexpr"].is("SubLink")) || (body["rexpr"].is("RowExpr") && body["lexpr"].is("SubLink")))
       refuse("a row compared with a subquery", body);
     rows_may_come_ = rows_may_come;
@@ -488,8 +512,8 @@ Value Typed::a_expr(Node body, bool rows_may_come) {
   if (kind == "AEXPR_LIKE" || kind == "AEXPR_ILIKE") {
     const Value left = expression(body["lexpr"]);
     const Node escaped = body["rexpr"].as("FuncCall");
-    if (escaped && last_name(escaped["funcname"]) == "like_escape") refuse("LIKE … ESCAPE", body);
-    const Value right = expression(body["rexpr"]);
+    const bool own_escape = escaped && last_name(escaped["funcname"]) == "like_escape";
+    const Value right = own_escape ? like_pattern(escaped["args"]) : expression(body["rexpr"]);
     const bool plain = left.type == oid::text || left.type == oid::varchar;
     if (plain && right.constant && (symbol == "~~" || symbol == "!~~")) return glob(left, *right.constant, symbol == "!~~", body);
     return operation(symbol, &left, right, body);
@@ -564,6 +588,26 @@ Value Typed::membership(Node body, std::string_view symbol) {
   return {all, primary, oid::boolean};
 }
 
+std::optional<Value> Typed::array_call(std::string_view name, const std::vector<Value>& args, Oid result, Node at) {
+  if (args.size() != 2) return std::nullopt;
+  const bool append = name == "array_append", prepend = name == "array_prepend", cat = name == "array_cat",
+             by_value = name == "array_remove" || name == "array_position";
+  if (!append && !prepend && !cat && !by_value) return std::nullopt;
+  const Value& array = args[prepend ? 1 : 0];
+  const resolution::TypeRow* row = resolution::type_row(array.type);
+  const Oid element = row == nullptr ? Oid{0} : row->element;
+  if (!resolution::is_array(array.type) || element == 0 || (by_value && !same_as_text(element)) || (cat && args[0].type != args[1].type) ||
+      (!cat && args[prepend ? 0 : 1].type != element))
+    refuse_as("0A000",
+              std::string(name) + "() of " + spoken(args[0].type) + " and " + spoken(args[1].type) + " is not translated for SQLite files",
+              at);
+  if (by_value) return supplied(name, array.text + ", " + element_text(args[1]), result, at);
+  const auto side = [&](std::size_t i) {
+    return cat || i == (prepend ? 1U : 0U) ? args[i].text : "pg_array_of(" + element_text(args[i]) + ")";
+  };
+  return supplied("pg_array_join", side(0) + ", " + side(1), result, at);
+}
+
 std::string Typed::array_list(const Value& value) { return "pg_array_strings(" + value.text + ")"; }
 std::string Typed::array_rows(const Value& value) { return "json_each(" + array_list(value) + ")"; }
 
@@ -573,7 +617,7 @@ Value Typed::any_or_all(Node body, bool all) {
   Value right = expression(body["rexpr"]);
   Oid element_type = 0;
   if (right.open()) {
-    // An untyped right side is an array of what stands left.
+    // An untyped right side is an array of the left side's type.
     const Oid array_type = resolution::type_row(left.type) != nullptr && left.type != oid::unknown ? resolution::type_row(left.type)->array
                                                                                                    : Oid{oid::text_array};
     right = coerce(right, array_type == 0 ? Oid{oid::text_array} : array_type);
@@ -755,7 +799,7 @@ Value Typed::link(Node body) {
   const Value left = expression(body["testexpr"]);
   compared_.reset();
   const Value test = operation(symbol, &left, each, body);
-  // Where the subquery's values are compared as they are, it may stand by itself.
+  // Where the subquery's values are compared as they are, it is written by itself.
   const bool direct = compared_ && compared_->right == each.text && compared_->function.empty();
   if (direct && !all && symbol == "=") return {compared_->left + " IN (" + sub.text + ")", equality, oid::boolean};
   if (direct && all && symbol == "<>") return {compared_->left + " NOT IN (" + sub.text + ")", equality, oid::boolean};

@@ -1,4 +1,4 @@
-// How the functions behind operators and calls are written for SQLite, by PostgreSQL's name and argument types (pg_proc). What is not
+// How the functions of operators and calls are written for SQLite, by PostgreSQL's name and argument types (pg_proc). What is not
 // listed here is refused. A line without SQL is a call of a session's function of the same name.
 #include <unordered_map>
 
@@ -84,6 +84,8 @@ constexpr Written written_table[] = {
     {"numeric_uplus(numeric)", "$1"},
     {"numeric_abs(numeric)", "pg_numeric_abs($1)"},
     {"abs(numeric)", "pg_numeric_abs($1)"},
+    {"sqrt(numeric)", "pg_numeric_sqrt($1)"},
+    {"numeric_sqrt(numeric)", "pg_numeric_sqrt($1)"},
     {"round(numeric)", "pg_numeric_round($1, 0)"},
     {"round(numeric,int4)", "pg_numeric_round($1, $2)"},
     {"trunc(numeric)", "pg_numeric_trunc($1, 0)"},

@@ -361,7 +361,7 @@ Typed::From Typed::join(Node body) {
   if (body["join_using_alias"]) refuse("USING … AS");
   const std::string_view type = body["jointype"].string();
   From left = from_item(body["larg"]);
-  // What stands left is seen by a function and by LATERAL; the condition sees both.
+  // A function and LATERAL see what is on the left; the condition sees both.
   const bool sees = body["rarg"].is("RangeFunction") || body["rarg"].as("RangeSubselect").flag("lateral");
   const Scope outside_scope = sees ? scopes_.back() : Scope();
   if (sees) {

@@ -9,7 +9,7 @@ namespace termgate::dialect {
 namespace {
 
 // `declared`: SQLite reads an affinity out of the word: INT integer; CHAR, CLOB, TEXT text; BLOB blob; REAL, FLOA, DOUB real; else
-// numeric, which would turn '007' of a date, uuid or json column into a number. Those are declared so that TEXT stands in them.
+// numeric, which would turn '007' of a date, uuid or json column into a number. Those are declared so that they contain TEXT.
 constexpr Type table[] = {
     {"int2", "smallint", 21, 1005, Stored::integer, "pg_int2"},
     {"int4", "int4", 23, 1007, Stored::integer, "pg_int4"},

@@ -141,7 +141,8 @@ class Writer {
   std::string order_item(Node item);
   std::string limit(Node body);
   std::string window_definition(Node body);
-  std::vector<Target> targets(Node list, const OutputNames& names);
+  std::vector<Target> targets(Node list, const OutputNames& names, Node from_clause = {});
+  std::vector<Target> star_of(Node from_clause, const std::string& only);
   std::string target_text(const std::vector<Target>& list) const;
   static void describe(const std::vector<Target>& list, std::vector<Column>* columns);
   std::string group(Node clause);
@@ -236,7 +237,7 @@ class Writer {
   bool indexed_ = false;                        // of an index's expression
   bool stored_ = false;                         // what is written stays in the schema, and other programs read it
   std::vector<std::vector<Renamed>> scopes_;
-  // Set-returning functions of the target list being written, as items for its FROM; null where they may not stand.
+  // Set-returning functions of the target list being written, as items for its FROM; null where they are not allowed.
   std::vector<std::string>* rows_of_targets_ = nullptr;
   std::vector<Column> subselect_;  // what the subquery in FROM that was written last has; empty where that is not known
   std::size_t made_ = 0;           // names made up so far

@@ -10,17 +10,20 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include <termgate/dialect/types.hpp>
 #include <termgate/sqlite_server/catalog.hpp>
 
+#include "catalog/relations.hpp"
 #include "connection.hpp"
 
 using namespace termgate::sqlite_server;
 namespace dialect = termgate::dialect;
 using sqlite_server_test::Answer;
+using sqlite_server_test::Catalog;
 using sqlite_server_test::Connection;
 using sqlite_server_test::file;
 
@@ -180,6 +183,66 @@ TEST_CASE("catalog: the open transaction's schema is seen and what was rolled ba
   CHECK(connection.value("SELECT count(*) FROM pg_class WHERE relname = 'kept'") == "2");
   CHECK(connection.value("SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE relname = 'kept' AND "
                          "pg_table_is_visible(c.oid)") == "pg_temp_1");
+}
+
+TEST_CASE("catalog: a transaction that writes compares the schema's texts only after a change of its own", "[proxy][sqlite_server]") {
+  Connection connection;
+  connection.open = true;
+  // As a session's connection does.
+  const auto over = [](void* catalog) { static_cast<Catalog*>(catalog)->transaction_over(); };
+  sqlite3_rollback_hook(connection.held, over, connection.catalog);
+  sqlite3_commit_hook(
+      connection.held,
+      [](void* catalog) {
+        static_cast<Catalog*>(catalog)->transaction_over();
+        return 0;
+      },
+      connection.catalog);
+  int comparisons = 0;
+  sqlite3_trace_v2(
+      connection.held, SQLITE_TRACE_STMT,
+      [](unsigned, void* count, void*, void* text) {
+        *static_cast<int*>(count) += std::string_view(static_cast<const char*>(text)).find("sqlite_schema UNION ALL") != std::string::npos;
+        return 0;
+      },
+      &comparisons);
+  const auto run = [&](const std::string& text) { REQUIRE(sqlite3_exec(connection.held, text.c_str(), nullptr, nullptr, nullptr) == 0); };
+  const auto begin = [&] {
+    run("BEGIN IMMEDIATE");
+    connection.catalog->writing();
+  };
+  // Which of a, b and c the catalog sees, and how often it has compared for that.
+  const auto seen = [&] {
+    const int before = comparisons;
+    const auto relations = connection.catalog->relations();
+    std::string names;
+    for (const char* name : {"a", "b", "c"}) names += relations->find(name) != nullptr ? name : "";
+    return names + std::to_string(comparisons - before);
+  };
+  run("CREATE TABLE a (i INTEGER)");
+  begin();
+  CHECK(seen() == "a1");
+  CHECK(seen() == "a0");
+  run("INSERT INTO a VALUES (1); SAVEPOINT s; CREATE TABLE b (i INTEGER)");
+  CHECK(seen() == "ab1");
+  run("ROLLBACK TO s; CREATE TABLE c (i INTEGER)");  // with the number that b had
+  CHECK(seen() == "ac1");
+  connection.catalog->writing();  // another session in the same transaction
+  CHECK(seen() == "ac1");
+  run("ROLLBACK TO s");
+  CHECK(seen() == "a1");
+  CHECK(seen() == "a0");
+  run("CREATE TABLE b (i INTEGER); ROLLBACK");
+  begin();
+  CHECK(seen() == "a0");
+  run("CREATE TABLE c (i INTEGER); COMMIT");
+  begin();
+  CHECK(seen() == "ac1");
+  CHECK(seen() == "ac0");
+  run("COMMIT");
+  begin();
+  CHECK(seen() == "ac0");
+  run("ROLLBACK");
 }
 
 TEST_CASE("catalog: another connection's change is seen at the next statement", "[proxy][sqlite_server]") {

@@ -50,6 +50,15 @@ Meeting meeting_of(const Stored& value, DeclaredType type);
 // Whether a value in another form is read all the same: conditions see what it means, and it is shown in the type's form.
 bool reads_other_forms(Oid type) noexcept;
 
+// A column as the text of its CREATE TABLE has it, with a DEFAULT.
+struct ColumnWithDefault {
+  std::string name, declared, default_text;
+};
+// The CHECK that refuses the column's own default: its name, or its expression where it has none. Only CHECKs that mention that column and
+// none of the other `columns` are tried, with SQLite's own functions, on a connection in memory. nullopt: none does, or it cannot be known.
+std::optional<std::string> check_against_default(std::string_view create_table, const ColumnWithDefault& column,
+                                                 const std::vector<std::string>& columns);
+
 struct Setting {
   std::string name;
   std::string value;
@@ -62,7 +71,7 @@ class CatalogSession {
  public:
   virtual ~CatalogSession() = default;
   virtual std::string user() const { return "postgres"; }
-  // What current_database() says; nullopt: what install_catalog() was told.
+  // What current_database() says; nullopt: what install_catalog() was given.
   virtual std::optional<std::string> database() const { return std::nullopt; }
   virtual std::int32_t process_id() const { return 0; }
   virtual std::string application_name() const { return {}; }
@@ -124,9 +133,14 @@ class Catalog {
   virtual std::shared_ptr<const FileRelations> relations() = 0;
   // Whether the connection may have temporary tables (it may, at first): where it has none, they are not looked for.
   virtual void temporary(bool may_be) noexcept = 0;
+  // A transaction that writes is open on the connection, and has changed nothing of the schema unless an earlier call for the same
+  // transaction came before the change. Without this call the schema's texts are compared at each look within such a transaction.
+  virtual void writing() = 0;
+  // The connection's transaction has ended. May be called within SQLite's hooks.
+  virtual void transaction_over() noexcept = 0;
   // Around the first step of a statement that calls pg_upsert_once(), which asks for the rows that it has changed.
   virtual void watch_rows(bool on) = 0;
-  // Before the connection is closed: lets go of its own statements. Nothing may be asked behind it.
+  // Before the connection is closed: lets go of its own statements. Nothing may be asked after it.
   virtual void let_go() noexcept = 0;
 
  protected:

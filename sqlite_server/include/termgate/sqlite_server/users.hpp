@@ -11,7 +11,7 @@ namespace termgate::sqlite_server {
 
 using Users = std::map<std::string, std::string, std::less<>>;
 
-// Throws std::runtime_error: the file cannot be read, or a line of it is none (its number is said, its text is not).
+// Throws std::runtime_error: the file cannot be read, or a line of it is none (the message has its number, not its text).
 Users read_users(const std::string& path);
 // Replaces the file by rename, readable by its owner only. Throws std::runtime_error.
 void write_users(const std::string& path, const Users& users);

@@ -9,7 +9,7 @@
 //   char(n)             text without the blanks at its end, which do not count
 //   bytea               blob
 //   date time timestamp their text in ISO form, up to 6 digits of a second, none that are zero; years 1 to 9999, so that text sorts as time
-//   does timestamptz         the same in UTC, with +00 behind it timetz interval     text as PostgreSQL prints it uuid                text
+//   does timestamptz         the same in UTC, with +00 after it timetz interval     text as PostgreSQL prints it uuid                text
 //   in lower case with hyphens json                text as given, if it is JSON jsonb               text as PostgreSQL prints it: keys
 //   sorted, each once arrays              text as PostgreSQL prints it, each element in its type's form; lower bounds are 1 anything else
 //   text
@@ -45,7 +45,7 @@ using Stored = std::variant<std::monostate, std::int64_t, double, std::string, B
 // binary form here).
 using dialect::SqlError;
 
-// Appends what stands in a DataRow behind the length. Not for NULL.
+// Appends what a DataRow has after the length. Not for NULL.
 [[nodiscard]] std::optional<SqlError> append_value(std::string& out, const Stored& value, Oid type, Format format);
 
 // What a Bind, a text of COPY or a cast brings. `type` 0 and unknown are text.

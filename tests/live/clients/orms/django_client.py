@@ -276,7 +276,7 @@ with connection.cursor() as cursor:
                 v["columns"],
                 v["primary_key"],
                 v["unique"],
-                v["foreign_key"],
+                v["foreign_key"] or (),
                 v["check"],
                 v["index"],
             )

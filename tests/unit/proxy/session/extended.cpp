@@ -54,6 +54,34 @@ TEST_CASE("session: an extended write stands behind the check in its own transac
   script.replay();
 }
 
+TEST_CASE("session: a Parse of a write that is longer than what is held opens its pipeline, also the second of its name",
+          "[F5][F7][proxy]") {
+  Script script;
+  script.options.held_bytes_max = 200;
+  const std::string many = insert + ", ($1)" + std::string(300, ' ');
+  const std::string answer = done("INSERT 0 1") + ready('I');
+  for (const std::string& sql : {insert, many, many}) {
+    const std::string asked = parse("", sql) + bind_message("", "", {std::string(300, '7')}) + execute() + sync_message();
+    const bool first = sql == insert;
+    script.client(asked).to_server(opening(first) + asked);
+    script.server(opening_done(first) + answer).to_client(answer);
+  }
+  script.replay();
+}
+
+TEST_CASE("session: a refused pipeline leaves its unnamed statement unknown", "[F5][F7][proxy]") {
+  // The server has not seen the Parse: its unnamed statement is the INSERT still.
+  Script script;
+  script.client(one(insert) + sync_message()).to_server(opening() + one(insert) + sync_message());
+  script.server(opening_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
+  const std::string refusal = error("42602", "names that begin with _termgate are Termgate's own");
+  script.client(parse("", select_a) + close_portal("_termgate_x") + sync_message()).to_client(refusal + ready('I'));
+  // Of an unknown statement the claim is checked again after it, for it may have declared another.
+  const std::string run = bind_message("", "", {"2"}) + execute();
+  script.client(run + sync_message()).to_server(opening(false) + run + check_declared(true, block) + sync_message());
+  script.replay();
+}
+
 TEST_CASE("session: a read before a write of one pipeline comes behind the same check", "[F5][F7][proxy]") {
   Script script;
   const std::string asked = one(select_a) + one(insert) + sync_message();

@@ -42,6 +42,9 @@ enum class Effect : std::uint8_t {
 // The name of the CHECKs that hold each column's values to its type's form. The catalog shows none of them.
 inline constexpr std::string_view stored_check_name = "pg_stored";
 
+// Within the text of a unique index that ALTER TABLE … ADD CONSTRAINT made, after its name: the catalog shows it as a constraint.
+inline constexpr std::string_view added_constraint_mark = " /* constraint */";
+
 // What translate() asks about the file. With it, statements about the file's own tables are typed by PostgreSQL's rules; without it,
 // and for statements about the catalog alone, they are translated by their text.
 class Relations {
@@ -78,6 +81,7 @@ class Relations {
       std::vector<std::string> columns;    // lower case; empty: an expression
       bool unique = false, whole = false;  // whole: of columns alone, and without a condition
       std::vector<std::string> names;      // what it mentions, lower case
+      bool is_constraint() const { return unique && whole && sql.find(added_constraint_mark) != std::string::npos; }
     };
     struct Foreign {
       std::string table, constraint;
@@ -88,7 +92,7 @@ class Relations {
     bool temporary = false;                                                 // the session's own
     std::string sql;                                                        // of CREATE TABLE
     std::vector<Item> items;                                                // empty: the text could not be read
-    std::string tail;                                                       // behind the last parenthesis
+    std::string tail;                                                       // after the last parenthesis
     std::vector<Index> indexes;                                             // that CREATE INDEX made
     std::vector<Foreign> others;                                            // foreign keys that refer to it
     std::vector<std::pair<std::string, std::vector<std::string>>> readers;  // views and triggers that mention it, and what they mention
@@ -117,7 +121,7 @@ struct Rebuild {
 };
 
 struct Translated {
-  std::size_t offset = 0;  // where the statement stands in the text
+  std::size_t offset = 0;  // where the statement begins in the text
   std::size_t length = 0;
   Effect effect = Effect::none;
   std::string tag;  // "SELECT", "INSERT", "CREATE TABLE"; the session adds counts
@@ -165,7 +169,7 @@ struct Limits {
 std::variant<std::vector<Translated>, SqlError> translate(std::string_view text, const Limits& limits = {},
                                                           const Relations* relations = nullptr, std::span<const Oid> declared = {});
 
-// The statements of a text, each from behind the one before to its own end: where the proxy's session sees them, for it asks the same
+// The statements of a text, each from the end of the one before to its own: where the proxy's session sees them, for it asks the same
 // grammar. Nothing where that grammar cannot read the text. The views are of `text`.
 std::optional<std::vector<std::string_view>> statements_of(std::string_view text, const Limits& limits = {});
 

@@ -29,7 +29,7 @@ struct Type {
 
 std::span<const Type> types() noexcept;
 // By pg_type's name or one of the SQL spellings (integer, bigint, double precision, character varying, bool, serial …), lower case,
-// without what stands in parentheses; nullptr: not known.
+// without what is in parentheses; nullptr: not known.
 const Type* type_named(std::string_view name) noexcept;
 const Type* type_of(Oid oid) noexcept;
 // The OID for SQLite's declared type of a column: any case, with or without (10,2), [] for arrays; SQLite's own words (INTEGER is
