@@ -138,6 +138,10 @@ void name_constraints(const SchemaRelation& schema, std::vector<Relation::Item>&
       // Two foreign keys may have the same columns.
       if (clause.kind == 'f') continue;
       for (const SchemaConstraint& each : schema.constraints) {
+        // One that ALTER TABLE has added is an index of its own, and not in this text.
+        if (std::any_of(schema.indexes.begin(), schema.indexes.end(),
+                        [&](const SchemaIndex& index) { return index.name == each.name && index.actual == each.name; }))
+          continue;
         std::vector<std::string> own;
         for (const int attribute : each.columns) own.push_back(lower(schema.columns[static_cast<std::size_t>(attribute) - 1].name));
         if (each.kind == clause.kind && own == clause.columns) clause.name = each.name;

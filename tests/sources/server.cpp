@@ -11,7 +11,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <random>
 #include <stdexcept>
 #include <string_view>
@@ -256,6 +258,27 @@ std::unique_ptr<Server> make(std::string_view kind) {
   throw std::runtime_error("TERMGATE_SOURCE names no server");
 }
 
+// Every thread of every process of the group.
+bool all_stopped(pid_t group) try {
+  std::error_code gone;
+  for (const auto& process : std::filesystem::directory_iterator("/proc", gone)) {
+    if (process.path().filename().string().find_first_not_of("0123456789") != std::string::npos) continue;
+    for (const auto& thread : std::filesystem::directory_iterator(process.path() / "task", gone)) {
+      std::ifstream file(thread.path() / "stat");
+      std::string text((std::istreambuf_iterator<char>(file)), {});
+      char state = 'Z';
+      int parent = 0, of_group = 0;
+      const auto name_end = text.rfind(')');
+      if (name_end == std::string::npos) continue;
+      if (std::sscanf(text.c_str() + name_end + 1, " %c %d %d", &state, &parent, &of_group) != 3 || of_group != group) continue;
+      if (state != 'T' && state != 'Z' && state != 'X') return false;
+    }
+  }
+  return true;
+} catch (const std::filesystem::filesystem_error&) {
+  return false;  // a process ended while its folder was read
+}
+
 }  // namespace
 
 Process::Process(Words command, const std::filesystem::path& log) : pid_(start_process(command, log)) {
@@ -264,7 +287,11 @@ Process::Process(Words command, const std::filesystem::path& log) : pid_(start_p
 Process::~Process() {
   if (pid_ > 0) end(SIGKILL);
 }
-void Process::pause() { ::kill(-pid_, SIGSTOP); }
+void Process::pause() {
+  ::kill(-pid_, SIGSTOP);
+  // Each thread stops when it notices: until then it may still answer.
+  if (!within(10s, [this] { return all_stopped(pid_); })) throw std::runtime_error("the server has not stopped");
+}
 void Process::resume() { ::kill(-pid_, SIGCONT); }
 void Process::end(int signal) {
   ::kill(-pid_, signal);

@@ -89,6 +89,9 @@ while True:
             print(f"refused: {error}", flush=True)
             if "TG001" in str(error):
                 sys.exit(0)
+            if "08S01" in str(error) and MODE != "declares":
+                # Stopped in the middle of a transaction, it was evicted. It connects again and believes that it leads.
+                service.plain = service.leases = Plain(URL)
     time.sleep(0.05)
     if MODE == "quits" and time.monotonic() - before > TTL_MS / 1000:
         sys.exit("I have slept")
