@@ -259,12 +259,15 @@ def step(sides, sql, show):
         print(f"{sql}: {wanted.get('error', 'done')}, {got.get('error', 'done')} {got.get('message', '')}")
     if "error" in got:
         known = got["error"] in REFUSALS or got["error"] == wanted.get("error")
+        # PostgreSQL converts the default first, then the rows. DEFAULT NULL of a varchar(12) is one for PostgreSQL, and none here.
+        known = known or (wanted.get("error") == "42804" and "default for column" in wanted["message"] and got["error"].startswith("22"))
         return done, "" if known else f"PostgreSQL {wanted}, front {got}", "error" not in wanted
     return done, f"PostgreSQL {wanted}, front {got}" if "error" in wanted else "", False
 
 
 def test_random_alters_leave_what_postgresql_has(lab):
-    seed = given.option("seed") or random.randrange(2**32)
+    # The same tables in every run of ./test; --long takes new ones.
+    seed = given.option("seed") or (random.randrange(2**32) if given.LONG else 1)
     tables, show = given.option("count", 120 if given.LONG else 12), given.option("show", False)
     lab.run(lab.termgate, "init", "--db", f"sqlite:{lab.folder}/random.db")
     server, front = lab.server("15", "fsync=off"), lab.proxy(f"sqlite:{lab.folder}/random.db")
