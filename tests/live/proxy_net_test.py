@@ -291,8 +291,15 @@ def test_limits_and_silent_clients(lab, proxy_of):
     # Each time another worker may have all of those that could be sent away.
     for _ in range(30):
         silent += [socket.create_connection(("127.0.0.1", proxy.port)) for _ in range(50)]
-        speaking = Client(proxy.port)
-        if speaking.ask("select 2")[0] != ["2"]:
+        # A client that the system holds up between its connect and its first word is a silent one too, so it may try again.
+        speaking = None
+        for _ in range(3):
+            try:
+                speaking = speaking or Client(proxy.port)
+            except Refused as refused:
+                if "--max-greeting" not in str(refused):
+                    raise
+        if speaking is None or speaking.ask("select 2")[0] != ["2"]:
             raise Refused("the client after a burst of silent ones")
         speaking.close()
         settles(proxy, "termgate_connections", 5)
