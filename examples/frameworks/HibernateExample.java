@@ -27,7 +27,8 @@ public class HibernateExample {
     URI place = URI.create(address);
     String url = "jdbc:postgresql://" + place.getHost() + ":" + place.getPort() + place.getPath();
     if (term != null) {
-      String options = "-c termgate.scope=" + scope.replaceAll("([\\\\ ])", "\\\\$1") + " -c termgate.term=" + Long.parseLong(term);
+      String escaped = scope.replaceAll("([\\\\ ])", "\\\\$1");
+      String options = "-c termgate.scope=" + escaped + " -c termgate.term=" + Long.parseLong(term);
       url += "?options=" + URLEncoder.encode(options, StandardCharsets.UTF_8).replace("+", "%20");
     }
     return new Configuration()

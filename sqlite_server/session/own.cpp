@@ -118,7 +118,7 @@ std::optional<std::int64_t> Session::look_at_fence(const std::string& scope) {
 // A transaction that has not written yet takes the file's only write lock at its first write, not at its check: the check is made then,
 // under the lock. One that would raise, or that is refused, is made now.
 std::int64_t Session::check_or_defer(const std::string& scope, std::int64_t term) {
-  // In a block the file alone is asked: a reader by an old snapshot, under a term that is stale meanwhile, holds up nobody and reads on.
+  // In a block only the file counts: a reader with an old snapshot, whose term has become stale, holds up nobody and may read on.
   if (!tx_.writer && look_at_fence(scope) == term && (status_ == Status::block || engine_.memory().highest(scope) <= term)) {
     const bool known =
         std::any_of(tx_.passes.begin(), tx_.passes.end(), [&](const Want& each) { return each.scope == scope && each.term == term; });

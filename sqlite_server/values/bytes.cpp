@@ -79,7 +79,6 @@ MaybeProblem append_bytea(std::string& out, const Stored& value, Format format) 
   return std::nullopt;
 }
 
-// 32 digits, hyphens after any four of them, braces around it all.
 // Four numbers or IPv6, with or without the bits of a network after it; shown as PostgreSQL shows it.
 Parsed parse_inet(std::string_view text) {
   const std::string whole(trimmed(text));
@@ -99,6 +98,7 @@ Parsed parse_inet(std::string_view text) {
   return Stored(bits == most ? std::string(shown) : std::string(shown) + "/" + std::to_string(bits));
 }
 
+// 32 digits, hyphens after any four of them, braces around it all.
 Parsed parse_uuid(std::string_view text) {
   std::string_view body = text;
   if (body.starts_with('{')) {

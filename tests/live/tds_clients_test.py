@@ -122,7 +122,7 @@ def python(module):
 
 
 def freebcp(place):
-    """Its rows do not get into Babelfish, with or without the proxy: that wants a DONE behind them, which freebcp does not send."""
+    """Its rows do not get into Babelfish, with or without the proxy: Babelfish needs a DONE after them, which freebcp does not send."""
     bsqldb_of(place, "CREATE TABLE dbo.bcp_t (id int, name nvarchar(50))\ngo\n")
     rows = Path(scratch.name) / "rows.txt"
     rows.write_text("1\tone\n2\ttwo\n", encoding="utf-8")

@@ -32,7 +32,7 @@ def note(text):
     notes.append(text)
 
 
-def eventually(condition, seconds=20.0, step=0.01):
+def eventually(condition, seconds=5.0, step=0.01):
     """Waits until the condition holds; whether it did in time."""
     until = time.monotonic() + seconds
     while not condition():

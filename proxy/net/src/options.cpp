@@ -1,11 +1,12 @@
 #include <termgate/net/options.hpp>
 
-#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <stdexcept>
 
 #include <fmt/format.h>
+
+#include <termgate/tds/text.hpp>
 
 namespace termgate::net {
 namespace {
@@ -69,11 +70,6 @@ TlsVersion oldest_tls_of(std::string_view text) {
 
 constexpr std::string_view sqlserver_scheme = "sqlserver://";
 
-bool is_same(std::string_view name, std::string_view lower) noexcept {
-  return std::equal(name.begin(), name.end(), lower.begin(), lower.end(),
-                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b; });
-}
-
 // USER:PASSWORD@HOST:PORT/DB?…; of what follows the ? only TLS of the relay is read, the rest is the driver's.
 Backend parse_sqlserver(std::string_view rest) {
   constexpr std::uint16_t default_port = 1433;
@@ -116,7 +112,7 @@ Backend parse_sqlserver(std::string_view rest) {
     if (name == "sslrootcert") backend.ssl_root_certificate = value;
     if (name == oldest_tls) backend.ssl_oldest = oldest_tls_of(value);
     // As the drivers write it, and for the driver of the proxy's own connection as well.
-    if (is_same(name, "encrypt")) backend.tds_strict = is_same(value, "strict");
+    if (tds::is_same_name(name, "encrypt")) backend.tds_strict = tds::is_same_name(value, "strict");
   }
   if (backend.tds_strict) {
     if (chosen.value_or(SslMode::verify_full) < SslMode::verify_ca)

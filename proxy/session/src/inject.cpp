@@ -1,4 +1,4 @@
-// The messages that are put before, around and behind the client's (docs/decisions/0006). Ours use named statements and portals
+// The messages that are sent ahead of, around and after the client's (docs/decisions/0006). Ours use named statements and portals
 // only and close them; the one exception replaces a simple query, which drops the unnamed ones itself.
 #include <array>
 #include <functional>

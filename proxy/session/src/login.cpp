@@ -28,8 +28,8 @@ bool is_ascii(std::string_view text) noexcept {
   return std::all_of(text.begin(), text.end(), [](char letter) { return static_cast<unsigned char>(letter) < 0x80; });
 }
 
-// PostgreSQL up to 16 cuts a longer name off, and would let it in as somebody, or into something, that no rule and no limit was applied to
-// about.
+// PostgreSQL up to 16 cuts a longer name off, and would let it in as somebody, or into something, that no rule and no limit was
+// applied to.
 std::string too_long(std::string_view what, const std::string& name) {
   if (name.size() <= name_bytes_max) return {};
   return std::string(what) + " has " + std::to_string(name.size()) + " bytes: PostgreSQL's names have at most " +

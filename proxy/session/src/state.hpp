@@ -19,7 +19,7 @@
 //   script.cpp       simple queries of several
 //   extended.cpp     the messages of the extended protocol
 //   group.cpp        what they are together, up to a Sync
-//   inject.cpp       the messages that are put before, around and behind the client's
+//   inject.cpp       the messages that are sent ahead of, around and after the client's
 //   refusal.cpp      how a unit fails, and the client's error
 //   reply_router.cpp what the client sees of the server's replies
 //   server.cpp       what the replies say of the session and its transaction

@@ -36,11 +36,6 @@ std::string text_in(const tds::Parameter& parameter) {
   return wide ? tds::utf8_of(parameter.value.data) : std::string(parameter.value.data);
 }
 
-bool is_same(std::string_view name, std::string_view wanted) noexcept {
-  return std::equal(name.begin(), name.end(), wanted.begin(), wanted.end(),
-                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b; });
-}
-
 // In a code page the second byte of a letter can look like a bracket: such a text is none. NULL is empty.
 std::optional<std::string> text_that_is_plain(const tds::Parameter& parameter) {
   const std::string_view data = parameter.value.data;
@@ -107,7 +102,7 @@ bool run_a_reset(const tds::Calls& calls, std::string_view body, std::string_vie
     for (std::size_t i = 0; i < call.parameters.size(); ++i) {
       const tds::Parameter& one = call.parameters[i];
       const std::string name = tds::utf8_of(one.name);
-      if (i != place && !is_same(name, "@stmt") && !is_same(name, "@statement")) continue;
+      if (i != place && !tds::is_same_name(name, "@stmt") && !tds::is_same_name(name, "@statement")) continue;
       known = known || calls.all.size() == 1;
       if (!mentions(one.value.data, reset_procedure)) continue;
       const auto text = text_that_is_plain(one);
@@ -455,7 +450,7 @@ bool TdsSession::State::call_reads(const tds::Call& call, Verdict& verdict) cons
       if (call.parameters.empty()) return false;
       for (std::size_t i = 0; i < call.parameters.size(); ++i) {
         const std::string name = tds::utf8_of(call.parameters[i].name);
-        const bool of_handle = is_same(name, "@handle");
+        const bool of_handle = tds::is_same_name(name, "@handle");
         if (i == 0 ? !name.empty() && !of_handle : of_handle) return false;
       }
       return read_handles_.contains(number_in(call.parameters[0]));
@@ -468,12 +463,12 @@ bool TdsSession::State::call_reads(const tds::Call& call, Verdict& verdict) cons
   for (std::size_t i = 0; i < call.parameters.size(); ++i) {
     const std::string name = tds::utf8_of(call.parameters[i].name);
     if (std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) return false;
-    const bool of_text = is_same(name, "@stmt") || is_same(name, "@statement");
+    const bool of_text = tds::is_same_name(name, "@stmt") || tds::is_same_name(name, "@statement");
     if (i == place ? !of_text && !name.empty() : of_text) return false;
   }
   const std::size_t declared_at = call.id == tds::procedure::cursor_open ? 5 : 1;
   for (std::size_t i = 0; i < call.parameters.size(); ++i) {
-    if (i != declared_at && is_same(tds::utf8_of(call.parameters[i].name), "@params")) return false;
+    if (i != declared_at && tds::is_same_name(tds::utf8_of(call.parameters[i].name), "@params")) return false;
   }
   if (declared_at < call.parameters.size()) {
     const auto declared = text_that_is_plain(call.parameters[declared_at]);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include <termgate/tds/text.hpp>
+
 #include "bytes.hpp"
 
 namespace termgate::tds {
@@ -17,9 +19,6 @@ constexpr std::size_t head_bytes = 3;
 constexpr std::string_view version = "16.0.1000.6";  // that PRELOGIN has, too
 
 char small(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-bool is_same(std::string_view a, std::string_view b) noexcept {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return small(x) == small(y); });
-}
 
 }  // namespace
 
@@ -43,7 +42,7 @@ std::string browser_answer(std::string_view request, std::string_view server_nam
   }
   std::string told;
   for (const BrowsedInstance& one : instances) {
-    if (!wanted.empty() && !is_same(wanted, one.name)) continue;
+    if (!wanted.empty() && !is_same_name(wanted, one.name)) continue;
     std::string entry = "ServerName;";
     entry.append(server_name.substr(0, server_name_bytes_max)).append(";InstanceName;").append(one.name);
     entry.append(";IsClustered;No;Version;").append(version).append(";tcp;").append(std::to_string(one.port)).append(";;");

@@ -2,6 +2,7 @@
 // becomes U+FFFD. Where that would matter, is_utf16() is asked first.
 #include <termgate/tds/text.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -100,6 +101,11 @@ bool is_utf16(std::string_view utf16) noexcept {
     if (at >= utf16.size() || !is_low(static_cast<std::uint32_t>(read_little(utf16.data() + at, 2)))) return false;
   }
   return true;
+}
+
+bool is_same_name(std::string_view a, std::string_view b) noexcept {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
 }
 
 }  // namespace termgate::tds

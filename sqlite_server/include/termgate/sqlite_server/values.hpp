@@ -8,11 +8,15 @@
 //   numeric             integer or real where that is the same number in 15 digits, else its text
 //   char(n)             text without the blanks at its end, which do not count
 //   bytea               blob
-//   date time timestamp their text in ISO form, up to 6 digits of a second, none that are zero; years 1 to 9999, so that text sorts as time
-//   does timestamptz         the same in UTC, with +00 after it timetz interval     text as PostgreSQL prints it uuid                text
-//   in lower case with hyphens json                text as given, if it is JSON jsonb               text as PostgreSQL prints it: keys
-//   sorted, each once arrays              text as PostgreSQL prints it, each element in its type's form; lower bounds are 1 anything else
-//   text
+//   date timestamp      text in ISO form, up to 6 digits of a second, no zeros at its end; years 1 to 9999, so that text sorts as time does
+//   time                text in ISO form
+//   timestamptz         as timestamp, in UTC, with +00 after it
+//   timetz interval     text as PostgreSQL prints it
+//   uuid                text in lower case with hyphens
+//   json                text as given, if it is JSON
+//   jsonb               text as PostgreSQL prints it: keys sorted, each once
+//   arrays              text as PostgreSQL prints it, each element in its type's form; lower bounds are 1
+//   anything else       text
 //
 // A file may hold anything in any column: what is not a value of the column's type is refused with 22P02 in binary, and given as it
 // is in text. Pure; any thread.

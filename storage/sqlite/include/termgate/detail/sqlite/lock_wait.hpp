@@ -1,5 +1,5 @@
-// Tells the process that holds a file's write lock who waits for it. SQLite's waiters poll and leave no trace in the file, so a server
-// that holds the lock could neither make room for them nor end a client that blocks a higher term (F4).
+// Shows the process that holds a file's write lock which others wait for it. SQLite's waiters poll and leave no trace in the file, so a
+// server that holds the lock could neither make room for them nor end a client that blocks a higher term (F4).
 //
 // A waiter of ours sends a datagram to the process that the kernel's list of locks names: an abstract Unix socket, named by process and
 // file, so nothing is left behind on any disk. Who does not listen, is in another network namespace or belongs to another user hears
