@@ -205,8 +205,9 @@ class RunSource(unittest.TestCase):
         )
 
         def ready():
-            with socket.socket() as one:
-                return one.connect_ex(("127.0.0.1", port)) == 0
+            # An open port is not enough: the server listens before it grants sessions.
+            url = f"zookeeper://127.0.0.1:{port}?prefix=ready"
+            return call(TERMGATE, "run", "--no-seal", "--scope", "ready", "--source", url, "--", "true", env=clean).returncode == 0
 
         server = Server(
             ["java", "-Xmx128m", "-cp", "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar"]
