@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# Cross-compiles the library for arm64 on Debian 12, in a root of mmdebstrap, and runs the conformance tests on SQLite by emulation (qemu-user-static).
+# Cross-builds for arm64 on Debian 12, in a root of mmdebstrap, and runs the result by emulation (qemu-user-static).
 # As root, with mmdebstrap and a network; some twenty minutes on two cores the first time. This machine's own packages are not touched.
-#   packaging/arm64.sh [FOLDER]      the root: /var/tmp/termgate-arm64, which is kept for a next run
+#   packaging/arm64.sh [FOLDER]              the library, and the conformance tests on SQLite
+#   packaging/arm64.sh --packages [FOLDER]   the Debian packages, into build/packages-arm64; the installed command plays a stale leader being refused
+# FOLDER: the root, /var/tmp/termgate-arm64 where none is given. It is kept for a next run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source packaging/root.sh
+packages=
+if [ "${1:-}" = --packages ]; then packages=1; shift; fi
 need_tools
 root=$(realpath -m "${1:-/var/tmp/termgate-arm64}")
 libraries=(libpqxx-dev libsqlite3-dev unixodbc-dev libfmt-dev libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libpg-query-dev
@@ -13,9 +17,67 @@ make_root "$root" bookworm amd64,arm64 crossbuild-essential-arm64 cmake ninja-bu
   qemu-user-static "${libraries[@]/%/:arm64}"
 enter "$root"
 copy_tree "$root"
+
+if [ -z "$packages" ]; then
+  inside "$root" bash -euc '
+    cd /src
+    cmake -S . -B /build --toolchain packaging/arm64.cmake -G Ninja -DCMAKE_INSTALL_LIBDIR=lib/aarch64-linux-gnu -DTERMGATE_PROXY=ON -DTERMGATE_SOURCES=ON \
+      -DTERMGATE_UNITY=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" -DTERMGATE_TESTS=ON >/root/configure.log || { cat /root/configure.log; exit 1; }
+    cmake --build /build --target conformance
+    for database in sqlite_memory sqlite_wal sqlite_journal; do TERMGATE_CONFORMANCE=$database qemu-aarch64-static /build/tests/conformance; done'
+  exit
+fi
+
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+# The server's headers and make files are those of arm64. Only its pg_config runs, so the files alone do, without what the package depends on.
 inside "$root" bash -euc '
+  if [ ! -e /usr/lib/postgresql/15/bin/pg_config ]; then
+    cd /root
+    apt-get -qq update
+    for package in postgresql-server-dev-15 postgresql-client-15; do
+      apt-get -qq download "$package:arm64"
+      dpkg -x "$package"_*_arm64.deb /
+    done
+  fi
+  printf "#!/bin/sh\nexec qemu-aarch64-static /usr/lib/postgresql/15/bin/pg_config \"\$@\"\n" >/usr/local/bin/pg_config_arm64
+  chmod 755 /usr/local/bin/pg_config_arm64
+  /usr/local/bin/pg_config_arm64 --version'
+inside "$root" SOURCE_DATE_EPOCH="$SOURCE_DATE_EPOCH" DEB_HOST_ARCH=arm64 bash -euc '
+  umask 022
   cd /src
-  cmake -S . -B /build --toolchain packaging/arm64.cmake -G Ninja -DCMAKE_INSTALL_LIBDIR=lib/aarch64-linux-gnu -DTERMGATE_PROXY=ON -DTERMGATE_SOURCES=ON \
-    -DTERMGATE_UNITY=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" -DTERMGATE_TESTS=ON >/root/configure.log || { cat /root/configure.log; exit 1; }
-  cmake --build /build --target conformance
-  for database in sqlite_memory sqlite_wal sqlite_journal; do TERMGATE_CONFORMANCE=$database qemu-aarch64-static /build/tests/conformance; done'
+  configure() {
+    cmake --preset package --toolchain packaging/arm64.cmake -DCMAKE_INSTALL_LIBDIR=lib/aarch64-linux-gnu -DTERMGATE_PG_CONFIG=/usr/local/bin/pg_config_arm64 \
+      "-DTERMGATE_GUARD_MAKE_OPTIONS=CC=aarch64-linux-gnu-gcc" -DCPACK_DEBIAN_PACKAGE_ARCHITECTURE=arm64 "$@" >/root/configure.log || { cat /root/configure.log; exit 1; }
+  }
+  # The command that is built cannot run here by itself: what it says of its options is asked of it by emulation, before the man pages are made.
+  echo "{}" >/root/help.json
+  configure -DTERMGATE_HELP_JSON=/root/help.json
+  cmake --build build/package --target termgate
+  qemu-aarch64-static build/package/termgate --help --json >/root/help.json
+  rm -f build/package/package_files/stamp
+  cmake --build build/package
+  rm -rf build/packages
+  cpack --config build/package/CPackConfig.cmake >build/package/cpack.log 2>&1 || { cat build/package/cpack.log >&2; exit 1; }
+  packaging/debian/without_ldconfig_scripts.sh build/packages/libtermgate0_*.deb
+  rm -rf build/packages/_CPack_Packages
+  packaging/sbom.py build/package build/packages
+  cd build/packages
+  sha256sum -- *.deb *.spdx.json >SHA256SUMS'
+out=build/packages-arm64
+rm -rf "$out"
+mkdir -p "$out"
+cp "$root"/src/build/packages/* "$out/"
+# Unpacked, not installed: dpkg would run maintainer scripts of a system that this root is not.
+inside "$root" bash -euc '
+  rm -rf /root/unpacked
+  for package in /src/build/packages/*.deb; do
+    [ "$(dpkg-deb -f "$package" Architecture)" = arm64 ] || { echo "$package is not of arm64" >&2; exit 1; }
+    dpkg-deb -x "$package" /root/unpacked
+  done
+  find /root/unpacked -type f -exec file {} + >/root/files
+  ! grep "ELF" /root/files | grep -v "ARM aarch64" || { echo "these are not of arm64" >&2; exit 1; }
+  export LD_LIBRARY_PATH=/root/unpacked/usr/lib/aarch64-linux-gnu
+  qemu-aarch64-static /root/unpacked/usr/bin/termgate --version
+  cd /root
+  qemu-aarch64-static /root/unpacked/usr/bin/termgate demo'
+ls -1 "$out"

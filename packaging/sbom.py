@@ -36,10 +36,15 @@ def owners(paths):
     return {path: found[path] for path in paths if path in found}
 
 
-def facts(packages):
-    """{package: (version, source, architecture)} as installed here."""
+def facts(packages, architecture):
+    """{package: (version, source, architecture)} as installed here; where a package is here for two architectures, the one asked for."""
     out = output("dpkg-query", "-W", "-f", "${binary:Package}\t${Version}\t${source:Package}\t${Architecture}\n", *sorted(packages))
-    return {line.split("\t")[0].split(":")[0]: line.split("\t")[1:] for line in out.splitlines()}
+    found = {}
+    for line in out.splitlines():
+        name, *fact = line.split("\t")
+        if name.split(":")[0] not in found or fact[2] == architecture:
+            found[name.split(":")[0]] = fact
+    return found
 
 
 def compiled_in(build):
@@ -62,11 +67,16 @@ def loaded(deb):
         return needed - own
 
 
-def where(soname):
-    for line in output("/sbin/ldconfig", "-p").splitlines():
-        match = re.match(r"\s+(\S+) \(.*\) => (\S+)", line)
-        if match and match.group(1) == soname:
-            return os.path.realpath(match.group(2))
+def triplet_of(architecture):
+    return output("dpkg-architecture", f"-a{architecture}", "-qDEB_HOST_MULTIARCH").strip()
+
+
+def where(soname, architecture):
+    """The library's file, among those of the packages' architecture: ldconfig knows only this machine's own."""
+    triplet = triplet_of(architecture)
+    for folder in (f"/usr/lib/{triplet}", f"/lib/{triplet}", "/usr/lib", f"/usr/{triplet}/lib"):
+        if os.path.exists(f"{folder}/{soname}"):
+            return os.path.realpath(f"{folder}/{soname}")
     return None
 
 
@@ -88,13 +98,16 @@ def main():
     names = {one["Package"] for one in fields.values()}
     needs = {}
     for deb in debs:
-        paths = {soname: where(soname) for soname in loaded(deb)}
+        paths = {soname: where(soname, fields[deb]["Architecture"]) for soname in loaded(deb)}
         missing = {soname for soname, path in paths.items() if path is None and not soname.startswith("libtermgate")}
         if missing:
             sys.exit(f"sbom: {deb.name} needs {', '.join(sorted(missing))}, which no package of this system has")
         needs[deb] = {one.split(":")[0] for one in owners({path for path in paths.values() if path}).values()} - names
-    built_with = {one.split(":")[0] for one in compiled_in(build)} | {"g++-12"}
-    known = facts(built_with | set().union(*needs.values()))
+    architecture = fields[debs[0]]["Architecture"]
+    native = architecture == output("dpkg", "--print-architecture").strip()
+    compiler = "g++-12" if native else f"g++-12-{triplet_of(architecture).replace('_', '-')}"
+    built_with = {one.split(":")[0] for one in compiled_in(build)} | {compiler}
+    known = facts(built_with | set().union(*needs.values()), architecture)
 
     packages, relations = [], []
     for deb in debs:
@@ -116,7 +129,7 @@ def main():
         )
         relations.append(("SPDXRef-DOCUMENT", "DESCRIBES", identifier("Package-" + one["Package"])))
         relations += [(identifier("Package-" + one["Package"]), "DEPENDS_ON", identifier("Debian-" + need)) for need in sorted(needs[deb])]
-    for name, (version, source, architecture) in sorted(known.items()):
+    for name, (version, source, built_for) in sorted(known.items()):
         packages.append(
             {
                 "SPDXID": identifier("Debian-" + name),
@@ -134,14 +147,14 @@ def main():
                         "referenceCategory": "PACKAGE-MANAGER",
                         "referenceType": "purl",
                         "referenceLocator": (
-                            f"pkg:deb/debian/{name}@{version.replace('+', '%2B').replace(':', '%3A')}?arch={architecture}&distro=debian-12"
+                            f"pkg:deb/debian/{name}@{version.replace('+', '%2B').replace(':', '%3A')}?arch={built_for}&distro=debian-12"
                         ),
                     }
                 ],
             }
         )
         if name in built_with:
-            kind = "BUILD_TOOL_OF" if name == "g++-12" else "BUILD_DEPENDENCY_OF"
+            kind = "BUILD_TOOL_OF" if name == compiler else "BUILD_DEPENDENCY_OF"
             relations += [(identifier("Debian-" + name), kind, identifier("Package-" + one)) for one in sorted(names)]
     first = fields[debs[0]]
     title = f"termgate_{first['Version']}_{first['Architecture']}"

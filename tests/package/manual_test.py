@@ -5,11 +5,14 @@
 """
 import json
 import os
+import pty
 import re
+import select
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -98,6 +101,68 @@ COMP_WORDS=(termgate proxy --config so); COMP_CWORD=3; _termgate; printf '%s\\n'
                 if shutil.which(shell):
                     done = run(shell, "-n", str(self.out / "completions" / name), env={**os.environ, "HOME": self.folder.name})
                     self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def fish(self, line):
+        """What fish offers for a line whose cursor is at its end."""
+        if not shutil.which("fish"):
+            self.skipTest("fish is not installed")
+        script = f"source '{self.out}/completions/termgate.fish'; complete -C '{line}'"
+        done = run("fish", "--no-config", "-c", script, env={**os.environ, "HOME": self.folder.name})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return {one.split("\t")[0] for one in done.stdout.splitlines()}
+
+    def test_fish_completes_commands_families_and_options(self):
+        self.assertEqual(self.fish("termgate pro"), {"protect", "proxy"})
+        self.assertLessEqual({"acquire", "renew", "release"}, self.fish("termgate lease "))
+        self.assertEqual(self.fish("termgate lease acq"), {"acquire"})
+        self.assertEqual(self.fish("termgate lease acquire --sc"), {"--scope", "--schema"})
+        self.assertEqual(self.fish("termgate seal --te"), {"--term"})
+        for command in self.about["commands"]:
+            common = self.about["own_database"] if command["own_database"] else self.about["every_command"]
+            offered = {one for one in self.fish(f"termgate {command['name']} --") if one != "--"}
+            self.assertEqual(offered, {"--" + one["name"] for one in command["options"] + common}, command["name"])
+
+    def zsh(self, *lines):
+        """What an interactive zsh makes of each line when Tab is pressed at its end. One shell for all of them: it starts slowly."""
+        if not shutil.which("zsh"):
+            self.skipTest("zsh is not installed")
+        start = (
+            f"PROMPT=; PS2=; unsetopt zle_bracketed_paste prompt_cr; fpath=('{self.out}/completions' $fpath); autoload -Uz compinit; "
+            f"compinit -u -d '{self.folder.name}/zcompdump'; zstyle ':completion:*' list-colors; LISTMAX=1000; "
+            "report() { zle complete-word; print -r -- \"<<$BUFFER>>\"; BUFFER=; }; zle -N report; bindkey '^I' report; print -r ready.\n"
+        )
+        child, terminal = pty.fork()
+        if child == 0:
+            os.execvpe("zsh", ["zsh", "-f", "-i"], {**os.environ, "HOME": self.folder.name, "TERM": "dumb", "COLUMNS": "200"})
+        seen, made = "", []
+
+        def until(pattern):
+            nonlocal seen
+            end = time.monotonic() + 30
+            while not (found := re.search(pattern, seen)):
+                self.assertLess(time.monotonic(), end, seen)
+                if select.select([terminal], [], [], 0.2)[0]:
+                    seen += os.read(terminal, 65536).decode(errors="replace")
+            seen = seen[found.end() :]
+            return found[1]
+
+        try:
+            os.write(terminal, start.encode())
+            until("\n(ready)\\.")
+            for line in lines:
+                os.write(terminal, (line + "\t").encode())
+                made.append(until("<<(.*?)>>"))
+        finally:
+            os.close(terminal)
+            os.waitpid(child, 0)
+        return made
+
+    def test_zsh_completes_commands_families_and_options(self):
+        made = self.zsh("termgate lease acq", "termgate sea", "termgate proxy --beck", "termgate lease acquire --ttl 1s --own", "termgate run --sco")
+        self.assertEqual(
+            made,
+            ["termgate lease acquire ", "termgate seal ", "termgate proxy --beck", "termgate lease acquire --ttl 1s --owner ", "termgate run --scope "],
+        )
 
     def test_the_same_input_gives_the_same_bytes(self):
         with tempfile.TemporaryDirectory() as other:

@@ -10,3 +10,5 @@ add_test(NAME package_debs COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/package/deb_libr
 set_tests_properties(package_debs PROPERTIES LABELS "package;long" SKIP_RETURN_CODE 77 TIMEOUT 2400 FIXTURES_SETUP debs)
 add_test(NAME package_debs_in_a_fresh_root COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/package/deb_root_test.sh" "${PROJECT_SOURCE_DIR}/build/packages")
 set_tests_properties(package_debs_in_a_fresh_root PROPERTIES LABELS "package;long" SKIP_RETURN_CODE 77 TIMEOUT 1800 FIXTURES_REQUIRED debs)
+add_test(NAME package_debs_again COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/package/deb_reproducible_test.sh" "${PROJECT_SOURCE_DIR}/build/packages")
+set_tests_properties(package_debs_again PROPERTIES LABELS "package;long" SKIP_RETURN_CODE 77 TIMEOUT 2400 FIXTURES_REQUIRED debs)
