@@ -158,10 +158,18 @@ COMP_WORDS=(termgate proxy --config so); COMP_CWORD=3; _termgate; printf '%s\\n'
         return made
 
     def test_zsh_completes_commands_families_and_options(self):
-        made = self.zsh("termgate lease acq", "termgate sea", "termgate proxy --beck", "termgate lease acquire --ttl 1s --own", "termgate run --sco")
+        made = self.zsh(
+            "termgate lease acq", "termgate sea", "termgate proxy --beck", "termgate lease acquire --ttl 1s --own", "termgate run --sco"
+        )
         self.assertEqual(
             made,
-            ["termgate lease acquire ", "termgate seal ", "termgate proxy --beck", "termgate lease acquire --ttl 1s --owner ", "termgate run --scope "],
+            [
+                "termgate lease acquire ",
+                "termgate seal ",
+                "termgate proxy --beck",
+                "termgate lease acquire --ttl 1s --owner ",
+                "termgate run --scope ",
+            ],
         )
 
     def test_the_same_input_gives_the_same_bytes(self):
