@@ -2,7 +2,7 @@
 # Cross-builds for arm64 on Debian 12, in a root of mmdebstrap, and runs the result by emulation (qemu-user-static).
 # As root, with mmdebstrap and a network; some twenty minutes on two cores the first time. This machine's own packages are not touched.
 #   packaging/arm64.sh [FOLDER]              the library, and the conformance tests on SQLite
-#   packaging/arm64.sh --packages [FOLDER]   the Debian packages, into build/packages-arm64; the installed command plays a stale leader being refused
+#   packaging/arm64.sh --packages [FOLDER]   the Debian packages, into build/packages-arm64; the command in them refuses a stale leader on SQLite
 # FOLDER: the root, /var/tmp/termgate-arm64 where none is given. It is kept for a next run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -77,7 +77,17 @@ inside "$root" bash -euc '
   find /root/unpacked -type f -exec file {} + >/root/files
   ! grep "ELF" /root/files | grep -v "ARM aarch64" || { echo "these are not of arm64" >&2; exit 1; }
   export LD_LIBRARY_PATH=/root/unpacked/usr/lib/aarch64-linux-gnu
-  qemu-aarch64-static /root/unpacked/usr/bin/termgate --version
-  cd /root
-  qemu-aarch64-static /root/unpacked/usr/bin/termgate demo'
+  # `termgate demo` starts itself again, which the kernel cannot do for another processor.
+  termgate() { qemu-aarch64-static /root/unpacked/usr/bin/termgate "$@"; }
+  termgate --version
+  rm -f /root/app.db*
+  export TERMGATE_DB=sqlite:/root/app.db
+  termgate init
+  termgate exec --scope billing --term 2 "CREATE TABLE accounts (id integer PRIMARY KEY)" "INSERT INTO accounts VALUES (42)"
+  status=0
+  termgate exec --scope billing --term 1 "DELETE FROM accounts" || status=$?
+  [ "$status" = 3 ] || { echo "a stale write ended with $status and not with 3" >&2; exit 1; }
+  termgate verify
+  lib=/root/unpacked/usr/lib/aarch64-linux-gnu
+  aarch64-linux-gnu-readelf -d "$lib/libtermgate.so.0" | grep -q "SONAME.*libtermgate.so.0"'
 ls -1 "$out"

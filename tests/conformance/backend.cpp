@@ -259,6 +259,10 @@ void run_outside(const std::string& url, const std::string& statement) {
 #endif
 }
 
+void drop_guard(const std::string& url) {
+  if (is_postgresql()) run_outside(url, "DROP EXTENSION IF EXISTS termgate_guard");
+}
+
 struct Outside::Connection {
 #ifdef TERMGATE_TEST_WITH_ODBC
   std::unique_ptr<odbc::Connection> tsql;

@@ -48,6 +48,9 @@ void run_as(const std::string& url, const std::string& what, const std::string& 
 // Runs a statement past Termgate, as the owner of layer 1 with a client of their own would. Not for a database in memory.
 void run_outside(const std::string& url, const std::string& statement);
 
+// Before an uninstall that has to go through: where the server loads the guard, uninstall names its extension and changes nothing.
+void drop_guard(const std::string& url);
+
 // A session of somebody with a client of their own, in a fresh database with layer 1 (SQLite: with its functions). One thread.
 class Outside {
  public:

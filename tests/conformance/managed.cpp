@@ -160,6 +160,7 @@ TEST_CASE("uninstall: names who must let go of tables that its role may not chan
     CHECK(db.installed_version() > 0);
     db.unprotect("left_behind");
   }
+  conformance::drop_guard(url);
   owner.uninstall();
   CHECK(db.query("SELECT count(*) FROM pg_trigger WHERE tgrelid = 'left_behind'::regclass").one()[0].as_int() == 0);
   CHECK(db.query("SELECT count(*) FROM pg_namespace WHERE nspname = 'termgate'").one()[0].as_int() == 0);

@@ -574,6 +574,7 @@ TEST_CASE("install: one that fails half-way leaves nothing", "[F5][conformance]"
   const std::string url = conformance::fresh_url();
   auto db = Database::open(conformance::owner_url(url));
   db.install();
+  conformance::drop_guard(url);
   db.uninstall();
   CHECK(db.installed_version() == 0);
   // Something of the same name in the way of a later migration.
