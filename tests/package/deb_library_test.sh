@@ -13,7 +13,7 @@ multiarch=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 for name in termgate libtermgate0 libtermgate-dev termgate-sqlite-extension postgresql-15-termgate; do
   package=$(echo "$packages/${name}"_*.deb)
   [ "$(dpkg-deb -f "$package" Package)" = "$name" ] || fail "$package is not $name"
-  dpkg-deb -f "$package" Description | head -1 | grep -q '^fencing tokens' || fail "$name: its description has no synopsis of its own"
+  [[ "$(dpkg-deb -f "$package" Description)" == 'fencing tokens'* ]] || fail "$name: its description has no synopsis of its own"
   dpkg-deb -c "$package" >"$scratch/$name.list"
   ! grep -vE '^[-dl][rwx-]{9} root/root ' "$scratch/$name.list" || fail "$name has files that root does not own"
   grep -q "/usr/share/doc/$name/copyright$" "$scratch/$name.list" || fail "$name has no copyright"
@@ -30,7 +30,7 @@ has libtermgate-dev usr/include/termgate/version.hpp
 has libtermgate-dev "usr/lib/$multiarch/pkgconfig/termgate.pc"
 has termgate-sqlite-extension "usr/lib/$multiarch/termgate/termgate.so"
 has postgresql-15-termgate usr/lib/postgresql/15/lib/termgate_guard.so
-for needs in libpqxx libodbc2 libsqlite3-0; do dpkg-deb -f "$packages"/libtermgate0_*.deb Depends | grep -q "$needs" || fail "libtermgate0 does not depend on $needs"; done
+for needs in libpqxx libodbc2 libsqlite3-0; do [[ "$(dpkg-deb -f "$packages"/libtermgate0_*.deb Depends)" == *"$needs"* ]] || fail "libtermgate0 does not depend on $needs"; done
 dpkg-deb -f "$packages"/postgresql-15-termgate_*.deb Depends | grep -qE '(^|, )postgresql-15' || fail "the guard does not depend on its server"
 ! dpkg-deb -f "$packages"/termgate-sqlite-extension_*.deb Depends | grep -qE 'odbc|libpq|ldap|gnutls' || fail "the SQLite extension depends on other databases"
 (cd "$packages" && sha256sum --quiet -c SHA256SUMS)

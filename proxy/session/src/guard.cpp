@@ -27,6 +27,8 @@ Act in_writable(const Unit& unit, const TransactionView& transaction, Standing c
   // Made writable for a declaration or a savepoint, and no claim is there that could pass: it goes on as a transaction that reads.
   const bool looks_like_read = unit.does == Does::reads || unit.does == Does::calls || unit.does == Does::fetch;
   const bool passed = transaction.session_passed || transaction.other_passed;
+  // A read needs no claim: should it write after all, the server checks what the session declares.
+  if (transaction.server_guards && looks_like_read && !unit.named && claim != Standing::current) return Act::pass;
   if (looks_like_read && !unit.named && (claim == Standing::none || is_refused(claim)) && !passed && !transaction.acted) return Act::lock;
   if (is_refused(claim)) return refusal_of(claim);
   const bool others_first = transaction.code_declared || (transaction.unnamed && !transaction.session_passed);
@@ -74,6 +76,7 @@ Act sound_before_commit(const TransactionView& transaction, const Policy& policy
   if (!policy.enforce || transaction.failed || !transaction.writable || !(transaction.acted || transaction.left_over)) return Act::pass;
   const bool passed = transaction.session_passed || transaction.other_passed;
   if (passed) return transaction.redeclared || (transaction.unnamed && !transaction.session_passed) ? Act::recheck : Act::pass;
+  if (transaction.server_guards) return Act::pass;  // where anything was written without a check, the server refuses the COMMIT
   return transaction.acted ? Act::check : Act::lock;
 }
 

@@ -58,6 +58,7 @@ struct TransactionView {
   bool read_only = false;       // the client wants it READ ONLY
   bool fixed = false;           // its access mode is fixed, and it is READ ONLY
   bool writable = false;        // made so by us
+  bool server_guards = false;   // termgate_guard refuses what a passed check does not cover, whatever the proxy lets through
   bool session_passed = false;  // the check has passed for what the session declares, or its rule
   bool other_passed = false;    // … for scope and term of a comment, or as the arguments of check_term()
   bool named_passed = false;    // … for what this very unit names

@@ -189,7 +189,8 @@ void Session::State::add_check(Batch& to, const Claim& claim, Purpose role) {
     if (claim.pair.complete() && is_known_by(claim.pair.scope)) {
       // The server's guard looks at what the session declares. Inside a block of the client's it would go on doing so afterwards.
       const Values named(claim.pair);
-      if (claims_.server_guarded() && !model_.tx.in_block) run_ours(to, ProxyStatement::declare, Purpose::mode, named.fields);
+      const bool alone = !model_.tx.in_block || (script_.frame && script_.text->statements.size() == 1);
+      if (claims_.server_guarded() && alone) run_ours(to, ProxyStatement::declare, Purpose::mode, named.fields);
       if (model_.tx.passed.size() >= passed_max) model_.tx.passed.erase(model_.tx.passed.begin());
       model_.tx.passed.push_back(claim.pair);
     }

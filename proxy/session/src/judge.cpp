@@ -191,6 +191,7 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   view.read_only = model_.tx.in_block || model_.tx.writable ? model_.tx.client_read_only : model_.by_default.believed;
   view.fixed = model_.tx.snapshot || model_.tx.locked || model_.locked_for_good;
   view.writable = may_write();
+  view.server_guards = claims_.server_guarded();
   view.session_passed = model_.tx.session_passed;
   view.other_passed = model_.tx.other_passed;
   view.named_passed = claim.named && claim.certain && is_known_by(claim.pair.scope) &&

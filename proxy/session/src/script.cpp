@@ -213,8 +213,11 @@ void Session::State::send_piece(const Effects& effects) {
     }
   }
   const statements::Statement& last = all[end - 1];
-  std::string sql =
-      end == all.size() ? script_.sql.substr(first.offset) : script_.sql.substr(first.offset, last.offset + last.length - first.offset);
+  // A server that guards the session reads the comment itself, in front of the first token too.
+  if (claims_.server_guarded() && !first.declared.empty() && !effects.only_declares && !effects.prepares_declares)
+    script_.offset = script_.next == 0 ? 0 : all[script_.next - 1].offset + all[script_.next - 1].length;
+  std::string sql = end == all.size() ? script_.sql.substr(script_.offset)
+                                      : script_.sql.substr(script_.offset, last.offset + last.length - script_.offset);
   script_.next = end;
   script_.bytes = sql.size();
   if ((effects.only_declares || effects.prepares_declares) && !first.set_config_at.empty()) {

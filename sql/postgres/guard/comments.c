@@ -207,6 +207,19 @@ static void read_rest(const char* at, const char* end) {
   for (at = begin; (at = skip_space(at, end)) < end; at = next) { next = *at == ';' ? at + 1 : skip_comment(&found, at, end); }
 }
 
+// Where the statement begins whose first token is at `first` or behind it: behind the token in front of that. From PostgreSQL 18 on a
+// statement's location is its first token's, and the comments before it are not in it.
+static const char* begin_of(const char* text, const char* first) {
+  const char* begin = text;
+  const char* at = text;
+  while ((at = skip_space(at, first)) < first) {
+    const char* next = skip_comment(NULL, at, first);
+    if (next == NULL) { begin = next = skip_token(at, first); }
+    at = next;
+  }
+  return begin;
+}
+
 // The statement that the client's own portal runs, where it is that one that runs now.
 static const PlannedStmt* clients_statement(void) {
   const char* text = ActivePortal != NULL ? ActivePortal->sourceText : NULL;
@@ -219,21 +232,21 @@ bool comments_read(void) {
   static bool declares = false;
   const char* text = debug_query_string;
   const PlannedStmt* statement;
-  size_t length, begin;
+  size_t length, first;
   if (text == NULL || strstr(text, "/*") == NULL) { return declares = false; }
   length = strlen(text);
   if (!names_ours(text, text + length)) { return declares = false; }
   statement = clients_statement();
   // Inside a cursor of a function: as its statement.
   if (statement == NULL) { return declares; }
-  begin = statement->stmt_location > 0 ? Min((size_t)statement->stmt_location, length) : 0;
+  first = statement->stmt_location > 0 ? Min((size_t)statement->stmt_location, length) : 0;
   memset(&found, 0, sizeof found);
   if (statement->stmt_len > 0) {
-    size_t end = Min(begin + (size_t)statement->stmt_len, length);
-    read_around(text + begin, text + end);
+    size_t end = Min(first + (size_t)statement->stmt_len, length);
+    read_around(begin_of(text, text + first), text + end);
     read_rest(text + end, text + length);
   } else {
-    read_around(text + begin, text + length);
+    read_around(begin_of(text, text + first), text + length);
   }
   if (found.problem != NULL) {
     ereport(ERROR, (errcode(ERRCODE_INPUT_INVALID), errmsg("TG005 the comment of this statement is malformed: %s", found.problem)));

@@ -115,6 +115,48 @@ def test_a_comment_counts_above_what_the_session_declares(rig, proxy):
     assert "TG001" in proxy.sql(f"{comment} INSERT INTO log VALUES (1); INSERT INTO log VALUES (2);", scope="s", term=4)
 
 
+def test_a_comment_counts_where_the_proxy_sends_a_text_in_pieces(rig, proxy):
+    """A table with a rule, and a text of several statements: both go inside a block of the proxy's."""
+    rig.psql("-c", "TRUNCATE log", "-c", "CREATE TABLE ruled (n int)", "-c", "CREATE RULE twice AS ON INSERT TO ruled DO ALSO SELECT 1")
+    rig.psql("-c", "GRANT ALL ON ruled TO app")
+    later = "CREATE FUNCTION later() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES (4); RETURN NULL; END'"
+    deferred = "CREATE CONSTRAINT TRIGGER later AFTER INSERT ON ruled INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION later()"
+    rig.psql("-c", later, "-c", deferred)
+    front, behind = [f"/* termgate.scope='other', termgate.term='{term}' */" for term in (9, 9)]
+    stale = "/* termgate.scope='other', termgate.term='8' */"
+    try:
+        assert proxy.sql(f"{front} INSERT INTO ruled VALUES (1)", scope="s", term=4) == "1"
+        assert proxy.sql(f"INSERT INTO ruled VALUES (1) {behind}", scope="s", term=4) == "1"
+        assert "TG001" in proxy.sql(f"{stale} INSERT INTO ruled VALUES (1)", scope="s", term=4)
+        assert "TG001" in proxy.sql("INSERT INTO ruled VALUES (1)", scope="s", term=4)
+        assert rig.psql("-c", "SELECT count(*) FROM ruled") == rig.psql("-c", "SELECT count(*) FROM log") == "2"
+        insert = "INSERT INTO log VALUES (5)"
+        pieces = f"{front} {insert}\\; /* ; */ {front} {insert}\\;\\; {insert} {behind} \\; SET DateStyle = ISO;"
+        assert proxy.sql(pieces, scope="s", term=4) == ""
+        assert rig.psql("-c", "SELECT count(*) FROM log WHERE n = 5") == "3"
+        assert "TG001" in proxy.sql(f"{front} {insert}\\; {stale} {insert}\\; {front} {insert};", scope="s", term=4)
+        assert "TG001" in proxy.sql(f"{front} {insert}\\; {insert};", scope="s", term=4)
+        assert rig.psql("-c", "SELECT count(*) FROM log WHERE n = 5") == "3"
+    finally:
+        rig.psql("-c", "DROP TABLE ruled", "-c", "DROP FUNCTION later")
+
+
+def test_a_reader_goes_on_reading_behind_code_that_may_have_declared(rig, proxy):
+    rig.psql("-c", "CREATE FUNCTION unclear(text) RETURNS int LANGUAGE plpgsql AS 'BEGIN EXECUTE $1; RETURN 1; END'")
+    try:
+        read, call = "SELECT count(*) >= 0 FROM log;", "SELECT unclear('SELECT 1');"
+        assert proxy.sql(f"BEGIN; SAVEPOINT a; {call} RELEASE a; {read} COMMIT; {read}").split() == ["1", "t", "t"]
+        assert proxy.sql(f"BEGIN; {call} {read} SAVEPOINT a; {read} ROLLBACK TO a; {read} COMMIT; {read}").split() == ["1", *"tttt"]
+        assert proxy.sql(f"BEGIN; {call} {read} COMMIT; {read}", scope="s", term=4).split() == ["1", "t", "t"]
+        assert "TG002" in proxy.sql(f"BEGIN; {call} INSERT INTO log VALUES (6); COMMIT;")
+        assert "TG002" in proxy.sql("BEGIN; SELECT unclear('INSERT INTO log VALUES (6)'); COMMIT;")
+        hidden = "SELECT unclear('SELECT set_config(''termgate.term'', ''4'', true)'); SELECT unclear('INSERT INTO log VALUES (6)')"
+        assert "TG001" in proxy.sql(f"BEGIN; SET LOCAL termgate.scope = 's'; {hidden}; COMMIT;")
+        assert rig.psql("-c", "SELECT count(*) FROM log WHERE n = 6") == "0"
+    finally:
+        rig.psql("-c", "DROP FUNCTION unclear")
+
+
 def test_a_role_without_any_grant_cannot_raise(rig, proxy):
     assert proxy.sql("SELECT 1; SELECT count(*) >= 0 FROM t", user="plain") == "1\nt"
     assert "TG002" in proxy.sql("INSERT INTO log VALUES (1)", user="plain")

@@ -107,6 +107,21 @@ TEST_CASE("guard: without a claim a session reads and nothing is put in front of
   }
 }
 
+TEST_CASE("guard: of what the server guards only what looks like a read goes without a check", "[F1][F2][F6][proxy]") {
+  all_combinations([&](const Unit& unit, const TransactionView& view, Standing claim) {
+    TransactionView guarded = view;
+    guarded.server_guards = true;
+    const Act act = decide(unit, view, claim, {});
+    const Act there = decide(unit, guarded, claim, {});
+    if (act == there) return;
+    const bool looks_like_read = unit.does == Does::reads || unit.does == Does::calls || unit.does == Does::fetch;
+    CAPTURE(static_cast<int>(unit.does), static_cast<int>(claim), view.writable, static_cast<int>(act), static_cast<int>(there));
+    if (there != Act::pass || !view.writable) FAIL("it changes more than what may pass");
+    if (!looks_like_read && unit.does != Does::commit) FAIL("it lets a writer pass");
+    if (unit.does == Does::commit && (view.session_passed || view.other_passed)) FAIL("what was checked is not checked again");
+  });
+}
+
 TEST_CASE("guard: what stands for what", "[F1][F2][F4][F6][proxy]") {
   struct Row {
     const char* name;
