@@ -15,7 +15,7 @@ moment=$(git -C "$source_dir" log -1 --format=%ct)
 made=$(dpkg-deb --fsys-tarfile "$packages"/termgate_*.deb | tar -xO ./usr/share/doc/termgate/changelog.gz | gunzip | sed -n 's/^ -- .*>  //p')
 [ "$(date -d "$made" +%s)" = "$moment" ] || skip "the packages in $packages are of another commit: ./run package"
 
-clone="$scratch/a folder with a longer name, and blanks"
+clone="$scratch/a-folder-whose-name-is-of-another-length"
 git clone -q "$source_dir" "$clone"
 mkdir -m 700 "$scratch/home"
 (

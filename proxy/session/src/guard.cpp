@@ -27,8 +27,9 @@ Act in_writable(const Unit& unit, const TransactionView& transaction, Standing c
   // Made writable for a declaration or a savepoint, and no claim is there that could pass: it goes on as a transaction that reads.
   const bool looks_like_read = unit.does == Does::reads || unit.does == Does::calls || unit.does == Does::fetch;
   const bool passed = transaction.session_passed || transaction.other_passed;
-  // A read needs no claim: should it write after all, the server checks what the session declares.
-  if (transaction.server_guards && looks_like_read && !unit.named && claim != Standing::current) return Act::pass;
+  // Where nothing was checked yet, a read needs no claim: should it write after all, the server checks what the session declares.
+  const bool undeclared = claim == Standing::none || claim == Standing::uncertain;
+  if (transaction.server_guards && looks_like_read && !unit.named && undeclared && !passed) return Act::pass;
   if (looks_like_read && !unit.named && (claim == Standing::none || is_refused(claim)) && !passed && !transaction.acted) return Act::lock;
   if (is_refused(claim)) return refusal_of(claim);
   const bool others_first = transaction.code_declared || (transaction.unnamed && !transaction.session_passed);

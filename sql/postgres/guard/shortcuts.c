@@ -155,27 +155,31 @@ static bool names_ours(const PlannedStmt* plan) {
 
 // ---- triggers of protect()
 
-static TriggerFunction* know_trigger_function(Oid function) {
-  TriggerFunction* known = &trigger_functions[function % lengthof(trigger_functions)];
+// A copy: every look into the catalogs may bring the news that functions have changed, which empties the places.
+static TriggerFunction know_trigger_function(Oid function) {
+  TriggerFunction* place = &trigger_functions[function % lengthof(trigger_functions)];
+  TriggerFunction known;
   HeapTuple row;
-  if (known->function == function) { return known; }
-  known->function = function;
+  if (place->function == function) { return *place; }
+  memset(&known, 0, sizeof known);
+  known.function = function;
+  *place = known;  // of another kind than ours, should the look fail
   row = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-  known->kind = KIND_OTHER;
-  known->column[0] = '\0';
   if (HeapTupleIsValid(row)) {
     Form_pg_proc form = (Form_pg_proc)GETSTRUCT(row);
     static const char row_function[] = "_protected_row_";
     if (form->pronamespace == layer1_schema_oid() && form->proowner == layer1_owner()) {
       if (strcmp(NameStr(form->proname), "_protect_statement") == 0) {
-        known->kind = KIND_STATEMENT;
+        known.kind = KIND_STATEMENT;
       } else if (strncmp(NameStr(form->proname), row_function, sizeof row_function - 1) == 0) {
-        known->kind = KIND_ROW;
-        memcpy(known->name, NameStr(form->proname), sizeof known->name);
+        known.kind = KIND_ROW;
+        memcpy(known.name, NameStr(form->proname), sizeof known.name);
       }
     }
     ReleaseSysCache(row);
   }
+  // Not remembered where something has changed meanwhile.
+  if (place->function == function) { *place = known; }
   return known;
 }
 
@@ -227,8 +231,8 @@ static bool passes_table(const Trigger* trigger) {
 static Datum statement_trigger(FunctionCallInfo fcinfo) {
   const TriggerData* data = (const TriggerData*)fcinfo->context;
   Form_pg_class class = data->tg_relation->rd_rel;
-  if (ready() && ActiveSnapshotSet() && !(class->relkind == RELKIND_RELATION && class->relhassubclass) && is_covered(data->tg_relation) &&
-      passes_table(data->tg_trigger)) {
+  if (!TRIGGER_FIRED_FOR_ROW(data->tg_event) && ready() && ActiveSnapshotSet() &&
+      !(class->relkind == RELKIND_RELATION && class->relhassubclass) && is_covered(data->tg_relation) && passes_table(data->tg_trigger)) {
     return PointerGetDatum(NULL);
   }
   return trigger_by_sql(fcinfo);
@@ -276,17 +280,18 @@ static Datum row_trigger(FunctionCallInfo fcinfo) {
 }
 
 // A row function is made for one column name, of which its own name is a hash (_make_protected_row). The trigger names the column, too.
-static bool is_function_of(TriggerFunction* function, const char* column) {
+static bool is_function_of(const TriggerFunction* function, const char* column) {
+  TriggerFunction* place = &trigger_functions[function->function % lengthof(trigger_functions)];
   char name[NAMEDATALEN];
   if (strcmp(function->column, column) == 0) { return true; }
   if (quote_all_identifiers || strlen(column) >= NAMEDATALEN) { return false; }
   layer1_row_function(column, name);
   if (strcmp(name, function->name) != 0) { return false; }
-  memcpy(function->column, column, strlen(column) + 1);
+  if (place->function == function->function) { memcpy(place->column, column, strlen(column) + 1); }
   return true;
 }
 
-static bool find_column(Relation table, const Trigger* trigger, TriggerFunction* function, Carried* carried) {
+static bool find_column(Relation table, const Trigger* trigger, const TriggerFunction* function, Carried* carried) {
   if (!TRIGGER_FOR_ROW(trigger->tgtype) || !TRIGGER_FOR_AFTER(trigger->tgtype) || !is_function_of(function, trigger->tgargs[1])) {
     return false;
   }
@@ -304,14 +309,17 @@ static void carry_triggers(const EState* estate, ResultRelInfo* result) {
   for (i = 0; i < triggers->numtriggers; ++i) {
     const Trigger* trigger = &triggers->triggers[i];
     FmgrInfo* call = &result->ri_TrigFunctions[i];
-    TriggerFunction* function;
+    TriggerFunction function;
     Carried* carried;
     if (OidIsValid(call->fn_oid) || trigger->tgisinternal || trigger->tgdeferrable || trigger->tgnargs != 3) { continue; }
     function = know_trigger_function(trigger->tgfoid);
-    if (function->kind == KIND_OTHER || strcmp(trigger->tgargs[0], "enforce") != 0) { continue; }
+    if (function.kind == KIND_OTHER || TRIGGER_FOR_ROW(trigger->tgtype) != (function.kind == KIND_ROW) ||
+        strcmp(trigger->tgargs[0], "enforce") != 0) {
+      continue;
+    }
     carried = MemoryContextAllocZero(estate->es_query_cxt, sizeof *carried);
-    if (function->kind == KIND_ROW && !find_column(result->ri_RelationDesc, trigger, function, carried)) { continue; }
-    call->fn_addr = function->kind == KIND_ROW ? row_trigger : statement_trigger;
+    if (function.kind == KIND_ROW && !find_column(result->ri_RelationDesc, trigger, &function, carried)) { continue; }
+    call->fn_addr = function.kind == KIND_ROW ? row_trigger : statement_trigger;
     call->fn_oid = trigger->tgfoid;
     call->fn_nargs = 0;
     call->fn_stats = TRACK_FUNC_ALL;  // the function of layer 1 counts itself, where it runs

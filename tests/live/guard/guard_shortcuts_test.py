@@ -241,6 +241,28 @@ class Same(Shortcuts):
             changer.join()
         self.assertGreater(len(rounds), 1)
 
+    def test_a_row_trigger_stays_one_while_functions_change(self):
+        """A session's first write looks up what the trigger is and then the column. Functions that change in between once made it the
+        trigger of a whole statement, which let every row pass."""
+        ended = threading.Event()
+
+        def change():
+            noise = "CREATE OR REPLACE FUNCTION noise() RETURNS int LANGUAGE sql AS ''SELECT 1''"
+            with RIG.session("postgres", database="shortcuts") as admin:
+                while not ended.is_set():
+                    admin.rows(f"DO $$ BEGIN FOR i IN 1..50 LOOP EXECUTE '{noise}'; COMMIT; END LOOP; END $$")
+
+        changer = threading.Thread(target=change)
+        changer.start()
+        try:
+            for number in range(3000 if LONG else 150):
+                with RIG.session("free", database="shortcuts") as session:
+                    self.assertEqual(call(session, "INSERT INTO by_number VALUES (1, 7)")[0:1], ("TG002",), number)
+                    self.assertEqual(call(session, "INSERT INTO by_text VALUES ('a', 1)")[0:1], ("TG002",), number)
+        finally:
+            ended.set()
+            changer.join()
+
     def test_random_scripts_of_a_session_that_the_guard_observes(self):
         self.play("watched", random.randrange(1 << 30), 600)
 
