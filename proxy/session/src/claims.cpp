@@ -90,8 +90,9 @@ void Claims::learn(const Learned& learned) {
   perhaps_ |= learned.calls_unknown;
 }
 
-void Claims::may_declare() {
+void Claims::may_declare(bool by_its_text) {
   certain_ = false;
+  by_its_text_ |= by_its_text;
   ++declarations_;
 }
 
@@ -101,6 +102,7 @@ void Claims::check_passed(const ScopedTerm& pair, std::uint32_t declarations) {
   if (declarations != declarations_) return;
   known_ = pair;
   certain_ = true;
+  by_its_text_ = false;
 }
 
 // A refusal names the scope and term that the server compared, so the next write of the session can be

@@ -62,6 +62,12 @@ class Claims {
   void server_guards() noexcept { server_guarded_ = true; }
   bool server_guarded() const noexcept { return server_guarded_; }
   // While it is handed over, what the client sends goes to the server as it is.
+  // The server has refused a term above the fence, which only a check of ours raises.
+  void needs_a_raise() noexcept { to_be_raised_ = server_guarded_; }
+  void has_passed() noexcept { to_be_raised_ = false; }
+  bool to_be_raised() const noexcept { return to_be_raised_; }
+  // Whether what is uncertain of its claim was said in its own words, so that a check of ours must find out, and raise the fence.
+  bool declared_by_its_text() const noexcept { return by_its_text_; }
   void hand_over(bool on) noexcept { handed_over_ = on && server_guarded_; }
   bool handed_over() const noexcept { return handed_over_; }
 
@@ -82,7 +88,7 @@ class Claims {
   void transaction_begins();
   void learn(const Learned& learned);
   // Something goes to the server that may declare: until a check has passed only the server knows what counts.
-  void may_declare();
+  void may_declare(bool by_its_text);
   std::uint32_t declarations() const noexcept { return declarations_; }
 
   // --- what is answered ---
@@ -109,6 +115,8 @@ class Claims {
   bool replication_ = false;
   bool guarded_ = false;  // under `allow`: has declared
   bool server_guarded_ = false;
+  bool to_be_raised_ = false;
+  bool by_its_text_ = false;  // what made it uncertain: a SET, RESET or set_config() of the client's, and not only code that it ran
   bool handed_over_ = false;
   ScopedTerm bound_;                    // by the rule, for good; empty: not yet
   bool withdrawn_ = false;              // the rule has no term any more, or another one than the one that is bound

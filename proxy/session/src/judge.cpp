@@ -128,21 +128,22 @@ void Session::State::remember_writer(std::size_t hash) {
 // --- with what it is checked ---
 
 void Session::State::unit_begins() {
-  // Code may have declared. The server's guard refuses a term above the fence; our check raises the fence.
-  if (claims_.handed_over() && !claims_.certain()) claims_.hand_over(false);
   if (model_.status != pgwire::TransactionStatus::idle || model_.tx.in_block || model_.tx.writable) return;
   claims_.transaction_begins();
   hand_over();
 }
 
 // The next transaction goes to a server that guards the session as the client sends it, unless the fence still has to be raised to its
-// term, or is known to be above it, or only the server knows what it declares.
+// term, or is known to be above it. What code has declared only the server knows: it checks that, and where it finds a term above the fence
+// the session is ours until our check has raised it.
 void Session::State::hand_over() {
   if (!claims_.server_guarded()) return;
   const Claim claim = claim_of(nullptr);
   const Standing standing = standing_of(claim);
   const bool raised = standing == Standing::current && fence_of(claim.pair.scope) >= claim.pair.term;
-  claims_.hand_over(claims_.certain() && (raised || (standing == Standing::none && claim.pair.empty())));
+  const bool servers =
+      raised || (standing == Standing::none && claim.pair.empty()) || (standing == Standing::uncertain && !claims_.declared_by_its_text());
+  claims_.hand_over(servers && !claims_.to_be_raised());
 }
 
 // What the proxy says of a scope goes through this session's client_encoding, and would name another scope than its letters do.

@@ -243,6 +243,7 @@ void Session::State::check_answered(std::string_view row) {
   passed.term = number(term);
   fence = number(height);
   // Of check_again(): without a fence the session declares nothing, or half a claim.
+  if (head.role == Purpose::check) claims_.has_passed();
   if (!head.given && !model_.tx.in_block && head.role == Purpose::check) claims_.check_passed(passed, head.changes);
   if (!passed.complete() || fence == 0) {
     // Nothing is declared, where nobody has to: no lock is held.

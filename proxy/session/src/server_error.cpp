@@ -72,6 +72,8 @@ void Session::State::client_failed(const Event& event, const pgwire::ReportField
   const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() && !model_.tx.client_read_only &&
                                     !model_.by_default.believed && model_.status != TransactionStatus::failed;
   if (refused_as_read_only && !model_.tx.writable && session_lock_.stage == SessionLock::Stage::none) return read_has_written(report);
+  // What code has declared: where the client tries again, our check raises the fence first.
+  if (report.sqlstate() == "TG005" && report.message().find("the guard never raises it") != std::string_view::npos) claims_.needs_a_raise();
   const PendingReply& head = server_.replies.head();
   if (head.read_only_behind) model_.tx.client_read_only = true;
   if (head.late_complete && !outstanding_.unread && model_.status == TransactionStatus::idle && report.sqlstate() == "25001") {

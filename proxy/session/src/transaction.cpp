@@ -49,7 +49,8 @@ void Session::State::note_prepared(const Effects& effects) {
 
 void Session::State::note_sent(const Effects& effects, bool named) {
   note_prepared(effects);
-  if (model_.apply(effects, unit_of(effects, false, claims_.final_rule()).does, claims_.guards(), named)) claims_.may_declare();
+  if (model_.apply(effects, unit_of(effects, false, claims_.final_rule()).does, claims_.guards(), named))
+    claims_.may_declare(effects.way == Way::neutral);
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
   if (effects.unsettles) outstanding_.wait_for_all = true;
   if (effects.takes_snapshot) outstanding_.functions = true;  // a view may hide them
@@ -124,6 +125,7 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
 // The server's guard checks a block that was handed over. When a higher term is seen, the block is ended as one that we have checked.
 void Session::State::note_handed_over(const Effects& effects) {
   if (!claims_.handed_over() || !model_.tx.in_block || model_.tx.failed || unit_of(effects, false, false).does < Does::reads) return;
+  if (!claims_.certain()) return;
   model_.tx.last = claim_of(nullptr).pair;
   model_.tx.session_passed = model_.tx.last.complete();
 }

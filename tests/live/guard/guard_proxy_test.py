@@ -109,6 +109,25 @@ def test_a_higher_term_raises_the_fence_however_it_is_declared(rig, proxy):
         assert write(scope, 8) == "", name
 
 
+def test_a_higher_term_that_code_declares_is_raised_by_the_second_try(rig, proxy):
+    both = "set_config('termgate.scope', $1, false) || set_config('termgate.term', $2::text, false)"
+    rig.psql("-c", f"CREATE FUNCTION lead_as(text, int) RETURNS text LANGUAGE sql AS $$ SELECT {both} $$")
+    try:
+        scope = f"coded-{time.monotonic_ns()}"
+        declare, insert = f"SELECT lead_as('{scope}', 7);", "INSERT INTO log VALUES (8);"
+        rig.psql("-c", "TRUNCATE log")
+        said = proxy.sql(f"{declare} {insert} {insert} {insert} BEGIN; {insert} COMMIT; SELECT lead_as('{scope}', 6); {insert}")
+        assert said.count("ERROR:  TG005") == 1 and said.count("ERROR:  TG001") == 1, said
+        assert rig.psql("-c", "SELECT count(*) FROM log") == "3"
+        assert rig.psql("-c", f"SELECT term FROM termgate.fences WHERE scope = '{scope}'") == "7"
+        # A block fails as a whole, and passes as a whole when it is tried again.
+        said = proxy.sql(f"SELECT lead_as('{scope}', 8); BEGIN; {insert} COMMIT; BEGIN; {insert} {insert} COMMIT;")
+        assert said.count("ERROR:  TG005") == 1, said
+        assert rig.psql("-c", "SELECT count(*) FROM log") == "5"
+    finally:
+        rig.psql("-c", "DROP FUNCTION lead_as")
+
+
 def test_a_comment_counts_above_what_the_session_declares(rig, proxy):
     comment = "/* termgate.scope='other', termgate.term='9' */"
     assert proxy.sql(f"{comment} INSERT INTO log VALUES (1);", scope="s", term=4) == ""

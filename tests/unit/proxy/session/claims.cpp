@@ -89,7 +89,7 @@ TEST_CASE("claims: what is sent that may declare makes the claim uncertain until
   Claims claims = admitted();
   claims.declare(says("orders", 5));
   REQUIRE(standing_of(claims) == Standing::current);
-  claims.may_declare();
+  claims.may_declare(true);
   CHECK(claims.claim_of(nullptr).pair.empty());
   CHECK(standing_of(claims) == Standing::uncertain);
   const std::uint32_t sent = claims.declarations();
@@ -99,7 +99,7 @@ TEST_CASE("claims: what is sent that may declare makes the claim uncertain until
     CHECK(standing_of(claims) == Standing::current);
   }
   SECTION("a check that was sent before another one") {
-    claims.may_declare();
+    claims.may_declare(true);
     claims.check_passed(orders6, sent);
     CHECK(standing_of(claims) == Standing::uncertain);
   }
@@ -108,7 +108,7 @@ TEST_CASE("claims: what is sent that may declare makes the claim uncertain until
     CHECK(claims.claim_of(nullptr).pair == orders6);
   }
   SECTION("a check that was refused before another one") {
-    claims.may_declare();
+    claims.may_declare(true);
     claims.check_refused(orders6, sent);
     CHECK(standing_of(claims) == Standing::uncertain);
   }
@@ -117,7 +117,7 @@ TEST_CASE("claims: what is sent that may declare makes the claim uncertain until
 TEST_CASE("claims: a session of which nothing was seen that declares has no claim, certain or not", "[F6][proxy]") {
   Claims claims = admitted();
   CHECK(standing_of(claims) == Standing::none);
-  claims.may_declare();
+  claims.may_declare(true);
   CHECK(standing_of(claims) == Standing::none);
   claims.learn({.speaks_of_terms = true});
   CHECK(standing_of(claims) == Standing::uncertain);
@@ -234,7 +234,7 @@ TEST_CASE("claims: a comment names its claim, the rest of which is the session's
     CHECK(claim.given == ScopedTerm{"", 6});
   }
   SECTION("a term where the session's scope is not known") {
-    claims.may_declare();
+    claims.may_declare(true);
     const auto comment = says(std::nullopt, 6);
     CHECK_FALSE(claims.claim_of(&comment).certain);
     CHECK(standing_of(claims, &comment) == Standing::uncertain);
