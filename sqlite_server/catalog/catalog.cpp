@@ -106,7 +106,7 @@ std::variant<std::string, SqlError> CatalogSession::set(std::string_view name, s
 std::optional<SqlError> CatalogSession::notify(std::string_view, std::string_view) {
   return SqlError{"0A000", "NOTIFY is not supported on SQLite"};
 }
-bool CatalogSession::signal(std::int32_t, bool) { return false; }
+std::variant<bool, SqlError> CatalogSession::signal(std::int32_t, bool) { return false; }
 std::optional<bool> CatalogSession::advisory(std::int64_t, bool) { return std::nullopt; }
 void CatalogSession::count(std::string_view table, std::int64_t value) {
   counted_[lower(table)] = value;

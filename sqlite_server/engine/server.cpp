@@ -20,6 +20,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -102,6 +103,7 @@ class Server::Inside {
     int descriptor = -1;
     std::uint32_t pid = 0;
     std::string key;
+    std::optional<std::string> user;  // of one that has logged in; guarded by mutex_
     Control control;
     std::atomic<bool> sending{false};
 
@@ -245,6 +247,11 @@ class Server::Inside {
       SessionOptions options;
       options.pid = entry.pid;
       options.key = entry.key;
+      options.on_login = [&](const std::string& user) {
+        const std::lock_guard lock(mutex_);
+        entry.user = user;
+      };
+      options.signal = [&](std::uint32_t pid, bool terminate) { return signal(entry, pid, terminate); };
       if (!options_.users_path.empty()) {
         // Read at each login: an account that was taken away is not let in again.
         options.verifier_of = [this](std::string_view user) -> std::string {
@@ -319,6 +326,18 @@ class Server::Inside {
     const std::lock_guard lock(mutex_);
     const auto found = sessions_.find(pid);
     if (found != sessions_.end() && found->second->key == key) found->second->control.cancel();
+  }
+
+  // As in PostgreSQL, of the same user's sessions.
+  SessionOptions::Signalled signal(const Entry& from, std::uint32_t pid, bool terminate) {
+    using Signalled = SessionOptions::Signalled;
+    const std::lock_guard lock(mutex_);
+    const auto found = sessions_.find(pid);
+    if (found == sessions_.end() || !found->second->user) return Signalled::nobody;
+    if (found->second->user != from.user) return Signalled::not_allowed;
+    if (terminate) found->second->control.evict("terminating connection due to administrator command");
+    else found->second->control.cancel();
+    return Signalled::heard;
   }
 
   void forget(Entry& entry) {

@@ -431,9 +431,35 @@ SqlConnection::Text SqlConnection::prepare(const std::string& sql) {
     text.held_.splice(text.held_.begin(), kept_, found);
   } else {
     sqlite3_stmt* statement = prepare_now(sql);
-    text.held_.push_back({sql, statement, calls_writer_, changes_indexes_, watches_, nullptr});
+    Kept& kept = text.held_.emplace_back();
+    kept.sql = sql;
+    kept.statement = statement;
+    kept.calls_writer = calls_writer_;
+    kept.changes_indexes = changes_indexes_;
+    kept.watches = watches_;
   }
   return text;
+}
+
+// Of a table of the file's: with the first of them SQLite compares the schema's number and, for changes of this connection's own that were
+// rolled back, its generation. Only EXPLAIN tells, and only of a statement that is run again and again it is worth while.
+bool SqlConnection::asks_for_schema(const std::string& sql) {
+  sqlite3_stmt* program = nullptr;
+  if (sqlite3_prepare_v2(handle(), ("EXPLAIN " + sql).c_str(), -1, &program, nullptr) != SQLITE_OK) return false;
+  bool found = false;
+  while (!found && sqlite3_step(program) == SQLITE_ROW) {
+    constexpr int opcode = 1, database = 2, compares = 6;
+    const auto* name = reinterpret_cast<const char*>(sqlite3_column_text(program, opcode));
+    found = name != nullptr && std::string_view(name) == "Transaction" && sqlite3_column_int(program, database) == 0 &&
+            sqlite3_column_int(program, compares) != 0;
+  }
+  sqlite3_finalize(program);
+  return found;
+}
+
+bool SqlConnection::will_ask(const std::string& sql, std::uint64_t schema) const noexcept {
+  return !temporary_ &&
+         std::any_of(kept_.begin(), kept_.end(), [&](const Kept& each) { return each.asks && each.schema == schema && each.sql == sql; });
 }
 
 void SqlConnection::keep(std::list<Kept>& one) noexcept {
@@ -464,17 +490,58 @@ SqlConnection::Text& SqlConnection::Text::operator=(Text&& other) noexcept {
   owner_ = other.owner_;
   held_.splice(held_.begin(), other.held_);
   stepped_ = std::exchange(other.stepped_, false);
+  schema_ = std::exchange(other.schema_, 0);
   return *this;
 }
 
 void SqlConnection::Text::return_statement() noexcept {
   if (!held_.empty()) owner_->keep(held_);
   stepped_ = false;
+  schema_ = 0;
+}
+
+void SqlConnection::Text::of_schema(std::uint64_t id) {
+  schema_ = id;
+  Kept& kept = held_.front();
+  if (kept.schema != id) {
+    // Asked after it was prepared. Should that have been with an older schema, SQLite's own comparison fails at the first step: a number
+    // of the file's never comes back, and of those that a rollback gives back SQLite knows.
+    kept.schema = owner_->catalog().relations()->id();
+    kept.runs = 0;
+    kept.asks = false;
+    if (kept.schema != id) throw StalePlan();
+  }
+  if (kept.runs < 2 && ++kept.runs == 2) kept.asks = owner_->asks_for_schema(kept.sql);
+}
+
+// The file's schema is another than that of the statement, which may be another's than that of its plan.
+void SqlConnection::Text::prepare_again() {
+  const auto stale = [&] { return schema_ != 0 && owner_->catalog().relations()->id() != schema_; };
+  Kept& kept = held_.front();
+  sqlite3_stmt* fresh = nullptr;
+  try {
+    if (!stale()) fresh = owner_->prepare_now(kept.sql);
+  } catch (const PgException&) {
+    if (!stale()) throw;
+  }
+  // Asked again: it may have changed in between.
+  if (fresh == nullptr || stale()) {
+    sqlite3_finalize(fresh);
+    kept.schema = 0;
+    throw StalePlan();
+  }
+  if (sqlite3_transfer_bindings(kept.statement, fresh) != SQLITE_OK) {
+    sqlite3_finalize(fresh);
+    owner_->fail(SQLITE_SCHEMA);
+  }
+  sqlite3_finalize(std::exchange(kept.statement, fresh));
+  kept.schema = schema_;
+  kept.described.reset();
 }
 
 int SqlConnection::Text::step() {
   for (int again = 0;; ++again) {
-    sqlite3_stmt*& statement = held_.front().statement;
+    sqlite3_stmt* statement = held_.front().statement;
     // A statement that writes does all of it in its first step.
     const bool watches = held_.front().watches && !stepped_;
     if (watches) owner_->catalog().watch_rows(true);
@@ -490,13 +557,7 @@ int SqlConnection::Text::step() {
     // After the first row the client has a part of the answer, so it cannot be begun again. 25 times at most:
     // others may be changing the schema.
     if (code != SQLITE_SCHEMA || stepped_ || again == 25) owner_->fail(code, held_.front().sql);
-    sqlite3_stmt* fresh = owner_->prepare_now(held_.front().sql);
-    if (sqlite3_transfer_bindings(statement, fresh) != SQLITE_OK) {
-      sqlite3_finalize(fresh);
-      owner_->fail(SQLITE_SCHEMA);
-    }
-    sqlite3_finalize(std::exchange(statement, fresh));
-    held_.front().described.reset();
+    prepare_again();
   }
 }
 

@@ -113,6 +113,9 @@ class SqlConnection {
     bool calls_writer = false;
     bool changes_indexes = false;  // which the triggers of protect() go by
     bool watches = false;          // calls pg_upsert_once()
+    std::uint64_t schema = 0;      // FileRelations::id() of what it was prepared with; 0: not known
+    int runs = 0;                  // of a plan with that schema; no more than two are counted
+    bool asks = false;             // SQLite compares the schema's number when it begins
     std::shared_ptr<const Described> described;
   };
   // A statement of this connection's, given back to its memory at the end. Not beyond the connection.
@@ -129,6 +132,8 @@ class SqlConnection {
     bool writes() const noexcept { return held_.front().calls_writer || sqlite3_stmt_readonly(get()) == 0; }
     // Kept with the statement for as long as its schema is current.
     std::shared_ptr<const Described>& described() noexcept { return held_.front().described; }
+    // It is of a plan that was typed with that schema: throws StalePlan, now or at its first step, where the file's is another.
+    void of_schema(std::uint64_t id);
     // SQLITE_ROW or SQLITE_DONE; throws PgException. Before the first row a changed schema is met by preparing again, with what is bound.
     int step();
     void return_statement() noexcept;
@@ -136,9 +141,15 @@ class SqlConnection {
    private:
     friend class SqlConnection;
     SqlConnection* owner_ = nullptr;
+    void prepare_again();
     std::list<Kept> held_;  // one, or none: it goes to and from the connection's without a copy
     bool stepped_ = false;
+    std::uint64_t schema_ = 0;  // of the plan
   };
+  // Nothing of it has run: the plan has to be made again.
+  struct StalePlan {};
+  // Whether a statement of a plan with that schema may be run without asking for the file's first: SQLite asks, and of_schema() tells.
+  bool will_ask(const std::string& sql, std::uint64_t schema) const noexcept;
   // Throws PgException: what the guard refuses, what SQLite does not know.
   Text prepare(const std::string& sql);
 
@@ -172,6 +183,7 @@ class SqlConnection {
   void refuse_altering();
   std::string with_columns(const std::string& sql);
   void keep(std::list<Kept>& one) noexcept;
+  bool asks_for_schema(const std::string& sql);
   void name_index(PgError& fault);
   void name_key(PgError& fault, bool primary);
   // The constraint that a statement has violated, where its text and the schema leave no doubt.

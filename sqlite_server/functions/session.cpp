@@ -69,7 +69,9 @@ void advisory(Call& call) {
 
 template <bool terminate>
 void signal(Call& call) {
-  call.answer(call.state.session().signal(static_cast<std::int32_t>(call.whole(0)), terminate));
+  const auto heard = call.state.session().signal(static_cast<std::int32_t>(call.whole(0)), terminate);
+  if (const auto* problem = std::get_if<SqlError>(&heard)) throw CallError{*problem};
+  call.answer(std::get<bool>(heard));
 }
 
 std::string moment_of(std::int64_t since_1970) { return moment_text({since_1970 - 946'684'800'000'000, dialect::oid::timestamptz}); }

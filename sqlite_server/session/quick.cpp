@@ -139,6 +139,17 @@ bool Session::feed_quickly(std::string_view bytes, std::string& answer) {
   return false;
 }
 
+std::variant<bool, SqlError> Session::signal(std::int32_t process_id, bool terminate) {
+  // Once: what was tried may be run again.
+  if (quick_) too_slow_ = true;
+  if (quick_ || !options_.signal || process_id <= 0) return false;
+  const auto heard = options_.signal(static_cast<std::uint32_t>(process_id), terminate);
+  if (heard == SessionOptions::Signalled::not_allowed)
+    return SqlError{"42501", terminate ? "must be a member of the role whose process is being terminated or member of pg_signal_backend"
+                                       : "must be a member of the role whose query is being canceled or member of pg_signal_backend"};
+  return heard == SessionOptions::Signalled::heard;
+}
+
 // Asked for by functions that may take long.
 bool Session::cancelled() const {
   if (quick_) too_slow_ = true;

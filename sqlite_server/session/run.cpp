@@ -132,6 +132,27 @@ bool stays_in_failed(const Plan& plan) {
   return control != nullptr && (control->what == What::commit || control->what == What::rollback || control->what == What::rollback_to);
 }
 
+constexpr int typed_again_max = 25;  // others may be changing the schema
+
+// What SQLite runs of it is one statement, and changes nothing of the schema.
+bool is_one_text(const Plan& plan) {
+  using dialect::Effect;
+  return plan.does.typed && (plan.does.effect == Effect::read || plan.does.effect == Effect::write) && plan.does.sql.size() == 1 &&
+         plan.does.steps.empty();
+}
+
+// PostgreSQL asks the schema when it runs it, and has nothing to say of it before.
+bool is_looked_at_late(const Plan& plan) {
+  const std::string& tag = plan.does.tag;
+  return (plan.does.effect == dialect::Effect::definition && tag != "SELECT" && tag != "CREATE TABLE AS") || tag == "TRUNCATE TABLE";
+}
+
+bool same_columns(const std::vector<dialect::Column>& before, const std::vector<dialect::Column>& now) {
+  return std::equal(before.begin(), before.end(), now.begin(), now.end(), [](const dialect::Column& a, const dialect::Column& b) {
+    return a.name == b.name && a.type == b.type && a.typmod == b.typmod;
+  });
+}
+
 }  // namespace
 
 // --- messages
@@ -141,7 +162,7 @@ std::shared_ptr<Session::Prepared> Session::prepare(const Plans& plans, std::vec
   prepared->plans = plans;
   prepared->parameters = std::move(types);
   if (const Plan* plan = prepared->plan(); plan != nullptr && plan->does.typed) {
-    if (plan->does.problem)
+    if (plan->does.problem && !is_looked_at_late(*plan))
       throw PgException(
           PgError{plan->does.problem->sqlstate, plan->does.problem->message, {}, {}, {}, {}, {}, plan->does.problem->position});
     prepared->parameters = plan->does.parameters;
@@ -329,7 +350,7 @@ void Session::execute(std::string_view body) {
   if (portal.scroll) throw PgException("0A000", "a cursor with SCROLL gives its rows to FETCH alone");
   begin_if_needed();
   if (!portal.started) {
-    freshen(portal);
+    freshen(portal, true);
     give_notices(*portal.plan);
   }
   const auto* copy = portal.plan->utility<dialect::Copy>();
@@ -363,7 +384,7 @@ void Session::simple(const Plans& plans, bool& responded) {
     Portal portal;
     portal.plan = &planned;
     portal.several = plans->size() > 1;
-    freshen(portal);
+    freshen(portal, true);
     const Plan& plan = *portal.plan;
     give_notices(plan);
     if (plan.does.effect == dialect::Effect::utility) {
@@ -424,14 +445,24 @@ bool Session::plan_writes(const Plan& plan) {
   }
 }
 
-void Session::freshen(Portal& portal) {
+void Session::freshen(Portal& portal, bool runs) {
   if (portal.plan == nullptr || !portal.plan->does.typed) return;
   if (portal.plan->does.temporary && !portal.plan->does.problem) use_own_connection();
   const Plan& old = *portal.plan;
+  const bool one_text = runs && is_one_text(old) && !old.does.problem;
+  // Asked under the lock, on the connection that will write.
+  if (one_text && old.does.effect == dialect::Effect::write && !tx_.writer && !tx_.read_only) return;
+  if (one_text && sql_connection().will_ask(old.does.sql.front(), old.schema)) {
+    portal.checked = true;
+    return;
+  }
   if (const auto now = sql_connection().catalog().relations(); now->id() != old.schema) {
     if (old.source == nullptr) throw PgException("0A000", "the schema has changed since this statement was prepared: prepare it again");
     Plans fresh = plans_of(*old.source, portal.statement != nullptr ? portal.statement->parameters : old.declared, now);
     if (fresh->size() != 1) throw PgException("0A000", "the schema has changed since this statement was prepared: prepare it again");
+    // Its client knows what the old one returns, and reads the values by that.
+    if (portal.statement != nullptr && !same_columns(old.does.columns, fresh->front().does.columns) && !fresh->front().does.problem)
+      throw PgException("0A000", "cached plan must not change result type");
     portal.fresh = std::move(fresh);
     portal.plan = &portal.fresh->front();
   }
@@ -537,7 +568,33 @@ void Session::notice_of(SqlConnection& on, const std::string& definition) {
 }
 
 void Session::start_sql(Portal& portal) {
-  if (!portal.checked) freshen(portal);
+  for (int again = 0;; ++again) {
+    try {
+      return run_sql(portal);
+    } catch (const SqlConnection::StalePlan&) {
+      if (again == typed_again_max) throw PgException("40001", "the schema changed again and again while the statement was to run");
+      freshen(portal);
+    }
+  }
+}
+
+int Session::step_text(Portal& portal) {
+  for (int again = 0;; ++again) {
+    try {
+      return portal.text.step();
+    } catch (const SqlConnection::StalePlan&) {
+      if (again == typed_again_max) throw PgException("40001", "the schema changed again and again while the statement was to run");
+      portal.text = {};
+      portal.described = false;
+      freshen(portal);
+      start_sql(portal);
+      if (!portal.text) return SQLITE_DONE;
+    }
+  }
+}
+
+void Session::run_sql(Portal& portal) {
+  if (!portal.checked) freshen(portal, true);
   if (!portal.plan->does.alone.empty() && status_ == Status::block)
     throw PgException("25001", portal.plan->does.alone + " cannot run inside a transaction block");
   if (plan_writes(*portal.plan)) {
@@ -547,7 +604,7 @@ void Session::start_sql(Portal& portal) {
     tx_.wrote = true;
     settle_portals(&portal);
     // Whoever had the lock before may have changed the schema.
-    if (!writer) freshen(portal);
+    if (!writer) freshen(portal, true);
   }
   const Plan& plan = *portal.plan;
   if (!plan.literals.empty()) portal.values.assign(plan.literals.begin(), plan.literals.end());
@@ -577,6 +634,7 @@ void Session::start_sql(Portal& portal) {
     return;
   }
   portal.text = on.prepare(plan.does.sql.back());
+  if (is_one_text(plan) && !temporary_) portal.text.of_schema(plan.schema);
   bind_values(portal.text.get(), portal.values, places_of(plan, plan.does.sql.size() - 1), portal.steps);
 }
 
@@ -703,7 +761,12 @@ const std::vector<OutColumn>& Session::columns_of(const Plan& plan, SqlConnectio
 
 void Session::know_columns(Portal& portal, bool peek) {
   if (portal.described || portal.plan == nullptr) return;
-  if (!portal.started && !portal.text && status_ != Status::failed) freshen(portal);
+  if (is_looked_at_late(*portal.plan)) return;
+  if (!portal.started && !portal.text && status_ != Status::failed) {
+    // Of one that returns nothing nothing is said.
+    const bool silent = is_one_text(*portal.plan) && !portal.plan->does.returns_rows;
+    freshen(portal, silent || (peek && portal.plan->does.effect == dialect::Effect::read));
+  }
   const Plan& plan = *portal.plan;
   if (plan.own) {
     const auto text = [](const char* name) { return OutColumn{name, oid::text}; };
@@ -745,8 +808,9 @@ void Session::know_columns(Portal& portal, bool peek) {
       return know_columns(portal, peek);
     } else {
       // Of one that writes only what it would answer is looked at.
-      SqlConnection::Text text = sql_connection().prepare(plan.does.sql.back());
-      portal.columns = columns_of(plan, text);
+      if (peek && plan.does.effect == dialect::Effect::read) freshen(portal);
+      SqlConnection::Text text = sql_connection().prepare(portal.plan->does.sql.back());
+      portal.columns = columns_of(*portal.plan, text);
       portal.described = portal.started;
       return;
     }
@@ -759,8 +823,13 @@ void Session::know_columns(Portal& portal, bool peek) {
   }
   // The first step: a schema that has changed is met by it, and what an expression is only its value tells.
   int code = SQLITE_DONE;
-  at_work(portal.text.owner(), [&] { code = portal.text.step(); });
-  portal.columns = columns_of(plan, portal.text);
+  at_work(portal.text.owner(), [&] { code = step_text(portal); });
+  portal.described = true;
+  if (!portal.text) {
+    portal.done = true;
+    return;
+  }
+  portal.columns = columns_of(*portal.plan, portal.text);
   if (code == SQLITE_ROW) {
     portal.peeked = true;
   } else {
@@ -858,10 +927,6 @@ bool Session::give_rows(Portal& portal, std::uint64_t rows_max) {
     return true;
   }
   if (portal.done || !portal.text) return true;
-  if (!portal.described) {
-    portal.columns = columns_of(*portal.plan, portal.text);
-    portal.described = true;
-  }
   bool suspended = false;
   at_work(portal.text.owner(), [&] {
     for (;;) {
@@ -869,7 +934,11 @@ bool Session::give_rows(Portal& portal, std::uint64_t rows_max) {
         suspended = true;
         return;
       }
-      if (!std::exchange(portal.peeked, false) && portal.text.step() == SQLITE_DONE) return;
+      if (!std::exchange(portal.peeked, false) && step_text(portal) == SQLITE_DONE) return;
+      if (!portal.described) {
+        portal.columns = columns_of(*portal.plan, portal.text);
+        portal.described = true;
+      }
       if (portal.columns.empty()) continue;
       if (portal.columns.size() != static_cast<std::size_t>(sqlite3_column_count(portal.text.get())))
         throw PgException("0A000", "cached plan must not change result type");
@@ -882,7 +951,7 @@ bool Session::give_rows(Portal& portal, std::uint64_t rows_max) {
     }
   });
   if (suspended) return false;
-  portal.changed += sqlite3_changes64(portal.text.owner().handle());
+  if (portal.text) portal.changed += sqlite3_changes64(portal.text.owner().handle());
   portal.done = true;
   portal.text = {};
   return true;

@@ -32,6 +32,14 @@ pgwire::Rules rules() {
 std::int64_t now_us() {
   return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
+
+// The function of PostgreSQL's that fails so. Drivers (postgres.js, JDBC) know by it that they have to prepare anew.
+std::string_view routine_of(const PgError& fault) {
+  if (fault.sqlstate == "0A000" && fault.message == "cached plan must not change result type") return "RevalidateCachedQuery";
+  if (fault.sqlstate == "42804" && fault.message.find(" but expression is of type ") != std::string::npos) return "transformAssignedExpr";
+  if (fault.sqlstate == "26000") return "FetchPreparedStatement";
+  return {};
+}
 }  // namespace
 
 Session::Session(Engine& engine, Control& control, SessionOptions options, Sink sink)
@@ -84,6 +92,8 @@ void Session::feed(std::string_view bytes) {
       if (copy_in_ || pending_bytes_ >= pending_bytes_max || event.type == frontend::sync || event.type == frontend::flush ||
           event.type == frontend::query || event.type == frontend::terminate || event.type == frontend::function_call) {
         work();
+        // What is answered does not wait for what came with it.
+        if (!bytes.empty()) flush_out();
       }
     }
   } catch (const std::exception& error) {
@@ -265,6 +275,7 @@ void Session::authenticate(std::string_view body) {
 }
 
 void Session::welcome() {
+  if (options_.on_login) options_.on_login(user_);
   pgwire::append_authentication(out_, pgwire::Authentication::Type::ok);
   for (const auto& [name, value] : settings_.take_reports()) pgwire::append_parameter_status(out_, name, value);
   pgwire::append_backend_key_data(out_, options_.pid, options_.key);
@@ -389,6 +400,7 @@ bool Session::wants_group(const Message& message) {
     if (!execute) return false;
     const auto portal = portals_.find(execute->portal);
     if (portal == portals_.end() || portal->second->plan == nullptr || portal->second->started) return false;
+    if (portal->second->plan->does.temporary) return false;  // takes a connection of its own
     begin_if_needed();
     if (tx_.read_only || !plan_writes(*portal->second->plan) || !whole_batch()) return false;
     // A check alone is no reason to hold the lock while something reads: check_or_defer().
@@ -592,6 +604,7 @@ void Session::send_error(const PgError& given) {
   if (!fault.detail.empty()) fields.set('D', fault.detail);
   if (!fault.hint.empty()) fields.set('H', fault.hint);
   if (fault.position != 0) fields.set('P', position);
+  if (const std::string_view routine = routine_of(fault); !routine.empty()) fields.set('R', routine);
   if (!fault.table.empty()) {
     fields.set('s', "public");
     fields.set('t', fault.table);
@@ -837,29 +850,29 @@ void Session::become_writer(const Want& want) {
 void Session::read_rest(Portal& portal, std::string_view what) {
   std::deque<std::vector<Stored>> rows;
   std::size_t bytes = 0;
-  know_columns(portal, false);
-  sqlite3_stmt* statement = portal.text.get();
-  at_work(portal.text.owner(), [&] {
-    while (std::exchange(portal.peeked, false) || portal.text.step() == SQLITE_ROW) {
-      std::vector<Stored> row;
-      statement = portal.text.get();
-      for (int i = 0; i < sqlite3_column_count(statement); ++i) {
-        const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement, i));
-        const auto held = [&](const void* data) { return std::string(data != nullptr ? static_cast<const char*>(data) : "", size); };
-        switch (sqlite3_column_type(statement, i)) {
-          case SQLITE_INTEGER: row.emplace_back(static_cast<std::int64_t>(sqlite3_column_int64(statement, i))); break;
-          case SQLITE_FLOAT: row.emplace_back(sqlite3_column_double(statement, i)); break;
-          case SQLITE_TEXT: row.emplace_back(held(sqlite3_column_text(statement, i))); break;
-          case SQLITE_BLOB: row.emplace_back(Blob{held(sqlite3_column_blob(statement, i))}); break;
-          default: row.emplace_back(); break;
+  know_columns(portal, true);
+  if (portal.text)
+    at_work(portal.text.owner(), [&] {
+      while (!portal.done && (std::exchange(portal.peeked, false) || step_text(portal) == SQLITE_ROW)) {
+        std::vector<Stored> row;
+        sqlite3_stmt* statement = portal.text.get();
+        for (int i = 0; i < sqlite3_column_count(statement); ++i) {
+          const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement, i));
+          const auto held = [&](const void* data) { return std::string(data != nullptr ? static_cast<const char*>(data) : "", size); };
+          switch (sqlite3_column_type(statement, i)) {
+            case SQLITE_INTEGER: row.emplace_back(static_cast<std::int64_t>(sqlite3_column_int64(statement, i))); break;
+            case SQLITE_FLOAT: row.emplace_back(sqlite3_column_double(statement, i)); break;
+            case SQLITE_TEXT: row.emplace_back(held(sqlite3_column_text(statement, i))); break;
+            case SQLITE_BLOB: row.emplace_back(Blob{held(sqlite3_column_blob(statement, i))}); break;
+            default: row.emplace_back(); break;
+          }
+          bytes += 16 + size;
         }
-        bytes += 16 + size;
+        if (bytes > options_.gathered_bytes_max)
+          throw PgException("54000", std::string(what) + " may keep " + std::to_string(options_.gathered_bytes_max) + " bytes");
+        rows.push_back(std::move(row));
       }
-      if (bytes > options_.gathered_bytes_max)
-        throw PgException("54000", std::string(what) + " may keep " + std::to_string(options_.gathered_bytes_max) + " bytes");
-      rows.push_back(std::move(row));
-    }
-  });
+    });
   portal.text = {};
   make(portal, portal.columns, std::move(rows));
 }

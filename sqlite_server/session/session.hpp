@@ -38,7 +38,11 @@ struct SessionOptions {
   std::string database;  // what current_database() says; any name is let in
   // The verifier of a user, empty where there is none. Without this everybody is let in.
   std::function<std::string(std::string_view user)> verifier_of = {};
-  std::string nonce;                           // for SCRAM: nobody can foresee it
+  std::string nonce;  // for SCRAM: nobody can foresee it
+  // Cancels the statement of the session with that pid, or ends the session. Without this there is no other session.
+  enum class Signalled : std::uint8_t { heard, nobody, not_allowed };
+  std::function<Signalled(std::uint32_t pid, bool terminate)> signal = {};
+  std::function<void(const std::string& user)> on_login = {};
   std::size_t gathered_bytes_max = 64u << 20;  // of answers that wait for a commit
 };
 
@@ -192,12 +196,16 @@ class Session final : private CatalogSession {
   std::shared_ptr<Prepared> find_statement(std::string_view name);
   Portal& find_portal(std::string_view name);
   void infer_parameters(Prepared& prepared, const Plan& plan);
-  // Types the statement again where the schema is another by now; throws what is wrong with it.
-  void freshen(Portal& portal);
+  // Types the statement again where the schema is another by now; throws what is wrong with it. `runs`: it is stepped before anything is
+  // said of it, and what SQLite itself will ask then need not be asked before.
+  void freshen(Portal& portal, bool runs = false);
+  // The first step of a portal's text, which may have to be typed again for it, or a later one.
+  int step_text(Portal& portal);
   bool plan_writes(const Plan& plan);
   void check_allowed(const Plan& plan);
   void start(Portal& portal);
   void start_sql(Portal& portal);
+  void run_sql(Portal& portal);
   void define_temporary(Portal& portal, SqlConnection& on);
   // The statements of a text, by the schema that the session sees.
   Plans plans_of(const std::string& text, const std::vector<Oid>& types = {}, std::shared_ptr<const FileRelations> relations = nullptr);
@@ -289,6 +297,7 @@ class Session final : private CatalogSession {
   // Only after the check, under the lock.
   bool may_write() const override { return tx_.writer && !tx_.read_only; }
   bool cancelled() const override;
+  std::variant<bool, SqlError> signal(std::int32_t process_id, bool terminate) override;
 
   Engine& engine_;
   Control& control_;

@@ -3,6 +3,7 @@
 #include "values/times.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <vector>
 
@@ -236,7 +237,15 @@ TimeReading read_iso(std::string_view whole, Oid type, std::int64_t& value) {
 // Texts of time sort as time does from year 1 to 9999 only.
 constexpr std::int64_t shown_first_day = -730'119, shown_last_day = 2'921'939;
 
+// "2001-02-03T04:05": of a time of day PostgreSQL reads a date in front only with a blank between them.
+bool joined_by_t(std::string_view text) {
+  const auto at = text.find_first_of("Tt");
+  return at != std::string_view::npos && at > 0 && at + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[at - 1])) != 0 &&
+         std::isdigit(static_cast<unsigned char>(text[at + 1])) != 0;
+}
+
 TimeReading read(std::string_view whole, Oid type, std::int64_t& value) {
+  if (type == oid::time && joined_by_t(whole)) return TimeReading::nothing;
   TimeReading reading = read_iso(whole, type, value);
   if (reading == TimeReading::nothing) {
     const auto iso = iso_of(whole);
@@ -418,8 +427,15 @@ std::string zone_text(std::int64_t east) {
 }  // namespace
 
 std::optional<SqlError> read_timetz(std::string_view whole, std::int64_t& micros, std::int64_t& east) {
+  if (joined_by_t(whole)) return problem_of(TimeReading::nothing, whole, oid::timetz);
   const auto read_here = [&](std::string_view from) {
     Text text(trimmed(from));
+    // A date in front of it is ignored.
+    Text probe = text;
+    if (std::int64_t ignored = 0; probe.digits() >= 4 && read_date(probe, ignored) == TimeReading::fine) {
+      probe.spaces();
+      text = probe;
+    }
     if (text.digits() == 0) return TimeReading::nothing;
     if (const TimeReading reading = read_time(text, micros); reading != TimeReading::fine) return reading;
     std::optional<std::int64_t> zone;

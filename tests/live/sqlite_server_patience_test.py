@@ -176,3 +176,44 @@ def test_what_nobody_reads_is_not_kept(front):
     client.end()
     check("the proxy is idle again", idle(front))
     check("and its log has no complaint", not re.search(r"level=(error|fatal)", front.log()))
+
+
+def test_a_session_ends_another_of_its_user(front):
+    options = [("options", "-c termgate.scope=wait -c termgate.term=1")]
+    with_user = lambda user: pgraw.Connection(front.port, database="app", user=user, parameters=options, wait=30)
+    here, there, other = with_user("ann"), with_user("ann"), with_user("bob")
+
+    def answer(client, sql):
+        messages = client.query(sql)
+        return [message.fields()["C"] for message in messages if message.type == "E"] or [
+            message.row()[0] for message in messages if message.type == "D"
+        ]
+
+    pid = int(answer(there, "select pg_backend_pid()")[0])
+    check(answer(other, f"select pg_terminate_backend({pid})") == ["42501"], "another user's session is not ended")
+    check(answer(here, "select pg_terminate_backend(2147483647), 1") == [b"f"], "a session that is not there")
+    running = threading.Thread(target=lambda: there.query(ENDLESS))
+    running.start()
+    check(
+        eventually(lambda: answer(here, f"select pg_cancel_backend({pid})") == [b"t"] and not running.is_alive(), 20),
+        "its statement is cancelled",
+    )
+    running.join()
+    check(answer(there, "select 1") == [b"1"], "and it goes on")
+    check(answer(here, f"select pg_terminate_backend({pid})") == [b"t"], "it is ended")
+    check([message.fields()["C"] for message in there.until("E") if message.type == "E"] == ["57P01"], "and told why")
+    for client in (here, other):
+        client.end()
+
+
+def test_an_answer_does_not_wait_for_the_next_statement(front):
+    client = Client(front.port)
+    one = [pgraw.parse("", "select 1"), pgraw.bind(), pgraw.execute(), pgraw.sync()]
+    slow = [pgraw.parse("", "select pg_sleep(3)"), pgraw.bind(), pgraw.execute(), pgraw.sync()]
+    started = time.monotonic()
+    client.send(*one, *slow)
+    client.until("Z")
+    check(time.monotonic() - started < 2, "what came with a slow statement is answered before it")
+    client.until("Z")
+    check(time.monotonic() - started >= 3, "and the slow one later")
+    client.end()

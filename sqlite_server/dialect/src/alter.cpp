@@ -236,6 +236,8 @@ void Writer::add_constraint(Altered& altered, Node each, Node at) {
     refuse_as("42710", "constraint \"" + name + "\" for relation \"" + altered.table + "\" already exists", at);
   }
   if (each["indexname"]) refuse("ADD CONSTRAINT … USING INDEX", at);
+  if ((type == "CONSTR_UNIQUE" || type == "CONSTR_PRIMARY") && (each.flag("deferrable") || each.flag("initdeferred")))
+    refuse(deferrable_key, at);
   for (const std::string& key : strings(each["keys"])) {
     if (item_of(altered.items, lowered(key)) == nullptr) refuse_as("42703", "column \"" + key + "\" named in key does not exist", at);
   }

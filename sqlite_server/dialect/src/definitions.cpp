@@ -145,6 +145,7 @@ std::string Writer::constraint(Node body, const std::string& table, const std::s
     text = "CHECK (" + stored(body["raw_expr"]) + ")";
   } else if (type == "CONSTR_UNIQUE" || type == "CONSTR_PRIMARY") {
     if (body.flag("nulls_not_distinct")) refuse("NULLS NOT DISTINCT", body);
+    if (body.flag("deferrable") || body.flag("initdeferred")) refuse(deferrable_key, body);
     if (body["indexname"]) refuse("USING INDEX", body);
     if (own) {
       for (const std::string& key : strings(body["keys"])) check_key(key, body);
@@ -315,6 +316,7 @@ std::string Writer::column_definition(Node body, const std::string& table, bool 
     const Node each = constraints[i].as("Constraint");
     const std::string_view type = each["contype"].string();
     if (type == "CONSTR_NULL" || type == "CONSTR_IDENTITY" || type.starts_with("CONSTR_ATTR_")) continue;
+    if ((type == "CONSTR_UNIQUE" || type == "CONSTR_PRIMARY") && !deferral(constraints, i).empty()) refuse(deferrable_key, each);
     if (type == "CONSTR_NOTNULL") {
       if (!not_null) text += " NOT NULL";
       not_null = true;

@@ -84,6 +84,20 @@ std::string unnumbered(std::string_view sql, std::vector<std::uint32_t>& places)
   return out;
 }
 
+// With $1 for ?1, which is a name to SQLite: beside :pg_step1, which takes the next number that is free, a number could be one of two
+// things.
+std::string named(std::string_view sql) {
+  std::string out;
+  out.reserve(sql.size());
+  char quote = '\0';
+  for (const char c : sql) {
+    if (quote == '\0' && (c == '\'' || c == '"')) quote = c;
+    else if (c == quote) quote = '\0';
+    out += c == '?' && quote == '\0' ? '$' : c;
+  }
+  return out;
+}
+
 }  // namespace
 
 // Nothing that is written here has comments: where one begins, an operator has met another one's sign, and SQLite would read what follows
@@ -166,7 +180,12 @@ std::variant<std::vector<Translated>, SqlError> translate(std::string_view text,
               !out.rebuild)
             refuse_as("XX000", "this statement cannot be translated: two of its signs would begin a comment", {});
         }
-        if (out.parameters.size() > numbered_parameters_max && out.steps.empty()) {
+        if (!out.steps.empty()) {
+          for (std::string& written : out.sql) written = named(written);
+          for (Translated::Step& step : out.steps) {
+            for (std::string& written : step.sql) written = named(written);
+          }
+        } else if (out.parameters.size() > numbered_parameters_max) {
           for (std::string& written : out.sql) written = unnumbered(written, out.places.emplace_back());
         }
       } catch (Refused& refused) {

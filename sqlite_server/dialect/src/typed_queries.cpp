@@ -287,6 +287,7 @@ Typed::From Typed::function(Node body) {
   const Node call_body = body["functions"].at(0).as("List")["items"].at(0).as("FuncCall");
   if (!call_body) refuse("this function in FROM");
   const std::string name = last_name(call_body["funcname"]);
+  if (name == "unnest" && call_body["args"].size() > 1) refuse("unnest of several arrays", call_body);
   const Node alias = body["alias"];
   const bool counted = body.flag("ordinality");
   std::vector<Value> args;

@@ -24,6 +24,9 @@ struct Refused {
 [[noreturn]] void refuse(std::string_view what, Node at = {});  // 0A000
 [[noreturn]] void refuse_as(std::string_view sqlstate, std::string message, Node at = {});
 
+// SQLite looks at them at once.
+inline constexpr std::string_view deferrable_key = "a UNIQUE or PRIMARY KEY constraint that is deferrable";
+
 // How tightly SQLite binds what is written; an operand that binds less goes into parentheses.
 enum Level : int {
   lowest = 0,

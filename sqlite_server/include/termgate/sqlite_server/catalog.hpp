@@ -84,8 +84,8 @@ class CatalogSession {
   // set_config(): the value that holds now, or what is wrong with it.
   virtual std::variant<std::string, SqlError> set(std::string_view name, std::string_view value, bool local);
   virtual std::optional<SqlError> notify(std::string_view channel, std::string_view payload);
-  // pg_cancel_backend and pg_terminate_backend: false where there is no such session.
-  virtual bool signal(std::int32_t process_id, bool terminate);
+  // pg_cancel_backend and pg_terminate_backend: false where there is no such session, a problem where it is another user's.
+  virtual std::variant<bool, SqlError> signal(std::int32_t process_id, bool terminate);
   // Whether a function may write in the transaction that is open: nextval() and setval() do, within statements that SQLite calls
   // reads. False is 25006.
   virtual bool may_write() const { return false; }
