@@ -5,6 +5,7 @@
 #include <termgate/pgwire/types.hpp>
 
 #include "session/session.hpp"
+#include "values/forms.hpp"
 
 namespace termgate::sqlite_server {
 
@@ -170,6 +171,9 @@ void Session::insert_row(std::vector<std::optional<std::string>>& row) {
     if (!row[i]) {
       values.emplace_back();
       continue;
+    }
+    if (!in.binary) {
+      if (const auto problem = encoding_problem(*row[i])) throw PgException(problem->sqlstate, problem->message);
     }
     // Binary is a value of the type already; text is read as a literal would be.
     auto value =

@@ -1,4 +1,5 @@
 #include "session/plan.hpp"
+#include "values/forms.hpp"
 
 #include <sqlite3.h>
 
@@ -432,6 +433,7 @@ static void add_translated(std::vector<Plan>& plans, const std::string& text, st
 
 Plans plan_text(const std::string& text, const FileRelations* relations, const std::vector<dialect::Oid>& declared, bool lift) {
   auto plans = std::make_shared<std::vector<Plan>>();
+  if (const auto problem = encoding_problem(text)) throw PgException(problem->sqlstate, problem->message);
   if (Words(text, Comments::postgresql).at_end()) return plans;
   if (auto call = own_call(text)) {
     Plan plan;

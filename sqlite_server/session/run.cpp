@@ -120,6 +120,9 @@ Stored padded(const Stored& value, std::int32_t length) {
 
 // A typed statement reckons with a numeric's own digits.
 std::variant<Stored, SqlError> bound_value(std::string_view bytes, Oid type, Format format, bool typed) {
+  if (format == Format::text) {
+    if (auto problem = encoding_problem(bytes)) return *std::move(problem);
+  }
   if (!typed || type != oid::numeric) return parse_value(bytes, type, format);
   auto text = format == Format::text ? numeric_text(bytes) : numeric_text_of_binary(bytes);
   if (auto* problem = std::get_if<SqlError>(&text)) return std::move(*problem);

@@ -102,6 +102,8 @@ Parsed parse_uuid_binary(std::string_view bytes);
 MaybeProblem append_uuid(std::string& out, const Stored& value, Format format);
 // meeting.cpp: UTF-8 as PostgreSQL takes it, without NUL.
 bool is_valid_text(std::string_view text) noexcept;
+// 22021 where it is not, which names the bytes as PostgreSQL does.
+MaybeProblem encoding_problem(std::string_view text);
 // Any value as text: what SQLite would print, but numbers as PostgreSQL prints them.
 std::string text_of(const Stored& value);
 // ASCII letters only, whatever the locale.

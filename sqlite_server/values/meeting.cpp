@@ -81,6 +81,24 @@ bool is_valid_text(std::string_view text) noexcept {
   return true;
 }
 
+MaybeProblem encoding_problem(std::string_view text) {
+  if (is_valid_text(text)) return std::nullopt;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto first = static_cast<unsigned char>(text[at]);
+    const std::size_t size = (first & 0xe0) == 0xc0 ? 2 : (first & 0xf0) == 0xe0 ? 3 : (first & 0xf8) == 0xf0 ? 4 : 1;
+    const std::string_view character = text.substr(at, size);
+    at += size;
+    if (is_valid_text(character)) continue;
+    std::string bytes;
+    for (const char c : character) {
+      const auto byte = static_cast<unsigned char>(c);
+      bytes += std::string(" 0x") + "0123456789abcdef"[byte >> 4] + "0123456789abcdef"[byte & 15];
+    }
+    return SqlError{"22021", "invalid byte sequence for encoding \"UTF8\":" + bytes};
+  }
+  return std::nullopt;
+}
+
 bool reads_other_forms(Oid type) noexcept {
   return type == oid::jsonb || type == oid::interval || type == oid::bpchar || type == oid::float4 || type == oid::name;
 }

@@ -165,7 +165,7 @@ std::variant<Stored, SqlError> parse_value(std::string_view bytes, Oid type, For
     }
     case Family::text: break;
   }
-  if (bytes.find('\0') != std::string_view::npos) return SqlError{"22021", "invalid byte sequence for encoding \"UTF8\": 0x00"};
+  if (auto problem = encoding_problem(bytes)) return *std::move(problem);
   // "char" is one byte; PostgreSQL cuts a longer text without an error.
   constexpr Oid single_byte = 18;
   if (type == single_byte && bytes.size() > 1) {

@@ -585,6 +585,27 @@ TEST_CASE("sqlite_server: parameters beside what a statement within WITH returns
         "1 2 T(?column?:16,b:25) D(t,?) C(SELECT 1) Z(I)");
 }
 
+// None of it gets into the file, where it could not be read.
+TEST_CASE("sqlite_server: what is no UTF-8", "[sqlite_server]") {
+  Lab lab;
+  Client client(lab.engine);
+  client.ask(query("CREATE TABLE t (v text, j jsonb)"));
+  CHECK(client.ask(query("INSERT INTO t VALUES ('\xc3(')")) == "E(22021) Z(I)");
+  CHECK(client.ask(query("SELECT 7, '\xff'")) == "E(22021) Z(I)");
+  CHECK(client.ask(query("COPY t FROM STDIN") + copy_data("\xed\xa0\x80\t\\N\n") + copy_done()).ends_with("E(22021) Z(I)"));
+  for (const std::uint16_t format : {0, 1}) {
+    CHECK(client.ask(parse("", "INSERT INTO t (v) VALUES ($1)") + bind("", "", {"a\xff"}, {format}) + execute() + synced()) ==
+          "1 E(22021) Z(I)");
+  }
+  CHECK(client.field(query("SELECT '\xed\xa0\x80'"), 'M') == "invalid byte sequence for encoding \"UTF8\": 0xed 0xa0 0x80");
+  CHECK(client.ask(query("SELECT * FROM t")) == "T(v:25,j:3802) C(SELECT 0) Z(I)");
+  for (const char* type : {"int", "uuid", "date", "text"}) {
+    CAPTURE(type);
+    CHECK(client.ask(parse("", "SELECT $1::" + std::string(type)) + bind("", "", {"\xff"}) + execute() + synced()) == "1 E(22021) Z(I)");
+    CHECK(client.field(parse("", "SELECT $1::" + std::string(type)) + bind("", "nope") + synced(), 'R') == "FetchPreparedStatement");
+  }
+}
+
 // What clients ask of the server about itself: the catalog on the connection of the session that asks.
 TEST_CASE("sqlite_server: the catalog answers each session as itself", "[sqlite_server]") {
   Lab lab;
