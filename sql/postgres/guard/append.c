@@ -367,6 +367,7 @@ static bool learn_scope(Relation streams, Datum stream, ScopeName* scope) {
 }
 
 static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* last) {
+  int passed = passes_count();
   if (!what->has_scope && !learn_scope(streams, what->stream, what->scope)) { return false; }
   if (!check_by_arguments(what->scope, what->term) || shows_higher_term(writes, what->scope, what->term)) { return false; }
   hooks_layer1_writes();
@@ -374,6 +375,8 @@ static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* 
   // The stream's row is ours by now: an earlier attempt on it has ended, and one on another stream is met by the primary key.
   if (what->has_write_id && !layer1_new_write_id(what->write_id, what->stream, *last + 1, what->scope, what->term)) {
     layer1_give_back(what->stream, what->count);
+    // What has happened is answered without a check, and stands for none.
+    passes_drop(passed);
     return false;
   }
   write_rows(writes, what, *last);

@@ -107,7 +107,8 @@ extern bool passes_has_scope(const ScopeName* scope);
 extern Pass* passes_of_scope(const ScopeName* scope);
 extern Pass* passes_add(const ScopeKeys* keys, const ScopeName* scope, int64 term, bool by_row);
 extern void passes_forget(void);
-extern void passes_savepoint_released(int level);
+extern void passes_drop(int since);
+void passes_savepoint_released(int level);
 extern void passes_savepoint_rolled_back(int level);
 
 // layer1.c

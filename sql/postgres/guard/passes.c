@@ -127,6 +127,9 @@ Pass* passes_add(const ScopeKeys* keys, const ScopeName* scope, int64 term, bool
   return pass;
 }
 
+// What was passed since there were so many counts as not passed. The locks stay.
+void passes_drop(int since) { count = Min(count, since); }
+
 void passes_savepoint_released(int level) {
   int i;
   for (i = count - 1; i >= 0 && passes[i].level >= level; --i) { passes[i].level = level - 1; }

@@ -28,7 +28,7 @@ def wanted(finding, name):
 
 
 # Of a session that the server guards (TERMGATE_TEST_GUARD, mode read-only) these commit, and rightly so: docs/evidence/guard.md says why.
-WITH_THE_GUARD = ("append that happened", "bound before set_config, executed behind it")
+WITH_THE_GUARD = ("bound before set_config, executed behind it",)
 
 
 def right_with_the_guard(row, mode):

@@ -449,6 +449,20 @@ class Claims(Guarded):
         self.assertEqual(self.rig.value(last), before)
         self.assertEqual(self.rig.value("SELECT count(*) FROM numbered"), "1")
 
+    def test_an_append_that_happened_stands_for_no_check(self):
+        one = f"SELECT termgate.append('{self.scope}', 5, 'x', scope => '{self.scope}', write_id => '{{}}')"
+        known, other = [f"00000000-0000-4000-8000-{int(self.scope[5:]) * 10 + number:012}" for number in range(2)]
+        row, session = "INSERT INTO log VALUES (1)", self.session()
+        self.assertEqual(session.run(one.format(known)), "ok")
+        self.assertEqual(session.run("BEGIN", one.format(known), row), "TG002")
+        session.run("ROLLBACK")
+        # One that is new is a check, before and after it; and what was passed before an old one stays passed.
+        self.assertEqual(session.run("BEGIN", one.format(other), one.format(known), row, "COMMIT"), "ok")
+        self.assertEqual(session.run("BEGIN", f"SELECT termgate.check_term('{self.scope}', 5)", one.format(known), row, "COMMIT"), "ok")
+        self.assertEqual(session.run("BEGIN", one.format(known), f"SELECT termgate.check_term('{self.scope}', 5)", row, "COMMIT"), "ok")
+        # Its number is given once.
+        self.assertEqual(session.value(one.format(known)), "1")
+
     def test_comments(self):
         row, s = "INSERT INTO log VALUES (1)", self.scope
         good, stale = [f"/*termgate.scope='{s}',termgate.term='{term}'*/" for term in (5, 4)]
