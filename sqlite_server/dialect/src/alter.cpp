@@ -1,3 +1,4 @@
+// Long: one statement, whose forms share the table that is made anew and what is checked before it.
 // ALTER TABLE. What SQLite's own ALTER can do is left to it; for all else the table is made anew from the parts of its text, filled from
 // the old one, and put in its place (https://www.sqlite.org/lang_altertable.html, "otheralter").
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Long: one protocol, whose cases share the client that reads its answers as text.
 // One session of sqlite_server over a real file, message by message: what PostgreSQL's protocol promises of simple and extended queries,
 // transactions, portals, settings, COPY, and of READ ONLY, on which the proxy's own promises stand (docs/decisions/0007).
 #include <catch2/catch.hpp>
