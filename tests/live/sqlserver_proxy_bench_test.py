@@ -151,7 +151,7 @@ def test_speed(proxy, relay, name, work, size):
     if relay is not None:
         clients["through haproxy"] = connect(relay, "plain")
     took = in_turns(clients, 4000 // size, size, work)
-    told = []
+    lines = []
     for client, turns in took.items():
         each = sorted(time for turn in turns for time in turn)
         text = f"{client} {1e6 / statistics.median(sum(turn) / size for turn in turns):.0f}/s, p10 {each[len(each) // 10]:.0f} µs, "
@@ -159,8 +159,8 @@ def test_speed(proxy, relay, name, work, size):
         if client != "directly":
             ratios = [sum(without) / sum(through) for without, through in zip(took["directly"], turns)]
             text += f" (of each pair: median {statistics.median(ratios):.2f}, from {min(ratios):.2f} to {max(ratios):.2f})"
-        told.append(text)
-    note(f"{name}: " + "; ".join(told))
+        lines.append(text)
+    note(f"{name}: " + "; ".join(lines))
     for client in clients.values():
         client.close()
 

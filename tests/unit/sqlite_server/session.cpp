@@ -469,7 +469,7 @@ TEST_CASE("sqlite_server: nothing of a schema that changed slips past the guard"
   one.ask(query("CREATE TABLE t (id int); INSERT INTO t VALUES (1)"));
   CHECK(one.ask(parse("s", "SELECT * FROM t") + bind("", "s") + execute() + synced()) == "1 2 D(1) C(SELECT 1) Z(I)");
   two.ask(query("ALTER TABLE t ADD COLUMN v text DEFAULT 'x'"));
-  // As on PostgreSQL: the client may have been told other columns.
+  // As on PostgreSQL: a Describe may have given the client other columns.
   CHECK(one.ask(bind("", "s") + describe_portal("") + execute() + synced()) == "2 E(0A000) Z(I)");
   CHECK(one.ask(query("SELECT * FROM t")) == "T(id:23,v:25) D(1,x) C(SELECT 1) Z(I)");
   two.ask(query("DROP TABLE t"));
