@@ -177,7 +177,7 @@ std::size_t Session::State::look_at(std::string_view bytes) {
               break;
             }
             pgwire::append_bare(server_.bytes.back(), frontend::flush);
-            pipeline_.touched_server = true;
+            pipeline_.sent = pipeline_.touched_server = true;
           } else if (server_awaits_sync()) {
             pgwire::append_bare(server_.bytes.back(), frontend::flush);
           }

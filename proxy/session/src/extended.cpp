@@ -326,7 +326,7 @@ void Session::State::on_flush(const Event& event) {
   commit_to_group(true);
   if (pipeline_.refused) return;
   server_.bytes.back() += event.frame;
-  pipeline_.touched_server = true;
+  pipeline_.sent = pipeline_.touched_server = true;
 }
 
 // The end of the group. Three ways out: the group was refused here, and the ReadyForQuery is made here; it
@@ -372,7 +372,8 @@ void Session::State::forward_extended(const Event& event, PendingReply reply) {
     if (pipeline_.held.bytes.size() > options_.held_bytes_max) commit_to_group();
     return;
   }
-  pipeline_.touched_server = true;
+  pipeline_.sent = true;
+  pipeline_.touched_server |= reply.request != Request::close;  // a Close begins nothing and cannot fail
   pipeline_.bound |= reply.request == Request::bind;
   client_mid_frame_ = !event.last;
   server_.add(event.frame, std::move(reply));

@@ -23,7 +23,6 @@ void Session::State::group_begins(bool declares) {
     // What comes next is looked at before it goes. What has gone needs no opening: the server guards it.
     pipeline_.handed_over = false;
     pipeline_.direct = model_.tx.failed || model_.tx.in_block;
-    pipeline_.touched_server = pipeline_.executed || pipeline_.planned || !pipeline_.parsed.empty();
   }
   if (pipeline_.begun) return;
   pipeline_.handed_over = claims_.handed_over();
@@ -196,7 +195,7 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
     // Whether it is a statement at all the server says first, at its Parse.
     lock_reads();
     flush_group();
-    pipeline_.direct = pipeline_.touched_server = true;
+    pipeline_.direct = pipeline_.sent = pipeline_.touched_server = true;
     report_refusal("TG002", "TG002 no term declared", {}, 0, true);
     return fail_in_server(error_text("TG002", "TG002 no term declared, and Termgate cannot read this statement", ""));
   }
@@ -285,7 +284,7 @@ void Session::State::flush_group() {
     pipeline_.bound |= held.replies.at(i).request == Request::bind && !held.replies.at(i).hidden;
   server_.append(std::move(held));
   if (pipeline_.suspect) model_.by_default.broken = true;  // it runs only now, maybe behind a restore that was on its way
-  pipeline_.touched_server = true;
+  pipeline_.sent = pipeline_.touched_server = true;
 }
 
 }  // namespace termgate::session

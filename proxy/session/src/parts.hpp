@@ -85,7 +85,8 @@ struct Pipeline {
   bool handed_over = false;     // it goes as it is to a server that guards the session
   bool direct = false;          // messages go straight to the server
   bool refused = false;         // everything up to Sync is dropped
-  bool touched_server = false;  // something of it was sent
+  bool sent = false;            // something of it was sent: the server answers that no sooner than at a Sync or a Flush
+  bool touched_server = false;  // … something that may begin its transaction
   bool bound = false;           // a Bind of the client's was sent: its unnamed portal may be alive
   bool executed = false;
   bool planned = false;        // something was parsed or bound that may run code then

@@ -21,14 +21,15 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
   if (pipeline_.begun) {
     // Nothing of the pipeline was sent, so the server need not know that it existed: the names that it would
     // have made are forgotten, and the rest up to the Sync is dropped.
-    if (!pipeline_.touched_server && !model_.tx.in_block) {
+    if (!pipeline_.sent && !model_.tx.in_block) {
+      assert((server_.replies.empty() || !server_awaits_sync()) && "the server has answered, or will, without a Sync of this pipeline");
       for (const std::string& name : pipeline_.parsed) statements_.erase(name);
       pipeline_.take_held();
       pipeline_.refused = true;
       server_.replies.push({.request = Request::nothing, .text = error});
       return router_.give_made_replies();
     }
-    // Part of the transaction is with the server already: there it must fail.
+    // Part of the pipeline is with the server already: there it must fail.
     lock_reads();
     flush_group();
     pipeline_.direct = true;
