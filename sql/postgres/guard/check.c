@@ -25,18 +25,30 @@ void check_forget(void) { passed_now = false; }
 // Outside guarded sessions locks are as in SQL: ROLLBACK TO gives them up.
 static ResourceOwner owner_of_locks(void) { return guard_mode() == GUARD_ENFORCE ? TopTransactionResourceOwner : CurrentResourceOwner; }
 
-// The queue, shared, to the end of the transaction; false where a raise is under way. The turnstile is only looked at.
+// Only looked at. The answer has room for every session of the server: in a context of its own that is there for the next look, where a
+// statement's would ask the system for it each time.
+static bool raise_is_under_way(const ScopeKeys* keys) {
+  static MemoryContext context = NULL;
+  MemoryContext caller;
+  VirtualTransactionId* raising;
+  LOCKTAG tag;
+  bool found;
+  if (context == NULL) { context = AllocSetContextCreate(TopMemoryContext, "termgate lock holders", ALLOCSET_DEFAULT_SIZES); }
+  SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->turnstile >> 32), (uint32)keys->turnstile, 1);
+  caller = MemoryContextSwitchTo(context);
+  raising = GetLockConflicts(&tag, ShareLock, NULL);
+  found = VirtualTransactionIdIsValid(*raising);
+  pfree(raising);
+  MemoryContextSwitchTo(caller);
+  return found;
+}
+
+// The queue, shared, to the end of the transaction; false where a raise is under way.
 static bool share(const ScopeKeys* keys) {
   ResourceOwner owner = CurrentResourceOwner;
   LockAcquireResult result = LOCKACQUIRE_NOT_AVAIL;
-  VirtualTransactionId* raising;
   LOCKTAG tag;
-  bool free;
-  SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->turnstile >> 32), (uint32)keys->turnstile, 1);
-  raising = GetLockConflicts(&tag, ShareLock, NULL);
-  free = !VirtualTransactionIdIsValid(*raising);
-  pfree(raising);
-  if (!free) { return false; }
+  if (raise_is_under_way(keys)) { return false; }
   SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32)((uint64)keys->queue >> 32), (uint32)keys->queue, 1);
   CurrentResourceOwner = owner_of_locks();
   PG_TRY();

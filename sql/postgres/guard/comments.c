@@ -227,13 +227,19 @@ static const PlannedStmt* clients_statement(void) {
   return linitial_node(PlannedStmt, ActivePortal->stmts);
 }
 
+static bool has_comment(const char* text) {
+  const char* slash = strchr(text, '/');
+  while (slash != NULL && slash[1] != '*') { slash = strchr(slash + 1, '/'); }
+  return slash != NULL;
+}
+
 // Looks at the statement that the client has sent. False: its comments declare nothing.
 bool comments_read(void) {
   static bool declares = false;
   const char* text = debug_query_string;
   const PlannedStmt* statement;
   size_t length, first;
-  if (text == NULL || strstr(text, "/*") == NULL) { return declares = false; }
+  if (text == NULL || !has_comment(text)) { return declares = false; }
   length = strlen(text);
   if (!names_ours(text, text + length)) { return declares = false; }
   statement = clients_statement();
