@@ -5,6 +5,7 @@
 
 #include "catalog/data.hpp"
 #include "catalog/rows.hpp"
+#include "functions/functions.hpp"
 
 namespace termgate::sqlite_server {
 namespace {
@@ -386,6 +387,31 @@ void pg_settings(Writer out, const CatalogView& view) {
   }
 }
 
+// How often it was planned, and how, is not counted here: NULL.
+void pg_prepared_statements(Writer out, const CatalogView& view) {
+  for (const PreparedStatement& each : view.session.prepared_statements()) {
+    Elements types;
+    for (const dialect::Oid type : each.parameters) types.push_back(format_type(type, -1));
+    out.row()
+        .set("name", each.name)
+        .set("statement", each.text)
+        .set("prepare_time", moment_of(each.made_us))
+        .set("parameter_types", array_literal(types))
+        .set("from_sql", each.by_sql);
+  }
+}
+void pg_cursors(Writer out, const CatalogView& view) {
+  for (const OpenCursor& each : view.session.cursors()) {
+    out.row()
+        .set("name", each.name)
+        .set("statement", each.text)
+        .set("is_holdable", each.holdable)
+        .set("is_binary", false)
+        .set("is_scrollable", each.scrollable)
+        .set("creation_time", moment_of(each.made_us));
+  }
+}
+
 void pg_tables(Writer out, const CatalogView& view) {
   for (const SystemRelation& each : system_relations()) {
     if (each.kind == 'r')
@@ -530,6 +556,7 @@ constexpr Filler fillers[] = {
     {"pg_indexes", pg_indexes, false}, {"pg_collation", pg_collation, false}, {"pg_opclass", pg_opclass, false}, {"pg_am", pg_am, false}, {"pg_language", pg_language, false}, {"pg_tablespace", pg_tablespace, false},
     {"pg_stat_activity", pg_stat_activity, true}, {"pg_stat_database", pg_stat_database, false}, {"pg_stat_user_tables", pg_stat_tables, false}, {"pg_stat_all_tables", pg_stat_tables, false},
     {"pg_get_keywords", pg_get_keywords, false}, {"pg_sequence", pg_sequence, false}, {"pg_sequences", pg_sequences, true}, {"pg_depend", pg_depend, false},
+    {"pg_prepared_statements", pg_prepared_statements, true}, {"pg_cursors", pg_cursors, true},
 };
 // clang-format on
 

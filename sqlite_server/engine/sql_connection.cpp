@@ -245,7 +245,7 @@ void SqlConnection::name_constraint(PgError& fault, const std::string& sql) {
   }
   // Keys of its own, and of others that refer to it, which the statement can have violated.
   const std::vector<std::string> mentioned = names_mentioned(sql);
-  const auto touches = [&](const std::vector<std::string>& columns) {
+  const auto touches = [&, kind = kind](const std::vector<std::string>& columns) {
     return kind != 'u' || std::any_of(columns.begin(), columns.end(), [&](const std::string& column) {
              return std::any_of(mentioned.begin(), mentioned.end(), [&](const std::string& each) { return lower(each) == column; });
            });

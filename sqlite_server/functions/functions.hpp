@@ -117,6 +117,8 @@ struct Moment {
 // By the look of the text.
 Moment parse_moment(std::string_view text);
 std::string moment_text(const Moment& moment);
+// A timestamptz, of microseconds since 1970-01-01 UTC.
+std::string moment_of(std::int64_t since_1970);
 Interval between(const Moment& later, const Moment& earlier);
 Moment shifted(Moment moment, const Interval& by, int sign);
 std::string time_to_char(const Moment& moment, std::string_view format);

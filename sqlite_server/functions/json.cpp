@@ -136,7 +136,7 @@ void change_field(Json& json, const PathChange& change, std::size_t step) {
     return;
   }
   if (found == json.fields.end()) {
-    if (change.what == Change::insert || (change.what == Change::set && change.flag)) json.fields.emplace_back(key, change.value);
+    if (change.what == Change::insert || (change.what == Change::set && change.flag)) json.fields.push_back({key, change.value});
   } else if (change.what == Change::erase) {
     json.fields.erase(found);
   } else if (change.what == Change::insert) {

@@ -74,8 +74,6 @@ void signal(Call& call) {
   call.answer(std::get<bool>(heard));
 }
 
-std::string moment_of(std::int64_t since_1970) { return moment_text({since_1970 - 946'684'800'000'000, dialect::oid::timestamptz}); }
-
 // ------------------------------------------------------------------------------------------------ counters
 
 // The table of the sequence 't_id_seq': one whose counted column makes that name.

@@ -50,8 +50,9 @@ void put_fraction(Interval& interval, double amount, std::string_view text) {
   interval.micros = added(interval.micros, static_cast<std::int64_t>(rounded));
 }
 
-// "[-]hh:mm[:ss[.ffffff]]"
-bool read_clock(std::string_view word, std::int64_t& micros) {
+// "[-]hh:mm[:ss[.ffffff]]". A minute may have a second 60.
+enum class Clock { read, none, out_of_range };
+Clock read_clock(std::string_view word, std::int64_t& micros) {
   const bool minus = word.starts_with('-');
   if (minus || word.starts_with('+')) word.remove_prefix(1);
   std::int64_t parts[3] = {0, 0, 0};
@@ -60,23 +61,25 @@ bool read_clock(std::string_view word, std::int64_t& micros) {
   for (; part < 3; ++part) {
     const std::size_t begin = at;
     while (at < word.size() && word[at] >= '0' && word[at] <= '9') ++at;
-    if (at == begin || at - begin > 9) return false;
+    if (at == begin) return Clock::none;
+    if (at - begin > (part == 0 ? 18 : 9)) return Clock::out_of_range;  // hours fill what an interval can hold
     parts[part] = number_of(word.substr(begin, at - begin));
     if (at >= word.size() || word[at] != ':') break;
     ++at;
   }
-  if (part == 0 || part > 2) return false;
+  if (part == 0 || part > 2) return Clock::none;
   if (at < word.size() && word[at] == '.') {
     std::string digits(word.substr(at + 1));
-    if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return false;
+    if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return Clock::none;
     digits.resize(6, '0');
     fraction = number_of(digits);
     at = word.size();
   }
-  if (at != word.size() || parts[1] > 59 || parts[2] > 59) return false;
-  micros = times(parts[0], hour_us) + parts[1] * minute_us + parts[2] * second_us + fraction;
-  if (minus) micros = -micros;
-  return true;
+  if (at != word.size()) return Clock::none;
+  const std::int64_t sign = minus ? -1 : 1;
+  const bool holds = !__builtin_mul_overflow(parts[0], sign * hour_us, &micros) &&
+                     !__builtin_add_overflow(micros, sign * (parts[1] * minute_us + parts[2] * second_us + fraction), &micros);
+  return holds && parts[1] < 60 && parts[2] <= 60 ? Clock::read : Clock::out_of_range;
 }
 
 // An amount of a unit, with what is broken going to the next smaller ones: 1.5 days is a day and 12 hours.
@@ -125,11 +128,11 @@ std::int64_t zone_seconds(std::string_view zone) {
   if (!name.empty() && (name[0] == '+' || name[0] == '-')) {
     // An offset by itself counts as POSIX has it: + lies west of Greenwich.
     std::int64_t value = 0;
-    if (read_clock(name.find(':') == std::string::npos ? name + ":00" : name, value)) return -value / second_us;
+    if (read_clock(name.find(':') == std::string::npos ? name + ":00" : name, value) == Clock::read) return -value / second_us;
   }
   if (name.ends_with(":00:00") || name.find(':') != std::string::npos) {
     std::int64_t value = 0;
-    if (read_clock(name, value)) return value / second_us;
+    if (read_clock(name, value) == Clock::read) return value / second_us;
   }
   // Of names PostgreSQL knows hundreds.
   if (!name.empty() && (name[0] < '0' || name[0] > '9') && name[0] != '+' && name[0] != '-')
@@ -748,6 +751,8 @@ Moment parse_moment(std::string_view whole) {
   return out;
 }
 
+std::string moment_of(std::int64_t since_1970) { return moment_text({since_1970 - 946'684'800'000'000, oid::timestamptz}); }
+
 std::string moment_text(const Moment& moment) {
   if (moment.type != oid::time) {
     check_moment(moment);
@@ -825,7 +830,10 @@ Interval parse_interval(std::string_view whole) {
     std::int64_t clock = 0;
     double amount = 0;
     if (word.find(':') != std::string::npos) {
-      if (!read_clock(word, clock)) wrong();
+      const Clock as = read_clock(word, clock);
+      // PostgreSQL tries what has a sign as something else then.
+      if (as == Clock::none || (as == Clock::out_of_range && (word[0] == '-' || word[0] == '+'))) wrong();
+      if (as == Clock::out_of_range) fail("22015", "interval field value out of range: \"" + std::string(whole) + "\"");
       out.micros = added(out.micros, clock);
     } else if (const auto dash = word.find('-', 1); dash != std::string::npos && word.find('.') == std::string::npos) {
       // Years and months: 1-2
@@ -846,7 +854,7 @@ Interval parse_interval(std::string_view whole) {
       wrong();
     }
   }
-  if (ago) out = {-out.months, -out.days, -out.micros};
+  if (ago) out = {-out.months, -out.days, times(out.micros, -1)};
   if (!is_within(out)) fail("22015", "interval field value out of range: \"" + std::string(whole) + "\"");
   return out;
 }

@@ -231,7 +231,10 @@ void Session::parse(std::string_view name, const std::string& sql, const std::ve
   if (!plans->empty()) check_allowed(plans->front());
   if (!name.empty() && statements_.contains(name))
     throw PgException("42P05", "prepared statement \"" + std::string(name) + "\" already exists");
-  statements_.insert_or_assign(std::string(name), prepare(plans, types));
+  const auto prepared = prepare(plans, types);
+  prepared->text = std::make_shared<const std::string>(sql);
+  if (!name.empty()) prepared->made_us = now_us();
+  statements_.insert_or_assign(std::string(name), prepared);
 }
 
 std::shared_ptr<Session::Prepared> Session::find_statement(std::string_view name) {
@@ -285,6 +288,7 @@ void Session::bind(std::string_view body) {
   portal->formats.resize(fields.number(2));
   for (Format& each : portal->formats) each = format_of(fields.number(2));
   if (!name.empty() && portals_.contains(name)) throw PgException("42P03", "cursor \"" + name + "\" already exists");
+  if (!name.empty()) portal->made_us = now_us();
   portals_.insert_or_assign(name, std::move(portal));
   pgwire::append_bare(out_, backend::bind_complete);
 }

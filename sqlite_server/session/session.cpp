@@ -29,10 +29,6 @@ pgwire::Rules rules() {
   return pgwire::Rules::frontend(limits);
 }
 
-std::int64_t now_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 // The function of PostgreSQL's that fails so. Drivers (postgres.js, JDBC) know by it that they have to prepare anew.
 std::string_view routine_of(const PgError& fault) {
   if (fault.sqlstate == "0A000" && fault.message == "cached plan must not change result type") return "RevalidateCachedQuery";
@@ -41,6 +37,10 @@ std::string_view routine_of(const PgError& fault) {
   return {};
 }
 }  // namespace
+
+std::int64_t Session::now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 Session::Session(Engine& engine, Control& control, SessionOptions options, Sink sink)
     : engine_(engine), control_(control), options_(std::move(options)), sink_(std::move(sink)), rules_(rules()), reader_(rules_) {}

@@ -81,6 +81,9 @@ class Session final : private CatalogSession {
   struct Prepared {
     Plans plans;
     std::vector<Oid> parameters;
+    std::shared_ptr<const std::string> text{};
+    std::int64_t made_us = 0;  // of one with a name
+    bool by_sql = false;       // by PREPARE
     const Plan* plan() const { return plans->empty() ? nullptr : &plans->front(); }
   };
   struct Portal {
@@ -109,7 +112,9 @@ class Session final : private CatalogSession {
     std::vector<std::vector<Stored>> all_rows;
     std::int64_t place = 0;
     bool hold = false;
-    bool kept = false;  // … and its transaction has committed
+    bool kept = false;                            // … and its transaction has committed
+    std::shared_ptr<const std::string> source{};  // of DECLARE
+    std::int64_t made_us = 0;                     // of one with a name
   };
   struct Savepoint {
     std::string name;
@@ -284,6 +289,8 @@ class Session final : private CatalogSession {
   void end_copy_in();
   void abandon_copy() noexcept;
 
+  static std::int64_t now_us();  // since 1970-01-01 UTC
+
   // CatalogSession
   std::string user() const override { return user_; }
   std::optional<std::string> database() const override { return options_.database; }
@@ -293,6 +300,8 @@ class Session final : private CatalogSession {
   std::int64_t server_began_us() const override { return engine_.began_us(); }
   std::optional<std::string> setting(std::string_view name) const override;
   std::vector<Setting> settings() const override;
+  std::vector<PreparedStatement> prepared_statements() const override;
+  std::vector<OpenCursor> cursors() const override;
   std::variant<std::string, SqlError> set(std::string_view name, std::string_view value, bool local) override;
   // Only after the check, under the lock.
   bool may_write() const override { return tx_.writer && !tx_.read_only; }

@@ -192,6 +192,24 @@ std::vector<Setting> Session::settings() const {
   return all;
 }
 
+std::vector<PreparedStatement> Session::prepared_statements() const {
+  std::vector<PreparedStatement> all;
+  for (const auto& [name, one] : statements_) {
+    if (!name.empty()) all.push_back({name, one->text ? *one->text : std::string(), one->made_us, one->parameters, one->by_sql});
+  }
+  return all;
+}
+
+// What the protocol has bound is one, too; also the statement that asks, unless it is a simple query.
+std::vector<OpenCursor> Session::cursors() const {
+  std::vector<OpenCursor> all;
+  for (const auto& [name, one] : portals_) {
+    const auto& text = one->source ? one->source : one->statement->text;
+    all.push_back({name, text ? *text : std::string(), one->made_us == 0 ? now_us() : one->made_us, one->hold, one->scroll});
+  }
+  return all;
+}
+
 std::variant<std::string, SqlError> Session::set(std::string_view name, std::string_view value, bool local) {
   dialect::SetVariable one;
   one.name = name;
@@ -411,6 +429,8 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
     cursor->values = portal.values;
     cursor->cursor = true;
     cursor->hold = declare->hold;
+    cursor->source = plan.text;
+    cursor->made_us = now_us();
     if (plan_writes(*cursor->plan)) throw PgException("0A000", "a cursor reads");
     start(*cursor);
     if (declare->scroll) {
@@ -440,7 +460,11 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
     auto plans = std::make_shared<std::vector<Plan>>(1);
     plans->front().does = *made->statement;
     plans->front().schema = plan.schema;
-    statements_.insert_or_assign(made->name, prepare(plans, made->statement->parameters));
+    const auto prepared = prepare(plans, made->statement->parameters);
+    prepared->text = plan.text;
+    prepared->made_us = now_us();
+    prepared->by_sql = true;
+    statements_.insert_or_assign(made->name, prepared);
     return "PREPARE";
   }
   if (const auto* execute = plan.utility<dialect::ExecuteStatement>()) return run_execute(portal, *execute);

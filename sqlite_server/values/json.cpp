@@ -179,12 +179,12 @@ Json read_value(Reader& reader, int level) {
         std::string key;
         reader.string(&key);
         reader.need(':');
-        out.fields.emplace_back(std::move(key), read_value(reader, level + 1));
+        out.fields.push_back({std::move(key), read_value(reader, level + 1)});
       } while (reader.take(','));
       reader.need('}');
       std::stable_sort(out.fields.begin(), out.fields.end(), [](const auto& a, const auto& b) { return key_before(a.first, b.first); });
       // Of equal keys the last stays.
-      std::vector<std::pair<std::string, Json>> once;
+      std::vector<Json::Field> once;
       for (auto& each : out.fields) {
         if (!once.empty() && once.back().first == each.first) once.back() = std::move(each);
         else once.push_back(std::move(each));

@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace termgate::sqlite_server {
@@ -18,7 +17,12 @@ struct Json {
   bool truth = false;
   std::string text;  // of a string without its quotes; of a number as numeric prints it
   std::vector<Json> items;
-  std::vector<std::pair<std::string, Json>> fields;  // in jsonb's order
+  struct Field;               // no std::pair: Json is not complete in it yet
+  std::vector<Field> fields;  // in jsonb's order
+};
+struct Json::Field {
+  std::string first;
+  Json second;
 };
 
 // 22P02 where it is not JSON, 22P05 where it has a \u0000, 54001 where it nests deeper than 1,000 levels: CallError, all of them.

@@ -65,10 +65,10 @@ std::string Writer::collation_name(Node names) {
 
 // By types where that needs no function of the session's: other programs write such tables, too. Else as it is, if SQLite means the
 // same by it; what it would reckon otherwise is refused.
-std::string Writer::stored(Node expression_node) {
+std::string Writer::stored(Node expression_node, Kept what) {
   if (relations_ != nullptr && defined_) {
     Translated scratch;
-    const std::string typed = Typed(scratch, sql_, *relations_, {}, false).over_columns(*defined_, expression_node);
+    const std::string typed = Typed(scratch, sql_, *relations_, {}, false).over_columns(*defined_, expression_node, what);
     static constexpr std::string_view alike[] = {
         "pg_i2",     "pg_i4",      "pg_i8add",   "pg_i8sub",       "pg_i8mul",  "pg_num", "pg_numeric_cmp",    "pg_like",        "pg_ilike",
         "pg_regexp", "pg_iregexp", "pg_similar", "pg_like_escape", "pg_substr", "pg_now", "pg_localtimestamp", "pg_current_date"};
@@ -142,7 +142,7 @@ std::string Writer::constraint(Node body, const std::string& table, const std::s
   std::string text;
   if (type == "CONSTR_CHECK") {
     if (name.empty()) name = made_name(table + (own ? "_check" : "_" + column + "_check"), used);
-    text = "CHECK (" + stored(body["raw_expr"]) + ")";
+    text = "CHECK (" + stored(body["raw_expr"], Kept::check) + ")";
   } else if (type == "CONSTR_UNIQUE" || type == "CONSTR_PRIMARY") {
     if (body.flag("nulls_not_distinct")) refuse("NULLS NOT DISTINCT", body);
     if (body.flag("deferrable") || body.flag("initdeferred")) refuse(deferrable_key, body);
@@ -223,7 +223,7 @@ bool is_now(Node expression_node) {
 
 // A DEFAULT stays in the schema: a constant as the column stores it, so that programs without the proxy store the same.
 std::string Writer::default_value(Node expression_node, Node type_name) {
-  if (relations_ == nullptr) return stored(expression_node);
+  if (relations_ == nullptr) return stored(expression_node, Kept::default_value);
   const bool plain = !type_name["arrayBounds"] && !type_name["typmods"];
   return default_of(expression_node, declared(type_name), plain ? type_in(type_name).oid : Oid{0});
 }
@@ -241,7 +241,7 @@ std::string Writer::default_of(Node expression_node, const std::string& declared
     const Node called = expression_node.as("FuncCall");
     const std::string name = called ? last_name(called["funcname"]) : "";
     if (name == "gen_random_uuid" || name == "nextval" || name.starts_with("termgate_") || expression_node.is("A_ArrayExpr"))
-      return stored(expression_node);
+      return stored(expression_node, Kept::default_value);
     refuse("a DEFAULT that is not a constant", expression_node);
   }
   const Node number = expression_node.as("A_Const");
@@ -323,7 +323,8 @@ std::string Writer::column_definition(Node body, const std::string& table, bool 
     } else if (type == "CONSTR_DEFAULT") {
       text += " DEFAULT (" + default_value(each["raw_expr"], body["typeName"]) + ")";
     } else if (type == "CONSTR_GENERATED") {
-      text += " GENERATED ALWAYS AS (" + within_integer(stored(each["raw_expr"]), each["raw_expr"], body["typeName"]) + ") STORED";
+      text += " GENERATED ALWAYS AS (" + within_integer(stored(each["raw_expr"], Kept::generated), each["raw_expr"], body["typeName"]) +
+              ") STORED";
     } else if (type == "CONSTR_PRIMARY") {
       if (!counted) text += " " + constraint(each, table, name, used);
     } else {
@@ -524,7 +525,7 @@ void Writer::create_index(Node body) {
   for (const Node element : body["indexParams"].items()) {
     const Node each = element.as("IndexElem");
     if (body.flag("unique") && !each["expr"]) check_key(each.text("name"), relation_node);
-    std::string text = each["expr"] ? stored(each["expr"]) : quoted_name(each.text("name"));
+    std::string text = each["expr"] ? stored(each["expr"], Kept::index) : quoted_name(each.text("name"));
     made += "_" + (each["expr"] ? result_name(each["expr"]) : each.text("name"));
     if (each["collation"]) {
       const std::string collation_text = collation_name(each["collation"]);
@@ -537,7 +538,7 @@ void Writer::create_index(Node body) {
   std::string text = std::string("CREATE ") + (body.flag("unique") ? "UNIQUE " : "") + "INDEX " +
                      (body.flag("if_not_exists") ? "IF NOT EXISTS " : "") + quoted_name(name) + " ON " + relation_name(relation_node) +
                      " (" + joined(parts, ", ") + ")";
-  if (body["whereClause"]) text += " WHERE " + stored(body["whereClause"]);
+  if (body["whereClause"]) text += " WHERE " + stored(body["whereClause"], Kept::predicate);
   add(std::move(text));
   out_.typed = out_.typed || relations_ != nullptr;
 }

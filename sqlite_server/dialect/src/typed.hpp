@@ -43,7 +43,7 @@ class Typed {
   // The query of a CREATE VIEW; `types`: of its columns, "oid:typmod" apart by commas.
   std::string view(Node select, std::string& types, std::vector<Column>& columns);
   // An expression of a CHECK, an index or a generated column, over the columns of one table by their bare names.
-  std::string over_columns(const Relations::Relation& relation, Node node);
+  std::string over_columns(const Relations::Relation& relation, Node node, Kept what);
   // The query of a CREATE TABLE AS, as a SELECT of what the columns store.
   std::string copied(Node select, const std::vector<std::string>& names, std::vector<Column>& columns, std::vector<std::string>& values);
   std::int32_t typmod_of(Node type_name, Oid type) const;
@@ -129,7 +129,10 @@ class Typed {
     std::vector<std::string> lists;
     bool several = false;
   };
-  enum class Place { plain, where, aggregate, from, group, values, returning };
+  enum class Place { plain, where, from, group, values, returning, update, check, index, predicate, generated, default_value, transform };
+  // Of the schema: what it computes, it computes from its row alone.
+  static bool is_schemas(Place place) noexcept { return place >= Place::check; }
+  static std::string words_of(Place place);  // of one; of several with an s at the end
 
   class Deeper {
    public:

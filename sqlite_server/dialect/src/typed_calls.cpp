@@ -127,24 +127,38 @@ Value Typed::special_call(const std::string& name, Node body, std::vector<Value>
   return {};
 }
 
+std::string Typed::words_of(Place place) {
+  switch (place) {
+    case Place::where: return "WHERE";
+    case Place::group: return "GROUP BY";
+    case Place::from: return "JOIN conditions";
+    case Place::returning: return "RETURNING";
+    case Place::update: return "UPDATE";
+    case Place::check: return "check constraint";
+    case Place::index: return "index expression";
+    case Place::predicate: return "index predicate";
+    case Place::generated: return "column generation expression";
+    case Place::transform: return "transform expression";
+    case Place::default_value: return "DEFAULT expression";
+    case Place::plain:
+    case Place::values: break;
+  }
+  return "VALUES";
+}
+
 // Where an aggregate or a window function is allowed; the columns within an aggregate are none of its query's own.
 void Typed::check_place(const resolution::Function& found, bool windowed, std::size_t before, Node body) {
   const std::string name(found.row->name);
   if (!windowed) {
     if (found.row->kind == 'w') refuse_as("42809", "window function " + name + " requires an OVER clause", body);
     if (place_ != Place::plain || scopes_.empty()) {
-      const std::string_view where = place_ == Place::where       ? "WHERE"
-                                     : place_ == Place::group     ? "GROUP BY"
-                                     : place_ == Place::from      ? "JOIN conditions"
-                                     : place_ == Place::returning ? "RETURNING"
-                                                                  : "VALUES";
-      refuse_as("42803", "aggregate functions are not allowed in " + std::string(where), body);
+      refuse_as("42803", "aggregate functions are not allowed in " + words_of(place_) + (is_schemas(place_) ? "s" : ""), body);
     }
     if (in_aggregate_) refuse_as("42803", "aggregate function calls cannot be nested", body);
     scopes_.back().loose.resize(before);
     scopes_.back().aggregates = true;
   } else if (place_ != Place::plain) {
-    refuse_as("42P20", "window functions are not allowed here", body);
+    refuse_as("42P20", "window functions are not allowed in " + words_of(place_) + (is_schemas(place_) ? "s" : ""), body);
   }
 }
 
@@ -188,6 +202,7 @@ std::string Typed::rows_of(const resolution::Function& found, const std::vector<
 // side, and the shorter ones end in NULL.
 Value Typed::expansion(const resolution::Function& found, std::vector<Value>& args, Node body, bool may) {
   const std::string name(found.row->name);
+  if (is_schemas(place_)) refuse_as("0A000", "set-returning functions are not allowed in " + words_of(place_) + "s", body);
   if (!may || expansions_ == nullptr || in_aggregate_ || place_ != Place::plain) refuse("a set-returning function here", body);
   for (std::size_t i = 0; i < args.size(); ++i) args[i] = coerce(args[i], found.arguments[i]);
   const std::string value = expansions_->as + ".value";

@@ -769,6 +769,7 @@ Value Typed::element(Node body) {
 }
 
 Value Typed::link(Node body) {
+  if (is_schemas(place_)) refuse_as("0A000", "cannot use subquery in " + words_of(place_), body);
   const std::string_view which = body["subLinkType"].string();
   const Node select = body["subselect"].as("SelectStmt");
   const bool inside = std::exchange(in_aggregate_, false);

@@ -227,8 +227,9 @@ std::string Typed::conflict(Node clause, Node range_var, const Relations::Relati
   // Unqualified, a name is ambiguous, as in PostgreSQL.
   for (const ScopeColumn& each : excluded.columns) scopes_.back().visible.push_back(each);
   scopes_.back().relations.push_back(std::move(excluded));
-  const Place outside = std::exchange(place_, Place::where);
+  const Place outside = std::exchange(place_, Place::update);
   text += " DO UPDATE SET " + assignments(clause["targetList"], relation);
+  place_ = Place::where;
   std::string test = clause["whereClause"] ? condition(clause["whereClause"], "WHERE").text : "";
   if (many) test = "CASE WHEN " + once(range_var, relation) + " THEN " + (test.empty() ? "1" : "(" + test + ")") + " END";
   if (!test.empty()) text += " WHERE " + test;
@@ -372,8 +373,9 @@ void Typed::update(Node body) {
   const std::string with_text = with(body["withClause"]);
   const std::string name = target_scope(body["relation"], relation);
   const std::string source = from(body["fromClause"]).text;
-  const Place outside = std::exchange(place_, Place::where);
+  const Place outside = std::exchange(place_, Place::update);
   std::string text = with_text + "UPDATE " + name + " SET " + assignments(body["targetList"], relation) + source;
+  place_ = Place::where;
   if (body["whereClause"]) text += " WHERE " + condition(body["whereClause"], "WHERE").text;
   place_ = outside;
   add(text + returning(body["returningList"], body["relation"], relation));

@@ -110,12 +110,18 @@ void Typed::own_scope(const Relations::Relation& relation) {
   }
   scopes_.back().visible = own.columns;
   scopes_.back().relations.push_back(std::move(own));
-  place_ = Place::where;
+  place_ = Place::transform;
 }
 
-std::string Typed::over_columns(const Relations::Relation& relation, Node node) {
+std::string Typed::over_columns(const Relations::Relation& relation, Node node, Kept what) {
   own_scope(relation);
-  const Value value = decided(expression(node));
+  place_ = what == Kept::check       ? Place::check
+           : what == Kept::index     ? Place::index
+           : what == Kept::predicate ? Place::predicate
+           : what == Kept::generated ? Place::generated
+                                     : Place::default_value;
+  const bool tested = what == Kept::check || what == Kept::predicate;
+  const Value value = decided(tested ? condition(node, what == Kept::check ? "CHECK" : "WHERE") : expression(node));
   scopes_.pop_back();
   return value.text;
 }

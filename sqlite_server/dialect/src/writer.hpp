@@ -50,6 +50,9 @@ struct Sql {
   Oid type = 0;  // where it is known
 };
 
+// An expression that the schema keeps, over the columns of its table.
+enum class Kept { check, index, predicate, generated, default_value };
+
 class Writer {
  public:
   Writer(Translated& out, std::string_view sql, std::size_t depth = 0, const Relations* relations = nullptr)
@@ -191,7 +194,7 @@ class Writer {
   std::string default_of(Node expression_node, const std::string& declared_text, Oid plain);
   std::string deferral(const std::vector<Node>& constraints, std::size_t after) const;
   std::string collation_name(Node names);
-  std::string stored(Node expression_node);
+  std::string stored(Node expression_node, Kept what);
   std::string written(Node expression_node);
 
   // alter.cpp

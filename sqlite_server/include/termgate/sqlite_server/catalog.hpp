@@ -66,6 +66,19 @@ struct Setting {
   std::string context = "user", kind = "string";  // as pg_settings has them
 };
 
+// As pg_prepared_statements and pg_cursors have them. Times are microseconds since 1970-01-01 UTC.
+struct PreparedStatement {
+  std::string name, text;
+  std::int64_t made_us = 0;
+  std::vector<dialect::Oid> parameters;
+  bool by_sql = false;  // by PREPARE
+};
+struct OpenCursor {
+  std::string name, text;
+  std::int64_t made_us = 0;
+  bool holdable = false, scrollable = false;
+};
+
 // What only a session knows. Called on the thread that steps a statement, within it: answers at once, and asks the connection nothing.
 class CatalogSession {
  public:
@@ -81,6 +94,8 @@ class CatalogSession {
   // Settings by their lower-case name; nullopt: there is none (42704).
   virtual std::optional<std::string> setting(std::string_view name) const;
   virtual std::vector<Setting> settings() const;
+  virtual std::vector<PreparedStatement> prepared_statements() const { return {}; }
+  virtual std::vector<OpenCursor> cursors() const { return {}; }
   // set_config(): the value that holds now, or what is wrong with it.
   virtual std::variant<std::string, SqlError> set(std::string_view name, std::string_view value, bool local);
   virtual std::optional<SqlError> notify(std::string_view channel, std::string_view payload);
