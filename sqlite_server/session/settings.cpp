@@ -187,7 +187,7 @@ std::string Settings::checked(const std::string& name, std::string value) const 
   return value;
 }
 
-std::map<std::string, Settings::Value>::iterator Settings::make(const std::string& name, std::string_view given) {
+std::map<std::string, Settings::Value, std::less<>>::iterator Settings::make(const std::string& name, std::string_view given) {
   if (name.find('.') == std::string::npos)
     throw PgException("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
   Value made;
@@ -233,7 +233,8 @@ void Settings::reset_all() {
 }
 
 std::optional<std::string> Settings::get(std::string_view name) const {
-  const auto found = values_.find(lowered(name));
+  auto found = values_.find(name);  // most ask in lower case
+  if (found == values_.end()) found = values_.find(lowered(name));
   if (found == values_.end()) return std::nullopt;
   return found->second.text;
 }

@@ -68,10 +68,10 @@ class Settings {
   static std::chrono::milliseconds timeout(const Value& value);
   std::string checked(const std::string& name, std::string value) const;
   // A custom one, with a dot in its name; throws PgException of any other.
-  std::map<std::string, Value>::iterator make(const std::string& name, std::string_view given);
+  std::map<std::string, Value, std::less<>>::iterator make(const std::string& name, std::string_view given);
   void put_back(const Change& change);
 
-  std::map<std::string, Value> values_;
+  std::map<std::string, Value, std::less<>> values_;
   const Value* statement_timeout_;  // of values_, where they stay
   const Value* lock_timeout_;
   const Value* idle_in_transaction_timeout_;

@@ -134,6 +134,28 @@ class Typed {
   static bool is_schemas(Place place) noexcept { return place >= Place::check; }
   static std::string words_of(Place place);  // of one; of several with an s at the end
 
+  // While it lives, the columns that are read are an aggregate's, which belongs to the innermost query that has one of them.
+  class HomeOfAggregate {
+   public:
+    HomeOfAggregate(Typed& typed, bool aggregate)
+        : typed_(typed), level_(aggregate ? typed.scopes_.size() : 0), around_(std::exchange(typed.home_, this)) {}
+    ~HomeOfAggregate() { typed_.home_ = around_; }
+    HomeOfAggregate(const HomeOfAggregate&) = delete;
+    HomeOfAggregate& operator=(const HomeOfAggregate&) = delete;
+    // A column of the query at that place in scopes_.
+    void reads(std::size_t scope) noexcept {
+      if (scope < level_) found_ = std::max(found_, scope + 1);
+      if (around_ != nullptr) around_->reads(scope);
+    }
+    bool is_outer() const noexcept { return found_ != 0 && found_ < level_; }
+
+   private:
+    Typed& typed_;
+    std::size_t level_;      // its query's place, from 1; 0: it is no aggregate
+    std::size_t found_ = 0;  // the innermost one's up to that; 0: none yet
+    HomeOfAggregate* around_;
+  };
+
   class Deeper {
    public:
     explicit Deeper(Typed& typed);
@@ -297,6 +319,7 @@ class Typed {
   std::size_t depth_ = 0, steps_ = 0;
   std::size_t made_ = 0;
   Place place_ = Place::plain;
+  HomeOfAggregate* home_ = nullptr;  // of the call that is being read
   bool in_aggregate_ = false;
   std::set<std::size_t> left_open_;  // parameters that some expression uses without a type
   bool plain_names_ = false;         // the next query is a view's, and people read it

@@ -239,6 +239,7 @@ Value Typed::call(Node body, bool rows_may_come) {
   const bool aggregated = !body["over"] && resolution::is_aggregate(name);
   if (aggregated && in_aggregate_) refuse_as("42803", "aggregate function calls cannot be nested", body);
   const bool outside = std::exchange(in_aggregate_, in_aggregate_ || aggregated);
+  const HomeOfAggregate home(*this, aggregated);
   for (const Node arg : body["args"].items()) {
     if (arg.is("NamedArgExpr")) refuse("a named argument", body);
     rows_may_come_ = rows_may_come && !aggregated && !body["over"];
@@ -280,7 +281,10 @@ Value Typed::call(Node body, bool rows_may_come) {
     return written_call(found, args, body);
   }
   check_place(found, windowed, before, body);
-  return aggregate(found, args, body);
+  Value result = aggregate(found, args, body);
+  // PostgreSQL computes it in the query whose columns these are, and that query is one of groups then.
+  if (!windowed && home.is_outer()) refuse("an aggregate of columns of an outer query alone", body);
+  return result;
 }
 
 // How sum() and avg() of that type are written; false: they are not.

@@ -158,7 +158,7 @@ void Typed::set_parameter(std::size_t number, Oid type, Node at) {
 
 Value Typed::parameter(Node body) {
   const std::int64_t number = body.integer("number");
-  if (number < 1 || number > 65535) refuse_as("42P02", "there is no parameter $" + std::to_string(number), body);
+  if (number < 1 || number > 65535 || is_schemas(place_)) refuse_as("42P02", "there is no parameter $" + std::to_string(number), body);
   const auto at = static_cast<std::size_t>(number);
   if (out_.parameters.size() < at) out_.parameters.resize(at);
   Value value;
@@ -211,6 +211,7 @@ Value Typed::column(Node body) {
     if (found->unseen) refuse("RETURNING another table's columns", body);
     Value value = found->value;
     value.at = body;
+    if (home_ != nullptr) home_->reads(i);
     if (!(in_aggregate_ && i + 1 == scopes_.size())) scope.loose.push_back({value.text, found->relation, found->place, body});
     return value;
   }
