@@ -85,8 +85,8 @@ def judged(sql, postgres, front):
     if "error" in front:
         if front["error"] == postgres.get("error"):
             return "same error"
-        # PostgreSQL reads '{1,2,3}' as a date; the front says that it is none.
-        if front["error"] == "0A000" or (front["error"] == "22007" and re.search(r"\{[0-9,]*\}\"$", front["message"])):
+        # PostgreSQL reads '{1,2,3}' and '1,2,3' as dates; the front says that they are none.
+        if front["error"] == "0A000" or (front["error"] == "22007" and re.search(r"\"\{?[0-9,]*\}?\"$", front["message"])):
             return "refused"
         if "error" in postgres:
             # Both fail: which of several mistakes is told first is nobody's contract.
@@ -120,7 +120,7 @@ def shown(sql, row):
     return row
 
 
-SPANS = {b"24:00:00": b"1 day", b"30 days": b"1 mon"}
+SPANS = {b"24:00:00": b"1 day", b"30 days": b"1 mon", b"-24:00:00": b"-1 days", b"-30 days": b"-1 mons"}
 
 
 def test_random_expressions_mean_the_same_or_are_refused(lab):

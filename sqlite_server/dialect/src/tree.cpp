@@ -184,6 +184,24 @@ std::vector<Node> Node::items() const {
   return result;
 }
 
+bool Node::same_as(Node other) const noexcept {
+  if (value_ == nullptr || other.value_ == nullptr) return value_ == other.value_;
+  if (value_->is_object() && other.value_->is_object()) {
+    const auto places = [](const boost::json::object& of) { return of.contains("location") ? 1U : 0U; };
+    const boost::json::object &mine = value_->get_object(), &others = other.value_->get_object();
+    if (mine.size() - places(mine) != others.size() - places(others)) return false;
+    return std::all_of(mine.begin(), mine.end(), [&](const auto& member) {
+      return member.key() == "location" || Node(&member.value()).same_as(other[member.key()]);
+    });
+  }
+  if (value_->is_array() && other.value_->is_array()) {
+    const boost::json::array &mine = value_->get_array(), &others = other.value_->get_array();
+    return std::equal(mine.begin(), mine.end(), others.begin(), others.end(),
+                      [](const auto& a, const auto& b) { return Node(&a).same_as(Node(&b)); });
+  }
+  return *value_ == *other.value_;
+}
+
 void Node::children(std::vector<Node>& out) const {
   if (value_ == nullptr) return;
   if (value_->is_object()) {

@@ -43,6 +43,8 @@ class Node {
   std::vector<Node> items() const;
   // Whatever it holds: members of an object, elements of an array.
   void children(std::vector<Node>& out) const;
+  // Whether both say the same, wherever in the text.
+  bool same_as(Node other) const noexcept;
 
  private:
   const boost::json::value* value_ = nullptr;

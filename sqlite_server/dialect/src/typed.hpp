@@ -82,6 +82,7 @@ class Typed {
     std::vector<ScopeColumn> visible;  // by unqualified name
     std::vector<Loose> loose;
     std::vector<std::string> groups;  // written expressions of GROUP BY
+    std::vector<Node> group_nodes;    // … as the text has them: what is written may have names that were made for it
     std::set<std::string> windows;    // names of WINDOW
     bool aggregates = false;
     bool ctes_only = false;

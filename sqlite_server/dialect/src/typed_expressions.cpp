@@ -244,8 +244,11 @@ Value Typed::expression(Node node) {
   if (level > 0 && scopes_.size() == level) {
     // What GROUP BY names may be used whole.
     Scope& scope = scopes_.back();
-    if (scope.loose.size() > before && std::find(scope.groups.begin(), scope.groups.end(), value.text) != scope.groups.end())
-      scope.loose.resize(before);
+    const auto names_it = [&](const Scope& of) {
+      return std::find(of.groups.begin(), of.groups.end(), value.text) != of.groups.end() ||
+             std::any_of(of.group_nodes.begin(), of.group_nodes.end(), [&](Node each) { return each.same_as(node); });
+    };
+    if (scope.loose.size() > before && names_it(scope)) scope.loose.resize(before);
   }
   return value;
 }

@@ -736,6 +736,7 @@ void Typed::group_by(Node clause, const std::vector<Node>& list, std::string& ta
     const Value key = decided(expression(node));
     scopes_.back().loose.clear();
     scopes_.back().groups.push_back(key.text);
+    scopes_.back().group_nodes.push_back(node);
     const std::string text = sortable(key, false);
     parts.push_back(is_place(text, key.type) ? "coalesce(" + text + ", NULL)" : text);
   }
