@@ -444,16 +444,18 @@ BEGIN
 END
 GO
 -- The exclusive lock of a scope. @own 1: outside a transaction, held by the session until _release. A lock is never upgraded in place: TG005. @lease 1: the lease's own
--- lock too, behind the others, so that a renewal which is frozen in its client's transaction is evicted like anybody.
+-- lock too, behind the others, so that a renewal which is frozen in its client's transaction is evicted like anybody. @raise 1: of a check. It comes back as 0, and no
+-- lock is held, where another session has raised the fence to the term meanwhile: who holds the queue then may be a writer of that very term.
+-- Locks: row fences none statement
 -- Locks: announcement shared owner
 -- Locks: turnstile exclusive owner
 -- Locks: gate exclusive owner
 -- Locks: queue exclusive owner
 -- Locks: lease exclusive owner
-CREATE PROCEDURE @schema@._exclude @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @grace_ms bigint, @own bit, @evicted int OUTPUT, @lease bit = 0 AS
+CREATE PROCEDURE @schema@._exclude @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @grace_ms bigint, @own bit, @evicted int OUTPUT, @lease bit = 0, @raise bit = NULL OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @role sysname = @schema_lit@ + N'_lock';
+  DECLARE @fence bigint, @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @role sysname = @schema_lit@ + N'_lock';
   DECLARE @gate nvarchar(64) = STUFF(@queue, 3, 1, N'g'), @turnstile nvarchar(64) = STUFF(@queue, 3, 1, N't'), @lease_lock nvarchar(64) = STUFF(@queue, 3, 1, N'l');
   DECLARE @owner nvarchar(32) = CASE WHEN @own = 1 THEN N'Session' ELSE N'Transaction' END, @message nvarchar(2048), @has nvarchar(32) = N'NoLock';
   IF @grace_ms NOT BETWEEN 0 AND 3600000 THROW 50005, 'TG005 the grace must be from 0 to 3600000 ms', 1;
@@ -481,6 +483,16 @@ BEGIN
   BEGIN
     EXEC @rc = sp_getapplock @Resource = @announced, @LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = 1000, @DbPrincipal = @role;
     EXEC @schema@._take @scope, @term, @turnstile, @owner, @grace_until, @until, @evicted OUTPUT;
+    IF @raise = 1 AND @own = 1 AND @evicted = 0
+    BEGIN
+      SELECT @fence = f.term FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key;
+      IF @fence >= @term
+      BEGIN
+        EXEC @schema@._release @scope_key, @term;
+        SET @raise = 0;
+        RETURN 0;
+      END
+    END
     EXEC @schema@._take @scope, @term, @gate, @owner, @grace_until, @until, @evicted OUTPUT;
     EXEC @schema@._take @scope, @term, @queue, @owner, @grace_until, @until, @evicted OUTPUT;
   END
@@ -716,7 +728,7 @@ BEGIN
   SET @key = CONVERT(varbinary(800), @scope);
   BEGIN TRY
     EXEC @schema@._wants_raise @scope, @key, @term, 'check', @raise OUTPUT;
-    IF @raise = 1 EXEC @schema@._exclude @scope, @key, @term, NULL, @own, @evicted OUTPUT;
+    IF @raise = 1 EXEC @schema@._exclude @scope, @key, @term, NULL, @own, @evicted OUTPUT, 0, @raise OUTPUT;
     ELSE IF @own = 1 EXEC @schema@._look;
     IF @own = 1 BEGIN TRANSACTION;
     IF @raise = 1 EXEC @schema@._raise @scope, @key, @term, 'check', @evicted, @previous OUTPUT;

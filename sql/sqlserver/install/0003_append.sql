@@ -135,7 +135,7 @@ BEGIN
     EXEC @schema@._stream_scope @stream, @scope, @of OUTPUT;
     SET @key = CONVERT(varbinary(800), @of);
     IF @schema@._known_id(@write_id) = 0 EXEC @schema@._wants_raise @of, @key, @term, 'check', @raise OUTPUT;
-    IF @raise = 1 EXEC @schema@._exclude @of, @key, @term, NULL, @own, @evicted OUTPUT;
+    IF @raise = 1 EXEC @schema@._exclude @of, @key, @term, NULL, @own, @evicted OUTPUT, 0, @raise OUTPUT;
     ELSE IF @own = 1 EXEC @schema@._look;
     IF @own = 1 BEGIN TRANSACTION;
     EXEC @schema@._enter @of, @key, @term, @raise, @evicted, @write_id, @stream, @done OUTPUT, @sequence_no OUTPUT;
@@ -193,7 +193,7 @@ BEGIN
     EXEC @schema@._stream_scope @stream, @scope, @of OUTPUT;
     SET @key = CONVERT(varbinary(800), @of);
     IF @schema@._known_id(@first) = 0 EXEC @schema@._wants_raise @of, @key, @term, 'check', @raise OUTPUT;
-    IF @raise = 1 EXEC @schema@._exclude @of, @key, @term, NULL, @own, @evicted OUTPUT;
+    IF @raise = 1 EXEC @schema@._exclude @of, @key, @term, NULL, @own, @evicted OUTPUT, 0, @raise OUTPUT;
     ELSE IF @own = 1 EXEC @schema@._look;
     IF @own = 1 BEGIN TRANSACTION;
     EXEC @schema@._enter @of, @key, @term, @raise, @evicted, @first, @stream, @done OUTPUT, @sequence_no OUTPUT;
@@ -250,7 +250,7 @@ BEGIN
   SET @key = CONVERT(varbinary(800), @scope);
   BEGIN TRY
     IF @schema@._known_id(@write_id) = 0 EXEC @schema@._wants_raise @scope, @key, @term, 'check', @raise OUTPUT;
-    IF @raise = 1 EXEC @schema@._exclude @scope, @key, @term, NULL, @own, @evicted OUTPUT;
+    IF @raise = 1 EXEC @schema@._exclude @scope, @key, @term, NULL, @own, @evicted OUTPUT, 0, @raise OUTPUT;
     ELSE IF @own = 1 EXEC @schema@._look;
     IF @own = 1 BEGIN TRANSACTION;
     EXEC @schema@._enter @scope, @key, @term, @raise, @evicted, @write_id, NULL, @done OUTPUT, @no OUTPUT;
