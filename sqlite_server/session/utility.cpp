@@ -200,7 +200,7 @@ std::vector<PreparedStatement> Session::prepared_statements() const {
   return all;
 }
 
-// What the protocol has bound is one, too; also the statement that asks, unless it is a simple query.
+// As in PostgreSQL a portal of the protocol is listed too, that of the asking statement included, but not the one of a simple query.
 std::vector<OpenCursor> Session::cursors() const {
   std::vector<OpenCursor> all;
   for (const auto& [name, one] : portals_) {

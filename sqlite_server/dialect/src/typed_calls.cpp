@@ -239,7 +239,7 @@ Value Typed::call(Node body, bool rows_may_come) {
   const bool aggregated = !body["over"] && resolution::is_aggregate(name);
   if (aggregated && in_aggregate_) refuse_as("42803", "aggregate function calls cannot be nested", body);
   const bool outside = std::exchange(in_aggregate_, in_aggregate_ || aggregated);
-  const HomeOfAggregate home(*this, aggregated);
+  HomeOfAggregate home(*this, aggregated);  // what is read writes to it
   for (const Node arg : body["args"].items()) {
     if (arg.is("NamedArgExpr")) refuse("a named argument", body);
     rows_may_come_ = rows_may_come && !aggregated && !body["over"];

@@ -89,11 +89,11 @@ TEST_CASE("session: a comment's claim is checked by the proxy and declared for t
   script.replay();
 }
 
-TEST_CASE("session: a stale comment behind what went to the server's guard already fails there", "[F1][F6][proxy]") {
+TEST_CASE("session: a stale comment in a pipeline that has reached the server's guard fails there", "[F1][F6][proxy]") {
   const std::string stale = "/* termgate.scope='orders', termgate.term='4' */ " + insert;
   const std::string rest = parse("", stale) + bind_message("", "") + flush() + execute() + sync_message();
   const std::string refusal = error("TG001", "TG001 stale term 4 for scope \"orders\": the fence stands at 5");
-  const auto behind = [&](const std::string& first, const std::string& answer, In in = In::beginning) {
+  const auto after = [&](const std::string& first, const std::string& answer, In in = In::beginning) {
     Script script = guarded("");
     script.client(first).to_server(first);
     script.client(rest).to_server(check_claim("-", "0", in) + rest);
@@ -102,11 +102,11 @@ TEST_CASE("session: a stale comment behind what went to the server's guard alrea
     script.client(query(insert)).to_server(query(insert));
     script.replay_whole();
   };
-  behind(close_statement("s"), close_complete());
-  behind(close_portal("p") + flush(), close_complete());
-  behind(parse("s", "SELECT 1") + describe_statement("s"), parse_complete() + parameters_none() + no_data());
-  behind(parse("", "SELECT 1") + bind_message("", "") + execute(), parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1"),
-         In::block);
+  after(close_statement("s"), close_complete());
+  after(close_portal("p") + flush(), close_complete());
+  after(parse("s", "SELECT 1") + describe_statement("s"), parse_complete() + parameters_none() + no_data());
+  after(parse("", "SELECT 1") + bind_message("", "") + execute(), parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1"),
+        In::block);
 }
 
 TEST_CASE("session: a declaration of the session's is checked once, and then left to the server's guard", "[F1][F2][proxy]") {
