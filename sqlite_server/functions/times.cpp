@@ -128,11 +128,12 @@ std::int64_t zone_seconds(std::string_view zone) {
   if (!name.empty() && (name[0] == '+' || name[0] == '-')) {
     // An offset by itself counts as POSIX has it: + lies west of Greenwich.
     std::int64_t value = 0;
-    if (read_clock(name.find(':') == std::string::npos ? name + ":00" : name, value) == Clock::read) return -value / second_us;
+    if (read_clock(name.find(':') == std::string::npos ? name + ":00" : name, value) == Clock::read && std::abs(value) < 168 * hour_us)
+      return -value / second_us;
   }
   if (name.ends_with(":00:00") || name.find(':') != std::string::npos) {
     std::int64_t value = 0;
-    if (read_clock(name, value) == Clock::read) return value / second_us;
+    if (read_clock(name, value) == Clock::read && std::abs(value) < 168 * hour_us) return value / second_us;
   }
   // Of names PostgreSQL knows hundreds.
   if (!name.empty() && (name[0] < '0' || name[0] > '9') && name[0] != '+' && name[0] != '-')
