@@ -340,3 +340,61 @@ TEST_CASE("evict: busy writers and ever more frozen ones do not starve a seal", 
   UNSCOPED_INFO("the seal took " << took.count() << " ms, " << sealed.rows[0][2] << " evicted, " << passed << " passed, " << refused
                                  << " refused");
 }
+
+TEST_CASE("evict: a raise or an acquisition whose aim another session has reached meanwhile ends nobody", "[F4][live]") {
+  PgDatabase own("evict_again");
+  PgSession admin(own.url());
+  // Holds a session up right after it has found that it must raise, for as long as another one has the lock 4711.
+  admin.must(R"(
+    ALTER FUNCTION termgate._take_turnstile(text, bigint, timestamptz, timestamptz) RENAME TO _take_turnstile_now;
+    CREATE FUNCTION termgate._take_turnstile(p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
+    LANGUAGE plpgsql SECURITY DEFINER AS $$
+    BEGIN
+      IF current_setting('test.slow', true) = 'on' THEN
+        PERFORM pg_advisory_xact_lock_shared(4711);
+      END IF;
+      RETURN termgate._take_turnstile_now(p_scope, p_term, p_grace_until, p_until);
+    END $$;
+    SELECT termgate.set_setting('eviction_grace_ms', '100'))");
+  const auto scope = fresh_scope();
+  struct Case {
+    std::string call;  // of term 7, or of another owner
+    std::string answer;
+  };
+  const std::vector<Case> cases{{check(scope, 7), "7"},
+                                {seal(scope, 7), "7"},
+                                {"SELECT termgate.append('s " + scope + "', 7, 'x', NULL, '" + scope + "')", "1"},
+                                {"SELECT * FROM termgate.acquire_lease('" + scope + "', 'late', '1 h')", "f"}};
+  const Case& one = cases.at(GENERATE(0U, 1U, 2U, 3U));
+  const std::string level = GENERATE("READ COMMITTED", "REPEATABLE READ");
+  CAPTURE(one.call, level);
+  const bool leased = one.answer == "f";
+  PgSession observer(own.url());
+  PgSession late(own.url());
+  PgSession first(own.url());
+  PgSession writer(own.url());
+  if (!leased) first.must(seal(scope, 5));
+  admin.must("SELECT pg_advisory_lock(4711)");
+  late.must("SET test.slow = on; BEGIN ISOLATION LEVEL " + level + "; SELECT count(*) FROM pg_class");
+  late.send(one.call);
+  wait_for_lock(observer, late);
+  first.must(leased ? "SELECT termgate.acquire_lease('" + scope + "', 'first', '1 h')" : seal(scope, 7));
+  writer.must("BEGIN; " + check(scope, leased ? 1 : 7) + "; CREATE TEMP TABLE t (v int)");
+  std::this_thread::sleep_for(200ms);  // past the grace of the late one
+  admin.must("SELECT pg_advisory_unlock(4711)");
+  const auto answer = late.finish();
+  if (level == "READ COMMITTED") {
+    INFO(answer.message);
+    REQUIRE(answer.ok());
+    CHECK(answer.value() == one.answer);
+    CHECK(late.run("COMMIT").ok());
+  } else {
+    CHECK(answer.code == "40001");
+  }
+  CHECK(writer.run("COMMIT").ok());
+  CHECK(observer.value("SELECT count(*) FROM termgate.audit WHERE action = 'evict'") == "0");
+  // No lock of the raise stays behind: a higher term need not wait.
+  PgSession higher(own.url());
+  late.run("ROLLBACK");
+  CHECK(time_of([&] { higher.must(leased ? "SELECT termgate.force_release('" + scope + "', 'test', 'next')" : seal(scope, 8)); }) < slack);
+}

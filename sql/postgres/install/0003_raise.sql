@@ -127,16 +127,11 @@ BEGIN
   RETURN p_grace;
 END $$;
 
--- The exclusive lock of a scope, for a raise to p_term; returns whom it evicted. Must come before any shared lock on the scope.
-CREATE OR REPLACE FUNCTION @schema@._exclude(p_scope text, p_term bigint, p_grace interval) RETURNS integer[]
+-- The first lock of a raise to p_term, behind which nobody new passes or raises; returns whom it evicted. Must come before any shared lock on the scope.
+CREATE OR REPLACE FUNCTION @schema@._take_turnstile(p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_queue bigint := @schema@._queue_key(p_scope);
-  v_turnstile bigint := @schema@._turnstile_key(p_scope);
-  v_start timestamptz := clock_timestamp();
-  v_grace interval := @schema@._grace(p_grace);
-  v_until timestamptz := v_start + v_grace + @schema@._wait('check_wait_ms');
-  v_evicted integer[];
 BEGIN
   IF NOT @schema@._holds(v_queue, 'ExclusiveLock')
      AND (@schema@._holds(v_queue, 'ShareLock')
@@ -148,10 +143,25 @@ BEGIN
       USING ERRCODE = 'TG005', HINT = 'Four locks a raise; without a limit one transaction could fill the lock table of the whole server.';
   END IF;
   PERFORM @schema@._announce(p_scope, p_term);
-  v_evicted := @schema@._take(v_turnstile, p_scope, p_term, v_start + v_grace, v_until);
-  v_evicted := v_evicted || @schema@._take(v_queue, p_scope, p_term, v_start + v_grace, v_until);
-  v_evicted := v_evicted || @schema@._take_row(p_scope, p_term, v_start + v_grace, v_until);
-  RETURN v_evicted;
+  RETURN @schema@._take(@schema@._turnstile_key(p_scope), p_scope, p_term, p_grace_until, p_until);
+END $$;
+
+-- The others, behind the turnstile; returns whom it evicted.
+CREATE OR REPLACE FUNCTION @schema@._take_queue(p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN @schema@._take(@schema@._queue_key(p_scope), p_scope, p_term, p_grace_until, p_until) || @schema@._take_row(p_scope, p_term, p_grace_until, p_until);
+END $$;
+
+-- The exclusive lock of a scope, for a raise to p_term; returns whom it evicted.
+CREATE OR REPLACE FUNCTION @schema@._exclude(p_scope text, p_term bigint, p_grace interval) RETURNS integer[]
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_grace_until timestamptz := clock_timestamp() + @schema@._grace(p_grace);
+  v_until timestamptz := v_grace_until + @schema@._wait('check_wait_ms');
+  v_evicted integer[] := @schema@._take_turnstile(p_scope, p_term, v_grace_until, v_until);
+BEGIN
+  RETURN v_evicted || @schema@._take_queue(p_scope, p_term, v_grace_until, v_until);
 END $$;
 
 -- The highest term that our own tables show for the scope: its fence, its lease and its writes. Waits for nobody, so it may be asked before the lock is held.
@@ -270,8 +280,30 @@ BEGIN
   END IF;
 END $$;
 
+-- For whoever holds the turnstile: 40001 where the transaction's snapshot hides a raise, before anybody is ended for what it shows. Waits for nobody.
+CREATE OR REPLACE FUNCTION @schema@._need_snapshot(p_scope text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
+    RETURN;
+  END IF;
+  PERFORM 1 FROM @schema@.fences t WHERE t.scope = p_scope FOR SHARE SKIP LOCKED;
+  IF EXISTS (SELECT FROM @schema@.fences t WHERE t.scope = p_scope) THEN
+    RETURN;
+  END IF;
+  -- A row that the snapshot does not show is met by an INSERT alone; this one is taken back.
+  BEGIN
+    PERFORM set_config('lock_timeout', '1', true);
+    INSERT INTO @schema@.fences (scope, term) VALUES (p_scope, 0) ON CONFLICT DO NOTHING;
+    RAISE EXCEPTION 'taken back' USING ERRCODE = 'TGTHR';
+  EXCEPTION WHEN SQLSTATE 'TGTHR' OR lock_not_available THEN
+    NULL;
+  END;
+END $$;
+
 -- Raises the fence to p_term and returns it. p_how: 'check' (also append; needs raise_by = writer), 'again' (see _raise_again) or 'seal'. TG001 when the fence turns out to be
--- higher under the lock; p_evicted and p_previous go to the receipt. p_actor and p_reason: a seal's, for the audit.
+-- higher under the lock; p_evicted and p_previous go to the receipt. p_actor and p_reason: a seal's, for the audit. Another session may have raised the fence to p_term since the
+-- look that led here, and who holds the queue then may be a writer of that very term: it looks again behind the turnstile, and a check goes on with the shared lock.
 DROP FUNCTION IF EXISTS @schema@._raise(text, bigint, text, interval);  -- as it was before a seal had a reason
 CREATE OR REPLACE FUNCTION @schema@._raise(p_scope text, p_term bigint, p_how text, p_grace interval, p_actor text DEFAULT NULL, p_reason text DEFAULT NULL,
                                            OUT fence bigint, OUT previous bigint, OUT evicted integer, OUT sealed_at timestamptz)
@@ -279,6 +311,9 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   f @schema@.fences;
   v_evicted integer[];
+  v_grace_until timestamptz;
+  v_until timestamptz;
+  v_raised boolean := false;
 BEGIN
   PERFORM @schema@._need_issued(p_scope, p_term);
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
@@ -291,7 +326,33 @@ BEGIN
     PERFORM @schema@._not_upgraded(p_scope, p_term, f.term);
   END IF;
   PERFORM @schema@._need_trusted(p_scope, f.generation);
-  v_evicted := @schema@._exclude(p_scope, p_term, p_grace);
+  v_grace_until := clock_timestamp() + @schema@._grace(p_grace);
+  v_until := v_grace_until + @schema@._wait('check_wait_ms');
+  BEGIN
+    v_evicted := @schema@._take_turnstile(p_scope, p_term, v_grace_until, v_until);
+    PERFORM @schema@._need_snapshot(p_scope);
+    SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
+    IF f.term >= p_term THEN
+      RAISE EXCEPTION 'raised' USING ERRCODE = 'TGTHR';  -- gives the turnstile back
+    END IF;
+  EXCEPTION WHEN SQLSTATE 'TGTHR' THEN
+    v_raised := true;
+  END;
+  IF v_raised THEN
+    PERFORM @schema@._audit_evictions(p_scope, p_term, v_evicted);
+    evicted := cardinality(v_evicted);
+    IF p_how <> 'seal' THEN
+      fence := @schema@._check(p_scope, p_term);
+      RETURN;
+    END IF;
+    PERFORM @schema@._need_trusted(p_scope, f.generation);
+    IF f.term > p_term THEN
+      PERFORM @schema@._stale(p_scope, p_term, f.term);
+    END IF;
+    fence := f.term; previous := f.term; sealed_at := f.raised_at;
+    RETURN;
+  END IF;
+  v_evicted := v_evicted || @schema@._take_queue(p_scope, p_term, v_grace_until, v_until);
   evicted := cardinality(v_evicted);
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope FOR UPDATE;
   previous := CASE WHEN f.scope IS NULL THEN @schema@._evidence(p_scope) ELSE greatest(f.term, @schema@._stored_max(p_scope)) END;

@@ -53,7 +53,8 @@ DECLARE
   v_generation bigint;
   v_evicted integer[];
   v_grace interval := @schema@._grace(grace);
-  v_start timestamptz;
+  v_grace_until timestamptz;
+  v_until timestamptz;
 BEGIN
   PERFORM @schema@._need_scope(scope);
   PERFORM @schema@._need_owner(owner);
@@ -92,10 +93,23 @@ BEGIN
   IF v_next > v_known + 1 THEN
     v_grace := interval '0';  -- it has had its grace
   END IF;
-  v_start := clock_timestamp();
-  v_evicted := @schema@._exclude(scope, v_next, v_grace);
-  v_evicted := v_evicted || @schema@._take(@schema@._lease_key(scope), scope, v_next, v_start + v_grace,
-                                           v_start + v_grace + @schema@._wait('check_wait_ms'));
+  v_grace_until := clock_timestamp() + v_grace;
+  v_until := v_grace_until + @schema@._wait('check_wait_ms');
+  BEGIN
+    v_evicted := @schema@._take_turnstile(scope, v_next, v_grace_until, v_until);
+    PERFORM @schema@._need_snapshot(scope);
+    -- The same again, for nobody acquires any more: a winner's writers are not ended for an acquisition that comes to nothing.
+    SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope;
+    IF l.owner_id <> owner AND l.released_at IS NULL AND l.expires_at > clock_timestamp() THEN
+      RAISE EXCEPTION 'lost' USING ERRCODE = 'TGTHR';  -- gives the turnstile back
+    END IF;
+  EXCEPTION WHEN SQLSTATE 'TGTHR' THEN
+    PERFORM @schema@._audit_evictions(scope, v_next, v_evicted);
+    acquired := false; term := l.term; expires_at := l.expires_at; owner_id := l.owner_id;
+    RETURN;
+  END;
+  v_evicted := v_evicted || @schema@._take_queue(scope, v_next, v_grace_until, v_until);
+  v_evicted := v_evicted || @schema@._take(@schema@._lease_key(scope), scope, v_next, v_grace_until, v_until);
   SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope FOR UPDATE;
   v_now := clock_timestamp();
   IF l.owner_id <> owner AND l.released_at IS NULL AND l.expires_at > v_now THEN

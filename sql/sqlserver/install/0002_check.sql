@@ -444,18 +444,21 @@ BEGIN
 END
 GO
 -- The exclusive lock of a scope. @own 1: outside a transaction, held by the session until _release. A lock is never upgraded in place: TG005. @lease 1: the lease's own
--- lock too, behind the others, so that a renewal which is frozen in its client's transaction is evicted like anybody. @raise 1: of a check. It comes back as 0, and no
--- lock is held, where another session has raised the fence to the term meanwhile: who holds the queue then may be a writer of that very term.
+-- lock too, behind the others, so that a renewal which is frozen in its client's transaction is evicted like anybody. @raise 1: it looks again behind the turnstile, where
+-- nobody raises any more. It comes back as 0, and no lock is held, where another session has raised the fence to the term meanwhile, or, for an acquisition (@holder: who
+-- acquires), has acquired the lease, which @holder, @issued and @expires then tell: who holds the queue may be a writer of that very term.
 -- Locks: row fences none statement
+-- Locks: row leases S statement
 -- Locks: announcement shared owner
 -- Locks: turnstile exclusive owner
 -- Locks: gate exclusive owner
 -- Locks: queue exclusive owner
 -- Locks: lease exclusive owner
-CREATE PROCEDURE @schema@._exclude @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @grace_ms bigint, @own bit, @evicted int OUTPUT, @lease bit = 0, @raise bit = NULL OUTPUT AS
+CREATE PROCEDURE @schema@._exclude @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @grace_ms bigint, @own bit, @evicted int OUTPUT, @lease bit = 0, @raise bit = NULL OUTPUT,
+  @holder nvarchar(400) = NULL OUTPUT, @issued bigint = NULL OUTPUT, @expires datetime2(3) = NULL OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @fence bigint, @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @role sysname = @schema_lit@ + N'_lock';
+  DECLARE @fence bigint, @detail nvarchar(max), @queue nvarchar(64) = @schema@._resource(N'q', @scope_key), @role sysname = @schema_lit@ + N'_lock';
   DECLARE @gate nvarchar(64) = STUFF(@queue, 3, 1, N'g'), @turnstile nvarchar(64) = STUFF(@queue, 3, 1, N't'), @lease_lock nvarchar(64) = STUFF(@queue, 3, 1, N'l');
   DECLARE @owner nvarchar(32) = CASE WHEN @own = 1 THEN N'Session' ELSE N'Transaction' END, @message nvarchar(2048), @has nvarchar(32) = N'NoLock';
   IF @grace_ms NOT BETWEEN 0 AND 3600000 THROW 50005, 'TG005 the grace must be from 0 to 3600000 ms', 1;
@@ -483,13 +486,29 @@ BEGIN
   BEGIN
     EXEC @rc = sp_getapplock @Resource = @announced, @LockMode = N'Shared', @LockOwner = @owner, @LockTimeout = 1000, @DbPrincipal = @role;
     EXEC @schema@._take @scope, @term, @turnstile, @owner, @grace_until, @until, @evicted OUTPUT;
-    IF @raise = 1 AND @own = 1 AND @evicted = 0
+    IF @raise = 1
     BEGIN
-      SELECT @fence = f.term FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key;
-      IF @fence >= @term
+      IF @holder IS NULL
       BEGIN
-        EXEC @schema@._release @scope_key, @term;
-        SET @raise = 0;
+        SELECT @fence = f.term FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key;
+        IF @fence >= @term SET @raise = 0;
+      END
+      -- A lease whose row somebody holds is not believed: its lock decides.
+      ELSE SELECT @raise = 0, @holder = l.owner_id, @issued = l.term, @expires = l.expires_at FROM @schema@.leases l WITH (READPAST, READCOMMITTEDLOCK)
+        WHERE l.scope_key = @scope_key AND CONVERT(varbinary(800), l.owner_id) <> CONVERT(varbinary(800), @holder) AND l.released_at IS NULL AND l.expires_at > SYSUTCDATETIME();
+      IF @raise = 0
+      BEGIN
+        IF @own = 1 EXEC @schema@._release @scope_key, @term;
+        ELSE
+        BEGIN
+          EXEC sp_releaseapplock @Resource = @turnstile, @LockOwner = @owner, @DbPrincipal = @role;
+          IF @rc >= 0 EXEC sp_releaseapplock @Resource = @announced, @LockOwner = @owner, @DbPrincipal = @role;
+        END
+        IF @evicted > 0
+        BEGIN
+          SET @detail = CONCAT(N'{"term":', @term, N',"evicted":', @evicted, N'}');
+          EXEC @schema@._audit 'evict', @scope, NULL, @detail;
+        END
         RETURN 0;
       END
     END
@@ -509,9 +528,6 @@ BEGIN
   DECLARE @announced nvarchar(32) = @schema@._announcement(@scope_key, @term), @rc int = 0;
   IF @term IS NULL SET @announced = CAST(SESSION_CONTEXT(N'termgate.announced') AS nvarchar(32));
   -- Each loop ends with the first release that fails, too: the session's end frees the rest.
-  IF @announced IS NOT NULL
-    WHILE @rc >= 0 AND APPLOCK_MODE(@role, @announced, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @announced, @LockOwner = N'Session', @DbPrincipal = @role;
-  SET @rc = 0;
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @lease, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @lease, @LockOwner = N'Session', @DbPrincipal = @role;
   SET @rc = 0;
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @queue, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @queue, @LockOwner = N'Session', @DbPrincipal = @role;
@@ -519,6 +535,10 @@ BEGIN
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @gate, N'Session') = N'Exclusive' EXEC @rc = sp_releaseapplock @Resource = @gate, @LockOwner = N'Session', @DbPrincipal = @role;
   SET @rc = 0;
   WHILE @rc >= 0 AND APPLOCK_MODE(@role, @turnstile, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @turnstile, @LockOwner = N'Session', @DbPrincipal = @role;
+  -- Last: without it a raise to the same term, which waits for one of the others, would end this session.
+  SET @rc = 0;
+  IF @announced IS NOT NULL
+    WHILE @rc >= 0 AND APPLOCK_MODE(@role, @announced, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @announced, @LockOwner = N'Session', @DbPrincipal = @role;
 END
 GO
 -- The highest term of the scope in adopted tables. As the owner: a caller without rights on such a table does not see that it is there, and would take its terms for none.
@@ -769,9 +789,9 @@ BEGIN
   SET @key = CONVERT(varbinary(800), @scope);
   BEGIN TRY
     EXEC @schema@._wants_raise @scope, @key, @term, 'seal', @raise OUTPUT;
+    IF @raise = 1 EXEC @schema@._exclude @scope, @key, @term, @grace_ms, @own, @evicted OUTPUT, 0, @raise OUTPUT;
     IF @raise = 1
     BEGIN
-      EXEC @schema@._exclude @scope, @key, @term, @grace_ms, @own, @evicted OUTPUT;
       IF @own = 1 BEGIN TRANSACTION;
       EXEC @schema@._raise @scope, @key, @term, 'seal', @evicted, @previous OUTPUT, @actor, @reason;
       IF @own = 1 COMMIT TRANSACTION;

@@ -83,7 +83,7 @@ BEGIN
   SET LOCK_TIMEOUT 5000;
   DECLARE @one int, @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @known bigint, @evidence bigint, @term bigint, @now datetime2(3), @expires datetime2(3), @released datetime2(3);
   DECLARE @holder nvarchar(400), @issued bigint, @generation bigint, @fence_generation bigint, @previous bigint, @acquired bit = 0, @detail nvarchar(max), @own_lease bit, @untrusted bit, @announced bigint, @session int, @login nvarchar(30), @who nvarchar(1000), @raising bigint, @asleep bit;
-  DECLARE @seen bit = 0, @lock_owner nvarchar(32), @grace_until datetime2(3), @until datetime2(3), @ended int = 0;
+  DECLARE @seen bit = 0, @raise bit, @winner nvarchar(400), @won bigint, @lock_owner nvarchar(32), @grace_until datetime2(3), @until datetime2(3), @ended int = 0;
   DECLARE @role sysname = @schema_lit@ + N'_lock', @name nvarchar(200), @rc int, @arguments nvarchar(2100) = CONCAT(@ttl_ms, CASE WHEN @endpoint IS NOT NULL THEN N' ' END, @endpoint), @message nvarchar(2048);
   IF @own = 0 SELECT @one = r.one FROM @schema@.first_read r;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -136,52 +136,62 @@ BEGIN
       SET @name = @schema@._resource(N't', @key);
       EXEC @schema@._holder @name, @key, -2147483648, @session OUTPUT, @login OUTPUT, @who OUTPUT, @raising OUTPUT, @asleep OUTPUT;
       IF @asleep = 1 AND @raising >= @announced AND @raising < 4611686018427387904 SET @announced = @raising + 1;
-      EXEC @schema@._exclude @scope, @key, @announced, @grace_ms, @own, @evicted OUTPUT, 1;
-      SET @evicted = @evicted + @ended;
-      IF @own = 1 EXEC @schema@._look;
-      IF @own = 1 BEGIN TRANSACTION;
-      SET @holder = NULL;
-      SET @issued = NULL;
-      SELECT @holder = l.owner_id, @issued = l.term, @expires = l.expires_at, @released = l.released_at FROM @schema@.leases l WITH (UPDLOCK, ROWLOCK) WHERE l.scope_key = @key;
-      SET @now = SYSUTCDATETIME();
-      SET @own_lease = CASE WHEN @holder IS NULL OR CONVERT(varbinary(800), @holder) = CONVERT(varbinary(800), @owner) THEN 1 ELSE 0 END;
-      IF @own_lease = 1 OR @released IS NOT NULL OR @expires <= @now
+      SET @raise = 1;
+      SET @winner = @owner;
+      EXEC @schema@._exclude @scope, @key, @announced, @grace_ms, @own, @evicted OUTPUT, 1, @raise OUTPUT, @winner OUTPUT, @won OUTPUT, @expires OUTPUT;
+      IF @raise = 0
       BEGIN
-        SELECT @previous = f.term, @fence_generation = f.generation FROM @schema@.fences f WITH (UPDLOCK, ROWLOCK) WHERE f.scope_key = @key;
-        EXEC @schema@._admit @fence_generation, @generation OUTPUT, @untrusted OUTPUT;
-        -- A fence that is there and trusted speaks for the adopted tables, whose every row has raised it.
-        IF @previous IS NULL OR @untrusted = 1 EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
-        ELSE
-        BEGIN
-          SET @evidence = @schema@._stored_max(@key);
-          IF @previous > @evidence SET @evidence = @previous;
-        END
-        SET @known = CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
-        -- By chance never the same distance twice: the next failover may lose this very acquisition, and its successor must not issue the same term again.
-        IF @untrusted = 1 SET @known = @known + 4294967296 + CONVERT(bigint, SUBSTRING(CONVERT(varbinary(16), NEWID()), 1, 4));
-        SET @term = @known + 1;
-        IF @term > 4611686018427387904 EXEC @schema@._out_of_terms @scope, @known;
-        SET @expires = DATEADD(millisecond, @ttl_ms, @now);
-        UPDATE @schema@.leases WITH (ROWLOCK) SET owner_id = @owner, term = @term, expires_at = @expires, acquired_at = @now, renewed_at = @now, released_at = NULL, endpoint = @endpoint WHERE scope_key = @key;
-        IF @@ROWCOUNT = 0
-          INSERT INTO @schema@.leases (scope_key, scope, owner_id, term, expires_at, acquired_at, renewed_at, endpoint) VALUES (@key, @scope, @owner, @term, @expires, @now, @now, @endpoint);
-        SET @detail = (SELECT @owner AS owner, @holder AS previous_owner, @previous AS previous, @evicted AS evicted, @expires AS expires_at, @endpoint AS endpoint, @untrusted AS was_untrusted FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
-        IF @evicted > 0 EXEC @schema@._audit 'evict', @scope, NULL, @detail;
-        EXEC @schema@._set_fence @scope, @key, @term, 'acquire', @owner, @detail, @generation;
-        SET @acquired = 1;
-        SET @holder = @owner;
-        SET @issued = @term;
-        IF @own = 0
-        BEGIN
-          SET @name = @schema@._acquisition(@key, @term, N'');
-          EXEC @rc = sp_getapplock @Resource = @name, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 1000, @DbPrincipal = @role;
-          SET @name = @schema@._acquisition(@key, @term, @arguments);
-          IF @rc >= 0 EXEC @rc = sp_getapplock @Resource = @name, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 1000, @DbPrincipal = @role;
-          IF @rc < 0 THROW 50006, 'TG006 the mark of an acquisition is held by another session', 1;
-        END
+        SET @holder = @winner;
+        SET @issued = @won;
       END
-      IF @own = 1 COMMIT TRANSACTION;
-      IF @own = 1 EXEC @schema@._release @key, @announced;
+      ELSE
+      BEGIN
+        SET @evicted = @evicted + @ended;
+        IF @own = 1 EXEC @schema@._look;
+        IF @own = 1 BEGIN TRANSACTION;
+        SET @holder = NULL;
+        SET @issued = NULL;
+        SELECT @holder = l.owner_id, @issued = l.term, @expires = l.expires_at, @released = l.released_at FROM @schema@.leases l WITH (UPDLOCK, ROWLOCK) WHERE l.scope_key = @key;
+        SET @now = SYSUTCDATETIME();
+        SET @own_lease = CASE WHEN @holder IS NULL OR CONVERT(varbinary(800), @holder) = CONVERT(varbinary(800), @owner) THEN 1 ELSE 0 END;
+        IF @own_lease = 1 OR @released IS NOT NULL OR @expires <= @now
+        BEGIN
+          SELECT @previous = f.term, @fence_generation = f.generation FROM @schema@.fences f WITH (UPDLOCK, ROWLOCK) WHERE f.scope_key = @key;
+          EXEC @schema@._admit @fence_generation, @generation OUTPUT, @untrusted OUTPUT;
+          -- A fence that is there and trusted speaks for the adopted tables, whose every row has raised it.
+          IF @previous IS NULL OR @untrusted = 1 EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
+          ELSE
+          BEGIN
+            SET @evidence = @schema@._stored_max(@key);
+            IF @previous > @evidence SET @evidence = @previous;
+          END
+          SET @known = CASE WHEN @issued > @evidence THEN @issued ELSE @evidence END;
+          -- By chance never the same distance twice: the next failover may lose this very acquisition, and its successor must not issue the same term again.
+          IF @untrusted = 1 SET @known = @known + 4294967296 + CONVERT(bigint, SUBSTRING(CONVERT(varbinary(16), NEWID()), 1, 4));
+          SET @term = @known + 1;
+          IF @term > 4611686018427387904 EXEC @schema@._out_of_terms @scope, @known;
+          SET @expires = DATEADD(millisecond, @ttl_ms, @now);
+          UPDATE @schema@.leases WITH (ROWLOCK) SET owner_id = @owner, term = @term, expires_at = @expires, acquired_at = @now, renewed_at = @now, released_at = NULL, endpoint = @endpoint WHERE scope_key = @key;
+          IF @@ROWCOUNT = 0
+            INSERT INTO @schema@.leases (scope_key, scope, owner_id, term, expires_at, acquired_at, renewed_at, endpoint) VALUES (@key, @scope, @owner, @term, @expires, @now, @now, @endpoint);
+          SET @detail = (SELECT @owner AS owner, @holder AS previous_owner, @previous AS previous, @evicted AS evicted, @expires AS expires_at, @endpoint AS endpoint, @untrusted AS was_untrusted FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+          IF @evicted > 0 EXEC @schema@._audit 'evict', @scope, NULL, @detail;
+          EXEC @schema@._set_fence @scope, @key, @term, 'acquire', @owner, @detail, @generation;
+          SET @acquired = 1;
+          SET @holder = @owner;
+          SET @issued = @term;
+          IF @own = 0
+          BEGIN
+            SET @name = @schema@._acquisition(@key, @term, N'');
+            EXEC @rc = sp_getapplock @Resource = @name, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 1000, @DbPrincipal = @role;
+            SET @name = @schema@._acquisition(@key, @term, @arguments);
+            IF @rc >= 0 EXEC @rc = sp_getapplock @Resource = @name, @LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 1000, @DbPrincipal = @role;
+            IF @rc < 0 THROW 50006, 'TG006 the mark of an acquisition is held by another session', 1;
+          END
+        END
+        IF @own = 1 COMMIT TRANSACTION;
+        IF @own = 1 EXEC @schema@._release @key, @announced;
+      END
     END
     SELECT @acquired AS acquired, @issued AS term, @schema@._ms(@expires) AS expires_at_ms, @holder AS owner_id, DATEDIFF_BIG(millisecond, SYSUTCDATETIME(), @expires) AS remaining_ms, @expires AS expires_at;
   END TRY

@@ -270,7 +270,8 @@ BEGIN
   BEGIN TRY
     EXEC @schema@._wants_raise @scope, @key, @term, 'seal', @raise OUTPUT;
     IF @raise = 0 RETURN 0;
-    EXEC @schema@._exclude @scope, @key, @term, NULL, 0, @evicted OUTPUT;
+    EXEC @schema@._exclude @scope, @key, @term, NULL, 0, @evicted OUTPUT, 0, @raise OUTPUT;
+    IF @raise = 0 RETURN 0;
     -- The row itself is in the table by now: its own term must not be met as another's.
     EXEC @schema@._raise @scope, @key, @term, 'seal', @evicted, @previous OUTPUT;
   END TRY

@@ -4,7 +4,8 @@
   F3      no commit lowers a fence, or issues a lease's term twice
   F4      in whatever state a session freezes, a raise that comes then gets through: it waits for nobody without a bound,
   and it does not give up (TG006) because of
-          a session that it could end; a session of another scope is held up by nothing; nobody is ended who is not in the way
+          a session that it could end; a session of another scope is held up by nothing; nobody is ended who is not in the way,
+  or has the term that is raised to
   further no deadlock; no application lock upgraded in place, or asked for both ways
 """
 from collections import Counter
@@ -132,6 +133,9 @@ class Judge:
             scope = programs[killer].scope
             if not in_the_way(self.world, state, victim, scope) and not self.was_listed(state, killer, victim):
                 self.add("F4", f"{programs[killer].name} ends a session that holds nothing of {scope}", state)
+            spared, term = getattr(programs[victim], "term", None), getattr(programs[killer], "term", None)
+            if None not in (spared, term) and spared >= term:
+                self.add("F4", f"{programs[killer].name} ends a writer of its own term", state)
         if "victim of a deadlock" in step.what:
             self.add("deadlock", f"{programs[step.who].name}, {step.place[0]} line {step.place[1]}: {step.what}", state)
 

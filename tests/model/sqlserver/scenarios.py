@@ -201,16 +201,24 @@ SNAPSHOTS = {"append", "check_term and a write", "claim_write", "the gate, in a 
 
 
 def program(entry, level):
-    """A program of (name, scope, batches)."""
+    """A program of (name, scope, batches), and of its term where a raise to that term must not end it."""
     found = Program(entry[0], entry[2], level)
     found.scope = entry[1]
+    found.term = entry[3] if len(entry) > 3 else None
     return found
 
 
-# Pairs and threes that meet freely, every order of their steps: (name, programs). Each program is (name, scope, batches).
+# Pairs and threes that meet freely, every order of their steps: (name, programs). Each program is (name, scope, batches), or with its term behind them.
 LEADER_A = ("leader A appends", "a", in_transaction(append("a-events", 1)))
 LEADER_X = ("leader of 5 writes", "x", in_transaction(check("x", 5), work("x", 5, 1)))
+# Raises and then writes slowly, while another one that has its term may have seen the lower fence.
+LEADER_9 = ("leader of 9 raises and writes", "x", ["EXEC termgate.seal N'x', 9", *in_transaction(check("x", 9), work("x", 9, 1))], 9)
 MEETINGS = [
+    ("a write and a check of its own term", [LEADER_9, ("another of 9 checks", "x", [check("x", 9)], 9)]),
+    ("a write and a seal of its own term", [LEADER_9, ("another of 9 seals", "x", ["EXEC termgate.seal N'x', 9"], 9)]),
+    ("a write and an append of its own term", [LEADER_9, ("another of 9 appends", "x", [append("x-events", 9)], 9)]),
+    ("a write and a claim of its own term", [LEADER_9, ("another of 9 claims", "x", [claim("x", 9)], 9)]),
+    ("a write and the gate of its own term", [LEADER_9, ("another of 9 enters", "x", [enter("x", 9)], 9)]),
     ("a follower and its next start", [("it advances", "x", in_transaction(advance())), ("it starts again", "x", [follow("reader", "x")])]),
     (
         "a follower that has come far and its removal",
