@@ -122,7 +122,8 @@ def python(module):
 
 
 def freebcp(place):
-    """Its rows do not get into Babelfish, with or without the proxy: Babelfish needs a DONE after them, which freebcp does not send."""
+    """Its rows do not get into Babelfish, with or without the proxy: Babelfish needs a DONE after them, which freebcp does not send. -D:
+    Babelfish calls the gate from its own database only."""
     bsqldb_of(place, "CREATE TABLE dbo.bcp_t (id int, name nvarchar(50))\ngo\n")
     rows = Path(scratch.name) / "rows.txt"
     rows.write_text("1\tone\n2\ttwo\n", encoding="utf-8")
@@ -137,6 +138,8 @@ def freebcp(place):
         place["USERNAME"],
         "-P",
         place["PASSWORD"],
+        "-D",
+        DATABASE,
         "-c",
     ]
     text = run(words, {**place, "FREETDSCONF": str(freetds_conf(place))})
