@@ -19,6 +19,7 @@
 #include <termgate/detail/plant.hpp>
 #include <termgate/detail/refusal_log.hpp>
 
+#include "json_text.hpp"
 #include "lease_keeper.hpp"
 
 #include "sql/statements.hpp"
@@ -797,14 +798,19 @@ std::vector<Breach> Database::verify(std::optional<std::int64_t> since_ms) {
 
 Rows Database::settings() { return state_->read(Call::settings); }
 void Database::set_setting(std::string_view name, std::string_view value) { state_->run(Call::set_setting, name, value); }
-// All or none: they are one transaction.
+// One call: on SQL Server settings cannot be changed inside a transaction, for every check reads them.
 void Database::set_settings(const std::vector<std::pair<std::string, std::string>>& names_and_values) {
-  state_->driver->transact({}, [&](detail::OpenTransaction& session) {
-    for (const auto& [name, value] : names_and_values) {
-      const Value values[] = {Value(name), Value(value)};
-      session.call(Call::set_setting, values);
-    }
-  });
+  std::string json = "[";
+  for (const auto& [name, value] : names_and_values) {
+    if (json.size() > 1) json += ',';
+    json += "{\"name\":";
+    detail::append_json(json, name);
+    json += ",\"value\":";
+    detail::append_json(json, value);
+    json += '}';
+  }
+  json += ']';
+  state_->run(Call::set_settings, json);
 }
 std::vector<AuditEntry> Database::audit(const AuditFilter& filter, int limit) {
   return convert_all<AuditEntry>(state_->read(Call::audit, filter.scope, filter.above_id, limit), [](const auto& row) {

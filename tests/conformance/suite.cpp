@@ -806,6 +806,25 @@ TEST_CASE("settings: are listed and checked", "[conformance]") {
   db.set_setting("eviction_grace_ms", "1000");
 }
 
+TEST_CASE("settings: several are changed in the order given or none of them", "[conformance]") {
+  auto& db = shared();
+  const auto value_of = [&](const std::string& name) {
+    for (const Row& row : db.settings().rows)
+      if (row[0].as_text() == name) return row[1].as_text();
+    return std::string("there is none");
+  };
+  const std::string wait = value_of("check_wait_ms");
+  db.set_settings({{"eviction_grace_ms", "901"}, {"check_wait_ms", "4901"}, {"eviction_grace_ms", "902"}});
+  CHECK(value_of("eviction_grace_ms") == "902");
+  CHECK(value_of("check_wait_ms") == "4901");
+  CHECK_THROWS_AS(db.set_settings({{"eviction_grace_ms", "903"}, {"no_such\"setting", "1"}}), InvalidInput);
+  CHECK_THROWS_AS(db.set_settings({{"eviction_grace_ms", "904"}, {"check_wait_ms", "soon"}}), InvalidInput);
+  CHECK(value_of("eviction_grace_ms") == "902");
+  db.set_settings({});
+  db.set_settings({{"eviction_grace_ms", "1000"}, {"check_wait_ms", wait}});
+  CHECK(value_of("eviction_grace_ms") == "1000");
+}
+
 TEST_CASE("stream move: gives a stream to another scope and keeps its numbers", "[conformance]") {
   auto& db = shared();
   const Stream stream(unique("move"));

@@ -2,7 +2,9 @@
 DROP PROCEDURE IF EXISTS @schema@.reset_fence;
 DROP PROCEDURE IF EXISTS @schema@.set_raise_by;
 DROP PROCEDURE IF EXISTS @schema@._need_own;
+DROP PROCEDURE IF EXISTS @schema@._set_setting;
 DROP PROCEDURE IF EXISTS @schema@.set_setting;
+DROP PROCEDURE IF EXISTS @schema@.set_settings;
 DROP PROCEDURE IF EXISTS @schema@.prune;
 DROP PROCEDURE IF EXISTS @schema@.prune_history;
 DROP PROCEDURE IF EXISTS @schema@.stream_move;
@@ -114,17 +116,12 @@ BEGIN
   EXEC @schema@._throw 50005, @message;
 END
 GO
--- set_setting(name, value). In a transaction of its own.
+-- One setting, in its caller's transaction.
 -- Locks: row settings X transaction
-CREATE PROCEDURE @schema@.set_setting @name nvarchar(100), @value nvarchar(100) AS
+CREATE PROCEDURE @schema@._set_setting @name nvarchar(100), @value nvarchar(100) AS
 BEGIN
   SET NOCOUNT ON;
-  SET XACT_ABORT ON;
-  SET IMPLICIT_TRANSACTIONS OFF;
-  SET ROWCOUNT 0;
-  SET LOCK_TIMEOUT 5000;
-  DECLARE @before nvarchar(100), @detail nvarchar(max), @message nvarchar(2048), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
-  EXEC @schema@._need_own N'set_setting';
+  DECLARE @before nvarchar(100), @detail nvarchar(max), @message nvarchar(2048);
   SELECT @before = s.value FROM @schema@.settings s WITH (NOLOCK) WHERE s.name = @name;
   IF @before IS NULL
   BEGIN
@@ -133,15 +130,60 @@ BEGIN
   END
   IF @value IS NULL THROW 50005, 'TG005 a setting cannot be NULL', 1;
   SET @detail = (SELECT @name AS name, @value AS value, @before AS previous FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
+  UPDATE @schema@.settings SET value = @value WHERE name = @name;
+  EXEC @schema@._audit 'setting', NULL, NULL, @detail;
+END
+GO
+-- set_setting(name, value). In a transaction of its own.
+CREATE PROCEDURE @schema@.set_setting @name nvarchar(100), @value nvarchar(100) AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
+  EXEC @schema@._need_own N'set_setting';
   BEGIN TRY
     IF @own = 1 BEGIN TRANSACTION;
-    UPDATE @schema@.settings SET value = @value WHERE name = @name;
-    EXEC @schema@._audit 'setting', NULL, NULL, @detail;
+    EXEC @schema@._set_setting @name, @value;
     IF @own = 1 COMMIT TRANSACTION;
   END TRY
   BEGIN CATCH
     IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
     EXEC @schema@._late @name;
+    THROW;
+  END CATCH
+END
+GO
+-- set_settings(settings) → changed: how many. Several, all or none. `settings` is a JSON array of {name, value}. In a transaction of its own.
+CREATE PROCEDURE @schema@.set_settings @settings nvarchar(max), @changed bigint OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  SET IMPLICIT_TRANSACTIONS OFF;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @asked TABLE (place int NOT NULL PRIMARY KEY, name nvarchar(100), value nvarchar(100));
+  DECLARE @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @place int = 0, @count int, @name nvarchar(100), @value nvarchar(100);
+  EXEC @schema@._need_own N'set_settings';
+  IF @settings IS NULL OR ISJSON(@settings) = 0 THROW 50005, 'TG005 the settings must be a JSON array', 1;
+  INSERT INTO @asked (place, name, value) SELECT CAST(j.[key] AS int), JSON_VALUE(j.value, '$.name'), JSON_VALUE(j.value, '$.value') FROM OPENJSON(@settings) j;
+  SELECT @count = COUNT(*) FROM @asked;
+  BEGIN TRY
+    IF @own = 1 BEGIN TRANSACTION;
+    WHILE @place < @count
+    BEGIN
+      SELECT @name = a.name, @value = a.value FROM @asked a WHERE a.place = @place;
+      EXEC @schema@._set_setting @name, @value;
+      SET @place = @place + 1;
+    END
+    IF @own = 1 COMMIT TRANSACTION;
+    SET @changed = @count;
+  END TRY
+  BEGIN CATCH
+    IF @own = 1 AND @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
+    EXEC @schema@._late N'settings';
     THROW;
   END CATCH
 END

@@ -170,8 +170,8 @@ NEW = [
         "0002_check.sql",
         "  -- Each loop ends with the first release that fails, too: the session's end frees the rest.\n",
         (
-            "  IF @announced IS NOT NULL AND APPLOCK_MODE(@role, @announced, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource ="
-            " @announced, @LockOwner = N'Session', @DbPrincipal = @role;\n"
+            "  IF @announced IS NOT NULL AND APPLOCK_MODE(@role, @announced, N'Session') <> N'NoLock'\n"
+            "    EXEC @rc = sp_releaseapplock @Resource = @announced, @LockOwner = N'Session', @DbPrincipal = @role;\n"
         ),
         r"^F4: another of 9 checks ends a writer of its own term",
         True,
