@@ -37,7 +37,8 @@ class Engine::Waiting {
     control_.waits(true);
     const std::lock_guard lock(engine_.watch_mutex_);
     at_ = engine_.waiters_.insert(engine_.waiters_.end(), {want, Clock::now()});
-    engine_.watched_.notify_one();
+    // Once: a watchdog that looks at short intervals need not be woken for each of a thousand waits a second.
+    if (std::exchange(engine_.watchdog_rests_, false)) engine_.watched_.notify_one();
   }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
@@ -228,8 +229,10 @@ void Engine::watch() {
     }
     std::erase_if(outside_, [now = Clock::now()](const Outside& one) { return now - one.heard > outside_gone; });
     if (waiters_.empty() && outside_.empty()) {
-      watched_.wait_for(lock, look_at_file,
-                        [&] { return stopping_ || !waiters_.empty() || !outside_.empty() || (moved_ && !moved_reported_); });
+      // No predicate: who woke it may have had its turn by now, and the next one must wake it again.
+      watchdog_rests_ = true;
+      watched_.wait_for(lock, look_at_file);
+      watchdog_rests_ = false;
       continue;
     }
     watched_.wait_for(lock, look);

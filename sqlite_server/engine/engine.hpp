@@ -139,6 +139,7 @@ class Engine {
 
   std::mutex watch_mutex_;  // guards what follows
   std::condition_variable watched_;
+  bool watchdog_rests_ = false;  // under watch_mutex_: nobody waits, so far as it knows
   struct Waiter {
     Want want;
     Clock::time_point since;
