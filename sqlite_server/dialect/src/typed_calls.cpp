@@ -98,7 +98,8 @@ Value Typed::special_call(const std::string& name, Node body, std::vector<Value>
     if (args[0].open()) refuse_as("42804", "could not determine polymorphic type because input has type unknown", body);
     const Value arg = decided(args[0]);
     // NULL of any type is NULL, and no JSON null.
-    return {"CASE WHEN " + arg.text + " IS NOT NULL THEN " + (binary ? "pg_to_jsonb" + json_text(arg).substr(10) : json_text(arg)) + " END",
+    return {"CASE WHEN " + wrapped(arg, bits) + " IS NOT NULL THEN " +
+                (binary ? "pg_to_jsonb" + json_text(arg).substr(10) : json_text(arg)) + " END",
             primary, binary ? oid::jsonb : oid::json};
   }
   if (name == "json_build_array" || name == "jsonb_build_array" || name == "json_build_object" || name == "jsonb_build_object") {

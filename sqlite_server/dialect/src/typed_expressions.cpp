@@ -532,8 +532,13 @@ Value Typed::a_expr(Node body, bool rows_may_come) {
   if (kind == "AEXPR_SIMILAR") {
     const Value left = coerce(expression(body["lexpr"]), oid::text);
     std::vector<std::string> parts{left.text};
-    for (const Node arg : body["rexpr"].as("FuncCall")["args"].items()) parts.push_back(coerce(expression(arg), oid::text).text);
     if (left.type != oid::text) refuse("SIMILAR TO of " + spoken(left.type), body);
+    for (const Node arg : body["rexpr"].as("FuncCall")["args"].items()) {
+      const Value part = coerce(expression(arg), oid::text);
+      if (part.type != oid::text)
+        refuse_as("42883", "function pg_catalog.similar_to_escape(" + spoken(part.type) + ") does not exist", body);
+      parts.push_back(part.text);
+    }
     return {(symbol.starts_with("!") ? "NOT pg_similar(" : "pg_similar(") + joined(parts, ", ") + ")",
             symbol.starts_with("!") ? negation : primary, oid::boolean};
   }
@@ -644,7 +649,7 @@ Value Typed::any_or_all(Node body, bool all) {
   }
   // No element: false for ANY and true for ALL; NULL where the array is NULL or no element decides and one is NULL.
   const std::string fold = all ? "min" : "max";
-  return {"CASE WHEN " + right.text + " IS NULL THEN NULL WHEN EXISTS (SELECT 1 FROM " + array_rows(right) + " WHERE " +
+  return {"CASE WHEN " + wrapped(right, bits) + " IS NULL THEN NULL WHEN EXISTS (SELECT 1 FROM " + array_rows(right) + " WHERE " +
               (all ? "NOT (" + test.text + ")" : test.text) + ") THEN " + (all ? "0" : "1") + " WHEN EXISTS (SELECT 1 FROM " +
               array_rows(right) + " WHERE (" + test.text + ") IS NULL) THEN NULL ELSE " + (all ? "1" : "0") + " END",
           primary, oid::boolean};
@@ -745,7 +750,17 @@ Value Typed::array(Node body, Oid element) {
   std::vector<Value> values;
   for (const Node item : body["elements"].items()) {
     if (item.is("A_ArrayExpr")) refuse("an array of arrays", body);
-    values.push_back(element == 0 ? expression(item) : coerce(expression(item), element));
+    values.push_back(expression(item));
+    if (element == 0) continue;
+    // What is cast is each element, and not their common type.
+    Value& each = values.back();
+    const Value converted = coerce(each, element, Context::explicitly);
+    if (converted.type != element) {
+      if (resolution::cast_path(each.type, element, Context::explicitly).how != resolution::Path::How::none)
+        no_cast(each.type, element, item);
+      refuse_as("42846", "cannot cast type " + spoken(each.type) + " to " + spoken(element), item);
+    }
+    each = converted;
   }
   if (values.empty() && element == 0) refuse_as("42P18", "cannot determine type of empty array", body);
   Value result = element == 0 ? common(values, "ARRAY", body) : Value{{}, primary, element};
@@ -765,7 +780,8 @@ Value Typed::element(Node body) {
     const Value index = coerce(expression(indices["uidx"]), oid::int4, Context::assignment);
     if (index.type != oid::int4) refuse_as("42804", "array subscript must have type integer", body);
     const Oid type = resolution::type_row(value.type)->element;
-    Value text{"pg_element(" + value.text + ", " + index.text + ")", primary, oid::text};
+    // As text: an element of digits alone comes as a number, which equals no text.
+    Value text{"CAST(pg_element(" + value.text + ", " + index.text + ") AS TEXT)", primary, oid::text};
     value = type == oid::text || type == oid::varchar ? text : from_text(text, type);
     value.type = type;
   }
