@@ -643,6 +643,7 @@ void Session::begin_if_needed() {
   if (tx_.started) return;
   tx_.started = true;
   tx_.read_only = settings_.default_read_only();
+  tx_.deferrable = settings_.default_deferrable();
   tx_.isolation = settings_.default_isolation();
   tx_.snapshot = tx_.isolation == "repeatable read" || tx_.isolation == "serializable";
   tx_.began_us = now_us();

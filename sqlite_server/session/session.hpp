@@ -124,6 +124,7 @@ class Session final : private CatalogSession {
   struct Transaction {
     bool started = false;
     bool read_only = false;
+    bool deferrable = false;
     bool queried = false;
     bool read = false;      // … by more than its checks
     bool snapshot = false;  // REPEATABLE READ or SERIALIZABLE
@@ -255,6 +256,7 @@ class Session final : private CatalogSession {
   std::string run_control(const dialect::TransactionControl& control);
   void set_modes(const dialect::TransactionModes& modes);
   void set_read_only(bool on);
+  void set_deferrable(bool on);
   std::string show(std::string_view name) const;
   void set_variable(const dialect::SetVariable& set);
   void run_vacuum(const dialect::Vacuum& vacuum);

@@ -128,6 +128,7 @@ Settings::Settings() {
   lock_timeout_ = &values_.at("lock_timeout");
   idle_in_transaction_timeout_ = &values_.at("idle_in_transaction_session_timeout");
   default_read_only_ = &values_.at("default_transaction_read_only");
+  default_deferrable_ = &values_.at("default_transaction_deferrable");
   default_isolation_ = &values_.at("default_transaction_isolation");
 }
 

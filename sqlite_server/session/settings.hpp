@@ -37,6 +37,7 @@ class Settings {
   std::chrono::milliseconds lock_timeout() const { return timeout(*lock_timeout_); }
   std::chrono::milliseconds idle_in_transaction_timeout() const { return timeout(*idle_in_transaction_timeout_); }
   bool default_read_only() const { return default_read_only_->text == "on"; }
+  bool default_deferrable() const { return default_deferrable_->text == "on"; }
   const std::string& default_isolation() const { return default_isolation_->text; }
   // nullopt: unknown.
   std::optional<std::string> get(std::string_view name) const;
@@ -76,6 +77,7 @@ class Settings {
   const Value* lock_timeout_;
   const Value* idle_in_transaction_timeout_;
   const Value* default_read_only_;
+  const Value* default_deferrable_;
   const Value* default_isolation_;
   std::vector<Change> changes_;
   bool changed_ = true;  // since take_reports()

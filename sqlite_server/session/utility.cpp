@@ -39,16 +39,27 @@ void Session::set_read_only(bool on) {
   tx_.read_only = on;
 }
 
+// It is shown, and no more: nothing here could be deferred to a safe snapshot, for every snapshot of a file is one.
+void Session::set_deferrable(bool on) {
+  begin_if_needed();
+  if (!tx_.savepoints.empty()) throw PgException("25001", "SET TRANSACTION [NOT] DEFERRABLE cannot be called within a subtransaction");
+  if (tx_.queried) throw PgException("25001", "SET TRANSACTION [NOT] DEFERRABLE must be called before any query");
+  tx_.deferrable = on;
+}
+
 void Session::set_modes(const dialect::TransactionModes& modes) {
   begin_if_needed();
   if (modes.isolation) {
     const std::string level = lowered(*modes.isolation);
     if (tx_.queried && level != tx_.isolation)
       throw PgException("25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query");
+    if (!tx_.savepoints.empty() && level != tx_.isolation)
+      throw PgException("25001", "SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction");
     tx_.isolation = level;
     tx_.snapshot = level == "repeatable read" || level == "serializable";
   }
   if (modes.read_only) set_read_only(*modes.read_only);
+  if (modes.deferrable) set_deferrable(*modes.deferrable);
 }
 
 // Long: one case for each command of a transaction.
@@ -68,12 +79,13 @@ std::string Session::run_control(const TransactionControl& control) {
     if (sqlite3_exec(tx_.connection->handle(), text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) tx_.connection->fail(SQLITE_ERROR);
   };
   // AND CHAIN: the next block begins at once, in the modes of this one.
-  const auto chain = [&, isolation = tx_.isolation, read_only = tx_.read_only] {
+  const auto chain = [&, isolation = tx_.isolation, read_only = tx_.read_only, deferrable = tx_.deferrable] {
     if (!control.chain) return;
     begin_if_needed();
     tx_.isolation = isolation;
     tx_.snapshot = isolation == "repeatable read" || isolation == "serializable";
     tx_.read_only = read_only;
+    tx_.deferrable = deferrable;
     status_ = Status::block;
   };
   const auto ends = [&](const char* word) {
@@ -168,7 +180,7 @@ std::string Session::show(std::string_view given) const {
     return (tx_.started ? tx_.read_only : settings_.get("default_transaction_read_only") == "on") ? "on" : "off";
   if (name == "transaction_isolation")
     return tx_.started ? tx_.isolation : settings_.get("default_transaction_isolation").value_or("read committed");
-  if (name == "transaction_deferrable") return "off";
+  if (name == "transaction_deferrable") return (tx_.started ? tx_.deferrable : settings_.default_deferrable()) ? "on" : "off";
   const auto value = settings_.get(name);
   if (!value) throw PgException("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
   return *value;
@@ -237,7 +249,8 @@ void Session::set_variable(const dialect::SetVariable& set) {
     modes.isolation = value.value_or("read committed");
     return set_modes(modes);
   }
-  if (name == "transaction_deferrable" || name == "role" || name == "session_authorization" || name == "seed") return;
+  if (name == "transaction_deferrable") return set_deferrable(value ? truth(set.name, *value) : settings_.default_deferrable());
+  if (name == "role" || name == "session_authorization" || name == "seed") return;
   if (name == "timezone" && value && !is_utc(*value))
     throw PgException("0A000", "times are kept and shown in UTC here: TimeZone " + *value + " is not spoken");
   if (name == "timezone") value = "UTC";
@@ -389,6 +402,7 @@ std::string Session::run_utility(Portal& portal, const Plan& plan) {
     if (modes->session) {
       if (modes->modes.isolation) settings_.set("default_transaction_isolation", lowered(*modes->modes.isolation), false);
       if (modes->modes.read_only) settings_.set("default_transaction_read_only", *modes->modes.read_only ? "on" : "off", false);
+      if (modes->modes.deferrable) settings_.set("default_transaction_deferrable", *modes->modes.deferrable ? "on" : "off", false);
     } else {
       set_modes(modes->modes);
     }
