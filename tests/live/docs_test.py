@@ -320,10 +320,11 @@ class Docs(unittest.TestCase):
     def test_the_sql_reference(self):
         # What a role can be granted, as the database has it, and what the page says of it: arguments, level and columns.
         page = (SOURCE / "docs/reference/sql.md").read_text(encoding="utf-8")
-        documented = {
-            name: (re.findall(r"(?:^|, )(\w+)", arguments), level)
+        # Of one name there may be several.
+        documented = sorted(
+            (name, re.findall(r"(?:^|, )(\w+)", arguments), level)
             for name, arguments, level in re.findall(r"^\| `(\w+)\((.*?)\) → .*?` \| (\w+) \|", page, re.M)
-        }
+        )
         views = {
             name: re.findall(r"`(\w+)`", columns)
             for name, columns in re.findall(r"^\| `(\w+)` \|[^|]*\| (`[^|]*) \|$", page.split("## Views")[1].split("## Settings")[0], re.M)
@@ -348,12 +349,12 @@ class Docs(unittest.TestCase):
                 " NOT NULL;"
             ),
         )
-        actual = {
-            name: ([one for one in arguments.split(",") if one], granted)
+        actual = sorted(
+            (name, [one for one in arguments.split(",") if one], granted)
             for name, arguments, granted in (row.split("|") for row in rows.splitlines())
-        }
+        )
         self.maxDiff = None
-        self.assertEqual({name: actual[name] for name in sorted(actual)}, {name: documented[name] for name in sorted(documented)})
+        self.assertEqual(actual, documented)
         rows = psql(
             ADMIN,
             (

@@ -10,8 +10,8 @@ from search import Program, Search, Touched, Tree, World
 # What the model leaves aside: views for people, doctor, grants, positions of readers.
 LEFT_ASIDE = {"0006_reading.sql", "0008_doctor.sql", "0009_grants.sql", "0014_heartbeat.sql"}
 # Procedures that the model cannot read. renew_leases takes, for one lease after the other, what renew_lease takes, and waits for no lease's
-# lock; its argument is JSON. set_settings takes what set_setting takes; JSON again. gates_wanted has JSON too; it takes no lock and waits for nothing. follower_behind only reads, holds no lock
-# to the end of a transaction, and waits 2 s at most.
+# lock; its argument is JSON. set_settings takes what set_setting takes; JSON again. gates_wanted has JSON too; it takes no lock and waits
+# for nothing. follower_behind only reads, holds no lock to the end of a transaction, and waits 2 s at most.
 NOT_READ = re.compile(r"^\s*(--[^\n]*\n\s*)*CREATE PROCEDURE termgate\.(renew_leases|set_settings|gates_wanted|follower_behind)\b")
 
 
