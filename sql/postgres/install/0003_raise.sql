@@ -127,7 +127,7 @@ BEGIN
   RETURN p_grace;
 END $$;
 
--- The first lock of a raise to p_term, behind which nobody new passes or raises; returns whom it evicted. Must come before any shared lock on the scope.
+-- The first lock of a raise to p_term: while it is held nobody new passes or raises; returns whom it evicted. Must come before any shared lock on the scope.
 CREATE OR REPLACE FUNCTION @schema@._take_turnstile(p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -146,7 +146,7 @@ BEGIN
   RETURN @schema@._take(@schema@._turnstile_key(p_scope), p_scope, p_term, p_grace_until, p_until);
 END $$;
 
--- The others, behind the turnstile; returns whom it evicted.
+-- The other locks of a raise, once it holds the turnstile; returns whom it evicted.
 CREATE OR REPLACE FUNCTION @schema@._take_queue(p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -303,7 +303,7 @@ END $$;
 
 -- Raises the fence to p_term and returns it. p_how: 'check' (also append; needs raise_by = writer), 'again' (see _raise_again) or 'seal'. TG001 when the fence turns out to be
 -- higher under the lock; p_evicted and p_previous go to the receipt. p_actor and p_reason: a seal's, for the audit. Another session may have raised the fence to p_term since the
--- look that led here, and who holds the queue then may be a writer of that very term: it looks again behind the turnstile, and a check goes on with the shared lock.
+-- look that led here, and who holds the queue then may be a writer of that very term: it looks again once it holds the turnstile, and a check goes on with the shared lock.
 DROP FUNCTION IF EXISTS @schema@._raise(text, bigint, text, interval);  -- as it was before a seal had a reason
 CREATE OR REPLACE FUNCTION @schema@._raise(p_scope text, p_term bigint, p_how text, p_grace interval, p_actor text DEFAULT NULL, p_reason text DEFAULT NULL,
                                            OUT fence bigint, OUT previous bigint, OUT evicted integer, OUT sealed_at timestamptz)

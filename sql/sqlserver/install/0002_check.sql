@@ -444,8 +444,8 @@ BEGIN
 END
 GO
 -- The exclusive lock of a scope. @own 1: outside a transaction, held by the session until _release. A lock is never upgraded in place: TG005. @lease 1: the lease's own
--- lock too, behind the others, so that a renewal which is frozen in its client's transaction is evicted like anybody. @raise 1: it looks again behind the turnstile, where
--- nobody raises any more. It comes back as 0, and no lock is held, where another session has raised the fence to the term meanwhile, or, for an acquisition (@holder: who
+-- lock too, behind the others, so that a renewal which is frozen in its client's transaction is evicted like anybody. @raise 1: it looks again once it holds the turnstile:
+-- from then on nobody else raises. It comes back as 0, and no lock is held, where another session has raised the fence to the term meanwhile, or, for an acquisition (@holder: who
 -- acquires), has acquired the lease, which @holder, @issued and @expires then tell: who holds the queue may be a writer of that very term.
 -- Locks: row fences none statement
 -- Locks: row leases S statement

@@ -136,7 +136,7 @@ NEW = [
         meeting("a follower that has come far and its removal"),
     ),
     (
-        "a check that does not look again behind the turnstile",
+        "a check that does not look again under the turnstile",
         "0002_check.sql",
         "EXEC termgate._exclude @scope, @key, @term, NULL, @own, @evicted OUTPUT, 0, @raise OUTPUT;",
         "EXEC termgate._exclude @scope, @key, @term, NULL, @own, @evicted OUTPUT;",
@@ -146,7 +146,7 @@ NEW = [
         meeting("a write and a check of its own term"),
     ),
     (
-        "a seal that does not look again behind the turnstile",
+        "a seal that does not look again under the turnstile",
         "0002_check.sql",
         "EXEC termgate._exclude @scope, @key, @term, @grace_ms, @own, @evicted OUTPUT, 0, @raise OUTPUT;",
         "EXEC termgate._exclude @scope, @key, @term, @grace_ms, @own, @evicted OUTPUT;",
@@ -156,7 +156,7 @@ NEW = [
         meeting("a write and a seal of its own term"),
     ),
     (
-        "an append that does not look again behind the turnstile",
+        "an append that does not look again under the turnstile",
         "0003_append.sql",
         "EXEC termgate._exclude @of, @key, @term, NULL, @own, @evicted OUTPUT, 0, @raise OUTPUT;",
         "EXEC termgate._exclude @of, @key, @term, NULL, @own, @evicted OUTPUT;",

@@ -208,8 +208,8 @@ def program(entry, level):
     return found
 
 
-# Pairs and threes that meet freely, every order of their steps: (name, programs). Each program is (name, scope, batches), or with its term
-# behind them.
+# Pairs and threes that meet freely, every order of their steps: (name, programs). Each program is (name, scope, batches), or these and
+# its term.
 LEADER_A = ("leader A appends", "a", in_transaction(append("a-events", 1)))
 LEADER_X = ("leader of 5 writes", "x", in_transaction(check("x", 5), work("x", 5, 1)))
 # Raises and then writes slowly, while another one that has its term may have seen the lower fence.
