@@ -23,6 +23,7 @@ TABLES = """
   CREATE TABLE parts (scope text, id int) PARTITION BY LIST (id); CREATE TABLE part_1 PARTITION OF parts FOR VALUES IN (1);
   CREATE TABLE part_2 PARTITION OF parts FOR VALUES IN (2);
   CREATE TABLE above (id int); CREATE TABLE below () INHERITS (above);
+  CREATE INDEX ON by_text (id, scope); CREATE INDEX ON by_number (id, "Sco pe"); CREATE INDEX ON parts (id, scope);
   SELECT termgate.protect('one', scope => 'a'), termgate.protect('any_scope', scope => '*'), termgate.protect('by_text', 'scope'),
     termgate.protect('by_number', 'Sco pe'), termgate.protect('by_uuid', 'scope'), termgate.protect('parts', 'scope'),
     termgate.protect('above', scope => 'a'), termgate.protect('watched', scope => 'a', mode => 'observe');
@@ -45,15 +46,15 @@ WRITES = [
 ROWS = [
     "INSERT INTO by_text VALUES ({s}, 1)",
     "INSERT INTO by_text VALUES ('a', 1), ({s}, 2)",
-    "UPDATE by_text SET scope = {s}",
+    "UPDATE by_text SET scope = {s} WHERE id > 0",
     "UPDATE by_text SET id = id + 1 WHERE scope = {s}",
     "DELETE FROM by_text WHERE scope = {s}",
     "INSERT INTO by_number VALUES (1, 7), (2, 7)",
     "INSERT INTO by_number VALUES (1, NULL)",
-    'UPDATE by_number SET "Sco pe" = 8 - id',
+    'UPDATE by_number SET "Sco pe" = 8 - id WHERE id > 0',
     "INSERT INTO by_uuid VALUES ('00000000-0000-0000-0000-000000000007', 1)",
     "INSERT INTO parts VALUES ({s}, 1)",
-    "UPDATE parts SET id = 3 - id",
+    "UPDATE parts SET id = 3 - id WHERE id > 0",
     "INSERT INTO part_2 VALUES ({s}, 2)",
 ]
 CALLS = [
@@ -101,6 +102,10 @@ def setUpModule():
             if database == "shortcuts":
                 admin.rows("CREATE EXTENSION termgate_guard SCHEMA termgate")
             admin.rows(TABLES)
+            # A message names the first row that is refused. Where the rows lie in the table depends on when each database was vacuumed;
+            # an index gives them the same order in both. (The planner gives what is off a cost at which PostgreSQL compiles.)
+            for setting in ("enable_seqscan", "enable_bitmapscan", "jit"):
+                admin.rows(f"ALTER DATABASE {database} SET {setting} = off")
 
 
 def tearDownModule():
@@ -176,6 +181,10 @@ class Same(Shortcuts):
         chance, seen = random.Random(seed), {}
         both = [self.session(role), self.session(role, database="plain")]
         self.assertEqual([one.value("SHOW termgate.guard_checks") for one in both], ["termgate", ""])
+        for text in (text for text in ROWS if "id > 0" in text):
+            for one in both:
+                plan = "\n".join(row[0] for row in one.rows("EXPLAIN " + text.format(s="'a'")))
+                self.assertTrue("Index Scan" in plan and "Seq Scan" not in plan, plan)
         for one in both:
             one.rows("PREPARE c(text, bigint) AS SELECT termgate.check_term($1, $2)")
             for table in ("one", "any_scope", "watched", "above", "below"):
