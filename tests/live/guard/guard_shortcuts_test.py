@@ -211,6 +211,8 @@ class Same(Shortcuts):
         ):
             here, there = [one.rows(look) for one in looks]
             self.assertEqual(here, there, f"role {role}, seed {seed}: {look}")
+        while self.sessions:
+            self.sessions.pop().end()
         return seen
 
     def test_random_scripts(self):
