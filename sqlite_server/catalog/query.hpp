@@ -9,6 +9,16 @@
 
 namespace termgate::sqlite_server {
 
+// As a name in SQLite's SQL, whatever is in it.
+inline std::string in_quotes(std::string_view name) {
+  std::string out = "\"";
+  for (const char c : name) {
+    out += c;
+    if (c == '"') out += c;
+  }
+  return out + '"';
+}
+
 class Query {
  public:
   Query(sqlite3* connection, std::string_view sql) {

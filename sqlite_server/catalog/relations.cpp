@@ -86,7 +86,7 @@ FileRelations::FileRelations(const Schema& schema, std::uint64_t id) : id_(id) {
       // Nothing in the file has the type of an expression of a view that another program created.
       const bool unknown = relation.kind == 'v' && column.declared.empty();
       out.columns.push_back({column.name, unknown ? Oid{0} : column.type.oid, unknown ? -1 : column.type.typmod,
-                             column.generated || column.always, column.not_null});
+                             column.generated || column.always, column.not_null, column.generated});
     }
     for (const SchemaConstraint& constraint : relation.constraints) {
       if (constraint.kind != 'p') continue;

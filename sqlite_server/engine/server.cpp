@@ -38,6 +38,7 @@ namespace {
 constexpr std::size_t stack_bytes = 4u << 20;
 constexpr std::size_t read_bytes = 32u << 10;
 constexpr int tick_ms = 250;
+constexpr std::chrono::milliseconds quiet_max{100};  // after a message that waits for more
 
 [[noreturn]] void refuse(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
@@ -285,9 +286,10 @@ class Server::Inside {
       entry.session = &session;
       while (!session.over() && !lost) {
         entry.control.idle_since = Clock::now();
-        const auto limit = session.idle_limit();
+        const bool holds = session.waits_for_more();
+        const auto limit = holds ? quiet_max : session.idle_limit();
         turn.unlock();
-        // Nobody else begins or ends a block, so the limit holds meanwhile.
+        // Nobody else begins or ends a block, or gives it messages, so the limit holds meanwhile.
         bool spoke = true;
         ssize_t got = 0;
         do {
@@ -302,13 +304,17 @@ class Server::Inside {
         } while (spoke && got < 0 && errno == EINTR);
         turn.lock();
         entry.control.idle_since = Clock::time_point{};
-        if (!spoke) {
+        if (!spoke && !holds) {
           session.end_idle();
           break;
         }
         if (entry.control.evicted()) {
           session.end_evicted();
           break;
+        }
+        if (!spoke) {
+          session.go_on();
+          continue;
         }
         if (got <= 0) break;
         entry.received += static_cast<std::uint64_t>(got);

@@ -14,8 +14,9 @@ void current_setting(Call& call) {
   if (call.null(0)) return call.answer_null();
   const std::string name = lower(call.text(0));
   if (const auto value = call.state.session().setting(name)) return call.answer(*value);
-  if (call.count > 1 && !call.null(1) && call.whole(1) != 0) return call.answer_null();
-  fail("42704", "unrecognized configuration parameter \"" + call.text(0) + "\"");
+  const SqlError problem = unknown_setting(call.text(0));
+  if (problem.sqlstate == "42704" && call.count > 1 && !call.null(1) && call.whole(1) != 0) return call.answer_null();
+  throw CallError{problem};
 }
 
 void set_config(Call& call) {
@@ -92,15 +93,6 @@ Counter counter_of(Call& call, std::string name) {
     }
   }
   fail("42P01", "relation \"" + name + "\" does not exist");
-}
-
-std::string in_quotes(std::string_view name) {
-  std::string out = "\"";
-  for (const char c : name) {
-    out += c;
-    if (c == '"') out += c;
-  }
-  return out + '"';
 }
 
 // Where the column is AUTOINCREMENT; else the highest row id.
@@ -195,7 +187,7 @@ constexpr Body session_bodies[] = {
     {"current_user", [](Call& call) { call.answer(call.state.session().user()); }, false, false}, {"session_user", [](Call& call) { call.answer(call.state.session().user()); }, false, false},
     {"current_setting", current_setting, true, false}, {"set_config", set_config, true, false}, {"pg_backend_pid", [](Call& call) { call.answer(std::int64_t{call.state.session().process_id()}); }, false, false},
     {"pg_is_in_recovery", [](Call& call) { call.answer(false); }}, {"pg_postmaster_start_time", [](Call& call) { call.answer(moment_of(call.state.session().server_began_us())); }, false, false},
-    {"pg_client_encoding", [](Call& call) { call.answer("UTF8"); }}, {"txid_current", [](Call& call) { call.answer(call.state.session().transaction_began_us()); }, false, false}, {"pg_sleep", sleep, false, false},
+    {"pg_client_encoding", [](Call& call) { call.answer(call.state.session().setting("client_encoding").value_or("UTF8")); }}, {"txid_current", [](Call& call) { call.answer(call.state.session().transaction_began_us()); }, false, false}, {"pg_sleep", sleep, false, false},
     {"pg_notify", notify, true, false}, {"pg_advisory_lock", advisory<false>, false, false}, {"pg_advisory_unlock", advisory<true>, false, false}, {"pg_cancel_backend", signal<false>, false, false},
     {"pg_terminate_backend", signal<true>, false, false}, {"inet_server_addr", [](Call& call) { call.answer_null(); }}, {"inet_server_port", [](Call& call) { call.answer_null(); }}, {"nextval", nextval, false, false},
     {"pg_upsert_once", upsert_once, false, false}, {"setval", setval, false, false}, {"currval", currval, false, false}, {"lastval", lastval, false, false}, {"pg_get_serial_sequence", serial_sequence, false, false},

@@ -4,6 +4,8 @@
 #include <termgate/pgwire/encode.hpp>
 #include <termgate/pgwire/types.hpp>
 
+#include "catalog/query.hpp"
+#include "catalog/relations.hpp"
 #include "session/session.hpp"
 #include "values/forms.hpp"
 
@@ -23,15 +25,6 @@ std::string response(bool binary, std::size_t columns) {
     body += binary ? '\1' : '\0';
   }
   return body;
-}
-
-std::string in_quotes(std::string_view name) {
-  std::string result = "\"";
-  for (const char c : name) {
-    if (c == '"') result += '"';
-    result += c;
-  }
-  return result + '"';
 }
 
 }  // namespace
@@ -114,22 +107,40 @@ std::string Session::copy_out(const dialect::Copy& copy) {
   return "COPY " + std::to_string(rows);
 }
 
+// From the catalog: what SQLite prepares may be of a schema that has changed since, which it sees only at the first step.
 std::vector<Session::CopyColumn> Session::columns_of_copy(const dialect::Copy& copy) {
-  const SqlConnection::Text shape = sql_connection().prepare("SELECT * FROM " + copy.table);
-  std::vector<CopyColumn> all;
-  for (int i = 0; i < sqlite3_column_count(shape.get()); ++i) {
-    const char* declared = sqlite3_column_decltype(shape.get(), i);
-    all.push_back({sqlite3_column_name(shape.get(), i), declared != nullptr ? type_of_declaration(declared) : DeclaredType{oid::text, -1}});
+  const auto relations = sql_connection().catalog().relations();
+  const auto* relation = relations->find(copy.relation);
+  if (relation == nullptr || (copy.table.starts_with("temp.") && !relation->temporary))
+    throw PgException("42P01", "relation \"" + copy.relation + "\" does not exist");
+  if (relation->kind == 'v') {
+    throw PgException(PgError{
+        "42809",
+        std::string("cannot copy ") + (copy.from ? "to" : "from") + " view \"" + relation->name + "\"",
+        {},
+        copy.from ? "To enable copying to a view, provide an INSTEAD OF INSERT trigger." : "Try the COPY (SELECT ...) TO variant."});
   }
-  if (copy.columns.empty()) return all;
   std::vector<CopyColumn> named;
+  const auto add = [&](const dialect::Relations::RelationColumn& column) {
+    named.push_back({column.name, {column.type == 0 ? Oid{oid::text} : column.type, column.typmod}});
+  };
+  if (copy.columns.empty()) {
+    for (const auto& column : relation->columns) {
+      if (!column.computed) add(column);
+    }
+    return named;
+  }
   for (const std::string& wanted : copy.columns) {
-    const auto found = std::find_if(all.begin(), all.end(),
-                                    [&](const CopyColumn& each) { return sqlite3_stricmp(wanted.c_str(), each.name.c_str()) == 0; });
-    if (found == all.end()) throw PgException("42703", "column \"" + wanted + "\" of relation \"" + copy.table + "\" does not exist");
+    const auto found = std::find_if(relation->columns.begin(), relation->columns.end(),
+                                    [&](const auto& each) { return sqlite3_stricmp(wanted.c_str(), each.name.c_str()) == 0; });
+    if (found == relation->columns.end())
+      throw PgException("42703", "column \"" + wanted + "\" of relation \"" + relation->name + "\" does not exist");
+    if (found->computed)
+      throw PgException(
+          PgError{"42P10", "column \"" + found->name + "\" is a generated column", "Generated columns cannot be used in COPY."});
     if (std::any_of(named.begin(), named.end(), [&](const CopyColumn& each) { return each.name == found->name; }))
       throw PgException("42701", "column \"" + wanted + "\" specified more than once");
-    named.push_back(*found);
+    add(*found);
   }
   return named;
 }

@@ -18,7 +18,7 @@ bool take(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-std::string in_quotes(std::string_view name) { return "\"" + std::string(name) + "\""; }
+std::string quoted_in_message(std::string_view name) { return "\"" + std::string(name) + "\""; }
 
 bool is_code(std::string_view message) {
   return message.size() > 6 && message.starts_with("TG00") && message[4] >= '1' && message[4] <= '6' && message[5] == ' ';
@@ -42,7 +42,7 @@ PgError unique(std::string_view what) {
     fault.constraint = fault.table + "_" + columns + "_key";
     fault.column = columns;  // the caller knows the table and may find the index
   }
-  fault.message = "duplicate key value violates unique constraint " + in_quotes(fault.constraint);
+  fault.message = "duplicate key value violates unique constraint " + quoted_in_message(fault.constraint);
   return fault;
 }
 
@@ -78,7 +78,7 @@ PgError plain_error(std::string_view message) {
   for (const Says& each : says) {
     if (!message.starts_with(each.begins)) continue;
     const std::string_view name = bare(message.substr(each.begins.size()));
-    return {std::string(each.sqlstate), std::string(each.before) + in_quotes(name) + std::string(each.after)};
+    return {std::string(each.sqlstate), std::string(each.before) + quoted_in_message(name) + std::string(each.after)};
   }
   const std::string text(message);
   if (message.ends_with(": syntax error") || message == "incomplete input" || message.starts_with("unrecognized token")) {
@@ -94,14 +94,16 @@ PgError plain_error(std::string_view message) {
     std::string_view name = message.substr(0, message.size() - 15);
     const bool known = take(name, "table ") || take(name, "index ") || take(name, "view ") || take(name, "trigger ") ||
                        take(name, "there is already a table named ");
-    return {"42P07",
-            known ? "relation " + in_quotes(name.starts_with('"') ? name.substr(1, name.size() - 2) : name) + " already exists" : text};
+    return {
+        "42P07",
+        known ? "relation " + quoted_in_message(name.starts_with('"') ? name.substr(1, name.size() - 2) : name) + " already exists" : text};
   }
   if (message.find(" has no column named ") != std::string_view::npos) {
     const auto at = message.find(" has no column named ");
     std::string_view table = message.substr(0, at);
     take(table, "table ");
-    return {"42703", "column " + in_quotes(message.substr(at + 21)) + " of relation " + in_quotes(table) + " does not exist"};
+    return {"42703",
+            "column " + quoted_in_message(message.substr(at + 21)) + " of relation " + quoted_in_message(table) + " does not exist"};
   }
   if (message.starts_with("misuse of aggregate") || message.starts_with("misuse of window function"))
     return {message.starts_with("misuse of w") ? "42P20" : "42803", text};
@@ -143,7 +145,7 @@ PgError constraint(int extended_code, std::string_view message) {
     PgError fault = unique(what);
     if (extended_code == SQLITE_CONSTRAINT_PRIMARYKEY || extended_code == SQLITE_CONSTRAINT_ROWID) {
       fault.constraint = fault.table + "_pkey";
-      fault.message = "duplicate key value violates unique constraint " + in_quotes(fault.constraint);
+      fault.message = "duplicate key value violates unique constraint " + quoted_in_message(fault.constraint);
     }
     return fault;
   }
@@ -152,14 +154,14 @@ PgError constraint(int extended_code, std::string_view message) {
     PgError fault{"23502", {}};
     fault.table = what.substr(0, dot);
     fault.column = dot == std::string_view::npos ? "" : what.substr(dot + 1);
-    fault.message =
-        "null value in column " + in_quotes(fault.column) + " of relation " + in_quotes(fault.table) + " violates not-null constraint";
+    fault.message = "null value in column " + quoted_in_message(fault.column) + " of relation " + quoted_in_message(fault.table) +
+                    " violates not-null constraint";
     return fault;
   }
   if (take(what, "CHECK constraint failed: ")) {
     // What the front writes has the form; a text that SQLite alone has read may not.
     if (what == dialect::stored_check_name) return {"22P02", "a value is not in the form in which its column stores it"};
-    PgError fault{"23514", "new row violates check constraint " + in_quotes(what)};
+    PgError fault{"23514", "new row violates check constraint " + quoted_in_message(what)};
     fault.constraint = what;
     return fault;
   }

@@ -9,6 +9,7 @@
 #include <termgate/pgwire/types.hpp>
 
 #include "values/forms.hpp"
+#include "catalog/query.hpp"
 #include "session/session.hpp"
 
 namespace termgate::sqlite_server {
@@ -191,13 +192,13 @@ void Session::infer_parameters(Prepared& prepared, const Plan& plan) {
       if (number > 0) know(static_cast<std::size_t>(number), i == 1 ? oid::int8 : oid::text);
     }
   }
+  // SQLite sees a schema that has changed at the first step, and the catalog before.
+  if (!plan.beside.empty() || plan.native) (void)sql_connection().catalog().relations();
   for (const Beside& beside : plan.beside) {
     if (types.size() >= beside.parameter && types[beside.parameter - 1] != 0) continue;
     for (const std::string& table : plan.tables) {
       try {
-        std::string quoted = "\"";
-        for (const char c : table) quoted += c == '"' ? std::string(2, c) : std::string(1, c);
-        SqlConnection::Text text = sql_connection().prepare("SELECT * FROM " + quoted + "\"");
+        SqlConnection::Text text = sql_connection().prepare("SELECT * FROM " + in_quotes(table));
         const int count = sqlite3_column_count(text.get());
         int at = beside.column.empty() ? static_cast<int>(beside.place) : count;
         for (int i = 0; !beside.column.empty() && i < count; ++i) {
@@ -816,6 +817,7 @@ void Session::know_columns(Portal& portal, bool peek) {
     } else {
       // Of one that writes only what it would answer is looked at.
       if (peek && plan.does.effect == dialect::Effect::read) freshen(portal);
+      (void)sql_connection().catalog().relations();
       SqlConnection::Text text = sql_connection().prepare(portal.plan->does.sql.back());
       portal.columns = columns_of(*portal.plan, text);
       portal.described = portal.started;

@@ -104,6 +104,17 @@ void Session::feed(std::string_view bytes) {
   flush_out();
 }
 
+void Session::go_on() {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    PgError fault = error_of(error);
+    fault.fatal = true;
+    send_error(fault);
+  }
+  flush_out();
+}
+
 void Session::start_clock() {
   const auto timeout = settings_.statement_timeout();
   control_.limit(timeout.count() == 0 ? Engine::Clock::time_point::max() : Engine::Clock::now() + timeout);

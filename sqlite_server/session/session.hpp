@@ -1,10 +1,10 @@
 // Session: one client's PostgreSQL session over the engine, bytes in and bytes out, without a socket. The client is mostly the proxy's
 // own session/, which speaks for a client of the network; any other that speaks the protocol is served the same.
 //
-// Messages wait until a Sync, Flush or Query is there: then it is known how far an implicit transaction goes, and one that writes is a
-// member of a group commit, whose answers leave after the flush. A block reads on a connection of its own and takes the baton at its first
-// write. At READ COMMITTED each statement before that reads what is newest, as PostgreSQL does; from the first write on, and at the
-// other levels, the transaction is SQLite's, which is serializable.
+// Messages wait until a Sync, Flush or Query is there, or nothing comes for a while: then it is known how far an implicit transaction
+// goes, and one that writes is a member of a group commit, whose answers leave after the flush. A block reads on a connection of its own
+// and takes the baton at its first write. At READ COMMITTED each statement before that reads what is newest, as PostgreSQL does; from the
+// first write on, and at the other levels, the transaction is SQLite's, which is serializable.
 //
 // One thread at a time; it may wait for the baton and for SQLite. Control is what other threads may use.
 #pragma once
@@ -59,6 +59,10 @@ class Session final : private CatalogSession {
   Session& operator=(const Session&) = delete;
 
   void feed(std::string_view bytes);
+  // Messages wait for the Sync, Flush or Query that tells how far they go together. Where none comes, and the client waits for an error,
+  // as PostgreSQL reports one at once: they run as in front of a Flush.
+  bool waits_for_more() const noexcept { return started_ && !over_ && !copy_in_ && !pending_.empty(); }
+  void go_on();
   // The same, but only of whole batches that read, at most of some tenths of a millisecond, and do not wait: for a thread that has other
   // sessions to serve. The answers are appended to `answer`, not given to the sink. False: nothing was done, and feed() has to.
   bool feed_quickly(std::string_view bytes, std::string& answer);

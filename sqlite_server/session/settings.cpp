@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include <termgate/sqlite_server/catalog.hpp>
+
 #include "session/pg_error.hpp"
 #include "values/forms.hpp"
 
@@ -39,6 +41,8 @@ constexpr Known known[] = {
     {"block_size", "8192", false, true},
     {"max_index_keys", "32", false, true},
     {"wal_level", "replica", false, true},
+    {"max_prepared_transactions", "0", false, true},
+    {"password_encryption", "scram-sha-256", false, true},
     {"lc_collate", "C", false, true},
     {"lc_ctype", "C", false, true},
     {"bytea_output", "hex"},
@@ -49,6 +53,7 @@ constexpr Known known[] = {
     {"default_transaction_deferrable", "off"},
     {"default_transaction_isolation", "read committed"},
     {"enable_seqscan", "on"},
+    {"escape_string_warning", "on"},
     {"extra_float_digits", "1"},
     {"geqo", "on"},
     {"idle_in_transaction_session_timeout", "0"},
@@ -144,6 +149,7 @@ std::string Settings::checked(const std::string& name, std::string value) const 
                                                               "check_function_bodies",
                                                               "quote_all_identifiers",
                                                               "enable_seqscan",
+                                                              "escape_string_warning",
                                                               "jit",
                                                               "geqo"};
   if (booleans.contains(name)) {
@@ -158,7 +164,8 @@ std::string Settings::checked(const std::string& name, std::string value) const 
     const std::string word = bare(lowered(value));
     if (word != "utf8" && word != "unicode" && word != "sqlascii")
       throw PgException("0A000", "the encoding here is UTF8: client_encoding " + value + " is not supported");
-    value = "UTF8";
+    // Nothing is converted for either: the text is UTF-8, and what comes in is checked.
+    value = word == "sqlascii" ? "SQL_ASCII" : "UTF8";
   } else if (name == "default_transaction_isolation") {
     static constexpr std::array<std::string_view, 4> levels = {"read uncommitted", "read committed", "repeatable read", "serializable"};
     if (std::find(levels.begin(), levels.end(), lowered(value)) == levels.end()) refuse();
@@ -189,8 +196,10 @@ std::string Settings::checked(const std::string& name, std::string value) const 
 }
 
 std::map<std::string, Settings::Value, std::less<>>::iterator Settings::make(const std::string& name, std::string_view given) {
-  if (name.find('.') == std::string::npos)
-    throw PgException("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
+  if (name.find('.') == std::string::npos) {
+    const SqlError problem = unknown_setting(given);
+    throw PgException(problem.sqlstate, problem.message);
+  }
   Value made;
   made.name = given;
   return values_.emplace(name, std::move(made)).first;

@@ -182,7 +182,10 @@ std::string Session::show(std::string_view given) const {
     return tx_.started ? tx_.isolation : settings_.get("default_transaction_isolation").value_or("read committed");
   if (name == "transaction_deferrable") return (tx_.started ? tx_.deferrable : settings_.default_deferrable()) ? "on" : "off";
   const auto value = settings_.get(name);
-  if (!value) throw PgException("42704", "unrecognized configuration parameter \"" + std::string(given) + "\"");
+  if (!value) {
+    const SqlError problem = unknown_setting(given);
+    throw PgException(problem.sqlstate, problem.message);
+  }
   return *value;
 }
 

@@ -177,8 +177,6 @@ std::variant<Stored, SqlError> parse_value(std::string_view bytes, Oid type, For
     if (binary && bytes.size() != as_name(bytes).size()) return SqlError{"42622", "identifier too long"};
     bytes = as_name(bytes);
   }
-  // The blanks at the end of a char do not count.
-  if (type == oid::bpchar) bytes = bytes.substr(0, bytes.find_last_not_of(' ') + 1);
   return Stored(std::string(bytes));
 }
 

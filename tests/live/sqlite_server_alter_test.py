@@ -310,3 +310,43 @@ def test_random_alters_leave_what_postgresql_has(lab):
     check("the file is whole", file.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
     for wire in sides:
         wire.end()
+
+
+def test_copy_reads_the_columns_that_the_table_has_now(lab):
+    """SQLite notices at a statement's first step that the schema has changed; COPY has to know the columns before it."""
+    path = f"{lab.folder}/copied.db"
+    lab.run(lab.termgate, "init", "--db", f"sqlite:{path}")
+    proxy = lab.proxy(f"sqlite:{path}")
+
+    def copied(wire, sql, data=None):
+        wire.send(pgraw.query(sql))
+        if data is not None:
+            wire.until("G")
+            wire.send(pgraw.copy_data(data), pgraw.copy_done())
+        messages = wire.until("Z")
+        failed = [message.fields()["C"] for message in messages if message.type == "E"]
+        return failed or [message.body.decode() for message in messages if message.type == "d"]
+
+    here, other = session(proxy.port, "copied", 1), session(proxy.port, "copied", 1)
+    assert "error" not in ask(here, "create table c (id int primary key, data text)")
+    # Each session has seen this form of the table.
+    for wire in (here, other):
+        check(copied(wire, "copy c from stdin", f"{1 if wire is here else 2}\tx\n") == [], "COPY into the table as it was made")
+    for sql in ("drop table c", "create table c (data bool, id numeric(5,2), more text)"):
+        assert "error" not in ask(here, sql)
+    for wire in (other, here):
+        check(copied(wire, "copy c from stdin", "t\t1.5\tm\n") == [], "COPY into another session's new table")
+        check(copied(wire, "copy c to stdout")[0] == "t\t1.50\tm\n", "and out of it")
+    for wire in (here, other):
+        for end in ("rollback", "commit"):
+            for sql in ("begin", "alter table c rename column more to less", "alter table c add column last int default 4"):
+                assert "error" not in ask(wire, sql), sql
+            check(copied(wire, "copy c (less, last) to stdout")[0] == "m\t4\n", "COPY within the block that changes the table")
+            assert "error" not in ask(wire, end)
+            wanted = ["t\t1.50\tm\n"] * 2 if end == "rollback" else ["t\t1.50\tm\t4\n"] * 2
+            for each in (wire, other if wire is here else here):
+                check(copied(each, "copy c to stdout") == wanted, f"and after {end}")
+        for sql in ("alter table c drop column last", "alter table c rename column less to more"):
+            assert "error" not in ask(wire, sql)
+    for wire in (here, other):
+        wire.end()

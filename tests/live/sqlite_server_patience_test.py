@@ -217,3 +217,22 @@ def test_an_answer_does_not_wait_for_the_next_statement(front):
     client.until("Z")
     check(time.monotonic() - started >= 3, "and the slow one later")
     client.end()
+
+
+@pytest.mark.parametrize("block", [False, True])
+def test_an_error_is_told_without_a_sync(front, block):
+    """PostgreSQL reports an error at once, and a client may send no Sync before it has heard of it."""
+    write = "insert into k values (7, 'once')"
+    for what in (["select nosuch"], ["select 1", "select 1/(n - n) from tally"], [write, write]):
+        client = Client(front.port, wait=10)
+        if block:
+            assert client.ask("begin") == 0
+        client.send(*(pgraw.extended(sql) for sql in what))
+        kinds = [message.type for message in client.until("E")]
+        check(kinds.count("C") == len(what) - 1, f"{what}: answers up to the error come without a Sync: {kinds}")
+        client.send(pgraw.extended("select 2"), pgraw.sync())
+        check([message.type for message in client.until("Z")] == ["Z"], "and what follows it is skipped up to the Sync")
+        client.end()
+    client = Client(front.port)
+    check(client.ask("select a from k where a = 7") == 0, "nothing of a pipeline that failed was kept")
+    client.end()

@@ -233,7 +233,7 @@ void Session::State::client_event(const Event& event) {
     case frontend::describe: return on_describe(event);
     case frontend::close: return on_close(event);
     case frontend::sync: return on_sync(event);
-    case frontend::flush: return on_flush(event);
+    case frontend::flush: return on_flush();
     case frontend::function_call: return on_function_call(event);
     case frontend::copy_data:
       client_mid_frame_ = !event.last;

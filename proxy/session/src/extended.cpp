@@ -320,12 +320,16 @@ void Session::State::on_close(const Event& event) {
   forward_extended(event, {.request = Request::close});
 }
 
-// The client wants answers now, so what is held must be decided and sent, though its group is not complete.
-void Session::State::on_flush(const Event& event) {
+void Session::State::on_flush() {
   group_begins();
+  send_held();
+}
+
+// The client wants answers now, so what is held must be decided and sent, though its group is not complete.
+void Session::State::send_held() {
   commit_to_group(true);
   if (pipeline_.refused) return;
-  server_.bytes.back() += event.frame;
+  pgwire::append_bare(server_.bytes.back(), pgwire::frontend::flush);
   pipeline_.sent = pipeline_.touched_server = true;
 }
 

@@ -94,6 +94,7 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
 void Session::State::tick() {
   const auto end_by = deadline();
   if (!end_by || now_ < *end_by) return;
+  if (waits_for_more()) return send_held();
   constexpr std::string_view login_too_long = "the login took longer than the proxy's login timeout";
   switch (stage_) {
     case Stage::ready:
@@ -147,9 +148,17 @@ bool Session::State::wants_server() const noexcept {
   }
 }
 
+// Messages are held until it is known what their pipeline is. A server reports an error without waiting for a Sync, and a client may wait
+// for that. What must run alone before a Sync can only go with it.
+bool Session::State::waits_for_more() const noexcept {
+  return stage_ == Stage::ready && pipeline_.begun && !pipeline_.held.empty() && !pipeline_.needs_hold && !pipeline_.refused &&
+         !client_mid_frame_ && !blocked();
+}
+
 // When tick() must be called at the latest. While the server owes a reply there is no deadline of the
 // session's: the server's own timeouts apply.
 std::optional<Instant> Session::State::deadline() const noexcept {
+  if (waits_for_more()) return quiet_since_ + options_.held_quiet_max;
   switch (stage_) {
     case Stage::ready:
       if (!login_.ready.empty()) return login_.started + options_.login_timeout;  // the client is not let in yet

@@ -177,7 +177,8 @@ class Session::State {
   void on_execute(const pgwire::Event& event);
   void on_close(const pgwire::Event& event);
   void on_sync(const pgwire::Event& event);
-  void on_flush(const pgwire::Event& event);
+  void on_flush();
+  void send_held();
   void forward_extended(const pgwire::Event& event, PendingReply reply);
   const Known* known_statement(std::string_view name) const;
 
@@ -261,6 +262,7 @@ class Session::State {
   Phase phase() const noexcept;
   bool wants_client() const noexcept;
   bool wants_server() const noexcept;
+  bool waits_for_more() const noexcept;
   std::optional<Instant> deadline() const noexcept;
   std::size_t memory_bytes() const noexcept;
   bool over() const noexcept { return stage_ == Stage::closing || stage_ == Stage::closed; }

@@ -40,6 +40,9 @@ std::string Writer::declared(Node type_name) const {
   if (relations_ != nullptr && type.oid == internal_char) refuse("a column of type \"char\"", type_name);
   std::string text = type_name["arrayBounds"] ? std::string(type.name) + "_array_text" : std::string(type.declared);
   const Node typmods = type_name["typmods"];
+  // The blanks at a char's end are not stored, and only its length brings them back.
+  if (!typmods && relations_ != nullptr && type.oid == oid::bpchar && !type_name["arrayBounds"])
+    refuse("a column of type bpchar without a length", type_name);
   if (!typmods) return text;
   // Those that type_of_declaration() reads again: a length or precision that nobody keeps is none.
   const bool kept = type.oid == oid::varchar || type.oid == oid::bpchar || type.oid == oid::numeric || type.oid == oid::timestamp ||

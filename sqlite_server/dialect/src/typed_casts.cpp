@@ -72,10 +72,7 @@ Value Typed::decided(const Value& value) { return value.open() ? coerce(value, o
 
 std::int32_t Typed::typmod_of(Node type_name, Oid type) const {
   const Node mods = type_name["typmods"];
-  if (!mods)
-    return type == oid::bpchar && last_name(type_name["names"]) == "bpchar" && type_name["names"].size() == 2 && !type_name["arrayBounds"]
-               ? -1
-               : -1;
+  if (!mods) return -1;
   std::vector<std::int64_t> numbers;
   for (const Node each : mods.items()) {
     const Node body = each.as("A_Const");

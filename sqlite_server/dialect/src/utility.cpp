@@ -118,7 +118,11 @@ void Writer::copy(Node body) {
   if (body["filename"]) refuse("COPY with a file of the server (use STDIN or STDOUT)");
   Copy copy;
   copy.from = body.flag("is_from");
-  if (body["relation"]) copy.table = relation_name(body["relation"]);
+  if (const Node relation = body["relation"]) {
+    copy.table = relation_name(relation);
+    copy.relation =
+        (relation.text("schemaname") == "information_schema" ? "information_schema_" : "") + std::string(relation.text("relname"));
+  }
   for (const std::string& column_name : strings(body["attlist"])) copy.columns.push_back(column_name);
   if (body["query"]) copy.query = inner(body["query"]);
   if (body["whereClause"]) copy.where = expression(body["whereClause"]).text;

@@ -66,6 +66,9 @@ struct Setting {
   std::string context = "user", kind = "string";  // as pg_settings has them
 };
 
+// What is said of a setting that is not kept: 0A000 where PostgreSQL 15 has one of that name, else 42704.
+SqlError unknown_setting(std::string_view name);
+
 // As pg_prepared_statements and pg_cursors have them. Times are microseconds since 1970-01-01 UTC.
 struct PreparedStatement {
   std::string name, text;

@@ -158,6 +158,34 @@ TEST_CASE("session: idle and idle-in-transaction deadlines end a session in no t
   idle.replay();
 }
 
+TEST_CASE("session: what is held goes to the server once the client says no more", "[F7][proxy]") {
+  // A server reports an error at once, and a client may wait for it without a Sync.
+  Script script;
+  const std::string asked = parse("", select_a) + bind_message("", "", {}) + execute();
+  script.client(query(select_a)).to_server(query(select_a));
+  script.server(columns({"a"}) + complete("SELECT 0") + ready('I')).to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
+  script.is([](const Session& session) { CHECK(!session.deadline()); });
+  script.client(asked);
+  script.is([](const Session& session) { CHECK(session.deadline() == termgate::session::Instant{std::chrono::hours{1}} + 100ms); });
+  script.later(99ms).event(Tick{});
+  script.later(1ms).event(Tick{}).to_server(opening() + asked + flush());
+  script.is([](const Session& session) { CHECK(!session.deadline()); });
+  script.server(opening_done() + parse_complete() + error("22012", "division by zero"))
+      .to_client(parse_complete() + error("22012", "division by zero"));
+  script.later(500ms).event(Tick{});
+  script.client(sync_message()).to_server(sync_message());
+  script.server(ready('I')).to_client(ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: what must run alone before a Sync waits for it, however long", "[F7][proxy]") {
+  Script script;
+  script.client(parse("", "VACUUM") + bind_message("", "", {}) + execute());
+  script.later(10s).event(Tick{});
+  script.is([](const Session& session) { CHECK(!session.deadline()); });
+  script.replay();
+}
+
 TEST_CASE("session: a full outbox stops the reading of the other side", "[proxy]") {
   Neighbours neighbours;
   termgate::session::Options options;

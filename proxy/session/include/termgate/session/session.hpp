@@ -23,6 +23,7 @@ struct Options {
   pgwire::Rules client_rules = pgwire::Rules::frontend(limits);  // to be made anew where the limits are changed
   std::size_t outbox_bytes_max = 256u << 10;                     // past this the other side is not read
   std::size_t held_bytes_max = 64u << 10;                        // of a client's unfinished pipeline that is looked at before it is sent on
+  std::chrono::milliseconds held_quiet_max{100};                 // … and for how long after the client's last message
 
   bool client_tls = false;           // a certificate is there: SSLRequest is answered S
   bool client_tls_required = false;  // a start-up in clear text is refused

@@ -53,8 +53,9 @@ class Relations {
     std::string name;
     Oid type = 0;  // 0: a view's expression, whose type nothing tells
     std::int32_t typmod = -1;
-    bool generated = false;
+    bool generated = false;  // only DEFAULT may be given for it
     bool not_null = false;
+    bool computed = false;  // GENERATED ALWAYS AS (expression)
   };
   struct Relation {
     std::string name;

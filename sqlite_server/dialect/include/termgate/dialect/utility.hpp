@@ -44,6 +44,7 @@ struct TransactionControl {
 struct Copy {
   bool from = false;                 // FROM STDIN; else TO STDOUT
   std::string table;                 // as SQLite text, quoted where need be; empty where there is a `query`
+  std::string relation;              // the same as Relations::find() takes it
   std::vector<std::string> columns;  // their names, not quoted
   std::shared_ptr<Translated> query;
   std::string where;  // COPY … FROM … WHERE, as SQLite text
