@@ -5,8 +5,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <limits>
+#include <set>
+#include <utility>
 
 #include "values/forms.hpp"
 #include "functions/functions.hpp"
@@ -68,11 +71,15 @@ Clock read_clock(std::string_view word, std::int64_t& micros) {
     ++at;
   }
   if (part == 0 || part > 2) return Clock::none;
+  if (part == 1 && at < word.size() && word[at] == '.') {
+    // Two numbers and a fraction are minutes and seconds.
+    if (parts[0] > 59) return Clock::none;
+    parts[2] = std::exchange(parts[1], std::exchange(parts[0], 0));
+  }
   if (at < word.size() && word[at] == '.') {
-    std::string digits(word.substr(at + 1));
+    const std::string_view digits = word.substr(at + 1);
     if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return Clock::none;
-    digits.resize(6, '0');
-    fraction = number_of(digits);
+    fraction = micros_of_fraction(digits);
     at = word.size();
   }
   if (at != word.size()) return Clock::none;
@@ -82,42 +89,85 @@ Clock read_clock(std::string_view word, std::int64_t& micros) {
   return holds && parts[1] < 60 && parts[2] <= 60 ? Clock::read : Clock::out_of_range;
 }
 
-// An amount of a unit, with what is broken going to the next smaller ones: 1.5 days is a day and 12 hours.
-bool put_unit(Interval& interval, std::string_view unit, double amount, std::string_view text) {
-  if (!(std::abs(amount) < 1e12)) fail("22015", "interval field value out of range: \"" + std::string(text) + "\"");
-  const auto months = [&](double of_a_unit) {
-    const double whole = std::trunc(amount * of_a_unit);
-    interval.months = added(interval.months, static_cast<std::int64_t>(whole));
-    const double days = (amount * of_a_unit - whole) * 30;
-    interval.days = added(interval.days, static_cast<std::int64_t>(std::trunc(days)));
-    put_fraction(interval, (days - std::trunc(days)) * static_cast<double>(day_us), text);
-  };
-  const auto days = [&](double of_a_unit) {
-    const double whole = std::trunc(amount * of_a_unit);
-    interval.days = added(interval.days, static_cast<std::int64_t>(whole));
-    put_fraction(interval, (amount * of_a_unit - whole) * static_cast<double>(day_us), text);
-  };
-  const auto is = [&](std::initializer_list<std::string_view> words) { return std::find(words.begin(), words.end(), unit) != words.end(); };
-  if (is({"millennium", "millennia", "mil", "mils"})) months(12'000);
-  else if (is({"century", "centuries", "cent", "c"})) months(1200);
-  else if (is({"decade", "decades", "dec", "decs"})) months(120);
-  else if (is({"year", "years", "yr", "yrs", "y"})) months(12);
-  else if (is({"month", "months", "mon", "mons"})) months(1);
-  else if (is({"week", "weeks", "w"})) days(7);
-  else if (is({"day", "days", "d"})) days(1);
-  else if (is({"hour", "hours", "hr", "hrs", "h"})) put_fraction(interval, amount * static_cast<double>(hour_us), text);
-  else if (is({"minute", "minutes", "min", "mins", "m"})) put_fraction(interval, amount * static_cast<double>(minute_us), text);
-  else if (is({"second", "seconds", "sec", "secs", "s"})) put_fraction(interval, amount * static_cast<double>(second_us), text);
-  else if (is({"millisecond", "milliseconds", "msec", "msecs", "ms"})) put_fraction(interval, amount * 1000, text);
-  else if (is({"microsecond", "microseconds", "usec", "usecs", "us"})) put_fraction(interval, amount, text);
-  else return false;
+// An amount of months or days, with what is broken going to the next smaller unit: 1.5 days is a day and 12 hours.
+void put_days(Interval& interval, double amount) {
+  const double whole = std::trunc(amount);
+  interval.days = added(interval.days, static_cast<std::int64_t>(whole));
+  put_fraction(interval, (amount - whole) * static_cast<double>(day_us), "");
+}
+void put_months(Interval& interval, double amount) {
+  if (!(std::abs(amount) < 1e12)) fail("22015", "interval field value out of range");
+  const double whole = std::trunc(amount);
+  interval.months = added(interval.months, static_cast<std::int64_t>(whole));
+  put_days(interval, (amount - whole) * 30);
+}
+
+// A number of a unit as it is written: its whole part and its fraction, which has the sign, too.
+struct Amount {
+  std::int64_t whole = 0;
+  double fraction = 0;
+};
+
+bool read_amount(std::string_view digits, Amount& amount) {
+  const bool minus = digits.starts_with('-'), sign = minus || digits.starts_with('+');
+  if (sign) digits.remove_prefix(1);
+  const auto dot = std::min(digits.find('.'), digits.size());
+  const std::string_view whole = digits.substr(0, dot), fraction = digits.substr(std::min(dot + 1, digits.size()));
+  const auto is_digits = [](std::string_view text) { return text.find_first_not_of("0123456789") == std::string_view::npos; };
+  const bool bare = whole.empty() && digits.size() != dot;  // ".5", and with a sign PostgreSQL does not read it
+  if (digits.empty() || !is_digits(whole) || !is_digits(fraction) || (bare && (sign || fraction.empty()))) return false;
+  amount = {};
+  if (!whole.empty())
+    amount.whole = number_of(whole.size() > 18 ? std::string_view("900000000000000000") : whole);  // put_unit() refuses it
+  if (!fraction.empty()) amount.fraction = std::strtod(("0." + std::string(fraction)).c_str(), nullptr);
+  if (minus) amount = {-amount.whole, -amount.fraction};
   return true;
 }
 
-bool read_amount(std::string_view digits, double& amount) {
-  if (digits.starts_with('+')) digits.remove_prefix(1);
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), amount);
-  return !digits.empty() && error == std::errc() && end == digits.data() + digits.size() && std::isfinite(amount);
+// What is broken goes to the next smaller units, as PostgreSQL counts it: of years to months, of months to days, of days to the time.
+// False: no such unit.
+bool put_unit(Interval& interval, std::string_view unit, const Amount& amount, std::string_view text) {
+  if (amount.whole > 1'000'000'000'000'000 || amount.whole < -1'000'000'000'000'000)
+    fail("22015", "interval field value out of range: \"" + std::string(text) + "\"");
+  const auto micros = [&](double fraction, std::int64_t of_a_unit) {
+    const double all = fraction * static_cast<double>(of_a_unit), whole = std::trunc(all), rest = all - whole;
+    interval.micros = added(interval.micros, static_cast<std::int64_t>(whole) + (rest > 0.5 ? 1 : rest < -0.5 ? -1 : 0));
+  };
+  const auto days = [&](double fraction, int of_a_unit) {
+    const double all = fraction * of_a_unit, whole = std::trunc(all);
+    interval.days = added(interval.days, static_cast<std::int64_t>(whole));
+    micros(all - whole, day_us);
+  };
+  const auto years = [&](std::int64_t of_a_unit) {
+    interval.months = added(interval.months, times(amount.whole, of_a_unit * 12));
+    interval.months =
+        added(interval.months, static_cast<std::int64_t>(std::nearbyint(amount.fraction * static_cast<double>(of_a_unit) * 12)));
+  };
+  const auto time = [&](std::int64_t of_a_unit) {
+    interval.micros = added(interval.micros, times(amount.whole, of_a_unit));
+    micros(amount.fraction, of_a_unit);
+  };
+  const auto is = [&](std::initializer_list<std::string_view> words) { return std::find(words.begin(), words.end(), unit) != words.end(); };
+  if (is({"millennium", "millennia", "mil", "mils"})) years(1000);
+  else if (is({"century", "centuries", "cent", "c"})) years(100);
+  else if (is({"decade", "decades", "dec", "decs"})) years(10);
+  else if (is({"year", "years", "yr", "yrs", "y"})) years(1);
+  else if (is({"month", "months", "mon", "mons"})) {
+    interval.months = added(interval.months, amount.whole);
+    days(amount.fraction, 30);
+  } else if (is({"week", "weeks", "w"})) {
+    interval.days = added(interval.days, times(amount.whole, 7));
+    days(amount.fraction, 7);
+  } else if (is({"day", "days", "d"})) {
+    interval.days = added(interval.days, amount.whole);
+    micros(amount.fraction, day_us);
+  } else if (is({"hour", "hours", "hr", "hrs", "h"})) time(hour_us);
+  else if (is({"minute", "minutes", "min", "mins", "m"})) time(minute_us);
+  else if (is({"second", "seconds", "sec", "secs", "s"})) time(second_us);
+  else if (is({"millisecond", "milliseconds", "msec", "msecs", "ms"})) time(1000);
+  else if (is({"microsecond", "microseconds", "usec", "usecs", "us"})) time(1);
+  else return false;
+  return true;
 }
 
 std::int64_t zone_seconds(std::string_view zone) {
@@ -434,9 +484,8 @@ void interval_math(Call& call) {
     factor = 1 / factor;
   }
   Interval out;
-  if (!put_unit(out, "month", static_cast<double>(interval.months) * factor, "") ||
-      !put_unit(out, "day", static_cast<double>(interval.days) * factor, ""))
-    return call.answer_null();
+  put_months(out, static_cast<double>(interval.months) * factor);
+  put_days(out, static_cast<double>(interval.days) * factor);
   put_fraction(out, static_cast<double>(interval.micros) * factor, "");
   call.answer(interval_text(out));
 }
@@ -772,15 +821,32 @@ bool is_within(const Interval& interval) {
 }
 }  // namespace
 
-Interval parse_interval(std::string_view whole) {
+static Interval read_interval(std::string_view whole) {
   const std::string text = lower(trimmed(whole));
-  const auto wrong = [&] { fail("22007", "invalid input syntax for type interval: \"" + std::string(whole) + "\""); };
+  // PostgreSQL reads more forms than are read here. Sure is that words and numbers have no other form, where one word is no unit.
+  const auto wrong = [&] {
+    const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == ' '; };
+    bool strange = false;
+    for (std::size_t at = 0; at < text.size();) {
+      const auto begin = text.find_first_of("abcdefghijklmnopqrstuvwxyz", at);
+      if (begin == std::string::npos) break;
+      at = std::min(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz", begin), text.size());
+      Interval ignored;
+      const std::string word = text.substr(begin, at - begin);
+      strange |= word != "ago" && !put_unit(ignored, word, {}, whole);
+    }
+    if (!strange || !std::all_of(text.begin(), text.end(), plain))
+      fail("0A000", "this form of an interval is not supported on SQLite: \"" + std::string(whole) + "\"");
+    fail("22007", "invalid input syntax for type interval: \"" + std::string(whole) + "\"");
+  };
+  const auto refuse = [&] { fail("0A000", "this form of an interval is not supported on SQLite: \"" + std::string(whole) + "\""); };
   if (text.empty()) wrong();
   Interval out;
   if (text[0] == 'p') {
-    // P0001-02-03T04:05:06
-    if (text.find('-', 2) != std::string::npos && text.find_first_of("ymwdhs") == std::string::npos)
-      fail("0A000", "this form of an interval is not supported on SQLite: \"" + std::string(whole) + "\"");
+    // P0001-02-03T04:05:06, and small letters and blanks, which PostgreSQL does not take
+    if ((text.find('-', 2) != std::string::npos && text.find_first_of("ymwdhs") == std::string::npos) || text.size() != whole.size() ||
+        std::any_of(whole.begin(), whole.end(), [](char c) { return c >= 'a' && c <= 'z'; }))
+      refuse();
     bool clock = false;
     std::size_t at = 1;
     if (at >= text.size()) wrong();
@@ -791,7 +857,7 @@ Interval parse_interval(std::string_view whole) {
         continue;
       }
       const auto end = text.find_first_not_of("0123456789.+-", at);
-      double amount = 0;
+      Amount amount;
       if (end == std::string::npos || end == at || !read_amount(std::string_view(text).substr(at, end - at), amount)) wrong();
       const char unit = text[end];
       if (!put_unit(out,
@@ -810,18 +876,32 @@ Interval parse_interval(std::string_view whole) {
   }
   std::vector<std::string> words;
   for (std::size_t at = 0; at < text.size();) {
-    if (text[at] == ' ' || text[at] == '\t' || text[at] == '@' || text[at] == ',') {
+    const bool comma =
+        text[at] == ',' && at > 0 && text[at - 1] >= 'a' && text[at - 1] <= 'z' && at + 1 < text.size() && text[at + 1] == ' ';
+    if (text[at] == ' ' || text[at] == '\t' || comma || (text[at] == '@' && at == 0)) {
       ++at;
       continue;
     }
-    // "1day" is two words.
+    if (text[at] == ',') refuse();
     const bool number = (text[at] >= '0' && text[at] <= '9') || text[at] == '.' || text[at] == '-' || text[at] == '+';
     auto end = number ? text.find_first_not_of("0123456789.:+-", at) : text.find_first_of(" \t,0123456789", at);
     end = std::min(end, text.size());
+    // "1day" is two words, and "day1" is not.
+    if (!number && end < text.size() && text[end] >= '0' && text[end] <= '9') refuse();
     words.push_back(text.substr(at, end - at));
     at = end;
   }
-  bool ago = false;
+  bool ago = false, clocked = false, out_of_range = false, broken_second = false;
+  std::set<std::string, std::less<>> units;  // PostgreSQL takes each once
+  const auto put = [&](const std::string& unit, const Amount& amount) {
+    static constexpr std::pair<std::string_view, std::string_view> longer[] = {
+        {"mon", "mon"}, {"millis", "ms"}, {"ms", "ms"}, {"micros", "us"}, {"us", "us"}, {"mil", "mil"}, {"m", "min"}, {"dec", "dec"}};
+    const auto found = std::find_if(std::begin(longer), std::end(longer), [&](const auto& each) { return unit.starts_with(each.first); });
+    const std::string kind = found != std::end(longer) ? std::string(found->second) : unit.substr(0, 1);
+    if (!units.insert(kind).second) refuse();
+    broken_second |= kind == "s" && amount.fraction != 0;
+    return put_unit(out, unit, amount, whole);
+  };
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (word == "ago" && i + 1 == words.size() && i > 0) {
@@ -829,35 +909,57 @@ Interval parse_interval(std::string_view whole) {
       continue;
     }
     std::int64_t clock = 0;
-    double amount = 0;
+    Amount amount;
     if (word.find(':') != std::string::npos) {
       const Clock as = read_clock(word, clock);
       // PostgreSQL tries what has a sign as something else then.
       if (as == Clock::none || (as == Clock::out_of_range && (word[0] == '-' || word[0] == '+'))) wrong();
-      if (as == Clock::out_of_range) fail("22015", "interval field value out of range: \"" + std::string(whole) + "\"");
+      out_of_range |= as == Clock::out_of_range;
+      if (std::exchange(clocked, true)) refuse();
       out.micros = added(out.micros, clock);
     } else if (const auto dash = word.find('-', 1); dash != std::string::npos && word.find('.') == std::string::npos) {
       // Years and months: 1-2
-      double years = 0, rest = 0;
-      if (!read_amount(word.substr(0, dash), years) || !read_amount(word.substr(dash + 1), rest)) wrong();
-      put_unit(out, "year", years, whole);
-      put_unit(out, "month", word[0] == '-' ? -rest : rest, whole);
+      Amount years, rest;
+      const std::string_view months = std::string_view(word).substr(dash + 1);
+      if (!read_amount(word.substr(0, dash), years) || months.size() > 2 ||
+          months.find_first_not_of("0123456789") != std::string_view::npos || !read_amount(months, rest))
+        wrong();
+      out_of_range |= rest.whole >= 12;
+      if (word[0] == '-') rest.whole = -rest.whole;
+      put("year", years);
+      put("month", rest);
     } else if (read_amount(word, amount)) {
       // A number alone, at the end, is seconds.
       if (i + 1 < words.size() && !(words[i + 1] == "ago") && words[i + 1].find(':') == std::string::npos) {
-        if (!put_unit(out, words[++i], amount, whole)) wrong();
+        if (!put(words[++i], amount)) wrong();
+      } else if (clocked) {
+        refuse();
       } else if (i + 1 < words.size() && words[i + 1].find(':') != std::string::npos) {
-        put_unit(out, "day", amount, whole);
+        put("day", amount);
       } else {
-        put_unit(out, "second", amount, whole);
+        put("second", amount);
       }
     } else {
       wrong();
     }
   }
+  const bool small = units.contains("ms") || units.contains("us");
+  if ((clocked && (small || units.contains("h") || units.contains("min") || units.contains("s"))) || (broken_second && small)) refuse();
+  if (!clocked && units.empty()) wrong();
+  if (out_of_range) fail("22015", "interval field value out of range: \"" + std::string(whole) + "\"");
   if (ago) out = {-out.months, -out.days, times(out.micros, -1)};
   if (!is_within(out)) fail("22015", "interval field value out of range: \"" + std::string(whole) + "\"");
   return out;
+}
+
+Interval parse_interval(std::string_view whole) {
+  try {
+    return read_interval(whole);
+  } catch (const CallError& failed) {
+    // What is out of range is a field of the text.
+    if (failed.problem.sqlstate != "22008") throw;
+    fail("22015", "interval field value out of range: \"" + std::string(whole) + "\"");
+  }
 }
 
 std::string interval_text(const Interval& interval) {

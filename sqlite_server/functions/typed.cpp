@@ -600,6 +600,16 @@ void array_of(Call& call) {
   call.answer(out + "}");
 }
 
+// Of what pg_array_of() has made, so of texts that are {…} and not empty.
+void arrays_joined(Call& call) {
+  std::string out;
+  for (int i = 0; i < call.count; ++i) {
+    const std::string each = call.text(i);
+    out += (i == 0 ? "{" : ",") + each.substr(1, each.size() - 2);
+  }
+  call.answer(out + "}");
+}
+
 // NULLs are contained in nothing.
 void array_contains(Call& call) {
   const Elements all = array_elements(call.text(0)), wanted = array_elements(call.text(1));
@@ -717,6 +727,7 @@ constexpr Body typed_bodies[] = {
     {"pg_fit", fitted_text},
     {"pg_pad", padded_text},
     {"pg_array_of", array_of, true},
+    {"pg_arrays_joined", arrays_joined},
     {"pg_name", name_of},
     {"pg_limit", limit, true},
     {"pg_chr", chr},
@@ -1048,7 +1059,7 @@ std::pair<int, int> typed_arguments(std::string_view name) {
       "pg_float4_sub",    "pg_float4_mul",    "pg_float4_div",   "pg_float8_pow",  "pg_limit",          "pg_numeric_cmp",
       "pg_interval_cmp",  "pg_interval_mul",  "pg_interval_div", "pg_pad",         "pg_array_contains", "pg_array_overlap"};
   if (name == "pg_num") return {1, 2};
-  if (name == "pg_numeric_least" || name == "pg_numeric_greatest" || name == "pg_array_of") return {-1, -1};
+  if (name == "pg_numeric_least" || name == "pg_numeric_greatest" || name == "pg_array_of" || name == "pg_arrays_joined") return {-1, -1};
   if (name == "pg_fit" || name == "pg_numeric_fit") return {3, 3};
   return std::find(std::begin(two), std::end(two), name) != std::end(two) ? std::pair(2, 2) : std::pair(1, 1);
 }

@@ -53,6 +53,7 @@ class Text {
  public:
   explicit Text(std::string_view text) noexcept : left_(text) {}
   bool at_end() const noexcept { return left_.empty(); }
+  bool begins(char c) const noexcept { return left_.starts_with(c); }
   bool take(char c) noexcept {
     if (!left_.starts_with(c)) return false;
     left_.remove_prefix(1);
@@ -77,6 +78,11 @@ class Text {
     for (std::size_t at = 0; at < count; ++at) value = value * 10 + (left_[at] - '0');
     left_.remove_prefix(count);
     return value;
+  }
+  std::string_view take_digits() noexcept {
+    const std::string_view all = left_.substr(0, digits());
+    left_.remove_prefix(all.size());
+    return all;
   }
   void spaces() noexcept {
     while (take(' ')) {}
@@ -104,7 +110,6 @@ TimeReading read_date(Text& text, std::int64_t& days) {
     if (!text.take('-') || text.digits() < 1 || text.digits() > 2) return TimeReading::nothing;
     day = text.number(text.digits());
   }
-  if (year == 0 || month < 1 || month > 12 || day < 1) return TimeReading::out_of_range;
   days = year;  // the calendar waits for a BC at the end
   days = days * 10'000 + month * 100 + day;
   return TimeReading::fine;
@@ -115,6 +120,7 @@ TimeReading finish_date(Text& text, std::int64_t& packed_to_days) {
   const bool before_christ = text.take_word("bc");
   std::int64_t year = packed_to_days / 10'000;
   const int month = static_cast<int>(packed_to_days / 100 % 100), day = static_cast<int>(packed_to_days % 100);
+  if (year == 0 || month < 1 || month > 12 || day < 1) return TimeReading::out_of_range;
   if (before_christ) year = 1 - year;
   if (day > days_in(year, month)) return TimeReading::out_of_range;
   packed_to_days = days_of(year, month, day);
@@ -134,17 +140,15 @@ TimeReading read_time(Text& text, std::int64_t& micros) {
     if (text.digits() != 2) return TimeReading::nothing;
     second = text.number(2);
     if (text.take('.')) {
-      const std::size_t count = text.digits();
-      const std::size_t kept = std::min<std::size_t>(count, 6);
-      fraction = text.number(kept);
-      for (std::size_t at = kept; at < 6; ++at) fraction *= 10;
-      if (text.digits() > 0) {
-        if (text.number(1) >= 5) ++fraction;
-        while (text.digits() > 0) text.number(1);
-      }
+      if (text.digits() == 0) return TimeReading::nothing;
+      fraction = micros_of_fraction(text.take_digits());
     }
   }
-  if (hour > 24 || minute > 59 || second > 60) return TimeReading::out_of_range;
+  // "7278" is a time of 72 hours and 78 minutes in PostgreSQL, behind a date.
+  const bool beyond = hour == 24 && (minute > 0 || second > 0 || fraction > 0);
+  if (hour > 24 || minute > 59 || second > 60 || (compact && beyond)) return compact ? TimeReading::nothing : TimeReading::out_of_range;
+  // "161343-12" is read as a date.
+  if (compact && text.begins('-')) return TimeReading::nothing;
   micros = hour * hour_us + minute * minute_us + second * second_us + fraction;
   return micros > day_us ? TimeReading::out_of_range : TimeReading::fine;
 }
@@ -154,27 +158,29 @@ TimeReading read_zone(Text& text, std::optional<std::int64_t>& zone) {
   text.spaces();
   if (text.take_word("utc") || text.take_word("gmt") || text.take_word("z")) {
     zone = 0;
-    return TimeReading::fine;
+    return text.at_end() || text.begins(' ') ? TimeReading::fine : TimeReading::nothing;
   }
   const bool east = text.take('+');
   if (!east && !text.take('-')) return TimeReading::fine;
-  std::int64_t seconds = 0;
+  std::int64_t seconds = 0, minutes = 0, rest = 0;
   const std::size_t count = text.digits();
   if (count == 4) {
-    seconds = text.number(2) * 3600 + text.number(2) * 60;
+    seconds = text.number(2) * 3600;
+    minutes = text.number(2);
   } else {
     if (count < 1 || count > 2) return TimeReading::nothing;
     seconds = text.number(count) * 3600;
     if (text.take(':')) {
       if (text.digits() != 2) return TimeReading::nothing;
-      seconds += text.number(2) * 60;
+      minutes = text.number(2);
       if (text.take(':')) {
         if (text.digits() != 2) return TimeReading::nothing;
-        seconds += text.number(2);
+        rest = text.number(2);
       }
     }
   }
-  if (seconds >= 16 * 3600) return TimeReading::zone_out_of_range;
+  if (seconds >= 16 * 3600 || minutes > 59 || rest > 59) return TimeReading::zone_out_of_range;
+  seconds += minutes * 60 + rest;
   zone = east ? seconds : -seconds;
   return TimeReading::fine;
 }
@@ -187,7 +193,6 @@ TimeReading read_iso(std::string_view whole, Oid type, std::int64_t& value) {
   if (type != oid::time) {
     Text word = text;
     const bool negative = word.take('-');
-    if (!negative) word.take('+');
     if (word.take_word("infinity") && word.at_end()) {
       value = negative ? never : forever;
       return TimeReading::fine;
@@ -199,29 +204,37 @@ TimeReading read_iso(std::string_view whole, Oid type, std::int64_t& value) {
   }
   std::int64_t days = 0, micros = 0;
   std::optional<std::int64_t> zone;
-  bool dated = type != oid::time;
+  bool dated = type != oid::time, spaced = false;
+  // A field that is out of range is one in a text that is well-formed to its end. True: this text is not.
+  TimeReading problem = TimeReading::fine;
+  const auto take = [&](TimeReading reading) {
+    const bool second = reading != TimeReading::fine && problem != TimeReading::fine && reading != problem;
+    if (problem == TimeReading::fine) problem = reading;
+    return reading == TimeReading::nothing || second;
+  };
   if (type == oid::time) {
     // A date in front of it is ignored.
     Text probe = text;
-    if (std::int64_t ignored = 0; probe.digits() >= 4 && read_date(probe, ignored) == TimeReading::fine) dated = true;
+    if (std::int64_t ignored = 0; probe.digits() == 4 && read_date(probe, ignored) == TimeReading::fine) dated = true;
   }
   if (dated) {
-    if (const TimeReading reading = read_date(text, days); reading != TimeReading::fine) return reading;
+    if (take(read_date(text, days))) return TimeReading::nothing;
+    spaced = text.begins(' ');
     if (!text.take('T') && !text.take('t')) text.spaces();
   }
+  if (type == oid::time && dated && text.digits() > 2) return TimeReading::nothing;
   if (text.digits() > 0) {
-    if (const TimeReading reading = read_time(text, micros); reading != TimeReading::fine) return reading;
-    if (const TimeReading reading = read_zone(text, zone); reading != TimeReading::fine) return reading;
+    if (take(read_time(text, micros)) || take(read_zone(text, zone))) return TimeReading::nothing;
   } else if (type == oid::time) {
     return TimeReading::nothing;
-  } else if (type == oid::timestamptz) {
-    if (const TimeReading reading = read_zone(text, zone); reading != TimeReading::fine) return reading;
+  } else if (spaced || !text.begins('-')) {
+    // A date may have a zone without a time, as JDBC writes one. Right behind it a minus goes on with the date.
+    if (take(read_zone(text, zone))) return TimeReading::nothing;
   }
-  if (dated) {
-    if (const TimeReading reading = finish_date(text, days); reading != TimeReading::fine) return reading;
-  }
+  if (dated && take(finish_date(text, days))) return TimeReading::nothing;
   text.spaces();
   if (!text.at_end()) return TimeReading::nothing;
+  if (problem != TimeReading::fine) return problem;
   if (type == oid::date) {
     value = days;
   } else if (type == oid::time) {
@@ -248,7 +261,7 @@ TimeReading read(std::string_view whole, Oid type, std::int64_t& value) {
   if (type == oid::time && joined_by_t(whole)) return TimeReading::nothing;
   TimeReading reading = read_iso(whole, type, value);
   if (reading == TimeReading::nothing) {
-    const auto iso = iso_of(whole);
+    const auto iso = iso_of(whole, type != oid::time);
     if (!iso) return reading;
     reading = read_iso(*iso, type, value);
   }
@@ -314,23 +327,12 @@ std::string written(std::int64_t value, Oid type) {
   return out;
 }
 
-// PostgreSQL reads more forms than are read here: names of time zones, and any sign between numbers. Such a text has several numbers, and
-// words after the first of them only.
+// PostgreSQL reads more forms than are read here. Sure is only that words without a number are none, but for a few.
 bool perhaps_a_time(std::string_view text) {
-  if (text.size() > 1 && text[0] == 'j' && text.find_first_not_of("0123456789.", 1) == std::string_view::npos) return true;  // a Julian day
-  std::size_t numbers = 0;
-  bool words = false, other = false;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const bool digit = text[at] >= '0' && text[at] <= '9';
-    if (digit && (at == 0 || text[at - 1] < '0' || text[at - 1] > '9')) ++numbers;
-    if (text[at] >= 'a' && text[at] <= 'z') {
-      if (numbers == 0) return false;
-      words = true;
-    } else if (!digit && std::string_view(" :.-+,/").find(text[at]) == std::string_view::npos) {
-      other = true;
-    }
-  }
-  return numbers > 1 && (words || other);
+  static constexpr std::string_view words[] = {"infinity", "epoch", "allballs", "now", "today", "tomorrow", "yesterday"};
+  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || c == ' '; };
+  return !std::all_of(text.begin(), text.end(), plain) ||
+         std::any_of(std::begin(words), std::end(words), [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
 }
 
 SqlError problem_of(TimeReading reading, std::string_view text, Oid type) {
@@ -432,20 +434,32 @@ std::optional<SqlError> read_timetz(std::string_view whole, std::int64_t& micros
     Text text(trimmed(from));
     // A date in front of it is ignored.
     Text probe = text;
-    if (std::int64_t ignored = 0; probe.digits() >= 4 && read_date(probe, ignored) == TimeReading::fine) {
+    TimeReading date = TimeReading::fine;
+    if (std::int64_t day = 0; probe.digits() == 4 && read_date(probe, day) == TimeReading::fine && probe.begins(' ')) {
+      Text none("");
+      date = finish_date(none, day);
       probe.spaces();
       text = probe;
+      if (text.digits() > 2) return TimeReading::nothing;
     }
     if (text.digits() == 0) return TimeReading::nothing;
-    if (const TimeReading reading = read_time(text, micros); reading != TimeReading::fine) return reading;
+    const TimeReading time = read_time(text, micros);
     std::optional<std::int64_t> zone;
-    if (const TimeReading reading = read_zone(text, zone); reading != TimeReading::fine) return reading;
+    const TimeReading of_zone = time == TimeReading::nothing ? time : read_zone(text, zone);
     east = zone.value_or(0);
-    return text.at_end() ? TimeReading::fine : TimeReading::nothing;
+    if (of_zone == TimeReading::nothing || !text.at_end()) return TimeReading::nothing;
+    // Of several problems PostgreSQL tells one, and which is not known here.
+    TimeReading problem = TimeReading::fine;
+    for (const TimeReading each : {time, date, of_zone}) {
+      if (each == TimeReading::fine || each == problem) continue;
+      if (problem != TimeReading::fine) return TimeReading::nothing;
+      problem = each;
+    }
+    return problem;
   };
   TimeReading reading = read_here(whole);
   if (reading == TimeReading::nothing) {
-    if (const auto iso = iso_of(whole)) reading = read_here(*iso);
+    if (const auto iso = iso_of(whole, false)) reading = read_here(*iso);
   }
   return reading == TimeReading::fine ? std::nullopt : std::optional(problem_of(reading, whole, oid::timetz));
 }

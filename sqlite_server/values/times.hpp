@@ -27,8 +27,11 @@ bool shown_in_order(std::int64_t days_since_2000) noexcept;
 std::optional<SqlError> read_timetz(std::string_view text, std::int64_t& micros, std::int64_t& east);
 std::string write_timetz(std::int64_t micros, std::int64_t east);
 
+// The digits behind a second's point as microseconds, rounded as PostgreSQL does, through a double.
+std::int64_t micros_of_fraction(std::string_view digits);
+
 // times_words.cpp: what PostgreSQL reads besides ISO (names of months, AM and PM, 1/2/2024, single digits), written as ISO; nothing
-// where it is none of these. Words for today's moment (now, today) are not read.
-std::optional<std::string> iso_of(std::string_view text);
+// where it is none of these. `dated`: a date, maybe with a time; else a time alone. Words for today's moment (now, today) are not read.
+std::optional<std::string> iso_of(std::string_view text, bool dated);
 
 }  // namespace termgate::sqlite_server

@@ -54,6 +54,25 @@ std::string joined(const std::vector<std::string>& parts, std::string_view separ
   return result;
 }
 
+std::string call_of(std::string_view function, std::string_view of_several, std::vector<std::string> parts) {
+  constexpr std::size_t most = 100;  // SQLite's functions take 127 arguments
+  const auto call = [](std::string_view name, const std::vector<std::string>& all) {
+    return std::string(name) + "(" + joined(all, ", ") + ")";
+  };
+  while (parts.size() > most) {
+    std::vector<std::string> calls;
+    for (std::size_t at = 0; at < parts.size(); at += most) {
+      const auto end = std::min(at + most, parts.size());
+      const auto offset = [&](std::size_t place) { return parts.begin() + static_cast<std::ptrdiff_t>(place); };
+      const std::vector<std::string> some(offset(at), offset(end));
+      calls.push_back(some.size() == 1 && function == of_several ? some[0] : call(function, some));
+    }
+    parts = std::move(calls);
+    function = of_several;
+  }
+  return call(function, parts);
+}
+
 Writer::Deeper::Deeper(Writer& writer) : writer_(writer) {
   if (++writer_.depth_ > walk_depth_max) {
     --writer_.depth_;

@@ -67,6 +67,12 @@ bool same_as_text(Oid element) {
 [[noreturn]] void no_operator(std::string_view symbol, const Value* left, const Value& right, const resolution::Operator& found, Node at) {
   const std::string words = (left != nullptr ? spoken(left->type) + " " : std::string()) + std::string(symbol) + " " + spoken(right.type);
   if (found.state == resolution::Operator::State::ambiguous) refuse_as("42725", "operator is not unique: " + words, at);
+  // PostgreSQL may have one for a type of which nothing is known here.
+  const auto is_strange = [](Oid type) {
+    const Oid of = resolution::is_array(type) ? resolution::type_row(type)->element : type;
+    return of != oid::unknown && of != 0 && type_of(of) == nullptr;
+  };
+  if (is_strange(right.type) || (left != nullptr && is_strange(left->type))) refuse(words);
   refuse_as("42883", "operator does not exist: " + words, at);
 }
 
@@ -281,15 +287,15 @@ Value Typed::analysed(Node node) {
     std::vector<std::string> parts;
     for (const Value& each : values) parts.push_back(exact(each));
     if (coalesce) {
-      result.text = parts.size() == 1 ? parts[0] : "coalesce(" + joined(parts, ", ") + ")";
+      result.text = parts.size() == 1 ? parts[0] : call_of("coalesce", "coalesce", parts);
       if (parts.size() == 1) result.level = values[0].level;
       return result;
     }
     if (family(result.type) == 0 || result.type == oid::interval || result.type == oid::bpchar)
       refuse(std::string(least ? "LEAST" : "GREATEST") + " of " + spoken(result.type), body);
-    result.text = (result.type == oid::numeric ? std::string(least ? "pg_numeric_least(" : "pg_numeric_greatest(")
-                                               : std::string(least ? "pg_least(" : "pg_greatest(")) +
-                  joined(parts, ", ") + ")";
+    const std::string_view function =
+        result.type == oid::numeric ? (least ? "pg_numeric_least" : "pg_numeric_greatest") : (least ? "pg_least" : "pg_greatest");
+    result.text = call_of(function, function, parts);
     return result;
   }
   if (kind == "NullTest") {
@@ -768,7 +774,7 @@ Value Typed::array(Node body, Oid element) {
   if (array_type == 0 || resolution::is_array(result.type)) refuse("an array of " + spoken(result.type), body);
   std::vector<std::string> parts;
   for (const Value& each : values) parts.push_back(element_text(each));
-  return {"pg_array_of(" + joined(parts, ", ") + ")", primary, array_type};
+  return {call_of("pg_array_of", "pg_arrays_joined", parts), primary, array_type};
 }
 
 Value Typed::element(Node body) {

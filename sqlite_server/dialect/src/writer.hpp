@@ -255,6 +255,8 @@ std::string result_name(Node expression);
 bool mentions_column(Node node, const std::set<std::string>* of = nullptr);
 
 std::string joined(const std::vector<std::string>& parts, std::string_view separator);
+// A call with any number of arguments; of more than SQLite takes, calls of `of_several` of calls.
+std::string call_of(std::string_view function, std::string_view of_several, std::vector<std::string> parts);
 // translate.cpp: whether SQLite would find a comment in it.
 bool has_comment(std::string_view sql);
 // stored_form.cpp: the constraint of a column whose values have the type's form; empty: the type has none that SQLite could check.
