@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <iterator>
 #include <limits>
 #include <set>
@@ -91,6 +90,7 @@ Clock read_clock(std::string_view word, std::int64_t& micros) {
 
 // An amount of months or days, with what is broken going to the next smaller unit: 1.5 days is a day and 12 hours.
 void put_days(Interval& interval, double amount) {
+  if (!(std::abs(amount) < 1e12)) fail("22015", "interval field value out of range");
   const double whole = std::trunc(amount);
   interval.days = added(interval.days, static_cast<std::int64_t>(whole));
   put_fraction(interval, (amount - whole) * static_cast<double>(day_us), "");
@@ -119,7 +119,7 @@ bool read_amount(std::string_view digits, Amount& amount) {
   amount = {};
   if (!whole.empty())
     amount.whole = number_of(whole.size() > 18 ? std::string_view("900000000000000000") : whole);  // put_unit() refuses it
-  if (!fraction.empty()) amount.fraction = std::strtod(("0." + std::string(fraction)).c_str(), nullptr);
+  if (!fraction.empty()) amount.fraction = fraction_of(fraction);
   if (minus) amount = {-amount.whole, -amount.fraction};
   return true;
 }
@@ -823,7 +823,7 @@ bool is_within(const Interval& interval) {
 
 static Interval read_interval(std::string_view whole) {
   const std::string text = lower(trimmed(whole));
-  // PostgreSQL reads more forms than are read here. Sure is that words and numbers have no other form, where one word is no unit.
+  // PostgreSQL reads more forms than are read here. Surely none is a text of words and numbers alone, one of them no unit.
   const auto wrong = [&] {
     const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == ' '; };
     bool strange = false;

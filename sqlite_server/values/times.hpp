@@ -27,7 +27,8 @@ bool shown_in_order(std::int64_t days_since_2000) noexcept;
 std::optional<SqlError> read_timetz(std::string_view text, std::int64_t& micros, std::int64_t& east);
 std::string write_timetz(std::int64_t micros, std::int64_t east);
 
-// The digits behind a second's point as microseconds, rounded as PostgreSQL does, through a double.
+// The digits behind a point; and those behind a second's as microseconds, rounded as PostgreSQL does, through a double.
+double fraction_of(std::string_view digits);
 std::int64_t micros_of_fraction(std::string_view digits);
 
 // times_words.cpp: what PostgreSQL reads besides ISO (names of months, AM and PM, 1/2/2024, single digits), written as ISO; nothing

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <vector>
 
 #include "values/forms.hpp"
@@ -258,9 +257,14 @@ bool take(Parts& parts, char kind, std::string_view token) {
 
 }  // namespace
 
-std::int64_t micros_of_fraction(std::string_view digits) {
-  return static_cast<std::int64_t>(std::nearbyint(std::strtod(("0." + std::string(digits)).c_str(), nullptr) * 1e6));
+double fraction_of(std::string_view digits) {
+  const std::string text = "0." + std::string(digits);
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
 }
+
+std::int64_t micros_of_fraction(std::string_view digits) { return static_cast<std::int64_t>(std::nearbyint(fraction_of(digits) * 1e6)); }
 
 std::optional<std::string> iso_of(std::string_view whole, bool dated) {
   const std::string text = lowered(trimmed(whole));
