@@ -136,7 +136,9 @@ std::string fresh_url() {
   }
 #ifdef TERMGATE_TEST_WITH_ODBC
   if (backend == "sqlserver") {
-    const auto server = odbc::connection_string_of(std::getenv("TERMGATE_TEST_SQLSERVER"));
+    const char* named = std::getenv("TERMGATE_TEST_SQLSERVER");
+    if (named == nullptr) throw std::runtime_error("TERMGATE_TEST_SQLSERVER names no server");
+    const auto server = odbc::connection_string_of(named);
     const std::string name = "conformance_" + std::to_string(getpid()) + "_" + std::to_string(count++);
     odbc::Connection(server, std::chrono::seconds(10)).run("CREATE DATABASE " + name);
     leftovers().sqlserver_databases.push_back(name);

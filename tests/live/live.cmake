@@ -96,11 +96,11 @@ if(TARGET termgate)
     endforeach()
   endif()
   if(TARGET termgate_net AND TARGET termgate_sqlite_server)
-    # [F7] clients: what drivers and psql see, against a PostgreSQL 15; statements: what ordinary SQL answers, against the same; expressions: random ones;
+    # [F7] clients: what drivers and psql see, against a PostgreSQL 15; statements: what ordinary SQL answers, against the same; expressions and times: random ones;
     # orms: programs written with Django, SQLAlchemy, Sequelize, Knex and TypeORM. storage: what the file holds, with another program on it. patience:
     # long reads, long texts, clients that go away or do not read. alter: [F2][F6] ALTER TABLE of a protected table, and random ones. temporary: what
     # belongs to a session.
-    foreach(what proxy clients statements expressions orms storage patience alter temporary)
+    foreach(what proxy clients statements expressions times orms storage patience alter temporary)
       termgate_pytest(live_sqlite_server_${what} sqlite_server_${what}_test.py)
     endforeach()
   endif()

@@ -164,6 +164,12 @@ void FaultProxy::accept_all() {
 }
 
 void FaultProxy::relay(int held) {
+  struct Counted {
+    std::atomic<int>& count;
+    explicit Counted(std::atomic<int>& relays) : count(relays) { ++count; }
+    ~Counted() { --count; }
+  };
+  const Counted counted(relaying_);
   const Socket client(held);
   while (muted_) {
     if (!sleep(std::chrono::milliseconds(10))) return;

@@ -48,6 +48,7 @@ class FaultProxy {
 
   int fired() const { return fired_; }        // faults met so far
   int accepted() const { return accepted_; }  // connections so far
+  int relaying() const { return relaying_; }  // connections whose client's end is open
   // How many requests whose bytes hold `text` came from clients, faulty ones included.
   int requests(const std::string& text) const;
   // Waits until a fault has been met, at most 10 s; false: none was.
@@ -70,6 +71,7 @@ class FaultProxy {
   int listener_ = -1;
   int stop_pipe_[2] = {-1, -1};  // readable once the proxy is being destroyed
   std::atomic<bool> muted_{false};
+  std::atomic<int> relaying_{0};
   std::atomic<int> accepted_{0};
   std::atomic<int> fired_{0};
 

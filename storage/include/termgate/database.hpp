@@ -282,7 +282,7 @@ class Database {
   void grant(std::string_view role, std::string_view level);  // read, write, lead, operate; "public" (every role) takes read or write
   // Removes every level (PostgreSQL). The rows are what the role can still do: level, and through which role it has it.
   Rows revoke(std::string_view role);
-  std::string_view kind() const noexcept;  // "postgresql", "sqlite"
+  std::string_view kind() const noexcept;  // "postgresql", "sqlite", "sqlserver"
 
   // Runs `work` in one transaction after the check for (scope, term), and commits it (F1, F5). A term above
   // the fence is raised first, in a separate transaction. When this returns the write is committed.
