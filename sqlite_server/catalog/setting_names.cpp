@@ -1,4 +1,5 @@
-// The names of PostgreSQL's settings that are not kept here: who asks for one is told so, and not that it is unknown.
+// The names of PostgreSQL's settings that this server does not keep, so that a SHOW or SET of one is 0A000 (not supported) and not 42704
+// (no such setting).
 #include <string>
 
 #include <termgate/sqlite_server/catalog.hpp>
@@ -6,7 +7,7 @@
 namespace termgate::sqlite_server {
 namespace {
 
-// pg_settings of PostgreSQL 15, and what it hides, less those of session/settings.cpp. Each has a space before and behind it.
+// pg_settings of PostgreSQL 15, and what it hides, without those that session/settings.cpp keeps. Each name has a space on both sides.
 constexpr std::string_view of_postgres =
     " allow_in_place_tablespaces allow_system_table_mods archive_cleanup_command archive_command archive_library archive_mode"
     " archive_timeout array_nulls authentication_timeout autovacuum autovacuum_analyze_scale_factor autovacuum_analyze_threshold"

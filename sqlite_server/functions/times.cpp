@@ -821,9 +821,11 @@ bool is_within(const Interval& interval) {
 }
 }  // namespace
 
-static Interval read_interval(std::string_view whole) {
+namespace {
+
+Interval read_interval(std::string_view whole) {
   const std::string text = lower(trimmed(whole));
-  // PostgreSQL reads more forms than are read here. Surely none is a text of words and numbers alone, one of them no unit.
+  // PostgreSQL reads more forms than this does. 22007 is certain only for words and numbers where one of the words is no unit.
   const auto wrong = [&] {
     const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == ' '; };
     bool strange = false;
@@ -952,11 +954,13 @@ static Interval read_interval(std::string_view whole) {
   return out;
 }
 
+}  // namespace
+
 Interval parse_interval(std::string_view whole) {
   try {
     return read_interval(whole);
   } catch (const CallError& failed) {
-    // What is out of range is a field of the text.
+    // The arithmetic reports a result out of range; here it is a field of the text.
     if (failed.problem.sqlstate != "22008") throw;
     fail("22015", "interval field value out of range: \"" + std::string(whole) + "\"");
   }

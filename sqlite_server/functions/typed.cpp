@@ -600,7 +600,7 @@ void array_of(Call& call) {
   call.answer(out + "}");
 }
 
-// Of what pg_array_of() has made, so of texts that are {…} and not empty.
+// Joins results of pg_array_of(): each is {…} with at least one element.
 void arrays_joined(Call& call) {
   std::string out;
   for (int i = 0; i < call.count; ++i) {

@@ -113,13 +113,8 @@ std::vector<Session::CopyColumn> Session::columns_of_copy(const dialect::Copy& c
   const auto* relation = relations->find(copy.relation);
   if (relation == nullptr || (copy.table.starts_with("temp.") && !relation->temporary))
     throw PgException("42P01", "relation \"" + copy.relation + "\" does not exist");
-  if (relation->kind == 'v') {
-    throw PgException(PgError{
-        "42809",
-        std::string("cannot copy ") + (copy.from ? "to" : "from") + " view \"" + relation->name + "\"",
-        {},
-        copy.from ? "To enable copying to a view, provide an INSTEAD OF INSERT trigger." : "Try the COPY (SELECT ...) TO variant."});
-  }
+  if (relation->kind == 'v' && !copy.from)
+    throw PgException(PgError{"42809", "cannot copy from view \"" + relation->name + "\"", {}, "Try the COPY (SELECT ...) TO variant."});
   std::vector<CopyColumn> named;
   const auto add = [&](const dialect::Relations::RelationColumn& column) {
     named.push_back({column.name, {column.type == 0 ? Oid{oid::text} : column.type, column.typmod}});
@@ -167,7 +162,15 @@ void Session::begin_copy_in(const dialect::Copy& copy) {
     marks += (i == 0 ? "?" : ", ?") + std::to_string(i + 1);
   }
   CopyIn in;
-  in.insert = on.prepare("INSERT INTO " + copy.table + " (" + columns + ") VALUES (" + marks + ")");
+  try {
+    in.insert = on.prepare("INSERT INTO " + copy.table + " (" + columns + ") VALUES (" + marks + ")");
+  } catch (const PgException& failed) {
+    if (failed.fault().message.find("because it is a view") == std::string::npos) throw;
+    throw PgException(PgError{"42809",
+                              "cannot copy to view \"" + copy.relation + "\"",
+                              {},
+                              "To enable copying to a view, provide an INSTEAD OF INSERT trigger."});
+  }
   in.types = std::move(types);
   in.binary = copy.format == dialect::Copy::Format::binary;
   pgwire::append_opaque(out_, backend::copy_in_response, response(in.binary, names.size()));

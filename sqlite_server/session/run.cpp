@@ -192,7 +192,7 @@ void Session::infer_parameters(Prepared& prepared, const Plan& plan) {
       if (number > 0) know(static_cast<std::size_t>(number), i == 1 ? oid::int8 : oid::text);
     }
   }
-  // SQLite sees a schema that has changed at the first step, and the catalog before.
+  // SQLite notices a changed schema only at the first step; asking the catalog makes it look now.
   if (!plan.beside.empty() || plan.native) (void)sql_connection().catalog().relations();
   for (const Beside& beside : plan.beside) {
     if (types.size() >= beside.parameter && types[beside.parameter - 1] != 0) continue;
@@ -817,7 +817,7 @@ void Session::know_columns(Portal& portal, bool peek) {
     } else {
       // Of one that writes only what it would answer is looked at.
       if (peek && plan.does.effect == dialect::Effect::read) freshen(portal);
-      (void)sql_connection().catalog().relations();
+      if (!portal.plan->does.typed) (void)sql_connection().catalog().relations();  // else freshen() has asked it
       SqlConnection::Text text = sql_connection().prepare(portal.plan->does.sql.back());
       portal.columns = columns_of(*portal.plan, text);
       portal.described = portal.started;

@@ -59,8 +59,8 @@ class Session final : private CatalogSession {
   Session& operator=(const Session&) = delete;
 
   void feed(std::string_view bytes);
-  // Messages wait for the Sync, Flush or Query that tells how far they go together. Where none comes, and the client waits for an error,
-  // as PostgreSQL reports one at once: they run as in front of a Flush.
+  // Whether messages wait for the Sync, Flush or Query that ends their pipeline. go_on() runs them as if a Flush had come: PostgreSQL
+  // reports an error at once, so a client may wait for one without a Sync.
   bool waits_for_more() const noexcept { return started_ && !over_ && !copy_in_ && !pending_.empty(); }
   void go_on();
   // The same, but only of whole batches that read, at most of some tenths of a millisecond, and do not wait: for a thread that has other

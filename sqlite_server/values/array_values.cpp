@@ -210,7 +210,7 @@ Parsed parse_array(std::string_view text, Oid element, std::int32_t modifier) {
   ArrayValue& array = std::get<ArrayValue>(read);
   for (auto& each : array.elements) {
     if (!each) continue;
-    // The blanks at a char's end are left out of columns of it, not of arrays.
+    // Columns of char(n) leave out the trailing blanks; arrays of bpchar keep them.
     const bool as_it_is = element == dialect::oid::bpchar && modifier < 5;
     const Parsed parsed = as_it_is ? Parsed(Stored(*each)) : converted(Stored(*each), {element, modifier}, 0);
     if (const auto* problem = std::get_if<SqlError>(&parsed)) return *problem;

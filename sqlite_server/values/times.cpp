@@ -144,7 +144,7 @@ TimeReading read_time(Text& text, std::int64_t& micros) {
       fraction = micros_of_fraction(text.take_digits());
     }
   }
-  // "7278" is a time of 72 hours and 78 minutes in PostgreSQL, behind a date.
+  // After a date PostgreSQL reads "7278" as 72 hours and 78 minutes.
   const bool beyond = hour == 24 && (minute > 0 || second > 0 || fraction > 0);
   if (hour > 24 || minute > 59 || second > 60 || (compact && beyond)) return compact ? TimeReading::nothing : TimeReading::out_of_range;
   // "161343-12" is read as a date.
@@ -205,7 +205,7 @@ TimeReading read_iso(std::string_view whole, Oid type, std::int64_t& value) {
   std::int64_t days = 0, micros = 0;
   std::optional<std::int64_t> zone;
   bool dated = type != oid::time, spaced = false;
-  // A field that is out of range is one in a text that is well-formed to its end. True: this text is not.
+  // A field out of range is reported only if the rest of the text is well-formed. True: the text is not.
   TimeReading problem = TimeReading::fine;
   const auto take = [&](TimeReading reading) {
     const bool second = reading != TimeReading::fine && problem != TimeReading::fine && reading != problem;
@@ -228,7 +228,7 @@ TimeReading read_iso(std::string_view whole, Oid type, std::int64_t& value) {
   } else if (type == oid::time) {
     return TimeReading::nothing;
   } else if (spaced || !text.begins('-')) {
-    // A date may have a zone without a time, as JDBC writes one. Right behind it a minus goes on with the date.
+    // A date may have a zone without a time, as JDBC writes one. A minus that follows it directly continues the date.
     if (take(read_zone(text, zone))) return TimeReading::nothing;
   }
   if (dated && take(finish_date(text, days))) return TimeReading::nothing;
@@ -327,7 +327,7 @@ std::string written(std::int64_t value, Oid type) {
   return out;
 }
 
-// PostgreSQL reads more forms than are read here. Sure is only that words without a number are none, but for a few.
+// PostgreSQL reads more forms than this does. Only words without a number are certainly no time, apart from a few.
 bool perhaps_a_time(std::string_view text) {
   static constexpr std::string_view words[] = {"infinity", "epoch", "allballs", "now", "today", "tomorrow", "yesterday"};
   const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || c == ' '; };
@@ -448,7 +448,7 @@ std::optional<SqlError> read_timetz(std::string_view whole, std::int64_t& micros
     const TimeReading of_zone = time == TimeReading::nothing ? time : read_zone(text, zone);
     east = zone.value_or(0);
     if (of_zone == TimeReading::nothing || !text.at_end()) return TimeReading::nothing;
-    // Of several problems PostgreSQL tells one, and which is not known here.
+    // PostgreSQL reports one of several problems; which one is not known here.
     TimeReading problem = TimeReading::fine;
     for (const TimeReading each : {time, date, of_zone}) {
       if (each == TimeReading::fine || each == problem) continue;

@@ -27,7 +27,7 @@ bool shown_in_order(std::int64_t days_since_2000) noexcept;
 std::optional<SqlError> read_timetz(std::string_view text, std::int64_t& micros, std::int64_t& east);
 std::string write_timetz(std::int64_t micros, std::int64_t east);
 
-// The digits behind a point; and those behind a second's as microseconds, rounded as PostgreSQL does, through a double.
+// The digits after a decimal point; and those of a second as microseconds, rounded through a double as PostgreSQL does.
 double fraction_of(std::string_view digits);
 std::int64_t micros_of_fraction(std::string_view digits);
 

@@ -139,7 +139,7 @@ struct Kinds {
   std::vector<std::string_view> tokens;
 };
 
-// PostgreSQL's reader goes by what it has met so far, and reads or refuses some odd orders. These are the ones that are read here.
+// Which orders PostgreSQL reads depends on what it has met so far. Only these are read here.
 bool is_read(std::string_view shape) {
   static constexpr std::string_view dates[] = {"",    "D",     "8",    "Mn,y", "Mny",   "nMy",   "nMn",   "Mn,n",
                                                "yMn", "wMn,y", "wMny", "wnMy", "w,nMy", "w,Mny", "w,Mn,y"};
@@ -157,7 +157,7 @@ bool is_read(std::string_view shape) {
 
 std::optional<Kinds> kinds_of(std::string_view text) {
   Kinds kinds;
-  std::size_t behind = 0;  // the last part's end
+  std::size_t end_of_last = 0;
   for (std::size_t at = 0; at < text.size();) {
     if (text[at] == ' ' || text[at] == '\t') {
       ++at;
@@ -208,10 +208,11 @@ std::optional<Kinds> kinds_of(std::string_view text) {
     const char last = kinds.shape.empty() ? '\0' : kinds.shape.back();
     const bool may_touch =
         kind == ',' || last == ',' || kind == 'T' || last == 'T' || last == '\0' || (last == 'H' && (kind == 'a' || kind == 'z'));
-    if (begin == behind && !may_touch) return std::nullopt;
-    if (kind == 'T' && (begin != behind || (begin > 0 && std::any_of(kinds.tokens.back().begin(), kinds.tokens.back().end(), is_letter))))
+    if (begin == end_of_last && !may_touch) return std::nullopt;
+    if (kind == 'T' &&
+        (begin != end_of_last || (begin > 0 && std::any_of(kinds.tokens.back().begin(), kinds.tokens.back().end(), is_letter))))
       return std::nullopt;
-    behind = at;
+    end_of_last = at;
     kinds.shape += kind;
     kinds.tokens.push_back(text.substr(begin, at - begin));
   }

@@ -345,7 +345,7 @@ TEST_CASE("faults: a connection that was ended while it lay idle costs nothing",
         rig.plain.await("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND "
                         "backend_type = 'client backend'",
                         "0"));
-    // The proxy hands the end on.
+    // Until the relay has closed the end of the client.
     for (int waits = 0; rig.proxy.relaying() > 0 && waits < 500; ++waits) std::this_thread::sleep_for(10ms);
     REQUIRE(rig.proxy.relaying() == 0);
   }

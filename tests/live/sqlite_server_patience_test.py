@@ -220,7 +220,7 @@ def test_an_answer_does_not_wait_for_the_next_statement(front):
 
 
 @pytest.mark.parametrize("block", [False, True])
-def test_an_error_is_told_without_a_sync(front, block):
+def test_an_error_is_reported_without_a_sync(front, block):
     """PostgreSQL reports an error at once, and a client may send no Sync before it has heard of it."""
     write = "insert into k values (7, 'once')"
     for what in (["select nosuch"], ["select 1", "select 1/(n - n) from tally"], [write, write]):

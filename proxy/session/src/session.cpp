@@ -148,8 +148,8 @@ bool Session::State::wants_server() const noexcept {
   }
 }
 
-// Messages are held until it is known what their pipeline is. A server reports an error without waiting for a Sync, and a client may wait
-// for that. What must run alone before a Sync can only go with it.
+// Whether messages are held only because more of their pipeline may come. A server reports an error without a Sync, and a client may wait
+// for it. What must run alone before a Sync stays held until the Sync.
 bool Session::State::waits_for_more() const noexcept {
   return stage_ == Stage::ready && pipeline_.begun && !pipeline_.held.empty() && !pipeline_.needs_hold && !pipeline_.refused &&
          !client_mid_frame_ && !blocked();
