@@ -350,3 +350,32 @@ def test_copy_reads_the_columns_that_the_table_has_now(lab):
             assert "error" not in ask(wire, sql)
     for wire in (here, other):
         wire.end()
+
+
+def test_copy_into_a_view_needs_its_trigger(lab):
+    path = f"{lab.folder}/view.db"
+    lab.run(lab.termgate, "init", "--db", f"sqlite:{path}")
+    proxy = lab.proxy(f"sqlite:{path}")
+
+    with session(proxy.port, "view", 1) as wire:
+        for sql in ("create table t (a int)", "create view v as select a from t"):
+            assert "error" not in ask(wire, sql)
+        check(ask(wire, "copy v from stdin")["error"] == "42809", "COPY into a view without a trigger is refused, as in PostgreSQL")
+        assert "error" not in ask(wire, "create trigger put instead of insert on v begin insert into t values (new.a + 1); end")
+        wire.send(pgraw.query("copy v from stdin"))
+        wire.until("G")
+        wire.send(pgraw.copy_data("1\n2\n"), pgraw.copy_done())
+        wire.until("Z")
+        check(wire.rows("select a from t order by a") == [["2"], ["3"]], "with one it reaches the table")
+
+
+def test_no_setting_of_postgresql_is_unknown(lab):
+    path = f"{lab.folder}/settings.db"
+    lab.run(lab.termgate, "init", "--db", f"sqlite:{path}")
+    proxy, server = lab.proxy(f"sqlite:{path}"), lab.server("15", "fsync=off")
+    with pgraw.Connection(server.port, wait=30) as postgres, session(proxy.port) as front:
+        # A name of Debian's own is no setting of PostgreSQL's.
+        names = [row[0] for row in postgres.rows("select name from pg_settings where name not like '%.%' and name <> 'extension_destdir'")]
+        unknown = [name for name in names if ask(front, f"show {name}").get("error", "0A000") != "0A000"]
+        check(len(names) > 300 and not unknown, f"each of {len(names)} settings is shown or refused by name: {unknown}")
+        check(ask(front, "show no_such_setting")["error"] == "42704", "and one that PostgreSQL does not have is unknown")
