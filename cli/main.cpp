@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -132,6 +134,29 @@ void print_description(const std::vector<Command>& commands) {
               {"own_database", description(common_options(true))}});
 }
 
+// How many letters to insert, remove or replace to make one word of the other.
+std::size_t edits(std::string_view one, std::string_view other) {
+  std::vector<std::size_t> row(other.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < other.size(); ++j) {
+      const std::size_t replaced = diagonal + (one[i] == other[j] ? 0 : 1);
+      diagonal = std::exchange(row[j + 1], std::min({replaced, row[j] + 1, row[j + 1] + 1}));
+    }
+  }
+  return row.back();
+}
+
+// What joins an error to its next step: ". Did you mean X?" where one of the names is at most two letters away, else ";".
+std::string meant(std::string_view prefix, std::string_view word, const std::vector<std::string>& names) {
+  const auto nearest =
+      std::min_element(names.begin(), names.end(), [&](const auto& a, const auto& b) { return edits(word, a) < edits(word, b); });
+  const std::size_t most = std::min<std::size_t>(2, word.size() / 2);
+  if (word.size() > 40 || nearest == names.end() || edits(word, *nearest) > most) return ";";
+  return fmt::format(". Did you mean {}{}?", prefix, *nearest);
+}
+
 int parse_and_run(const Command& command, const std::vector<std::string>& words, const std::string& program) {
   po::options_description own("Options");
   if (command.options) command.options(own);
@@ -148,9 +173,18 @@ int parse_and_run(const Command& command, const std::vector<std::string>& words,
   po::variables_map values;
   // Numbers may be negative (a term of -1 deserves its own error), so "-1" is never taken for an option.
   using namespace po::command_line_style;
-  po::store(
-      po::command_line_parser(words).options(all).positional(positional).style(allow_long | long_allow_adjacent | long_allow_next).run(),
-      values);
+  try {
+    po::store(
+        po::command_line_parser(words).options(all).positional(positional).style(allow_long | long_allow_adjacent | long_allow_next).run(),
+        values);
+  } catch (const po::unknown_option& error) {
+    std::vector<std::string> names;
+    for (const auto& option : all.options()) names.push_back(option->long_name());
+    const std::string given = error.get_option_name();
+    std::string word = given.substr(0, given.find('='));
+    word.erase(0, word.find_first_not_of('-'));
+    throw UsageError(fmt::format("{}{} --help lists what there is", error.what(), meant("--", word, names)));
+  }
   po::notify(values);
   if (values["help"].as<bool>()) {
     print_line(fmt::format("termgate {}: {}\n\n{}\n", command.name, command.summary, command.help));
@@ -232,7 +266,11 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
     fmt::print(wanted ? stdout : stderr, "termgate {} is one of:{}\n", words[0], family);
     return wanted ? Exit::done : Exit::wrong_usage;
   }
-  throw UsageError(fmt::format("there is no command \"{}\"; `termgate --help` lists them", words[0]));
+  std::vector<std::string> names;
+  for (const Command& command : commands) {
+    if (!command.hidden) names.push_back(command.name.substr(0, command.name.find(' ')));
+  }
+  throw UsageError(fmt::format("there is no command \"{}\"{} `termgate --help` lists them", words[0], meant("", words[0], names)));
 }
 
 // A standard stream that is closed would be taken by the first file or socket that is opened, and a payload read from it or a

@@ -5,6 +5,7 @@
 
 #include "command.hpp"
 #include "output.hpp"
+#include "secrets.hpp"
 #include "commands/privileges.hpp"
 #include "commands/stored_rows.hpp"
 #include "commands/verify_history.hpp"
@@ -41,6 +42,19 @@ void need_own_layer(Database& database, const std::string& schema) {
     throw Error(fmt::format(
         "layer 1 in schema {} belongs to role {}, and role {} is not a member of it: run init as {} or as a superuser; nothing was changed",
         schema, access->owner, access->role, access->owner));
+}
+
+// What `doctor` warns of as well, where it still costs nothing to begin anew. Empty: the owner is an ordinary role.
+std::string owner_warning(Database& database, const std::string& schema) {
+  const Rows owner = database.query(
+      "SELECT r.rolname::text FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner WHERE n.nspname = $1 AND "
+      "r.rolsuper",
+      {Value(schema)});
+  if (owner.rows.empty()) return "";
+  return fmt::format(
+      "warning: {}, a superuser, owns layer 1: its functions run with all rights. Install it as a role of its own "
+      "(docs/use/operations.md#roles)",
+      printable(owner.rows[0][0].as_text()));
 }
 
 // The owner of the database could dump it before layer 1 was there. Its name where it needed the grant.
@@ -124,6 +138,10 @@ int run_init(const Arguments& arguments) {
   if (!dumper.empty())
     print_line(fmt::format("role {}, the owner of this database, may read layer 1's tables, so that pg_dump keeps working for it",
                            printable(dumper)));
+  if (database.kind() == "postgresql") {
+    const std::string warning = owner_warning(database, arguments.text_or("schema", "termgate"));
+    if (!warning.empty()) print_line(warning);
+  }
   for (const auto& [role, rows] : kept) {
     print_line(fmt::format("revoked from {}: every level", printable(shown_role(role))));
     for (const Row& row : rows.rows)
@@ -143,9 +161,13 @@ int run_init(const Arguments& arguments) {
 
 int run_uninstall(const Arguments& arguments) {
   if (!arguments.flag("yes")) throw UsageError("this removes every fence, lease, stream and audit row for good: confirm with --yes");
-  arguments.open().uninstall();
-  if (arguments.json()) print_json({{"uninstalled", true}});
-  else print_line("uninstalled");
+  Database database = arguments.open();
+  const std::string url = arguments.database_url();
+  const auto access = access_of(database, arguments.text_or("schema", "termgate"));
+  const bool installed = access ? access->installed : database.installed_version() > 0;
+  if (installed) database.uninstall();
+  if (arguments.json()) print_json({{"uninstalled", installed}});
+  else print_line(installed ? "uninstalled" : "nothing was installed in " + printable(without_passwords(url, {url})));
   return Exit::done;
 }
 
@@ -177,6 +199,10 @@ int run_protect(const Arguments& arguments) {
   protection.scope = arguments.maybe("scope");
   protection.mode = arguments.text_or("mode", "enforce");
   const std::string table = arguments.text("table");
+  if (protection.scope.has_value() == protection.scope_column.has_value())
+    throw UsageError(fmt::format("protect {}: give --scope NAME, the scope of all its rows, or --scope-column COLUMN, which holds each "
+                                 "row's own scope, and not both",
+                                 table));
   const std::int64_t tables = arguments.open().protect(table, protection);
   if (arguments.json()) print_json({{"table", table}, {"protected", tables}, {"mode", protection.mode}});
   else

@@ -766,6 +766,15 @@ class AsRoles(unittest.TestCase):
         self.fails(1, f"belongs to role {self.roles['owner']}", "app", "uninstall", "--yes")
         self.ok("owner", "uninstall", "--yes")
 
+    def test_uninstall_says_where_nothing_was_installed(self):
+        for who in ("owner", "app"):
+            said = self.ok(who, "uninstall", "--yes")
+            self.assertIn("nothing was installed in postgresql://", said)
+            self.assertIn("/" + self.url(who).rsplit("/", 1)[1], said)
+        self.assertEqual(json.loads(self.ok("owner", "uninstall", "--yes", "--json")), {"uninstalled": False})
+        self.ok("owner", "init")
+        self.assertEqual(json.loads(self.ok("owner", "uninstall", "--yes", "--json")), {"uninstalled": True})
+
     # ---- init -----------------------------------------------------------------------------------
 
     def test_init_says_what_it_granted_and_revokes(self):
@@ -788,6 +797,13 @@ class AsRoles(unittest.TestCase):
         document = json.loads(self.ok("owner", "init", "--json", "--revoke", self.roles["app"]))
         self.assertEqual([kept["level"] for kept in document["revoked"][0]["keeps"]], ["lead", "read"])
         self.fails(1, "no such role", "owner", "init", "--revoke", "nobody_at_all")
+
+    def test_init_warns_of_an_owner_that_is_a_superuser(self):
+        self.assertNotIn("superuser", self.ok("owner", "init"))
+        self.ok("owner", "uninstall", "--yes")
+        self.assertIn("a superuser, owns layer 1", self.ok("admin", "init"))
+        self.assertIn("a superuser, owns layer 1", self.ok("admin", "init"))
+        self.ok("admin", "uninstall", "--yes")
 
     def test_public_gets_read_or_write(self):
         self.fails(2, "PUBLIC gets read or write", "owner", "init", "--grant", "PUBLIC=lead")
@@ -951,6 +967,32 @@ class WithoutDatabase(unittest.TestCase):
         self.assertLess(overview.index("\nProve:"), overview.index("  drill "))
         for words in (["--help"], ["append", "--help"], ["lease", "acquire", "--help"], ["--version"]):
             self.assertEqual(termgate(*words).returncode, 0)
+
+    def test_a_word_that_is_nearly_a_command_or_an_option(self):
+        described = json.loads(termgate("--help", "--json").stdout)
+        words = sorted({command["name"].split()[0] for command in described["commands"]})
+        for word in words:
+            for typed in (word[0] + word[2:], word[:2] + word[1:], word[1] + word[0] + word[2:] if len(word) > 3 else word + "s"):
+                if typed in words:
+                    continue
+                found = re.search(r"Did you mean (\w+)\?", self.refused(2, "there is no command", typed))
+                self.assertTrue(found and found.group(1) in words, typed)
+        for typed, meant in (("--garnt", "--grant"), ("--revok", "--revoke"), ("--failovver=x", "--failover"), ("--jsn", "--json")):
+            self.refused(2, f"Did you mean {meant}\\?", "init", typed, url="sqlite::memory:")
+        # A word that is near to nothing is not guessed at.
+        for word in ("frobnicate", "x", "--", "日本", "a" * 10_000, "postgresql://someone@somewhere/db"):
+            self.assertNotIn("mean", self.refused(2, "there is no command", word))
+        self.assertNotIn("mean", self.refused(2, "unrecognised option", "init", "--frobnicate", url="sqlite::memory:"))
+
+    def test_uninstall_of_a_file_without_layer_1(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = termgate("uninstall", "--yes", url=f"sqlite:{folder}/none.db")
+            self.assertEqual((done.returncode, done.stdout.decode()), (0, f"nothing was installed in sqlite:{folder}/none.db\n"))
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_protect_needs_a_scope_or_its_column(self):
+        for words in ((), ("--scope", "billing", "--scope-column", "scope")):
+            self.refused(2, "protect accounts: give --scope NAME.* or --scope-column COLUMN", "protect", "accounts", *words, url="sqlite::memory:")
 
     def test_each_family_lists_its_commands_legibly(self):
         for family in ("fence", "lease", "stream"):
