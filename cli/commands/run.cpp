@@ -344,7 +344,7 @@ void add_run_command(std::vector<Command>& commands) {
       "started have ended.\nIf the lease is lost, every descendant of COMMAND gets TERM, then KILL, before another host can hold the "
       "lease, even if this process is stopped or killed.\n"
       "  termgate run --scope nightly --wait 1h -- ./nightly.sh\n"
-      "  termgate run --scope report --once-per 1d -- ./report.sh      the same crontab line on three hosts\n"
+      "  termgate run --scope report --once-per 1d --wait 2h -- ./report.sh      the same crontab line on three hosts\n"
       "  termgate run --scope queue --shards 8 --keep -- ./worker.sh    a lease for each shard, spread over the hosts that run this\n"
       "  termgate run --scope nightly --source redis://cache.example -- ./nightly.sh      lease and term from Redis, sealed in the "
       "database\n"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""examples/cron: the crontab's line on five hosts at once runs the job once; a host that is too late is refused; a
-failed run can be repeated.
+"""examples/cron: the crontab's line on five hosts at once runs the job once; where the host that runs it dies, a waiting
+one runs it; a host that is too late is refused; a failed run can be repeated.
 
   cron_test.py TERMGATE_COMMAND TERMGATE_EXTENSION
 """
@@ -56,15 +56,30 @@ class Cron(unittest.TestCase):
         again.communicate(timeout=60)
         self.assertEqual((again.returncode, len(self.totals())), (0, 1), "the same day")
 
-    def test_a_host_that_lost_the_lease_writes_nothing(self):
-        slow = self.host("slow", takes="3")
+    def wait_for_the_lease(self):
         deadline = time.monotonic() + 20
         while (
             "held"
             not in subprocess.run([TERMGATE, "lease", "list"], capture_output=True, text=True, env=self.environment, timeout=60).stdout
         ):
-            self.assertLess(time.monotonic(), deadline, "the slow host did not begin")
+            self.assertLess(time.monotonic(), deadline, "the first host did not begin")
             time.sleep(0.05)
+
+    def test_a_host_that_dies_is_replaced_by_one_that_waits(self):
+        first = self.host("first", takes="30")
+        self.wait_for_the_lease()
+        others = [self.host(f"host-{number}", takes="0") for number in range(2)]
+        first.kill()
+        first.communicate(timeout=60)
+        for one in others:
+            out, err = one.communicate(timeout=60)
+            self.assertEqual(one.returncode, 0, out + err)
+        (total,) = self.totals()
+        self.assertIn(total, [(42, "host-0"), (42, "host-1")])
+
+    def test_a_host_that_lost_the_lease_writes_nothing(self):
+        slow = self.host("slow", takes="3")
+        self.wait_for_the_lease()
         forced = subprocess.run(
             [TERMGATE, "lease", "force-release", "--scope", "nightly", "--actor", "test", "--reason", "it hangs"],
             env=self.environment,

@@ -101,7 +101,7 @@ class Pages(unittest.TestCase):
 
     def test_cron(self):
         page = "examples/cron/README.md"
-        self.assertIn(block(page, "text"), (EXAMPLES / "cron" / "crontab").read_text(encoding="utf-8").splitlines())
+        self.assertIn("\n" + block(page, "text") + "\n", (EXAMPLES / "cron" / "crontab").read_text(encoding="utf-8"))
         script = re.sub(r"\\\n\s*", "", (EXAMPLES / "cron" / "nightly.sh").read_text(encoding="utf-8"))
         self.assertIn(block(page, "sh").partition(" …")[0], script)
         # The command for a job that hangs.

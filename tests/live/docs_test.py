@@ -10,6 +10,7 @@ On the server of tests/support/plain_server.py. Names of roles, database, host a
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ import time
 import unittest
 from pathlib import Path
 
+from checks import eventually
 from given import PYTHON, TERMGATE
 from plain_server import server
 
@@ -36,7 +38,7 @@ ADMIN = url(re.search(r"//(?:([^@:]+)[^@]*@)?", SERVER).group(1) or "postgres")
 
 
 def blocks(path):
-    return re.findall(r"^```(\w+)\n(.*?)\n^```$", (SOURCE / path).read_text(encoding="utf-8"), re.S | re.M)
+    return re.findall(r"^```(\w*)\n(.*?)\n^```$", (SOURCE / path).read_text(encoding="utf-8"), re.S | re.M)
 
 
 def block(path, language, beginning):
@@ -245,6 +247,72 @@ class Docs(unittest.TestCase):
         psql(url(APP), "SELECT termgate.check_term('billing', 1);", fails="42501")
         shell(own(grant))
 
+    def test_a_protected_table_changed_by_hand(self):
+        # The role of the page owns the table; a plain one with nothing but level read and UPDATE can do the first block too.
+        page, reader = "docs/use/operations.md", NAME + "_reader"
+        psql(SERVER, f"CREATE ROLE {reader} LOGIN;")
+        self.addCleanup(psql, SERVER, f"DROP OWNED BY {reader};\nDROP ROLE {reader};")
+        self.addCleanup(psql, ADMIN, f"DROP OWNED BY {reader};")
+        shell(f"{TERMGATE} init --db {url(OWNER)} --grant {reader}=read --grant {APP}=lead")
+        self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
+        psql(
+            url(APP),
+            f"GRANT USAGE ON SCHEMA {APP} TO {reader};\nGRANT SELECT, UPDATE ON accounts TO {reader};\nSELECT"
+            f" termgate.check_term('billing', {self.term});",
+        )
+        fix = block(page, "sql", "BEGIN;\nSELECT set_config")
+        psql(url(APP), fix)
+        self.assertEqual(self.balance(), "0")
+        psql(url(reader), f"SET search_path = {APP};\n{fix.replace('balance = 0', 'balance = 1')}")
+        self.assertEqual(self.balance(), "1")
+        psql(url(APP), fix.replace("COMMIT;", "ROLLBACK;\nUPDATE accounts SET balance = 9;"), fails="TG002")
+        # A leader that takes over in between.
+        taken = fix.replace("UPDATE", f"\\! psql -qX {url(APP)} -c \"SELECT termgate.check_term('billing', {self.term + 1})\" >/dev/null\nUPDATE", 1)
+        psql(url(APP), taken, fails="TG001")
+        self.assertEqual(self.balance(), "1")
+        with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
+            Path(folder, "fix.sql").write_text("UPDATE accounts SET balance = balance + 2 WHERE id = 42;\n", encoding="utf-8")
+            Path(folder, "manage.py").write_text("import os, sys; print(sys.argv[1:], os.environ['PGOPTIONS'])\n", encoding="utf-8")
+            # An archive that holds one row, which is not in the table.
+            swap = "SELECT termgate.unprotect('accounts');\nDELETE FROM accounts;\nINSERT INTO accounts VALUES ({});"
+            psql(url(APP), swap.format("43, 5"))
+            shell(f"pg_dump -Fc --data-only --table={APP}.accounts -f {folder}/accounts.dump {url(APP)}")
+            psql(url(APP), swap.format("42, 1") + "\nSELECT termgate.protect('accounts', scope => 'billing');")
+            self.addCleanup(psql, url(APP), "SELECT termgate.unprotect('accounts');\nDELETE FROM accounts WHERE id = 43;")
+            run = lambda text, **more: shell(f"cd {folder}\n{renamed(text)}".replace(f"postgresql://app@{PLACE}", f"postgresql://{APP}@{PLACE}"), **more)
+            code = block(page, "sh", "term=$(psql")
+            self.assertIn(f"['loaddata', 'accounts.json'] -c termgate.scope=billing -c termgate.term={self.term + 1}", run(code))
+            self.assertEqual(psql(url(APP), "SELECT id, balance FROM accounts ORDER BY id;").splitlines(), ["42|3", "43|5"])
+            # Without the declaration the same programs are refused.
+            for line in code.splitlines()[2:4]:
+                done = subprocess.run(
+                    ["bash", "-c", f"cd {folder}; {renamed(line)}".replace("//app@", f"//{APP}@")], capture_output=True, text=True, env=ENVIRONMENT
+                )
+                self.assertTrue(done.returncode != 0 and "TG002" in done.stderr, line + done.stderr)
+            # The lease taken, in a scope that has one.
+            lead = block(page, "sh", "termgate run --db postgresql://app@host/app --scope billing --wait 5m")
+            psql(url(APP), "SELECT termgate.protect('accounts', scope => 'leased');")
+            lead = lead.replace("--scope billing", "--scope leased").replace("termgate run", f"{TERMGATE} run")
+            run(lead)
+            self.assertEqual(self.balance().splitlines()[0], "5")
+
+    def test_rows_of_several_scopes_changed_by_hand(self):
+        code = block("docs/use/operations.md", "sql", "BEGIN;\nSELECT termgate.check_term(scope, term)")
+        psql(
+            url(APP),
+            "CREATE TABLE entries (scope text, amount int);\nINSERT INTO entries VALUES ('billing', 1), ('orders', 2);\n"
+            f"SELECT termgate.protect('entries', scope_column => 'scope');\nSELECT termgate.check_term('billing', {self.term});\n"
+            f"SELECT termgate.check_term('orders', {self.term});",
+        )
+        self.addCleanup(psql, url(APP), "DROP TABLE entries;")
+        one = "SELECT set_config('termgate.scope', 'billing', true), set_config('termgate.term', term::text, true) FROM termgate.fence('billing');"
+        psql(url(APP), code.replace(code.splitlines()[1], one), fails="TG002")
+        psql(url(APP), code)
+        self.assertEqual(psql(url(APP), "SELECT sum(amount) FROM entries;"), "0")
+        # As the page says of a load: observed, nothing is refused; protected again, it is.
+        psql(url(APP), "SELECT termgate.protect('entries', scope_column => 'scope', mode => 'observe');\nUPDATE entries SET amount = 3;")
+        psql(url(APP), "SELECT termgate.protect('entries', scope_column => 'scope');\nUPDATE entries SET amount = 4;", fails="TG002")
+
     # ---- docs/use/managed-postgresql.md -----------------------------------------------------------
 
     def test_a_managed_server(self):
@@ -288,7 +356,6 @@ class Docs(unittest.TestCase):
             for name, text in (
                 ("nightly.sh", 'echo "$TERMGATE_TERM $PGOPTIONS"\n'),
                 ("export.sh", block(page, "sh", "#!/bin/sh")),
-                ("report.sh", "echo report\n"),
                 ("export-page", 'echo "$1" >> pages\ntest "$1" != "$(cat broken 2>/dev/null)"\n'),
             ):
                 (place / name).write_text(text if text.startswith("#!") else "#!/bin/sh\n" + text, encoding="utf-8")
@@ -299,12 +366,6 @@ class Docs(unittest.TestCase):
             run("termgate init")
             nightly = block(page, "sh", "export TERMGATE_DB=").splitlines()[1]
             self.assertEqual(run(nightly), "1 -c termgate.scope=nightly -c termgate.term=1\n")
-            line = (
-                re.search(r"^0 3 \* \* \*  (.*)$", (SOURCE / page).read_text(encoding="utf-8"), re.M)
-                .group(1)
-                .replace("/opt/report.sh", "./report.sh")
-            )
-            self.assertEqual([run(line), run(line)], ["report\n", ""])
             export = block(page, "sh", "termgate run --scope exports")
             (place / "broken").write_text("3", encoding="utf-8")
             run(f"{export} || test $? = 1")
@@ -314,6 +375,82 @@ class Docs(unittest.TestCase):
             self.assertEqual((place / "pages").read_text(encoding="utf-8").split(), ["1", "2", "3", "2", "3", "4", "5"])
             statuses = [row for row in run("termgate job list --job export").splitlines() if "completed" in row or "failed" in row]
             self.assertEqual([("completed" in row) for row in statuses], [True, False], statuses)
+
+    def host(self, job, waits="2h"):
+        """Starts the crontab of the page as cron does, with its variables alone in the environment. The names and the job are this run's, and the
+        TTL is one that a test can wait for."""
+        variable, line = block("docs/use/run.md", "", "TERMGATE_DB=").splitlines()
+        name, _, value = renamed(variable).replace("//app@", f"//{APP}@").partition("=")
+        command = re.sub(r"^0 3 \* \* \*  ", "", line).replace("/opt/report.sh", str(job)).replace("termgate run ", f"exec {TERMGATE} run --ttl 1s ")
+        assert "--wait 2h " in command
+        command = command.replace("--wait 2h ", f"--wait {waits} ")
+        environment = {"PATH": "/usr/bin:/bin", "HOME": "/", "SHELL": "/bin/sh", name: value}
+        host = subprocess.Popen(
+            ["/bin/sh", "-c", command], cwd="/", env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.addCleanup(host.communicate)
+        self.addCleanup(host.kill)
+        return host
+
+    def three_hosts(self, job, then):
+        """What three hosts that run the crontab's line end with, as (status, what they printed), the first host first; and the scope's job history."""
+        shell(f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=lead")
+        self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
+        psql(url(OWNER), "DELETE FROM termgate.job_runs WHERE scope = 'report';")
+        with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
+            os.chmod(folder, 0o755)
+            script = Path(folder, "report.sh")
+            script.write_text(f"#!/bin/sh\ncd {folder}\n{job}\n", encoding="utf-8")
+            script.chmod(0o755)
+            hosts = [self.host(script)]
+            self.assertTrue(eventually(Path(folder, "begun").exists, 30), "the first host does not run the job")
+            hosts += [self.host(script), self.host(script)]
+            then(hosts[0], Path(folder))
+            ended = [(*host.communicate(timeout=60), host.returncode) for host in hosts]
+        history = psql(url(OWNER), "SELECT status FROM termgate.job_runs WHERE scope = 'report' ORDER BY started_at;").splitlines()
+        return [(status, out + err) for out, err, status in ended], history
+
+    def test_the_crontab_on_three_hosts(self):
+        def wait_for_the_others(_, folder):
+            (folder / "go").touch()
+
+        ended, history = self.three_hosts("touch begun; until test -e go; do sleep 0.1; done; echo report", wait_for_the_others)
+        self.assertEqual((ended, history), ([(0, "report\n"), (0, ""), (0, "")], ["completed"]))
+
+    def test_the_crontab_where_the_first_host_dies(self):
+        job = "if mkdir begun; then sleep 600; else echo report; fi 2>/dev/null"
+        ended, history = self.three_hosts(job, lambda first, _: first.kill())
+        self.assertEqual(ended[0][0], -signal.SIGKILL)
+        self.assertEqual(sorted(ended[1:]), [(0, ""), (0, "report\n")])
+        self.assertEqual([status for status in history if status == "completed"], ["completed"], history)
+
+    def test_the_crontab_where_the_job_fails_once(self):
+        job = "if mkdir begun 2>/dev/null; then until test -e go; do sleep 0.1; done; exit 7; else echo report; fi"
+        ended, history = self.three_hosts(job, lambda _, folder: (folder / "go").touch())
+        self.assertEqual(ended[0][0], 7)
+        self.assertEqual(sorted(ended[1:]), [(0, ""), (0, "report\n")])
+        self.assertEqual(history, ["failed", "completed"])
+
+    def test_the_crontab_where_the_job_takes_longer_than_the_wait(self):
+        late = []
+
+        def wait_too_short(_, folder):
+            late.append(self.host(folder / "report.sh", waits="1s"))
+            late.append(late[0].communicate(timeout=60))
+            (folder / "go").touch()
+
+        ended, history = self.three_hosts("touch begun; until test -e go; do sleep 0.1; done", wait_too_short)
+        self.assertEqual((late[0].returncode, late[1][0]), (104, ""))
+        self.assertIn("under term", late[1][1])
+        self.assertEqual((ended, history), ([(0, ""), (0, ""), (0, "")], ["completed"]))
+
+    def test_the_crontab_without_its_variable(self):
+        # Why the page has the variable: cron hands no other environment down.
+        line = block("docs/use/run.md", "", "TERMGATE_DB=").splitlines()[1]
+        command = re.sub(r"^0 3 \* \* \*  termgate", TERMGATE, line)
+        done = subprocess.run(["/bin/sh", "-c", command], env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 102, done.stderr)
+        self.assertIn("TERMGATE_DB", done.stderr)
 
     # ---- docs/reference/sql.md --------------------------------------------------------------------
 
