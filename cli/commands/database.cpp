@@ -200,9 +200,10 @@ int run_protect(const Arguments& arguments) {
   protection.mode = arguments.text_or("mode", "enforce");
   const std::string table = arguments.text("table");
   if (protection.scope.has_value() == protection.scope_column.has_value())
-    throw UsageError(fmt::format("protect {}: give --scope NAME, the scope of all its rows, or --scope-column COLUMN, which holds each "
-                                 "row's own scope, and not both",
-                                 table));
+    throw UsageError(
+        fmt::format("protect {}: give --scope NAME, the scope of all its rows, or --scope-column COLUMN, which holds each "
+                    "row's own scope, and not both",
+                    table));
   const std::int64_t tables = arguments.open().protect(table, protection);
   if (arguments.json()) print_json({{"table", table}, {"protected", tables}, {"mode", protection.mode}});
   else

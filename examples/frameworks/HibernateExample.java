@@ -40,10 +40,21 @@ public class HibernateExample {
         .buildSessionFactory();
   }
 
+  // A new leader's first act, in a transaction of its own.
+  static void raiseFence(SessionFactory factory, String scope, String term) {
+    Session session = factory.openSession();
+    session.beginTransaction();
+    session.createSQLQuery("SELECT termgate.check_term(:scope, :term)").setString("scope", scope).setLong("term", Long.parseLong(term)).uniqueResult();
+    session.getTransaction().commit();
+    session.close();
+  }
+
   public static void main(String[] given) {
-    SessionFactory factory = openUnder(System.getenv("EXAMPLE_URL"), System.getenv("TERMGATE_SCOPE"), System.getenv("TERMGATE_TERM"));
+    String scope = System.getenv("TERMGATE_SCOPE"), term = System.getenv("TERMGATE_TERM");
+    SessionFactory factory = openUnder(System.getenv("EXAMPLE_URL"), scope, term);
     int status = 0;
     try {
+      if (System.getenv("EXAMPLE_WON") != null) raiseFence(factory, scope, term);
       Session session = factory.openSession();
       session.beginTransaction();
       Account account = (Account) session.get(Account.class, 42);

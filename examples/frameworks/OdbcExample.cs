@@ -15,11 +15,21 @@ static class OdbcExample {
     return text + ";pqopt={options='-c termgate.scope=" + scope + " -c termgate.term=" + long.Parse(term) + "'}";
   }
 
+  // A new leader's first act, in a transaction of its own.
+  static void RaiseFence(OdbcConnection connection, string scope, string term) {
+    using (var command = new OdbcCommand("SELECT termgate.check_term(?, ?)", connection)) {
+      command.Parameters.AddWithValue("scope", scope);
+      command.Parameters.AddWithValue("term", long.Parse(term));
+      command.ExecuteScalar();
+    }
+  }
+
   static int Main() {
+    string scope = Environment.GetEnvironmentVariable("TERMGATE_SCOPE"), term = Environment.GetEnvironmentVariable("TERMGATE_TERM");
     try {
-      using (var connection = new OdbcConnection(Under(Environment.GetEnvironmentVariable("EXAMPLE_URL"), Environment.GetEnvironmentVariable("TERMGATE_SCOPE"),
-                                                       Environment.GetEnvironmentVariable("TERMGATE_TERM")))) {
+      using (var connection = new OdbcConnection(Under(Environment.GetEnvironmentVariable("EXAMPLE_URL"), scope, term))) {
         connection.Open();
+        if (Environment.GetEnvironmentVariable("EXAMPLE_WON") != null) RaiseFence(connection, scope, term);
         using (var command = new OdbcCommand("UPDATE accounts SET balance = balance - ? WHERE id = ?", connection)) {
           command.Parameters.AddWithValue("amount", 30);
           command.Parameters.AddWithValue("id", 42);

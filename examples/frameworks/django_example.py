@@ -22,7 +22,7 @@ settings.configure(
 )
 django.setup()
 
-from django.db import DatabaseError, models, transaction  # noqa: E402
+from django.db import DatabaseError, connection, models, transaction  # noqa: E402
 
 
 class Account(models.Model):
@@ -34,8 +34,16 @@ class Account(models.Model):
         db_table = "accounts"
 
 
+def raise_fence(scope, term):
+    """A new leader's first act, in a transaction of its own: outside of atomic() each statement is one."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT termgate.check_term(%s, %s)", (scope, int(term)))
+
+
 def main():
     try:
+        if os.environ.get("EXAMPLE_WON"):
+            raise_fence(os.environ["TERMGATE_SCOPE"], os.environ["TERMGATE_TERM"])
         with transaction.atomic():
             account = Account.objects.get(id=42)
             account.balance -= 30

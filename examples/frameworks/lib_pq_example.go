@@ -26,8 +26,18 @@ func openUnder(address, scope, term string) (*sql.DB, error) {
 	return sql.Open("postgres", place.String())
 }
 
+// A new leader's first act, in a transaction of its own.
+func raiseFence(db *sql.DB, scope, term string) error {
+	_, err := db.Exec("SELECT termgate.check_term($1, $2)", scope, term)
+	return err
+}
+
 func main() {
-	db, err := openUnder(os.Getenv("EXAMPLE_URL"), os.Getenv("TERMGATE_SCOPE"), os.Getenv("TERMGATE_TERM"))
+	scope, term := os.Getenv("TERMGATE_SCOPE"), os.Getenv("TERMGATE_TERM")
+	db, err := openUnder(os.Getenv("EXAMPLE_URL"), scope, term)
+	if err == nil && os.Getenv("EXAMPLE_WON") != "" {
+		err = raiseFence(db, scope, term)
+	}
 	if err == nil {
 		defer db.Close()
 		_, err = db.Exec("UPDATE accounts SET balance = balance - $1 WHERE id = $2", 30, 42)

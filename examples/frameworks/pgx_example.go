@@ -24,8 +24,18 @@ func openUnder(address, scope, term string) (*pgxpool.Pool, error) {
 	return pgxpool.ConnectConfig(context.Background(), config)
 }
 
+// A new leader's first act, in a transaction of its own.
+func raiseFence(pool *pgxpool.Pool, scope, term string) error {
+	_, err := pool.Exec(context.Background(), "SELECT termgate.check_term($1, $2::text::bigint)", scope, term)
+	return err
+}
+
 func main() {
-	pool, err := openUnder(os.Getenv("EXAMPLE_URL"), os.Getenv("TERMGATE_SCOPE"), os.Getenv("TERMGATE_TERM"))
+	scope, term := os.Getenv("TERMGATE_SCOPE"), os.Getenv("TERMGATE_TERM")
+	pool, err := openUnder(os.Getenv("EXAMPLE_URL"), scope, term)
+	if err == nil && os.Getenv("EXAMPLE_WON") != "" {
+		err = raiseFence(pool, scope, term)
+	}
 	if err == nil {
 		defer pool.Close()
 		_, err = pool.Exec(context.Background(), "UPDATE accounts SET balance = balance - $1 WHERE id = $2", 30, 42)

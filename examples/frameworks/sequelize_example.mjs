@@ -20,10 +20,17 @@ function declare(sequelize, scope, term) {
   };
 }
 
+// A new leader's first act, in a transaction of its own: outside of one each statement is.
+function raiseFence(sequelize, scope, term) {
+  return sequelize.query("SELECT termgate.check_term($1, $2)", {bind: [scope, String(term)]});
+}
+
 const sequelize = new Sequelize(process.env.EXAMPLE_URL, {logging: false});
 const Account = sequelize.define("Account", {balance: DataTypes.BIGINT}, {tableName: "accounts", timestamps: false});
-if (process.env.TERMGATE_TERM) declare(sequelize, process.env.TERMGATE_SCOPE, process.env.TERMGATE_TERM);
+const {TERMGATE_SCOPE: scope, TERMGATE_TERM: term, EXAMPLE_WON: won} = process.env;
+if (term) declare(sequelize, scope, term);
 try {
+  if (won) await raiseFence(sequelize, scope, term);
   await sequelize.transaction(async transaction => { await Account.decrement({balance: 30}, {where: {id: 42}, transaction}); });
   console.log("written");
 } catch (error) {

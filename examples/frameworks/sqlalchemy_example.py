@@ -1,8 +1,9 @@
-"""SQLAlchemy: one listener declares scope and term at the start of every transaction. No statement changes."""
+"""SQLAlchemy: one listener declares scope and term at the start of every transaction, of Core and of sessions. No statement
+changes."""
 import os
 import sys
 
-from sqlalchemy import BigInteger, Column, Integer, create_engine, event, text
+from sqlalchemy import BigInteger, Column, Integer, create_engine, event, text, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import declarative_base, sessionmaker
 
@@ -15,24 +16,40 @@ class Account(Base):
     balance = Column(BigInteger)
 
 
-def declare(sessions, scope, term):
-    """Every transaction of these sessions runs under `term`, which is bound here, when the work begins."""
+def under(engine, scope, term):
+    """The same engine and pool for work under `term`, which is bound here, when the work begins. A new term gets an engine of its own."""
+    engine = engine.execution_options()
 
-    @event.listens_for(sessions, "after_begin")
-    def after_begin(_session, _transaction, connection):
+    @event.listens_for(engine, "begin")
+    def begin(connection):
         connection.execute(
             text("SELECT set_config('termgate.scope', :scope, true), set_config('termgate.term', :term, true)"),
             {"scope": scope, "term": str(term)},
         )
 
+    return engine
+
+
+def raise_fence(engine, scope, term):
+    """A new leader's first act, in a transaction of its own."""
+    with engine.begin() as connection:
+        connection.execute(text("SELECT termgate.check_term(:scope, :term)"), {"scope": scope, "term": int(term)})
+
 
 def main():
-    sessions = sessionmaker(create_engine(os.environ["EXAMPLE_URL"]))
-    if os.environ.get("TERMGATE_TERM"):
-        declare(sessions, os.environ["TERMGATE_SCOPE"], os.environ["TERMGATE_TERM"])
+    engine = create_engine(os.environ["EXAMPLE_URL"], future=True)  # `future` is how SQLAlchemy 2 always works
+    scope, term = os.environ["TERMGATE_SCOPE"], os.environ.get("TERMGATE_TERM")
     try:
-        with sessions.begin() as session:
-            session.get(Account, 42).balance -= 30
+        if os.environ.get("EXAMPLE_WON"):
+            raise_fence(engine, scope, term)
+        if term:
+            engine = under(engine, scope, term)
+        if os.environ.get("EXAMPLE_CORE"):
+            with engine.begin() as connection:
+                connection.execute(update(Account).where(Account.id == 42).values(balance=Account.balance - 30))
+        else:
+            with sessionmaker(engine).begin() as session:
+                session.get(Account, 42).balance -= 30
         print("written")
     except DBAPIError as error:
         print("refused", error.orig.pgcode)

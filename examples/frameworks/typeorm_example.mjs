@@ -9,10 +9,17 @@ function declare(source, scope, term) {
   });
 }
 
+// A new leader's first act, in a transaction of its own: outside of one each statement is.
+function raiseFence(source, scope, term) {
+  return source.query("SELECT termgate.check_term($1, $2)", [scope, String(term)]);
+}
+
 const Account = new EntitySchema({name: "Account", tableName: "accounts", columns: {id: {type: "int", primary: true}, balance: {type: "bigint"}}});
 const source = await new DataSource({type: "postgres", url: process.env.EXAMPLE_URL, entities: [Account]}).initialize();
-if (process.env.TERMGATE_TERM) declare(source, process.env.TERMGATE_SCOPE, process.env.TERMGATE_TERM);
+const {TERMGATE_SCOPE: scope, TERMGATE_TERM: term, EXAMPLE_WON: won} = process.env;
+if (term) declare(source, scope, term);
 try {
+  if (won) await raiseFence(source, scope, term);
   await source.transaction(async manager => { await manager.decrement(Account, {id: 42}, "balance", 30); });
   console.log("written");
 } catch (error) {

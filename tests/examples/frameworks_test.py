@@ -5,6 +5,7 @@ that is not installed is skipped by name; in ./test every one of them is there. 
   frameworks_test.py TERMGATE_COMMAND
 """
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -70,7 +71,7 @@ class Frameworks(unittest.TestCase):
             "CREATE TABLE accounts (id integer PRIMARY KEY, balance bigint NOT NULL)",
             "INSERT INTO accounts VALUES (42, 100)",
             "SELECT termgate.protect('accounts', scope => 'billing')",
-            "SELECT termgate.check_term('billing', 5)",
+            "SELECT termgate.check_term('billing', 4)",
         )
 
     def sql(self, url, *statements):
@@ -82,27 +83,29 @@ class Frameworks(unittest.TestCase):
         return done.stdout.strip()
 
     def play(self, *words, **environment):
-        def run(term):
+        def run(term, won):
             given = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
             given |= {"EXAMPLE_URL": self.url, "TERMGATE_SCOPE": "billing", **environment}
             if term:
                 given["TERMGATE_TERM"] = term
+            if won:
+                given["EXAMPLE_WON"] = "1"
             done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=given, cwd=self.folder, check=False)
             return (done.returncode, done.stdout.strip()), done.stderr
 
         def balance():
             return self.sql(self.url, "SELECT balance FROM accounts WHERE id = 42")
 
-        for term, wanted, left in (
-            ("5", (0, "written"), "70"),
-            ("4", (3, "refused TG001"), "70"),
-            ("", (3, "refused TG002"), "70"),
-            ("5", (0, "written"), "40"),
+        for term, won, wanted, left in (
+            ("5", False, (3, "refused TG005"), "100"),  # a trigger never raises the fence
+            ("5", True, (0, "written"), "70"),
+            ("4", False, (3, "refused TG001"), "70"),
+            ("", False, (3, "refused TG002"), "70"),
+            ("6", True, (0, "written"), "40"),
+            ("5", False, (3, "refused TG001"), "40"),
         ):
-            outcome, errors = run(term)
-            self.assertEqual((outcome, balance()), (wanted, left), f"term {term!r}: {errors}")
-        self.sql(self.url, "SELECT termgate.check_term('billing', 6)")
-        self.assertEqual(run("5")[0], (3, "refused TG001"), "the next leader has come")
+            outcome, errors = run(term, won)
+            self.assertEqual((outcome, balance()), (wanted, left), f"term {term!r}, won {won}: {errors}")
 
     def needs(self, *files):
         for one in files:
@@ -113,18 +116,33 @@ class Frameworks(unittest.TestCase):
         self.needs("/usr/lib/python3/dist-packages/sqlalchemy")
         self.play(PYTHON, str(SOURCE / "sqlalchemy_example.py"))
 
+    def test_sqlalchemy_core(self):
+        self.needs("/usr/lib/python3/dist-packages/sqlalchemy")
+        self.play(PYTHON, str(SOURCE / "sqlalchemy_example.py"), EXAMPLE_CORE="1")
+
+    def test_the_lines_of_the_page(self):
+        self.needs("/usr/lib/python3/dist-packages/sqlalchemy")
+        page = SOURCE.parents[1] / "docs" / "use" / "frameworks.md"
+        (code,) = re.findall(r"^```sh\n(.*?)\n```$", page.read_text(encoding="utf-8"), re.S | re.M)
+        code = code.replace("postgresql://app@db.example/app", self.url).replace("python3 examples/frameworks", f"{PYTHON} {SOURCE}")
+        done = subprocess.run(["bash", "-e", "-c", code], capture_output=True, text=True, timeout=120, cwd=self.folder)
+        self.assertEqual((done.returncode, done.stdout), (0, "written\n"), done.stderr)
+
     def test_django(self):
         self.needs("/usr/lib/python3/dist-packages/django")
         self.play(PYTHON, "-W", "ignore", str(SOURCE / "django_example.py"))
 
     def node(self, framework):
         self.needs("node", "npm")
-        (self.folder / "node_modules").symlink_to(modules_of(framework))
+        (self.folder / "node_modules").symlink_to(modules_of("sequelize" if framework == "pg" else framework))
         shutil.copy(SOURCE / f"{framework}_example.mjs", self.folder)
         self.play("node", f"{framework}_example.mjs")
 
     def test_sequelize(self):
         self.node("sequelize")
+
+    def test_pg(self):
+        self.node("pg")
 
     def test_typeorm(self):
         self.node("typeorm")

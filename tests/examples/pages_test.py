@@ -122,8 +122,15 @@ class Pages(unittest.TestCase):
         for path in (EXAMPLES / "frameworks").glob("*.*"):
             programs[path.suffix] += bare(path.read_text(encoding="utf-8"))
         suffixes = {"python": ".py", "js": ".mjs", "java": ".java", "go": ".go", "csharp": ".cs"}
-        blocks = re.findall(r"^```(\w+)\n(.*?)\n^```$", text, re.S | re.M)
-        self.assertEqual([kind for kind, _ in blocks], list(suffixes))
+        blocks = [one for one in re.findall(r"^```(\w+)\n(.*?)\n^```$", text, re.S | re.M) if one[0] != "sh"]
+        self.assertEqual({kind for kind, _ in blocks}, set(suffixes))
+        # Each program is on the page, and says what the page says of it.
+        for program in (EXAMPLES / "frameworks").glob("*.*"):
+            code = program.read_text(encoding="utf-8")
+            self.assertIn(f"examples/frameworks/{program.name})", text)
+            for word in ("EXAMPLE_URL", "TERMGATE_SCOPE", "TERMGATE_TERM", "EXAMPLE_WON"):
+                self.assertIn(word, code, program)
+            self.assertRegex(code, r"(?i)raise_?fence\(.*term")
         for kind, code in blocks:
             for line in code.splitlines():
                 self.assertIn(bare(line), programs[suffixes[kind]], f"{page}: no program of examples/frameworks/ has {line}")

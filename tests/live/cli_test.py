@@ -992,7 +992,9 @@ class WithoutDatabase(unittest.TestCase):
 
     def test_protect_needs_a_scope_or_its_column(self):
         for words in ((), ("--scope", "billing", "--scope-column", "scope")):
-            self.refused(2, "protect accounts: give --scope NAME.* or --scope-column COLUMN", "protect", "accounts", *words, url="sqlite::memory:")
+            self.refused(
+                2, "protect accounts: give --scope NAME.* or --scope-column COLUMN", "protect", "accounts", *words, url="sqlite::memory:"
+            )
 
     def test_each_family_lists_its_commands_legibly(self):
         for family in ("fence", "lease", "stream"):

@@ -1,5 +1,5 @@
-"""The code in docs/use/ (admin, followers, the guard, the proxy, the SQLite file), cut out of the pages and run as the roles
-that they name. docs_test.py has README.md and the other pages.
+"""The code in docs/use/ (admin, followers, the guard, the proxy, the crontab of run.md, the SQLite file), cut out of the pages
+and run as the roles that they name. docs_test.py has README.md and the other pages.
 
   pytest tests/live/docs_pages_test.py [-k follower]
 
@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from checks import eventually
 from given import GUARD, TERMGATE
 from plain_server import server
 
@@ -30,7 +32,7 @@ ENVIRONMENT["PATH"] = f"{Path(TERMGATE).parent}:{ENVIRONMENT['PATH']}"
 
 def block(page, beginning):
     """The one block of code on the page that begins so."""
-    found = re.findall(r"^```(?:\w+)\n(.*?)\n^```$", (SOURCE / "docs/use" / page).read_text(encoding="utf-8"), re.S | re.M)
+    found = re.findall(r"^```(?:\w*)\n(.*?)\n^```$", (SOURCE / "docs/use" / page).read_text(encoding="utf-8"), re.S | re.M)
     found = [code for code in found if code.startswith(beginning)]
     assert len(found) == 1, f"{page} has {len(found)} blocks that begin with {beginning!r}"
     return found[0]
@@ -222,6 +224,97 @@ def test_the_configuration_of_the_proxy(database, started, tmp_path):
     shell(f"curl -sf http://127.0.0.1:{http}/readyz", tmp_path)
     proxy.terminate()
     assert proxy.wait(35) == 0
+
+
+class Crontab:
+    """The crontab of run.md on three hosts: cron hands down its variables and nothing else of an environment. The names and
+    the job are this run's, and the TTL is one that a test can wait for."""
+
+    def __init__(self, database, folder):
+        self.database, self.folder, self.hosts = database, folder, []
+        psql(database.url(database.owner), "DELETE FROM termgate.job_runs WHERE scope = 'report';")
+
+    def host(self, waits="2h"):
+        variable, line = block("run.md", "TERMGATE_DB=").splitlines()
+        name, value = variable.replace("postgresql://app@db.example/app", self.database.url(self.database.app)).split("=", 1)
+        for old, new in (
+            (r"^0 3 \* \* \*  termgate run ", f"exec {TERMGATE} run --ttl 1s "),
+            ("/opt/report.sh", f"{self.folder}/report.sh"),
+            ("--wait 2h", f"--wait {waits}"),
+        ):
+            assert re.search(old, line), line
+            line = re.sub(old, new, line)
+        environment = {"PATH": "/usr/bin:/bin", "HOME": "/", "SHELL": "/bin/sh", name: value}
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        self.hosts.append(subprocess.Popen(["/bin/sh", "-c", line], cwd="/", env=environment, text=True, **pipes))
+        return self.hosts[-1]
+
+    def play(self, job, then):
+        """(status, what was printed) of each host, the first one first, and the history of the job's runs."""
+        script = self.folder / "report.sh"
+        script.write_text(f"#!/bin/sh\ncd {self.folder}\n{job}\n")
+        script.chmod(0o755)
+        first = self.host()
+        assert eventually((self.folder / "begun").exists, 30), "the first host does not run the job"
+        self.host(), self.host()
+        then(first)
+        ended = [(host.communicate(timeout=60)[0], host.returncode) for host in self.hosts]
+        history = psql(
+            self.database.url(self.database.owner),
+            "SELECT status FROM termgate.job_runs WHERE scope = 'report' ORDER BY started_at, run_id;",
+            "-At",
+        )
+        return [(status, said) for said, status in ended], history.splitlines()
+
+
+@pytest.fixture
+def crontab(database, tmp_path):
+    made = Crontab(database, tmp_path)
+    yield made
+    for host in made.hosts:
+        host.kill()
+        host.communicate()
+
+
+UNTIL_GO = "until test -e go; do sleep 0.1; done"
+
+
+def test_the_crontab_on_three_hosts(crontab):
+    ended, history = crontab.play(f"touch begun; {UNTIL_GO}; echo report", lambda _: (crontab.folder / "go").touch())
+    assert (ended, history) == ([(0, "report\n"), (0, ""), (0, "")], ["completed"])
+
+
+def test_the_crontab_where_the_first_host_dies(crontab):
+    ended, history = crontab.play("if mkdir begun 2>&-; then sleep 600; else echo report; fi", lambda first: first.kill())
+    assert ended[0][0] == -signal.SIGKILL
+    assert sorted(ended[1:]) == [(0, ""), (0, "report\n")]
+    assert len(history) == 2 and history[1] == "completed"
+
+
+def test_the_crontab_where_the_job_fails_once(crontab):
+    job = f"if mkdir begun 2>&-; then {UNTIL_GO}; exit 7; else echo report; fi"
+    ended, history = crontab.play(job, lambda _: (crontab.folder / "go").touch())
+    assert ended[0][0] == 7
+    assert sorted(ended[1:]) == [(0, ""), (0, "report\n")]
+    assert history == ["failed", "completed"]
+
+
+def test_the_crontab_where_the_job_takes_longer_than_the_wait(crontab):
+    def wait_too_short(_):
+        crontab.host(waits="1s").wait(timeout=60)
+        (crontab.folder / "go").touch()
+
+    ended, history = crontab.play(f"touch begun; {UNTIL_GO}", wait_too_short)
+    late = ended.pop()
+    assert late[0] == 104 and "under term" in late[1]
+    assert (ended, history) == ([(0, ""), (0, ""), (0, "")], ["completed"])
+
+
+def test_the_crontab_without_its_variable(tmp_path):
+    # Why the page has the variable.
+    line = re.sub(r"^0 3 \* \* \*  termgate", TERMGATE, block("run.md", "TERMGATE_DB=").splitlines()[1])
+    done = subprocess.run(["/bin/sh", "-c", line], env={"PATH": "/usr/bin:/bin"}, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 102 and "TERMGATE_DB" in done.stderr
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing")

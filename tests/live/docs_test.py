@@ -10,7 +10,6 @@ On the server of tests/support/plain_server.py. Names of roles, database, host a
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -18,7 +17,6 @@ import time
 import unittest
 from pathlib import Path
 
-from checks import eventually
 from given import PYTHON, TERMGATE
 from plain_server import server
 
@@ -38,13 +36,18 @@ ADMIN = url(re.search(r"//(?:([^@:]+)[^@]*@)?", SERVER).group(1) or "postgres")
 
 
 def blocks(path):
-    return re.findall(r"^```(\w*)\n(.*?)\n^```$", (SOURCE / path).read_text(encoding="utf-8"), re.S | re.M)
+    return re.findall(r"^```(\w+)\n(.*?)\n^```$", (SOURCE / path).read_text(encoding="utf-8"), re.S | re.M)
 
 
 def block(path, language, beginning):
     found = [code for kind, code in blocks(path) if kind == language and code.startswith(beginning)]
     assert len(found) == 1, f"{path} has {len(found)} blocks of {language} that begin with {beginning!r}"
     return found[0]
+
+
+def block_of_table(path, head):
+    text = (SOURCE / path).read_text(encoding="utf-8")
+    return text[text.index(head) :].split("\n\n")[0]
 
 
 def renamed(text, place=PLACE):
@@ -257,8 +260,10 @@ class Docs(unittest.TestCase):
         self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
         psql(
             url(APP),
-            f"GRANT USAGE ON SCHEMA {APP} TO {reader};\nGRANT SELECT, UPDATE ON accounts TO {reader};\nSELECT"
-            f" termgate.check_term('billing', {self.term});",
+            (
+                f"GRANT USAGE ON SCHEMA {APP} TO {reader};\nGRANT SELECT, UPDATE ON accounts TO {reader};\nSELECT"
+                f" termgate.check_term('billing', {self.term});"
+            ),
         )
         fix = block(page, "sql", "BEGIN;\nSELECT set_config")
         psql(url(APP), fix)
@@ -267,7 +272,9 @@ class Docs(unittest.TestCase):
         self.assertEqual(self.balance(), "1")
         psql(url(APP), fix.replace("COMMIT;", "ROLLBACK;\nUPDATE accounts SET balance = 9;"), fails="TG002")
         # A leader that takes over in between.
-        taken = fix.replace("UPDATE", f"\\! psql -qX {url(APP)} -c \"SELECT termgate.check_term('billing', {self.term + 1})\" >/dev/null\nUPDATE", 1)
+        taken = fix.replace(
+            "UPDATE", f"\\! psql -qX {url(APP)} -c \"SELECT termgate.check_term('billing', {self.term + 1})\" >/dev/null\nUPDATE", 1
+        )
         psql(url(APP), taken, fails="TG001")
         self.assertEqual(self.balance(), "1")
         with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
@@ -279,14 +286,19 @@ class Docs(unittest.TestCase):
             shell(f"pg_dump -Fc --data-only --table={APP}.accounts -f {folder}/accounts.dump {url(APP)}")
             psql(url(APP), swap.format("42, 1") + "\nSELECT termgate.protect('accounts', scope => 'billing');")
             self.addCleanup(psql, url(APP), "SELECT termgate.unprotect('accounts');\nDELETE FROM accounts WHERE id = 43;")
-            run = lambda text, **more: shell(f"cd {folder}\n{renamed(text)}".replace(f"postgresql://app@{PLACE}", f"postgresql://{APP}@{PLACE}"), **more)
+            run = lambda text, **more: shell(
+                f"cd {folder}\n{renamed(text)}".replace(f"postgresql://app@{PLACE}", f"postgresql://{APP}@{PLACE}"), **more
+            )
             code = block(page, "sh", "term=$(psql")
             self.assertIn(f"['loaddata', 'accounts.json'] -c termgate.scope=billing -c termgate.term={self.term + 1}", run(code))
             self.assertEqual(psql(url(APP), "SELECT id, balance FROM accounts ORDER BY id;").splitlines(), ["42|3", "43|5"])
             # Without the declaration the same programs are refused.
             for line in code.splitlines()[2:4]:
                 done = subprocess.run(
-                    ["bash", "-c", f"cd {folder}; {renamed(line)}".replace("//app@", f"//{APP}@")], capture_output=True, text=True, env=ENVIRONMENT
+                    ["bash", "-c", f"cd {folder}; {renamed(line)}".replace("//app@", f"//{APP}@")],
+                    capture_output=True,
+                    text=True,
+                    env=ENVIRONMENT,
                 )
                 self.assertTrue(done.returncode != 0 and "TG002" in done.stderr, line + done.stderr)
             # The lease taken, in a scope that has one.
@@ -300,12 +312,17 @@ class Docs(unittest.TestCase):
         code = block("docs/use/operations.md", "sql", "BEGIN;\nSELECT termgate.check_term(scope, term)")
         psql(
             url(APP),
-            "CREATE TABLE entries (scope text, amount int);\nINSERT INTO entries VALUES ('billing', 1), ('orders', 2);\n"
-            f"SELECT termgate.protect('entries', scope_column => 'scope');\nSELECT termgate.check_term('billing', {self.term});\n"
-            f"SELECT termgate.check_term('orders', {self.term});",
+            (
+                "CREATE TABLE entries (scope text, amount int);\nINSERT INTO entries VALUES ('billing', 1), ('orders', 2);\n"
+                f"SELECT termgate.protect('entries', scope_column => 'scope');\nSELECT termgate.check_term('billing', {self.term});\n"
+                f"SELECT termgate.check_term('orders', {self.term});"
+            ),
         )
         self.addCleanup(psql, url(APP), "DROP TABLE entries;")
-        one = "SELECT set_config('termgate.scope', 'billing', true), set_config('termgate.term', term::text, true) FROM termgate.fence('billing');"
+        one = (
+            "SELECT set_config('termgate.scope', 'billing', true), set_config('termgate.term', term::text, true) FROM"
+            " termgate.fence('billing');"
+        )
         psql(url(APP), code.replace(code.splitlines()[1], one), fails="TG002")
         psql(url(APP), code)
         self.assertEqual(psql(url(APP), "SELECT sum(amount) FROM entries;"), "0")
@@ -375,82 +392,6 @@ class Docs(unittest.TestCase):
             self.assertEqual((place / "pages").read_text(encoding="utf-8").split(), ["1", "2", "3", "2", "3", "4", "5"])
             statuses = [row for row in run("termgate job list --job export").splitlines() if "completed" in row or "failed" in row]
             self.assertEqual([("completed" in row) for row in statuses], [True, False], statuses)
-
-    def host(self, job, waits="2h"):
-        """Starts the crontab of the page as cron does, with its variables alone in the environment. The names and the job are this run's, and the
-        TTL is one that a test can wait for."""
-        variable, line = block("docs/use/run.md", "", "TERMGATE_DB=").splitlines()
-        name, _, value = renamed(variable).replace("//app@", f"//{APP}@").partition("=")
-        command = re.sub(r"^0 3 \* \* \*  ", "", line).replace("/opt/report.sh", str(job)).replace("termgate run ", f"exec {TERMGATE} run --ttl 1s ")
-        assert "--wait 2h " in command
-        command = command.replace("--wait 2h ", f"--wait {waits} ")
-        environment = {"PATH": "/usr/bin:/bin", "HOME": "/", "SHELL": "/bin/sh", name: value}
-        host = subprocess.Popen(
-            ["/bin/sh", "-c", command], cwd="/", env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        self.addCleanup(host.communicate)
-        self.addCleanup(host.kill)
-        return host
-
-    def three_hosts(self, job, then):
-        """What three hosts that run the crontab's line end with, as (status, what they printed), the first host first; and the scope's job history."""
-        shell(f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=lead")
-        self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
-        psql(url(OWNER), "DELETE FROM termgate.job_runs WHERE scope = 'report';")
-        with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
-            os.chmod(folder, 0o755)
-            script = Path(folder, "report.sh")
-            script.write_text(f"#!/bin/sh\ncd {folder}\n{job}\n", encoding="utf-8")
-            script.chmod(0o755)
-            hosts = [self.host(script)]
-            self.assertTrue(eventually(Path(folder, "begun").exists, 30), "the first host does not run the job")
-            hosts += [self.host(script), self.host(script)]
-            then(hosts[0], Path(folder))
-            ended = [(*host.communicate(timeout=60), host.returncode) for host in hosts]
-        history = psql(url(OWNER), "SELECT status FROM termgate.job_runs WHERE scope = 'report' ORDER BY started_at;").splitlines()
-        return [(status, out + err) for out, err, status in ended], history
-
-    def test_the_crontab_on_three_hosts(self):
-        def wait_for_the_others(_, folder):
-            (folder / "go").touch()
-
-        ended, history = self.three_hosts("touch begun; until test -e go; do sleep 0.1; done; echo report", wait_for_the_others)
-        self.assertEqual((ended, history), ([(0, "report\n"), (0, ""), (0, "")], ["completed"]))
-
-    def test_the_crontab_where_the_first_host_dies(self):
-        job = "if mkdir begun; then sleep 600; else echo report; fi 2>/dev/null"
-        ended, history = self.three_hosts(job, lambda first, _: first.kill())
-        self.assertEqual(ended[0][0], -signal.SIGKILL)
-        self.assertEqual(sorted(ended[1:]), [(0, ""), (0, "report\n")])
-        self.assertEqual([status for status in history if status == "completed"], ["completed"], history)
-
-    def test_the_crontab_where_the_job_fails_once(self):
-        job = "if mkdir begun 2>/dev/null; then until test -e go; do sleep 0.1; done; exit 7; else echo report; fi"
-        ended, history = self.three_hosts(job, lambda _, folder: (folder / "go").touch())
-        self.assertEqual(ended[0][0], 7)
-        self.assertEqual(sorted(ended[1:]), [(0, ""), (0, "report\n")])
-        self.assertEqual(history, ["failed", "completed"])
-
-    def test_the_crontab_where_the_job_takes_longer_than_the_wait(self):
-        late = []
-
-        def wait_too_short(_, folder):
-            late.append(self.host(folder / "report.sh", waits="1s"))
-            late.append(late[0].communicate(timeout=60))
-            (folder / "go").touch()
-
-        ended, history = self.three_hosts("touch begun; until test -e go; do sleep 0.1; done", wait_too_short)
-        self.assertEqual((late[0].returncode, late[1][0]), (104, ""))
-        self.assertIn("under term", late[1][1])
-        self.assertEqual((ended, history), ([(0, ""), (0, ""), (0, "")], ["completed"]))
-
-    def test_the_crontab_without_its_variable(self):
-        # Why the page has the variable: cron hands no other environment down.
-        line = block("docs/use/run.md", "", "TERMGATE_DB=").splitlines()[1]
-        command = re.sub(r"^0 3 \* \* \*  termgate", TERMGATE, line)
-        done = subprocess.run(["/bin/sh", "-c", command], env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=60)
-        self.assertEqual(done.returncode, 102, done.stderr)
-        self.assertIn("TERMGATE_DB", done.stderr)
 
     # ---- docs/reference/sql.md --------------------------------------------------------------------
 
@@ -549,6 +490,86 @@ class Docs(unittest.TestCase):
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
         done = run()
         self.assertEqual((done.returncode, "another leads: stop" in done.stderr, self.balance()), (1, True, "70"), done.stderr)
+
+    def test_a_new_leader_in_python(self):
+        page = "docs/use/java-and-orms.md"
+        if subprocess.run([PYTHON, "-c", "import psycopg"], capture_output=True).returncode != 0:
+            self.skipTest("python3-psycopg is missing")
+        code = (
+            block(page, "python", "import psycopg")
+            + "\n"
+            + block(page, "python", "def lead(")
+            + "\nimport sys\nurl, term = sys.argv[1], int(sys.argv[2])\n"
+        )
+        run = lambda work: subprocess.run(
+            [PYTHON, "-c", code + work, url(APP), str(self.term)], capture_output=True, text=True, env=ENVIRONMENT
+        )
+        self.wins(lambda: run("debit(url, term, 30)"), lambda: run("lead(url, term)\ndebit(url, term, 30)"))
+
+    def test_a_new_leader_in_java(self):
+        page, jar = "docs/use/java-and-orms.md", "/usr/share/java/postgresql.jar"
+        if not shutil.which("javac") or not os.path.exists(jar):
+            self.skipTest("javac or libpostgresql-jdbc-java is missing")
+        write, lead = (block(page, "java", f"try (Connection c = pool.getConnection(){end}") for end in (") {", ";\n"))
+        write = write.replace(
+            "  // … the ORM's work …", '  c.createStatement().executeUpdate("UPDATE accounts SET balance = balance - 30 WHERE id = 42");'
+        )
+        program = (
+            "import java.sql.*;\nclass Snippets {\n  public static void main(String[] given) throws SQLException {\n"
+            "    var pool = new org.postgresql.ds.PGSimpleDataSource();\n    pool.setUrl(given[0]);\n    pool.setUser(given[1]);\n"
+            f"    long term = Long.parseLong(given[2]);\n    if (given.length > 3) {{\n{lead}\n    }}\n{write}\n  }}\n}}\n"
+        )
+        with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
+            Path(folder, "Snippets.java").write_text(program, encoding="utf-8")
+            shell(f"javac -cp {jar} -d {folder} {folder}/Snippets.java")
+            words = [
+                "java",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-cp",
+                f"{jar}:{folder}",
+                "Snippets",
+                f"jdbc:postgresql://{PLACE}/{NAME}",
+                APP,
+            ]
+            run = lambda *more: subprocess.run([*words, str(self.term), *more], capture_output=True, text=True, env=ENVIRONMENT)
+            self.wins(run, lambda: run("won"))
+
+    def wins(self, write, lead_and_write):
+        """What the page says of a leader that has won `self.term` elsewhere: of one that writes at once, and of one that raises the fence."""
+        page = (SOURCE / "docs/use/java-and-orms.md").read_text(encoding="utf-8")
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term - 1});")
+        done = write()
+        quoted = (
+            re.search(r"`(TG005 declared term 6 [^`]*)`", page)
+            .group(1)
+            .replace(" 6 ", f" {self.term} ")
+            .replace("(5)", f"({self.term - 1})")
+        )
+        self.assertIn(quoted, done.stderr)
+        self.assertIn(f'SELECT "termgate".check_term(\'billing\', {self.term});', done.stderr)  # the hint
+        self.assertEqual(self.balance(), "100")
+        done = lead_and_write()
+        self.assertEqual((done.returncode, self.balance()), (0, "70"), done.stderr)
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        done = lead_and_write()
+        self.assertTrue(done.returncode != 0 and "TG001" in done.stderr, done.stderr)
+
+    def test_what_the_call_of_a_new_leader_can_answer(self):
+        rows = dict(
+            re.findall(r"^\| (`TG00\d`[^|]*) \| ([^|]*) \|$", block_of_table("docs/use/java-and-orms.md", "| the call | means |"), re.M)
+        )
+        self.assertEqual(len(rows), 4, rows)
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term - 1});", fails="TG001")
+        shell(f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=lead")
+        self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
+        psql(url(APP), "SELECT FROM termgate.acquire_lease('won', 'worker-7', '1 s');")
+        psql(url(APP), "SELECT termgate.check_term('won', 7);", fails="acquire_lease")
+        shell(f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
+        psql(url(APP), "SELECT termgate.check_term('sealed', 1);")
+        psql(url(OWNER), "SELECT termgate.set_raise_by('sealed', 'seal');")
+        psql(url(APP), "SELECT termgate.check_term('sealed', 2);", fails="Only a seal raises this fence")
 
     def test_python(self):
         self.python(PLACE)
