@@ -16,14 +16,24 @@ using namespace termgate::tds;
 
 namespace {
 
+struct Counter final : CallSink {
+  std::size_t calls = 0;
+  void call(std::uint16_t, std::string_view, std::uint16_t) override { ++calls; }
+  void parameter(std::string_view, std::uint8_t, const TypeInfo&, bool) override {}
+  void data(std::string_view) override {}
+  void parameter_ends() override {}
+};
+
 void login(std::string_view payload) {
   const auto read = decode_login7(payload);
   if (!read) return;
   static_cast<void>(utf8_of(read->application));
-  const auto without = without_features(payload, *read, std::string_view("\1\2", 2));
-  if (!without) return;
-  const auto again = decode_login7(*without);
-  if (!again || again->user != read->user || again->features.size() > read->features.size()) std::abort();
+  const auto made = changed_login7(payload, *read, {std::string_view("\1\2", 2), "server"});
+  if (!made) return;
+  const auto again = decode_login7(*made);
+  if (!again || again->user != read->user || again->database != read->database || again->password != read->password ||
+      again->sspi != read->sspi || again->features.size() > read->features.size() || utf8_of(again->server) != "server")
+    std::abort();
 }
 
 void prelogin(std::string_view payload) {
@@ -43,11 +53,18 @@ void request(std::uint8_t type, std::string_view payload, std::uint32_t tds_vers
   if (type == packet::sql_batch && is_utf16(payload) && utf16_of(utf8_of(payload)) != payload) std::abort();
   if (type == packet::transaction) static_cast<void>(decode_transaction_request(payload));
   if (type == packet::rpc) {
-    for (const Call& call : decode_rpc(payload, tds_version).all) {
-      for (const Parameter& one : call.parameters) {
-        if (one.value.data.size() > one.value.bytes) std::abort();
-      }
+    const Calls calls = decode_rpc(payload, tds_version);
+    std::size_t kept = 0;
+    for (const Call& call : calls.all) {
+      for (const Parameter& one : call.parameters) kept += one.data.size() + one.name.size();
     }
+    if (kept > payload.size()) std::abort();
+    // In pieces it comes to the same.
+    Counter counter;
+    CallReader reader(tds_version);
+    bool good = true;
+    for (std::size_t at = 0; at < payload.size() && good; at += 3) good = reader.take(payload.substr(at, 3), counter);
+    if (calls.whole && !(good && reader.may_end() && counter.calls == calls.all.size())) std::abort();
   }
 }
 

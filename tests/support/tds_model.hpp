@@ -4,7 +4,7 @@
 //
 // A batch is judged by the words in it: `write` writes, `begin`, `commit` and `rollback` are transactions that are announced, `quietly`
 // makes them unannounced (as Babelfish does), `noexec` stops executing RPCs until `exec`, `fail` is an error, `rows` a result, `declare`
-// sets SESSION_CONTEXT to the model's `declared` pair, `insert bulk` announces rows.
+// (in an RPC as well) sets SESSION_CONTEXT to the model's `declares` pair, `insert bulk` announces rows.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class TdsModel {
   std::uint32_t acks = 0;  // the version that the login's answer names; 0: the same
   std::int64_t fence = 5, grace_ms = 1000;
   std::string scope = "s";
-  std::pair<std::string, std::int64_t> declared{"", 0};
+  std::pair<std::string, std::int64_t> declared{"", 0}, declares{"", 0};
   bool has_layer1 = true, refuses_login = false, wants_sspi = false, routes = false, writers_raise = true;
 
   // --- what became of it ---
@@ -43,7 +43,7 @@ class TdsModel {
   bool bulk_announced = false;
   std::int64_t gives_back = 0;   // in front of a handle: a value of the statement's own; 0: none
   std::int64_t next_handle = 0;  // of prepared statements; 0: none is given. Only reads are prepared then
-  std::string login_application;
+  std::string login_application, login_server;
   std::uint32_t login_version = 0;
 
   std::string out;  // for the proxy
@@ -156,7 +156,7 @@ class TdsModel {
   }
   void login() {
     if (const auto login = tds::decode_login7(payload_))
-      login_application = tds::utf8_of(login->application), login_version = login->tds_version;
+      login_application = tds::utf8_of(login->application), login_server = tds::utf8_of(login->server), login_version = login->tds_version;
     std::string payload;
     if (wants_sspi) {
       wants_sspi = false;
@@ -172,7 +172,7 @@ class TdsModel {
       done(payload, tds::done_status::error);
       return say(payload);
     }
-    if (routes) { payload += std::string("\xE3\x0C\0\x14\7\0\0\1\2\1\0x\0\0\0", 15); }
+    if (routes) { payload += std::string("\xE3\x0C\0\x14\7\0\0\x99\5\1\0x\0\0\0", 15); }
     std::string ack("\x01", 1);
     for (int i = 3; i >= 0; --i) ack += static_cast<char>((acks != 0 ? acks : tds_version) >> 8 * i & 0xFF);
     ack += std::string("\1M\0\x10\0\0\0", 7);
@@ -198,7 +198,7 @@ class TdsModel {
       gate = false;
       payload += std::string("\xE3\3\0\x12\0\0", 6);
     }
-    if (has(text, "declare")) declared_now_ = declared;
+    if (has(text, "declare")) declared = declares;
     if (has(text, "rows")) payload += std::string("\x81\1\0\0\0\0\0\x09\0\x26\4\1c\0\xD1\4\1\0\0\0", 20);
     if (has(text, "commit")) finish(payload, true, announced);
     if (has(text, "rollback")) finish(payload, false, announced);
@@ -229,14 +229,14 @@ class TdsModel {
   static Given given_to(const tds::Call& call) {
     Given given;
     for (const auto& one : call.parameters) {
-      if (one.value.null) continue;
+      if (one.null) continue;
       tds::ReturnValue value;
       value.type = one.type.type;
       value.null = false;
-      value.data = one.value.data;
+      value.data = one.data;
       const std::string name = tds::utf8_of(one.name);
       if (const auto number = value.integer()) given.numbers[name] = *number;
-      else given.texts[name] = one.type.type == tds::type::nvarchar ? tds::utf8_of(one.value.data) : std::string(one.value.data);
+      else given.texts[name] = one.type.type == tds::type::nvarchar ? tds::utf8_of(one.data) : std::string(one.data);
     }
     return given;
   }
@@ -268,7 +268,8 @@ class TdsModel {
       ran.push_back(one.id != 0 ? "rpc " + std::to_string(one.id) : name);
       if (name == "sp_reset_connection") gate = false;
       std::string texts;
-      for (const tds::Parameter& parameter : one.parameters) texts += tds::utf8_of(parameter.value.data);
+      for (const tds::Parameter& parameter : one.parameters) texts += tds::utf8_of(parameter.data);
+      if (has(name + texts, "declare")) declared = declares;
       const bool reads = has(texts, "SELECT") && !has(texts, "UPDATE");
       if (reads || (one.id == tds::procedure::execute && given_handles_)) {
       } else if (one.id == tds::procedure::execute_sql || one.id == tds::procedure::execute || one.id == tds::procedure::prepare_execute)
@@ -340,7 +341,6 @@ class TdsModel {
   std::string payload_, key_;
   bool executes_ = true, given_handles_ = false;
   std::uint64_t last_transaction_ = 100;
-  std::pair<std::string, std::int64_t> declared_now_;
 };
 
 }  // namespace termgate::test

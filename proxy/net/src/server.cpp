@@ -61,6 +61,7 @@ std::shared_ptr<const Settings> settings_of(const Options& options) {
   tds.client_tls_required = session.client_tls_required;
   tds.schema = session.schema;
   tds.database = options.backend.database;
+  if (!options.backend.hosts.empty() && !is_address(options.backend.hosts[0].name)) tds.server_name = options.backend.hosts[0].name;
   tds.login_timeout = session.login_timeout;
   tds.idle_timeout = session.idle_timeout;
   tds.idle_in_transaction_timeout = session.idle_in_transaction_timeout;

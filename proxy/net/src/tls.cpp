@@ -62,12 +62,12 @@ void load_pair(SSL_CTX* context, const std::string& certificate, const std::stri
   if (SSL_CTX_check_private_key(context) != 1) fail(fmt::format("key {} does not belong to certificate {}", key, certificate));
 }
 
+}  // namespace
+
 bool is_address(const std::string& name) {
   unsigned char bytes[16];
   return inet_pton(AF_INET, name.c_str(), bytes) == 1 || inet_pton(AF_INET6, name.c_str(), bytes) == 1;
 }
-
-}  // namespace
 
 std::string tls_error() {
   const unsigned long code = ERR_get_error();

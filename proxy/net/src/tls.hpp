@@ -17,6 +17,9 @@ using TlsContext = std::shared_ptr<SSL_CTX>;
 TlsContext context_for_clients(const ClientTls& options, bool tds);
 TlsContext context_for_server(const Backend& backend);
 
+// Whether a host is named by its address, IPv4 or IPv6.
+bool is_address(const std::string& name);
+
 // A connection's own state. `server_name`: whose certificate is expected, where the mode wants that checked.
 SSL* tls_to_client(const TlsContext& context, int descriptor);
 SSL* tls_to_server(const TlsContext& context, const Backend& backend, const std::string& server_name, int descriptor);

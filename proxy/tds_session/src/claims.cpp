@@ -7,10 +7,11 @@ void Claims::declare_at_login(const statements::Declaration& declaration) {
   if (declaration.term) at_login_.term = declaration.term->value();
 }
 
-bool Claims::may_go_without() const noexcept {
-  const bool silent = !admission_.rule && set_ == Pair{} && at_login_ == Pair{} && !server_knows_;
-  return admission_.without_term == session::WithoutTerm::allow && silent;
+bool Claims::allows_silence() const noexcept {
+  return admission_.without_term == session::WithoutTerm::allow && !admission_.rule && set_ == Pair{} && at_login_ == Pair{};
 }
+
+bool Claims::is_silent() const noexcept { return allows_silence() && !server_knows_; }
 
 Claim Claims::now() {
   Claim claim;
@@ -25,7 +26,7 @@ Claim Claims::now() {
       claim.message = own().scope.empty() ? "TG002 a term is declared, and no scope" : "TG002 a scope is declared, and no term";
       return claim;
     }
-    if (server_knows_) return claim;
+    if (server_knows_ || allows_silence()) return claim;
   }
   if (!admission_.rule) {
     claim.code = "TG002";

@@ -31,13 +31,21 @@ class Claims {
   void set(Pair pair) { set_ = std::move(pair); }
   // The session's own SESSION_CONTEXT speaks of terms, or may.
   void server_knows() noexcept { server_knows_ = true; }
+  // Something ran that can have declared: a procedure, a trigger, a text with a variable in it.
+  void server_may_know() noexcept { server_may_know_ = true; }
+  // The gate was asked, and nothing is declared.
+  void server_knows_nothing() noexcept { server_knows_ = server_may_know_ = false; }
   void reset() { set_ = {}; }
 
   const session::Admission& admission() const noexcept { return admission_; }
   bool enforces() const noexcept { return admission_.enforce == session::Enforce::on; }
   bool final_rule() const noexcept { return admission_.rule != nullptr && !admission_.overridable; }
-  // Whether the session may do as it likes for want of a claim.
-  bool may_go_without() const noexcept;
+  // Whether the session may do as it likes for want of a claim, as far as we know.
+  bool is_silent() const noexcept;
+  // The same for certain: nothing has run since the gate was asked that can have declared.
+  bool may_go_without() const noexcept { return is_silent() && !server_may_know_; }
+  // Whether one that has declared nothing may: the gate must be asked.
+  bool allows_silence() const noexcept;
 
   // For a message outside a transaction, or the first one inside.
   Claim now();
@@ -46,7 +54,7 @@ class Claims {
   session::Admission admission_;
   Pair bound_;           // by the rule, for good
   Pair at_login_, set_;  // its own
-  bool server_knows_ = false;
+  bool server_knows_ = false, server_may_know_ = false;
 };
 
 }  // namespace termgate::tds_session

@@ -8,6 +8,7 @@
 #include <termgate/tds/text.hpp>
 #include <termgate/term.hpp>
 
+#include "lexer.hpp"
 #include "state.hpp"
 
 namespace termgate::tds_session {
@@ -18,32 +19,24 @@ constexpr std::uint8_t refusal_severity = 16;
 
 std::string_view part(std::string_view text, std::size_t bytes) { return text.substr(0, std::min(text.size(), bytes)); }
 
+std::string text_in(const tds::Parameter& parameter) { return parameter.is_wide() ? tds::utf8_of(parameter.data) : parameter.data; }
+
 std::int64_t number_in(const tds::Parameter& parameter) {
   tds::ReturnValue value;
   value.type = parameter.type.type;
-  value.null = parameter.value.null;
-  value.data = parameter.value.data;
+  value.null = parameter.null;
+  value.data = parameter.data;
   if (const auto number = value.integer()) return *number;
-  const std::string text =
-      parameter.type.type == tds::type::nvarchar ? tds::utf8_of(parameter.value.data) : std::string(parameter.value.data);
+  const std::string text = text_in(parameter);
   std::int64_t number = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
   return failure == std::errc{} && end == text.data() + text.size() && !text.empty() ? number : 0;
 }
 
-std::string text_in(const tds::Parameter& parameter) {
-  const bool wide = parameter.type.type == tds::type::nvarchar || parameter.type.type == tds::type::nchar;
-  return wide ? tds::utf8_of(parameter.value.data) : std::string(parameter.value.data);
-}
-
-// In a code page the second byte of a letter can look like a bracket: such a text is none. NULL is empty.
+// A text of a code page is none here: it may have letters that look like others.
 std::optional<std::string> text_that_is_plain(const tds::Parameter& parameter) {
-  const std::string_view data = parameter.value.data;
-  const bool wide =
-      parameter.type.type == tds::type::nvarchar || parameter.type.type == tds::type::nchar || parameter.type.type == tds::type::ntext;
-  if (wide) return tds::is_utf16(data) ? std::optional(tds::utf8_of(data)) : std::nullopt;
-  const bool ascii = std::none_of(data.begin(), data.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
-  return ascii ? std::optional(std::string(data)) : std::nullopt;
+  if (!parameter.is_wide() || !tds::is_utf16(parameter.data)) return std::nullopt;
+  return tds::utf8_of(parameter.data);
 }
 
 // The one that is named, or that stands at this place.
@@ -68,48 +61,6 @@ void check_pair(Verdict& verdict, std::string scope, std::int64_t term) {
   } else {
     verdict.sets = Pair{std::move(scope), term};
   }
-}
-
-// Where the text is that a call runs.
-std::optional<std::size_t> place_of_text(const tds::Call& call) {
-  switch (call.id) {
-    case tds::procedure::none: break;
-    case tds::procedure::execute_sql: return 0;
-    case tds::procedure::cursor_open:
-    case tds::procedure::prepare_execute_rpc: return 1;
-    case tds::procedure::cursor_prepare:
-    case tds::procedure::prepare:
-    case tds::procedure::prepare_execute: return 2;
-    case tds::procedure::cursor_prepare_execute: return 3;
-    default: return std::nullopt;
-  }
-  static constexpr std::pair<std::string_view, std::size_t> places[] = {
-      {"sp_executesql", 0}, {"sp_cursoropen", 1}, {"sp_prepexecrpc", 1},    {"sp_cursorprepare", 2},
-      {"sp_prepare", 2},    {"sp_prepexec", 2},   {"sp_cursorprepexec", 3},
-  };
-  const std::string name = tds::utf8_of(call.name);
-  for (const auto& [procedure, place] : places) {
-    if (names_procedure(name, "sys", procedure)) return place;
-  }
-  return std::nullopt;
-}
-
-// Whether the texts that these calls run name the procedure that resets a session. Their other parameters are data.
-bool run_a_reset(const tds::Calls& calls, std::string_view body, std::string_view schema) {
-  bool known = calls.whole;
-  for (const tds::Call& call : calls.all) {
-    const auto place = place_of_text(call);
-    for (std::size_t i = 0; i < call.parameters.size(); ++i) {
-      const tds::Parameter& one = call.parameters[i];
-      const std::string name = tds::utf8_of(one.name);
-      if (i != place && !tds::is_same_name(name, "@stmt") && !tds::is_same_name(name, "@statement")) continue;
-      known = known || calls.all.size() == 1;
-      if (!mentions(one.value.data, reset_procedure)) continue;
-      const auto text = text_that_is_plain(one);
-      if (!text || classify(*text, schema).kind == TextVerdict::Kind::forbidden) return true;
-    }
-  }
-  return !known && mentions(body, reset_procedure);
 }
 
 // Ungated by their numbers: they end something, and write nothing.
@@ -205,12 +156,10 @@ bool TdsSession::State::take_attention(Instant now) {
 void TdsSession::State::on_client_event(const tds::PacketEvent& event, Instant now) {
   latest_ = now;
   if (stage_ == Stage::relaying) {
-    if (scans_ && event.kind == tds::PacketEvent::Kind::payload) {
-      scanned_.append(event.raw);
-      // The server runs a batch when all of it is there.
-      if (mentions(scanned_, reset_procedure))
-        return end(50005, "TG005 sp_reset_connection is refused in a long text: it could give the gate away");
-      scanned_.erase(0, scanned_.size() - std::min(scanned_.size(), 2 * reset_procedure.size()));
+    const bool payload = event.kind == tds::PacketEvent::Kind::payload;
+    if (judges_ && (payload || event.ends_message)) {
+      // The server runs a text when all of it is there.
+      if (const char* problem = judge_.take(payload ? event.raw : std::string_view{}, event.ends_message)) return end(50005, problem);
     }
     server_out_.back().append(event.raw);
     if (!event.ends_message) return;
@@ -311,11 +260,11 @@ void TdsSession::State::on_message(Instant now) {
   }
 }
 
-Verdict TdsSession::State::verdict_of(const Message& message) const {
+Verdict TdsSession::State::verdict_of(const Message& message) {
   Verdict verdict;
   if (message.type == tds::packet::bulk) {
-    verdict.way = bulk_expected_ && (gate_ == Gate::held || claims_.may_go_without() || !claims_.enforces()) ? Verdict::Way::pass
-                                                                                                             : Verdict::Way::refuse;
+    verdict.way = bulk_expected_ && (gate_ == Gate::held || claims_.is_silent() || !claims_.enforces()) ? Verdict::Way::pass
+                                                                                                        : Verdict::Way::refuse;
     verdict.bulk_rows = true;
     verdict.code = "TG005";
     verdict.message = "TG005 rows of a bulk load that no INSERT BULK has announced";
@@ -329,6 +278,13 @@ Verdict TdsSession::State::verdict_of(const Message& message) const {
     return verdict;
   }
   const std::string_view body = std::string_view(message.payload).substr(headers->bytes);
+  judge_.begin(message.type, tds_version_);
+  if (const char* problem = judge_.take(body, message.complete)) {
+    verdict.way = Verdict::Way::refuse;
+    verdict.code = "TG005";
+    verdict.message = problem;
+    return verdict;
+  }
   switch (message.type) {
     case tds::packet::sql_batch: return verdict_of_batch(body);
     case tds::packet::rpc: return verdict_of_calls(body);
@@ -359,6 +315,7 @@ Verdict TdsSession::State::verdict_of_batch(std::string_view body) const {
       if (message_.complete) verdict.way = Verdict::Way::pass;
       return verdict;
     case TextVerdict::Kind::reads:
+      verdict.only_reads = message_.complete;
       if (message_.complete && reads_pass()) verdict.way = Verdict::Way::pass;
       return verdict;
     case TextVerdict::Kind::set_term:
@@ -380,19 +337,7 @@ Verdict TdsSession::State::verdict_of_batch(std::string_view body) const {
 
 Verdict TdsSession::State::verdict_of_calls(std::string_view body) const {
   Verdict verdict;
-  if (mentions(body, "releaseapplock")) {
-    verdict.way = Verdict::Way::refuse;
-    verdict.code = "TG005";
-    verdict.message = "TG005 sp_releaseapplock is refused in a fenced session: it could give the gate away";
-    return verdict;
-  }
   const tds::Calls calls = tds::decode_rpc(body, tds_version_);
-  if (run_a_reset(calls, body, options_.schema)) {
-    verdict.way = Verdict::Way::refuse;
-    verdict.code = "TG005";
-    verdict.message = "TG005 sp_reset_connection is refused inside a text: it would give the gate away. A driver calls it by RPC, alone";
-    return verdict;
-  }
   if (!calls.whole || !message_.complete || calls.all.empty()) return verdict;
   bool harmless = true;
   for (const tds::Call& call : calls.all) {
@@ -409,18 +354,12 @@ Verdict TdsSession::State::verdict_of_calls(std::string_view body) const {
       check_pair(verdict, scope == nullptr ? "" : text_in(*scope), term == nullptr ? 0 : number_in(*term));
       return verdict;
     } else if (resets_session(name)) {
-      if (!alone) {
-        verdict.way = Verdict::Way::refuse;
-        verdict.code = "TG005";
-        verdict.message = "TG005 sp_reset_connection is refused beside other calls: it would give the gate away in their midst";
-        return verdict;
-      }
       verdict.resets = true;
     } else if (names_procedure(name, "sys", "sp_set_session_context")) {
       const tds::Parameter* key = parameter_of(call, "@key", 0);
       const std::string text = key == nullptr ? "" : text_in(*key);
-      // By its letters, whatever their case: a key that is taken for ours without need costs a question.
-      verdict.declares = verdict.declares || mentions(text, "termgate.");
+      // Whatever the case of its letters: a key that is taken for ours without need costs a question.
+      verdict.declares = verdict.declares || lower(text).find("termgate.") != std::string::npos;
     } else {
       harmless = harmless && (is_harmless_procedure(name, reads_pass()) || call_reads(call, verdict));
     }
@@ -505,7 +444,8 @@ Verdict TdsSession::State::verdict_of_transaction(std::string_view body) const {
 // --- what is done with it ---
 
 void TdsSession::State::through_gate(const Verdict& verdict, Instant now) {
-  if (verdict.bulk_rows || claims_.may_go_without()) return forward(verdict, now);
+  // Where nothing has been declared that we know of, and no gate is there to be asked, nothing is checked.
+  if (verdict.bulk_rows || claims_.may_go_without() || (claims_.is_silent() && !has_layer1_)) return forward(verdict, now);
   Claim claim = claims_.now();
   const bool kept = gate_ == Gate::held && resets_ == 0;
   // In a transaction that writes under the gate already its pair stands, unless the session has declared another.
@@ -529,6 +469,7 @@ void TdsSession::State::through_gate(const Verdict& verdict, Instant now) {
   }
   if (kept && (!claim.pair.complete() || claim.pair == pair_)) return forward(verdict, now);
   bulk_sent_ = verdict.bulk;
+  reads_sent_ = verdict.only_reads;
   if (!kept) return send_enter(claim.pair, now);
   if (in_transaction()) {
     return refuse("TG005",
@@ -585,8 +526,7 @@ void TdsSession::State::forward(const Verdict& verdict, Instant now) {
   resets_ = 0;
   server_out_.back().append(message_.raw);
   streaming_ = !message_.complete;
-  scans_ = streaming_ && message_.type == tds::packet::sql_batch && claims_.enforces();
-  scanned_ = scans_ ? message_.payload.substr(message_.payload.size() - std::min(message_.payload.size(), 2 * reset_procedure.size())) : "";
+  judges_ = streaming_ && claims_.enforces();
   bulk_sent_ = verdict.bulk;
   message_ = {};
   stage_ = Stage::relaying;
@@ -596,6 +536,7 @@ void TdsSession::State::forward(const Verdict& verdict, Instant now) {
   // What goes through the gate may have prepared a statement under a number that stood for a read.
   if (verdict.way != Verdict::Way::pass) read_handles_.clear();
   prepares_read_ = verdict.way == Verdict::Way::pass && verdict.prepares_read;
+  if (verdict.way != Verdict::Way::pass && !verdict.only_reads) claims_.server_may_know();
 }
 
 void TdsSession::State::answer_locally(const Verdict& verdict) {

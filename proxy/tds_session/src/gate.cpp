@@ -22,6 +22,8 @@ constexpr std::chrono::milliseconds raise_seen_again{500};
 // The server ends whom it can, and a raise that may end nobody gives up: both with the grace, and before the proxy acts.
 constexpr std::chrono::milliseconds server_first{250};
 
+constexpr std::int64_t nothing_declared = 50002;
+
 // The server found a transaction that we had not seen, and has done nothing.
 bool is_wrong_transaction(std::uint32_t number) noexcept { return number == 3988 || number == 3989; }
 
@@ -112,11 +114,25 @@ void TdsSession::State::call_value(const tds::ReturnValue& value) {
 
 void TdsSession::State::enter_ends(Instant now) {
   const bool passed = answer_.proven && answer_.code == 0;
+  // What the session has declared, which only the server knows.
+  const bool asked = !pair_.complete();
   if (answer_.proven) {
     if (!pair_.complete() && !answer_.scope.empty() && answer_.term > 0) pair_ = {answer_.scope, answer_.term};
     server_inside_ = answer_.trancount > 0;
     if (answer_.trancount == 0) transaction_ = 0;
     if (answer_.fence > 0) host_.saw_fence(pair_.scope, answer_.fence);
+  }
+  if (asked && answer_.proven && answer_.code == nothing_declared && answer_.scope.empty() && claims_.allows_silence()) {
+    claims_.server_knows_nothing();
+    gate_is(Gate::open);
+    if (!cancelled_) {
+      Verdict verdict;
+      verdict.bulk = bulk_sent_;
+      verdict.only_reads = reads_sent_;
+      return forward(verdict, now);
+    }
+  } else if (asked && answer_.proven) {
+    claims_.server_knows();
   }
   if (passed && pair_.complete()) {
     gate_is(Gate::held);
@@ -156,7 +172,9 @@ void TdsSession::State::enter_ends(Instant now) {
     after_message_ = "TG006 the gate of layer 1 gave no proof, and nothing was run" +
                      (answer_.error.empty() ? std::string(" (SET NOEXEC, FMTONLY or SHOWPLAN?)") : ": " + answer_.error);
     if (pair_.complete()) return send_leave(AfterLeave::refuse, now);
-    return end(number_of(after_code_), after_message_);
+    // Without an error nothing ran at all, so no gate can be held.
+    if (!answer_.error.empty() || !claims_.is_silent()) return end(number_of(after_code_), after_message_);
+    gate_is(Gate::open);
   }
   stage_ = Stage::ready;
   if (cancelled_) {

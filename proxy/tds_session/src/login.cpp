@@ -70,9 +70,12 @@ void TdsSession::State::on_client_login(Instant) {
                           "federated authentication (Microsoft Entra) does not go through this proxy: use a SQL Server login");
     }
   }
-  // A session that is recovered behind our back would go on without its gate; a classified result cannot be walked.
-  constexpr char unwanted[] = {static_cast<char>(tds::feature::session_recovery), static_cast<char>(tds::feature::data_classification)};
-  const auto sent_on = tds::without_features(message_.payload, *login, std::string_view(unwanted, sizeof unwanted));
+  // A session that is recovered behind our back would go on without its gate; a classified result cannot be walked, nor can the types of JSON
+  // and vectors. Azure's gateway finds a server by its name in the login.
+  using namespace tds::feature;
+  constexpr char unwanted[] = {static_cast<char>(session_recovery), static_cast<char>(data_classification), static_cast<char>(json),
+                               static_cast<char>(vector)};
+  const auto sent_on = tds::changed_login7(message_.payload, *login, {std::string_view(unwanted, sizeof unwanted), options_.server_name});
   if (!sent_on) return malformed_peer("client", sent_on.problem().reason());
   attaches_ = !login->attach_file.empty();
   changes_password_ = !login->change_password.empty();
@@ -162,8 +165,11 @@ void TdsSession::State::login_token(const tds::TokenEvent& event) {
       if (!change) return malformed_peer("server", change.problem().reason());
       // They would lead the client past the proxy.
       if (change->type == tds::environment::routing || change->type == tds::environment::enhanced_routing ||
-          change->type == tds::environment::user_instance)
+          change->type == tds::environment::user_instance) {
         routed_ = true;
+        const auto to = tds::decode_routing(change->now);
+        if (to) routed_to_ = to->server + ":" + std::to_string(to->port);
+      }
       if (change->type == tds::environment::mirroring_partner) return;
       break;
     }
@@ -205,9 +211,9 @@ void TdsSession::State::login_token(const tds::TokenEvent& event) {
 void TdsSession::State::login_message_ends(Instant now) {
   if (login_answer_.size() > login_answer_max) return malformed_peer("server", "its answer to a login is too long");
   if (routed_) {
-    return end_login(login_failed,
-                     "the server sends the client on to another address (routing), which would lead it past the proxy: "
-                     "point --backend there");
+    return end_login(login_failed, "the server sends its clients on to " + (routed_to_.empty() ? "another address" : routed_to_) +
+                                       " (routing), past the proxy. Azure SQL: set the server's connection policy to Proxy. Read-only routing "
+                                       "of an availability group: point --backend to that address, or connect without ApplicationIntent=ReadOnly");
   }
   if (login_acked_) {
     stage_ = Stage::hello;

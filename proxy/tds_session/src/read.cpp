@@ -620,6 +620,8 @@ bool surely_reads(std::span<const Token> tokens) noexcept {
   return selects;
 }
 
+bool is_reserved(std::string_view word) noexcept { return contains(reserved, word); }
+
 bool declares_values(std::span<const Token> tokens) noexcept {
   for (std::size_t at = 0; at < tokens.size(); ++at) {
     const Token& token = tokens[at];

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 
 #include "lexer.hpp"
 
@@ -13,5 +14,8 @@ namespace termgate::tds_session {
 bool surely_reads(std::span<const Token> tokens) noexcept;
 // Whether they are variables of the server's own types, with a comma between two, and perhaps with values that are no calls.
 bool declares_values(std::span<const Token> tokens) noexcept;
+
+// Whether a word, in small letters, is reserved in T-SQL.
+bool is_reserved(std::string_view word) noexcept;
 
 }  // namespace termgate::tds_session

@@ -29,6 +29,7 @@
 #include <termgate/tds_session/text.hpp>
 
 #include "claims.hpp"
+#include "watch.hpp"
 
 namespace termgate::tds_session {
 
@@ -68,6 +69,7 @@ struct Verdict {
   bool bulk = false;       // rows follow in a message of their own
   bool bulk_rows = false;  // these are they
   bool declares = false;
+  bool only_reads = false;     // it cannot have declared anything
   bool resets = false;         // the session, by a call
   bool prepares_read = false;  // a statement that only reads: the handle that comes back stands for it
   std::optional<Pair> sets;    // by set_term
@@ -112,7 +114,7 @@ class TdsSession::State {
   bool take_attention(Instant now);
   void on_client_event(const tds::PacketEvent& event, Instant now);
   void on_message(Instant now);
-  Verdict verdict_of(const Message& message) const;
+  Verdict verdict_of(const Message& message);
   Verdict verdict_of_batch(std::string_view body) const;
   Verdict verdict_of_calls(std::string_view body) const;
   bool call_reads(const tds::Call& call, Verdict& verdict) const;
@@ -190,6 +192,7 @@ class TdsSession::State {
   bool encrypted_;           // by the client's TLS
   bool speaks_8_0_ = false;  // the client
   bool routed_ = false;
+  std::string routed_to_;  // where the server sends its clients, if it says so
   bool attaches_ = false, changes_password_ = false;  // the login
   bool integrated_ = false;                           // NTLM or Kerberos; its messages pass as they are
   std::size_t behind_errors_ = 0;                     // of login_answer_
@@ -200,8 +203,8 @@ class TdsSession::State {
   std::string input_;  // not looked at yet
   Message message_;
   bool streaming_ = false;   // the rest of a message goes on as it comes
-  bool scans_ = false;       // the rest of a batch, for what would give the gate away
-  std::string scanned_;      // the end of what has been
+  bool judges_ = false;      // what of it goes on
+  Judge judge_;
   bool swallowing_ = false;  // the rest of a refused message goes nowhere
   std::string refusal_;      // to be answered when it has ended
   std::uint8_t resets_ = 0;  // that the server has not been told yet
@@ -211,7 +214,7 @@ class TdsSession::State {
   bool relayed_any_ = false;
   bool response_done_ = false;
   bool response_failed_ = false;
-  bool bulk_sent_ = false, bulk_expected_ = false;
+  bool bulk_sent_ = false, bulk_expected_ = false, reads_sent_ = false;
   int attentions_ = 0;  // sent on and not acknowledged
   // Of statements that only read, where reads may pass; nothing that may have prepared another under the same number has run since.
   std::set<std::int64_t> read_handles_;

@@ -8,8 +8,11 @@
 #include <span>
 #include <vector>
 
+#include <termgate/tds/text.hpp>
+
 #include "lexer.hpp"
 #include "read.hpp"
+#include "watch.hpp"
 
 namespace termgate::tds_session {
 namespace {
@@ -283,84 +286,19 @@ class Parser {
   bool declares_ = false;
 };
 
-constexpr const char* distributed_problem =
-    "TG005 a distributed transaction can be committed after its session has ended, and its gate with it: it is refused in a fenced session";
-
-// In a text that the lexer has given up: the two words, with blanks and comments between them.
-bool begins_distributed(std::string_view text) {
-  constexpr std::string_view first = "distributed", second = "tran";
-  const std::string plain = lower(text);
-  for (std::size_t at = plain.find(first); at != std::string::npos; at = plain.find(first, at + 1)) {
-    std::size_t next = at + first.size();
-    while (next < plain.size() && !begins_word(plain[next])) {
-      const bool comment = plain.compare(next, 2, "/*") == 0, line = plain.compare(next, 2, "--") == 0;
-      next = comment ? plain.find("*/", next + 2) : line ? plain.find('\n', next) : next + 1;
-      if (comment && next != std::string::npos) next += 2;
-      next = std::min(next, plain.size());
-    }
-    if (plain.compare(next, second.size(), second) == 0) return true;
-  }
-  return false;
-}
-
-constexpr const char* dynamic_reset_problem =
-    "TG005 sp_reset_connection is refused in dynamic SQL: it would give the gate away. A driver calls it by RPC, alone";
-
-bool runs_a_text(const Token& token) {
-  if (token.kind != Token::Kind::word && token.kind != Token::Kind::name && token.kind != Token::Kind::either) return false;
-  const std::string name = lower(token.text);
-  return name == "exec" || name == "execute" || name == "sp_executesql" || name.starts_with("sp_prep") || name.starts_with("sp_cursor");
-}
-
-// As a name, not inside a string: texts that speak of it are harmless, unless they run texts.
-const char* gives_the_gate_away(const Token& token, bool dynamic) {
-  if (token.kind == Token::Kind::number) return nullptr;
-  const bool may_be_run = token.kind == Token::Kind::string || token.kind == Token::Kind::either;
-  if (dynamic && may_be_run && mentions(token.text, reset_procedure)) return dynamic_reset_problem;
-  if (token.kind == Token::Kind::string) return nullptr;
-  if (resets_session(token.text))
-    return "TG005 sp_reset_connection is refused inside a batch: it would give the gate away. A driver calls it by RPC, alone";
-  const std::string name = lower(token.text);
-  if (name == "sp_bindsession" || name == "sp_getbindtoken")
-    return "TG005 a bound session's transaction can be committed after this session has ended, and its gate with it: it is refused in a "
-           "fenced session";
-  return nullptr;
-}
-
 }  // namespace
 
 TextVerdict classify(std::string_view text, std::string_view schema) {
   TextVerdict verdict;
-  if (mentions(text, "releaseapplock")) {
+  Watch watch;
+  watch.text(tds::utf16_of(text), Watch::Letters::wide);
+  watch.text_ends();
+  if (const char* problem = watch.problem()) {
     verdict.kind = TextVerdict::Kind::forbidden;
-    verdict.problem = "TG005 sp_releaseapplock is refused in a fenced session: it could give the gate away";
+    verdict.problem = problem;
     return verdict;
   }
   const std::vector<Token> tokens = Lexer(text).all();
-  const bool dynamic = std::any_of(tokens.begin(), tokens.end(), runs_a_text);
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (const char* problem = gives_the_gate_away(tokens[i], dynamic)) {
-      verdict.kind = TextVerdict::Kind::forbidden;
-      verdict.problem = problem;
-      return verdict;
-    }
-    if (tokens[i].kind != Token::Kind::word || tokens[i].text != "distributed") continue;
-    if (i == 0 || tokens[i - 1].text != "begin") continue;
-    verdict.kind = TextVerdict::Kind::forbidden;
-    verdict.problem = distributed_problem;
-    return verdict;
-  }
-  const bool read_to_its_end = tokens.empty() || tokens.back().kind != Token::Kind::strange;
-  if (!read_to_its_end && mentions(text, reset_procedure)) {
-    verdict.kind = TextVerdict::Kind::forbidden;
-    verdict.problem = dynamic_reset_problem;
-    return verdict;
-  }
-  if (!read_to_its_end && begins_distributed(text)) {
-    verdict.kind = TextVerdict::Kind::forbidden;
-    verdict.problem = distributed_problem;
-    return verdict;
-  }
   if (auto set_term = Parser(tokens, schema).set_term()) return *std::move(set_term);
   Parser parser(tokens, schema);
   if (parser.harmless()) {
@@ -420,21 +358,7 @@ bool resets_session(std::string_view name) {
   std::string plain = lower(name);
   std::erase_if(plain, [](char c) { return c == '[' || c == ']' || c == '"' || c == ' '; });
   plain.erase(std::min(plain.find(';'), plain.size()));
-  return plain == reset_procedure || plain.ends_with("." + std::string(reset_procedure));
-}
-
-bool mentions(std::string_view bytes, std::string_view word) noexcept {
-  const auto found = [&](std::size_t at, std::size_t step) {
-    if (bytes.size() - at < (word.size() - 1) * step + 1) return false;
-    for (std::size_t i = 0; i < word.size(); ++i) {
-      if (lower(bytes[at + i * step]) != word[i]) return false;
-    }
-    return true;
-  };
-  for (std::size_t at = 0; at < bytes.size(); ++at) {
-    if (lower(bytes[at]) == word[0] && (found(at, 1) || found(at, 2))) return true;
-  }
-  return false;
+  return plain == "sp_reset_connection" || plain.ends_with(".sp_reset_connection");
 }
 
 }  // namespace termgate::tds_session

@@ -20,6 +20,7 @@ endif()
 if(TARGET termgate_tds_session)
   termgate_test(unit_tds_session LABEL unit
     SOURCES
+      unit/proxy/tds_session/carriers.cpp
       unit/proxy/tds_session/session.cpp
       unit/proxy/tds_session/text.cpp
     LIBRARIES Termgate::tds_session)

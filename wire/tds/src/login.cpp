@@ -16,7 +16,7 @@
 // The extension, where flags 3 has 0x10, is 4 bytes: the offset of the features, each id:1 size:4 data, and 0xFF at the end.
 #include <termgate/tds/login.hpp>
 
-#include <algorithm>
+#include <termgate/tds/text.hpp>
 
 #include "bytes.hpp"
 
@@ -46,8 +46,6 @@ bool read_features(std::string_view payload, std::size_t at, Login7& login) {
     const std::uint8_t id = cursor.u8();
     if (!cursor.good()) return false;
     if (id == feature::terminator) {
-      login.features_at = at;
-      login.features_end = at + cursor.at();
       return true;
     }
     const std::uint32_t size = cursor.u32();
@@ -162,32 +160,75 @@ Decoded<Login7> decode_login7(std::string_view payload) {
   return login;
 }
 
-Decoded<std::string> without_features(std::string_view payload, const Login7& login, std::string_view ids) {
-  const auto is_named = [&](const Feature& one) { return ids.find(static_cast<char>(one.id)) != std::string_view::npos; };
-  if (std::none_of(login.features.begin(), login.features.end(), is_named)) return std::string(payload);
-  if (login.features_end != payload.size()) {
-    const auto behind = [&](std::string_view value) {
-      return !value.empty() && value.data() + value.size() > payload.data() + login.features_at;
-    };
-    for (const std::string_view value : {login.host, login.user, login.password, login.application, login.server, login.library,
-                                         login.language, login.database, login.attach_file, login.change_password, login.sspi}) {
-      if (behind(value)) return malformed("LOGIN7: something stands behind its features");
+Decoded<std::string> changed_login7(std::string_view payload, const Login7& login, const Login7Changes& changes) {
+  constexpr std::size_t field_units_max = 0xFFFF, client_id_at = 72, client_id_bytes = 6;
+  const std::size_t fixed = is_7_2(login.tds_version) ? 94 : 86;
+  std::string made(payload.substr(0, fixed)), data;
+  bool fits = true;
+  const auto put = [&](std::size_t at, std::size_t value, std::size_t bytes) {
+    std::string number;
+    append_little(number, value, bytes);
+    made.replace(at, bytes, number);
+  };
+  const auto field = [&](std::size_t at, std::string_view value, std::size_t unit) {
+    fits = fits && fixed + data.size() <= field_units_max && value.size() / unit <= field_units_max;
+    put(at, fixed + data.size(), 2);
+    put(at + 2, value.size() / unit, 2);
+    data.append(value);
+  };
+  const std::string server = changes.server.empty() ? std::string(login.server) : utf16_of(changes.server);
+  const auto stays = [&](const Feature& one) { return changes.without_features.find(static_cast<char>(one.id)) == std::string_view::npos; };
+  const bool extended = (login.option_flags_3 & has_extension) != 0;
+  field(36, login.host, 2);
+  field(40, login.user, 2);
+  field(44, login.password, 2);
+  field(48, login.application, 2);
+  field(52, server, 2);
+  const std::size_t extension = data.size();
+  field(56, extended ? std::string_view("\0\0\0\0", 4) : std::string_view{}, 1);
+  field(60, login.library, 2);
+  field(64, login.language, 2);
+  field(68, login.database, 2);
+  static_assert(client_id_at + client_id_bytes == 78);
+  // A longer one has its length in a field of its own.
+  const bool long_sspi = login.sspi.size() >= field_units_max;
+  field(78, long_sspi ? std::string_view{} : login.sspi, 1);
+  if (long_sspi) {
+    put(80, field_units_max, 2);
+    data.append(login.sspi);
+  }
+  field(82, login.attach_file, 2);
+  if (is_7_2(login.tds_version)) {
+    field(86, login.change_password, 2);
+    put(90, long_sspi ? login.sspi.size() : 0, 4);
+  }
+  if (extended) {
+    std::string at;
+    append_little(at, fixed + data.size(), 4);
+    data.replace(extension, 4, at);
+    for (const Feature& one : login.features) {
+      if (!stays(one)) continue;
+      data += static_cast<char>(one.id);
+      append_little(data, one.data.size(), 4);
+      data.append(one.data);
     }
-    const std::size_t extension = read_little(payload.data() + 56, 2);
-    if (extension + 4 > login.features_at) return malformed("LOGIN7: something stands behind its features");
+    data += static_cast<char>(feature::terminator);
   }
-  std::string made(payload.substr(0, login.features_at));
-  for (const Feature& one : login.features) {
-    if (is_named(one)) continue;
-    made += static_cast<char>(one.id);
-    append_little(made, one.data.size(), 4);
-    made.append(one.data);
-  }
-  made += static_cast<char>(feature::terminator);
-  std::string length;
-  append_little(length, made.size(), 4);
-  made.replace(0, 4, length);
+  made += data;
+  if (!fits || made.size() > login7_bytes_max) return malformed("LOGIN7: its fields do not fit with another server's name");
+  put(0, made.size(), 4);
   return made;
+}
+
+Decoded<Routing> decode_routing(std::string_view value) {
+  constexpr std::uint8_t tcp = 0;
+  Cursor cursor(value);
+  Routing routing;
+  const std::uint8_t protocol = cursor.u8();
+  routing.port = cursor.u16();
+  routing.server = utf8_of(cursor.long_text());
+  if (!cursor.good() || protocol != tcp) return malformed("ENVCHANGE: its routing is malformed");
+  return routing;
 }
 
 }  // namespace termgate::tds

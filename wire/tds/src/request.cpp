@@ -3,13 +3,20 @@
 // Batch (type 1):   ALL_HEADERS  text as UTF-16
 // RPC (type 3):     ALL_HEADERS  call (0xFF call)*          0x80 in place of 0xFF in TDS 7.1; 0xFE: the rest is not to be executed
 //   call:           name length:2  name as UTF-16 | 0xFFFF id:2     options:2     parameter*
-//   parameter:      name: 1 + UTF-16   status:1 (1: OUTPUT, 2: default, 8: encrypted)   TYPE_INFO   value
+//   parameter:      name: 1 + UTF-16   status:1 (1: OUTPUT, 2: default, 8: encrypted)   TYPE_INFO   value   (cipher, where encrypted)
+//   cipher:         TYPE_INFO  algorithm:1  (its name: 1 + UTF-16, where it is 0)  kind:1  database:4  key:4  version:4  metadata:8  rule:1
+//   table:          0xF3  database, schema, name: 1 + UTF-16   count:2 (0xFFFF: NULL)  column*  option* 0x00  (0x01 value*)* 0x00
+//   column:         user type:4  flags:2 (0x0200: the rows do not have it)  TYPE_INFO  name: 1 + UTF-16
+//   option:         0x10  count:2  (column:2 flags:1)*  |  0x11  count:2  column:2*
 // Transaction (14): ALL_HEADERS  kind:2  …
 //   begin           isolation:1  name: 1 (its bytes) + UTF-16
 //   commit          name  flags:1  (isolation:1  name, where flags has 1: the next one begins at once)
 //   rollback        the same as commit
 //   save            name
 #include <termgate/tds/request.hpp>
+
+#include <algorithm>
+#include <utility>
 
 #include <termgate/tds/text.hpp>
 
@@ -21,8 +28,7 @@ namespace {
 constexpr std::size_t headers_bytes_max = 4096;
 constexpr std::uint16_t transaction_header = 2;
 constexpr std::size_t parameters_max = 10'000;
-constexpr std::size_t calls_max = 10'000;
-constexpr std::uint8_t encrypted = 0x08;
+constexpr std::uint8_t encrypted_parameter = 0x08;
 constexpr std::uint8_t output_parameter = 0x01;
 constexpr std::string_view any_collation{"\x09\x04\xD0\x00\x34", 5};
 constexpr std::uint16_t text_bytes_max = 8000;
@@ -31,23 +37,32 @@ bool is_separator(std::uint8_t byte, std::uint32_t tds_version) noexcept {
   return is_7_2(tds_version) ? byte == 0xFF || byte == 0xFE : byte == 0x80;
 }
 
-bool read_parameter(std::string_view& left, Call& call) {
-  Cursor cursor(left);
-  Parameter parameter;
-  parameter.name = cursor.short_text();
-  parameter.status = cursor.u8();
-  if (!cursor.good() || (parameter.status & encrypted) != 0) return false;
-  const TypeRead type = read_type(cursor.rest(), TypePlace::parameter);
-  if (type.kind != TypeRead::Kind::read) return false;
-  cursor.bytes(type.info.bytes);
-  parameter.type = type.info;
-  parameter.value = read_value(cursor.rest(), type.info);
-  if (!parameter.value.good) return false;
-  cursor.bytes(parameter.value.bytes);
-  call.parameters.push_back(parameter);
-  left = cursor.rest();
-  return true;
-}
+constexpr std::size_t head_bytes_max = std::size_t{256} << 10;  // the longest name of a procedure has half of it
+constexpr std::uint64_t unknown_total = ~std::uint64_t{0} - 1;
+constexpr std::uint16_t column_default = 0x0200;
+
+// Keeps what a CallReader tells, up to a number of parameters.
+class Collector final : public CallSink {
+ public:
+  void call(std::uint16_t id, std::string_view name, std::uint16_t options) override {
+    calls_.all.push_back({id, std::string(name), options, {}});
+  }
+  void parameter(std::string_view name, std::uint8_t status, const TypeInfo& type, bool null) override {
+    if (++parameters_ > parameters_max) return;
+    calls_.all.back().parameters.push_back({std::string(name), status, type, null, {}});
+  }
+  void data(std::string_view bytes) override {
+    if (parameters_ <= parameters_max) calls_.all.back().parameters.back().data.append(bytes);
+  }
+  void parameter_ends() override {}
+
+  bool all() const noexcept { return parameters_ <= parameters_max; }
+  Calls&& take() noexcept { return std::move(calls_); }
+
+ private:
+  Calls calls_;
+  std::size_t parameters_ = 0;
+};
 
 }  // namespace
 
@@ -83,37 +98,245 @@ void append_headers(std::string& out, std::uint64_t transaction) {
   append_little(out, 1, 4);
 }
 
-Calls decode_rpc(std::string_view body, std::uint32_t tds_version) {
-  Calls calls;
-  std::size_t parameters = 0;
-  while (calls.all.size() < calls_max) {
-    Cursor cursor(body);
-    Call call;
-    const std::uint16_t length = cursor.u16();
-    if (length == 0xFFFF) {
-      call.id = cursor.u16();
-    } else {
-      call.name = cursor.bytes(std::size_t{2} * length);
+std::size_t CallReader::lost() noexcept {
+  good_ = false;
+  return 0;
+}
+
+bool CallReader::take(std::string_view bytes, CallSink& sink) {
+  while (good_) {
+    if (left_ > 0) {
+      const auto some = static_cast<std::size_t>(std::min<std::uint64_t>(left_, bytes.size()));
+      if (tells_ && some > 0) sink.data(bytes.substr(0, some));
+      bytes.remove_prefix(some);
+      left_ -= some;
+      if (left_ > 0) return true;
+      if (!in_chunks_) value_ends(sink);
+      continue;
     }
-    call.options = cursor.u16();
-    if (!cursor.good() || (call.id == procedure::none && call.name.empty())) return calls;
-    body = cursor.rest();
-    calls.all.push_back(std::move(call));
-    bool another = false;
-    while (!body.empty() && !another) {
-      another = is_separator(static_cast<std::uint8_t>(body[0]), tds_version);
-      if (another) {
-        body.remove_prefix(1);
-      } else if (++parameters > parameters_max || !read_parameter(body, calls.all.back())) {
-        return calls;
-      }
+    const std::size_t missing = step(sink);
+    if (missing == 0) {
+      head_.clear();
+      continue;
     }
-    if (body.empty()) {
-      // A separator behind the last call separates it from nothing; drivers send that.
-      calls.whole = true;
-      return calls;
-    }
+    if (bytes.empty()) return true;
+    const std::size_t some = std::min(missing, bytes.size());
+    head_.append(bytes.substr(0, some));
+    bytes.remove_prefix(some);
+    if (head_.size() > head_bytes_max) lost();
   }
+  return false;
+}
+
+std::size_t CallReader::step(CallSink& sink) {
+  switch (in_) {
+    case In::call: return read_call(sink);
+    case In::between:
+      if (head_.empty()) return 1;
+      if (!is_separator(static_cast<std::uint8_t>(head_[0]), tds_version_)) {
+        in_ = In::parameter;
+        return read_parameter(sink);
+      }
+      in_ = In::call;
+      return 0;
+    case In::parameter: return read_parameter(sink);
+    case In::value:
+    case In::chunk: {
+      const std::size_t missing = read_chunk();
+      if (missing == 0 && good_ && left_ == 0) value_ends(sink);
+      return missing;
+    }
+    case In::cipher: return read_cipher();
+    case In::table: return read_table();
+    case In::column: return read_column();
+    case In::table_option: return read_table_option();
+    case In::row: return read_row(sink);
+  }
+  return lost();
+}
+
+std::size_t CallReader::read_call(CallSink& sink) {
+  Cursor cursor(head_);
+  std::uint16_t id = procedure::none;
+  std::string_view name;
+  const std::uint16_t length = cursor.u16();
+  if (length == 0xFFFF) id = cursor.u16();
+  else name = cursor.bytes(std::size_t{2} * length);
+  const std::uint16_t options = cursor.u16();
+  if (!cursor.good()) return cursor.missing();
+  if (id == procedure::none && name.empty()) return lost();
+  any_ = true;
+  in_ = In::between;
+  sink.call(id, name, options);
+  return 0;
+}
+
+std::size_t CallReader::read_parameter(CallSink& sink) {
+  Cursor cursor(head_);
+  const std::string_view name = cursor.short_text();
+  const std::uint8_t status = cursor.u8();
+  if (!cursor.good()) return cursor.missing();
+  if (cursor.rest().empty()) return 1;
+  encrypted_ = (status & encrypted_parameter) != 0;
+  if (static_cast<std::uint8_t>(cursor.rest()[0]) == type::table) {
+    TypeInfo table;
+    table.type = type::table;
+    sink.parameter(name, status, table, false);
+    in_ = In::table;
+    return 0;
+  }
+  const TypeRead type = read_type(cursor.rest(), TypePlace::parameter);
+  if (type.kind == TypeRead::Kind::unknown) return lost();
+  if (type.kind == TypeRead::Kind::need_more) return type.needed - cursor.rest().size();
+  return begin_value(type.info, cursor.at() + type.info.bytes, true, sink, name, status);
+}
+
+// `at`: of head_, behind the type. `tells`: it is a parameter's value, and none of a table's.
+std::size_t CallReader::begin_value(const TypeInfo& type, std::size_t at, bool tells, CallSink& sink, std::string_view name,
+                                    std::uint8_t status) {
+  constexpr std::uint64_t null_total = ~std::uint64_t{0};
+  Cursor cursor(std::string_view(head_).substr(at));
+  bool null = false;
+  std::uint64_t length = 0;
+  switch (type.form) {
+    case ValueForm::fixed:
+      length = type.size;
+      null = type.type == type::null;
+      break;
+    case ValueForm::length_1:
+      length = cursor.u8();
+      null = length == 0;
+      break;
+    case ValueForm::length_2:
+      length = cursor.u16();
+      null = length == 0xFFFF;
+      break;
+    case ValueForm::length_4:
+      length = cursor.u32();
+      null = length == 0xFFFFFFFF;
+      break;
+    case ValueForm::variant:
+      length = cursor.u32();
+      null = length == 0;
+      break;
+    case ValueForm::partial:
+      length = cursor.number(8);
+      null = length == null_total;
+      break;
+    case ValueForm::text_pointer: return lost();
+  }
+  if (!cursor.good()) return cursor.missing();
+  if (tells) sink.parameter(name, status, type, null);
+  tells_ = tells;
+  in_chunks_ = type.form == ValueForm::partial && !null;
+  total_ = in_chunks_ ? length : 0;
+  sum_ = 0;
+  left_ = in_chunks_ || null ? 0 : length;
+  in_ = in_chunks_ ? In::chunk : In::value;
+  if (left_ == 0 && !in_chunks_) value_ends(sink);
+  return 0;
+}
+
+std::size_t CallReader::read_chunk() {
+  Cursor cursor(head_);
+  const std::uint32_t length = cursor.u32();
+  if (!cursor.good()) return cursor.missing();
+  if (length == 0 && total_ != unknown_total && sum_ != total_) return lost();
+  left_ = length;
+  sum_ += length;
+  return 0;
+}
+
+void CallReader::value_ends(CallSink& sink) {
+  if (!tells_) {
+    ++column_;
+    in_ = In::row;
+    return;
+  }
+  sink.parameter_ends();
+  in_ = encrypted_ ? In::cipher : In::between;
+}
+
+std::size_t CallReader::read_cipher() {
+  if (head_.empty()) return 1;
+  const TypeRead type = read_type(head_, TypePlace::parameter);
+  if (type.kind == TypeRead::Kind::unknown) return lost();
+  if (type.kind == TypeRead::Kind::need_more) return type.needed - head_.size();
+  Cursor cursor(std::string_view(head_).substr(type.info.bytes));
+  if (cursor.u8() == 0) cursor.short_text();
+  cursor.bytes(1 + 4 + 4 + 4 + 8 + 1);
+  if (!cursor.good()) return cursor.missing();
+  in_ = In::between;
+  return 0;
+}
+
+std::size_t CallReader::read_table() {
+  constexpr std::uint16_t null_table = 0xFFFF;
+  Cursor cursor(head_);
+  for (int i = 0; i < 3; ++i) cursor.short_text();
+  const std::uint16_t count = cursor.u16();
+  if (!cursor.good()) return cursor.missing();
+  columns_.clear();
+  columns_left_ = count == null_table ? 0 : count;
+  in_ = columns_left_ == 0 ? In::table_option : In::column;
+  return 0;
+}
+
+std::size_t CallReader::read_column() {
+  Cursor cursor(head_);
+  cursor.u32();
+  const std::uint16_t flags = cursor.u16();
+  if (!cursor.good()) return cursor.missing();
+  if (cursor.rest().empty()) return 1;
+  const TypeRead type = read_type(cursor.rest(), TypePlace::parameter);
+  if (type.kind == TypeRead::Kind::unknown) return lost();
+  if (type.kind == TypeRead::Kind::need_more) return type.needed - cursor.rest().size();
+  cursor.bytes(type.info.bytes);
+  cursor.short_text();
+  if (!cursor.good()) return cursor.missing();
+  if ((flags & column_default) == 0) columns_.push_back(type.info);
+  if (--columns_left_ == 0) in_ = In::table_option;
+  return 0;
+}
+
+std::size_t CallReader::read_table_option() {
+  constexpr std::uint8_t end = 0, order_unique = 0x10, ordering = 0x11;
+  Cursor cursor(head_);
+  const std::uint8_t option = cursor.u8();
+  if (!cursor.good()) return cursor.missing();
+  if (option == end) {
+    in_ = In::row;
+    column_ = columns_.size();
+    return 0;
+  }
+  if (option != order_unique && option != ordering) return lost();
+  const std::size_t count = cursor.u16();
+  cursor.bytes(count * (option == order_unique ? 3 : 2));
+  return cursor.missing();
+}
+
+// The next value of a row, or the next row.
+std::size_t CallReader::read_row(CallSink& sink) {
+  if (column_ < columns_.size()) return begin_value(columns_[column_], 0, false, sink, {}, 0);
+  constexpr std::uint8_t end = 0, row = 1;
+  if (head_.empty()) return 1;
+  const auto next = static_cast<std::uint8_t>(head_[0]);
+  if (next != end && next != row) return lost();
+  if (next == row) {
+    column_ = 0;
+    return 0;
+  }
+  sink.parameter_ends();
+  in_ = encrypted_ ? In::cipher : In::between;
+  return 0;
+}
+
+Calls decode_rpc(std::string_view body, std::uint32_t tds_version) {
+  Collector collector;
+  CallReader reader(tds_version);
+  const bool good = reader.take(body, collector);
+  Calls calls = collector.take();
+  calls.whole = good && reader.may_end() && collector.all();
   return calls;
 }
 

@@ -113,31 +113,6 @@ bool read_rest(Cursor& cursor, TypePlace place, TypeInfo& info) noexcept {
   }
 }
 
-ValueRead bounded(Cursor& cursor, std::uint64_t length, bool null) noexcept {
-  ValueRead value;
-  value.null = null;
-  if (!null) value.data = cursor.bytes(length);
-  value.good = cursor.good();
-  value.bytes = cursor.at();
-  return value;
-}
-
-ValueRead in_chunks(Cursor& cursor) noexcept {
-  constexpr std::uint64_t null = ~std::uint64_t{0};
-  ValueRead value;
-  value.null = cursor.number(8) == null;
-  for (int count = 0; !value.null; ++count) {
-    const std::uint32_t length = cursor.u32();
-    if (!cursor.good()) return {};
-    if (length == 0) break;
-    const std::string_view data = cursor.bytes(length);
-    value.data = count == 0 ? data : std::string_view{};
-  }
-  value.good = cursor.good();
-  value.bytes = cursor.at();
-  return value;
-}
-
 }  // namespace
 
 bool TypeInfo::is_text() const noexcept { return type == type::text || type == type::ntext || type == type::image; }
@@ -156,38 +131,6 @@ TypeRead read_type(std::string_view bytes, TypePlace place) noexcept {
   read.kind = TypeRead::Kind::read;
   read.info.bytes = cursor.at();
   return read;
-}
-
-ValueRead read_value(std::string_view bytes, const TypeInfo& type) noexcept {
-  Cursor cursor(bytes);
-  switch (type.form) {
-    case ValueForm::fixed: return bounded(cursor, type.size, type.type == type::null);
-    case ValueForm::length_1: {
-      const std::uint8_t length = cursor.u8();
-      return bounded(cursor, length, length == 0);
-    }
-    case ValueForm::length_2: {
-      const std::uint16_t length = cursor.u16();
-      return bounded(cursor, length, length == no_size);
-    }
-    case ValueForm::length_4: {
-      const std::uint32_t length = cursor.u32();
-      return bounded(cursor, length, length == 0xFFFFFFFF);
-    }
-    case ValueForm::variant: {
-      const std::uint32_t length = cursor.u32();
-      return bounded(cursor, length, length == 0);
-    }
-    case ValueForm::text_pointer: {
-      const std::uint8_t pointer = cursor.u8();
-      if (pointer == 0) return bounded(cursor, 0, true);
-      cursor.bytes(std::size_t{pointer} + 8);
-      const std::uint32_t length = cursor.u32();
-      return bounded(cursor, length, false);
-    }
-    case ValueForm::partial: return in_chunks(cursor);
-  }
-  return {};
 }
 
 }  // namespace termgate::tds

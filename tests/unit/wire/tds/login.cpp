@@ -68,22 +68,63 @@ TEST_CASE("login7: fields and features are read", "[wire][tds]") {
   CHECK_FALSE(decode_login7(payload + "x"));
 }
 
-TEST_CASE("login7: a feature is taken out and the rest stays", "[wire][tds]") {
-  const std::string payload = test_login7({.user = "sa", .features = {{1, "recovery"}, {2, "federated"}, {10, "\1"}}});
-  const auto login = decode_login7(payload);
-  REQUIRE(login);
-  const auto without = without_features(payload, *login, std::string_view("\1\2", 2));
-  REQUIRE(without);
-  const auto again = decode_login7(*without);
-  REQUIRE(again);
-  REQUIRE(again->features.size() == 1);
-  CHECK(again->features[0].id == 10);
-  CHECK(utf8_of(again->user) == "sa");
-  CHECK(again->password == login->password);
-  const auto all = without_features(payload, *login, std::string_view("\1\2\x0A", 3));
-  REQUIRE(all);
-  CHECK(decode_login7(*all)->features.empty());
-  CHECK(*without_features(payload, *login, "") == payload);
+namespace {
+
+void check_same(const Login7& made, const Login7& of) {
+  CHECK(made.host == of.host);
+  CHECK(made.user == of.user);
+  CHECK(made.password == of.password);
+  CHECK(made.application == of.application);
+  CHECK(made.library == of.library);
+  CHECK(made.language == of.language);
+  CHECK(made.database == of.database);
+  CHECK(made.attach_file == of.attach_file);
+  CHECK(made.change_password == of.change_password);
+  CHECK(made.sspi == of.sspi);
+  CHECK(made.tds_version == of.tds_version);
+  CHECK(made.packet_size == of.packet_size);
+  CHECK(made.option_flags_2 == of.option_flags_2);
+}
+
+}  // namespace
+
+TEST_CASE("login7: features are taken out and the server is named otherwise", "[wire][tds]") {
+  TestLogin7 plain{.user = "sa", .database = "app"}, everything{.user = "app@server",
+                                                               .application = "termgate.scope=a;termgate.term=5;",
+                                                               .database = "app",
+                                                               .attach_file = "C:\\a.mdf",
+                                                               .change_password = "other",
+                                                               .features = {{1, "recovery"}, {2, "federated"}, {10, "\1"}}};
+  TestLogin7 old{.user = "sa", .tds_version = version::v7_1};
+  for (const TestLogin7& one : {plain, everything, old}) {
+    const std::string payload = test_login7(one);
+    const auto login = decode_login7(payload);
+    REQUIRE(login);
+    for (const std::string& server : {std::string(), std::string("x"), std::string("logical.database.windows.net"), std::string(200, 'y')}) {
+      for (const std::string_view without : {std::string_view(), std::string_view("\1\2", 2), std::string_view("\1\2\x0A", 3)}) {
+        CAPTURE(server.size(), without.size());
+        const auto made = changed_login7(payload, *login, {without, server});
+        REQUIRE(made);
+        const auto again = decode_login7(*made);
+        REQUIRE(again);
+        check_same(*again, *login);
+        CHECK(utf8_of(again->server) == (server.empty() ? utf8_of(login->server) : server));
+        CHECK(again->features.size() == (login->features.empty() ? 0 : 3 - without.size()));
+        if (again->features.size() == 1) CHECK(again->features[0].data == "\1");
+      }
+    }
+    // What no longer fits the lengths of two bytes.
+    CHECK_FALSE(changed_login7(payload, *login, {"", std::string(40'000, 'z')}));
+  }
+}
+
+TEST_CASE("routing: where a server sends its clients", "[wire][tds]") {
+  const std::string value = std::string("\0\x99\5\2\0", 5) + utf16_of("db");
+  const auto routing = decode_routing(value);
+  REQUIRE(routing);
+  CHECK(routing->server == "db");
+  CHECK(routing->port == 1433);
+  for (std::size_t size = 0; size < value.size(); ++size) CHECK_FALSE(decode_routing(value.substr(0, size)));
 }
 
 TEST_CASE("login7: a field outside of it is malformed", "[wire][tds]") {

@@ -48,12 +48,12 @@ TEST_CASE("rpc: a call of our own is read back", "[wire][tds]") {
     const Call& one = calls.all[0];
     CHECK(utf8_of(one.name) == "[app].[termgate].[gate_enter]");
     REQUIRE(one.parameters.size() == 5);
-    CHECK(utf8_of(one.parameters[0].value.data) == scope);
-    CHECK(one.parameters[1].value.null);
+    CHECK(utf8_of(one.parameters[0].data) == scope);
+    CHECK(one.parameters[1].null);
     CHECK(one.parameters[1].status == 1);
-    CHECK(one.parameters[2].value.data == std::string_view("\xFB\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8));
-    CHECK(one.parameters[3].value.null);
-    CHECK(one.parameters[4].value.data == "abc");
+    CHECK(one.parameters[2].data == std::string_view("\xFB\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8));
+    CHECK(one.parameters[3].null);
+    CHECK(one.parameters[4].data == "abc");
     const std::size_t head = body.size() - decode_rpc(body, tds_version).all.size();
     for (std::size_t size = 0; size < head; ++size) {
       const Calls cut = decode_rpc(body.substr(0, size), tds_version);
@@ -78,9 +78,74 @@ TEST_CASE("rpc: several calls in a message are told apart", "[wire][tds]") {
   REQUIRE(by_id.whole);
   CHECK(by_id.all[0].id == procedure::execute_sql);
   CHECK_FALSE(decode_rpc("\0\0\0\0"s, version::v7_4).whole);                                // no name
-  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\0\xF3"s, version::v7_4).whole);              // a table
-  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\x08\x26\1\0"s, version::v7_4).whole);        // encrypted
+  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\0\xF3"s, version::v7_4).whole);              // a table that ends too early
+  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\0\xF8"s, version::v7_4).whole);              // no type
+  CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\x08\x26\1\0"s, version::v7_4).whole);        // encrypted, and no cipher
   CHECK_FALSE(decode_rpc("\xFF\xFF\x0A\0\0\0\0\0\xA5\xFF\xFF\4\0"s, version::v7_4).whole);  // cut in its length
+}
+
+namespace {
+
+// As a reader tells it: "call 10 ; @p 231 : data ; …".
+struct Told final : CallSink {
+  std::string text;
+  void call(std::uint16_t id, std::string_view name, std::uint16_t) override { text += "call " + std::to_string(id) + utf8_of(name) + ";"; }
+  void parameter(std::string_view name, std::uint8_t, const TypeInfo& type, bool null) override {
+    text += utf8_of(name) + " " + std::to_string(type.type) + (null ? " null" : "") + ":";
+  }
+  void data(std::string_view bytes) override { text += bytes; }
+  void parameter_ends() override { text += ";"; }
+};
+
+}  // namespace
+
+TEST_CASE("rpc: tables, encrypted values and chunks are read to their ends, in pieces of any size", "[wire][tds]") {
+  using namespace std::string_literals;
+  const std::string head = "\xFF\xFF\x0A\0\0\0"s, max = "\xE7\xFF\xFF\x09\x04\xD0\0\x34"s, integer = "\0\0\x26\4\4\7\0\0\0"s;
+  const std::string table_type = "\0\0\xF3\0\1d\0\1t\0"s, column = "\0\0\0\0\0\0\x26\4\0"s, text_column = "\0\0\0\0\0\0"s + max + "\0"s;
+  const std::string default_column = "\0\0\0\0\0\2\x26\4\0"s;
+  const std::string chunk = "\2\0\0\0a\0"s, other = "\1\0\0\0b"s, rest = "\1\0\0\0\0"s, no_more = "\0\0\0\0"s;
+  struct Row {
+    const char* name;
+    std::string body;
+    const char* told;
+    bool whole;
+  };
+  const Row rows[] = {
+      {"a value in one chunk", head + "\0\0"s + max + "\2\0\0\0\0\0\0\0"s + chunk + no_more, "call 10; 231:a\0;", true},
+      {"in many", head + "\0\0"s + max + "\4\0\0\0\0\0\0\0"s + chunk + other + rest + no_more + integer, "", true},
+      {"of a length that is not known", head + "\0\0"s + max + "\xFE\xFF\xFF\xFF\xFF\xFF\xFF\xFF"s + chunk + no_more, "", true},
+      {"null", head + "\0\0"s + max + std::string(8, '\xFF') + integer, "", true},
+      {"chunks that do not add up", head + "\0\0"s + max + "\5\0\0\0\0\0\0\0"s + chunk + no_more, "", false},
+      {"no end", head + "\0\0"s + max + "\2\0\0\0\0\0\0\0"s + chunk, "", false},
+      {"a table without rows", head + table_type + "\1\0"s + column + "\0\0"s + integer, "", true},
+      {"a null table", head + table_type + "\xFF\xFF\0\0"s + integer, "", true},
+      {"a table with rows", head + table_type + "\3\0"s + column + text_column + default_column + "\x10\1\0\1\0\0\x11\1\0\1\0\0\1\4\1\0\0\0"s +
+                                "\2\0\0\0\0\0\0\0"s + chunk + no_more + "\1\0"s + std::string(8, '\xFF') + "\0"s + integer,
+       "", true},
+      {"a table of no such row", head + table_type + "\1\0"s + column + "\0\2"s, "", false},
+      {"an encrypted value", head + "\0\x08\xA5\x40\x1F\2\0xy\x26\4\2\1\0\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\1"s + integer, "", true},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    Told whole;
+    CallReader at_once(version::v7_4);
+    const bool good = at_once.take(row.body, whole) && at_once.may_end();
+    CHECK(good == row.whole);
+    CHECK(decode_rpc(row.body, version::v7_4).whole == row.whole);
+    if (row.whole && row.body.ends_with(integer)) CHECK(whole.text.ends_with(" 38:\7\0\0\0;"s));
+    for (const std::size_t piece : {1u, 2u, 3u, 7u}) {
+      Told told;
+      CallReader reader(version::v7_4);
+      bool read = true;
+      for (std::size_t at = 0; at < row.body.size() && read; at += piece) read = reader.take(std::string_view(row.body).substr(at, piece), told);
+      CHECK((read && reader.may_end()) == row.whole);
+      if (row.whole) CHECK(told.text == whole.text);
+    }
+  }
+  const Calls calls = decode_rpc(rows[1].body, version::v7_4);
+  REQUIRE(calls.all[0].parameters.size() == 2);
+  CHECK(calls.all[0].parameters[0].data == std::string("a\0b\0", 4));
 }
 
 TEST_CASE("transaction requests: their kinds and what goes with them", "[wire][tds]") {

@@ -27,6 +27,8 @@ struct Options {
   // strict: TDS 8.0, whose TLS comes first and not in PRELOGIN. To verify the certificate is the caller's part.
   enum class ServerTls : std::uint8_t { disable, prefer, require, strict } server_tls = ServerTls::prefer;
 
+  std::string server_name;  // that logins name to the server, in place of what the client has called the proxy; empty: as it came
+
   std::string schema = "termgate";  // of layer 1
   std::string database;             // where layer 1 is: the gate is called by its name in three parts
   std::string install_hint = "termgate init --db sqlserver://…";

@@ -38,11 +38,8 @@ bool names_procedure(std::string_view name, std::string_view schema, std::string
 std::vector<std::string> parts_of_name(std::string_view name);
 // Whether a call of this name (UTF-8) resets the session, as a packet's reset bit does: its session locks are given back.
 bool resets_session(std::string_view name);
-inline constexpr std::string_view reset_procedure = "sp_reset_connection";
 // Whether the text of parameters that goes with a statement (@p0 int, @p1 nvarchar(10) = N'x') declares values of the server's own types,
 // and nothing else.
 bool only_declares(std::string_view text);
-// Whether `word` stands anywhere in the bytes of a request, as UTF-16 or in one byte a letter, in any case of its letters.
-bool mentions(std::string_view bytes, std::string_view word) noexcept;
 
 }  // namespace termgate::tds_session

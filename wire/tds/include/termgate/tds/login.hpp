@@ -40,7 +40,6 @@ struct Login7 {
   std::string_view change_password;  // the same
   std::string_view sspi;
   std::vector<Feature> features;
-  std::size_t features_at = 0, features_end = 0;  // of the payload, the terminator included; 0: there are none
 
   bool integrated() const noexcept { return (option_flags_2 & 0x80) != 0; }  // Windows authentication
   bool read_only_intent() const noexcept { return (type_flags & 0x20) != 0; }
@@ -48,8 +47,20 @@ struct Login7 {
 };
 // The length that the payload says of itself is its size; every field lies within it, behind the fixed part.
 Decoded<Login7> decode_login7(std::string_view payload);
-// The same payload without the features named. Refused where something that the fixed part points at stands behind them, for it would move.
-Decoded<std::string> without_features(std::string_view payload, const Login7& login, std::string_view ids);
+// What a proxy changes in a login: the features that it takes out (their numbers), and the server's name where `server` is given (UTF-8).
+struct Login7Changes {
+  std::string_view without_features;
+  std::string_view server;
+};
+// The same login with these changes, its fields in the order of the fixed part. Refused: what would no longer fit the lengths.
+Decoded<std::string> changed_login7(std::string_view payload, const Login7& login, const Login7Changes& changes);
+
+// Where a server sends its client on to (ENVCHANGE 20): `value` is the new value.
+struct Routing {
+  std::string server;  // UTF-8
+  std::uint16_t port = 0;
+};
+Decoded<Routing> decode_routing(std::string_view value);
 
 inline constexpr std::size_t login7_bytes_max = 128u << 10;
 inline constexpr std::size_t prelogin_bytes_max = 4096;

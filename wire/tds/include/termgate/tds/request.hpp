@@ -1,4 +1,4 @@
-// What a client asks for: the payload of a batch, an RPC or a request to the transaction manager. Views point into that payload.
+// What a client asks for: the payload of a batch, an RPC or a request to the transaction manager. Views point into that payload, what is owned does not.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,66 @@ Decoded<Headers> decode_headers(std::string_view payload, std::uint32_t tds_vers
 // The headers of a request of our own in the transaction that `transaction` names.
 void append_headers(std::string& out, std::uint64_t transaction);
 
+// What an RPC message holds, told in the order of its bytes.
+class CallSink {
+ public:
+  virtual ~CallSink() = default;
+  virtual void call(std::uint16_t id, std::string_view name, std::uint16_t options) = 0;  // UTF-16; empty where there is an id
+  virtual void parameter(std::string_view name, std::uint8_t status, const TypeInfo& type, bool null) = 0;
+  virtual void data(std::string_view bytes) = 0;  // more of the parameter's value; of a table nothing
+  virtual void parameter_ends() = 0;
+};
+
+// Reads an RPC message as it comes, in pieces of any size. It keeps the head that it is in and no value, so a value may have any length.
+class CallReader {
+ public:
+  explicit CallReader(std::uint32_t tds_version = version::v7_4) noexcept : tds_version_(tds_version) {}
+
+  // False, from then on: it is malformed, or has a type that is not known here. What came before it was told.
+  bool take(std::string_view bytes, CallSink& sink);
+  // Whether the message may end here. A separator behind the last call separates it from nothing; drivers send that.
+  bool may_end() const noexcept { return good_ && head_.empty() && (in_ == In::between || (in_ == In::call && any_)); }
+
+ private:
+  enum class In : std::uint8_t { call, between, parameter, value, chunk, cipher, table, column, table_option, row };
+  std::size_t step(CallSink& sink);  // how many bytes its head lacks; 0: it was read
+  std::size_t begin_value(const TypeInfo& type, std::size_t at, bool tells, CallSink& sink, std::string_view name, std::uint8_t status);
+  std::size_t read_call(CallSink& sink);
+  std::size_t read_parameter(CallSink& sink);
+  std::size_t read_chunk();
+  std::size_t read_cipher();
+  std::size_t read_table();
+  std::size_t read_column();
+  std::size_t read_table_option();
+  std::size_t read_row(CallSink& sink);
+  std::size_t lost() noexcept;
+  void value_ends(CallSink& sink);
+
+  std::uint32_t tds_version_;
+  In in_ = In::call;
+  bool good_ = true, any_ = false;
+  std::string head_;
+  std::uint64_t left_ = 0;   // of a value, or of one of its chunks
+  std::uint64_t total_ = 0;  // of all chunks, as the value says
+  std::uint64_t sum_ = 0;    // of the chunks so far
+  bool tells_ = false, in_chunks_ = false, encrypted_ = false;
+  std::size_t columns_left_ = 0, column_ = 0;
+  std::vector<TypeInfo> columns_;  // of a table, those that its rows have
+};
+
 struct Parameter {
-  std::string_view name;  // UTF-16, with its @
+  std::string name;  // UTF-16, with its @
   std::uint8_t status = 0;
   TypeInfo type;
-  ValueRead value;
+  bool null = false;
+  std::string data;  // all of it, from however many chunks; of a table nothing
+
+  bool is_wide() const noexcept { return type.type == type::nvarchar || type.type == type::nchar || type.type == type::ntext; }
 };
 
 struct Call {
   std::uint16_t id = procedure::none;
-  std::string_view name;  // UTF-16; empty where there is an id
+  std::string name;  // UTF-16; empty where there is an id
   std::uint16_t options = 0;
   std::vector<Parameter> parameters;
 };
@@ -42,8 +92,7 @@ struct Call {
 // All calls of one RPC message, and how far it could be read.
 struct Calls {
   std::vector<Call> all;
-  // To the end. False: something stands in it that is not understood here (a table as a parameter, an encrypted one) or that is malformed;
-  // `all` is what came before it, the last call without its further parameters.
+  // To the end. False: it is malformed, cut, or has a type that is not known here; `all` is what came before it.
   bool whole = false;
 };
 // `body`: behind the headers. At most 10,000 parameters are read in all.

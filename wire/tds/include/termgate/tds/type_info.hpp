@@ -41,13 +41,4 @@ struct TypeRead {
 // Tables as parameters are unknown here, and types that no server has sent since TDS 7.0.
 TypeRead read_type(std::string_view bytes, TypePlace place) noexcept;
 
-// A value in a request: where it lies and where it ends. `data` is empty for NULL, and for chunks unless there is only one.
-struct ValueRead {
-  bool good = false;
-  bool null = false;
-  std::string_view data;
-  std::size_t bytes = 0;
-};
-ValueRead read_value(std::string_view bytes, const TypeInfo& type) noexcept;
-
 }  // namespace termgate::tds

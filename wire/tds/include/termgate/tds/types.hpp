@@ -121,6 +121,8 @@ inline constexpr std::uint8_t azure_sql_support = 0x08;
 inline constexpr std::uint8_t data_classification = 0x09;
 inline constexpr std::uint8_t utf8_support = 0x0A;
 inline constexpr std::uint8_t azure_dns_caching = 0x0B;
+inline constexpr std::uint8_t json = 0x0D;
+inline constexpr std::uint8_t vector = 0x0E;
 inline constexpr std::uint8_t terminator = 0xFF;
 }  // namespace feature
 
