@@ -1,7 +1,4 @@
 // termgate: finds the command, parses its options, runs it, and turns errors into messages and exit codes.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +12,7 @@
 
 #include "command.hpp"
 #include "describe.hpp"
+#include "inherited.hpp"
 #include "output.hpp"
 #include "secrets.hpp"
 
@@ -58,7 +56,7 @@ void complain(bool json, std::string_view code, const std::string& text, int sta
   if (const char* url = std::getenv("TERMGATE_DB")) given.emplace_back(url);
   const std::string message = without_passwords(text, given);
   if (json) print_json({{"error", {{"code", code}, {"message", is_utf8(message) ? message : printable(message)}, {"exit", status}}}});
-  else fmt::print(stderr, "termgate: {}\n", shown(message));
+  else print_message(shown(message));
 }
 
 // Where a command is listed, by its first word. Commands that no group names are listed last.
@@ -273,18 +271,10 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   throw UsageError(fmt::format("there is no command \"{}\"{} `termgate --help` lists them", words[0], meant("", words[0], names)));
 }
 
-// A standard stream that is closed would be taken by the first file or socket that is opened, and a payload read from it or a
-// number printed into it. Opened the wrong way round, its use is an error instead.
-void keep_standard_streams() {
-  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream) std::abort();
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  keep_standard_streams();
+  settle_inherited();
   const std::vector<std::string> words(argv + 1, argv + argc);
   const bool json = std::find(words.begin(), words.end(), "--json") != words.end();
   int status = Exit::failed;

@@ -131,6 +131,11 @@ void print_line(std::string_view text) {
   std::fputc('\n', stdout);
 }
 
+void print_message(std::string_view text) {
+  const std::string line = fmt::format("termgate: {}\n", text);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
 void print_json(const boost::json::value& document) { print_line(boost::json::serialize(document)); }
 
 void print_write(std::int64_t sequence_no, std::int64_t term, std::string_view payload) {

@@ -29,6 +29,7 @@ boost::json::value optional_number(const std::optional<std::int64_t>& number);
 boost::json::value optional_text(const std::optional<std::string>& text);
 
 void print_line(std::string_view text);               // to standard output, and a newline
+void print_message(std::string_view text);            // "termgate: " and the text to standard error; lost where that cannot be written
 void print_json(const boost::json::value& document);  // likewise, on one line
 // One write of a stream, without a second copy of its payload: number, term and payload, separated by tabs; or one JSON object, in which
 // put_payload's member comes after those of `before` and ahead of those of `behind`, neither of them empty.

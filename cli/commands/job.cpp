@@ -69,7 +69,7 @@ int run_show(const Arguments& arguments) {
   const auto runs = arguments.open().jobs({.run_id = id}, 1);
   if (runs.empty()) {
     if (arguments.json()) print_json({{"run_id", id}, {"run", nullptr}});
-    else fmt::print(stderr, "termgate: there is no run {}\n", printable(id));
+    else print_message(fmt::format("there is no run {}", printable(id)));
     return Exit::failed;
   }
   const boost::json::object run = json_of(runs.front());
@@ -96,7 +96,7 @@ int run_start(const Arguments& arguments) {
 
 int no_longer_open(const Arguments& arguments, const std::string& run) {
   if (arguments.json()) print_json({{"run_id", run}, {"open", false}});
-  else fmt::print(stderr, "termgate: run {} is no longer open; `termgate job show --run {}` shows why\n", printable(run), printable(run));
+  else print_message(fmt::format("run {} is no longer open; `termgate job show --run {}` shows why", printable(run), printable(run)));
   return Exit::lease_lost;
 }
 

@@ -39,8 +39,8 @@ using std::chrono::milliseconds;
 
 using run::own_outcomes;
 constexpr milliseconds lost_grace{50};
-
-void say(const std::string& text) { fmt::print(stderr, "termgate: {}\n", text); }
+// The watchdog runs every 50 ms at least, so one that has not run for so long may be stopped.
+constexpr milliseconds unheard{200};
 
 // One value of PGOPTIONS: spaces separate, a backslash keeps what follows it.
 std::string pgoption(std::string_view text) {
@@ -100,7 +100,7 @@ std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& pla
     pollfd watched[] = {{done, POLLIN, 0}, {signals.descriptor(), POLLIN, 0}};
     poll(watched, 2, -1);
     if (watched[0].revents != 0) break;
-    if (const int came = signals.next()) {
+    if (const int came = signals.next(); came != 0 && Signals::ends_this(came)) {
       signal = came;
       stop.request_stop();
     }
@@ -144,7 +144,8 @@ class Supervision {
       pollfd watched[] = {{watchdog_.descriptor(), POLLIN, 0},
                           {begun_ ? signals_.descriptor() : -1, POLLIN, 0},
                           {beating ? beats_->descriptor() : -1, POLLIN, 0}};
-      poll(watched, 3, static_cast<int>(std::clamp<std::int64_t>(plan_.hold.ttl.count() / 20, 10, 1000)));
+      poll(watched, 3, lost_ ? 10 : static_cast<int>(std::clamp<std::int64_t>(plan_.hold.ttl.count() / 20, 10, 1000)));
+      look_after_the_watchdog();
       if (watched[0].revents != 0) hear();
       if (watched[2].revents != 0 && !empty_) {
         cancelled_ = true;
@@ -166,12 +167,23 @@ class Supervision {
  private:
   void move_deadlines() {
     if (held_.lost()) {
-      if (!lost_) watchdog_.stop(lost_grace);
+      if (!lost_) {
+        over_at_ = BootClock::now() + lost_grace;
+        watchdog_.stop(lost_grace);
+      }
       lost_ = true;
       return;
     }
     const auto stop_at = held_.held_until();
-    watchdog_.set_deadlines(stop_at, stop_at + plan_.hold.ttl / 10);
+    over_at_ = stop_at + plan_.hold.ttl / 10;
+    watchdog_.set_deadlines(stop_at, over_at_);
+  }
+
+  // One that was stopped goes on. One that does not run all the same (somebody traces it) is not needed to end COMMAND.
+  void look_after_the_watchdog() {
+    watchdog_.wake();
+    const bool late = BootClock::now() >= over_at_ && watchdog_.silence() > unheard;
+    if (late || watchdog_.silence() > std::max<milliseconds>(plan_.hold.ttl, run::silence_max)) watchdog_.replace();
   }
 
   void hear() {
@@ -187,10 +199,14 @@ class Supervision {
       case Report::Kind::stopped: stop_with_it(); break;
       case Report::Kind::exited:
       case Report::Kind::signalled:
+      case Report::Kind::vanished:
         status_ = report->kind == Report::Kind::exited ? report->value : 128 + report->value;
+        if (report->kind == Report::Kind::vanished) status_ = own_outcomes + Exit::failed;
         group_ = 0;
         watchdog_.clear(plan_.kill_after);
         break;
+      case Report::Kind::ready:
+      case Report::Kind::refused: break;  // before COMMAND
       case Report::Kind::empty:
         timed_out_ = report->value != 0;
         empty_ = true;
@@ -213,6 +229,7 @@ class Supervision {
   Holding& held_;
   run::Beats* beats_;  // nullptr: no run is recorded
   bool foreground_ = false, lost_ = false, timed_out_ = false, abandoned_ = false, cancelled_ = false, empty_ = false, begun_ = false;
+  BootClock::time_point over_at_{};  // nothing of COMMAND may be left
   int not_run_ = 0, status_ = 0;
   pid_t group_ = 0;
 };
@@ -242,25 +259,25 @@ int settle(std::optional<Database>& database, const Plan& plan, const Supervisio
   const auto quietly = [&](auto call) {
     try {
       call();
-    } catch (const Error& error) { say(error.what()); }
+    } catch (const Error& error) { print_message(error.what()); }
   };
   if (command.not_run() != 0) {
     const std::string why = fmt::format("{} could not be run: {}", printable(plan.command[0]), std::strerror(command.not_run()));
-    say(why);
+    print_message(why);
     quietly([&] { record("failed", 127, why); });
     quietly([&] { held.release(); });
     return command.not_run() == ENOENT ? 127 : 126;
   }
   if (command.lost() || command.abandoned()) {
-    say(command.lost() ? fmt::format("the lease of \"{}\" (term {}) was lost: {} and all that it had started were ended",
+    print_message(command.lost() ? fmt::format("the lease of \"{}\" (term {}) was lost: {} and all that it had started were ended",
                                      printable(plan.scope.name()), held.term().value(), printable(plan.command[0]))
-                       : std::string("the watchdog was killed: COMMAND and all that it had started were ended"));
-    quietly([&] { record("lost", std::nullopt, command.lost() ? "the lease was lost" : "the watchdog was killed"); });
+                       : std::string("the watchdog was killed or did not run: COMMAND and all that it had started were ended"));
+    quietly([&] { record("lost", std::nullopt, command.lost() ? "the lease was lost" : "the watchdog was killed or did not run"); });
     quietly([&] { held.release(); });
     return own_outcomes + (command.lost() ? Exit::lease_lost : Exit::failed);
   }
   if (command.cancelled()) {
-    say(fmt::format("run {} was cancelled: {} and all that it had started were ended; `termgate job show --run {}` shows by whom", *run_id,
+    print_message(fmt::format("run {} was cancelled: {} and all that it had started were ended; `termgate job show --run {}` shows by whom", *run_id,
                     printable(plan.command[0]), *run_id));
     quietly([&] { held.release(); });
     return own_outcomes + Exit::lease_lost;
@@ -269,7 +286,7 @@ int settle(std::optional<Database>& database, const Plan& plan, const Supervisio
   try {
     record(command.status() == 0 ? "completed" : "failed", command.status(), std::nullopt);
   } catch (const Error& error) {
-    say(fmt::format("{} ended with status {}, but its end could not be recorded: {}", printable(plan.command[0]), command.status(),
+    print_message(fmt::format("{} ended with status {}, but its end could not be recorded: {}", printable(plan.command[0]), command.status(),
                     error.what()));
     quietly([&] { held.release(); });
     if (dynamic_cast<const StaleTerm*>(&error) != nullptr) return own_outcomes + Exit::lease_lost;
@@ -291,7 +308,7 @@ int run_run(const Arguments& arguments) {
   std::optional<Database> database;
   if (!plan.source || plan.seals) database = arguments.open();
   if (plan.source) {
-    for (const std::string& warning : plan.source->warnings()) say("warning: " + warning);
+    for (const std::string& warning : plan.source->warnings()) print_message("warning: " + warning);
   }
   // Without a new term for nothing; asked again once the lease is held.
   if (plan.once_per && !run::is_due(*database, plan)) return Exit::done;
@@ -305,14 +322,14 @@ int run_run(const Arguments& arguments) {
     // The crontab line on three hosts: that one of them is at it is no failure of the others.
     if (plan.once_per && !plan.waits) return Exit::done;
     if (plan.source) {
-      say(fmt::format("another owner holds the lease of \"{}\" in {}; try again", printable(plan.scope.name()), plan.source->name()));
+      print_message(fmt::format("another owner holds the lease of \"{}\" in {}; try again", printable(plan.scope.name()), plan.source->name()));
       return own_outcomes + Exit::lease_anothers;
     }
     const auto info = database->lease(plan.scope);
     if (!info || info->released_at_ms || info->remaining_ms <= 0)
-      say(fmt::format("another owner held the lease of \"{}\" and has given it back since; try again", printable(plan.scope.name())));
+      print_message(fmt::format("another owner held the lease of \"{}\" and has given it back since; try again", printable(plan.scope.name())));
     else
-      say(fmt::format("the lease of \"{}\" is {}'s under term {}, for another {}", printable(plan.scope.name()), printable(info->owner),
+      print_message(fmt::format("the lease of \"{}\" is {}'s under term {}, for another {}", printable(plan.scope.name()), printable(info->owner),
                       info->term, length(info->remaining_ms)));
     return own_outcomes + Exit::lease_anothers;
   }

@@ -1,6 +1,5 @@
 #include "drill/instance.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -12,15 +11,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <map>
 #include <thread>
 
 #include <fmt/format.h>
+
+#include "inherited.hpp"
 
 extern char** environ;
 
@@ -31,8 +29,8 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 // The keeper receives one byte, and sends a letter and a number.
-//   s(top)  c(ontinue)  t(erminate)  k(ill)         p(id of the command)  x (it could not be executed: errno)  s(topped: 1 all, 0 not all)
-//   e(nded: wait status)  g(one: all of it)
+//   s(top)  c(ontinue)  t(erminate)  k(ill)         p(id of the command)  x (it could not be executed: errno)  o(bstacle: it could not be
+//   ended)  s(topped: 1 all, 0 not all)  e(nded: wait status)  g(one: all of it)
 struct Word {
   char what;
   std::int32_t number;
@@ -47,41 +45,6 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 // ---- the keeper ------------------------------------------------------------------------------------
 
-struct Process {
-  pid_t pid;
-  char state;
-};
-
-// All that descends from this process, by /proc. Zombies left out.
-std::vector<Process> descendants() {
-  std::multimap<pid_t, Process> children;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename().string();
-    pid_t pid = 0;
-    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc{}) continue;
-    std::ifstream file(entry.path() / "stat");
-    std::string text;
-    if (!std::getline(file, text)) continue;
-    // pid (name) state parent …; the name may hold anything, so its end is looked for from behind.
-    const auto at = text.rfind(')');
-    if (at == std::string::npos || at + 4 >= text.size()) continue;
-    pid_t parent = 0;
-    std::from_chars(text.data() + at + 4, text.data() + text.size(), parent);
-    children.insert({parent, {pid, text[at + 2]}});
-  }
-  std::vector<Process> found;
-  std::vector<pid_t> open = {getpid()};
-  while (!open.empty()) {
-    const pid_t parent = open.back();
-    open.pop_back();
-    for (auto [at, end] = children.equal_range(parent); at != end; ++at) {
-      open.push_back(at->second.pid);
-      if (at->second.state != 'Z' && at->second.state != 'X') found.push_back(at->second);
-    }
-  }
-  return found;
-}
-
 class Keeper {
  public:
   Keeper(int control, std::vector<std::string> command) : control_(control), command_(std::move(command)) {}
@@ -90,7 +53,10 @@ class Keeper {
     // The drill decides when this ends: not a terminal, and not whoever signals the drill's process group.
     setpgid(0, 0);
     for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGPIPE}) std::signal(signal, SIG_IGN);
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (const auto obstacle = descendants_.rehearse()) {
+      report('o', static_cast<std::int32_t>(*obstacle));
+      return Exit::failed;
+    }
     sigset_t children;
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
@@ -146,10 +112,7 @@ class Keeper {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != keeper) _exit(127);
       setpgid(0, 0);
-      for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGPIPE}) std::signal(signal, SIG_DFL);
-      sigset_t none;
-      sigemptyset(&none);
-      sigprocmask(SIG_SETMASK, &none, nullptr);
+      hand_down_inherited();
       execvp(argv[0], argv.data());
       const int why = errno;
       static_cast<void>(!write(failure[1], &why, sizeof why));
@@ -182,18 +145,19 @@ class Keeper {
     }
   }
 
-  static void signal_all(int signal) {
-    for (const Process& process : descendants()) kill(process.pid, signal);
+  void signal_all(int signal) {
+    descendants_.look(found_);
+    for (const run::Descendant& process : found_) descendants_.signal(process, signal);
   }
 
   // A process may start another one just before it stops, so all of them are looked at until nobody is running.
-  static bool stop() {
+  bool stop() {
     for (int round = 0; round < 400; ++round) {
-      bool all = true;
-      for (const Process& process : descendants()) {
+      bool all = descendants_.look(found_);
+      for (const run::Descendant& process : found_) {
         if (process.state == 'T' || process.state == 't') continue;
         all = false;
-        kill(process.pid, SIGSTOP);
+        descendants_.signal(process, SIGSTOP);
       }
       if (all) return true;
       std::this_thread::sleep_for(milliseconds(5));
@@ -211,6 +175,8 @@ class Keeper {
 
   const int control_;
   std::vector<std::string> command_;
+  run::Descendants descendants_;
+  std::vector<run::Descendant> found_;
   pid_t child_ = -1;
   bool gone_ = false;
 };
@@ -236,7 +202,9 @@ Instance::Instance(int number, const std::vector<std::string>& command, const st
     throw Error("drill: no pipe for a process");
   }
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::error_code no_proc;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", no_proc).string();
+  if (no_proc) throw UsageError(fmt::format("{} is not started: {}", command.front(), text(run::Obstacle::no_proc)));
   std::vector<std::string> words = {program, "drill-keeper", "--control", std::to_string(control[1]), "--"};
   words.insert(words.end(), command.begin(), command.end());
   std::vector<std::string> variables = settings;
@@ -254,6 +222,7 @@ Instance::Instance(int number, const std::vector<std::string>& command, const st
     dup2(nothing, STDIN_FILENO);
     dup2(output[1], STDOUT_FILENO);
     dup2(output[1], STDERR_FILENO);
+    hand_down_inherited();
     execve(program.c_str(), argv.data(), envp.data());
     _exit(127);
   }
@@ -264,7 +233,8 @@ Instance::Instance(int number, const std::vector<std::string>& command, const st
   output_ = output[0];
   fcntl(output_, F_SETFL, O_NONBLOCK);
   if (keeper_ < 0) throw Error("drill: no process");
-  await([this] { return pid_ > 0 || failure_ != 0 || gone_; }, milliseconds(30'000));
+  await([this] { return pid_ > 0 || failure_ != 0 || obstacle_ || gone_; }, milliseconds(30'000));
+  if (obstacle_) throw UsageError(fmt::format("{} is not started, for it could not be stopped and ended: {}", command.front(), text(*obstacle_)));
   if (failure_ != 0) throw UsageError(fmt::format("{}: {}", command.front(), std::strerror(failure_)));
   if (pid_ <= 0 && !gone_) throw Error("drill: the command was not started within 30 s");
 }
@@ -293,6 +263,7 @@ bool Instance::read_control() {
   }
   if (word.what == 'p') pid_ = word.number;
   if (word.what == 'x') failure_ = word.number;
+  if (word.what == 'o') obstacle_ = static_cast<run::Obstacle>(word.number);
   if (word.what == 's') stopped_ = word.number == 1;
   if (word.what == 'e') status_ = word.number;
   if (word.what == 'g') gone_ = true;

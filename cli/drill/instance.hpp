@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "command.hpp"
+#include "run/descendants.hpp"
 
 namespace termgate::cli::drill {
 
@@ -34,7 +35,7 @@ class Instance {
   static constexpr std::size_t kept_bytes_max = 1 << 20;  // of lines; older ones are forgotten
 
   // Starts the command. `settings`: NAME=value, in place of what the environment has under these names. `said` is called for each line,
-  // from pump(). Throws UsageError where the command cannot be executed.
+  // from pump(). Throws UsageError where the command cannot be executed, or could not be stopped and ended.
   Instance(int number, const std::vector<std::string>& command, const std::vector<std::string>& settings,
            std::function<void(int, const std::string&)> on_line);
   ~Instance();  // kills what is left of it
@@ -72,6 +73,7 @@ class Instance {
   pid_t keeper_ = -1, pid_ = -1;
   int control_ = -1, output_ = -1;
   int failure_ = 0;  // errno of the execution
+  std::optional<run::Obstacle> obstacle_;
   bool stopped_ = false, gone_ = false;
   std::optional<int> status_;
   std::string rest_;

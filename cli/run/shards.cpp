@@ -14,8 +14,10 @@
 
 #include <termgate/held_lease.hpp>
 
+#include "inherited.hpp"
 #include "output.hpp"
 #include "run/signals.hpp"
+#include "run/watchdog.hpp"
 
 namespace termgate::cli::run {
 
@@ -25,8 +27,6 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr milliseconds pause_min{1000}, pause_max{60'000};
-
-void say(const std::string& text) { fmt::print(stderr, "termgate: {}\n", text); }
 
 std::string prefix_of(const Scope& scope) { return scope.name() + "/shard/"; }
 Scope runner_scope(const Scope& scope, int runner) { return Scope(fmt::format("{}runner/{}", prefix_of(scope), runner)); }
@@ -103,7 +103,7 @@ class Shards {
           silent_ = false;
         } catch (const Error& error) {
           // The shards that run here hold their leases by connections of their own.
-          if (!silent_) say(fmt::format("shards of \"{}\": {}; trying again", printable(plan_.scope.name()), error.what()));
+          if (!silent_) print_message(fmt::format("shards of \"{}\": {}; trying again", printable(plan_.scope.name()), error.what()));
           silent_ = true;
         }
       }
@@ -195,7 +195,7 @@ class Shards {
     for (int i = plan_.shards - 1; i >= 0; --i) {
       Child& child = at(i).child;
       if (child.pid <= 0 || child.given_up) continue;
-      say(fmt::format("shard {} is left to another host", i));
+      print_message(fmt::format("shard {} is left to another host", i));
       child.given_up = true;
       kill(child.pid, SIGTERM);
       return;
@@ -237,13 +237,13 @@ class Shards {
       if (getppid() != self) _exit(own_outcomes + Exit::failed);
       setpgid(0, 0);
       if (nothing >= 0) dup2(nothing, STDIN_FILENO);  // several cannot share one
-      signals_.undo();
+      hand_down_inherited();
       execve("/proc/self/exe", arguments.data(), environment.data());
       _exit(own_outcomes + Exit::failed);
     }
     if (nothing >= 0) close(nothing);
     if (child < 0) {
-      say(fmt::format("shard {} could not be started: {}", shard, std::strerror(errno)));
+      print_message(fmt::format("shard {} could not be started: {}", shard, std::strerror(errno)));
       return pause(at(shard));
     }
     setpgid(child, child);
@@ -272,7 +272,7 @@ class Shards {
     shard.over = true;
     if (status == 0) return;
     if (failure_ == 0) failure_ = status;
-    say(fmt::format("shard {} ended with status {}; this host does not try it again", number, status));
+    print_message(fmt::format("shard {} ended with status {}; this host does not try it again", number, status));
   }
 
   void wait(milliseconds time) {
@@ -283,11 +283,14 @@ class Shards {
       for (const Shard& shard : shards_) {
         if (shard.child.pid > 0) kill(shard.child.pid, came);
       }
-      if (came != SIGUSR1 && came != SIGUSR2 && signal_ == 0) signal_ = came;
+      if (came != SIGUSR1 && came != SIGUSR2 && signal_ == 0 && Signals::ends_this(came)) signal_ = came;
     }
     for (int i = 0; i < plan_.shards; ++i) {
       int status = 0;
-      if (at(i).child.pid <= 0 || waitpid(at(i).child.pid, &status, WNOHANG) != at(i).child.pid) continue;
+      if (at(i).child.pid <= 0) continue;
+      const pid_t gone = waitpid(at(i).child.pid, &status, WNOHANG);
+      if (gone == 0 || (gone < 0 && errno == EINTR)) continue;
+      if (gone < 0) status = -1;  // somebody else has been told of its end
       // A signal is termgate's end, not COMMAND's, which it would have passed on as 128 + N.
       ended(i, WIFEXITED(status) ? WEXITSTATUS(status) : own_outcomes + Exit::failed);
     }
@@ -316,6 +319,8 @@ Scope shard_scope(const Scope& scope, int shard) { return Scope(fmt::format("{}{
 int run_shards(const Arguments& arguments, const Plan& plan) {
   // The longest name of a scope, before anything is started under a shorter one.
   runner_scope(plan.scope, shards_max - 1);
+  // What each shard's `termgate run` needs, so that this one refuses in its place.
+  { const Watchdog probe; }
   return Shards(arguments, plan).run();
 }
 

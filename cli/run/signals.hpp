@@ -9,6 +9,8 @@
 #include <initializer_list>
 #include <system_error>
 
+#include "inherited.hpp"
+
 namespace termgate::cli::run {
 
 class Signals {
@@ -18,7 +20,7 @@ class Signals {
     sigemptyset(&mine);
     for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&mine, signal);
     for (const int signal : more) sigaddset(&mine, signal);
-    pthread_sigmask(SIG_BLOCK, &mine, &before_);
+    pthread_sigmask(SIG_BLOCK, &mine, nullptr);
     signal(SIGTTOU, SIG_IGN);  // giving the terminal back
     signal(SIGPIPE, SIG_IGN);
     descriptor_ = signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -32,15 +34,10 @@ class Signals {
     signalfd_siginfo info{};
     return read(descriptor_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
   }
-  // In a child, before exec: as this process was started. Safe after fork.
-  void undo() const {
-    signal(SIGTTOU, SIG_DFL);
-    signal(SIGPIPE, SIG_DFL);
-    sigprocmask(SIG_SETMASK, &before_, nullptr);
-  }
+  // Whether it ends what termgate itself does. What the caller ignores, as nohup does, is only passed on; TERM is an order all the same.
+  static bool ends_this(int signal) { return signal == SIGTERM || !caller_ignored(signal); }
 
  private:
-  sigset_t before_{};
   int descriptor_;
 };
 

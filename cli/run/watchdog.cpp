@@ -1,6 +1,5 @@
 #include "watchdog.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -10,23 +9,22 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
+#include <initializer_list>
 #include <new>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
-#include <termgate/detail/alarm.hpp>
+#include "command.hpp"
+#include "inherited.hpp"
 
 namespace termgate::cli::run {
 namespace {
@@ -66,128 +64,7 @@ bool write_all(int to, const void* data, std::size_t size) {
   return true;
 }
 
-// One process's parent, state and start, by /proc; false: it is gone.
-struct Seen {
-  pid_t parent = 0;
-  char state = 'Z';
-  std::uint64_t start = 0;
-};
-bool look_at(const char* pid, Seen& seen) {
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%s/stat", pid);
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  char text[1024];
-  const ssize_t size = read(file, text, sizeof text - 1);
-  close(file);
-  if (size <= 0) return false;
-  text[size] = '\0';
-  // pid (name) state parent …; the name may hold anything, so its end is looked for from behind.
-  const char* at = std::strrchr(text, ')');
-  if (at == nullptr) return false;
-  int parent = 0;
-  unsigned long long start = 0;
-  // Field 22 is the moment it was started: it distinguishes a process from a later one with the same number.
-  if (std::sscanf(at + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &seen.state, &parent,
-                  &start) != 3)
-    return false;
-  seen.parent = parent;
-  seen.start = start;
-  return true;
-}
-
-struct Descendant {
-  pid_t pid;
-  std::uint64_t start;
-};
-
-// The children of a process, by the kernel's own lists, one for each thread that made some. false: this kernel keeps none. A list may miss
-// a child while another one ends; it is then found in the next look.
-bool children_of(pid_t parent, std::vector<pid_t>& children) {
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%d/task", static_cast<int>(parent));
-  DIR* threads = opendir(path);
-  if (threads == nullptr) return true;  // the process is gone
-  bool kept = true;
-  while (const dirent* entry = readdir(threads)) {
-    if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
-    std::snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", static_cast<int>(parent), entry->d_name);
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-      // Of our own thread it must be there.
-      if (parent == getpid()) kept = false;
-      continue;
-    }
-    std::string text;
-    char part[4096];
-    for (ssize_t got = 0; (got = read(file, part, sizeof part)) > 0;) text.append(part, static_cast<std::size_t>(got));
-    close(file);
-    for (const char* at = text.c_str(); *at != '\0';) {
-      char* end = nullptr;
-      const long pid = std::strtol(at, &end, 10);
-      if (end == at) break;
-      children.push_back(static_cast<pid_t>(pid));
-      at = *end == ' ' ? end + 1 : end;
-    }
-  }
-  closedir(threads);
-  return kept;
-}
-
-// The same from the parent of every process, for a kernel without these lists: slow on a host with thousands of processes.
-std::multimap<pid_t, pid_t> all_children() {
-  std::multimap<pid_t, pid_t> children;
-  DIR* folder = opendir("/proc");
-  if (folder == nullptr) return children;
-  while (const dirent* entry = readdir(folder)) {
-    if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
-    Seen seen;
-    if (look_at(entry->d_name, seen)) children.insert({seen.parent, static_cast<pid_t>(std::atol(entry->d_name))});
-  }
-  closedir(folder);
-  return children;
-}
-
-// All that descends from this process; zombies left out.
-std::vector<Descendant> descendants() {
-  std::vector<Descendant> found;
-  std::vector<pid_t> open = {getpid()}, children;
-  std::multimap<pid_t, pid_t> all;
-  bool listed = true;
-  while (!open.empty()) {
-    const pid_t parent = open.back();
-    open.pop_back();
-    children.clear();
-    if (listed && !children_of(parent, children)) {
-      listed = false;
-      children.clear();
-      all = all_children();
-    }
-    if (!listed)
-      for (auto [at, end] = all.equal_range(parent); at != end; ++at) children.push_back(at->second);
-    for (const pid_t child : children) {
-      Seen seen;
-      if (!look_at(std::to_string(child).c_str(), seen)) continue;
-      // Its number may be another process's by now. An orphan is ours: the next look finds it.
-      if (seen.parent != parent) continue;
-      open.push_back(child);
-      if (seen.state != 'Z' && seen.state != 'X') found.push_back({child, seen.start});
-    }
-  }
-  return found;
-}
-
-// True: it was sent, or the process is gone.
-bool signal_to(const Descendant& one, int signal) {
-  const int process = static_cast<int>(syscall(SYS_pidfd_open, one.pid, 0));
-  if (process < 0) return errno == ESRCH || kill(one.pid, signal) == 0;
-  // The number may have gone to another since it was read.
-  Seen now;
-  const bool same = look_at(std::to_string(one.pid).c_str(), now) && now.start == one.start;
-  const bool sent = !same || syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0) == 0 || errno == ESRCH;
-  close(process);
-  return sent;
-}
+std::int64_t now() { return BootClock::now().time_since_epoch().count(); }
 
 // Under a name and a command line of its own: `pkill termgate`, with or without -f, ends termgate and must leave the watchdog, which then
 // ends COMMAND. Its entry in the process list no longer has the URL of the database.
@@ -234,19 +111,20 @@ class Keeper {
     Scheduling::run_before_others();
     // Neither a terminal nor whoever signals our group ends or stops this one.
     setpgid(0, 0);
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
     sigset_t all;
     sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before_);
+    sigprocmask(SIG_SETMASK, &all, nullptr);
     sigset_t children;
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
     const int signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals < 0) _exit(1);
-    rehearse();
+    const auto obstacle = signals < 0 ? std::optional(Obstacle::no_descriptor) : descendants_.rehearse();
+    tell(obstacle ? Report::Kind::refused : Report::Kind::ready, obstacle ? static_cast<std::int32_t>(*obstacle) : 0);
+    if (obstacle) _exit(1);
     // Needs root, CAP_IPC_LOCK or a high RLIMIT_MEMLOCK.
     locked_ = mlockall(MCL_CURRENT | MCL_ONFAULT) == 0;
     for (;;) {
+      deadlines_.watched_at.store(now());
       look_at_the_clock();
       reap();
       if (finished()) _exit(0);
@@ -263,11 +141,10 @@ class Keeper {
 
   // While all is well the code that ends COMMAND does not run, so a machine that is short of memory pages it out, and at the worst moment
   // it would have to be read from a busy disk.
-  void rehearse() {
-    rehearsed_ = BootClock::now();
-    Seen self;
-    if (look_at("self", self)) signal_to({getpid(), self.start}, 0);
-    descendants();
+  void keep_in_memory() {
+    looked_ = BootClock::now();
+    descendants_.look(found_);
+    descendants_.signal({getpid(), 0, 'R'}, 0);
   }
 
   // Short enough that a machine that wakes up is past its deadline for this long at most: poll() counts on a clock that was suspended with
@@ -275,9 +152,8 @@ class Keeper {
   int pause() const {
     if (ending_ == Ending::killed) return 5;
     if (command_ < 0 && !started_) return 1000;
-    const std::int64_t now = BootClock::now().time_since_epoch().count();
     const std::int64_t next = ending_ == Ending::asked ? std::min(kill_at_, deadlines_.kill_at.load()) : deadlines_.stop_at.load();
-    return static_cast<int>(std::clamp<std::int64_t>((next - now) / 1'000'000, 1, 50));
+    return static_cast<int>(std::clamp<std::int64_t>((next - now()) / 1'000'000, 1, 50));
   }
 
   bool finished() {
@@ -289,17 +165,16 @@ class Keeper {
   }
 
   void look_at_the_clock() {
-    const auto moment = BootClock::now();
-    if (!locked_ && moment - rehearsed_ > std::chrono::seconds(5)) rehearse();
-    const std::int64_t now = moment.time_since_epoch().count();
+    if (!locked_ && BootClock::now() - looked_ > std::chrono::seconds(5)) keep_in_memory();
+    const std::int64_t moment = now();
     if (started_ && !told_empty_) {
-      if (ending_ == Ending::no && now >= deadlines_.stop_at.load()) {
+      if (ending_ == Ending::no && moment >= deadlines_.stop_at.load()) {
         timed_out_ = true;
         end(deadlines_.kill_at.load());
       }
       // A renewal moves kill_at on; it does not spare what has got TERM already.
-      if (ending_ == Ending::asked && (now >= kill_at_ || now >= deadlines_.kill_at.load())) ending_ = Ending::killed;
-      if (ending_ == Ending::killed) kill_descendants_once();
+      if (ending_ == Ending::asked && (moment >= kill_at_ || moment >= deadlines_.kill_at.load())) ending_ = Ending::killed;
+      if (ending_ == Ending::killed) signal_all({SIGKILL});
     }
   }
 
@@ -307,15 +182,19 @@ class Keeper {
     kill_at_ = ending_ == Ending::asked ? std::min(kill_at_, kill_at) : kill_at;
     if (ending_ != Ending::no) return;
     ending_ = Ending::asked;
-    for (const Descendant& one : descendants()) {
-      signal_to(one, SIGTERM);
-      signal_to(one, SIGCONT);
-    }
+    signal_all({SIGTERM, SIGCONT});
   }
 
-  // A child that is forked meanwhile is found in the next look.
-  void kill_descendants_once() {
-    for (const Descendant& one : descendants()) signal_to(one, SIGKILL);
+  // A child that is forked meanwhile is found in the next look. COMMAND's own process is signalled even where nothing can be looked at: it is
+  // our child, so its number is nobody else's.
+  void signal_all(std::initializer_list<int> signals) {
+    descendants_.look(found_);
+    if (command_ > 0 && std::none_of(found_.begin(), found_.end(), [&](const Descendant& one) { return one.pid == command_; })) {
+      for (const int signal : signals) kill(command_, signal);
+    }
+    for (const Descendant& one : found_) {
+      for (const int signal : signals) descendants_.signal(one, signal);
+    }
   }
 
   void reap() {
@@ -323,7 +202,12 @@ class Keeper {
       int status = 0;
       const pid_t pid = waitpid(-1, &status, WNOHANG | WUNTRACED);
       if (pid < 0 && errno == EINTR) continue;
-      if (pid < 0) children_gone_ = errno == ECHILD;
+      if (pid < 0 && errno == ECHILD) {
+        children_gone_ = true;
+        // Somebody else has been told of its end.
+        if (command_ >= 0) tell(Report::Kind::vanished, 0);
+        command_ = -1;
+      }
       if (pid <= 0) return;
       if (pid != command_) continue;
       if (WIFSTOPPED(status)) {
@@ -341,12 +225,11 @@ class Keeper {
     if (!read_all(socket_, &order, sizeof order)) {
       // termgate was killed: nobody renews, nobody will.
       alone_ = true;
-      const std::int64_t now = BootClock::now().time_since_epoch().count();
-      if (started_) end(std::min(deadlines_.kill_at.load(), now + 1'000'000'000));
+      if (started_) end(std::min(deadlines_.kill_at.load(), now() + 1'000'000'000));
       return;
     }
     if (order.kind == Order::Kind::stop) {
-      if (started_) end(BootClock::now().time_since_epoch().count() + std::int64_t{order.value} * 1'000'000);
+      if (started_) end(now() + std::int64_t{order.value} * 1'000'000);
       return;
     }
     std::string texts(order.bytes, '\0');
@@ -374,9 +257,8 @@ class Keeper {
       if (getppid() != self) _exit(1);
       setpgid(0, 0);
       if (foreground) tcsetpgrp(STDIN_FILENO, getpgrp());  // SIGTTOU is blocked
-      // As we were started: what our caller ignored stays ignored.
       scheduling_.restore();
-      sigprocmask(SIG_SETMASK, &before_, nullptr);
+      hand_down_inherited();
       execvpe(command[0], command, environment);
       const int why = errno;
       if (write(failed[1], &why, sizeof why) < 0) _exit(126);
@@ -414,33 +296,18 @@ class Keeper {
   Deadlines& deadlines_;
   const int socket_;
   const pid_t parent_;
-  sigset_t before_{};
+  Descendants descendants_;
+  std::vector<Descendant> found_;
   const Scheduling scheduling_;  // before it changes
   bool locked_ = false;          // its memory
-  BootClock::time_point rehearsed_{};
+  BootClock::time_point looked_{};
   pid_t command_ = -1;
   std::int64_t kill_at_ = 0;
   Ending ending_ = Ending::no;
   bool started_ = false, alone_ = false, children_gone_ = true, timed_out_ = false, told_empty_ = false;
 };
 
-void send_order(int socket, const Order& order) { write_all(socket, &order, sizeof order); }
-
 }  // namespace
-
-int kill_descendants() {
-  for (int round = 0;; ++round) {
-    // Orphans of a subreaper's descendants are its children: none is left when it has no child, whatever a look at /proc missed.
-    pid_t ended = 0;
-    while ((ended = waitpid(-1, nullptr, WNOHANG)) > 0) {}
-    if (ended < 0 && errno == ECHILD) return 0;
-    const auto all = descendants();
-    int left = 0;
-    for (const Descendant& one : all) left += signal_to(one, SIGKILL) ? 0 : 1;
-    if ((!all.empty() && left == static_cast<int>(all.size())) || round > 2000) return left;
-    usleep(2000);
-  }
-}
 
 Watchdog::Watchdog() {
   void* shared = mmap(nullptr, sizeof(Deadlines), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -450,6 +317,7 @@ Watchdog::Watchdog() {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) fail("a socket for the watchdog");
   // Should the watchdog be killed, all that it kept comes to us.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
+  deadlines_->watched_at.store(now());
   const pid_t parent = getpid();
   watchdog_ = fork();
   if (watchdog_ < 0) fail("a process for the watchdog");
@@ -459,16 +327,48 @@ Watchdog::Watchdog() {
   }
   close(pair[1]);
   socket_ = pair[0];
+  pollfd first{socket_, POLLIN, 0};
+  while (poll(&first, 1, 200) <= 0 && silence() < silence_max) wake();
+  const auto report = first.revents != 0 ? next() : std::nullopt;
+  if (report && report->kind == Report::Kind::ready) return;
+  end_all();
+  throw UsageError("COMMAND is not started, for it and what it starts could not be ended when the lease is lost: " +
+                   (report ? std::string(text(static_cast<Obstacle>(report->value)))
+                           : "the watchdog was ended before it was ready (a limit, or seccomp?)"));
 }
 
 Watchdog::~Watchdog() {
   end_all();
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
   munmap(deadlines_, sizeof(Deadlines));
 }
 
 void Watchdog::end_all() {
   if (socket_ >= 0) close(std::exchange(socket_, -1));  // which ends it, once nothing is left
-  if (watchdog_ > 0) waitpid(std::exchange(watchdog_, -1), nullptr, 0);
+  while (watchdog_ > 0) {
+    const pid_t ended = waitpid(watchdog_, nullptr, WNOHANG);
+    if (ended == watchdog_ || (ended < 0 && errno != EINTR)) watchdog_ = -1;
+    else if (silence() > silence_max) replace();
+    else {
+      wake();
+      usleep(2000);
+    }
+  }
+}
+
+void Watchdog::wake() const {
+  if (watchdog_ > 0) kill(watchdog_, SIGCONT);
+}
+
+milliseconds Watchdog::silence() const {
+  return std::chrono::duration_cast<milliseconds>(std::chrono::nanoseconds(now() - deadlines_->watched_at.load()));
+}
+
+void Watchdog::replace() {
+  if (watchdog_ <= 0) return;
+  kill(std::exchange(watchdog_, -1), SIGKILL);
+  // Not waited for: while somebody traces it, its end is theirs to hear of.
+  descendants_.kill_all();
 }
 
 void Watchdog::set_deadlines(BootClock::time_point stop_at, BootClock::time_point kill_at) {
@@ -481,18 +381,40 @@ void Watchdog::start(const std::vector<std::string>& command, const std::vector<
   std::string texts;
   for (const auto& word : command) texts.append(word).push_back('\0');
   for (const auto& variable : environment) texts.append(variable).push_back('\0');
-  send_order(socket_, {Order::Kind::start, foreground ? 1 : 0, static_cast<std::uint32_t>(command.size()),
-                       static_cast<std::uint32_t>(environment.size()), static_cast<std::uint32_t>(texts.size())});
-  write_all(socket_, texts.data(), texts.size());
+  const Order order{Order::Kind::start, foreground ? 1 : 0, static_cast<std::uint32_t>(command.size()),
+                    static_cast<std::uint32_t>(environment.size()), static_cast<std::uint32_t>(texts.size())};
+  send_order(&order, sizeof order);
+  send_order(texts.data(), texts.size());
 }
 
-void Watchdog::stop(milliseconds grace) { send_order(socket_, {Order::Kind::stop, static_cast<std::int32_t>(grace.count()), 0, 0, 0}); }
+void Watchdog::stop(milliseconds grace) {
+  const Order order{Order::Kind::stop, static_cast<std::int32_t>(grace.count()), 0, 0, 0};
+  send_order(&order, sizeof order);
+}
+
+// Never waits for long for a watchdog that does not read.
+void Watchdog::send_order(const void* data, std::size_t size) {
+  const auto* at = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t put = send(socket_, at, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (put > 0) {
+      at += put;
+      size -= static_cast<std::size_t>(put);
+    } else if (errno == EAGAIN) {
+      if (silence() > silence_max) return replace();
+      wake();
+      pollfd room{socket_, POLLOUT, 0};
+      poll(&room, 1, 50);
+    } else if (errno != EINTR) {
+      return;  // it is gone, and next() says so
+    }
+  }
+}
 
 std::optional<Report> Watchdog::next() {
   Report report{};
   if (read_all(socket_, &report, sizeof report)) return report;
-  kill_descendants();
-  watchdog_ = -1;
+  replace();
   return std::nullopt;
 }
 
