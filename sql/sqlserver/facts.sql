@@ -332,25 +332,7 @@ DROP TABLE dbo.termgate_facts_parent;
 DROP TABLE dbo.termgate_facts_orders;
 DROP TABLE dbo.termgate_facts_log;
 GO
--- The number of a transaction, and what an AND asks
-CREATE PROCEDURE dbo.termgate_facts_chunks AS
-BEGIN
-  COMMIT TRANSACTION;
-  BEGIN TRANSACTION;
-END
-GO
-BEGIN TRY
-  EXEC(N'SET NOCOUNT ON; DECLARE @before bigint, @after bigint, @n int; BEGIN TRANSACTION; UPDATE dbo.termgate_facts SET n = n WHERE id = 10; SET @before = CURRENT_TRANSACTION_ID(); EXEC dbo.termgate_facts_chunks;
-    UPDATE dbo.termgate_facts SET n = n WHERE id = 10; SET @after = CURRENT_TRANSACTION_ID(); ROLLBACK TRANSACTION;
-    SELECT CASE WHEN @before <> @after THEN ''ok'' ELSE ''WRONG'' END AS verdict, ''43 CURRENT_TRANSACTION_ID is another behind COMMIT; BEGIN TRANSACTION in a procedure'' AS fact');
-END TRY
-BEGIN CATCH
-  SELECT 'WRONG' AS verdict, CONCAT('43 CURRENT_TRANSACTION_ID: ', ERROR_MESSAGE()) AS fact;
-END CATCH
-GO
-IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
-DROP PROCEDURE dbo.termgate_facts_chunks;
-GO
+-- What an AND asks
 BEGIN TRY
   DECLARE @zero int = 0, @asked int = 0;
   IF @zero = 1 AND APPLOCK_MODE(N'public', N'termgate facts', N'Transaction') = N'NoLock' SET @asked = 1;
@@ -360,9 +342,9 @@ BEGIN CATCH
   SELECT 'info' AS verdict, CONCAT('44 an AND asks its right side though the left one is false: error ', ERROR_NUMBER(), ' (nothing rests on it)') AS fact;
 END CATCH
 GO
--- Names in JSON, as renew_leases and gates_wanted get them
+-- Names in JSON, as renew_leases and gates_wanted read them, at every compatibility level
 SELECT CASE WHEN JSON_VALUE(N'{"s":"a\"b\\c\td"}', '$.s') = N'a"b\c' + NCHAR(9) + N'd' THEN 'ok' ELSE 'WRONG' END AS verdict, '45 JSON_VALUE gives a name back as it was before it was escaped' AS fact;
-SELECT CASE WHEN j.value = N'a"b' THEN 'ok' ELSE 'WRONG' END AS verdict, '46 OPENJSON does, too' AS fact FROM OPENJSON(N'["a\"b"]') j;
+SELECT CASE WHEN ISJSON(N'["a\"b"]') = 1 AND JSON_VALUE(CONCAT(N'[', N' "a\"b" ', N']'), '$[0]') = N'a"b' THEN 'ok' ELSE 'WRONG' END AS verdict, CONCAT('46 and an element of an array by itself; this database is at compatibility level ', d.compatibility_level) AS fact FROM sys.databases d WHERE d.database_id = DB_ID();
 GO
 -- TRUNCATE of a table that a foreign key refers to
 CREATE TABLE dbo.termgate_facts_anchor (id int NULL REFERENCES dbo.termgate_facts (id));
@@ -377,13 +359,18 @@ END CATCH
 GO
 DROP TABLE dbo.termgate_facts_anchor;
 GO
--- Rights: EXECUTE AS OWNER, metadata, the role of the locks
-CREATE PROCEDURE dbo.termgate_facts_lock WITH EXECUTE AS OWNER AS
+-- Rights: EXECUTE AS, metadata, the role of the locks
+CREATE ROLE termgate_facts_role;
+CREATE USER termgate_facts_guard WITHOUT LOGIN;
+ALTER ROLE termgate_facts_role ADD MEMBER termgate_facts_guard;
+GRANT VIEW DEFINITION TO termgate_facts_guard;
+GO
+CREATE PROCEDURE dbo.termgate_facts_lock WITH EXECUTE AS 'termgate_facts_guard' AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @rc int;
   EXEC @rc = sp_getapplock @Resource = N'termgate facts', @LockMode = N'Shared', @LockOwner = N'Transaction', @LockTimeout = 100, @DbPrincipal = N'termgate_facts_role';
-  SELECT CASE WHEN @rc >= 0 AND ORIGINAL_LOGIN() <> N'' AND OBJECT_NAME(OBJECT_ID(N'dbo.termgate_facts')) = N'termgate_facts' THEN 'ok' ELSE 'WRONG' END AS verdict, '34 a procedure WITH EXECUTE AS OWNER takes the role''s lock and sees tables for a user without rights' AS fact;
+  SELECT CASE WHEN @rc >= 0 AND ORIGINAL_LOGIN() <> N'' AND OBJECT_NAME(OBJECT_ID(N'dbo.termgate_facts')) = N'termgate_facts' THEN 'ok' ELSE 'WRONG' END AS verdict, '34 a procedure that runs as a user without a login takes its role''s lock and sees tables for a user without rights' AS fact;
 END
 GO
 CREATE PROCEDURE dbo.termgate_facts_sees AS
@@ -393,7 +380,7 @@ BEGIN
 END
 GO
 BEGIN TRY
-  EXEC(N'CREATE ROLE termgate_facts_role; CREATE USER termgate_facts_user WITHOUT LOGIN; GRANT EXECUTE ON dbo.termgate_facts_lock TO termgate_facts_user; GRANT EXECUTE ON dbo.termgate_facts_sees TO termgate_facts_user');
+  EXEC(N'CREATE USER termgate_facts_user WITHOUT LOGIN; GRANT EXECUTE ON dbo.termgate_facts_lock TO termgate_facts_user; GRANT EXECUTE ON dbo.termgate_facts_sees TO termgate_facts_user');
   BEGIN TRANSACTION;
   EXECUTE AS USER = N'termgate_facts_user';
   EXEC dbo.termgate_facts_lock;
@@ -417,7 +404,7 @@ BEGIN TRY
 END TRY
 BEGIN CATCH
   REVERT;
-  SELECT CASE WHEN ERROR_NUMBER() = 1202 THEN 'ok' ELSE 'WRONG' END AS verdict, CONCAT('36 APPLOCK_MODE by a user outside the role is error ', ERROR_NUMBER(), ' (why _guard runs as the owner)') AS fact;
+  SELECT CASE WHEN ERROR_NUMBER() = 1202 THEN 'ok' ELSE 'WRONG' END AS verdict, CONCAT('36 APPLOCK_MODE by a user outside the role is error ', ERROR_NUMBER(), ' (why _guard runs as termgate_guard)') AS fact;
 END CATCH
 GO
 IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION;
@@ -425,6 +412,7 @@ GO
 DROP PROCEDURE IF EXISTS dbo.termgate_facts_lock;
 DROP PROCEDURE IF EXISTS dbo.termgate_facts_sees;
 DROP USER IF EXISTS termgate_facts_user;
+DROP USER IF EXISTS termgate_facts_guard;
 DROP ROLE IF EXISTS termgate_facts_role;
 GO
 -- SNAPSHOT: a transaction whose first read was at READ COMMITTED cannot read on at SNAPSHOT (3951), one whose first read was at SNAPSHOT can, whatever a procedure did in between
@@ -474,6 +462,180 @@ IF OBJECT_ID(N'sys.database_recovery_status') IS NOT NULL
     FROM sys.database_recovery_status WHERE database_id = DB_ID()');
 ELSE SELECT 'left out' AS verdict, '39 no sys.database_recovery_status (Azure SQL Database): doctor says so' AS fact;
 SELECT CASE WHEN ORIGINAL_DB_NAME() = DB_NAME() THEN 'ok' ELSE 'info' END AS verdict, CONCAT('40 ORIGINAL_DB_NAME is ', ORIGINAL_DB_NAME(), ' (sqlcmd -d: this database)') AS fact;
+GO
+-- What the installation and doctor run on Microsoft's server and no other engine compiles: the very texts, with names of their own (tests/unit/sql/tsql_lint.py compares them). An error here is
+-- one that termgate init, a raise or doctor would end with. Number 47 needs VIEW SERVER STATE to find somebody; its text is compiled whoever asks.
+CREATE TABLE #termgate_grants (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, name nvarchar(128) NOT NULL, line nvarchar(1000) NOT NULL);
+CREATE TABLE #termgate_found (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, severity nvarchar(10) NOT NULL, object nvarchar(800) NOT NULL, problem nvarchar(2048) NOT NULL, remedy nvarchar(1000) NOT NULL);
+CREATE TABLE dbo.termgate_facts_protected (table_id int NOT NULL PRIMARY KEY, table_name nvarchar(600) NOT NULL);
+CREATE TABLE dbo.termgate_facts_adopted (table_id int NOT NULL PRIMARY KEY, table_name nvarchar(600) NOT NULL);
+CREATE TABLE dbo.termgate_facts_fences (scope_key varbinary(800) NOT NULL PRIMARY KEY);
+CREATE TABLE dbo.termgate_facts_leases (scope_key varbinary(800) NOT NULL PRIMARY KEY);
+CREATE TABLE dbo.termgate_facts_incarnation (one int NOT NULL PRIMARY KEY);
+CREATE TABLE dbo.termgate_facts_observed (table_name nvarchar(600) NOT NULL, scope nvarchar(400) COLLATE Latin1_General_BIN2 NULL, code varchar(5) NOT NULL, login_name nvarchar(128) NOT NULL, at datetime2(3) NOT NULL);
+CREATE TYPE dbo.termgate_facts_payload_batch AS TABLE (position int NOT NULL PRIMARY KEY);
+INSERT INTO dbo.termgate_facts_protected (table_id, table_name) VALUES (OBJECT_ID(N'dbo.termgate_facts'), N'[dbo].[termgate_facts]');
+INSERT INTO dbo.termgate_facts_fences (scope_key) VALUES (0x78);
+GO
+BEGIN TRY
+  INSERT INTO #termgate_grants (name, line)
+  SELECT o.name, CASE g.state WHEN 'D' THEN N'DENY ' ELSE N'GRANT ' END + g.permission_name COLLATE DATABASE_DEFAULT + N' ON dbo.termgate_facts_' + QUOTENAME(o.name) COLLATE DATABASE_DEFAULT + N' TO ' + QUOTENAME(u.name) COLLATE DATABASE_DEFAULT + CASE g.state WHEN 'W' THEN N' WITH GRANT OPTION' ELSE N'' END
+  FROM sys.database_permissions g JOIN sys.objects o ON o.object_id = g.major_id JOIN sys.database_principals u ON u.principal_id = g.grantee_principal_id
+  WHERE g.class = 1 AND g.minor_id = 0 AND o.schema_id = SCHEMA_ID(N'termgate_facts') AND o.type IN ('P', 'V', 'FN') AND o.name IN (N'termgate_facts') AND o.name <> N'_adopted_row';
+  SELECT 'ok' AS verdict, '80 what init notes of the grants compiles: names, rights and roles in one text' AS fact;
+END TRY
+BEGIN CATCH
+  SELECT 'WRONG' AS verdict, CONCAT('80 what init notes of the grants: ', ERROR_NUMBER(), N' ', ERROR_MESSAGE()) AS fact;
+END CATCH
+GO
+BEGIN TRY
+  EXEC(N'CREATE SCHEMA [termgate_facts] AUTHORIZATION [dbo]');
+  EXEC(N'ALTER AUTHORIZATION ON SCHEMA::[termgate_facts] TO [dbo]');
+  EXEC(N'DROP SCHEMA [termgate_facts]');
+  SELECT 'ok' AS verdict, '81 a schema of dbo''s is made, whoever installs' AS fact;
+END TRY
+BEGIN CATCH
+  SELECT 'WRONG' AS verdict, CONCAT('81 a schema of dbo''s: ', ERROR_MESSAGE()) AS fact;
+END CATCH
+GO
+BEGIN TRY
+  IF DATABASE_PRINCIPAL_ID(N'termgate_guard') IS NULL EXEC(N'CREATE USER [termgate_guard] WITHOUT LOGIN');
+  EXEC(N'GRANT SELECT, VIEW DEFINITION, UNMASK TO [termgate_guard]');
+  EXEC(N'CREATE ROLE termgate_facts_write');
+  DECLARE @text nvarchar(max);
+  SET @text = N'GRANT EXECUTE ON TYPE::dbo.termgate_facts_payload_batch TO ' + QUOTENAME(N'termgate_facts' + N'_write');
+  EXEC(@text);
+  EXEC(N'DROP ROLE termgate_facts_write');
+  SELECT 'ok' AS verdict, '82 a user without a login that may read and see definitions and masked values; a grant on a type' AS fact;
+END TRY
+BEGIN CATCH
+  SELECT 'WRONG' AS verdict, CONCAT('82 a user without a login, a grant on a type: ', ERROR_MESSAGE()) AS fact;
+END CATCH
+GO
+BEGIN TRY
+  DECLARE @message nvarchar(2048) = REPLICATE(N'a%', 2000);
+  SET @message = REPLACE(LEFT(@message, 2048 - (LEN(@message) - LEN(REPLACE(@message, N'%', N'')))), N'%', N'%%');
+  THROW 50005, @message, 1;
+END TRY
+BEGIN CATCH
+  SELECT CASE WHEN ERROR_NUMBER() = 50005 AND LEN(ERROR_MESSAGE()) > 1000 THEN 'ok' ELSE 'WRONG' END AS verdict, CONCAT('83 a long message full of percent signs is thrown with ', LEN(ERROR_MESSAGE()), ' characters') AS fact;
+END CATCH
+GO
+BEGIN TRY
+  DECLARE @resource nvarchar(64) = N'tgq:1', @announced nvarchar(20) = N'tga:123456789', @after int = -2147483648, @session int, @login nvarchar(30), @who nvarchar(1000), @raising bigint, @asleep bit, @scope_key varbinary(800) = 0x78;
+    EXEC sp_executesql N'
+      SELECT TOP (1) @session = l.request_session_id, @login = CONVERT(nvarchar(30), s.login_time, 126),
+             @who = CASE WHEN s.session_id IS NULL AND l.request_session_id <= 0 THEN CONCAT(N''a distributed transaction that has lost its session ('', l.request_session_id, N'')'')
+                         ELSE CONCAT(N''session '', l.request_session_id, N'' (login '', s.login_name COLLATE DATABASE_DEFAULT, N'', program "'', s.program_name COLLATE DATABASE_DEFAULT, N''", host '', s.host_name COLLATE DATABASE_DEFAULT, N'', '', s.status COLLATE DATABASE_DEFAULT, N'' since '', CONVERT(nvarchar(30), s.last_request_end_time, 126), N'')'') END,
+             @asleep = CASE WHEN s.status IN (N''sleeping'', N''idle'', N''idle in transaction'') THEN 1 ELSE 0 END,
+             @raising = CASE WHEN s.status NOT IN (N''sleeping'', N''idle'') OR s.open_transaction_count > 0 THEN
+               (SELECT MAX(TRY_CAST(SUBSTRING(a.resource_description, CHARINDEX(N''['' + @announced, a.resource_description) + 14, 19) AS bigint)) FROM sys.dm_tran_locks a
+                 WHERE a.request_session_id = l.request_session_id AND a.resource_type = N''APPLICATION'' AND a.resource_database_id = DB_ID() AND a.request_status NOT IN (N''WAIT'', N''LOW_PRIORITY_WAIT'')
+                   AND CHARINDEX(N''['' + @announced, a.resource_description) > 0) END
+        FROM sys.dm_tran_locks l LEFT JOIN sys.dm_exec_sessions s ON s.session_id = l.request_session_id
+       WHERE l.resource_type = N''APPLICATION'' AND l.resource_database_id = DB_ID() AND l.request_status NOT IN (N''WAIT'', N''LOW_PRIORITY_WAIT'') AND l.request_session_id <> @@SPID
+         AND l.request_session_id > @after AND CHARINDEX(N''['' + LEFT(@resource, 32) + N'']'', l.resource_description) > 0
+       ORDER BY l.request_session_id',
+      N'@resource nvarchar(64), @announced nvarchar(20), @after int, @session int OUTPUT, @login nvarchar(30) OUTPUT, @who nvarchar(1000) OUTPUT, @raising bigint OUTPUT, @asleep bit OUTPUT',
+      @resource = @resource, @announced = @announced, @after = @after, @session = @session OUTPUT, @login = @login OUTPUT, @who = @who OUTPUT, @raising = @raising OUTPUT, @asleep = @asleep OUTPUT;
+    EXEC sp_executesql N'
+      SELECT TOP (1) @who = CONCAT(N''session '', l.request_session_id, N'' (login '', s.login_name COLLATE DATABASE_DEFAULT, N'', program "'', s.program_name COLLATE DATABASE_DEFAULT, N''", host '', s.host_name COLLATE DATABASE_DEFAULT, N'', '', s.status COLLATE DATABASE_DEFAULT, N'')'')
+        FROM (SELECT OBJECT_ID(N''dbo.termgate_facts_fences'') AS id, f.%%lockres%% AS lock_name FROM dbo.termgate_facts_fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key
+              UNION ALL SELECT OBJECT_ID(N''dbo.termgate_facts_leases''), e.%%lockres%% FROM dbo.termgate_facts_leases e WITH (NOLOCK) WHERE e.scope_key = @scope_key
+              UNION ALL SELECT OBJECT_ID(N''dbo.termgate_facts_incarnation''), i.%%lockres%% FROM dbo.termgate_facts_incarnation i WITH (NOLOCK)) r
+        JOIN sys.partitions p ON p.object_id = r.id AND p.index_id = 1
+        JOIN sys.dm_tran_locks l ON l.resource_type = N''KEY'' AND l.resource_database_id = DB_ID() AND l.resource_associated_entity_id = p.hobt_id AND l.resource_description COLLATE DATABASE_DEFAULT = r.lock_name COLLATE DATABASE_DEFAULT
+        LEFT JOIN sys.dm_exec_sessions s ON s.session_id = l.request_session_id
+       WHERE l.request_session_id <> @@SPID AND l.request_status NOT IN (N''WAIT'', N''LOW_PRIORITY_WAIT'') AND l.request_mode LIKE N''%X%'' ORDER BY l.request_session_id',
+      N'@scope_key varbinary(800), @who nvarchar(1000) OUTPUT', @scope_key = @scope_key, @who = @who OUTPUT;
+  SELECT 'ok' AS verdict, '84 the text that finds who holds a lock, and the one that finds who holds a row, compile' AS fact;
+END TRY
+BEGIN CATCH
+  SELECT CASE WHEN ERROR_NUMBER() IN (297, 300) THEN 'left out' ELSE 'WRONG' END AS verdict, CONCAT('84 who holds a lock or a row: ', ERROR_NUMBER(), N' ', ERROR_MESSAGE()) AS fact;
+END CATCH
+GO
+BEGIN TRY
+  DECLARE @kind nvarchar(100), @table_id int = OBJECT_ID(N'dbo.termgate_facts'), @table int = OBJECT_ID(N'dbo.termgate_facts'), @scope_column nvarchar(128) = N'note', @collation nvarchar(128), @trigger int, @level int;
+  SELECT @kind = CASE WHEN t.is_memory_optimized = 1 THEN N'a memory-optimized table, whose triggers are compiled natively'
+                        WHEN t.temporal_type = 1 THEN N'the history of a temporal table, which the server writes: take the table itself'
+                        WHEN t.is_external = 1 THEN N'an external table' WHEN t.is_filetable = 1 THEN N'a FileTable, which files reach without a statement' END
+      FROM sys.tables t WHERE t.object_id = @table_id;
+  SELECT @collation = c.collation_name FROM sys.columns c WHERE c.object_id = @table AND c.name = @scope_column AND c.system_type_id = 167;
+  SELECT @trigger = t.object_id FROM sys.triggers t WHERE t.parent_id = @table_id AND t.name = CONCAT(N'termgate_facts', N'_adopt_', @table_id);
+    SET @level = TRIGGER_NESTLEVEL(@trigger);
+  SELECT CASE WHEN @kind IS NULL AND @collation IS NULL AND ISNULL(@level, 0) = 0 THEN 'ok' ELSE 'WRONG' END AS verdict, '85 what protect and adopt ask of a table and its triggers' AS fact;
+END TRY
+BEGIN CATCH
+  SELECT 'WRONG' AS verdict, CONCAT('85 what protect and adopt ask: ', ERROR_MESSAGE()) AS fact;
+END CATCH
+GO
+BEGIN TRY
+  DECLARE @trigger nvarchar(300) = N'[dbo].[termgate_facts_trigger]';
+  EXEC sp_executesql N'EXEC sp_settriggerorder @trigger, ''First'', ''INSERT''; EXEC sp_settriggerorder @trigger, ''First'', ''UPDATE''; EXEC sp_settriggerorder @trigger, ''First'', ''DELETE''',
+                       N'@trigger nvarchar(300)', @trigger = @trigger;
+  SELECT 'ok' AS verdict, '86 a trigger is put in front of the others for all three statements' AS fact;
+END TRY
+BEGIN CATCH
+  SELECT 'WRONG' AS verdict, CONCAT('86 sp_settriggerorder: ', ERROR_MESSAGE()) AS fact;
+END CATCH
+GO
+BEGIN TRY
+  DECLARE @edition int = CAST(SERVERPROPERTY('EngineEdition') AS int), @signed bit = 0;
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT N'error', N'user termgate_guard', N'it has lost its role or its rights: the procedures that run as it do not see all tables and terms', N'run termgate init again'
+  WHERE ISNULL(IS_MEMBER(N'termgate_facts' + N'_lock'), 0) = 0 OR ISNULL(HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'SELECT'), 0) = 0 OR ISNULL(HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'VIEW DEFINITION'), 0) = 0;
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT DISTINCT N'error', p.table_name, N'protected, but WRITETEXT and UPDATETEXT change its text, ntext and image columns without firing a trigger', N'ALTER TABLE … ALTER COLUMN … to varchar(max), nvarchar(max) or varbinary(max)'
+  FROM dbo.termgate_facts_protected p JOIN sys.columns c ON c.object_id = p.table_id JOIN sys.types t ON t.user_type_id = c.system_type_id WHERE t.name IN (N'text', N'ntext', N'image');
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT DISTINCT N'error', a.table_name, N'adopted, and under a security policy, which can hide terms from the check', N'ALTER SECURITY POLICY … DROP FILTER PREDICATE, or dbo.termgate_facts_unadopt'
+  FROM dbo.termgate_facts_adopted a JOIN sys.security_predicates q ON q.target_object_id = a.table_id JOIN sys.security_policies y ON y.object_id = q.object_id WHERE y.is_enabled = 1;
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT N'info', p.table_name, N'its triggers make INSERT, UPDATE and DELETE with OUTPUT and without INTO end with error 334', N'tell the clients: HasTrigger (EF Core), implicit_returning=False (SQLAlchemy), hasTrigger (Sequelize)'
+  FROM dbo.termgate_facts_protected p WHERE OBJECT_NAME(p.table_id) IS NOT NULL;
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT N'warning', p.table_name, N'replicated here: the agent''s writes fire the trigger, too, and stop with 50002', N'let the agent declare scope and term, or do not protect a subscriber''s table'
+  FROM dbo.termgate_facts_protected p JOIN sys.tables t ON t.object_id = p.table_id WHERE t.is_replicated = 1 OR t.is_merge_published = 1;
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT DISTINCT TOP (100) N'warning', p.table_name, CONCAT(u.name COLLATE DATABASE_DEFAULT, N' has ', g.permission_name COLLATE DATABASE_DEFAULT, N' there, which is enough to disable the trigger or to TRUNCATE the table'), CONCAT(N'REVOKE ', g.permission_name COLLATE DATABASE_DEFAULT, N' from ', u.name COLLATE DATABASE_DEFAULT, N', if it is an application''s')
+  FROM dbo.termgate_facts_protected p JOIN sys.tables t ON t.object_id = p.table_id
+  JOIN sys.database_permissions g ON (g.class = 1 AND g.major_id = t.object_id) OR (g.class = 3 AND g.major_id = t.schema_id) OR (g.class = 0 AND g.permission_name IN (N'ALTER', N'CONTROL', N'ALTER ANY SCHEMA', N'ALTER ANY DATABASE DDL TRIGGER'))
+  JOIN sys.database_principals u ON u.principal_id = g.grantee_principal_id
+  WHERE g.state IN ('G', 'W') AND g.permission_name IN (N'ALTER', N'CONTROL', N'TAKE OWNERSHIP', N'ALTER ANY SCHEMA') AND u.name <> N'dbo';
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT N'warning', CONCAT(N'database ', DB_NAME()), N'its owner is not there (restored from another server, or its login was dropped): procedures of yours that run as the owner end with error 15517 or 15404; Termgate''s do not run as it', CONCAT(N'ALTER AUTHORIZATION ON DATABASE::', QUOTENAME(DB_NAME()), N' TO [sa]')
+  FROM sys.databases d JOIN sys.database_principals p ON p.principal_id = 1 WHERE d.database_id = DB_ID() AND @edition <> 5 AND (SUSER_SNAME(d.owner_sid) IS NULL OR SUSER_SNAME(p.sid) IS NULL OR p.sid <> d.owner_sid);
+  SELECT @signed = 1 FROM (SELECT COUNT(DISTINCT x.major_id) AS signed FROM sys.crypt_properties x WHERE x.class = 1 AND x.major_id IN (OBJECT_ID(N'dbo.termgate_facts__holder'), OBJECT_ID(N'dbo.termgate_facts__kill'))) q WHERE q.signed = 2;
+  INSERT INTO #termgate_found (severity, object, problem, remedy)
+  SELECT TOP (100) N'warning', o.table_name, CONCAT(N'would have been refused in ', COUNT(*), N' minutes with ', o.code, N' (scope "', o.scope COLLATE DATABASE_DEFAULT, N'", login ', o.login_name, N', last at ', CONVERT(nvarchar(30), MAX(o.at), 126), N')'), N'let it declare its scope and term before mode enforce'
+    FROM dbo.termgate_facts_observed o GROUP BY o.table_name, o.code, o.scope, o.login_name ORDER BY COUNT(*) DESC;
+  SELECT 'ok' AS verdict, '87 what doctor asks of columns, policies, replication, grants, the owner and signatures compiles' AS fact;
+END TRY
+BEGIN CATCH
+  SELECT 'WRONG' AS verdict, CONCAT('87 what doctor asks: ', ERROR_NUMBER(), N' ', ERROR_MESSAGE()) AS fact;
+END CATCH
+GO
+-- An owner that is not there stops what runs as the owner, and nothing that runs as a user without a login.
+CREATE PROCEDURE dbo.termgate_facts_guarded WITH EXECUTE AS 'termgate_guard' AS
+BEGIN
+  SET NOCOUNT ON;
+  SELECT CASE WHEN USER_NAME() = N'termgate_guard' AND ORIGINAL_LOGIN() <> N'' AND OBJECT_SCHEMA_NAME(OBJECT_ID(N'dbo.termgate_facts')) = N'dbo' AND HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'SELECT') = 1 THEN 'ok' ELSE 'WRONG' END AS verdict,
+         '88 a procedure runs as a user without a login, which sees all tables' AS fact;
+END
+GO
+BEGIN TRY
+  EXEC dbo.termgate_facts_guarded;
+END TRY
+BEGIN CATCH
+  SELECT 'WRONG' AS verdict, CONCAT('88 a procedure that runs as a user without a login: ', ERROR_NUMBER(), N' ', ERROR_MESSAGE()) AS fact;
+END CATCH
+GO
+DROP PROCEDURE IF EXISTS dbo.termgate_facts_guarded;
+DROP TABLE IF EXISTS dbo.termgate_facts_protected, dbo.termgate_facts_adopted, dbo.termgate_facts_fences, dbo.termgate_facts_leases, dbo.termgate_facts_incarnation, dbo.termgate_facts_observed;
+DROP TYPE IF EXISTS dbo.termgate_facts_payload_batch;
+DROP TABLE IF EXISTS #termgate_found, #termgate_grants;
+-- Where layer 1 is installed its procedures run as this user: it stays.
+IF NOT EXISTS (SELECT 1 FROM sys.sql_modules m WHERE m.execute_as_principal_id = DATABASE_PRINCIPAL_ID(N'termgate_guard')) EXEC(N'DROP USER IF EXISTS [termgate_guard]');
 GO
 DROP TABLE dbo.termgate_facts;
 GO

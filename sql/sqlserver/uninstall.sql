@@ -161,3 +161,6 @@ BEGIN
   EXEC(@text);
 END
 GO
+-- The user that the procedures ran as, unless another schema's run as it.
+IF SERVERPROPERTY('Babelfish') IS NULL AND NOT EXISTS (SELECT 1 FROM sys.sql_modules m WHERE m.execute_as_principal_id = DATABASE_PRINCIPAL_ID(N'termgate_guard')) EXEC(N'DROP USER IF EXISTS [termgate_guard]');
+GO

@@ -22,7 +22,7 @@ from given import TERMGATE
 from proxy_under_test import free_port
 from tds_proxy import WITH_TERM, OverTls, Proxy, Strict, certificate, scratch
 from tds_server import Server
-from tdsraw import ATTENTION, BATCH, PRELOGIN, RESET, Answer, Closed, Tds, call, headers, integer, nvarchar, packets, wide
+from tdsraw import ATTENTION, BATCH, PRELOGIN, RESET, Answer, Closed, Tds, call, chunks, headers, integer, nvarchar, packets, wide
 
 
 class Case(unittest.TestCase):
@@ -158,6 +158,83 @@ class Case(unittest.TestCase):
         self.assertEqual(plain.batch("INSERT dbo.t VALUES (1)").errors, [])
         self.assertEqual(len([one for one in self.server.asked if "INSERT" in one]), before + 1)
         self.assertEqual(plain.batch("INSERT dbo.t VALUES (1)", RESET).number, 50002)
+
+    def test_what_is_always_refused_by_every_carrier(self):
+        texts = (
+            "EXEC sp_reset_connection",
+            "EXEC (N'EXEC sp_reset_connection')",
+            "EXEC sp_releaseapplock N'x'",
+            "BEGIN DISTRIBUTED TRAN",
+            "EXEC sp_bindsession N'x'",
+            "INSERT srv.app.dbo.t VALUES (1)",
+            "EXEC (N'INSERT t VALUES (1)') AT srv",
+        )
+        forms = {
+            "plain": nvarchar,
+            "one chunk": lambda name, text: chunks(name, text, 2 * len(text)),
+            "two": lambda name, text: chunks(name, text, len(text) // 2 * 2 + 2),
+            "many": lambda name, text: chunks(name, text, 3),
+            "of no known length": lambda name, text: chunks(name, text, 1000, False),
+        }
+        carriers = {
+            "sp_executesql": lambda value: call(10, value),
+            "sp_executesql by its name": lambda value: call("sp_executesql", value),
+            "sp_prepexec": lambda value: call(13, integer("", None, True), nvarchar("", ""), value),
+            "sp_prepare": lambda value: call(11, integer("", None, True), nvarchar("", ""), value),
+            "sp_cursoropen": lambda value: call(2, integer("", None, True), value),
+            "behind another": lambda value: call(15, integer("", 1)) + b"\xff" + call(10, value),
+        }
+        for mode, application in (("reject", WITH_TERM), ("read-only", "plain"), ("allow", "plain"), ("allow", WITH_TERM)):
+            proxy = Proxy(self.server.port, "--without-term", mode)
+            self.addCleanup(proxy.end)
+            client = Tds(proxy.port, "sa", "secret", "app", application)
+            self.addCleanup(client.close)
+            for text in texts:
+                self.server.asked.clear()
+                self.assertEqual(client.batch(text).number, 50005, text)
+                for carrier, made in carriers.items():
+                    for form, value in forms.items():
+                        with self.subTest(mode=mode, text=text, carrier=carrier, form=form):
+                            self.assertEqual(client.rpc(made(value("", text))).number, 50005)
+                self.assertEqual([one for one in self.server.asked if not one.startswith("gate")], [])
+            if mode == "read-only":
+                continue
+            # What is longer than the proxy looks at at once ends its session.
+            for carrier in ("sp_executesql", "behind another"):
+                for form in ("one chunk", "many", "of no known length"):
+                    one = Tds(proxy.port, "sa", "secret", "app", application)
+                    with self.subTest(mode=mode, carrier=carrier, form=form, long=True):
+                        answer = one.rpc(carriers[carrier](forms[form]("", "/*" + 50_000 * "x" + "*/ EXEC sp_reset_connection")))
+                        self.assertEqual(answer.number, 50005)
+                    one.close()
+        self.assertEqual(self.server.unfenced, 0)
+
+    def test_a_term_that_is_declared_by_whatever_is_checked_where_silence_is_allowed(self):
+        server = Server(fence=5)
+        self.addCleanup(server.close)
+        proxy = Proxy(server.port, "--without-term", "allow")
+        self.addCleanup(proxy.end)
+        text = "EXEC declare_stale"
+        ways = {
+            "a procedure": lambda client: client.batch(text),
+            "a variable": lambda client: client.batch("DECLARE @k nvarchar(50) = N'termgate.term' EXEC sp_set_session_context @k, N'declare_stale'"),
+            "beside other statements": lambda client: client.batch("SELECT 1 FROM t; " + text),
+            "a procedure by RPC": lambda client: client.rpc(call("dbo.declare_stale")),
+            "sp_executesql": lambda client: client.rpc(call(10, nvarchar("", text))),
+            "sp_prepexec in chunks": lambda client: client.rpc(call(13, integer("", None, True), nvarchar("", ""), chunks("", text, 1000))),
+            "the key in chunks": lambda client: client.rpc(call("sp_set_session_context", chunks("@key", "declare_stale", 1000))),
+        }
+        for name, declare in ways.items():
+            with self.subTest(name):
+                client = Tds(proxy.port, "sa", "secret", "app", "plain")
+                self.addCleanup(client.close)
+                for _ in range(2):
+                    self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
+                self.assertEqual(declare(client).errors, [])
+                before = len(server.asked)
+                self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").number, 50001)
+                self.assertEqual(client.rpc(call(10, nvarchar("", "INSERT dbo.t VALUES (1)"))).number, 50001)
+                self.assertEqual([one for one in server.asked[before:] if one != "gate_enter"], [])
 
     def test_large_messages_and_slow_ones(self):
         client = self.connect(WITH_TERM)

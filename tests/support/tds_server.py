@@ -82,6 +82,7 @@ class Session:
         self.server, self.socket, self.version = server, connection, 0x74000004
         self.messages = Messages(connection)
         self.gate, self.inside, self.waits_for_gates, self.declared = None, False, False, False
+        self.stale = False  # something with the word declare_stale has run
 
     def enters(self, fence):
         with self.server.lock:
@@ -153,6 +154,7 @@ class Session:
         if kind == ATTENTION:
             return done(0x20, old=self.old)
         body = payload if self.old else payload[struct.unpack("<I", payload[:4])[0] :]
+        self.stale = self.stale or b"\0d\0e\0c\0l\0a\0r\0e\0_\0s\0t\0a\0l\0e\0" in b"\0" + body
         if kind == RPC and b"g\0a\0t\0e\0_\0" in body[:200]:
             return said + self.gate_call(body)
         with self.server.lock:
@@ -197,7 +199,8 @@ class Session:
             self.server.asked.append(name.rsplit("[", 1)[-1].rstrip("]"))
             said = b"\x79\0\0\0\0"
             if name.endswith("[gate_enter]"):
-                code = 0 if given["@term"] == self.server.fence else 50001 if given["@term"] is not None else 50002
+                nothing = 50001 if self.stale else 50002
+                code = 0 if given["@term"] == self.server.fence else 50001 if given["@term"] is not None else nothing
                 entered = self.server.fence if code == 0 else self.gate
                 said += value("@code", code, self.old) + value("@fence", self.server.fence, self.old)
             if name.endswith("[gate_leave]"):

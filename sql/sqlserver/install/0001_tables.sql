@@ -2,7 +2,7 @@
 -- Parameters: none. An installation and an upgrade run all files in one transaction, behind an application lock. Locks: those of CREATE.
 -- Keeps F3: a fence row is never lowered, deleted or truncated. Names are compared by their bytes: every table has them beside the name as a
 -- key (varbinary), for SQL Server ignores trailing blanks under every collation, binary ones included. Indexes are looked for by the beginning of their names, which Babelfish makes longer.
--- dbo owns the schema, whoever installs: triggers on the owners' tables reach layer 1 by an ownership chain, and EXECUTE AS OWNER means dbo.
+-- dbo owns the schema, whoever installs: triggers on the owners' tables reach layer 1 by an ownership chain.
 IF SCHEMA_ID(@schema_lit@) IS NULL AND SERVERPROPERTY('Babelfish') IS NULL EXEC(N'CREATE SCHEMA @schema@ AUTHORIZATION [dbo]');
 IF SCHEMA_ID(@schema_lit@) IS NULL EXEC(N'CREATE SCHEMA @schema@');
 IF SERVERPROPERTY('Babelfish') IS NULL AND NOT EXISTS (SELECT 1 FROM sys.schemas s WHERE s.name = @schema_lit@ AND s.principal_id = DATABASE_PRINCIPAL_ID(N'dbo'))
@@ -305,5 +305,18 @@ IF DATABASE_PRINCIPAL_ID(@schema_lit@ + N'_lock') IS NULL
 BEGIN
   DECLARE @make nvarchar(400) = N'CREATE ROLE ' + QUOTENAME(@schema_lit@ + N'_lock');
   EXEC(@make);
+END
+GO
+-- Whom the procedures run as that anybody may call (EXECUTE AS). A user without a login: the owner's login may not be there (a database restored on another server, a login that was
+-- dropped: error 15517; a domain that cannot be reached: 15404), and then every write to a protected table would fail, in mode observe as well. It may read, see definitions and masked
+-- values in this database, and take the application locks; it changes the tables of layer 1 by the chain of owners only. Schemas of one database share it.
+IF SERVERPROPERTY('Babelfish') IS NULL
+BEGIN
+  IF EXISTS (SELECT 1 FROM sys.database_principals p WHERE p.name = N'termgate_guard' AND (p.type <> 'S' OR p.authentication_type <> 0))
+    THROW 50005, 'TG005 the name termgate_guard is that of a role, or of a user with a login: Termgate needs it for a user without one; rename yours', 1;
+  IF DATABASE_PRINCIPAL_ID(N'termgate_guard') IS NULL EXEC(N'CREATE USER [termgate_guard] WITHOUT LOGIN');
+  EXEC(N'GRANT SELECT, VIEW DEFINITION, UNMASK TO [termgate_guard]');
+  DECLARE @join nvarchar(400) = N'ALTER ROLE ' + QUOTENAME(@schema_lit@ + N'_lock') + N' ADD MEMBER [termgate_guard]';
+  EXEC(@join);
 END
 GO

@@ -27,6 +27,7 @@ DROP PROCEDURE IF EXISTS @schema@._late;
 DROP PROCEDURE IF EXISTS @schema@._need_scope;
 DROP PROCEDURE IF EXISTS @schema@._need_term;
 DROP PROCEDURE IF EXISTS @schema@._need_reason;
+DROP PROCEDURE IF EXISTS @schema@._next_element;
 DROP PROCEDURE IF EXISTS @schema@._stale;
 DROP PROCEDURE IF EXISTS @schema@._audit;
 DROP PROCEDURE IF EXISTS @schema@._look;
@@ -134,6 +135,44 @@ BEGIN
   IF LTRIM(RTRIM(ISNULL(@reason, N''))) = N'' OR DATALENGTH(@reason) > 4000 THROW 50005, 'TG005 a reason must be given, in 1 to 2000 characters: it is audited', 1;
 END
 GO
+-- The next element of a JSON array, for compatibility levels below 130, which have no OPENJSON. @at: 0 to begin with, then as it was left; @element NULL: there is none left. An element
+-- that is an object is read by JSON_VALUE, and so is any other, as the only one of an array. What is not a JSON array is TG005, and @what names it.
+CREATE PROCEDURE @schema@._next_element @json nvarchar(max), @what nvarchar(100), @at int OUTPUT, @element nvarchar(max) OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @from int, @depth int = 0, @quoted bit = 0, @c int, @units int = DATALENGTH(@json) / 2, @message nvarchar(2048);
+  SET @element = NULL;
+  IF @at = 0
+  BEGIN
+    SET @at = 1;
+    WHILE @at <= @units AND UNICODE(SUBSTRING(@json COLLATE Latin1_General_BIN2, @at, 1)) IN (9, 10, 13, 32) SET @at = @at + 1;
+    IF @json IS NULL OR ISJSON(@json) = 0 OR ISNULL(UNICODE(SUBSTRING(@json COLLATE Latin1_General_BIN2, @at, 1)), 0) <> 91
+    BEGIN
+      SET @message = CONCAT(N'TG005 ', @what, N' must be a JSON array');
+      EXEC @schema@._throw 50005, @message;
+    END
+  END
+  SET @at = @at + 1;
+  SET @from = @at;
+  WHILE @at <= @units
+  BEGIN
+    SET @c = UNICODE(SUBSTRING(@json COLLATE Latin1_General_BIN2, @at, 1));
+    IF @quoted = 1
+    BEGIN
+      IF @c = 92 SET @at = @at + 1;
+      IF @c = 34 SET @quoted = 0;
+    END
+    ELSE IF @c = 34 SET @quoted = 1;
+    ELSE IF @c IN (91, 123) SET @depth = @depth + 1;
+    ELSE IF @depth > 0 AND @c IN (93, 125) SET @depth = @depth - 1;
+    ELSE IF @depth = 0 AND @c IN (44, 93) BREAK;
+    SET @at = @at + 1;
+  END
+  SET @element = SUBSTRING(@json, @from, @at - @from);
+  -- Behind the last one, and in an empty array.
+  IF REPLACE(REPLACE(REPLACE(REPLACE(@element, NCHAR(9), N''), NCHAR(10), N''), NCHAR(13), N''), N' ', N'') = N'' SET @element = NULL;
+END
+GO
 CREATE PROCEDURE @schema@._stale @scope nvarchar(400), @term bigint, @fence bigint AS
 BEGIN
   SET NOCOUNT ON;
@@ -151,17 +190,15 @@ END
 GO
 -- Whether this is still the database that vouched for its fences. A restore or a failover ends the sessions in a database and begins another recovery fork. Where the
 -- fork cannot be seen (Azure SQL Database; a login without VIEW ANY DATABASE that does not own the database) an operator has to say so, and doctor tells that. Asked
--- once a session and database, and each time by a session that belongs to another database, which outlives a restore of this one. @suspect 1: the fork differs, and
--- nobody has noted it. That is noted outside a transaction only, in one of its own: a client that freezes must not hold the row that everybody asks.
+-- by each check: what a session notes of itself (SESSION_CONTEXT) its client can write, too. @suspect 1: the fork differs, and nobody has noted it. That is noted outside a transaction only, in one of its own: a client that freezes must not hold the row that everybody asks.
 -- Locks: row incarnation none statement
 -- Locks: row incarnation X statement
 CREATE PROCEDURE @schema@._look @suspect bit = 0 OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   SET IMPLICIT_TRANSACTIONS OFF;
-  DECLARE @looked nvarchar(128) = CONCAT(N'termgate.looked.', DB_ID()), @fork nvarchar(100), @known nvarchar(100), @home bit = 1;
+  DECLARE @fork nvarchar(100), @known nvarchar(100);
   SET @suspect = 0;
-  IF SESSION_CONTEXT(@looked) IS NOT NULL RETURN 0;
   -- Asked for by name: an error, even a caught one, would doom the caller's transaction.
   IF OBJECT_ID(N'sys.database_recovery_status') IS NOT NULL
     EXEC sp_executesql N'SELECT @fork = CONVERT(nvarchar(100), recovery_fork_guid) FROM sys.database_recovery_status WHERE database_id = DB_ID()', N'@fork nvarchar(100) OUTPUT', @fork = @fork OUTPUT;
@@ -178,9 +215,6 @@ BEGIN
       UPDATE @schema@.incarnation SET generation = generation + 1, trusted_since = generation + 1, recovery_fork = @fork WHERE recovery_fork = @known;
     ELSE UPDATE @schema@.incarnation SET recovery_fork = @fork WHERE recovery_fork = @known;
   END
-  -- As somebody else (EXECUTE AS) the fork may be out of sight: that look does not count for the session. Nor does one of a session that logged in to another database.
-  IF SERVERPROPERTY('Babelfish') IS NULL EXEC sp_executesql N'SELECT @home = CASE WHEN ORIGINAL_DB_NAME() = DB_NAME() THEN 1 ELSE 0 END', N'@home bit OUTPUT', @home = @home OUTPUT;
-  IF @home = 1 AND SUSER_SNAME() = ORIGINAL_LOGIN() EXEC sp_set_session_context @key = @looked, @value = 1;
 END
 GO
 -- For reading only: what decides is compared with the locked row of incarnation (_need_trusted).
@@ -274,7 +308,7 @@ BEGIN
     EXEC sp_executesql N'
       SELECT TOP (1) @session = l.request_session_id, @login = CONVERT(nvarchar(30), s.login_time, 126),
              @who = CASE WHEN s.session_id IS NULL AND l.request_session_id <= 0 THEN CONCAT(N''a distributed transaction that has lost its session ('', l.request_session_id, N'')'')
-                         ELSE CONCAT(N''session '', l.request_session_id, N'' (login '', s.login_name, N'', program "'', s.program_name, N''", host '', s.host_name, N'', '', s.status, N'' since '', CONVERT(nvarchar(30), s.last_request_end_time, 126), N'')'') END,
+                         ELSE CONCAT(N''session '', l.request_session_id, N'' (login '', s.login_name COLLATE DATABASE_DEFAULT, N'', program "'', s.program_name COLLATE DATABASE_DEFAULT, N''", host '', s.host_name COLLATE DATABASE_DEFAULT, N'', '', s.status COLLATE DATABASE_DEFAULT, N'' since '', CONVERT(nvarchar(30), s.last_request_end_time, 126), N'')'') END,
              @asleep = CASE WHEN s.status IN (N''sleeping'', N''idle'', N''idle in transaction'') THEN 1 ELSE 0 END,
              @raising = CASE WHEN s.status NOT IN (N''sleeping'', N''idle'') OR s.open_transaction_count > 0 THEN
                (SELECT MAX(TRY_CAST(SUBSTRING(a.resource_description, CHARINDEX(N''['' + @announced, a.resource_description) + 14, 19) AS bigint)) FROM sys.dm_tran_locks a
@@ -309,6 +343,7 @@ END
 GO
 -- Who has locked the scope's row in fences or leases, or the row of incarnation; NULL: nobody, or it cannot be seen. Who uses the procedures never does for long: it is an
 -- UPDATE by hand. %%lockres%% is a row's name in sys.dm_tran_locks, undocumented and as old as 2005.
+-- With optimized locking (SQL Server 2025, Azure SQL Database) no lock of a key is kept to the end of a transaction: nobody is named then.
 -- Locks: row fences none statement
 -- Locks: row leases none statement
 -- Locks: row incarnation none statement
@@ -322,12 +357,12 @@ BEGIN
   ELSE IF HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER PERFORMANCE STATE') = 1 SET @sees = 1;
   IF @sees = 1
     EXEC sp_executesql N'
-      SELECT TOP (1) @who = CONCAT(N''session '', l.request_session_id, N'' (login '', s.login_name, N'', program "'', s.program_name, N''", host '', s.host_name, N'', '', s.status, N'')'')
+      SELECT TOP (1) @who = CONCAT(N''session '', l.request_session_id, N'' (login '', s.login_name COLLATE DATABASE_DEFAULT, N'', program "'', s.program_name COLLATE DATABASE_DEFAULT, N''", host '', s.host_name COLLATE DATABASE_DEFAULT, N'', '', s.status COLLATE DATABASE_DEFAULT, N'')'')
         FROM (SELECT OBJECT_ID(N''@schema@.fences'') AS id, f.%%lockres%% AS lock_name FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @scope_key
               UNION ALL SELECT OBJECT_ID(N''@schema@.leases''), e.%%lockres%% FROM @schema@.leases e WITH (NOLOCK) WHERE e.scope_key = @scope_key
               UNION ALL SELECT OBJECT_ID(N''@schema@.incarnation''), i.%%lockres%% FROM @schema@.incarnation i WITH (NOLOCK)) r
         JOIN sys.partitions p ON p.object_id = r.id AND p.index_id = 1
-        JOIN sys.dm_tran_locks l ON l.resource_type = N''KEY'' AND l.resource_database_id = DB_ID() AND l.resource_associated_entity_id = p.hobt_id AND l.resource_description = r.lock_name
+        JOIN sys.dm_tran_locks l ON l.resource_type = N''KEY'' AND l.resource_database_id = DB_ID() AND l.resource_associated_entity_id = p.hobt_id AND l.resource_description COLLATE DATABASE_DEFAULT = r.lock_name COLLATE DATABASE_DEFAULT
         LEFT JOIN sys.dm_exec_sessions s ON s.session_id = l.request_session_id
        WHERE l.request_session_id <> @@SPID AND l.request_status NOT IN (N''WAIT'', N''LOW_PRIORITY_WAIT'') AND l.request_mode LIKE N''%X%'' ORDER BY l.request_session_id',
       N'@scope_key varbinary(800), @who nvarchar(1000) OUTPUT', @scope_key = @scope_key, @who = @who OUTPUT;
@@ -541,12 +576,12 @@ BEGIN
     WHILE @rc >= 0 AND APPLOCK_MODE(@role, @announced, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @announced, @LockOwner = N'Session', @DbPrincipal = @role;
 END
 GO
--- The highest term of the scope in adopted tables. As the owner: a caller without rights on such a table does not see that it is there, and would take its terms for none.
+-- The highest term of the scope in adopted tables. As termgate_guard (0001): a caller without rights on such a table does not see that it is there, and would take its terms for none.
 -- (Row-level security would still hide rows: adopt refuses such a table, and doctor finds it.) Under the scope's exclusive lock. A varchar column is compared as one, in its
 -- own collation, or its index would not be used; the comparison by bytes decides.
 -- Locks: row ADOPTED S statement
 CREATE PROCEDURE @schema@._adopted_max @scope nvarchar(400), @max bigint OUTPUT
-WITH EXECUTE AS OWNER AS
+WITH EXECUTE AS 'termgate_guard' AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @table int = -2147483648, @name nvarchar(600), @scope_column nvarchar(128), @term_column nvarchar(128), @query nvarchar(max), @found bigint, @equal nvarchar(300), @collation nvarchar(128);
@@ -646,16 +681,14 @@ GO
 -- The comparison under the shared lock. READ COMMITTED and a locking read: right at every isolation level, for a snapshot could be older than the lock. The
 -- setting ends with the procedure. @looked 1: a look has just found the fence at the term or above.
 -- Locks: row fences S statement
--- Locks: row incarnation S statement
 CREATE PROCEDURE @schema@._compare @scope nvarchar(400), @scope_key varbinary(800), @term bigint, @owner nvarchar(32) = N'Transaction', @looked bit = 0 AS
 BEGIN
   SET NOCOUNT ON;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-  DECLARE @fence bigint, @generation bigint, @trusted bigint, @marked bit, @message nvarchar(2048);
-  SELECT @fence = f.term, @generation = f.generation, @marked = f.marked, @trusted = (SELECT i.trusted_since FROM @schema@.incarnation i WITH (READCOMMITTEDLOCK))
+  DECLARE @fence bigint, @generation bigint, @marked bit, @message nvarchar(2048);
+  SELECT @fence = f.term, @generation = f.generation, @marked = f.marked
     FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key;
-  -- What _need_trusted asks, seen in the same breath, for each write comes by here. It decides itself wherever this is not plainly trusted.
-  IF SESSION_CONTEXT(CONCAT(N'termgate.looked.', DB_ID())) IS NULL OR @trusted IS NULL OR @generation < @trusted EXEC @schema@._need_trusted @scope, @generation;
+  EXEC @schema@._need_trusted @scope, @generation;
   IF @fence > @term EXEC @schema@._stale @scope, @term, @fence;
   IF @looked = 1 AND (@fence IS NULL OR @fence < @term)
     THROW 50006, 'TG006 another raise of this scope was under way and was rolled back: nothing was written, try again', 1;

@@ -255,14 +255,19 @@ BEGIN
   SET LOCK_TIMEOUT 5000;
   DECLARE @asked TABLE (place int NOT NULL PRIMARY KEY, scope nvarchar(400), owner nvarchar(400), term bigint, ttl_ms bigint, outcome nvarchar(10));
   DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @now datetime2(3), @generation bigint, @place int = 0, @count int, @scope nvarchar(400), @owner nvarchar(400),
-          @term bigint, @ttl_ms bigint, @lease nvarchar(64), @role sysname = @schema_lit@ + N'_lock', @rc int, @one int;
+          @term bigint, @ttl_ms bigint, @lease nvarchar(64), @role sysname = @schema_lit@ + N'_lock', @rc int, @one int, @at int = 0, @element nvarchar(max);
   IF @own = 0 SELECT @one = r.one FROM @schema@.first_read r;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-  IF @leases IS NULL OR ISJSON(@leases) = 0 THROW 50005, 'TG005 the leases to renew must be a JSON array', 1;
-  INSERT INTO @asked (place, scope, owner, term, ttl_ms)
-    SELECT CAST(j.[key] AS int), JSON_VALUE(j.value, '$.scope'), JSON_VALUE(j.value, '$.owner'), CAST(JSON_VALUE(j.value, '$.term') AS bigint), CAST(JSON_VALUE(j.value, '$.ttl_ms') AS bigint) FROM OPENJSON(@leases) j;
-  SELECT @count = COUNT(*) FROM @asked;
-  IF @count > 500 THROW 50005, 'TG005 at most 500 leases are renewed in one call', 1;
+  SET @count = 0;
+  WHILE 1 = 1
+  BEGIN
+    EXEC @schema@._next_element @leases, N'the leases to renew', @at OUTPUT, @element OUTPUT;
+    IF @element IS NULL BREAK;
+    IF @count = 500 THROW 50005, 'TG005 at most 500 leases are renewed in one call', 1;
+    INSERT INTO @asked (place, scope, owner, term, ttl_ms)
+    VALUES (@count, JSON_VALUE(@element, '$.scope'), JSON_VALUE(@element, '$.owner'), TRY_CAST(JSON_VALUE(@element, '$.term') AS bigint), TRY_CAST(JSON_VALUE(@element, '$.ttl_ms') AS bigint));
+    SET @count = @count + 1;
+  END
   IF EXISTS (SELECT 1 FROM @asked a WHERE a.scope IS NULL OR a.owner IS NULL OR a.term IS NULL OR a.ttl_ms IS NULL OR a.ttl_ms NOT BETWEEN 100 AND 86400000)
     THROW 50005, 'TG005 each lease needs scope, owner, term and a ttl_ms from 100 to 86400000', 1;
   IF (SELECT COUNT(DISTINCT CONVERT(varbinary(800), a.scope)) FROM @asked a) <> @count THROW 50005, 'TG005 a scope is named twice among the leases to renew', 1;

@@ -165,11 +165,15 @@ BEGIN
   SET ROWCOUNT 0;
   SET LOCK_TIMEOUT 5000;
   DECLARE @asked TABLE (place int NOT NULL PRIMARY KEY, name nvarchar(100), value nvarchar(100));
-  DECLARE @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @place int = 0, @count int, @name nvarchar(100), @value nvarchar(100);
+  DECLARE @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @place int = 0, @count int = 0, @name nvarchar(100), @value nvarchar(100), @at int = 0, @element nvarchar(max);
   EXEC @schema@._need_own N'set_settings';
-  IF @settings IS NULL OR ISJSON(@settings) = 0 THROW 50005, 'TG005 the settings must be a JSON array', 1;
-  INSERT INTO @asked (place, name, value) SELECT CAST(j.[key] AS int), JSON_VALUE(j.value, '$.name'), JSON_VALUE(j.value, '$.value') FROM OPENJSON(@settings) j;
-  SELECT @count = COUNT(*) FROM @asked;
+  WHILE 1 = 1
+  BEGIN
+    EXEC @schema@._next_element @settings, N'the settings', @at OUTPUT, @element OUTPUT;
+    IF @element IS NULL BREAK;
+    INSERT INTO @asked (place, name, value) VALUES (@count, JSON_VALUE(@element, '$.name'), JSON_VALUE(@element, '$.value'));
+    SET @count = @count + 1;
+  END
   BEGIN TRY
     IF @own = 1 BEGIN TRANSACTION;
     WHILE @place < @count

@@ -15,14 +15,14 @@ DROP PROCEDURE IF EXISTS @schema@.unadopt;
 GO
 -- What the trigger of protect asks, once for every scope in the statement: has this transaction passed @scope, or is its session in the gate of @scope? Else the declared
 -- scope and term are checked, shared; a trigger never raises. An application lock taken by hand is no pass: the mark's name holds the fence's secret (0002), and it counts
--- beside the lock of the scope alone. @any 1: any scope that was passed will do; what a row holds in its scope column is never that. As the owner of layer 1, so that who
+-- beside the lock of the scope alone. @any 1: any scope that was passed will do; what a row holds in its scope column is never that. As termgate_guard (0001), so that who
 -- writes to the table needs no right here and can take none of its locks by hand (a caller outside the lock's role would get error 1202: "APPLOCK_MODE (Transact-SQL)").
 -- @suspect: what _look has told the trigger, which runs as its caller and may see the recovery fork.
 -- Locks: row fences none statement
 -- Locks: row observed none statement
 -- Locks: row observed X transaction
 CREATE PROCEDURE @schema@._guard @table_id int, @scope nvarchar(4000), @mode varchar(7), @any bit = 0, @suspect bit = 0
-WITH EXECUTE AS OWNER AS
+WITH EXECUTE AS 'termgate_guard' AS
 BEGIN
   SET NOCOUNT ON;
   SET ROWCOUNT 0;
@@ -282,9 +282,9 @@ BEGIN
 END
 GO
 -- What the trigger of adopt reports. Whoever writes to the table has EXECUTE here, by the chain of owners or by the grant to termgate_write, so it asks whether that very trigger
--- is running: called by hand it would be a seal. As the owner, for it reads other adopted tables and takes locks that its caller may not.
+-- is running: called by hand it would be a seal. As termgate_guard, for it reads other adopted tables and takes locks that its caller may not.
 CREATE PROCEDURE @schema@._adopted_row @scope nvarchar(4000), @term bigint, @table_id int
-WITH EXECUTE AS OWNER AS
+WITH EXECUTE AS 'termgate_guard' AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @trigger int, @level int = TRIGGER_NESTLEVEL();

@@ -5,16 +5,16 @@ DROP PROCEDURE IF EXISTS @schema@._doctor_tables;
 DROP PROCEDURE IF EXISTS @schema@.doctor;
 DROP PROCEDURE IF EXISTS @schema@.verify_findings;
 GO
--- Into the caller's #termgate_found: what is wrong with the protected and adopted tables. As the owner, for a caller without rights on a table sees neither it nor its triggers.
+-- Into the caller's #termgate_found: what is wrong with the protected and adopted tables. As termgate_guard (0001), for a caller without rights on a table sees neither it nor its triggers.
 CREATE PROCEDURE @schema@._doctor_tables
-WITH EXECUTE AS OWNER AS
+WITH EXECUTE AS 'termgate_guard' AS
 BEGIN
   SET NOCOUNT ON;
   INSERT INTO #termgate_found (severity, object, problem, remedy)
   SELECT N'error', CONCAT(N'trigger ', n.name), n.problem, N'run termgate init again'
     FROM (SELECT N'fences_guard' AS name, N'fences' AS parent, N'it is gone or disabled: fences could be lowered by hand' AS problem
           UNION ALL SELECT N'settings_guard', N'settings', N'it is gone or disabled: a setting that cannot be read would stop every raise') n
-   WHERE NOT EXISTS (SELECT 1 FROM sys.triggers t WHERE t.parent_id = OBJECT_ID(N'@schema@.' + n.parent) AND t.name = n.name AND t.is_disabled = 0);
+   WHERE NOT EXISTS (SELECT 1 FROM sys.triggers t WHERE t.parent_id = OBJECT_ID(N'@schema@.' + n.parent) AND t.name = n.name COLLATE DATABASE_DEFAULT AND t.is_disabled = 0);
   INSERT INTO #termgate_found (severity, object, problem, remedy)
   SELECT N'error', p.table_name, N'protected, but its trigger is gone, disabled or behind another name', CONCAT(N'EXEC @schema@.protect for ', p.table_name, N' again')
     FROM @schema@.protected p
@@ -41,6 +41,10 @@ BEGIN
   SELECT N'info', p.table_name, N'mode observe: nothing is refused there', CONCAT(N'EXEC @schema@.protect for ', p.table_name, N' in mode enforce') FROM @schema@.protected p WHERE p.mode = 'observe';
   IF SERVERPROPERTY('Babelfish') IS NULL
   BEGIN
+    -- As this very user.
+    INSERT INTO #termgate_found (severity, object, problem, remedy)
+    SELECT N'error', N'user termgate_guard', N'it has lost its role or its rights: the procedures that run as it do not see all tables and terms', N'run termgate init again'
+     WHERE ISNULL(IS_MEMBER(@schema_lit@ + N'_lock'), 0) = 0 OR ISNULL(HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'SELECT'), 0) = 0 OR ISNULL(HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'VIEW DEFINITION'), 0) = 0;
     INSERT INTO #termgate_found (severity, object, problem, remedy)
     SELECT DISTINCT N'error', p.table_name, N'protected, but WRITETEXT and UPDATETEXT change its text, ntext and image columns without firing a trigger', N'ALTER TABLE … ALTER COLUMN … to varchar(max), nvarchar(max) or varbinary(max)'
       FROM @schema@.protected p JOIN sys.columns c ON c.object_id = p.table_id JOIN sys.types t ON t.user_type_id = c.system_type_id WHERE t.name IN (N'text', N'ntext', N'image');
@@ -55,7 +59,7 @@ BEGIN
       FROM @schema@.protected p JOIN sys.tables t ON t.object_id = p.table_id WHERE t.is_replicated = 1 OR t.is_merge_published = 1;
     -- Who could take a trigger away, or pass it by (TRUNCATE, SWITCH, BULK INSERT): ALTER, CONTROL and more on a table or its schema.
     INSERT INTO #termgate_found (severity, object, problem, remedy)
-    SELECT DISTINCT TOP (100) N'warning', p.table_name, CONCAT(u.name, N' has ', g.permission_name, N' there, which is enough to disable the trigger or to TRUNCATE the table'), CONCAT(N'REVOKE ', g.permission_name, N' from ', u.name, N', if it is an application''s')
+    SELECT DISTINCT TOP (100) N'warning', p.table_name, CONCAT(u.name COLLATE DATABASE_DEFAULT, N' has ', g.permission_name COLLATE DATABASE_DEFAULT, N' there, which is enough to disable the trigger or to TRUNCATE the table'), CONCAT(N'REVOKE ', g.permission_name COLLATE DATABASE_DEFAULT, N' from ', u.name COLLATE DATABASE_DEFAULT, N', if it is an application''s')
       FROM @schema@.protected p JOIN sys.tables t ON t.object_id = p.table_id
       JOIN sys.database_permissions g ON (g.class = 1 AND g.major_id = t.object_id) OR (g.class = 3 AND g.major_id = t.schema_id) OR (g.class = 0 AND g.permission_name IN (N'ALTER', N'CONTROL', N'ALTER ANY SCHEMA', N'ALTER ANY DATABASE DDL TRIGGER'))
       JOIN sys.database_principals u ON u.principal_id = g.grantee_principal_id
@@ -78,6 +82,11 @@ BEGIN
   INSERT INTO #termgate_found (severity, object, problem, remedy)
   SELECT N'error', N'server', N'nested triggers = 0: what another trigger writes to a protected table is not checked', N'EXEC sp_configure ''nested triggers'', 1; RECONFIGURE'
     FROM sys.configurations c WHERE c.name = N'nested triggers' AND c.value_in_use = 0 AND EXISTS (SELECT 1 FROM @schema@.protected p WHERE p.mode = 'enforce');
+  -- Termgate's own procedures do not run as the owner (termgate_guard), so no write fails for want of one.
+  IF SERVERPROPERTY('Babelfish') IS NULL
+    INSERT INTO #termgate_found (severity, object, problem, remedy)
+    SELECT N'warning', CONCAT(N'database ', DB_NAME()), N'its owner is not there (restored from another server, or its login was dropped): procedures of yours that run as the owner end with error 15517 or 15404; Termgate''s do not run as it', CONCAT(N'ALTER AUTHORIZATION ON DATABASE::', QUOTENAME(DB_NAME()), N' TO [sa]')
+      FROM sys.databases d JOIN sys.database_principals p ON p.principal_id = 1 WHERE d.database_id = DB_ID() AND @edition <> 5 AND (SUSER_SNAME(d.owner_sid) IS NULL OR SUSER_SNAME(p.sid) IS NULL OR p.sid <> d.owner_sid);
   IF OBJECT_ID(N'sys.database_recovery_status') IS NOT NULL
     EXEC sp_executesql N'SELECT @fork = CONVERT(nvarchar(100), recovery_fork_guid) FROM sys.database_recovery_status WHERE database_id = DB_ID()', N'@fork nvarchar(100) OUTPUT', @fork = @fork OUTPUT;
   IF @edition = 5
@@ -121,7 +130,7 @@ BEGIN
     FROM @schema@.leases l WHERE l.released_at IS NULL AND l.expires_at < SYSUTCDATETIME() ORDER BY l.expires_at;
   EXEC @schema@._doctor_tables;
   INSERT INTO #termgate_found (severity, object, problem, remedy)
-  SELECT TOP (100) N'warning', o.table_name, CONCAT(N'would have been refused in ', COUNT(*), N' minutes with ', o.code, N' (scope "', o.scope, N'", login ', o.login_name, N', last at ', CONVERT(nvarchar(30), MAX(o.at), 126), N')'), N'let it declare its scope and term before mode enforce'
+  SELECT TOP (100) N'warning', o.table_name, CONCAT(N'would have been refused in ', COUNT(*), N' minutes with ', o.code, N' (scope "', o.scope COLLATE DATABASE_DEFAULT, N'", login ', o.login_name, N', last at ', CONVERT(nvarchar(30), MAX(o.at), 126), N')'), N'let it declare its scope and term before mode enforce'
     FROM @schema@.observed o GROUP BY o.table_name, o.code, o.scope, o.login_name ORDER BY COUNT(*) DESC;
   INSERT INTO #termgate_found (severity, object, problem, remedy)
   SELECT TOP (100) N'info', CONCAT(SCHEMA_NAME(t.schema_id), N'.', t.name), N'neither protected nor adopted: whoever may write to it writes unfenced', N'protect it, if a leader writes to it'

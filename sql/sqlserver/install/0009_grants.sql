@@ -35,17 +35,20 @@ SET @text = N'GRANT SELECT ON @schema@.fence_status TO ' + QUOTENAME(@role) + N'
   N'; GRANT SELECT ON @schema@.protected_tables TO ' + QUOTENAME(@role) + N'; GRANT SELECT ON @schema@.adopted_tables TO ' + QUOTENAME(@role);
 EXEC(@text);
 -- Babelfish has no rights on types, and lets everybody use one.
-SET @text = N'GRANT EXECUTE ON TYPE::@schema@.payload_batch TO ' + QUOTENAME(@schema_lit@ + N'_write');
-IF SERVERPROPERTY('Babelfish') IS NULL EXEC(@text);
+IF SERVERPROPERTY('Babelfish') IS NULL
+BEGIN
+  SET @text = N'GRANT EXECUTE ON TYPE::@schema@.payload_batch TO ' + QUOTENAME(@schema_lit@ + N'_write');
+  EXEC(@text);
+END
 GO
--- Whoever writes to a protected table runs its trigger, which has the owner of layer 1 decide and asks itself for the recovery fork; table owners call protect, unprotect and unadopt, which run as their caller.
+-- Whoever writes to a protected table runs its trigger, which has termgate_guard decide and asks itself for the recovery fork; table owners call protect, unprotect and unadopt, which run as their caller.
 GRANT EXECUTE ON @schema@._guard TO public;
 GRANT EXECUTE ON @schema@._look TO public;
 GRANT EXECUTE ON @schema@.protect TO public;
 GRANT EXECUTE ON @schema@.unprotect TO public;
 GRANT EXECUTE ON @schema@.unadopt TO public;
 GO
--- _grant(role, level): puts a user or role of the database into one of the four. For the owner; `termgate init --grant ROLE=LEVEL` calls it.
+-- _grant(role, level): puts a user or role of the database into this one of the four, and takes it out of the others: it lowers as well as raises. For the owner; `termgate init --grant ROLE=LEVEL` calls it.
 DROP PROCEDURE IF EXISTS @schema@._grant;
 GO
 CREATE PROCEDURE @schema@._grant @role nvarchar(128), @level nvarchar(20) AS
@@ -58,6 +61,15 @@ BEGIN
   BEGIN
     SET @message = CONCAT(N'TG005 this database has no user or role ', @role);
     EXEC @schema@._throw 50005, @message;
+  END
+  WHILE 1 = 1
+  BEGIN
+    SET @text = NULL;
+    SELECT TOP (1) @text = N'ALTER ROLE ' + QUOTENAME(r.name) + N' DROP MEMBER ' + QUOTENAME(@role)
+      FROM sys.database_role_members x JOIN sys.database_principals r ON r.principal_id = x.role_principal_id
+     WHERE x.member_principal_id = DATABASE_PRINCIPAL_ID(@role) AND r.name <> CONCAT(@schema_lit@, N'_', @level) AND r.name IN (@schema_lit@ + N'_read', @schema_lit@ + N'_write', @schema_lit@ + N'_lead', @schema_lit@ + N'_operate') ORDER BY r.name;
+    IF @text IS NULL BREAK;
+    EXEC(@text);
   END
   SET @text = N'ALTER ROLE ' + QUOTENAME(CONCAT(@schema_lit@, N'_', @level)) + N' ADD MEMBER ' + QUOTENAME(@role);
   EXEC(@text);

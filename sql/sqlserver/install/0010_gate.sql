@@ -192,13 +192,13 @@ BEGIN
 END
 GO
 -- --- For a proxy: the same by OUTPUT parameters, which come once, behind everything else that an answer holds (result sets of SET STATISTICS XML among it). ---
--- All three: @proof comes in as a number and goes out as -@proof - 1, set by the last statement: an answer without it proves nothing. @trancount, @xact_state and
--- @transaction_id tell what the session is in afterwards, which no token of a batch need tell. They are called by the client's own login, on its own session,
--- and run as the owner of layer 1, so that the client needs no right and is in no role; @secret keeps the client from leaving by itself.
+-- All three: @proof comes in as a number and goes out as -@proof - 1, set by the last statement: an answer without it proves nothing. @trancount and
+-- @xact_state tell what the session is in afterwards, which no token of a batch need tell. They are called by the client's own login, on its own session,
+-- and run as termgate_guard (0001), so that the client needs no right and is in no role; @secret keeps the client from leaving by itself.
 -- gate_hello(proof) → version of layer 1, the eviction grace, whether the session has declared anything (1), by a logon trigger perhaps. Once a login.
 -- Locks: row migrations S statement
 CREATE PROCEDURE @schema@.gate_hello @proof bigint OUTPUT, @version bigint = NULL OUTPUT, @grace_ms bigint = NULL OUTPUT, @declared bigint = NULL OUTPUT, @trancount bigint = NULL OUTPUT
-WITH EXECUTE AS OWNER AS
+WITH EXECUTE AS 'termgate_guard' AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT OFF;
@@ -217,8 +217,8 @@ GO
 -- the session holds the gate. 50002: neither given nor declared. It never raises: @raise 1 says that the fence must be raised first, in another session. A refusal
 -- leaves the client's transaction as it was, but for a deadlock inside, which @xact_state shows.
 CREATE PROCEDURE @schema@.gate_enter @scope nvarchar(4000) = NULL OUTPUT, @term bigint = NULL OUTPUT, @secret varbinary(64), @proof bigint OUTPUT, @code bigint = NULL OUTPUT, @fence bigint = NULL OUTPUT,
-  @raise bigint = NULL OUTPUT, @trancount bigint = NULL OUTPUT, @xact_state bigint = NULL OUTPUT, @transaction_id bigint = NULL OUTPUT, @message nvarchar(2048) = NULL OUTPUT
-WITH EXECUTE AS OWNER AS
+  @raise bigint = NULL OUTPUT, @trancount bigint = NULL OUTPUT, @xact_state bigint = NULL OUTPUT, @message nvarchar(2048) = NULL OUTPUT
+WITH EXECUTE AS 'termgate_guard' AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT OFF;
@@ -248,25 +248,20 @@ BEGIN
   SET @raise = @must_raise;
   SET @trancount = @@TRANCOUNT;
   SET @xact_state = XACT_STATE();
-  SET @transaction_id = NULL;
-  IF SERVERPROPERTY('Babelfish') IS NULL SET @transaction_id = CURRENT_TRANSACTION_ID();
   SET @proof = -@proof - 1;
 END
 GO
--- gate_leave(scope, secret, proof) → code. 0: the session is not in the gate. 1: it still is, for a transaction is open: any, or (@unless_transaction) the one with this id;
--- drivers that are always inside a transaction are told apart by it. So it is the server that decides when a fenced transaction has ended.
-CREATE PROCEDURE @schema@.gate_leave @scope nvarchar(4000), @secret varbinary(64), @unless_transaction bigint = NULL, @proof bigint OUTPUT, @code bigint = NULL OUTPUT,
-  @trancount bigint = NULL OUTPUT, @xact_state bigint = NULL OUTPUT, @transaction_id bigint = NULL OUTPUT, @message nvarchar(2048) = NULL OUTPUT
-WITH EXECUTE AS OWNER AS
+-- gate_leave(scope, secret, proof) → code. 0: the session is not in the gate. 1: it still is, for a transaction is open. So it is the server that decides when a fenced transaction has ended.
+CREATE PROCEDURE @schema@.gate_leave @scope nvarchar(4000), @secret varbinary(64), @proof bigint OUTPUT, @code bigint = NULL OUTPUT,
+  @trancount bigint = NULL OUTPUT, @xact_state bigint = NULL OUTPUT, @message nvarchar(2048) = NULL OUTPUT
+WITH EXECUTE AS 'termgate_guard' AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT OFF;
   SET IMPLICIT_TRANSACTIONS OFF;
   SET ROWCOUNT 0;
   SET LOCK_TIMEOUT 5000;
-  SET @transaction_id = NULL;
-  IF SERVERPROPERTY('Babelfish') IS NULL SET @transaction_id = CURRENT_TRANSACTION_ID();
-  IF @@TRANCOUNT > 0 AND (@unless_transaction IS NULL OR @transaction_id IS NULL OR @transaction_id = @unless_transaction) SET @code = 1;
+  IF @@TRANCOUNT > 0 SET @code = 1;
   ELSE EXEC @schema@._leave_by @scope, @secret, @code OUTPUT, @message OUTPUT;
   SET @trancount = @@TRANCOUNT;
   SET @xact_state = XACT_STATE();
@@ -283,11 +278,15 @@ BEGIN
   SET ROWCOUNT 0;
   SET LOCK_TIMEOUT 5000;
   DECLARE @asked TABLE (place int NOT NULL PRIMARY KEY, scope nvarchar(400), wanted bit);
-  DECLARE @role sysname = @schema_lit@ + N'_lock', @place int = 0, @count int, @scope nvarchar(400), @turnstile nvarchar(64);
-  IF @scopes IS NULL OR ISJSON(@scopes) = 0 THROW 50005, 'TG005 the scopes must be a JSON array', 1;
-  INSERT INTO @asked (place, scope) SELECT CAST(j.[key] AS int), CAST(j.value AS nvarchar(400)) FROM OPENJSON(@scopes) j;
-  SELECT @count = COUNT(*) FROM @asked;
-  IF @count > 500 THROW 50005, 'TG005 at most 500 scopes are asked for in one call', 1;
+  DECLARE @role sysname = @schema_lit@ + N'_lock', @place int = 0, @count int = 0, @scope nvarchar(400), @turnstile nvarchar(64), @at int = 0, @element nvarchar(max);
+  WHILE 1 = 1
+  BEGIN
+    EXEC @schema@._next_element @scopes, N'the scopes', @at OUTPUT, @element OUTPUT;
+    IF @element IS NULL BREAK;
+    IF @count = 500 THROW 50005, 'TG005 at most 500 scopes are asked for in one call', 1;
+    INSERT INTO @asked (place, scope) VALUES (@count, JSON_VALUE(CONCAT(N'[', @element, N']'), '$[0]'));
+    SET @count = @count + 1;
+  END
   WHILE @place < @count
   BEGIN
     SELECT @scope = a.scope FROM @asked a WHERE a.place = @place;

@@ -141,10 +141,10 @@ class OdbcDriver final : public Driver {
     try {
       guarded(Phase::before_commit, [&] {
         run_script(connection, dialect_.install_begin);
-        // Babelfish knows no EXECUTE AS OWNER; procedures there run as their caller.
-        const bool as_owner = dialect_.family != Family::sqlserver ||
+        // Babelfish knows no EXECUTE AS of a module; procedures there run as their caller.
+        const bool as_guard = dialect_.family != Family::sqlserver ||
                               !connection.run("SELECT CASE WHEN SERVERPROPERTY('Babelfish') IS NULL THEN 0 ELSE 1 END").one()[0].as_bool();
-        const auto run = [&](std::string_view script) { run_script(connection, as_owner ? std::string(script) : without_owner(script)); };
+        const auto run = [&](std::string_view script) { run_script(connection, as_guard ? std::string(script) : without_guard(script)); };
         const auto note = [&](int version, std::string_view name) {
           const Value values[] = {Value(version), Value(name)};
           connection.execute(odbc::marked(with_schema(dialect_.note_migration), 2, dialect_.family), values, false, milliseconds(0));
@@ -361,8 +361,8 @@ class OdbcDriver final : public Driver {
     } catch (...) { lent->give_up(); }
   }
 
-  static std::string without_owner(std::string_view script) {
-    constexpr std::string_view clause = "WITH EXECUTE AS OWNER ";
+  static std::string without_guard(std::string_view script) {
+    constexpr std::string_view clause = "WITH EXECUTE AS 'termgate_guard' ";
     std::string text(script);
     for (auto at = text.find(clause); at != std::string::npos; at = text.find(clause, at)) text.erase(at, clause.size());
     return text;

@@ -172,7 +172,6 @@ PLAIN = {
     "indexproperty": lambda *_: None,
     "type_id": lambda *_: None,
     "database_principal_id": lambda *_: 1,
-    "current_transaction_id": lambda: 1,
     "error_line": lambda: 0,
     "error_state": lambda: 1,
     "error_severity": lambda: 16,

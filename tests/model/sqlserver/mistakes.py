@@ -67,10 +67,7 @@ NEW = [
     (
         "a gate that is given back inside a transaction",
         "0010_gate.sql",
-        (
-            "IF @@TRANCOUNT > 0 AND (@unless_transaction IS NULL OR @transaction_id IS NULL OR @transaction_id = @unless_transaction) SET"
-            " @code = 1;"
-        ),
+        "IF @@TRANCOUNT > 0 SET @code = 1;",
         "IF @@TRANCOUNT > 9 SET @code = 1;",
         r"^F2",
         True,

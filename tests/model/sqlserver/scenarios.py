@@ -58,9 +58,9 @@ def enter(scope, term):
 def gate(scope, term):
     """As a proxy calls it, with a secret and a number that proves the answer. Without a proof that it passed, nothing more is sent."""
     return (
-        "DECLARE @p bigint, @c bigint, @f bigint, @r bigint, @t bigint, @x bigint, @i bigint, @m nvarchar(2048); SET @p = 7; EXEC"
+        "DECLARE @p bigint, @c bigint, @f bigint, @r bigint, @t bigint, @x bigint, @m nvarchar(2048); SET @p = 7; EXEC"
         f" termgate.gate_enter @scope = N'{scope}', @term = {term}, @secret = 0x73, @proof = @p OUTPUT, @code = @c OUTPUT, @fence = @f"
-        " OUTPUT, @raise = @r OUTPUT, @trancount = @t OUTPUT, @xact_state = @x OUTPUT, @transaction_id = @i OUTPUT, @message = @m OUTPUT;"
+        " OUTPUT, @raise = @r OUTPUT, @trancount = @t OUTPUT, @xact_state = @x OUTPUT, @message = @m OUTPUT;"
         " IF @c <> 0 OR @p <> -8 THROW 50001, 'the gate refused', 1"
     )
 
