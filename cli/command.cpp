@@ -3,12 +3,17 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 
 #include <fmt/format.h>
+
+#include "secrets.hpp"
 
 namespace termgate::cli {
 namespace {
@@ -68,13 +73,30 @@ Term Arguments::term(const char* name) const {
   return Term(*value);
 }
 
+std::string url_in_file(std::string_view option, const std::string& path) {
+  errno = 0;
+  std::ifstream file(path);
+  if (!file) throw UsageError(fmt::format("--{} {}: it cannot be read: {}", option, path, std::strerror(errno)));
+  std::string url;
+  if (!std::getline(file, url) || url.empty()) throw UsageError(fmt::format("--{} {}: no URL in its first line", option, path));
+  know_secrets_of(url);
+  return url;
+}
+
+std::string place_of(std::string_view url) {
+  if (url.starts_with("odbc:")) return "odbc";
+  url = url.substr(0, url.find('?'));
+  const auto scheme = url.find("://");
+  if (scheme == std::string_view::npos) return url.starts_with("sqlite:") ? std::string(url.substr(7)) : std::string("local");
+  url = url.substr(scheme + 3);
+  if (const auto at = url.rfind('@'); at != std::string_view::npos) url = url.substr(at + 1);
+  return url.empty() ? "local" : std::string(url);
+}
+
 std::string Arguments::database_url() const {
   if (auto url = maybe("db")) return *url;
   if (auto path = maybe("db-file")) {
-    std::ifstream file(*path);
-    std::string url;
-    if (!std::getline(file, url) || url.empty()) throw UsageError(fmt::format("--db-file {}: no URL in its first line", *path));
-    return url;
+    return url_in_file("db-file", *path);
   }
   if (const char* url = std::getenv("TERMGATE_DB"); url != nullptr && *url != '\0') return url;
   throw UsageError(

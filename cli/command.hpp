@@ -76,6 +76,10 @@ struct Command {
 
 // "500ms", "10s", "5m", "2h", "1d". Throws UsageError.
 std::chrono::milliseconds parse_duration(std::string_view text);
+// The first line of the file that --OPTION names; its password is known from then on (secrets.hpp).
+std::string url_in_file(std::string_view option, const std::string& path);
+// Host and database of a URL, for people: without user, password and parameters.
+std::string place_of(std::string_view url);
 
 // The families; each adds its commands.
 void add_database_commands(std::vector<Command>& commands);

@@ -138,6 +138,11 @@ void print_message(std::string_view text) {
 
 void print_json(const boost::json::value& document) { print_line(boost::json::serialize(document)); }
 
+void Listing::end() {
+  if (json_) print_line(text_.empty() ? "[]" : text_ + "]");
+  else print_table(head_, rows_);
+}
+
 void print_write(std::int64_t sequence_no, std::int64_t term, std::string_view payload) {
   write_out(fmt::format("{}\t{}\t", sequence_no, term));
   escape(payload, true, write_out);

@@ -1,10 +1,11 @@
-// What a command prints: text for people, or with --json one document (one a line, for streams).
+// What a command prints: text for people, or with --json one document; one a line where it reads or follows a stream.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <boost/json.hpp>
@@ -31,6 +32,23 @@ boost::json::value optional_text(const std::optional<std::string>& text);
 void print_line(std::string_view text);               // to standard output, and a newline
 void print_message(std::string_view text);            // "termgate: " and the text to standard error; lost where that cannot be written
 void print_json(const boost::json::value& document);  // likewise, on one line
+// A listing: with --json one array, [] for none; else a table. Nothing is printed until the end, so that an error leaves no half of it.
+class Listing {
+ public:
+  Listing(bool json, std::vector<std::string> head) : json_(json), head_(std::move(head)) {}
+  template <class Object, class Row>
+  void add(Object object, Row row) {
+    if (json_) (text_ += text_.empty() ? "[" : ",\n ") += boost::json::serialize(object());
+    else rows_.push_back(row());
+  }
+  void end();
+
+ private:
+  const bool json_;
+  const std::vector<std::string> head_;
+  std::vector<std::vector<std::string>> rows_;
+  std::string text_;
+};
 // One write of a stream, without a second copy of its payload: number, term and payload, separated by tabs; or one JSON object, in which
 // put_payload's member comes after those of `before` and ahead of those of `behind`, neither of them empty.
 void print_write(std::int64_t sequence_no, std::int64_t term, std::string_view payload);

@@ -1,12 +1,13 @@
 #include "secrets.hpp"
 
 #include <algorithm>
+#include <mutex>
+#include <utility>
 
 namespace termgate::cli {
 namespace {
 
 constexpr std::string_view hidden = "***";
-constexpr std::string_view blanks = " \t\r\n";
 
 struct Stretch {
   std::size_t at, size;
@@ -29,20 +30,19 @@ std::size_t value_end(std::string_view text, std::size_t at, bool alone) {
   return std::min(text.size(), text.find_first_of(alone ? "&;" : "&; \t\r\n\"'", at));
 }
 
-// `alone`: the text is one URL or argument, and not a sentence with one in it.
+// `alone`: the text is one URL or argument, in which a password may hold whatever it likes. Else it is a sentence, and only what a URL must
+// be in it is one: its user and password end in front of the first blank, quote or slash, so that an @ further on belongs to the sentence.
 std::vector<Stretch> passwords_in(std::string_view text, bool alone) {
   std::vector<Stretch> found;
   std::size_t next = 0;
   for (auto scheme = text.find("://"); scheme != std::string_view::npos; scheme = text.find("://", next)) {
     const auto start = scheme + 3;
     next = start;
-    const auto colon = text.find_first_of(alone ? ":" : ": \t\r\n", start);
-    if (colon == std::string_view::npos || text[colon] != ':') continue;
-    // An unescaped @ may stand in the password: the last one ends it, of the word, or where that has none, of the text.
-    const auto word_end = alone ? text.size() : std::min(text.size(), text.find_first_of(blanks, start));
-    auto at = text.substr(0, word_end).rfind('@');
-    if (at == std::string_view::npos || at < colon) at = text.rfind('@');
-    if (at == std::string_view::npos || at < colon) continue;
+    const auto end = alone ? text.size() : std::min(text.size(), text.find_first_of(" \t\r\n\"'/?#", start));
+    const auto colon = text.substr(0, end).find(':', start), at = text.substr(0, end).rfind('@');
+    if (colon == std::string_view::npos || at == std::string_view::npos || at < colon) continue;
+    // As the usage has it.
+    if (!alone && find_key(text.substr(colon + 1, at - colon - 1), "password", 0) == 0 && at - colon - 1 == 8) continue;
     found.push_back({colon + 1, at - colon - 1});
     next = at;
   }
@@ -59,9 +59,37 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
   for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) text.replace(at, what.size(), with);
 }
 
+std::mutex known_mutex;  // guards known
+std::vector<std::string> known;
+
+int hex(char c) { return c >= '0' && c <= '9' ? c - '0' : lower(c) >= 'a' && lower(c) <= 'f' ? lower(c) - 'a' + 10 : -1; }
+
+// As a URL's reader has it.
+std::string percent_decoded(std::string_view text) {
+  std::string plain;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '%' && at + 2 < text.size() && hex(text[at + 1]) >= 0 && hex(text[at + 2]) >= 0) {
+      plain += static_cast<char>(hex(text[at + 1]) * 16 + hex(text[at + 2]));
+      at += 2;
+    } else {
+      plain += text[at];
+    }
+  }
+  return plain;
+}
+
 }  // namespace
 
-std::string without_passwords(std::string message, const std::vector<std::string>& given) {
+void know_secrets_of(std::string text) {
+  const std::lock_guard lock(known_mutex);
+  if (std::find(known.begin(), known.end(), text) == known.end()) known.push_back(std::move(text));
+}
+
+std::string without_passwords(std::string message, std::vector<std::string> given) {
+  {
+    const std::lock_guard lock(known_mutex);
+    given.insert(given.end(), known.begin(), known.end());
+  }
   for (const std::string& text : given) {
     for (const auto& [at, size] : passwords_in(text, true)) {
       // With the characters around it, so that a password of one letter does not take that letter out of every word.
@@ -70,6 +98,8 @@ std::string without_passwords(std::string message, const std::vector<std::string
       const std::string secret = text.substr(at, size);
       if (at + size < text.size()) replace_all(message, before + secret + text[at + size], before + std::string(hidden) + text[at + size]);
       replace_all(message, before + secret, before + std::string(hidden));
+      // A reader of the URL may quote what it has decoded.
+      if (const std::string decoded = percent_decoded(secret); decoded != secret && decoded.size() > 3) replace_all(message, decoded, std::string(hidden));
     }
   }
   auto stretches = passwords_in(message, false);

@@ -7,6 +7,8 @@
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
+#include <termgate/detail/host_header.hpp>
+
 #include "admin_page.hpp"
 #include "command.hpp"
 #include "output.hpp"
@@ -18,8 +20,9 @@ namespace {
 namespace json = boost::json;
 using std::chrono::milliseconds;
 
-constexpr int shown_leases = 500, shown_jobs = 100, shown_followers = 100, shown_audit = 300;
+constexpr int shown_scopes = 500, shown_jobs = 100, shown_followers = 100, shown_audit = 300;
 constexpr int page_max = 1000;
+constexpr int searched_max = 20'000;  // newest runs and audit entries that are searched for a status or an action
 
 int hex(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -48,17 +51,6 @@ std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return result;
-}
-
-std::string without_port(std::string_view host) {
-  if (host.starts_with('[')) return lower(host.substr(0, host.find(']') == std::string_view::npos ? host.size() : host.find(']') + 1));
-  return lower(host.substr(0, host.find(':')));
-}
-
-bool host_is_ours(std::string_view host, const std::vector<std::string>& hosts) {
-  const std::string name = without_port(host);
-  if (name == "localhost" || name == "127.0.0.1" || name == "[::1]") return true;
-  return std::any_of(hosts.begin(), hosts.end(), [&](const std::string& allowed) { return allowed == "*" || lower(allowed) == name; });
 }
 
 // A page of another site that its reader's browser sends here. Whoever has no browser sends neither header.
@@ -108,8 +100,6 @@ json::value moment_or_null(const std::optional<T>& ms) {
   return ms ? json::value(*ms) : json::value(nullptr);
 }
 
-const char* state_of(const LeaseInfo& lease) { return lease.released_at_ms ? "released" : lease.remaining_ms > 0 ? "held" : "expired"; }
-
 json::object json_of(const LeaseInfo& lease) {
   return {{"scope", lease.scope},
           {"owner", lease.owner},
@@ -133,6 +123,13 @@ json::object json_of(const Lease& lease, std::int64_t ttl_ms) {
 json::object json_of(const FenceInfo& fence) {
   return {{"scope", fence.scope},         {"term", std::to_string(fence.term)}, {"raised_at_ms", fence.raised_at_ms},
           {"raised_by", fence.raised_by}, {"raise_by", fence.raise_by},         {"untrusted", fence.untrusted}};
+}
+
+json::object json_of(const ScopeRow& row) {
+  return {{"scope", row.scope},
+          {"state", row.state()},
+          {"lease", row.lease ? json::value(json_of(*row.lease)) : json::value(nullptr)},
+          {"fence", row.fence ? json::value(json_of(*row.fence)) : json::value(nullptr)}};
 }
 
 json::object json_of(const JobRunInfo& run) {
@@ -267,6 +264,20 @@ struct Api::Call {
     }
     return std::nullopt;
   }
+  // 400 for any other parameter: one that was ignored would answer another question than the one that was asked.
+  void only(std::initializer_list<std::string_view> known) const {
+    for (const auto& [given, value] : query) {
+      if (std::find(known.begin(), known.end(), given) == known.end())
+        throw Refused(400, fmt::format("there is no parameter \"{}\" here; {}", printable(given),
+                                       known.size() == 0 ? std::string("this path takes none") : fmt::format("known are {}", fmt::join(known, ", "))));
+    }
+  }
+  std::optional<std::string> one_of(std::string_view name, std::initializer_list<std::string_view> words) const {
+    auto value = parameter(name);
+    if (value && std::find(words.begin(), words.end(), *value) == words.end())
+      throw Refused(400, fmt::format("{} is one of {}", name, fmt::join(words, ", ")));
+    return value;
+  }
   int limit(int fallback) const {
     const auto text = parameter("limit");
     if (!text) return fallback;
@@ -309,7 +320,9 @@ Reply Api::answer(const Request& request) {
   std::string who = "nobody";
   try {
     // In this order, so that a page that has been led here by its own DNS, or sends its readers' browsers, learns nothing.
-    if (!host_is_ours(request.host, options_.hosts)) throw Refused(421, "this name is not served here (--http-host)");
+    const auto host = detail::host_name(request.host);
+    if (!host) throw Refused(400, "the Host header is malformed");
+    if (!detail::host_is_served(*host, options_.hosts)) throw Refused(421, "this name is not served here (--http-host)");
     if (from_another_site(request)) throw Refused(403, "a page of another site may not ask here");
     if (options_.first) {
       if (auto theirs = options_.first(request)) return std::move(*theirs);
@@ -322,6 +335,7 @@ Reply Api::answer(const Request& request) {
     if (!request.authorization.empty() && !call.caller) throw Refused(401, "this bearer token is nobody's");
     if (call.caller) who = call.caller->name;
     reply = route(call);
+    if (!call.get()) scopes_.forget();
   } catch (const std::exception& error) {
     reply = failure(error);
     if (reply.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"termgate\"");
@@ -341,9 +355,13 @@ Reply Api::route(const Call& call) {
     call.need_method("GET");
     return {200, "ok\n", "text/plain; charset=utf-8"};
   }
-  if (call.is({"leader"})) return leader(call);
+  if (call.is({"leader"})) {
+    call.only({"scope"});
+    return leader(call);
+  }
   if (call.is({"api", "v1", "metrics"})) {
     call.need_method("GET");
+    call.only({});
     call.need(Level::read);
     return {200, metrics_.text(), "text/plain; version=0.0.4; charset=utf-8"};
   }
@@ -355,59 +373,119 @@ Reply Api::route(const Call& call) {
   if (call.path.size() < 3 || call.path[0] != "api" || call.path[1] != "v1") throw Refused(404, "there is nothing here");
   // Nobody without a token learns which scopes there are.
   call.need(Level::read);
-  if (call.path[2] == "leases") return call.path.size() == 3 ? leases(call) : lease(call);
+  if (call.path[2] == "leases" && call.path.size() == 3) return leases(call);
+  if (call.path[2] == "leases") return lease(call);
   if (call.begins({"api", "v1", "fences"}, 5)) return change(call);
   call.need_method("GET");
   if (call.is({"api", "v1", "events"})) {
+    call.only({});
     Reply reply;
     reply.events = true;
     reply.type = "text/event-stream";
     return reply;
   }
-  if (call.is({"api", "v1", "overview"})) return {200, overview()};
-  if (call.is({"api", "v1", "fences"}))
-    return document({{"fences", array_of(database_.fences(call.parameter("after").value_or(""), call.limit(page_max)))}});
-  if (call.begins({"api", "v1", "fences"}, 4)) {
-    const auto fence = database_.fence(Scope(call.path[3]));
-    if (!fence) throw Refused(404, "this scope has no fence");
-    return document(json_of(*fence));
+  if (call.is({"api", "v1", "overview"})) {
+    call.only({});
+    return {200, overview()};
   }
-  if (call.is({"api", "v1", "jobs"}))
-    return document(
-        {{"jobs", array_of(database_.jobs({.job = call.parameter("job"), .scope = call.parameter("scope")}, call.limit(shown_jobs)))}});
+  if (call.path[2] == "scopes" || call.path[2] == "fences") return scopes_or_fences(call);
+  if (call.path[2] == "jobs") return jobs(call);
+  if (call.is({"api", "v1", "followers"})) {
+    call.only({"limit", "after"});
+    return document({{"followers", array_of(database_.followers(call.parameter("after").value_or(""), call.limit(page_max)))}});
+  }
+  if (call.is({"api", "v1", "audit"})) return audit(call);
+  throw Refused(404, "there is nothing here");
+}
+
+Reply Api::jobs(const Call& call) {
   if (call.begins({"api", "v1", "jobs"}, 4)) {
+    call.only({});
     const auto runs = database_.jobs({.run_id = call.path[3]}, 1);
     if (runs.empty()) throw Refused(404, "there is no such run");
     return document(json_of(runs.front()));
   }
-  if (call.is({"api", "v1", "followers"}))
-    return document({{"followers", array_of(database_.followers(call.parameter("after").value_or(""), call.limit(page_max)))}});
-  if (call.is({"api", "v1", "audit"})) {
-    AuditFilter filter{.scope = call.parameter("scope")};
-    if (const auto above = call.parameter("above")) filter.above_id = number_in(*above, "above");
-    return document({{"audit", array_of(database_.audit(filter, call.limit(shown_audit)))}});
+  if (call.path.size() != 3) throw Refused(404, "there is nothing here");
+  call.only({"job", "scope", "status", "limit"});
+  const auto status = call.one_of("status", {"started", "completed", "failed", "cancelled", "lost"});
+  const int limit = call.limit(shown_jobs);
+  json::array all;
+  for (const JobRunInfo& run : database_.jobs({.job = call.parameter("job"), .scope = call.parameter("scope")}, status ? searched_max : limit)) {
+    if (all.size() < static_cast<std::size_t>(limit) && (!status || run.status == *status)) all.push_back(json_of(run));
   }
-  throw Refused(404, "there is nothing here");
+  return document({{"jobs", std::move(all)}});
+}
+
+Reply Api::audit(const Call& call) {
+  call.only({"scope", "action", "above", "limit"});
+  AuditFilter filter{.scope = call.parameter("scope")};
+  if (const auto above = call.parameter("above")) filter.above_id = number_in(*above, "above");
+  const auto action = call.parameter("action");
+  const int limit = call.limit(shown_audit);
+  json::array all;
+  for (const AuditEntry& entry : database_.audit(filter, action ? searched_max : limit)) {
+    if (all.size() < static_cast<std::size_t>(limit) && (!action || entry.action == *action)) all.push_back(json_of(entry));
+  }
+  return document({{"audit", std::move(all)}});
+}
+
+// A page of what is wanted, in the order of names, and where the next one begins.
+Reply Api::scopes_or_fences(const Call& call) {
+  const bool fences = call.path[2] == "fences";
+  const auto json_of_one = [&](const ScopeRow& row) { return fences ? json_of(*row.fence) : json_of(row); };
+  if (call.path.size() == 4) {
+    call.only({});
+    const Scope scope(call.path[3]);
+    const ScopeRow row{scope.name(), fences ? std::nullopt : database_.lease(scope), database_.fence(scope)};
+    if (!row.fence && !row.lease) throw Refused(404, fences ? "this scope has no fence" : "this scope has neither a lease nor a fence");
+    return document(json_of_one(row));
+  }
+  if (call.path.size() != 3) throw Refused(404, "there is nothing here");
+  if (fences) call.only({"search", "limit", "after"});
+  else call.only({"state", "search", "limit", "after"});
+  const auto state = call.one_of("state", {"held", "expired", "released", "no_lease", "untrusted"});
+  const std::string search = call.parameter("search").value_or(""), after = call.parameter("after").value_or("");
+  const auto limit = static_cast<std::size_t>(call.limit(fences ? page_max : shown_jobs));
+  json::array page;
+  std::int64_t found = 0;
+  bool more = false;
+  const auto all = scopes_.look();
+  for (const ScopeRow& row : all->rows) {
+    if ((fences && !row.fence) || !found_in(search, {row.scope, row.lease ? row.lease->owner : ""})) continue;
+    if (state && (*state == "untrusted" ? !row.fence || !row.fence->untrusted : *state != row.state())) continue;
+    ++found;
+    if (row.scope <= after) continue;
+    if (page.size() < limit) page.push_back(json_of_one(row));
+    else more = true;
+  }
+  json::value next = more ? page.back().at("scope") : json::value(nullptr);
+  return document({{fences ? "fences" : "scopes", std::move(page)}, {"next", std::move(next)}, {"found", found}});
 }
 
 Reply Api::leases(const Call& call) {
   if (call.get()) {
-    const auto state = call.parameter("state");
-    if (state && *state != "held" && *state != "expired" && *state != "released") throw Refused(400, "state is held, expired or released");
+    call.only({"state", "search", "limit", "after"});
+    const auto state = call.one_of("state", {"held", "expired", "released"});
+    const std::string search = call.parameter("search").value_or("");
     json::array all;
     std::string after = call.parameter("after").value_or("");
-    const int limit = call.limit(page_max);
+    const auto limit = static_cast<std::size_t>(call.limit(page_max));
+    bool more = false;
     // Page by page, so that a state that few leases are in is found among many.
     for (;;) {
       const auto page = database_.leases(after, page_max);
       for (const LeaseInfo& one : page) {
-        if (all.size() < static_cast<std::size_t>(limit) && (!state || *state == state_of(one))) all.push_back(json_of(one));
+        if ((state && *state != state_of(one)) || !found_in(search, {one.scope, one.owner})) continue;
+        if (all.size() < limit) all.push_back(json_of(one));
+        else more = true;
       }
-      if (page.size() < page_max || all.size() >= static_cast<std::size_t>(limit)) break;
+      if (page.size() < page_max || more) break;
       after = page.back().scope;
     }
-    return document({{"leases", std::move(all)}});
+    json::value next = more ? all.back().at("scope") : json::value(nullptr);
+    return document({{"leases", std::move(all)}, {"next", std::move(next)}});
   }
+  call.only({});
   call.need_method("POST");
   call.need(Level::lead);
   const json::object body = call.body();
@@ -425,6 +503,7 @@ Reply Api::leases(const Call& call) {
 Reply Api::lease(const Call& call) {
   const Scope scope(call.path[3]);
   if (call.path.size() > 4) return change(call);
+  call.only({});
   if (call.get()) {
     const auto info = database_.lease(scope);
     if (!info) throw Refused(404, "this scope never had a lease");
@@ -449,6 +528,7 @@ Reply Api::change(const Call& call) {
   const bool release = call.begins({"api", "v1", "leases"}, 5) && call.path[4] == "force-release";
   const bool seal = call.begins({"api", "v1", "fences"}, 5) && call.path[4] == "seal";
   if (!release && !seal) throw Refused(404, "there is nothing here");
+  call.only({});
   call.need_method("POST");
   call.need(Level::operate);
   const Scope scope(call.path[3]);
@@ -489,19 +569,35 @@ std::string Api::overview() {
 }
 
 std::pair<std::string, std::string> Api::overview_and_clock() {
-  const auto leases = database_.leases("", shown_leases);
-  std::int64_t now_ms = std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-  // The database's clock, wherever a lease shows it.
-  for (const LeaseInfo& lease : leases) {
-    if (!lease.released_at_ms) now_ms = lease.expires_at_ms - lease.remaining_ms;
+  const auto all = scopes_.look();
+  json::array leases, fences;
+  // Of all scopes, so that whoever shows a page of them hears of every change.
+  std::size_t revision = all->rows.size();
+  for (const ScopeRow& row : all->rows) {
+    const auto mix = [&](auto value) { revision = revision * 1099511628211u + std::hash<decltype(value)>()(value); };
+    mix(row.scope);
+    if (row.lease) {
+      for (const std::int64_t number : {row.lease->term, row.lease->expires_at_ms, row.lease->released_at_ms.value_or(0)}) mix(number);
+      mix(row.lease->endpoint);
+      if (leases.size() < shown_scopes) leases.push_back(json_of(*row.lease));
+    }
+    if (row.fence) {
+      for (const std::int64_t number : {row.fence->term, std::int64_t{row.fence->untrusted}}) mix(number);
+      if (fences.size() < shown_scopes) fences.push_back(json_of(*row.fence));
+    }
   }
+  json::object counts{{"scopes", all->rows.size()}, {"untrusted", all->untrusted()}};
+  for (const char* state : {"held", "expired", "released", "no_lease"}) counts[state] = all->count(state);
   const std::string rest = json::serialize(json::value{{"database", database_.kind()},
-                                                       {"leases", array_of(leases)},
-                                                       {"fences", array_of(database_.fences("", shown_leases))},
+                                                       {"where", options_.where},
+                                                       {"revision", fmt::format("{:x}", revision)},
+                                                       {"counts", std::move(counts)},
+                                                       {"leases", std::move(leases)},
+                                                       {"fences", std::move(fences)},
                                                        {"jobs", array_of(database_.jobs({}, shown_jobs))},
                                                        {"followers", array_of(database_.followers("", shown_followers))},
                                                        {"audit", array_of(database_.audit({}, shown_audit))}});
-  return {fmt::format("{{\"now_ms\":{},", now_ms), rest.substr(1)};
+  return {fmt::format("{{\"now_ms\":{},", all->now_ms), rest.substr(1)};
 }
 
 }  // namespace termgate::cli::admin

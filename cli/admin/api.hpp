@@ -17,6 +17,7 @@
 
 #include "access.hpp"
 #include "metrics.hpp"
+#include "scopes.hpp"
 
 namespace termgate::cli::admin {
 
@@ -41,6 +42,7 @@ struct ApiOptions {
   bool open_metrics = false;
   bool redirect_leader = false;
   std::vector<std::string> secrets;  // what no error may show: the database's URL
+  std::string where;                 // which database it is, for the page: host and name, without a secret
   // Asked first, after the checks of Host and Origin: what another part of the process answers (the proxy's own paths). None: this one
   // does.
   std::function<std::optional<Reply>(const Request&)> first = {};
@@ -50,7 +52,8 @@ class Api {
  public:
   Api(Database database, Access access, ApiOptions options)
       : database_(database),
-        metrics_(std::move(database)),
+        scopes_(database),
+        metrics_(std::move(database), scopes_),
         access_(std::make_shared<const Access>(std::move(access))),
         options_(std::move(options)) {}
 
@@ -71,11 +74,15 @@ class Api {
   struct Call;
   Reply route(const Call& call);
   Reply leases(const Call& call);
+  Reply scopes_or_fences(const Call& call);
+  Reply jobs(const Call& call);
+  Reply audit(const Call& call);
   Reply lease(const Call& call);
   Reply change(const Call& call);
   Reply leader(const Call& call);
 
   Database database_;
+  ScopeBook scopes_;
   DatabaseMetrics metrics_;
   std::shared_ptr<const Access> access() const;
 

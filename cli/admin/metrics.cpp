@@ -15,10 +15,11 @@
 namespace termgate::cli::admin {
 namespace {
 
-constexpr int lines_max = 500;
-constexpr int looked_at = 1000;    // runs of jobs
-constexpr int audit_max = 20'000;  // entries between two looks
-constexpr std::size_t scopes_max = 10'000;
+constexpr std::size_t lines_max = 500;  // of one metric by name, and as many more for what is wrong
+constexpr int looked_at = 20'000;       // runs of jobs
+constexpr int audit_max = 20'000;       // entries between two looks
+constexpr std::size_t scopes_max = 100'000;
+constexpr std::int64_t changes_ms = 600'000;  // how long a change of leader counts in termgate_lease_changes
 constexpr std::array<double, 12> hold_bounds = {0.1, 1, 5, 10, 30, 60, 300, 900, 3600, 21'600, 86'400, 604'800};  // seconds
 
 // A label's value: the format escapes a backslash, a quote and a line break, and knows no other.
@@ -32,7 +33,9 @@ std::string label(std::string_view text) {
   return escaped_text;
 }
 
-class Text {
+}  // namespace
+
+class DatabaseMetrics::Text {
  public:
   void head(std::string_view name, std::string_view type, std::string_view help) {
     text_ += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
@@ -49,33 +52,59 @@ class Text {
   std::string text_;
 };
 
-void leases(Database& database, Text& text) {
-  const auto all = database.leases("", lines_max);
-  text.head("termgate_lease_held", "gauge", "1 while somebody holds the lease of the scope.");
-  for (const LeaseInfo& one : all)
-    text.line("termgate_lease_held", {{"scope", one.scope}}, !one.released_at_ms && one.remaining_ms > 0 ? 1 : 0);
+namespace {
+
+using Text = DatabaseMetrics::Text;
+
+// One series for each name would grow without end, so the first lines_max by name have them. What is wrong has one wherever it is, so that an
+// alert fires for the last scope as for the first, and names it; the counts are of all.
+void leases(const Scopes& scopes, Text& text) {
+  std::vector<const ScopeRow*> shown, expired;
+  for (const ScopeRow& row : scopes.rows) {
+    if (!row.lease) continue;
+    if (shown.size() < lines_max) shown.push_back(&row);
+    else if (row.state() == std::string_view("expired") && expired.size() < lines_max) expired.push_back(&row);
+  }
+  const auto each = [&](std::string_view name, auto number) {
+    for (const ScopeRow* row : shown) text.line(name, {{"scope", row->scope}}, number(*row));
+  };
+  text.head("termgate_scopes", "gauge", "Scopes with a lease or a fence, by the state of the lease.");
+  for (const char* state : {"held", "expired", "released", "no_lease"})
+    text.line("termgate_scopes", {{"state", state}}, scopes.count(state));
+  text.head("termgate_lease_held", "gauge", "1 while somebody holds the lease of the scope; the first 500 by name.");
+  each("termgate_lease_held", [](const ScopeRow& row) { return row.state() == std::string_view("held") ? 1 : 0; });
   text.head("termgate_lease_remaining_seconds", "gauge", "How long the lease lasts unless it is renewed; 0: it is over.");
-  for (const LeaseInfo& one : all)
-    text.line("termgate_lease_remaining_seconds", {{"scope", one.scope}},
-              static_cast<double>(one.released_at_ms ? 0 : std::max<std::int64_t>(one.remaining_ms, 0)) / 1000);
-  text.head("termgate_lease_expired", "gauge", "1 where a lease ran out, and was neither given back nor taken since.");
-  for (const LeaseInfo& one : all)
-    text.line("termgate_lease_expired", {{"scope", one.scope}}, !one.released_at_ms && one.remaining_ms <= 0 ? 1 : 0);
-  // Terms grow with every change of leader: changes() of this counts takeovers.
+  each("termgate_lease_remaining_seconds", [](const ScopeRow& row) {
+    return static_cast<double>(row.lease->released_at_ms ? 0 : std::max<std::int64_t>(row.lease->remaining_ms, 0)) / 1000;
+  });
+  text.head("termgate_lease_expired", "gauge", "1 where a lease ran out, and was neither given back nor taken since; of all scopes.");
+  each("termgate_lease_expired", [](const ScopeRow& row) { return row.state() == std::string_view("expired") ? 1 : 0; });
+  for (const ScopeRow* row : expired) text.line("termgate_lease_expired", {{"scope", row->scope}}, 1);
   text.head("termgate_lease_term", "gauge", "The term under which the lease was granted last.");
-  for (const LeaseInfo& one : all) text.line("termgate_lease_term", {{"scope", one.scope}}, one.term);
+  each("termgate_lease_term", [](const ScopeRow& row) { return row.lease->term; });
 }
 
-void fences(Database& database, Text& text) {
-  const auto all = database.fences("", lines_max);
-  text.head("termgate_fence_term", "gauge", "The highest term accepted in the scope.");
-  for (const FenceInfo& one : all) text.line("termgate_fence_term", {{"scope", one.scope}}, one.term);
+void fences(const Scopes& scopes, Text& text) {
+  text.head("termgate_fence_term", "gauge", "The highest term accepted in the scope; the first 500 by name.");
+  std::size_t lines = 0;
+  for (const ScopeRow& row : scopes.rows) {
+    if (row.fence && lines++ < lines_max) text.line("termgate_fence_term", {{"scope", row.scope}}, row.fence->term);
+  }
   text.head("termgate_fences_untrusted", "gauge", "Scopes whose writes fail with TG004.");
-  text.line("termgate_fences_untrusted", {}, std::count_if(all.begin(), all.end(), [](const FenceInfo& one) { return one.untrusted; }));
+  text.line("termgate_fences_untrusted", {}, scopes.untrusted());
 }
 
 void followers(Database& database, Text& text) {
-  const auto all = database.followers("", lines_max);
+  std::vector<FollowerInfo> all;
+  for (;;) {
+    const auto page = database.followers(all.empty() ? "" : all.back().name, 1000);
+    all.insert(all.end(), page.begin(), page.end());
+    if (page.size() < 1000) break;
+  }
+  // Those that are furthest behind, where there are too many.
+  std::stable_sort(all.begin(), all.end(),
+                   [](const FollowerInfo& one, const FollowerInfo& other) { return one.behind_ms.value_or(0) > other.behind_ms.value_or(0); });
+  if (all.size() > lines_max) all.resize(lines_max);
   text.head("termgate_follower_behind", "gauge", "Writes that the follower has not handled yet.");
   for (const FollowerInfo& one : all) text.line("termgate_follower_behind", {{"follower", one.name}}, one.behind);
   text.head("termgate_follower_behind_seconds", "gauge", "How long ago the oldest of them was written; 0: there is none.");
@@ -89,21 +118,32 @@ void jobs(Database& database, Text& text) {
   std::map<std::pair<std::string, std::string>, std::int64_t> completed;
   for (const JobRunInfo& run : database.jobs({}, looked_at)) {
     const auto key = std::pair(run.scope, run.job);
-    if (last.size() < lines_max) last.emplace(key, run);
+    last.emplace(key, run);
     if (run.status == "completed") completed.emplace(key, run.now_ms - run.started_at_ms);
   }
-  text.head("termgate_job_last_status", "gauge", "1 for the status of the job's last run.");
-  for (const auto& [key, run] : last)
-    text.line("termgate_job_last_status", {{"scope", key.first}, {"job", key.second}, {"status", run.status}}, 1);
-  text.head("termgate_job_heartbeat_age_seconds", "gauge", "Since the last sign of life of the job's open run.");
+  text.head("termgate_job_last_status", "gauge", "1 for the status of the job's last run; the first 500 by name, and whatever failed or was lost.");
+  std::size_t lines = 0, wrong = 0;
   for (const auto& [key, run] : last) {
-    if (run.status == "started")
-      text.line("termgate_job_heartbeat_age_seconds", {{"scope", key.first}, {"job", key.second}},
-                static_cast<double>(run.now_ms - run.last_heartbeat_ms.value_or(run.started_at_ms)) / 1000);
+    const bool failed = run.status == "failed" || run.status == "lost";
+    if (lines < lines_max ? ++lines > lines_max : !failed || ++wrong > lines_max) continue;
+    text.line("termgate_job_last_status", {{"scope", key.first}, {"job_name", key.second}, {"status", run.status}}, 1);
   }
-  text.head("termgate_job_completed_age_seconds", "gauge", "Since the start of the job's last completed run.");
-  for (const auto& [key, age] : completed)
-    text.line("termgate_job_completed_age_seconds", {{"scope", key.first}, {"job", key.second}}, static_cast<double>(age) / 1000);
+  text.head("termgate_job_heartbeat_age_seconds", "gauge", "Since the last sign of life of the job's open run.");
+  std::vector<std::pair<std::int64_t, const JobRunInfo*>> open;
+  for (const auto& [key, run] : last) {
+    if (run.status == "started") open.emplace_back(run.now_ms - run.last_heartbeat_ms.value_or(run.started_at_ms), &run);
+  }
+  // The most silent ones, where there are too many.
+  std::stable_sort(open.begin(), open.end(), [](const auto& one, const auto& other) { return one.first > other.first; });
+  if (open.size() > lines_max) open.resize(lines_max);
+  for (const auto& [age, run] : open)
+    text.line("termgate_job_heartbeat_age_seconds", {{"scope", run->scope}, {"job_name", run->job}}, static_cast<double>(age) / 1000);
+  text.head("termgate_job_completed_age_seconds", "gauge", "Since the start of the job's last completed run; the first 500 by name.");
+  lines = 0;
+  for (const auto& [key, age] : completed) {
+    if (lines++ < lines_max)
+      text.line("termgate_job_completed_age_seconds", {{"scope", key.first}, {"job_name", key.second}}, static_cast<double>(age) / 1000);
+  }
 }
 
 // How many a detail says: {"count": 3}, {"pids": [1, 2]}; 1 where it says nothing.
@@ -124,6 +164,8 @@ void DatabaseMetrics::count(const AuditEntry& entry) {
   if (entry.action == "refuse") refused_ += count_in(entry.detail, "count");
   if (entry.action == "evict") evicted_ += count_in(entry.detail, "pids");
   const bool taken = entry.action == "acquire";
+  if (taken && entry.scope && (taken_at_ms_.size() < scopes_max || taken_at_ms_.contains(*entry.scope)))
+    taken_at_ms_[*entry.scope].push_back(entry.at_ms);
   if (!entry.scope || (!taken && entry.action != "release" && entry.action != "force_release")) return;
   if (const auto held = acquired_at_ms_.find(*entry.scope); held != acquired_at_ms_.end()) {
     const double seconds = static_cast<double>(std::max<std::int64_t>(entry.at_ms - held->second, 0)) / 1000;
@@ -135,29 +177,48 @@ void DatabaseMetrics::count(const AuditEntry& entry) {
   if (taken && acquired_at_ms_.size() < scopes_max) acquired_at_ms_[*entry.scope] = entry.at_ms;
 }
 
+// Acquisitions in the last ten minutes, where there were two or more: the scopes with the most. An own count, for changes() of a series of
+// each scope would leave out those that have none.
+void DatabaseMetrics::changes(std::int64_t now_ms, Text& text) {
+  std::vector<std::pair<std::size_t, std::string_view>> often;
+  for (auto at = taken_at_ms_.begin(); at != taken_at_ms_.end();) {
+    auto& moments = at->second;
+    moments.erase(moments.begin(), std::upper_bound(moments.begin(), moments.end(), now_ms - changes_ms));
+    if (moments.size() > 1) often.emplace_back(moments.size(), at->first);
+    at = moments.empty() ? taken_at_ms_.erase(at) : std::next(at);
+  }
+  std::stable_sort(often.begin(), often.end(), [](const auto& one, const auto& other) { return one.first > other.first; });
+  if (often.size() > lines_max) often.resize(lines_max);
+  text.head("termgate_lease_changes", "gauge", "How often the lease of the scope was acquired in the last ten minutes, where more than once.");
+  for (const auto& [count, scope] : often) text.line("termgate_lease_changes", {{"scope", std::string(scope)}}, count);
+}
+
 std::string DatabaseMetrics::text() {
   Text text;
   text.head("termgate_build_info", "gauge", "The version that runs.");
   text.line("termgate_build_info", {{"version", TERMGATE_VERSION}}, 1);
-  leases(database_, text);
-  fences(database_, text);
+  const auto scopes = scopes_.look();
+  leases(*scopes, text);
+  fences(*scopes, text);
   followers(database_, text);
   jobs(database_, text);
   const std::lock_guard lock(mutex_);
   const auto entries = database_.audit({.above_id = std::max<std::int64_t>(last_id_, 0)}, last_id_ < 0 ? 1 : audit_max);
   // The first look only says where counting begins, and which leases are held.
   if (last_id_ < 0) {
-    for (const LeaseInfo& lease : database_.leases("", static_cast<int>(lines_max))) {
-      if (!lease.released_at_ms) acquired_at_ms_[lease.scope] = lease.acquired_at_ms;
+    for (const ScopeRow& row : scopes->rows) {
+      if (row.lease && !row.lease->released_at_ms && acquired_at_ms_.size() < scopes_max) acquired_at_ms_[row.scope] = row.lease->acquired_at_ms;
     }
   } else {
     for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) count(*entry);
   }
   last_id_ = entries.empty() ? std::max<std::int64_t>(last_id_, 0) : entries.front().id;
+  changes(scopes->now_ms, text);
   text.head("termgate_audit_total", "counter", "Entries that the audit has gained since this process began, by action.");
   for (const auto& [action, count] : actions_) text.line("termgate_audit_total", {{"action", action}}, count);
   text.head("termgate_stale_writes_total", "counter",
-            "Refused stale writes that library and proxies have reported since this process began.");
+            "Refused stale writes that the audit has gained since this process began: what the database refused, and what library and proxies "
+            "did.");
   text.line("termgate_stale_writes_total", {}, refused_);
   text.head("termgate_evicted_sessions_total", "counter",
             "Sessions ended because they stood in a takeover's way, since this process began.");
@@ -172,8 +233,11 @@ std::string DatabaseMetrics::text() {
   text.line("termgate_lease_hold_seconds_sum", {}, held_seconds_);
   text.line("termgate_lease_hold_seconds_count", {}, holds);
   text.head("termgate_database_refusals_total", "counter",
-            "Writes that the database has refused, by code; plain SQL's too, but for SQL Server.");
-  for (const auto& [code, count] : database_.refusal_counts()) text.line("termgate_database_refusals_total", {{"code", code}}, count);
+            "Writes that the database has refused since layer 1 was installed, by code; plain SQL's too, but for SQL Server.");
+  // Every code from 0, for increase() does not see a series that is born at 1.
+  std::map<std::string, std::int64_t> refused{{"TG001", 0}, {"TG002", 0}, {"TG004", 0}, {"TG006", 0}};
+  for (const auto& [code, count] : database_.refusal_counts()) refused[code] = count;
+  for (const auto& [code, count] : refused) text.line("termgate_database_refusals_total", {{"code", code}}, count);
   return text.take();
 }
 

@@ -10,25 +10,33 @@
 
 #include <termgate/database.hpp>
 
+#include "scopes.hpp"
+
 namespace termgate::cli::admin {
 
 // Counts what the audit gains from its making on. Any thread.
 class DatabaseMetrics {
  public:
-  explicit DatabaseMetrics(Database database) : database_(std::move(database)) {}
-  // One look at the database: throws what Database throws. Scopes, jobs and followers beyond the first 500 of each have no lines of their
-  // own.
+  // `scopes` outlives this.
+  DatabaseMetrics(Database database, ScopeBook& scopes) : database_(std::move(database)), scopes_(scopes) {}
+  // One look at the database: throws what Database throws. The number of lines is bounded however many scopes there are; what an alert
+  // needs is in them.
   std::string text();
+
+  class Text;
 
  private:
   void count(const AuditEntry& entry);
+  void changes(std::int64_t now_ms, Text& text);
 
   Database database_;
+  ScopeBook& scopes_;
   std::mutex mutex_;  // guards what follows
   std::int64_t last_id_ = -1;
   std::int64_t refused_ = 0, evicted_ = 0;
   // When the lease of a scope was acquired that somebody may hold still, and how long the leases were held that have ended since.
   std::map<std::string, std::int64_t> acquired_at_ms_;
+  std::map<std::string, std::vector<std::int64_t>> taken_at_ms_;  // acquisitions of the last ten minutes, by scope
   std::vector<std::int64_t> holds_ = std::vector<std::int64_t>(13, 0);  // by upper bound; the last one has none
   double held_seconds_ = 0;
   std::map<std::string, std::int64_t> actions_{{"acquire", 0}, {"evict", 0}, {"force_release", 0}, {"refuse", 0}, {"reset_fence", 0}};

@@ -88,6 +88,7 @@ int run_admin(const Arguments& arguments) {
   api_options.open_metrics = arguments.flag("open-metrics");
   api_options.redirect_leader = arguments.flag("redirect-leader");
   api_options.secrets.push_back(arguments.database_url());
+  api_options.where = place_of(arguments.database_url());
   const std::string tokens = arguments.text("tokens");
   admin::Access access = admin::Access::from_file(tokens);
   OpenOptions open;

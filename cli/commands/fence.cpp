@@ -62,15 +62,17 @@ int run_seal(const Arguments& arguments) {
 
 int run_fence_list(const Arguments& arguments) {
   Database database = arguments.open();
-  std::vector<std::vector<std::string>> rows;
+  Listing listing(arguments.json(), {"SCOPE", "FENCE", "RAISED", "BY", "WHO MAY RAISE", ""});
   for_each_page([&](const std::string& after) { return database.fences(after, 500); },
                 [&](const FenceInfo& fence) {
-                  if (arguments.json()) print_json(json_of(fence));
-                  else
-                    rows.push_back({printable(fence.scope), std::to_string(fence.term), moment(fence.raised_at_ms),
-                                    printable(fence.raised_by), fence.raise_by, fence.untrusted ? "untrusted" : ""});
+                  listing.add([&] { return json_of(fence); },
+                              [&] {
+                                return std::vector<std::string>{printable(fence.scope),     std::to_string(fence.term),
+                                                                moment(fence.raised_at_ms), printable(fence.raised_by),
+                                                                fence.raise_by,             fence.untrusted ? "untrusted" : ""};
+                              });
                 });
-  if (!arguments.json()) print_table({"SCOPE", "FENCE", "RAISED", "BY", "WHO MAY RAISE", ""}, rows);
+  listing.end();
   return Exit::done;
 }
 
@@ -166,10 +168,10 @@ void print_status(Database& database, bool json) {
                   else if (lease != nullptr) state = lease->released_at_ms ? "released" : "run out";
                   if (fence.untrusted) state += ", fence untrusted";
                   rows.push_back({printable(fence.scope), std::to_string(fence.term), lease ? printable(lease->owner) : "-", state,
-                                  moment(fence.raised_at_ms)});
+                                  moment(fence.raised_at_ms), lease ? printable(lease->endpoint) : ""});
                 });
   if (json) print_json({{"scopes", std::move(scopes)}});
-  else print_table({"SCOPE", "FENCE", "LEASE OF", "STATE", "RAISED"}, rows);
+  else print_table({"SCOPE", "FENCE", "LEASE OF", "STATE", "RAISED", "ENDPOINT"}, rows);
 }
 
 int run_status(const Arguments& arguments) {

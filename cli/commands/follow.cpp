@@ -96,24 +96,28 @@ boost::json::object json_of(const FollowerInfo& info) {
 
 int run_follower_list(const Arguments& arguments) {
   Database database = arguments.open();
-  std::vector<std::vector<std::string>> rows;
+  Listing listing(arguments.json(), {"FOLLOWER", "FOLLOWS", "BEHIND", "BY", "MOVED", "RUN", "STARTED"});
   std::string after;
   for (;;) {
     const auto page = database.followers(after, 500);
     if (page.empty()) break;
     for (const FollowerInfo& info : page) {
-      if (arguments.json()) {
-        print_json(json_of(info));
-      } else {
-        const std::string what =
-            info.followed.stream ? "stream " + printable(*info.followed.stream) : "scope " + printable(info.followed.scope.value_or(""));
-        rows.push_back({printable(info.name), what, std::to_string(info.behind), info.behind_ms ? length(*info.behind_ms) : "",
-                        moment(info.moved_at_ms), std::to_string(info.run), moment(info.started_at_ms)});
-      }
+      listing.add([&] { return json_of(info); },
+                  [&] {
+                    const std::string what =
+                        info.followed.stream ? "stream " + printable(*info.followed.stream) : "scope " + printable(info.followed.scope.value_or(""));
+                    return std::vector<std::string>{printable(info.name),
+                                                    what,
+                                                    std::to_string(info.behind),
+                                                    info.behind_ms ? length(*info.behind_ms) : "",
+                                                    moment(info.moved_at_ms),
+                                                    std::to_string(info.run),
+                                                    moment(info.started_at_ms)};
+                  });
     }
     after = page.back().name;
   }
-  if (!arguments.json()) print_table({"FOLLOWER", "FOLLOWS", "BEHIND", "BY", "MOVED", "RUN", "STARTED"}, rows);
+  listing.end();
   return Exit::done;
 }
 

@@ -46,21 +46,26 @@ std::string run_of(const Arguments& arguments) {
 int run_list(const Arguments& arguments) {
   const auto limit = static_cast<int>(arguments.integer_or("limit", 50, 1, 100'000));
   const auto runs = arguments.open().jobs({.job = arguments.maybe("job"), .scope = arguments.maybe("scope")}, limit);
-  std::vector<std::vector<std::string>> rows;
+  Listing listing(arguments.json(), {"RUN", "JOB", "SCOPE", "TERM", "STATUS", "STARTED", "TOOK", "EXIT", "OWNER"});
   const auto status = arguments.maybe("status");
   for (const JobRunInfo& run : runs) {
     if (status && run.status != *status) continue;
-    if (arguments.json()) {
-      print_json(json_of(run));
-      continue;
-    }
     const std::int64_t until =
         run.completed_at_ms.value_or(run.status == "started" ? run.now_ms : run.last_heartbeat_ms.value_or(run.started_at_ms));
-    rows.push_back({run.run_id, printable(run.job), printable(run.scope), std::to_string(run.term), run.status, moment(run.started_at_ms),
-                    length(std::max<std::int64_t>(until - run.started_at_ms, 0)), run.exit_code ? std::to_string(*run.exit_code) : "",
-                    printable(run.owner)});
+    listing.add([&] { return json_of(run); },
+                [&] {
+                  return std::vector<std::string>{run.run_id,
+                                                  printable(run.job),
+                                                  printable(run.scope),
+                                                  std::to_string(run.term),
+                                                  run.status,
+                                                  moment(run.started_at_ms),
+                                                  length(std::max<std::int64_t>(until - run.started_at_ms, 0)),
+                                                  run.exit_code ? std::to_string(*run.exit_code) : "",
+                                                  printable(run.owner)};
+                });
   }
-  if (!arguments.json()) print_table({"RUN", "JOB", "SCOPE", "TERM", "STATUS", "STARTED", "TOOK", "EXIT", "OWNER"}, rows);
+  listing.end();
   return Exit::done;
 }
 

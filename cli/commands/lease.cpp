@@ -90,6 +90,11 @@ int run_release(const Arguments& arguments) {
   return released ? Exit::done : Exit::lease_lost;
 }
 
+std::string how_it_stands(const LeaseInfo& info) {
+  if (info.remaining_ms > 0) return "held for another " + length(info.remaining_ms);
+  return info.released_at_ms ? "released" : "run out";
+}
+
 int run_show(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   const auto info = arguments.open().lease(scope);
@@ -100,10 +105,8 @@ int run_show(const Arguments& arguments) {
   }
   if (arguments.json()) print_json(json_of(*info));
   else {
-    print_line(fmt::format("{} under term {}: {}", printable(info->owner), info->term,
-                           info->remaining_ms > 0 ? "held for another " + length(info->remaining_ms)
-                           : info->released_at_ms ? std::string("released")
-                                                  : std::string("run out")));
+    print_line(fmt::format("{} under term {}: {}{}", printable(info->owner), info->term, how_it_stands(*info),
+                           info->endpoint.empty() ? "" : "; endpoint " + printable(info->endpoint)));
   }
   return Exit::done;
 }
@@ -115,25 +118,22 @@ int run_list(const Arguments& arguments) {
   if (state && *state != "held" && *state != "expired" && *state != "released")
     throw UsageError(fmt::format("--state {}: must be one of held, expired, released", *state));
   Database database = arguments.open();
-  std::vector<std::vector<std::string>> rows;
+  Listing listing(arguments.json(), {"SCOPE", "OWNER", "TERM", "STATE", "ACQUIRED", "ENDPOINT"});
   std::string after;
   for (;;) {
     const auto page = database.leases(after, 500);
     if (page.empty()) break;
     for (const LeaseInfo& info : page) {
       if (state && *state != state_of(info)) continue;
-      if (arguments.json()) print_json(json_of(info));
-      else {
-        rows.push_back({printable(info.scope), printable(info.owner), std::to_string(info.term),
-                        info.remaining_ms > 0 ? "held for another " + length(info.remaining_ms)
-                        : info.released_at_ms ? "released"
-                                              : "run out",
-                        moment(info.acquired_at_ms), printable(info.endpoint)});
-      }
+      listing.add([&] { return json_of(info); },
+                  [&] {
+                    return std::vector<std::string>{printable(info.scope),      printable(info.owner),         std::to_string(info.term),
+                                                    how_it_stands(info),        moment(info.acquired_at_ms),   printable(info.endpoint)};
+                  });
     }
     after = page.back().scope;
   }
-  if (!arguments.json()) print_table({"SCOPE", "OWNER", "TERM", "STATE", "ACQUIRED", "ENDPOINT"}, rows);
+  listing.end();
   return Exit::done;
 }
 

@@ -22,6 +22,7 @@
 #include "command.hpp"
 #include "commands/proxy_admin.hpp"
 #include "commands/proxy_authority.hpp"
+#include "secrets.hpp"
 
 namespace po = boost::program_options;
 
@@ -149,13 +150,11 @@ class Given {
 };
 
 std::string backend_url(const Given& given) {
-  if (const auto url = given.maybe("backend")) return *url;
-  if (const auto path = given.maybe("backend-file")) {
-    std::ifstream file(*path);
-    std::string url;
-    if (!std::getline(file, url) || url.empty()) throw UsageError(fmt::format("--backend-file {}: no URL in its first line", *path));
-    return url;
+  if (const auto url = given.maybe("backend")) {
+    know_secrets_of(*url);
+    return *url;
   }
+  if (const auto path = given.maybe("backend-file")) return url_in_file("backend-file", *path);
   throw UsageError("no server: give --backend postgresql://user@host/dbname or sqlite:PATH, or --backend-file FILE");
 }
 

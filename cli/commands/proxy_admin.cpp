@@ -7,6 +7,7 @@
 #include <termgate/database.hpp>
 
 #include "admin/server.hpp"
+#include "command.hpp"
 
 namespace termgate::cli {
 namespace {
@@ -42,6 +43,7 @@ class ProxyAdmin::Inside {
     admin::ApiOptions options;
     options.hosts = settings.http.hosts;
     options.secrets.push_back(settings.backend_url);
+    options.where = place_of(settings.backend_url);
     // The proxy's own paths are open, as without tokens. With a token /leader answers from the database, for every holder.
     options.first = [this, &server](const admin::Request& request) -> std::optional<admin::Reply> {
       if (!request.authorization.empty() && request.target.starts_with("/leader")) return std::nullopt;

@@ -287,21 +287,25 @@ int run_outcome(const Arguments& arguments) {
 
 int run_stream_list(const Arguments& arguments) {
   Database database = arguments.open();
-  std::vector<std::vector<std::string>> rows;
+  Listing listing(arguments.json(), {"STREAM", "SCOPE", "LAST", "CREATED"});
   std::string after;
   for (;;) {
     const auto page = database.streams(after, 500);
     if (page.empty()) break;
     for (const StreamInfo& info : page) {
-      if (arguments.json()) {
-        print_json({{"stream", info.stream}, {"scope", info.scope}, {"last_no", info.last_no}, {"created_at", moment(info.created_at_ms)}});
-      } else {
-        rows.push_back({printable(info.stream), printable(info.scope), std::to_string(info.last_no), moment(info.created_at_ms)});
-      }
+      listing.add(
+          [&] {
+            return boost::json::object{
+                {"stream", info.stream}, {"scope", info.scope}, {"last_no", info.last_no}, {"created_at", moment(info.created_at_ms)}};
+          },
+          [&] {
+            return std::vector<std::string>{printable(info.stream), printable(info.scope), std::to_string(info.last_no),
+                                            moment(info.created_at_ms)};
+          });
     }
     after = page.back().stream;
   }
-  if (!arguments.json()) print_table({"STREAM", "SCOPE", "LAST", "CREATED"}, rows);
+  listing.end();
   return Exit::done;
 }
 

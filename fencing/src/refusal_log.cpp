@@ -6,14 +6,15 @@
 
 namespace termgate::inline v0::detail {
 
-std::optional<Refusals> RefusalLog::note(const std::string& scope, std::int64_t term, std::int64_t now_ms) {
+std::optional<Refusals> RefusalLog::note(const std::string& scope, std::int64_t term, std::int64_t now_ms, std::string client) {
   const std::lock_guard lock(mutex_);
   // A full map gathers no more scopes: these refusals are reported one by one, and none is lost.
-  if (entries_.size() >= scopes_max && !entries_.contains(scope)) return Refusals{scope, term, 1, now_ms, now_ms};
+  if (entries_.size() >= scopes_max && !entries_.contains(scope)) return Refusals{scope, term, 1, now_ms, now_ms, std::move(client)};
   Entry& entry = entries_[scope];
   Refusals& gathered = entry.gathered;
-  if (gathered.count == 0) gathered = {scope, term, 0, now_ms, now_ms};
+  if (gathered.count == 0) gathered = {scope, term, 0, now_ms, now_ms, {}};
   gathered.term = term;
+  gathered.client = std::move(client);
   ++gathered.count;
   gathered.last_ms = now_ms;
   // A wall clock that was set back must not silence a scope until it has caught up.

@@ -13,11 +13,11 @@ BEGIN
     ), wanted AS (
       SELECT n.* FROM noted n
       UNION
-      SELECT w.kind, w.new, n.role, n.privilege, n.grantable
+      SELECT w.kind, w.new, n.role, CASE w.kind WHEN 'FUNCTION' THEN 'EXECUTE' ELSE n.privilege END, n.grantable
         FROM (VALUES ('FUNCTION', 'check_session'::name, 'check_term'::name), ('FUNCTION', 'hold_session', 'check_term'), ('FUNCTION', 'release_session', 'check_term'),
                      ('FUNCTION', 'check_claim', 'check_term'), ('FUNCTION', 'check_claim_text', 'check_term'), ('FUNCTION', 'check_again', 'check_term'), ('FUNCTION', 'check_prepared', 'check_term'), ('FUNCTION', 'hold_claim', 'check_term'),
-                     ('TABLE', 'refusal_counts', 'audit_log')) w(kind, new, old)
-        JOIN noted n ON n.kind = w.kind AND n.name = w.old
+                     ('TABLE', 'refusal_counts', 'audit_log'), ('FUNCTION', '_refused_since', 'audit_log')) w(kind, new, old)
+        JOIN noted n ON n.name = w.old
     ), present AS (
       SELECT 'FUNCTION' AS kind, p.proname AS name, p.oid::regprocedure::text AS target, p.proacl AS acl FROM pg_proc p
         JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@

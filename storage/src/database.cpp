@@ -45,7 +45,7 @@ struct DatabaseState {
     for (const Refusals& rest : refusals.take_all()) report(rest);
   }
 
-  // Runs `attempt`; a refusal is written to the audit afterwards and goes on its way.
+  // Runs `attempt`; a refusal is written to the audit afterwards, where the database does not do it, and goes on its way.
   template <class Attempt>
   auto audited(Attempt attempt) -> decltype(attempt()) {
     try {
@@ -53,8 +53,9 @@ struct DatabaseState {
     } catch (const StaleTerm& stale) {
       stats.stale_writes.fetch_add(1, std::memory_order_relaxed);
       const auto now = std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-      // A message that was cut short or translated names no scope; an audit entry needs one.
-      if (name_problem(stale.scope()) == nullptr) {
+      // PostgreSQL's layer 1 has noted who was refused, for the audit too. A message that was cut short or translated names no scope; an
+      // audit entry needs one.
+      if (driver->kind() != "postgresql" && name_problem(stale.scope()) == nullptr) {
         if (const auto due = refusals.note(stale.scope(), stale.term(), now)) report(*due);
       }
       throw;

@@ -366,7 +366,8 @@ struct Authority::Inside {
   void report() {
     for (const auto& due : refusals.take_all()) {
       try {
-        if (!database->record_refusals(Scope(due.scope), Term(due.term), due.count, due.first_ms, due.last_ms, "proxy"))
+        if (!database->record_refusals(Scope(due.scope), Term(due.term), due.count, due.first_ms, due.last_ms,
+                                       due.client.empty() ? "proxy" : "proxy for " + due.client))
           refusals.put_back(due);
       } catch (const Unavailable&) { refusals.put_back(due); } catch (const std::exception&) {
         // A role that may not write to the audit must not hide the refusal itself.
@@ -565,8 +566,12 @@ void Authority::happened(std::string_view database, const session::Incident& inc
   if (!in.database || !in.is_own(database).value_or(false) || !is_scope(incident.scope) || incident.term < 1 ||
       incident.term > Term::max_value)
     return;
+  // What PostgreSQL has refused, its layer 1 brings to the audit, with the client's role and application.
+  if (!incident.from_memory && in.database->kind() == "postgresql") return;
   // Only gathered here: they go out once a second, by a worker.
-  if (const auto due = in.refusals.note(std::string(incident.scope), incident.term, milliseconds_since_1970())) in.refusals.put_back(*due);
+  if (const auto due =
+          in.refusals.note(std::string(incident.scope), incident.term, milliseconds_since_1970(), std::string(incident.client)))
+    in.refusals.put_back(*due);
 }
 
 bool Authority::leads(std::string_view scope) const {

@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include <termgate/detail/host_header.hpp>
 #include <termgate/scope.hpp>
 
 namespace termgate::net {
@@ -54,24 +55,19 @@ std::optional<std::string> decoded(std::string_view text) {
   return plain;
 }
 
-bool host_is_ours(std::string_view host, const HttpOptions& options) {
-  std::string_view name = host;
-  if (name.starts_with('[')) name = name.substr(0, name.find(']') == std::string_view::npos ? name.size() : name.find(']') + 1);
-  else name = name.substr(0, name.find(':'));
-  for (std::string_view loopback : {"localhost", "127.0.0.1", "[::1]"}) {
-    if (beast::iequals(name, loopback)) return true;
-  }
-  for (const std::string& allowed : options.hosts) {
-    if (allowed == "*" || beast::iequals(name, allowed)) return true;
-  }
-  return false;
+// What is wrong with the Host header; none: nothing.
+std::optional<HttpAnswer> host_problem(std::string_view host, const HttpOptions& options) {
+  const auto name = detail::host_name(host);
+  if (!name && !host.empty()) return HttpAnswer{400, "the Host header is malformed\n"};
+  if (!name || !detail::host_is_served(*name, options.hosts)) return HttpAnswer{421, "this name is not served here (--http-host)\n"};
+  return std::nullopt;
 }
 
 }  // namespace
 
 HttpAnswer answer_http(std::string_view method, std::string_view target, std::string_view host, const HttpOptions& options,
                        const HttpQuestions& questions) {
-  if (!host_is_ours(host, options)) return {421, "this name is not served here (--http-host)\n"};
+  if (auto problem = host_problem(host, options)) return *problem;
   const auto question = target.find('?');
   const std::string_view path = target.substr(0, question);
   const std::string_view query = question == std::string_view::npos ? std::string_view{} : target.substr(question + 1);
@@ -165,7 +161,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection<Owner>
     const auto hosts = request.count(http::field::host);
     if (hosts > 1 || (hosts == 0 && request.version() >= 11)) return answer({400, "exactly one Host header is required\n"}, false);
     // Whether the process lives is answered even where every thread of the blocking pool waits for a name server.
-    if (request.target() == "/healthz" && request.method() == http::verb::get && host_is_ours(request[http::field::host], owner_.options))
+    if (request.target() == "/healthz" && request.method() == http::verb::get && !host_problem(request[http::field::host], owner_.options))
       return answer({200, "ok\n"}, request.keep_alive());
     // The answer may take its time, and the loop has others to serve.
     owner_.blocking_pool.run([self = this->shared_from_this(), method = std::string(request.method_string()),

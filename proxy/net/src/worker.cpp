@@ -296,7 +296,13 @@ void Worker::happened(const Connection& connection, const session::Incident& inc
                              {{"connection", id}, {"client", client()}, {"code", incident.code}, {"message", incident.message}});
       break;
   }
-  shared_.authority.happened(who.database, incident);
+  if (incident.kind != Kind::refused) return shared_.authority.happened(who.database, incident);
+  session::Incident known_client = incident;
+  // For the audit, whatever the client calls itself.
+  std::string text = fmt::format("{} {} {}", who.user, connection.peer().host(), who.application_name).substr(0, 200);
+  for (char& c : text) c = c >= 0x20 && c < 0x7f ? c : '?';
+  known_client.client = text;
+  shared_.authority.happened(who.database, known_client);
 }
 
 void Worker::watch_listeners(bool wanted) {

@@ -116,6 +116,7 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@._stale(p_scope text, p_term bigint, p_fence bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+  PERFORM @schema@._note_refused(p_scope, p_term);
   PERFORM @schema@._count_refusal('TG001');
   RAISE EXCEPTION 'TG001 stale term % for scope "%": the fence stands at %', p_term, p_scope, p_fence
     USING ERRCODE = 'TG001', HINT = 'Another leader holds the scope: stop writing. Trying again with this term cannot succeed.';

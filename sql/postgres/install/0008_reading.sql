@@ -70,8 +70,6 @@ CREATE OR REPLACE VIEW @schema@.job_history AS
               THEN 'lost' ELSE j.status END AS status,
          j.last_heartbeat, j.exit_code, j.checkpoint, j.detail
     FROM @schema@.job_runs j;
-CREATE OR REPLACE VIEW @schema@.audit_log AS
-  SELECT a.id, a.at, a.actor, a."session_user", a.client, a.action, a.scope, a.detail FROM @schema@.audit a;
 CREATE OR REPLACE VIEW @schema@.setting_list AS SELECT s.name, s.value, s.what FROM @schema@.settings s;
 CREATE OR REPLACE VIEW @schema@.protected_tables AS
   SELECT p.table_oid, p.root_oid, p.table_name, p.scope_column, p.scope, p.mode, p.protected_at, p.protected_by FROM @schema@.protected p;

@@ -271,7 +271,8 @@ BEGIN
   END IF;
   PERFORM set_config('termgate.observed', v_seen || v_token, true);
   INSERT INTO @schema@.observed (table_oid, table_name, scope, code, reason, client)
-  VALUES (p_table, p_table::regclass::text, p_scope, v_code, v_reason, nullif(current_setting('application_name'), ''));
+  VALUES (p_table, p_table::regclass::text, p_scope, v_code, v_reason,
+          nullif(concat_ws(' ', host(inet_client_addr()), nullif(current_setting('application_name'), '')), ''));
 END $$;
 
 CREATE OR REPLACE FUNCTION @schema@._not_registered(p_table oid) RETURNS void

@@ -92,8 +92,8 @@ BEGIN
              CASE WHEN p.scope_column IS NULL THEN format('scope => %L', p.scope) ELSE format('scope_column => %L', p.scope_column) END)
       FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid WHERE p.mode = 'observe' AND p.table_oid = p.root_oid;
   RETURN QUERY
-    SELECT 'warning', o.table_oid::regclass::text, format('would have been refused %s with %s (scope "%s", role %s, application "%s", last at %s): %s',
-                                           CASE count(*) WHEN 1 THEN '1 time' ELSE count(*) || ' times' END, o.code, o.scope, o.role_name, o.client, max(o.at), max(o.reason)),
+    SELECT 'warning', o.table_oid::regclass::text, format('would have been refused %s with %s (scope "%s", role %s, client "%s", first at %s, last at %s): %s',
+                                           CASE count(*) WHEN 1 THEN '1 time' ELSE count(*) || ' times' END, o.code, o.scope, o.role_name, o.client, min(o.at), max(o.at), max(o.reason)),
            CASE o.code
              WHEN 'TG001' THEN 'its term is below the fence: end that leader, or let it declare the current term'
              WHEN 'TG004' THEN 'settle the fence first: termgate fence declare-restored'

@@ -14,7 +14,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
       '_protect_below', '_guard_rows', '_place_in_tree',
       '_owner', '_tree', '_short_hash', '_need_scope', '_need_column', '_need_own_table') THEN 0
     WHEN p_function IN (
-      'fence', 'lease', 'read_stream', 'server_time', 'schema_version', 'doctor', 'verify_findings', 'outcome', '_untrusted', 'follower_behind') THEN 1
+      'fence', 'lease', 'read_stream', 'server_time', 'schema_version', 'doctor', 'verify_findings', 'outcome', '_untrusted', 'follower_behind', '_refused_since') THEN 1
     WHEN starts_with(p_function, '_adopted_row_') OR p_function IN (
       'check_term', 'check_session', 'check_claim', 'check_claim_text', 'check_again', 'check_prepared', 'hold_session', 'hold_claim', 'release_session', 'append', 'append_many', 'claim_write', 'record_refusal',
       'job_start', 'job_heartbeat', 'job_finish', 'follower_start', 'follower_advance', 'follower_remove', 'adopt', '_adopt_function', '_adopt_register', '_need_readable') THEN 2

@@ -21,6 +21,7 @@ struct Refusals {
   std::int64_t count = 0;
   std::int64_t first_ms = 0;
   std::int64_t last_ms = 0;
+  std::string client = {};  // who was refused last; empty: not known
 };
 
 class RefusalLog {
@@ -29,7 +30,7 @@ class RefusalLog {
   static constexpr std::size_t scopes_max = 10'000;  // beyond, the refusals of a new scope are reported at once
 
   // Notes one refusal; what is due to be reported now, if anything is.
-  std::optional<Refusals> note(const std::string& scope, std::int64_t term, std::int64_t now_ms);
+  std::optional<Refusals> note(const std::string& scope, std::int64_t term, std::int64_t now_ms, std::string client = {});
   // The database has heard from somebody else a moment ago: these go with the next report.
   void put_back(const Refusals& refusals);
   // What is still unreported.

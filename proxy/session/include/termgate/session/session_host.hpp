@@ -31,6 +31,7 @@ struct Incident {
   std::int64_t fence = 0;
   std::string_view code{};  // TG001 …; SQLSTATE
   std::string_view message{};
+  std::string_view client{};     // address, user and application, where the host knows them
   std::string_view statement{};  // what was refused, as the client wrote it. Only its first words are shown, no value
   bool from_memory = false;
   std::chrono::nanoseconds took{};  // from the check sent to its answer
