@@ -81,14 +81,14 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION TRUE)
 
-# termgate_package(<package> <section> <synopsis> <text> [DEPENDS …] [RECOMMENDS …] [SUGGESTS …] [CONTROL …])
+# termgate_package(<package> <section> <synopsis> <text> [DEPENDS …] [SUGGESTS …] [CONTROL …])
 function(termgate_package name section synopsis text)
-  cmake_parse_arguments(PACKAGE "" "DEPENDS;RECOMMENDS;SUGGESTS" "CONTROL" ${ARGN})
+  cmake_parse_arguments(PACKAGE "" "DEPENDS;SUGGESTS" "CONTROL" ${ARGN})
   string(TOUPPER "${name}" upper)
   set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${name} PARENT_SCOPE)
   set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${section} PARENT_SCOPE)
   set(CPACK_DEBIAN_${upper}_DESCRIPTION "${synopsis}\n${text}" PARENT_SCOPE)
-  foreach(field IN ITEMS DEPENDS RECOMMENDS SUGGESTS)
+  foreach(field IN ITEMS DEPENDS SUGGESTS)
     set(CPACK_DEBIAN_${upper}_PACKAGE_${field} "${PACKAGE_${field}}" PARENT_SCOPE)
   endforeach()
   set(CPACK_DEBIAN_${upper}_PACKAGE_CONTROL_EXTRA "${PACKAGE_CONTROL}" PARENT_SCOPE)
@@ -119,7 +119,7 @@ loaded when a program first opens such a database."
 termgate_package(libtermgate-dev libdevel "fencing tokens that the database enforces: development files"
   "Headers, the CMake package Termgate, pkg-config files and the testkit of the
 C++20 library."
-  DEPENDS "libtermgate0 (= ${PROJECT_VERSION}), libfmt-dev" RECOMMENDS "libpq-dev, libpqxx-dev, unixodbc-dev, pkg-config")
+  DEPENDS "libtermgate0 (= ${PROJECT_VERSION}), libfmt-dev, libpq-dev, libpqxx-dev, unixodbc-dev, pkg-config")
 termgate_package(termgate-sqlite-extension database "fencing tokens that the database enforces: extension of SQLite"
   "A loadable extension that gives the functions of Termgate to the sqlite3
 shell and to programs in any language that load SQLite."

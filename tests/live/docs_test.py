@@ -536,7 +536,7 @@ class Docs(unittest.TestCase):
             self.wins(run, lambda: run("won"))
 
     def wins(self, write, lead_and_write):
-        """What the page says of a leader that has won `self.term` elsewhere: of one that writes at once, and of one that raises the fence."""
+        """A leader that has won `self.term` elsewhere, as the page has it: it writes at once; it raises the fence first."""
         page = (SOURCE / "docs/use/java-and-orms.md").read_text(encoding="utf-8")
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term - 1});")
         done = write()

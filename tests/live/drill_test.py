@@ -280,10 +280,10 @@ class Drill(BothDatabases):
         page = (docs / "testkit.md").read_text()
         example = (HERE.parent / "package" / "stale_leader_test.cpp").read_text().split("// [example]\n")[1].split("// [/example]")[0]
         shown = re.findall(r"```(\w+)\n(.*?)\n```", page, re.S)
-        self.assertEqual([language for language, _ in shown], ["python", "java", "yaml", "cpp"])
+        self.assertEqual([language for language, _ in shown], ["python", "java", "yaml", "cmake", "cpp", "sh"])
         for (_, code), whole in zip(
             shown,
-            [(docs / "recipes" / name).read_text() for name in ("test_stale_leader.py", "StaleLeaderTest.java", "stale-leader.yml")]
+            [(docs / "recipes" / name).read_text() for name in ("test_stale_leader.py", "StaleLeaderTest.java", "stale-leader.yml", "CMakeLists.txt")]
             + [example],
         ):
             self.assertIn(code, whole)
@@ -301,19 +301,33 @@ class Drill(BothDatabases):
         )
         job = workflow["jobs"]["drill"]
         self.assertEqual(sorted(job["services"]), ["postgres"])
-        self.assertEqual(list(job["env"]), ["TERMGATE_DB"])
+        self.assertEqual(list(job["env"]), ["ADMIN_DB", "OWNER_DB", "TERMGATE_DB"])
         folder = Path(scratch.name) / "ci"
         folder.mkdir()
         (folder / "service.py").write_bytes((HERE / "drill" / "service.py").read_bytes())
         steps = [step for step in job["steps"] if "run" in step]
-        self.assertEqual([step["name"] for step in steps], ["Git and Python", "Build Termgate", "Prepare the database", "Drill"])
-        url = self.own_database(self.postgres, "ci")
-        for step in steps[2:]:
-            # As the runner does it, on this server instead of the job's. Its python3 is Debian's.
+        self.assertEqual([step["name"] for step in steps], ["Git, Python and psql", "Its commit", "Build the packages", "Install the command", "Prepare the database", "Drill"])
+        # What is built is kept, for as long as Termgate's commit is the same.
+        cache = next(step for step in job["steps"] if step.get("uses", "").startswith("actions/cache@"))
+        self.assertIn("steps.termgate.outputs.commit", cache["with"]["key"])
+        self.assertIn(cache["with"]["path"], steps[3]["run"])
+        # As the runner does it, with names of this run's on this server instead of the job's. Its python3 is Debian's.
+        names = {"app": f"ci_{os.getpid()}", "termgate_owner": f"ci_{os.getpid()}_owner", "python3": PYTHON}
+        own = lambda text: re.sub(r"\b(app|termgate_owner|python3)\b", lambda name: names[name[0]], text)
+        place = re.search(r"(?:@|//)([^@/]+)/[^/]*$", self.postgres).group(1)
+        urls = {name: own(url).replace("@postgres/", f"@{place}/") for name, url in job["env"].items()}
+        self.addCleanup(
+            sh,
+            "psql",
+            "-qX",
+            self.postgres,
+            *(word for what in (f"DATABASE {names['app']} WITH (FORCE)", f"ROLE {names['app']}", f"ROLE {names['termgate_owner']}") for word in ("-c", "DROP " + what)),
+        )
+        for step in steps[4:]:
             done = subprocess.run(
-                ["sh", "-e", "-c", step["run"].replace("python3", PYTHON)],
+                ["sh", "-e", "-c", own(step["run"])],
                 cwd=folder,
-                env=dict(environment, TERMGATE_DB=url),
+                env=dict(environment, **urls),
                 capture_output=True,
                 text=True,
                 timeout=240,

@@ -31,6 +31,10 @@ has libtermgate-dev "usr/lib/$multiarch/pkgconfig/termgate.pc"
 has termgate-sqlite-extension "usr/lib/$multiarch/termgate/termgate.so"
 has postgresql-15-termgate usr/lib/postgresql/15/lib/termgate_guard.so
 for needs in libpqxx libodbc2 libsqlite3-0; do [[ "$(dpkg-deb -f "$packages"/libtermgate0_*.deb Depends)" == *"$needs"* ]] || fail "libtermgate0 does not depend on $needs"; done
+# What find_package(Termgate) demands is there without Recommends too, as in most CI images.
+for needs in libfmt-dev libpq-dev libpqxx-dev unixodbc-dev pkg-config; do
+  dpkg-deb -f "$packages"/libtermgate-dev_*.deb Depends | grep -qE "(^|, )$needs(,|$)" || fail "libtermgate-dev does not depend on $needs"
+done
 dpkg-deb -f "$packages"/postgresql-15-termgate_*.deb Depends | grep -qE '(^|, )postgresql-15' || fail "the guard does not depend on its server"
 ! dpkg-deb -f "$packages"/termgate-sqlite-extension_*.deb Depends | grep -qE 'odbc|libpq|ldap|gnutls' || fail "the SQLite extension depends on other databases"
 (cd "$packages" && sha256sum --quiet -c SHA256SUMS)

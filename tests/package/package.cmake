@@ -1,8 +1,10 @@
 if(TARGET termgate)
   add_test(NAME package_manual COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/package/manual_test.py" $<TARGET_FILE:termgate>)
   set_tests_properties(package_manual PROPERTIES LABELS package TIMEOUT 120)
-  add_test(NAME package COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/package/package_test.sh" "${PROJECT_BINARY_DIR}" $<TARGET_FILE:termgate> "$<TARGET_OBJECTS:termgate_catch>")
+  add_test(NAME package COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/package/package_test.sh" "${PROJECT_BINARY_DIR}" $<TARGET_FILE:termgate>)
   set_tests_properties(package PROPERTIES LABELS package TIMEOUT 300)
+  add_test(NAME package_subproject COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/package/subproject_test.sh")
+  set_tests_properties(package_subproject PROPERTIES LABELS package TIMEOUT 1200)
 endif()
 
 # The Debian packages: minutes, so with --long only. They are built by ./run package where build/packages is empty.

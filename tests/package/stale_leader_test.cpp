@@ -1,10 +1,8 @@
 // "Prove that your service survives a stale leader", as docs/use/testkit.md teaches it: compiled against the installed package, and run on
 // every database at hand (TERMGATE_TEST_POSTGRESQL: on that server, else on SQLite).
-#ifndef TERMGATE_TEST_HAS_MAIN
-#define CATCH_CONFIG_MAIN
-#endif
 // [example]
-#include <catch2/catch.hpp>
+#define CATCH_CONFIG_MAIN    // the main of Catch2, version 2; with version 3 it is in Catch2::Catch2WithMain
+#include <catch2/catch.hpp>  // version 3: <catch2/catch_all.hpp>
 
 #include <termgate/testkit/catch2.hpp>
 #include <termgate/testkit/database.hpp>
