@@ -36,7 +36,10 @@ constexpr const char* texts[] = {"write",
                                  "EXEC termgate.set_term N's', 5",
                                  "EXEC termgate.set_term N's', 6",
                                  "EXEC termgate.set_term N's', 7",
-                                 "EXEC sp_set_session_context N'termgate.term', N'5'"};
+                                 "EXEC sp_set_session_context N'termgate.term', N'5'",
+                                 "EXEC dbo.declare",
+                                 "EXEC sp_reset_connection",
+                                 "EXEC (N'EXEC sp_reset_connection') write"};
 
 struct Input {
   const std::uint8_t* data;
@@ -51,7 +54,7 @@ struct Input {
 void client(TdsGame& game, Input& input, std::uint8_t what) {
   static constexpr std::uint8_t resets[] = {0, 0, 0, tds::status::reset, tds::status::reset_keep_transaction};
   const std::uint8_t reset = resets[input.byte() % 5];
-  switch (what % 10) {
+  switch (what % 11) {
     case 0:
     case 1:
     case 2: return game.batch(texts[input.byte() % std::size(texts)], reset);
@@ -60,6 +63,20 @@ void client(TdsGame& game, Input& input, std::uint8_t what) {
     case 5: return game.manage(std::string(1, static_cast<char>(input.byte() % 10)) + "\0\0\1\0\0"s, reset);
     case 6: return game.attention();
     case 7: return game.send(tds::packet::bulk, "rows");
+    case 10: {
+      // sp_executesql with its text in chunks, perhaps longer than what is looked at at once.
+      const std::string text = std::string((input.byte() & 1) != 0 ? 600 : 0, ' ') + texts[input.byte() % std::size(texts)];
+      const std::string data = tds::utf16_of(text);
+      std::string body("\xFF\xFF\x0A\0\0\0\0\0\xE7\xFF\xFF\x09\x04\xD0\0\x34\xFE\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 24);
+      const std::size_t chunk = 1 + input.byte();
+      for (std::size_t at = 0; at < data.size(); at += chunk) {
+        const std::string some = data.substr(at, chunk);
+        body += static_cast<char>(some.size() & 0xFF);
+        body += static_cast<char>(some.size() >> 8);
+        body += std::string(2, '\0') + some;
+      }
+      return game.rpc(body + std::string(4, '\0'), reset);
+    }
     case 8: {
       std::string bytes;
       for (std::size_t count = input.byte() % 32; count > 0; --count) bytes += static_cast<char>(input.byte());
@@ -84,9 +101,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.outbox_bytes_max = 8192;
   const std::uint8_t kind = input.byte();
   TdsGame game(input.byte() % 40u, options);
-  game.model.declared = {"s", 5};
+  if ((kind & 0x80) == 0) game.model.declared = {"s", 5};
+  game.model.declares = {"s", 4 + kind % 3};
   game.model.tds_version = (kind & 1) != 0 ? tds::version::v7_1 : tds::version::v7_4;
-  if ((kind & 2) != 0) game.admission.without_term = session::WithoutTerm::reject;
+  if ((kind & 2) != 0) {
+    game.admission.without_term = session::WithoutTerm::allow;
+    game.model.silence_allowed = true;
+  }
   if ((kind & 0x40) != 0) game.admission.without_term = session::WithoutTerm::read_only;
   game.model.has_layer1 = (kind & 0x1C) != 0x1C;
   if ((kind & 0x20) != 0) game.login("plain");

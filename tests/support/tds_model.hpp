@@ -31,6 +31,7 @@ class TdsModel {
   std::int64_t fence = 5, grace_ms = 1000;
   std::string scope = "s";
   std::pair<std::string, std::int64_t> declared{"", 0}, declares{"", 0};
+  bool silence_allowed = false;  // who has declared nothing writes as it likes
   bool has_layer1 = true, refuses_login = false, wants_sspi = false, routes = false, writers_raise = true;
 
   // --- what became of it ---
@@ -107,6 +108,7 @@ class TdsModel {
   }
   void write() {
     ++writes;
+    if (silence_allowed && declared.second == 0 && !gate) return;
     if (!gate || gate_term != fence) ++unfenced;
   }
 
@@ -199,6 +201,7 @@ class TdsModel {
       payload += std::string("\xE3\3\0\x12\0\0", 6);
     }
     if (has(text, "declare")) declared = declares;
+    if (has(text, "EXEC sp_reset_connection")) gate = false;
     if (has(text, "rows")) payload += std::string("\x81\1\0\0\0\0\0\x09\0\x26\4\1c\0\xD1\4\1\0\0\0", 20);
     if (has(text, "commit")) finish(payload, true, announced);
     if (has(text, "rollback")) finish(payload, false, announced);
@@ -269,11 +272,12 @@ class TdsModel {
       if (name == "sp_reset_connection") gate = false;
       std::string texts;
       for (const tds::Parameter& parameter : one.parameters) texts += tds::utf8_of(parameter.data);
-      if (has(name + texts, "declare")) declared = declares;
       const bool reads = has(texts, "SELECT") && !has(texts, "UPDATE");
       if (reads || (one.id == tds::procedure::execute && given_handles_)) {
       } else if (one.id == tds::procedure::execute_sql || one.id == tds::procedure::execute || one.id == tds::procedure::prepare_execute)
         write();
+      if (has(name + texts, "declare")) declared = declares;
+      if (has(texts, "sp_reset_connection")) gate = false;
       payload += std::string("\x79\0\0\0\0", 5);
       if (next_handle > 0 && (one.id == tds::procedure::prepare || one.id == tds::procedure::prepare_execute)) {
         if (gives_back != 0) integer_out(payload, "@p0", gives_back, 1);

@@ -50,6 +50,7 @@ class Server:
             self.tls.load_cert_chain(*certificate)
             self.tls.set_alpn_protocols(["tds/8.0"])
         self.fence, self.asked, self.unfenced, self.grace_ms = fence, [], 0, grace_ms
+        self.bodies = []  # of all batches and RPCs but those of the gate
         self.wanted, self.messages, self.sessions, self.gates, self.slow = set(), 0, 0, 0, {}
         self.long_answers, self.rows = {}, []
         self.go_on = threading.Event()  # nothing is slow any more
@@ -160,6 +161,7 @@ class Session:
         with self.server.lock:
             text = body.decode("utf-16-le", "replace") if kind == BATCH else f"type {kind}"
             self.server.asked.append(text)
+            self.server.bodies.append(body)
             if kind == BULK:
                 self.server.rows.append(payload)
             if ("INSERT" in text.upper() or kind == BULK) and self.gate != self.server.fence:

@@ -263,8 +263,8 @@ void TdsSession::State::on_message(Instant now) {
 Verdict TdsSession::State::verdict_of(const Message& message) {
   Verdict verdict;
   if (message.type == tds::packet::bulk) {
-    verdict.way = bulk_expected_ && (gate_ == Gate::held || claims_.is_silent() || !claims_.enforces()) ? Verdict::Way::pass
-                                                                                                        : Verdict::Way::refuse;
+    verdict.way =
+        bulk_expected_ && (gate_ == Gate::held || claims_.is_silent() || !claims_.enforces()) ? Verdict::Way::pass : Verdict::Way::refuse;
     verdict.bulk_rows = true;
     verdict.code = "TG005";
     verdict.message = "TG005 rows of a bulk load that no INSERT BULK has announced";

@@ -70,8 +70,8 @@ void TdsSession::State::on_client_login(Instant) {
                           "federated authentication (Microsoft Entra) does not go through this proxy: use a SQL Server login");
     }
   }
-  // A session that is recovered behind our back would go on without its gate; a classified result cannot be walked, nor can the types of JSON
-  // and vectors. Azure's gateway finds a server by its name in the login.
+  // A session that is recovered behind our back would go on without its gate; a classified result cannot be walked, nor can the types of
+  // JSON and vectors. Azure's gateway finds a server by its name in the login.
   using namespace tds::feature;
   constexpr char unwanted[] = {static_cast<char>(session_recovery), static_cast<char>(data_classification), static_cast<char>(json),
                                static_cast<char>(vector)};
@@ -211,9 +211,10 @@ void TdsSession::State::login_token(const tds::TokenEvent& event) {
 void TdsSession::State::login_message_ends(Instant now) {
   if (login_answer_.size() > login_answer_max) return malformed_peer("server", "its answer to a login is too long");
   if (routed_) {
-    return end_login(login_failed, "the server sends its clients on to " + (routed_to_.empty() ? "another address" : routed_to_) +
-                                       " (routing), past the proxy. Azure SQL: set the server's connection policy to Proxy. Read-only routing "
-                                       "of an availability group: point --backend to that address, or connect without ApplicationIntent=ReadOnly");
+    return end_login(login_failed,
+                     "the server sends its clients on to " + (routed_to_.empty() ? "another address" : routed_to_) +
+                         " (routing), past the proxy. Azure SQL: set the server's connection policy to Proxy. Read-only routing "
+                         "of an availability group: point --backend to that address, or connect without ApplicationIntent=ReadOnly");
   }
   if (login_acked_) {
     stage_ = Stage::hello;

@@ -192,7 +192,7 @@ class TdsSession::State {
   bool encrypted_;           // by the client's TLS
   bool speaks_8_0_ = false;  // the client
   bool routed_ = false;
-  std::string routed_to_;  // where the server sends its clients, if it says so
+  std::string routed_to_;                             // where the server sends its clients, if it says so
   bool attaches_ = false, changes_password_ = false;  // the login
   bool integrated_ = false;                           // NTLM or Kerberos; its messages pass as they are
   std::size_t behind_errors_ = 0;                     // of login_answer_
@@ -202,8 +202,8 @@ class TdsSession::State {
   // --- the client's message ---
   std::string input_;  // not looked at yet
   Message message_;
-  bool streaming_ = false;   // the rest of a message goes on as it comes
-  bool judges_ = false;      // what of it goes on
+  bool streaming_ = false;  // the rest of a message goes on as it comes
+  bool judges_ = false;     // what of it goes on
   Judge judge_;
   bool swallowing_ = false;  // the rest of a refused message goes nowhere
   std::string refusal_;      // to be answered when it has ended

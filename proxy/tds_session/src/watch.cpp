@@ -31,7 +31,8 @@ constexpr const char* bound_problem =
 constexpr const char* distributed_problem =
     "TG005 a distributed transaction can be committed after its session has ended, and its gate with it: it is refused in a fenced session";
 constexpr const char* linked_problem =
-    "TG005 a linked server (a name of four parts, OPENQUERY, OPENROWSET, OPENDATASOURCE, EXEC … AT) is refused in a fenced session: it makes "
+    "TG005 a linked server (a name of four parts, OPENQUERY, OPENROWSET, OPENDATASOURCE, EXEC … AT) is refused in a fenced session: it "
+    "makes "
     "a transaction distributed, which can be committed after its session has ended";
 constexpr const char* unreadable_problem =
     "TG005 this proxy cannot read all of this request, and so cannot tell whether it gives the gate away: send texts as nvarchar, and "
@@ -39,10 +40,10 @@ constexpr const char* unreadable_problem =
 constexpr const char* nested_problem = "TG005 this text has too many parentheses within each other to be read";
 
 constexpr std::array<std::pair<std::string_view, const char*>, 5> refused_names{{{"sp_reset_connection", reset_problem},
-                                                                                {"sp_releaseapplock", release_problem},
-                                                                                {"xp_userlock", release_problem},
-                                                                                {"sp_bindsession", bound_problem},
-                                                                                {"sp_getbindtoken", bound_problem}}};
+                                                                                 {"sp_releaseapplock", release_problem},
+                                                                                 {"xp_userlock", release_problem},
+                                                                                 {"sp_bindsession", bound_problem},
+                                                                                 {"sp_getbindtoken", bound_problem}}};
 constexpr std::array table_words{"from", "join", "apply"};
 constexpr std::array object_words{"insert", "update", "delete", "merge", "into", "using", "exec", "execute"};
 // They end a list of tables.
@@ -552,7 +553,8 @@ void Judge::parameter(std::string_view name, std::uint8_t, const tds::TypeInfo& 
   letters_ = wide ? Watch::Letters::wide : Watch::Letters::narrow;
   const std::string called = tds::utf8_of(name);
   const bool strange = std::any_of(called.begin(), called.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
-  const bool is_text = at == text_at_ || (text_at_ >= 0 && (strange || tds::is_same_name(called, "@stmt") || tds::is_same_name(called, "@statement")));
+  const bool is_text =
+      at == text_at_ || (text_at_ >= 0 && (strange || tds::is_same_name(called, "@stmt") || tds::is_same_name(called, "@statement")));
   if (is_text && !wide && !narrow && at == text_at_) {
     // The server takes no text of another type, but says so itself where this is a handle that has come too early.
     const bool number = type.form == tds::ValueForm::fixed || type.form == tds::ValueForm::length_1;
@@ -560,7 +562,8 @@ void Judge::parameter(std::string_view name, std::uint8_t, const tds::TypeInfo& 
     return;
   }
   if ((is_text || at == declared_at_) && (wide || narrow)) as_ = As::text;
-  else if ((wide || narrow || type.form == tds::ValueForm::variant || type.type == tds::type::xml) && (at < text_at_ || watch_.runs())) as_ = As::value;
+  else if ((wide || narrow || type.form == tds::ValueForm::variant || type.type == tds::type::xml) && (at < text_at_ || watch_.runs()))
+    as_ = As::value;
 }
 
 void Judge::data(std::string_view bytes) {

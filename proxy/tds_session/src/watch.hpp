@@ -75,8 +75,9 @@ class Watch {
   bool chain_ = false;  // a name is being read, perhaps of several parts
   unsigned dots_ = 0;   // in it
   bool ends_in_nodes_ = false;
-  std::string clauses_ = "e";  // f: a list of tables, o: an object's name is next, x: what EXEC runs, e: else; one for each open parenthesis
-  unsigned rowset_ = 0;        // 1: OPENROWSET, 2: and its parenthesis
+  std::string clauses_ =
+      "e";               // f: a list of tables, o: an object's name is next, x: what EXEC runs, e: else; one for each open parenthesis
+  unsigned rowset_ = 0;  // 1: OPENROWSET, 2: and its parenthesis
   bool synonym_ = false, begun_ = false, run_next_ = false;
   bool dynamic_ = false;
   const char *named_ = nullptr, *linked_ = nullptr;

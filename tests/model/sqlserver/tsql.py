@@ -688,7 +688,9 @@ class Reader:
                 self.need("RETURNS")
                 returns = self.type()
         if self.takes("WITH"):
-            while not self.sees("AS", "BEGIN") and not (self.sees("AS") and self.peek(1)[0] != "string" and self.peek(1)[1].upper() != "OWNER"):
+            while not self.sees("AS", "BEGIN") and not (
+                self.sees("AS") and self.peek(1)[0] != "string" and self.peek(1)[1].upper() != "OWNER"
+            ):
                 options.add(self.next()[1].upper())
         self.need("AS")
         return ("module", kind, name, parameters, returns, table, self.statements(), options)

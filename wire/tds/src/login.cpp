@@ -45,9 +45,7 @@ bool read_features(std::string_view payload, std::size_t at, Login7& login) {
   for (std::size_t count = 0; count <= features_max; ++count) {
     const std::uint8_t id = cursor.u8();
     if (!cursor.good()) return false;
-    if (id == feature::terminator) {
-      return true;
-    }
+    if (id == feature::terminator) { return true; }
     const std::uint32_t size = cursor.u32();
     const std::string_view data = cursor.bytes(size);
     if (!cursor.good()) return false;

@@ -30,7 +30,9 @@ const std::pair<const char*, const char*> refused[] = {
     {"a reset in a line that goes on", "EXEC (N'EXEC sp_reset_\\\r\nconnection')"},
     {"a reset in double quotes", "EXEC (\"EXEC sp_reset_connection\")"},
     {"a reset with a wide letter", "EXEC \xEF\xBD\x93p_reset_connection"},
-    {"a reset with a letter of no width", "EXEC sp_reset_\xE2\x80\x8B" "connection"},
+    {"a reset with a letter of no width",
+     "EXEC sp_reset_\xE2\x80\x8B"
+     "connection"},
     {"a reset behind a comment that may have ended", "-- x\rEXEC sp_reset_connection"},
     {"a reset behind one that separates lines", "SELECT 1 -- '\xE2\x80\xA8 EXEC sp_reset_connection"},
     {"a procedure's name and a text", "sp_executesql N'EXEC sp_reset_connection'"},
@@ -40,7 +42,9 @@ const std::pair<const char*, const char*> refused[] = {
     {"one with comments", "SELECT 1; BEGIN /* a /* b */ */ DISTRIBUTED -- c\n TRANSACTION"},
     {"one glued to a number", "SELECT 1BEGIN DISTRIBUTED TRAN"},
     {"one in a string that runs", "EXEC (N'BEGIN DISTRIBUTED TRAN')"},
-    {"one behind letters of others", "SELECT {fn user()}, $1, gr\xC3\xB6\xC3\x9F" "e FROM t; BEGIN DISTRIBUTED TRAN"},
+    {"one behind letters of others",
+     "SELECT {fn user()}, $1, gr\xC3\xB6\xC3\x9F"
+     "e FROM t; BEGIN DISTRIBUTED TRAN"},
     {"a bound session", "EXEC sp_bindsession N'token'"},
     {"a token for one", "DECLARE @t varchar(255); EXEC sp_getbindtoken @t OUTPUT"},
     {"a token, in dynamic SQL", "EXEC sp_executesql N'EXEC sp_getbindtoken @t OUTPUT', N'@t varchar(255) OUTPUT', @t = NULL"},
@@ -69,7 +73,9 @@ const std::pair<const char*, const char*> refused[] = {
 
 const std::pair<const char*, const char*> harmless[] = {
     {"a text that speaks of it", "INSERT trace (text) VALUES (N'EXEC sp_reset_connection')"},
-    {"a comment that speaks of it", "INSERT t VALUES (1) /* sp_reset_connection, BEGIN DISTRIBUTED TRAN */ -- sp_releaseapplock, fu\xC3\x9F" "end\n"},
+    {"a comment that speaks of it",
+     "INSERT t VALUES (1) /* sp_reset_connection, BEGIN DISTRIBUTED TRAN */ -- sp_releaseapplock, fu\xC3\x9F"
+     "end\n"},
     {"a name like it", "EXEC dbo.sp_reset_connection_2"},
     {"letters like Latin ones", "SELECT \xC3\xA4\xC3\xB6\xC3\xBC\xC3\x9F\xC3\xA4\xC3\xB6\xC3\xBC\xC3\x9F\xC3\xA4\xC3\xB6\xC3\xBC FROM t"},
     {"a column of four parts", "SELECT app.dbo.t.a, app.dbo.t.b FROM app.dbo.t WHERE app.dbo.t.a IN (1, 2) ORDER BY app.dbo.t.b"},
@@ -136,14 +142,15 @@ const std::pair<const char*, Carrier> carriers[] = {
     {"sp_executesql with its parameters first",
      [](const std::string& value) { return by_id(10) + text_of("@params", no_text.substr(2)) + text_of("@stmt", value); }},
     {"sp_prepare", [](const std::string& value) { return by_id(11) + no_handle_yet + no_text + text_of("", value) + number; }},
-    {"sp_prepare by its name", [](const std::string& value) { return by_name("sp_prepare") + no_handle_yet + no_text + text_of("", value); }},
+    {"sp_prepare by its name",
+     [](const std::string& value) { return by_name("sp_prepare") + no_handle_yet + no_text + text_of("", value); }},
     {"sp_prepexec", [](const std::string& value) { return by_id(13) + no_handle_yet + no_text + text_of("", value); }},
     {"sp_cursoropen", [](const std::string& value) { return by_id(2) + no_handle_yet + text_of("", value) + number + number + number; }},
     {"sp_cursorprepare", [](const std::string& value) { return by_id(3) + no_handle_yet + no_text + text_of("", value) + number; }},
-    {"sp_cursorprepexec", [](const std::string& value) { return by_id(5) + no_handle_yet + no_handle_yet + no_text + text_of("", value) + number; }},
+    {"sp_cursorprepexec",
+     [](const std::string& value) { return by_id(5) + no_handle_yet + no_handle_yet + no_text + text_of("", value) + number; }},
     {"behind another call", [](const std::string& value) { return by_id(15) + number + "\xFF" + by_id(10) + text_of("", value); }},
-    {"in front of another call",
-     [](const std::string& value) { return by_id(10) + text_of("", value) + "\xFF" + by_id(10) + no_text; }},
+    {"in front of another call", [](const std::string& value) { return by_id(10) + text_of("", value) + "\xFF" + by_id(10) + no_text; }},
 };
 
 struct Mode {
@@ -233,8 +240,8 @@ TEST_CASE("tds carriers: calls by their names", "[F1][F2][proxy][tds]") {
       by_id(14) + no_handle_yet + text_of("", reset),
       by_id(99) + text_of("", reset),
       // A value that the text runs.
-      by_id(10) + text_of("", forms[0].second(tds::utf16_of("EXEC (@t)"))) + text_of("", forms[0].second(tds::utf16_of("@t nvarchar(max)"))) +
-          text_of("@t", reset),
+      by_id(10) + text_of("", forms[0].second(tds::utf16_of("EXEC (@t)"))) +
+          text_of("", forms[0].second(tds::utf16_of("@t nvarchar(max)"))) + text_of("@t", reset),
       // Not to be read: of a code page, of a type that is none, with chunks that do not add up.
       by_id(10) + "\0\0\xA7\x40\x1F"s + collation + little(3, 2) + "a\x83["s,
       by_id(10) + "\0\0\xF8"s,
@@ -294,7 +301,8 @@ TEST_CASE("tds carriers: what only looks alike passes with a term", "[F7][proxy]
 
 TEST_CASE("tds carriers: a stale term that is declared otherwise than by a literal is checked", "[F1][F2][proxy][tds]") {
   const std::pair<const char*, std::function<void(TdsGame&)>> ways[] = {
-      {"literals, each in a batch of its own", [](TdsGame& game) { game.batch("EXEC sp_set_session_context N'termgate.scope', N'declare'"); }},
+      {"literals, each in a batch of its own",
+       [](TdsGame& game) { game.batch("EXEC sp_set_session_context N'termgate.scope', N'declare'"); }},
       {"a variable", [](TdsGame& game) { game.batch("DECLARE @k nvarchar(50) = N'x' EXEC sp_set_session_context @k, N'declare'"); }},
       {"beside other statements", [](TdsGame& game) { game.batch("SELECT a FROM t; EXEC sp_set_session_context N'k', N'declare'"); }},
       {"a procedure", [](TdsGame& game) { game.batch("EXEC dbo.declare_it"); }},
@@ -302,10 +310,13 @@ TEST_CASE("tds carriers: a stale term that is declared otherwise than by a liter
       {"a procedure by RPC", [](TdsGame& game) { game.rpc(by_name("dbo.declare_it") + number); }},
       {"sp_executesql", [](TdsGame& game) { game.rpc(by_id(10) + text_of("", forms[0].second(tds::utf16_of("EXEC declare")))); }},
       {"sp_executesql in chunks", [](TdsGame& game) { game.rpc(by_id(10) + text_of("", forms[3].second(tds::utf16_of("EXEC declare")))); }},
-      {"sp_prepexec", [](TdsGame& game) { game.rpc(by_id(13) + no_handle_yet + no_text + text_of("", forms[0].second(tds::utf16_of("declare")))); }},
+      {"sp_prepexec",
+       [](TdsGame& game) { game.rpc(by_id(13) + no_handle_yet + no_text + text_of("", forms[0].second(tds::utf16_of("declare")))); }},
       {"a long batch", [](TdsGame& game) { game.batch("EXEC declare --" + std::string(100'000, 'x')); }},
       {"sp_set_session_context with its key in chunks",
-       [](TdsGame& game) { game.rpc(by_name("sp_set_session_context") + text_of("@key", forms[2].second(tds::utf16_of("declare.scope")))); }},
+       [](TdsGame& game) {
+         game.rpc(by_name("sp_set_session_context") + text_of("@key", forms[2].second(tds::utf16_of("declare.scope"))));
+       }},
       {"in a transaction", [](TdsGame& game) { game.batch("begin declare"); }},
   };
   for (const auto& [name, declare] : ways) {
@@ -378,5 +389,6 @@ TEST_CASE("tds session: the server's name goes with the login and routing is ref
   routed.prelogin();
   routed.answers.clear();
   routed.send(tds::packet::login7, tds::test_login7({}), 0, 4096);
-  for (const char* part : {"x:1433", "connection policy to Proxy", "ApplicationIntent"}) CHECK(routed.answers.find(tds::utf16_of(part)) != std::string::npos);
+  for (const char* part : {"x:1433", "connection policy to Proxy", "ApplicationIntent"})
+    CHECK(routed.answers.find(tds::utf16_of(part)) != std::string::npos);
 }

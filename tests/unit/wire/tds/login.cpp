@@ -90,17 +90,18 @@ void check_same(const Login7& made, const Login7& of) {
 
 TEST_CASE("login7: features are taken out and the server is named otherwise", "[wire][tds]") {
   TestLogin7 plain{.user = "sa", .database = "app"}, everything{.user = "app@server",
-                                                               .application = "termgate.scope=a;termgate.term=5;",
-                                                               .database = "app",
-                                                               .attach_file = "C:\\a.mdf",
-                                                               .change_password = "other",
-                                                               .features = {{1, "recovery"}, {2, "federated"}, {10, "\1"}}};
+                                                                .application = "termgate.scope=a;termgate.term=5;",
+                                                                .database = "app",
+                                                                .attach_file = "C:\\a.mdf",
+                                                                .change_password = "other",
+                                                                .features = {{1, "recovery"}, {2, "federated"}, {10, "\1"}}};
   TestLogin7 old{.user = "sa", .tds_version = version::v7_1};
   for (const TestLogin7& one : {plain, everything, old}) {
     const std::string payload = test_login7(one);
     const auto login = decode_login7(payload);
     REQUIRE(login);
-    for (const std::string& server : {std::string(), std::string("x"), std::string("logical.database.windows.net"), std::string(200, 'y')}) {
+    for (const std::string& server :
+         {std::string(), std::string("x"), std::string("logical.database.windows.net"), std::string(200, 'y')}) {
       for (const std::string_view without : {std::string_view(), std::string_view("\1\2", 2), std::string_view("\1\2\x0A", 3)}) {
         CAPTURE(server.size(), without.size());
         const auto made = changed_login7(payload, *login, {without, server});

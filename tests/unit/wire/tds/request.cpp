@@ -120,8 +120,9 @@ TEST_CASE("rpc: tables, encrypted values and chunks are read to their ends, in p
       {"no end", head + "\0\0"s + max + "\2\0\0\0\0\0\0\0"s + chunk, "", false},
       {"a table without rows", head + table_type + "\1\0"s + column + "\0\0"s + integer, "", true},
       {"a null table", head + table_type + "\xFF\xFF\0\0"s + integer, "", true},
-      {"a table with rows", head + table_type + "\3\0"s + column + text_column + default_column + "\x10\1\0\1\0\0\x11\1\0\1\0\0\1\4\1\0\0\0"s +
-                                "\2\0\0\0\0\0\0\0"s + chunk + no_more + "\1\0"s + std::string(8, '\xFF') + "\0"s + integer,
+      {"a table with rows",
+       head + table_type + "\3\0"s + column + text_column + default_column + "\x10\1\0\1\0\0\x11\1\0\1\0\0\1\4\1\0\0\0"s +
+           "\2\0\0\0\0\0\0\0"s + chunk + no_more + "\1\0"s + std::string(8, '\xFF') + "\0"s + integer,
        "", true},
       {"a table of no such row", head + table_type + "\1\0"s + column + "\0\2"s, "", false},
       {"an encrypted value", head + "\0\x08\xA5\x40\x1F\2\0xy\x26\4\2\1\0\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\1"s + integer, "", true},
@@ -138,7 +139,8 @@ TEST_CASE("rpc: tables, encrypted values and chunks are read to their ends, in p
       Told told;
       CallReader reader(version::v7_4);
       bool read = true;
-      for (std::size_t at = 0; at < row.body.size() && read; at += piece) read = reader.take(std::string_view(row.body).substr(at, piece), told);
+      for (std::size_t at = 0; at < row.body.size() && read; at += piece)
+        read = reader.take(std::string_view(row.body).substr(at, piece), told);
       CHECK((read && reader.may_end()) == row.whole);
       if (row.whole) CHECK(told.text == whole.text);
     }

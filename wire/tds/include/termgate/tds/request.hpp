@@ -1,4 +1,5 @@
-// What a client asks for: the payload of a batch, an RPC or a request to the transaction manager. Views point into that payload, what is owned does not.
+// What a client asks for: the payload of a batch, an RPC or a request to the transaction manager. Views point into that payload, what is
+// owned does not.
 #pragma once
 
 #include <cstdint>
