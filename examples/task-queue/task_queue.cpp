@@ -1,10 +1,14 @@
 // A task queue whose service hands out leases and whose database refuses a worker that lost its lease. README.md says what it shows.
 //
-//   task_queue serve  URL PORT                      the service
-//   task_queue add    PORT COUNT                    the generator
-//   task_queue work   PORT NAME CRASH STALL SEED    one worker, until no task is left; it dies in CRASH % and stalls in STALL % of its
-//   tasks task_queue play   URL TASKS WORKERS CRASH STALL SEED    all of it, then check task_queue check  URL TASKS every task completed
-//   exactly once in effect?
+// task_queue serve URL PORT: the service.
+//
+// task_queue add PORT COUNT: the generator.
+//
+// task_queue work PORT NAME CRASH STALL SEED: one worker, until no task is left; it dies in CRASH % and stalls in STALL % of its tasks.
+//
+// task_queue play URL TASKS WORKERS CRASH STALL SEED: all of it, and then `check`.
+//
+// task_queue check URL TASKS: was every task completed exactly once in effect?
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -42,7 +47,7 @@ void create_tables(Database& db) {
     tx.exec(
         "CREATE TABLE IF NOT EXISTS tasks (id bigint PRIMARY KEY, payload text NOT NULL, done integer NOT NULL DEFAULT 0, busy_until "
         "bigint NOT NULL DEFAULT 0)");
-    tx.exec("CREATE INDEX IF NOT EXISTS tasks_open ON tasks (busy_until, id) WHERE done = 0");
+    tx.exec("CREATE INDEX IF NOT EXISTS tasks_open ON tasks (busy_until DESC, id) WHERE done = 0");
     tx.exec("CREATE TABLE IF NOT EXISTS results (task bigint NOT NULL, term bigint NOT NULL, worker text NOT NULL)");
   });
   db.release_lease(lease);
@@ -71,6 +76,9 @@ class Service {
       if (request.method == "POST" && request.path.starts_with("/complete/")) {
         return complete(number(request.path.substr(10)), request.header("Termgate-Term"), request.body);
       }
+      if (request.method == "PUT" && request.path.starts_with("/tasks/") && request.path.ends_with("/heartbeat")) {
+        return heartbeat(number(request.path.substr(7, request.path.size() - 17)), request.header("Termgate-Term"));
+      }
       if (request.method == "GET" && request.path == "/refused") return {200, std::to_string(refused_)};
       return {404, "no such path"};
     } catch (const std::logic_error&) {  // number()
@@ -78,7 +86,9 @@ class Service {
     } catch (const InvalidInput& wrong) { return {400, wrong.what()}; } catch (const StaleTerm& stale) {
       ++refused_;
       return {409, stale.what()};  // the worker lost its lease, and another has the task: discard the work
-    } catch (const Error& busy) { return {503, busy.what()}; }
+    } catch (const LeaseLost& lost) { return {409, lost.what()}; } catch (const Error& busy) {
+      return {503, busy.what()};
+    }
   }
 
  private:
@@ -98,15 +108,17 @@ class Service {
   }
 
   // "TASK TERM", 202 where every open task is somebody's, 410 where none is open. busy_until only spares a look: the lease decides. Tasks
-  // whose worker was lost come first, so that they do not wait behind a long queue.
+  // whose worker was lost come first, so that they do not wait behind a long queue; then the oldest. Claims that run at the same time begin
+  // at different ones.
   example::Reply claim(const std::string& worker) {
+    const std::shared_ptr<void> one_less(nullptr, [this](void*) { --claims_; });
+    const std::size_t start = claims_++;
     const Rows open =
-        db_.query("SELECT id FROM tasks WHERE done = 0 AND busy_until <= $1 ORDER BY busy_until DESC, id DESC LIMIT 40", {now_ms()});
+        db_.query("SELECT id FROM tasks WHERE done = 0 AND busy_until <= $1 ORDER BY busy_until DESC, id LIMIT 40", {now_ms()});
     if (open.empty()) {
       const bool left = db_.query("SELECT COUNT(*) FROM tasks WHERE done = 0").one()[0].as_int() > 0;
       return {left ? 202u : 410u, ""};
     }
-    const std::size_t start = next_++;
     for (std::size_t i = 0; i < open.rows.size(); ++i) {
       const std::int64_t task = open.rows[(start + i) % open.rows.size()][0].as_int();
       LeaseOptions options;
@@ -126,6 +138,19 @@ class Service {
     return {202, ""};
   }
 
+  // The worker goes on: its lease and its hint last as long again. LeaseLost, or StaleTerm: it lost the task.
+  example::Reply heartbeat(std::int64_t task, const std::string& term) {
+    if (term.empty()) return {400, "Termgate-Term is missing"};
+    const Term held(number(term));
+    const auto lease = db_.lease(scope_of(task));
+    if (!lease) return {409, "nobody has claimed this task"};
+    db_.renew_lease(scope_of(task), held, lease->owner, lease_lasts);
+    db_.write(scope_of(task), held, [&](Transaction& tx) {
+      tx.exec("UPDATE tasks SET busy_until = $1 WHERE id = $2 AND done = 0", now_ms() + lease_lasts.count(), task);
+    });
+    return {200, std::to_string(lease_lasts.count())};
+  }
+
   example::Reply complete(std::int64_t task, const std::string& term, const std::string& worker) {
     if (term.empty()) return {400, "Termgate-Term is missing"};
     bool first = false;
@@ -138,7 +163,7 @@ class Service {
   }
 
   Database db_;
-  std::atomic<std::size_t> next_{0};
+  std::atomic<std::size_t> next_{0}, claims_{0};
   std::atomic<std::int64_t> refused_{0};
 };
 
@@ -155,7 +180,10 @@ int work(std::uint16_t port, const std::string& name, int crash, int stall, unsi
     }
     const auto blank = claimed.body.find(' ');
     const std::string task = claimed.body.substr(0, blank), term = claimed.body.substr(blank + 1);
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));  // the work
+    const auto takes = std::chrono::microseconds(random() % 2000);
+    std::this_thread::sleep_for(takes / 2);  // the work
+    if (takes > 1500us && client.send("PUT", "/tasks/" + task + "/heartbeat", name, term).status == 409) continue;
+    std::this_thread::sleep_for(takes / 2);
     const int fate = percent();
     if (fate < crash / 2) _exit(crashed);                                                 // before it completes
     if (fate >= 100 - stall) std::this_thread::sleep_for(lease_lasts + lease_lasts / 2);  // a long pause: its lease is over

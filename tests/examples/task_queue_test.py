@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""examples/task-queue: every task completed exactly once in effect while workers die and stall; a worker that lost its
-lease cannot complete. On SQLite, and on the server of TERMGATE_TEST_POSTGRESQL; with TERMGATE_TEST_LONG a hundred
+"""examples/task-queue: every task completed exactly once in effect while workers die and stall; the oldest task comes
+first; a heartbeat keeps a task; a worker that lost its lease cannot complete. On SQLite, and on the server of TERMGATE_TEST_POSTGRESQL; with TERMGATE_TEST_LONG a hundred
 thousand tasks there.
 
   task_queue_test.py TASK_QUEUE TERMGATE_COMMAND
 """
+import contextlib
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -64,11 +66,12 @@ class TaskQueue(unittest.TestCase):
         with database(self, "queue_long") as url:
             self.play(url, 100_000, timeout=2400)
 
-    def test_a_worker_that_lost_its_lease_cannot_complete(self):
+    @contextlib.contextmanager
+    def service(self):
         with served(QUEUE, "serve", f"sqlite:{self.folder}/one.db", "PORT") as port:
 
-            def ask(path, body="", term=None):
-                request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body.encode(), method="POST")
+            def ask(path, body="", term=None, method="POST"):
+                request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body.encode(), method=method)
                 if term is not None:
                     request.add_header("Termgate-Term", term)
                 try:
@@ -77,6 +80,39 @@ class TaskQueue(unittest.TestCase):
                 except urllib.error.HTTPError as error:
                     return error.code, error.read().decode().strip()
 
+            yield ask
+
+    def test_the_oldest_task_comes_first(self):
+        with self.service() as ask:
+            self.assertEqual(ask("/tasks", "9"), (201, "9"))
+            claims = []
+            # One that was claimed too long ago comes again, before those that are new.
+            while len(claims) < 9 and claims == sorted(claims):
+                claims.append(int(ask("/claim", "a")[1].split()[0]))
+            self.assertTrue(claims == list(range(1, 10)) or claims[-1] == 1, claims)
+
+    def test_a_heartbeat_keeps_the_task(self):
+        with self.service() as ask:
+            beat = lambda term, task=1: ask(f"/tasks/{task}/heartbeat", "a", term, "PUT")
+            self.assertEqual(ask("/tasks", "1"), (201, "1"))
+            self.assertEqual(beat("1")[0], 409, "nobody has it")
+            for attempt in range(1, 10):  # on a busy machine a beat can be too late
+                self.assertEqual(ask("/claim", "a"), (200, f"1 {attempt}"))
+                begun = time.monotonic()
+                while time.monotonic() < begun + 1.2 and beat(str(attempt))[0] == 200:
+                    self.assertEqual(ask("/claim", "b")[0], 202)
+                    time.sleep(0.05)
+                if time.monotonic() > begun + 1.2:
+                    break
+                self.assertEqual(beat(str(attempt))[0], 409)
+            self.assertEqual(ask("/complete/1", "a", str(attempt)), (200, "completed"))
+            for term in (None, "", "x", "0"):
+                self.assertEqual(beat(term)[0], 400, term)
+            for path in ("/tasks/x/heartbeat", "/tasks//heartbeat", "/tasks/heartbeat"):
+                self.assertIn(ask(path, "a", "1", "PUT")[0], (400, 404), path)
+
+    def test_a_worker_that_lost_its_lease_cannot_complete(self):
+        with self.service() as ask:
             self.assertEqual(ask("/claim", "a")[0], 410)
             self.assertEqual(ask("/tasks", "1"), (201, "1"))
             self.assertEqual(ask("/claim", "a"), (200, "1 1"))
@@ -85,6 +121,7 @@ class TaskQueue(unittest.TestCase):
             while again[0] == 202:
                 again = ask("/claim", "b")
             self.assertEqual(again, (200, "1 2"))
+            self.assertEqual(ask("/tasks/1/heartbeat", "a", "1", "PUT")[0], 409)
             status, text = ask("/complete/1", "a", "1")
             self.assertEqual(status, 409)
             self.assertIn("TG001", text)

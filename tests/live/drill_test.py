@@ -283,7 +283,10 @@ class Drill(BothDatabases):
         self.assertEqual([language for language, _ in shown], ["python", "java", "yaml", "cmake", "cpp", "sh"])
         for (_, code), whole in zip(
             shown,
-            [(docs / "recipes" / name).read_text() for name in ("test_stale_leader.py", "StaleLeaderTest.java", "stale-leader.yml", "CMakeLists.txt")]
+            [
+                (docs / "recipes" / name).read_text()
+                for name in ("test_stale_leader.py", "StaleLeaderTest.java", "stale-leader.yml", "CMakeLists.txt")
+            ]
             + [example],
         ):
             self.assertIn(code, whole)
@@ -306,7 +309,10 @@ class Drill(BothDatabases):
         folder.mkdir()
         (folder / "service.py").write_bytes((HERE / "drill" / "service.py").read_bytes())
         steps = [step for step in job["steps"] if "run" in step]
-        self.assertEqual([step["name"] for step in steps], ["Git, Python and psql", "Its commit", "Build the packages", "Install the command", "Prepare the database", "Drill"])
+        self.assertEqual(
+            [step["name"] for step in steps],
+            ["Git, Python and psql", "Its commit", "Build the packages", "Install the command", "Prepare the database", "Drill"],
+        )
         # What is built is kept, for as long as Termgate's commit is the same.
         cache = next(step for step in job["steps"] if step.get("uses", "").startswith("actions/cache@"))
         self.assertIn("steps.termgate.outputs.commit", cache["with"]["key"])
@@ -321,16 +327,15 @@ class Drill(BothDatabases):
             "psql",
             "-qX",
             self.postgres,
-            *(word for what in (f"DATABASE {names['app']} WITH (FORCE)", f"ROLE {names['app']}", f"ROLE {names['termgate_owner']}") for word in ("-c", "DROP " + what)),
+            *(
+                word
+                for what in (f"DATABASE {names['app']} WITH (FORCE)", f"ROLE {names['app']}", f"ROLE {names['termgate_owner']}")
+                for word in ("-c", "DROP " + what)
+            ),
         )
         for step in steps[4:]:
             done = subprocess.run(
-                ["sh", "-e", "-c", own(step["run"])],
-                cwd=folder,
-                env=dict(environment, **urls),
-                capture_output=True,
-                text=True,
-                timeout=240,
+                ["sh", "-e", "-c", own(step["run"])], cwd=folder, env=dict(environment, **urls), capture_output=True, text=True, timeout=240
             )
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         kept = job["steps"][-1]["with"]["path"].split()
