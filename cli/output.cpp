@@ -174,16 +174,19 @@ void print_table(const std::vector<std::string>& head, const std::vector<std::ve
     for (const char byte : text) count += (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
     return count;
   };
+  // One name of 200 characters does not push the others' columns out of sight: its own row alone is longer.
+  constexpr std::size_t widest = 48;
   std::vector<std::size_t> widths;
   for (const auto& cell : head) widths.push_back(width(cell));
   for (const auto& row : rows) {
-    for (std::size_t column = 0; column < row.size(); ++column) widths[column] = std::max(widths[column], width(row[column]));
+    for (std::size_t column = 0; column < row.size(); ++column)
+      widths[column] = std::max(widths[column], std::min(width(row[column]), widest));
   }
   auto print_row = [&](const std::vector<std::string>& row) {
     std::string line;
     for (std::size_t column = 0; column < row.size(); ++column) {
       line += row[column];
-      if (column + 1 < row.size()) line += std::string(widths[column] - width(row[column]) + 2, ' ');
+      if (column + 1 < row.size()) line += std::string(std::max(widths[column], width(row[column])) - width(row[column]) + 2, ' ');
     }
     print_line(line);
   };

@@ -172,11 +172,14 @@ class Child {
 };
 
 // Installs layer 1 where it is missing, and upgrades it for its owner. Any other role needs level lead.
-void prepare_layer(Database& database, const std::string& schema) {
+void prepare_layer(Database& database, const std::string& schema, bool says) {
   const auto access = access_of(database, schema);
   if (access && access->installed && !access->owns) return need_level(database, schema, "lead", "demo");
   try {
-    database.install();
+    const auto [from, to] = database.install();
+    if (from == 0 && says)
+      print_line(
+          fmt::format("Layer 1 was not in this database and has been installed (version {}); `termgate uninstall` removes it.\n", to));
   } catch (const DatabaseError& error) {
     if (!access || error.code() != "42501") throw;
     throw Error(
@@ -192,7 +195,7 @@ int play(const Arguments& arguments) {
   std::optional<Folder> folder;
   if (arguments.maybe("db") || arguments.maybe("db-file") || std::getenv("TERMGATE_DB")) {
     url = arguments.database_url();
-    scope_name = "termgate-demo-" + WriteId::random().text().substr(0, 8);
+    scope_name = "termgate-demo";  // always the same, so that a database keeps one
   } else {
     folder.emplace();
     url = "sqlite:" + folder->database();
@@ -201,7 +204,7 @@ int play(const Arguments& arguments) {
   options.schema = arguments.text_or("schema", options.schema);
   const Scope scope(scope_name);
   Database database = Database::open(url, options);
-  prepare_layer(database, options.schema);
+  prepare_layer(database, options.schema, !folder);
   // A role that can create no table of its own plays it with the stream alone.
   const bool with_table = may_create_tables(database, options.schema);
   if (with_table)
@@ -219,6 +222,19 @@ int play(const Arguments& arguments) {
   };
 
   print_line(fmt::format("A stale leader meets the fence, on a {} database. Lease: {}.\n", database.kind(), length(ttl.count())));
+  // After the leaders have ended, however the play ends: nobody is to wait for their lease, and no alert is to speak of it.
+  struct GiveBack {
+    Database& database;
+    const Scope& scope;
+    ~GiveBack() {
+      try {
+        const auto lease = database.lease(scope);
+        if (lease && !lease->released_at_ms) database.release_lease(scope, Term(lease->term), lease->owner);
+      } catch (const Error&) {}  // it runs out
+    }
+  } give_back{database, scope};
+  const auto stream = database.stream(events(scope));
+  const SequenceNo before(stream ? stream->last_no : 0);
   Child a(leader("A"));
   const std::string term_a = a.wait_for("leads", milliseconds(10'000));
   a.wait_for("wrote", milliseconds(10'000));
@@ -242,7 +258,7 @@ int play(const Arguments& arguments) {
   const int status = a.exit_status();
   print_line(fmt::format("\n      {}\n\n   A ended with status {}.", refusal, status));
 
-  const auto writes = database.read_stream(events(scope), SequenceNo(0));
+  const auto writes = database.read_stream(events(scope), before);
   const auto findings = database.verify();
   std::string terms;
   for (const StreamWrite& write : writes) terms += fmt::format(" {}", write.term.value());

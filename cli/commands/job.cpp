@@ -164,8 +164,9 @@ void add_job_commands(std::vector<Command>& commands) {
   commands.push_back({"job show", "print one run", "", run_option, {"run"}, run_show});
   commands.push_back({"job start",
                       "record the start of a run under a term; prints its id",
-                      "`termgate run --job` does this itself. A job has at most one open run in a scope.\n  termgate job start --job "
-                      "export --scope exports --term 5",
+                      "`termgate run --job` does this itself. A job has one open run in a scope: while that is open under the\n"
+                      "same term, another start is refused; open runs of other terms become lost.\n"
+                      "  termgate job start --job export --scope exports --term 5",
                       [](po::options_description& o) {
                         o.add_options()("job", po::value<std::string>(), "its name")("scope", po::value<std::string>(), "the scope")(
                             "term", po::value<std::string>(), "the term it runs under")(
@@ -189,7 +190,8 @@ void add_job_commands(std::vector<Command>& commands) {
       {"job cancel",
        "end another's run: its holder learns of it with the next beat",
        "`termgate run` beats by itself: it learns of this within a third of the TTL, 10 s at most, and ends its command. Other holders\n"
-       "learn of it when they beat, which then ends with status 5. To shut writes out as well: lease force-release.\n  termgate job cancel "
+       "learn of it when they beat, which then ends with status 5. To shut writes out as well: lease force-release. On PostgreSQL "
+       "it\ntakes level operate, or the role that started the run.\n  termgate job cancel "
        "--run 42 --reason 'wrong month'",
        [](po::options_description& o) {
          o.add_options()("run", po::value<std::string>(), "the run's id")("reason", po::value<std::string>(), "kept in the run's detail")(

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -52,6 +53,30 @@ std::string pgoption(std::string_view text) {
   return escaped;
 }
 
+// What an outer run has declared is not this one's: its scope and term must not be found by our own sessions, nor by COMMAND.
+void leave_outer_run() {
+  for (const char* name : {"TERMGATE_SCOPE", "TERMGATE_TERM", "TERMGATE_RUN_ID", "TERMGATE_CHECKPOINT"}) unsetenv(name);
+  const char* given = std::getenv("PGOPTIONS");
+  if (given == nullptr) return;
+  std::vector<std::string> words(1);
+  for (const char* at = given; *at != '\0'; ++at) {
+    if (*at == ' ') {
+      if (!words.back().empty()) words.emplace_back();
+      continue;
+    }
+    words.back() += *at;
+    if (*at == '\\' && at[1] != '\0') words.back() += *++at;
+  }
+  const auto declares = [](const std::string& word) { return word.starts_with("termgate.scope=") || word.starts_with("termgate.term="); };
+  std::string kept;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "-c" && i + 1 < words.size() && declares(words[i + 1])) ++i;
+    else if (!words[i].empty()) kept += (kept.empty() ? "" : " ") + words[i];
+  }
+  if (kept.empty()) unsetenv("PGOPTIONS");
+  else setenv("PGOPTIONS", kept.c_str(), 1);
+}
+
 std::vector<std::string> environment_of(const Plan& plan, Term term, const std::optional<std::string>& run_id,
                                         const std::optional<std::string>& checkpoint) {
   std::vector<std::string> environment;
@@ -59,10 +84,7 @@ std::vector<std::string> environment_of(const Plan& plan, Term term, const std::
   for (char** one = environ; *one != nullptr; ++one) {
     const std::string_view variable = *one;
     if (plan.pgoptions && variable.starts_with("PGOPTIONS=")) pgoptions = std::string(variable.substr(10)) + " ";
-    // An outer run's are not this one's.
-    else if (!variable.starts_with("TERMGATE_SCOPE=") && !variable.starts_with("TERMGATE_TERM=") &&
-             !variable.starts_with("TERMGATE_RUN_ID=") && !variable.starts_with("TERMGATE_CHECKPOINT="))
-      environment.emplace_back(variable);
+    else environment.emplace_back(variable);
   }
   environment.push_back("TERMGATE_SCOPE=" + plan.scope.name());
   environment.push_back(fmt::format("TERMGATE_TERM={}", term.value()));
@@ -253,8 +275,17 @@ void insist(Call call) {
 // Says what became of it, records it, and gives the lease back.
 int settle(std::optional<Database>& database, const Plan& plan, const Supervision& command, Holding& held,
            const std::optional<std::string>& run_id) {
+  // Empty: it is recorded, here or by COMMAND itself. Else how somebody else has ended the run.
   const auto record = [&](std::string_view status, std::optional<std::int64_t> code, const std::optional<std::string>& detail) {
-    if (run_id) insist([&] { database->finish_job(*run_id, status, code, detail); });
+    std::string ended;
+    if (run_id) {
+      insist([&] {
+        if (database->finish_job(*run_id, status, code, detail)) return;
+        const auto runs = database->jobs({.run_id = *run_id}, 1);
+        ended = runs.empty() ? "deleted" : runs.front().status;
+      });
+    }
+    return ended == "completed" || ended == "failed" ? std::string() : ended;
   };
   const auto quietly = [&](auto call) {
     try {
@@ -270,24 +301,32 @@ int settle(std::optional<Database>& database, const Plan& plan, const Supervisio
   }
   if (command.lost() || command.abandoned()) {
     print_message(command.lost() ? fmt::format("the lease of \"{}\" (term {}) was lost: {} and all that it had started were ended",
-                                     printable(plan.scope.name()), held.term().value(), printable(plan.command[0]))
-                       : std::string("the watchdog was killed or did not run: COMMAND and all that it had started were ended"));
+                                               printable(plan.scope.name()), held.term().value(), printable(plan.command[0]))
+                                 : std::string("the watchdog was killed or did not run: COMMAND and all that it had started were ended"));
     quietly([&] { record("lost", std::nullopt, command.lost() ? "the lease was lost" : "the watchdog was killed or did not run"); });
     quietly([&] { held.release(); });
     return own_outcomes + (command.lost() ? Exit::lease_lost : Exit::failed);
   }
-  if (command.cancelled()) {
-    print_message(fmt::format("run {} was cancelled: {} and all that it had started were ended; `termgate job show --run {}` shows by whom", *run_id,
-                    printable(plan.command[0]), *run_id));
+  const auto cancelled = [&] {
+    print_message(fmt::format("run {} was cancelled: {} and all that it had started {} ended; `termgate job show --run {}` shows by whom",
+                              *run_id, printable(plan.command[0]), command.cancelled() ? "were" : "had", *run_id));
     quietly([&] { held.release(); });
     return own_outcomes + Exit::lease_lost;
-  }
+  };
+  if (command.cancelled()) return cancelled();
   // Recorded while the lease is held: nobody else starts before it is.
   try {
-    record(command.status() == 0 ? "completed" : "failed", command.status(), std::nullopt);
+    const std::string ended = record(command.status() == 0 ? "completed" : "failed", command.status(), std::nullopt);
+    if (ended == "cancelled") return cancelled();
+    if (!ended.empty()) {
+      print_message(fmt::format("{} ended with status {}, but its end could not be recorded: somebody else had ended run {}, which is {}",
+                                printable(plan.command[0]), command.status(), *run_id, ended));
+      quietly([&] { held.release(); });
+      return own_outcomes + Exit::outcome_unknown;
+    }
   } catch (const Error& error) {
-    print_message(fmt::format("{} ended with status {}, but its end could not be recorded: {}", printable(plan.command[0]), command.status(),
-                    error.what()));
+    print_message(fmt::format("{} ended with status {}, but its end could not be recorded: {}", printable(plan.command[0]),
+                              command.status(), error.what()));
     quietly([&] { held.release(); });
     if (dynamic_cast<const StaleTerm*>(&error) != nullptr) return own_outcomes + Exit::lease_lost;
     return own_outcomes + Exit::outcome_unknown;
@@ -298,6 +337,7 @@ int settle(std::optional<Database>& database, const Plan& plan, const Supervisio
 
 int run_run(const Arguments& arguments) {
   const Plan plan = run::plan_of(arguments);
+  leave_outer_run();
   if (arguments.flag("dry-run")) {
     Database database = arguments.open();
     return run::dry_run(database, plan, arguments.json());
@@ -311,7 +351,11 @@ int run_run(const Arguments& arguments) {
     for (const std::string& warning : plan.source->warnings()) print_message("warning: " + warning);
   }
   // Without a new term for nothing; asked again once the lease is held.
-  if (plan.once_per && !run::is_due(*database, plan)) return Exit::done;
+  if (plan.once_per) {
+    const run::Due due = run::due(*database, plan);
+    if (const std::string warning = clock_warning(due, plan); !warning.empty()) print_message(warning);
+    if (due.in > 0ms) return Exit::done;
+  }
   int signal = 0;
   std::unique_ptr<Holding> held = take(database, plan, signals, signal);
   if (signal != 0) {
@@ -322,15 +366,17 @@ int run_run(const Arguments& arguments) {
     // The crontab line on three hosts: that one of them is at it is no failure of the others.
     if (plan.once_per && !plan.waits) return Exit::done;
     if (plan.source) {
-      print_message(fmt::format("another owner holds the lease of \"{}\" in {}; try again", printable(plan.scope.name()), plan.source->name()));
+      print_message(
+          fmt::format("another owner holds the lease of \"{}\" in {}; try again", printable(plan.scope.name()), plan.source->name()));
       return own_outcomes + Exit::lease_anothers;
     }
     const auto info = database->lease(plan.scope);
     if (!info || info->released_at_ms || info->remaining_ms <= 0)
-      print_message(fmt::format("another owner held the lease of \"{}\" and has given it back since; try again", printable(plan.scope.name())));
+      print_message(
+          fmt::format("another owner held the lease of \"{}\" and has given it back since; try again", printable(plan.scope.name())));
     else
-      print_message(fmt::format("the lease of \"{}\" is {}'s under term {}, for another {}", printable(plan.scope.name()), printable(info->owner),
-                      info->term, length(info->remaining_ms)));
+      print_message(fmt::format("the lease of \"{}\" is {}'s under term {}, for another {}", printable(plan.scope.name()),
+                                printable(info->owner), info->term, length(info->remaining_ms)));
     return own_outcomes + Exit::lease_anothers;
   }
   if (plan.once_per && !run::is_due(*database, plan)) {

@@ -234,7 +234,8 @@ Instance::Instance(int number, const std::vector<std::string>& command, const st
   fcntl(output_, F_SETFL, O_NONBLOCK);
   if (keeper_ < 0) throw Error("drill: no process");
   await([this] { return pid_ > 0 || failure_ != 0 || obstacle_ || gone_; }, milliseconds(30'000));
-  if (obstacle_) throw UsageError(fmt::format("{} is not started, for it could not be stopped and ended: {}", command.front(), text(*obstacle_)));
+  if (obstacle_)
+    throw UsageError(fmt::format("{} is not started, for it could not be stopped and ended: {}", command.front(), text(*obstacle_)));
   if (failure_ != 0) throw UsageError(fmt::format("{}: {}", command.front(), std::strerror(failure_)));
   if (pid_ <= 0 && !gone_) throw Error("drill: the command was not started within 30 s");
 }

@@ -1,3 +1,4 @@
+// Long: one run of the drill, from its start to its verdict.
 // Only a refusal that was seen counts. Who sees it, the best there is first:
 //
 //   wire     the relay between instance and server: what the server answered, statement by statement (PostgreSQL and SQL Server,
@@ -143,6 +144,9 @@ class Run {
   // What the relay has read since. Statements sent before the resumption do not count.
   void gather();
   void end_instances();
+  void tell_refusals();
+  void note_refusals(int number, const std::vector<Refusal>& refusals);
+  void give_back();
 
   const Plan& plan_;
   Ground& ground_;
@@ -167,6 +171,8 @@ class Run {
   Clock::time_point resumed_{};
   std::vector<Write> writes_;
   std::vector<std::string> endings_, other_refusals_;
+  std::vector<std::string> refused_;  // by the instances' numbers, with their hints
+  std::optional<bool> first_ended_;   // instance 1, before the drill ended both
 };
 
 Result Run::go() {
@@ -181,11 +187,44 @@ Result Run::go() {
   }
   end_instances();
   if (result_.verdict == Verdict::passed || result_.verdict == Verdict::did_not_try) last_look();
+  tell_refusals();
+  give_back();
   result_.seconds = since();
   const std::size_t some = 200;
   for (const auto& line : output_) result_.output.push_back(line);
   if (result_.output.size() > some) result_.output.erase(result_.output.begin(), result_.output.end() - some);
   return std::move(result_);
+}
+
+// What a service was refused tells why it did not lead or write, and the hint what to do.
+void Run::tell_refusals() {
+#ifdef TERMGATE_WITH_POSTGRES
+  gather();
+  if (relays_[1]) note_refusals(2, relays_[1]->take().refusals);
+#endif
+  for (const auto& refusal : refused_) {
+    if (result_.verdict == Verdict::passed) result_.notes.push_back(refusal);
+    else result_.detail += ". " + refusal;
+  }
+}
+
+// Other than the one that the drill waits for. Each once: a service tries again and again.
+void Run::note_refusals(int number, const std::vector<Refusal>& refusals) {
+  for (const Refusal& refusal : refusals) {
+    if (refusal.code == "TG001") continue;
+    const std::string text =
+        fmt::format("Instance {} was refused: {}{}{}", number, without_passwords(printable(refusal.message), plan_.secrets),
+                    refusal.hint.empty() ? "" : " Hint: ", printable(refusal.hint));
+    if (refused_.size() < 10 && std::find(refused_.begin(), refused_.end(), text) == refused_.end()) refused_.push_back(text);
+  }
+}
+
+// The lease that an instance has left, so that nobody waits for it and no alert speaks of it.
+void Run::give_back() {
+  const auto lease = ground_.lease();
+  if (!lease || lease->released_at_ms || result_.term == 0 || lease->term < result_.term) return;
+  if (const std::string why = ground_.give_back(*lease); !why.empty())
+    result_.notes.push_back(fmt::format("the lease of \"{}\" is left to run out: {}", plan_.scope.name(), why));
 }
 
 void Run::step(std::string what) {
@@ -496,8 +535,9 @@ void Run::judge() {
     fail(Verdict::passed, "");
     return;
   }
-  std::string why = first.running() ? fmt::format("for {} after it was resumed", length(plan_.timeout.count()))
-                                    : fmt::format("it ended {} instead", first.how_it_ended());
+  // At the last look the drill has ended it.
+  std::string why = first_ended_.value_or(!first.running()) ? fmt::format("it ended {} instead", first.how_it_ended())
+                                                            : fmt::format("for {} after it was resumed", length(plan_.timeout.count()));
   if (!endings_.empty())
     why += fmt::format(
         ". The server had ended its session while it was stopped ({}), and it did not try again: that is the fence's work too, but no "
@@ -511,6 +551,9 @@ void Run::judge() {
   if (lines_show_it_) why += ". It reported a refusal, but nothing else confirms it";
   if (storm::is_sqlite(plan_.url) && !plan_.evidence)
     why += ". A write to a table that nothing guards is not seen on SQLite, but for --evidence";
+  why +=
+      ". If it looks at its own clock before it writes, let it write without that look when TERMGATE_DRILL is set: the fence is what is "
+      "tested";
   fail(Verdict::did_not_try, fmt::format("no refused write was seen: {}. It printed last: {}", why, last_lines(first)));
 }
 
@@ -614,6 +657,7 @@ void Run::gather() {
 #ifdef TERMGATE_WITH_POSTGRES
   if (!relays_[0]) return;
   Seen seen = relays_[0]->take();
+  note_refusals(1, seen.refusals);
   connections_ = seen.connections;
   const std::string ours = fmt::format("TG001 stale term {} for scope \"{}\": ", result_.term, plan_.scope.name());
   if (!resumed_once_) {
@@ -645,6 +689,7 @@ void Run::gather() {
 }
 
 void Run::end_instances() {
+  first_ended_ = instances_[0] && !instances_[0]->running();
   // Instance 1 first: a second one that leaves its lease must not hand it back to the first.
   for (const auto& one : instances_) {
     if (one && !one->end(plan_.stop_timeout))

@@ -118,7 +118,7 @@ void Conversation::failed(std::string_view body) {
     fields[field] = std::string(take_text(body));
   }
   const Moment requested = requests_.empty() ? latest_ : requests_.front().when;
-  if (fields['C'].starts_with("TG")) refusals.push_back({fields['C'], fields['M'], fields['W'], requested});
+  if (fields['C'].starts_with("TG")) refusals.push_back({fields['C'], fields['M'], fields['W'], requested, fields['H']});
   if (fields['V'] == "FATAL") endings.push_back(fields['C'] + " " + fields['M']);
   failed_ = true;
   // What follows in an extended query is skipped by the server up to Sync.

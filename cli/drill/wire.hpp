@@ -22,6 +22,7 @@ struct Refusal {  // an error of Termgate's: the code starts with TG
   std::string code, message;
   std::string context;  // where in the server's functions
   Moment requested;     // when the statement came from the client
+  std::string hint = {};
 };
 
 struct Write {            // a committed one

@@ -55,10 +55,12 @@ bool read_text(int at, const char* path, std::string& text) {
 std::string_view text(Obstacle obstacle) {
   switch (obstacle) {
     case Obstacle::no_descriptor: return "there are too few file descriptors (ulimit -n)";
-    case Obstacle::no_proc: return "/proc is not mounted or cannot be read, so that they cannot be found; mount it (mount -t proc proc /proc)";
+    case Obstacle::no_proc:
+      return "/proc is not mounted or cannot be read, so that they cannot be found; mount it (mount -t proc proc /proc)";
     case Obstacle::other_proc:
       return "/proc is another PID namespace's, so that they cannot be found; mount this one's (unshare --pid --fork --mount-proc)";
-    case Obstacle::no_subreaper: return "prctl(PR_SET_CHILD_SUBREAPER) is refused here (seccomp?), so that one which detaches itself is lost";
+    case Obstacle::no_subreaper:
+      return "prctl(PR_SET_CHILD_SUBREAPER) is refused here (seccomp?), so that one which detaches itself is lost";
     case Obstacle::no_process: return "no process can be started (ulimit -u, or the control group's pids.max)";
     case Obstacle::not_found: return "a child of termgate's is not shown in /proc";
     case Obstacle::not_ended: return "kill() and pidfd_send_signal() are both refused here (seccomp?)";

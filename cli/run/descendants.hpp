@@ -1,5 +1,5 @@
-// What descends from a process, to be stopped or ended: the watchdog's view of COMMAND, and the drill's of a service. By /proc; a subreaper's
-// descendants stay its own however they detach themselves.
+// What descends from a process, to be stopped or ended: the watchdog's view of COMMAND, and the drill's of a service. By /proc; a
+// subreaper's descendants stay its own however they detach themselves.
 #pragma once
 
 #include <sys/types.h>
@@ -46,8 +46,8 @@ class Descendants {
   Sight see(pid_t pid, pid_t& parent, Descendant& one) const;
   bool children_of(pid_t parent, std::vector<pid_t>& children, bool& complete) const;
 
-  int proc_;  // opened once: it stays what it was, whatever is mounted there later
-  int why_ = 0;    // errno, if it could not be opened
+  int proc_;     // opened once: it stays what it was, whatever is mounted there later
+  int why_ = 0;  // errno, if it could not be opened
   std::vector<Descendant> before_;
 };
 

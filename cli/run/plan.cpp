@@ -64,10 +64,12 @@ struct Outlook {
 Outlook outlook_of(Database& database, const Plan& plan) {
   const std::string name = printable(plan.scope.name());
   boost::json::object document{{"scope", plan.scope.name()}, {"would_run", false}};
-  if (const milliseconds wait = due_in(database, plan); wait.count() > 0) {
+  const Due next = due(database, plan);
+  if (const std::string warning = clock_warning(next, plan); !warning.empty()) print_message(warning);
+  if (next.in.count() > 0) {
     document["why"] = "not due";
-    document["due_in_ms"] = wait.count();
-    return {fmt::format("\"{}\": would not run; it is due again in {}", name, length(wait.count())), document};
+    document["due_in_ms"] = next.in.count();
+    return {fmt::format("\"{}\": would not run; it is due again in {}", name, length(next.in.count())), document};
   }
   const auto lease = database.lease(plan.scope);
   if (lease && !lease->released_at_ms && lease->remaining_ms > 0) {
@@ -114,14 +116,26 @@ Plan plan_of(const Arguments& arguments) {
   return plan;
 }
 
-milliseconds due_in(Database& database, const Plan& plan) {
-  if (!plan.once_per) return 0ms;
+Due due(Database& database, const Plan& plan) {
+  if (!plan.once_per) return {};
   // A crontab line starts a little earlier one day than the day before, by its host's clock or another's: that must not skip the day.
   const milliseconds slack = std::min<milliseconds>(*plan.once_per / 20, 10min);
-  for (const JobRunInfo& run : database.jobs({.job = plan.job, .scope = plan.scope.name()}, 1000)) {
-    if (run.status == "completed") return *plan.once_per - slack - milliseconds(run.now_ms - run.started_at_ms);
-  }
-  return 0ms;
+  // A run that began further in the future than the next one would be due is not counted: it would skip them all until then.
+  const CompletedJob last = database.completed_job(*plan.job, plan.scope, *plan.once_per);
+  Due due;
+  if (last.started_at_ms) due.in = *plan.once_per - slack - milliseconds(last.now_ms - *last.started_at_ms);
+  if (last.latest_ms) due.ahead = std::max(milliseconds(*last.latest_ms - last.now_ms), 0ms);
+  return due;
+}
+
+std::string clock_warning(const Due& due, const Plan& plan) {
+  if (due.ahead <= 1s) return {};
+  return fmt::format(
+      "warning: a completed run of job \"{}\" in \"{}\" began {} in the future, so the database's clock was ahead then{}; `termgate job "
+      "list "
+      "--job {}` shows it",
+      printable(*plan.job), printable(plan.scope.name()), length(due.ahead.count()),
+      due.ahead > *plan.once_per ? ", and the run is not counted" : ": the next one is due that much later", printable(*plan.job));
 }
 
 int dry_run(Database& database, const Plan& plan, bool json) {

@@ -35,9 +35,15 @@ inline constexpr int own_outcomes = 100;  // what is added to the exit statuses 
 
 Plan plan_of(const Arguments& arguments);
 
-// How long until COMMAND may run again: --once-per, by the database's clock. 0 or less: now.
-std::chrono::milliseconds due_in(Database& database, const Plan& plan);
-inline bool is_due(Database& database, const Plan& plan) { return due_in(database, plan).count() <= 0; }
+// When COMMAND may run again: --once-per, by the database's clock.
+struct Due {
+  std::chrono::milliseconds in{0};     // 0 or less: now
+  std::chrono::milliseconds ahead{0};  // how far in the future a completed run began: a clock was ahead then
+};
+Due due(Database& database, const Plan& plan);
+inline bool is_due(Database& database, const Plan& plan) { return due(database, plan).in.count() <= 0; }
+// What to say of a clock that was ahead; empty: nothing.
+std::string clock_warning(const Due& due, const Plan& plan);
 
 // --dry-run: says what would be done, and writes nothing. Returns the exit status.
 int dry_run(Database& database, const Plan& plan, bool json);

@@ -183,12 +183,11 @@ class Shards {
     if (plan_.keep) return false;
     Plan one = plan_;
     one.scope = scope_of(shard);
-    if (plan_.once_per) return !is_due(database_, one);
-    for (const JobRunInfo& run : database_.jobs({.job = plan_.job, .scope = one.scope.name()}, 100)) {
-      if (run.started_at_ms < began_ms_) return false;
-      if (run.status == "completed") return true;
-    }
-    return false;
+    if (!plan_.once_per) return database_.completed_job(*plan_.job, one.scope, 0ms).started_at_ms.value_or(-1) >= began_ms_;
+    const Due next = due(database_, one);
+    const std::string warning = clock_warning(next, one);
+    if (!warning.empty() && warned_.insert(shard).second) print_message(warning);
+    return next.in > 0ms;
   }
 
   void give_one_up() {
@@ -306,6 +305,7 @@ class Shards {
   std::optional<HeldLease> runner_;  // this host's place
   int number_ = 0;
   std::int64_t began_ms_ = 0;
+  std::set<int> warned_;  // of a clock that was ahead
   BootClock::time_point settled_{};
   std::mt19937 random_{std::random_device{}()};
   int signal_ = 0, failure_ = 0;

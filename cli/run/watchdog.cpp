@@ -66,6 +66,19 @@ bool write_all(int to, const void* data, std::size_t size) {
 
 std::int64_t now() { return BootClock::now().time_since_epoch().count(); }
 
+// A folder of PATH that may not be read makes exec fail with EACCES for every name that is not there.
+bool is_in_path(const char* name) {
+  const char* path = std::getenv("PATH");
+  if (std::strchr(name, '/') != nullptr || path == nullptr) return true;
+  for (std::string_view rest = path;;) {
+    const auto end = rest.find(':');
+    const std::string file = std::string(rest.substr(0, end)) + "/" + name;
+    if (access(file.c_str(), F_OK) == 0) return true;
+    if (end == std::string_view::npos) return false;
+    rest.remove_prefix(end + 1);
+  }
+}
+
 // Under a name and a command line of its own: `pkill termgate`, with or without -f, ends termgate and must leave the watchdog, which then
 // ends COMMAND. Its entry in the process list no longer has the URL of the database.
 void take_own_name(pid_t guarded) {
@@ -185,8 +198,8 @@ class Keeper {
     signal_all({SIGTERM, SIGCONT});
   }
 
-  // A child that is forked meanwhile is found in the next look. COMMAND's own process is signalled even where nothing can be looked at: it is
-  // our child, so its number is nobody else's.
+  // A child that is forked meanwhile is found in the next look. COMMAND's own process is signalled even where nothing can be looked at: it
+  // is our child, so its number is nobody else's.
   void signal_all(std::initializer_list<int> signals) {
     descendants_.look(found_);
     if (command_ > 0 && std::none_of(found_.begin(), found_.end(), [&](const Descendant& one) { return one.pid == command_; })) {
@@ -260,7 +273,7 @@ class Keeper {
       scheduling_.restore();
       hand_down_inherited();
       execvpe(command[0], command, environment);
-      const int why = errno;
+      const int why = errno == EACCES && !is_in_path(command[0]) ? ENOENT : errno;
       if (write(failed[1], &why, sizeof why) < 0) _exit(126);
       _exit(127);
     }

@@ -25,8 +25,8 @@ namespace termgate::cli::run {
 
 // In memory that both processes share; lock-free. Nanoseconds of BootClock.
 struct Deadlines {
-  std::atomic<std::int64_t> stop_at{0};  // TERM to everything; moved on by each renewal
-  std::atomic<std::int64_t> kill_at{0};  // KILL to what is left
+  std::atomic<std::int64_t> stop_at{0};     // TERM to everything; moved on by each renewal
+  std::atomic<std::int64_t> kill_at{0};     // KILL to what is left
   std::atomic<std::int64_t> watched_at{0};  // when the watchdog last looked at its clock
 };
 
@@ -52,7 +52,8 @@ inline constexpr std::chrono::milliseconds silence_max{3000};
 
 class Watchdog {
  public:
-  // Forks. The caller has one thread and no connection. Throws UsageError where COMMAND could not be ended later: no /proc, a limit, seccomp.
+  // Forks. The caller has one thread and no connection. Throws UsageError where COMMAND could not be ended later: no /proc, a limit,
+  // seccomp.
   Watchdog();
   ~Watchdog();  // end_all()
   Watchdog(const Watchdog&) = delete;

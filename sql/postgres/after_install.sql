@@ -76,12 +76,12 @@ BEGIN
      'stream writes.'),
     ('FUNCTION', 'server_time', 'The moving clock of the database, to compare with the expiry of leases.'),
     ('FUNCTION', 'schema_version', 'The version of layer 1 in this schema.'),
-    ('FUNCTION', 'job_start', 'Opens a run of a job after the check, and returns its id. An older open run of the same job and ' ||
-     'scope becomes lost.'),
+    ('FUNCTION', 'job_start', 'Opens a run of a job after the check, and returns its id. Refused while a run of the same job, scope ' ||
+     'and term is open; open runs of other terms become lost.'),
     ('FUNCTION', 'job_heartbeat', 'Records that a run is alive, after the check, and with a TTL renews its lease. Returns false if the run is no longer ' ||
-     'open.'),
+     'open. For the role that started it.'),
     ('FUNCTION', 'job_finish', 'Ends a run as completed, failed, cancelled or lost. completed passes the check first. Returns ' ||
-     'false if the run is no longer open.'),
+     'false if the run is no longer open. For the role that started it; level operate cancels any run.'),
     ('FUNCTION', 'follower_start', 'Starts a follower of a stream, or of all streams of a scope, and returns its run. A later start ' ||
      'of the same name takes it over.'),
     ('FUNCTION', 'follower_behind', 'The streams of which a follower has not handled all writes, with its position in each.'),
@@ -132,7 +132,7 @@ BEGIN
     ('VIEW', 'fence_status', 'All fences, a row for each scope. reset_from: the highest fence that a reset took down.'),
     ('VIEW', 'lease_status', 'All leases. live: neither released nor expired, by the clock of the database.'),
     ('VIEW', 'stream_status', 'All streams. first_no: the first write that pruning has left.'),
-    ('VIEW', 'job_history', 'All runs of jobs. An open run whose lease has ended, or whose term is below the fence, is shown ' ||
+    ('VIEW', 'job_history', 'All runs of jobs. An open run whose lease has ended, or whose term is not the fence, is shown ' ||
      'as lost.'),
     ('VIEW', 'follower_status', 'All followers. behind: the writes that it has not handled yet; behind_since: when the oldest of ' ||
      'them was written.'),

@@ -601,6 +601,12 @@ std::vector<JobRunInfo> Database::jobs(const JobFilter& filter, int limit) {
   return convert_all<JobRunInfo>(state_->read(Call::jobs, filter.job, filter.scope, run_id, limit), detail::to_job_run);
 }
 
+CompletedJob Database::completed_job(std::string_view job, const Scope& scope, std::chrono::milliseconds ahead) {
+  const Rows rows = state_->read(Call::job_completed, job, scope.name(), ahead.count());
+  const detail::NamedRow row = detail::only_row(rows);
+  return {row["started_at_ms"].as_optional_int(), row["latest_ms"].as_optional_int(), row["now_ms"].as_int()};
+}
+
 DatabaseStats Database::stats() const noexcept {
   const detail::StatsCounter& all = state_->stats;
   const auto read = [](const std::atomic<std::int64_t>& number) { return number.load(std::memory_order_relaxed); };

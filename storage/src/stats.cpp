@@ -3,6 +3,7 @@
 // than another.
 #include "stats.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -92,6 +93,42 @@ void calls(Text& text, const DatabaseStats& stats) {
   }
 }
 
+// Prometheus refuses a text with a series twice: several loops of one scope, or followers of one name, are one.
+std::vector<LeaderStats> one_a_scope(const std::vector<LeaderStats>& leaders) {
+  std::vector<LeaderStats> all;
+  for (const LeaderStats& one : leaders) {
+    const auto same = std::find_if(all.begin(), all.end(), [&](const LeaderStats& other) { return other.scope == one.scope; });
+    if (same == all.end()) {
+      all.push_back(one);
+      continue;
+    }
+    same->term = std::max(same->term, one.term);
+    same->elected += one.elected;
+    same->stopped += one.stopped;
+    same->finished += one.finished;
+    same->fenced += one.fenced;
+    same->lost += one.lost;
+    same->expired += one.expired;
+  }
+  return all;
+}
+
+std::vector<FollowerStats> one_a_name(const std::vector<FollowerStats>& followers) {
+  std::vector<FollowerStats> all;
+  for (const FollowerStats& one : followers) {
+    const auto same = std::find_if(all.begin(), all.end(), [&](const FollowerStats& other) { return other.name == one.name; });
+    if (same == all.end()) {
+      all.push_back(one);
+      continue;
+    }
+    same->running = same->running || one.running;
+    same->lag = std::max(same->lag, one.lag);
+    same->handled += one.handled;
+    same->refused += one.refused;
+  }
+  return all;
+}
+
 void leaders_text(Text& text, const std::vector<LeaderStats>& leaders) {
   if (leaders.empty()) return;
   text.head("termgate_leader", "gauge", "1 while this process leads the scope.");
@@ -136,8 +173,8 @@ std::string metrics_text(const DatabaseStats& stats, const std::vector<LeaderSta
   text.number("termgate_handles_lost_total", "counter", "Leases of handles that the database said were not theirs any more.", stats.lost);
   text.number("termgate_handles_expired_total", "counter", "Leases of handles that could not be renewed in time.", stats.expired);
   text.number("termgate_stale_calls_total", "counter", "Calls of this process that were refused with TG001.", stats.stale_writes);
-  leaders_text(text, leaders);
-  followers_text(text, followers);
+  leaders_text(text, one_a_scope(leaders));
+  followers_text(text, one_a_name(followers));
   return text.take();
 }
 

@@ -172,7 +172,13 @@ BEGIN
   GET DIAGNOSTICS v_all = ROW_COUNT;
   DELETE FROM @schema@.job_runs j
    WHERE coalesce(j.completed_at, j.last_heartbeat) < v_before
-     AND (j.status <> 'started' OR EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = j.scope AND f.term > j.term));
+     AND (j.status <> 'started' OR EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = j.scope AND f.term <> j.term))
+     -- The last completed run says when the next one is due (--once-per), and the last run's checkpoint where it begins (--resume).
+     AND (j.status <> 'completed'
+          OR EXISTS (SELECT FROM @schema@.job_runs o WHERE o.scope = j.scope AND o.job_name = j.job_name AND o.status = 'completed'
+                                                        AND (o.started_at, o.run_id) > (j.started_at, j.run_id) AND o.started_at <= clock_timestamp()))
+     AND (j.status = 'completed' OR j.checkpoint IS NULL
+          OR EXISTS (SELECT FROM @schema@.job_runs o WHERE o.scope = j.scope AND o.job_name = j.job_name AND o.run_id > j.run_id));
   GET DIAGNOSTICS v_count = ROW_COUNT;
   v_all := v_all + v_count;
   DELETE FROM @schema@.observed o WHERE o.at < v_before;

@@ -65,7 +65,7 @@ CREATE OR REPLACE VIEW @schema@.stream_status AS
 CREATE OR REPLACE VIEW @schema@.job_history AS
   SELECT j.run_id, j.job_name, j.scope, j.owner_id, j.term, j.started_at, j.completed_at,
          CASE WHEN j.status = 'started'
-               AND (EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = j.scope AND f.term > j.term)
+               AND (EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = j.scope AND f.term <> j.term)
                     OR EXISTS (SELECT FROM @schema@.leases l WHERE l.scope = j.scope AND (l.term <> j.term OR l.released_at IS NOT NULL OR l.expires_at <= clock_timestamp())))
               THEN 'lost' ELSE j.status END AS status,
          j.last_heartbeat, j.exit_code, j.checkpoint, j.detail
@@ -92,8 +92,10 @@ BEGIN
   RETURN true;
 END $$;
 
--- job_start(job, scope, owner, term, detail) → run id. Checked like a write. One open run of a job per scope: those that were left open are lost. A row that somebody holds is left
--- alone, for who holds it may be frozen; it is shown as lost, since its term is lower.
+-- The states of a run and what each of the calls below does in them: docs/reference/jobs.md.
+
+-- job_start(job, scope, owner, term, detail) → run id. Checked like a write. One open run of a job per scope: an open run of this term is an error, those of other terms are lost, for
+-- their terms are not the fence. A row that somebody holds is left alone, for who holds it may be frozen; it is shown as lost.
 CREATE OR REPLACE FUNCTION @schema@.job_start(job_name text, scope text, owner text, term bigint, detail text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -104,36 +106,54 @@ BEGIN
   END IF;
   PERFORM @schema@._need_owner(owner);
   PERFORM @schema@.check_term(scope, term);
+  SELECT o.run_id INTO v_run FROM @schema@.job_runs o
+   WHERE o.scope = job_start.scope AND o.job_name = job_start.job_name AND o.status = 'started' AND o.term = job_start.term;
+  IF FOUND THEN
+    RAISE EXCEPTION 'TG005 job "%" of scope "%" has an open run already, %: finish it first', job_name, scope, v_run USING ERRCODE = 'TG005';
+  END IF;
   UPDATE @schema@.job_runs j SET status = 'lost', completed_at = clock_timestamp()
    WHERE j.run_id IN (SELECT o.run_id FROM @schema@.job_runs o
-                       WHERE o.scope = job_start.scope AND o.job_name = job_start.job_name AND o.status = 'started' AND o.term <= job_start.term FOR UPDATE SKIP LOCKED);
-  INSERT INTO @schema@.job_runs (job_name, scope, owner_id, term, detail)
-  VALUES (job_start.job_name, job_start.scope, job_start.owner, job_start.term, job_start.detail) ON CONFLICT DO NOTHING RETURNING run_id INTO v_run;
+                       WHERE o.scope = job_start.scope AND o.job_name = job_start.job_name AND o.status = 'started' FOR UPDATE SKIP LOCKED);
+  INSERT INTO @schema@.job_runs (job_name, scope, owner_id, term, detail, started_by)
+  VALUES (job_start.job_name, job_start.scope, job_start.owner, job_start.term, job_start.detail, @schema@._caller()) ON CONFLICT DO NOTHING RETURNING run_id INTO v_run;
   IF v_run IS NULL THEN
     RAISE EXCEPTION 'could not serialize access: another session has just started job "%" of scope "%" under term %', job_name, scope, term USING ERRCODE = '40001';
   END IF;
   RETURN v_run;
 END $$;
 
--- The scope and term of an open run pass the check, or TG001; false: the run is no longer open.
-CREATE OR REPLACE FUNCTION @schema@._job_checked(p_run bigint) RETURNS boolean
+-- false: the run is not open. An error: it is not the caller's. It is the role's that started it and of no other scope or term than the session declares, if it declares any.
+-- p_checked: its scope and term pass the check too, or TG001.
+DROP FUNCTION IF EXISTS @schema@._job_checked(bigint);
+CREATE OR REPLACE FUNCTION @schema@._job_open(p_run bigint, p_checked boolean) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   j @schema@.job_runs;
+  v_role name := @schema@._caller();
+  v_scope text := nullif(current_setting('termgate.scope', true), '');
+  v_term bigint := @schema@._declared_term();
 BEGIN
   SELECT * INTO j FROM @schema@.job_runs r WHERE r.run_id = p_run AND r.status = 'started';
   IF NOT FOUND THEN
     RETURN false;
+  ELSIF j.started_by <> v_role AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = j.started_by AND pg_has_role(v_role, r.oid, 'MEMBER')) THEN
+    RAISE EXCEPTION 'run % of scope "%" was started by role "%": role "%" may neither beat nor end it', p_run, j.scope, j.started_by, v_role
+      USING ERRCODE = '42501', HINT = 'A role of level operate cancels it: termgate job cancel --run ' || p_run || ' --reason ...';
+  ELSIF v_scope <> j.scope OR (v_scope IS NOT NULL AND v_term <> j.term) THEN
+    RAISE EXCEPTION 'TG005 run % is of scope "%" and term %, and this session declares scope "%" and term %', p_run, j.scope, j.term, v_scope, coalesce(v_term::text, 'none')
+      USING ERRCODE = 'TG005', HINT = 'Whoever leads another scope, or under another term, neither beats nor ends this run.';
   END IF;
-  PERFORM @schema@.check_term(j.scope, j.term);
+  IF p_checked THEN
+    PERFORM @schema@.check_term(j.scope, j.term);
+  END IF;
   RETURN true;
 END $$;
 
--- job_heartbeat(run, checkpoint) → false when the run is no longer open (lost to a later term, or finished). Checked like a write.
+-- job_heartbeat(run, checkpoint) → false when the run is no longer open. Checked like a write.
 CREATE OR REPLACE FUNCTION @schema@.job_heartbeat(run_id bigint, checkpoint text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF NOT @schema@._job_checked(run_id) THEN
+  IF NOT @schema@._job_open(run_id, true) THEN
     RETURN false;
   END IF;
   UPDATE @schema@.job_runs j SET last_heartbeat = clock_timestamp(), checkpoint = coalesce(job_heartbeat.checkpoint, j.checkpoint)
@@ -142,14 +162,15 @@ BEGIN
 END $$;
 
 -- job_finish(run, status, exit code, detail, checkpoint) → false when the run was no longer open. That a run is completed counts as a write and is checked like
--- one; failed, cancelled and lost may be said by whoever has lost the lead.
+-- one; failed, cancelled and lost may be said by a role whose run it is and which has lost the lead. An operator may cancel any run.
 CREATE OR REPLACE FUNCTION @schema@.job_finish(run_id bigint, status text, exit_code integer DEFAULT NULL, detail text DEFAULT NULL, checkpoint text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF status IS NULL OR status NOT IN ('completed', 'failed', 'cancelled', 'lost') THEN
     RAISE EXCEPTION 'TG005 a run ends as completed, failed, cancelled or lost' USING ERRCODE = 'TG005';
-  ELSIF status = 'completed' AND NOT @schema@._job_checked(run_id) THEN
+  ELSIF NOT (status = 'cancelled' AND has_function_privilege(@schema@._caller(), '@schema@.force_release(text, text, text)', 'EXECUTE'))
+        AND NOT @schema@._job_open(run_id, status = 'completed') THEN
     RETURN false;
   END IF;
   UPDATE @schema@.job_runs j

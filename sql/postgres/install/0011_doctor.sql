@@ -41,6 +41,10 @@ BEGIN
     SELECT 'info', format('scope "%s"', l.scope), format('the lease of %s ran out at %s, and nobody has taken over', l.owner_id, l.expires_at),
            'its holder may still write, for nobody overtook it; acquire the lease to take over'
       FROM @schema@.leases l WHERE l.released_at IS NULL AND l.expires_at < clock_timestamp() ORDER BY l.expires_at LIMIT 100;
+  RETURN QUERY
+    SELECT 'warning', format('scope "%s"', l.scope), format('the lease of %s was taken while the clock was ahead: it ends at %s', l.owner_id, l.expires_at),
+           'set the clock right; the next attempt to acquire it limits it to its TTL'
+      FROM @schema@.leases l WHERE l.released_at IS NULL AND l.renewed_at > clock_timestamp() ORDER BY l.renewed_at DESC LIMIT 100;
 
   -- Tables.
   RETURN QUERY

@@ -2,15 +2,11 @@
 -- Unless a statement says otherwise, the write lock is held when it runs. Each has a marker with its name (sql/embed.cmake).
 
 -- name: job_open
--- The open run of a job; a scope has one at most. Parameters: scope, job. Rows: run id, or none.
-SELECT run_id FROM main.termgate_job_runs WHERE scope = ?1 AND job_name = ?2 AND status = 'started'
+-- The open run of a job under a term; there is one at most. Parameters: scope, job, term. Rows: run id, or none.
+SELECT run_id FROM main.termgate_job_runs WHERE scope = ?1 AND job_name = ?2 AND term = ?3 AND status = 'started'
 
 -- name: job_read
--- Parameters: run id. Rows: scope and term of the run if it still runs. Locks: none of its own.
-SELECT scope, term FROM main.termgate_job_runs WHERE run_id = ?1 AND status = 'started'
-
--- name: job_holder
--- Parameters: run id. Rows: scope, term and owner of the run if it still runs. Locks: none of its own.
+-- Parameters: run id. Rows: scope, term and owner of the run if it is open. Locks: none of its own.
 SELECT scope, term, owner_id FROM main.termgate_job_runs WHERE run_id = ?1 AND status = 'started'
 
 -- name: job_insert
@@ -30,19 +26,18 @@ SET status = ?2, completed_at = ?3, last_heartbeat = ?3, exit_code = ?4, detail 
 WHERE run_id = ?1 AND status = 'started'
 
 -- name: jobs_lost
--- Earlier runs of the job that a later leader finds unfinished. Parameters: scope, term, moment, job. Rows: those of
--- lower terms.
+-- The open runs of a job whose terms are not the fence. Parameters: scope, term, moment, job. Rows: those.
 UPDATE main.termgate_job_runs SET status = 'lost', completed_at = ?3
-WHERE scope = ?1 AND job_name = ?4 AND status = 'started'
-  AND (term < ?2 OR EXISTS (SELECT 1 FROM main.termgate_leases l
-                            WHERE l.scope = ?1 AND (l.released_at IS NOT NULL OR l.expires_at <= ?3)))
-
--- name: runs_over
--- The open runs of a lease that was taken or force-released. Parameters: scope, term, moment. Rows: those of lower
--- terms. Locks: write lock held, the fence raised (F2).
-UPDATE main.termgate_job_runs SET status = 'lost', completed_at = ?3
-WHERE scope = ?1 AND status = 'started' AND term < ?2
+WHERE scope = ?1 AND job_name = ?4 AND status = 'started' AND term <> ?2
 
 -- name: prune_jobs
--- Parameters: moment. Rows: the runs that ended before it.
-DELETE FROM main.termgate_job_runs WHERE coalesce(completed_at, started_at) < ?1 AND status <> 'started'
+-- The last completed run of a job says when the next one is due (--once-per), and the last run's checkpoint where it begins (--resume): they
+-- stay. Parameters: moment, now. Rows: the others that ended before the moment.
+DELETE FROM main.termgate_job_runs AS j WHERE coalesce(completed_at, last_heartbeat, started_at) < ?1
+  AND (status <> 'started' OR EXISTS (SELECT 1 FROM main.termgate_fences f WHERE f.scope = j.scope AND f.term <> j.term))
+  AND (status <> 'completed'
+    OR EXISTS (SELECT 1 FROM main.termgate_job_runs o WHERE o.scope = j.scope AND o.job_name = j.job_name AND o.status = 'completed'
+               AND (o.started_at, o.run_id) > (j.started_at, j.run_id) AND o.started_at <= ?2))
+  AND (status = 'completed' OR checkpoint IS NULL
+    OR EXISTS (SELECT 1 FROM main.termgate_job_runs o WHERE o.scope = j.scope AND o.job_name = j.job_name
+               AND (o.started_at, o.term, o.run_id) > (j.started_at, j.term, j.run_id)))

@@ -23,6 +23,10 @@ WHERE scope = ?1
 UPDATE main.termgate_leases SET expires_at = ?5, renewed_at = ?4
 WHERE scope = ?1 AND owner_id = ?2 AND term = ?3 AND released_at IS NULL AND expires_at > ?4
 
+-- name: lease_bound
+-- A lease that was taken while the clock was ahead. Parameters: scope, moment, expires at. Rows: the one.
+UPDATE main.termgate_leases SET expires_at = ?3, renewed_at = ?2 WHERE scope = ?1
+
 -- name: lease_release
 -- Keeps row and term (F3). Parameters: scope, owner, term, moment. Rows: the one if it was held, else none.
 UPDATE main.termgate_leases SET released_at = ?4
@@ -42,6 +46,11 @@ WHERE scope = ?1 AND term > ?2
 -- Leases past their time that nobody released. Parameters: moment. Rows: scope, owner, term, expires at. Locks: none.
 SELECT scope, owner_id, term, expires_at FROM main.termgate_leases
 WHERE released_at IS NULL AND expires_at <= ?1 ORDER BY expires_at LIMIT 100
+
+-- name: leases_ahead
+-- Leases that were taken or renewed by a clock that was ahead. Parameters: moment. Rows: scope, owner, expires at. Locks: none.
+SELECT scope, owner_id, expires_at FROM main.termgate_leases
+WHERE released_at IS NULL AND renewed_at > ?1 ORDER BY renewed_at DESC LIMIT 100
 
 -- name: leases_asked
 -- Parameters: a JSON array of leases to renew. Rows: scope, owner, term, ttl_ms, and whether all four are of their types. Locks: none.

@@ -186,8 +186,12 @@ CREATE TABLE @schema@.job_runs (
   last_heartbeat datetime2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
   exit_code      int NULL,
   [checkpoint]   nvarchar(max) NULL,
-  detail         nvarchar(max) NULL
+  detail         nvarchar(max) NULL,
+  started_by     nvarchar(128) NULL
 );
+GO
+-- Up to version 14 it was not noted who had started a run: whoever has level write may end such a one.
+IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.job_runs') AND c.name = N'started_by') EXEC(N'ALTER TABLE @schema@.job_runs ADD started_by nvarchar(128) NULL');
 GO
 IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.job_runs') AND i.name LIKE N'job_runs_scope%') CREATE INDEX job_runs_scope ON @schema@.job_runs (scope_key, run_id);
 GO

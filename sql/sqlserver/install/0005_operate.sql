@@ -261,7 +261,12 @@ BEGIN
       IF @own = 1 BEGIN TRANSACTION;
       DELETE TOP (1000) FROM @schema@.audit WITH (ROWLOCK) WHERE at < @until;
       SET @deleted = @@ROWCOUNT;
-      DELETE TOP (1000) FROM @schema@.job_runs WITH (ROWLOCK) WHERE completed_at < @until;
+      -- The last completed run of a job says when the next one is due (--once-per), and the last run's checkpoint where it begins (--resume).
+      DELETE TOP (1000) FROM @schema@.job_runs WITH (ROWLOCK) WHERE completed_at < @until
+         AND (status <> 'completed'
+              OR EXISTS (SELECT 1 FROM @schema@.job_runs o WITH (READCOMMITTEDLOCK) WHERE o.scope_key = job_runs.scope_key AND o.job_name = job_runs.job_name AND o.status = 'completed' AND o.run_id > job_runs.run_id AND o.started_at <= SYSUTCDATETIME()))
+         AND (status = 'completed' OR [checkpoint] IS NULL
+              OR EXISTS (SELECT 1 FROM @schema@.job_runs o WITH (READCOMMITTEDLOCK) WHERE o.scope_key = job_runs.scope_key AND o.job_name = job_runs.job_name AND o.run_id > job_runs.run_id));
       SET @deleted = @deleted + @@ROWCOUNT;
       DELETE TOP (1000) FROM @schema@.observed WITH (ROWLOCK) WHERE at < @until;
       SET @deleted = @deleted + @@ROWCOUNT;

@@ -15,6 +15,7 @@ DROP PROCEDURE IF EXISTS @schema@.read_payload;
 DROP PROCEDURE IF EXISTS @schema@.outcome;
 DROP PROCEDURE IF EXISTS @schema@.record_refusal;
 DROP PROCEDURE IF EXISTS @schema@._job_checked;
+DROP PROCEDURE IF EXISTS @schema@._job_open;
 DROP PROCEDURE IF EXISTS @schema@.job_start;
 DROP PROCEDURE IF EXISTS @schema@.job_heartbeat;
 DROP PROCEDURE IF EXISTS @schema@.job_finish;
@@ -35,7 +36,11 @@ CREATE VIEW @schema@.stream_status AS
     FROM @schema@.streams s;
 GO
 CREATE VIEW @schema@.job_history AS
-  SELECT j.run_id, j.job_name, j.scope, j.owner_id, j.term, @schema@._ms(j.started_at) AS started_at_ms, @schema@._ms(j.completed_at) AS completed_at_ms, j.status, @schema@._ms(j.last_heartbeat) AS last_heartbeat_ms,
+  SELECT j.run_id, j.job_name, j.scope, j.owner_id, j.term, @schema@._ms(j.started_at) AS started_at_ms, @schema@._ms(j.completed_at) AS completed_at_ms,
+         CASE WHEN j.status = 'started'
+               AND (EXISTS (SELECT 1 FROM @schema@.fences f WHERE f.scope_key = j.scope_key AND f.term <> j.term)
+                    OR EXISTS (SELECT 1 FROM @schema@.leases l WHERE l.scope_key = j.scope_key AND (l.term <> j.term OR l.released_at IS NOT NULL OR l.expires_at <= SYSUTCDATETIME())))
+              THEN 'lost' ELSE j.status END AS status, @schema@._ms(j.last_heartbeat) AS last_heartbeat_ms,
          j.exit_code, j.[checkpoint], j.detail
     FROM @schema@.job_runs j;
 GO
@@ -107,14 +112,15 @@ BEGIN
   SET @recorded = 1;
 END
 GO
--- job_start(job, scope, owner, term, detail) → run_id. Checked like a write; runs of the job that an earlier term left open are lost.
+-- The states of a run and what each of the calls below does in them: docs/reference/jobs.md.
+-- job_start(job, scope, owner, term, detail) → run_id. Checked like a write. An open run of the job under this term is an error; those of other terms are lost, for their terms are not the fence.
 CREATE PROCEDURE @schema@.job_start @job_name nvarchar(4000), @scope nvarchar(4000), @owner nvarchar(4000), @term bigint, @detail nvarchar(max) = NULL, @run_id bigint OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
   SET ROWCOUNT 0;
   SET LOCK_TIMEOUT 5000;
-  DECLARE @one int, @key varbinary(800), @fence bigint, @own bit;
+  DECLARE @one int, @key varbinary(800), @fence bigint, @own bit, @open bigint, @message nvarchar(2000);
   IF @@TRANCOUNT > 0 OR (@@OPTIONS / 2) % 2 = 1 SELECT @one = r.one FROM @schema@.first_read r;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   SET @own = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
@@ -125,22 +131,42 @@ BEGIN
   SET @key = CONVERT(varbinary(800), @scope);
   IF @own = 1 BEGIN TRANSACTION;
   IF @own = 1 EXEC @schema@.check_term @scope, @term, @fence OUTPUT;
+  SELECT @open = j.run_id FROM @schema@.job_runs j WITH (READCOMMITTEDLOCK) WHERE j.scope_key = @key AND CONVERT(varbinary(800), j.job_name) = CONVERT(varbinary(800), @job_name) AND j.status = 'started' AND j.term = @term;
+  IF @open IS NOT NULL
+  BEGIN
+    SET @message = CONCAT(N'TG005 job "', @job_name, N'" of scope "', @scope, N'" has an open run already, ', @open, N': finish it first');
+    EXEC @schema@._throw 50005, @message;
+  END
   UPDATE @schema@.job_runs SET status = 'lost', completed_at = SYSUTCDATETIME()
-   WHERE scope_key = @key AND CONVERT(varbinary(800), job_name) = CONVERT(varbinary(800), @job_name) AND status = 'started' AND term < @term;
-  INSERT INTO @schema@.job_runs (job_name, scope_key, scope, owner_id, term, detail) VALUES (@job_name, @key, @scope, @owner, @term, @detail);
+   WHERE scope_key = @key AND CONVERT(varbinary(800), job_name) = CONVERT(varbinary(800), @job_name) AND status = 'started' AND term <> @term;
+  INSERT INTO @schema@.job_runs (job_name, scope_key, scope, owner_id, term, detail, started_by) VALUES (@job_name, @key, @scope, @owner, @term, @detail, ORIGINAL_LOGIN());
   SET @run_id = SCOPE_IDENTITY();
   IF @own = 1 COMMIT TRANSACTION;
 END
 GO
--- The scope and term of an open run pass the check; @open 0: the run is no longer open. By a look, for scope and term of a run never change; the UPDATE behind it asks again.
+-- @open 0: the run is not open. An error: it is not the caller's. It is the login's that started it and of no other scope or term than the session declares, if it declares any. @checked 1: its
+-- scope and term pass the check too. By a look, for these of a run never change; the UPDATE behind it asks again.
 -- Locks: row job_runs none statement
-CREATE PROCEDURE @schema@._job_checked @run_id bigint, @open bit OUTPUT AS
+CREATE PROCEDURE @schema@._job_open @run_id bigint, @checked bit, @open bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @scope nvarchar(400), @term bigint, @fence bigint;
-  SELECT @scope = j.scope, @term = j.term FROM @schema@.job_runs j WITH (NOLOCK) WHERE j.run_id = @run_id AND j.status = 'started';
+  DECLARE @scope nvarchar(400), @term bigint, @by nvarchar(128), @fence bigint, @message nvarchar(2000), @declared nvarchar(400), @declared_term nvarchar(32);
+  SELECT @scope = j.scope, @term = j.term, @by = j.started_by FROM @schema@.job_runs j WITH (NOLOCK) WHERE j.run_id = @run_id AND j.status = 'started';
   SET @open = CASE WHEN @scope IS NULL THEN 0 ELSE 1 END;
-  IF @open = 1 EXEC @schema@.check_term @scope, @term, @fence OUTPUT;
+  IF @open = 0 RETURN 0;
+  IF CONVERT(varbinary(256), @by) <> CONVERT(varbinary(256), CONVERT(nvarchar(128), ORIGINAL_LOGIN()))
+  BEGIN
+    SET @message = CONCAT(N'TG005 run ', @run_id, N' of scope "', @scope, N'" was started by login "', @by, N'": login "', ORIGINAL_LOGIN(), N'" may neither beat nor end it; level operate cancels it');
+    EXEC @schema@._throw 50005, @message;
+  END
+  SET @declared = NULLIF(CAST(SESSION_CONTEXT(N'termgate.scope') AS nvarchar(400)), N'');
+  SET @declared_term = NULLIF(CAST(SESSION_CONTEXT(N'termgate.term') AS nvarchar(32)), N'');
+  IF CONVERT(varbinary(800), @declared) <> CONVERT(varbinary(800), @scope) OR (@declared IS NOT NULL AND @declared_term <> CAST(@term AS nvarchar(32)))
+  BEGIN
+    SET @message = CONCAT(N'TG005 run ', @run_id, N' is of scope "', @scope, N'" and term ', @term, N', and this session declares scope "', @declared, N'" and term ', ISNULL(@declared_term, N'none'));
+    EXEC @schema@._throw 50005, @message;
+  END
+  IF @checked = 1 EXEC @schema@.check_term @scope, @term, @fence OUTPUT;
 END
 GO
 CREATE PROCEDURE @schema@.job_heartbeat @run_id bigint, @checkpoint nvarchar(max) = NULL, @beaten bit OUTPUT AS
@@ -154,7 +180,7 @@ BEGIN
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   SET @own = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
   IF @own = 1 BEGIN TRANSACTION;
-  EXEC @schema@._job_checked @run_id, @beaten OUTPUT;
+  EXEC @schema@._job_open @run_id, 1, @beaten OUTPUT;
   IF @beaten = 1
   BEGIN
     UPDATE @schema@.job_runs SET last_heartbeat = SYSUTCDATETIME(), [checkpoint] = ISNULL(@checkpoint, [checkpoint]) WHERE run_id = @run_id AND status = 'started';
@@ -163,21 +189,22 @@ BEGIN
   IF @own = 1 COMMIT TRANSACTION;
 END
 GO
--- job_finish(run, status, exit code, detail, checkpoint) → finished. That a run is completed counts as a write; the other ends may be said by whoever has lost the lead.
+-- job_finish(run, status, exit code, detail, checkpoint) → finished. That a run is completed counts as a write; failed, cancelled and lost may be said by a login whose run it is and which has lost the lead. An operator may
+-- cancel any run.
 CREATE PROCEDURE @schema@.job_finish @run_id bigint, @status nvarchar(20), @exit_code int = NULL, @detail nvarchar(max) = NULL, @checkpoint nvarchar(max) = NULL, @finished bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
   SET ROWCOUNT 0;
   SET LOCK_TIMEOUT 5000;
-  DECLARE @one int, @own bit;
+  DECLARE @one int, @own bit, @checked bit = CASE WHEN @status = N'completed' THEN 1 ELSE 0 END;
   IF @@TRANCOUNT > 0 OR (@@OPTIONS / 2) % 2 = 1 SELECT @one = r.one FROM @schema@.first_read r;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   SET @own = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
   IF @status IS NULL OR @status NOT IN (N'completed', N'failed', N'cancelled', N'lost') THROW 50005, 'TG005 a run ends as completed, failed, cancelled or lost', 1;
   SET @finished = 1;
   IF @own = 1 BEGIN TRANSACTION;
-  IF @status = N'completed' EXEC @schema@._job_checked @run_id, @finished OUTPUT;
+  IF @status <> N'cancelled' OR ISNULL(HAS_PERMS_BY_NAME(N'@schema@.force_release', 'OBJECT', 'EXECUTE'), 0) = 0 EXEC @schema@._job_open @run_id, @checked, @finished OUTPUT;
   IF @finished = 1
   BEGIN
     UPDATE @schema@.job_runs SET status = @status, completed_at = SYSUTCDATETIME(), last_heartbeat = SYSUTCDATETIME(), exit_code = @exit_code, [checkpoint] = ISNULL(@checkpoint, [checkpoint]), detail = ISNULL(@detail, detail)

@@ -163,6 +163,13 @@ struct JobRunInfo {
   std::int64_t now_ms = 0;  // when it was read
 };
 
+// When the last completed run of a job began, by the database's clock.
+struct CompletedJob {
+  std::optional<std::int64_t> started_at_ms;  // without runs that began too far in the future
+  std::optional<std::int64_t> latest_ms;      // with them
+  std::int64_t now_ms = 0;                    // when it was read
+};
+
 // What a follower follows: one of the two.
 struct FollowedBy {
   std::optional<std::string> stream = {}, scope = {};
@@ -337,6 +344,8 @@ class Database {
   bool finish_job(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code = {},
                   const std::optional<std::string>& detail = {}, const std::optional<std::string>& checkpoint = {});
   std::vector<JobRunInfo> jobs(const JobFilter& filter = {}, int limit = 100);  // newest first
+  // A run that began more than `ahead` in the future was recorded by a clock that was wrong then.
+  CompletedJob completed_job(std::string_view job, const Scope& scope, std::chrono::milliseconds ahead);
 
   // A follower by parts; <termgate/follower.hpp> has the loop. A start returns the follower's run from now on: who moves positions under a
   // lower one learns that it was taken. Always the same stream or scope for a name. Throws InvalidInput.

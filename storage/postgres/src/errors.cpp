@@ -98,6 +98,12 @@ void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, P
   if (sqlstate == "42501" && message.find("permission denied for schema termgate") != std::string::npos) {
     throw DatabaseError(message + "; `termgate init --grant ROLE=read|write|lead|operate` lets a role use it", code);
   }
+  if (sqlstate == "25006") {
+    throw DatabaseError(message +
+                            "; either this server is a standby, or default_transaction_read_only is on: for the role (ALTER ROLE … SET "
+                            "default_transaction_read_only = off), the database (ALTER DATABASE) or the server (ALTER SYSTEM)",
+                        code);
+  }
   if (sqlstate == "42601" && message.find("multiple commands") != std::string::npos) {
     throw DatabaseError(message + "; give each statement as a separate argument", code);
   }

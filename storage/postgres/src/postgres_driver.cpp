@@ -63,12 +63,27 @@ std::string hex_bytea(std::string_view bytes) {
   return text;
 }
 
-std::string bytes_of_hex(std::string_view text) {
-  if (!text.starts_with("\\x")) throw DatabaseError("the server sent bytea in another form than hex: set bytea_output = 'hex'");
-  auto digit = [](char character) { return character <= '9' ? character - '0' : (character | 0x20) - 'a' + 10; };
+// Either form of bytea_output: a role, a database or a pooler decides which one comes.
+std::string bytes_of(std::string_view text) {
   std::string bytes;
-  bytes.reserve(text.size() / 2);
-  for (std::size_t at = 2; at + 1 < text.size(); at += 2) bytes += static_cast<char>(digit(text[at]) * 16 + digit(text[at + 1]));
+  if (text.starts_with("\\x")) {
+    auto digit = [](char character) { return character <= '9' ? character - '0' : (character | 0x20) - 'a' + 10; };
+    bytes.reserve(text.size() / 2);
+    for (std::size_t at = 2; at + 1 < text.size(); at += 2) bytes += static_cast<char>(digit(text[at]) * 16 + digit(text[at + 1]));
+    return bytes;
+  }
+  bytes.reserve(text.size());
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '\\') {
+      bytes += text[at];
+    } else if (at + 1 < text.size() && text[at + 1] == '\\') {
+      bytes += text[++at];
+    } else {
+      if (at + 3 >= text.size()) throw DatabaseError("the server sent a bytea that is cut off");
+      bytes += static_cast<char>((text[at + 1] - '0') * 64 + (text[at + 2] - '0') * 8 + (text[at + 3] - '0'));
+      at += 3;
+    }
+  }
   return bytes;
 }
 
@@ -146,7 +161,7 @@ Value value_of(const pqxx::field& field, pqxx::oid type) {
     case oid_oid: return Value(field.as<std::int64_t>());
     case oid_float4:
     case oid_float8: return Value(field.as<double>());
-    case oid_bytea: return Value(Bytes{bytes_of_hex(text)});
+    case oid_bytea: return Value(Bytes{bytes_of(text)});
     default: return Value(text);
   }
 }
@@ -548,7 +563,7 @@ class PostgresDriver final : public Driver {
       case Isolation::repeatable_read: text += " ISOLATION LEVEL REPEATABLE READ"; break;
       case Isolation::serializable: text += " ISOLATION LEVEL SERIALIZABLE"; break;
     }
-    return text + (options.read_only ? " READ ONLY" : " READ WRITE");
+    return text + (options.read_only ? " READ ONLY" : "");
   }
 
   void begin(Pool::PooledConnection& lent, const std::string& text) {

@@ -1,5 +1,5 @@
-// Job runs: their start, heartbeats and ends. A run belongs to one term of its scope; a start ends the open
-// runs of lower terms as lost.
+// Job runs: their start, heartbeats and ends. A run belongs to one term of its scope; a start ends the open runs of other terms as lost.
+// The table of what each call does in each state is docs/reference/jobs.md.
 #include <termgate/detail/sqlite/layer1.hpp>
 
 #include <algorithm>
@@ -21,9 +21,6 @@ namespace stmt = termgate::sql::sqlite_statements;
 
 }  // namespace
 
-// The lease was taken or force-released: its runs can neither be beaten nor completed any more.
-void Layer1::end_runs(std::string_view scope, std::int64_t below) { use(stmt::runs_over).bind(scope).bind(below).bind(now()).run(); }
-
 std::string Layer1::job_start(const std::string& job_name, const Scope& scope, const std::string& owner, Term term,
                               const std::optional<std::string>& detail) {
   require_name(job_name, "job name");
@@ -32,56 +29,50 @@ std::string Layer1::job_start(const std::string& job_name, const Scope& scope, c
   admit(scope.name(), term.value(), judge(scope.name(), term.value(), Raise::allowed, false));
   const std::string run_id = WriteId::random().text();
   const Moment moment = now();
-  use(stmt::jobs_lost).bind(scope.name()).bind(term.value()).bind(moment).bind(job_name).run();
   {
     Running open = use(stmt::job_open);
-    if (open.bind(scope.name()).bind(job_name).step()) {
+    if (open.bind(scope.name()).bind(job_name).bind(term.value()).step()) {
       throw InvalidInput(fmt::format("TG005 job \"{}\" of scope \"{}\" has an open run already, {}: finish it first", job_name,
                                      scope.name(), open.text(0)));
     }
   }
+  use(stmt::jobs_lost).bind(scope.name()).bind(term.value()).bind(moment).bind(job_name).run();
   use(stmt::job_insert).bind(run_id).bind(job_name).bind(scope.name()).bind(owner).bind(term.value()).bind(moment).bind(detail).run();
   unit.commit();
   return run_id;
 }
 
-// The scope and term of an open run pass the check, or TG001; false: the run is no longer open.
-bool Layer1::job_checked(const std::string& run_id) {
-  std::string scope;
-  std::int64_t term = 0;
+// None: the run is not open. Throws if this session declares another scope or term. `checked`: its scope and term pass the check too.
+std::optional<Layer1::OpenJob> Layer1::open_job(const std::string& run_id, bool checked) {
+  OpenJob job;
   {
     Running read = use(stmt::job_read);
-    if (!read.bind(run_id).step()) return false;
-    scope = read.text(0);
-    term = read.integer(1);
+    if (!read.bind(run_id).step()) return std::nullopt;
+    job = {read.text(0), read.integer(1), read.text(2)};
   }
-  admit(scope, term, judge(scope, term, Raise::allowed, false));
-  return true;
+  if (declared_scope_ && (declared_scope_->name() != job.scope || (declared_term_ && declared_term_->value() != job.term))) {
+    throw InvalidInput(fmt::format("TG005 run {} is of scope \"{}\" and term {}, and this session declares scope \"{}\" and term {}",
+                                   run_id, job.scope, job.term, declared_scope_->name(),
+                                   declared_term_ ? std::to_string(declared_term_->value()) : "none"));
+  }
+  if (checked) admit(job.scope, job.term, judge(job.scope, job.term, Raise::allowed, false));
+  return job;
 }
 
 bool Layer1::job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint) {
   Unit unit(*this);
-  if (!job_checked(run_id)) return false;
+  if (!open_job(run_id, true)) return false;
   use(stmt::job_beat).bind(run_id).bind(now()).bind(checkpoint).run();
-  const bool beaten = sqlite3_changes(db_) == 1;
   unit.commit();
-  return beaten;
+  return true;
 }
 
 Layer1::Beat Layer1::job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint, std::int64_t ttl_ms) {
   Unit unit(*this);
   Beat beat;
-  std::string scope, owner;
-  std::int64_t term = 0;
-  {
-    Running read = use(stmt::job_holder);
-    if (!read.bind(run_id).step()) return beat;
-    scope = read.text(0);
-    term = read.integer(1);
-    owner = read.text(2);
-  }
-  if (!job_heartbeat(run_id, checkpoint)) return beat;
-  const Renewal renewal = renew_lease(Scope(scope), owner, Term(term), ttl_ms);
+  const auto job = open_job(run_id, false);
+  if (!job || !job_heartbeat(run_id, checkpoint)) return beat;
+  const Renewal renewal = renew_lease(Scope(job->scope), job->owner, Term(job->term), ttl_ms);
   beat = {true, renewal.renewed, {}, {}};
   if (renewal.renewed) {
     beat.beat_before = renewal.expires_at;
@@ -98,8 +89,8 @@ bool Layer1::job_finish(const std::string& run_id, const std::string& status, st
     throw InvalidInput(fmt::format("TG005 a job ends completed, failed, cancelled or lost, not \"{}\"", status));
   }
   Unit unit(*this);
-  // Failed, cancelled and lost may be said by whoever has lost the lead.
-  if (status == "completed" && !job_checked(run_id)) return false;
+  // Failed and lost may be said by whoever has lost the lead; cancelled by an operator, who leads nothing.
+  if (status != "cancelled" && !open_job(run_id, status == "completed")) return false;
   use(stmt::job_finish).bind(run_id).bind(status).bind(now()).bind(exit_code).bind(detail).bind(checkpoint).run();
   const bool finished = sqlite3_changes(db_) == 1;
   unit.commit();

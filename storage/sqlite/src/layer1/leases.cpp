@@ -57,14 +57,19 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
   if (sqlite3_get_autocommit(db_) != 0) {
     const auto lease = read_lease(name);
     const Moment moment = now();
-    if (others(lease, moment)) return refused(*lease, moment);
+    if (others(lease, moment) && lease->renewed_at <= moment) return refused(*lease, moment);
   }
   Unit unit(*this);
   // Everything is read again under the lock: what was seen before it may be old.
   const Fence fence = read_fence(name);
-  const auto lease = read_lease(name);
+  auto lease = read_lease(name);
   const Moment moment = now();
   if (others(lease, moment)) {
+    // The clock was set back since, perhaps by a year. From here on it lasts for its own length: longer than its holder counts on.
+    if (lease->renewed_at > moment) {
+      lease->expires_at = moment + (lease->expires_at - lease->renewed_at);
+      use(stmt::lease_bound).bind(name).bind(moment).bind(lease->expires_at).run();
+    }
     unit.commit();
     return refused(*lease, moment);
   }
@@ -101,7 +106,6 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
       .bind(moment)
       .bind(endpoint)
       .run();
-  end_runs(name, term);
   if (!own_unit_) passed_checks_.acquired(name, owner, ttl_ms, endpoint, term);
   unit.commit();
   return {true, term, moment + ttl_ms, owner, ttl_ms};
@@ -196,7 +200,6 @@ bool Layer1::force_release(const Scope& scope, const std::string& actor, const s
   raise(scope.name(), fence, base + 1, fence.untrusted, actor, "force_release",
         Json('{').key("owner").value(lease->owner).key("reason").value(reason).key("evicted").value(std::int64_t{0}).members());
   use(stmt::lease_force).bind(scope.name()).bind(now()).run();
-  end_runs(scope.name(), base + 1);
   unit.commit();
   return true;
 }

@@ -139,7 +139,7 @@ std::int64_t Layer1::prune_history(std::int64_t older_than_ms) {
   const Moment moment = now() - older_than_ms;
   use(stmt::prune_audit).bind(moment).run();
   std::int64_t pruned = sqlite3_changes(db_);
-  use(stmt::prune_jobs).bind(moment).run();
+  use(stmt::prune_jobs).bind(moment).bind(moment + older_than_ms).run();
   pruned += sqlite3_changes(db_);
   audit("prune_history", std::nullopt, fmt::format(R"({{"older_than_ms":{},"deleted":{}}})", older_than_ms, pruned));
   unit.commit();

@@ -677,6 +677,14 @@ void Layer1::doctor_leases(std::vector<Advice>& findings) {
          fmt::format("the lease of {} (term {}) is past its time by {} ms", read.text(1), read.integer(2), moment - read.integer(3)),
          "the next acquisition takes it"});
   }
+  Running ahead = use(stmt::leases_ahead);
+  ahead.bind(moment);
+  while (ahead.step()) {
+    findings.push_back(
+        {"warning", "scope " + ahead.text(0),
+         fmt::format("the lease of {} was taken while the clock was ahead: it ends in {} ms", ahead.text(1), ahead.integer(2) - moment),
+         "set the clock right; the next attempt to acquire it limits it to its TTL"});
+  }
 }
 
 void Layer1::doctor_attached(std::vector<Advice>& findings) {

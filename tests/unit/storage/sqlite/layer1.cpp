@@ -791,14 +791,17 @@ TEST_CASE("jobs: a run ends with its lease and one run of a job is open at most"
     db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
   }
   SECTION("a lease that is taken or force-released ends its runs") {
+    // jobs.sql shows it as lost at once; the table says so with the next start.
     db.must("SELECT termgate_acquire_lease('s', 'me', 10000)");
     const std::string first = db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
     db.must("SELECT termgate_acquire_lease('s', 'me', 10000)");
-    CHECK(status(first) == "lost");
+    CHECK(status(first) == "started");
+    CHECK_THAT(db("SELECT termgate_job_heartbeat('" + first + "')").error, StartsWith("TG001"));
     const std::string second = db.must("SELECT termgate_job_start('Y', 's', 'me', 2)");
+    CHECK(status(first) == "lost");
     db.must("SELECT termgate_force_release('s', 'ops', 'why')");
-    CHECK(status(second) == "lost");
-    CHECK(db("SELECT termgate_job_finish('" + second + "', 'completed')").value() == "0");
+    CHECK_THAT(db("SELECT termgate_job_finish('" + second + "', 'completed')").error, StartsWith("TG001"));
+    CHECK(db("SELECT termgate_job_finish('" + second + "', 'lost')").value() == "1");
   }
   SECTION("a run whose lease has run out may still finish") {
     db.must("SELECT termgate_acquire_lease('s', 'me', 100)");
@@ -806,10 +809,21 @@ TEST_CASE("jobs: a run ends with its lease and one run of a job is open at most"
     sqlite3_sleep(150);
     CHECK(db("SELECT termgate_job_finish('" + run + "', 'completed', 0)").value() == "1");
     CHECK(status(run) == "completed");
+    // Nor does a start under the same term end it: it is the same leader's.
     const std::string late = db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
-    // The lease is over, so a further start under the same term finds it lost.
-    db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
-    CHECK(status(late) == "lost");
+    CHECK_THAT(db("SELECT termgate_job_start('Y', 's', 'me', 1)").error, Contains("open run already, " + late));
+    CHECK(status(late) == "started");
+  }
+  SECTION("a session ends only runs of what it declares") {
+    const std::string run = db.must("SELECT termgate_job_start('Y', 's', 'me', 5)");
+    for (const std::string declared : {"'other', 5", "'s', 4", "'s', 6"}) {
+      db.must("SELECT termgate_declare(" + declared + ")");
+      CHECK_THAT(db("SELECT termgate_job_heartbeat('" + run + "')").error, StartsWith("TG005"));
+      for (const std::string end : {"completed", "failed", "lost"})
+        CHECK_THAT(db("SELECT termgate_job_finish('" + run + "', '" + end + "')").error, StartsWith("TG005"));
+    }
+    db.must("SELECT termgate_declare('s', 5)");
+    CHECK(db("SELECT termgate_job_finish('" + run + "', 'failed')").value() == "1");
   }
   SECTION("pruning goes by the end of a run") {
     const std::string run = db.must("SELECT termgate_job_start('Y', 's', 'me', 1)");
@@ -819,7 +833,11 @@ TEST_CASE("jobs: a run ends with its lease and one run of a job is open at most"
     CHECK(status(run) == "completed");
     db.must("UPDATE termgate_job_runs SET completed_at = completed_at - 172800000");
     db.must("SELECT termgate_prune_history(86400000)");
-    CHECK(db("SELECT count(*) FROM termgate_job_runs").value() == "0");
+    // The last completed one says when the next one is due.
+    CHECK(db("SELECT count(*) FROM termgate_job_runs").value() == "1");
+    CHECK(db("SELECT termgate_job_finish('" + db.must("SELECT termgate_job_start('Y', 's', 'me', 1)") + "', 'completed')").value() == "1");
+    db.must("SELECT termgate_prune_history(86400000)");
+    CHECK(db("SELECT run_id <> '" + run + "' FROM termgate_job_runs").value() == "1");
   }
 }
 

@@ -273,7 +273,12 @@ class Layer1 {
   void patiently(const std::function<void()>& work);
 
  private:
-  bool job_checked(const std::string& run_id);
+  struct OpenJob {
+    std::string scope;
+    std::int64_t term;
+    std::string owner;
+  };
+  std::optional<OpenJob> open_job(const std::string& run_id, bool checked);
   class Unit;
   class Snapshot;
   struct Fence {
@@ -286,7 +291,7 @@ class Layer1 {
   struct LeaseRow {
     std::string owner;
     std::int64_t term;
-    Moment expires_at;
+    Moment expires_at, renewed_at;
     bool released;
   };
   enum class Raise { allowed, refused };
@@ -316,7 +321,6 @@ class Layer1 {
              std::string_view action, std::string_view more);
   // True where something was written, which may be forgotten once it is committed.
   bool write_refusals();
-  void end_runs(std::string_view scope, std::int64_t below);
   void pass(const std::string& scope, std::int64_t term);
   Scope scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed);
   std::int64_t repeated(const Stream& stream, const std::vector<Write>& writes, bool& found);

@@ -1,0 +1,198 @@
+// What each call for job runs does in each state of a run: the table of docs/reference/jobs.md, the same on every database.
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <termgate/database.hpp>
+
+#include "backend.hpp"
+
+using namespace termgate;
+using namespace std::chrono_literals;
+using conformance::shared;
+using conformance::unique;
+
+namespace {
+
+constexpr const char* job = "nightly";
+
+// A run, as one state has left it.
+struct Case {
+  Scope scope;
+  Term term;    // the run's
+  Term newest;  // that of whoever leads now
+  std::string run;
+};
+
+struct State {
+  const char* name;
+  const char* shown;         // the status in the history
+  const char* start;         // another start under the run's term
+  const char* start_newest;  // a start under the term of whoever leads now
+  const char* beat;          // as `completed`
+  const char* ended;         // failed, lost and cancelled
+  std::function<Case(Database&)> reach;
+};
+
+// "yes", "no" (the run is not open), or the code of the refusal.
+std::string outcome(const std::function<bool()>& call) {
+  try {
+    return call() ? "yes" : "no";
+  } catch (const Error& error) { return error.code(); }
+}
+
+Case open_run(Database& db, const Scope& scope, Term term) { return {scope, term, term, db.start_job(job, scope, term, "holder")}; }
+
+Case under_a_lease(Database& db, std::chrono::milliseconds ttl = 1h) {
+  const Scope scope(unique("job"));
+  return open_run(db, scope, db.acquire_lease(scope, ttl, {.owner = "holder"}).term());
+}
+
+Case without_lease(Database& db) { return open_run(db, Scope(unique("job")), Term(5)); }
+
+Case ended(Database& db, const char* status) {
+  Case at = without_lease(db);
+  REQUIRE(db.finish_job(at.run, status));
+  return at;
+}
+
+const std::vector<State>& states() {
+  static const std::vector<State> all = {
+      {"open, the lease is held", "started", "TG005", "TG005", "yes", "yes", [](Database& db) { return under_a_lease(db); }},
+      {"open, the lease has run out", "lost", "TG005", "TG005", "yes", "yes",
+       [](Database& db) {
+         const Case at = under_a_lease(db, 100ms);
+         std::this_thread::sleep_for(200ms);
+         return at;
+       }},
+      {"open, the lease was given back", "lost", "TG005", "TG005", "yes", "yes",
+       [](Database& db) {
+         const Case at = under_a_lease(db);
+         REQUIRE(db.release_lease(at.scope, at.term, "holder"));
+         return at;
+       }},
+      {"open, the lease was taken", "lost", "TG001", "yes", "TG001", "yes",
+       [](Database& db) {
+         Case at = under_a_lease(db);
+         REQUIRE(db.release_lease(at.scope, at.term, "holder"));
+         at.newest = db.acquire_lease(at.scope, 1h, {.owner = "another"}).term();
+         return at;
+       }},
+      {"open, its owner has acquired the lease anew", "lost", "TG001", "yes", "TG001", "yes",
+       [](Database& db) {
+         Case at = under_a_lease(db);
+         at.newest = db.acquire_lease(at.scope, 1h, {.owner = "holder"}).term();
+         return at;
+       }},
+      {"open, the lease was force-released", "lost", "TG001", "yes", "TG001", "yes",
+       [](Database& db) {
+         Case at = under_a_lease(db);
+         REQUIRE(db.force_release(at.scope, "operator", "a test"));
+         at.newest = db.acquire_lease(at.scope, 1h, {.owner = "another"}).term();
+         return at;
+       }},
+      {"open, no lease, its term is the fence", "started", "TG005", "TG005", "yes", "yes", without_lease},
+      {"open, no lease, a higher term leads", "lost", "TG001", "yes", "TG001", "yes",
+       [](Database& db) {
+         Case at = without_lease(db);
+         db.seal(at.scope, Term(7));
+         at.newest = Term(7);
+         return at;
+       }},
+      {"open, the fence was reset below it", "lost", "TG005", "yes", "yes", "yes",
+       [](Database& db) {
+         Case at = without_lease(db);
+         db.reset_fence(at.scope, Term(3), "operator", "a test");
+         at.newest = Term(3);
+         return at;
+       }},
+      {"completed", "completed", "yes", "yes", "no", "no", [](Database& db) { return ended(db, "completed"); }},
+      {"failed", "failed", "yes", "yes", "no", "no", [](Database& db) { return ended(db, "failed"); }},
+      {"cancelled", "cancelled", "yes", "yes", "no", "no", [](Database& db) { return ended(db, "cancelled"); }},
+      {"lost", "lost", "yes", "yes", "no", "no", [](Database& db) { return ended(db, "lost"); }},
+  };
+  return all;
+}
+
+std::string status_of(Database& db, const std::string& run) { return db.jobs({.run_id = run}, 1).at(0).status; }
+
+}  // namespace
+
+TEST_CASE("jobs: each call does in each state what the table says", "[F2][jobs][conformance]") {
+  auto& db = shared();
+  for (const State& state : states()) {
+    INFO(state.name);
+    {
+      const Case at = state.reach(db);
+      CHECK(status_of(db, at.run) == state.shown);
+      // Another owner's start is no other than its own; a stale caller's is refused.
+      for (const char* owner : {"holder", "another"}) {
+        std::string started;
+        CHECK(outcome([&] { return !(started = db.start_job(job, at.scope, at.term, owner)).empty(); }) == state.start);
+        if (!started.empty()) REQUIRE(db.finish_job(started, "failed"));
+      }
+      // What is refused has ended nothing.
+      CHECK(status_of(db, at.run) == state.shown);
+    }
+    {
+      const Case at = state.reach(db);
+      CHECK(outcome([&] { return !db.start_job(job, at.scope, at.newest, "new").empty(); }) == state.start_newest);
+      if (std::string(state.start_newest) == "yes" && std::string(state.ended) == "yes") {
+        CHECK(status_of(db, at.run) == "lost");
+        CHECK_FALSE(db.beat_job(at.run));
+        CHECK_FALSE(db.finish_job(at.run, "completed"));
+      }
+      // Another job and another scope are not concerned.
+      CHECK(outcome([&] { return !db.start_job("other", at.scope, at.newest, "new").empty(); }) == "yes");
+    }
+    {
+      const Case at = state.reach(db);
+      CHECK(outcome([&] { return db.beat_job(at.run, "page 3"); }) == state.beat);
+      CHECK((db.jobs({.run_id = at.run}, 1).at(0).checkpoint == "page 3") == (std::string(state.beat) == "yes"));
+      CHECK(outcome([&] { return db.finish_job(at.run, "completed", 0); }) == state.beat);
+      if (std::string(state.beat) == "yes") CHECK(status_of(db, at.run) == "completed");
+    }
+    for (const char* status : {"failed", "lost", "cancelled"}) {
+      const Case at = state.reach(db);
+      CHECK(outcome([&] { return db.finish_job(at.run, status); }) == state.ended);
+      if (std::string(state.ended) == "yes") CHECK(status_of(db, at.run) == status);
+      CHECK_FALSE(db.finish_job(at.run, status));
+    }
+  }
+}
+
+TEST_CASE("jobs: no run and a run that is unknown", "[jobs][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("job"));
+  CHECK(db.jobs({.scope = scope.name()}, 10).empty());
+  const CompletedJob none = db.completed_job(job, scope, 0ms);
+  CHECK_FALSE(none.started_at_ms);
+  CHECK_FALSE(none.latest_ms);
+  const std::string run = db.start_job(job, scope, Term(2), "holder");
+  // A stale caller starts nothing and ends nothing.
+  CHECK_THROWS_AS(db.start_job(job, scope, Term(1), "stale"), StaleTerm);
+  CHECK(status_of(db, run) == "started");
+  try {
+    db.start_job(job, scope, Term(2), "another");
+    FAIL("a second run was started");
+  } catch (const InvalidInput& error) { CHECK(std::string(error.what()).find("open run already, " + run) != std::string::npos); }
+}
+
+TEST_CASE("jobs: the last completed run is found behind any number of others and is never pruned", "[jobs][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("job"));
+  const std::string run = db.start_job(job, scope, Term(1), "holder");
+  REQUIRE(db.finish_job(run, "completed"));
+  const auto began = db.jobs({.run_id = run}, 1).at(0).started_at_ms;
+  for (int i = 0; i < 20; ++i) REQUIRE(db.finish_job(db.start_job(job, scope, Term(1), "holder"), "failed"));
+  const CompletedJob last = db.completed_job(job, scope, 0ms);
+  CHECK(last.started_at_ms == began);
+  CHECK(last.latest_ms == began);
+  CHECK(last.now_ms >= began);
+  CHECK_FALSE(db.completed_job("other", scope, 0ms).started_at_ms);
+}
