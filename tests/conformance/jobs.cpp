@@ -43,7 +43,7 @@ struct State {
 std::string outcome(const std::function<bool()>& call) {
   try {
     return call() ? "yes" : "no";
-  } catch (const Error& error) { return error.code(); }
+  } catch (const Error& error) { return std::string(error.code()); }
 }
 
 Case open_run(Database& db, const Scope& scope, Term term) { return {scope, term, term, db.start_job(job, scope, term, "holder")}; }

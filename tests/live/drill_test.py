@@ -448,6 +448,47 @@ class Drill(BothDatabases):
 
         self.both(told)
 
+    def test_a_refusal_that_is_not_as_stale_is_told_with_its_hint(self):
+        # Terms of one's own, and the fence is never raised: every write is TG005, and its hint has the remedy.
+        sh("psql", "-qX", self.postgres, "-c", "CREATE TABLE own (n int); SELECT termgate.protect('own', scope => 'own-terms')")
+        script = """
+            while :; do
+              psql -qX "$TERMGATE_DB" -c "BEGIN; SET LOCAL termgate.scope = 'own-terms'; SET LOCAL termgate.term = '3';
+                INSERT INTO own VALUES (1); COMMIT" 2>/dev/null
+              sleep 0.1
+            done"""
+        done = drill(self.postgres, "own-terms", "--timeout", "3s", command=["bash", "-c", script])
+        self.assertEqual(done.returncode, 1, done.stdout)
+        for part in ("nobody led", "Instance 1 was refused: TG005", "Hint: "):
+            self.assertIn(part, done.stdout)
+        self.assertIn("3", done.stdout.partition("Hint: ")[2].splitlines()[0], "how to raise the fence to that term")
+        self.assertEqual(done.stdout.count("was refused: TG005"), 1)
+
+    def test_a_polite_leader_is_told_how_to_be_tested(self):
+        # It looks at its own clock and stops. That the drill ended it is not the service's fault; nor is its lease left behind.
+        script = """
+            while ! term=$(termgate lease acquire --scope "$TERMGATE_SCOPE" --owner "polite-$$" --ttl 1s 2>/dev/null | cut -f1) \\
+                || [ -z "$term" ]; do sleep 0.05; done
+            last=$(date +%s%N)
+            while [ $(($(date +%s%N) - last)) -lt 900000000 ]; do
+              last=$(date +%s%N)
+              termgate lease renew --scope "$TERMGATE_SCOPE" --owner "polite-$$" --term "$term" --ttl 1s >/dev/null
+              sleep 0.1
+            done
+            while :; do sleep 0.1; done"""
+
+        def told(url, kind):
+            run = self.verdict(url, "polite", kind, "--timeout", "5s", expected="did_not_try", command=["bash", "-c", script])
+            self.assertIn("for 5.0 s after it was resumed", run["detail"])
+            self.assertNotIn("signal 15", run["detail"])
+            self.assertIn("when TERMGATE_DRILL is set", run["detail"])
+            for line in sh(TERMGATE, "lease", "list", "--db", url, "--json").splitlines():
+                lease = json.loads(line)
+                if lease["scope"].startswith(f"polite-{kind}"):
+                    self.assertIsNotNone(lease["released_at"], lease)
+
+        self.both(told)
+
     def test_a_liar_is_told(self):
         def told(url, kind):
             run = self.verdict(url, kind, "liar", expected="did_not_try")
