@@ -7,6 +7,7 @@
 // (in an RPC as well) sets SESSION_CONTEXT to the model's `declares` pair, `insert bulk` announces rows.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -186,6 +187,11 @@ class TdsModel {
     say(payload);
   }
 
+  // A text that runs it; one may have blanks in front.
+  static bool resets(const std::string& text) {
+    const std::string_view from = std::string_view(text).substr(std::min(text.find_first_not_of(' '), text.size()));
+    return from.starts_with("EXEC sp_reset_connection") || from.starts_with("EXEC (N'EXEC sp_reset_connection");
+  }
   static bool has(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
 
   void batch(const std::string& text, std::string payload) {
@@ -201,7 +207,7 @@ class TdsModel {
       payload += std::string("\xE3\3\0\x12\0\0", 6);
     }
     if (has(text, "declare")) declared = declares;
-    if (has(text, "EXEC sp_reset_connection")) gate = false;
+    if (resets(text)) gate = false;
     if (has(text, "rows")) payload += std::string("\x81\1\0\0\0\0\0\x09\0\x26\4\1c\0\xD1\4\1\0\0\0", 20);
     if (has(text, "commit")) finish(payload, true, announced);
     if (has(text, "rollback")) finish(payload, false, announced);
@@ -277,7 +283,7 @@ class TdsModel {
       } else if (one.id == tds::procedure::execute_sql || one.id == tds::procedure::execute || one.id == tds::procedure::prepare_execute)
         write();
       if (has(name + texts, "declare")) declared = declares;
-      if (has(texts, "sp_reset_connection")) gate = false;
+      if (resets(texts)) gate = false;
       payload += std::string("\x79\0\0\0\0", 5);
       if (next_handle > 0 && (one.id == tds::procedure::prepare || one.id == tds::procedure::prepare_execute)) {
         if (gives_back != 0) integer_out(payload, "@p0", gives_back, 1);
