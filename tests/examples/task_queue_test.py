@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """examples/task-queue: every task completed exactly once in effect while workers die and stall; the oldest task comes
-first; a heartbeat keeps a task; a worker that lost its lease cannot complete. On SQLite, and on the server of TERMGATE_TEST_POSTGRESQL; with TERMGATE_TEST_LONG a hundred
-thousand tasks there.
+first; a heartbeat keeps a task; a worker that lost its lease cannot complete. On SQLite, and on the server of
+TERMGATE_TEST_POSTGRESQL; with TERMGATE_TEST_LONG a hundred thousand tasks there.
 
   task_queue_test.py TASK_QUEUE TERMGATE_COMMAND
 """

@@ -26,6 +26,7 @@ NAME = f"docs_{os.getpid()}"
 OWNER, APP = NAME + "_owner", NAME + "_app"
 PLACE = re.search(r"(?:@|//)([^@/]+)/[^/]*$", SERVER).group(1)
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("TERMGATE_DB", "PGOPTIONS")}
+ENVIRONMENT["PATH"] = f"{Path(TERMGATE).parent}:{ENVIRONMENT['PATH']}"
 
 
 def url(role, place=PLACE, database=NAME):
@@ -53,17 +54,11 @@ def block_of_table(path, head):
 def renamed(text, place=PLACE):
     text = re.sub(r"@(host|db\.example)/app\b", f"@{place}/{NAME}", text)
     text = text.replace("termgate_owner", OWNER).replace("DATABASE app ", f"DATABASE {NAME} ").replace("--grant app=", f"--grant {APP}=")
-    return text.replace("build/termgate ", TERMGATE + " ")
+    return text
 
 
 def shell(text, **more):
-    done = subprocess.run(
-        ["bash", "-e", "-c", text],
-        capture_output=True,
-        text=True,
-        env=dict(ENVIRONMENT, PATH=f"{Path(TERMGATE).parent}:{os.environ['PATH']}", **more),
-        timeout=120,
-    )
+    done = subprocess.run(["bash", "-e", "-c", text], capture_output=True, text=True, env=dict(ENVIRONMENT, **more), timeout=120)
     assert done.returncode == 0, text + done.stdout + done.stderr
     return done.stdout
 
@@ -96,7 +91,7 @@ class Docs(unittest.TestCase):
         cls.addClassCleanup(psql, SERVER, f"DROP DATABASE {NAME} WITH (FORCE);\nDROP ROLE {APP};\nDROP ROLE {OWNER};")
         # The README's own steps, as an administrator.
         psql(ADMIN, renamed(block("README.md", "sql", "CREATE ROLE termgate_owner")))
-        commands = block("README.md", "sh", "./run build\n").splitlines()
+        commands = block("README.md", "sh", "./run build ").splitlines()
         assert len(commands) == 2, commands
         cls.said = shell(renamed(commands[1]))
         psql(ADMIN, f"CREATE SCHEMA {APP} AUTHORIZATION {APP};")
@@ -119,12 +114,7 @@ class Docs(unittest.TestCase):
 
     def proxy(self, command):
         port = int(re.search(r"--listen \S+:(\d+)", command).group(1))
-        process = subprocess.Popen(
-            ["bash", "-c", "exec " + command],
-            env=dict(ENVIRONMENT, PATH=f"{Path(TERMGATE).parent}:{os.environ['PATH']}"),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        process = subprocess.Popen(["bash", "-c", "exec " + command], env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(process.wait)
         self.addCleanup(process.terminate)
         end = time.monotonic() + 20
@@ -188,7 +178,7 @@ class Docs(unittest.TestCase):
 
     def test_to_remove_it(self):
         # In a database of its own, which is the README's for as long.
-        uninstall = block("README.md", "sh", "build/termgate uninstall")
+        uninstall = block("README.md", "sh", "termgate uninstall")
         other = NAME + "_other"
         psql(SERVER, f"CREATE DATABASE {other};\nGRANT CREATE ON DATABASE {other} TO {OWNER};")
         self.addCleanup(psql, SERVER, f"DROP DATABASE {other} WITH (FORCE);")
@@ -204,7 +194,7 @@ class Docs(unittest.TestCase):
         unprotect = re.search(r"`(SELECT termgate\.unprotect\('accounts'\);)`", (SOURCE / "README.md").read_text(encoding="utf-8")).group(1)
         psql(url(APP, database=other), unprotect)
         self.assertIn("uninstalled", shell(command))
-        self.assertEqual(uninstall, "build/" + block("docs/use/operations.md", "sh", "termgate uninstall"))
+        self.assertEqual(uninstall, block("docs/use/operations.md", "sh", "termgate uninstall"))
 
     def test_a_stale_append(self):
         with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
@@ -581,7 +571,7 @@ class Docs(unittest.TestCase):
         jar = Path("/usr/share/java/postgresql.jar")
         if shutil.which("javac") is None or not jar.exists():
             self.skipTest("a JDK or libpostgresql-jdbc-java is missing")
-        snippet = block("docs/use/java-and-orms.md", "java", "try (Connection c")
+        snippet = block("docs/use/java-and-orms.md", "java", "try (Connection c = pool.getConnection()) {")
         work = "// … the ORM's work …"
         self.assertIn(work, snippet)
         snippet = snippet.replace(
