@@ -188,12 +188,15 @@ TEST_CASE("raise: two that check and then raise do not deadlock because the lock
   CHECK(second.run(call("seal", scope, "7")).code == "TG005");
 }
 
-TEST_CASE("raise: is notified on commit and a write is not", "[live]") {
+TEST_CASE("raise: notifies nobody and a notice behind it does", "[F4][live]") {
   const auto scope = fresh_scope();
   PgSession listener(database().url());
   PgSession leader(database().url());
   listener.must("LISTEN termgate");
   leader.must(call("seal", scope, "5"));
+  listener.must("SELECT 1");
+  CHECK(PQnotifies(listener.raw()) == nullptr);
+  leader.must("SELECT termgate.notify_raised('" + scope + "')");
   listener.must("SELECT 1");
   PGnotify* notice = PQnotifies(listener.raw());
   REQUIRE(notice != nullptr);

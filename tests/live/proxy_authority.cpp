@@ -79,7 +79,13 @@ void await_listening(const Authority& authority) {
 
 }  // namespace
 
-TEST_CASE("proxy authority: a raise in plain SQL is heard and a forged notification is not believed", "[F2][F4][live][authority]") {
+namespace {
+
+void notify(PgSession& session, const std::string& scope) { session.must("SELECT termgate.notify_raised('" + scope + "')"); }
+
+}  // namespace
+
+TEST_CASE("proxy authority: a notice is heard at once and a forged notification is not believed", "[F2][F4][live][authority]") {
   const auto scope = fresh_scope();
   Gate gate("");
   // Before the authority, whose thread adds to it until the end.
@@ -90,6 +96,7 @@ TEST_CASE("proxy authority: a raise in plain SQL is heard and a forged notificat
   await_listening(authority);
   const auto start = std::chrono::steady_clock::now();
   db.must("SELECT * FROM termgate.seal('" + scope + "', 5)");
+  notify(db, scope);
   REQUIRE(seen.await({scope, 5}));
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
   CAPTURE(took.count());
@@ -103,10 +110,22 @@ TEST_CASE("proxy authority: a raise in plain SQL is heard and a forged notificat
   nobody.must(
       "SELECT pg_notify('termgate', '{\"scope\":\"s' || i || '\",\"term\":9,\"schema\":\"termgate\"}') FROM generate_series(1, 3000) i");
   db.must("SELECT * FROM termgate.seal('" + scope + "', 6)");
+  notify(db, scope);
   REQUIRE(seen.await({scope, 6}));
   CHECK(known(authority).highest(scope) == 6);
   CHECK(known(authority).highest("s1") == 0);
   CHECK(known(authority).highest("unheard of " + scope) == 0);
+}
+
+TEST_CASE("proxy authority: a raise by plain SQL that notifies nobody is seen soon", "[F4][live][authority]") {
+  const auto scope = fresh_scope();
+  Gate gate("");
+  gate.settings.fences_pause = 30s;
+  Authority authority(gate.settings);
+  PgSession db(database().url());
+  await_listening(authority);
+  db.must("SELECT * FROM termgate.seal('" + scope + "', 5)");
+  wait_until("the raise", [&] { return known(authority).highest(scope) == 5; });
 }
 
 TEST_CASE("proxy authority: an audited reset is heard too", "[F3][live][authority]") {
@@ -116,8 +135,10 @@ TEST_CASE("proxy authority: an audited reset is heard too", "[F3][live][authorit
   PgSession db(database().url());
   await_listening(authority);
   db.must("SELECT * FROM termgate.seal('" + scope + "', 1000)");
+  notify(db, scope);
   wait_until("the raise", [&] { return known(authority).highest(scope) == 1000; });
   db.must("SELECT * FROM termgate.reset_fence('" + scope + "', 7, 'operator', 'mistyped')");
+  notify(db, scope);
   wait_until("the reset", [&] { return known(authority).highest(scope) == 7; });
   CHECK(known(authority).untrusted(scope).empty());
 }
@@ -137,6 +158,7 @@ TEST_CASE("proxy authority: what was raised while the connection was lost is rea
   CHECK(gate.logged("cannot watch for fence changes (retrying)"));
   wait_until("the log", [&] { return gate.logged("are watched again"); });
   db.must("SELECT * FROM termgate.seal('" + scope + "', 6)");
+  notify(db, scope);
   wait_until("the next raise", [&] { return known(authority).highest(scope) == 6; });
 }
 
@@ -344,8 +366,10 @@ TEST_CASE("proxy authority: each database has its fences and one never judges an
     CHECK(own.highest(scope) == 7);
     // What is raised there is heard, and told for that database only.
     there.must("SELECT * FROM termgate.seal('" + scope + "', 51)");
+    notify(there, scope);
     CHECK(seen.await({fences->id(), 51}));
     here.must("SELECT * FROM termgate.seal('" + scope + "', 8)");
+    notify(here, scope);
     CHECK(seen.await({own.id(), 8}));
     CHECK(fences->highest(scope) == 51);
     // What its server says to a client's session is a hint: it is read, and found untrue.

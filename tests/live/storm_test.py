@@ -81,6 +81,9 @@ MISTAKES = {
           RETURNS integer[]
         LANGUAGE plpgsql SECURITY DEFINER AS $$
         BEGIN
+          IF p_key IS NULL THEN
+            RETURN termgate._take_right(p_key, p_scope, p_term, p_grace_until, p_until);
+          END IF;
           WHILE NOT pg_try_advisory_xact_lock(p_key) AND clock_timestamp() < p_grace_until LOOP PERFORM pg_sleep(0.01); END LOOP;
           RETURN '{}';
         END $$""",
@@ -94,7 +97,7 @@ MISTAKES = {
     # A raise that ends nobody.
     "patient": (
         (
-            "CREATE OR REPLACE FUNCTION termgate._evict(p_key bigint, p_scope text, p_pid integer, p_vxid text, p_who text) RETURNS boolean"
+            "CREATE OR REPLACE FUNCTION termgate._evict(p_key bigint, p_scope text, p_pid integer, p_who text) RETURNS boolean"
             " LANGUAGE sql AS 'SELECT NULL::boolean'"
         ),
         ["--faults", ",".join(HOLDS)],

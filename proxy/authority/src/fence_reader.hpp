@@ -30,7 +30,7 @@ class FenceReader {
     std::function<std::vector<FenceInfo>(const std::string& after, int limit)> page;
     std::function<std::optional<FenceInfo>(const std::string& scope)> one;
   };
-  // `pause`: between two readings of all fences.
+  // `pause`: between two readings of all fences; where they are one page, a thirtieth of it, but a second or more.
   FenceReader(FenceBook& book, Source source, std::string schema, std::size_t scopes_max, std::chrono::milliseconds pause);
 
   // Reads what `heard`, the book's suspects and the clock ask for, and takes it into the book. Throws what the source does; the next turn
@@ -45,7 +45,7 @@ class FenceReader {
 
  private:
   void read_one(const std::string& scope);
-  void read_all();
+  bool read_all();  // whether they were one page
 
   FenceBook& book_;
   const Source source_;

@@ -339,6 +339,7 @@ static void write_rows(Relation writes, const AppendOf* what, int64 last) {
   values[6] = what->has_write_id ? what->write_id : (Datum)0;
   for (i = 0; i < what->count; ++i) {
     HeapTuple row;
+    CHECK_FOR_INTERRUPTS();
     values[1] = Int64GetDatum(last + i + 1);
     values[4] = what->payloads[i];
     values[5] = TimestampTzGetDatum(GetCurrentTimestamp());
@@ -413,7 +414,10 @@ static bool append_payloads(FunctionCallInfo fcinfo, const Datum* payloads, int 
   if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || (!PG_ARGISNULL(5) && !one)) { return false; }
   what.has_write_id = !PG_ARGISNULL(5);
   what.write_id = what.has_write_id ? PG_GETARG_DATUM(5) : (Datum)0;
-  for (i = 0; i < count; ++i) { bytes += toast_raw_datum_size(payloads[i]) - VARHDRSZ; }
+  for (i = 0; i < count; ++i) {
+    CHECK_FOR_INTERRUPTS();
+    bytes += toast_raw_datum_size(payloads[i]) - VARHDRSZ;
+  }
   if (bytes > 1048576) { return false; }
   what.stream = PointerGetDatum(PG_GETARG_TEXT_PP(0));
   what.term = PG_GETARG_INT64(1);

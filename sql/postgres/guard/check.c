@@ -10,16 +10,32 @@ static bool passed_now = false;
 // The declaration has changed since the last check, and a statement has run since.
 static bool claim_changed = false;
 static bool ran_since = false;
+// How often it has changed; and up to when that is known by whoever began the last statement.
+static uint32 changes = 0;
+static uint32 changes_known = 0;
 
-void check_claim_changed(void) {
+// Nothing may fail here: settings are put back at the end of transactions too. Whatever may still write when the claim changes writes under
+// the new claim as well, and both are checked: the new one as after any statement, the one before it by whoever comes next.
+void check_claim_changed(ClaimSetting setting) {
+  bool may_write = hooks_may_write(ran_since);
+  if (may_write && IsTransactionState()) { claim_note_owed(setting); }
   passed_now = false;
   claim_changed = true;
-  ran_since = false;
+  ++changes;
+  ran_since = hooks_may_write(false);
 }
 
-void check_statement_runs(void) { ran_since = true; }
+void check_statement_runs(void) {
+  ran_since = true;
+  changes_known = changes;
+}
 
-// At the end of a transaction and at ROLLBACK TO.
+// A portal may have begun under another claim.
+void check_statement_goes_on(void) {
+  if (changes_known != changes) { check_statement_runs(); }
+}
+
+// At ROLLBACK TO.
 void check_forget(void) { passed_now = false; }
 
 // Outside guarded sessions locks are as in SQL: ROLLBACK TO gives them up.
@@ -274,10 +290,32 @@ static void check_odd(Snapshot snapshot) {
   check(&scope, term, &keys, snapshot);
 }
 
+// Claims that have been in force while something may have written.
+void check_owed(Snapshot snapshot) {
+  Claim claim;
+  while (claim_next_owed(&claim)) {
+    if (guard_mode() == GUARD_OBSERVE ? claim.kind != CLAIM_WHOLE || !layer1_usable() : claim.kind == CLAIM_NONE && passes_count() > 0) {
+      continue;
+    }
+    layer1_need();
+    if (claim.kind != CLAIM_WHOLE) {
+      ereport(
+          ERROR,
+          (errcode(ERRCODE_INPUT_INVALID),
+           errmsg("TG005 what was declared while a statement was writing is no scope and term, or there were too many in one statement"),
+           errhint("Declare scope and term before the statement that writes.")));
+    }
+    layer1_keys(&claim.scope, &claim.keys);
+    check(&claim.scope, claim.term, &claim.keys, snapshot);
+  }
+}
+
 // A write is about to begin: passes, or raises an error. Where nothing is declared, what the transaction has passed by calls of layer 1
 // counts.
 void check_require(Snapshot snapshot) {
-  Claim* claim = claim_of_statement();
+  Claim* claim;
+  check_owed(snapshot);
+  claim = claim_of_statement();
   if (passed_now && !claim_is_a_comments()) { return; }
   if (guard_mode() == GUARD_OBSERVE && !layer1_usable()) {
     sessions_count_observed("TG004 there is no layer 1 that the guard can use");
@@ -302,13 +340,14 @@ void check_require(Snapshot snapshot) {
   passed_now = !claim_is_a_comments();
   claim_changed = claim_changed && !passed_now;
   ran_since = ran_since && passed_now;
+  if (passed_now) { claim_is_checked(); }
 }
 
 // The backstop: the transaction has written, or may have, and is about to commit or to be prepared.
-void check_before_commit(bool used_traceless) {
+void check_before_commit(void) {
   Snapshot snapshot = IsolationUsesXactSnapshot() && FirstSnapshotSet ? GetTransactionSnapshot() : NULL;
-  // What leaves no trace may have been called again without a hook, from an expression that was ready.
-  if (passes_count() > 0 && !(claim_changed && (ran_since || used_traceless))) {
+  check_owed(snapshot);
+  if (passes_count() > 0 && !(claim_changed && ran_since)) {
     return;  // their locks are held, so nobody has raised those fences
   }
   if (guard_mode() == GUARD_ENFORCE) { passed_now = false; }

@@ -12,17 +12,19 @@ static bool claim_is_fresh = false;
 static char seen_scope[SCOPE_BYTES_MAX + 1];
 static char seen_term[24];
 
-// Called at the end of transactions too, where nothing may fail: it only notes.
-static void assigned(const char* value pg_attribute_unused(), void* extra pg_attribute_unused()) {
+// Called at the end of transactions too, where nothing may fail: they only note. The setting still has the value that it had before.
+static void assigned(ClaimSetting setting) {
   claim_is_fresh = false;
-  check_claim_changed();
+  check_claim_changed(setting);
 }
+static void scope_assigned(const char* value pg_attribute_unused(), void* extra pg_attribute_unused()) { assigned(SETTING_SCOPE); }
+static void term_assigned(const char* value pg_attribute_unused(), void* extra pg_attribute_unused()) { assigned(SETTING_TERM); }
 
 void claim_define_settings(void) {
   DefineCustomStringVariable("termgate.scope", "The scope that this session writes for.", NULL, &scope_setting, "", PGC_USERSET, 0, NULL,
-                             assigned, NULL);
+                             scope_assigned, NULL);
   DefineCustomStringVariable("termgate.term", "The term (fencing token) that this session writes under.", NULL, &term_setting, "",
-                             PGC_USERSET, 0, NULL, assigned, NULL);
+                             PGC_USERSET, 0, NULL, term_assigned, NULL);
 }
 
 // The keys of a scope depend on the schema of layer 1.
@@ -103,4 +105,60 @@ Claim* claim_of_statement(void) {
   if (!by_comment) { return claim_now(); }
   read_claim(&commented, claim_scope_text(), claim_term_text());
   return &commented;
+}
+
+// Claims that are over and were not checked: something may have written while they were declared, and no hook saw it. A few are enough, for
+// every statement that begins checks them.
+static struct {
+  int count;
+  bool too_many;
+  struct {
+    char scope[SCOPE_BYTES_MAX + 1];
+    char term[24];
+  } claims[8];
+  int set;  // ClaimSettings that were set since the last claim that counts
+} owed;
+
+// The claim that is declared until now, unless it is half of a new one: scope and term are set one after the other. Nothing may fail here.
+void claim_note_owed(ClaimSetting next) {
+  const char* scope = setting_of(scope_setting);
+  const char* term = setting_of(term_setting);
+  int i;
+  if (owed.set != 0 && (owed.set & next) == 0) {
+    owed.set |= next;
+    return;
+  }
+  owed.set = next;
+  if (passes_has_claim(scope, term)) { return; }
+  for (i = 0; i < owed.count; ++i) {
+    if (strcmp(owed.claims[i].scope, scope) == 0 && strcmp(owed.claims[i].term, term) == 0) { return; }
+  }
+  if (owed.count == lengthof(owed.claims) || strlen(scope) > SCOPE_BYTES_MAX || strlen(term) >= sizeof owed.claims[0].term) {
+    owed.too_many = true;
+    return;
+  }
+  strcpy(owed.claims[owed.count].scope, scope);
+  strcpy(owed.claims[owed.count].term, term);
+  ++owed.count;
+}
+
+// Takes one of them; false: there is none. CLAIM_ODD also where there were too many.
+bool claim_next_owed(Claim* claim_owed) {
+  if (owed.too_many) {
+    owed.too_many = false;
+    claim_owed->kind = CLAIM_ODD;
+    return true;
+  }
+  if (owed.count == 0) { return false; }
+  --owed.count;
+  read_claim(claim_owed, owed.claims[owed.count].scope, owed.claims[owed.count].term);
+  return true;
+}
+
+void claim_is_checked(void) { owed.set = 0; }
+
+void claim_forget_owed(void) {
+  owed.count = 0;
+  owed.too_many = false;
+  owed.set = 0;
 }

@@ -46,6 +46,9 @@ typedef struct ScopeName {
 #define SCOPE_DATUM(name) PointerGetDatum(&(name)->text.header)
 #define SCOPE_STRING(name) ((name)->text.bytes + VARHDRSZ)
 
+// The two of them are set one after the other.
+typedef enum ClaimSetting { SETTING_SCOPE = 1, SETTING_TERM = 2 } ClaimSetting;
+
 // CLAIM_ODD: half of a claim, or one that only layer 1 can read or refuse.
 typedef enum ClaimKind { CLAIM_NONE, CLAIM_WHOLE, CLAIM_HALF, CLAIM_ODD } ClaimKind;
 
@@ -63,7 +66,6 @@ typedef struct Fence {
   int64 term;
   int64 generation;
   bool vouched;  // the row says that it belongs to this very table
-  bool marked;   // a protected table may ask who has passed
   FullTransactionId raised;
 } Fence;
 
@@ -78,6 +80,10 @@ extern void claim_define_settings(void);
 extern Claim* claim_now(void);
 extern Claim* claim_of_statement(void);
 extern bool claim_is_a_comments(void);
+extern void claim_note_owed(ClaimSetting next);
+extern bool claim_next_owed(Claim* owed);
+extern void claim_is_checked(void);
+extern void claim_forget_owed(void);
 extern void claim_forget_keys(void);
 extern const char* claim_scope_text(void);
 extern const char* claim_term_text(void);
@@ -103,6 +109,7 @@ extern int passes_count(void);
 extern uint32 passes_epoch(void);
 extern Pass* passes_find(const ScopeKeys* keys, const ScopeName* scope, int64 term);
 extern Pass* passes_last(void);
+extern bool passes_has_claim(const char* scope, const char* term);
 extern bool passes_has_scope(const ScopeName* scope);
 extern Pass* passes_of_scope(const ScopeName* scope);
 extern Pass* passes_add(const ScopeKeys* keys, const ScopeName* scope, int64 term, bool by_row);
@@ -142,12 +149,14 @@ extern void layer1_give_back(Datum stream, int64 count);
 
 // check.c
 extern void check_require(Snapshot snapshot);
-extern void check_before_commit(bool used_traceless);
+extern void check_before_commit(void);
+extern void check_owed(Snapshot snapshot);
 extern bool check_by_arguments(const ScopeName* scope, int64 term);
 extern bool check_for_protect(const ScopeName* scope, Snapshot snapshot);
 extern bool check_any_for_protect(Snapshot snapshot);
-extern void check_claim_changed(void);
+extern void check_claim_changed(ClaimSetting setting);
 extern void check_statement_runs(void);
+extern void check_statement_goes_on(void);
 extern void check_forget(void);
 
 // append.c
@@ -188,6 +197,7 @@ extern bool function_is_notify(Oid function);
 extern void hooks_install(void);
 extern void hooks_layer1_call(bool begins);
 extern void hooks_layer1_writes(void);
+extern bool hooks_may_write(bool ran);
 
 // sessions.c
 

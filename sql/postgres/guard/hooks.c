@@ -7,6 +7,8 @@
 #include "guard.h"
 
 static ExecutorStart_hook_type next_executor_start = NULL;
+static ExecutorRun_hook_type next_executor_run = NULL;
+static ExecutorFinish_hook_type next_executor_finish = NULL;
 static ProcessUtility_hook_type next_utility = NULL;
 static object_access_hook_type next_object_access = NULL;
 
@@ -16,6 +18,9 @@ static bool used_traceless = false;
 static bool id_is_layer1s = false;
 // Between hooks_layer1_call(true) and (false): layer 1 notifies, or counts a refusal.
 static bool in_layer1_call = false;
+// How many statements run, one inside the other, and how many of them write.
+static int running = 0;
+static int writing = 0;
 // A statement that brings its own check along is being made ready, and nothing has passed yet.
 static bool on_credit = false;
 
@@ -35,6 +40,10 @@ static bool has_id(void) { return TransactionIdIsValid(GetTopTransactionIdIfAny(
 
 void hooks_layer1_call(bool begins) { in_layer1_call = begins; }
 
+// Whether something may have written that no hook has seen, or may do so from now on: a statement that writes goes on, or a function that
+// leaves no trace, whose expression is ready, is called again by what has run since the claim was declared, or by what runs.
+bool hooks_may_write(bool ran) { return writing > 0 || (used_traceless && (ran || running > 0)); }
+
 // A write to layer 1's tables alone is about to begin.
 void hooks_layer1_writes(void) {
   if (!has_id()) { id_is_layer1s = true; }
@@ -42,6 +51,7 @@ void hooks_layer1_writes(void) {
 
 static void before_statement(QueryDesc* query, int flags) {
   const PlannedStmt* plan = query->plannedstmt;
+  check_owed(query->snapshot);
   if (!statement_writes(query, flags)) {
     check_statement_runs();
     // What it runs may write, where its text is not at hand any more.
@@ -79,30 +89,95 @@ static void executor_start(QueryDesc* query, int flags) {
   if (!IsParallelWorker() && !exempt()) { shortcuts_prepare(query, flags); }
 }
 
-static void before_utility(const Node* statement) {
+static bool writes(const QueryDesc* query) {
+  return guarding() && !IsParallelWorker() && statement_writes(query, query->estate->es_top_eflags) &&
+         !statement_writes_layer1_alone(query->plannedstmt);
+}
+
+static void executor_run(EXECUTOR_RUN_PARAMETERS) {
+  bool is_writer = writes(query);
+  if (guarding()) { check_statement_goes_on(); }
+  ++running;
+  writing += is_writer;
+  PG_TRY();
+  {
+    if (next_executor_run != NULL) {
+      next_executor_run(EXECUTOR_RUN_ARGUMENTS);
+    } else {
+      standard_ExecutorRun(EXECUTOR_RUN_ARGUMENTS);
+    }
+  }
+  PG_FINALLY();
+  {
+    --running;
+    writing -= is_writer;
+  }
+  PG_END_TRY();
+}
+
+// Triggers that come after the rows.
+static void executor_finish(QueryDesc* query) {
+  bool is_writer = writes(query);
+  ++running;
+  writing += is_writer;
+  PG_TRY();
+  {
+    if (next_executor_finish != NULL) {
+      next_executor_finish(query);
+    } else {
+      standard_ExecutorFinish(query);
+    }
+  }
+  PG_FINALLY();
+  {
+    --running;
+    writing -= is_writer;
+  }
+  PG_END_TRY();
+}
+
+// Whether it writes itself.
+static bool before_utility(const Node* statement) {
+  if (!IsA(statement, TransactionStmt)) { check_owed(statement_snapshot()); }
   if (IsA(statement, DiscardStmt) && !has_id()) {
     // DISCARD TEMP takes an id to drop what only this session ever saw.
     id_is_layer1s = true;
-    return;
+    return false;
   }
   if (utility_is_free(statement)) {
     if (!IsA(statement, VariableSetStmt) && !IsA(statement, VariableShowStmt) && !IsA(statement, TransactionStmt)) {
       check_statement_runs();
     }
-    return;
+    return false;
   }
   check_statement_runs();
   used_traceless = true;
   check_require(statement_snapshot());
+  return true;
 }
 
+// A setting that is set by itself is no statement that could write.
+static bool only_sets(const Node* statement) { return IsA(statement, VariableSetStmt) || IsA(statement, TransactionStmt); }
+
 static void process_utility(UTILITY_PARAMETERS) {
-  if (guarding() && !IsParallelWorker()) { before_utility(planned->utilityStmt); }
-  if (next_utility != NULL) {
-    next_utility(UTILITY_ARGUMENTS);
-  } else {
-    standard_ProcessUtility(UTILITY_ARGUMENTS);
+  bool is_writer = guarding() && !IsParallelWorker() && before_utility(planned->utilityStmt);
+  bool runs = !only_sets(planned->utilityStmt);
+  running += runs;
+  writing += is_writer;
+  PG_TRY();
+  {
+    if (next_utility != NULL) {
+      next_utility(UTILITY_ARGUMENTS);
+    } else {
+      standard_ProcessUtility(UTILITY_ARGUMENTS);
+    }
   }
+  PG_FINALLY();
+  {
+    running -= runs;
+    writing -= is_writer;
+  }
+  PG_END_TRY();
   // It took none after all.
   if (id_is_layer1s && !has_id()) { id_is_layer1s = false; }
 }
@@ -132,13 +207,14 @@ static void object_access(ObjectAccessType access, Oid class, Oid object, int su
 
 static void before_commit(bool prepares) {
   if (!guarding()) { return; }
-  if (prepares || used_traceless || (has_id() && !id_is_layer1s)) { check_before_commit(used_traceless); }
+  if (prepares || used_traceless || (has_id() && !id_is_layer1s)) { check_before_commit(); }
 }
 
 // Nothing may fail here.
 static void transaction_ended(void) {
   passes_forget();
   check_forget();
+  claim_forget_owed();
   sessions_show_end();
   used_traceless = false;
   on_credit = false;
@@ -174,6 +250,10 @@ static void on_savepoint(SubXactEvent event, SubTransactionId sub pg_attribute_u
 void hooks_install(void) {
   next_executor_start = ExecutorStart_hook;
   ExecutorStart_hook = executor_start;
+  next_executor_run = ExecutorRun_hook;
+  ExecutorRun_hook = executor_run;
+  next_executor_finish = ExecutorFinish_hook;
+  ExecutorFinish_hook = executor_finish;
   next_utility = ProcessUtility_hook;
   ProcessUtility_hook = process_utility;
   next_object_access = object_access_hook;

@@ -12,7 +12,7 @@ typedef struct Layer1 {
   Oid primary_key;
   Oid owner;
   // Columns of fences.
-  AttrNumber scope, term, generation, vouched, raised, marked;
+  AttrNumber scope, term, generation, vouched, raised;
   // The seeds of the advisory keys.
   int64 queue_seed, turnstile_seed;
   // Functions that pass a check by their arguments: the hashes of their OIDs.
@@ -284,7 +284,7 @@ static bool find_table(Layer1* found) {
   return find_column(&found->scope, found->fences, "scope", TEXTOID) && find_column(&found->term, found->fences, "term", INT8OID) &&
          find_column(&found->generation, found->fences, "generation", INT8OID) &&
          find_column(&found->vouched, found->fences, "vouched", OIDOID) &&
-         find_column(&found->raised, found->fences, "raised_xid", XID8OID) && find_column(&found->marked, found->fences, "marked", BOOLOID);
+         find_column(&found->raised, found->fences, "raised_xid", XID8OID);
 }
 
 static bool find(Layer1* found) {
@@ -452,7 +452,6 @@ static void read_row(HeapTuple row, TupleDesc description, Fence* fence) {
     fence->term = DatumGetInt64(values[term]);
     fence->generation = DatumGetInt64(values[generation]);
     fence->vouched = DatumGetObjectId(values[vouched]) == here.fences;
-    fence->marked = absent[here.marked - 1] || DatumGetBool(values[here.marked - 1]);
     if (!absent[raised]) { fence->raised = FullTransactionIdFromU64(DatumGetUInt64(values[raised])); }
   }
   pfree(values);

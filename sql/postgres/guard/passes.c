@@ -98,6 +98,19 @@ Pass* passes_of_scope(const ScopeName* scope) {
   return NULL;
 }
 
+// Whether this very claim has been passed, its fence read since the last ROLLBACK TO. Among the latest few, as above. Nothing may fail
+// here.
+bool passes_has_claim(const char* scope, const char* term) {
+  char text[24];
+  int i;
+  for (i = count - 1; i >= 0 && i >= count - LISTED_MAX; --i) {
+    if (passes[i].epoch != epoch || strcmp(SCOPE_STRING(passes[i].scope), scope) != 0) { continue; }
+    snprintf(text, sizeof text, INT64_FORMAT, passes[i].term);
+    if (strcmp(text, term) == 0) { return true; }
+  }
+  return false;
+}
+
 static void grow(void) {
   Pass* larger = MemoryContextAlloc(TopTransactionContext, sizeof(Pass) * (Size)capacity * 2);
   memcpy(larger, passes, sizeof(Pass) * (Size)count);

@@ -134,6 +134,14 @@ typedef RelFileNode RelationFile;
   }                          \
   }
 
+#if PG_VERSION_NUM >= 180000
+#define EXECUTOR_RUN_PARAMETERS QueryDesc *query, ScanDirection direction, uint64 count
+#define EXECUTOR_RUN_ARGUMENTS query, direction, count
+#else
+#define EXECUTOR_RUN_PARAMETERS QueryDesc *query, ScanDirection direction, uint64 count, bool once
+#define EXECUTOR_RUN_ARGUMENTS query, direction, count, once
+#endif
+
 #if PG_VERSION_NUM >= 140000
 #define UTILITY_PARAMETERS                                                                                                                 \
   PlannedStmt *planned, const char *text, bool read_only_tree, ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *env, \

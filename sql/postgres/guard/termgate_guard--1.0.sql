@@ -1,6 +1,20 @@
 -- The guard's functions and views, in the schema of layer 1. No tables: what is kept is layer 1's. Run by CREATE EXTENSION as a superuser.
 -- Rows, locks: none. Keeps F1, F2, F5, F6 for guarded sessions.
 
+-- Where no schema is named, the server takes the first of search_path: then everything would be created in vain.
+DO $$
+DECLARE
+  v_schemas pg_catalog.text := (SELECT pg_catalog.string_agg(pg_catalog.format('CREATE EXTENSION termgate_guard SCHEMA %I;', n.nspname), ' or ')
+                                  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+                                 WHERE c.relname OPERATOR(pg_catalog.=) 'fences' AND c.relkind OPERATOR(pg_catalog.=) 'r'
+                                   AND EXISTS (SELECT FROM pg_catalog.pg_class m WHERE m.relnamespace OPERATOR(pg_catalog.=) n.oid AND m.relname OPERATOR(pg_catalog.=) 'migrations'));
+BEGIN
+  IF pg_catalog.to_regclass('@extschema@.fences') IS NULL THEN
+    RAISE EXCEPTION 'TG005 schema "%" holds no layer 1', '@extschema@'
+      USING ERRCODE = 'TG005', HINT = coalesce(v_schemas, 'Run termgate init for this database first. Then: CREATE EXTENSION termgate_guard SCHEMA termgate;');
+  END IF;
+END $$;
+
 -- guard_session() -> version, schema, preloaded, database: guards this session from now on. An error where it cannot.
 CREATE FUNCTION @extschema@.guard_session(OUT version text, OUT schema text, OUT preloaded boolean, OUT database text)
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'termgate_guard_session';

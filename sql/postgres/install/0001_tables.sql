@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS @schema@.fences (
   generation bigint NOT NULL DEFAULT 1,
   -- The OID of this very table when its generation was last compared; 0: compare again. A dump that is restored brings another OID.
   vouched    oid NOT NULL DEFAULT 0,
-  -- Whether a protected table may ask who passed: only then does a check leave its mark.
+  -- Means nothing any more: the library of the guard up to version 19 needs the column.
   marked     boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 70);
 
@@ -298,7 +298,7 @@ BEGIN
 END $$;
 
 -- F3: a raise is on disk before its COMMIT returns, whatever the session chose. A setting made by a function ends with the
--- function, before COMMIT; a deferred trigger runs inside COMMIT itself.
+-- function, before COMMIT; a deferred trigger runs inside COMMIT itself, and inside PREPARE TRANSACTION, which it refuses: a raise that is prepared holds its scope, and nobody could evict it.
 CREATE OR REPLACE FUNCTION @schema@._flush_raise() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -307,6 +307,10 @@ BEGIN
   IF v_commit = 'off'
      OR (v_commit = 'local' AND EXISTS (SELECT FROM @schema@.settings s WHERE s.name = 'failover' AND s.value = 'synchronous')) THEN
     PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;
+  IF current_setting('max_prepared_transactions') <> '0' AND current_query() ~* 'prepare[[:space:]]+transaction' THEN
+    RAISE EXCEPTION 'cannot PREPARE a transaction that has raised the fence of scope "%"', NEW.scope
+      USING ERRCODE = '0A000', HINT = 'Raise it first, in a transaction of its own.';
   END IF;
   RETURN NULL;
 END $$;

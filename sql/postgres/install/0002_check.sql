@@ -17,6 +17,9 @@ BEGIN
   END LOOP;
 END $$;
 
+DROP FUNCTION IF EXISTS @schema@._evict(bigint, text, integer, text, text);  -- as they were up to version 19
+DROP FUNCTION IF EXISTS @schema@._holders(bigint, text);
+
 -- The advisory keys of a scope. The seed keeps kinds and schemas apart.
 CREATE OR REPLACE FUNCTION @schema@._queue_key(p_scope text) RETURNS bigint LANGUAGE sql IMMUTABLE AS
 $$ SELECT pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 1)) $$;
@@ -253,7 +256,8 @@ CREATE OR REPLACE FUNCTION @schema@._set_lock_timeout(p_until timestamptz, p_use
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_ms bigint := greatest(1, ceil(extract(epoch FROM p_until - clock_timestamp()) * 1000)::bigint);
-  v_user bigint := (SELECT s.setting::bigint FROM pg_settings s WHERE s.name = 'lock_timeout');
+  -- Not from pg_settings: any role may lock that view, exclusively too.
+  v_user bigint := extract(epoch FROM current_setting('lock_timeout')::interval) * 1000;
 BEGIN
   IF p_user <> '0' AND v_user BETWEEN 1 AND v_ms THEN
     RETURN;
@@ -270,68 +274,103 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
        AND l.classid = ((p_key >> 32) & 4294967295)::oid AND l.objid = (p_key & 4294967295)::oid)
 $$;
 
--- Who holds an advisory key of the scope. `raising` is the term that the holder has announced for this scope (0003), NULL when none.
--- A prepared transaction has no pid: its gid is found by its transaction id.
-CREATE OR REPLACE FUNCTION @schema@._holders(p_key bigint, p_scope text)
-RETURNS TABLE (pid integer, virtualtransaction text, raising bigint, evictable boolean, who text)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-  RETURN QUERY
-  WITH locks AS MATERIALIZED (
-    SELECT l.* FROM pg_locks l WHERE l.granted
-  ), here AS (
-    SELECT d.oid FROM pg_database d WHERE d.datname = current_database()
-  ), holders AS (
-    SELECT DISTINCT l.pid, l.virtualtransaction FROM locks l, here
-     WHERE l.locktype = 'advisory' AND l.database = here.oid AND l.objsubid = 1
-       AND l.classid = ((p_key >> 32) & 4294967295)::oid AND l.objid = (p_key & 4294967295)::oid
-       AND l.pid IS DISTINCT FROM pg_backend_pid()
-  )
-  SELECT h.pid, h.virtualtransaction,
-         CASE WHEN EXISTS (SELECT FROM locks l, here
-                            WHERE l.pid = h.pid AND l.locktype = 'relation' AND l.database = here.oid
-                              AND l.relation = format('%I.fences', @schema_lit@)::regclass AND l.mode = 'RowExclusiveLock')
-               AND EXISTS (SELECT FROM locks l, here
-                            WHERE l.pid = h.pid AND l.locktype = 'advisory' AND l.database = here.oid AND l.objsubid = 1
-                              AND l.mode = 'ExclusiveLock'
-                              AND (l.classid, l.objid) IN (
-                                (((@schema@._queue_key(p_scope) >> 32) & 4294967295)::oid, (@schema@._queue_key(p_scope) & 4294967295)::oid),
-                                (((@schema@._turnstile_key(p_scope) >> 32) & 4294967295)::oid, (@schema@._turnstile_key(p_scope) & 4294967295)::oid)))
-              -- Where a transaction announced twice the two halves may not belong together: the least that they can mean.
-              THEN (SELECT (max(l.objid::bigint) FILTER (WHERE l.classid = (@schema@._announce_high(p_scope)::bigint & 4294967295)::oid) << 31)
-                           + min(l.objid::bigint) FILTER (WHERE l.classid = (@schema@._announce_low(p_scope)::bigint & 4294967295)::oid) + 1
-                      FROM locks l, here
-                     WHERE l.pid = h.pid AND l.locktype = 'advisory' AND l.database = here.oid AND l.objsubid = 2)
-          END,
-         h.pid IS NOT NULL,
-         CASE WHEN h.pid IS NULL THEN
-                coalesce((SELECT format('prepared transaction "%s" of %s, prepared at %s', x.gid, x.owner, x.prepared)
-                            FROM locks l JOIN pg_prepared_xacts x ON x.transaction = l.transactionid
-                           WHERE l.pid IS NULL AND l.virtualtransaction = h.virtualtransaction AND l.locktype = 'transactionid' LIMIT 1),
-                         'a prepared transaction')
-              ELSE (SELECT format('pid %s (user %s, application "%s", %s%s)', a.pid, a.usename, a.application_name,
-                                  coalesce(a.state, 'state not shown'), ' since ' || a.state_change::text)
-                      FROM pg_stat_activity a WHERE a.pid = h.pid)
-         END
-    FROM holders h;
-END $$;
-
--- The text for TG006: who stands in the way of the key.
-CREATE OR REPLACE FUNCTION @schema@._blockers(p_key bigint, p_scope text) RETURNS text
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-  SELECT coalesce(string_agg(h.who, ', '), 'a session that has just ended') FROM @schema@._holders(p_key, p_scope) h
+-- A number that nobody else can compute. Advisory locks of such keys cannot be forged, nor taken by somebody else first; once held, they are there for all to see.
+CREATE OR REPLACE FUNCTION @schema@._signed_key(p_text text) RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT ('x' || left(encode(sha256(convert_to(concat_ws('/', s.key, p_text), 'UTF8')), 'hex'), 16))::bit(64)::bigint FROM @schema@.pass_secret s
 $$;
 
+-- What a session announces a raise of the scope with (0003): the class of the two-number locks that say its term. Even: the next number is the class of the term's other half.
+CREATE OR REPLACE FUNCTION @schema@._announcement(p_scope text, p_pid integer) RETURNS integer
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT (@schema@._signed_key(p_pid || '/' || p_scope) >> 32)::integer & -2 $$;
+
+-- Which sessions are in the way at an advisory key of the scope: they hold it, or ask for it exclusively and so stop whoever comes after them; p_key NULL: they hold the fence's row. One
+-- row for each session, which is known by its pid alone: a lock of a session outlives its transactions. A prepared transaction has no pid. raising: the term that the session has
+-- announced for this scope. shared: it holds the key in no other mode. surely: false where it only may hold the row (0004).
+CREATE OR REPLACE FUNCTION @schema@._in_the_way(p_key bigint, p_scope text) RETURNS TABLE (pid integer, raising bigint, shared boolean, surely boolean, who text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM pg_stat_clear_snapshot();  -- within a transaction the view of sessions stands still
+  RETURN QUERY
+  WITH locks AS MATERIALIZED (
+    SELECT l.* FROM pg_locks l WHERE l.pid IS DISTINCT FROM pg_backend_pid()
+  ), here AS (
+    SELECT d.oid FROM pg_database d WHERE d.datname = current_database()
+  ), seen AS (
+    SELECT l.pid, CASE WHEN l.pid IS NULL THEN l.virtualtransaction END AS prepared, bool_or(l.granted) AS holds, bool_and(l.mode = 'ShareLock') AS shared, true AS surely
+      FROM locks l, here
+     WHERE l.locktype = 'advisory' AND l.database = here.oid AND l.objsubid = 1 AND (l.granted OR l.mode = 'ExclusiveLock')
+       AND l.classid = ((p_key >> 32) & 4294967295)::oid AND l.objid = (p_key & 4294967295)::oid
+     GROUP BY 1, 2
+    UNION ALL
+    SELECT r.pid, CASE WHEN r.pid IS NULL THEN r.virtualtransaction END, true, false, r.surely FROM @schema@._row_holders(p_scope) r WHERE p_key IS NULL
+  ), sessions AS (
+    -- Where a transaction announced twice the two halves may not belong together: the least that they can mean.
+    SELECT s.*, (SELECT (max(l.objid::bigint) FILTER (WHERE l.classid = (a.class & 4294967295)::oid) << 31)
+                        + min(l.objid::bigint) FILTER (WHERE l.classid = ((a.class + 1) & 4294967295)::oid) + 1
+                   FROM locks l, here, (SELECT @schema@._announcement(p_scope, s.pid)::bigint AS class) a
+                  WHERE l.pid = s.pid AND l.locktype = 'advisory' AND l.database = here.oid AND l.objsubid = 2 AND l.granted) AS raising
+      FROM seen s
+  )
+  SELECT s.pid, s.raising, s.shared, s.surely,
+         CASE WHEN s.pid IS NULL THEN
+                coalesce((SELECT format('prepared transaction "%s" of %s, prepared at %s', x.gid, x.owner, x.prepared)
+                            FROM locks l JOIN pg_prepared_xacts x ON x.transaction = l.transactionid
+                           WHERE l.pid IS NULL AND l.virtualtransaction = s.prepared AND l.locktype = 'transactionid' LIMIT 1),
+                         'a prepared transaction')
+              ELSE coalesce((SELECT format('pid %s (user %s, application "%s", %s%s)', a.pid, a.usename, a.application_name,
+                                           coalesce(a.state, 'state not shown'), ' since ' || a.state_change::text)
+                               FROM pg_stat_activity a WHERE a.pid = s.pid), 'pid ' || s.pid)
+         END
+    FROM sessions s WHERE s.holds OR s.raising IS NULL;  -- a raise in the queue is in nobody's way yet
+END $$;
+
+-- The text for TG006: who is in the way of the key.
+CREATE OR REPLACE FUNCTION @schema@._blockers(p_key bigint, p_scope text) RETURNS text
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(string_agg(concat(CASE WHEN NOT h.surely THEN 'perhaps ' END, h.who), ', '), 'a session that has just ended') FROM @schema@._in_the_way(p_key, p_scope) h
+$$;
+
+-- Ends one session if it still is in the way. Verified at the last moment, in a statement of its own: in a WHERE clause the planner may kill before it filters. False: it may not be
+-- signalled. NULL: it had gone by itself.
+CREATE OR REPLACE FUNCTION @schema@._evict(p_key bigint, p_scope text, p_pid integer, p_who text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM 1 FROM @schema@._in_the_way(p_key, p_scope) h WHERE h.pid = p_pid AND h.surely;
+  IF FOUND THEN
+    PERFORM pg_terminate_backend(p_pid);
+    -- The server's log keeps this even where the transaction fails in the end and its audit row with it.
+    RAISE LOG 'Termgate evicts % from scope "%"', p_who, p_scope;
+    RETURN true;
+  END IF;
+  RETURN NULL;
+EXCEPTION WHEN insufficient_privilege THEN
+  RETURN false;
+END $$;
+
+-- For a check, which a stranger must not hold up: ends who has turnstile or queue exclusively, or asks for it so, and is no raise. Only raises have any use for that.
+CREATE OR REPLACE FUNCTION @schema@._evict_strangers(p_key bigint, p_scope text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  h record;
+BEGIN
+  FOR h IN SELECT * FROM @schema@._in_the_way(p_key, p_scope) w WHERE w.pid IS NOT NULL AND w.raising IS NULL AND NOT w.shared LOOP
+    PERFORM @schema@._evict(p_key, p_scope, h.pid, h.who);
+  END LOOP;
+END $$;
+
 -- The shared lock of a scope, waited for. The wait for the turnstile happens in a subtransaction that is rolled back, which gives it up on every way
--- out, a cancelled query included; who already holds the queue is let through, or a raise that waits for it would deadlock with it.
+-- out, a cancelled query included; who already holds the queue is let through, or a raise that waits for it would deadlock with it. Strangers are ended when the grace of a raise is over.
 CREATE OR REPLACE FUNCTION @schema@._share(p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_queue bigint := @schema@._queue_key(p_scope);
   v_turnstile bigint := @schema@._turnstile_key(p_scope);
   v_user text := current_setting('lock_timeout');
-  v_until timestamptz;
-  v_key bigint;
+  v_wait interval := least(@schema@._wait('check_wait_ms'), nullif(v_user::interval, interval '0'));
+  v_look timestamptz := clock_timestamp() + least(@schema@._wait('eviction_grace_ms'), v_wait / 2);
+  v_until timestamptz := clock_timestamp() + v_wait;
+  v_key bigint := v_turnstile;
 BEGIN
   IF @schema@._try_share(p_scope) THEN
     RETURN;
@@ -340,26 +379,29 @@ BEGIN
     PERFORM pg_advisory_xact_lock_shared(v_queue);
     RETURN;
   END IF;
-  v_until := clock_timestamp() + @schema@._wait('check_wait_ms');
-  BEGIN
-    v_key := v_turnstile;
+  LOOP
     BEGIN
-      PERFORM @schema@._set_lock_timeout(v_until, v_user);
-      PERFORM pg_advisory_xact_lock_shared(v_turnstile);
+      PERFORM set_config('lock_timeout', greatest(1, ceil(extract(epoch FROM least(v_look, v_until) - clock_timestamp()) * 1000)::bigint)::text, true);
+      PERFORM pg_advisory_xact_lock_shared(v_key);
+      IF v_key = v_queue THEN
+        PERFORM set_config('lock_timeout', v_user, true);
+        RETURN;
+      END IF;
       RAISE EXCEPTION 'through' USING ERRCODE = 'TGTHR';
-    EXCEPTION WHEN SQLSTATE 'TGTHR' THEN
-      NULL;
+    EXCEPTION
+      WHEN SQLSTATE 'TGTHR' THEN
+        v_key := v_queue;
+      WHEN lock_not_available THEN
+        IF clock_timestamp() >= v_until THEN
+          PERFORM @schema@._count_refusal('TG006');
+          RAISE EXCEPTION 'TG006 blocked at the fence of scope "%" by %', p_scope, @schema@._blockers(v_key, p_scope)
+            USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')),
+            HINT = 'Nothing was written. A raise of this scope is not finished, or somebody holds its lock by hand.';
+        END IF;
+        PERFORM @schema@._evict_strangers(v_key, p_scope);
+        v_look := clock_timestamp() + interval '100 ms';
     END;
-    v_key := v_queue;
-    PERFORM @schema@._set_lock_timeout(v_until, v_user);
-    PERFORM pg_advisory_xact_lock_shared(v_queue);
-    PERFORM set_config('lock_timeout', v_user, true);
-  EXCEPTION WHEN lock_not_available THEN
-    PERFORM @schema@._count_refusal('TG006');
-    RAISE EXCEPTION 'TG006 blocked at the fence of scope "%" by %', p_scope, @schema@._blockers(v_key, p_scope)
-      USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')),
-      HINT = 'Nothing was written. A raise of this scope is not finished, or somebody holds its lock by hand.';
-  END;
+  END LOOP;
 END $$;
 
 -- The fence row FOR SHARE, waited for no longer than a check may wait. 40001 where the transaction's snapshot is older than the row.
@@ -512,7 +554,7 @@ BEGIN
   END IF;
   IF v_locked THEN
     -- A new statement, hence a new snapshot.
-    SELECT CASE WHEN f.marked THEN (SELECT s.key FROM @schema@.pass_secret s) END INTO v_key FROM @schema@.fences f
+    SELECT (SELECT s.key FROM @schema@.pass_secret s WHERE EXISTS (SELECT FROM @schema@.protected)) INTO v_key FROM @schema@.fences f
      WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope AND f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid;
     IF FOUND THEN
       IF v_key IS NOT NULL THEN

@@ -1,114 +1,102 @@
 -- The raise, and seal. Locks, all to the end of the transaction: turnstile, then queue, exclusively; then the fence row. Whoever stands in
--- the way when the grace is over is evicted. Keeps F1, F2, F3, F4. Only raises notify: NOTIFY serialises the server's commits.
+-- the way when the grace is over is evicted. Keeps F1, F2, F3, F4. Nothing here notifies: NOTIFY waits at COMMIT for whoever else notifies, on any database of the server, and fails
+-- when the server's queue of notifications is full (notify_raised).
 
--- What a raise announces: (high, its term's high 31 bits) and (low, the low 31 bits), as shared two-number locks, so that seal(7) need not evict an
--- uncommitted 9. They count only beside a RowExclusiveLock on fences, which applications get only by a raise, and the exclusive lock itself.
-CREATE OR REPLACE FUNCTION @schema@._announce_high(p_scope text) RETURNS integer LANGUAGE sql IMMUTABLE AS
-$$ SELECT (pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 4)) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 $$;
-CREATE OR REPLACE FUNCTION @schema@._announce_low(p_scope text) RETURNS integer LANGUAGE sql IMMUTABLE AS
-$$ SELECT (pg_catalog.hashtextextended(p_scope COLLATE pg_catalog."C", pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 5)) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 $$;
+DROP FUNCTION IF EXISTS @schema@._announce_high(text);  -- as it was up to version 19
+DROP FUNCTION IF EXISTS @schema@._announce_low(text);
+DROP FUNCTION IF EXISTS @schema@._marks_wanted(text);
 
--- Never waits: who squats on one of these two locks only takes the announcement away, and the raise goes on without it.
+-- What a raise announces, so that seal(7) need not evict an uncommitted 9: its term's high and low 31 bits, as shared two-number locks of the session's own classes (_announcement).
 CREATE OR REPLACE FUNCTION @schema@._announce(p_scope text, p_term bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_class integer := @schema@._announcement(p_scope, pg_backend_pid());
 BEGIN
-  LOCK TABLE @schema@.fences IN ROW EXCLUSIVE MODE;
-  PERFORM pg_try_advisory_xact_lock_shared(@schema@._announce_high(p_scope), ((p_term - 1) >> 31)::integer)
-          AND pg_try_advisory_xact_lock_shared(@schema@._announce_low(p_scope), ((p_term - 1) & 2147483647)::integer);
+  PERFORM pg_try_advisory_xact_lock_shared(v_class, ((p_term - 1) >> 31)::integer)
+          AND pg_try_advisory_xact_lock_shared(v_class + 1, ((p_term - 1) & 2147483647)::integer);
 END $$;
 
--- Ends one session, if it still holds the key in the transaction in which it was seen. Verified at the last moment, in a statement of
--- its own: in a WHERE clause the planner may kill before it filters. False: it may not be signalled. NULL: it had gone by itself.
-CREATE OR REPLACE FUNCTION @schema@._evict(p_key bigint, p_scope text, p_pid integer, p_vxid text, p_who text) RETURNS boolean
+-- The sessions that stay in the turnstile, by their pids. Who waits for it has it for a moment on the way through, so only who has it at each of three looks stays. Nobody is held up
+-- meanwhile by a raise that waits in front of the turnstile, so those who pass through are gone by the next look.
+CREATE OR REPLACE FUNCTION @schema@._stay_in_turnstile(p_key bigint, p_scope text) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_stay integer[];
 BEGIN
-  PERFORM 1 FROM pg_locks l
-    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = p_pid AND l.objsubid = 1
-      AND (l.virtualtransaction = p_vxid OR p_key = @schema@._queue_key(p_scope))
-      AND l.classid = ((p_key >> 32) & 4294967295)::oid AND l.objid = (p_key & 4294967295)::oid
-      AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
-  IF FOUND THEN
-    PERFORM pg_terminate_backend(p_pid);
-    -- The server's log keeps this even where the raise fails in the end and its audit row with it.
-    RAISE LOG 'Termgate evicts % from scope "%"', p_who, p_scope;
-    RETURN true;
-  END IF;
-  RETURN NULL;
-EXCEPTION WHEN insufficient_privilege THEN
-  RETURN false;
+  FOR i IN 1..3 LOOP
+    PERFORM pg_sleep(CASE i WHEN 1 THEN 0 ELSE 0.02 END);
+    v_stay := ARRAY(SELECT h.pid FROM @schema@._in_the_way(p_key, p_scope) h WHERE v_stay IS NULL OR h.pid = ANY (v_stay));
+    EXIT WHEN v_stay = '{}';
+  END LOOP;
+  RETURN v_stay;
 END $$;
 
--- Takes one key exclusively, evicting after the grace; returns the pids that it evicted.
+-- Takes one key exclusively, or with p_key NULL the fence's row (a raise holds both keys by then), evicting after the grace; returns the pids that it evicted.
 CREATE OR REPLACE FUNCTION @schema@._take(p_key bigint, p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz)
 RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_evicted integer[] := '{}';
   v_user text := current_setting('lock_timeout');
-  v_wait_until timestamptz;
+  v_wait_until timestamptz := p_grace_until;
+  v_last timestamptz := p_until + interval '1 s';
+  v_passing boolean := p_key IS NOT DISTINCT FROM @schema@._turnstile_key(p_scope);
   v_immovable text;
+  v_stay integer[];
   v_ended boolean;
-  v_issued bigint;
-  v_key_is_turnstile boolean := p_key = @schema@._turnstile_key(p_scope);
-  v_seen text[] := '{}';
-  v_seen_before text[];
-  v_again boolean;
-  v_extended boolean := false;
   h record;
 BEGIN
   LOOP
-    -- Every time: a wait can run out in the moment that grants it, and TG006 must not name a lock that nobody holds.
-    IF pg_try_advisory_xact_lock(p_key) THEN
-      RETURN v_evicted;
-    END IF;
-    v_wait_until := p_grace_until;
+    BEGIN
+      -- Every time: a wait can run out in the moment that grants it, and TG006 must not name a lock that nobody holds.
+      IF p_key IS NULL THEN
+        PERFORM 1 FROM @schema@.fences f WHERE f.scope = p_scope FOR UPDATE NOWAIT;
+        RETURN v_evicted;
+      ELSIF pg_try_advisory_xact_lock(p_key) THEN
+        RETURN v_evicted;
+      END IF;
+    EXCEPTION WHEN lock_not_available THEN
+      NULL;
+    END;
     IF clock_timestamp() >= p_grace_until THEN
       v_immovable := NULL;
-      v_seen_before := v_seen;
-      v_seen := '{}';
-      v_again := false;
-      v_issued := (SELECT l.term FROM @schema@.leases l WHERE l.scope = p_scope);
-      FOR h IN SELECT * FROM @schema@._holders(p_key, p_scope) LOOP
-        -- Where terms come from leases, what no acquisition could issue next is no raise: somebody has announced it by hand.
-        IF h.raising >= p_term AND (v_issued IS NULL OR h.raising - 68719476736 <= v_issued) THEN
-          CONTINUE;
-        ELSIF h.pid IS NULL THEN
+      -- Those who take turns in the turnstile, so that none of them stays, have half a second.
+      v_stay := CASE WHEN v_passing AND clock_timestamp() < p_grace_until + interval '500 ms' THEN @schema@._stay_in_turnstile(p_key, p_scope) END;
+      FOR h IN SELECT * FROM @schema@._in_the_way(p_key, p_scope) w WHERE w.surely AND (w.raising < p_term) IS NOT FALSE LOOP
+        IF h.pid IS NULL THEN
           v_immovable := h.who;
-        ELSIF v_key_is_turnstile AND NOT concat(h.pid, ' ', h.virtualtransaction) = ANY (v_seen_before) THEN
-          -- Who waits for the turnstile has it for a moment on the way through. Only who has it at a second look stays in it.
-          v_seen := v_seen || concat(h.pid, ' ', h.virtualtransaction);
-          v_again := true;
-        ELSE
-          v_ended := @schema@._evict(p_key, p_scope, h.pid, h.virtualtransaction, h.who);
+        ELSIF NOT h.shared OR v_stay IS NULL OR h.pid = ANY (v_stay) THEN
+          v_ended := @schema@._evict(p_key, p_scope, h.pid, h.who);
           IF NOT v_ended THEN
             v_immovable := h.who || format('; role %I may not signal it: GRANT pg_signal_backend TO %I (superusers stay beyond it)', current_user, current_user);
           ELSIF v_ended AND NOT h.pid = ANY (v_evicted) THEN
             v_evicted := v_evicted || h.pid;
             -- It lets go of its locks within moments, also where a machine that stood still has used up p_until: giving up now would cost it and the raise.
-            p_until := greatest(p_until, clock_timestamp() + interval '500 ms');
+            p_until := least(v_last, greatest(p_until, clock_timestamp() + interval '500 ms'));
           END IF;
         END IF;
       END LOOP;
-      IF v_again AND NOT v_extended THEN
-        p_until := greatest(p_until, clock_timestamp() + interval '200 ms');
-        v_extended := true;
-      END IF;
       IF v_immovable IS NOT NULL OR clock_timestamp() >= p_until THEN
-        RAISE EXCEPTION 'TG006 raising scope "%" to % is blocked by %', p_scope, p_term, coalesce(v_immovable, @schema@._blockers(p_key, p_scope))
+        RAISE EXCEPTION 'TG006 raising scope "%" to % is blocked %by %', p_scope, p_term, CASE WHEN p_key IS NULL THEN 'at its fence row ' ELSE '' END,
+                        coalesce(v_immovable, @schema@._blockers(p_key, p_scope))
           USING ERRCODE = 'TG006', HINT = 'The fence is unchanged. End what is named here, then raise again.';
       END IF;
-      v_wait_until := least(p_until, clock_timestamp() + CASE WHEN v_again THEN interval '20 ms' ELSE interval '100 ms' END);
+      v_wait_until := least(p_until, clock_timestamp() + interval '100 ms');
     END IF;
     BEGIN
       PERFORM set_config('lock_timeout', greatest(1, ceil(extract(epoch FROM v_wait_until - clock_timestamp()) * 1000)::bigint)::text, true);
-      PERFORM pg_advisory_xact_lock(p_key);
+      IF p_key IS NULL THEN
+        PERFORM 1 FROM @schema@.fences f WHERE f.scope = p_scope FOR UPDATE;
+      ELSE
+        PERFORM pg_advisory_xact_lock(p_key);
+      END IF;
       PERFORM set_config('lock_timeout', v_user, true);
       RETURN v_evicted;
     EXCEPTION
       WHEN lock_not_available THEN
         NULL;
       WHEN deadlock_detected THEN
-        IF EXISTS (SELECT FROM @schema@._holders(p_key, p_scope) d WHERE d.raising IS NOT NULL) THEN
+        IF EXISTS (SELECT FROM @schema@._in_the_way(p_key, p_scope) d WHERE d.raising IS NOT NULL) THEN
           RAISE;
         END IF;
     END;
@@ -144,13 +132,19 @@ BEGIN
   END IF;
   PERFORM @schema@._announce(p_scope, p_term);
   RETURN @schema@._take(@schema@._turnstile_key(p_scope), p_scope, p_term, p_grace_until, p_until);
+EXCEPTION WHEN out_of_memory THEN
+  -- Any role of any database can do that, and PostgreSQL then gives locks to nobody.
+  RAISE EXCEPTION 'TG006 raising scope "%" to % is blocked: the lock table of this server is full; the most locks are held by %', p_scope, p_term,
+      (SELECT string_agg(format('pid %s (user %s): %s', m.pid, (SELECT a.usename FROM pg_stat_activity a WHERE a.pid = m.pid), m.locks), ', ' ORDER BY m.locks DESC)
+         FROM (SELECT l.pid, count(*) AS locks FROM pg_locks l GROUP BY l.pid ORDER BY count(*) DESC LIMIT 3) m)
+    USING ERRCODE = 'TG006', DETAIL = SQLERRM, HINT = 'The fence is unchanged. End what is named here: SELECT pg_terminate_backend(pid).';
 END $$;
 
 -- The other locks of a raise, once it holds the turnstile; returns whom it evicted.
 CREATE OR REPLACE FUNCTION @schema@._take_queue(p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN @schema@._take(@schema@._queue_key(p_scope), p_scope, p_term, p_grace_until, p_until) || @schema@._take_row(p_scope, p_term, p_grace_until, p_until);
+  RETURN @schema@._take(@schema@._queue_key(p_scope), p_scope, p_term, p_grace_until, p_until) || @schema@._take(NULL, p_scope, p_term, p_grace_until, p_until);
 END $$;
 
 -- The exclusive lock of a scope, for a raise to p_term; returns whom it evicted.
@@ -207,7 +201,7 @@ DECLARE
   v_raising bigint;
 BEGIN
   WHILE NOT (pg_try_advisory_lock_shared(v_turnstile) AND pg_advisory_unlock_shared(v_turnstile)) LOOP
-    SELECT max(h.raising) INTO v_raising FROM @schema@._holders(v_turnstile, p_scope) h WHERE h.raising > p_known AND h.raising - 68719476736 <= p_known;
+    SELECT max(h.raising) INTO v_raising FROM @schema@._in_the_way(v_turnstile, p_scope) h WHERE h.raising > p_known;
     IF v_raising IS NULL THEN
       RETURN p_known + 1;
     ELSIF clock_timestamp() >= v_until THEN
@@ -224,13 +218,7 @@ BEGIN
   RETURN p_known + 1;
 END $$;
 
--- Whether a protected table may ask for passes of this scope.
-CREATE OR REPLACE FUNCTION @schema@._marks_wanted(p_scope text) RETURNS boolean
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  SELECT EXISTS (SELECT FROM @schema@.protected p WHERE p.scope_column IS NOT NULL OR p.scope IN (p_scope, '*'))
-$$;
-
--- Puts the fence at p_term, under the exclusive lock: row, audit, notification. p_generation: NULL keeps the row's.
+-- Puts the fence at p_term, under the exclusive lock: row and audit. p_generation: NULL keeps the row's.
 CREATE OR REPLACE FUNCTION @schema@._set_fence(p_scope text, p_term bigint, p_action text, p_actor text, p_detail jsonb, p_generation bigint DEFAULT NULL)
 RETURNS timestamptz
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -241,19 +229,32 @@ BEGIN
      SET term = p_term, raised_at = v_at, raised_by = session_user, raised_xid = pg_current_xact_id(), generation = greatest(f.generation, p_generation), vouched = f.tableoid
    WHERE f.scope = p_scope;
   IF NOT FOUND THEN
-    INSERT INTO @schema@.fences (scope, term, raised_at, raised_xid, raise_by, generation, vouched, marked)
+    INSERT INTO @schema@.fences (scope, term, raised_at, raised_xid, raise_by, generation, vouched)
     VALUES (p_scope, p_term, v_at, pg_current_xact_id(), @schema@._setting('default_raise_by'), coalesce(p_generation, (SELECT i.generation FROM @schema@.incarnation i)),
-            format('%I.fences', @schema_lit@)::regclass, @schema@._marks_wanted(p_scope))
+            format('%I.fences', @schema_lit@)::regclass)
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
       RAISE EXCEPTION 'could not serialize access: the fence of scope "%" has just been made by another session', p_scope USING ERRCODE = '40001';
     END IF;
   END IF;
   PERFORM @schema@._audit(p_action, p_scope, p_actor, jsonb_build_object('term', p_term) || p_detail);
-  PERFORM @schema@._guard_own_call(true);
-  PERFORM pg_notify('termgate', json_build_object('scope', p_scope, 'term', p_term, 'schema', @schema_lit@)::text);
-  PERFORM @schema@._guard_own_call(false);
   RETURN v_at;
+END $$;
+
+-- notify_raised(scope): the hint that the scope's fence has risen or its lease was given back, for proxies and waiters, who look by themselves a little later. In a transaction of its
+-- own behind the COMMIT of the raise. The server lets one transaction at a time notify, to the end of its COMMIT: whoever has waited 50 ms for that fails (55P03), and the caller passes over it.
+CREATE OR REPLACE FUNCTION @schema@.notify_raised(scope text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  f @schema@.fences;
+BEGIN
+  PERFORM @schema@._need_scope(scope);
+  PERFORM set_config('lock_timeout', '50', true), set_config('synchronous_commit', 'off', true);
+  SELECT * INTO f FROM @schema@.fences t WHERE t.scope = notify_raised.scope;
+  PERFORM @schema@._guard_own_call(true);
+  PERFORM pg_notify('termgate', json_build_object('scope', f.scope, 'term', f.term, 'schema', @schema_lit@)::text) WHERE f.scope IS NOT NULL;
+  PERFORM pg_notify('termgate_leases', l.scope) FROM @schema@.leases l WHERE l.scope = notify_raised.scope AND l.released_at IS NOT NULL;
+  PERFORM @schema@._guard_own_call(false);
 END $$;
 
 CREATE OR REPLACE FUNCTION @schema@._audit_evictions(p_scope text, p_term bigint, p_evicted integer[]) RETURNS void

@@ -3,9 +3,10 @@
 -- `passes`. A raise waits for the row after its own two locks; whom to evict it finds by the transaction ids that the row itself lists. Keeps F1, F2, F4.
 
 -- A row locked inside a savepoint lists the savepoint's id, whose own lock is gone once the savepoint is released. So that the session is found all the same,
--- it holds a shared two-number lock of this class and that id, which ends with the row's lock: at ROLLBACK TO, else with the transaction.
-CREATE OR REPLACE FUNCTION @schema@._savepoint_class() RETURNS integer LANGUAGE sql IMMUTABLE AS
-$$ SELECT (pg_catalog.hashtextextended(@schema_lit@ COLLATE pg_catalog."C", 6) OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4 $$;
+-- it holds a shared lock of a key for that id, which ends with the row's lock: at ROLLBACK TO, else with the transaction. Signed, or somebody could hold the keys of ids to come.
+DROP FUNCTION IF EXISTS @schema@._savepoint_class();  -- as it was up to version 19
+CREATE OR REPLACE FUNCTION @schema@._savepoint_key(p_xid text) RETURNS bigint
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$ SELECT @schema@._signed_key('savepoint ' || p_xid) $$;
 
 -- p_xid: what xmin of a row says that was written beside the row lock. At most 250 savepoints, for each costs a place in the lock table of the server; the count goes
 -- back with ROLLBACK TO, as the locks do.
@@ -20,7 +21,7 @@ BEGIN
   IF v_id::text = v_top THEN
     RETURN;
   END IF;
-  PERFORM pg_advisory_xact_lock_shared(@schema@._savepoint_class(), (CASE WHEN v_id > 2147483647 THEN v_id - 4294967296 ELSE v_id END)::integer);
+  PERFORM pg_advisory_xact_lock_shared(@schema@._savepoint_key(v_id::text));
   IF split_part(v_named, '|', 1) <> v_id::text THEN
     v_count := CASE WHEN split_part(v_named, '|', 2) = v_top THEN left(split_part(v_named, '|', 3), 9)::integer ELSE 0 END + 1;
     IF v_count > 250 THEN
@@ -57,8 +58,6 @@ DECLARE
   v_queue bigint := @schema@._queue_key(p_scope);
   v_turnstile bigint := @schema@._turnstile_key(p_scope);
   v_user text := current_setting('lock_timeout');
-  v_until timestamptz;
-  v_key bigint := v_turnstile;
   v_xid xid;
 BEGIN
   IF @schema@._pass_of(p_scope) = p_term THEN
@@ -67,19 +66,11 @@ BEGIN
   IF NOT (pg_try_advisory_lock_shared(v_turnstile) AND pg_advisory_unlock_shared(v_turnstile)
           AND pg_try_advisory_lock_shared(v_queue) AND pg_advisory_unlock_shared(v_queue)) THEN
     -- A raise is under way: wait for its end, holding both only in a subtransaction that is rolled back.
-    v_until := clock_timestamp() + @schema@._wait('check_wait_ms');
     BEGIN
-      PERFORM @schema@._set_lock_timeout(v_until, v_user);
-      PERFORM pg_advisory_xact_lock_shared(v_turnstile);
-      v_key := v_queue;
-      PERFORM @schema@._set_lock_timeout(v_until, v_user);
-      PERFORM pg_advisory_xact_lock_shared(v_queue);
+      PERFORM @schema@._share(p_scope);
       RAISE EXCEPTION 'through' USING ERRCODE = 'TGTHR';
-    EXCEPTION
-      WHEN SQLSTATE 'TGTHR' THEN NULL;
-      WHEN lock_not_available THEN
-        RAISE EXCEPTION 'TG006 blocked at the fence of scope "%" by %', p_scope, @schema@._blockers(v_key, p_scope)
-          USING ERRCODE = 'TG006', DETAIL = format('check_wait is %s ms', @schema@._setting('check_wait_ms')), HINT = 'Nothing was written.';
+    EXCEPTION WHEN SQLSTATE 'TGTHR' THEN
+      NULL;
     END;
   END IF;
   IF NOT EXISTS (SELECT FROM @schema@.passes p WHERE p.xid = pg_current_xact_id_if_assigned()) THEN
@@ -122,108 +113,40 @@ END $$;
 
 -- Who holds the fence row: found by the transaction ids in its xmax (one id, or a multixact of several). A number can be both; who holds no lock on
 -- the table fences, which any lock of a row brings along, is not meant. `surely` false: nobody was found so, and it is one of these, who all may hold the row.
-CREATE OR REPLACE FUNCTION @schema@._row_holders(p_scope text)
-RETURNS TABLE (pid integer, virtualtransaction text, surely boolean, who text)
+DROP FUNCTION IF EXISTS @schema@._take_row(text, bigint, timestamptz, timestamptz);  -- as they were up to version 19
+DO $$
+BEGIN
+  IF (SELECT 'who' = ANY (p.proargnames) FROM pg_proc p WHERE p.oid = to_regprocedure(format('%I._row_holders(text)', @schema_lit@))) THEN
+    DROP FUNCTION @schema@._row_holders(text);
+  END IF;
+END $$;
+CREATE OR REPLACE FUNCTION @schema@._row_holders(p_scope text) RETURNS TABLE (pid integer, virtualtransaction text, surely boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_xmax xid := (SELECT f.xmax FROM @schema@.fences f WHERE f.scope = p_scope);
   v_xids xid[] := ARRAY[v_xmax];
+  v_keys bigint[];
 BEGIN
   BEGIN
     v_xids := v_xids || ARRAY(SELECT m.xid FROM pg_get_multixact_members(v_xmax) m);
   EXCEPTION WHEN OTHERS THEN
     NULL;  -- not a multixact
   END;
+  v_keys := ARRAY(SELECT @schema@._savepoint_key(x::text) FROM unnest(v_xids) x);
   RETURN QUERY
   WITH here AS (
     SELECT d.oid FROM pg_database d WHERE d.datname = current_database()
   ), locks AS MATERIALIZED (
     SELECT l.* FROM pg_locks l WHERE l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
-  ), at_fences AS (
-    SELECT DISTINCT l.pid, l.virtualtransaction FROM locks l, here
-     WHERE l.locktype = 'relation' AND l.database = here.oid AND l.relation = format('%I.fences', @schema_lit@)::regclass AND l.mode <> 'AccessShareLock'
   ), holders AS (
-    SELECT a.pid, a.virtualtransaction,
+    SELECT DISTINCT a.pid, a.virtualtransaction,
            EXISTS (SELECT FROM locks l, here
                     WHERE l.virtualtransaction = a.virtualtransaction AND l.pid IS NOT DISTINCT FROM a.pid
                       AND ((l.locktype = 'transactionid' AND l.transactionid = ANY (v_xids))
-                           OR (l.locktype = 'advisory' AND l.objsubid = 2 AND l.database = here.oid
-                               AND l.classid = (@schema@._savepoint_class()::bigint & 4294967295)::oid AND l.objid::text = ANY (v_xids::text[])))) AS surely
-      FROM at_fences a
+                           OR (l.locktype = 'advisory' AND l.objsubid = 1 AND l.database = here.oid
+                               AND (l.classid::bigint << 32) | l.objid::bigint = ANY (v_keys)))) AS surely
+      FROM locks a, here
+     WHERE a.locktype = 'relation' AND a.database = here.oid AND a.relation = format('%I.fences', @schema_lit@)::regclass AND a.mode <> 'AccessShareLock'
   )
-  SELECT h.pid, h.virtualtransaction, h.surely,
-         CASE WHEN h.pid IS NULL THEN
-                coalesce((SELECT format('prepared transaction "%s" of %s, prepared at %s', x.gid, x.owner, x.prepared)
-                            FROM locks l JOIN pg_prepared_xacts x ON x.transaction = l.transactionid
-                           WHERE l.pid IS NULL AND l.virtualtransaction = h.virtualtransaction AND l.locktype = 'transactionid' LIMIT 1), 'a prepared transaction')
-              ELSE (SELECT format('pid %s (user %s, application "%s", %s%s)', a.pid, a.usename, a.application_name,
-                                  coalesce(a.state, 'state not shown'), ' since ' || a.state_change::text)
-                      FROM pg_stat_activity a WHERE a.pid = h.pid)
-         END
-    FROM holders h
-   WHERE h.surely OR NOT EXISTS (SELECT FROM holders o WHERE o.surely);
-END $$;
-
--- The fence row FOR UPDATE, for a raise that already holds both keys: only escalated checks can hold it now, and no new one gets in; or who
--- changes fences without the keys (protect, declare_untrusted). All are evicted alike.
-CREATE OR REPLACE FUNCTION @schema@._take_row(p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  v_evicted integer[] := '{}';
-  v_user text := current_setting('lock_timeout');
-  v_wait_until timestamptz;
-  v_immovable text;
-  v_seen text;
-  h record;
-BEGIN
-  LOOP
-    BEGIN
-      PERFORM 1 FROM @schema@.fences f WHERE f.scope = p_scope FOR UPDATE NOWAIT;
-      RETURN v_evicted;
-    EXCEPTION WHEN lock_not_available THEN
-      NULL;
-    END;
-    v_wait_until := p_grace_until;
-    IF clock_timestamp() >= p_grace_until THEN
-      v_immovable := NULL;
-      v_seen := NULL;
-      FOR h IN SELECT * FROM @schema@._row_holders(p_scope) LOOP
-        v_seen := concat_ws(', ', v_seen, concat(CASE WHEN NOT h.surely THEN 'perhaps ' END, h.who));
-        IF NOT h.surely THEN
-          CONTINUE;
-        ELSIF h.pid IS NULL THEN
-          v_immovable := h.who;
-        ELSE
-          BEGIN
-            -- Again at the last moment, as in _evict().
-            PERFORM 1 FROM @schema@._row_holders(p_scope) r WHERE r.pid = h.pid AND r.virtualtransaction = h.virtualtransaction AND r.surely;
-            IF FOUND THEN
-              PERFORM pg_terminate_backend(h.pid);
-              RAISE LOG 'Termgate evicts % from scope "%"', h.who, p_scope;
-              IF NOT h.pid = ANY (v_evicted) THEN
-                v_evicted := v_evicted || h.pid;
-                -- As in _take().
-                p_until := greatest(p_until, clock_timestamp() + interval '500 ms');
-              END IF;
-            END IF;
-          EXCEPTION WHEN insufficient_privilege THEN
-            v_immovable := h.who || format('; role %I may not signal it: GRANT pg_signal_backend TO %I (superusers stay beyond it)', current_user, current_user);
-          END;
-        END IF;
-      END LOOP;
-      IF v_immovable IS NOT NULL OR clock_timestamp() >= p_until THEN
-        RAISE EXCEPTION 'TG006 raising scope "%" to % is blocked at its fence row by %', p_scope, p_term, coalesce(v_immovable, v_seen, 'a session that has just ended')
-          USING ERRCODE = 'TG006', HINT = 'The fence is unchanged. End what is named here, then raise again.';
-      END IF;
-      v_wait_until := least(p_until, clock_timestamp() + interval '20 ms');
-    END IF;
-    BEGIN
-      PERFORM set_config('lock_timeout', greatest(1, ceil(extract(epoch FROM v_wait_until - clock_timestamp()) * 1000)::bigint)::text, true);
-      PERFORM 1 FROM @schema@.fences f WHERE f.scope = p_scope FOR UPDATE;
-      PERFORM set_config('lock_timeout', v_user, true);
-      RETURN v_evicted;
-    EXCEPTION WHEN lock_not_available THEN
-      NULL;
-    END;
-  END LOOP;
+  SELECT h.* FROM holders h WHERE h.surely OR NOT EXISTS (SELECT FROM holders o WHERE o.surely);
 END $$;

@@ -1,5 +1,5 @@
 -- Leases. Locks of an acquisition: the fence's (as any raise), then the lease's key and row. A renewal takes the lease's key without
--- waiting, so that it never deadlocks with an acquisition. Time is clock_timestamp(), read after the locks. Keeps F2, F3, F4.
+-- waiting for acquisitions or other renewals, so that it never deadlocks with one. Time is clock_timestamp(), read after the locks. Keeps F2, F3, F4.
 
 CREATE OR REPLACE FUNCTION @schema@._need_ttl(p_ttl interval) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -153,11 +153,46 @@ BEGIN
     USING ERRCODE = 'TG005', HINT = 'A term mistyped this high is taken back by an operator: reset_fence(scope, term, actor, reason).';
 END $$;
 
--- The key of the lease, taken without waiting: TG006 names who is at it (an acquisition, or another renewal).
-CREATE OR REPLACE FUNCTION @schema@._lease_nowait(p_scope text) RETURNS void
+DROP FUNCTION IF EXISTS @schema@._lease_nowait(text);  -- as it was up to version 19
+
+-- The keys of leases, exclusively, for a renewal or a release: which of them it has got. An acquisition, which announces itself, and another renewal, which is at the table, are not
+-- waited for; nobody else has any use for such a key, and is ended when p_patience is over.
+CREATE OR REPLACE FUNCTION @schema@._take_leases(p_scopes text[], p_patience interval) RETURNS boolean[]
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_got boolean[] := array_fill(false, ARRAY[cardinality(p_scopes)]);
+  v_grace_until timestamptz := clock_timestamp() + least(p_patience, @schema@._wait('eviction_grace_ms'));
+  v_until timestamptz := v_grace_until + interval '500 ms';
+  v_strangers integer := 0;
+  h record;
+BEGIN
+  LOOP
+    SELECT array_agg(a.got OR pg_try_advisory_xact_lock(@schema@._lease_key(a.scope)) ORDER BY a.place) INTO v_got
+      FROM unnest(p_scopes, v_got) WITH ORDINALITY AS a(scope, got, place);
+    IF NOT false = ANY (v_got) OR clock_timestamp() >= v_until THEN
+      RETURN v_got;
+    END IF;
+    v_strangers := 0;
+    FOR h IN SELECT a.scope, w.* FROM unnest(p_scopes, v_got) AS a(scope, got), LATERAL @schema@._in_the_way(@schema@._lease_key(a.scope), a.scope) w
+              WHERE NOT a.got AND w.pid IS NOT NULL AND w.raising IS NULL
+                AND NOT EXISTS (SELECT FROM pg_locks l WHERE l.pid = w.pid AND l.locktype = 'relation' AND l.relation = format('%I.leases', @schema_lit@)::regclass AND l.mode <> 'AccessShareLock') LOOP
+      v_strangers := v_strangers + 1;
+      IF clock_timestamp() >= v_grace_until AND NOT @schema@._evict(@schema@._lease_key(h.scope), h.scope, h.pid, h.who) THEN
+        v_strangers := v_strangers - 1;  -- it may not be signalled
+      END IF;
+    END LOOP;
+    IF v_strangers = 0 THEN
+      RETURN v_got;
+    END IF;
+    PERFORM pg_sleep(0.01);
+  END LOOP;
+END $$;
+
+-- The key of one lease; TG006 names who is at it.
+CREATE OR REPLACE FUNCTION @schema@._need_lease(p_scope text, p_patience interval) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF NOT pg_try_advisory_xact_lock(@schema@._lease_key(p_scope)) THEN
+  IF NOT (@schema@._take_leases(ARRAY[p_scope], p_patience))[1] THEN
     RAISE EXCEPTION 'TG006 the lease of scope "%" is being worked on by %', p_scope, @schema@._blockers(@schema@._lease_key(p_scope), p_scope)
       USING ERRCODE = 'TG006', HINT = 'Nothing was changed. Try again at once.';
   END IF;
@@ -174,7 +209,7 @@ BEGIN
   PERFORM @schema@._need_owner(owner);
   PERFORM @schema@._need_term(term);
   PERFORM @schema@._need_ttl(ttl);
-  PERFORM @schema@._lease_nowait(scope);
+  PERFORM @schema@._need_lease(scope, ttl / 10);
   SELECT * INTO l FROM @schema@.leases t WHERE t.scope = renew_lease.scope FOR UPDATE;
   PERFORM @schema@._need_trusted(scope, (SELECT f.generation FROM @schema@.fences f WHERE f.scope = renew_lease.scope));
   v_now := clock_timestamp();
@@ -193,12 +228,11 @@ BEGIN
   PERFORM @schema@._need_scope(scope);
   PERFORM @schema@._need_owner(owner);
   PERFORM @schema@._need_term(term);
-  PERFORM @schema@._lease_nowait(scope);
+  PERFORM @schema@._need_lease(scope, NULL);
   UPDATE @schema@.leases l SET released_at = clock_timestamp()
    WHERE l.scope = release_lease.scope AND l.owner_id = release_lease.owner AND l.term = release_lease.term AND l.released_at IS NULL;
   IF FOUND THEN
     PERFORM @schema@._audit('release', scope, owner, jsonb_build_object('term', term, 'owner', owner));
-    PERFORM pg_notify('termgate_leases', scope);  -- a hint for those who wait for it
   END IF;
   RETURN FOUND;
 END $$;
@@ -245,6 +279,5 @@ BEGIN
   PERFORM @schema@._audit_evictions(scope, v_term, v_evicted);
   PERFORM @schema@._set_fence(scope, v_term, 'force_release', actor,
     jsonb_build_object('owner', l.owner_id, 'previous', f.term, 'reason', reason, 'evicted', cardinality(v_evicted)));
-  PERFORM pg_notify('termgate_leases', scope);
   RETURN true;
 END $$;

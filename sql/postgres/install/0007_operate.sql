@@ -107,9 +107,9 @@ BEGIN
   UPDATE @schema@.fences f SET raise_by = set_raise_by.raise_by WHERE f.scope = set_raise_by.scope;
   IF NOT FOUND THEN
     PERFORM @schema@._need_trusted(scope, NULL);
-    INSERT INTO @schema@.fences (scope, term, raise_by, generation, vouched, marked)
+    INSERT INTO @schema@.fences (scope, term, raise_by, generation, vouched)
     VALUES (set_raise_by.scope, @schema@._evidence(set_raise_by.scope), set_raise_by.raise_by, (SELECT i.generation FROM @schema@.incarnation i),
-            format('%I.fences', @schema_lit@)::regclass, @schema@._marks_wanted(set_raise_by.scope));
+            format('%I.fences', @schema_lit@)::regclass);
   END IF;
   PERFORM @schema@._audit('set_raise_by', scope, NULL, jsonb_build_object('raise_by', raise_by));
   RETURN raise_by;

@@ -436,13 +436,24 @@ CREATE OR REPLACE FUNCTION @schema@._protect_function(p_table regclass, p_column
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
   v_name text := '_protected_row_' || @schema@._short_hash(quote_ident(p_column));
+  v_user text := current_setting('lock_timeout');
 BEGIN
   PERFORM @schema@._need_column(p_table, p_column, '{text,varchar,smallint,integer,bigint,uuid}');
-  LOCK TABLE @schema@.settings IN SHARE UPDATE EXCLUSIVE MODE;  -- one at a time: two CREATE FUNCTION of one name do not wait for each other, the second fails
-  IF NOT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ AND p.proname = v_name) THEN
-    PERFORM @schema@._make_protected_row(p_column);
+  IF to_regprocedure(format('%I.%I()', @schema_lit@, v_name)) IS NULL THEN
+    -- One at a time: two CREATE FUNCTION of one name do not wait for each other, the second fails.
+    PERFORM @schema@._set_lock_timeout(clock_timestamp() + @schema@._wait('check_wait_ms'), v_user);
+    LOCK TABLE @schema@.settings IN SHARE UPDATE EXCLUSIVE MODE;
+    PERFORM set_config('lock_timeout', v_user, true);
+    IF to_regprocedure(format('%I.%I()', @schema_lit@, v_name)) IS NULL THEN
+      PERFORM @schema@._make_protected_row(p_column);
+    END IF;
   END IF;
   RETURN v_name;
+EXCEPTION WHEN lock_not_available THEN
+  RAISE EXCEPTION 'TG006 another transaction makes the trigger function of a scope column and has not ended: %',
+    coalesce((SELECT string_agg(coalesce('pid ' || l.pid, 'a prepared transaction'), ', ') FROM pg_locks l
+               WHERE l.locktype = 'relation' AND l.relation = format('%I.settings', @schema_lit@)::regclass AND l.granted AND l.mode = 'ShareUpdateExclusiveLock'), 'it has just ended')
+    USING ERRCODE = 'TG006', HINT = 'End what is named here, then try again.';
 END $$;
 
 -- What the arguments of a trigger must be, byte for byte.
@@ -491,9 +502,6 @@ BEGIN
     v_count := v_count + 1;
   END LOOP;
   -- From now on checks leave marks. A transaction that passed one before this commits may be told TG002, once.
-  UPDATE @schema@.fences f SET marked = true
-   WHERE NOT f.marked AND (p_column IS NOT NULL OR p_scope IN ('*', f.scope));
-  PERFORM @schema@._name_row_locks();
   PERFORM @schema@._audit('protect', p_scope, NULL, jsonb_strip_nulls(jsonb_build_object('table', p_root::text, 'scope_column', p_column, 'mode', p_mode)));
   RETURN v_count;
 END $$;

@@ -194,7 +194,7 @@ BEGIN
              WHEN 'full_page_writes' THEN 'full_page_writes is off: a crash of the machine can damage fences'
              ELSE 'commits are not flushed; raises are all the same' END,
            format('ALTER SYSTEM SET %I = on', s.name)
-      FROM pg_settings s WHERE s.name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND s.setting = 'off';
+      FROM unnest(ARRAY['fsync', 'full_page_writes', 'synchronous_commit']) s(name) WHERE current_setting(s.name) = 'off';
   RETURN QUERY
     SELECT 'warning', 'setting max_locks_per_transaction', format('the lock table holds about %s locks; a transaction of ours keeps up to 70', l.locks), 'raise max_locks_per_transaction'
       FROM (SELECT current_setting('max_locks_per_transaction')::bigint * (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint) AS locks) l

@@ -82,7 +82,7 @@ BEGIN
   IF coalesce(pg_catalog.current_setting('termgate.guarded', true), '') OPERATOR(pg_catalog.<>) 'on'
      AND coalesce(pg_catalog.current_setting(@schema@._place(v_scope), true) OPERATOR(pg_catalog.=) (v_term OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||) v_scope), false)
      AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' AND @schema@._try_share(v_scope) THEN
-    SELECT f.term, CASE WHEN f.marked THEN (SELECT s.key FROM @schema@.pass_secret s) END INTO v_fence, v_key FROM @schema@.fences f
+    SELECT f.term, (SELECT s.key FROM @schema@.pass_secret s WHERE EXISTS (SELECT FROM @schema@.protected)) INTO v_fence, v_key FROM @schema@.fences f
      WHERE f.scope OPERATOR(pg_catalog.=) v_scope AND f.term OPERATOR(pg_catalog.=) v_term::pg_catalog.int8 AND f.vouched OPERATOR(pg_catalog.=) f.tableoid;
     IF FOUND THEN
       IF v_key IS NOT NULL THEN

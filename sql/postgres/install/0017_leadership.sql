@@ -1,8 +1,8 @@
 -- What holders of many leases call. Time is clock_timestamp(), read after the locks. Keeps F2, F3.
 
 -- renew_leases(leases) -> one row for each, in order: outcome is renewed, lost, busy (another session is at that lease: try again at once) or untrusted (F3).
--- `leases` is a JSON array of {"scope", "owner", "term", "ttl_ms"}; no scope twice. One transaction for all of them, which waits for nothing: a lease whose key or row somebody
--- holds is busy. Locks: the key and the row of each lease, as renew_lease takes them, to the end of the transaction; so at most 500 in a call.
+-- `leases` is a JSON array of {"scope", "owner", "term", "ttl_ms"}; no scope twice. One transaction for all of them, which waits for no acquisition and no other renewal: a lease whose key or row one of
+-- them holds is busy. Locks: the key and the row of each lease, as renew_lease takes them, to the end of the transaction; so at most 500 in a call.
 -- 500 leases are found by their keys, however many there are: the planner would rather read all leases and all fences once there are some
 -- thousand. Arrays go by the lease's place, because joining them by scope compares each with each.
 CREATE OR REPLACE FUNCTION @schema@.renew_leases(leases json, OUT place bigint, OUT outcome text, OUT expires_at timestamptz) RETURNS SETOF record
@@ -37,8 +37,7 @@ BEGIN
   ELSIF (SELECT count(DISTINCT a.scope) <> count(*) FROM unnest(v_scopes) AS a(scope)) THEN
     RAISE EXCEPTION 'TG005 a scope is named twice among the leases to renew' USING ERRCODE = 'TG005';
   END IF;
-  SELECT array_agg(pg_try_advisory_xact_lock(@schema@._lease_key(a.scope)) ORDER BY a.place) INTO v_keyed
-    FROM unnest(v_scopes) WITH ORDINALITY AS a(scope, place);
+  v_keyed := @schema@._take_leases(v_scopes, (SELECT min(t) FROM unnest(v_ttls) t) * interval '0.1 ms');
   -- With the key nobody acquires or releases the lease; a reset may still hold its row.
   v_locked := array_fill(false, ARRAY[cardinality(v_scopes)]);
   FOR v_place IN

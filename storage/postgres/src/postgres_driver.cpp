@@ -374,6 +374,7 @@ class PostgresDriver final : public Driver {
                                          .is_reusable = [](Connection& connection) { return connection.is_open(); }}) {
     need_schema_name(options_.schema);
     for (const std::string_view text : sql::postgres_calls().texts) calls_.push_back(with_schema(text, options_.schema));
+    notify_raised_ = with_schema("SELECT @schema@.notify_raised($1)", options_.schema);
   }
 
   std::string_view kind() const noexcept override { return "postgresql"; }
@@ -414,7 +415,9 @@ class PostgresDriver final : public Driver {
   }
 
   Rows call(sql::Call call, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
-    return run_alone(calls_[static_cast<std::size_t>(call)], parameters, read_only, timeout);
+    Rows rows = run_alone(calls_[static_cast<std::size_t>(call)], parameters, read_only, timeout);
+    if (may_raise(call)) notify_raised(parameters[0]);
+    return rows;
   }
 
   // The user's own query: the database itself holds it to reading.
@@ -523,6 +526,30 @@ class PostgresDriver final : public Driver {
  private:
   using Pool = ConnectionPool<Connection>;
 
+  // The calls whose first parameter is a scope, and that may raise its fence or give its lease back.
+  static bool may_raise(sql::Call call) {
+    using sql::Call;
+    switch (call) {
+      case Call::check_term:
+      case Call::seal:
+      case Call::seal_with_reason:
+      case Call::acquire_lease:
+      case Call::release_lease:
+      case Call::force_release:
+      case Call::reset_fence:
+      case Call::declare_restored: return true;
+      default: return false;
+    }
+  }
+
+  // Proxies and waiters look by themselves a little later. The server gives up after 50 ms where others notify, so nothing depends on it.
+  void notify_raised(const Value& scope) {
+    try {
+      const Value values[] = {scope};
+      run_alone(notify_raised_, values, true, milliseconds(1000));
+    } catch (const Error&) {}
+  }
+
   // A statement of ours as a transaction of its own.
   Rows run_alone(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) {
     Pool::PooledConnection lent = lend(timeout);
@@ -602,6 +629,7 @@ class PostgresDriver final : public Driver {
   const PostgresOptions options_;
   const std::string conninfo_;
   std::vector<std::string> calls_;  // by sql::Call, with the schema's name
+  std::string notify_raised_;
 
   // The pool goes first, so no connection's watch outlives the watchdog.
   Watchdog watchdog_;

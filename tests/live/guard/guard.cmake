@@ -1,7 +1,7 @@
 # The guard on servers of its own, where its library was built (sql/postgres/guard/CMakeLists.txt).
 if(TARGET termgate_guard)
   get_target_property(library termgate_guard TERMGATE_LIBRARY)
-  foreach(name IN ITEMS guard guard_attacks guard_append guard_shortcuts guard_moves)
+  foreach(name IN ITEMS guard guard_attacks guard_append guard_shortcuts guard_moves guard_declares)
     termgate_pytest(live_${name} guard/${name}_test.py ENVIRONMENT "TERMGATE_GUARD=${library}")
   endforeach()
   if(TARGET termgate AND TARGET termgate_net)
