@@ -215,7 +215,8 @@ TEST_CASE("evict: who changes fences and stays open is named and evicted", "[F4]
   const Way way = GENERATE(
       Way{"", "SELECT termgate.declare_untrusted('me', 'a test')", ""},
       Way{"SAVEPOINT s;", "SELECT termgate.declare_untrusted('me', 'a test')", "; RELEASE s"},
-      Way{"", "DO $$ BEGIN BEGIN PERFORM termgate.declare_untrusted('me', 'a test'); EXCEPTION WHEN division_by_zero THEN NULL; END; END $$",
+      Way{"",
+          "DO $$ BEGIN BEGIN PERFORM termgate.declare_untrusted('me', 'a test'); EXCEPTION WHEN division_by_zero THEN NULL; END; END $$",
           ""});
   CAPTURE(way.before, way.work);
   PgSession open(database().url());

@@ -44,13 +44,17 @@ class Server:
             for role in ("keeper", "leader", *ROLES):
                 admin.execute(f"CREATE ROLE {role} LOGIN")
             admin.execute("GRANT pg_signal_backend TO keeper; GRANT CREATE ON DATABASE postgres TO keeper, writer, reader")
-        grants = [word for role, level in (("leader", "lead"), ("writer", "write"), ("reader", "read")) for word in ("--grant", f"{role}={level}")]
+        grants = [
+            word for role, level in (("leader", "lead"), ("writer", "write"), ("reader", "read")) for word in ("--grant", f"{role}={level}")
+        ]
         subprocess.run([TERMGATE, "init", "--db", self.url("keeper"), *grants], check=True, capture_output=True)
         with self.connect("keeper") as keeper:
             keeper.execute(f"SELECT termgate.set_setting('eviction_grace_ms', '{int(GRACE * 1000)}')")
         for role in ("writer", "reader"):
             with self.connect(role) as owner:
-                owner.execute(f"CREATE SCHEMA {role}; CREATE TABLE {role}.t (scope text, term bigint, v text); CREATE INDEX ON {role}.t (scope, term)")
+                owner.execute(
+                    f"CREATE SCHEMA {role}; CREATE TABLE {role}.t (scope text, term bigint, v text); CREATE INDEX ON {role}.t (scope, term)"
+                )
                 owner.execute(f"GRANT USAGE ON SCHEMA {role} TO keeper; GRANT SELECT ON {role}.t TO keeper")
 
     def url(self, role):
@@ -100,7 +104,13 @@ CALLS = {
     "raise": ("writer", "SELECT termgate.check_term(%s, %s + 1)"),
     "acquire": ("leader", "SELECT acquired FROM termgate.acquire_lease(%s, 'me', '3 s')"),
     "renew": ("leader", "SELECT renewed FROM termgate.renew_lease(%s, 'me', %s, '3 s')"),
-    "renew many": ("leader", "SELECT outcome FROM termgate.renew_leases(json_build_array(json_build_object('scope', %s::text, 'owner', 'me', 'term', %s::bigint, 'ttl_ms', 3000)))"),
+    "renew many": (
+        "leader",
+        (
+            "SELECT outcome FROM termgate.renew_leases(json_build_array(json_build_object('scope', %s::text, 'owner', 'me', 'term',"
+            " %s::bigint, 'ttl_ms', 3000)))"
+        ),
+    ),
     "check": ("writer", "SELECT termgate.check_term(%s, %s)"),
     "check on a snapshot": ("writer", "SELECT termgate.check_term(%s, %s)"),
 }
@@ -202,7 +212,9 @@ class Squatter:
         self.background(lambda: second.execute(f"SELECT {self.lock(mode='exclusive')}"))
         with self.server.connect("postgres") as admin:
             waits = "SELECT count(*) FROM pg_locks WHERE pid = %s AND NOT granted"
-            eventually(lambda: admin.execute(waits, (second.info.backend_pid,)).fetchone()[0] or (second.closed or not self.threads[-1].is_alive()))
+            eventually(
+                lambda: admin.execute(waits, (second.info.backend_pid,)).fetchone()[0] or (second.closed or not self.threads[-1].is_alive())
+            )
 
     def by_many_that_come_again(self):
         def again():
@@ -296,7 +308,9 @@ def test_every_advisory_key_in_every_way(server):
     check(f"all keys of one number are turnstile, queue or lease: {found}", len(found) - len(unnamed) == 3)
     cases = []
     for number, (kind, way, mode) in enumerate(itertools.product([*kinds, *unnamed], WAYS, ("shared", "exclusive"))):
-        if (way in ("in the queue", "by turns") and mode == "shared" and kind != "turnstile") or (isinstance(kind, tuple) and way not in ("idle", "prepared transaction")):
+        if (way in ("in the queue", "by turns") and mode == "shared" and kind != "turnstile") or (
+            isinstance(kind, tuple) and way not in ("idle", "prepared transaction")
+        ):
             continue
         for name in CALLS:
             cases.append((kind, way, mode, name, ROLES[number % len(ROLES)]))
@@ -334,7 +348,16 @@ def test_every_advisory_key_in_every_way(server):
         list(pool.map(play, cases))
 
 
-MODES = ("ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE")
+MODES = (
+    "ACCESS SHARE",
+    "ROW SHARE",
+    "ROW EXCLUSIVE",
+    "SHARE UPDATE EXCLUSIVE",
+    "SHARE",
+    "SHARE ROW EXCLUSIVE",
+    "EXCLUSIVE",
+    "ACCESS EXCLUSIVE",
+)
 
 
 def all_get_through(server, what, excused=""):
@@ -359,7 +382,9 @@ def test_every_lock_on_tables_and_rows_of_layer_1(server, role):
             )
         ]
     attempts = [f"LOCK TABLE {relation} IN {mode} MODE NOWAIT" for relation in relations for mode in MODES]
-    attempts += [f"SELECT 1 FROM {relation} FOR {lock}" for relation in relations if "." in relation for lock in ("UPDATE", "SHARE", "KEY SHARE")]
+    attempts += [
+        f"SELECT 1 FROM {relation} FOR {lock}" for relation in relations if "." in relation for lock in ("UPDATE", "SHARE", "KEY SHARE")
+    ]
     with server.connect(role) as session:
         session.execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
         got = 0
@@ -439,7 +464,8 @@ def test_locks_that_look_like_an_announcement(server):
         forger.execute("BEGIN; SELECT termgate.check_term('of the forger', 4000000000000)")
         theirs = keeper.execute("SELECT termgate._announcement(%s, %s)", ("of the forger", forger.info.backend_pid)).fetchone()[0]
         guesses = [theirs, theirs + 1] + [
-            keeper.execute("SELECT (hashtextextended(%s, hashtextextended('termgate', %s)) >> 32)::int", (scope, seed)).fetchone()[0] for seed in (4, 5)
+            keeper.execute("SELECT (hashtextextended(%s, hashtextextended('termgate', %s)) >> 32)::int", (scope, seed)).fetchone()[0]
+            for seed in (4, 5)
         ]
         for guess in guesses:
             forger.execute("SELECT pg_try_advisory_xact_lock_shared(%s::int, 931)", (guess,))
@@ -489,7 +515,13 @@ def flood(server, seconds, payloads, full=None):
         until = time.monotonic() + seconds
         while time.monotonic() < until and not (full and full.is_set()):
             with server.connect("nogrant", dbname="template1", application_name="flood") as session:
-                state, text = run(session, f"SELECT count(pg_notify('x', '{number} {time.time()} ' || i || repeat('y', 7900))) FROM generate_series(1, {payloads}) i")[0]
+                state, text = run(
+                    session,
+                    (
+                        f"SELECT count(pg_notify('x', '{number} {time.time()} ' || i || repeat('y', 7900))) FROM generate_series(1,"
+                        f" {payloads}) i"
+                    ),
+                )[0]
             if full and state:
                 full.set()
 

@@ -370,6 +370,7 @@ DECLARE
   v_wait interval := least(@schema@._wait('check_wait_ms'), nullif(v_user::interval, interval '0'));
   v_look timestamptz := clock_timestamp() + least(@schema@._wait('eviction_grace_ms'), v_wait / 2);
   v_until timestamptz := clock_timestamp() + v_wait;
+  v_pause interval := '50 ms';
   v_key bigint := v_turnstile;
 BEGIN
   IF @schema@._try_share(p_scope) THEN
@@ -399,7 +400,8 @@ BEGIN
             HINT = 'Nothing was written. A raise of this scope is not finished, or somebody holds its lock by hand.';
         END IF;
         PERFORM @schema@._evict_strangers(v_key, p_scope);
-        v_look := clock_timestamp() + interval '100 ms';
+        v_pause := least(v_pause * 2, interval '800 ms');  -- as in _take()
+        v_look := clock_timestamp() + v_pause;
     END;
   END LOOP;
 END $$;

@@ -44,6 +44,8 @@ DECLARE
   v_immovable text;
   v_stay integer[];
   v_ended boolean;
+  -- Longer each time: whoever is in front of this raise in the queue, and takes turns with others, goes by meanwhile.
+  v_pause interval := '50 ms';
   h record;
 BEGIN
   LOOP
@@ -81,7 +83,8 @@ BEGIN
                         coalesce(v_immovable, @schema@._blockers(p_key, p_scope))
           USING ERRCODE = 'TG006', HINT = 'The fence is unchanged. End what is named here, then raise again.';
       END IF;
-      v_wait_until := least(p_until, clock_timestamp() + interval '100 ms');
+      v_pause := least(v_pause * 2, interval '800 ms');
+      v_wait_until := least(p_until, clock_timestamp() + v_pause);
     END IF;
     BEGIN
       PERFORM set_config('lock_timeout', greatest(1, ceil(extract(epoch FROM v_wait_until - clock_timestamp()) * 1000)::bigint)::text, true);

@@ -164,6 +164,7 @@ DECLARE
   v_grace_until timestamptz := clock_timestamp() + least(p_patience, @schema@._wait('eviction_grace_ms'));
   v_until timestamptz := v_grace_until + interval '500 ms';
   v_strangers integer := 0;
+  v_user text := current_setting('lock_timeout');
   h record;
 BEGIN
   LOOP
@@ -184,7 +185,14 @@ BEGIN
     IF v_strangers = 0 THEN
       RETURN v_got;
     END IF;
-    PERFORM pg_sleep(0.01);
+    -- In the queue of one of them, so that nobody else gets it first.
+    BEGIN
+      PERFORM set_config('lock_timeout', CASE WHEN clock_timestamp() < v_grace_until THEN '10' ELSE '100' END, true);
+      PERFORM pg_advisory_xact_lock(@schema@._lease_key(p_scopes[array_position(v_got, false)]));
+      PERFORM set_config('lock_timeout', v_user, true);
+    EXCEPTION WHEN lock_not_available THEN
+      NULL;
+    END;
   END LOOP;
 END $$;
 

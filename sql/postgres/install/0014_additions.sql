@@ -70,6 +70,10 @@ BEGIN
   RETURN QUERY
     SELECT 'info', 'refusals', string_agg(format('%s: %s', r.code, r.count), ', '), 'SELECT * FROM @schema@.refusal_counts; what library and proxy report is in the audit besides, by scope'
       FROM @schema@.refusal_counts r WHERE r.count > 0 HAVING count(*) > 0;
+  RETURN QUERY
+    SELECT 'warning', 'server', format('its queue of notifications is %s%% full: proxies and waiters learn of raises by looking alone once it is full', round(u.share * 100)),
+           'end the session that listens and stays in a transaction: SELECT pid, xact_start FROM pg_stat_activity WHERE state = ''idle in transaction'' ORDER BY xact_start'
+      FROM (SELECT pg_notification_queue_usage()::numeric AS share) u WHERE u.share > 0.25;
   RETURN QUERY SELECT g.* FROM @schema@._doctor_guard() g;
 END $$;
 REVOKE ALL ON FUNCTION @schema@._doctor_layer1() FROM PUBLIC;
