@@ -350,9 +350,14 @@ int run_verify(const Arguments& arguments) {
     print_json(document);
     return kept ? Exit::done : Exit::failed;
   }
-  for (const Breach& item : findings)
-    print_line(
-        fmt::format("BREACH {} scope \"{}\" {}: {}", item.kind, printable(item.scope), printable(item.object), printable(item.detail)));
+  bool broken = false;
+  for (const Breach& item : findings) {
+    const bool breach = item.kind != "not looked at";
+    broken = broken || breach;
+    print_line(breach ? fmt::format("BREACH {} scope \"{}\" {}: {}", item.kind, printable(item.scope), printable(item.object),
+                                    printable(item.detail))
+                      : fmt::format("not looked at: {}: {}", printable(item.object), printable(item.detail)));
+  }
   if (judged) print_judgement(*judged);
   if (!unordered.empty())
     print_line(
@@ -362,6 +367,7 @@ int run_verify(const Arguments& arguments) {
   if (kept)
     print_line(judged ? "all guarantees kept: no breach in the history, none in the stored rows"
                       : "all guarantees kept: no breach in the stored rows");
+  if (!kept && !broken && (!judged || judged->verdict.breaches.empty())) print_line("no breach in what was looked at");
   return kept ? Exit::done : Exit::failed;
 }
 

@@ -21,6 +21,9 @@ if(TARGET termgate_sqlite)
       unit/storage/sqlite/moved.cpp
       unit/storage/sqlite/power_loss.cpp
       unit/storage/sqlite/protect.cpp
+      unit/storage/sqlite/replaced.cpp
+      unit/storage/sqlite/unfit.cpp
+      unit/storage/sqlite/verify.cpp
       unit/storage/sqlite/write_queue.cpp
     LIBRARIES Termgate::sqlite Termgate::sql SQLite::SQLite3 Threads::Threads)
   target_include_directories(unit_sqlite PRIVATE "${PROJECT_SOURCE_DIR}/storage/sqlite/src")

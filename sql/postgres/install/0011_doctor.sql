@@ -210,21 +210,50 @@ BEGIN
   RETURN QUERY SELECT l.severity, l.object, l.problem, l.remedy FROM @schema@._doctor_layer1() l;
 END $$;
 
--- verify_findings(since) → one row for each breach that the stored rows show; none: all guarantees kept. `since` leaves out stream writes that are older.
+-- verify_findings(since) → one row for each breach that the stored rows show, at most 1,000 of a kind; none: all guarantees kept in what it looks at.
+-- kind 'not looked at': what could not be judged, and why. `since` leaves out stream writes that are older. Of an adopted table it reads
+-- 1,000,000 rows, under its lock, for which it waits as long as a check may.
 CREATE OR REPLACE FUNCTION @schema@.verify_findings(since timestamptz DEFAULT NULL) RETURNS TABLE (kind text, scope text, object text, detail text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
 DECLARE
   a @schema@.adopted;
-  r record;
+  v_why text;
+  v_user text := current_setting('lock_timeout');
+  v_rows bigint;
+  v_reset_scopes text[] := ARRAY(SELECT DISTINCT t.scope FROM @schema@.resets t);
+  -- What a pruning of the history may have taken away is missed by nobody; prunings stay on record.
+  v_known_from timestamptz := coalesce((SELECT max(h.at - (h.detail ->> 'older_than')::interval) FROM @schema@.audit h WHERE h.action = 'prune_history'), '-infinity');
+  -- How far the clock ever went back: by so much, times prove no order.
+  v_back interval := greatest(
+    (SELECT max(h.before - h.at) FROM (SELECT t.at, max(t.at) OVER (ORDER BY t.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM @schema@.audit t) h),
+    (SELECT max(h.before - h.at) FROM (SELECT w.created_at AS at, lag(w.created_at) OVER (PARTITION BY w.stream_id ORDER BY w.sequence_no) AS before FROM @schema@.stream_writes w) h),
+    interval '1 microsecond');
 BEGIN
-  -- F1: along a stream terms never decrease, but for what an audited reset took down in between.
+  -- F1: along a stream the terms of a scope never decrease, but for what an audited reset took down in between.
   RETURN QUERY
     SELECT 'term decreases', w.scope, w.stream_id, format('write %s has term %s after term %s', w.sequence_no, w.term, w.before)
       FROM (SELECT s.stream_id, s.sequence_no, s.scope, s.term, s.created_at, lag(s.term) OVER o AS before, lag(s.created_at) OVER o AS before_at
-              FROM @schema@.stream_writes s WINDOW o AS (PARTITION BY s.stream_id ORDER BY s.sequence_no)) w
+              FROM @schema@.stream_writes s WINDOW o AS (PARTITION BY s.stream_id, s.scope ORDER BY s.sequence_no)) w
      WHERE w.term < w.before AND (since IS NULL OR w.created_at >= since)
-       AND NOT EXISTS (SELECT FROM @schema@.resets t WHERE t.scope = w.scope AND t.to_term <= w.term AND w.before > t.to_term AND w.before <= t.from_term)
+       AND NOT EXISTS (SELECT FROM @schema@.resets t WHERE t.scope = w.scope AND t.to_term <= w.term AND w.before > t.to_term
+                          AND t.at BETWEEN w.before_at - v_back AND w.created_at + v_back)
      LIMIT 1000;
+  -- The same along all streams of a scope, by the times of their writes: each was made under the scope's lock.
+  IF v_back > interval '1 second' THEN
+    RETURN QUERY SELECT 'not looked at', NULL::text, 'the order of writes in several streams of a scope', format('the server''s clock went back by %s, so their times show no order', v_back);
+  ELSE
+    RETURN QUERY
+      SELECT 'term decreases', w.scope, w.stream_id, format('write %s has term %s, and was written when the scope had come to term %s', w.sequence_no, w.term, w.before)
+        FROM (SELECT s.*, greatest(s.low, max(s.term) OVER (PARTITION BY s.scope, s.epoch ORDER BY s.created_at RANGE BETWEEN UNBOUNDED PRECEDING AND v_back PRECEDING)) AS before
+                FROM (SELECT x.scope, x.stream_id, x.sequence_no, x.term, x.created_at,
+                             CASE WHEN x.scope = ANY (v_reset_scopes) THEN (SELECT count(*) FROM @schema@.resets t WHERE t.scope = x.scope AND t.at < x.created_at) END AS epoch,
+                             CASE WHEN x.scope = ANY (v_reset_scopes)
+                                  THEN (SELECT t.to_term FROM @schema@.resets t WHERE t.scope = x.scope AND t.at < x.created_at ORDER BY t.at DESC, t.id DESC LIMIT 1) END AS low
+                        FROM @schema@.stream_writes x) s) w
+       WHERE w.term < w.before AND (since IS NULL OR w.created_at >= since)
+         AND NOT EXISTS (SELECT FROM @schema@.resets t WHERE t.scope = w.scope AND t.at BETWEEN w.created_at - v_back AND w.created_at + v_back)
+       LIMIT 1000;
+  END IF;
   -- Numbers have no gap after the first that pruning left, and end where the stream says.
   RETURN QUERY
     SELECT 'gap', w.scope, w.stream_id, format('write %s follows write %s', w.sequence_no, w.before)
@@ -236,9 +265,24 @@ BEGIN
       FROM @schema@.streams s, LATERAL (SELECT max(w.sequence_no) AS last FROM @schema@.stream_writes w WHERE w.stream_id = s.stream_id) m
      WHERE m.last > s.last_no OR (m.last < s.last_no) LIMIT 1000;
   RETURN QUERY
+    SELECT 'gap', s.scope, s.stream_id, format('the stream stands at %s, %s, and pruning is on record up to %s', s.last_no,
+                                               coalesce('its first write is ' || m.first, 'none of its writes is there'), coalesce(p.before, 1) - 1)
+      FROM @schema@.streams s
+      LEFT JOIN (SELECT h.detail ->> 'stream' AS stream_id, max((h.detail ->> 'before')::bigint) AS before FROM @schema@.audit h WHERE h.action = 'prune' GROUP BY 1) p
+        ON p.stream_id COLLATE pg_catalog."C" = s.stream_id,
+      LATERAL (SELECT min(w.sequence_no) AS first FROM @schema@.stream_writes w WHERE w.stream_id = s.stream_id) m
+     WHERE coalesce(m.first, s.last_no + 1) > coalesce(p.before, 1) AND s.created_at >= v_known_from LIMIT 1000;
+  RETURN QUERY
     SELECT 'unknown stream', w.scope, w.stream_id, 'there are writes of a stream that is not in streams'
       FROM (SELECT DISTINCT x.stream_id, x.scope FROM @schema@.stream_writes x) w
      WHERE NOT EXISTS (SELECT FROM @schema@.streams s WHERE s.stream_id = w.stream_id) LIMIT 1000;
+  -- F1: a write's scope is its stream's, or was before a move that is on record.
+  RETURN QUERY
+    SELECT 'another scope''s write', w.scope, w.stream_id, format('write %s is of this scope, and the stream is of "%s" and was never moved', min(w.sequence_no), s.scope)
+      FROM @schema@.stream_writes w JOIN @schema@.streams s ON s.stream_id = w.stream_id
+     WHERE w.scope <> s.scope AND w.created_at >= v_known_from
+       AND NOT EXISTS (SELECT FROM @schema@.audit h WHERE h.action = 'stream_move' AND h.detail ->> 'stream' = w.stream_id AND (h.detail ->> 'from' = w.scope OR h.scope = w.scope))
+     GROUP BY w.scope, w.stream_id, s.scope LIMIT 1000;
   -- F3: no fence stands below a term that was stored under it. Loose index scan: one probe a scope.
   RETURN QUERY
     WITH RECURSIVE scopes(name) AS (
@@ -248,20 +292,57 @@ BEGIN
     SELECT 'fence below a stored term', s.name, NULL::text, format('the fence stands at %s, a stored write has term %s', coalesce(f.term, 0), m.term)
       FROM scopes s LEFT JOIN @schema@.fences f ON f.scope = s.name, LATERAL (SELECT @schema@._stored_max(s.name) AS term) m
      WHERE s.name IS NOT NULL AND m.term > coalesce(f.term, 0) LIMIT 1000;
+  -- Nor below what the audit says since its last reset.
+  RETURN QUERY
+    SELECT 'fence below the audit', h.scope, NULL::text, format('the fence stands at %s, and was raised to %s', coalesce(f.term, 0), max((h.detail ->> 'term')::bigint))
+      FROM @schema@.audit h LEFT JOIN @schema@.fences f ON f.scope = h.scope
+      LEFT JOIN (SELECT r.scope, max(r.id) AS id FROM @schema@.audit r WHERE r.action = 'reset' GROUP BY r.scope) r ON r.scope = h.scope
+     WHERE h.action IN ('raise', 'seal', 'acquire', 'adopt', 'force_release', 'declare_restored', 'reset') AND h.id >= coalesce(r.id, 0)
+     GROUP BY h.scope, f.term HAVING max((h.detail ->> 'term')::bigint) > coalesce(f.term, 0) LIMIT 1000;
+  -- Every stored term, every fence and every reset is on record.
+  IF v_known_from = '-infinity' THEN
+    RETURN QUERY
+      SELECT 'term never raised', t.scope, NULL::text, format('%s has term %s, and no raise to it is on record', CASE WHEN bool_or(t.fence) THEN 'the fence' ELSE 'a stored write' END, t.term)
+        FROM (SELECT DISTINCT w.scope, w.term, false AS fence FROM @schema@.stream_writes w UNION ALL SELECT f.scope, f.term, true FROM @schema@.fences f WHERE f.term > 0) t
+       WHERE NOT EXISTS (SELECT FROM @schema@.audit h WHERE h.scope = t.scope AND h.action IN ('raise', 'seal', 'acquire', 'adopt', 'force_release', 'declare_restored', 'reset') AND (h.detail ->> 'term')::bigint = t.term)
+       GROUP BY t.scope, t.term LIMIT 1000;
+  END IF;
+  RETURN QUERY
+    SELECT 'reset not on record', t.scope, NULL::text, format('from %s to %s', t.from_term, t.to_term)
+      FROM (SELECT r.scope, r.from_term, r.to_term, count(*) AS times FROM @schema@.resets r WHERE r.at >= v_known_from GROUP BY 1, 2, 3) t
+     WHERE t.times > (SELECT count(*) FROM @schema@.audit h WHERE h.scope = t.scope AND h.action = 'reset' AND (h.detail ->> 'term')::bigint = t.to_term
+                         AND t.from_term IN ((h.detail ->> 'previous')::bigint, (h.detail ->> 'evidence')::bigint)) LIMIT 1000;
   RETURN QUERY
     SELECT 'lease above its fence', l.scope, NULL::text, format('the lease of %s has term %s, the fence stands at %s', l.owner_id, l.term, coalesce(f.term, 0))
       FROM @schema@.leases l LEFT JOIN @schema@.fences f ON f.scope = l.scope WHERE l.term > coalesce(f.term, 0) LIMIT 1000;
-  FOR a IN SELECT t.* FROM @schema@.adopted t JOIN pg_class c ON c.oid = t.table_oid LOOP
-    IF @schema@._unreadable(a.table_oid, a.scope_column, a.term_column) IS NOT NULL THEN
-      RETURN QUERY SELECT 'adopted table unreadable', NULL::text, a.table_oid::regclass::text, @schema@._unreadable(a.table_oid, a.scope_column, a.term_column);
+  FOR a IN SELECT t.* FROM @schema@.adopted t JOIN pg_class c ON c.oid = t.table_oid ORDER BY t.table_oid LIMIT 1000 LOOP
+    -- The lock first: what is judged must stay as it is until it is read.
+    BEGIN
+      PERFORM @schema@._set_lock_timeout(clock_timestamp() + @schema@._wait('check_wait_ms'), v_user);
+      EXECUTE format('LOCK TABLE %s IN ACCESS SHARE MODE', a.table_oid::regclass);
+      v_why := NULL;
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+      v_why := 'it is locked by another session';
+    WHEN insufficient_privilege THEN
+      v_why := format('role %I may not lock it: GRANT SELECT ON %s TO %I', current_user, a.table_oid::regclass, current_user);
+    WHEN undefined_table THEN
+      CONTINUE;
+    END;
+    PERFORM set_config('lock_timeout', v_user, true);
+    v_why := coalesce(v_why, @schema@._unreadable(a.table_oid, a.scope_column, a.term_column));
+    IF v_why IS NOT NULL THEN
+      RETURN QUERY SELECT 'not looked at', NULL::text, a.table_oid::regclass::text, v_why;
       CONTINUE;
     END IF;
-    FOR r IN EXECUTE format(
-        'SELECT q.scope, q.term, f.term AS fence FROM (SELECT t.%1$I::text COLLATE pg_catalog."C" AS scope, max(t.%2$I)::bigint AS term FROM %3$s t WHERE t.%1$I IS NOT NULL GROUP BY t.%1$I) q '
-        'LEFT JOIN @schema@.fences f ON f.scope = q.scope WHERE q.term > coalesce(f.term, 0)', a.scope_column, a.term_column, a.table_oid::regclass) LOOP
-      IF @schema@._adopted_max(r.scope) > coalesce(r.fence, 0) THEN
-        RETURN QUERY SELECT 'adopted row above the fence', r.scope, a.table_oid::regclass::text, format('the fence stands at %s, a row has term %s', coalesce(r.fence, 0), r.term);
-      END IF;
-    END LOOP;
+    RETURN QUERY EXECUTE format(
+      'SELECT ''adopted row above the fence'', q.scope, %3$L, format(''the fence stands at %%s, a row has term %%s'', coalesce(f.term, 0), q.term) '
+      'FROM (SELECT r.scope, r.term FROM (SELECT t.%1$I::text COLLATE pg_catalog."C" AS scope, max(t.%2$I::bigint) AS term, count(*) FROM (SELECT %1$I, %2$I FROM %3$s LIMIT 1000000) t '
+      'WHERE t.%1$I IS NOT NULL GROUP BY 1, t.%2$I) r) q LEFT JOIN @schema@.fences f ON f.scope = q.scope '
+      'WHERE q.term > coalesce(f.term, 0) AND NOT EXISTS (SELECT FROM @schema@.resets r WHERE r.scope = q.scope AND q.term > r.to_term AND q.term <= r.from_term) LIMIT 1000',
+      a.scope_column, a.term_column, a.table_oid::regclass);
+    EXECUTE format('SELECT count(*) FROM (SELECT FROM %s OFFSET 1000000 LIMIT 1) t', a.table_oid::regclass) INTO v_rows;
+    IF v_rows > 0 THEN
+      RETURN QUERY SELECT 'not looked at', NULL::text, a.table_oid::regclass::text, 'rows behind the first 1000000';
+    END IF;
   END LOOP;
 END $$;

@@ -34,6 +34,11 @@ SELECT sql FROM main.sqlite_schema WHERE type = ?1 AND name = ?2
 SELECT name, sql FROM main.sqlite_schema
 WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE AND substr(name, 1, length(?2)) = ?2 ORDER BY name
 
+-- name: owner_triggers
+-- The triggers on a table that are not Termgate's. Parameters: table. Rows: text. Locks: none.
+SELECT sql FROM main.sqlite_schema
+WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE AND name NOT LIKE 'termgate!_protect!_%' ESCAPE '!' AND name NOT LIKE 'termgate!_adopt!_%' ESCAPE '!'
+
 -- name: attached
 -- The files that are attached beside the main database. Rows: name. Locks: none.
 SELECT name FROM pragma_database_list WHERE seq > 1 ORDER BY seq

@@ -28,16 +28,33 @@ constexpr std::array<std::string_view, 13> harmless_pragmas = {
     "table_info",        "table_xinfo",     "table_list",  "index_list",   "index_info",     "index_xinfo",   "foreign_key_list",
     "foreign_key_check", "integrity_check", "quick_check", "user_version", "application_id", "collation_list"};
 
-// A table of layer 1, or a trigger that it or protect and adopt have made. Other names may begin with termgate_.
+// The tables of layer 1. Other names may begin with termgate_.
+constexpr std::array<const char*, 17> own_tables = {"termgate_fences",
+                                                    "termgate_leases",
+                                                    "termgate_streams",
+                                                    "termgate_stream_writes",
+                                                    "termgate_write_ids",
+                                                    "termgate_migrations",
+                                                    "termgate_adopted",
+                                                    "termgate_protected",
+                                                    "termgate_observed",
+                                                    "termgate_job_runs",
+                                                    "termgate_audit",
+                                                    "termgate_resets",
+                                                    "termgate_settings",
+                                                    "termgate_incarnation",
+                                                    "termgate_here",
+                                                    "termgate_followers",
+                                                    "termgate_follower_positions"};
+
+bool is_own_table(const char* name) {
+  return std::any_of(own_tables.begin(), own_tables.end(), [name](const char* table) { return sqlite3_stricmp(name, table) == 0; });
+}
+
+// One of them, one of their triggers and indexes, which are named after them, or a trigger that protect and adopt have made.
 bool is_own_part(const char* name) {
-  constexpr std::array<const char*, 14> tables = {
-      "termgate_fences",  "termgate_leases",    "termgate_streams",     "termgate_stream_writes", "termgate_write_ids",
-      "termgate_adopted", "termgate_protected", "termgate_observed",    "termgate_job_runs",      "termgate_audit",
-      "termgate_resets",  "termgate_settings",  "termgate_incarnation", "termgate_here"};
-  // Their triggers and indexes are named after them.
   const auto begins = [name](const char* with) { return sqlite3_strnicmp(name, with, static_cast<int>(std::strlen(with))) == 0; };
-  return std::any_of(tables.begin(), tables.end(), begins) || begins("termgate_migrations") || begins("termgate_protect_") ||
-         begins("termgate_adopt_");
+  return std::any_of(own_tables.begin(), own_tables.end(), begins) || begins("termgate_protect_") || begins("termgate_adopt_");
 }
 
 // True when nothing but space, comments and semicolons follows a statement.
@@ -85,6 +102,8 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
     wait_for_locks(how.wait.value_or(OpenAs::default_wait));
     sqlite3_set_authorizer(db_, authorize, this);
     control_checked("PRAGMA foreign_keys = ON");
+    // So that DELETE triggers see what REPLACE removes (layer1/tables.cpp).
+    control_checked("PRAGMA recursive_triggers = ON");
     // First, for a change of the journal mode is a commit of its own.
     control_checked("PRAGMA main.synchronous = EXTRA");
     if (!reader && !how.memory() && sqlite3_db_readonly(db_, "main") == 0) {
@@ -109,7 +128,9 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
       wait_for_locks(layer1_->check_wait());
     }
     // What was opened may be another file than the path named a moment later.
-    layer1_->require_file();
+    if (const auto problem = layer1_->file().problem(false); problem && !(reader && problem->code == SQLITE_CANTOPEN)) {
+      throw_sqlite(problem->code, problem->text);
+    }
     // A connection that has read keeps the log in place.
     if (sqlite3_exec(db_, "SELECT 1 FROM sqlite_schema LIMIT 1", nullptr, nullptr, nullptr) == SQLITE_OK) layer1_->file().know_log();
     if (reader) only_read(true);
@@ -177,10 +198,26 @@ int Connection::authorize(void* held, int action, const char* first, const char*
       }
       self.denied_ = fmt::format("PRAGMA {} with a value: the connection is shared by all of this process's writes", what);
       return SQLITE_DENY;
+    case SQLITE_FUNCTION:
+      if (second == nullptr || sqlite3_stricmp(second, "termgate_uninstall") != 0) return SQLITE_OK;
+      self.denied_ = "termgate_uninstall(): it takes every fence away; termgate uninstall is the command for that";
+      return SQLITE_DENY;
+    case SQLITE_UPDATE:
+      // Leases may run out earlier; the table's trigger sees to the rest.
+      if (sqlite3_stricmp(first, "termgate_leases") == 0 && second != nullptr && sqlite3_stricmp(second, "expires_at") == 0)
+        return SQLITE_OK;
+      [[fallthrough]];
+    case SQLITE_INSERT:
+    case SQLITE_DELETE:
+      if (first == nullptr || !is_own_table(first)) return SQLITE_OK;
+      self.denied_ = fmt::format("{} is written by Termgate alone", first);
+      return SQLITE_DENY;
     case SQLITE_DROP_TABLE:
     case SQLITE_DROP_INDEX:
     case SQLITE_DROP_TRIGGER:
+    case SQLITE_DROP_TEMP_TRIGGER:
     case SQLITE_CREATE_TRIGGER:
+    case SQLITE_CREATE_TEMP_TRIGGER:
     case SQLITE_CREATE_INDEX:
     case SQLITE_ALTER_TABLE:
       // A trigger's or an index's second name is its table, ALTER TABLE's the only one.
@@ -315,9 +352,12 @@ int Connection::begin(bool read_only, std::chrono::milliseconds wait, std::strin
     const int code = control(statement);
     // Under the write lock, so that a file that is still in its place stays comparable until the commit looks
     // again.
-    if (code != SQLITE_OK || read_only || !layer1_->file().moved(true)) return code;
+    if (code != SQLITE_OK || read_only) return code;
+    const auto problem = layer1_->file().problem(true);
+    if (!problem) return code;
     control("ROLLBACK");
-    return SQLITE_READONLY_DBMOVED;
+    if (problem->code != SQLITE_READONLY_DBMOVED) throw_sqlite(problem->code, problem->text);
+    return problem->code;
   };
   int code = attempt();
   if ((code & 0xff) != SQLITE_BUSY || wait <= std::chrono::milliseconds(0)) return code;
@@ -333,9 +373,10 @@ int Connection::begin(bool read_only, std::chrono::milliseconds wait, std::strin
 // The file is looked at once more: one that was replaced since BEGIN would take the write where nobody reads
 // it (F2).
 int Connection::commit(int& extended) noexcept {
-  if (layer1_->file().moved(true)) {
+  file_problem_ = layer1_->file().problem(true);
+  if (file_problem_) {
     control("ROLLBACK");
-    return extended = SQLITE_READONLY_DBMOVED;
+    return extended = file_problem_->code;
   }
   const int code = control("COMMIT");
   extended = code == SQLITE_OK ? SQLITE_OK : sqlite3_extended_errcode(db_);

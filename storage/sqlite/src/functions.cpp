@@ -513,9 +513,9 @@ constexpr Function functions[] = {
                      .key("to_version").value(std::int64_t{installed.to_version})
                      .close());
      }},
-    {"termgate_uninstall", 0, 0, writes, "()",
-     [](Layer1& layer1, sqlite3_context* out, const Arguments&) {
-       layer1.uninstall();
+    {"termgate_uninstall", 2, 2, writes, "(actor, reason), as a statement of its own: it takes away every fence",
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       layer1.uninstall(in.text(0, "actor"), in.text(1, "reason"));
        sqlite3_result_null(out);
      }},
     // Called by triggers only. Its name is the message that a program without the extension meets.
@@ -540,6 +540,11 @@ constexpr Function functions[] = {
        } else if (kind == "replace") {
          layer1.require_here(name, handed(in, 2));
          layer1.guard_replace(name);
+       } else if (kind == "perhaps") {
+         layer1.note_perhaps(name, row_scope(in, 2));
+       } else if (kind == "surely") {
+         layer1.require_here(name, handed(in, 2));
+         layer1.guard_noted(name);
        } else if (kind == "changed") {
          layer1.require_here("termgate_fences", handed(in, 2));
          layer1.guard_changed();
@@ -549,8 +554,9 @@ constexpr Function functions[] = {
        } else if (kind == "lower") {
          layer1.require_here("termgate_fences", handed(in, 4));
          if (!layer1.guard_lower(name, in.integer(3, "term"))) return sqlite3_result_null(out);
-       } else if (kind == "mark") {
-         if (!layer1.guard_mark()) return sqlite3_result_null(out);
+       } else if (kind == "own" || kind == "mark") {
+         // What is at work writes to the main database alone.
+         if (!layer1.at_work()) return sqlite3_result_null(out);
        } else {
          throw InvalidInput("TG005 an unknown guard: this extension is older than the database's triggers");
        }
@@ -571,6 +577,8 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
   const sqlite3_int64 rowid = sqlite3_last_insert_rowid(db);
   try {
     const Function& function = *registered->function;
+    if (layer1.file().inherited()) layer1.require_file();
+    layer1.report_failed_flush();
     if (count < function.arguments_min || count > function.arguments_max) {
       throw InvalidInput(fmt::format("TG005 {} takes {}", function.name, function.takes));
     }
@@ -660,9 +668,12 @@ int begin(sqlite3_vtab* table) {
 // The last moment at which a transaction that has passed the check, or raised, can be refused.
 int sync(sqlite3_vtab* table) {
   Layer1& layer1 = *static_cast<Table*>(table)->layer1;
-  if (!layer1.file().moved(true)) return SQLITE_OK;
-  table->zErrMsg = sqlite3_mprintf("%s", moved_message(layer1.file().path()).c_str());
-  return SQLITE_READONLY_DBMOVED;
+  try {
+    const auto problem = layer1.before_commit();
+    if (!problem) return SQLITE_OK;
+    table->zErrMsg = sqlite3_mprintf("%s", problem->text.c_str());
+    return problem->code;
+  } catch (const std::bad_alloc&) { return SQLITE_NOMEM; }
 }
 int commit(sqlite3_vtab* table) {
   static_cast<Table*>(table)->layer1->transaction_ended(true);

@@ -5,6 +5,7 @@
 #include <termgate/detail/sqlite_driver.hpp>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
@@ -175,6 +176,14 @@ class SqliteDriver final : public Driver {
 
  private:
   void refuse_nested() const {
+    // Before any mutex, which another thread of the parent may have held.
+    if (!how_.memory() && getpid() != process_) {
+      throw Unavailable(
+          fmt::format("the database {} was opened by process {} and inherited by fork(), and its locks are not this process's: "
+                      "nothing was written; open it anew in the child",
+                      how_.path, process_),
+          std::string(code_name(SQLITE_CANTOPEN)));
+    }
     if (at_work == this) {
       throw InvalidInput(
           "TG005 a call to the database from inside a write's own callback: use the callback's transaction, for the call would "
@@ -246,7 +255,8 @@ class SqliteDriver final : public Driver {
       while (!driver.readers_.empty()) {
         connection = std::move(driver.readers_.back());
         driver.readers_.pop_back();
-        if (!connection->layer1().file().moved(false)) return;
+        const auto problem = connection->layer1().file().problem(false);
+        if (!problem || problem->code != SQLITE_READONLY_DBMOVED) return;
         connection.reset();
         --driver.readers_open_;
       }
@@ -276,6 +286,7 @@ class SqliteDriver final : public Driver {
   };
 
   const OpenAs how_;
+  const pid_t process_ = getpid();
   const int readers_max_;
   std::mutex mutex_;  // guards the next three, and the making of a writer
   std::condition_variable reader_free_;

@@ -186,8 +186,8 @@ void WriteQueue::commit(std::shared_ptr<Group> held) {
   const std::string name(code_name(extended));
   if (connection_.in_transaction()) connection_.control("ROLLBACK");
   connection_.layer1().transaction_undone();
-  if (extended == SQLITE_READONLY_DBMOVED) {
-    finish(group, Group::End::unavailable, moved_message(connection_.layer1().file().path()), name);
+  if (connection_.file_problem()) {
+    finish(group, Group::End::unavailable, connection_.file_problem()->text, name);
   } else if ((extended & 0xff) == SQLITE_BUSY) {
     finish(group, Group::End::blocked,
            fmt::format("TG006 blocked: {} reads the database, so that nothing can be committed; nothing was written", lock_holder(db)), {});

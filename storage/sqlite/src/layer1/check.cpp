@@ -62,6 +62,7 @@ void Layer1::begin_transaction() noexcept {
     known_version_ = version;
   }
   passed_checks_.clear();
+  perhaps_.clear();
   declared_scope_.reset();
   declared_term_.reset();
 }

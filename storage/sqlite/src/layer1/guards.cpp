@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -52,14 +54,12 @@ bool Layer1::guard_arm() {
     std::int64_t mark = 0;
     // By chance, so that no statement of an application can hand over the mark of another transaction.
     sqlite3_randomness(sizeof mark, &mark);
-    marking_ = true;
+    const AtWork at_work(*this);
     Running write = use(stmt::here_write);
     write.bind(mark).run();
-    marking_ = false;
     if (sqlite3_changes(db_) == 1) mark_ = mark;
   } catch (const DatabaseError&) {
     // No layer 1 in the main database, or an earlier version's: then the trigger that asks is not the main database's.
-    marking_ = false;
     mark_.reset();
   }
   return true;
@@ -145,6 +145,7 @@ void Layer1::observe_row(std::string_view table, const std::optional<RowScope>& 
       return;
     } catch (const Error& refusal) { reason = std::string(refusal.code()); }
     require_trigger();
+    const AtWork at_work(*this);
     use(stmt::observed_count).bind(table).bind(row ? row->text : std::string("*")).bind(reason).bind(now()).run();
   } catch (const std::exception&) {
     // Mode observe lets everything pass, its own troubles included; doctor shows what was counted.
@@ -193,6 +194,7 @@ void Layer1::guard_adopted(std::string_view table, const RowScope& row, std::opt
     }
     refuse_unissued(scope.name(), row_term.value());
   }
+  const AtWork at_work(*this);
   raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.untrusted, client_, "raise",
         Json('{').key("table").value(table).members());
 }
@@ -209,6 +211,12 @@ std::string Layer1::flush_problem(bool* folder) {
   Statement journal(db_, "PRAGMA main.journal_mode");
   Running mode(journal.get());
   if (!mode.step() || mode.text(0) == "off") return "PRAGMA journal_mode is OFF, so nothing can be rolled back";
+  // Connections that share a cache share its flushing: the one that set its synchronous last decides for all.
+  int used = 0, share = 0, most = 0;
+  if (sqlite3_db_status(db_, SQLITE_DBSTATUS_CACHE_USED, &used, &most, 0) == SQLITE_OK &&
+      sqlite3_db_status(db_, SQLITE_DBSTATUS_CACHE_USED_SHARED, &share, &most, 0) == SQLITE_OK && used != share) {
+    return "another connection of this process shares its cache, and with it decides what is flushed: open it without cache=shared";
+  }
   if (folder != nullptr) *folder = mode.text(0) == "delete" && level.integer(0) == 2;
   return {};
 }
@@ -233,19 +241,42 @@ void Layer1::guard_raise(std::string_view scope, std::int64_t term) {
   flush_folder_ = true;
 }
 
+// The last moment at which a transaction that has passed the check, or raised, can be refused. A folder that cannot be flushed is found
+// now, and not when the commit is done.
+std::optional<FileWatch::Problem> Layer1::before_commit() {
+  if (auto problem = file_.problem(true)) return problem;
+  if (!flush_folder_) return std::nullopt;
+  const std::string folder = std::filesystem::path(sqlite3_db_filename(db_, "main")).parent_path();
+  folder_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder_ >= 0 && fsync(folder_) == 0) return std::nullopt;
+  return FileWatch::Problem{SQLITE_CANTOPEN,
+                            fmt::format("the folder {} cannot be flushed ({}), so a crash could take back the raise: nothing was "
+                                        "written; PRAGMA journal_mode = WAL needs no such flush",
+                                        folder, std::strerror(errno))};
+}
+
 void Layer1::transaction_ended(bool committed) noexcept {
   passed_checks_.ended();
   mark_.reset();
-  if (!std::exchange(flush_folder_, false) || !committed) return;
-  try {
-    const std::string folder = std::filesystem::path(sqlite3_db_filename(db_, "main")).parent_path();
-    const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return;
-    if (fsync(descriptor) == 0) ++folder_flushes_;
-    close(descriptor);
-  } catch (const std::exception&) {
-    // Out of memory for a path: the commit remains valid, as durable as FULL makes it.
+  perhaps_.clear();
+  const int folder = std::exchange(folder_, -1);
+  if (std::exchange(flush_folder_, false) && committed) {
+    if (folder >= 0 && fsync(folder) == 0) {
+      ++folder_flushes_;
+    } else {
+      flush_failed_ = true;
+    }
   }
+  if (folder >= 0) close(folder);
+  write_refusals_aside();
+}
+
+// SQLite tells of a commit when it can no longer fail, so that the failure is reported by the next call: a call of its own reports it
+// before it returns.
+void Layer1::report_failed_flush() {
+  if (!std::exchange(flush_failed_, false)) return;
+  throw OutcomeUnknown("a fence was raised by the last COMMIT and the flush of its folder failed: a power cut could take the raise back",
+                       std::string(code_name(SQLITE_IOERR_DIR_FSYNC)));
 }
 
 // Whether the fence may go down to `term`: only as the open reset_fence wants it.
@@ -254,14 +285,23 @@ bool Layer1::guard_lower(std::string_view scope, std::int64_t term) {
   return lowering_ && lowering_->first == scope && lowering_->second == term;
 }
 
+void Layer1::guard_noted(std::string_view table) {
+  const auto found = perhaps_.find(table);
+  if (found == perhaps_.end()) return;
+  const RowScope row = found->second;
+  perhaps_.erase(found);
+  guard_row(table, row);
+}
+
 void Layer1::guard_replace(std::string_view table) {
   Statement pragma(db_, "PRAGMA recursive_triggers");
   Running value(pragma.get());
   if (value.step() && value.integer(0) != 0) return;
-  throw InvalidInput(
-      fmt::format("TG005 table \"{}\" has a unique index over an expression, or a key that REPLACE would fill with a default's, so the "
-                  "rows that REPLACE would remove can only be seen with PRAGMA recursive_triggers = ON on this connection",
-                  table));
+  throw InvalidInput(fmt::format(
+      "TG005 table \"{}\" has a unique index over an expression, or a key that is only known when the row is written (a default, "
+      "a column generated from the key that SQLite chooses, a trigger that writes before), so the rows that REPLACE would remove "
+      "can only be seen with PRAGMA recursive_triggers = ON on this connection",
+      table));
 }
 
 }  // namespace termgate::inline v0::sqlite

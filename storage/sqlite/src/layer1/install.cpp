@@ -10,6 +10,7 @@
 #include <termgate/error.hpp>
 
 #include <termgate/detail/sqlite/errors.hpp>
+#include "common.hpp"
 #include "json.hpp"
 #include "unit.hpp"
 
@@ -155,6 +156,13 @@ Layer1::Installed Layer1::install() {
   }
   unit.commit();
   return {from, to};
+}
+
+void Layer1::uninstall(const std::string& actor, const std::string& reason) {
+  require_text(actor, "actor");
+  require_text(reason, "reason");
+  if (sqlite3_get_autocommit(db_) == 0) throw InvalidInput("TG005 termgate_uninstall takes away every fence: run it outside a transaction");
+  uninstall();
 }
 
 void Layer1::uninstall() {

@@ -199,6 +199,43 @@ void Layer1::count_refusal(const std::string& scope, std::int64_t term) {
   entry->second.count += 1;
   entry->second.term = term;
   entry->second.last = moment;
+  // The end of the open transaction is when it can be written; without one that is now.
+  if (sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE) {
+    try {
+      track();
+    } catch (const Error&) {
+      // Then a later refusal brings it along.
+    }
+  } else if (sqlite3_get_autocommit(db_) != 0) {
+    write_refusals_aside();
+  }
+}
+
+// On a connection of its own, for what the refused statement wrote is rolled back, and this may run inside SQLite's end of a transaction.
+// It waits for nobody: what cannot be written now is written with the next one, or when this connection closes.
+void Layer1::write_refusals_aside() noexcept {
+  const char* path = sqlite3_db_filename(db_, "main");
+  if (refused_.empty() || path == nullptr || *path == '\0' || now() - refusals_tried_ < 1000) return;
+  refusals_tried_ = now();
+  sqlite3* aside = nullptr;
+  try {
+    if (file_.unfit() || file_.inherited() || !file_.foreign_locks().empty()) return;
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
+    if (sqlite3_open_v2(path, &aside, flags, nullptr) == SQLITE_OK) {
+      // None where another binary's layer 1 is on every connection (sqlite3_auto_extension).
+      if (Layer1* there = register_on(aside)) {
+        there->set_check_wait(std::chrono::milliseconds(0));
+        there->refused_ = refused_;
+        there->refusals_closing_ = true;
+        Unit unit(*there);
+        unit.commit();
+        if (there->refused_.empty()) refused_.clear();
+      }
+    }
+  } catch (const std::exception&) {
+    // Somebody else writes just now, or there is no layer 1 in the file any more.
+  }
+  sqlite3_close(aside);
 }
 
 bool Layer1::write_refusals() {

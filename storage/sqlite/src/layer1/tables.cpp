@@ -15,7 +15,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -33,6 +35,7 @@ namespace stmt = termgate::sql::sqlite_statements;
 
 constexpr std::string_view protect_prefix = "termgate_protect_";
 constexpr std::string_view adopt_prefix = "termgate_adopt_";
+constexpr std::int64_t adopted_rows_max = 1'000'000;  // that verify reads of a table
 
 std::string upper(std::string_view text) {
   std::string result(text);
@@ -43,17 +46,19 @@ std::string upper(std::string_view text) {
 
 bool same_name(std::string_view a, std::string_view b) { return upper(a) == upper(b); }
 
-enum class Affinity { integer, text, other };
+enum class Affinity { integer, text, none, real, numeric };
 
 // "Datatypes in SQLite", section 3.1.
 Affinity affinity_of(std::string_view declared) {
   const std::string type = upper(declared);
-  if (type.find("INT") != std::string::npos) return Affinity::integer;
-  for (const char* part : {"CHAR", "CLOB", "TEXT"}) {
-    if (type.find(part) != std::string::npos) return Affinity::text;
-  }
-  return Affinity::other;
+  const auto has = [&](const char* part) { return type.find(part) != std::string::npos; };
+  if (has("INT")) return Affinity::integer;
+  if (has("CHAR") || has("CLOB") || has("TEXT")) return Affinity::text;
+  if (type.empty() || has("BLOB")) return Affinity::none;
+  return has("REAL") || has("FLOA") || has("DOUB") ? Affinity::real : Affinity::numeric;
 }
+
+bool names_scopes(Affinity affinity) { return affinity == Affinity::integer || affinity == Affinity::text; }
 
 // The condition of a partial index: what follows the column list of its CREATE statement, which is the first
 // parenthesis outside quotes and comments.
@@ -104,6 +109,22 @@ bool is_literal(const std::string& text) {
   return start < text.size() && text.find_first_not_of("0123456789.", start) == std::string::npos;
 }
 
+// How often a text of SQL names something, quoted or not; more often than that where the name cannot be looked for.
+int times_named(std::string_view sql, std::string_view name) {
+  const auto part_of_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || (c & 0x80) != 0;
+  };
+  if (name.empty() || name.find_first_of("\"`]'") != std::string_view::npos) return 100;
+  int times = 0;
+  for (std::size_t at = 0; at + name.size() <= sql.size(); ++at) {
+    if (!same_name(sql.substr(at, name.size()), name)) continue;
+    const bool begins = at == 0 || !part_of_name(sql[at - 1]);
+    const std::size_t end = at + name.size();
+    if (begins && (end == sql.size() || !part_of_name(sql[end]))) ++times;
+  }
+  return times;
+}
+
 // The last argument of each guard: the mark of the trigger's own file, read only where a file is attached.
 std::string own_mark(const std::string& label) {
   return fmt::format("CASE termgate_guard_load_termgate_extension_first('arm', {}) WHEN 1 THEN (SELECT mark FROM termgate_here) END",
@@ -137,7 +158,10 @@ Layer1::Table Layer1::find_table(const std::string& target, const char* what) {
   std::string kind;
   {
     Running read = use(stmt::table_find);
-    if (read.bind(target).step()) table.name = read.text(0);
+    if (read.bind(target).step()) {
+      table.name = read.text(0);
+      table.sql = read.text(1);
+    }
   }
   if (!table.name.empty()) {
     Running read = use(stmt::table_kind);
@@ -167,6 +191,54 @@ const Layer1::Column& Layer1::find_column(const Table& table, const std::string&
     if (same_name(column.name, name)) return column;
   }
   throw InvalidInput(fmt::format("TG005 table \"{}\" has no column \"{}\"", table.name, name));
+}
+
+// REPLACE turns the NULL of such a column into the default, and does so after BEFORE triggers have run.
+bool Layer1::filled_late(const Column& column) { return column.not_null && column.default_text.has_value(); }
+
+// Whether a trigger of the owner's that runs before an UPDATE of the table may change the row that is updated.
+bool Layer1::changed_beneath(const Table& table) {
+  Running read = use(stmt::owner_triggers);
+  read.bind(table.name);
+  while (read.step()) {
+    const std::string sql = read.text(0);
+    const auto names = [&](const char* word) { return times_named(sql, word) > 0; };
+    const bool writes = times_named(sql, "UPDATE") > 1 || names("INSERT") || names("REPLACE") || names("DELETE");
+    if (names("UPDATE") && (names("BEFORE") || !names("AFTER")) && writes) return true;
+  }
+  return false;
+}
+
+// " AND …": the new row meets the condition of a partial index, or whether it does cannot be told BEFORE it is written. The columns that
+// the condition names are given the values of NEW under the table's own name, with their affinities, which NEW alone has not.
+std::string Layer1::enters(const Table& table, const std::string& condition, const std::string& rowid) {
+  std::string row, odd;
+  int named = 0;
+  bool untyped = false;
+  for (const char* hidden : {"rowid", "_rowid_", "oid"}) {
+    if (times_named(condition, hidden) > 0) return {};
+  }
+  for (const Column& column : table.columns) {
+    if (times_named(condition, column.name) == 0) continue;
+    const std::string quoted = quoted_identifier(column.name);
+    if (column.generated || quoted == rowid || times_named(condition, column.name) >= 100) return {};
+    const auto value = [&](const char* type, const char* fit) {
+      row += fmt::format("{}CAST(NEW.{} AS {}) AS {}", row.empty() ? "" : ", ", quoted, type, quoted);
+      odd += fmt::format("typeof(NEW.{}) NOT IN ('null', {}) OR ", quoted, fit);
+    };
+    switch (affinity_of(column.type)) {
+      case Affinity::integer:
+      case Affinity::numeric: value("NUMERIC", "'integer', 'real'"); break;
+      case Affinity::real: value("REAL", "'real'"); break;
+      case Affinity::text: value("TEXT", "'text'"); break;
+      case Affinity::none: row += fmt::format("{}NEW.{} AS {}", row.empty() ? "" : ", ", quoted, quoted); untyped = true;
+    }
+    if (filled_late(column)) odd += fmt::format("NEW.{} IS NULL OR ", quoted);
+    ++named;
+  }
+  // Two columns without a type are compared by another rule than two values.
+  if (named == 0 || (untyped && named > 1)) return {};
+  return fmt::format(" AND ({}EXISTS (SELECT 1 FROM (SELECT {}) AS {} WHERE ({})))", odd, row, quoted_identifier(table.name), condition);
 }
 
 std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const Table& table,
@@ -231,33 +303,49 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
   }
   const bool is_rowid = rowid == name;
   const bool settled_before = !is_rowid && !column.generated;
+  // Where SQLite chooses the key, BEFORE INSERT shows -1 in its place.
+  const std::string chosen_late = rowid.empty() ? std::string() : fmt::format(" WHERE NEW.{} = -1", rowid);
+  const bool key_used_elsewhere = rowid.starts_with('"') && times_named(table.sql, rowid.substr(1, rowid.size() - 2)) != 1;
 
   std::string victims_insert, victims_update;
-  auto victims = [&](const std::string& same, const std::string& changed, const std::string& condition) {
-    std::string tail = fmt::format(" FROM {} WHERE {}", target, same);
-    if (!condition.empty()) tail += fmt::format(" AND ({})", condition);
-    const std::string more = fmt::format(", {}.{}", target, name);
-    victims_insert += guard(more, tail);
-    victims_update += guard(more, tail + fmt::format(" AND ({})", changed));
+  // The rows that the new one would meet, under a name of their own, for a table may be called old or new. A condition is put where nothing
+  // but the table is in sight, as it was in its index.
+  auto met = [&](const std::string& keys, const std::string& condition) {
+    return fmt::format(" FROM (SELECT {}{}.{} AS scope FROM {}{}) AS met", keys, target, name, target,
+                       condition.empty() ? std::string() : fmt::format(" WHERE ({})", condition));
   };
+  auto victims = [&](const std::string& from, const std::string& same, const std::string& changed, const std::string& known) {
+    victims_insert += guard(", met.scope", fmt::format("{} WHERE {}{}", from, same, known));
+    victims_update += guard(", met.scope", fmt::format("{} WHERE {} AND ({})", from, same, changed));
+  };
+  std::string surely;
   if (!rowid.empty()) {
-    victims(fmt::format("{}.{} = NEW.{}", target, rowid, rowid), fmt::format("NEW.{} IS NOT OLD.{}", rowid, rowid), {});
+    const std::string from = met(fmt::format("{}.{} AS k, ", target, rowid), {});
+    const std::string same = fmt::format("met.k = NEW.{}", rowid);
+    victims_insert += guard(", met.scope", fmt::format("{} WHERE {} AND NEW.{} <> -1", from, same, rowid));
+    victims_update += guard(", met.scope", fmt::format("{} WHERE {} AND NEW.{} IS NOT OLD.{}", from, same, rowid, rowid));
+    if (mode != "observe") {
+      victims_insert +=
+          fmt::format("  SELECT termgate_guard_load_termgate_extension_first('perhaps', {}, met.scope){} WHERE {} AND NEW.{} = -1;\n",
+                      label, from, same, rowid);
+      surely = fmt::format(
+          "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('surely', {}, {}) IS NULL THEN RAISE(ABORT, 'TG005 refused') "
+          "END{};\n",
+          label, mark, chosen_late);
+    }
   }
   // What only SQLite's own DELETE triggers can see: asked for always, or where `tail` says.
-  auto ask_for_recursion = [&](const std::string& tail) {
+  auto ask_for_recursion = [&](std::string& into, const std::string& tail) {
     if (mode == "observe") return;
-    const std::string ask = fmt::format(
+    into += fmt::format(
         "  SELECT CASE WHEN termgate_guard_load_termgate_extension_first('replace', {}, {}) IS NULL THEN RAISE(ABORT, 'TG005 "
         "refused') END{};\n",
         label, mark, tail);
-    victims_insert += ask;
-    victims_update += ask;
   };
-  // REPLACE turns the NULL of such a column into the default, and does so after this trigger has run.
-  auto filled_late = [](const Column& candidate) { return candidate.not_null && candidate.default_text; };
   for (const Index& index : indexes) {
-    std::string same, changed;
-    bool expression = false, generated = false;
+    std::string keys, same, changed;
+    bool expression = false, generated = false, has_rowid = false;
+    int columns = 0;
     std::vector<std::string> unforeseen;
     Running read = use(stmt::index_columns);
     read.bind(index.name);
@@ -272,6 +360,7 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
       std::string value = "NEW." + quoted;
       const Column& held = find_column(table, key);
       generated = generated || held.generated;
+      has_rowid = has_rowid || quoted == rowid;
       if (filled_late(held)) {
         if (is_literal(*held.default_text)) {
           value = fmt::format("coalesce({}, {})", value, *held.default_text);
@@ -279,21 +368,36 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
           unforeseen.push_back(quoted);
         }
       }
-      same += fmt::format("{}{}.{} = {} COLLATE {}", same.empty() ? "" : " AND ", target, quoted, value, collation);
+      keys += fmt::format("{}.{} AS k{}, ", target, quoted, columns);
+      same += fmt::format("{}met.k{} = {} COLLATE {}", same.empty() ? "" : " AND ", columns, value, collation);
       changed += fmt::format("{}NEW.{} IS NOT OLD.{} COLLATE {}", changed.empty() ? "" : " OR ", quoted, quoted, collation);
+      ++columns;
     }
+    // Two rows that meet there have the same rowid.
+    if (has_rowid && !expression) continue;
     if (expression) {
-      ask_for_recursion({});
-    } else if (!same.empty()) {
-      // A partial index that the changed row newly enters has the same keys, so comparing the keys is enough.
-      victims(same, index.condition.empty() ? changed : "1", index.condition);
-      if (generated) {
-        for (const Column& source : table.columns) {
-          if (filled_late(source)) unforeseen.push_back(quoted_identifier(source.name));
-        }
-      }
-      for (const std::string& late : unforeseen) ask_for_recursion(fmt::format(" WHERE NEW.{} IS NULL", late));
+      ask_for_recursion(victims_insert, {});
+      ask_for_recursion(victims_update, {});
+      continue;
     }
+    if (same.empty()) continue;
+    if (!index.condition.empty()) same += enters(table, index.condition, rowid);
+    // Also a row that only now enters a partial index has its keys.
+    const bool known_late = generated && key_used_elsewhere;
+    victims(met(keys, index.condition), same, index.condition.empty() ? changed : "1",
+            known_late ? fmt::format(" AND NEW.{} <> -1", rowid) : std::string());
+    if (generated) {
+      for (const Column& source : table.columns) {
+        if (filled_late(source)) unforeseen.push_back(quoted_identifier(source.name));
+      }
+      if (known_late) ask_for_recursion(victims_insert, chosen_late);
+    }
+    for (const std::string& late : unforeseen) {
+      ask_for_recursion(victims_insert, fmt::format(" WHERE NEW.{} IS NULL", late));
+      ask_for_recursion(victims_update, fmt::format(" WHERE NEW.{} IS NULL", late));
+    }
+    // A trigger may change one column of the key beneath the statement that changes another: no trigger sees the two together.
+    if ((columns > 1 || generated || !index.condition.empty()) && changed_beneath(table)) ask_for_recursion(victims_update, {});
   }
   const std::string new_row = guard(", NEW." + name, "");
   const std::string old_row = guard(", OLD." + name, "");
@@ -302,10 +406,8 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
   add("insert", "BEFORE INSERT", (settled_before ? new_row : std::string()) + victims_insert);
   add("update", "BEFORE UPDATE", old_row + (settled_before ? moved_row : std::string()) + victims_update);
   add("delete", "BEFORE DELETE", old_row);
-  if (!settled_before) {
-    add("inserted", "AFTER INSERT", new_row);
-    add("updated", "AFTER UPDATE", new_row);
-  }
+  add("inserted", "AFTER INSERT", surely + (settled_before ? std::string() : new_row));
+  if (!settled_before) add("updated", "AFTER UPDATE", new_row);
   return triggers;
 }
 
@@ -348,7 +450,7 @@ std::int64_t Layer1::protect(const std::string& target, const std::optional<std:
   std::optional<std::string> column;
   if (scope_column) {
     const Column& found = find_column(table, *scope_column);
-    if (affinity_of(found.type) == Affinity::other) {
+    if (!names_scopes(affinity_of(found.type))) {
       throw InvalidInput(fmt::format("TG005 the scope column \"{}\" of table \"{}\" is declared \"{}\": its type must be text or integer",
                                      found.name, table.name, found.type));
     }
@@ -404,7 +506,7 @@ std::int64_t Layer1::adopt(const std::string& target, const std::string& scope_c
   const Table table = find_table(target, "adopt");
   const Column& scope = find_column(table, scope_column);
   const Column& term = find_column(table, term_column);
-  if (affinity_of(scope.type) == Affinity::other || affinity_of(term.type) != Affinity::integer) {
+  if (!names_scopes(affinity_of(scope.type)) || affinity_of(term.type) != Affinity::integer) {
     throw InvalidInput(
         fmt::format("TG005 cannot adopt \"{}\": its scope column must be text or integer, its term column integer", table.name));
   }
@@ -704,6 +806,11 @@ void Layer1::doctor_attached(std::vector<Advice>& findings) {
 }
 
 void Layer1::doctor_connection(std::vector<Advice>& findings) {
+  if (const auto problem = file_.unfit()) findings.push_back({"error", "this connection", problem->text, "as said, then open it anew"});
+  if (!file_.foreign_locks().empty()) {
+    findings.push_back({"warning", "this connection", fmt::format("its locks are those of the VFS \"{}\"", file_.foreign_locks()),
+                        "see that it excludes every other program that writes to the file"});
+  }
   if (const std::string problem = flush_problem(); !problem.empty()) {
     findings.push_back({"error", "this connection", "it cannot raise a fence: " + problem, "PRAGMA synchronous = FULL"});
   }
@@ -730,76 +837,92 @@ void Layer1::doctor_connection(std::vector<Advice>& findings) {
 std::vector<Layer1::Breach> Layer1::verify(Moment since) {
   const Snapshot snapshot(*this);
   std::vector<Breach> breaches;
+  if (const auto problem = file_.unfit()) breaches.push_back({"not looked at", "", "what other programs wrote", problem->text});
   auto find = [&](std::string kind, std::string scope, std::string object, std::string detail) {
     breaches.push_back({std::move(kind), std::move(scope), std::move(object), std::move(detail)});
   };
-  {
-    Running read = use(stmt::verify_order);
-    read.bind(since);
-    while (read.step()) {
-      find("order", read.text(0), "stream " + read.text(1),
-           fmt::format("write {} has term {} after term {}", read.integer(2), read.integer(3), read.integer(4)));
-    }
-  }
-  {
-    Running read = use(stmt::verify_gaps);
-    read.bind(since);
-    while (read.step()) {
-      find("gap", read.text(0), "stream " + read.text(1), fmt::format("write {} follows write {}", read.integer(2), read.integer(3)));
-    }
-  }
-  {
-    Running read = use(stmt::verify_last_no);
-    while (read.step()) {
-      find("last_no", read.text(0), "stream " + read.text(1),
-           read.is_null(2) ? fmt::format("the stream has no row, and writes up to {}", read.integer(3))
-                           : fmt::format("the last number is {}, and the last write {}", read.integer(2), read.integer(3)));
-    }
-  }
-  {
-    Running read = use(stmt::verify_fences);
-    while (read.step()) {
-      find("fence", read.text(0), "fence", fmt::format("it stands at {}, below a stored term {}", read.integer(1), read.integer(2)));
-    }
-  }
-  {
-    Running read = use(stmt::verify_leases);
-    while (read.step()) {
-      find("lease", read.text(0), "lease", fmt::format("its term {} is above the fence, {}", read.integer(1), read.integer(2)));
-    }
-  }
-  {
-    Running read = use(stmt::verify_write_ids);
-    while (read.step()) {
-      find("write_id", read.text(0), "stream " + read.text(1),
-           fmt::format("write {} carries id {}, which names another", read.integer(2), read.text(3)));
-    }
-  }
-  struct Adopted {
-    std::string table, scope_column, term_column;
+  const auto each = [&](std::string_view statement, const std::vector<std::int64_t>& parameters, const std::function<void(Running&)>& row) {
+    Running read = use(statement);
+    for (const std::int64_t parameter : parameters) read.bind(parameter);
+    while (read.step()) row(read);
   };
-  std::vector<Adopted> adopted;
-  {
-    Running read = use(stmt::adopted_read);
-    while (read.step()) adopted.push_back({read.text(0), read.text(1), read.text(2)});
+  // Prunings of the history stay on record: what they may have taken away is missed by nobody.
+  Moment known_from = 0;
+  bool clock_went_back = false;
+  each(stmt::verify_known_from, {}, [&](Running& row) {
+    known_from = row.integer(0);
+    clock_went_back = row.integer(1) != 0;
+  });
+  each(stmt::verify_order, {since}, [&](Running& row) {
+    find("order", row.text(0), "stream " + row.text(1),
+         fmt::format("write {} has term {} after term {}", row.integer(2), row.integer(3), row.integer(4)));
+  });
+  each(stmt::verify_scope_order, {since, clock_went_back}, [&](Running& row) {
+    const std::string detail = fmt::format("write {} has term {}, and was written when the scope had come to term {}", row.integer(2),
+                                           row.integer(3), row.integer(4));
+    find("order", row.text(0), "stream " + row.text(1), detail);
+  });
+  each(stmt::verify_gaps, {since}, [&](Running& row) {
+    find("gap", row.text(0), "stream " + row.text(1), fmt::format("write {} follows write {}", row.integer(2), row.integer(3)));
+  });
+  each(stmt::verify_beginnings, {known_from}, [&](Running& row) {
+    const std::string there = row.is_null(2) ? "none of its writes is there" : fmt::format("its first write is {}", row.integer(2));
+    find("gap", row.text(0), "stream " + row.text(1),
+         fmt::format("the last number is {}, {}, and pruning is on record up to {}", row.integer(3), there, row.integer(4) - 1));
+  });
+  each(stmt::verify_last_no, {}, [&](Running& row) {
+    find("last_no", row.text(0), "stream " + row.text(1),
+         row.is_null(2) ? fmt::format("the stream has no row, and writes up to {}", row.integer(3))
+                        : fmt::format("the last number is {}, and the last write {}", row.integer(2), row.integer(3)));
+  });
+  each(stmt::verify_scopes, {known_from}, [&](Running& row) {
+    find("scope", row.text(0), "stream " + row.text(1),
+         fmt::format("write {} is of this scope, and the stream is of \"{}\" and was never moved", row.integer(2), row.text(3)));
+  });
+  each(stmt::verify_fences, {}, [&](Running& row) {
+    find("fence", row.text(0), "fence", fmt::format("it stands at {}, below a stored term {}", row.integer(1), row.integer(2)));
+  });
+  each(stmt::verify_audited, {}, [&](Running& row) {
+    find("fence", row.text(0), "fence", fmt::format("it stands at {}, below term {} of the audit", row.integer(1), row.integer(2)));
+  });
+  if (known_from == 0) {
+    each(stmt::verify_raises, {}, [&](Running& row) {
+      find("raise", row.text(0), row.integer(2) != 0 ? "fence" : "stream writes",
+           fmt::format("term {} is there, and no raise to it is on record", row.integer(1)));
+    });
   }
-  for (const Adopted& row : adopted) {
-    std::vector<std::string> scopes;
+  each(stmt::verify_resets, {known_from}, [&](Running& row) {
+    find("reset", row.text(0), "termgate_resets", fmt::format("a reset from {} to {} is not on record", row.integer(1), row.integer(2)));
+  });
+  each(stmt::verify_leases, {}, [&](Running& row) {
+    find("lease", row.text(0), "lease", fmt::format("its term {} is above the fence, {}", row.integer(1), row.integer(2)));
+  });
+  each(stmt::verify_write_ids, {}, [&](Running& row) {
+    find("write_id", row.text(0), "stream " + row.text(1),
+         fmt::format("write {} carries id {}, which names another", row.integer(2), row.text(3)));
+  });
+  std::vector<std::array<std::string, 3>> adopted;
+  each(stmt::adopted_read, {}, [&](Running& row) { adopted.push_back({row.text(0), row.text(1), row.text(2)}); });
+  for (const auto& [table, scope_column, term_column] : adopted) {
     try {
-      Statement statement(
-          db_, fmt::format(
-                   "SELECT CAST(a.{1} AS TEXT) COLLATE BINARY FROM main.{0} AS a WHERE a.{1} IS NOT NULL AND a.{2} IS NOT NULL GROUP BY 1",
-                   quoted_identifier(row.table), quoted_identifier(row.scope_column), quoted_identifier(row.term_column)));
+      // One statement for all its scopes, and a bounded part of a table that an owner may make as large as he likes.
+      const Statement statement(
+          db_,
+          fmt::format("SELECT t.scope, coalesce(f.term, 0), max(t.term) FROM (SELECT CAST(a.{1} AS TEXT) COLLATE BINARY AS scope, a.{2} "
+                      "AS term FROM (SELECT * FROM main.{0} LIMIT {3}) AS a WHERE a.{1} IS NOT NULL AND a.{2} IS NOT NULL) AS t LEFT JOIN "
+                      "main.termgate_fences AS f ON f.scope = t.scope WHERE t.term > coalesce(f.term, 0) AND NOT EXISTS (SELECT 1 FROM "
+                      "main.termgate_resets AS r WHERE r.scope = t.scope AND t.term > r.new_term AND t.term <= r.old_term) GROUP BY "
+                      "t.scope LIMIT 1000",
+                      quoted_identifier(table), quoted_identifier(scope_column), quoted_identifier(term_column), adopted_rows_max));
       Running read(statement.get());
-      while (read.step()) scopes.push_back(read.text(0));
-    } catch (const DatabaseError& gone) { find("adopted", "", "table " + row.table, fmt::format("it cannot be read: {}", gone.what())); }
-    for (const std::string& scope : scopes) {
-      const Fence fence = read_fence(scope);
-      const std::int64_t known = evidence(scope, false, !fence.exists || fence.was_reset);
-      if (known > fence.term) {
-        find("adopted", scope, "table " + row.table, fmt::format("the fence stands at {}, below a stored term {}", fence.term, known));
+      while (read.step()) {
+        find("adopted", read.text(0), "table " + table,
+             fmt::format("the fence stands at {}, below a stored term {}", read.integer(1), read.integer(2)));
       }
-    }
+      const Statement more(db_, fmt::format("SELECT 1 FROM main.{} LIMIT 1 OFFSET {}", quoted_identifier(table), adopted_rows_max));
+      if (Running(more.get()).step())
+        find("not looked at", "", "table " + table, fmt::format("rows behind the first {}", adopted_rows_max));
+    } catch (const DatabaseError& gone) { find("adopted", "", "table " + table, fmt::format("it cannot be read: {}", gone.what())); }
   }
   return breaches;
 }

@@ -22,7 +22,7 @@ namespace stmt = termgate::sql::sqlite_statements;
 
 }  // namespace
 
-Layer1::Unit::Unit(Layer1& layer1) : layer1_(layer1) {
+Layer1::Unit::Unit(Layer1& layer1) : layer1_(layer1), at_work_(layer1) {
   if (sqlite3_get_autocommit(layer1.db_) != 0) {
     if (sqlite3_txn_state(layer1.db_, nullptr) == SQLITE_TXN_WRITE) {
       layer1.lock();
@@ -32,9 +32,9 @@ Layer1::Unit::Unit(Layer1& layer1) : layer1_(layer1) {
     // With a read transaction open (a SELECT under way in autocommit) waiting is in vain: its snapshot stays
     // old.
     layer1.waiting([&] { return layer1.use(stmt::begin).try_step(); }, "hold", !reading);
-    if (layer1.file_.moved(true)) {
+    if (const auto problem = layer1.file_.problem(true)) {
       sqlite3_exec(layer1.db_, "ROLLBACK", nullptr, nullptr, nullptr);
-      throw_sqlite(layer1.db_, SQLITE_READONLY_DBMOVED);
+      throw_sqlite(problem->code, problem->text);
     }
     kind_ = Kind::own;
     layer1.own_unit_ = true;
@@ -76,6 +76,7 @@ void Layer1::Unit::commit() {
       return code;
     };
     layer1_.waiting(attempt, "read", true);
+    layer1_.report_failed_flush();
     if (refusals) layer1_.refused_.clear();
   } else if (kind_ == Kind::savepoint) {
     layer1_.use(stmt::release).run();
@@ -196,7 +197,7 @@ void Layer1::patiently(const std::function<void()>& work) {
 }
 
 void Layer1::require_file() {
-  if (file_.moved(sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE)) throw_sqlite(db_, SQLITE_READONLY_DBMOVED);
+  if (const auto problem = file_.problem(sqlite3_txn_state(db_, "main") == SQLITE_TXN_WRITE)) throw_sqlite(problem->code, problem->text);
 }
 
 void Layer1::lock() {

@@ -18,6 +18,7 @@ class Layer1::Unit {
  private:
   enum class Kind { joined, savepoint, own };
   Layer1& layer1_;
+  AtWork at_work_;
   Kind kind_ = Kind::joined;
 };
 

@@ -339,9 +339,9 @@ TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "
     write(5);
   }
   SECTION("what may be raised and by whom") {
-    run(*driver, "UPDATE termgate_fences SET raise_by = 'seal'");
+    run(*driver, "SELECT termgate_set_raise_by('s', 'seal')");
     CHECK_THROWS_AS(write(6), InvalidInput);
-    run(*driver, "UPDATE termgate_fences SET untrusted = 1");
+    run(*driver, "SELECT termgate_declare_untrusted('me', 'test')");
     CHECK_THROWS_AS(write(5), FenceUntrusted);
   }
   SECTION("layer 1 taken away and put back") {
@@ -351,8 +351,8 @@ TEST_CASE("known fence: is forgotten as soon as anything may have changed it", "
   }
 }
 
-// What raises a fence is not always a check: a seal, an adopted row and a plain UPDATE do too, and each of them may
-// stand behind a savepoint.
+// What raises a fence is not always a check: a seal and an adopted row do too, and each of them may stand behind a
+// savepoint.
 TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it", "[F1][F2][sqlite][issue-2]") {
   Folder folder;
   auto driver = open(folder.file());
@@ -367,8 +367,7 @@ TEST_CASE("savepoint: what undoes a raise undoes the pass that rested on it", "[
     const Value values[] = {Value(scope), Value(term)};
     session.call(sql::Call::check_term, values);
   };
-  for (const char* raise :
-       {"SELECT termgate_seal('x', 9)", "INSERT INTO adopted VALUES ('x', 9)", "UPDATE termgate_fences SET term = 9 WHERE scope = 'x'"}) {
+  for (const char* raise : {"SELECT termgate_seal('x', 9)", "INSERT INTO adopted VALUES ('x', 9)"}) {
     INFO(raise);
     driver->transact({}, [&](detail::OpenTransaction& session) {
       check(session, "A", 1);

@@ -65,6 +65,7 @@ std::vector<How> ways(bool wal) {
          another_file(f.file("new.db"));
          remove_all(f);
          fs::create_hard_link(f.file("new.db"), f.file("app.db"));
+         fs::remove(f.file("new.db"));
        }},
       {"a folder in its place",
        [](const Folder& f) {
@@ -175,7 +176,6 @@ TEST_CASE("moved file: what is no move is none", "[sqlite]") {
     write();
     fs::current_path("/");
     write();
-    fs::create_hard_link(folder.file("app.db"), folder.file("backup.db"));
     fs::permissions(folder.file("app.db"), fs::perms::owner_read | fs::perms::owner_write);
     write();
     {
@@ -212,14 +212,14 @@ TEST_CASE("moved file: the driver refuses once and then opens what is there", "[
         driver->transact({}, [](termgate::detail::OpenTransaction& session) { session.execute("CREATE TABLE mine (v)", {}); });
       };
       driver->transact({}, [](termgate::detail::OpenTransaction& session) { session.execute("CREATE TABLE first (v)", {}); });
-      CHECK(driver->installed_version() == 5);
+      CHECK(driver->installed_version() == 6);
       way.done(folder);
       CHECK_THROWS_AS(write(), Unavailable);
       if (std::string(way.name).find("in its place") == std::string::npos && std::string(way.name).find("anew") == std::string::npos)
         continue;
       if (std::string(way.name).starts_with("its log") || std::string(way.name).starts_with("a folder")) continue;
       write();
-      CHECK(driver->installed_version() == 5);
+      CHECK(driver->installed_version() == 6);
       Db there(folder.file("app.db"));
       CHECK(there.must("SELECT group_concat(name) FROM sqlite_schema WHERE name IN ('mine', 'first')") == "mine");
     }

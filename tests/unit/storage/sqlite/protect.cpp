@@ -370,8 +370,8 @@ TEST_CASE("adopt: its rows are evidence where a fence row is lost", "[F3][sqlite
   db.must(
       "CREATE TABLE t (scope INTEGER, term INTEGER, PRIMARY KEY (scope, term)); INSERT INTO t VALUES (7, 5); SELECT termgate_adopt('t', "
       "'scope', 'term')");
-  db.must("DROP TRIGGER termgate_fences_delete; DELETE FROM termgate_fences");
-  CHECK(db("SELECT json_extract(termgate_verify(), '$[0].kind')").value() == "adopted");
+  db.plant("DELETE FROM termgate_fences");
+  CHECK(db("SELECT count(*) FROM json_each(termgate_verify()) WHERE value ->> 'kind' = 'adopted'").value() == "1");
   CHECK_THAT(db("SELECT termgate_check_term('7', 4)").error, StartsWith("TG001 stale term 4"));
   // A look-alike is another scope.
   CHECK(db("SELECT termgate_check_term('007', 1)").value() == "1");

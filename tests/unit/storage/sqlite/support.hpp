@@ -46,8 +46,8 @@ struct Answer {
 
 class Db {
  public:
-  explicit Db(const std::string& path = ":memory:", bool with_law = true) {
-    REQUIRE(sqlite3_open(path.c_str(), &db_) == SQLITE_OK);
+  explicit Db(const std::string& path = ":memory:", bool with_law = true) : Db(open(path), with_law) {}
+  explicit Db(sqlite3* opened, bool with_law = true) : db_(opened) {
     sqlite3_extended_result_codes(db_, 1);
     if (with_law) termgate::sqlite::Layer1::register_on(db_);
   }
@@ -92,10 +92,24 @@ class Db {
     REQUIRE(answer.error == "");
     return answer.rows.empty() ? std::string() : answer.value();
   }
+  // The same as a program does it that rewrites the schema: past the triggers of Termgate's own tables.
+  void plant(const std::string& sql) {
+    const Answer triggers = (*this)(
+        "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name LIKE 'termgate!_%' ESCAPE '!' AND name LIKE 'termgate!_%' "
+        "ESCAPE '!'");
+    for (const auto& trigger : triggers.rows) must("DROP TRIGGER " + trigger[0]);
+    must(sql);
+    for (const auto& trigger : triggers.rows) must(trigger[1]);
+  }
   sqlite3* handle() const { return db_; }
 
  private:
-  sqlite3* db_ = nullptr;
+  static sqlite3* open(const std::string& path) {
+    sqlite3* opened = nullptr;
+    REQUIRE(sqlite3_open(path.c_str(), &opened) == SQLITE_OK);
+    return opened;
+  }
+  sqlite3* db_;
 };
 
 inline void install(Db& db) { db.must("SELECT termgate_init()"); }

@@ -56,9 +56,9 @@ class Connection {
   void wait_for_locks(std::chrono::milliseconds wait) noexcept;
   // BEGIN IMMEDIATE or BEGIN: tries for as long as `wait` says, and shows the holder that it waits (lock_wait.hpp). Returns SQLite's code.
   int begin(bool read_only, std::chrono::milliseconds wait, std::string_view scope, std::int64_t term);
-  // COMMIT; SQLite's code, the extended one in `extended`. SQLITE_READONLY_DBMOVED: rolled back, for the file is not the
-  // one any more that was opened.
+  // COMMIT; SQLite's code, the extended one in `extended`. Rolled back where the file is not fit any more: file_problem() says why.
   int commit(int& extended) noexcept;
+  const std::optional<FileWatch::Problem>& file_problem() const noexcept { return file_problem_; }
   // PRAGMA query_only: every write on the connection then fails, those of nested statements too.
   void only_read(bool on);
 
@@ -96,8 +96,9 @@ class Connection {
   std::chrono::steady_clock::time_point busy_since_{};
   std::optional<LockWait> busy_lock_wait_;
   Layer1* layer1_ = nullptr;
-  bool application_ = false;  // a statement of the application's is being prepared
-  std::string denied_;        // what the authorizer refused, for the message
+  std::optional<FileWatch::Problem> file_problem_;  // of the last commit
+  bool application_ = false;                        // a statement of the application's is being prepared
+  std::string denied_;                              // what the authorizer refused, for the message
   Recent recent_;
   std::unordered_map<std::string_view, Recent::iterator> by_text_;  // keys live in recent_
   std::unordered_map<const void*, Statement> controls_;

@@ -121,8 +121,8 @@ class Layer1 {
   std::int64_t prune_history(std::int64_t older_than_ms);
   bool stream_move(const Stream& stream, const Scope& scope, const std::string& actor, const std::string& reason);
   void set_setting(const std::string& name, const std::string& value);
-  // A stale write of plain SQL, whose statement is rolled back: kept in memory, and written to the audit by the next
-  // transaction that a call begins by itself.
+  // A stale write of plain SQL, whose statement is rolled back: kept in memory, and written to the audit when its transaction is over, at
+  // most once a second, or by the next transaction that a call begins by itself.
   void count_refusal(const std::string& scope, std::int64_t term);
   void record_refusal(const std::string& scope, std::int64_t term, std::int64_t count, Moment first, Moment last,
                       const std::string& client);
@@ -185,7 +185,8 @@ class Layer1 {
   bool guard_arm();
   // TG005 unless the trigger belongs to the main database. `table`: for the message.
   void require_here(std::string_view table, const std::optional<Handed>& handed);
-  bool guard_mark() noexcept { return std::exchange(marking_, false); }
+  // Whether a statement of layer 1 itself is at work, which alone may write to its tables.
+  bool at_work() const noexcept { return at_work_ > 0; }
   void guard_row(std::string_view table, const RowScope& row);
   void guard_any(std::string_view table);  // '*': any scope that the transaction has passed
   void observe_row(std::string_view table, const std::optional<RowScope>& row, const std::optional<Handed>& handed) noexcept;
@@ -194,6 +195,10 @@ class Layer1 {
   void guard_raise(std::string_view scope, std::int64_t term);
   bool guard_lower(std::string_view scope, std::int64_t term);
   void guard_replace(std::string_view table);
+  // A row with the rowid -1 stands there. BEFORE INSERT cannot tell whether the new row has that rowid too, for SQLite shows -1 for one
+  // that it is about to choose; AFTER INSERT can.
+  void note_perhaps(std::string_view table, const RowScope& row) { perhaps_.insert_or_assign(std::string(table), row); }
+  void guard_noted(std::string_view table);
   void require_trigger();
   void require_adopted(std::string_view table);
 
@@ -205,6 +210,8 @@ class Layer1 {
   Installed install();
   int installed_version();
   void uninstall();
+  // Refused inside a transaction: whoever holds a pass has no business with it.
+  void uninstall(const std::string& actor, const std::string& reason);
   // What our version's migrations would make and this database has not.
   struct Part {
     std::string name;
@@ -251,6 +258,10 @@ class Layer1 {
   sqlite3* connection() const noexcept { return db_; }
   PassedChecks& passed_checks() noexcept { return passed_checks_; }
   void transaction_began() noexcept { passed_checks_.began(boundaries_known_); }
+  // What refuses the commit of a transaction that has passed the check, or raised.
+  std::optional<FileWatch::Problem> before_commit();
+  // Throws OutcomeUnknown once after a raise that was committed and not flushed.
+  void report_failed_flush();
   // Called by SQLite after the fact, when nothing can be refused any more.
   void transaction_ended(bool committed) noexcept;
   // For tests: how often a commit's folder was flushed for the sake of a raise.
@@ -259,6 +270,8 @@ class Layer1 {
   void set_clock(std::function<Moment()> clock) { clock_ = std::move(clock); }
   // Called when the connection closes, which SQLite refuses while statements are left.
   void finalize_statements() noexcept {
+    refusals_tried_ = 0;
+    if (!refusals_closing_) write_refusals_aside();
     statements_.clear();
     connected_ = false;
   }
@@ -281,6 +294,16 @@ class Layer1 {
   std::optional<OpenJob> open_job(const std::string& run_id, bool checked);
   class Unit;
   class Snapshot;
+  // While layer 1 writes to its own tables. No statement of the application runs meanwhile.
+  struct AtWork {
+    explicit AtWork(Layer1& layer1) : layer1_(layer1) { ++layer1.at_work_; }
+    AtWork(const AtWork&) = delete;
+    AtWork& operator=(const AtWork&) = delete;
+    ~AtWork() { --layer1_.at_work_; }
+
+   private:
+    Layer1& layer1_;
+  };
   struct Fence {
     bool exists = false;
     std::int64_t term = 0;
@@ -321,6 +344,7 @@ class Layer1 {
              std::string_view action, std::string_view more);
   // True where something was written, which may be forgotten once it is committed.
   bool write_refusals();
+  void write_refusals_aside() noexcept;
   void pass(const std::string& scope, std::int64_t term);
   Scope scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed);
   std::int64_t repeated(const Stream& stream, const std::vector<Write>& writes, bool& found);
@@ -357,11 +381,14 @@ class Layer1 {
     std::optional<std::string> default_text;  // as SQL
   };
   struct Table {
-    std::string name;
+    std::string name, sql;
     std::vector<Column> columns;
     bool without_rowid;
   };
   Table find_table(const std::string& target, const char* what);
+  static bool filled_late(const Column& column);
+  bool changed_beneath(const Table& table);
+  static std::string enters(const Table& table, const std::string& condition, const std::string& rowid);
   const Column& find_column(const Table& table, const std::string& name);
   std::vector<std::pair<std::string, std::string>> protect_triggers(const Table& table, const std::optional<std::string>& scope_column,
                                                                     const std::optional<std::string>& scope, const std::string& mode);
@@ -389,9 +416,12 @@ class Layer1 {
   std::string session_user_;  // the operating system's user
   // What termgate_reset_fence is lowering right now; the fences' trigger lets nothing else down.
   std::optional<std::pair<std::string, std::int64_t>> lowering_;
-  std::optional<std::int64_t> mark_;  // what the open transaction has put into termgate_here
-  bool marking_ = false;              // and is putting there right now
-  bool flush_folder_ = false;         // the open transaction raises, and its commit is the removal of a file
+  std::optional<std::int64_t> mark_;                      // what the open transaction has put into termgate_here
+  std::map<std::string, RowScope, std::less<>> perhaps_;  // by protected table
+  int at_work_ = 0;
+  bool flush_folder_ = false;  // the open transaction raises, and its commit is the removal of a file
+  int folder_ = -1;            // which is flushed then
+  bool flush_failed_ = false;
   std::int64_t folder_flushes_ = 0;
   bool wants_flush_ = false;
   struct Refused {
@@ -400,7 +430,8 @@ class Layer1 {
   };
   static constexpr std::size_t refused_max = 100;
   std::map<std::string, Refused> refused_;  // by scope
-  Moment refusals_written_ = 0;
+  Moment refusals_written_ = 0, refusals_tried_ = 0;
+  bool refusals_closing_ = false;  // the connection was opened to write them
   static constexpr std::size_t known_max = 1024;
   std::unordered_map<std::string, Fence> known_;  // fences read under the data version and the count of changes below
   unsigned known_version_ = 0;

@@ -1,0 +1,151 @@
+// verify_findings(): each kind of breach that stored rows can show is planted by a superuser, and found; a random history that layer 1 made
+// has none; an owner of an adopted table cannot make it run for ever.
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "support/pg_session.hpp"
+
+using Catch::Contains;
+using termgate::test::PgDatabase;
+using termgate::test::PgSession;
+
+namespace {
+
+std::string kinds(PgSession& s) { return s.value("SELECT coalesce(string_agg(DISTINCT kind, ', '), '') FROM termgate.verify_findings()"); }
+
+void history(PgSession& s) {
+  s.must(
+      "CREATE TABLE IF NOT EXISTS ad (s text, term bigint); CREATE INDEX IF NOT EXISTS ad_st ON ad (s, term); SELECT termgate.adopt('ad', "
+      "'s', 'term')");
+  for (const auto& [stream, term] : {std::pair("s1", 4), {"s2", 4}, {"s1", 5}, {"s2", 5}, {"s1", 6}, {"s2", 6}})
+    s.must(fmt::format("SELECT termgate.append('{}', {}, 'x', scope => 'S')", stream, term));
+  s.must("SELECT termgate.seal('only', 3)");
+  s.must("SELECT termgate.seal('only', 9)");
+  s.must("SELECT termgate.acquire_lease('L', 'o', '1 minute')");
+  s.must("INSERT INTO ad VALUES ('D', 1)");
+  s.must("INSERT INTO ad VALUES ('D', 3)");
+  s.must("SELECT termgate.append('mv', 2, 'x', scope => 'M')");
+  s.must("SELECT termgate.append('mv', 2, 'y')");
+  s.must("SELECT termgate.append('gone', 2, 'x', scope => 'G')");
+  s.must("SELECT termgate.prune('gone', 9)");
+  s.must("SELECT termgate.seal('R', 8)");
+  s.must("SELECT termgate.reset_fence('R', 4, 'me', 'mistyped')");
+}
+
+struct Case {
+  const char* name;
+  std::string planted, kind;
+};
+
+TEST_CASE("verify: finds each breach that the stored rows show", "[F1][F2][F3][F5][live]") {
+  PgDatabase db("verify");
+  PgSession s(db.url());
+  history(s);
+  const std::string later = "(SELECT greatest(max(created_at) + interval '1 ms', clock_timestamp()) FROM termgate.stream_writes)";
+  const auto stale = [&](const char* stream, int number, const char* scope, int term) {
+    return fmt::format(
+        "INSERT INTO termgate.stream_writes (stream_id, sequence_no, scope, term, payload, created_at) VALUES ('{0}', {1}, '{2}', {3}, "
+        "'s', {4}); "
+        "UPDATE termgate.streams SET last_no = {1} WHERE stream_id = '{0}';",
+        stream, number, scope, term, later);
+  };
+  const Case cases[] = {
+      {"a stale write at the end of its stream", stale("s1", 4, "S", 5), "term decreases"},
+      {"a stale write in another stream of the scope", stale("s2", 4, "S", 4), "term decreases"},
+      {"a stale write in a new stream of the scope",
+       "INSERT INTO termgate.streams VALUES ('s9', 'S', 1, " + later + ");" + stale("s9", 1, "S", 5), "term decreases"},
+      {"a stale write behind another scope's", stale("mv", 3, "M2", 1) + stale("mv", 4, "M", 1), "term decreases"},
+      {"a stale write long after the reset that would have excused it",
+       "UPDATE termgate.resets SET at = '2020-01-01'; " + stale("s1", 4, "R", 6) + stale("s1", 5, "R", 5), "term decreases"},
+      {"a write below the fence that a reset left", stale("s1", 4, "R", 3), "term decreases"},
+      {"a fence lowered below stored terms", "UPDATE termgate.fences SET term = 2 WHERE scope = 'S'", "fence below a stored term"},
+      {"a fence lowered that was only sealed", "UPDATE termgate.fences SET term = 3 WHERE scope = 'only'", "fence below the audit"},
+      {"a fence deleted that was only sealed", "DELETE FROM termgate.fences WHERE scope = 'only'", "fence below the audit"},
+      {"a fence deleted after a reset", "DELETE FROM termgate.fences WHERE scope = 'R'", "fence below the audit"},
+      {"a fence raised by hand", "UPDATE termgate.fences SET term = 77 WHERE scope = 'only'", "term never raised"},
+      {"a term that nobody raised", "UPDATE termgate.fences SET term = 7 WHERE scope = 'S';" + stale("s1", 4, "S", 7), "term never raised"},
+      {"a write whose scope is not its stream's",
+       "UPDATE termgate.stream_writes SET scope = 'M' WHERE stream_id = 's1' AND sequence_no = 1", "another scope's write"},
+      {"a write in the middle that is gone", "DELETE FROM termgate.stream_writes WHERE stream_id = 's1' AND sequence_no = 2", "gap"},
+      {"a last write that is gone", "DELETE FROM termgate.stream_writes WHERE stream_id = 's1' AND sequence_no = 3", "gap"},
+      {"a first write that is gone", "DELETE FROM termgate.stream_writes WHERE stream_id = 's1' AND sequence_no = 1", "gap"},
+      {"all writes of a stream that are gone", "DELETE FROM termgate.stream_writes WHERE stream_id = 's1'", "gap"},
+      {"a reset that nobody made", "INSERT INTO termgate.resets (scope, from_term, to_term) VALUES ('S', 6, 3)", "reset not on record"},
+      {"a lease above its fence", "UPDATE termgate.leases SET term = 50", "lease above its fence"},
+      {"an adopted row above its fence", "UPDATE termgate.fences SET term = 1 WHERE scope = 'D'", "adopted row above the fence"},
+  };
+  CHECK(kinds(s) == "");
+  for (const Case& planted : cases) {
+    INFO(planted.name);
+    s.must(
+        "BEGIN; SET LOCAL session_replication_role = replica; ALTER TABLE termgate.fences DISABLE TRIGGER ALL; ALTER TABLE termgate.resets "
+        "DISABLE TRIGGER ALL");
+    s.must(planted.planted);
+    CHECK_THAT(kinds(s), Contains(planted.kind));
+    s.must("ROLLBACK");
+  }
+  CHECK(kinds(s) == "");
+}
+
+TEST_CASE("verify: says what it does not look at", "[live]") {
+  PgDatabase db("verify");
+  PgSession s(db.url()), other(db.url());
+  history(s);
+  s.must("UPDATE termgate.settings SET value = '200' WHERE name = 'check_wait_ms'");
+  other.must("BEGIN; LOCK TABLE ad IN ACCESS EXCLUSIVE MODE");
+  CHECK(kinds(s) == "not looked at");
+  other.must("ROLLBACK");
+  // A clock that went back by a minute orders nothing.
+  s.must("UPDATE termgate.audit SET at = at + interval '1 minute' WHERE id = (SELECT min(id) FROM termgate.audit)");
+  CHECK(s.value("SELECT string_agg(kind || ': ' || object, ', ') FROM termgate.verify_findings()") ==
+        "not looked at: the order of writes in several streams of a scope");
+}
+
+TEST_CASE("verify: an adopted table of 200,000 rows above its fences takes no minutes", "[live]") {
+  PgDatabase db("verify");
+  PgSession s(db.url());
+  history(s);
+  s.must("DROP INDEX ad_st; ALTER TABLE ad DISABLE TRIGGER ALL; INSERT INTO ad SELECT 's' || i, 9 FROM generate_series(1, 200000) i");
+  s.must("SET statement_timeout = '30s'");
+  CHECK(s.value("SELECT count(*) FROM termgate.verify_findings()") == "1000");
+}
+
+TEST_CASE("verify: a history that layer 1 made has no findings", "[live]") {
+  const unsigned seed = Catch::rngSeed();
+  CAPTURE(seed);
+  std::mt19937 engine(seed);
+  const auto below = [&](int n) { return static_cast<int>(engine() % static_cast<unsigned>(n)); };
+  PgDatabase db("verify");
+  PgSession s(db.url());
+  long term[3] = {1, 1, 1};
+  for (int step = 0; step < 400; ++step) {
+    const int scope = below(3);
+    const std::string name(1, static_cast<char>('a' + scope));
+    switch (below(12)) {
+      case 0: s.run(fmt::format("SELECT termgate.seal('{}', {})", name, ++term[scope])); break;
+      case 1:
+        s.run(fmt::format("SELECT termgate.reset_fence('{}', {}, 'me', 'test')", name, 1 + below(static_cast<int>(term[scope]))));
+        break;
+      case 2: s.run(fmt::format("SELECT termgate.prune('{}{}', {})", name, below(3), 1 + below(20))); break;
+      case 3:
+        if (below(4) == 0)
+          s.run(fmt::format("SELECT termgate.stream_move('{}{}', '{}', 'me', 'test')", name, below(3), static_cast<char>('a' + below(3))));
+        break;
+      case 4:
+        s.run("BEGIN; SELECT termgate.append('undone', 1, 'x')");
+        s.run("ROLLBACK");
+        break;
+      default: s.run(fmt::format("SELECT termgate.append('{}{}', {}, 'x')", name, below(3), term[scope]));
+    }
+    if (const auto fence = s.value(fmt::format("SELECT max(term) FROM termgate.fences WHERE scope = '{}'", name)); !fence.empty())
+      term[scope] = std::stol(fence);
+  }
+  CHECK(s.value("SELECT count(*) > 50 FROM termgate.stream_writes") == "t");
+  CHECK(s.value("SELECT coalesce(string_agg(kind || ' ' || scope || ' ' || detail, '; '), '') FROM termgate.verify_findings()") == "");
+}
+
+}  // namespace
