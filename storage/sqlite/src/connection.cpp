@@ -241,7 +241,8 @@ Connection::Cached Connection::prepare(std::string_view sql) {
   const int code = sqlite3_prepare_v3(db_, sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT, &handle, &tail);
   application_ = false;
   if (code != SQLITE_OK) {
-    if ((code & 0xff) == SQLITE_AUTH && !denied_.empty()) throw InvalidInput("TG005 refused here: " + denied_);
+    // SQLITE_AUTH, but for a function, whose refusal is a plain error.
+    if (!denied_.empty()) throw InvalidInput("TG005 refused here: " + denied_);
     throw_sqlite(db_, code);
   }
   Cached made;
