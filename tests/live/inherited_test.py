@@ -13,7 +13,6 @@ import resource
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -372,7 +371,3 @@ def test_shards_and_drill(state, url):
     else:
         check("the shards end with COMMAND's status", done.returncode == 4, done)
         check("the drill says how it ended", "status 4" in drilled.stdout + drilled.stderr, drilled)
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, *sys.argv[1:]]))

@@ -8,7 +8,6 @@ import os
 import re
 import sqlite3
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -403,7 +402,3 @@ def test_many_failed_runs_hide_no_completed_one(either):
             f" FROM termgate.job_runs, generate_series(1, 1200) WHERE scope = '{scope}'"
         )
     check("it is not due", termgate(either.as_("leader"), *line).stdout == "")
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__, *sys.argv[1:]]))
