@@ -73,12 +73,22 @@ Term Arguments::term(const char* name) const {
   return Term(*value);
 }
 
+std::string Arguments::written(const char* name) const {
+  if (!has(name)) return {};
+  const auto& value = values_[name].value();
+  if (const auto* flag = boost::any_cast<bool>(&value)) return *flag ? "on" : "";
+  if (const auto* all = boost::any_cast<std::vector<std::string>>(&value)) return fmt::format("{}", fmt::join(*all, "\n"));
+  return values_[name].as<std::string>();
+}
+
 std::string url_in_file(std::string_view option, const std::string& path) {
-  errno = 0;
   std::ifstream file(path);
-  if (!file) throw UsageError(fmt::format("--{} {}: it cannot be read: {}", option, path, std::strerror(errno)));
+  if (!file) throw UsageError(fmt::format("--{} {}: cannot be read: {}", option, path, std::strerror(errno)));
   std::string url;
-  if (!std::getline(file, url) || url.empty()) throw UsageError(fmt::format("--{} {}: no URL in its first line", option, path));
+  errno = 0;
+  if (!std::getline(file, url) && errno != 0)
+    throw UsageError(fmt::format("--{} {}: cannot be read: {}", option, path, std::strerror(errno)));
+  if (url.empty()) throw UsageError(fmt::format("--{} {}: no URL in its first line", option, path));
   know_secrets_of(url);
   return url;
 }

@@ -44,6 +44,7 @@ class Arguments {
   std::string text_or(const char* name, std::string fallback) const;
   std::optional<std::string> maybe(const char* name) const;
   std::vector<std::string> list(const char* name) const;
+  std::string written(const char* name) const;  // any option's value as text, to be compared; empty: it is not given
   std::int64_t integer(const char* name, std::int64_t low, std::int64_t high) const;
   std::int64_t integer_or(const char* name, std::int64_t fallback, std::int64_t low, std::int64_t high) const;
   std::chrono::milliseconds duration_or(const char* name, std::chrono::milliseconds fallback) const;

@@ -1,8 +1,10 @@
 // proxy: reads its options from the command line and a file, wires rules, sockets and HTTP together, and minds the signals.
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -103,7 +105,7 @@ class Given {
     const auto path = line.maybe("config");
     if (!path) return;
     std::ifstream file(*path);
-    if (!file) throw UsageError(fmt::format("--config {}: cannot be read", *path));
+    if (!file) throw UsageError(fmt::format("--config {}: cannot be read: {}", *path, std::strerror(errno)));
     po::options_description known;
     proxy_options(known);
     po::variables_map values;
@@ -121,6 +123,15 @@ class Given {
 
   bool has(const char* name) const { return line_.has(name) || (file_ && file_->has(name)); }
   bool flag(const char* name) const { return from(name).flag(name); }
+
+  // Those of `names` that `other` gives another value.
+  std::vector<std::string> changed(const Given& other, std::initializer_list<const char*> names) const {
+    std::vector<std::string> all;
+    for (const char* name : names) {
+      if (from(name).written(name) != other.from(name).written(name)) all.emplace_back(name);
+    }
+    return all;
+  }
   std::optional<std::string> maybe(const char* name) const { return from(name).maybe(name); }
   std::vector<std::string> list(const char* name) const { return from(name).list(name); }
   std::size_t size(const char* name, std::size_t fallback, std::int64_t low, std::int64_t high) const {
@@ -148,6 +159,12 @@ class Given {
   const Arguments& line_;
   std::optional<Arguments> file_;
 };
+
+// What a reload does not change: it says so of each that differs.
+constexpr std::initializer_list<const char*> not_reloaded{
+    "listen",       "backend", "schema",     "http",      "http-host", "http-tokens",        "http-behind-tls",
+    "threads",      "browser", "reuse-port", "unix-mode", "rules",     "allow-replication",  "max-watched-databases",
+    "without-term", "enforce", "log-format", "log-level", "users",     "idle-holder-timeout"};
 
 std::string backend_url(const Given& given) {
   if (const auto url = given.maybe("backend")) {
@@ -385,6 +402,7 @@ int run_proxy(const Arguments& arguments) {
     settings.without_term = session::WithoutTerm::reject;
   settings.enforce = given->one_of<session::Enforce>("enforce", {{"on", session::Enforce::on}, {"observe", session::Enforce::observe}},
                                                      session::Enforce::on);
+  options.enforcing = settings.enforce == session::Enforce::on;
   const auto format =
       given->one_of<net::LogFormat>("log-format", {{"text", net::LogFormat::text}, {"json", net::LogFormat::json}}, net::LogFormat::text);
   const auto level = given->one_of<net::LogLevel>("log-level",
@@ -423,7 +441,8 @@ int run_proxy(const Arguments& arguments) {
         net::notify_service_manager("RELOADING=1");
         std::string problem;
         try {
-          net::Options next = net_options(Given(arguments), inherited, file.address());
+          const Given now(arguments);
+          net::Options next = net_options(now, inherited, file.address());
           fit_to_descriptors(next, net::raise_descriptor_limit(), log);
           next.session.schema = options.session.schema;  // the fence memory is of the one that it began with
           // The rules are read once all else is known to be right, and it comes into force once they are.
@@ -431,7 +450,16 @@ int run_proxy(const Arguments& arguments) {
           if (admin) access = admin->read_tokens();
           problem = server.reload(next, [&] { return authority->reload(); });
           if (problem.empty() && access) admin->use(std::move(*access));
-          if (problem.empty()) options.drain_timeout = next.drain_timeout;
+          if (problem.empty()) {
+            options.drain_timeout = next.drain_timeout;
+            std::vector<std::string> waiting = given->changed(now, not_reloaded);
+            if (net::own_url(backend_url(now)) != settings.backend_url && given->changed(now, {"backend"}).empty())
+              waiting.emplace_back("backend-file");
+            server.needs_restart(waiting.size());
+            if (!waiting.empty())
+              log.say(net::LogLevel::warning, "reload_needs_restart",
+                      {{"options", fmt::format("{}", fmt::join(waiting, ", "))}, {"in_force", "the values of the start"}});
+          }
         } catch (const std::exception& error) { problem = error.what(); }
         if (problem.empty()) log.say(net::LogLevel::info, "reloaded");
         else log.say(net::LogLevel::error, "reload_failed", {{"reason", problem}, {"in_force", "the previous settings"}});
@@ -463,12 +491,14 @@ void add_proxy_command(std::vector<Command>& commands) {
   commands.push_back({"proxy",
                       "refuse stale writers in front of PostgreSQL, SQL Server or an SQLite file",
                       "Clients connect to it as they would to the server, with their own users and passwords.\n"
-                      "  termgate proxy --listen 127.0.0.1:6432 --backend postgresql://termgate@db.example:5432/app\n"
+                      "  termgate proxy --listen 127.0.0.1:6432 --backend postgresql://termgate_proxy@db.example:5432/app\n"
                       "  psql \"host=127.0.0.1 port=6432 dbname=app options='-c termgate.scope=billing -c termgate.term=42'\"\n"
+                      "On PostgreSQL the role in --backend needs level lead, and each role that clients write as needs level write:\n"
+                      "termgate init --grant termgate_proxy=lead --grant app=write.\n"
                       "On a live system start with --enforce observe: it refuses nothing and logs what it would refuse.\n"
-                      "The file of --config may contain every option; the command line takes precedence. SIGHUP reads the file again "
-                      "(except listen, backend,\nhttp, threads, log). SIGTERM drains: open transactions may end until --drain-timeout; a "
-                      "second signal ends the proxy at once.\n"
+                      "The file of --config may contain every option; the command line takes precedence. SIGHUP reads the file again; "
+                      "what needs a restart\nit names in the log (enforce among them). SIGTERM drains: open transactions may end until "
+                      "--drain-timeout; a second signal ends the proxy at once.\n"
                       "The server's pg_hba.conf sees the proxy's address, not the client's. More: docs/use/proxy.md.",
                       proxy_options,
                       {},

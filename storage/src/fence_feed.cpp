@@ -37,7 +37,7 @@ class OnPostgres final : public FenceFeed {
   std::string owner() override { return feed_.owner(); }
   bool owner_is_trusted(std::string_view owner) override { return feed_.owner_is_trusted(owner); }
   std::string database() const override { return feed_.database(); }
-  int server_major() const override { return feed_.server_major(); }
+  Place place() const override { return {feed_.host(), feed_.port()}; }
   int descriptor() const noexcept override { return feed_.descriptor(); }
   void wake() noexcept override { feed_.wake(); }
 

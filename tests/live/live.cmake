@@ -83,7 +83,7 @@ if(TARGET termgate)
   if(TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_postgres)
     termgate_pytest(live_proxy_net proxy_net_test.py)
     # What real clients see, a frozen one, a killed proxy, hostile input. Each starts its own servers; --long (./test --long) does more of each.
-    foreach(what clients databases f4 kill hostile untrusted replication service term_file)
+    foreach(what access_mode clients databases f4 kill hostile operator servers untrusted replication service term_file)
       termgate_pytest(live_proxy_${what} proxy_${what}_test.py TIMEOUT 1200)
     endforeach()
     if(TARGET termgate_source_redis)

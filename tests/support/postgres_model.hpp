@@ -10,8 +10,10 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <termgate/pgwire/decode.hpp>
@@ -81,8 +83,13 @@ class PostgresModel {
     deallocate_all,
     discard_all,
     show_default,
-    show_answer,
     who_serves,
+    lend_default,
+    take_default_back,
+    own_mode,
+    check_in_own_mode,
+    check_in_own_mode_of_block,
+    check_again_lent,
     check,
     check_again,
     hold,
@@ -143,10 +150,34 @@ class PostgresModel {
       {"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), "
        "pg_catalog.current_setting('termgate.term', true), "
        "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) "
-       "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)",
+       "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true), pg_catalog.pg_is_in_recovery(), "
+       "pg_catalog.current_setting('default_transaction_read_only'), pg_catalog.set_config('default_transaction_read_only', NULL, true)",
        What::who_serves},
-      {"SELECT 'off'::pg_catalog.text AS default_transaction_read_only", What::show_answer},
-      {"SELECT 'on'::pg_catalog.text AS default_transaction_read_only", What::show_answer},
+      {"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), "
+       "pg_catalog.current_setting('termgate.term', true), "
+       "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) "
+       "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true), pg_catalog.pg_is_in_recovery(), "
+       "pg_catalog.current_setting('default_transaction_read_only'), pg_catalog.set_config('default_transaction_read_only', NULL, true), "
+       "(SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM "
+       "pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace WHERE p.proname "
+       "OPERATOR(pg_catalog.=) 'check_claim_text' AND n.nspname OPERATOR(pg_catalog.=) E'termgate' LIMIT 1)",
+       What::who_serves},
+      {"SET LOCAL default_transaction_read_only TO DEFAULT", What::lend_default},
+      {"SET LOCAL default_transaction_read_only TO on", What::take_default_back},
+      {"SET default_transaction_read_only TO DEFAULT", What::reset_default},
+      {"SELECT pg_catalog.set_config('transaction_read_only', pg_catalog.set_config('default_transaction_read_only', NULL, true), true)",
+       What::own_mode},
+      {"SELECT pg_catalog.set_config('transaction_read_only', pg_catalog.set_config('default_transaction_read_only', NULL, true), true), "
+       "pg_catalog.left(pg_catalog.set_config('default_transaction_read_only', 'on', true), 0)",
+       What::own_mode},
+      {"SELECT pg_catalog.concat(\"termgate\".check_claim_text($1, $2, $3, $4), pg_catalog.chr(10), "
+       "pg_catalog.set_config('transaction_read_only', pg_catalog.set_config('default_transaction_read_only', NULL, true), true))",
+       What::check_in_own_mode},
+      {"SELECT pg_catalog.concat(\"termgate\".check_claim_text($1, $2, $3, $4), pg_catalog.chr(10), "
+       "pg_catalog.set_config('transaction_read_only', pg_catalog.set_config('default_transaction_read_only', NULL, true), true), "
+       "pg_catalog.left(pg_catalog.set_config('default_transaction_read_only', 'on', true), 0))",
+       What::check_in_own_mode_of_block},
+      {"SELECT *, pg_catalog.current_setting('default_transaction_read_only') FROM \"termgate\".check_again()", What::check_again_lent},
       {"SET default_transaction_read_only TO on", What::set_default_on},
       {"SET default_transaction_read_only TO off", What::set_default_off},
       {"SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", What::set_default_on},
@@ -166,7 +197,6 @@ class PostgresModel {
   // Without `world` it has one of its own.
   PostgresModel(bool guarded, bool reports_default, std::string declared_scope, std::int64_t declared_term, PostgresWorld* world = nullptr)
       : world_(world != nullptr ? *world : own_), guarded_(guarded), reports_default_(reports_default), rules_(rules()), reader_(rules_) {
-    now_.default_read_only = guarded;
     now_.scope = std::move(declared_scope);
     now_.term = declared_term;
     start_ = kept_ = now_;
@@ -280,8 +310,11 @@ class PostgresModel {
       case What::hidden_write:
       case What::write:
       case What::flip_default:
-      case What::show_answer:
       case What::who_serves:
+      case What::own_mode:
+      case What::check_in_own_mode:
+      case What::check_in_own_mode_of_block:
+      case What::check_again_lent:
       case What::check:
       case What::check_again:
       case What::hold:
@@ -312,12 +345,23 @@ class PostgresModel {
     if (was) now_ = kept_;
     now_.term = local_ ? kept_term_ : now_.term;
     local_ = false;
+    now_.default_read_only = std::exchange(default_behind_, std::nullopt).value_or(now_.default_read_only);
   }
   void abort() {
     if (tx_.active) now_ = kept_;
     tx_ = Transaction();
     portals_.clear();
     local_ = false;
+    default_behind_.reset();
+  }
+  // For this transaction alone.
+  void set_default_local(bool on) {
+    if (!default_behind_) default_behind_ = now_.default_read_only;
+    now_.default_read_only = on;
+  }
+  void set_default(bool on) {
+    now_.default_read_only = on;
+    default_behind_.reset();
   }
   void fail() {
     if (!tx_.block) return abort();
@@ -359,13 +403,13 @@ class PostgresModel {
     tx_.term = wanted;
     if (what == What::hold) held = true, held_term_ = wanted;
     const std::string told_term = std::to_string(wanted), told_fence = std::to_string(world_.fence);
-    if (what == What::check) {
-      const std::string answer = told_term + ' ' + told_fence + ' ' + wanted_scope;
+    if (what == What::check || what == What::check_in_own_mode || what == What::check_in_own_mode_of_block) {
+      const std::string answer = told_term + ' ' + told_fence + ' ' + wanted_scope + (what == What::check ? "" : "\noff");
       const pgwire::Field values[] = {answer};
       pgwire::append_data_row(rows, values);
     } else {
-      const pgwire::Field values[] = {wanted_scope, told_term, told_fence};
-      pgwire::append_data_row(rows, values);
+      const pgwire::Field values[] = {wanted_scope, told_term, told_fence, now_.default_read_only ? "on" : "off"};
+      pgwire::append_data_row(rows, std::span(values).first(what == What::check_again_lent ? 4 : 3));
     }
     return {};
   }
@@ -403,13 +447,19 @@ class PostgresModel {
         break;
       case What::who_serves: {
         const std::string term = std::to_string(now_.term);
-        const pgwire::Field fields[] = {one, now_.scope.empty() ? pgwire::Field() : pgwire::Field(now_.scope),
-                                        now_.term == 0 ? pgwire::Field() : pgwire::Field(term), "f"};
+        const pgwire::Field fields[] = {one,
+                                        now_.scope.empty() ? pgwire::Field() : pgwire::Field(now_.scope),
+                                        now_.term == 0 ? pgwire::Field() : pgwire::Field(term),
+                                        "f",
+                                        "",
+                                        "f",
+                                        "off",
+                                        "off",
+                                        "t"};
         pgwire::append_data_row(rows, fields);
         tag = "SELECT 1";
         break;
       }
-      case What::show_answer:
       case What::show_default:
       case What::read: returns_row("SELECT 1"); break;
       case What::write:
@@ -421,7 +471,7 @@ class PostgresModel {
         tag = "NOTIFY";
         break;
       case What::flip_default:
-        now_.default_read_only = false;
+        set_default(false);
         returns_row("SELECT 1");
         break;
       case What::begin:
@@ -492,11 +542,19 @@ class PostgresModel {
         tx_.read_only = false;
         break;
       case What::set_transaction_on: tx_.read_only = true; break;
-      case What::set_default_off: now_.default_read_only = false; break;
-      case What::set_default_on: now_.default_read_only = true; break;
+      case What::set_default_off: set_default(false); break;
+      case What::set_default_on: set_default(true); break;
       case What::reset_default:
-        now_.default_read_only = start_.default_read_only;
+        set_default(start_.default_read_only);
         tag = "RESET";
+        break;
+      case What::lend_default: set_default_local(start_.default_read_only); break;
+      case What::take_default_back: set_default_local(true); break;
+      case What::own_mode:
+        set_default_local(start_.default_read_only);
+        if (tx_.block) set_default_local(true);
+        tx_.read_only = tx_.read_only || start_.default_read_only;
+        returns_row("SELECT 1");
         break;
       case What::set_term_4: now_.term = 4, local_ = false; break;
       case What::set_term_5: now_.term = 5, local_ = false; break;
@@ -566,13 +624,15 @@ class PostgresModel {
         held = false;
         tag = "DISCARD ALL";
         break;
+      case What::check_again_lent:
       case What::check_again: {
         if (!values.empty()) return Failure{"08P01", "it takes no parameters"};
         const std::string term = std::to_string(now_.term);
         if (now_.scope.empty() || now_.term == 0) {
           const pgwire::Field fields[] = {now_.scope.empty() ? pgwire::Field() : pgwire::Field(now_.scope),
-                                          now_.term == 0 ? pgwire::Field() : pgwire::Field(term), pgwire::Field()};
-          pgwire::append_data_row(rows, fields);
+                                          now_.term == 0 ? pgwire::Field() : pgwire::Field(term), pgwire::Field(),
+                                          now_.default_read_only ? "on" : "off"};
+          pgwire::append_data_row(rows, std::span(fields).first(what == What::check_again ? 3 : 4));
         } else if (auto failure = check({}, {}, what, rows)) {
           return failure;
         }
@@ -580,9 +640,12 @@ class PostgresModel {
         break;
       }
       case What::check:
+      case What::check_in_own_mode:
+      case What::check_in_own_mode_of_block:
       case What::hold: {
         if (values.size() != (what == What::hold ? 5u : 4u)) return Failure{"08P01", "other parameters are needed"};
         if (auto failure = check(values[0], values[1], what, rows)) return failure;
+        if (what == What::check_in_own_mode) set_default_local(start_.default_read_only);
         tag = "SELECT 1";
         break;
       }
@@ -722,7 +785,7 @@ class PostgresModel {
         const What what = meaning(sql);
         if (tx_.failed && !leaves(what)) return failed({"25P02", "current transaction is aborted"}, true);
         if (!named->portal) pgwire::append_opaque(out, 't', std::string_view("\0\0", 2));
-        if (what == What::read || what == What::hidden_write || what == What::flip_default || what == What::show_answer) {
+        if (what == What::read || what == What::hidden_write || what == What::flip_default || what == What::show_default) {
           const pgwire::Column column{.name = "a"};
           return pgwire::append_row_description(out, std::span(&column, 1));
         }
@@ -803,9 +866,10 @@ class PostgresModel {
   pgwire::Reader reader_;
   Settings now_, kept_, start_;  // in force, as they were when the transaction began, as the start-up said
   bool local_ = false;
+  std::optional<bool> default_behind_;  // what the session's default comes back to when the transaction has committed
   std::int64_t kept_term_ = 0;
   std::int64_t held_term_ = 0;
-  bool reported_ = true;
+  bool reported_ = false;
   Transaction tx_;
   std::map<std::string, std::string> statements_;
   std::map<std::string, Portal> portals_;

@@ -93,13 +93,28 @@ struct Authority::Inside {
   explicit Inside(Settings given) : settings(std::move(given)) {
     if (!settings.log) settings.log = [](Settings::Weight, std::string_view) {};
     if (settings.machine.empty()) settings.machine = name_of_machine();
-    if (!settings.rules_path.empty()) rules = std::make_shared<const Rules>(read_rules(settings.rules_path));
+    if (!settings.rules_path.empty()) rules = std::make_shared<const Rules>(rules_of_file());
     const auto opened = open_sources(*rules);
     if (!settings.database_url.empty()) use_database();
     pass_on_warnings(opened);
     // Last: this thread is ended by the destructor, which does not run where something above has thrown.
     watch_files(*rules);
   }
+
+  Rules rules_of_file() const {
+    Rules read = read_rules(settings.rules_path);
+    for (const Rule& rule : read.all) {
+      if (rule.on_stale == session::OnStale::disconnect && polls())
+        throw InvalidInput(
+            fmt::format("{}:{}: rule \"{}\": on-stale = disconnect is for PostgreSQL only; in front of SQL Server write "
+                        "on-stale = error, or leave it out",
+                        settings.rules_path, rule.line, rule.name));
+    }
+    return read;
+  }
+
+  // Where nothing notifies, what others raise is read.
+  bool polls() const { return settings.database_url.starts_with("sqlserver:") || settings.database_url.starts_with("odbc:"); }
 
   void use_database() {
     OpenOptions options;
@@ -140,9 +155,7 @@ struct Authority::Inside {
     };
     events.failed = log_as(Settings::Weight::error);
     events.recovered = log_as(Settings::Weight::info);
-    // Where nothing notifies, what others raise is read.
-    const bool polls = settings.database_url.starts_with("sqlserver:") || settings.database_url.starts_with("odbc:");
-    const milliseconds pause = polls ? std::min(settings.fences_pause, polled_pause) : settings.fences_pause;
+    const milliseconds pause = polls() ? std::min(settings.fences_pause, polled_pause) : settings.fences_pause;
     watch.emplace(*own, *database, std::move(feed), settings.schema, pause, std::move(events));
     watch_for_hints = &*watch;
     if (auto gates = detail::open_gate_feed(settings.database_url, settings.schema)) {
@@ -445,7 +458,12 @@ session::Admission Authority::admit(std::uint64_t session, const ConnectRequest&
   admission.without_term = rule->without_term.value_or(admission.without_term);
   admission.enforce = rule->enforce.value_or(admission.enforce);
   admission.replication = rule->replication.value_or(admission.replication);
-  admission.rule = in.source_of(*rule, session, request);
+  const bool lease = std::holds_alternative<LeaseTerm>(rule->source);
+  admission.on_stale = rule->on_stale.value_or(lease ? session::OnStale::disconnect : session::OnStale::error);
+  // Who only looks takes nobody's lease.
+  admission.rule = lease && admission.enforce == session::Enforce::observe
+                       ? without("--enforce observe takes no lease", session::TermSource::Standing::none_taken)
+                       : in.source_of(*rule, session, request);
   admission.overridable = rule->overridable || admission.rule == nullptr;
   return admission;
 }
@@ -485,7 +503,7 @@ std::string Authority::reload() {
   if (in.settings.rules_path.empty()) return {};
   const std::lock_guard one(in.reloading);
   try {
-    auto rules = std::make_shared<const Rules>(read_rules(in.settings.rules_path));
+    auto rules = std::make_shared<const Rules>(in.rules_of_file());
     in.pass_on_warnings(in.open_sources(*rules));
     in.watch_files(*rules);
     const std::lock_guard lock(in.mutex);
@@ -542,9 +560,7 @@ void Authority::raise(std::string_view scope, std::int64_t term, std::function<v
 
 session::Obstacle Authority::obstacle() const { return inside_->watch ? inside_->watch->obstacle() : session::Obstacle::none; }
 
-int Authority::server_major() const { return inside_->watch ? inside_->watch->server_major() : 0; }
-
-bool Authority::server_met() const { return !inside_->watch || inside_->watch->server_met(); }
+session::ServedBy Authority::served_by() const { return inside_->watch ? inside_->watch->served_by() : session::ServedBy(); }
 
 session::Watching Authority::watching() const {
   const Inside& in = *inside_;

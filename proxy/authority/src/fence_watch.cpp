@@ -94,20 +94,21 @@ void FenceWatch::run() {
         woken_ = false;
         if (stopping_) return;
       }
-      if (heard.connected_anew) server_major_ = feed_->server_major();
+      if (feed_ && heard.connected_anew) {
+        const auto place = feed_->place();
+        const std::lock_guard lock(mutex_);
+        served_by_ = {place.host, place.port};
+      }
       if (feed_ && !known) {
-        // Once, and before server_met() becomes true.
         events_.known(feed_->database(), feed_->owner());
         known = true;
       }
-      if (!feed_ || heard.connected_anew) server_met_ = true;
       reader_.turn(heard);
       book_.set_watched(true);
       obstacle_ = Obstacle::none;
       if (std::exchange(reported, Obstacle::none) != Obstacle::none) events_.recovered("fence changes are watched again");
     } catch (const std::exception& error) {
       book_.set_watched(false);
-      server_met_ = true;
       ++failures_;
       const Obstacle obstacle = obstacle_of(error);
       obstacle_ = obstacle;

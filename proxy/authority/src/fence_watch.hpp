@@ -45,9 +45,11 @@ class FenceWatch {
   // `none` also before the first attempt has come to an end.
   session::Obstacle obstacle() const noexcept { return obstacle_; }
   std::int64_t failures() const noexcept { return failures_; }
-  int server_major() const noexcept { return server_major_; }
-  // Its connection has been made, or has failed, once.
-  bool server_met() const noexcept { return server_met_; }
+  // Of the last connection that was made.
+  session::ServedBy served_by() const {
+    const std::lock_guard lock(mutex_);
+    return served_by_;
+  }
 
  private:
   void run();
@@ -62,10 +64,9 @@ class FenceWatch {
   FenceReader reader_;
   std::atomic<session::Obstacle> obstacle_{session::Obstacle::none};
   std::atomic<std::int64_t> failures_{0};
-  std::atomic<int> server_major_{0};
-  std::atomic<bool> server_met_{false};
 
-  std::mutex mutex_;  // guards stopping_, woken_
+  mutable std::mutex mutex_;  // guards stopping_, woken_, served_by_
+  session::ServedBy served_by_;
   std::condition_variable changed_;
   bool stopping_ = false;
   bool woken_ = false;

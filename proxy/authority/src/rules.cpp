@@ -149,12 +149,15 @@ class Parser {
       rule.enforce = choice<session::Enforce>(key, value, {{"on", session::Enforce::on}, {"observe", session::Enforce::observe}});
     } else if (key == "replication") {
       rule.replication = yes_or_no(key, value);
+    } else if (key == "on-stale") {
+      using session::OnStale;
+      rule.on_stale = choice<OnStale>(key, value, {{"disconnect", OnStale::disconnect}, {"error", OnStale::error}});
     } else if (key == "refuse") {
       rule.refuse = one(value);
     } else {
       fail(
           fmt::format("there is no key \"{}\": listener, user, database, application, client; scope, term, file, lease, "
-                      "source, ttl, holder, takeover; overridable, without-term, enforce, replication, refuse",
+                      "source, ttl, holder, takeover; overridable, without-term, enforce, replication, on-stale, refuse",
                       key));
     }
   }

@@ -30,11 +30,10 @@ namespace {
 using session::Action;
 using session::Instant;
 
-constexpr int reads_at_once = 4;                             // of a buffer each; then it is the others' turn
-constexpr std::chrono::seconds last_words_take{5};           // to a client that does not read them
-constexpr std::chrono::seconds farewell_takes{1};            // until a client has closed its side
-constexpr std::chrono::seconds greeting_in_drain{1};         // for who is in the door when the proxy drains
-constexpr std::chrono::milliseconds version_wait_max{2000};  // a client waits no longer until the server's version is known
+constexpr int reads_at_once = 4;                      // of a buffer each; then it is the others' turn
+constexpr std::chrono::seconds last_words_take{5};    // to a client that does not read them
+constexpr std::chrono::seconds farewell_takes{1};     // until a client has closed its side
+constexpr std::chrono::seconds greeting_in_drain{1};  // for who is in the door when the proxy drains
 constexpr std::string_view shutting_down = "the proxy is shutting down";
 constexpr char tls_handshake = 0x16;
 constexpr std::size_t secret_bytes = 32;
@@ -102,7 +101,7 @@ void Connection::ready(End& end, std::uint32_t events) {
         if (error == 0) {
           server_connected();
         } else {
-          connect_problem_ = fmt::format("{}: {}", (*addresses_)[address_ - 1].endpoint.text(), std::strerror(error));
+          add_problem(fmt::format("{}: {}", (*addresses_)[address_ - 1].endpoint.text(), std::strerror(error)));
           next_address();
         }
       } else if (end.handshaking) {
@@ -546,6 +545,7 @@ void Connection::admitted(session::Admission admission) {
   }
   admitted_ = let_in;
   observed_ = admission.enforce == session::Enforce::observe;
+  ends_when_stale_ = admission.on_stale == session::OnStale::disconnect;
   const session::LoginRequest& who = session_->login();
   if (!let_in) {
     why_ = "refused";
@@ -592,8 +592,10 @@ void Connection::connect_server() {
   address_ = 0;
   connect_problem_.clear();
   Shared& shared = worker_.shared();
-  addresses_ = shared.resolver.known(clock_now());
-  if (addresses_) return next_address();
+  if (auto known = shared.resolver.known(clock_now())) {
+    use(std::move(known));
+    return next_address();
+  }
   shared.blocking_pool.run([&shared, worker = &worker_, id = id_] {
     std::string problem;
     auto addresses = shared.resolver.resolve(problem);
@@ -603,31 +605,41 @@ void Connection::connect_server() {
   });
 }
 
-void Connection::resolved(Resolver::Addresses addresses, const std::string& problem) {
-  if (stage_ != Stage::session || server_.stream.is_open()) return;
+// Of each address that was tried.
+void Connection::add_problem(const std::string& problem) { connect_problem_ += connect_problem_.empty() ? problem : "; " + problem; }
+
+// Of several servers the one that the proxy's own connection is with comes first, and where the URL says which kind it must be, no other:
+// libpq has looked.
+void Connection::use(Resolver::Addresses addresses) {
   addresses_ = std::move(addresses);
-  connect_problem_ = problem;
-  next_address();
-  pump();
+  const Backend& backend = worker_.shared().backend;
+  if (backend.hosts.size() < 2 && !backend.follows) return;
+  const session::ServedBy served_by = worker_.shared().authority.served_by();
+  const auto is_it = [&](const ServerAddress& address) {
+    const Backend::Host& host = backend.hosts[address.host];
+    return (host.name.empty() ? host.address : host.name) == served_by.host && std::to_string(host.port) == served_by.port;
+  };
+  auto ordered = std::make_shared<std::vector<ServerAddress>>(*addresses_);
+  const auto others = std::stable_partition(ordered->begin(), ordered->end(), is_it);
+  if (backend.follows) {
+    ordered->erase(others, ordered->end());
+    if (ordered->empty() && connect_problem_.empty())
+      connect_problem_ = "the proxy's own connection has not found yet which server of --backend is the right one";
+  }
+  addresses_ = std::move(ordered);
 }
 
-// How a session begins depends on the server's version (login triggers), which the proxy's own connection finds out at its start. Clients
-// that are quicker wait for it.
-bool Connection::waits_for_version() {
-  const Shared& shared = worker_.shared();
-  if (shared.server_major != 0 || shared.authority.server_met()) return false;
-  if (version_wait_until_ == session::Instant{})
-    version_wait_until_ = clock_now() + std::min(version_wait_max, settings_->options.connect_timeout);
-  return clock_now() < version_wait_until_;
+void Connection::resolved(Resolver::Addresses addresses, const std::string& problem) {
+  if (stage_ != Stage::session || server_.stream.is_open()) return;
+  connect_problem_ = problem;
+  use(std::move(addresses));
+  next_address();
+  pump();
 }
 
 // Tries the server's addresses in turn, without waiting on this thread. The reason of the last failure is
 // what the client sees.
 void Connection::next_address() {
-  if (waits_for_version()) {
-    connecting_ = retry_connect_ = true;
-    return;
-  }
   for (;;) {
     server_.stream.close();
     server_.watched = 0;
@@ -642,7 +654,7 @@ void Connection::next_address() {
     const ServerAddress& server = (*addresses_)[address_++];
     const int descriptor = socket(server.endpoint.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (descriptor < 0) {
-      connect_problem_ = fmt::format("{}: {}", server.endpoint.text(), std::strerror(errno));
+      add_problem(fmt::format("{}: {}", server.endpoint.text(), std::strerror(errno)));
       continue;
     }
     server_.stream.open(descriptor);
@@ -661,7 +673,7 @@ void Connection::next_address() {
       if (deadline_ == Instant::max()) deadline_ = clock_now() + settings_->options.connect_timeout;
       return;
     }
-    connect_problem_ = fmt::format("{}: {}", server.endpoint.text(), std::strerror(errno));
+    add_problem(fmt::format("{}: {}", server.endpoint.text(), std::strerror(errno)));
   }
 }
 
@@ -774,9 +786,9 @@ void Connection::look_at_clock(Instant now) {
         if (connecting_) {
           deadline_ = Instant::max();
           retry_connect_ = false;
-          connect_problem_ = fmt::format("{}: no answer within {} ms (--connect-timeout)",
-                                         (*addresses_)[address_ == 0 ? 0 : std::min(address_ - 1, addresses_->size() - 1)].endpoint.text(),
-                                         settings_->options.connect_timeout.count());
+          add_problem(fmt::format("{}: no answer within {} ms (--connect-timeout)",
+                                  (*addresses_)[address_ == 0 ? 0 : std::min(address_ - 1, addresses_->size() - 1)].endpoint.text(),
+                                  settings_->options.connect_timeout.count()));
           next_address();
           pump();
         } else if (server_.unheard && !server_.gone) {
@@ -805,7 +817,9 @@ void Connection::fences_rose(const Worker::Risen& risen) {
   const auto ours = risen.find(fences_->id());
   if (ours == risen.end()) return;
   // A session without a transaction asks for the highest fence when it begins one.
-  if (session_->phase() != session::Session::Phase::in_transaction && session_->phase() != session::Session::Phase::active) return;
+  using Phase = session::Session::Phase;
+  const Phase phase = session_->phase();
+  if (phase != Phase::in_transaction && phase != Phase::active && !(phase == Phase::idle && ends_when_stale_)) return;
   const auto now = clock_now();
   for (const auto& [scope, fence] : ours->second) session_->resume(session::FenceSeen{scope, fence}, now);
   pump();
@@ -889,17 +903,6 @@ void Connection::holds_gate(std::string_view scope) {
 }
 
 void Connection::saw_term(std::string_view scope, std::int64_t term) { worker_.shared().observed.saw(observed_key(scope), term); }
-
-int Connection::server_major() const {
-  const Shared& shared = worker_.shared();
-  const int major = shared.server_major;
-  return major != 0 ? major : shared.authority.server_major();
-}
-
-void Connection::saw_server_major(int major) {
-  std::atomic<int>& seen = worker_.shared().server_major;
-  if (seen != major) seen = major;
-}
 
 // Neither a user's nor a database's name has a NUL.
 bool Connection::server_has_guard() const {

@@ -62,8 +62,6 @@ class Connection final : public session::SessionHost {
   std::string untrusted(std::string_view scope) const override;
   void holds_gate(std::string_view scope) override;
   void saw_term(std::string_view scope, std::int64_t term) override;
-  int server_major() const override;
-  void saw_server_major(int major) override;
   bool server_has_guard() const override;
   void saw_server_guard(bool there) override;
   bool known_to_write(std::size_t text) const override;
@@ -73,6 +71,8 @@ class Connection final : public session::SessionHost {
 
   // Answers of the blocking pool.
   void admitted(session::Admission admission);
+  void use(Resolver::Addresses addresses);
+  void add_problem(const std::string& problem);
   void resolved(Resolver::Addresses addresses, const std::string& problem);
 
  private:
@@ -115,7 +115,6 @@ class Connection final : public session::SessionHost {
   void admit();
   void establish();
   void connect_server();
-  bool waits_for_version();
   void next_address();
   void server_connected();
   bool begin_tls(End& end, bool wrapped = false);
@@ -145,13 +144,13 @@ class Connection final : public session::SessionHost {
   bool pumping_ = false;
   bool connecting_ = false;
   bool retry_connect_ = false;
-  session::Instant version_wait_until_{};  // of the first address; none: not begun
-  bool entered_ = false;                   // has a place in the limits
-  bool admitted_ = false;                  // the authority knows of it
-  bool opened_ = false;                    // the server has let it in
-  bool observed_ = false;                  // --enforce observe
-  bool established_ = false;               // … and that the server has let it in
-  bool unsettled_ = false;                 // … and has not said yet that the first statement may come
+  bool entered_ = false;          // has a place in the limits
+  bool admitted_ = false;         // the authority knows of it
+  bool opened_ = false;           // the server has let it in
+  bool observed_ = false;         // --enforce observe
+  bool ends_when_stale_ = false;  // it hears of raised fences while it is idle, too
+  bool established_ = false;      // … and that the server has let it in
+  bool unsettled_ = false;        // … and has not said yet that the first statement may come
   bool cancel_sent_ = false;
   bool cancel_done_ = false;
   bool server_spoke_ = false;

@@ -137,6 +137,7 @@ std::string log_line(LogFormat format, LogLevel level, std::chrono::system_clock
   if (json) append_quoted(line, event);
   else line += event;
   for (const LogField& field : fields) {
+    if (field.name.empty()) continue;  // it is not known
     if (json) {
       line += ",\"";
       line += field.name;

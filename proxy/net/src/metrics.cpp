@@ -7,6 +7,9 @@
 namespace termgate::net {
 namespace {
 
+// What observe may count, so that each is there from the start.
+constexpr std::array<const char*, 6> observed_codes{"3F000", "42501", "TG001", "TG002", "TG004", "TG005"};
+
 bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 }  // namespace
@@ -31,16 +34,16 @@ void Counters::note(const session::Incident& incident) {
       check_nanoseconds.add(incident.took.count());
       break;
     }
+    case Kind::would_refuse:
     case Kind::refused: {
       const std::lock_guard lock(mutex_);
       std::pair<std::string, std::string> key(scope_class(incident.scope), incident.code.substr(0, 5));
       // Codes are few, but a server may send any five letters.
       if (refusals_.size() >= classes_max && refusals_.find(key) == refusals_.end()) key = {"other", "other"};
       Refusals& refused = refusals_[key];
-      ++(incident.from_memory ? refused.from_memory : refused.from_database);
+      ++(incident.kind == Kind::would_refuse ? refused.let_pass : incident.from_memory ? refused.from_memory : refused.from_database);
       break;
     }
-    case Kind::would_refuse: would_refuse.add(); break;
     case Kind::evicted: evicted.add(); break;
     case Kind::malformed: malformed.add(); break;
     case Kind::login_refused: logins_refused.add(); break;
@@ -81,6 +84,8 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
   gauge("termgate_sessions_in_transaction", gauges.in_transaction, "Sessions with an open transaction.");
   gauge("termgate_session_bytes", gauges.session_bytes, "Memory that sessions hold for data under way.");
   gauge("termgate_leases_held", gauges.leases_held, "Leases held for applications.");
+  gauge("termgate_enforcing", gauges.enforcing ? 1 : 0, "1: --enforce on; 0: observe. A rule may say otherwise for its sessions.");
+  gauge("termgate_reload_needs_restart", gauges.needs_restart, "Options that were changed and come into force with the next start.");
   gauge("termgate_draining", gauges.draining ? 1 : 0, "1 once no new clients are taken.");
   gauge("termgate_fences_watched", gauges.watching.backend ? 1 : 0,
         "1 while the proxy is notified of raised fences in the database of --backend.");
@@ -113,7 +118,6 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
   counter("termgate_transactions_total", &Counters::transactions, "Transactions that ended on the server.");
   counter("termgate_fenced_transactions_total", &Counters::fenced, "Transactions that passed the check.");
   counter("termgate_evicted_transactions_total", &Counters::evicted, "Open transactions ended because a higher term was seen.");
-  counter("termgate_would_refuse_total", &Counters::would_refuse, "Refusals that --enforce observe let pass.");
 
   std::map<std::pair<std::string, std::string>, Counters::Refusals> refusals;
   for (const auto& one : counters) {
@@ -122,12 +126,27 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
       auto& total = refusals[full ? std::pair<std::string, std::string>("other", "other") : key];
       total.from_memory += count.from_memory;
       total.from_database += count.from_database;
+      total.let_pass += count.let_pass;
     }
+  }
+  const auto code_of = [](const std::string& text) {
+    std::string code;
+    for (char c : text) code += (c >= '0' && c <= '9') || letter(c) ? c : '?';
+    return code;
+  };
+  head("termgate_would_refuse_total", "counter", "Refusals that --enforce observe let pass, by class of scope and code.");
+  for (const char* code : observed_codes) {
+    if (refusals[{"other", code}].let_pass == 0)
+      fmt::format_to(out, "termgate_would_refuse_total{{scope_class=\"other\",code=\"{}\"}} 0\n", code);
+  }
+  for (const auto& [key, count] : refusals) {
+    if (count.let_pass > 0)
+      fmt::format_to(out, "termgate_would_refuse_total{{scope_class=\"{}\",code=\"{}\"}} {}\n", key.first, code_of(key.second),
+                     count.let_pass);
   }
   head("termgate_refusals_total", "counter", "Statements refused, by class of scope, code, and source (memory or database).");
   for (const auto& [key, count] : refusals) {
-    std::string code;
-    for (char c : key.second) code += (c >= '0' && c <= '9') || letter(c) ? c : '?';
+    const std::string code = code_of(key.second);
     if (count.from_memory > 0)
       fmt::format_to(out, "termgate_refusals_total{{scope_class=\"{}\",code=\"{}\",from=\"memory\"}} {}\n", key.first, code,
                      count.from_memory);

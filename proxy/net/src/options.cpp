@@ -1,6 +1,10 @@
 #include <termgate/net/options.hpp>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstdlib>
+#include <map>
 #include <optional>
 #include <stdexcept>
 
@@ -175,6 +179,43 @@ std::string own_url(std::string_view url) {
   return std::string(url.substr(0, question)) + kept;
 }
 
+namespace {
+
+// Of what libpq takes, what it would do for the proxy's own connection alone: clients would reach another server, or the same one by weaker
+// rules. In the URL, or in libpq's environment.
+struct OwnOnly {
+  const char* name;
+  const char* variable;
+  std::string_view harmless;  // the values that ask for nothing, each between blanks
+};
+constexpr std::array<OwnOnly, 11> own_only{{{"service", "PGSERVICE", ""},
+                                            {"servicefile", nullptr, ""},
+                                            {"requirepeer", "PGREQUIREPEER", ""},
+                                            {"requiressl", "PGREQUIRESSL", " 0 "},
+                                            {"require_auth", "PGREQUIREAUTH", ""},
+                                            {"channel_binding", "PGCHANNELBINDING", " disable prefer "},
+                                            {"gssencmode", "PGGSSENCMODE", " disable prefer "},
+                                            {"sslcrl", "PGSSLCRL", ""},
+                                            {"sslcrldir", "PGSSLCRLDIR", ""},
+                                            {"sslnegotiation", "PGSSLNEGOTIATION", " postgres "},
+                                            {"ssl_max_protocol_version", "PGSSLMAXPROTOCOLVERSION", ""}}};
+
+void refuse_what_clients_would_miss(const std::map<std::string, std::string>& given) {
+  for (const OwnOnly& one : own_only) {
+    const auto found = given.find(one.name);
+    const char* environment = one.variable != nullptr ? std::getenv(one.variable) : nullptr;
+    const std::string value = found != given.end() ? found->second : environment != nullptr ? environment : "";
+    if (value.empty() || one.harmless.find(" " + value + " ") != std::string_view::npos) continue;
+    const std::string what = found != given.end() ? std::string(one.name) : std::string(one.variable);
+    throw std::invalid_argument(fmt::format(
+        "--backend: {}={} would hold for the proxy's own connection and not for its clients'; leave it out, and write host, port and "
+        "sslmode into the URL",
+        what, value));
+  }
+}
+
+}  // namespace
+
 Backend parse_backend(std::string_view url) {
   if (url.starts_with(sqlserver_scheme)) return parse_sqlserver(url.substr(sqlserver_scheme.size()));
   Backend backend;
@@ -209,26 +250,44 @@ Backend parse_backend(std::string_view url) {
       }
     }
     std::vector<std::string> addresses;
+    std::map<std::string, std::string> given;
     for (std::string_view parameter : parameters.empty() ? std::vector<std::string_view>{} : split(parameters, '&')) {
       const auto equals = parameter.find('=');
-      const std::string name = percent_decoded(parameter.substr(0, equals));
-      const std::string value = equals == std::string_view::npos ? "" : percent_decoded(parameter.substr(equals + 1));
-      auto list = [&] {
-        std::vector<std::string> all;
-        for (std::string_view part : split(value, ',')) all.emplace_back(part);
-        return all;
-      };
-      if (name == "host") names = list();
-      else if (name == "hostaddr") addresses = list();
-      else if (name == "port") ports = list();
-      else if (name == "sslmode") backend.ssl_mode = ssl_mode_of(value);
-      else if (name == "sslrootcert") backend.ssl_root_certificate = value;
-      else if (name == "sslcert") backend.ssl_certificate = value;
-      else if (name == "sslkey") backend.ssl_key = value;
-      else if (name == oldest_tls) backend.ssl_oldest = oldest_tls_of(value);
-      else if (name == "sslsni") backend.ssl_sni = value != "0";
-      // The rest is libpq's, for the proxy's own connection.
+      given[percent_decoded(parameter.substr(0, equals))] =
+          equals == std::string_view::npos ? "" : percent_decoded(parameter.substr(equals + 1));
     }
+    refuse_what_clients_would_miss(given);
+    // As libpq does: of what the URL does not say the environment counts.
+    const auto of = [&](const char* name, const char* variable) -> std::optional<std::string> {
+      const auto found = given.find(name);
+      if (found != given.end()) return found->second;
+      const char* value = std::getenv(variable);
+      return value != nullptr && *value != '\0' ? std::optional<std::string>(value) : std::nullopt;
+    };
+    const auto list = [](const std::string& value) {
+      std::vector<std::string> all;
+      for (std::string_view part : split(value, ',')) all.emplace_back(part);
+      return all;
+    };
+    if (given.contains("host") || names.empty()) {
+      if (const auto value = of("host", "PGHOST")) names = list(*value);
+    }
+    if (const auto value = of("hostaddr", "PGHOSTADDR")) addresses = list(*value);
+    const bool no_port = std::all_of(ports.begin(), ports.end(), [](const std::string& port) { return port.empty(); });
+    if (given.contains("port") || no_port) {
+      if (const auto value = of("port", "PGPORT")) ports = list(*value);
+    }
+    if (const auto value = of("sslmode", "PGSSLMODE")) backend.ssl_mode = ssl_mode_of(*value);
+    backend.ssl_root_certificate = of("sslrootcert", "PGSSLROOTCERT").value_or("");
+    backend.ssl_certificate = of("sslcert", "PGSSLCERT").value_or("");
+    backend.ssl_key = of("sslkey", "PGSSLKEY").value_or("");
+    if (const auto value = of(oldest_tls.data(), "PGSSLMINPROTOCOLVERSION")) backend.ssl_oldest = oldest_tls_of(*value);
+    backend.ssl_sni = of("sslsni", "PGSSLSNI").value_or("1") != "0";
+    backend.follows = of("target_session_attrs", "PGTARGETSESSIONATTRS").value_or("any") != "any" ||
+                      of("load_balance_hosts", "PGLOADBALANCEHOSTS").value_or("disable") != "disable";
+    const auto without_name = [](const std::string& name) { return name.empty(); };
+    if (addresses.empty() && (names.empty() || std::any_of(names.begin(), names.end(), without_name)))
+      throw std::invalid_argument("--backend: which host? postgresql://user@HOST:PORT/dbname, ?host=/run/postgresql, or PGHOST");
     const std::size_t count = std::max<std::size_t>(1, std::max(names.size(), addresses.size()));
     if ((!names.empty() && names.size() != count) || (!addresses.empty() && addresses.size() != count) ||
         (ports.size() > 1 && ports.size() != count))
@@ -239,7 +298,6 @@ Backend parse_backend(std::string_view url) {
       const std::string port = ports.empty() ? "" : ports.size() == 1 ? ports[0] : ports[i];
       if (!port.empty()) host.port = port_of(port);
       host.address = i < addresses.size() ? addresses[i] : host.name;
-      if (host.address.empty()) host.name = host.address = "localhost";
       if (host.address.starts_with('/')) {
         host.path = fmt::format("{}/.s.PGSQL.{}", host.address, host.port);
         if (!Endpoint::unix_socket(host.path)) throw std::invalid_argument("--backend: the socket's path has more than 107 bytes");

@@ -20,7 +20,7 @@ Resolver::Resolver(const Backend& backend) : backend_(backend) {
   for (const auto& host : backend.hosts) {
     const auto endpoint = literal(host);
     if (!endpoint) return;
-    all.push_back({*endpoint, host.name});
+    all.push_back({*endpoint, host.name, all.size()});
   }
   addresses_ = std::make_shared<const std::vector<ServerAddress>>(std::move(all));
   until_ = std::chrono::steady_clock::time_point::max();
@@ -33,9 +33,10 @@ Resolver::Addresses Resolver::known(std::chrono::steady_clock::time_point now) c
 
 Resolver::Addresses Resolver::resolve(std::string& problem) {
   auto all = std::make_shared<std::vector<ServerAddress>>();
-  for (const auto& host : backend_.hosts) {
+  for (std::size_t index = 0; index < backend_.hosts.size(); ++index) {
+    const auto& host = backend_.hosts[index];
     if (const auto endpoint = literal(host)) {
-      all->push_back({*endpoint, host.name});
+      all->push_back({*endpoint, host.name, index});
       continue;
     }
     addrinfo hints{};
@@ -48,7 +49,7 @@ Resolver::Addresses Resolver::resolve(std::string& problem) {
       continue;
     }
     for (const addrinfo* one = found; one != nullptr; one = one->ai_next)
-      all->push_back({Endpoint(one->ai_addr, one->ai_addrlen), host.name});
+      all->push_back({Endpoint(one->ai_addr, one->ai_addrlen), host.name, index});
     freeaddrinfo(found);
   }
   const std::lock_guard lock(mutex_);

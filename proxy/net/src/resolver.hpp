@@ -14,7 +14,8 @@ namespace termgate::net {
 
 struct ServerAddress {
   Endpoint endpoint;
-  std::string name;  // of the host, as the operator gave it
+  std::string name;      // of the host, as the operator gave it
+  std::size_t host = 0;  // which one of Backend's
 };
 
 class Resolver {

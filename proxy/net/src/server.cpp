@@ -214,6 +214,8 @@ class Server::Inside {
     gauges.draining = shared.draining.load();
     gauges.leases_held = shared.authority.leases_held();
     gauges.watching = shared.authority.watching();
+    gauges.enforcing = shared.enforcing;
+    gauges.needs_restart = shared.needs_restart;
     for (const auto& worker : shared.workers) {
       gauges.in_transaction += worker->in_transaction();
       gauges.session_bytes += worker->session_bytes();
@@ -284,6 +286,8 @@ std::optional<HttpReply> Server::answer(std::string_view method, std::string_vie
   HttpAnswer answer = answer_http(method, target, host, options, inside_->questions(options.version));
   return HttpReply{answer.status, std::move(answer.body), answer.type};
 }
+
+void Server::needs_restart(std::size_t options) { inside_->shared.needs_restart = static_cast<std::int64_t>(options); }
 
 void Server::start() {
   for (const auto& worker : inside_->shared.workers) worker->start();

@@ -36,7 +36,13 @@ struct Settings {
 
 struct Shared {
   Shared(const Options& options, session::Authority& the_authority, Log& the_log)
-      : authority(the_authority), log(the_log), backend(options.backend), limits(options.limits), resolver(backend), blocking_pool(8) {}
+      : authority(the_authority),
+        log(the_log),
+        backend(options.backend),
+        limits(options.limits),
+        resolver(backend),
+        enforcing(options.enforcing),
+        blocking_pool(8) {}
 
   session::Authority& authority;
   Log& log;
@@ -47,15 +53,16 @@ struct Shared {
   WritingTexts writing_texts;
   GuardedLogins guarded_logins;
   Resolver resolver;
+  const bool enforcing;
   std::vector<OpenListener> listeners;
   std::vector<std::unique_ptr<Worker>> workers;
 
   std::atomic<std::uint64_t> last_id{0};
-  std::atomic<int> server_major{0};  // of the last session that logged in
   std::atomic<std::int64_t> greeting{0};
   std::atomic<std::int64_t> cancels_under_way{0};
   std::atomic<unsigned> listening{0};  // threads; the last one to stop closes the listeners, so that clients are refused and do not wait
   std::atomic<bool> draining{false};
+  std::atomic<std::int64_t> needs_restart{0};  // options
 
   std::shared_ptr<const Settings> settings() const {
     const std::lock_guard lock(mutex_);

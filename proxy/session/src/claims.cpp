@@ -28,7 +28,15 @@ void Claims::server_declares(std::string_view scope, std::string_view term) {
     return;
   }
   known_ = declared;
+  at_login_ = declared;
   spoke_ |= !declared.empty();
+}
+
+void Claims::discarded() {
+  if (!at_login_) return;
+  known_ = *at_login_;
+  certain_ = true;
+  by_its_text_ = false;
 }
 
 bool Claims::enforces() const noexcept { return admission_.enforce == Enforce::on; }
@@ -52,9 +60,7 @@ bool Claims::active() const noexcept {
   return admission_.enforce == Enforce::on && (admission_.without_term != WithoutTerm::allow || may_speak() || perhaps_);
 }
 bool Claims::final_rule() const noexcept { return rule() && !admission_.overridable; }
-bool Claims::asks_at_login(bool pooler) const noexcept {
-  return guards() || (admission_.enforce == Enforce::on && !replication_ && !pooler);
-}
+bool Claims::asks_at_login(bool pooler) const noexcept { return guards() || (!replication_ && !pooler); }
 
 bool Claims::guard_from_here() {
   if (guarded_ || admission_.without_term != WithoutTerm::allow || !(spoke_ || perhaps_) || !active()) return false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -73,12 +74,13 @@ class Claims {
 
   // --- what is required of the session ---
   const Admission& admission() const noexcept { return admission_; }
+  bool ends_when_stale() const noexcept { return admission_.on_stale == OnStale::disconnect && enforces(); }
   bool guards() const noexcept;                                 // the server session is READ ONLY by default
   bool active() const noexcept;                                 // writes go behind the check
   bool final_rule() const noexcept;                             // the operator's rule wins over what the session declares
   bool may_speak() const noexcept { return rule() || spoke_; }  // has, or may have, a scope and a term
   bool may_write() const noexcept;                              // or needs none
-  // Whether to ask the server who serves, and what the session declares already.
+  // Whether to ask the server who serves, what the session declares already, and what it may do.
   bool asks_at_login(bool pooler) const noexcept;
   // Under `allow` a session that has declared is held to it: what it hides from us must not write either. True: it begins now.
   bool guard_from_here();
@@ -95,6 +97,8 @@ class Claims {
   // A check has passed for what the session declares, in a transaction that had not declared anything itself. `declarations`: how many had
   // been sent before it.
   void check_passed(const ScopedTerm& pair, std::uint32_t declarations);
+  // DISCARD ALL: it declares what it did from its start.
+  void discarded();
   void has_spoken() noexcept { spoke_ = true; }
   // … or failed.
   void check_refused(const ScopedTerm& pair, std::uint32_t declarations);
@@ -121,6 +125,7 @@ class Claims {
   ScopedTerm bound_;                    // by the rule, for good; empty: not yet
   bool withdrawn_ = false;              // the rule has no term any more, or another one than the one that is bound
   std::string why_not_, why_not_code_;  // of a rule that has no term now
+  std::optional<ScopedTerm> at_login_;  // what the session has declared from its start; none: only the server knows
   ScopedTerm known_;                    // what the session has declared for itself, where that is certain
   bool certain_ = true;                 // `known_` is
   std::uint32_t declarations_ = 0;      // how often something was sent that may

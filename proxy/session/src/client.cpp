@@ -105,6 +105,13 @@ bool Session::State::must_wait(char type) const noexcept {
   }
 }
 
+// A message that begins a transaction of a session that has, or may have, a claim: a standby may have been promoted since the last one.
+bool Session::State::asks_recovery(char type) const noexcept {
+  if (!standby() || stage_ != Stage::ready || !claims_.guards() || !claims_.may_speak()) return false;
+  if (!server_.replies.empty() || pipeline_.begun || model_.tx.in_block || model_.status != pgwire::TransactionStatus::idle) return false;
+  return type == frontend::query || type == frontend::parse || type == frontend::bind || type == frontend::function_call;
+}
+
 // In COPY FROM STDIN the server ignores a Sync, so no ReadyForQuery follows. True: the last request in the
 // queue is one after which the server sends nothing before it gets a Sync or a Flush.
 bool Session::State::server_awaits_sync() const noexcept {
@@ -181,6 +188,9 @@ std::size_t Session::State::look_at(std::string_view bytes) {
           } else if (server_awaits_sync()) {
             pgwire::append_bare(server_.bytes.back(), frontend::flush);
           }
+          deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
+        } else if (event.first && asks_recovery(event.type)) {
+          ask_recovery();
           deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
         } else {
           client_event(event);

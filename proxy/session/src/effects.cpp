@@ -61,7 +61,8 @@ void setting(Effects& effects, const Statement& statement) {
     return;
   }
   if (to_default) {
-    effects.access = Access::read_write;  // what the client believes to be the default
+    effects.access = Access::read_write;
+    effects.access_to_default = true;
   } else if (statement.value) {
     effects.access = access_of(*statement.value);
     // The value is not a boolean, so the server refuses it. It counts as READ WRITE, the mode that could do
@@ -132,6 +133,9 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       effects.access = Access::read_write;
       break;
     case Kind::show:
+      if (statement.name == "default_transaction_read_only") effects.shown = Effects::Shown::default_mode;
+      if (statement.name == "transaction_read_only") effects.shown = Effects::Shown::mode;
+      [[fallthrough]];
     case Kind::listen:
     case Kind::unlisten:
     case Kind::set_constraints:
@@ -191,6 +195,8 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
       if (statement.perhaps_alone) effects.way = Way::alone;
       break;
   }
+  // set_config() of an access mode: what it has left in force is looked at before the commit.
+  if (statement.sets_read_only && effects.kind == Kind::write) effects.changes_declaration = true;
   if (statement.read_only_hole && is_pg_dump(sql)) {
     effects.way = Way::read;
     effects.read_only_hole = effects.unsettles = false;
@@ -256,6 +262,7 @@ void add(Effects& all, const Effects& one) {
   all.sets_default_access |= one.sets_default_access;
   all.sets_access |= one.sets_access;
   all.access_refused |= one.access_refused;
+  all.access_to_default |= one.access_to_default;
   all.and_chain |= one.and_chain;
 }
 
@@ -320,7 +327,8 @@ Change change_of(const Effects& effects) noexcept {
   if (effects.kind == Kind::prepare_transaction) return Change::prepared;
   // SET LOCAL ends with the block, and so before the default counts.
   if (!effects.sets_default_access || effects.access_refused || effects.kind == Kind::set_local) return Change::none;
-  return effects.access == Access::read_only ? Change::on : Change::off;
+  const bool back = effects.access_to_default || effects.kind == Kind::reset_all || effects.kind == Kind::discard_all;
+  return back ? Change::back : effects.access == Access::read_only ? Change::on : Change::off;
 }
 
 // A statement of which nothing is known: a write that may do everything that a write may do.
@@ -340,7 +348,7 @@ std::string without_read_write(std::string_view sql, const Effects& effects, con
     return effects.sets_default_access ? "SET default_transaction_read_only TO ''" : "SET transaction_read_only TO ''";
   if (effects.sets_default_access && effects.kind != Kind::begin) {
     if (effects.kind == Kind::reset_all || effects.kind == Kind::discard_all) return std::string(sql);
-    if (effects.kind == Kind::reset && holds_word(sql, "reset")) return std::string(sql);  // to what the start-up said: on
+    if (effects.kind == Kind::reset && holds_word(sql, "reset")) return std::string(sql);  // put back afterwards
     if (!holds_word(sql, "characteristics")) return "SET default_transaction_read_only TO on";
   } else if (effects.sets_access && effects.kind == Kind::reset && holds_word(sql, "reset")) {
     return "RESET default_transaction_read_only";

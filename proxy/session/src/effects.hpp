@@ -70,7 +70,9 @@ struct Effects {
   bool sets_default_access = false;
   bool sets_access = false;
   statements::Access access = statements::Access::unspecified;
-  bool access_refused = false;  // … to something that the server certainly refuses
+  enum class Shown : std::uint8_t { nothing, default_mode, mode } shown = Shown::nothing;  // by SHOW, of the same
+  bool access_refused = false;     // … to something that the server certainly refuses
+  bool access_to_default = false;  // … to what it is without a word of the client's
   bool and_chain = false;
 };
 

@@ -61,16 +61,7 @@ void Session::State::on_parse(const Event& event) {
   effects.literals = holds_literal(sql);
 
   std::string rewritten, frame;
-  if (claims_.active() && effects.kind == Kind::show) {
-    const std::string& name = statement.name;
-    const bool by_default = name == "default_transaction_read_only";
-    if (by_default || name == "transaction_read_only") {
-      const bool read_only = by_default || !model_.tx.in_block ? model_.by_default.believed : model_.tx.client_read_only;
-      rewritten = std::string("SELECT '") + (read_only ? "on" : "off") + "'::pg_catalog.text AS " + name;
-    }
-  } else if (claims_.active()) {
-    rewritten = rewritten_for(sql, effects, statement);
-  }
+  if (claims_.active()) rewritten = rewritten_for(sql, effects, statement);
 
   const std::string name(cut(parse->statement));
   const std::size_t identity = std::hash<std::string_view>()(sql);
@@ -214,6 +205,8 @@ void Session::State::on_bind(const Event& event) {
   pipeline_.acted_here |= may_run_code(effects);  // a Bind plans, and planning runs functions
   pipeline_.planned |= may_run_code(effects) && effects.way != Effects::Way::alone;
   const bool writable = model_.tx.in_block && model_.tx.writable && !model_.tx.locked;
+  if (shown_of(effects) == Shows::own && claims_.active() && !pipeline_.needs_hold)
+    look_at_own(pipeline_.direct ? server_ : pipeline_.held);
   if (bound.again) parse_again(event, statement, writable && bound.as_it_is ? *bound.as_it_is : *bound.again);
   pipeline_.just_parsed.reset();
   pipeline_.snapshot_here |= effects.takes_snapshot;
@@ -230,6 +223,17 @@ void Session::State::close_unnamed_portal(const Event& event) {
   other.last = true;
   other.frame = close;
   forward_extended(other, {.request = Request::close, .hidden = true});
+}
+
+// Where there is no such portal or statement, the server says so before a check does.
+void Session::State::ask_whether_there(const Event& event, Request what, std::string_view name) {
+  std::string describe;
+  if (what == Request::describe_portal) pgwire::append_describe_portal(describe, name);
+  else pgwire::append_describe_statement(describe, cut(name));
+  Event other = event;
+  other.last = true;
+  other.frame = describe;
+  forward_extended(other, {.request = what, .hidden = true});
 }
 
 // Replaces the server's prepared statement by the text that was judged: Close, then Parse of the same name,
@@ -270,12 +274,18 @@ void Session::State::on_execute(const Event& event) {
   }
   pipeline_.just_parsed.reset();
   model_.on_execute(execute->portal);
+  if (claims_.active() && !model_.tx.failed) {
+    if (!bound && execute->portal.empty()) close_unnamed_portal(event);
+    if (!bound) ask_whether_there(event, Request::describe_portal, execute->portal);
+    else if (!known.executes.empty() && known_statement(known.executes) == nullptr)
+      ask_whether_there(event, Request::describe_statement, known.executes);
+  }
   guard_group(effects, known, Step::runs, true);
   if (stage_ != Stage::ready || pipeline_.refused) return;
-  if (execute->portal.empty() && !bound) close_unnamed_portal(event);
   pipeline_.executed = pipeline_.executed_here = true;
   pipeline_.acted_here |= may_run_code(effects);
-  forward_extended(event, {.request = Request::execute, .change = change_of(effects), .read_hash = known.hash});
+  const Shows shows = claims_.active() ? shown_of(effects) : Shows::none;
+  forward_extended(event, {.request = Request::execute, .change = change_of(effects), .read_hash = known.hash, .shows = shows});
 
   const bool was_block = model_.tx.in_block;
   note_sent(effects, claim_for(known).named);

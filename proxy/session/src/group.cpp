@@ -50,6 +50,9 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
     return refuse("0A000", discard_alone, "");
   }
   pipeline_.discarded = discards;
+  // What the proxy does not know the server may not know either, and it says so (26000, 34000) before a refusal does.
+  const bool unknown = effects.kind == Kind::unparsable && !may_write() && (!claims_.may_write() || standing_of(claim) > Standing::current);
+  if (unknown && !runs) return;
   if (model_.tx.in_block) {
     const bool opens = effects.way == Way::write && !model_.tx.writable && standing_of(claim) != Standing::none;
     guard_block(effects, claim, opens ? Step::runs : step);
@@ -59,7 +62,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   // The lock is taken in front of all that is held, and with it goes READ ONLY: also for what a transaction that has ended in between has
   // read.
   const bool follows = model_.tx.writable || pipeline_.touched_server || pipeline_.executed || pipeline_.planned;
-  if (effects.way == Way::alone && runs && follows && !model_.by_default.believed) {
+  if (effects.way == Way::alone && runs && follows && !reads_only()) {
     // Up to 17 it could commit our check's lock away in the middle of a pipeline, and READ ONLY does not stop VACUUM.
     return refuse("0A000",
                   code ? "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block"
@@ -75,8 +78,8 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   view.open = unit.does != Does::reads && unit.does != Does::savepoint && unit.does != Does::code && unit.does != Does::alone;
   view.fixed = pipeline_.called || (!model_.tx.writable && !pipeline_.opening_possible);
   if (!view.open) view.writable &= claims_.guards() || (unit.does != Does::alone && unit.does != Does::code);
-  const Act act = decide(unit, view, standing_of(claim), policy());
-  if (runs && unit.redeclares && !pipeline_.direct && pipeline_.acted_here && !model_.tx.writable && !model_.by_default.believed)
+  const Act act = decide(unit, view, standing_of(claim), policy(unit));
+  if (runs && unit.redeclares && !pipeline_.direct && pipeline_.acted_here && !model_.tx.writable && !reads_only())
     return redeclares_after_reads(unit, claim);
   switch (act) {
     case Act::pass:
@@ -96,6 +99,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
     case Act::refuse_known:
     case Act::refuse_no_term:
       if (!runs && (unit.does == Does::alone || unit.does == Does::code)) return;
+      if (unknown) send_first();
       carry_out(act, effects, claim);
       return;
     default: break;
@@ -163,7 +167,8 @@ void Session::State::note_named(const Claim& claim) {
 void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {
   if (unit.does == Does::calls) pipeline_.called = true;
   if (claim.named && unit.does >= Does::reads) note_named(claim);
-  if (unit.does == Does::begin && standing_of(claim) == Standing::current && pipeline_.opening_possible && !pipeline_.direct) {
+  if (unit.does == Does::begin && !standby() && standing_of(claim) == Standing::current && pipeline_.opening_possible &&
+      !pipeline_.direct) {
     if (!pipeline_.touched_server && pipeline_.beginning.bytes == 0) raise_in_advance(claim);
     // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.
     if (pipeline_.executed_here || pipeline_.snapshot_here) open_group(claim, true);
@@ -192,10 +197,7 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
                   "Declare a scope and a term (termgate.scope, termgate.term) before the transaction.");
   }
   if (effects.kind == Kind::unparsable && !claims_.may_write()) {
-    // Whether it is a statement at all the server says first, at its Parse.
-    lock_reads();
-    flush_group();
-    pipeline_.direct = pipeline_.sent = pipeline_.touched_server = true;
+    send_first();
     report_refusal("TG002", "TG002 no term declared", {}, 0, true);
     return fail_in_server(error_text("TG002", "TG002 no term declared, and Termgate cannot read this statement", ""));
   }
@@ -207,6 +209,13 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
     return;
   }
   open_group(claim, act == Act::open);
+}
+
+// Whether it is a statement at all, or there is one of the name, the server says first.
+void Session::State::send_first() {
+  lock_reads();
+  flush_group();
+  pipeline_.direct = pipeline_.sent = pipeline_.touched_server = true;
 }
 
 // Held long enough: what can still be a write is opened, what reads so far goes on as a read.
@@ -228,7 +237,7 @@ void Session::State::commit_to_group(bool flushed) {
   // A Flush sends what fixes the access mode, and a later member of the pipeline may write. A long Bind of a read is no reason to expect
   // that.
   const bool opens = acts || (flushed && pipeline_.snapshot_here);
-  if (!model_.by_default.believed && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && opens &&
+  if (!reads_only() && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && opens &&
       pipeline_.opening_possible && !pipeline_.called) {
     if (!pipeline_.touched_server) raise_in_advance(claim);
     open_group(claim, !model_.tx.redeclared || model_.tx.parsed || model_.tx.bound);

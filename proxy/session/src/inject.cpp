@@ -11,9 +11,10 @@ namespace termgate::session {
 namespace {
 
 constexpr std::array<std::string_view, proxy_statement_count> names{
-    "_termgate_writable_",   "_termgate_locked_",      "_termgate_mark_",    "_termgate_unmark_",
-    "_termgate_default_on_", "_termgate_default_off_", "_termgate_check_",   "_termgate_again_",
-    "_termgate_prepared_",   "_termgate_hold_",        "_termgate_release_", "_termgate_declare_"};
+    "_termgate_writable_",    "_termgate_locked_",       "_termgate_mark_",    "_termgate_unmark_",    "_termgate_default_on_",
+    "_termgate_default_off_", "_termgate_default_back_", "_termgate_lend_",    "_termgate_look_",      "_termgate_take_back_",
+    "_termgate_own_mode_",    "_termgate_recovery_",     "_termgate_check_",   "_termgate_check_own_", "_termgate_again_",
+    "_termgate_prepared_",    "_termgate_hold_",         "_termgate_release_", "_termgate_declare_"};
 constexpr std::string_view portal = "_termgate";
 constexpr std::size_t passed_max = 256;  // claims of comments that are remembered to have passed in a transaction; others are checked again
 
@@ -43,6 +44,14 @@ bool looks_like_query(std::string_view sql) noexcept {
   const char letter = static_cast<char>(sql[at] | 0x20);
   return letter == 's' || letter == 'w' || letter == 'v' || letter == 't';
 }
+
+// Makes a transaction READ ONLY or not as the server's own default says, which is what set_config() to NULL comes back to, and answers
+// that. It takes a snapshot, so SET transaction_read_only TO off precedes it.
+constexpr std::string_view own_mode =
+    "pg_catalog.set_config('transaction_read_only', pg_catalog.set_config('default_transaction_read_only', NULL, true), true)";
+// In a block the session's default is ours again at once: the server would report it, and code could keep it. Elsewhere it is lent to the
+// transaction, so that what code makes of it can be seen (check_again).
+constexpr std::string_view take_back = "pg_catalog.left(pg_catalog.set_config('default_transaction_read_only', 'on', true), 0)";
 
 PendingReply ours(Request request, Purpose role, std::string_view error = {}) {
   PendingReply reply;
@@ -82,11 +91,31 @@ void Session::State::prepare_ours(Batch& to, ProxyStatement which, Purpose role,
     case ProxyStatement::unmark: sql = "RELEASE SAVEPOINT _termgate_first"; break;
     case ProxyStatement::default_on: sql = "SET default_transaction_read_only TO on"; break;
     case ProxyStatement::default_off: sql = "SET default_transaction_read_only TO off"; break;
+    case ProxyStatement::default_back: sql = "SET default_transaction_read_only TO DEFAULT"; break;
+    case ProxyStatement::lend: sql = "SET LOCAL default_transaction_read_only TO DEFAULT"; break;
+    case ProxyStatement::look: sql = "SHOW default_transaction_read_only"; break;
+    case ProxyStatement::take_back: sql = "SET LOCAL default_transaction_read_only TO on"; break;
+    case ProxyStatement::own_mode:
+      sql = "SELECT " + std::string(own_mode);
+      if (model_.tx.in_block) sql += ", " + std::string(take_back);
+      break;
+    case ProxyStatement::recovery: sql = "SELECT pg_catalog.pg_is_in_recovery()"; break;
     case ProxyStatement::check:
       sql = "SELECT " + schema + ".check_claim_text($1, $2, $3, $4)";
       count = 4;
       break;
-    case ProxyStatement::again: sql = "SELECT * FROM " + schema + ".check_again()"; break;
+    case ProxyStatement::check_in_own_mode:
+      // Two in one, for each statement costs. The check comes first: above READ COMMITTED it locks the fence's row.
+      sql = "SELECT pg_catalog.concat(" + schema + ".check_claim_text($1, $2, $3, $4), pg_catalog.chr(10), " + std::string(own_mode);
+      if (model_.tx.in_block) sql += ", " + std::string(take_back);
+      sql += ")";
+      count = 4;
+      break;
+    case ProxyStatement::again:
+      sql = "SELECT *";
+      if (lends_default()) sql += ", pg_catalog.current_setting('default_transaction_read_only')";
+      sql += " FROM " + schema + ".check_again()";
+      break;
     case ProxyStatement::prepared: sql = "SELECT " + schema + ".check_prepared()"; break;
     case ProxyStatement::hold:
       sql = "SELECT * FROM " + schema + ".hold_claim($1, $2, $3, $4, $5)";
@@ -120,7 +149,7 @@ void Session::State::run_ours(Batch& to, ProxyStatement which, Purpose role, std
                               std::string_view error) {
   prepare_ours(to, which, role, error);
   // At the beginning of an implicit transaction no unnamed portal of the client's can be alive; later it is not ours to touch.
-  const bool beginning = !model_.tx.in_block && !model_.tx.writable && !pipeline_.bound;
+  const bool beginning = !model_.tx.in_block && !model_.tx.writable && !pipeline_.bound && &to != &pipeline_.held;
   const std::string_view through = beginning ? std::string_view() : portal;
   pgwire::append_bind(to.bytes.back(), through, name_of(which), values);
   to.replies.push(ours(Request::bind, role, error));
@@ -128,6 +157,7 @@ void Session::State::run_ours(Batch& to, ProxyStatement which, Purpose role, std
   PendingReply execute = ours(Request::execute, role, error);
   execute.changes = claims_.declarations();
   execute.of = model_.ends_sent;
+  if (which == ProxyStatement::check_in_own_mode) execute.shows = Shows::own;
   // What it answers says nothing of the session, if this transaction may have declared it: a rollback takes that back, and SET LOCAL ends
   // with a commit.
   execute.given = check_.given || model_.tx.declared_inside || model_.tx.acted;
@@ -158,8 +188,38 @@ struct Values {
 
 }  // namespace
 
+// The transaction was made writable, and whether it would have been without us nobody has asked yet.
+bool Session::State::owes_mode(bool opens) const noexcept {
+  const bool writable = opens || (model_.tx.writable && !model_.tx.locked);
+  return writable && keeps_default() && mode_now() == Mode::servers;
+}
+
+Mode Session::State::mode_now() const noexcept {
+  return model_.tx.in_block || model_.tx.writable ? model_.tx.mode : model_.by_default.believed;
+}
+
+bool Session::State::lends_default() const noexcept { return model_.tx.mode == Mode::asked && !model_.tx.in_block && keeps_default(); }
+
+void Session::State::settle_own_mode(Batch& to, bool opens) {
+  if (!owes_mode(opens)) return;
+  run_ours(to, ProxyStatement::own_mode, Purpose::writable, {});
+  model_.tx.mode = Mode::asked;
+}
+
+void Session::State::ask_recovery() {
+  run_ours(server_, ProxyStatement::recovery, Purpose::recovery, {});
+  add_sync(Purpose::recovery);
+}
+
+// What default_transaction_read_only is without us, in front of a SHOW of the client's. None of the three takes a snapshot.
+void Session::State::look_at_own(Batch& to) {
+  run_ours(to, ProxyStatement::lend, Purpose::mode, {});
+  run_ours(to, ProxyStatement::look, Purpose::own, {});
+  run_ours(to, ProxyStatement::take_back, Purpose::mode, {});
+}
+
 // The server's session knows what it declares; what it is not to say is given.
-void Session::State::add_check(Batch& to, const Claim& claim, Purpose role) {
+void Session::State::add_check(Batch& to, const Claim& claim, Purpose role, bool opens) {
   ScopedTerm given = claim.given, otherwise = claim.otherwise;
   if (TERMGATE_PLANTED(proxy_one_behind) && host_.highest_fence(claim.pair.scope) == claim.pair.term + 1)
     given = {claim.pair.scope, claim.pair.term + 1};
@@ -177,10 +237,14 @@ void Session::State::add_check(Batch& to, const Claim& claim, Purpose role) {
     if (is_known_by(given.scope) && is_known_by(otherwise.scope)) run_ours(to, ProxyStatement::hold, role, values);
     else run_ours(to, ProxyStatement::check, role, no_claim);
   } else if (if_declared && role == Purpose::check) {
+    settle_own_mode(to, opens);
     run_ours(to, ProxyStatement::again, role, {});
   } else {
     const std::array<pgwire::Field, 4> values{first.fields[0], first.fields[1], second.fields[0], second.fields[1]};
-    run_ours(to, ProxyStatement::check, role, is_known_by(given.scope) && is_known_by(otherwise.scope) ? values : no_claim);
+    const bool owes = owes_mode(opens) && role == Purpose::check;
+    if (owes) model_.tx.mode = Mode::asked;
+    run_ours(to, owes ? ProxyStatement::check_in_own_mode : ProxyStatement::check, role,
+             is_known_by(given.scope) && is_known_by(otherwise.scope) ? values : no_claim);
   }
   if (role != Purpose::check) return;
   // What a comment names says nothing of what the session has declared since.
@@ -202,6 +266,7 @@ void Session::State::add_check(Batch& to, const Claim& claim, Purpose role) {
 
 // Whatever the session declares by now. It is not spared where that is what was checked before: only the server knows what that was.
 void Session::State::add_recheck(Batch& to) {
+  settle_own_mode(to, false);
   check_.sent = now_;
   const Claim claim = claim_of(nullptr);
   check_.pair = claim.given;
@@ -219,9 +284,12 @@ void Session::State::add_recheck(Batch& to) {
 }
 
 // SET takes no snapshot, so it comes first, before even the Parse of the check, which takes one.
-void Session::State::add_opening(Batch& to, const Claim& claim, bool with_check) {
+void Session::State::add_opening(Batch& to, const Claim& claim, bool with_check, bool settles) {
   if (!model_.tx.writable && claims_.guards()) run_ours(to, ProxyStatement::writable, Purpose::writable, {});
-  if (with_check) add_check(to, claim, Purpose::check);
+  if (!model_.tx.in_block && !model_.tx.writable) model_.tx.mode = model_.by_default.believed;
+  const bool opens = !model_.tx.writable;
+  if (with_check) add_check(to, claim, Purpose::check, opens);
+  else if (settles) settle_own_mode(to, opens);
   model_.tx.writable = true;
   model_.tx.locked = false;
 }
@@ -246,8 +314,10 @@ void Session::State::add_hidden_query(std::string_view sql, Purpose role) {
 // A raise is committed by itself, so that its exclusive lock does not last as long as a user's transaction. What stands in its way is
 // told when the check itself meets it again.
 void Session::State::raise_in_advance(const Claim& claim) {
-  if (!claim.certain || fence_of(claim.pair.scope) >= claim.pair.term) return;
+  if (!claim.certain || fence_of(claim.pair.scope) >= claim.pair.term || standby()) return;
   if (claims_.guards()) run_ours(server_, ProxyStatement::writable, Purpose::in_advance, {});
+  // Nothing is raised where the session may not write.
+  if (owes_mode(true)) run_ours(server_, ProxyStatement::own_mode, Purpose::in_advance, {});
   add_check(server_, claim, Purpose::in_advance);
   add_sync(Purpose::in_advance);
 }
@@ -282,7 +352,7 @@ void Session::State::run_converted(std::string_view sql, Change change, std::siz
 
 // The check, and its lock at session level for what runs in no transaction of ours.
 void Session::State::hold(const Claim& claim) {
-  run_ours(server_, ProxyStatement::writable, Purpose::hold, {});
+  if (!standby()) run_ours(server_, ProxyStatement::writable, Purpose::hold, {});
   // What was prepared before a restore or a promotion may be of a leader that has lost its term in what was forgotten (F3).
   if (session_lock_.effects.kind == statements::Kind::commit_prepared && options_.server_has_rules)
     run_ours(server_, ProxyStatement::prepared, Purpose::hold, {});
@@ -295,6 +365,7 @@ void Session::State::hold(const Claim& claim) {
 
 void Session::State::release() {
   session_lock_.stage = SessionLock::Stage::releasing;
+  if (!model_.by_default.reported && keeps_default()) run_ours(server_, ProxyStatement::look, Purpose::current, {});
   if (claims_.guards()) run_ours(server_, ProxyStatement::default_on, Purpose::release, {});
   if (!session_lock_.perhaps_held) {
     const std::array<pgwire::Field, 1> values{pgwire::Field(session_lock_.pair.scope)};
@@ -325,10 +396,17 @@ std::string Session::State::guard_of_session() const {
   return sql + "))";
 }
 
+// Whether this session's role may call the check: enforcing would find out at its first write. NULL: there is none.
+std::string Session::State::check_may_be_called() const {
+  return "(SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM "
+         "pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace WHERE p.proname "
+         "OPERATOR(pg_catalog.=) 'check_claim_text' AND n.nspname OPERATOR(pg_catalog.=) " +
+         literal(options_.schema) + " LIMIT 1)";
+}
+
 // A pooler answers the login itself, with a PID of its own making. One that gives each transaction to another server session would
 // take a declaration, and our READ ONLY, to other clients.
 void Session::State::ask_who_serves() {
-  if (options_.server_pooler) return;
   std::string sql =
       "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', "
       "true)";
@@ -337,7 +415,14 @@ void Session::State::ask_who_serves() {
         ", EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) "
         "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)";
   else sql += ", false, ''";
+  // Whether it may write, and whether a login trigger has changed that. What it comes back to by RESET is its own.
+  if (options_.server_has_rules)
+    sql +=
+        ", pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('default_transaction_read_only'), "
+        "pg_catalog.set_config('default_transaction_read_only', NULL, true)";
+  else sql += ", false, pg_catalog.current_setting('default_transaction_read_only'), 'off'";
   if (options_.server_guard != Options::ServerGuard::off && claims_.may_be_server_guarded()) sql += ", " + guard_of_session();
+  else if (!claims_.enforces() && options_.server_has_rules) sql += ", " + check_may_be_called();
   add_hidden_query(sql, Purpose::who_serves);
 }
 
@@ -346,6 +431,8 @@ void Session::State::restore_default() {
   model_.by_default.broken = false;
   if (model_.tx.in_block) model_.tx.suspect = true;  // it is undone with the block
   // Not as a simple query, which would drop the client's unnamed statement and portal.
+  if (!model_.by_default.reported && keeps_default() && login_.ready.empty())
+    run_ours(server_, ProxyStatement::look, Purpose::current, {});
   run_ours(server_, ProxyStatement::default_on, Purpose::put_back, {});
   add_sync(Purpose::put_back);
   outstanding_.wait_for_all = true;

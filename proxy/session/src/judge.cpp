@@ -189,7 +189,7 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   TransactionView view;
   view.open = model_.tx.in_block || open;
   view.failed = model_.tx.failed;
-  view.read_only = model_.tx.in_block || model_.tx.writable ? model_.tx.client_read_only : model_.by_default.believed;
+  view.read_only = mode_now() == Mode::read_only || standby();
   view.fixed = model_.tx.snapshot || model_.tx.locked || model_.locked_for_good;
   view.writable = may_write();
   view.server_guards = claims_.server_guarded();
@@ -206,7 +206,12 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   return view;
 }
 
-Policy Session::State::policy() const noexcept { return {.enforce = claims_.active()}; }
+// A standby refuses every write itself. What READ ONLY does not stop (advisory locks, programs) others notice there too, and whoever has
+// no term is not to do.
+Policy Session::State::policy(const Unit& unit) const noexcept {
+  const bool servers = standby() && (claims_.may_speak() || !unit.hole || unit.does == Does::alone);
+  return {.enforce = claims_.active() && !servers};
+}
 
 bool Session::State::is_known_by(std::string_view scope) const noexcept {
   return !has_high_byte(scope) || (reported_.encoding == "UTF8" && settings_.ascii_safe_encoding);
@@ -257,33 +262,39 @@ Refusal Session::State::untrusted_refusal(const Claim& claim) const {
   return refusal;
 }
 
+// What enforcing would refuse, with the same code.
 void Session::State::observe(const Effects& effects, const Claim& claim) {
   if (claims_.admission().enforce != Enforce::observe || (effects.way != Way::write && effects.way != Way::alone) || model_.tx.failed)
     return;
-  Refusal refusal;
-  Incident incident;
-  incident.statement = unit_text_;
-  incident.kind = Incident::Kind::would_refuse;
-  incident.scope = claim.pair.scope;
-  incident.term = claim.pair.term;
-  if (!claim.problem.empty()) {
-    incident.code = claim.code;
-    incident.message = claim.problem;
-  } else if (!claim.pair.complete()) {
-    if (!claims_.certain() || effects.own_check || effects.only_declares) return;  // declared in a way that only the server knows
-    incident.code = "TG002";
-    incident.message = "TG002 no term declared for a write";
-  } else {
-    refusal = refusal_from_memory(claim);
-    if (!refusal) {
-      if (is_known_by(claim.pair.scope)) host_.saw_term(claim.pair.scope, claim.pair.term);
-      return;
-    }
-    incident.fence = refusal.fence;
-    incident.code = refusal.code;
-    incident.message = refusal.message;
+  const Refusal refusal = observed_refusal(effects, claim);
+  const bool known = claim.pair.complete() && is_known_by(claim.pair.scope);
+  if (!refusal) {
+    if (known && claim.problem.empty()) host_.saw_term(claim.pair.scope, claim.pair.term);
+    return;
   }
-  host_.happened(incident);
+  host_.happened({.kind = Incident::Kind::would_refuse,
+                  .scope = claim.pair.scope,
+                  .term = claim.pair.term,
+                  .fence = refusal.fence,
+                  .code = refusal.code,
+                  .message = refusal.message,
+                  .statement = unit_text_});
+}
+
+Refusal Session::State::observed_refusal(const Effects& effects, const Claim& claim) const {
+  if (claim.code == TermSource::Standing::none_taken) return {};
+  if (!claim.problem.empty()) return {claim.code, claim.problem, ""};
+  if (!claim.pair.complete()) {
+    // Declared in a way that only the server knows, or nobody has to.
+    if (!claims_.certain() || effects.own_check || effects.only_declares) return {};
+    if (claims_.admission().without_term == WithoutTerm::allow && claim.pair.empty()) return {};
+    if (check_problem_.empty()) return {"TG002", "TG002 no term declared for a write", ""};
+  } else if (Refusal refusal = refusal_from_memory(claim)) {
+    return refusal;
+  }
+  if (check_problem_ == "42501") return {check_problem_, role_problem("permission denied"), ""};
+  if (!check_problem_.empty()) return {check_problem_, "Termgate is not installed in this database", ""};
+  return {};
 }
 
 }  // namespace termgate::session

@@ -14,16 +14,7 @@ using pgwire::Event;
 
 namespace {
 
-// As the server reads a boolean, but for unique prefixes, which nobody writes at start-up.
-constexpr std::string_view read_only_default = "default_transaction_read_only";
 constexpr std::size_t name_bytes_max = 63;  // of a PostgreSQL identifier
-// From here on a login may run triggers, which write as they like where nobody stops them.
-constexpr int login_triggers_since = 17;
-
-bool says_yes(std::string_view value) noexcept {
-  return value == "on" || value == "true" || value == "yes" || value == "1" || value == "t" || value == "y";
-}
-
 bool is_ascii(std::string_view text) noexcept {
   return std::all_of(text.begin(), text.end(), [](char letter) { return static_cast<unsigned char>(letter) < 0x80; });
 }
@@ -206,38 +197,12 @@ void Session::State::start_login() {
   std::string options;
   std::string_view requested;
   for (const auto& [name, value] : login_.startup) {
-    // The server compares settings without regard to case; its own words (user, options, …) with.
-    std::string lowered(name);
-    std::transform(lowered.begin(), lowered.end(), lowered.begin(),
-                   [](char letter) { return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter; });
-    if (name == "options") {
-      requested = value;
-    } else if (lowered == read_only_default && claims_.guards()) {
-      model_.by_default.believed = says_yes(value);
-    } else {
-      parameters.emplace_back(name, value);
-    }
+    if (name == "options") requested = value;
+    else parameters.emplace_back(name, value);
   }
   options = login_request_.replication ? std::string(requested) : server_options(requested);
   if (!options.empty()) parameters.emplace_back("options", options);
-  if (claims_.guards()) {
-    // The same in PGOPTIONS: -c name=value, --name=value, with dashes or underscores.
-    std::string lowered(requested);
-    std::transform(lowered.begin(), lowered.end(), lowered.begin(), [](char letter) {
-      return letter == '-' ? '_' : letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A')) : letter;
-    });
-    constexpr std::string_view name = "default_transaction_read_only=";
-    if (const std::size_t at = lowered.rfind(name); at != std::string::npos) {
-      const std::string value = lowered.substr(at + name.size());
-      model_.by_default.believed = says_yes(std::string_view(value).substr(0, value.find_first_of(" \t\n\r")));
-    }
-  }
-  model_.by_default.answered = model_.by_default.committed = model_.by_default.believed;
-  // Behind everything of the client's, and a start-up parameter, so that RESET and DISCARD come back to it.
-  // A login trigger that writes (an audit of logins, say) would be stopped by that, and nobody could log in. Where there may be one, what
-  // it was before the login's end is the server's own, and restore_default() comes before the client's first word: also after each RESET.
-  login_.read_only_at_start = claims_.guards() && host_.server_major() < login_triggers_since;
-  if (login_.read_only_at_start || (login_request_.replication && claims_.enforces())) parameters.emplace_back(read_only_default, "on");
+  if (login_request_.replication && claims_.enforces()) parameters.emplace_back("default_transaction_read_only", "on");
   // A newer minor version than the codec's is negotiated down here; what the server knows it says itself.
   pgwire::append_startup(server_.bytes.back(), std::min(login_.client_minor, pgwire::protocol_minor_max), parameters);
   login_.startup.clear();
@@ -313,14 +278,6 @@ void Session::State::login_parameter(const Event& event) {
                           "the server let user \"" + login_request_.user + "\" in as \"" + std::string(status->value) +
                               "\", and Termgate's rules are about the name that was given");
     }
-    if (status->name == "server_version") {
-      const auto major = static_cast<int>(number(status->value.substr(0, status->value.find_first_not_of("0123456789"))));
-      host_.saw_server_major(major);
-      // What comes back to the server's own value by RESET is noticed by what newer servers report.
-      if (claims_.guards() && !login_.read_only_at_start && major < login_triggers_since && !options_.server_pooler) {
-        return refuse_login(*this, "57P03", "the server is of another version than it was before: connect again");
-      }
-    }
   }
   parameter_status(event);
 }
@@ -373,10 +330,10 @@ void Session::State::login_from_server(const Event& event) {
         return replication_from_client(rest);
       }
       if (!claims_.asks_at_login(options_.server_pooler)) return pump();
-      if (!claims_.guards()) return ask_who_serves();
-      // What ParameterStatus says may be a pooler's memory, and our start-up parameter may never have reached the server.
-      restore_default();
-      return ask_who_serves();
+      ask_who_serves();
+      // READ ONLY from here on, and not before: a login trigger may write.
+      if (claims_.guards()) restore_default();
+      return;
     default: return end("08P01", "the server sent what has no place in a login");
   }
 }

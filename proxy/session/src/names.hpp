@@ -30,6 +30,9 @@ inline bool may_be_another(std::string_view name) noexcept { return has_high_byt
 
 inline bool is_reserved(std::string_view name) noexcept { return name.starts_with("_termgate"); }
 
+// A pool takes it for a server that goes away, and connects again.
+inline constexpr std::string_view stale_ends = "57P01";
+
 inline constexpr std::string_view discard_alone =
     "Termgate runs DISCARD ALL only as the one statement before a Sync: send a Sync before and after it";
 

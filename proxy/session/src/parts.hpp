@@ -43,7 +43,6 @@ struct Login {
   bool credential_requested = false;
   bool plus_removed = false;
   bool awaiting_sasl_initial = false;
-  bool read_only_at_start = false;  // READ ONLY was set by the start-up message, and not only after the login
   Instant started;
   std::string ready;  // its ReadyForQuery, not given yet
 };

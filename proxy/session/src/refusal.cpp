@@ -2,6 +2,7 @@
 #include <array>
 #include <cassert>
 
+#include "names.hpp"
 #include "numbers.hpp"
 #include "state.hpp"
 
@@ -53,27 +54,39 @@ void Session::State::fail_in_server(const std::string& error) {
   outstanding_.wait_for_all = true;
 }
 
-// A statement that is none gets the server's own error, with its position; one that is gets ours.
-void Session::State::refuse_if_it_parses(std::string_view sql, std::string_view code, std::string_view message) {
-  report_refusal(code, message, {}, 0, true);
-  pgwire::append_parse(server_.bytes.back(), "", sql);
-  server_.replies.push({.request = Request::parse, .hidden = true});
+// A statement that is none gets the server's own error, with its position, and so does EXECUTE of a name that is none; else it gets ours.
+void Session::State::refuse_unless_unknown(std::string_view sql, const statements::Statement& statement, const Refusal& refusal,
+                                           const ScopedTerm& pair) {
+  report_refusal(refusal.code, refusal.message, pair, refusal.fence, true);
+  if (refusal.code == "TG001" && claims_.ends_when_stale()) return end_as_stale(refusal.message);
+  const bool by_name = statement.kind == statements::Kind::execute || statement.inner == statements::Kind::execute;
+  if (by_name) pgwire::append_describe_statement(server_.bytes.back(), cut(statement.name));
+  else pgwire::append_parse(server_.bytes.back(), "", sql);
+  server_.replies.push({.request = by_name ? Request::describe_statement : Request::parse, .hidden = true});
   const bool in_block = model_.tx.in_block;
-  fail_in_server(error_text(code, message, ""));
+  fail_in_server(error_text(refusal.code, refusal.message, refusal.hint));
   model_.tx.failed = in_block;
   add_client_sync();
 }
 
 void Session::State::refuse_reserved() { refuse("42602", "names that begin with _termgate are Termgate's own", ""); }
 
+// Whatever the client has sent behind it is not looked at any more.
+void Session::State::end_as_stale(std::string_view message) {
+  end(stale_ends, message);
+  model_.tx.failed = true;
+}
+
 void Session::State::refuse_claim(const Claim& claim) {
   assert(!claim.problem.empty() && "a claim is refused for its problem");
   report_refusal(claim.code, claim.problem, claim.pair, 0, true);
+  if (claim.code == "TG001" && claims_.ends_when_stale()) return end_as_stale(claim.problem);
   refuse(claim.code, claim.problem, claim.hint);
 }
 
 void Session::State::refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair) {
   report_refusal(refusal.code, refusal.message, pair, refusal.fence, true);
+  if (refusal.code == "TG001" && claims_.ends_when_stale()) return end_as_stale(refusal.message);
   refuse(refusal.code, refusal.message, refusal.hint);
 }
 
@@ -107,6 +120,10 @@ void Session::State::report_refusal(std::string_view code, std::string_view mess
                   .from_memory = from_memory});
 }
 
+std::string Session::State::role_problem(std::string_view why) const {
+  return "role \"" + role_now() + "\" may not call Termgate's check: " + std::string(why);
+}
+
 // Turns the server's error about a message of ours into one about the client's statement. `refused` is set if
 // the error counts as a refusal of Termgate's, and is then reported to the host. Changes nothing.
 Explained Session::State::explained(const pgwire::ReportFields& report, Purpose role) const {
@@ -134,9 +151,8 @@ Explained Session::State::explained(const pgwire::ReportFields& report, Purpose 
               (options_.install_hint.empty() ? "termgate init --db postgresql://…/" + login_request_.database : options_.install_hint);
     // insufficient_privilege: the check runs as the client's role.
   } else if (it.code == "42501") {
-    const std::string who = role_.empty() || role_ == "none" ? login_request_.user : role_;
-    it.message = "role \"" + who + "\" may not call Termgate's check: " + it.message;
-    it.hint = "As the owner: termgate init --grant " + who + "=write";
+    it.message = role_problem(it.message);
+    it.hint = "As the owner: termgate init --grant " + role_now() + "=write";
     it.refused = it.message;
   } else if (it.code == "TG001") {
     ScopedTerm stale;
@@ -156,6 +172,7 @@ void Session::State::ours_refused(const pgwire::ReportFields& report, Purpose ro
     if (head.request == Request::execute && !head.given) claims_.check_refused(it.pair, head.changes);
   }
   if (!it.refused.empty()) report_refusal(it.code, it.refused, it.pair, it.fence, false);
+  if (it.code == "TG001" && claims_.ends_when_stale()) return end_as_stale(it.message);
   pgwire::ReportFields fields = pgwire::report("ERROR", it.code, it.message);
   fields.set('H', it.hint);
   fields.set('D', it.detail);

@@ -38,7 +38,14 @@ enum class ProxyStatement : std::uint8_t {
   unmark,
   default_on,
   default_off,
+  default_back,
+  lend,
+  look,
+  take_back,
+  own_mode,
+  recovery,
   check,
+  check_in_own_mode,
   again,
   prepared,
   hold,
@@ -58,6 +65,9 @@ enum class Purpose : std::uint8_t {
   lock,        // READ ONLY for all of the transaction
   mode,        // of the transaction's, and the savepoint that keeps it: where it fails, so does the transaction
   writable,    // SET transaction_read_only = off
+  own,         // SHOW default_transaction_read_only, while it is the server's own
+  current,     // … while code of the client's may have changed it
+  recovery,    // pg_is_in_recovery()
   check,       // check_claim_text(), check_again(): its row is term, fence and scope in one text, or scope, term, fence
   in_advance,  // the same two in a transaction of their own, so that a raise is committed by itself; what fails fails again later
   begin,       // of a frame around the client's text
@@ -71,7 +81,10 @@ enum class Purpose : std::uint8_t {
 };
 
 // What a statement of the client's does to default_transaction_read_only as the client is to see it, once it has succeeded.
-enum class Change : std::uint8_t { none, on, off, commit, rollback, prepared };
+enum class Change : std::uint8_t { none, on, off, back, commit, rollback, prepared };
+
+// What the one row of a client's SHOW of an access mode must say, where the server would say what we made of it.
+enum class Shows : std::uint8_t { none, on, off, own };
 
 struct PendingReply {
   Request request = Request::query;
@@ -81,10 +94,11 @@ struct PendingReply {
   std::size_t read_hash = 0;  // of a text that is taken for a read: where it meets READ ONLY, it is known as a writer from then on
   std::size_t of = 0;         // of a `lock`: how many ends had been sent before it; of a `close` of ours: which of its Parses it belongs to
   bool row_seen = false;
-  bool existed = false;           // of a `parse`: the name is in use already, and keeps its statement if this one fails
-  bool copy_ends = false;         // the client's CopyDone or CopyFail went right behind it
-  bool hide_no_data = false;      // a simple query has no NoData
-  bool hide_warning = false;      // a notice of it is about a BEGIN of ours
+  bool existed = false;       // of a `parse`: the name is in use already, and keeps its statement if this one fails
+  bool copy_ends = false;     // the client's CopyDone or CopyFail went right behind it
+  bool hide_no_data = false;  // a simple query has no NoData
+  bool hide_warning = false;  // a notice of it is about a BEGIN of ours
+  Shows shows = Shows::none;
   bool read_only_behind = false;  // SET transaction_read_only TO on follows it in its text: its answer is not the client's
   bool late_complete = false;     // its CommandComplete waits for the commit, which may yet fail
   bool late_description = false;  // its RowDescription waits for what comes next: an error comes without one

@@ -15,8 +15,8 @@ namespace {
 
 // Ends a run of statements that can be sent together.
 bool stands_apart(const Effects& effects) noexcept {
-  return effects.way == Way::control || ours_to_keep(effects) || effects.kind == Kind::discard_all ||
-         effects.kind == Kind::prepare_transaction;
+  return effects.way == Way::control || ours_to_keep(effects) || effects.shown != Effects::Shown::nothing ||
+         effects.kind == Kind::discard_all || effects.kind == Kind::prepare_transaction;
 }
 
 // BEGIN [WORK | TRANSACTION] or START TRANSACTION, and no word more.
@@ -64,8 +64,9 @@ bool Session::State::frame_needed(std::size_t from) const {
     const Effects one = resolved_statement(all[i]);
     if (one.way == Way::control) return false;
     const Claim claim = claim_for(all[i].declared, effects_of(all[i], script_.sql), all[i].name);
-    const Act act = decide(unit_of(one, claim.named, claims_.final_rule()), view_of(claim, true), standing_of(claim), policy());
-    const Act alone = decide(unit_of(one, claim.named, claims_.final_rule()), view_of(claim, false), standing_of(claim), policy());
+    const Unit unit = unit_of(one, claim.named, claims_.final_rule());
+    const Act act = decide(unit, view_of(claim, true), standing_of(claim), policy(unit));
+    const Act alone = decide(unit, view_of(claim, false), standing_of(claim), policy(unit));
     // In a text of several PostgreSQL has an implicit block: a SET TRANSACTION in it holds for what follows, and what goes as a piece by
     // itself finds it too.
     const bool in_implicit_block =
@@ -124,7 +125,7 @@ void Session::State::next_piece() {
         carry_out(standing == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, script.claim);
         return script_refused();
       }
-      if (standing == Standing::current && !model_.by_default.believed) raise_in_advance(script.claim);
+      if (standing == Standing::current && model_.by_default.believed != Mode::read_only) raise_in_advance(script.claim);
       return begin_frame();
     }
 
@@ -194,7 +195,8 @@ bool Session::State::run_apart(const statements::Statement& statement, const Eff
 Act Session::State::decided_in_script(const statements::Statement& statement, const Effects& effects) const {
   if (model_.tx.failed) return Act::pass;
   const Claim claim = claim_for(statement.declared, effects_of(statement, script_.sql), statement.name);
-  return decide(unit_of(effects, claim.named, claims_.final_rule()), view_of(claim, false), standing_of(claim), policy());
+  const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
+  return decide(unit, view_of(claim, false), standing_of(claim), policy(unit));
 }
 
 // The statement that comes next, whose effects are noted, and what may go with it because nothing must come in between. SET and the like go
@@ -233,7 +235,7 @@ void Session::State::begin_frame() {
   add_hidden_query("BEGIN", Purpose::begin);
   script_.frame = true;
   model_.begin_block();
-  model_.tx.client_read_only = model_.by_default.believed;
+  model_.tx.mode = model_.by_default.believed;
 }
 
 // What needs a block of the client's own does not find one in ours: the server's errors, where the frame would let it pass.

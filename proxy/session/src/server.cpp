@@ -93,15 +93,18 @@ void Session::State::parameter_status(const Event& event) {
     // a statement before.
     model_.by_default.broken =
         status->value == "off" && (session_lock_.stage == SessionLock::Stage::none || session_lock_.stage == SessionLock::Stage::requested);
+    if (stage_ == Stage::ready && keeps_default())
+      default_is(status->value == "on", session_lock_.stage == SessionLock::Stage::held && status->value == "on");
     // A transaction that began meanwhile is writable, and nothing but the check may come first in it.
     if (model_.by_default.broken && model_.tx.in_block && model_.status == TransactionStatus::idle) model_.tx.writable = true;
     if (stage_ == Stage::login) {
-      model_.by_default.shown = model_.by_default.believed;
-      pgwire::append_parameter_status(to_client_.back(), status->name, model_.by_default.shown ? "on" : "off");
+      model_.by_default.own = model_.by_default.shown = status->value == "on";
+      to_client_.back() += event.frame;
     }
     return;
   }
   if (status->name == "default_transaction_read_only") model_.by_default.shown = status->value == "on";
+  if (status->name == "in_hot_standby") recovery_ = status->value == "on" ? Recovery::standby : Recovery::primary;
   if (status->name == "standard_conforming_strings") {
     reported_.strings = status->value == "on" ? ConformingStrings::on : ConformingStrings::off;
     settings_.standard_conforming_strings = reported_.strings;
@@ -145,6 +148,7 @@ void Session::State::server_event(const Event& event) {
     case backend::data_row:
       server_.replies.head().row_seen = true;
       if (!row_of_ours(event)) return end("08006", behind_a_pooler);
+      if (row_shown(event)) return router_.hide(event);
       break;
     case backend::command_complete:
       if (command_completed(event)) return router_.hide(event);
@@ -173,7 +177,8 @@ bool Session::State::row_of_ours(const Event& event) {
   switch (server_.replies.head().role) {
     case Purpose::who_serves: {
       std::string_view pid;
-      if (!whole || !column(event.body, 0, pid) || number(pid) != static_cast<std::int64_t>(server_pid_)) return false;
+      if (!whole || !column(event.body, 0, pid)) return false;
+      if (!options_.server_pooler && number(pid) != static_cast<std::int64_t>(server_pid_)) return false;
       served_by(event.body);
       break;
     }
@@ -182,8 +187,39 @@ bool Session::State::row_of_ours(const Event& event) {
     case Purpose::hold:
       if (whole) check_answered(event.body);
       break;
+    case Purpose::writable:
+    case Purpose::own:
+    case Purpose::current:
+    case Purpose::recovery: {
+      std::string_view value;
+      if (!column(event.body, 0, value)) break;
+      const Purpose role = server_.replies.head().role;
+      if (role == Purpose::recovery) recovery_ = value == "t" ? Recovery::standby : Recovery::primary;
+      else if (role == Purpose::current) default_is(value == "on", session_lock_.stage == SessionLock::Stage::releasing);
+      else model_.by_default.own = value == "on";
+      break;
+    }
     default: break;
   }
+  return true;
+}
+
+// What default_transaction_read_only is after code of the client's, which may have set it. `lent`: it was not ours meanwhile.
+void Session::State::default_is(bool on, bool lent) {
+  Default& by_default = model_.by_default;
+  const bool before = lent ? by_default.read_only(by_default.answered) : true;
+  // By RESET, which leads back to the server's own.
+  if (on == before || (!lent && on == by_default.own)) return;
+  by_default.answered = by_default.believed = on ? Mode::read_only : Mode::read_write;
+}
+
+// A SHOW of what is ours to keep. True: the client has got another row than the server's.
+bool Session::State::row_shown(const Event& event) {
+  const Shows shows = server_.replies.head().shows;
+  if (shows == Shows::none || server_.replies.head().hidden || event.kind != Event::Kind::message) return false;
+  const bool read_only = shows == Shows::on || (shows == Shows::own && model_.by_default.own);
+  const pgwire::Field value = read_only ? "on" : "off";
+  pgwire::append_data_row(to_client_.back(), std::span(&value, 1));
   return true;
 }
 
@@ -203,6 +239,7 @@ bool Session::State::command_completed(const Event& event) {
   if (tag.starts_with("ROLLBACK") || tag.starts_with("PREPARE TRANSACTION")) fences_unsettled_.clear();
   if (outstanding_.unread && (tag.starts_with("PREPARE") || tag.starts_with("DEALLOCATE") || tag.starts_with("DISCARD")))
     statements_.clear();
+  if (tag.starts_with("DISCARD ALL") && !model_.tx.in_block) claims_.discarded();
   // Of our SET behind the client's, which has succeeded.
   return head.read_only_behind && std::exchange(head.row_seen, true);
 }
@@ -212,12 +249,22 @@ void Session::State::served_by(std::string_view row) {
   std::string_view scope, term, rules;
   if (!column(row, 1, scope)) return;
   if (!column(row, 2, term)) term = "?";
-  claims_.server_declares(scope, term);
+  // A pooler may have kept what the start-up message declares.
+  if (!options_.server_pooler) claims_.server_declares(scope, term);
   if (column(row, 3, rules)) has_rules_ = rules == "t";
   if (std::string_view path; column(row, 4, path)) settings_.own_names_first &= puts_own_names_first(path);
+  std::string_view recovers, now, own;
+  if (column(row, 5, recovers) && column(row, 6, now) && column(row, 7, own)) {
+    if (recovers == "t") recovery_ = Recovery::standby;
+    Default& by_default = model_.by_default;
+    by_default.own = own == "on";
+    // A login trigger has set it; or what keeps an SQLite file does not show its own.
+    if (now != own) by_default.believed = by_default.answered = by_default.committed = now == "on" ? Mode::read_only : Mode::read_write;
+  }
+  if (std::string_view may; !claims_.enforces() && column(row, 8, may)) check_problem_ = may == "t" ? "" : may == "f" ? "42501" : "3F000";
   if (options_.server_guard == Options::ServerGuard::off || !claims_.may_be_server_guarded()) return;
   std::string_view guard;
-  if (!column(row, 5, guard)) guard = {};
+  if (!column(row, 8, guard)) guard = {};
   host_.saw_server_guard(!guard.empty());
   if (claims_.server_guarded() && guard != "on") login_not_guarded();
 }
@@ -236,9 +283,15 @@ void Session::State::check_answered(std::string_view row) {
     term = scope.substr(0, behind_term);
     height = scope.substr(behind_term + 1, behind_fence - behind_term - 1);
     scope.remove_prefix(behind_fence + 1);
+    // Behind it, in a line of its own, what the server's own default is.
+    if (const std::size_t line = scope.rfind('\n'); head.shows == Shows::own && line != std::string_view::npos) {
+      model_.by_default.own = scope.substr(line + 1) == "on";
+      scope = scope.substr(0, line);
+    }
   } else if (!column(row, 1, term)) {
     return;
   }
+  if (std::string_view now; column(row, 3, now)) default_is(now == "on", true);
   passed.scope = scope;
   passed.term = number(term);
   fence = number(height);
@@ -277,8 +330,9 @@ void Session::State::ready_for_query(const Event& event) {
   }
   router_.release_complete();
   const bool show = !head.hidden && !script_.running;
-  if (show && model_.by_default.reported && claims_.guards() && model_.by_default.shown != model_.by_default.answered) {
-    model_.by_default.shown = model_.by_default.answered;
+  const bool read_only = model_.by_default.read_only(model_.by_default.answered);
+  if (show && model_.by_default.reported && claims_.guards() && model_.by_default.shown != read_only) {
+    model_.by_default.shown = read_only;
     pgwire::append_parameter_status(to_client_.back(), "default_transaction_read_only", model_.by_default.shown ? "on" : "off");
   }
   if (show) to_client_.back() += event.frame;
@@ -339,12 +393,14 @@ void Session::State::settle_transaction() {
 void Session::State::run_under_hold() {
   session_lock_.stage = SessionLock::Stage::held;
   // Its transactions are the server's own; each begins by the session's default.
+  const bool own = model_.by_default.believed == Mode::servers && keeps_default();
   if (claims_.guards()) {
-    run_ours(server_, ProxyStatement::default_off, Purpose::silent, {});
+    run_ours(server_, own ? ProxyStatement::default_back : ProxyStatement::default_off, Purpose::silent, {});
     add_sync(Purpose::silent);
   }
   // DO and CALL may declare: what their last transaction leaves in force is checked before it commits.
   model_.tx.writable = model_.tx.session_passed = true;
+  if (claims_.guards()) model_.tx.mode = own ? Mode::asked : model_.by_default.believed;
   note_sent(session_lock_.effects, false);
   if (session_lock_.effects.kind != Kind::call && session_lock_.effects.kind != Kind::do_block) model_.tx = Transaction();
   if (session_lock_.extended) {

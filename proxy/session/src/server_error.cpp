@@ -51,8 +51,8 @@ void Session::State::server_error(const Event& event) {
     client_failed(event, *report);
   } else {
     ours_failed(event, *report);
-    if (stage_ != Stage::ready) return;
   }
+  if (stage_ != Stage::ready) return;
   const bool of_the_text = role != Purpose::in_advance && role != Purpose::silent && role != Purpose::eviction;
   if (script_.running && of_the_text) script_.failed = true;
   if (extended) drop_until_sync();  // else its ReadyForQuery comes next
@@ -69,13 +69,15 @@ void Session::State::client_failed(const Event& event, const pgwire::ReportField
     evicted_message_.clear();
     return;
   }
-  const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() && !model_.tx.client_read_only &&
-                                    !model_.by_default.believed && model_.status != TransactionStatus::failed;
+  // By a trigger, or the guard inside the server.
+  if (report.sqlstate() == "TG001" && claims_.ends_when_stale()) return end(stale_ends, report.message());
+  const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() && !standby() && mode_now() != Mode::read_only &&
+                                    model_.by_default.believed != Mode::read_only && model_.status != TransactionStatus::failed;
   if (refused_as_read_only && !model_.tx.writable && session_lock_.stage == SessionLock::Stage::none) return read_has_written(report);
   // What code has declared: where the client tries again, our check raises the fence first.
   if (report.sqlstate() == "TG005" && report.message().find("the guard never raises it") != std::string_view::npos) claims_.needs_a_raise();
   const PendingReply& head = server_.replies.head();
-  if (head.read_only_behind) model_.tx.client_read_only = true;
+  if (head.read_only_behind) model_.tx.mode = Mode::read_only;
   if (head.late_complete && !outstanding_.unread && model_.status == TransactionStatus::idle && report.sqlstate() == "25001") {
     // The client sent a simple query outside of a block. What may not be in one is sent as such, so this is about something that a function
     // ran.
@@ -106,6 +108,11 @@ void Session::State::read_has_written(const pgwire::ReportFields& report) {
   const PendingReply& head = server_.replies.head();
   if (script_.running) remember_writers_of_piece();
   else if (head.read_hash != 0) remember_writer(head.read_hash);
+  // It would have been refused without us.
+  if (model_.by_default.read_only(mode_now())) {
+    pgwire::append_error_response(to_client_.back(), report);
+    return;
+  }
   const Claim claim = claim_of(nullptr);
   const Refusal known = claim.problem.empty() ? refusal_from_memory(claim) : Refusal{claim.code, claim.problem, claim.hint};
   const std::string message = known                 ? known.message
@@ -158,6 +165,7 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
       router_.forward(event);
       break;
     case Purpose::lock:
+    case Purpose::own:
     case Purpose::mode:
       // It had failed already, or was cancelled: it writes nothing.
       ours_refused(report, head.role);
@@ -165,6 +173,7 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
       model_.tx.forget_checks();
       if (script_.ending) router_.drop_framed();
       break;
+    case Purpose::current:
     case Purpose::put_back:
       // A cancel request of the client's that came late.
       if (report.sqlstate() == "57014") {
@@ -186,6 +195,7 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
       if (stale_report(report.message(), stale, fence)) saw_fence(stale.scope, fence);
       break;
     }
+    case Purpose::recovery:
     case Purpose::silent:
     case Purpose::rollback:
     case Purpose::eviction:

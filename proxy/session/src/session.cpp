@@ -7,6 +7,7 @@
 #include <cassert>
 #include <utility>
 
+#include "names.hpp"
 #include "state.hpp"
 
 namespace termgate::session {
@@ -65,10 +66,23 @@ void Session::State::idle_now() {
       !pipeline_.begun && !deferred_ && client_in_.empty()) {
     end("57P01", "the proxy is shutting down");
   }
+  end_if_stale();
+}
+
+// Between two transactions: what the client has sent already gets its answer, which is that it is stale.
+void Session::State::end_if_stale() {
+  if (stage_ != Stage::ready || !claims_.ends_when_stale() || !server_.replies.empty() || pipeline_.begun || deferred_ ||
+      !client_in_.empty() || model_.tx.in_block || model_.status != pgwire::TransactionStatus::idle || !login_.ready.empty())
+    return;
+  const Claim claim = claim_of(nullptr);
+  if (claim.code == "TG001") return end(stale_ends, claim.problem);
+  if (!claim.problem.empty()) return;
+  if (const Refusal refusal = refusal_from_memory(claim); refusal.code == "TG001") end(stale_ends, refusal.message);
 }
 
 // A higher term was seen elsewhere: a transaction that is open under a lower one ends now, and with it its locks (F4).
 void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
+  end_if_stale();
   // Only a transaction that is idle, with nothing under way in either direction, is ended here.
   if (stage_ != Stage::ready || !server_.replies.empty() || pipeline_.begun || client_mid_frame_) return;
   if (model_.status != pgwire::TransactionStatus::in_block || !model_.tx.passed_any()) return;
@@ -81,6 +95,8 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   if (!stale.complete()) return;
   evicted_message_ = "TG001 stale term " + std::to_string(stale.term) + " for scope \"" + stale.scope + "\": the fence stands at " +
                      std::to_string(fence) + "; the open transaction was ended";
+  host_.happened({.kind = Incident::Kind::evicted, .scope = scope, .term = stale.term, .fence = fence});
+  if (claims_.ends_when_stale()) return end(stale_ends, evicted_message_);
   Claim claim;
   claim.pair = claim.given = stale;
   add_check(server_, claim, Purpose::eviction);
@@ -88,7 +104,6 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   // The check that was just added fails in the server, and the transaction with it.
   model_.tx.failed = true;
   outstanding_.wait_for_all = true;
-  host_.happened({.kind = Incident::Kind::evicted, .scope = scope, .term = stale.term, .fence = fence});
 }
 
 void Session::State::tick() {

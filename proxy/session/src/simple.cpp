@@ -69,7 +69,19 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     return effects.kind == Kind::unparsable ? run_converted(sql) : run_plain_query(sql, Purpose::client, change_of(effects));
   }
   const statements::Statement& statement = text.statements.front();
-  if (effects.kind == Kind::show && answer_show(statement)) return;
+  // It goes to the server as READ ONLY, which a standby would take.
+  if (standby() && asks_for_read_write(effects, statement))
+    return refuse("0A000", "cannot set transaction read-write mode during recovery", "");
+  if (const Shows shows = shown_of(effects); shows != Shows::none) {
+    if (shows == Shows::own) {
+      look_at_own(server_);
+      add_sync(Purpose::silent);
+    }
+    note_sent(effects, claim.named);
+    run_plain_query(sql);
+    server_.replies.at(server_.replies.size() - 1).shows = shows;
+    return;
+  }
   std::size_t read_hash = 0;
   if (effects.way == Way::read) {
     read_hash = hash_of(sql);
@@ -78,7 +90,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   // In a READ ONLY transaction of the client's own the server says whether READ WRITE may still be; what makes it so is the check. In one
   // that counts as writable already it changes nothing of what is checked.
   const bool asks = model_.tx.in_block && asks_for_read_write(effects, statement);
-  const bool server_says = asks && effects.kind != Kind::begin && model_.tx.client_read_only && !model_.tx.writable;
+  const bool server_says = asks && effects.kind != Kind::begin && mode_now() == Mode::read_only && !model_.tx.writable;
   const bool as_it_is = asks && model_.tx.writable && !model_.tx.locked;
   const std::string rewritten = server_says ? std::string(sql) + "\n;SET transaction_read_only TO on"
                                 : as_it_is  ? std::string()
@@ -91,10 +103,14 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   if (const Refusal refusal = refusal_of_prepared(effects)) return refuse_from_memory(refusal, claim.pair);
   TransactionView view = view_of(claim, false);
   const bool only_reads = view.read_only && !model_.tx.writable;
-  if (effects.kind == Kind::unparsable && (only_reads || !claims_.may_write())) {
-    return refuse_if_it_parses(sql, "TG002",
-                               only_reads ? "TG002 Termgate cannot read this statement, and READ ONLY may not stop it"
-                                          : "TG002 no term declared, and Termgate cannot read this statement");
+  if (effects.kind == Kind::unparsable && !standby() && !may_write()) {
+    const Standing standing = standing_of(claim);
+    Refusal refusal;
+    if (standing == Standing::problem) refusal = {claim.code, claim.problem, claim.hint};
+    else if (standing > Standing::current) refusal = refusal_from_memory(claim);
+    else if (only_reads) refusal = {"TG002", "TG002 Termgate cannot read this statement, and READ ONLY may not stop it", ""};
+    else if (!claims_.may_write()) refusal = {"TG002", "TG002 no term declared, and Termgate cannot read this statement", ""};
+    if (refusal) return refuse_unless_unknown(sql, statement, refusal, claim.pair);
   }
   if (model_.tx.in_block) {
     const bool added = guard_block(effects, claim, Step::runs);
@@ -114,7 +130,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   const Standing standing = standing_of(claim);
   // In a session that is not guarded yet every transaction is writable, but this one is not open.
   if (unit.does == Does::alone || unit.does == Does::code) view.writable &= claims_.guards();
-  const Act act = decide(unit, view, standing, policy());
+  const Act act = decide(unit, view, standing, policy(unit));
   switch (act) {
     case Act::pass:
       if (unit.does == Does::own_call) break;
@@ -166,19 +182,18 @@ void Session::State::run_held(std::string_view sql, const Effects& effects, cons
 }
 
 // What the client believes, not what its server session was made to be.
-bool Session::State::answer_show(const statements::Statement& statement) {
-  const bool by_default = statement.name == "default_transaction_read_only";
-  if (!by_default && statement.name != "transaction_read_only") return false;
-  const bool read_only = by_default           ? model_.by_default.believed
-                         : model_.tx.in_block ? model_.tx.client_read_only
-                                              : model_.by_default.believed;
-  const pgwire::Column column{.name = by_default ? "default_transaction_read_only" : "transaction_read_only"};
-  const pgwire::Field value = read_only ? "on" : "off";
-  pgwire::append_row_description(to_client_.back(), std::span(&column, 1));
-  pgwire::append_data_row(to_client_.back(), std::span(&value, 1));
-  pgwire::append_command_complete(to_client_.back(), "SHOW");
-  if (!script_.running) pgwire::append_ready_for_query(to_client_.back(), model_.status);
-  return true;
+Shows Session::State::shown_of(const Effects& effects) const noexcept {
+  if (effects.shown == Effects::Shown::nothing || !claims_.guards() || model_.tx.failed) return Shows::none;
+  const bool of_transaction = effects.shown == Effects::Shown::mode;
+  if (of_transaction && standby()) return Shows::none;
+  const Mode mode = of_transaction ? mode_now() : model_.by_default.believed;
+  switch (mode) {
+    case Mode::read_only: return Shows::on;
+    case Mode::read_write: return Shows::off;
+    case Mode::asked: return may_write() ? Shows::none : Shows::own;
+    case Mode::servers: break;
+  }
+  return keeps_default() ? Shows::own : Shows::off;
 }
 
 // The fast path of libpq: large objects, and whatever function a client names. What only reads large objects may pass.

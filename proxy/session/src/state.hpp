@@ -114,13 +114,14 @@ class Session::State {
   Claim claim_for(const Known& known) const;
   Standing standing_of(const Claim& claim) const;
   TransactionView view_of(const Claim& claim, bool open) const;
-  Policy policy() const noexcept;
+  Policy policy(const Unit& unit) const noexcept;
   // What is known already of a write with this claim; `own_check`: of one that brings its scope and term itself.
   Refusal refusal_from_memory(const Claim& claim) const;
   Refusal refusal_of_own(const Effects& effects) const;
   Refusal refusal_of_prepared(const Effects& effects) const;
   Refusal untrusted_refusal(const Claim& claim) const;
   void observe(const Effects& effects, const Claim& claim);
+  Refusal observed_refusal(const Effects& effects, const Claim& claim) const;
   // Of a scope as this session's client_encoding writes it: others know it in UTF-8.
   bool is_known_by(std::string_view scope) const noexcept;
   std::int64_t fence_of(std::string_view scope) const;
@@ -150,7 +151,7 @@ class Session::State {
   void on_query(std::string_view sql);
   void run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text);
   void run_held(std::string_view sql, const Effects& effects, const Claim& claim);
-  bool answer_show(const statements::Statement& statement);
+  Shows shown_of(const Effects& effects) const noexcept;
   void on_function_call(const pgwire::Event& event);
   static bool opens_for_reading(std::string_view body) noexcept;
 
@@ -173,6 +174,7 @@ class Session::State {
   void on_describe(const pgwire::Event& event);
   void on_bind(const pgwire::Event& event);
   void close_unnamed_portal(const pgwire::Event& event);
+  void ask_whether_there(const pgwire::Event& event, Request what, std::string_view name);
   void parse_again(const pgwire::Event& event, std::string_view name, std::string_view parse);
   void on_execute(const pgwire::Event& event);
   void on_close(const pgwire::Event& event);
@@ -190,6 +192,7 @@ class Session::State {
   void redeclares_after_reads(const Unit& unit, const Claim& claim);
   void note_named(const Claim& claim);
   void pass_in_group(const Unit& unit, const Claim& claim);
+  void send_first();
   void open_held(const Effects& effects, const Claim& claim, Act act);
   void open_group(const Claim& claim, bool with_check);
   void lock_group();
@@ -201,9 +204,19 @@ class Session::State {
   const std::string& name_of(ProxyStatement which);
   void prepare_ours(Batch& to, ProxyStatement which, Purpose role, std::string_view error);
   void run_ours(Batch& to, ProxyStatement which, Purpose role, std::span<const pgwire::Field> values, std::string_view error = {});
-  void add_check(Batch& to, const Claim& claim, Purpose role);
+  // `opens`: the transaction becomes writable with it.
+  void add_check(Batch& to, const Claim& claim, Purpose role, bool opens = false);
   void add_recheck(Batch& to);
-  void add_opening(Batch& to, const Claim& claim, bool with_check);
+  void add_opening(Batch& to, const Claim& claim, bool with_check, bool settles = true);
+  // The server's own default, which ours stands in front of.
+  bool keeps_default() const noexcept { return claims_.guards() && options_.server_has_rules; }
+  Mode mode_now() const noexcept;
+  bool reads_only() const noexcept { return standby() || model_.by_default.believed == Mode::read_only; }
+  bool owes_mode(bool opens) const noexcept;
+  bool lends_default() const noexcept;
+  void default_is(bool on, bool lent);
+  void settle_own_mode(Batch& to, bool opens);
+  void look_at_own(Batch& to);
   void add_sync(Purpose role);
   void add_client_sync();  // its ReadyForQuery is the client's
   void add_hidden_query(std::string_view sql, Purpose role);
@@ -215,13 +228,17 @@ class Session::State {
   void restore_default();
   void ask_who_serves();
   std::string guard_of_session() const;
+  std::string check_may_be_called() const;
   void login_not_guarded();  // login.cpp
 
   // --- refusal.cpp ---
+  std::string role_now() const { return role_.empty() || role_ == "none" ? login_request_.user : role_; }
+  std::string role_problem(std::string_view why) const;
   static std::string error_text(std::string_view code, std::string_view message, std::string_view hint);
   void refuse(std::string_view code, std::string_view message, std::string_view hint);
-  void refuse_if_it_parses(std::string_view sql, std::string_view code, std::string_view message);
+  void refuse_unless_unknown(std::string_view sql, const statements::Statement& statement, const Refusal& refusal, const ScopedTerm& pair);
   void refuse_reserved();
+  void end_as_stale(std::string_view message);
   void refuse_claim(const Claim& claim);
   void refuse_from_memory(const Refusal& refusal, const ScopedTerm& pair);
   void fail_in_server(const std::string& error);
@@ -239,6 +256,10 @@ class Session::State {
   void parameter_status(const pgwire::Event& event);
   void check_answered(std::string_view row);
   void served_by(std::string_view row);
+  bool standby() const noexcept { return recovery_ == Recovery::standby; }
+  bool asks_recovery(char type) const noexcept;
+  void ask_recovery();
+  bool row_shown(const pgwire::Event& event);
   void settle();  // every request is answered
   void settle_transaction();
   void run_under_hold();
@@ -257,6 +278,7 @@ class Session::State {
   void end(std::string_view sqlstate, std::string_view message);  // FATAL to the client, goodbye to the server
   void close_all();
   void fence_seen(std::string_view scope, std::int64_t fence);
+  void end_if_stale();
   void tick();
   void idle_now();
   Phase phase() const noexcept;
@@ -302,6 +324,8 @@ class Session::State {
 
   // --- the session and its transaction ---
   TransactionModel model_;
+  // A standby cannot be written until it is promoted, which may be at any time.
+  enum class Recovery : std::uint8_t { primary, standby } recovery_ = Recovery::primary;
   Claims claims_;
   statements::Settings settings_;
   Reading reported_;  // settings_ may know less: a change may be on its way
@@ -310,6 +334,7 @@ class Session::State {
   std::vector<std::size_t> writers_;  // hashes of texts that looked like reads and met READ ONLY
   bool has_rules_ = false;            // the database has rules: a rewritten statement may answer with rows of another
   std::string role_;                  // as SET ROLE said last; empty: the user
+  std::string check_problem_;         // of a session that is observed: the code that its check would fail with; empty: it would not
 
   // --- what is ours in the server ---
   std::array<std::string, proxy_statement_count> names_;

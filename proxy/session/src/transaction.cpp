@@ -83,6 +83,7 @@ bool Session::State::runs_code_ahead(const Effects& effects, Step step) noexcept
 // The transaction is what the model says, whatever mode the one before has left it in.
 bool Session::State::settle_mode() {
   if (!std::exchange(model_.tx.mode_unsure, false)) return false;
+  model_.savepoint_over();
   run_ours(server_, ProxyStatement::writable, Purpose::writable, {});
   return true;
 }
@@ -103,12 +104,12 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
     // Whether or not it is executed.
     unit.does = effects.input_runs_code || unit.does == Does::declares ? Does::calls : std::min(unit.does, Does::calls);
     unit.hole = false;
-    return carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy()), effects, claim) || settled;
+    return carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy(unit)), effects, claim) || settled;
   }
   if (!runs && unit.does != Does::declares && unit.does != Does::own_call) {
     // A Parse writes nothing, but it fixes the access mode of its transaction as a read does.
     if (unit.does < Does::savepoint || unit.does == Does::commit || unit.does == Does::fetch) return false;
-    if (unit.does >= Does::writes && !model_.tx.writable && !model_.tx.snapshot && !model_.tx.client_read_only &&
+    if (unit.does >= Does::writes && !model_.tx.writable && !model_.tx.snapshot && !standby() && model_.tx.mode != Mode::read_only &&
         standing_of(claim) == Standing::none) {
       // What it will run under may be declared before it runs, and then it is too late to make the transaction writable.
       add_opening(server_, claim, false);
@@ -118,7 +119,7 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
     unit.named = unit.hole = false;
     if (model_.tx.writable) return false;
   }
-  const bool added = carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy()), effects, claim) || settled;
+  const bool added = carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy(unit)), effects, claim) || settled;
   return (runs && unit.does == Does::savepoint && mark()) || added;
 }
 
@@ -157,6 +158,7 @@ bool Session::State::release_mark() {
   if (!model_.tx.marked || !model_.tx.savepoints || !model_.tx.savepoints->empty()) return false;
   run_ours(server_, ProxyStatement::unmark, Purpose::mode, {});
   model_.tx.marked = false;
+  model_.savepoint_over();
   model_.tx.was_unmarked = true;
   // A Parse or a Bind has locked inside of it: the server gives the transaction back the mode that it had before.
   model_.tx.locked = model_.tx.lock_stays = false;
@@ -184,7 +186,8 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
         if (const Refusal refusal = refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair), false;
       }
       if (act == Act::pass) return false;
-      add_opening(server_, claim, false);
+      // SET TRANSACTION may follow a savepoint.
+      add_opening(server_, claim, false, unit.does != Does::savepoint);
       return true;
     case Act::open: add_opening(server_, claim, true); return true;
     case Act::check: add_check(server_, claim, Purpose::check); return true;
@@ -219,7 +222,7 @@ bool Session::State::add_before_commit() {
   const Claim claim = claim_of(nullptr);
   TransactionView view = view_of(claim, true);
   view.writable |= model_.tx.writable;
-  switch (before_commit(view, policy())) {
+  switch (before_commit(view, policy({.does = Does::commit}))) {
     case Act::check: add_check(server_, claim, Purpose::check); return true;
     case Act::recheck: add_recheck(server_); return true;
     case Act::lock: return lock_for_commit();

@@ -35,6 +35,7 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded, bo
   if (effects.opens_calling_cursor) tx.calling_cursor = true;
   // The server gives a transaction back the access mode that it had at the savepoint.
   if (effects.kind == Kind::release && !tx.lock_stays) tx.locked = false;
+  if (effects.kind == Kind::release || effects.kind == Kind::rollback_to) savepoint_over();
   if (effects.kind == Kind::unparsable) {
     // It may have been COMMIT AND CHAIN, or ROLLBACK TO: whatever lock there was may be gone.
     tx.forget_checks();
@@ -50,6 +51,17 @@ bool TransactionModel::apply(const Effects& effects, Does does, bool guarded, bo
 namespace {
 
 constexpr std::size_t savepoints_max = 256;  // of more in one transaction the names are not followed
+
+Mode mode_of(Access access) noexcept { return access == Access::read_only ? Mode::read_only : Mode::read_write; }
+
+std::optional<Mode> mode_of(Change change) noexcept {
+  switch (change) {
+    case Change::on: return Mode::read_only;
+    case Change::off: return Mode::read_write;
+    case Change::back: return Mode::servers;
+    default: return std::nullopt;
+  }
+}
 
 bool may_declare_ahead(const Effects& effects) {
   return effects.input_runs_code || (effects.changes_declaration && !effects.exactly_declares);
@@ -105,10 +117,10 @@ void TransactionModel::apply_to_access_mode(const Effects& effects, bool ends, b
     if (effects.calls_functions || effects.way == Way::write || effects.way == Way::alone) by_default.broken = tx.suspect = true;
   }
   const Change change = change_of(effects);
-  if (change == Change::on || change == Change::off) by_default.believed = change == Change::on;
-  // A pooler behind us may have kept our start-up parameter from the server, to which RESET and DISCARD come back.
+  if (const auto mode = mode_of(change)) by_default.believed = *mode;
+  // RESET and DISCARD come back to the server's own.
   const bool comes_back = effects.kind == Kind::reset || effects.kind == Kind::reset_all || effects.kind == Kind::discard_all;
-  if (effects.sets_default_access && guarded && comes_back) by_default.broken = true;
+  if (ours_to_keep(effects) && guarded && comes_back) by_default.broken = true;
 }
 
 // Remembers the transaction as it was: if an error comes before its end, the server skips the end and is in
@@ -136,10 +148,10 @@ void TransactionModel::apply_control(const Effects& effects) {
   switch (effects.kind) {
     case Kind::begin:
       if (!tx.in_block) {
-        tx.client_read_only = effects.access == Access::read_only || (effects.access == Access::unspecified && by_default.believed);
+        tx.mode = effects.access == Access::unspecified ? by_default.believed : mode_of(effects.access);
         begin_block();
       } else if (effects.sets_access && !effects.access_refused && !tx.writable) {
-        tx.client_read_only = effects.access == Access::read_only;  // the server warns, and sets the modes of the open block
+        tx.mode = mode_of(effects.access);  // the server warns, and sets the modes of the open block
       }
       break;
     case Kind::commit:
@@ -156,7 +168,7 @@ void TransactionModel::apply_control(const Effects& effects) {
         tx.writable = before.writable;
         // An error has undone what made it writable, and the end of a savepoint what locked it in there.
         tx.mode_unsure = before.writable && (locked || before.failed || before.mode_unsure);
-        tx.client_read_only = before.client_read_only;
+        tx.mode = before.mode;
       }
       break;
     }
@@ -176,8 +188,7 @@ void TransactionModel::apply_control(const Effects& effects) {
       tx.failed = false;
       break;
     default:
-      if (effects.sets_access && !effects.access_refused && tx.in_block && !tx.writable)
-        tx.client_read_only = effects.access == Access::read_only;
+      if (effects.sets_access && !effects.access_refused && tx.in_block && !tx.writable) tx.mode = mode_of(effects.access);
       if ((effects.takes_snapshot || effects.kind == Kind::savepoint) && tx.in_block && !tx.writable) tx.snapshot = true;
       if (effects.kind == Kind::savepoint && !tx.failed) tx.savepoint = true;
       break;
@@ -199,7 +210,8 @@ void TransactionModel::on_command_complete(Change change, std::string_view tag) 
     case Change::none:
     case Change::prepared: break;
     case Change::on:
-    case Change::off: by_default.answered = change == Change::on; break;
+    case Change::off:
+    case Change::back: by_default.answered = *mode_of(change); break;
     case Change::commit:
     case Change::rollback:
       // COMMIT of a block that has failed says ROLLBACK.

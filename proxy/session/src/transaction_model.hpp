@@ -19,25 +19,33 @@
 
 namespace termgate::session {
 
+// Whether transactions may write, as the client is to find it.
+enum class Mode : std::uint8_t {
+  servers,     // as the server itself says: by its files, ALTER DATABASE, ALTER ROLE, the start-up message
+  asked,       // of a transaction: the same, and it was asked in this one
+  read_only,   // by the client's own word
+  read_write,  // likewise
+};
+
 // The transaction as it will be when everything sent has run.
 struct Transaction {
   bool in_block = false;
   bool failed = false;
-  bool client_read_only = false;  // the client wants it so
-  bool snapshot = false;          // its access mode is fixed, and it is READ ONLY
-  bool writable = false;          // made so by us
-  bool locked = false;            // … and READ ONLY again
-  bool mode_unsure = false;       // … as far as is known: an end that chains may have undone what made or locked the transaction before
-  bool session_passed = false;    // the check of what the session declares was passed, or is on its way before whatever follows
-  bool other_passed = false;      // … of what a comment names, or as the arguments of check_term()
-  bool redeclared = false;        // something may have declared anew since
-  bool acted = false;             // something ran that needs a check before its transaction commits
-  bool acted_since = false;       // … since the last check of what the session declares
-  bool code_declared = false;     // something that acted may have declared anew since
-  bool declared_inside = false;   // scope or term may have been declared in it
-  bool suspect = false;           // something in it may have changed the session's default
-  bool calling_cursor = false;    // FETCH may run functions
-  bool unnamed = false;           // something acted under what the session declares, since the last check of that
+  Mode mode = Mode::servers;
+  bool snapshot = false;         // its access mode is fixed, and it is READ ONLY
+  bool writable = false;         // made so by us
+  bool locked = false;           // … and READ ONLY again
+  bool mode_unsure = false;      // … as far as is known: an end that chains may have undone what made or locked the transaction before
+  bool session_passed = false;   // the check of what the session declares was passed, or is on its way before whatever follows
+  bool other_passed = false;     // … of what a comment names, or as the arguments of check_term()
+  bool redeclared = false;       // something may have declared anew since
+  bool acted = false;            // something ran that needs a check before its transaction commits
+  bool acted_since = false;      // … since the last check of what the session declares
+  bool code_declared = false;    // something that acted may have declared anew since
+  bool declared_inside = false;  // scope or term may have been declared in it
+  bool suspect = false;          // something in it may have changed the session's default
+  bool calling_cursor = false;   // FETCH may run functions
+  bool unnamed = false;          // something acted under what the session declares, since the last check of that
   bool left_over =
       false;  // something ran while it was locked; what that left for the COMMIT runs when no savepoint keeps it READ ONLY any more
   bool savepoint = false;                                             // one of the client's was set in it
@@ -64,16 +72,19 @@ struct Transaction {
   }
 };
 
-// default_transaction_read_only: `on` in the server, and as the client is to see it.
+// default_transaction_read_only: `on` in the server, and what the client has made of it.
 struct Default {
-  bool believed = false;  // as it will be when everything sent has run
-  bool before_block = false;
-  bool answered = false;     // by what the server has answered so far
-  bool committed = false;    // … and what it falls back to where the transaction fails
-  bool unit_failed = false;  // an error came since the last ReadyForQuery
-  bool shown = false;        // by the last ParameterStatus
-  bool broken = false;       // the server's own value is off: put back before anything else
-  bool reported = false;     // the server reports changes of it (14 and later); else it is put back by suspicion
+  Mode believed = Mode::servers;  // as it will be when everything sent has run
+  Mode before_block = Mode::servers;
+  Mode answered = Mode::servers;   // by what the server has answered so far
+  Mode committed = Mode::servers;  // … and what it falls back to where the transaction fails
+  bool own = false;                // what it is without a word of the client's, as the server has said last
+  bool unit_failed = false;        // an error came since the last ReadyForQuery
+  bool shown = false;              // by the last ParameterStatus
+  bool broken = false;             // the server's own value is off: put back before anything else
+  bool reported = false;           // the server reports changes of it (14 and later); else it is put back by suspicion
+
+  bool read_only(Mode mode) const noexcept { return mode == Mode::read_only || (mode != Mode::read_write && own); }
 };
 
 struct TransactionModel {
@@ -98,6 +109,10 @@ struct TransactionModel {
   void on_execute(std::string_view portal);
   // A BEGIN of ours, or one of the client's that ours replaces.
   void begin_block();
+  // The server gives a transaction back the access mode that it had at a savepoint.
+  void savepoint_over() noexcept {
+    if (tx.mode == Mode::asked) tx.mode = Mode::servers;
+  }
   // The implicit transaction of a pipeline, or of a converted query, ends with its Sync.
   void end_implicit() {
     if (!tx.in_block) tx = Transaction();

@@ -67,10 +67,16 @@ struct PostgresFenceFeed::Inside {
           .exec(
               "SET search_path = pg_catalog, pg_temp; SET default_transaction_read_only = on; SET statement_timeout = 5000; SET "
               "standard_conforming_strings = on");
+      listen(channel);
+    }
+    // A standby takes no LISTEN: until it is promoted, who waits reads. True: it listens from now on.
+    bool listen(const std::string& channel) {
+      if (listener || pqxx::nontransaction(connection).exec("SELECT pg_catalog.pg_is_in_recovery()")[0][0].as<bool>()) return false;
       listener.emplace(connection, channel, [this](std::string payload) {
         if (payloads.size() < payloads_max) payloads.push_back(std::move(payload));
         else ++missed;
       });
+      return true;
     }
     std::vector<std::string> payloads;
     std::size_t payloads_max = 0;
@@ -128,6 +134,8 @@ std::size_t PostgresFenceFeed::wait(std::chrono::milliseconds at_most, std::size
     } else {
       pollfd watched[] = {{in.listening->connection.sock(), POLLIN, 0}, {in.wakeup, POLLIN, 0}};
       poll(watched, 2, static_cast<int>(at_most.count()));
+      // What was raised before is read anew.
+      connected_anew = in.listening->listen(in.channel);
     }
     std::uint64_t count = 0;
     if (read(in.wakeup, &count, sizeof count) < 0) count = 0;  // nobody called wake()
@@ -177,7 +185,15 @@ std::string PostgresFenceFeed::database() const {
   return inside_->listening ? std::string(inside_->listening->connection.dbname()) : std::string();
 }
 
-int PostgresFenceFeed::server_major() const { return inside_->listening ? inside_->listening->connection.server_version() / 10'000 : 0; }
+std::string PostgresFenceFeed::host() const {
+  const char* host = inside_->listening ? inside_->listening->connection.hostname() : nullptr;
+  return host != nullptr ? host : "";
+}
+
+std::string PostgresFenceFeed::port() const {
+  const char* port = inside_->listening ? inside_->listening->connection.port() : nullptr;
+  return port != nullptr ? port : "";
+}
 
 int PostgresFenceFeed::descriptor() const noexcept { return inside_->listening ? inside_->listening->connection.sock() : -1; }
 

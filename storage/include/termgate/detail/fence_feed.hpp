@@ -43,8 +43,12 @@ class FenceFeed {
   virtual bool owner_is_trusted(std::string_view owner) = 0;
   // As the server reported it; empty before the first connection.
   virtual std::string database() const = 0;
-  // 0 before the first connection.
-  virtual int server_major() const = 0;
+  // Which of several servers it is, as the URL names it; an empty host: there is but one, or no connection yet.
+  struct Place {
+    std::string host;
+    std::string port;
+  };
+  virtual Place place() const { return {}; }
   // For a poll() elsewhere: readable where wait() would return. -1: there is no connection.
   virtual int descriptor() const noexcept = 0;
 

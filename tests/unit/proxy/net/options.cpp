@@ -53,7 +53,7 @@ TEST_CASE("backend: takes from the URL what the relay needs", "[net]") {
   const auto addressed = parse_backend("postgresql://db.example/app?hostaddr=192.0.2.7");
   CHECK(addressed.hosts[0].name == "db.example");
   CHECK(addressed.hosts[0].address == "192.0.2.7");
-  CHECK(parse_backend("postgresql:///app").hosts[0].name == "localhost");
+  CHECK_THROWS_WITH(parse_backend("postgresql:///app"), Catch::Contains("which host?"));
 }
 
 TEST_CASE("backend: refuses what it cannot keep and shows no password", "[net]") {

@@ -100,7 +100,7 @@ TEST_CASE("session: what a pipeline has read is checked before it declares anew"
     Script script;
     const std::string bound = parse("", sent) + bind_message("", "", {"1"});
     script.client(one(select_a) + one(declares) + sync_message())
-        .to_server(opening() + one(select_a) + bound + check_again() + execute() + check_again() + sync_message());
+        .to_server(opening() + one(select_a) + bound + check_again(block, true) + execute() + check_again(block, true) + sync_message());
     script.replay();
   }
 }
@@ -328,7 +328,7 @@ TEST_CASE("session: what another session was refused as a read that writes is ch
   const std::string rows = parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1");
   Script script;
   script.reads_are_known_to_write = true;
-  script.client(one(select_a) + sync_message()).to_server(opening() + one(select_a) + check_again() + sync_message());
+  script.client(one(select_a) + sync_message()).to_server(opening() + one(select_a) + check_again(block, true) + sync_message());
   script.server(opening_done() + rows + check_declared_done("orders", "5", "", true, block) + ready('I')).to_client(rows + ready('I'));
   script.replay();
 
@@ -343,16 +343,16 @@ TEST_CASE("session: what another session was refused as a read that writes is ch
 TEST_CASE("session: a read that calls functions is opened at once and checked again before its commit", "[F1][F2][F6][proxy]") {
   Script script;
   const std::string calls = "SELECT f($1)";
-  script.client(one(calls) + sync_message()).to_server(opening() + one(calls) + check_again() + sync_message());
+  script.client(one(calls) + sync_message()).to_server(opening() + one(calls) + check_again(block, true) + sync_message());
   script.server(opening_done() + done("SELECT 1") + check_declared_done("orders", "5", "", true, block) + ready('I'))
       .to_client(done("SELECT 1") + ready('I'));
   // It has declared something stale: what it wrote is undone. What the session declares is not known by now, so the whole check is made.
-  script.client(one(calls) + sync_message()).to_server(opening(false) + one(calls) + check_again() + sync_message());
+  script.client(one(calls) + sync_message()).to_server(opening(false) + one(calls) + check_again(block, true) + sync_message());
   script.server(opening_done(false) + done("SELECT 1") + prepared(true) + bind_complete() + error("TG001", stale) + ready('I'))
       .to_client(done("SELECT 1") + error("TG001", stale) + ready('I'));
   // What it declared is undone too: the session is not taken for stale by it, and what it declares is checked as before.
   script.client(one(calls) + sync_message())
-      .to_server(opening(false) + one(calls) + left("_termgate_again_", check_again()) + sync_message());
+      .to_server(opening(false) + one(calls) + left("_termgate_again_", check_again(block, true)) + sync_message());
   script.server(opening_done(false) + done("SELECT 1") + left_done(prepared(true)) + bind_complete() + error("TG001", stale) + ready('I'))
       .to_client(done("SELECT 1") + error("TG001", stale) + ready('I'));
   script.replay();
@@ -395,8 +395,7 @@ TEST_CASE("session: what a Bind runs is checked whether or not it is executed", 
   // With one it is checked before, and what it may have declared before the COMMIT. Parse, Bind and Execute are one unit.
   Script script;
   begun(script);
-  script.client(planned + sync_message())
-      .to_server(parse("", "SELECT f()") + check_declared(true, block) + bind_message("", "") + sync_message());
+  script.client(planned + sync_message()).to_server(parse("", "SELECT f()") + check_opens(block) + bind_message("", "") + sync_message());
   script.server(parse_complete() + check_done("5", true, block) + bind_complete() + ready('T'))
       .to_client(parse_complete() + bind_complete() + ready('T'))
       .told({"fenced orders 5/5"});
@@ -424,12 +423,12 @@ TEST_CASE("session: a Parse runs code where a literal of its text has a domain i
   begun(write);
   write.client(parse("", insert_literal) + sync_message()).to_server(parse("", insert_literal) + sync_message());
   write.server(parse_complete() + ready('T')).to_client(parse_complete() + ready('T'));
-  write.client(query("COMMIT")).to_server(check_declared(true, block) + sync_message() + query("COMMIT"));
+  write.client(query("COMMIT")).to_server(check_opens(block) + sync_message() + query("COMMIT"));
   write.replay();
   // With one: checked before it, as one unit with its Bind, and not with what comes between.
   Script unit;
   begun(unit);
-  unit.client(parse("s", literal) + sync_message()).to_server(check_declared(true, block) + parse("s", literal) + sync_message());
+  unit.client(parse("s", literal) + sync_message()).to_server(check_opens(block) + parse("s", literal) + sync_message());
   unit.server(check_done("5", true, block) + parse_complete() + ready('T'))
       .to_client(parse_complete() + ready('T'))
       .told({"fenced orders 5/5"});
@@ -453,7 +452,7 @@ TEST_CASE("session: an end of the block that the server skips has not ended it",
         .to_client(complete("SAVEPOINT") + ready('T'));
     const bool prepares = end.starts_with("PREPARE");
     const std::string failing = one("SHOW no.such");
-    const std::string ending = prepares ? parse("", end) + bind_message("", "", {"1"}) + check_declared(true, block) + execute() : one(end);
+    const std::string ending = prepares ? parse("", end) + bind_message("", "", {"1"}) + check_opens(block) + execute() : one(end);
     // What follows waits for the answer.
     script.client(failing + one(end) + sync_message() + one("ROLLBACK TO s") + sync_message()).to_server(failing + ending + sync_message());
     script.server(error("42704", "unrecognized configuration parameter") + ready('E'))
@@ -461,7 +460,7 @@ TEST_CASE("session: an end of the block that the server skips has not ended it",
         .to_server(one("ROLLBACK TO s") + sync_message());
     script.server(done("ROLLBACK") + ready('T')).to_client(done("ROLLBACK") + ready('T'));
     script.client(query("SELECT f()"))
-        .to_server((prepares ? check_left(check_declared(true, block)) : locked(true, block)) + sync_message() + query("SELECT f()"));
+        .to_server((prepares ? check_opens_left(block) : locked(true, block)) + sync_message() + query("SELECT f()"));
     script.replay();
   }
 }
@@ -542,8 +541,8 @@ TEST_CASE("session: behind an end in a pipeline nobody knows how a backslash is 
     script.client(one(insert) + sync_message()).to_server(opening(true, block) + one(insert) + sync_message());
     script.server(opening_done(true, block) + done("INSERT 0 1") + ready('T')).to_client(done("INSERT 0 1") + ready('T'));
     script.client(one(end) + one(hidden) + one(insert) + sync_message())
-        .to_server(one(end) + check_declared(true, block) + one(hidden) + parse("", insert) + check_declared(true, block) +
-                   bind_message("", "", {"1"}) + execute() + sync_message());
+        .to_server(one(end) + (end == "COMMIT AND CHAIN" ? check_declared(true, block) : check_opens(block)) + one(hidden) +
+                   parse("", insert) + check_declared(true, block) + bind_message("", "", {"1"}) + execute() + sync_message());
     script.replay();
   }
 }
@@ -582,8 +581,11 @@ TEST_CASE("session: a name that stands for what runs no code is parsed anew befo
     script.client(query("BEGIN")).to_server(query("BEGIN"));
     script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
     script.client(bind_message("", "h"))
-        .to_server((declares ? writable(true, block) : std::string()) + close_statement("h") + parse("h", sent) + bind_message("", "h"));
-    script.server((declares ? set_done(true, block) : std::string()) + close_complete() + parse_complete() + bind_complete())
+        .to_server((declares ? writable(true, block) + own_mode(block) : std::string()) + close_statement("h") + parse("h", sent) +
+                   bind_message("", "h"));
+    script
+        .server((declares ? set_done(true, block) + own_mode_done(block) : std::string()) + close_complete() + parse_complete() +
+                bind_complete())
         .to_client(bind_complete());
     script.replay();
   }
@@ -683,7 +685,7 @@ TEST_CASE("session: a CALL before its Sync runs under the lock of the session", 
   const std::string call_parsed = parse("", "CALL p()") + bind_message("", ""), call = call_parsed + execute();
   script.client(call + sync_message()).to_server(writable() + hold({}, {}) + sync_message());
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
-      .to_server(default_off() + call + check_again() + sync_message());
+      .to_server(default_back() + call + check_again(block, true) + sync_message());
   script.server(put_back_done() + done("CALL") + check_declared_done("orders", "5", "", true, block) + ready('I'))
       .to_client(done("CALL") + ready('I'))
       .to_server(release("orders"));
@@ -901,7 +903,7 @@ TEST_CASE("session: names are compared as the server cuts them", "[F6][proxy]") 
 TEST_CASE("session: SHOW by an extended query answers what the client believes", "[F7][proxy]") {
   Script script;
   script.client(one("SHOW default_transaction_read_only") + sync_message())
-      .to_server(parse("", "SELECT 'off'::pg_catalog.text AS default_transaction_read_only") + bind_message("", "", {"1"}) + execute() +
+      .to_server(parse("", "SHOW default_transaction_read_only") + look_at_own() + bind_message("", "", {"1"}) + execute() +
                  sync_message());
   script.replay();
 }

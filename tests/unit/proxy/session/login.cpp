@@ -29,7 +29,7 @@ const std::string ssl_request = made([](auto& out) { termgate::pgwire::append_ss
 const std::string gssenc_request = made([](auto& out) { termgate::pgwire::append_gssenc_request(out); });
 const std::string ok = authentication(Authentication::Type::ok);
 const Parameters ann{{"user", "ann"}, {"database", "shop"}};
-const Parameters ann_guarded{{"user", "ann"}, {"database", "shop"}, {"default_transaction_read_only", "on"}};
+const Parameters ann_guarded{{"user", "ann"}, {"database", "shop"}};
 
 Script from_the_first_byte() {
   Script script;
@@ -64,11 +64,9 @@ std::string sasl_initial(const std::string& mechanism, const std::string& first)
 TEST_CASE("session: a login hands on the server's parameters with the real PID and a key of our own", "[F7][proxy]") {
   Script script = greeted();
   const std::string parameters =
-      status("server_version", "15.20") + status("client_encoding", "UTF8") + status("default_transaction_read_only", "on");
-  const std::string shown =
       status("server_version", "15.20") + status("client_encoding", "UTF8") + status("default_transaction_read_only", "off");
   script.server(ok + parameters + key(4711, "serv") + ready('I'))
-      .to_client(ok + shown + key(4711, "0123"))
+      .to_client(ok + parameters + key(4711, "0123"))
       .acts({Kind::registered})
       .to_server(who_serves());
   script.server(who_serves_done()).to_client(ready('I')).is([](const Session& session) {
@@ -105,20 +103,18 @@ TEST_CASE("session: a newer minor version is negotiated down by the proxy and on
   told.replay();
 }
 
-TEST_CASE("session: what a client says about read-only at its start is believed and not sent", "[F6][F7][proxy]") {
-  Script script = greeted({{"user", "ann"}, {"Default_Transaction_Read_Only", "on"}, {"options", "-c work_mem=1MB"}},
-                          {{"user", "ann"}, {"options", "-c work_mem=1MB"}, {"default_transaction_read_only", "on"}});
+TEST_CASE("session: what a client says about read-only at its start is the server's to hear", "[F6][F7][proxy]") {
+  const Parameters asked{{"user", "ann"}, {"Default_Transaction_Read_Only", "on"}, {"options", "-c work_mem=1MB"}};
+  Script script = greeted(asked, asked);
   ready_at_last(script, ok + status("default_transaction_read_only", "on"), ok + status("default_transaction_read_only", "on"));
   script.replay();
 }
 
 TEST_CASE("session: application_name declares in front of the options", "[F1][proxy]") {
   const std::string name = "termgate.scope=or%20ders;termgate.term=5;";
-  Script script = greeted({{"user", "ann"}, {"application_name", name}, {"options", "-c termgate.term=6"}},
-                          {{"user", "ann"},
-                           {"application_name", name},
-                           {"options", "-c termgate.scope=or\\ ders -c termgate.term=5 -c termgate.term=6"},
-                           {"default_transaction_read_only", "on"}});
+  Script script = greeted(
+      {{"user", "ann"}, {"application_name", name}, {"options", "-c termgate.term=6"}},
+      {{"user", "ann"}, {"application_name", name}, {"options", "-c termgate.scope=or\\ ders -c termgate.term=5 -c termgate.term=6"}});
   script.replay();
 }
 
@@ -468,13 +464,13 @@ TEST_CASE("session: a server session that did not become read-only is made so be
   script.server(ok + status("default_transaction_read_only", "off") + ready('I'))
       .to_client(ok + status("default_transaction_read_only", "off"))
       .to_server(who_serves(named("_termgate_default_on_", key, 0)));
-  script.server(set_done() + status("default_transaction_read_only", "on") + ready('I'));
-  script.server(columns({"pg_backend_pid"}) + row({"0"}) + complete("SELECT 1") + ready('I')).to_client(ready('I'));
+  script.server(columns({"pg_backend_pid"}) + row({"0"}) + complete("SELECT 1") + ready('I'));
+  script.server(set_done() + status("default_transaction_read_only", "on") + ready('I')).to_client(ready('I'));
   script.replay();
 
   Script failing = greeted();
   failing.server(ok + ready('I')).to_client(ok).to_server(who_serves(named("_termgate_default_on_", key, 0)));
-  failing.server(prepared(true) + bind_complete() + error("42501", "permission denied"))
+  failing.server(who_answered("0") + prepared(true) + bind_complete() + error("42501", "permission denied"))
       .ends("08006", "the server session could not be made read-only again");
   failing.replay();
 }
@@ -495,19 +491,19 @@ TEST_CASE("session: a pooler behind the proxy is refused unless it is announced"
       "long as that stays, start the proxy with --server-pooler session";
   Script script = greeted();
   script.server(ok + key(4711, "serv") + ready('I')).to_client(ok + key(4711, "0123")).acts({Kind::registered}).to_server(who_serves());
-  script.server(put_back_done() + columns({"pg_backend_pid"}) + row({"4712"})).ends("08006", why);
+  script.server(columns({"pg_backend_pid"}) + row({"4712"})).ends("08006", why);
   script.replay();
 
   // Nor is one that says nothing.
   Script silent = greeted();
   silent.server(ok + key(4711, "serv") + ready('I')).to_client(ok + key(4711, "0123")).acts({Kind::registered}).to_server(who_serves());
-  silent.server(put_back_done() + empty_query() + ready('I')).ends("08006", why);
+  silent.server(empty_query() + ready('I')).ends("08006", why);
   silent.replay();
 
   Script announced = greeted();
   announced.options.server_pooler = true;
-  announced.server(ok + key(4711, "serv") + ready('I')).to_client(ok + key(4711, "0123")).acts({Kind::registered}).to_server(put_back());
-  announced.server(put_back_done()).to_client(ready('I'));
+  announced.server(ok + key(4711, "serv") + ready('I')).to_client(ok + key(4711, "0123")).acts({Kind::registered}).to_server(who_serves());
+  announced.server(who_serves_done("17")).to_client(ready('I'));
   announced.replay();
 }
 
@@ -522,7 +518,9 @@ TEST_CASE("session: allow and observe leave the server session as the client wan
     script.event(ServerConnected{}).to_server(startup(0, ann));
     const std::string told = ok + status("default_transaction_read_only", "off");
     if (observe) {
-      script.server(told + ready('I')).to_client(told + ready('I'));
+      // What it may do is asked all the same.
+      script.server(told + ready('I')).to_client(told).to_server(who_asked(may_check));
+      script.server(who_answered("0", {}, {}, "f", "t")).to_client(ready('I'));
     } else {
       // What it declares by ALTER ROLE or ALTER DATABASE holds it to that.
       script.server(told + ready('I')).to_client(told).to_server(who_asked());
@@ -543,7 +541,9 @@ TEST_CASE("session: under allow what ALTER ROLE declares is found at the login a
   // No session of its own kind from here on: READ ONLY by default, before the client may say a word.
   script.server(who_answered("0", "orders", "5"))
       .to_client(ready('I'))
-      .to_server(put_back(named("_termgate_default_on_", "0123456789abcdef0123456789abcdef", 0)));
+      .to_server(ours(named("_termgate_look_", "0123456789abcdef0123456789abcdef", 0), "SHOW default_transaction_read_only", {}, {}, true,
+                      In::beginning) +
+                 put_back(named("_termgate_default_on_", "0123456789abcdef0123456789abcdef", 0)));
   script.replay();
 }
 

@@ -87,6 +87,7 @@ class Script {
   std::string server_version = "15.20";
   pgwire::Field declared_scope = "orders", declared_term = "5";  // as the server's session says after the login
   bool has_rules = false;
+  pgwire::Field may_check = "t";          // of a session that is observed: whether its role may call the check
   bool reads_are_known_to_write = false;  // by what another session was told
   bool logged_in = true;                  // false: the script begins with the client's first byte
 
@@ -212,12 +213,10 @@ class Script {
       session.resume(session::Admitted{admission}, life->now);
       session.resume(session::ServerConnected{}, life->now);
       const bool by_server = options.server_guard == session::Options::ServerGuard::required;
-      const bool guarded = by_server ? false : admission.without_term != session::WithoutTerm::allow || !application_name.empty();
       session.resume(
           session::ServerBytes{wire::authentication(pgwire::Authentication::Type::ok) + wire::status("server_version", server_version) +
                                wire::status("standard_conforming_strings", "on") + wire::status("client_encoding", "UTF8") +
-                               wire::status("default_transaction_read_only", guarded ? "on" : "off") + wire::key(4711, "abcd") +
-                               wire::ready('I')},
+                               wire::status("default_transaction_read_only", "off") + wire::key(4711, "abcd") + wire::ready('I')},
           life->now);
       life->collect();
       const bool declares = !application_name.empty();
@@ -225,10 +224,11 @@ class Script {
         session.resume(session::ServerBytes{wire::who_answered("4711", declares ? declared_scope : pgwire::Field(),
                                                                declares ? declared_term : pgwire::Field(), has_rules ? "t" : "f", "on")},
                        life->now);
-      } else if (!life->to_server.empty() && life->to_server.ends_with(wire::who_asked())) {
-        const auto answered = life->to_server.ends_with(wire::who_serves()) ? wire::who_serves_done : wire::who_answered;
+      } else if (life->to_server.find("pg_backend_pid") != std::string::npos) {
+        const auto answered = life->to_server.ends_with(wire::put_back()) ? wire::who_serves_done : wire::who_answered;
         session.resume(session::ServerBytes{answered("4711", declares ? declared_scope : pgwire::Field(),
-                                                     declares ? declared_term : pgwire::Field(), has_rules ? "t" : "f", {})},
+                                                     declares ? declared_term : pgwire::Field(), has_rules ? "t" : "f",
+                                                     admission.enforce == session::Enforce::observe ? may_check : pgwire::Field())},
                        life->now);
       }
       life->collect();

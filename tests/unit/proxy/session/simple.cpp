@@ -81,8 +81,8 @@ TEST_CASE("session: notices of our own statements are kept from the client and t
 TEST_CASE("session: a raise is committed by itself before the write that needs it", "[F2][F4][proxy]") {
   Script script;
   script.fences.clear();
-  script.client(query(insert)).to_server(opening() + sync_message() + opening_left() + converted(insert));
-  script.server(opening_done() + ready('I') + opening_left_done() + converted_done("INSERT 0 1"))
+  script.client(query(insert)).to_server(raise_in_advance() + opening_behind() + converted(insert));
+  script.server(raise_in_advance_done() + opening_behind_done() + converted_done("INSERT 0 1"))
       .to_client(inserted())
       .told({"fenced orders 5/5"});
   // From then on the fence is known.
@@ -94,8 +94,8 @@ TEST_CASE("session: a raise is committed by itself before the write that needs i
 TEST_CASE("session: what fails in advance is told when the check meets it again", "[F2][proxy]") {
   Script script;
   script.fences.clear();
-  script.client(query(insert)).to_server(opening() + sync_message() + opening_left() + converted(insert));
-  script.server(opening_failed("TG001", stale) + ready('I') + opening_left_failed("TG001", stale) + ready('I'))
+  script.client(query(insert)).to_server(raise_in_advance() + opening_behind() + converted(insert));
+  script.server(raise_in_advance_failed("TG001", stale) + opening_behind_failed("TG001", stale) + ready('I'))
       .to_client(error("TG001", stale) + ready('I'))
       .told({"refused TG001"});
   script.replay();
@@ -104,22 +104,24 @@ TEST_CASE("session: what fails in advance is told when the check meets it again"
 TEST_CASE("session: a fence that a check has raised is known once its transaction has committed", "[F3][proxy]") {
   const std::string blocked = "TG006 raising scope \"orders\" to 5 is blocked by pid 7",
                     failed = error("42P01", "relation \"t\" does not exist");
-  const std::string then = sync_message() + opening_left() + converted(insert);
   Script script;
   script.fences.clear();
-  script.client(query(insert)).to_server(opening() + sync_message() + opening_left() + converted(insert));
+  script.client(query(insert)).to_server(raise_in_advance() + opening_behind() + converted(insert));
   script
-      .server(opening_failed("TG006", blocked) + ready('I') + opening_left_done() + parse_complete() + bind_complete() + no_data() +
-              failed + ready('I'))
+      .server(raise_in_advance_failed("TG006", blocked) + opening_behind_done() + parse_complete() + bind_complete() + no_data() + failed +
+              ready('I'))
       .to_client(failed + ready('I'))
       .told({"fenced orders 5/5"});
   // The raise went with the write: it is tried again, and this time the commit of the raise itself fails.
-  script.client(query(insert)).to_server(opening(false) + then);
-  script.server(opening_done(false) + error("40001", "could not commit") + ready('I') + opening_left_failed("TG006", blocked) + ready('I'))
+  script.client(query(insert))
+      .to_server(writable() + own_mode() + check_left(check_declared()) + sync_message() + opening_behind() + converted(insert));
+  script
+      .server(set_done() + own_mode_done() + left_done(check_done()) + error("40001", "could not commit") + ready('I') +
+              opening_behind_failed("TG006", blocked) + ready('I'))
       .to_client(error("TG006", blocked) + ready('I'))
       .told({"refused TG006"});
-  script.client(query(insert)).to_server(writable(false) + check_left(check_declared()) + then);
-  script.server(set_done(false) + left_done(check_done()) + ready('I') + opening_left_done() + converted_done("INSERT 0 1"))
+  script.client(query(insert)).to_server(raise_in_advance() + writable_left() + check_opens_left() + converted(insert));
+  script.server(raise_in_advance_done() + opening_left_done() + converted_done("INSERT 0 1"))
       .to_client(inserted())
       .told({"fenced orders 5/5"});
   script.client(query(insert)).to_server(opening(false) + converted(insert));
@@ -156,8 +158,8 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
     // What another scope's declaration writes is not untrusted.
     const std::string other = "/*termgate.scope='bills',termgate.term='3'*/ " + insert;
     script.client(query(other))
-        .to_server(writable() + check("bills", "3") + sync_message() + writable_left() + check_left(check("bills", "3")) +
-                   converted(other));
+        .to_server(writable() + own_mode() + check("bills", "3") + sync_message() + writable_left() +
+                   check_opens(In::beginning, "bills", "3") + converted(other));
     script.replay();
   }
   {
@@ -182,7 +184,7 @@ TEST_CASE("session: an untrusted scope is refused from memory whatever the term"
     script.client(query("SELECT termgate.check_term('orders', 7)")).to_client(error("TG004", message, {{'H', unknown}}) + ready('I'));
     // The way out of it.
     const std::string settle = "SELECT termgate.reset_fence('orders', 4, 'ann', 'restored')";
-    script.client(query(settle)).to_server(writable() + converted(settle));
+    script.client(query(settle)).to_server(writable() + own_mode() + converted(settle));
     script.replay();
   }
 }
@@ -202,7 +204,7 @@ TEST_CASE("session: without layer 1 reads pass and writes name termgate init", "
   script.client(query(insert)).to_server(opening() + converted(insert));
   script.server(set_done() + error("3F000", "schema \"termgate\" does not exist") + ready('I')).to_client(none + ready('I'));
   // Not prepared, so it is tried again: by then somebody may have installed it.
-  script.client(query(insert)).to_server(writable(false) + check_left(check_declared()) + converted(insert));
+  script.client(query(insert)).to_server(writable(false) + check_opens_left() + converted(insert));
   script.server(set_done(false) + left_done(check_done()) + converted_done("INSERT 0 1")).to_client(inserted());
   script.replay();
 }
@@ -220,7 +222,7 @@ TEST_CASE("session: a role without the privilege is told who may grant it", "[F6
 TEST_CASE("session: without a declaration the server's own is asked for", "[F6][proxy]") {
   Script script;
   script.application_name.clear();
-  script.client(query(insert)).to_server(writable() + check_declared() + converted(insert));
+  script.client(query(insert)).to_server(writable() + check_opens() + converted(insert));
   const std::string none = error("TG002", "TG002 no term declared: a write needs a scope and a term");
   script.server(set_done() + prepared(true) + bind_complete() + none + ready('I')).to_client(none + ready('I')).told({"refused TG002"});
   script.replay();
@@ -233,7 +235,7 @@ TEST_CASE("session: a declaration by SET is the server's to say and then known",
     script.client(query(set)).to_server(query(set));
     script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
   }
-  script.client(query(insert)).to_server(writable() + check_declared() + converted(insert));
+  script.client(query(insert)).to_server(writable() + check_opens() + converted(insert));
   script.server(set_done() + check_declared_done("orders", "5", "5") + converted_done("INSERT 0 1"))
       .to_client(inserted())
       .told({"fenced orders 5/5"});
@@ -249,7 +251,7 @@ TEST_CASE("session: a comment declares for its statement", "[F1][proxy]") {
     Script script;
     script.application_name.clear();
     const std::string text = before + "/*termgate.scope='orders',termgate.term='5'*/ " + insert;
-    script.client(query(text)).to_server(writable() + check("orders", "5") + converted(text));
+    script.client(query(text)).to_server(writable() + check_opens(In::beginning, "orders", "5") + converted(text));
     script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted());
     const std::string bad = before + "/*termgate.scope='orders',termgate.term='five'*/ " + insert;
     script.client(query(bad))
@@ -296,9 +298,9 @@ TEST_CASE("session: what the end of a block made of the declarations in it only 
       script.server(complete("END") + ready(back ? 'T' : 'I')).to_client(complete("END") + ready(back ? 'T' : 'I'));
     }
     if (back) {
-      script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
+      script.client(query(insert)).to_server(check_opens(block) + sync_message() + query(insert));
     } else {
-      script.client(query(insert)).to_server(writable(false) + check_declared() + converted(insert));
+      script.client(query(insert)).to_server(writable(false) + check_opens() + converted(insert));
     }
     script.replay();
   }
@@ -340,7 +342,7 @@ TEST_CASE("session: ROLLBACK TO loses the check's lock and the next statement ta
     script.client(query(text)).to_server(query(text));
     script.server(complete(tag) + ready('T')).to_client(complete(tag) + ready('T'));
   }
-  script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
+  script.client(query(insert)).to_server(check_opens(block) + sync_message() + query(insert));
   script.server(check_done("5", false, block) + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
   script.replay();
 }
@@ -368,8 +370,8 @@ TEST_CASE("session: set_config alone declares without a term and what follows is
   script.application_name.clear();
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(set)).to_server(writable(true, block) + sync_message() + query(own));
-  script.server(set_done(true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
+  script.client(query(set)).to_server(writable(true, block) + own_mode(block) + sync_message() + query(own));
+  script.server(set_done(true, block) + own_mode_done(block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
   script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
   script.server(check_done("5", true, block) + ready('T') + inserted('T')).to_client(inserted('T')).told({"fenced orders 5/5"});
   // Another one counts from its own statement on; what is in force until then is checked before it.
@@ -406,9 +408,9 @@ TEST_CASE("session: a check of another scope by its arguments spares nobody the 
   const std::string call = "SELECT termgate.check_term('bills', 9)";
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(call)).to_server(writable(true, block) + sync_message() + query(call));
+  script.client(query(call)).to_server(writable(true, block) + own_mode(block) + sync_message() + query(call));
   const std::string rows = columns({"check_term"}) + row({"9"}) + complete("SELECT 1");
-  script.server(set_done(true, block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
+  script.server(set_done(true, block) + own_mode_done(block) + ready('T') + rows + ready('T')).to_client(rows + ready('T'));
   script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
   script.server(prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + error("25P02", "aborted") + ready('E'))
       .to_client(error("TG001", stale) + ready('E'))
@@ -434,7 +436,7 @@ TEST_CASE("session: a savepoint makes its transaction writable, and the check co
   script.client(query("SAVEPOINT s")).to_server(writable(true, block) + mark() + sync_message() + query("SAVEPOINT s"));
   script.server(set_done(true, block) + mark_done() + ready('T') + complete("SAVEPOINT") + ready('T'))
       .to_client(complete("SAVEPOINT") + ready('T'));
-  script.client(query(insert)).to_server(check_declared(true, block) + sync_message() + query(insert));
+  script.client(query(insert)).to_server(check_opens(block) + sync_message() + query(insert));
   script.server(check_done("5", true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
   script.replay();
 }
@@ -501,16 +503,20 @@ TEST_CASE("session: the client never makes a transaction writable itself", "[F6]
   script.client(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ WRITE"))
       .to_server(query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY "));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
+  script.client(query(insert)).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(insert));
   script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(inserted('T'));
-  script.client(query("SHOW transaction_read_only"))
-      .to_client(columns({"transaction_read_only"}) + row({"off"}) + complete("SHOW") + ready('T'));
+  // What the server would say is what we have made of it.
+  const auto shown = [](const char* name, const char* value, char state) {
+    return columns({name}) + row({value}) + complete("SHOW") + ready(state);
+  };
+  script.client(query("SHOW transaction_read_only")).to_server(query("SHOW transaction_read_only"));
+  script.server(shown("transaction_read_only", "on", 'T')).to_client(shown("transaction_read_only", "off", 'T'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
   script.server(complete("COMMIT") + ready('I')).to_client(complete("COMMIT") + ready('I'));
   script.client(query("SET default_transaction_read_only = off")).to_server(query("SET default_transaction_read_only TO on"));
   script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
-  script.client(query("SHOW default_transaction_read_only"))
-      .to_client(columns({"default_transaction_read_only"}) + row({"off"}) + complete("SHOW") + ready('I'));
+  script.client(query("SHOW default_transaction_read_only")).to_server(query("SHOW default_transaction_read_only"));
+  script.server(shown("default_transaction_read_only", "on", 'I')).to_client(shown("default_transaction_read_only", "off", 'I'));
   script.replay();
 }
 
@@ -528,7 +534,8 @@ TEST_CASE("session: a default is believed when the server has taken it", "[F7][p
     const std::string refused = error("22023", "parameter \"default_transaction_read_only\" requires a Boolean value") + ready('I');
     script.client(query("SET default_transaction_read_only = 'perhaps'")).to_server(query("SET default_transaction_read_only TO ''"));
     script.server(refused).to_client(refused);
-    script.client(query(show)).to_client(shown("on"));
+    script.client(query(show)).to_server(query(show));
+    script.server(shown("on")).to_client(shown("on"));
     script.replay();
   }
   {
@@ -557,7 +564,9 @@ TEST_CASE("session: a default is believed when the server has taken it", "[F7][p
     script.client(query(on + "; SELECT a FROM t")).to_server(query(on));
     script.server(complete("SET") + ready('I')).to_client(complete("SET")).to_server(query("SELECT a FROM t"));
     script.server(columns({"a"}) + complete("SELECT 0") + ready('I')).to_client(columns({"a"}) + complete("SELECT 0") + ready('I'));
-    script.client(query(show)).to_client(shown("on"));
+    script.client(query(show)).to_server(query(show));
+    const std::string row_on = columns({"default_transaction_read_only"}) + row({"on"}) + complete("SHOW");
+    script.server(shown("on")).to_client(row_on + status("default_transaction_read_only", "on") + ready('I'));
     script.replay();
   }
   {
@@ -583,7 +592,8 @@ TEST_CASE("session: a default is believed when the server has taken it", "[F7][p
     script.client(query("ROLLBACK")).to_server(query("ROLLBACK"));
     script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I')).to_server(put_back());
     script.server(put_back_done());
-    script.client(query(show)).to_client(shown("on"));
+    script.client(query(show)).to_server(query(show));
+    script.server(shown("on")).to_client(shown("on"));
     script.replay();
   }
 }
@@ -678,7 +688,7 @@ TEST_CASE("session: a stale session's block reads once that is known and its wri
     script.client(query(set)).to_server(query(set));
     script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
     begin(script);
-    script.client(query(read)).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(read));
+    script.client(query(read)).to_server(writable(true, block) + check_opens(block) + sync_message() + query(read));
     script
         .server(set_done(true, block) + prepared(true) + bind_complete() + error("TG001", stale) + ready('E') + error("25P02", "aborted") +
                 ready('E'))
@@ -820,7 +830,7 @@ TEST_CASE("session: READ WRITE in a READ ONLY block is for the server to refuse 
   Script granted;
   begun(granted);
   granted.server(complete("SET") + complete("SET") + ready('T')).to_client(complete("SET") + ready('T'));
-  granted.client(query(insert)).to_server(opening(true, block) + sync_message() + query(insert));
+  granted.client(query(insert)).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(insert));
   granted.server(opening_done(true, block) + ready('T') + complete("INSERT 0 1") + ready('T'))
       .to_client(complete("INSERT 0 1") + ready('T'));
   granted.replay();
@@ -847,7 +857,7 @@ TEST_CASE("session: what must run alone runs under the lock of the session", "[F
   Script script;
   script.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
-      .to_server(default_off() + query("VACUUM t"))
+      .to_server(default_back() + query("VACUUM t"))
       .told({"fenced orders 5/5"});
   script.server(set_done() + status("default_transaction_read_only", "off") + ready('I') + complete("VACUUM") + ready('I'))
       .to_client(complete("VACUUM") + ready('I'))
@@ -887,7 +897,7 @@ TEST_CASE("session: what must run alone takes the claim that the server's sessio
     script.server(status("default_transaction_read_only", "on") + put_back_done());
     script.client(query("VACUUM t")).to_server(writable() + hold({}, {}, true, "f") + sync_message());
     script.server(set_done() + (declares ? check_declared_done("orders", "5", "5") : nothing(In::beginning)) + ready('I'))
-        .to_server(default_off() + query("VACUUM t"));
+        .to_server(default_back() + query("VACUUM t"));
     if (declares) script.told({"fenced orders 5/5"});
     script.server(set_done() + status("default_transaction_read_only", "off") + ready('I') + complete("VACUUM") + ready('I'));
     script.to_client(complete("VACUUM") + ready('I')).to_server(release(declares ? "orders" : ""));
@@ -922,7 +932,7 @@ TEST_CASE("session: behind AND CHAIN a transaction is what the model says, whate
   failed.server(opening_done(true, block) + ready('T') + error("23505", "duplicate") + ready('E'))
       .to_client(error("23505", "duplicate") + ready('E'));
   answered(failed, "ROLLBACK AND CHAIN", "ROLLBACK", 'T');
-  failed.client(query(insert)).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(insert));
+  failed.client(query(insert)).to_server(writable(true, block) + check_opens(block) + sync_message() + query(insert));
   failed.replay();
 }
 
@@ -957,7 +967,7 @@ TEST_CASE("session: a check that failed clears nobody of what was written before
   script.client(query("ROLLBACK TO s")).to_server(query("ROLLBACK TO s"));
   script.server(complete("ROLLBACK") + ready('T')).to_client(complete("ROLLBACK") + ready('T'));
   // That is still there, and so must be the claim that it was written under.
-  script.client(query(set)).to_server(check_again() + sync_message() + query(set));
+  script.client(query(set)).to_server(own_mode(block) + check_again() + sync_message() + query(set));
   script.replay();
 }
 
@@ -965,7 +975,7 @@ TEST_CASE("session: a failing statement that ran alone gives the lock back", "[F
   Script script;
   script.client(query("CREATE INDEX CONCURRENTLY ON t (a)")).to_server(writable() + hold({}, {}) + sync_message());
   script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I'))
-      .to_server(default_off() + query("CREATE INDEX CONCURRENTLY ON t (a)"));
+      .to_server(default_back() + query("CREATE INDEX CONCURRENTLY ON t (a)"));
   const std::string failed = error("42703", "column \"a\" does not exist");
   script.server(set_done() + ready('I') + failed + ready('I')).to_client(failed + ready('I')).to_server(release("orders"));
   script.replay();
@@ -996,10 +1006,10 @@ TEST_CASE("session: a call of the check itself brings its own scope and term", "
   Script script;
   script.application_name.clear();
   const std::string text = "SELECT termgate.append('s', 7, 'x')";
-  script.client(query(text)).to_server(writable() + converted(text));
+  script.client(query(text)).to_server(writable() + own_mode() + converted(text));
   script
-      .server(set_done() + parse_complete() + bind_complete() + columns({"append"}) + row({"1"}) + complete("SELECT 1") + close_complete() +
-              ready('I'))
+      .server(set_done() + own_mode_done() + parse_complete() + bind_complete() + columns({"append"}) + row({"1"}) + complete("SELECT 1") +
+              close_complete() + ready('I'))
       .to_client(columns({"append"}) + row({"1"}) + complete("SELECT 1") + ready('I'));
   script.replay();
 }
@@ -1011,7 +1021,7 @@ TEST_CASE("session: without a term a block stays READ ONLY and its write is TG00
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
   script.client(query("SELECT a FROM t")).to_server(query("SELECT a FROM t"));
   script.server(columns({"a"}) + complete("SELECT 0") + ready('T')).to_client(columns({"a"}) + complete("SELECT 0") + ready('T'));
-  script.client(query(insert)).to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(insert));
+  script.client(query(insert)).to_server(writable(true, block) + check_opens(block) + sync_message() + query(insert));
   script
       .server(prepared(true) + bind_complete() + error("25001", "transaction read-write mode must be set before any query") + ready('E') +
               error("25P02", "aborted") + ready('E'))
@@ -1041,7 +1051,7 @@ TEST_CASE("session: reject lets not even a read through without a term", "[F6][p
   Script script;
   script.application_name.clear();
   script.admission.without_term = WithoutTerm::reject;
-  script.client(query("SELECT a FROM t")).to_server(writable() + check_declared() + converted("SELECT a FROM t"));
+  script.client(query("SELECT a FROM t")).to_server(writable() + check_opens() + converted("SELECT a FROM t"));
   const std::string none = error("TG002", "TG002 no term declared: a write needs a scope and a term");
   script.server(set_done() + prepared(true) + bind_complete() + none + ready('I')).to_client(none + ready('I'));
   script.replay();
@@ -1126,10 +1136,10 @@ TEST_CASE("session: a function may flip the default of a server that does not re
   script.server(complete("SET") + ready('I')).to_client(complete("SET") + ready('I'));
   script.client(query("SELECT f()") + query(insert)).to_server(query("SELECT f()"));
   const std::string answer = columns({"f"}) + row({"1"}) + complete("SELECT 1") + ready('I');
-  script.server(answer).to_client(answer).to_server(put_back());
-  script.server(put_back_done()).to_server(query(insert));
+  script.server(answer).to_client(answer).to_server(look() + put_back());
+  script.server(look_done("on") + put_back_done()).to_server(query(insert));
   const std::string refused = error("25006", "cannot execute INSERT in a read-only transaction") + ready('I');
-  script.server(refused).to_client(refused).to_server(put_back());
+  script.server(refused).to_client(refused).to_server(look() + put_back());
   script.replay();
 }
 
@@ -1147,12 +1157,13 @@ TEST_CASE("session: a default put back in a block that is undone is put back aga
   script.client(query("SELECT f()")).to_server(query("SELECT f()"));
   script.server(answer + ready('T'))
       .to_client(answer + ready('T'))
-      .to_server(ours(named("_termgate_default_on_"), "SET default_transaction_read_only TO on", {}, {}, true, block) + sync_message());
-  script.server(set_done(true, block) + ready('T'));
+      .to_server(look(block) + ours(named("_termgate_default_on_"), "SET default_transaction_read_only TO on", {}, {}, true, block) +
+                 sync_message());
+  script.server(look_done("on", block) + set_done(true, block) + ready('T'));
   script.client(query("SELECT a")).to_server(query("SELECT a"));
   script.server(error("42703", "no such column") + ready('E')).to_client(error("42703", "no such column") + ready('E'));
   script.client(query("COMMIT")).to_server(query("COMMIT"));
-  script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I')).to_server(put_back());
+  script.server(complete("ROLLBACK") + ready('I')).to_client(complete("ROLLBACK") + ready('I')).to_server(look() + put_back());
   script.replay();
 }
 
@@ -1216,7 +1227,7 @@ TEST_CASE("session: a declaration in a text is in force for the write behind it"
   script.server(complete("SET") + ready('T')).to_client(complete("SET")).to_server(query(term));
   script.server(complete("SET") + ready('T'))
       .to_client(complete("SET"))
-      .to_server(writable(true, block) + check_declared(true, block) + sync_message() + query(insert));
+      .to_server(writable(true, block) + check_opens(block) + sync_message() + query(insert));
   script.server(set_done(true, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T'))
       .to_server(query("COMMIT"))
       .told({"fenced orders 5/5"});
@@ -1249,8 +1260,7 @@ TEST_CASE("session: PREPARE TRANSACTION behind a write of its text prepares it a
     script.server(opening_done(true, block) + ready('T') + inserted('T')).to_client(warned).to_server(query(prepare));
     // What follows is another transaction, with a check of its own. What was declared the server knows.
     script.server(complete("PREPARE TRANSACTION") + ready('I')).to_client(complete("PREPARE TRANSACTION")).to_server(query("BEGIN"));
-    script.server(complete("BEGIN") + ready('T'))
-        .to_server(writable(false, block) + check_declared(true, block) + sync_message() + query(insert));
+    script.server(complete("BEGIN") + ready('T')).to_server(writable(false, block) + check_opens(block) + sync_message() + query(insert));
     script.server(set_done(false, block) + check_declared_done("orders", "5", "5", true, block) + ready('T') + inserted('T'))
         .to_server(query("COMMIT"));
     script.server(complete("COMMIT") + ready('I')).to_client(inserted());
@@ -1349,7 +1359,7 @@ TEST_CASE("session: a scope that is not ASCII is compared in UTF-8 only", "[F1][
   script.fences[scope] = 5;
   script.client(query("BEGIN")).to_server(query("BEGIN"));
   script.server(complete("BEGIN") + ready('T')).to_client(complete("BEGIN") + ready('T'));
-  script.client(query(named)).to_server(writable(true, block) + check(scope, "5", true, block) + sync_message() + query(named));
+  script.client(query(named)).to_server(writable(true, block) + check_opens(block, scope, "5") + sync_message() + query(named));
   script.server(set_done(true, block) + check_done("5", true, block, scope) + ready('T') + inserted('T')).to_client(inserted('T'));
   // In UTF-8 the claim has passed.
   script.client(query(named)).to_server(query(named));
@@ -1365,7 +1375,7 @@ TEST_CASE("session: a scope that is not ASCII is compared in UTF-8 only", "[F1][
 TEST_CASE("session: a late cancel request does not keep the lock of what ran alone", "[F5][proxy]") {
   Script script;
   script.client(query("VACUUM t")).to_server(writable() + hold({}, {}) + sync_message());
-  script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I')).to_server(default_off() + query("VACUUM t"));
+  script.server(set_done() + check_declared_done("orders", "5", "5") + ready('I')).to_server(default_back() + query("VACUUM t"));
   script.server(put_back_done() + complete("VACUUM") + ready('I')).to_client(complete("VACUUM") + ready('I')).to_server(release("orders"));
   const std::string cancelled = error("57014", "canceling statement due to user request");
   script.server(cancelled + ready('I'))
@@ -1500,7 +1510,7 @@ TEST_CASE("session: a server that does not report its default is put back behind
   Script script;
   script.server_version = "13.9";
   script.client(query(insert) + query("SELECT 1")).to_server(opening() + converted(insert));
-  script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted()).to_server(put_back());
-  script.server(put_back_done()).to_server(query("SELECT 1"));
+  script.server(opening_done() + converted_done("INSERT 0 1")).to_client(inserted()).to_server(look() + put_back());
+  script.server(look_done("on") + put_back_done()).to_server(query("SELECT 1"));
   script.replay();
 }

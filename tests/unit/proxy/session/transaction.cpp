@@ -138,7 +138,7 @@ TEST_CASE("transaction: what was predicted is what the server says once all has 
       model.settle();
       REQUIRE(model.tx.in_block == server.block);
       REQUIRE(model.tx.failed == server.failed);
-      REQUIRE(model.by_default.believed == server.read_only);
+      REQUIRE(model.by_default.read_only(model.by_default.believed) == server.read_only);
       failed_blocks += server.failed;
       played += "/ ";
     }
@@ -168,12 +168,12 @@ TEST_CASE("transaction: what takes a check's lock away makes the next unit take 
 TEST_CASE("transaction: a chained one keeps its modes and has passed no check", "[F1][F2][proxy]") {
   TransactionModel model;
   sent(model, "BEGIN READ ONLY");
-  CHECK(model.tx.client_read_only);
+  CHECK(model.tx.mode == Mode::read_only);
   model.tx.writable = model.tx.session_passed = true;
   sent(model, "SELECT f()");
   sent(model, "COMMIT AND CHAIN");
   CHECK(model.tx.in_block);
-  CHECK(model.tx.client_read_only);
+  CHECK(model.tx.mode == Mode::read_only);
   CHECK(model.tx.writable);
   CHECK_FALSE(model.tx.passed_any());
   CHECK_FALSE(model.tx.acted);
@@ -247,10 +247,10 @@ TEST_CASE("transaction: the COMMIT of a failed block takes back what the client 
     model.by_default.reported = true;
     sent(model, "BEGIN");
     sent(model, "SET default_transaction_read_only TO on");
-    CHECK(model.by_default.believed);
+    CHECK(model.by_default.believed == Mode::read_only);
     model.tx.failed = failed;
     sent(model, "COMMIT");
-    CHECK(model.by_default.believed == !failed);
+    CHECK((model.by_default.believed == Mode::read_only) == !failed);
   }
 }
 
@@ -261,13 +261,13 @@ TEST_CASE("transaction: a text of several statements is believed as a whole", "[
     sent(model, "SET default_transaction_read_only = on");
     model.on_command_complete(Change::on, "SET");
     model.on_ready(TransactionStatus::idle, true, false);
-    CHECK(model.by_default.answered);
-    CHECK_FALSE(model.by_default.committed);
+    CHECK(model.by_default.answered == Mode::read_only);
+    CHECK(model.by_default.committed == Mode::servers);
     if (failed) model.on_error();
     model.on_ready(TransactionStatus::idle, true, failed);
     model.on_text_done(failed);
     model.settle();
-    CHECK(model.by_default.believed == !failed);
-    CHECK(model.by_default.committed == !failed);
+    CHECK((model.by_default.believed == Mode::read_only) == !failed);
+    CHECK((model.by_default.committed == Mode::read_only) == !failed);
   }
 }

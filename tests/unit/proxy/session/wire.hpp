@@ -163,20 +163,38 @@ inline std::string check_claim(pgwire::Field scope, pgwire::Field term, In in, p
   return ours(named("_termgate_check_"), "SELECT \"termgate\".check_claim_text($1, $2, $3, $4)", {25, 20, 25, 20},
               {scope, term, else_scope, else_term}, true, in);
 }
+// The first check of a transaction that was made writable: it becomes what the server's own default says.
+inline std::string mode_of_session(In in) {
+  return std::string(
+             "pg_catalog.set_config('transaction_read_only', pg_catalog.set_config('default_transaction_read_only', NULL, true), true)") +
+         (in == block ? ", pg_catalog.left(pg_catalog.set_config('default_transaction_read_only', 'on', true), 0)" : "");
+}
+inline std::string check_opens(In in = In::beginning, pgwire::Field scope = {}, pgwire::Field term = {}, pgwire::Field else_scope = {},
+                               pgwire::Field else_term = {}) {
+  return ours(named("_termgate_check_own_"),
+              "SELECT pg_catalog.concat(\"termgate\".check_claim_text($1, $2, $3, $4), pg_catalog.chr(10), " + mode_of_session(in) + ")",
+              {25, 20, 25, 20}, {scope, term, else_scope, else_term}, true, in);
+}
+// The same by itself.
+inline std::string own_mode(In in = In::beginning) {
+  return ours(named("_termgate_own_mode_"), "SELECT " + mode_of_session(in), {}, {}, true, in);
+}
 inline std::string check(std::string_view scope, std::string_view term, bool = true, In in = In::beginning) {
   return check_claim(scope, term, in);
 }
 inline std::string check_declared(bool = true, In in = In::beginning, pgwire::Field scope = {}, pgwire::Field term = {}) {
   return check_claim(scope, term, in);
 }
-inline std::string check_again(In in = In::block) {
-  return ours(named("_termgate_again_"), "SELECT * FROM \"termgate\".check_again()", {}, {}, true, in);
+// `lent`: outside of a block, where what code has made of the session's default can be seen.
+inline std::string check_again(In in = In::block, bool lent = false) {
+  const std::string now = lent ? ", pg_catalog.current_setting('default_transaction_read_only')" : "";
+  return ours(named("_termgate_again_"), "SELECT *" + now + " FROM \"termgate\".check_again()", {}, {}, true, in);
 }
 inline std::string hold(pgwire::Field scope, pgwire::Field term, bool first = true, std::string_view required = "t") {
   return ours(named("_termgate_hold_"), "SELECT * FROM \"termgate\".hold_claim($1, $2, $3, $4, $5)", {25, 20, 25, 20, 16},
               {scope, term, {}, {}, required}, first, In::beginning);
 }
-inline std::string opening(bool first = true, In in = In::beginning) { return writable(first, in) + check_declared(true, in); }
+inline std::string opening(bool first = true, In in = In::beginning) { return writable(first, in) + check_opens(in); }
 // The session's default: put back, and taken away for what runs under the lock of the session. Whoever makes it writable may have
 // deallocated ours.
 inline std::string default_on(const std::string& name = named("_termgate_default_on_")) {
@@ -186,6 +204,21 @@ inline std::string put_back(const std::string& name = named("_termgate_default_o
 inline std::string default_off(bool first = true) {
   return ours(named("_termgate_default_off_"), "SET default_transaction_read_only TO off", {}, {}, first, In::beginning) + sync_message();
 }
+// Its own again, while what runs under that lock runs.
+inline std::string default_back() {
+  return ours(named("_termgate_default_back_"), "SET default_transaction_read_only TO DEFAULT", {}, {}, true, In::beginning) +
+         sync_message();
+}
+// What the session's default is: in front of a put_back() on a server that does not report it, and without ours in front of a SHOW.
+inline std::string look(In in = In::beginning) {
+  return ours(named("_termgate_look_"), "SHOW default_transaction_read_only", {}, {}, true, in);
+}
+inline std::string look_at_own() {
+  return ours(named("_termgate_lend_"), "SET LOCAL default_transaction_read_only TO DEFAULT", {}, {}, true, block) + look(block) +
+         ours(named("_termgate_take_back_"), "SET LOCAL default_transaction_read_only TO on", {}, {}, true, block);
+}
+// A raise by itself, in a transaction that is READ ONLY where the session is.
+inline std::string raise_in_advance() { return writable() + own_mode() + check_declared() + sync_message(); }
 inline std::string release(std::string_view scope) {
   return default_on() + ours(named("_termgate_release_"), "SELECT \"termgate\".release_session($1)", {25}, {scope}, true, In::beginning) +
          sync_message();
@@ -195,6 +228,9 @@ inline std::string prepared(bool) { return parse_complete(); }
 inline std::string portal_closed(In in) { return (in == block ? close_complete() : std::string()) + close_complete(); }
 inline std::string set_done(bool first = true, In in = In::beginning) {
   return prepared(first) + bind_complete() + complete("SET") + portal_closed(in);
+}
+inline std::string own_mode_done(In in = In::beginning) {
+  return prepared(true) + bind_complete() + (in == block ? row({"off", ""}) : row({"off"})) + complete("SELECT 1") + portal_closed(in);
 }
 inline std::string mark_done() { return prepared(true) + bind_complete() + complete("SAVEPOINT") + portal_closed(block); }
 inline std::string unmark_done() { return prepared(true) + bind_complete() + complete("RELEASE") + portal_closed(block); }
@@ -211,11 +247,17 @@ inline std::string check_declared_done(std::string_view scope, std::string_view 
 }
 inline std::string opening_done(bool first = true, In in = In::beginning) { return set_done(first, in) + check_done("5", first, in); }
 
+inline std::string look_done(std::string_view value, In in = In::beginning) {
+  return prepared(true) + bind_complete() + row({value}) + complete("SHOW") + portal_closed(in);
+}
+inline std::string raise_in_advance_done() { return set_done() + own_mode_done() + check_done("5") + ready('I'); }
+
 // Where an earlier pipeline may have left one of the name, a Close of it stands in front.
 inline std::string left(std::string_view stem, const std::string& ours) { return close_statement(named(stem)) + ours; }
 inline std::string writable_left(In in = In::beginning) { return left("_termgate_writable_", writable(true, in)); }
+inline std::string check_opens_left(In in = In::beginning) { return left("_termgate_check_own_", check_opens(in)); }
 inline std::string check_left(const std::string& ours) { return left("_termgate_check_", ours); }
-inline std::string opening_left() { return writable_left() + check_left(check_declared()); }
+inline std::string opening_left() { return writable_left() + check_opens_left(); }
 inline std::string left_done(const std::string& answer) { return close_complete() + answer; }
 inline std::string opening_left_done() { return left_done(set_done()) + left_done(check_done()); }
 // The opening's check fails: whatever stands behind it up to the Sync is skipped.
@@ -226,6 +268,15 @@ inline std::string opening_left_failed(std::string_view code, std::string_view m
   return left_done(set_done()) + left_done(prepared(true)) + bind_complete() + error(code, message);
 }
 inline std::string put_back_done() { return set_done() + ready('I'); }
+inline std::string raise_in_advance_failed(std::string_view code, std::string_view message) {
+  return set_done() + own_mode_done() + prepared(true) + bind_complete() + error(code, message) + ready('I');
+}
+// Behind a failed raise in advance the check of that name is left, and the one that opens is of another.
+inline std::string opening_behind() { return writable_left() + check_opens(); }
+inline std::string opening_behind_done() { return left_done(set_done()) + check_done("5"); }
+inline std::string opening_behind_failed(std::string_view code, std::string_view message) {
+  return left_done(set_done()) + prepared(true) + bind_complete() + error(code, message);
+}
 inline std::string release_done() {
   return set_done() + prepared(true) + bind_complete() + row({"t"}) + complete("SELECT 1") + close_complete() + ready('I');
 }
@@ -238,18 +289,25 @@ inline std::string who_asked(std::string_view guard = {}) {
           "pg_catalog.current_setting('termgate.term', "
           "true), "
           "EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) "
-          "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)") +
+          "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true), pg_catalog.pg_is_in_recovery(), "
+          "pg_catalog.current_setting('default_transaction_read_only'), pg_catalog.set_config('default_transaction_read_only', NULL, "
+          "true)") +
       std::string(guard));
 }
-inline std::string who_serves(const std::string& name = named("_termgate_default_on_")) { return put_back(name) + who_asked(); }
+inline constexpr std::string_view may_check =
+    ", (SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM "
+    "pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace WHERE p.proname "
+    "OPERATOR(pg_catalog.=) 'check_claim_text' AND n.nspname OPERATOR(pg_catalog.=) E'termgate' LIMIT 1)";
+inline std::string who_serves(const std::string& name = named("_termgate_default_on_")) { return who_asked() + put_back(name); }
 inline std::string who_answered(std::string_view pid = "4711", pgwire::Field scope = {}, pgwire::Field term = {},
                                 std::string_view rules = "f", pgwire::Field guard = {}) {
-  return columns({"pg_backend_pid", "current_setting", "current_setting", "exists", "current_setting", "setting"}) +
-         row({pid, scope, term, rules, "\"$user\", public", guard}) + complete("SELECT 1") + ready('I');
+  return columns({"pg_backend_pid", "current_setting", "current_setting", "exists", "current_setting", "pg_is_in_recovery",
+                  "current_setting", "set_config", "setting"}) +
+         row({pid, scope, term, rules, "\"$user\", public", "f", "off", "off", guard}) + complete("SELECT 1") + ready('I');
 }
 inline std::string who_serves_done(std::string_view pid = "4711", pgwire::Field scope = {}, pgwire::Field term = {},
                                    std::string_view rules = "f", pgwire::Field guard = {}) {
-  return put_back_done() + who_answered(pid, scope, term, rules, guard);
+  return who_answered(pid, scope, term, rules, guard) + put_back_done();
 }
 
 // One simple statement as it is sent behind an opening, and what comes back for it.

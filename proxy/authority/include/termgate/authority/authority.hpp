@@ -68,8 +68,7 @@ class Authority final : public session::Authority {
 
   void raise(std::string_view scope, std::int64_t term, std::function<void(std::string_view, std::string_view)> done) override;
   session::Obstacle obstacle() const override;
-  int server_major() const override;
-  bool server_met() const override;
+  session::ServedBy served_by() const override;
   session::Watching watching() const override;
   bool leads(std::string_view scope) const override;
   std::int64_t leases_held() const override;

@@ -50,6 +50,7 @@ struct Rule {
   std::optional<session::WithoutTerm> without_term;
   std::optional<session::Enforce> enforce;
   std::optional<bool> replication;
+  std::optional<session::OnStale> on_stale;
   std::string refuse;  // not let in, and this is why
 
   bool matches(const ConnectRequest& request) const;

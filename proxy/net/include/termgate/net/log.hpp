@@ -21,7 +21,7 @@ enum class LogLevel : std::uint8_t { debug, info, warning, error };
 enum class LogFormat : std::uint8_t { text, json };
 
 struct LogField {
-  std::string_view name;
+  std::string_view name;  // empty: the field is left out
   std::variant<std::string_view, std::int64_t, bool> value;
 
   LogField(std::string_view n, std::string_view v) : name(n), value(v) {}

@@ -39,7 +39,7 @@ class Counters {
   static constexpr std::array<double, 12> bounds_seconds{0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1, 5};
   static constexpr std::size_t classes_max = 50;  // later ones are counted as "other"
 
-  Counter accepted, opened, closed, transactions, fenced, evicted, malformed, would_refuse, bytes_from_clients, bytes_from_servers;
+  Counter accepted, opened, closed, transactions, fenced, evicted, malformed, bytes_from_clients, bytes_from_servers;
   Counter refused_limit_connections, refused_limit_greeting, refused_limit_user, refused_limit_database, refused_limit_address;
   Counter logins_refused, cancels, cancels_unknown, cancels_over_limit, connect_failures, tls_failures, greeting_timeouts, no_descriptors;
   std::array<Counter, bounds_seconds.size() + 1> check_buckets;
@@ -51,6 +51,7 @@ class Counters {
   struct Refusals {
     std::int64_t from_memory = 0;
     std::int64_t from_database = 0;
+    std::int64_t let_pass = 0;  // by --enforce observe
   };
   // By class of scope and code.
   std::map<std::pair<std::string, std::string>, Refusals> refusals() const;
@@ -70,6 +71,8 @@ struct Gauges {
   std::int64_t session_bytes = 0;
   bool draining = false;
   std::int64_t leases_held = 0;
+  bool enforcing = true;
+  std::int64_t needs_restart = 0;  // options that were changed and wait for it
   session::Watching watching;
 };
 

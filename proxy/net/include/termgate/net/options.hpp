@@ -50,6 +50,7 @@ struct Backend {
     std::string path;  // of a Unix socket
   };
   std::vector<Host> hosts;  // tried in this order
+  bool follows = false;     // target_session_attrs, load_balance_hosts: libpq chooses for the proxy's own connection, and clients go there
   SslMode ssl_mode = SslMode::prefer;
   std::string ssl_root_certificate;  // "system": what OpenSSL trusts
   std::string ssl_certificate;       // of the proxy itself, shown to the server
@@ -97,6 +98,7 @@ struct Options {
   tds_session::Options tds;
   unsigned threads = 0;  // 0: one a core
   bool reuse_port = false;
+  bool enforcing = true;  // --enforce on: for the metrics
   unsigned unix_mode = 0777;
   std::chrono::milliseconds greeting_timeout{std::chrono::seconds{10}};  // to the first packet, where a client has said nothing
   std::chrono::milliseconds connect_timeout{std::chrono::seconds{10}};

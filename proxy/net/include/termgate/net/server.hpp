@@ -53,6 +53,8 @@ class Server {
   // Certificates, limits, time-outs for sessions to come. `rest` reloads what is not the server's, and is called once these are found right
   // and before they count. Returns what was wrong, with either; then nothing changed.
   std::string reload(const Options& options, const std::function<std::string()>& rest);
+  // How many options were changed that come into force with the next start only: for the metrics. Any thread.
+  void needs_restart(std::size_t options);
 
   // Where it listens, as text; with the port that was chosen if 0 was given.
   std::vector<std::string> addresses() const;

@@ -16,6 +16,8 @@ namespace termgate::session {
 enum class WithoutTerm : std::uint8_t { reject, read_only, allow };
 // --enforce: observe takes no lock, refuses nothing, and reports what would have been refused.
 enum class Enforce : std::uint8_t { on, observe };
+// What a session gets whose term has become stale: an error for each write, or the end of its connection, so that a pool makes another.
+enum class OnStale : std::uint8_t { error, disconnect };
 
 // Where a rule's scope and term come from: a fixed pair, a watched file, a lease. Shared by all sessions of the rule; its
 // functions are called from any thread, at every transaction's begin, and must not block.
@@ -28,6 +30,8 @@ class TermSource {
     // `problem_code`), which it does not begin with.
     std::string why_not;
     const char* problem_code = "TG002";
+    // Of a session that is observed: enforcing would have taken a lease for it.
+    static constexpr const char* none_taken = "00000";
   };
 
   virtual ~TermSource() = default;
@@ -43,6 +47,7 @@ struct Admission {
   WithoutTerm without_term = WithoutTerm::read_only;
   Enforce enforce = Enforce::on;
   bool replication = false;  // whether replication connections are let through
+  OnStale on_stale = OnStale::error;
 
   // The rule's scope and term; nullptr: no rule speaks of them. The first term that it answers is the session's for good:
   // what was admitted under term 5 never rides on the term 7 that its host won later.

@@ -59,6 +59,12 @@ class Fences {
 // What keeps the proxy from doing its job in the database of --backend.
 enum class Obstacle : std::uint8_t { none, unreachable, login_refused, not_installed };
 
+// Which of the servers of --backend the proxy's own connection is with, or was last, as the URL names it.
+struct ServedBy {
+  std::string host;  // empty: not known yet
+  std::string port;
+};
+
 // For metrics.
 struct Watching {
   bool backend = false;        // the database of --backend is watched now
@@ -108,10 +114,7 @@ class Authority {
 
   // Must not block.
   virtual Obstacle obstacle() const = 0;
-  // Of the server, as the proxy's own connection has met it; 0: not yet, or it has none.
-  virtual int server_major() const = 0;
-  // That connection has been made, or has failed, once: server_major() says all that it will say for now.
-  virtual bool server_met() const = 0;
+  virtual ServedBy served_by() const { return {}; }
   virtual Watching watching() const = 0;
 
   // For HTTP: whether a host behind this proxy holds the scope's lease now, by a rule; how many leases are held.

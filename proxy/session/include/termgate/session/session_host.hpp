@@ -58,11 +58,6 @@ class SessionHost {
   // so highest_fence() counts it for scopes of sessions that are only observed.
   virtual void saw_term(std::string_view, std::int64_t) {}
 
-  // The server's major version, as far as it is known before a login: of the last session that logged in, or of the proxy's own connection.
-  // 0: unknown.
-  virtual int server_major() const { return 0; }
-  virtual void saw_server_major(int) {}
-
   // Whether the server's guard was there for this session's user and database when somebody last logged in so.
   virtual bool server_has_guard() const { return false; }
   virtual void saw_server_guard(bool) {}

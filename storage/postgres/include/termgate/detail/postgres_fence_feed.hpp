@@ -37,7 +37,8 @@ class PostgresFenceFeed {
   bool owner_is_trusted(std::string_view owner);
 
   std::string database() const;
-  int server_major() const;
+  std::string host() const;
+  std::string port() const;
   int descriptor() const noexcept;
 
  private:
