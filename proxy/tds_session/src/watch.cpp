@@ -374,6 +374,7 @@ void Watch::named() {
   if (!runs_texts(plain)) return;
   dynamic_ = true;
   run_next_ = true;
+  prepares_ = prepares_ || plain.starts_with("sp_prep") || plain.starts_with("sp_cursorprep");
 }
 
 void Watch::name(Kind kind) {
@@ -514,6 +515,7 @@ const char* Judge::take(std::string_view body, bool ends) {
   if (packet_type_ == tds::packet::sql_batch) {
     watch_.text(body, Watch::Letters::wide);
     if (ends) watch_.text_ends();
+    prepared_runs_ = prepared_runs_ || watch_.prepares();
   } else if (packet_type_ == tds::packet::rpc) {
     const bool read = reader_.take(body, *this) && (!ends || reader_.may_end());
     if (problem_ == nullptr && watch_.problem() == nullptr && !read) problem_ = unreadable_problem;
@@ -542,7 +544,9 @@ void Judge::call(std::uint16_t id, std::string_view name, std::uint16_t) {
     watch_.text_ends();
     watch_.begin();
   }
-  if (!places.known) watch_.runs_values();
+  text_read_ = false;
+  prepared_runs_ = prepared_runs_ || watch_.prepares();
+  if (!places.known || (places.text < 0 && prepared_runs_)) watch_.runs_values();
 }
 
 void Judge::parameter(std::string_view name, std::uint8_t, const tds::TypeInfo& type, bool null) {
@@ -561,8 +565,12 @@ void Judge::parameter(std::string_view name, std::uint8_t, const tds::TypeInfo& 
     if (!number && problem_ == nullptr) problem_ = unreadable_problem;
     return;
   }
+  // At its place, but by another's name: the text is still to come.
+  reads_text_ =
+      is_text && (called.empty() || at != text_at_ || tds::is_same_name(called, "@stmt") || tds::is_same_name(called, "@statement"));
   if ((is_text || at == declared_at_) && (wide || narrow)) as_ = As::text;
-  else if ((wide || narrow || type.form == tds::ValueForm::variant || type.type == tds::type::xml) && (at < text_at_ || watch_.runs()))
+  else if ((wide || narrow || type.form == tds::ValueForm::variant || type.type == tds::type::xml) &&
+           (watch_.runs() || (text_at_ >= 0 && !text_read_)))
     as_ = As::value;
 }
 
@@ -572,7 +580,11 @@ void Judge::data(std::string_view bytes) {
 }
 
 void Judge::parameter_ends() {
-  if (as_ == As::text) watch_.text_ends();
+  if (as_ == As::text) {
+    watch_.text_ends();
+    text_read_ = text_read_ || reads_text_;
+    prepared_runs_ = prepared_runs_ || (reads_text_ && watch_.runs());
+  }
   if (as_ == As::value) watch_.value_ends();
   as_ = As::nothing;
 }

@@ -25,7 +25,8 @@ class Watch {
   void value_ends();
   void runs_values() noexcept { dynamic_ = true; }  // values are texts for all that is known here
   bool runs() const noexcept { return dynamic_; }
-  void begin();  // another call: what its values say is no concern of the last one's text
+  bool prepares() const noexcept { return prepares_; }  // a text, which a later call runs by its number
+  void begin();                                         // another call: what its values say is no concern of the last one's text
 
   // What is refused, or null. A call's values may count only when its text has been read.
   const char* problem() const noexcept;
@@ -79,7 +80,7 @@ class Watch {
       "e";               // f: a list of tables, o: an object's name is next, x: what EXEC runs, e: else; one for each open parenthesis
   unsigned rowset_ = 0;  // 1: OPENROWSET, 2: and its parenthesis
   bool synonym_ = false, begun_ = false, run_next_ = false;
-  bool dynamic_ = false;
+  bool dynamic_ = false, prepares_ = false;
   const char *named_ = nullptr, *linked_ = nullptr;
   const char* value_named_ = nullptr;
   bool unreadable_ = false;
@@ -108,6 +109,8 @@ class Judge final : private tds::CallSink {
   std::size_t calls_ = 0, parameter_ = 0;
   int text_at_ = -1, declared_at_ = -1;
   bool resets_ = false;
+  bool reads_text_ = false, text_read_ = false;  // this parameter is the call's text; it has come
+  bool prepared_runs_ = false;                   // for the session: a prepared statement may run what it is given
   As as_ = As::nothing;
   Watch::Letters letters_ = Watch::Letters::wide;
 };

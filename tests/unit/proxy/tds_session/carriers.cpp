@@ -255,6 +255,42 @@ TEST_CASE("tds carriers: calls by their names", "[F1][F2][proxy][tds]") {
   }
 }
 
+TEST_CASE("tds carriers: a prepared statement that runs what it is given", "[F1][F2][proxy][tds]") {
+  const auto wide = [](std::string_view text) { return forms[0].second(tds::utf16_of(text)); };
+  const std::string reset = text_of("", forms[2].second(tds::utf16_of("EXEC sp_reset_connection")));
+  const std::string runs = text_of("", wide("EXEC (@t)")), declares = text_of("", wide("@t nvarchar(max)"));
+  const std::string inserts = text_of("", wide("INSERT t VALUES (@t)"));
+  const std::function<void(TdsGame&)> prepares[] = {
+      [&](TdsGame& game) { game.rpc(by_id(11) + no_handle_yet + declares + runs); },
+      [&](TdsGame& game) { game.rpc(by_name("sp_prepare") + no_handle_yet + declares + runs); },
+      [&](TdsGame& game) { game.rpc(by_id(3) + no_handle_yet + declares + runs + number); },
+      [&](TdsGame& game) { game.rpc(by_id(13) + no_handle_yet + declares + runs + text_of("@t", wide("SELECT 1"))); },
+      [&](TdsGame& game) { game.batch("DECLARE @h int EXEC sp_prepare @h OUTPUT, N'@t nvarchar(max)', N'EXEC (@t)'"); },
+  };
+  for (const auto& prepare : prepares) {
+    for (const std::string& execute : {by_id(12), by_id(4), by_name("sp_execute")}) {
+      TdsGame game;
+      game.login_with_term(5);
+      prepare(game);
+      CHECK(game.heard().find("error") == std::string::npos);
+      const auto ran = game.model.ran.size();
+      game.rpc(execute + number + reset);
+      CHECK(game.heard() == "error 50005 done 2;");
+      CHECK(game.model.ran.size() == ran);
+    }
+  }
+  // Its value before its text; and one that only stores what it is given.
+  check_refused(modes[0], [&](TdsGame& game) {
+    game.rpc(by_id(10) + text_of("@params", wide("@x int, @t nvarchar(max)")) + named("@x") + number.substr(2) +
+             text_of("@t", reset.substr(2)) + text_of("@stmt", runs.substr(2)));
+  });
+  TdsGame game;
+  game.login_with_term(5);
+  game.rpc(by_id(11) + no_handle_yet + declares + inserts);
+  game.rpc(by_id(12) + number + reset);
+  CHECK(game.heard().find("error") == std::string::npos);
+}
+
 TEST_CASE("tds carriers: what only looks alike passes with a term", "[F7][proxy][tds]") {
   for (const auto& [name, text] : harmless) {
     CAPTURE(name, text);
