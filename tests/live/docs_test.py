@@ -528,6 +528,9 @@ class Docs(unittest.TestCase):
     def wins(self, write, lead_and_write):
         """A leader that has won `self.term` elsewhere, as the page has it: it writes at once; it raises the fence first."""
         page = (SOURCE / "docs/use/java-and-orms.md").read_text(encoding="utf-8")
+        shell(
+            f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write"
+        )  # the page's level: one that may seal gets another hint
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term - 1});")
         done = write()
         quoted = (

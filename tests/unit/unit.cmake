@@ -57,8 +57,7 @@ set_tests_properties(unit_tsql_lint PROPERTIES LABELS unit TIMEOUT 60)
 
 termgate_test(unit_testkit LABEL unit SOURCES unit/testkit/checker.cpp unit/testkit/leader.cpp LIBRARIES Termgate::testkit fmt::fmt Threads::Threads)
 if(TARGET termgate_sqlite)
-  target_sources(unit_testkit PRIVATE unit/testkit/lease_clock.cpp package/stale_leader_test.cpp)
-  target_compile_definitions(unit_testkit PRIVATE TERMGATE_TEST_HAS_MAIN)
+  target_sources(unit_testkit PRIVATE unit/testkit/lease_clock.cpp)
   # The same on SQLite whatever server there is; live_testkit has that.
   set_property(TEST unit_testkit APPEND PROPERTY ENVIRONMENT "TERMGATE_TEST_POSTGRESQL=")
 endif()
