@@ -32,11 +32,12 @@ BEGIN
   END IF;
 END $$;
 
--- Wakes the followers of a stream when this transaction commits. A transaction that notifies cannot be prepared: where the server allows prepared transactions, followers poll.
+-- Wakes the followers of a stream when this transaction commits. A transaction that notifies cannot be prepared: where the server allows prepared transactions, followers poll;
+-- and where its queue of notifications fills up, for a full one fails the COMMIT.
 CREATE OR REPLACE FUNCTION @schema@._notify_followers(p_stream text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF current_setting('max_prepared_transactions') = '0' THEN
+  IF current_setting('max_prepared_transactions') = '0' AND pg_notification_queue_usage() < 0.25 THEN
     PERFORM pg_notify('termgate_streams', p_stream);
   END IF;
 END $$;
