@@ -508,6 +508,29 @@ def test_checks_that_pass_through_a_squatted_turnstile_are_not_ended(server):
     check(f"no writer was ended: {ended}", not ended)
 
 
+def test_a_full_lock_table_is_named(server):
+    """PostgreSQL's own limit: then nobody gets a lock, and a raise says why."""
+    leased, sealed = new_scope(server), new_scope(server, "seal")
+    with server.connect("nogrant") as squatter, server.connect("leader") as leader, server.connect("writer") as writer:
+        check(
+            "the lock table is filled",
+            run(squatter, "SELECT count(pg_advisory_lock(i)) FROM generate_series(1, 100000) i")[0][0] == "53200",
+        )
+        for session, statement in (
+            (leader, f"SELECT termgate.acquire_lease('{leased}', 'me', '3 s')"),
+            (leader, f"SELECT termgate.seal('{sealed}', 2)"),
+            (writer, f"SELECT termgate.check_term('{sealed}', 2)"),
+        ):
+            answer, _ = run(session, statement)
+            check(
+                f"{statement}: {answer}",
+                answer[0] == "53200" or (answer[0] == "TG006" and f"pid {squatter.info.backend_pid} " in answer[1]),
+            )
+        squatter.close()
+        eventually(lambda: run(leader, f"SELECT termgate.seal('{sealed}', 2)")[0][0] is None)
+        check("it goes on when that session has ended", run(leader, f"SELECT termgate.seal('{sealed}', 2)")[0][0] is None)
+
+
 def flood(server, seconds, payloads, full=None):
     """Commits many notifications again and again, as a role without a grant, in another database."""
 

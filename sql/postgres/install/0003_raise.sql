@@ -118,6 +118,16 @@ BEGIN
   RETURN p_grace;
 END $$;
 
+-- Any role of any database can fill the lock table of the server, and PostgreSQL then gives locks to nobody. So views are not read here, which would need some.
+CREATE OR REPLACE FUNCTION @schema@._lock_table_full(p_scope text, p_error text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RAISE EXCEPTION 'TG006 raising scope "%" is blocked: the lock table of this server is full (%); the most locks are held by %', p_scope, p_error,
+      (SELECT string_agg(format('pid %s (%s)', m.pid, m.locks), ', ' ORDER BY m.locks DESC)
+         FROM (SELECT l.pid, count(*) AS locks FROM pg_lock_status() l GROUP BY l.pid ORDER BY count(*) DESC LIMIT 3) m)
+    USING ERRCODE = 'TG006', HINT = 'The fence is unchanged. End what is named here: SELECT pg_terminate_backend(pid).';
+END $$;
+
 -- The first lock of a raise to p_term: while it is held nobody new passes or raises; returns whom it evicted. Must come before any shared lock on the scope.
 CREATE OR REPLACE FUNCTION @schema@._take_turnstile(p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -136,11 +146,7 @@ BEGIN
   PERFORM @schema@._announce(p_scope, p_term);
   RETURN @schema@._take(@schema@._turnstile_key(p_scope), p_scope, p_term, p_grace_until, p_until);
 EXCEPTION WHEN out_of_memory THEN
-  -- Any role of any database can do that, and PostgreSQL then gives locks to nobody.
-  RAISE EXCEPTION 'TG006 raising scope "%" to % is blocked: the lock table of this server is full; the most locks are held by %', p_scope, p_term,
-      (SELECT string_agg(format('pid %s (user %s): %s', m.pid, (SELECT a.usename FROM pg_stat_activity a WHERE a.pid = m.pid), m.locks), ', ' ORDER BY m.locks DESC)
-         FROM (SELECT l.pid, count(*) AS locks FROM pg_locks l GROUP BY l.pid ORDER BY count(*) DESC LIMIT 3) m)
-    USING ERRCODE = 'TG006', DETAIL = SQLERRM, HINT = 'The fence is unchanged. End what is named here: SELECT pg_terminate_backend(pid).';
+  PERFORM @schema@._lock_table_full(p_scope, SQLERRM);
 END $$;
 
 -- The other locks of a raise, once it holds the turnstile; returns whom it evicted.
@@ -219,6 +225,8 @@ BEGIN
     END;
   END LOOP;
   RETURN p_known + 1;
+EXCEPTION WHEN out_of_memory THEN
+  PERFORM @schema@._lock_table_full(p_scope, SQLERRM);
 END $$;
 
 -- Puts the fence at p_term, under the exclusive lock: row and audit. p_generation: NULL keeps the row's.
