@@ -161,9 +161,11 @@ CREATE OR REPLACE FUNCTION @schema@._take_leases(p_scopes text[], p_patience int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_got boolean[] := array_fill(false, ARRAY[cardinality(p_scopes)]);
-  v_grace_until timestamptz := clock_timestamp() + least(p_patience, @schema@._wait('eviction_grace_ms'));
-  v_until timestamptz := v_grace_until + interval '500 ms';
+  v_patience interval := least(p_patience, @schema@._wait('eviction_grace_ms'));
+  v_grace_until timestamptz := clock_timestamp() + v_patience;
+  v_until timestamptz := v_grace_until + greatest(4 * v_patience, interval '500 ms');
   v_strangers integer := 0;
+  v_pause_ms integer := 10;
   v_user text := current_setting('lock_timeout');
   h record;
 BEGIN
@@ -187,7 +189,8 @@ BEGIN
     END IF;
     -- In the queue of one of them, so that nobody else gets it first.
     BEGIN
-      PERFORM set_config('lock_timeout', CASE WHEN clock_timestamp() < v_grace_until THEN '10' ELSE '100' END, true);
+      v_pause_ms := CASE WHEN clock_timestamp() < v_grace_until THEN 10 ELSE greatest(2 * v_pause_ms, 100) END;  -- as in _take()
+      PERFORM set_config('lock_timeout', v_pause_ms::text, true);
       PERFORM pg_advisory_xact_lock(@schema@._lease_key(p_scopes[array_position(v_got, false)]));
       PERFORM set_config('lock_timeout', v_user, true);
     EXCEPTION WHEN lock_not_available THEN
