@@ -806,7 +806,8 @@ void Layer1::doctor_attached(std::vector<Advice>& findings) {
 }
 
 void Layer1::doctor_connection(std::vector<Advice>& findings) {
-  if (const auto problem = file_.unfit()) findings.push_back({"error", "this connection", problem->text, "see there, then open the file again"});
+  if (const auto problem = file_.unfit())
+    findings.push_back({"error", "this connection", problem->text, "see there, then open the file again"});
   if (!file_.foreign_locks().empty()) {
     findings.push_back({"warning", "this connection", fmt::format("its locks are those of the VFS \"{}\"", file_.foreign_locks()),
                         "see that it excludes every other program that writes to the file"});
