@@ -32,7 +32,8 @@ void noise(std::uint8_t rules, Input input) {
   if ((rules & 32) != 0)
     log_in(one, rules, 5, now, [](std::string_view question) {
       namespace wire = termgate::test::wire;
-      return question.starts_with(wire::who_asked()) ? wire::who_answered() : wire::who_serves_done();
+      const bool put_back = question.find("SET default_transaction_read_only TO on") != std::string_view::npos;
+      return put_back ? wire::who_serves_done() : wire::who_answered();
     });
   const std::size_t given = input.size;
   std::string goodbye;
