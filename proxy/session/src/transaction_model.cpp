@@ -145,6 +145,8 @@ void TransactionModel::follow_savepoints(const Effects& effects) {
 
 void TransactionModel::apply_control(const Effects& effects) {
   follow_savepoints(effects);
+  // The client's own word counts from here on.
+  if (effects.sets_access && tx.in_block && tx.writable && tx.mode == Mode::servers) tx.mode = Mode::asked;
   switch (effects.kind) {
     case Kind::begin:
       if (!tx.in_block) {
