@@ -109,7 +109,7 @@ class TdsModel {
   }
   void write() {
     ++writes;
-    if (silence_allowed && declared.second == 0 && !gate) return;
+    if (silence_allowed && (declared.second == 0 || !has_layer1) && !gate) return;
     if (!gate || gate_term != fence) ++unfenced;
   }
 
