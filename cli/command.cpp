@@ -105,9 +105,7 @@ std::string place_of(std::string_view url) {
 
 std::string Arguments::database_url() const {
   if (auto url = maybe("db")) return *url;
-  if (auto path = maybe("db-file")) {
-    return url_in_file("db-file", *path);
-  }
+  if (auto path = maybe("db-file")) { return url_in_file("db-file", *path); }
   if (const char* url = std::getenv("TERMGATE_DB"); url != nullptr && *url != '\0') return url;
   throw UsageError(
       "which database? Give --db URL (sqlite:app.db, postgresql://user@host/dbname, sqlserver://…, odbc:…), --db-file FILE or TERMGATE_DB");

@@ -114,10 +114,10 @@ po::options_description common_options(bool own_database) {
     return help;
   }
   po::options_description options("Every command");
-  options.add_options()("db", po::value<std::string>(), "the database's URL")("db-file", po::value<std::string>(),
-                                                                              "a file whose first line is that URL")(
-      "schema", po::value<std::string>(), "PostgreSQL schema of layer 1 (default termgate)")("json", po::bool_switch(), "print JSON")(
-      "help", po::bool_switch(), "this text");
+  options.add_options()("db", po::value<std::string>(), "the database's URL")(
+      "db-file", po::value<std::string>(), "a file whose first line is that URL")("schema", po::value<std::string>(),
+                                                                                  "PostgreSQL schema of layer 1 (default termgate)")(
+      "json", po::bool_switch(), "print one JSON document; a list is one array")("help", po::bool_switch(), "this text");
   return options;
 }
 

@@ -99,7 +99,8 @@ std::string without_passwords(std::string message, std::vector<std::string> give
       if (at + size < text.size()) replace_all(message, before + secret + text[at + size], before + std::string(hidden) + text[at + size]);
       replace_all(message, before + secret, before + std::string(hidden));
       // A reader of the URL may quote what it has decoded.
-      if (const std::string decoded = percent_decoded(secret); decoded != secret && decoded.size() > 3) replace_all(message, decoded, std::string(hidden));
+      if (const std::string decoded = percent_decoded(secret); decoded != secret && decoded.size() > 3)
+        replace_all(message, decoded, std::string(hidden));
     }
   }
   auto stretches = passwords_in(message, false);

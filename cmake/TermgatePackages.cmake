@@ -36,17 +36,22 @@ if(TERMGATE_HELP_JSON)
 else()
   set(help_source "$<TARGET_FILE:termgate>")
 endif()
+file(GLOB_RECURSE package_pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/*")
 add_custom_command(OUTPUT "${package_data}/stamp"
   COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/packaging/files.py" "${PROJECT_VERSION}" "${package_data}" "${PROJECT_SOURCE_DIR}/CHANGELOG.md" ${help_source} -- ${packages}
   COMMAND "${CMAKE_COMMAND}" -E touch "${package_data}/stamp"
-  DEPENDS termgate packaging/files.py packaging/manual.py CHANGELOG.md WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" COMMENT "Making man pages and completions" VERBATIM)
+  DEPENDS termgate packaging/files.py packaging/manual.py CHANGELOG.md README.md ${package_pages} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" COMMENT "Making man pages and completions" VERBATIM)
 add_custom_target(termgate_package_files ALL DEPENDS "${package_data}/stamp")
 
 foreach(package IN LISTS packages)
   install(FILES "${package_data}/changelog/${package}/changelog.gz" packaging/debian/copyright DESTINATION share/doc/${package} COMPONENT ${package})
 endforeach()
 install(DIRECTORY "${package_data}/man/" DESTINATION share/man/man1 COMPONENT termgate FILES_MATCHING PATTERN "*.gz")
-install(FILES "${package_data}/CHANGELOG.md.gz" README.md DESTINATION share/doc/termgate COMPONENT termgate)
+install(FILES "${package_data}/CHANGELOG.md.gz" DESTINATION share/doc/termgate COMPONENT termgate)
+# The pages lie as in the repository, so that their links hold.
+install(DIRECTORY "${package_data}/doc/" DESTINATION share/doc/termgate COMPONENT termgate)
+install(DIRECTORY packaging/prometheus packaging/grafana DESTINATION share/doc/termgate/packaging COMPONENT termgate)
+install(FILES packaging/debian/rules.example DESTINATION share/doc/termgate/examples RENAME rules COMPONENT termgate)
 install(FILES "${package_data}/completions/termgate.bash" DESTINATION share/bash-completion/completions RENAME termgate COMPONENT termgate)
 install(FILES "${package_data}/completions/_termgate" DESTINATION share/zsh/vendor-completions COMPONENT termgate)
 install(FILES "${package_data}/completions/termgate.fish" DESTINATION share/fish/vendor_completions.d COMPONENT termgate)

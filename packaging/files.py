@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The files of the Debian packages that are made and not written: man pages, completions, changelogs.
+"""The files of the Debian packages that are made and not written: man pages, completions, changelogs, and the pages of
+docs/ and the README, in which a link to what no package has becomes plain text.
 
   files.py VERSION OUT_DIR CHANGELOG.md (TERMGATE_COMMAND | --json FILE) -- PACKAGE …
 
@@ -8,6 +9,8 @@ DEBEMAIL. The same input gives the same bytes.
 """
 import gzip
 import os
+import re
+import shutil
 import subprocess
 import sys
 from email.utils import formatdate
@@ -29,6 +32,36 @@ def write_packed(path, data):
     path.write_bytes(gzip.compress(data, 9, mtime=0))
 
 
+# What share/doc/termgate has besides, under these paths.
+INSTALLED = ("packaging/prometheus", "packaging/grafana")
+
+
+def pages(root, out):
+    """README.md and docs/ with the links that still lead somewhere."""
+    sources = [root / "README.md", *sorted((root / "docs").rglob("*.*"))]
+    there = {source.resolve() for source in sources}
+
+    def link(page, match):
+        text, target = match.groups()
+        path = target.partition("#")[0]
+        if not path or "://" in path or path.startswith("mailto:"):
+            return match.group(0)
+        found = (page.parent / path).resolve()
+        inside = any(found.is_relative_to((root / folder).resolve()) for folder in INSTALLED)
+        return match.group(0) if found in there or inside else text
+
+    for source in sources:
+        if source.is_dir():
+            continue
+        to = out / source.relative_to(root)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if source.suffix != ".md":
+            to.write_bytes(source.read_bytes())
+            continue
+        text = source.read_text(encoding="utf-8")
+        to.write_text(re.sub(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)", lambda match: link(source, match), text), encoding="utf-8")
+
+
 def main():
     at = sys.argv.index("--")
     version, out, changelog = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
@@ -39,6 +72,8 @@ def main():
     for page in sorted((out / "man").glob("*.1")):
         write_packed(out / "man" / (page.name + ".gz"), page.read_bytes())
     write_packed(out / "CHANGELOG.md.gz", changelog.read_bytes())
+    shutil.rmtree(out / "doc", ignore_errors=True)
+    pages(HERE.parent, out / "doc")
     who = f"{os.environ.get('DEBFULLNAME', 'Termgate maintainers')} <{os.environ.get('DEBEMAIL', 'maintainers@termgate.example')}>"
     for package in packages:
         text = (

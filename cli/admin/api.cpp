@@ -269,7 +269,8 @@ struct Api::Call {
     for (const auto& [given, value] : query) {
       if (std::find(known.begin(), known.end(), given) == known.end())
         throw Refused(400, fmt::format("there is no parameter \"{}\" here; {}", printable(given),
-                                       known.size() == 0 ? std::string("this path takes none") : fmt::format("known are {}", fmt::join(known, ", "))));
+                                       known.size() == 0 ? std::string("this path takes none")
+                                                         : fmt::format("known are {}", fmt::join(known, ", "))));
     }
   }
   std::optional<std::string> one_of(std::string_view name, std::initializer_list<std::string_view> words) const {
@@ -410,7 +411,8 @@ Reply Api::jobs(const Call& call) {
   const auto status = call.one_of("status", {"started", "completed", "failed", "cancelled", "lost"});
   const int limit = call.limit(shown_jobs);
   json::array all;
-  for (const JobRunInfo& run : database_.jobs({.job = call.parameter("job"), .scope = call.parameter("scope")}, status ? searched_max : limit)) {
+  for (const JobRunInfo& run :
+       database_.jobs({.job = call.parameter("job"), .scope = call.parameter("scope")}, status ? searched_max : limit)) {
     if (all.size() < static_cast<std::size_t>(limit) && (!status || run.status == *status)) all.push_back(json_of(run));
   }
   return document({{"jobs", std::move(all)}});

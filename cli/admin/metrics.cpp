@@ -56,8 +56,8 @@ namespace {
 
 using Text = DatabaseMetrics::Text;
 
-// One series for each name would grow without end, so the first lines_max by name have them. What is wrong has one wherever it is, so that an
-// alert fires for the last scope as for the first, and names it; the counts are of all.
+// One series for each name would grow without end, so the first lines_max by name have them. What is wrong has one wherever it is, so that
+// an alert fires for the last scope as for the first, and names it; the counts are of all.
 void leases(const Scopes& scopes, Text& text) {
   std::vector<const ScopeRow*> shown, expired;
   for (const ScopeRow& row : scopes.rows) {
@@ -102,8 +102,9 @@ void followers(Database& database, Text& text) {
     if (page.size() < 1000) break;
   }
   // Those that are furthest behind, where there are too many.
-  std::stable_sort(all.begin(), all.end(),
-                   [](const FollowerInfo& one, const FollowerInfo& other) { return one.behind_ms.value_or(0) > other.behind_ms.value_or(0); });
+  std::stable_sort(all.begin(), all.end(), [](const FollowerInfo& one, const FollowerInfo& other) {
+    return one.behind_ms.value_or(0) > other.behind_ms.value_or(0);
+  });
   if (all.size() > lines_max) all.resize(lines_max);
   text.head("termgate_follower_behind", "gauge", "Writes that the follower has not handled yet.");
   for (const FollowerInfo& one : all) text.line("termgate_follower_behind", {{"follower", one.name}}, one.behind);
@@ -121,7 +122,8 @@ void jobs(Database& database, Text& text) {
     last.emplace(key, run);
     if (run.status == "completed") completed.emplace(key, run.now_ms - run.started_at_ms);
   }
-  text.head("termgate_job_last_status", "gauge", "1 for the status of the job's last run; the first 500 by name, and whatever failed or was lost.");
+  text.head("termgate_job_last_status", "gauge",
+            "1 for the status of the job's last run; the first 500 by name, and whatever failed or was lost.");
   std::size_t lines = 0, wrong = 0;
   for (const auto& [key, run] : last) {
     const bool failed = run.status == "failed" || run.status == "lost";
@@ -189,7 +191,8 @@ void DatabaseMetrics::changes(std::int64_t now_ms, Text& text) {
   }
   std::stable_sort(often.begin(), often.end(), [](const auto& one, const auto& other) { return one.first > other.first; });
   if (often.size() > lines_max) often.resize(lines_max);
-  text.head("termgate_lease_changes", "gauge", "How often the lease of the scope was acquired in the last ten minutes, where more than once.");
+  text.head("termgate_lease_changes", "gauge",
+            "How often the lease of the scope was acquired in the last ten minutes, where more than once.");
   for (const auto& [count, scope] : often) text.line("termgate_lease_changes", {{"scope", std::string(scope)}}, count);
 }
 
@@ -207,7 +210,8 @@ std::string DatabaseMetrics::text() {
   // The first look only says where counting begins, and which leases are held.
   if (last_id_ < 0) {
     for (const ScopeRow& row : scopes->rows) {
-      if (row.lease && !row.lease->released_at_ms && acquired_at_ms_.size() < scopes_max) acquired_at_ms_[row.scope] = row.lease->acquired_at_ms;
+      if (row.lease && !row.lease->released_at_ms && acquired_at_ms_.size() < scopes_max)
+        acquired_at_ms_[row.scope] = row.lease->acquired_at_ms;
     }
   } else {
     for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) count(*entry);
@@ -216,9 +220,10 @@ std::string DatabaseMetrics::text() {
   changes(scopes->now_ms, text);
   text.head("termgate_audit_total", "counter", "Entries that the audit has gained since this process began, by action.");
   for (const auto& [action, count] : actions_) text.line("termgate_audit_total", {{"action", action}}, count);
-  text.head("termgate_stale_writes_total", "counter",
-            "Refused stale writes that the audit has gained since this process began: what the database refused, and what library and proxies "
-            "did.");
+  text.head(
+      "termgate_stale_writes_total", "counter",
+      "Refused stale writes that the audit has gained since this process began: what the database refused, and what library and proxies "
+      "did.");
   text.line("termgate_stale_writes_total", {}, refused_);
   text.head("termgate_evicted_sessions_total", "counter",
             "Sessions ended because they stood in a takeover's way, since this process began.");

@@ -28,7 +28,8 @@ const char* state_of(const LeaseInfo& lease) { return lease.released_at_ms ? "re
 bool found_in(std::string_view text, std::initializer_list<std::string_view> all) {
   const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
   return std::any_of(all.begin(), all.end(), [&](std::string_view one) {
-    return std::search(one.begin(), one.end(), text.begin(), text.end(), [&](char a, char b) { return lower(a) == lower(b); }) != one.end() ||
+    return std::search(one.begin(), one.end(), text.begin(), text.end(), [&](char a, char b) { return lower(a) == lower(b); }) !=
+               one.end() ||
            text.empty();
   });
 }

@@ -131,8 +131,8 @@ class Connection : public EventReader, public std::enable_shared_from_this<Conne
     parser_->body_limit(body_bytes_max);
     stream_.expires_after(request_takes);
     place_ = owner_.silent.insert(owner_.silent.end(), &give_up_);
-    http::async_read(stream_, buffer_, *parser_,
-                     [self = this->shared_from_this()](beast::error_code error, std::size_t) { self->got(error); });
+    http::async_read_header(stream_, buffer_, *parser_,
+                            [self = this->shared_from_this()](beast::error_code error, std::size_t) { self->got_header(error); });
   }
 
   void offer(const std::shared_ptr<const std::string>& text) override {
@@ -162,6 +162,23 @@ class Connection : public EventReader, public std::enable_shared_from_this<Conne
     reply.body = fmt::format("{{\"error\":{{\"code\":\"\",\"message\":\"{}\"}}}}", text);
     reply.note = fmt::format("{} before any path was looked at", status);
     return reply;
+  }
+
+  // A client with a body may wait to hear that it is wanted (RFC 9110, section 10.1.1).
+  void got_header(beast::error_code error) {
+    if (error || parser_->get()[http::field::expect].empty()) return read_body(error);
+    if (!beast::iequals(parser_->get()[http::field::expect], "100-continue")) {
+      heard();
+      return answer(plain(417, "Expect is 100-continue or absent"), false);
+    }
+    static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+    asio::async_write(stream_, asio::buffer(go_on),
+                      [self = this->shared_from_this()](beast::error_code failed, std::size_t) { self->read_body(failed); });
+  }
+  void read_body(beast::error_code error) {
+    if (error || parser_->is_done()) return got(error);
+    http::async_read(stream_, buffer_, *parser_,
+                     [self = this->shared_from_this()](beast::error_code failed, std::size_t) { self->got(failed); });
   }
 
   void got(beast::error_code error) {

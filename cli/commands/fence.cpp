@@ -63,15 +63,16 @@ int run_seal(const Arguments& arguments) {
 int run_fence_list(const Arguments& arguments) {
   Database database = arguments.open();
   Listing listing(arguments.json(), {"SCOPE", "FENCE", "RAISED", "BY", "WHO MAY RAISE", ""});
-  for_each_page([&](const std::string& after) { return database.fences(after, 500); },
-                [&](const FenceInfo& fence) {
-                  listing.add([&] { return json_of(fence); },
-                              [&] {
-                                return std::vector<std::string>{printable(fence.scope),     std::to_string(fence.term),
-                                                                moment(fence.raised_at_ms), printable(fence.raised_by),
-                                                                fence.raise_by,             fence.untrusted ? "untrusted" : ""};
-                              });
-                });
+  for_each_page(
+      [&](const std::string& after) { return database.fences(after, 500); },
+      [&](const FenceInfo& fence) {
+        listing.add([&] { return json_of(fence); },
+                    [&] {
+                      return std::vector<std::string>{
+                          printable(fence.scope), std::to_string(fence.term),        moment(fence.raised_at_ms), printable(fence.raised_by),
+                          fence.raise_by,         fence.untrusted ? "untrusted" : ""};
+                    });
+      });
   listing.end();
   return Exit::done;
 }

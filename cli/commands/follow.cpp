@@ -104,14 +104,11 @@ int run_follower_list(const Arguments& arguments) {
     for (const FollowerInfo& info : page) {
       listing.add([&] { return json_of(info); },
                   [&] {
-                    const std::string what =
-                        info.followed.stream ? "stream " + printable(*info.followed.stream) : "scope " + printable(info.followed.scope.value_or(""));
-                    return std::vector<std::string>{printable(info.name),
-                                                    what,
-                                                    std::to_string(info.behind),
-                                                    info.behind_ms ? length(*info.behind_ms) : "",
-                                                    moment(info.moved_at_ms),
-                                                    std::to_string(info.run),
+                    const std::string what = info.followed.stream ? "stream " + printable(*info.followed.stream)
+                                                                  : "scope " + printable(info.followed.scope.value_or(""));
+                    return std::vector<std::string>{printable(info.name),        what,
+                                                    std::to_string(info.behind), info.behind_ms ? length(*info.behind_ms) : "",
+                                                    moment(info.moved_at_ms),    std::to_string(info.run),
                                                     moment(info.started_at_ms)};
                   });
     }

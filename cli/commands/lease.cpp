@@ -127,8 +127,8 @@ int run_list(const Arguments& arguments) {
       if (state && *state != state_of(info)) continue;
       listing.add([&] { return json_of(info); },
                   [&] {
-                    return std::vector<std::string>{printable(info.scope),      printable(info.owner),         std::to_string(info.term),
-                                                    how_it_stands(info),        moment(info.acquired_at_ms),   printable(info.endpoint)};
+                    return std::vector<std::string>{printable(info.scope), printable(info.owner),       std::to_string(info.term),
+                                                    how_it_stands(info),   moment(info.acquired_at_ms), printable(info.endpoint)};
                   });
     }
     after = page.back().scope;

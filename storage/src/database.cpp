@@ -497,7 +497,10 @@ std::optional<Lease> Database::try_acquire_lease(const Scope& scope, millisecond
   };
   const Rows rows = detail::counted(state_->stats.acquire, ask, [](const Rows& answer) { return answer.one()[0].as_bool(); });
   const auto row = detail::only_row(rows);
-  if (!row["acquired"].as_bool()) return std::nullopt;
+  if (!row["acquired"].as_bool()) {
+    state_->stats.contention.note(scope.name(), 1, {});
+    return std::nullopt;
+  }
   const Term term(row["term"].as_int());
   // A term that was given before, or a lower one: the database has forgotten acquisitions (F3).
   state_->compare_with_memory(scope.name(), term.value() - 1, remembered);
@@ -607,11 +610,11 @@ CompletedJob Database::completed_job(std::string_view job, const Scope& scope, s
   return {row["started_at_ms"].as_optional_int(), row["latest_ms"].as_optional_int(), row["now_ms"].as_int()};
 }
 
-DatabaseStats Database::stats() const noexcept {
+DatabaseStats Database::stats() const {
   const detail::StatsCounter& all = state_->stats;
   const auto read = [](const std::atomic<std::int64_t>& number) { return number.load(std::memory_order_relaxed); };
-  return {all.acquire.read(), all.renew.read(), all.release.read(), read(all.waits),       std::chrono::nanoseconds(read(all.waited_ns)),
-          read(all.held),     read(all.lost),   read(all.expired),  read(all.stale_writes)};
+  return {all.acquire.read(), all.renew.read(), all.release.read(), read(all.waits),        std::chrono::nanoseconds(read(all.waited_ns)),
+          read(all.held),     read(all.lost),   read(all.expired),  read(all.stale_writes), all.contention.read()};
 }
 
 std::int64_t Database::start_follower(std::string_view name, const FollowedBy& followed, bool from_end) {

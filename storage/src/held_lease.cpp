@@ -76,13 +76,16 @@ std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, co
   // Counted as a wait once a first try was in vain.
   struct Waited {
     StatsCounter& stats;
+    const std::string& scope;
     std::optional<std::chrono::steady_clock::time_point> since;
     ~Waited() {
       if (!since) return;
       stats.waits.fetch_add(1, std::memory_order_relaxed);
-      stats.waited_ns.fetch_add((std::chrono::steady_clock::now() - *since).count(), std::memory_order_relaxed);
+      const auto waited = std::chrono::steady_clock::now() - *since;
+      stats.waited_ns.fetch_add(waited.count(), std::memory_order_relaxed);
+      stats.contention.note(scope, 0, waited);
     }
-  } waited{holding.stats(), {}};
+  } waited{holding.stats(), scope.name(), {}};
   std::optional<LeaseWaiters::Wait> waiting;
   milliseconds step = times.first;
   milliseconds held_for{0};  // by another, at the last look

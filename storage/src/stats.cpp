@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -32,6 +33,22 @@ CallStats CallCounter::read() const noexcept {
   stats.took = std::chrono::nanoseconds(took_.load(std::memory_order_relaxed));
   for (std::size_t at = 0; at < buckets_.size(); ++at) stats.buckets[at] = buckets_[at].load(std::memory_order_relaxed);
   return stats;
+}
+
+void ContentionCounter::note(const std::string& scope, std::int64_t refused, std::chrono::nanoseconds waited) {
+  const std::lock_guard lock(mutex_);
+  const std::string& name = scopes_.size() < scopes_max || scopes_.contains(scope) ? scope : "other";
+  ScopeContention& one = scopes_[name];
+  one.scope = name;
+  one.refused += refused;
+  one.waited += waited;
+}
+
+std::vector<ScopeContention> ContentionCounter::read() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<ScopeContention> all;
+  for (const auto& [scope, one] : scopes_) all.push_back(one);
+  return all;
 }
 
 }  // namespace detail
@@ -93,43 +110,44 @@ void calls(Text& text, const DatabaseStats& stats) {
   }
 }
 
-// Prometheus refuses a text with a series twice: several loops of one scope, or followers of one name, are one.
-std::vector<LeaderStats> one_a_scope(const std::vector<LeaderStats>& leaders) {
-  std::vector<LeaderStats> all;
-  for (const LeaderStats& one : leaders) {
-    const auto same = std::find_if(all.begin(), all.end(), [&](const LeaderStats& other) { return other.scope == one.scope; });
-    if (same == all.end()) {
-      all.push_back(one);
+// Two of one name are one series, or Prometheus would refuse the whole text: they lead if one does, and what they count is added up.
+std::vector<LeaderStats> by_scope(const std::vector<LeaderStats>& all) {
+  std::vector<LeaderStats> merged;
+  for (const LeaderStats& one : all) {
+    const auto found = std::find_if(merged.begin(), merged.end(), [&](const LeaderStats& other) { return other.scope == one.scope; });
+    if (found == merged.end()) {
+      merged.push_back(one);
       continue;
     }
-    same->term = std::max(same->term, one.term);
-    same->elected += one.elected;
-    same->stopped += one.stopped;
-    same->finished += one.finished;
-    same->fenced += one.fenced;
-    same->lost += one.lost;
-    same->expired += one.expired;
+    found->term = std::max(found->term, one.term);
+    found->elected += one.elected;
+    found->stopped += one.stopped;
+    found->finished += one.finished;
+    found->fenced += one.fenced;
+    found->lost += one.lost;
+    found->expired += one.expired;
   }
-  return all;
+  return merged;
 }
 
-std::vector<FollowerStats> one_a_name(const std::vector<FollowerStats>& followers) {
-  std::vector<FollowerStats> all;
-  for (const FollowerStats& one : followers) {
-    const auto same = std::find_if(all.begin(), all.end(), [&](const FollowerStats& other) { return other.name == one.name; });
-    if (same == all.end()) {
-      all.push_back(one);
+std::vector<FollowerStats> by_name(const std::vector<FollowerStats>& all) {
+  std::vector<FollowerStats> merged;
+  for (const FollowerStats& one : all) {
+    const auto found = std::find_if(merged.begin(), merged.end(), [&](const FollowerStats& other) { return other.name == one.name; });
+    if (found == merged.end()) {
+      merged.push_back(one);
       continue;
     }
-    same->running = same->running || one.running;
-    same->lag = std::max(same->lag, one.lag);
-    same->handled += one.handled;
-    same->refused += one.refused;
+    found->running = found->running || one.running;
+    found->lag = std::max(found->lag, one.lag);
+    found->handled += one.handled;
+    found->refused += one.refused;
   }
-  return all;
+  return merged;
 }
 
-void leaders_text(Text& text, const std::vector<LeaderStats>& leaders) {
+void leaders_text(Text& text, const std::vector<LeaderStats>& given) {
+  const std::vector<LeaderStats> leaders = by_scope(given);
   if (leaders.empty()) return;
   text.head("termgate_leader", "gauge", "1 while this process leads the scope.");
   for (const LeaderStats& one : leaders) text.line("termgate_leader{{scope=\"{}\"}} {}", label(one.scope), one.term ? 1 : 0);
@@ -146,7 +164,8 @@ void leaders_text(Text& text, const std::vector<LeaderStats>& leaders) {
   }
 }
 
-void followers_text(Text& text, const std::vector<FollowerStats>& followers) {
+void followers_text(Text& text, const std::vector<FollowerStats>& given) {
+  const std::vector<FollowerStats> followers = by_name(given);
   if (followers.empty()) return;
   text.head("termgate_follower_running", "gauge", "1 while the follower runs in this process.");
   for (const FollowerStats& one : followers)
@@ -169,6 +188,13 @@ std::string metrics_text(const DatabaseStats& stats, const std::vector<LeaderSta
   text.number("termgate_lease_waits_total", "counter", "Waits for a lease that another held.", stats.waits);
   text.head("termgate_lease_wait_seconds_total", "counter", "How long these waits took, to the grant or in vain.");
   text.line("termgate_lease_wait_seconds_total {:.9f}", seconds(stats.waited));
+  text.head("termgate_scope_lease_refused_total", "counter",
+            "Acquisitions of the scope's lease that were refused, because another held it.");
+  for (const ScopeContention& one : stats.contention)
+    text.line("termgate_scope_lease_refused_total{{scope=\"{}\"}} {}", label(one.scope), one.refused);
+  text.head("termgate_scope_lease_wait_seconds_total", "counter", "How long callers have waited for the scope's lease.");
+  for (const ScopeContention& one : stats.contention)
+    text.line("termgate_scope_lease_wait_seconds_total{{scope=\"{}\"}} {:.9f}", label(one.scope), seconds(one.waited));
   text.number("termgate_handles_held", "gauge", "HeldLease objects that hold a lease.", stats.held);
   text.number("termgate_handles_lost_total", "counter", "Leases of handles that the database said were not theirs any more.", stats.lost);
   text.number("termgate_handles_expired_total", "counter", "Leases of handles that could not be renewed in time.", stats.expired);

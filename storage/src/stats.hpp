@@ -5,6 +5,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
 
 #include <termgate/error.hpp>
 #include <termgate/stats.hpp>
@@ -27,7 +31,19 @@ class CallCounter {
   std::array<std::atomic<std::int64_t>, CallStats::bounds_seconds.size() + 1> buckets_{};
 };
 
+class ContentionCounter {
+ public:
+  void note(const std::string& scope, std::int64_t refused, std::chrono::nanoseconds waited);
+  std::vector<ScopeContention> read() const;
+
+ private:
+  static constexpr std::size_t scopes_max = 100;
+  mutable std::mutex mutex_;  // guards scopes_
+  std::map<std::string, ScopeContention> scopes_;
+};
+
 struct StatsCounter {
+  ContentionCounter contention;
   CallCounter acquire, renew, release;
   std::atomic<std::int64_t> waits{0}, waited_ns{0}, held{0}, lost{0}, expired{0}, stale_writes{0};
 };

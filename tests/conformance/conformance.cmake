@@ -1,5 +1,5 @@
 # One suite, run once a backend: TERMGATE_CONFORMANCE says which. A new backend is done when it passes.
-add_executable(conformance conformance/suite.cpp conformance/concurrency.cpp conformance/complaints.cpp conformance/followers.cpp conformance/handles.cpp conformance/jobs.cpp conformance/tables.cpp conformance/managed.cpp conformance/backend.cpp)
+add_executable(conformance conformance/suite.cpp conformance/concurrency.cpp conformance/complaints.cpp conformance/followers.cpp conformance/handles.cpp conformance/jobs.cpp conformance/tables.cpp conformance/managed.cpp conformance/messages.cpp conformance/backend.cpp)
 target_link_libraries(conformance PRIVATE termgate_catch Termgate::storage Threads::Threads)
 termgate_quickly_compiled(conformance)
 if(TARGET termgate_postgres)

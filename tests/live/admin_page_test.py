@@ -280,6 +280,51 @@ class Page(unittest.TestCase):
         self.assertGreaterEqual(browser.run(CONTRAST), 4.5)
         browser.screenshot("phone")
 
+    def test_more_scopes_than_a_page_has(self):
+        browser = self.browser
+        # By the extension, in one transaction: 130 commands would take long.
+        script = (
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); c.enable_load_extension(True);"
+            " c.load_extension(sys.argv[2]); c.execute('BEGIN IMMEDIATE');"
+            " [c.execute('SELECT termgate_seal(?, 7)', (name,)) for name in [f'orders/{n:03}' for n in range(130)] + [' ', 'zz-last']];"
+            " c.execute('COMMIT')"
+        )
+        subprocess.run([given.PYTHON, "-c", script, str(self.folder / "page.db"), given.EXTENSION], check=True, timeout=60)
+        self.enter()
+        self.assertIn("135 scopes: 3 held", browser.run("document.getElementById('counts').textContent"))
+        self.assertEqual(browser.run("document.getElementById('shown').textContent"), "1 to 100 of 135")
+        self.assertTrue(browser.run("[...document.querySelectorAll('#leases button')].some(one => one.textContent === '\u2423')"))
+        browser.run("document.getElementById('next').click()")
+        browser.wait("document.getElementById('shown').textContent === '101 to 135 of 135'")
+        self.assertTrue(
+            browser.run("document.getElementById('next').disabled && document.getElementById('leases').innerText.includes('zz-last')")
+        )
+        browser.run("document.getElementById('search').focus()")
+        browser.type("ZZ-")
+        browser.wait("document.querySelectorAll('#leases tbody tr').length === 1")
+        # What is pressed, selected or focused stays: the same node, whatever happens to other scopes meanwhile.
+        browser.run(
+            "window.kept = document.querySelector('#leases button'); window.kept.focus(); window.note = document.querySelector('#audit li')"
+        )
+        browser.run("getSelection().selectAllChildren(window.kept)")
+        self.command("lease", "acquire", "--scope", "exports-2", "--owner", "host-e:1:v", "--ttl", "1h")
+        browser.wait("document.getElementById('audit').innerText.includes('host-e:1:v')")
+        self.assertTrue(browser.run("window.kept.isConnected && document.activeElement === window.kept && window.note.isConnected"))
+        self.assertEqual(browser.run("getSelection().toString()"), "zz-last")
+        self.assertEqual(browser.run("document.getElementById('search').value"), "ZZ-")
+        # An address for each scope and for what is shown; never with the token.
+        browser.run("window.kept.click()")
+        browser.wait("location.hash === '#scope=zz-last&search=ZZ-'")
+        browser.call("Page.navigate", url=self.address + "#scope=orders%2F099&state=held")
+        browser.call("Page.reload")
+        browser.wait("document.readyState === 'complete' && document.getElementById('h-scope').textContent === 'Scope orders/099'")
+        browser.wait("document.querySelectorAll('#leases tbody tr').length === 4")
+        self.assertNotIn(TOKEN, browser.run("location.href"))
+        self.assertIn("The fence is 7", browser.run("document.getElementById('facts').textContent"))
+        self.assertRegex(browser.run("document.getElementById('connection').textContent"), "^Live: sqlite at .*page.db$")
+        browser.screenshot("many")
+        self.assertEqual([event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"], [])
+
     def test_a_wrong_token(self):
         browser = self.browser
         browser.call("Page.navigate", url=self.address)

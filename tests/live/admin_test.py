@@ -371,6 +371,43 @@ class Admin(BothDatabases):
                 (400, "GET", "/api/v1/leases?limit=99999999999999999999", "read", None, {}),
                 (400, "GET", "/api/v1/leases?state=open", "read", None, {}),
                 (400, "GET", "/api/v1/audit?above=x", "read", None, {}),
+                (400, "GET", "/api/v1/jobs?status=done", "read", None, {}),
+                (400, "GET", "/api/v1/scopes?state=free", "read", None, {}),
+                # What a path does not know is not ignored.
+                *(
+                    (400, method, path + "?statu=held", "operate", body, {})
+                    for method, path, body in (
+                        *(
+                            ("GET", "/api/v1/" + name, None)
+                            for name in ("overview", "events", "scopes", "leases", "fences", "jobs", "followers", "audit", "metrics")
+                        ),
+                        ("GET", "/api/v1/leases/" + quoted(scope), None),
+                        ("GET", "/api/v1/scopes/" + quoted(scope), None),
+                        ("GET", "/api/v1/fences/" + quoted(scope), None),
+                        ("GET", "/api/v1/jobs/7", None),
+                        ("GET", "/leader", None),
+                        ("POST", "/api/v1/leases", take),
+                        ("POST", seal, words),
+                    )
+                ),
+                # Host is a host and a port, and nothing else.
+                *(
+                    (400, "GET", "/healthz", None, None, {"Host": host})
+                    for host in (
+                        "localhost:80@evil",
+                        "user@localhost",
+                        "localhost:x",
+                        "localhost:65536",
+                        "[::1",
+                        "[localhost]",
+                        "localhost/x",
+                        "local host",
+                    )
+                ),
+                *(
+                    (200, "GET", "/healthz", None, None, {"Host": host})
+                    for host in ("localhost", "LOCALHOST:1", "127.0.0.1:65535", "[::1]", "[::1]:80", "localhost:")
+                ),
                 # Bodies.
                 (400, "POST", "/api/v1/leases", "lead", [], {}),
                 (400, "POST", "/api/v1/leases", "lead", {"scope": scope}, {}),
@@ -430,6 +467,25 @@ class Admin(BothDatabases):
                 self.assertLess(time.monotonic() - begun, 5)
             for peer in slow:
                 peer.close()
+
+    def test_a_body_that_waits_to_be_wanted(self):
+        with Served(self.sqlite) as served:
+            body = json.dumps({"scope": "waits", "owner": "me", "ttl_ms": 60000}).encode()
+
+            def head(expected):
+                return (
+                    f"POST /api/v1/leases HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKENS['lead']}\r\nContent-Type:"
+                    f" application/json\r\nExpect: {expected}\r\nContent-Length: {len(body)}\r\n\r\n"
+                ).encode()
+
+            with socket.create_connection((served.host, served.port), 10) as peer:
+                peer.sendall(head("100-Continue"))
+                self.assertEqual(peer.recv(1000), b"HTTP/1.1 100 Continue\r\n\r\n")
+                peer.sendall(body)
+                self.assertIn(b" 201 ", peer.recv(1000).split(b"\r\n")[0])
+            with socket.create_connection((served.host, served.port), 10) as peer:
+                peer.sendall(head("tea"))
+                self.assertIn(b" 417 ", peer.recv(1000).split(b"\r\n")[0])
 
     def test_the_leader(self):
         def play(served, url, scope):

@@ -86,8 +86,7 @@ class Cases:
         return f"{what}-{Cases.count}"
 
     def last_no(self, stream):
-        for line in self.run_ok("stream", "list", "--json").splitlines():
-            row = json.loads(line)
+        for row in json.loads(self.run_ok("stream", "list", "--json")):
             if row["stream"] == stream:
                 return row["last_no"]
         return 0

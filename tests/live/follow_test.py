@@ -88,15 +88,11 @@ class Follow(BothDatabases):
                 {key: value for key, value in json.loads(done.stdout).items() if key in ("stream", "sequence_no", "payload", "term")},
                 {"stream": stream, "sequence_no": 4, "payload": "line 0", "term": 1},
             )
-            listed = [json.loads(line) for line in self.command(url, "follower", "list", "--json").stdout.splitlines()]
+            listed = json.loads(self.command(url, "follower", "list", "--json").stdout)
             mine = next(one for one in listed if one["name"] == stream)
             self.assertEqual((mine["stream"], mine["behind"], mine["behind_ms"]), (stream, 0, None))
             self.append(url, stream, 2)
-            mine = next(
-                json.loads(line)
-                for line in self.command(url, "follower", "list", "--json").stdout.splitlines()
-                if json.loads(line)["name"] == stream
-            )
+            mine = next(one for one in json.loads(self.command(url, "follower", "list", "--json").stdout) if one["name"] == stream)
             self.assertEqual(mine["behind"], 2)
             self.assertGreaterEqual(mine["behind_ms"], 0)
             self.assertEqual(self.command(url, "follower", "remove", stream).returncode, 0)

@@ -278,13 +278,15 @@ TEST_CASE("proxy authority: refusals are written to the audit once a second", "[
   PgSession db(database().url());
   known(authority);
   for (int i = 0; i < 1000; ++i)
-    authority.happened(Visit::database, {.kind = session::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001", .from_memory = true});
+    authority.happened(Visit::database,
+                       {.kind = session::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001", .from_memory = true});
   const std::string total =
       "SELECT coalesce(sum((detail ->> 'count')::int), 0) FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'";
   wait_until("the first report", [&] { return db.value(total) == "1000"; });
   CHECK(db.value("SELECT count(*) FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'") == "1");
   CHECK(db.value("SELECT detail ->> 'client' FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'") == "proxy");
-  authority.happened(Visit::database, {.kind = session::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001", .from_memory = true});
+  authority.happened(Visit::database,
+                     {.kind = session::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001", .from_memory = true});
   wait_until("the second report", [&] { return db.value(total) == "1001"; });
 }
 

@@ -391,7 +391,7 @@ class Run(BothDatabases):
             self.command(url, "lease", "force-release", "--scope", scope, "--reason", "test")
             self.assertEqual(first.wait(5), 105)
             self.assertFalse(alive(child))
-            runs = [json.loads(line) for line in self.command(url, "job", "list", "--scope", scope, "--json").stdout.splitlines()]
+            runs = json.loads(self.command(url, "job", "list", "--scope", scope, "--json").stdout)
             self.assertEqual([run["status"] for run in runs], ["lost"])
 
         self.both(play)
@@ -434,10 +434,7 @@ class Run(BothDatabases):
             self.assertEqual(
                 self.run_(url, scope, "--job", "export", "--resume", *shell("echo \"${TERMGATE_CHECKPOINT-none}\"")).stdout, "none\n"
             )
-            runs = [
-                json.loads(line)
-                for line in self.command(url, "job", "list", "--job", "export", "--scope", scope, "--json").stdout.splitlines()
-            ]
+            runs = json.loads(self.command(url, "job", "list", "--job", "export", "--scope", scope, "--json").stdout)
             self.assertEqual([(run["status"], run["exit_code"]) for run in runs], [("completed", 0), ("completed", 0), ("failed", 9)])
             self.assertEqual(json.loads(self.command(url, "job", "show", runs[2]["run_id"], "--json").stdout)["checkpoint"], "page 2")
 
@@ -488,7 +485,7 @@ class Run(BothDatabases):
             path = self.file()
             first = self.begin(url, scope, "--ttl", "1s", "--job", "j", "--", "sh", "-c", self.detached["setsid"], str(path))
             child = self.number_in(path)
-            run = json.loads(self.command(url, "job", "list", "--scope", scope, "--json").stdout)["run_id"]
+            run = json.loads(self.command(url, "job", "list", "--scope", scope, "--json").stdout)[0]["run_id"]
             self.wait_for(lambda: (json.loads(self.command(url, "job", "show", run, "--json").stdout))["heartbeat_age_ms"] < 500)
             self.assertEqual(self.command(url, "job", "cancel", run, "--reason", "wrong month").returncode, 0)
             self.assertEqual(first.wait(10), 105)
@@ -517,7 +514,7 @@ class Run(BothDatabases):
             self.assertEqual(dry(*line), (0, f'"{scope}": would run sh, from the beginning\n'))
             self.assertFalse(path.exists())
             self.assertNotIn("held", self.lease(url, scope))
-            self.assertEqual(self.command(url, "job", "list", "--scope", scope, "--json").stdout, "")
+            self.assertEqual(self.command(url, "job", "list", "--scope", scope, "--json").stdout, "[]\n")
             # A failed run's checkpoint.
             beat = shell(f"'{TERMGATE}' job beat --checkpoint 'page 7'; exit 1")
             self.assertEqual(self.run_(url, scope, "--job", "j", *beat).returncode, 1)

@@ -1,5 +1,7 @@
 if(TARGET termgate)
   add_test(NAME package_manual COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/package/manual_test.py" $<TARGET_FILE:termgate>)
+  add_test(NAME package_pages COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/package/pages_test.py")
+  set_tests_properties(package_pages PROPERTIES LABELS package TIMEOUT 60)
   set_tests_properties(package_manual PROPERTIES LABELS package TIMEOUT 120)
   add_test(NAME package COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/package/package_test.sh" "${PROJECT_BINARY_DIR}" $<TARGET_FILE:termgate>)
   set_tests_properties(package PROPERTIES LABELS package TIMEOUT 300)

@@ -26,7 +26,7 @@ def main():
     text = rules.read_text()
     panels = json.loads(dashboard.read_text())["panels"]
     asked = {
-        "the rules": metrics_of("\n".join(re.findall(r"(?m)^\s+expr: (.*)$", text))),
+        "the rules": metrics_of("\n".join(re.findall(r"(?m)^\s+expr: (?:>-\n)?((?:.|\n {10})*)$", text))),
         "the dashboard": metrics_of("\n".join(target["expr"] for panel in panels for target in panel["targets"])),
     }
     for where, names in asked.items():
@@ -41,6 +41,11 @@ def main():
         for alert in re.findall(r"\| `(Termgate\w+)` \|", operations)
         if alert not in alerts
     ]
+    # Prometheus' own labels: one of the metric's by such a name becomes exported_job or exported_instance.
+    for source in sources:
+        for name in ("job", "instance"):
+            if re.search(rf'\{{"{name}",|[{{,]{name}=\\?"', (root / source).read_text()):
+                breaches.append(f"{source}: a label is called {name}")
     if shutil.which("promtool"):
         for words in (["check", "rules", rules.name], ["test", "rules", "termgate.tests.yml"]):
             done = subprocess.run(["promtool", *words], cwd=rules.parent, capture_output=True, text=True)

@@ -120,6 +120,8 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
   counter("termgate_evicted_transactions_total", &Counters::evicted, "Open transactions ended because a higher term was seen.");
 
   std::map<std::pair<std::string, std::string>, Counters::Refusals> refusals;
+  // From the beginning at 0: increase() does not see a series that is born at 1.
+  for (const char* code : {"TG001", "TG002", "TG004", "TG006"}) refusals[{"other", code}] = {};
   for (const auto& one : counters) {
     for (const auto& [key, count] : one->refusals()) {
       const bool full = refusals.size() >= Counters::classes_max && refusals.find(key) == refusals.end();
@@ -147,12 +149,8 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
   head("termgate_refusals_total", "counter", "Statements refused, by class of scope, code, and source (memory or database).");
   for (const auto& [key, count] : refusals) {
     const std::string code = code_of(key.second);
-    if (count.from_memory > 0)
-      fmt::format_to(out, "termgate_refusals_total{{scope_class=\"{}\",code=\"{}\",from=\"memory\"}} {}\n", key.first, code,
-                     count.from_memory);
-    if (count.from_database > 0)
-      fmt::format_to(out, "termgate_refusals_total{{scope_class=\"{}\",code=\"{}\",from=\"database\"}} {}\n", key.first, code,
-                     count.from_database);
+    for (const auto& [from, number] : {std::pair{"memory", count.from_memory}, {"database", count.from_database}})
+      fmt::format_to(out, "termgate_refusals_total{{scope_class=\"{}\",code=\"{}\",from=\"{}\"}} {}\n", key.first, code, from, number);
   }
 
   head("termgate_check_seconds", "histogram", "From sending a check to its answer.");

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION @schema@._need_ttl(p_ttl interval) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   IF p_ttl IS NULL OR p_ttl NOT BETWEEN interval '100 ms' AND interval '1 day' THEN
-    RAISE EXCEPTION 'TG005 the TTL must be from 100 ms to 1 day, not %', coalesce(p_ttl::text, 'NULL') USING ERRCODE = 'TG005';
+    RAISE EXCEPTION 'TG005 the TTL must be from 100 ms to 1 day, not %', coalesce((extract(epoch FROM p_ttl) * 1000)::bigint || ' ms', 'NULL') USING ERRCODE = 'TG005';
   END IF;
 END $$;
 

@@ -166,7 +166,7 @@ DECLARE
   v_all bigint;
 BEGIN
   IF older_than IS NULL OR older_than < interval '1 hour' THEN
-    RAISE EXCEPTION 'TG005 prune_history needs an age of 1 hour or more, not %', coalesce(older_than::text, 'NULL') USING ERRCODE = 'TG005';
+    RAISE EXCEPTION 'TG005 prune_history needs an age of 1 hour or more, not %', coalesce((extract(epoch FROM older_than) * 1000)::bigint || ' ms', 'NULL') USING ERRCODE = 'TG005';
   END IF;
   DELETE FROM @schema@.audit a WHERE a.at < v_before AND a.action <> 'prune_history';
   GET DIAGNOSTICS v_all = ROW_COUNT;

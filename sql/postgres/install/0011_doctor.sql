@@ -26,6 +26,9 @@ BEGIN
     SELECT 'error', format('scope "%s"', f.scope), 'its fence is untrusted: this database was restored or promoted, and nobody has vouched for the scope since',
            'acquire its lease, or termgate fence declare-restored --scope … --above N'
       FROM @schema@.fences f WHERE v_why IS NULL AND f.generation < v_since ORDER BY f.scope COLLATE pg_catalog."C" LIMIT 100;
+  -- Each list names a hundred; how many more there are is a row of its own.
+  RETURN QUERY SELECT 'error', 'scopes', format('%s more scopes are untrusted for the same reason', c.count - 100), 'termgate fence list shows all of them'
+    FROM (SELECT count(*) FROM @schema@.fences f WHERE v_why IS NULL AND f.generation < v_since) c WHERE c.count > 100;
   RETURN QUERY
     SELECT 'error', format('trigger %I on fences', w.name), 'it is gone or not ENABLE ALWAYS: fences could be lowered by hand', 'termgate uninstall is the only way to remove it: run termgate init again'
       FROM unnest(ARRAY['fences_guard', 'fences_guard_truncate', 'fences_flush']) w(name)
@@ -45,6 +48,8 @@ BEGIN
     SELECT 'warning', format('scope "%s"', l.scope), format('the lease of %s was taken while the clock was ahead: it ends at %s', l.owner_id, l.expires_at),
            'set the clock right; the next attempt to acquire it limits it to its TTL'
       FROM @schema@.leases l WHERE l.released_at IS NULL AND l.renewed_at > clock_timestamp() ORDER BY l.renewed_at DESC LIMIT 100;
+  RETURN QUERY SELECT 'info', 'scopes', format('%s more leases ran out, and nobody has taken over', c.count - 100), 'termgate lease list --state expired shows all of them'
+    FROM (SELECT count(*) FROM @schema@.leases l WHERE l.released_at IS NULL AND l.expires_at < clock_timestamp()) c WHERE c.count > 100;
 
   -- Tables.
   RETURN QUERY
@@ -107,6 +112,9 @@ BEGIN
       FROM @schema@.observed o JOIN @schema@.protected p ON p.table_oid = o.table_oid AND p.mode = 'observe' AND o.at >= p.protected_at
       JOIN pg_class c ON c.oid = o.table_oid
      GROUP BY o.table_oid, o.code, o.scope, o.role_name, o.client ORDER BY count(*) DESC LIMIT 100;
+  RETURN QUERY SELECT 'warning', 'tables in mode observe', format('%s more kinds of writes would have been refused', c.count - 100), 'SELECT * FROM @schema@.observed has all of them'
+    FROM (SELECT count(DISTINCT (o.table_oid, o.code, o.scope, o.role_name, o.client))
+            FROM @schema@.observed o JOIN @schema@.protected p ON p.table_oid = o.table_oid AND p.mode = 'observe' AND o.at >= p.protected_at) c WHERE c.count > 100;
   RETURN QUERY
     SELECT 'info', p.table_oid::regclass::text, 'its owner ' || quote_ident(pg_get_userbyid(c.relowner)) || ' can drop or disable the triggers', 'let applications connect as another role'
       FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid WHERE p.table_oid = p.root_oid;
@@ -127,6 +135,17 @@ BEGIN
                         WHERE g.tgrelid = c.oid AND g.tgname = 'termgate_statement' AND m.nspname = @schema_lit@)
        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
      ORDER BY c.oid::regclass::text COLLATE pg_catalog."C" LIMIT 100;
+  RETURN QUERY SELECT 'info', 'tables', format('%s more tables are neither protected nor adopted', t.count - 100), 'termgate protect, where a leader writes'
+    FROM (SELECT count(*)
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
+       AND n.nspname <> @schema_lit@ AND n.nspname <> 'information_schema' AND NOT starts_with(n.nspname, 'pg_')
+       AND NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = c.oid) AND NOT EXISTS (SELECT FROM @schema@.adopted a WHERE a.table_oid = c.oid)
+       AND NOT EXISTS (SELECT FROM pg_inherits i JOIN @schema@.protected p ON p.table_oid = i.inhparent WHERE i.inhrelid = c.oid)
+       -- One that bears the triggers and is not registered refuses every write; it has its row above.
+       AND NOT EXISTS (SELECT FROM pg_trigger g JOIN pg_proc f ON f.oid = g.tgfoid JOIN pg_namespace m ON m.oid = f.pronamespace
+                        WHERE g.tgrelid = c.oid AND g.tgname = 'termgate_statement' AND m.nspname = @schema_lit@)
+       AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')) t WHERE t.count > 100;
 
   -- Roles and settings that could get round it.
   RETURN QUERY

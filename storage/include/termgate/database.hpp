@@ -357,7 +357,7 @@ class Database {
   std::vector<FollowerInfo> followers(std::string_view after = {}, int limit = 1000);  // in the order of names
 
   // What this object and its copies have done with leases so far.
-  DatabaseStats stats() const noexcept;
+  DatabaseStats stats() const;
 
   // Records refusals that were made elsewhere (by a proxy, from memory). False: too soon after the last report, add these to the next one.
   // Refusals of this object's own calls are recorded without this.

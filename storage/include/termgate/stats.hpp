@@ -26,6 +26,13 @@ struct CallStats {
   std::array<std::int64_t, bounds_seconds.size() + 1> buckets{};  // by time; the last one: longer
 };
 
+// How much its callers wanted the lease of a scope that another held. The first 100 scopes have one each, the rest are summed as "other".
+struct ScopeContention {
+  std::string scope;
+  std::int64_t refused = 0;            // acquisitions
+  std::chrono::nanoseconds waited{0};  // to the grant or in vain
+};
+
 // Of all leases of a Database: of handles, of loops, and those taken by hand.
 struct DatabaseStats {
   CallStats acquire, renew, release;
@@ -35,6 +42,7 @@ struct DatabaseStats {
   std::int64_t lost = 0;               // of them: the database said that the lease was not theirs any more
   std::int64_t expired = 0;            // of them: could not be renewed in time
   std::int64_t stale_writes = 0;       // of this Database's own calls: refused with TG001
+  std::vector<ScopeContention> contention = {};
 };
 
 struct LeaderStats {

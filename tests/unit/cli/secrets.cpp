@@ -50,7 +50,8 @@ TEST_CASE("secrets: what was given is known whatever is in it", "[issue-2][cli]"
 
 TEST_CASE("secrets: whatever a password holds, it is hidden and the error is not", "[issue-36][cli]") {
   const std::string error = "ERR value is not an integer or out of range script: 0f1e, on @user_script:7.";
-  for (const char* password : {"p", "a@b", "a:b", "a b", "a/b?c#d", "@", "::", "a%40b", "user_script", "'\"{}", "127", "p@h:6379", "\xc3\xa4@"}) {
+  for (const char* password :
+       {"p", "a@b", "a:b", "a b", "a/b?c#d", "@", "::", "a%40b", "user_script", "'\"{}", "127", "p@h:6379", "\xc3\xa4@"}) {
     INFO(password);
     const std::string url = std::string("redis://u:") + password + "@127.0.0.1:6379";
     CHECK(without_passwords(url + ": " + error, {"--source=" + url}) == "redis://u:***@127.0.0.1:6379: " + error);

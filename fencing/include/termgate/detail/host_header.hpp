@@ -26,7 +26,8 @@ inline std::optional<std::string> host_name(std::string_view header) {
   if (host.starts_with('[') ? !all_in(host.substr(1, host.size() - 2), ":.", false) || host.find(':') == std::string_view::npos
                             : host.empty() || !all_in(host, "-._~!$&'()*+,;=%", true))
     return std::nullopt;
-  if (!port.empty() && (port[0] != ':' || port.size() > 6 || port.find_first_not_of("0123456789", 1) != std::string_view::npos)) return std::nullopt;
+  if (!port.empty() && (port[0] != ':' || port.size() > 6 || port.find_first_not_of("0123456789", 1) != std::string_view::npos))
+    return std::nullopt;
   if (port.size() == 6 && port.substr(1) > "65535") return std::nullopt;
   std::string small(host);
   for (char& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;

@@ -151,8 +151,7 @@ void Layer1::refuse_untrusted(std::string_view scope, const Fence& fence) {
 void Layer1::refuse_unissued(std::string_view scope, std::int64_t term) {
   const auto lease = read_lease(scope);
   if (lease && term > lease->term) {
-    throw InvalidInput(
-        fmt::format("TG005 term {} for scope \"{}\" was never issued: its lease's last term is {}", term, scope, lease->term));
+    throw InvalidInput(fmt::format("TG005 term {} was never issued for scope \"{}\": its leases stand at {}", term, scope, lease->term));
   }
 }
 
@@ -183,15 +182,16 @@ Layer1::Verdict Layer1::judge(const std::string& scope, std::int64_t term, Raise
   if (!verdict.raises) return verdict;
   if (raise == Raise::refused) {
     throw InvalidInput(
-        fmt::format("TG005 term {} for scope \"{}\" is above its fence, {}: triggers never raise, run SELECT termgate_seal('{}', {}) first",
+        fmt::format("TG005 declared term {} is above the fence of scope \"{}\" ({}): a trigger never raises it; hint: run SELECT "
+                    "termgate_seal('{}', {}) first",
                     term, scope, stands_at, scope, term));
   }
   if (term > stands_at) {
     const std::string raise_by = fence.raise_by ? *fence.raise_by : setting("default_raise_by").value_or("writer");
     if (raise_by == "seal") {
-      throw InvalidInput(
-          fmt::format("TG005 term {} for scope \"{}\" is above its fence, {}, which only a seal raises: run SELECT termgate_seal('{}', {})",
-                      term, scope, stands_at, scope, term));
+      throw InvalidInput(fmt::format(
+          "TG005 term {} is above the fence of scope \"{}\" ({}), which only a seal may raise; hint: run SELECT termgate_seal('{}', {})",
+          term, scope, stands_at, scope, term));
     }
     refuse_unissued(scope, term);
   }

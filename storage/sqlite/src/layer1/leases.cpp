@@ -36,7 +36,7 @@ std::int64_t untrusted_jump() {
 
 void require_ttl(std::int64_t ttl_ms) {
   if (ttl_ms < ttl_ms_min || ttl_ms > ttl_ms_max) {
-    throw InvalidInput(fmt::format("TG005 malformed TTL of {} ms: 100 ms to 1 day", ttl_ms));
+    throw InvalidInput(fmt::format("TG005 the TTL must be from 100 ms to 1 day, not {} ms", ttl_ms));
   }
 }
 
@@ -88,7 +88,8 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
   const std::int64_t base = std::max(height(name, fence), lease ? lease->term : 0);
   const std::int64_t term = base + (fence.untrusted ? untrusted_jump() : TERMGATE_PLANTED(sqlite_lease) && base > 0 ? 0 : 1);
   if (term > Term::max_value) {
-    throw InvalidInput(fmt::format("TG005 scope \"{}\" has no terms left above {}: termgate_reset_fence lowers it", name, base));
+    throw InvalidInput(
+        fmt::format("TG005 scope \"{}\" stands at {}: no term is left above it; hint: termgate_reset_fence lowers it", name, base));
   }
   Json detail('{');
   detail.key("owner").value(owner);
@@ -196,7 +197,8 @@ bool Layer1::force_release(const Scope& scope, const std::string& actor, const s
   }
   const Fence fence = read_fence(scope.name());
   const std::int64_t base = std::max(height(scope.name(), fence), lease->term);
-  if (base >= Term::max_value) throw InvalidInput(fmt::format("TG005 scope \"{}\" has no terms left", scope.name()));
+  if (base >= Term::max_value)
+    throw InvalidInput(fmt::format("TG005 scope \"{}\" stands at {}: no term is left above it", scope.name(), base));
   raise(scope.name(), fence, base + 1, fence.untrusted, actor, "force_release",
         Json('{').key("owner").value(lease->owner).key("reason").value(reason).key("evicted").value(std::int64_t{0}).members());
   use(stmt::lease_force).bind(scope.name()).bind(now()).run();

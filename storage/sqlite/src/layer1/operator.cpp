@@ -33,8 +33,7 @@ std::int64_t Layer1::reset_fence(const Scope& scope, Term term, const std::strin
   const Fence fence = read_fence(name);
   const std::int64_t stands_at = height(name, fence);
   if (term.value() > stands_at) {
-    throw InvalidInput(
-        fmt::format("TG005 a reset lowers: the fence of scope \"{}\" stands at {}; termgate_seal raises it", name, stands_at));
+    throw InvalidInput(fmt::format("TG005 the fence of scope \"{}\" stands at {}: a reset lowers it, a seal raises it", name, stands_at));
   }
   if (!fence.exists) raise(name, fence, stands_at, fence.untrusted, actor, "raise", from_evidence("a reset"));
   if (term.value() < stands_at) {

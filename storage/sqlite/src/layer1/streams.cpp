@@ -27,8 +27,7 @@ constexpr std::size_t payload_bytes_unasked = 1024 * 1024;
 Scope Layer1::scope_of(const Stream& stream, const std::optional<Scope>& named, const std::optional<std::string>& fixed) {
   if (fixed) {
     if (named && named->name() != *fixed) {
-      throw InvalidInput(fmt::format("TG005 stream \"{}\" belongs to scope \"{}\", not \"{}\": its first write fixed it", stream.name(),
-                                     *fixed, named->name()));
+      throw InvalidInput(fmt::format("TG005 stream \"{}\" belongs to scope \"{}\", not \"{}\"", stream.name(), *fixed, named->name()));
     }
     return Scope(*fixed);
   }
@@ -47,14 +46,13 @@ std::int64_t Layer1::repeated(const Stream& stream, const std::vector<Write>& wr
     if (!writes[at].write_id) continue;
     const std::string& id = *writes[at].write_id;
     // The set also counts the ids, for the comparison with those that have happened.
-    if (!ids.insert(id).second) throw InvalidInput(fmt::format("TG005 write id {} is twice in the batch", id));
+    if (!ids.insert(id).second) throw InvalidInput("TG005 a write id stands twice in the batch");
     Running read = use(stmt::write_id_read);
     if (!read.bind(id).step()) continue;
     if (read.optional_text(0) != stream.name()) {
-      throw InvalidInput(fmt::format(
-          "TG005 write id {} belongs to {}, not to stream \"{}\"", id,
-          read.is_null(0) ? fmt::format("a claimed write of scope \"{}\"", read.text(2)) : fmt::format("stream \"{}\"", read.text(0)),
-          stream.name()));
+      throw InvalidInput(
+          fmt::format("TG005 write id {} was used for {} before", id,
+                      read.is_null(0) ? std::string("a write outside streams") : fmt::format("stream \"{}\"", read.text(0))));
     }
     // Where the batch began, by this one of its writes. All of them must agree.
     const std::int64_t number = read.integer(1) - static_cast<std::int64_t>(at);
@@ -66,8 +64,8 @@ std::int64_t Layer1::repeated(const Stream& stream, const std::vector<Write>& wr
   found = seen > 0;
   if (found && seen != ids.size()) {
     throw InvalidInput(
-        fmt::format("TG005 {} of the batch's {} write ids have happened and the others have not: send the "
-                    "same batch again, or a new one with new ids",
+        fmt::format("TG005 {} of the {} write ids of this batch were used before, and not for this same batch; hint: send the same batch "
+                    "again, or a new one with new ids",
                     seen, ids.size()));
   }
   return first_no + static_cast<std::int64_t>(writes.size()) - 1;
@@ -81,7 +79,7 @@ std::int64_t Layer1::append(const Stream& stream, Term term, const std::vector<W
     const std::int64_t bytes_max = value ? number_of(*value, "payload_bytes_max", 1, 268'435'456) : 256LL * 1024 * 1024;
     if (static_cast<std::int64_t>(write.payload.size()) > bytes_max) {
       throw InvalidInput(
-          fmt::format("TG005 a payload of {} bytes is above payload_bytes_max, {} (a setting)", write.payload.size(), bytes_max));
+          fmt::format("TG005 the payload has {} bytes: the setting payload_bytes_max allows {}", write.payload.size(), bytes_max));
     }
   }
   Unit unit(*this);
@@ -106,8 +104,7 @@ std::int64_t Layer1::append(const Stream& stream, Term term, const std::vector<W
   const Verdict verdict = judge(scope.name(), term.value(), Raise::allowed, true);
   // After the check: a stale writer gets TG001 and learns nothing of the stream.
   if (expected && *expected != last_no) {
-    throw SequenceConflict(
-        fmt::format("TG003 sequence conflict on stream \"{}\": expected {}, the last number is {}", stream.name(), *expected, last_no));
+    throw SequenceConflict(fmt::format("TG003 stream \"{}\" stands at {}, not at the expected {}", stream.name(), last_no, *expected));
   }
   admit(scope.name(), term.value(), verdict);
   const Moment moment = now();
@@ -156,9 +153,7 @@ Layer1::Claim Layer1::claim_write(const Scope& scope, Term term, const WriteId& 
     Running read = use(stmt::write_id_read);
     if (read.bind(id.text()).step()) {
       if (!read.is_null(0) || read.text(2) != scope.name()) {
-        throw InvalidInput(fmt::format("TG005 write id {} belongs to {} of scope \"{}\"", id.text(),
-                                       read.is_null(0) ? std::string("a claimed write") : fmt::format("stream \"{}\"", read.text(0)),
-                                       read.text(2)));
+        throw InvalidInput(fmt::format("TG005 write id {} was used for scope \"{}\" before", id.text(), read.text(2)));
       }
       const Fence fence = read_fence(scope.name());
       const Claim claim{false, height(scope.name(), fence)};

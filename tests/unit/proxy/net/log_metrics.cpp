@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include <termgate/net/log.hpp>
 #include <termgate/net/metrics.hpp>
 
@@ -111,6 +113,15 @@ TEST_CASE("metrics: a scope's class is its letters", "[net]") {
   CHECK(scope_class("") == "other");
   CHECK(scope_class("\"} evil 1") == "other");
   CHECK(scope_class(std::string(100, 'a')).size() == 40);
+}
+
+TEST_CASE("metrics: the refusals that alerts ask for are there from 0", "[net]") {
+  const std::string text = metrics_text({std::make_shared<Counters>()}, Gauges(), "1.2.3");
+  for (const char* code : {"TG001", "TG002", "TG004", "TG006"}) {
+    for (const char* from : {"memory", "database"})
+      CHECK(text.find(fmt::format("termgate_refusals_total{{scope_class=\"other\",code=\"{}\",from=\"{}\"}} 0\n", code, from)) !=
+            std::string::npos);
+  }
 }
 
 TEST_CASE("metrics: refusals are counted by class code and who knew", "[net]") {
