@@ -199,8 +199,8 @@ std::string metrics_text(const DatabaseStats& stats, const std::vector<LeaderSta
   text.number("termgate_handles_lost_total", "counter", "Leases of handles that the database said were not theirs any more.", stats.lost);
   text.number("termgate_handles_expired_total", "counter", "Leases of handles that could not be renewed in time.", stats.expired);
   text.number("termgate_stale_calls_total", "counter", "Calls of this process that were refused with TG001.", stats.stale_writes);
-  leaders_text(text, one_a_scope(leaders));
-  followers_text(text, one_a_name(followers));
+  leaders_text(text, leaders);
+  followers_text(text, followers);
   return text.take();
 }
 
