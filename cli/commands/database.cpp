@@ -198,6 +198,7 @@ int run_protect(const Arguments& arguments) {
   protection.scope_column = arguments.maybe("scope-column");
   protection.scope = arguments.maybe("scope");
   protection.mode = arguments.text_or("mode", "enforce");
+  protection.prefix = arguments.text_or("prefix", "");
   const std::string table = arguments.text("table");
   if (protection.scope.has_value() == protection.scope_column.has_value())
     throw UsageError(
@@ -221,7 +222,8 @@ int run_unprotect(const Arguments& arguments) {
 
 int run_adopt(const Arguments& arguments) {
   const std::string table = arguments.text("table");
-  const std::int64_t scopes = arguments.open().adopt(table, arguments.text("scope-column"), arguments.text("term-column"));
+  const std::int64_t scopes =
+      arguments.open().adopt(table, arguments.text("scope-column"), arguments.text("term-column"), arguments.text_or("prefix", ""));
   if (arguments.json()) print_json({{"table", table}, {"scopes", scopes}});
   else
     print_line(fmt::format(
@@ -422,7 +424,8 @@ void add_database_commands(std::vector<Command>& commands) {
                         o.add_options()("scope", po::value<std::string>(),
                                         "the scope of all its rows; '*': any scope whose check the transaction has passed")(
                             "scope-column", po::value<std::string>(), "the column that holds each row's scope")(
-                            "mode", po::value<std::string>(), "enforce (default) or observe");
+                            "mode", po::value<std::string>(), "enforce (default) or observe")(
+                            "prefix", po::value<std::string>(), "stands in front of the column's value, as in adopt");
                       },
                       {"table"},
                       run_protect});
@@ -431,11 +434,16 @@ void add_database_commands(std::vector<Command>& commands) {
                       "let a table's own term column raise fences",
                       "The terms in its rows raise fences and are evidence after a restore. adopt refuses no write: protect the table as "
                       "well.\n  termgate adopt "
-                      "jobs --scope-column shard --term-column term\nNeeds an index on (scope, term); the error says how to make it.",
+                      "jobs --scope-column shard --term-column term\n  termgate adopt "
+                      "river_job --scope-column id --term-column attempt --prefix river/    (the scope of job 17 is river/17)\n"
+                      "On PostgreSQL it takes level operate and the table's owner. NULL and terms below 1 are no evidence: a job that "
+                      "nobody has claimed.",
                       [](po::options_description& o) {
                         table_option(o);
                         o.add_options()("scope-column", po::value<std::string>(), "the column with the scope")(
-                            "term-column", po::value<std::string>(), "the column with the term");
+                            "term-column", po::value<std::string>(), "the column with the term")(
+                            "prefix", po::value<std::string>(),
+                            "stands in front of the scope column's value, so that two tables' ids are two scopes");
                       },
                       {"table"},
                       run_adopt});

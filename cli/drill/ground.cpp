@@ -12,6 +12,12 @@
 namespace termgate::cli::drill {
 namespace {
 
+std::string literal(std::string_view text) {
+  std::string all = "'";
+  for (const char letter : text) all += letter == '\'' ? "''" : std::string(1, letter);
+  return all + "'";
+}
+
 std::string identifier(std::string_view name) {
   std::string all = "\"";
   for (const char letter : name) all += letter == '"' ? "\"\"" : std::string(1, letter);
@@ -38,17 +44,19 @@ Ground::Ground(const Plan& plan) : plan_(plan) {
        fmt::format("SELECT count(*) FROM {} WHERE term = $1 AND scope = $2", sqlite ? "termgate_stream_writes" : schema + "stream_writes"),
        false});
   try {
-    const auto adopted =
-        database_->query(sqlite ? "SELECT table_name, scope_column, term_column FROM termgate_adopted"
-                         : tsql ? "SELECT QUOTENAME(OBJECT_SCHEMA_NAME(table_id)) + N'.' + QUOTENAME(OBJECT_NAME(table_id)), "
-                                  "scope_column, term_column FROM " +
-                                      schema + "adopted"
-                                : "SELECT table_oid::regclass::text, scope_column, term_column FROM " + schema + "adopted_tables");
+    const auto adopted = database_->query(
+        sqlite ? "SELECT a.table_name, a.scope_column, a.term_column, coalesce(p.prefix, '') FROM termgate_adopted a LEFT JOIN "
+                 "termgate_scope_prefixes p ON p.table_name = a.table_name AND p.made_by = 'adopt'"
+        : tsql ? "SELECT QUOTENAME(OBJECT_SCHEMA_NAME(table_id)) + N'.' + QUOTENAME(OBJECT_NAME(table_id)), "
+                 "scope_column, term_column, scope_prefix FROM " +
+                     schema + "adopted"
+               : "SELECT table_oid::regclass::text, scope_column, term_column, scope_prefix FROM " + schema + "adopted_tables");
     for (const auto& row : adopted.rows) {
       const std::string table = sqlite ? identifier(row[0].as_text()) : row[0].as_text();
       counts_.push_back({"rows of " + row[0].as_text(),
-                         fmt::format("SELECT count(*) FROM {} WHERE {} = $1 AND CAST({} AS {}) = $2", table,
+                         fmt::format("SELECT count(*) FROM {} WHERE {} = $1 AND {}CAST({} AS {}) = $2", table,
                                      tsql ? in_brackets(row[2].as_text()) : identifier(row[2].as_text()),
+                                     row[3].as_text().empty() ? std::string() : literal(row[3].as_text()) + (tsql ? " + " : " || "),
                                      tsql ? in_brackets(row[1].as_text()) : identifier(row[1].as_text()), tsql ? "nvarchar(400)" : "text"),
                          false});
     }

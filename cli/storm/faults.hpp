@@ -161,7 +161,7 @@ class Faults {
     bool through = false;
   };
   Acquired acquire(char kind, const std::string& scope, const LeaseOptions& options, milliseconds within);
-  void probe_named(const std::string& tag, const std::string& pid, const LeaseOptions& options, milliseconds within);
+  void probe_beside(const std::string& tag, const LeaseOptions& options, milliseconds within);
   void hostage(const std::string& kind, const std::string& scope, const std::string& text);
   milliseconds takeover_wait();  // how long a takeover may take: check_wait, and what a busy machine adds
   void force(Choice& choice);

@@ -1,15 +1,46 @@
 -- Runs after all files of install/, in their transaction. Parameters: none. Locks: those of GRANT.
--- Whoever could call a function or read a view before an upgrade can do so after it, also where it had to be made anew with another result. A function
--- that is new goes to those who have the one that it belongs to.
--- First what the levels say, which takes from PUBLIC what a new function gives to everybody; then what was granted by hand.
-DO $$ BEGIN PERFORM @schema@._settle_grants(); END $$;
+-- Who may do what is what it was before (before_install.sql), and nothing else, whatever ALTER DEFAULT PRIVILEGES or PostgreSQL itself gives to what is new: who had a level has it
+-- with the functions that the files have added to it, and what was granted by hand stays, also where it had to be made anew with another result.
 DO $$
 DECLARE
+  v_noted jsonb := current_setting('termgate.grants')::jsonb;
+  v_levels text[] := ARRAY['dump', 'read', 'write', 'lead', 'operate'];
+  v_owner name := (SELECT pg_get_userbyid(d.datdba) FROM pg_database d WHERE d.datname = current_database());
+  -- PUBLIC cannot have level lead: where it may call such functions they were made without taking that away, as PostgreSQL makes functions, and nothing was granted to it.
+  v_open boolean := EXISTS (SELECT FROM jsonb_to_recordset(v_noted) AS n(kind text, name name, role oid) WHERE n.kind = 'FUNCTION' AND n.role = 0 AND coalesce(@schema@._level_of(n.name), 4) > 2);
   g record;
 BEGIN
+  -- What counts: functions of layer 1 that may be granted by hand; adopt() up to version 19 had three arguments and took level write.
+  SELECT coalesce(jsonb_agg(n.entry), '[]') INTO v_noted FROM (
+    SELECT e AS entry, x.kind, x.name, x.arguments, x.role FROM jsonb_array_elements(v_noted) e, jsonb_to_record(e) AS x(kind text, name name, arguments integer, role oid)) n
+   WHERE (n.role = 0 OR EXISTS (SELECT FROM pg_roles r WHERE r.oid = n.role))
+     AND (n.kind <> 'FUNCTION' OR NOT (n.name = 'adopt' AND n.arguments = 3 OR n.role = 0 AND v_open OR @schema@._level_of(n.name) IS NULL
+                                       OR starts_with(n.name, '_') AND @schema@._level_of(n.name) > 2));
+  FOR g IN
+    SELECT o.kind, o.target, o.name, a.privilege_type AS privilege, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS role
+      FROM (SELECT 'FUNCTION' AS kind, p.oid::regprocedure::text AS target, p.proname AS name, coalesce(p.proacl, acldefault('f', p.proowner)) AS acl, p.proowner AS owner FROM pg_proc p
+              JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ AND NOT @schema@._of_extension('pg_proc'::regclass, p.oid)
+            UNION ALL
+            SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::regclass::text, c.relname, c.relacl, c.relowner FROM pg_class c
+              JOIN pg_namespace n ON n.oid = c.relnamespace
+             WHERE n.nspname = @schema_lit@ AND c.relkind IN ('r', 'p', 'v', 'm', 'S') AND NOT @schema@._of_extension('pg_class'::regclass, c.oid)
+            UNION ALL
+            SELECT 'SCHEMA', '@schema@', n.nspname, n.nspacl, n.nspowner FROM pg_namespace n WHERE n.nspname = @schema_lit@) o, LATERAL aclexplode(o.acl) a
+     WHERE a.grantee <> o.owner
+       AND NOT EXISTS (SELECT FROM jsonb_to_recordset(v_noted) AS n(kind text, name name, role oid, privilege text)
+                        WHERE n.kind = o.kind AND n.name = o.name AND n.role = a.grantee AND n.privilege = a.privilege_type)
+  LOOP
+    EXECUTE format('REVOKE %s ON %s %s FROM %s CASCADE', g.privilege, g.kind, g.target, g.role);
+  END LOOP;
+  FOR g IN SELECT p.oid::regprocedure AS target FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@ AND @schema@._level_of(p.proname) = 0 LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', g.target);
+  END LOOP;
+  FOR g IN SELECT l.role, l.level FROM @schema@._levels_in(v_noted) l LOOP
+    PERFORM @schema@._grant(g.role, v_levels[g.level + 1]);
+  END LOOP;
   FOR g IN
     WITH noted AS (
-      SELECT n.* FROM json_to_recordset(current_setting('termgate.grants')::json) AS n(kind text, name name, role oid, privilege text, grantable boolean)
+      SELECT n.* FROM jsonb_to_recordset(v_noted) AS n(kind text, name name, role oid, privilege text, grantable boolean)
     ), wanted AS (
       SELECT n.* FROM noted n
       UNION
@@ -22,16 +53,20 @@ BEGIN
       SELECT 'FUNCTION' AS kind, p.proname AS name, p.oid::regprocedure::text AS target, p.proacl AS acl FROM pg_proc p
         JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = @schema_lit@
       UNION ALL
-      SELECT 'TABLE', c.relname, c.oid::regclass::text, c.relacl FROM pg_class c
-        JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = @schema_lit@ AND c.relkind = 'v'
+      SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.relname, c.oid::regclass::text, c.relacl FROM pg_class c
+        JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = @schema_lit@ AND c.relkind IN ('r', 'p', 'v', 'm', 'S')
+      UNION ALL
+      SELECT 'SCHEMA', n.nspname, '@schema@', n.nspacl FROM pg_namespace n WHERE n.nspname = @schema_lit@
     )
     SELECT w.kind, w.privilege, p.target, w.grantable, CASE WHEN w.role = 0 THEN 'PUBLIC' ELSE w.role::regrole::text END AS role
       FROM wanted w JOIN present p ON p.kind = w.kind AND p.name = w.name
-     WHERE (w.role = 0 OR EXISTS (SELECT FROM pg_roles r WHERE r.oid = w.role))
-       AND NOT EXISTS (SELECT FROM aclexplode(p.acl) a WHERE a.grantee = w.role AND a.privilege_type = w.privilege AND a.is_grantable >= w.grantable)
+     WHERE NOT EXISTS (SELECT FROM aclexplode(p.acl) a WHERE a.grantee = w.role AND a.privilege_type = w.privilege AND a.is_grantable >= w.grantable)
   LOOP
     EXECUTE format('GRANT %s ON %s %s TO %s%s', g.privilege, g.kind, g.target, g.role, CASE WHEN g.grantable THEN ' WITH GRANT OPTION' ELSE '' END);
   END LOOP;
+  IF NOT pg_has_role(v_owner, current_user, 'USAGE') THEN
+    PERFORM @schema@._grant_dump(v_owner);
+  END IF;
 END $$;
 
 -- What \df+ and \dv+ show, by name: signatures change, and a function that is not there is passed over. tests/live/pg_upgrade.cpp

@@ -1,6 +1,7 @@
 -- Runs in front of all files of install/, in their transaction. Parameters: none. Locks: none.
 -- The installing role's own settings must not change what the files mean, and a session that is frozen in a transaction must not hold up an
--- upgrade, and everybody behind it, for ever. Notes who may call what, so that no upgrade takes a grant away (after_install.sql).
+-- upgrade, and everybody behind it, for ever. Notes who may do what, so that no upgrade takes a grant away and whatever ALTER DEFAULT
+-- PRIVILEGES gives to what is new can be told from it (after_install.sql).
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
        pg_catalog.set_config('standard_conforming_strings', 'on', true),
        pg_catalog.set_config('client_encoding', 'UTF8', true),
@@ -13,9 +14,11 @@ SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
        pg_catalog.set_config('lock_timeout', '10s', true);
 
 SELECT set_config('termgate.grants', coalesce((
-  SELECT json_agg(json_build_object('kind', o.kind, 'name', o.name, 'role', a.grantee, 'privilege', a.privilege_type, 'grantable', a.is_grantable))::text
-    FROM (SELECT 'FUNCTION' AS kind, p.proname AS name, p.proacl AS acl, p.proowner AS owner, p.pronamespace AS namespace FROM pg_proc p
+  SELECT jsonb_agg(jsonb_build_object('kind', o.kind, 'name', o.name, 'arguments', o.arguments, 'role', a.grantee, 'privilege', a.privilege_type, 'grantable', a.is_grantable))::text
+    FROM (SELECT 'FUNCTION' AS kind, p.proname AS name, p.pronargs AS arguments, p.proacl AS acl, p.proowner AS owner, p.pronamespace AS namespace FROM pg_proc p
           UNION ALL
-          SELECT 'TABLE', c.relname, c.relacl, c.relowner, c.relnamespace FROM pg_class c WHERE c.relkind = 'v') o
+          SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.relname, NULL, c.relacl, c.relowner, c.relnamespace FROM pg_class c WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S')
+          UNION ALL
+          SELECT 'SCHEMA', s.nspname, NULL, s.nspacl, s.nspowner, s.oid FROM pg_namespace s) o
     JOIN pg_namespace n ON n.oid = o.namespace, LATERAL aclexplode(o.acl) a
    WHERE n.nspname = @schema_lit@ AND a.grantee <> o.owner), '[]'), true);

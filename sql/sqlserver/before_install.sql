@@ -10,7 +10,9 @@ IF SERVERPROPERTY('Babelfish') IS NULL
   INSERT INTO #termgate_grants (name, line)
   SELECT o.name, CASE g.state WHEN 'D' THEN N'DENY ' ELSE N'GRANT ' END + g.permission_name COLLATE DATABASE_DEFAULT + N' ON @schema@.' + QUOTENAME(o.name) COLLATE DATABASE_DEFAULT + N' TO ' + QUOTENAME(u.name) COLLATE DATABASE_DEFAULT + CASE g.state WHEN 'W' THEN N' WITH GRANT OPTION' ELSE N'' END
     FROM sys.database_permissions g JOIN sys.objects o ON o.object_id = g.major_id JOIN sys.database_principals u ON u.principal_id = g.grantee_principal_id
-   WHERE g.class = 1 AND g.minor_id = 0 AND o.schema_id = SCHEMA_ID(@schema_lit@) AND o.type IN ('P', 'V', 'FN') AND o.name IN (@own_objects@) AND o.name <> N'_adopted_row';
+   WHERE g.class = 1 AND g.minor_id = 0 AND o.schema_id = SCHEMA_ID(@schema_lit@) AND o.type IN ('P', 'V', 'FN') AND o.name IN (@own_objects@) AND o.name <> N'_adopted_row'
+     -- Level write has had adopt, and has it no more.
+     AND NOT (o.name = N'adopt' AND u.name = CONCAT(@schema_lit@, N'_write'));
 GO
 DECLARE @id int = 2147483647, @text nvarchar(max);
 WHILE 1 = 1

@@ -46,9 +46,10 @@ constexpr std::array<std::string_view, 18> our_functions = {"termgate_guard_load
                                                             "termgate_job_start",
                                                             "termgate_job_heartbeat",
                                                             "termgate_job_finish"};
-constexpr std::array<std::string_view, 9> our_readable = {"termgate_fences",        "termgate_leases",      "termgate_streams",
-                                                          "termgate_stream_writes", "termgate_adopted",     "termgate_job_runs",
-                                                          "termgate_audit",         "termgate_read_stream", "termgate_here"};
+constexpr std::array<std::string_view, 11> our_readable = {"termgate_fences",         "termgate_leases",   "termgate_streams",
+                                                           "termgate_stream_writes",  "termgate_adopted",  "termgate_adopted_terms",
+                                                           "termgate_scope_prefixes", "termgate_job_runs", "termgate_audit",
+                                                           "termgate_read_stream",    "termgate_here"};
 constexpr std::array<std::string_view, 6> modules = {"fts5", "fts4", "fts3", "rtree", "rtree_i32", "geopoly"};
 constexpr std::array<std::string_view, 6> closed_tables = {"sqlite_dbpage", "dbstat", "sqlite_stmt", "sqlite_memstat", "fsdir", "csv"};
 

@@ -780,13 +780,13 @@ bool Database::move_stream(const Stream& stream, const Scope& scope, std::string
 }
 
 std::int64_t Database::protect(std::string_view table, const Protection& protection) {
-  return state_->run(Call::protect, table, protection.scope_column, protection.scope, protection.mode).one()[0].as_int();
+  return state_->run(Call::protect, table, protection.scope_column, protection.scope, protection.mode, protection.prefix).one()[0].as_int();
 }
 
 bool Database::unprotect(std::string_view table) { return state_->run(Call::unprotect, table).one()[0].as_bool(); }
 
-std::int64_t Database::adopt(std::string_view table, std::string_view scope_column, std::string_view term_column) {
-  return state_->run(Call::adopt, table, scope_column, term_column).one()[0].as_int();
+std::int64_t Database::adopt(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view prefix) {
+  return state_->run(Call::adopt, table, scope_column, term_column, prefix).one()[0].as_int();
 }
 
 bool Database::unadopt(std::string_view table) { return state_->run(Call::unadopt, table).one()[0].as_bool(); }

@@ -68,6 +68,8 @@ if(TARGET termgate)
     termgate_pytest(live_pg_restore pg_restore_test.py TIMEOUT 600)
     termgate_pytest(live_pg_locks pg_locks_test.py TIMEOUT 120)
     termgate_pytest(live_pg_squatters pg_squatters_test.py TIMEOUT 900)
+    termgate_pytest(live_pg_adopt pg_adopt_test.py TIMEOUT 900)
+    termgate_pytest(live_pg_rights pg_rights_test.py TIMEOUT 900)
     termgate_pytest(live_pgbouncer pgbouncer_test.py TIMEOUT 120)
     # 100 failovers of a cluster of three nodes and etcd; with --long only.
     termgate_pytest(live_patroni patroni_test.py LABELS live long TIMEOUT 3400)

@@ -89,7 +89,7 @@ const std::vector<Held> holds = {
     {"holds its session", "COMMIT; SELECT termgate.hold_session('{H}', {N}); BEGIN", true},
     {"passed very many scopes", "SELECT count(termgate.check_term('many ' || n, 1)) FROM generate_series(1, 120) n; SELECT termgate.check_term('{H}', {N})", true},
     {"declared that nothing was lost", "SELECT termgate.declare_nothing_lost('old', 'a test')", false},
-    {"changed settings and pruned", "SELECT termgate.set_setting('payload_bytes_max', '1000000'), termgate.prune_history('1 day'), termgate.record_refusal('{H}', 1, 1, now(), now())", false},
+    {"changed settings and pruned", "SELECT termgate.set_setting('payload_bytes_max', '1000000'), termgate.prune_history('1 day'), termgate.record_refusal('{H}', {N} - 1, 1, now(), now())", false},
     {"moved its stream", "SELECT termgate.append('stream {H}', {N}, 'x', NULL, '{H}'); COMMIT; BEGIN; SELECT termgate.stream_move('stream {H}', 'moved {H}', 'old', 'a test')", true},
     {"is resetting the fence", "SELECT termgate.reset_fence('{H}', {N}, 'old', 'a test')", true},
     {"squats on the turnstile", "SELECT pg_advisory_xact_lock(hashtextextended('{H}' COLLATE \"C\", hashtextextended('termgate' COLLATE \"C\", 2)))", true},

@@ -89,9 +89,18 @@ MISTAKES = {
         END $$""",
         CROWD,
     ),
-    # An acquisition that reads the adopted tables before it has evicted who may have locked them.
+    # An acquisition that reads the adopted tables, which others may have locked.
     "early": (
-        "DO $x$ BEGIN EXECUTE replace(pg_get_functiondef('termgate.acquire_lease'::regproc), '_shown(scope)', '_evidence(scope)'); END $x$",
+        """
+        ALTER FUNCTION termgate._shown(text) RENAME TO _shown_right;
+        CREATE FUNCTION termgate._shown(p_scope text) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS $$
+        DECLARE t regclass;
+        BEGIN
+          FOR t IN SELECT a.table_oid FROM termgate.adopted a JOIN pg_class c ON c.oid = a.table_oid LOOP
+            EXECUTE format('SELECT count(*) FROM %s', t);
+          END LOOP;
+          RETURN termgate._shown_right(p_scope);
+        END $$""",
         ["--faults", "hold-truncate,hold-lock"],
     ),
     # A raise that ends nobody.
@@ -105,12 +114,12 @@ MISTAKES = {
     # An acquisition that ends whoever has locked an adopted table, of whatever scope.
     "ruthless": (
         """
-        ALTER FUNCTION termgate._adopted_max(text) RENAME TO _adopted_max_right;
-        CREATE FUNCTION termgate._adopted_max(p_scope text) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS $$
+        ALTER FUNCTION termgate._evidence(text) RENAME TO _evidence_right;
+        CREATE FUNCTION termgate._evidence(p_scope text) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS $$
         BEGIN
           PERFORM pg_terminate_backend(l.pid) FROM pg_locks l JOIN termgate.adopted a ON a.table_oid = l.relation WHERE l.mode =
             'AccessExclusiveLock' AND l.granted AND l.pid <> pg_backend_pid();
-          RETURN termgate._adopted_max_right(p_scope);
+          RETURN termgate._evidence_right(p_scope);
         END $$""",
         ["--faults", "hold-lock"],
     ),

@@ -241,14 +241,19 @@ DECLARE
   v_max bigint;
   v_below bigint;
 BEGIN
+  -- No row can close a scope for good: above 2^62 there is no term.
   SELECT max(w.term) INTO v_max FROM @schema@.stream_writes w WHERE w.scope = p_scope;
+  IF v_max > 4611686018427387904 THEN
+    v_max := 4611686018427387904;
+  END IF;
   LOOP
     SELECT min(r.to_term) INTO v_below FROM @schema@.resets r
      WHERE r.scope = p_scope AND v_max > r.to_term AND v_max <= r.from_term;
     EXIT WHEN v_below IS NULL;
     SELECT max(w.term) INTO v_max FROM @schema@.stream_writes w WHERE w.scope = p_scope AND w.term <= v_below;
   END LOOP;
-  RETURN coalesce(v_max, 0);
+  -- What adopted tables have reported: a reset lowers it (0007).
+  RETURN greatest(coalesce(v_max, 0), (SELECT least(a.term, 4611686018427387904) FROM @schema@.adopted_terms a WHERE a.scope = p_scope));
 END $$;
 
 -- How long a statement may still wait: `p_until`, but no longer than a lock_timeout that the user set.
@@ -529,12 +534,12 @@ DECLARE
 BEGIN
   -- NULL is made false first: `NULL AND …` would still call what follows, and lock.
   IF coalesce(pg_catalog.current_setting('termgate.guarded', true), '') OPERATOR(pg_catalog.<>) 'on'
-     AND coalesce(pg_catalog.current_setting(@schema@._place(scope), true) OPERATOR(pg_catalog.=) @schema@._seen(scope, term), false)
+     AND coalesce(pg_catalog.current_setting(@schema@._place(scope), true) OPERATOR(pg_catalog.=) @schema@._seen(scope COLLATE pg_catalog."C", term), false)
      AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' AND @schema@._try_share(scope) THEN
     v_locked := true;
   ELSE
     IF pg_catalog.current_setting('termgate.guarded', true) OPERATOR(pg_catalog.=) 'on' THEN
-      RETURN @schema@._check_guarded(scope, term);
+      RETURN @schema@._check_guarded(scope COLLATE pg_catalog."C", term);
     END IF;
     -- `held`: the generation that a fence must have, known once this session has asked whether the database was restored; and the scopes
     -- that this transaction has locked here, as many as the lock table can bear.
@@ -547,7 +552,7 @@ BEGIN
        AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' THEN
       SELECT CASE WHEN f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid
                    AND f.generation OPERATOR(pg_catalog.>=) pg_catalog.split_part(v_held, '|', 1)::pg_catalog.int8 THEN @schema@._try_share(f.scope) END
-        INTO v_locked FROM @schema@.fences f WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope;
+        INTO v_locked FROM @schema@.fences f WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope COLLATE pg_catalog."C";
       IF v_locked THEN
         v_held := pg_catalog.set_config(@schema@._place(scope), @schema@._seen(scope, term), false) OPERATOR(pg_catalog.||)
                   pg_catalog.set_config('termgate.held', v_held OPERATOR(pg_catalog.||) scope OPERATOR(pg_catalog.||) '|', true);
@@ -557,20 +562,20 @@ BEGIN
   IF v_locked THEN
     -- A new statement, hence a new snapshot.
     SELECT (SELECT s.key FROM @schema@.pass_secret s WHERE EXISTS (SELECT FROM @schema@.protected)) INTO v_key FROM @schema@.fences f
-     WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope AND f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid;
+     WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope COLLATE pg_catalog."C" AND f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid;
     IF FOUND THEN
       IF v_key IS NOT NULL THEN
-        PERFORM @schema@._mark(scope, term, v_key);
+        PERFORM @schema@._mark(scope COLLATE pg_catalog."C", term, v_key);
       END IF;
       RETURN term;
     END IF;
   END IF;
   IF v_locked THEN
     -- A session may remember a term that a reset has taken back, and has then locked before it looked.
-    v_fence := @schema@._raise_again(scope, term);
+    v_fence := @schema@._raise_again(scope COLLATE pg_catalog."C", term);
   END IF;
   IF v_fence IS NULL THEN
-    v_fence := @schema@._check(scope, term);
+    v_fence := @schema@._check(scope COLLATE pg_catalog."C", term);
   END IF;
   -- A standby's session may live to see the promotion, after which every scope is untrusted.
   IF NOT pg_catalog.pg_is_in_recovery() THEN

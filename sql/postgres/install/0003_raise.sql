@@ -177,27 +177,13 @@ BEGIN
   RETURN greatest(coalesce(v_fence, 0), coalesce(v_lease, 0), @schema@._stored_max(p_scope));
 END $$;
 
--- The highest term that anything stored shows for the scope: its fence, and under it the rows (the second line of defence). Reads the adopted tables, on which others
--- may hold any lock: only under the exclusive lock, when those in the way are gone.
+-- The highest term that fence and rows show for the scope (the second line of defence): under the exclusive lock, when those in the way are gone.
 CREATE OR REPLACE FUNCTION @schema@._evidence(p_scope text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_fence bigint := (SELECT f.term FROM @schema@.fences f WHERE f.scope = p_scope);
 BEGIN
-  RETURN greatest(coalesce(v_fence, 0), @schema@._stored_max(p_scope), @schema@._adopted_max(p_scope));
-END $$;
-
--- As _evidence(), for a raise: where the fence is there and trusted it speaks for the adopted tables, whose every row has raised it, and they are not read.
-CREATE OR REPLACE FUNCTION @schema@._evidence_for(p_scope text) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  f @schema@.fences;
-BEGIN
-  SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
-  IF f.scope IS NULL OR @schema@._why_untrusted(f.generation) IS NOT NULL THEN
-    RETURN @schema@._evidence(p_scope);
-  END IF;
-  RETURN greatest(f.term, @schema@._stored_max(p_scope));
+  RETURN greatest(coalesce(v_fence, 0), @schema@._stored_max(p_scope));
 END $$;
 
 -- The term that an acquisition announces: above p_known, and above what another one announces that does not end. Acquisitions take turns within moments, so one that has not ended
@@ -235,16 +221,30 @@ RETURNS timestamptz
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_at timestamptz := clock_timestamp();
+  v_user text := current_setting('lock_timeout');
+  v_made boolean;
 BEGIN
   UPDATE @schema@.fences f
      SET term = p_term, raised_at = v_at, raised_by = session_user, raised_xid = pg_current_xact_id(), generation = greatest(f.generation, p_generation), vouched = f.tableoid
    WHERE f.scope = p_scope;
   IF NOT FOUND THEN
-    INSERT INTO @schema@.fences (scope, term, raised_at, raised_xid, raise_by, generation, vouched)
-    VALUES (p_scope, p_term, v_at, pg_current_xact_id(), @schema@._setting('default_raise_by'), coalesce(p_generation, (SELECT i.generation FROM @schema@.incarnation i)),
-            format('%I.fences', @schema_lit@)::regclass)
-    ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
+    -- An adopt() under way may be making this fence, and holds no lock of the scope for it (0009).
+    BEGIN
+      PERFORM @schema@._set_lock_timeout(clock_timestamp() + @schema@._wait('check_wait_ms'), v_user);
+      INSERT INTO @schema@.fences (scope, term, raised_at, raised_xid, raise_by, generation, vouched)
+      VALUES (p_scope, p_term, v_at, pg_current_xact_id(), @schema@._setting('default_raise_by'), coalesce(p_generation, (SELECT i.generation FROM @schema@.incarnation i)),
+              format('%I.fences', @schema_lit@)::regclass)
+      ON CONFLICT DO NOTHING;
+      v_made := FOUND;
+      PERFORM set_config('lock_timeout', v_user, true);
+    EXCEPTION WHEN lock_not_available THEN
+      RAISE EXCEPTION 'TG006 raising scope "%" to % is blocked by a transaction that makes its fence by adopt() and is still open: %', p_scope, p_term,
+        coalesce((SELECT string_agg(format('pid %s (user %s, application "%s")', a.pid, a.usename, a.application_name), ', ')
+                    FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+                   WHERE l.locktype = 'relation' AND l.relation = format('%I.adopted', @schema_lit@)::regclass AND l.granted AND l.mode = 'RowExclusiveLock'), 'it has just ended')
+        USING ERRCODE = 'TG006', HINT = 'The fence is unchanged. End what is named here, then raise again.';
+    END;
+    IF NOT v_made THEN
       RAISE EXCEPTION 'could not serialize access: the fence of scope "%" has just been made by another session', p_scope USING ERRCODE = '40001';
     END IF;
   END IF;
@@ -288,7 +288,8 @@ BEGIN
       PERFORM 1 FROM @schema@.leases l WHERE l.scope = p_scope FOR SHARE SKIP LOCKED;
     END IF;
     RAISE EXCEPTION 'TG005 term % was never issued for scope "%": its leases stand at %', p_term, p_scope, v_issued
-      USING ERRCODE = 'TG005', HINT = 'Terms of this scope come from acquire_lease.';
+      USING ERRCODE = 'TG005', HINT = format('Terms of this scope come from leases, since acquire_lease was called for it once: SELECT * FROM @schema@.acquire_lease(%L, ...) issues the next one. '
+                                             'Terms of your own need a scope of another name, which nobody leases.', p_scope);
   END IF;
 END $$;
 
@@ -367,7 +368,7 @@ BEGIN
   v_evicted := v_evicted || @schema@._take_queue(p_scope, p_term, v_grace_until, v_until);
   evicted := cardinality(v_evicted);
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope FOR UPDATE;
-  previous := CASE WHEN f.scope IS NULL THEN @schema@._evidence(p_scope) ELSE greatest(f.term, @schema@._stored_max(p_scope)) END;
+  previous := greatest(coalesce(f.term, 0), @schema@._stored_max(p_scope));
   IF previous > p_term THEN
     PERFORM @schema@._stale(p_scope, p_term, previous);
   END IF;
@@ -404,7 +405,11 @@ DROP FUNCTION IF EXISTS @schema@.seal(text, bigint, interval);  -- as it was bef
 CREATE OR REPLACE FUNCTION @schema@.seal(scope text, term bigint, grace interval DEFAULT NULL, actor text DEFAULT NULL, reason text DEFAULT NULL,
                                          OUT fence bigint, OUT previous bigint, OUT evicted integer, OUT sealed_at timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<seal>>
 DECLARE
+  scope text COLLATE pg_catalog."C" := scope;
+  actor text COLLATE pg_catalog."C" := actor;
+  reason text COLLATE pg_catalog."C" := reason;
   f @schema@.fences;
 BEGIN
   PERFORM @schema@._need_scope(scope);

@@ -167,7 +167,10 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@.append(stream text, term bigint, payload bytea, expected bigint DEFAULT NULL,
                                            scope text DEFAULT NULL, write_id uuid DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+<<append>>
 DECLARE
+  stream text COLLATE pg_catalog."C" := stream;
+  scope text COLLATE pg_catalog."C" := scope;
   v_scope pg_catalog.text := scope;
   v_no pg_catalog.int8;
   v_followed pg_catalog.bool;
@@ -299,7 +302,10 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@.append_many(stream text, term bigint, payloads bytea[], expected bigint DEFAULT NULL,
                                                 scope text DEFAULT NULL, write_ids uuid[] DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+<<append_many>>
 DECLARE
+  stream text COLLATE pg_catalog."C" := stream;
+  scope text COLLATE pg_catalog."C" := scope;
   v_scope pg_catalog.text := scope;
   v_count pg_catalog.int8 := pg_catalog.cardinality(payloads);
   v_last pg_catalog.int8;
@@ -371,7 +377,9 @@ END $$;
 -- claim_write(scope, term, write_id) → (fresh, fence): the check for a write outside streams that may be sent twice. Not fresh: it happened.
 CREATE OR REPLACE FUNCTION @schema@.claim_write(scope text, term bigint, write_id uuid, OUT fresh boolean, OUT fence bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<claim_write>>
 DECLARE
+  scope text COLLATE pg_catalog."C" := scope;
   c record;
   w @schema@.write_ids;
 BEGIN

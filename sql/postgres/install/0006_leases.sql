@@ -43,7 +43,11 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@.acquire_lease(scope text, owner text, ttl interval, endpoint text DEFAULT NULL, grace interval DEFAULT NULL,
                                                   OUT acquired boolean, OUT term bigint, OUT expires_at timestamptz, OUT owner_id text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<acquire_lease>>
 DECLARE
+  scope text COLLATE pg_catalog."C" := scope;
+  owner text COLLATE pg_catalog."C" := owner;
+  endpoint text COLLATE pg_catalog."C" := endpoint;
   l @schema@.leases;
   f @schema@.fences;
   v_untrusted text;
@@ -76,7 +80,6 @@ BEGIN
     acquired := true; term := l.term; expires_at := l.expires_at; owner_id := l.owner_id;
     RETURN;
   END IF;
-  -- Of adopted tables nothing is asked before the lock is held: a stale leader may have locked one.
   v_known := @schema@._shown(scope);
   IF v_known >= 4611686018427387904 THEN
     PERFORM @schema@._out_of_terms(scope, v_known);
@@ -118,7 +121,7 @@ BEGIN
     RETURN;
   END IF;
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = acquire_lease.scope FOR UPDATE;
-  v_known := greatest(l.term, v_next - 1, @schema@._evidence_for(scope));
+  v_known := greatest(l.term, v_next - 1, @schema@._evidence(scope));
   v_untrusted := @schema@._why_untrusted(f.generation);
   IF v_untrusted IS NOT NULL THEN
     -- Above whatever was lost. The next failover may lose this very acquisition, and its successor must not issue the same term again: a later timeline
@@ -212,7 +215,10 @@ END $$;
 -- renew_lease(scope, owner, term, ttl) → (renewed, expires_at). Only the holder, only that term, only before expiry.
 CREATE OR REPLACE FUNCTION @schema@.renew_lease(scope text, owner text, term bigint, ttl interval, OUT renewed boolean, OUT expires_at timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<renew_lease>>
 DECLARE
+  scope text COLLATE pg_catalog."C" := scope;
+  owner text COLLATE pg_catalog."C" := owner;
   l @schema@.leases;
   v_now timestamptz;
 BEGIN
@@ -235,6 +241,10 @@ END $$;
 -- release_lease(scope, owner, term) → whether it was the caller's to release. Row, term and fence stay.
 CREATE OR REPLACE FUNCTION @schema@.release_lease(scope text, owner text, term bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<release_lease>>
+DECLARE
+  scope text COLLATE pg_catalog."C" := scope;
+  owner text COLLATE pg_catalog."C" := owner;
 BEGIN
   PERFORM @schema@._need_scope(scope);
   PERFORM @schema@._need_owner(owner);
@@ -251,7 +261,11 @@ END $$;
 -- force_release(scope, actor, reason) → whether there was a lease to end. Seals the next term, so that its holder is shut out at once.
 CREATE OR REPLACE FUNCTION @schema@.force_release(scope text, actor text, reason text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<force_release>>
 DECLARE
+  scope text COLLATE pg_catalog."C" := scope;
+  actor text COLLATE pg_catalog."C" := actor;
+  reason text COLLATE pg_catalog."C" := reason;
   l @schema@.leases;
   f @schema@.fences;
   v_known bigint;
@@ -281,7 +295,7 @@ BEGIN
     RETURN false;
   END IF;
   PERFORM @schema@._need_trusted(scope, f.generation);
-  v_term := greatest(l.term, v_term - 1, @schema@._evidence_for(scope)) + 1;
+  v_term := greatest(l.term, v_term - 1, @schema@._evidence(scope)) + 1;
   IF v_term > 4611686018427387904 THEN
     PERFORM @schema@._out_of_terms(scope, v_term - 1);
   END IF;

@@ -60,7 +60,11 @@ END $$;
 -- reset_fence(scope, term, actor, reason) → the fence before. The only way down. A lease of the scope ends, and its terms go on from here.
 CREATE OR REPLACE FUNCTION @schema@.reset_fence(scope text, term bigint, actor text, reason text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<reset_fence>>
 DECLARE
+  scope text COLLATE pg_catalog."C" := scope;
+  actor text COLLATE pg_catalog."C" := actor;
+  reason text COLLATE pg_catalog."C" := reason;
   f @schema@.fences;
   v_before bigint;
   v_evicted integer[];
@@ -88,6 +92,7 @@ BEGIN
     -- The rows show more than the fence did: they are taken back too.
     INSERT INTO @schema@.resets (scope, from_term, to_term) VALUES (reset_fence.scope, v_before, reset_fence.term);
   END IF;
+  UPDATE @schema@.adopted_terms a SET term = reset_fence.term WHERE a.scope = reset_fence.scope AND a.term > reset_fence.term;
   UPDATE @schema@.leases l SET term = least(l.term, reset_fence.term), released_at = coalesce(l.released_at, clock_timestamp())
    WHERE l.scope = reset_fence.scope AND l.term > reset_fence.term;
   PERFORM @schema@._audit_evictions(scope, term, v_evicted);
@@ -98,6 +103,10 @@ END $$;
 -- set_raise_by(scope, who): 'writer': any writer with a higher term raises the fence; 'seal': only seal does.
 CREATE OR REPLACE FUNCTION @schema@.set_raise_by(scope text, raise_by text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<set_raise_by>>
+DECLARE
+  scope text COLLATE pg_catalog."C" := scope;
+  raise_by text COLLATE pg_catalog."C" := raise_by;
 BEGIN
   PERFORM @schema@._need_scope(scope);
   IF raise_by IS NULL OR raise_by NOT IN ('writer', 'seal') THEN
@@ -119,7 +128,7 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@.set_setting(INOUT name text, INOUT value text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_before text := (SELECT s.value FROM @schema@.settings s WHERE s.name = set_setting.name);
+  v_before text := (SELECT s.value FROM @schema@.settings s WHERE s.name = set_setting.name COLLATE pg_catalog."C");
 BEGIN
   IF v_before IS NULL THEN
     RAISE EXCEPTION 'TG005 there is no setting "%": the settings are %', name,
@@ -127,14 +136,16 @@ BEGIN
   ELSIF value IS NULL THEN
     RAISE EXCEPTION 'TG005 setting "%" cannot be NULL', name USING ERRCODE = 'TG005';
   END IF;
-  UPDATE @schema@.settings s SET value = set_setting.value WHERE s.name = set_setting.name;
+  UPDATE @schema@.settings s SET value = set_setting.value WHERE s.name = set_setting.name COLLATE pg_catalog."C";
   PERFORM @schema@._audit('setting', NULL, NULL, jsonb_build_object('name', name, 'value', value, 'previous', v_before));
 END $$;
 
 -- prune(stream, before) → how many writes with a lower number were deleted. Fence, numbering and write ids stay.
 CREATE OR REPLACE FUNCTION @schema@.prune(stream text, before bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<prune>>
 DECLARE
+  stream text COLLATE pg_catalog."C" := stream;
   v_scope text := (SELECT s.scope FROM @schema@.streams s WHERE s.stream_id = stream);
   v_count bigint;
   v_stored bigint;
@@ -192,7 +203,12 @@ END $$;
 -- writing, the new one to the stream's highest term, so that terms along the stream never fall.
 CREATE OR REPLACE FUNCTION @schema@.stream_move(stream text, scope text, actor text, reason text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<stream_move>>
 DECLARE
+  stream text COLLATE pg_catalog."C" := stream;
+  scope text COLLATE pg_catalog."C" := scope;
+  actor text COLLATE pg_catalog."C" := actor;
+  reason text COLLATE pg_catalog."C" := reason;
   v_from text := (SELECT s.scope FROM @schema@.streams s WHERE s.stream_id = stream);
   v_highest bigint;
   v_fence bigint;
@@ -214,8 +230,8 @@ BEGIN
   IF NOT FOUND THEN
     RAISE EXCEPTION 'TG005 stream "%" was moved by another session meanwhile', stream USING ERRCODE = 'TG005';
   END IF;
-  v_highest := coalesce((SELECT max(w.term) FROM @schema@.stream_writes w WHERE w.stream_id = stream AND w.term <= @schema@._evidence_for(v_from)), 0);
-  v_fence := @schema@._evidence_for(scope);
+  v_highest := coalesce((SELECT max(w.term) FROM @schema@.stream_writes w WHERE w.stream_id = stream AND w.term <= @schema@._evidence(v_from)), 0);
+  v_fence := @schema@._evidence(scope);
   IF v_highest > v_fence OR NOT EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = stream_move.scope) THEN
     IF EXISTS (SELECT FROM @schema@.leases l WHERE l.scope = stream_move.scope AND l.term < v_highest) THEN
       RAISE EXCEPTION 'TG005 stream "%" has term %, above what the leases of scope "%" have issued', stream, v_highest, scope
@@ -275,7 +291,11 @@ END $$;
 -- authority that issues the terms. This one scope is trusted again.
 CREATE OR REPLACE FUNCTION @schema@.declare_restored(scope text, above bigint, actor text, reason text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<declare_restored>>
 DECLARE
+  scope text COLLATE pg_catalog."C" := scope;
+  actor text COLLATE pg_catalog."C" := actor;
+  reason text COLLATE pg_catalog."C" := reason;
   f @schema@.fences;
   v_generation bigint;
   v_fence bigint;
@@ -312,7 +332,10 @@ END $$;
 -- declare_nothing_lost(actor, reason) → how many scopes were untrusted: no raise is missing in this database (planned switchover, pg_upgrade).
 CREATE OR REPLACE FUNCTION @schema@.declare_nothing_lost(actor text, reason text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<declare_nothing_lost>>
 DECLARE
+  actor text COLLATE pg_catalog."C" := actor;
+  reason text COLLATE pg_catalog."C" := reason;
   v_scopes bigint := @schema@._untrusted_scopes();
 BEGIN
   PERFORM @schema@._need_reason(actor, reason);
@@ -330,7 +353,10 @@ END $$;
 -- snapshot, bare base backup).
 CREATE OR REPLACE FUNCTION @schema@.declare_untrusted(actor text, reason text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<declare_untrusted>>
 DECLARE
+  actor text COLLATE pg_catalog."C" := actor;
+  reason text COLLATE pg_catalog."C" := reason;
   v_user text := current_setting('lock_timeout');
 BEGIN
   PERFORM @schema@._need_reason(actor, reason);

@@ -15,7 +15,7 @@ END $$;
 -- fence(scope) → one row, or none for a scope that was never raised. untrusted: why its writes get TG004, NULL where they do not.
 CREATE OR REPLACE FUNCTION @schema@.fence(scope text, OUT term bigint, OUT raised_at timestamptz, OUT raised_by text, OUT raise_by text, OUT untrusted text)
 RETURNS SETOF record LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  SELECT f.term, f.raised_at, f.raised_by, f.raise_by, @schema@._why_untrusted(f.generation) FROM @schema@.fences f WHERE f.scope = fence.scope
+  SELECT f.term, f.raised_at, f.raised_by, f.raise_by, @schema@._why_untrusted(f.generation) FROM @schema@.fences f WHERE f.scope = fence.scope COLLATE pg_catalog."C"
 $$;
 
 -- lease(scope) → one row, or none; live: not released and not expired, by the database's clock.
@@ -24,7 +24,7 @@ CREATE OR REPLACE FUNCTION @schema@.lease(scope text, OUT owner_id text, OUT ter
 RETURNS SETOF record LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT l.owner_id, l.term, l.expires_at, l.acquired_at, l.renewed_at, l.released_at, l.endpoint,
          l.released_at IS NULL AND l.expires_at > clock_timestamp()
-    FROM @schema@.leases l WHERE l.scope = lease.scope
+    FROM @schema@.leases l WHERE l.scope = lease.scope COLLATE pg_catalog."C"
 $$;
 
 -- read_stream(stream, after, limit) → writes with a higher number, in order. Numbers become visible in order: a follower skips none.
@@ -32,7 +32,7 @@ CREATE OR REPLACE FUNCTION @schema@.read_stream(stream text, after bigint DEFAUL
 RETURNS TABLE (sequence_no bigint, scope text, term bigint, payload bytea, created_at timestamptz, write_id uuid)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT w.sequence_no, w.scope, w.term, w.payload, w.created_at, w.write_id
-    FROM @schema@.stream_writes w WHERE w.stream_id = read_stream.stream AND w.sequence_no > coalesce(read_stream.after, 0)
+    FROM @schema@.stream_writes w WHERE w.stream_id = read_stream.stream COLLATE pg_catalog."C" AND w.sequence_no > coalesce(read_stream.after, 0)
    ORDER BY w.sequence_no LIMIT read_stream."limit"
 $$;
 
@@ -71,24 +71,32 @@ CREATE OR REPLACE VIEW @schema@.job_history AS
          j.last_heartbeat, j.exit_code, j.checkpoint, j.detail
     FROM @schema@.job_runs j;
 CREATE OR REPLACE VIEW @schema@.setting_list AS SELECT s.name, s.value, s.what FROM @schema@.settings s;
-CREATE OR REPLACE VIEW @schema@.protected_tables AS
-  SELECT p.table_oid, p.root_oid, p.table_name, p.scope_column, p.scope, p.mode, p.protected_at, p.protected_by FROM @schema@.protected p;
-CREATE OR REPLACE VIEW @schema@.adopted_tables AS
-  SELECT a.table_oid, a.table_name, a.scope_column, a.term_column, a.adopted_at, a.adopted_by FROM @schema@.adopted a;
 
 -- record_refusal(…): a refusal rolled its own transaction back; who was refused writes it down afterwards, at most once a second a scope.
 CREATE OR REPLACE FUNCTION @schema@.record_refusal(scope text, term bigint, count bigint, first timestamptz, last timestamptz, client text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<record_refusal>>
+DECLARE
+  scope text COLLATE pg_catalog."C" := scope;
+  client text COLLATE pg_catalog."C" := client;
 BEGIN
   PERFORM @schema@._need_scope(scope);
   IF count IS NULL OR count < 1 THEN
     RAISE EXCEPTION 'TG005 the number of refusals must be 1 or more' USING ERRCODE = 'TG005';
   END IF;
+  -- It is the caller's word: what could not have been refused is not written down, nor a time that has not been.
+  IF NOT EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = record_refusal.scope AND f.term > record_refusal.term) THEN
+    RAISE EXCEPTION 'TG005 term % is not below the fence of scope "%": nothing was refused for it', term, scope USING ERRCODE = 'TG005';
+  ELSIF count > 1000000000 THEN
+    RAISE EXCEPTION 'TG005 the number of refusals is %: at most 1000000000 are recorded at once', count USING ERRCODE = 'TG005';
+  END IF;
   IF EXISTS (SELECT FROM @schema@.audit a WHERE a.scope = record_refusal.scope AND a.action = 'refuse' AND a.at > clock_timestamp() - interval '1 s') THEN
     RETURN false;  -- the caller adds these to its next report
   END IF;
-  PERFORM @schema@._audit('refuse', scope, NULL, jsonb_strip_nulls(jsonb_build_object('term', term, 'count', count, 'first', first, 'last', last, 'client', client)));
+  PERFORM @schema@._audit('refuse', scope, NULL, jsonb_strip_nulls(jsonb_build_object('term', term, 'count', count,
+    'first', greatest(least(first, last, clock_timestamp()), clock_timestamp() - interval '1 day'), 'last', greatest(least(last, clock_timestamp()), clock_timestamp() - interval '1 day'),
+    'client', left(client, 1000))));
   RETURN true;
 END $$;
 
@@ -98,7 +106,12 @@ END $$;
 -- their terms are not the fence. A row that somebody holds is left alone, for who holds it may be frozen; it is shown as lost.
 CREATE OR REPLACE FUNCTION @schema@.job_start(job_name text, scope text, owner text, term bigint, detail text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<job_start>>
 DECLARE
+  job_name text COLLATE pg_catalog."C" := job_name;
+  scope text COLLATE pg_catalog."C" := scope;
+  owner text COLLATE pg_catalog."C" := owner;
+  detail text COLLATE pg_catalog."C" := detail;
   v_run bigint;
 BEGIN
   IF coalesce(job_name, '') = '' OR char_length(job_name) > 200 THEN
@@ -152,6 +165,9 @@ END $$;
 -- job_heartbeat(run, checkpoint) → false when the run is no longer open. Checked like a write.
 CREATE OR REPLACE FUNCTION @schema@.job_heartbeat(run_id bigint, checkpoint text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<job_heartbeat>>
+DECLARE
+  checkpoint text COLLATE pg_catalog."C" := checkpoint;
 BEGIN
   IF NOT @schema@._job_open(run_id, true) THEN
     RETURN false;
@@ -166,6 +182,11 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@.job_finish(run_id bigint, status text, exit_code integer DEFAULT NULL, detail text DEFAULT NULL, checkpoint text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+<<job_finish>>
+DECLARE
+  status text COLLATE pg_catalog."C" := status;
+  detail text COLLATE pg_catalog."C" := detail;
+  checkpoint text COLLATE pg_catalog."C" := checkpoint;
 BEGIN
   IF status IS NULL OR status NOT IN ('completed', 'failed', 'cancelled', 'lost') THEN
     RAISE EXCEPTION 'TG005 a run ends as completed, failed, cancelled or lost' USING ERRCODE = 'TG005';

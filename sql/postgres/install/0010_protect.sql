@@ -333,8 +333,9 @@ BEGIN
             FROM pg_catalog.pg_partition_ancestors(p_table) a) THEN
     RETURN false;
   END IF;
-  -- Whoever calls it by hand reports nothing about tables of others.
-  IF p_mode OPERATOR(pg_catalog.<>) 'observe' OR EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid OPERATOR(pg_catalog.=) p_table::pg_catalog.oid
+  -- Whoever calls it by hand reports nothing about tables of others: a statement that writes has locked the table for it.
+  IF p_mode OPERATOR(pg_catalog.<>) 'observe' OR EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND l.granted
+       AND l.relation OPERATOR(pg_catalog.=) p_table::pg_catalog.oid AND l.mode OPERATOR(pg_catalog.=) 'RowExclusiveLock') AND EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid OPERATOR(pg_catalog.=) p_table::pg_catalog.oid
                                                             AND p.scope OPERATOR(pg_catalog.=) p_scope AND p.mode OPERATOR(pg_catalog.=) 'observe') THEN
     PERFORM @schema@._guard_whole(p_table, p_mode, p_scope, pg_catalog.pg_current_snapshot());
   END IF;
@@ -354,7 +355,8 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS
 DECLARE
   v_scopes jsonb;
 BEGIN
-  EXECUTE format('SELECT coalesce(jsonb_agg(DISTINCT t.%I::text COLLATE pg_catalog."C"), ''[]'') FROM ONLY %s t', TG_ARGV[1], TG_RELID::regclass) INTO v_scopes;
+  EXECUTE format('SELECT coalesce(jsonb_agg(DISTINCT (%L || t.%I::text) COLLATE pg_catalog."C"), ''[]'') FROM ONLY %s t', coalesce(TG_ARGV[3], ''), TG_ARGV[1], TG_RELID::regclass)
+    INTO v_scopes;
   PERFORM set_config('termgate.truncating', jsonb_build_object('table', TG_RELID::text, 'scopes', v_scopes)::text, true);
   RETURN NULL;
 END $$;
@@ -399,7 +401,7 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- The row trigger function of a column name: the column's value cannot be had faster than by naming it.
+-- The row trigger function of a column name: the column's value cannot be had faster than by naming it. In front of it stands the prefix, the fourth argument, where there is one.
 CREATE OR REPLACE FUNCTION @schema@._make_protected_row(p_column name) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
@@ -413,53 +415,49 @@ BEGIN
     IF pg_typeof(OLD.%1$I) <> ALL ('{text,varchar,smallint,integer,bigint,uuid}'::regtype[]) THEN
       PERFORM @schema@._wrong_type(TG_RELID, %2$L, pg_typeof(OLD.%1$I));
     END IF;
-    v_done := @schema@._guard(TG_RELID, OLD.%1$I::text, TG_ARGV[0], pg_current_snapshot());
+    v_done := @schema@._guard(TG_RELID, (coalesce(TG_ARGV[3], '') || OLD.%1$I::text) COLLATE pg_catalog."C", TG_ARGV[0], pg_current_snapshot());
   END IF;
   IF TG_OP = 'INSERT' THEN
     IF pg_typeof(NEW.%1$I) <> ALL ('{text,varchar,smallint,integer,bigint,uuid}'::regtype[]) THEN
       PERFORM @schema@._wrong_type(TG_RELID, %2$L, pg_typeof(NEW.%1$I));
     END IF;
-    v_done := @schema@._guard(TG_RELID, NEW.%1$I::text, TG_ARGV[0], pg_current_snapshot());
+    v_done := @schema@._guard(TG_RELID, (coalesce(TG_ARGV[3], '') || NEW.%1$I::text) COLLATE pg_catalog."C", TG_ARGV[0], pg_current_snapshot());
   ELSIF TG_OP = 'UPDATE' THEN
-    IF NEW.%1$I::text COLLATE pg_catalog."C" IS DISTINCT FROM OLD.%1$I::text THEN
-      v_done := @schema@._guard(TG_RELID, NEW.%1$I::text, TG_ARGV[0], pg_current_snapshot());
+    IF NEW.%1$I::text COLLATE pg_catalog."C" IS DISTINCT FROM OLD.%1$I::text COLLATE pg_catalog."C" THEN
+      v_done := @schema@._guard(TG_RELID, (coalesce(TG_ARGV[3], '') || NEW.%1$I::text) COLLATE pg_catalog."C", TG_ARGV[0], pg_current_snapshot());
     END IF;
   END IF;
   RETURN NULL;
 END $body$, p_column, p_column));
+  PERFORM @schema@._close_function(v_name);
   EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO PUBLIC', v_name);
   RETURN v_name;
 END $$;
 
--- Makes it once for every column name.
+-- Makes it once for every column name, for who puts our triggers on a table just now.
 CREATE OR REPLACE FUNCTION @schema@._protect_function(p_table regclass, p_column name) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
   v_name text := '_protected_row_' || @schema@._short_hash(quote_ident(p_column));
-  v_user text := current_setting('lock_timeout');
 BEGIN
+  PERFORM @schema@._need_proof(p_table, 'termgate_statement');
   PERFORM @schema@._need_column(p_table, p_column, '{text,varchar,smallint,integer,bigint,uuid}');
   IF to_regprocedure(format('%I.%I()', @schema_lit@, v_name)) IS NULL THEN
-    -- One at a time: two CREATE FUNCTION of one name do not wait for each other, the second fails.
-    PERFORM @schema@._set_lock_timeout(clock_timestamp() + @schema@._wait('check_wait_ms'), v_user);
-    LOCK TABLE @schema@.settings IN SHARE UPDATE EXCLUSIVE MODE;
-    PERFORM set_config('lock_timeout', v_user, true);
+    PERFORM @schema@._take_turns();
     IF to_regprocedure(format('%I.%I()', @schema_lit@, v_name)) IS NULL THEN
       PERFORM @schema@._make_protected_row(p_column);
     END IF;
   END IF;
   RETURN v_name;
-EXCEPTION WHEN lock_not_available THEN
-  RAISE EXCEPTION 'TG006 another transaction makes the trigger function of a scope column and has not ended: %',
-    coalesce((SELECT string_agg(coalesce('pid ' || l.pid, 'a prepared transaction'), ', ') FROM pg_locks l
-               WHERE l.locktype = 'relation' AND l.relation = format('%I.settings', @schema_lit@)::regclass AND l.granted AND l.mode = 'ShareUpdateExclusiveLock'), 'it has just ended')
-    USING ERRCODE = 'TG006', HINT = 'End what is named here, then try again.';
 END $$;
 
--- What the arguments of a trigger must be, byte for byte.
-CREATE OR REPLACE FUNCTION @schema@._protect_arguments(p_mode text, p_column text, p_scope text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
-  SELECT pg_catalog.convert_to(p_mode, 'UTF8') OPERATOR(pg_catalog.||) pg_catalog.decode('00', 'hex') OPERATOR(pg_catalog.||) pg_catalog.convert_to(coalesce(p_column, ''), 'UTF8')
-         OPERATOR(pg_catalog.||) pg_catalog.decode('00', 'hex') OPERATOR(pg_catalog.||) pg_catalog.convert_to(coalesce(p_scope, ''), 'UTF8') OPERATOR(pg_catalog.||) pg_catalog.decode('00', 'hex')
+-- The arguments of our triggers, and what they must be, byte for byte. A prefix makes them four, which the library (sql/postgres/guard/) leaves to these functions.
+DROP FUNCTION IF EXISTS @schema@._protect_arguments(text, text, text);  -- as it was up to version 19
+CREATE OR REPLACE FUNCTION @schema@._protect_arguments(p_mode text, p_column text, p_scope text, p_prefix text) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
+  SELECT ARRAY[p_mode, coalesce(p_column, ''), coalesce(p_scope, '')] OPERATOR(pg_catalog.||) CASE WHEN p_prefix OPERATOR(pg_catalog.=) '' THEN '{}'::pg_catalog.text[] ELSE ARRAY[p_prefix] END
+$$;
+CREATE OR REPLACE FUNCTION @schema@._trigger_arguments(p_arguments text[]) RETURNS bytea LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT string_agg(convert_to(a.value, 'UTF8') || decode('00', 'hex'), ''::bytea ORDER BY a.place) FROM unnest(p_arguments) WITH ORDINALITY AS a(value, place)
 $$;
 
 -- 'alone': a table without parents. 'child': a partition or an inheritance child. 'above': a partitioned table, which has no rows of its own.
@@ -468,7 +466,8 @@ CREATE OR REPLACE FUNCTION @schema@._place_in_tree(p_table oid) RETURNS text LAN
 $$;
 
 -- The triggers that a covered relation lacks, of those that it must have.
-CREATE OR REPLACE FUNCTION @schema@._missing_triggers(p_table oid, p_column name, p_scope text, p_mode text) RETURNS text[]
+DROP FUNCTION IF EXISTS @schema@._missing_triggers(oid, name, text, text);  -- as it was up to version 19
+CREATE OR REPLACE FUNCTION @schema@._missing_triggers(p_table oid, p_column name, p_scope text, p_mode text, p_prefix text) RETURNS text[]
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
   SELECT coalesce(array_agg(w.trigger ORDER BY w.trigger), '{}')
     FROM (VALUES ('termgate_statement', '_protect_statement', 30, false), ('termgate_truncate', '_protect_truncate', 34, false),
@@ -481,40 +480,59 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET q
                       WHERE g.tgrelid = p_table AND g.tgname = w.trigger AND p.proname = w.function AND n.nspname = @schema_lit@
                         AND g.tgenabled IN ('O', 'A') AND g.tgtype = w.type AND g.tgattr = ''
                         AND CASE WHEN w."when" THEN g.tgoldtable IS NOT NULL OR strpos(pg_get_triggerdef(g.oid), '._guard_rows(') > 0 ELSE g.tgqual IS NULL END
-                        AND g.tgargs = @schema@._protect_arguments(p_mode, p_column, p_scope))
+                        AND g.tgargs = @schema@._trigger_arguments(@schema@._protect_arguments(p_mode, p_column, p_scope, p_prefix)))
 $$;
 
--- Notes what the triggers show, nothing else: returns how many relations are covered.
-CREATE OR REPLACE FUNCTION @schema@._protect_register(p_root regclass, p_column name, p_scope text, p_mode text) RETURNS integer
+-- For messages.
+CREATE OR REPLACE FUNCTION @schema@._protected_for(p_column name, p_scope text, p_prefix text) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE WHEN p_column IS NULL THEN format('scope "%s"', p_scope) ELSE format('scope column "%s"', p_column) || CASE WHEN p_prefix = '' THEN '' ELSE format(', prefix "%s"', p_prefix) END END
+$$;
+
+-- Notes what the triggers show, which their owner has just made: returns how many relations are covered.
+DROP FUNCTION IF EXISTS @schema@._protect_register(regclass, name, text, text);  -- as it was up to version 19
+CREATE OR REPLACE FUNCTION @schema@._protect_register(p_root regclass, p_column name, p_scope text, p_mode text, p_prefix text) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_rel oid;
   v_count integer := 0;
+  v_was @schema@.protected;
 BEGIN
+  PERFORM @schema@._need_proof(p_root, 'termgate_statement');
+  SELECT * INTO v_was FROM @schema@.protected p WHERE p.table_oid = p_root;
+  IF (v_was.scope_column, v_was.scope, v_was.scope_prefix) IS DISTINCT FROM (p_column, p_scope, p_prefix) AND v_was.table_oid IS NOT NULL THEN
+    RAISE WARNING 'table %: what it was protected for is replaced: % before, % now', p_root, @schema@._protected_for(v_was.scope_column, v_was.scope, v_was.scope_prefix),
+      @schema@._protected_for(p_column, p_scope, p_prefix) USING HINT = 'A table has one scope, or a column that holds the scope of each row.';
+  END IF;
+  IF v_was.mode = 'enforce' AND p_mode = 'observe' THEN
+    RAISE WARNING 'table %: nothing is refused there any more: mode observe replaces mode enforce', p_root;
+  END IF;
   FOR v_rel IN SELECT t FROM @schema@._tree(p_root) t LOOP
-    IF @schema@._missing_triggers(v_rel, p_column, p_scope, p_mode) <> '{}' THEN
+    IF @schema@._missing_triggers(v_rel, p_column, p_scope, p_mode, p_prefix) <> '{}' THEN
       RAISE EXCEPTION 'TG005 table % lacks a trigger of protect()', v_rel::regclass USING ERRCODE = 'TG005';
     END IF;
-    INSERT INTO @schema@.protected AS p (table_oid, root_oid, table_name, scope_column, scope, mode)
-    VALUES (v_rel, p_root, v_rel::regclass::text, p_column, p_scope, p_mode)
+    INSERT INTO @schema@.protected AS p (table_oid, root_oid, table_name, scope_column, scope, mode, scope_prefix)
+    VALUES (v_rel, p_root, v_rel::regclass::text, p_column, p_scope, p_mode, p_prefix)
     ON CONFLICT (table_oid) DO UPDATE SET root_oid = EXCLUDED.root_oid, table_name = EXCLUDED.table_name, scope_column = EXCLUDED.scope_column,
-       scope = EXCLUDED.scope, mode = EXCLUDED.mode, protected_at = clock_timestamp(), protected_by = session_user;
+       scope = EXCLUDED.scope, mode = EXCLUDED.mode, scope_prefix = EXCLUDED.scope_prefix, protected_at = clock_timestamp(), protected_by = session_user;
     v_count := v_count + 1;
   END LOOP;
   -- From now on checks leave marks. A transaction that passed one before this commits may be told TG002, once.
-  PERFORM @schema@._audit('protect', p_scope, NULL, jsonb_strip_nulls(jsonb_build_object('table', p_root::text, 'scope_column', p_column, 'mode', p_mode)));
+  PERFORM @schema@._audit('protect', p_scope, NULL, jsonb_strip_nulls(jsonb_build_object('table', p_root::text, 'scope_column', p_column, 'prefix', nullif(p_prefix, ''), 'mode', p_mode,
+    'previous', CASE WHEN v_was.table_oid IS NOT NULL THEN @schema@._protected_for(v_was.scope_column, v_was.scope, v_was.scope_prefix) || ', mode ' || v_was.mode END)));
   RETURN v_count;
 END $$;
 
--- Forgets every relation that bears no trigger of protect() any more; returns how many of this tree.
+-- Forgets the relations of this tree that bear no trigger of protect() any more, and those that are gone; returns how many.
 CREATE OR REPLACE FUNCTION @schema@._protect_unregister(p_root regclass) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_count integer;
 BEGIN
+  PERFORM @schema@._need_proof(p_root, 'termgate_proof');
   WITH gone AS (
     DELETE FROM @schema@.protected p
-     WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = p.table_oid AND g.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_scopes', 'termgate_row', 'termgate_below', 'termgate_unprotect_first'))
+     WHERE (p.root_oid = p_root OR p.table_oid IN (SELECT @schema@._tree(p_root)) OR NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = p.table_oid))
+       AND NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = p.table_oid AND g.tgname IN ('termgate_statement', 'termgate_truncate', 'termgate_scopes', 'termgate_row', 'termgate_below', 'termgate_unprotect_first'))
     RETURNING p.table_oid, p.root_oid)
   SELECT count(*) INTO v_count FROM gone WHERE gone.root_oid = p_root OR gone.table_oid IN (SELECT @schema@._tree(p_root));
   IF v_count > 0 THEN
@@ -537,10 +555,16 @@ BEGIN
   END LOOP;
 END $$;
 
--- protect(target, scope_column | scope, mode) → how many tables, partitions and children are covered. Run it again after ATTACH PARTITION, or to change mode.
-CREATE OR REPLACE FUNCTION @schema@.protect(target regclass, scope_column name DEFAULT NULL, scope text DEFAULT NULL, mode text DEFAULT 'enforce') RETURNS integer
+-- protect(target, scope_column | scope, mode, prefix) → how many tables, partitions and children are covered. Run it again after ATTACH PARTITION, or to change mode.
+DROP FUNCTION IF EXISTS @schema@.protect(regclass, name, text, text);  -- as it was up to version 19
+CREATE OR REPLACE FUNCTION @schema@.protect(target regclass, scope_column name DEFAULT NULL, scope text DEFAULT NULL, mode text DEFAULT 'enforce', prefix text DEFAULT '') RETURNS integer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+<<protect>>
 DECLARE
+  scope_column name COLLATE pg_catalog."C" := scope_column;
+  scope text COLLATE pg_catalog."C" := scope;
+  mode text COLLATE pg_catalog."C" := mode;
+  prefix text COLLATE pg_catalog."C" := prefix;
   v_arguments text;
   v_function text;
   v_tree oid[];
@@ -555,16 +579,23 @@ BEGIN
   IF scope IS NOT NULL THEN
     PERFORM @schema@._need_scope(scope);
   END IF;
+  PERFORM @schema@._need_prefix(prefix);
+  IF prefix <> '' AND scope_column IS NULL THEN
+    RAISE EXCEPTION 'TG005 a prefix stands in front of a scope column''s value: with one scope for the whole table there is none' USING ERRCODE = 'TG005';
+  END IF;
   EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', target);
   IF scope_column IS NOT NULL THEN
-    v_function := @schema@._protect_function(target, scope_column);
+    PERFORM @schema@._need_column(target, scope_column, '{text,varchar,smallint,integer,bigint,uuid}');
   END IF;
   PERFORM @schema@._protect_drop(target);
   v_tree := ARRAY(SELECT @schema@._tree(target));
-  v_arguments := format('%L, %L, %L', mode, coalesce(scope_column, ''), coalesce(scope, ''));
+  v_arguments := (SELECT string_agg(quote_literal(a.value), ', ' ORDER BY a.place) FROM unnest(@schema@._protect_arguments(mode, scope_column, scope, prefix)) WITH ORDINALITY AS a(value, place));
   FOREACH v_rel IN ARRAY v_tree LOOP
     EXECUTE format('CREATE TRIGGER termgate_statement BEFORE INSERT OR UPDATE OR DELETE ON %s FOR EACH STATEMENT EXECUTE FUNCTION @schema@._protect_statement(%s)',
                    v_rel::regclass, v_arguments);
+    IF v_function IS NULL AND scope_column IS NOT NULL THEN
+      v_function := @schema@._protect_function(target, scope_column);  -- the root comes first, and bears a trigger of ours by now
+    END IF;
     EXECUTE format('CREATE TRIGGER termgate_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION @schema@._protect_truncate(%s)',
                    v_rel::regclass, v_arguments);
     IF scope_column IS NOT NULL THEN
@@ -600,14 +631,19 @@ BEGIN
                      'EXECUTE FUNCTION @schema@._protect_attached()', v_rel::regclass, v_tree);
     END IF;
   END LOOP;
-  RETURN @schema@._protect_register(target, scope_column, scope, mode);
+  RETURN @schema@._protect_register(target, scope_column, scope, mode, prefix);
 END $$;
 
 -- unprotect(target) → how many tables, partitions and children are no longer covered.
 CREATE OR REPLACE FUNCTION @schema@.unprotect(target regclass) RETURNS integer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_count integer;
 BEGIN
   PERFORM @schema@._need_own_table(target);
+  PERFORM @schema@._prove(target, true);
   PERFORM @schema@._protect_drop(target);
-  RETURN @schema@._protect_unregister(target);
+  v_count := @schema@._protect_unregister(target);
+  PERFORM @schema@._prove(target, false);
+  RETURN v_count;
 END $$;

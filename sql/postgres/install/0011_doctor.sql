@@ -53,40 +53,32 @@ BEGIN
 
   -- Tables.
   RETURN QUERY
-    SELECT 'warning', a.table_oid::regclass::text, 'adopted but not protected: a stale writer can change its rows', format('SELECT @schema@.protect(%L, %L)', a.table_oid::regclass, a.scope_column)
+    SELECT 'warning', a.table_oid::regclass::text, 'adopted but not protected: a stale writer can change its rows',
+           format('SELECT @schema@.protect(%L, %L%s), or protect the tables that its leaders write to', a.table_oid::regclass, a.scope_column, CASE a.scope_prefix WHEN '' THEN '' ELSE format(', prefix => %L', a.scope_prefix) END)
       FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid
      WHERE NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = a.table_oid);
   RETURN QUERY
-    SELECT 'error', a.table_oid::regclass::text, 'adopted, but its terms cannot be read, which stops acquisitions and the first raise of every scope: ' || u.why,
-           format('its owner puts that right, or: SELECT @schema@.unadopt(%L); the owner of layer 1 can: DELETE FROM @schema@.adopted WHERE table_oid = %s', a.table_oid::regclass, a.table_oid)
-      FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid, LATERAL (SELECT @schema@._unreadable(a.table_oid, a.scope_column, a.term_column) AS why) u
-     WHERE u.why IS NOT NULL;
+    SELECT 'error', a.table_oid::regclass::text, format('adopted, but its column "%s" is %s: rows that would report a term are refused', w.name, coalesce('of type ' || x.atttypid::regtype::text, 'gone')),
+           format('put it back, or unadopt the table and adopt it anew: SELECT @schema@.unadopt(%L)', a.table_oid::regclass)
+      FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid
+      CROSS JOIN LATERAL (VALUES (a.scope_column, '{text,varchar,smallint,integer,bigint,uuid}'::regtype[]), (a.term_column, '{smallint,integer,bigint}')) w(name, types)
+      LEFT JOIN pg_attribute x ON x.attrelid = a.table_oid AND x.attname = w.name AND x.attnum > 0 AND NOT x.attisdropped
+     WHERE coalesce(x.atttypid <> ALL (w.types), true);
   RETURN QUERY
-    SELECT 'info', 'role ' || quote_ident(pg_get_userbyid(c.relowner)), format('owns adopted table %s: by an index or a CHECK made at the right moment it could run code as %I, the owner of layer 1', a.table_oid::regclass, v_owner),
-           'adopt tables of trusted roles only'
-      FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid WHERE c.relowner <> (SELECT r.oid FROM pg_roles r WHERE r.rolname = v_owner)
-       AND NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = c.relowner);
-  RETURN QUERY
-    SELECT 'warning', 'role ' || quote_ident(v_owner), 'a superuser owns layer 1: its functions run with all rights, and tables of ordinary roles cannot be adopted',
+    SELECT 'warning', 'role ' || quote_ident(v_owner), 'a superuser owns layer 1: its functions run with all rights',
            'install layer 1 as a role of its own, with GRANT pg_signal_backend'
      WHERE (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = v_owner);
   RETURN QUERY
     SELECT 'warning', a.table_name, 'adopted once, but the table is gone', 'nothing to do: the fences keep its terms'
       FROM @schema@.adopted a WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = a.table_oid);
   RETURN QUERY
-    SELECT 'warning', a.table_oid::regclass::text, 'adopted, but its index on scope and term is gone: a first check reads the whole table',
-           format('CREATE INDEX ON %s (%I, %I);', a.table_oid::regclass, a.scope_column, a.term_column)
-      FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid
-     WHERE NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.table_oid AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts >= 2
-                          AND i.indkey[0] = (SELECT x.attnum FROM pg_attribute x WHERE x.attrelid = a.table_oid AND x.attname = a.scope_column)
-                          AND i.indkey[1] = (SELECT x.attnum FROM pg_attribute x WHERE x.attrelid = a.table_oid AND x.attname = a.term_column));
-  RETURN QUERY
-    SELECT 'error', a.table_oid::regclass::text, 'adopted, but the trigger that reports its terms is gone or disabled', format('SELECT @schema@.adopt(%L, %L, %L)', a.table_oid::regclass, a.scope_column, a.term_column)
+    SELECT 'error', a.table_oid::regclass::text, 'adopted, but the trigger that reports its terms is gone or disabled', format('SELECT @schema@.adopt(%L, %L, %L%s); it also reads what the rows have shown since', a.table_oid::regclass, a.scope_column, a.term_column,
+             CASE a.scope_prefix WHEN '' THEN '' ELSE format(', %L', a.scope_prefix) END)
       FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid
      WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = a.table_oid AND g.tgname = 'termgate_adopted' AND g.tgenabled IN ('O', 'A'));
   RETURN QUERY
     SELECT 'error', p.table_oid::regclass::text, 'protected, but triggers are missing, disabled or changed: ' || array_to_string(m.missing, ', '), format('SELECT @schema@.protect(%L, …)', p.root_oid::regclass)
-      FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid, LATERAL (SELECT @schema@._missing_triggers(p.table_oid, p.scope_column, p.scope, p.mode) AS missing) m
+      FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid, LATERAL (SELECT @schema@._missing_triggers(p.table_oid, p.scope_column, p.scope, p.mode, p.scope_prefix) AS missing) m
      WHERE m.missing <> '{}';
   RETURN QUERY
     SELECT 'error', t.oid::regclass::text, format('partition or child of protected table %s, attached since: not covered', p.root_oid::regclass), format('SELECT @schema@.protect(%L, …)', p.root_oid::regclass)
@@ -116,7 +108,7 @@ BEGIN
     FROM (SELECT count(DISTINCT (o.table_oid, o.code, o.scope, o.role_name, o.client))
             FROM @schema@.observed o JOIN @schema@.protected p ON p.table_oid = o.table_oid AND p.mode = 'observe' AND o.at >= p.protected_at) c WHERE c.count > 100;
   RETURN QUERY
-    SELECT 'info', p.table_oid::regclass::text, 'its owner ' || quote_ident(pg_get_userbyid(c.relowner)) || ' can drop or disable the triggers', 'let applications connect as another role'
+    SELECT 'info', p.table_oid::regclass::text, 'its owner ' || quote_ident(pg_get_userbyid(c.relowner)) || ' can drop or disable the triggers', 'that is all right for a program that is trusted not to; else let it connect as a role that does not own the table'
       FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid WHERE p.table_oid = p.root_oid;
   RETURN QUERY
     SELECT 'warning', s.subname::text, 'logical replication applies its rows without triggers: protected tables that it writes to are outside', 'exclude protected tables from the subscription'
@@ -230,15 +222,11 @@ BEGIN
 END $$;
 
 -- verify_findings(since) → one row for each breach that the stored rows show, at most 1,000 of a kind; none: all guarantees kept in what it looks at.
--- kind 'not looked at': what could not be judged, and why. `since` leaves out stream writes that are older. Of an adopted table it reads
--- 1,000,000 rows, under its lock, for which it waits as long as a check may.
+-- kind 'not looked at': what could not be judged, and why. `since` leaves out stream writes that are older. Of adopted tables
+-- it judges what they have reported (0009), and reads none.
 CREATE OR REPLACE FUNCTION @schema@.verify_findings(since timestamptz DEFAULT NULL) RETURNS TABLE (kind text, scope text, object text, detail text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET row_security = off AS $$
 DECLARE
-  a @schema@.adopted;
-  v_why text;
-  v_user text := current_setting('lock_timeout');
-  v_rows bigint;
   v_reset_scopes text[] := ARRAY(SELECT DISTINCT t.scope FROM @schema@.resets t);
   -- What a pruning of the history may have taken away is missed by nobody; prunings stay on record.
   v_known_from timestamptz := coalesce((SELECT max(h.at - (h.detail ->> 'older_than')::interval) FROM @schema@.audit h WHERE h.action = 'prune_history'), '-infinity');
@@ -334,34 +322,7 @@ BEGIN
   RETURN QUERY
     SELECT 'lease above its fence', l.scope, NULL::text, format('the lease of %s has term %s, the fence stands at %s', l.owner_id, l.term, coalesce(f.term, 0))
       FROM @schema@.leases l LEFT JOIN @schema@.fences f ON f.scope = l.scope WHERE l.term > coalesce(f.term, 0) LIMIT 1000;
-  FOR a IN SELECT t.* FROM @schema@.adopted t JOIN pg_class c ON c.oid = t.table_oid ORDER BY t.table_oid LIMIT 1000 LOOP
-    -- The lock first: what is judged must stay as it is until it is read.
-    BEGIN
-      PERFORM @schema@._set_lock_timeout(clock_timestamp() + @schema@._wait('check_wait_ms'), v_user);
-      EXECUTE format('LOCK TABLE %s IN ACCESS SHARE MODE', a.table_oid::regclass);
-      v_why := NULL;
-    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-      v_why := 'it is locked by another session';
-    WHEN insufficient_privilege THEN
-      v_why := format('role %I may not lock it: GRANT SELECT ON %s TO %I', current_user, a.table_oid::regclass, current_user);
-    WHEN undefined_table THEN
-      CONTINUE;
-    END;
-    PERFORM set_config('lock_timeout', v_user, true);
-    v_why := coalesce(v_why, @schema@._unreadable(a.table_oid, a.scope_column, a.term_column));
-    IF v_why IS NOT NULL THEN
-      RETURN QUERY SELECT 'not looked at', NULL::text, a.table_oid::regclass::text, v_why;
-      CONTINUE;
-    END IF;
-    RETURN QUERY EXECUTE format(
-      'SELECT ''adopted row above the fence'', q.scope, %3$L, format(''the fence stands at %%s, a row has term %%s'', coalesce(f.term, 0), q.term) '
-      'FROM (SELECT r.scope, r.term FROM (SELECT t.%1$I::text COLLATE pg_catalog."C" AS scope, max(t.%2$I::bigint) AS term, count(*) FROM (SELECT %1$I, %2$I FROM %3$s LIMIT 1000000) t '
-      'WHERE t.%1$I IS NOT NULL GROUP BY 1, t.%2$I) r) q LEFT JOIN @schema@.fences f ON f.scope = q.scope '
-      'WHERE q.term > coalesce(f.term, 0) AND NOT EXISTS (SELECT FROM @schema@.resets r WHERE r.scope = q.scope AND q.term > r.to_term AND q.term <= r.from_term) LIMIT 1000',
-      a.scope_column, a.term_column, a.table_oid::regclass);
-    EXECUTE format('SELECT count(*) FROM (SELECT FROM %s OFFSET 1000000 LIMIT 1) t', a.table_oid::regclass) INTO v_rows;
-    IF v_rows > 0 THEN
-      RETURN QUERY SELECT 'not looked at', NULL::text, a.table_oid::regclass::text, 'rows behind the first 1000000';
-    END IF;
-  END LOOP;
+  RETURN QUERY
+    SELECT 'adopted row above the fence', a.scope, NULL::text, format('the fence stands at %s, a row of an adopted table had term %s', coalesce(f.term, 0), a.term)
+      FROM @schema@.adopted_terms a LEFT JOIN @schema@.fences f ON f.scope = a.scope WHERE a.term > coalesce(f.term, 0) LIMIT 1000;
 END $$;

@@ -3,24 +3,24 @@
 -- marks of passed checks is in no table (0001).
 
 -- The level at which a function is open: 0 to everybody who may use the schema, 1 read, 2 write, 3 lead, 4 operate. NULL: to the owner.
--- Table owners call protect(), unprotect() and unadopt(), which run as their caller, so these and what they need are at 0; each of the
--- helpers verifies what it is given. adopt() raises fences, and so does every row of an adopted table: that takes level write.
+-- Table owners call protect(), unprotect() and unadopt(), which run as their caller, so these and what they need are at 0; those of the helpers that change
+-- something ask for proof that the caller owns the table (0009, _need_proof). adopt() raises any fence, so it takes level operate.
 CREATE OR REPLACE FUNCTION @schema@._level_of(p_function name) RETURNS integer
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE
     WHEN starts_with(p_function, '_protected_row_') OR p_function IN (
       'protect', 'unprotect', '_protect_function', '_protect_register', '_protect_unregister', '_protect_drop', '_protect_statement',
-      '_protect_truncate', '_protect_scopes', '_protect_attached', 'unadopt', '_adopt_unregister',
+      '_protect_truncate', '_protect_scopes', '_protect_attached', '_protect_arguments', 'unadopt', '_adopt_unregister', '_prove',
       '_protect_below', '_guard_rows', '_place_in_tree',
-      '_owner', '_tree', '_short_hash', '_need_scope', '_need_column', '_need_own_table') THEN 0
+      '_tree', '_need_scope', '_need_prefix', '_need_column', '_need_own_table') THEN 0
     WHEN p_function IN (
       'fence', 'lease', 'read_stream', 'server_time', 'schema_version', 'doctor', 'verify_findings', 'outcome', '_untrusted', 'follower_behind', '_refused_since') THEN 1
-    WHEN starts_with(p_function, '_adopted_row_') OR p_function IN (
-      'check_term', 'check_session', 'check_claim', 'check_claim_text', 'check_again', 'check_prepared', 'hold_session', 'hold_claim', 'release_session', 'append', 'append_many', 'claim_write', 'record_refusal', 'notify_raised',
-      'job_start', 'job_heartbeat', 'job_finish', 'follower_start', 'follower_advance', 'follower_remove', 'adopt', '_adopt_function', '_adopt_register', '_need_readable') THEN 2
-    WHEN p_function IN ('seal', 'acquire_lease', 'renew_lease', 'renew_leases', 'release_lease') THEN 3
     WHEN p_function IN (
-      'force_release', 'reset_fence', 'prune', 'prune_history', 'stream_move', 'set_raise_by', 'set_setting', 'declare_restored',
+      'check_term', 'check_session', 'check_claim', 'check_claim_text', 'check_again', 'check_prepared', 'hold_session', 'hold_claim', 'release_session', 'append', 'append_many', 'claim_write', 'record_refusal', 'notify_raised',
+      'job_start', 'job_heartbeat', 'job_finish', 'follower_start', 'follower_advance', 'follower_remove') THEN 2
+    WHEN p_function IN ('seal', 'acquire_lease', 'renew_lease', 'renew_leases', 'release_lease') THEN 3
+    WHEN starts_with(p_function, '_adopted_row_') OR p_function IN (
+      'adopt', '_adopt_function', '_adopt_register', 'force_release', 'reset_fence', 'prune', 'prune_history', 'stream_move', 'set_raise_by', 'set_setting', 'declare_restored',
       'declare_nothing_lost', 'declare_untrusted') THEN 4
   END
 $$;
@@ -47,8 +47,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- _grant(role, level): level read, write, lead or operate; PUBLIC gets read or write. For the owner; `termgate init --grant ROLE=LEVEL`
--- calls it. dump is what the owner of the database gets by itself (_settle_grants): SELECT on the tables, no function.
+-- _grant(role, level): level read, write, lead or operate, and no more than that: a higher one is taken away; PUBLIC gets read or write. For the owner; `termgate init --grant ROLE=LEVEL`
+-- calls it. dump is what the owner of the database gets by itself (after_install.sql): SELECT on the tables, no function.
 CREATE OR REPLACE FUNCTION @schema@._grant(role name, level text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -73,32 +73,39 @@ BEGIN
             WHERE n.nspname = @schema_lit@ AND c.relkind = 'v' AND NOT @schema@._of_extension('pg_class'::regclass, c.oid) LOOP
     EXECUTE format('GRANT SELECT ON %s TO %s', f.name, @schema@._role_name(role));
   END LOOP;
-  FOR f IN SELECT p.oid::regprocedure AS name FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-            WHERE n.nspname = @schema_lit@ AND @schema@._level_of(p.proname) BETWEEN 1 AND v_level LOOP
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', f.name, @schema@._role_name(role));
+  FOR f IN SELECT p.oid::regprocedure AS name, CASE WHEN @schema@._level_of(p.proname) > v_level THEN 'REVOKE' ELSE 'GRANT' END AS what FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+            WHERE n.nspname = @schema_lit@ AND @schema@._level_of(p.proname) >= 1 LOOP
+    EXECUTE format('%s EXECUTE ON FUNCTION %s %s %s', f.what, f.name, CASE f.what WHEN 'GRANT' THEN 'TO' ELSE 'FROM' END, @schema@._role_name(role));
   END LOOP;
 END $$;
 
--- _levels() → every role that was granted a level, 'public' among them; 0: SELECT on the tables alone. A level is recognised by functions
--- that it adds, all of them: whoever was granted one by hand has no level, and an upgrade must not make it one.
+-- _levels_in(grants) → every role that has a level by these grants (as before_install.sql notes them), 'public' among them; 0: SELECT on the tables. A level is recognised by functions
+-- that it adds, all of them: whoever was granted one by hand has no level, and an upgrade must not make it one. A role may have a level and 0 besides.
+CREATE OR REPLACE FUNCTION @schema@._levels_in(p_grants jsonb) RETURNS TABLE (role name, level integer)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  WITH signs (name, of) AS (
+    VALUES ('fence'::name, 1), ('verify_findings', 1), ('check_term', 2), ('claim_write', 2), ('acquire_lease', 3), ('renew_lease', 3), ('reset_fence', 4), ('prune_history', 4)
+  ), granted AS (
+    SELECT n.role, s.of FROM jsonb_to_recordset(p_grants) AS n(kind text, name name, role oid, privilege text) JOIN signs s ON s.name = n.name
+     WHERE n.kind = 'FUNCTION' AND n.privilege = 'EXECUTE' GROUP BY n.role, s.of HAVING count(DISTINCT s.name) = 2
+  )
+  SELECT CASE WHEN g.role = 0 THEN 'public'::name ELSE pg_get_userbyid(g.role) END, g.of
+    FROM (SELECT g.role, max(g.of) AS of FROM granted g GROUP BY g.role
+          UNION ALL
+          SELECT DISTINCT n.role, 0 FROM jsonb_to_recordset(p_grants) AS n(kind text, name name, role oid, privilege text) WHERE n.kind = 'TABLE' AND n.name = 'migrations' AND n.privilege = 'SELECT') g
+   WHERE g.role = 0 OR EXISTS (SELECT FROM pg_roles r WHERE r.oid = g.role)
+$$;
+
+-- _levels() → every role that was granted a level, once, with the highest.
 CREATE OR REPLACE FUNCTION @schema@._levels() RETURNS TABLE (role name, level integer)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  WITH signs (name, of, needed) AS (
-    VALUES ('fence'::name, 1, 2), ('verify_findings', 1, 2), ('check_term', 2, 2), ('claim_write', 2, 2), ('acquire_lease', 3, 2), ('renew_lease', 3, 2),
-           ('reset_fence', 4, 2), ('prune_history', 4, 2)
-  ), granted AS (
-    SELECT a.grantee, s.of
-      FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN signs s ON s.name = p.proname, LATERAL aclexplode(p.proacl) a
-     WHERE n.nspname = @schema_lit@ AND a.grantee <> p.proowner AND a.privilege_type = 'EXECUTE'
-     GROUP BY a.grantee, s.of, s.needed HAVING count(DISTINCT s.name) = s.needed
-    UNION
-    SELECT a.grantee, 0
-      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, LATERAL aclexplode(c.relacl) a
-     WHERE n.nspname = @schema_lit@ AND c.relname = 'migrations' AND a.grantee <> c.relowner AND a.privilege_type = 'SELECT'
-  )
-  SELECT CASE WHEN g.grantee = 0 THEN 'public'::name ELSE pg_get_userbyid(g.grantee) END, max(g.of)
-    FROM granted g WHERE g.grantee = 0 OR EXISTS (SELECT FROM pg_roles r WHERE r.oid = g.grantee)
-   GROUP BY g.grantee
+  SELECT l.role, max(l.level) FROM @schema@._levels_in((
+    SELECT jsonb_agg(jsonb_build_object('kind', o.kind, 'name', o.name, 'role', a.grantee, 'privilege', a.privilege_type))
+      FROM (SELECT 'FUNCTION' AS kind, p.proname AS name, p.proacl AS acl, p.proowner AS owner, p.pronamespace AS namespace FROM pg_proc p
+            UNION ALL
+            SELECT 'TABLE', c.relname, c.relacl, c.relowner, c.relnamespace FROM pg_class c WHERE c.relname = 'migrations') o
+      JOIN pg_namespace n ON n.oid = o.namespace, LATERAL aclexplode(o.acl) a
+     WHERE n.nspname = @schema_lit@ AND a.grantee <> o.owner)) l GROUP BY l.role
 $$;
 
 -- _revoke(role) → what the role can do all the same, and through what: PUBLIC, a role that it is a member of, or because it owns layer 1
@@ -140,34 +147,4 @@ BEGIN
   END IF;
 END $$;
 
--- Runs after all files: nobody may do anything that was not granted, whoever has a level has it with what the files have added, and
--- the owner of the database, who could dump it before layer 1 was there, still can.
-CREATE OR REPLACE FUNCTION @schema@._settle_grants() RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  v_levels text[] := ARRAY['dump', 'read', 'write', 'lead', 'operate'];
-  -- Noted first: the loop takes PUBLIC's away.
-  v_granted jsonb := (SELECT coalesce(jsonb_object_agg(l.role, l.level), '{}') FROM @schema@._levels() l);
-  v_owner name := (SELECT pg_get_userbyid(d.datdba) FROM pg_database d WHERE d.datname = current_database());
-  f record;
-  g record;
-BEGIN
-  FOR f IN SELECT p.oid::regprocedure AS name, @schema@._level_of(p.proname) AS level FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-            WHERE n.nspname = @schema_lit@ AND NOT @schema@._of_extension('pg_proc'::regclass, p.oid) LOOP
-    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f.name);
-    IF f.level = 0 THEN
-      EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', f.name);
-    END IF;
-  END LOOP;
-  FOR g IN SELECT l.key AS role, l.value::integer AS level FROM jsonb_each_text(v_granted) l LOOP
-    PERFORM @schema@._grant(g.role::name, v_levels[g.level + 1]);
-  END LOOP;
-  -- A role may have a level and dump besides.
-  FOR g IN SELECT r.rolname AS role FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, LATERAL aclexplode(c.relacl) a, pg_roles r
-            WHERE n.nspname = @schema_lit@ AND c.relname = 'migrations' AND a.privilege_type = 'SELECT' AND a.grantee <> c.relowner AND r.oid = a.grantee LOOP
-    PERFORM @schema@._grant_dump(g.role);
-  END LOOP;
-  IF NOT pg_has_role(v_owner, current_user, 'USAGE') THEN
-    PERFORM @schema@._grant_dump(v_owner);
-  END IF;
-END $$;
+DROP FUNCTION IF EXISTS @schema@._settle_grants();  -- up to version 19; after_install.sql does what it did

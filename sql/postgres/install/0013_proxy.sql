@@ -28,7 +28,7 @@ BEGIN
   IF scope IS NULL THEN
     scope := @schema@._declared_scope();
     IF pg_catalog.char_length(scope) OPERATOR(pg_catalog.>) 200 THEN
-      PERFORM @schema@._need_scope(scope, 'declared termgate.scope');
+      PERFORM @schema@._need_scope(scope COLLATE pg_catalog."C", 'declared termgate.scope');
     END IF;
   END IF;
   IF term IS NULL THEN
@@ -42,7 +42,7 @@ BEGIN
   IF scope IS NULL OR term IS NULL THEN
     PERFORM @schema@._need_declared(scope, term);
   END IF;
-  fence := @schema@.check_term(scope, term);
+  fence := @schema@.check_term(scope COLLATE pg_catalog."C", term);
 END $$;
 
 -- check_claim(scope, term, else_scope, else_term) → scope, term, fence: check_session, and where neither an argument nor the session says anything, what the last two
@@ -56,7 +56,7 @@ BEGIN
     scope := else_scope;
     term := else_term;
   END IF;
-  r := @schema@.check_session(scope, term);
+  r := @schema@.check_session(scope COLLATE pg_catalog."C", term);
   scope := r.scope;
   term := r.term;
   fence := r.fence;
@@ -91,7 +91,7 @@ BEGIN
       RETURN v_fence::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) v_fence::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) v_scope;
     END IF;
   END IF;
-  r := @schema@.check_claim(p_scope, p_term, p_else_scope, p_else_term);
+  r := @schema@.check_claim(p_scope COLLATE pg_catalog."C", p_term, p_else_scope COLLATE pg_catalog."C", p_else_term);
   RETURN r.term::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) r.fence::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) r.scope::pg_catalog.text;
 END $$;
 
@@ -131,7 +131,7 @@ DECLARE
   v_queue bigint;
   v_before text := nullif(current_setting('termgate.held_session', true), '');
 BEGIN
-  SELECT c.scope, c.term, c.fence INTO scope, term, fence FROM @schema@.check_session(scope, term) c;
+  SELECT c.scope, c.term, c.fence INTO scope, term, fence FROM @schema@.check_session(scope COLLATE pg_catalog."C", term) c;
   IF v_before IS NOT NULL THEN
     RAISE EXCEPTION 'TG005 this session already holds the lock of a scope: release_session() first' USING ERRCODE = 'TG005';
   END IF;
@@ -163,7 +163,7 @@ BEGIN
       RETURN;
     END IF;
   END IF;
-  SELECT h.scope, h.term, h.fence INTO scope, term, fence FROM @schema@.hold_session(scope, term) h;
+  SELECT h.scope, h.term, h.fence INTO scope, term, fence FROM @schema@.hold_session(scope COLLATE pg_catalog."C", term) h;
 END $$;
 
 -- release_session(scope) → whether the lock was held. Gives back what hold_session took and puts back what was declared before,
@@ -172,7 +172,9 @@ END $$;
 -- TG005 where the client's statement is no SELECT.
 CREATE OR REPLACE FUNCTION @schema@.release_session(scope text DEFAULT NULL, OUT released boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = error AS $$
+<<release_session>>
 DECLARE
+  scope text COLLATE pg_catalog."C" := scope;
   v_held json;
   v_kept bigint;
   v_queue bigint;

@@ -42,14 +42,33 @@ BEGIN
   END IF;
 END $$;
 
+-- 42501 unless the caller may act for the follower: as the role that started it last, or a member of it, or with level operate. One that there is not is anybody's.
+CREATE OR REPLACE FUNCTION @schema@._need_follower(p_name text) RETURNS void
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_role name := @schema@._caller();
+  v_by name := (SELECT f.started_by FROM @schema@.followers f WHERE f.name = p_name);
+BEGIN
+  IF v_by NOT IN (session_user, v_role) AND NOT has_function_privilege(v_role, '@schema@.reset_fence(text, bigint, text, text)', 'EXECUTE')
+     AND NOT coalesce((SELECT pg_has_role(v_role, r.oid, 'MEMBER') FROM pg_roles r WHERE r.rolname = v_by), false) THEN
+    RAISE EXCEPTION 'follower "%" is run by role %', p_name, quote_ident(v_by) USING ERRCODE = '42501',
+      HINT = format('A member of that role, or a role of level operate, may take it over: GRANT %I TO %I; or follow under another name.', v_by, v_role);
+  END IF;
+END $$;
+
 -- follower_start(name, stream, scope, from_end) → run: the follower's number from now on; whoever ran under a lower one moves its positions no more. One of stream and scope is given,
 -- and always the same one for a name (TG005). from_end: the first start of a name begins behind what is committed by now. Locks: the follower's row, to the end of the transaction.
 CREATE OR REPLACE FUNCTION @schema@.follower_start(name text, stream text DEFAULT NULL, scope text DEFAULT NULL, from_end boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+<<follower_start>>
 DECLARE
+  name text COLLATE pg_catalog."C" := name;
+  stream text COLLATE pg_catalog."C" := stream;
+  scope text COLLATE pg_catalog."C" := scope;
   f @schema@.followers;
 BEGIN
   PERFORM @schema@._need_scope(name, 'follower');
+  PERFORM @schema@._need_follower(name);
   IF (stream IS NULL) = (scope IS NULL) THEN
     RAISE EXCEPTION 'TG005 a follower follows one stream or all streams of one scope: give one of the two' USING ERRCODE = 'TG005';
   ELSIF stream IS NOT NULL THEN
@@ -83,7 +102,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         FROM @schema@.streams s LEFT JOIN @schema@.follower_positions p ON p.name = f.name AND p.stream_id = s.stream_id
        WHERE (s.stream_id = f.stream_id OR s.scope = f.scope) AND s.last_no > coalesce(p.position, 0)
        ORDER BY s.stream_id LIMIT follower_behind."limit") d ON true
-   WHERE f.name = follower_behind.name
+   WHERE f.name = follower_behind.name COLLATE pg_catalog."C"
    ORDER BY d.stream_id
 $$;
 
@@ -91,10 +110,14 @@ $$;
 -- writes it makes each of them count exactly once. Locks: the follower's row, shared, and the position, to the end of the transaction; a start waits for them.
 CREATE OR REPLACE FUNCTION @schema@.follower_advance(name text, run bigint, stream text, from_no bigint, to_no bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+<<follower_advance>>
 DECLARE
+  name text COLLATE pg_catalog."C" := name;
+  stream text COLLATE pg_catalog."C" := stream;
   v_run bigint;
   v_last bigint;
 BEGIN
+  PERFORM @schema@._need_follower(name);
   SELECT f.run INTO v_run FROM @schema@.followers f WHERE f.name = follower_advance.name FOR SHARE;
   IF v_run IS NULL THEN
     RAISE EXCEPTION 'TG005 there is no follower "%"', name USING ERRCODE = 'TG005', HINT = 'follower_start(name, stream, scope) makes it.';
@@ -120,9 +143,12 @@ END $$;
 -- follower_remove(name) → false where there was none. Its positions go with it: who follows under that name again begins anew.
 CREATE OR REPLACE FUNCTION @schema@.follower_remove(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+<<follower_remove>>
 DECLARE
+  name text COLLATE pg_catalog."C" := name;
   v_found boolean;
 BEGIN
+  PERFORM @schema@._need_follower(name);
   DELETE FROM @schema@.followers f WHERE f.name = follower_remove.name;
   v_found := FOUND;
   DELETE FROM @schema@.follower_positions p WHERE p.name = follower_remove.name;

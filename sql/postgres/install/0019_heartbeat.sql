@@ -5,7 +5,9 @@
 -- cases stop. Runs as its caller, who needs what each of the two needs: level lead. Locks: those of the check, then those of renew_lease.
 CREATE OR REPLACE FUNCTION @schema@.job_heartbeat(run_id bigint, checkpoint text, ttl interval, OUT beaten boolean, OUT renewed boolean, OUT beat_before timestamptz)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+<<job_heartbeat>>
 DECLARE
+  checkpoint text COLLATE pg_catalog."C" := checkpoint;
   j record;
 BEGIN
   renewed := false;

@@ -22,7 +22,7 @@ SELECT type, name, sql FROM sqlite_schema WHERE name LIKE 'termgate!_%' ESCAPE '
 -- Everything that uninstall takes away. Rows: table. Locks: none.
 SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name IN (
   'termgate_fences', 'termgate_leases', 'termgate_streams', 'termgate_stream_writes', 'termgate_write_ids',
-  'termgate_adopted', 'termgate_protected', 'termgate_observed', 'termgate_job_runs', 'termgate_audit',
+  'termgate_adopted', 'termgate_adopted_terms', 'termgate_scope_prefixes', 'termgate_protected', 'termgate_observed', 'termgate_job_runs', 'termgate_audit',
   'termgate_resets', 'termgate_settings', 'termgate_incarnation', 'termgate_here', 'termgate_migrations',
   'termgate_followers', 'termgate_follower_positions') ORDER BY name
 

@@ -44,8 +44,37 @@ WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE AND name NOT LIKE 'termg
 SELECT name FROM pragma_database_list WHERE seq > 1 ORDER BY seq
 
 -- name: adopted_read
--- The owners' tables that count towards MAX(term). Rows: table, scope column, term column.
+-- The owners' tables that report their terms. Rows: table, scope column, term column.
 SELECT table_name, scope_column, term_column FROM main.termgate_adopted ORDER BY table_name
+
+-- name: adopted_term
+-- Parameters: scope, the highest term to look for. Rows: what adopted tables have reported of it.
+SELECT min(term, ?2) FROM main.termgate_adopted_terms WHERE scope = ?1
+
+-- name: adopted_terms_above
+-- Scopes whose fence is below what adopted tables have reported. Rows: scope, term, fence.
+SELECT a.scope, a.term, coalesce(f.term, 0) FROM main.termgate_adopted_terms a LEFT JOIN main.termgate_fences f ON f.scope = a.scope
+WHERE a.term > coalesce(f.term, 0) LIMIT 1000
+
+-- name: adopted_term_write
+-- Parameters: scope, term. Rows: one.
+INSERT INTO main.termgate_adopted_terms (scope, term) VALUES (?1, ?2) ON CONFLICT (scope) DO UPDATE SET term = max(term, excluded.term)
+
+-- name: adopted_term_lower
+-- Parameters: scope, term. Rows: the one, or none.
+UPDATE main.termgate_adopted_terms SET term = ?2 WHERE scope = ?1 AND term > ?2
+
+-- name: prefix_read
+-- Parameters: made by, table. Rows: the prefix, or none.
+SELECT prefix FROM main.termgate_scope_prefixes WHERE made_by = ?1 AND table_name = ?2 COLLATE NOCASE
+
+-- name: prefix_delete
+-- Parameters: made by, table. Rows: the one, or none.
+DELETE FROM main.termgate_scope_prefixes WHERE made_by = ?1 AND table_name = ?2 COLLATE NOCASE
+
+-- name: prefix_write
+-- Parameters: made by, table, prefix. Rows: one.
+INSERT INTO main.termgate_scope_prefixes (made_by, table_name, prefix) VALUES (?1, ?2, ?3)
 
 -- name: adopted_find
 -- Parameters: table. Rows: one if it is adopted.

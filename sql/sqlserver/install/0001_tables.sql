@@ -146,6 +146,20 @@ CREATE TABLE @schema@.protected (
   protected_by nvarchar(128) NOT NULL DEFAULT ORIGINAL_LOGIN()
 );
 GO
+-- What stands in front of a scope column's value.
+IF COL_LENGTH(N'@schema@.adopted', 'scope_prefix') IS NULL
+  ALTER TABLE @schema@.adopted ADD scope_prefix nvarchar(150) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'';
+GO
+IF COL_LENGTH(N'@schema@.protected', 'scope_prefix') IS NULL
+  ALTER TABLE @schema@.protected ADD scope_prefix nvarchar(150) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'';
+GO
+-- The highest term that the rows of adopted tables have shown for a scope: evidence beside its fence. A reset lowers it.
+IF OBJECT_ID(N'@schema@.adopted_terms', N'U') IS NULL
+CREATE TABLE @schema@.adopted_terms (
+  scope_key varbinary(800) NOT NULL PRIMARY KEY,
+  term      bigint NOT NULL
+);
+GO
 -- What mode 'observe' would have refused, one row a minute for each table, scope, code and login.
 IF COLUMNPROPERTY(OBJECT_ID(N'@schema@.observed'), 'id', 'IsIdentity') = 1 EXEC sp_rename N'@schema@.observed', N'observed_with_identity', N'OBJECT';
 GO

@@ -576,44 +576,16 @@ BEGIN
     WHILE @rc >= 0 AND APPLOCK_MODE(@role, @announced, N'Session') <> N'NoLock' EXEC @rc = sp_releaseapplock @Resource = @announced, @LockOwner = N'Session', @DbPrincipal = @role;
 END
 GO
--- The highest term of the scope in adopted tables. As termgate_guard (0001): a caller without rights on such a table does not see that it is there, and would take its terms for none.
--- (Row-level security would still hide rows: adopt refuses such a table, and doctor finds it.) Under the scope's exclusive lock. A varchar column is compared as one, in its
--- own collation, or its index would not be used; the comparison by bytes decides.
--- Locks: row ADOPTED S statement
-CREATE PROCEDURE @schema@._adopted_max @scope nvarchar(400), @max bigint OUTPUT
-WITH EXECUTE AS 'termgate_guard' AS
-BEGIN
-  SET NOCOUNT ON;
-  DECLARE @table int = -2147483648, @name nvarchar(600), @scope_column nvarchar(128), @term_column nvarchar(128), @query nvarchar(max), @found bigint, @equal nvarchar(300), @collation nvarchar(128);
-  SET @max = 0;
-  WHILE 1 = 1
-  BEGIN
-    SET @name = NULL;
-    SELECT TOP (1) @table = a.table_id, @name = QUOTENAME(OBJECT_SCHEMA_NAME(a.table_id)) + N'.' + QUOTENAME(OBJECT_NAME(a.table_id)), @scope_column = a.scope_column, @term_column = a.term_column
-      FROM @schema@.adopted a WITH (NOLOCK) WHERE a.table_id > @table AND OBJECT_NAME(a.table_id) IS NOT NULL ORDER BY a.table_id;
-    IF @name IS NULL BREAK;
-    SET @collation = NULL;
-    IF SERVERPROPERTY('Babelfish') IS NULL
-      SELECT @collation = c.collation_name FROM sys.columns c WHERE c.object_id = @table AND c.name = @scope_column AND c.system_type_id = 167;
-    SET @equal = CASE WHEN @collation IS NULL THEN N'@scope' ELSE N'CONVERT(varchar(800), @scope COLLATE ' + @collation + N')' END;
-    SET @query = N'SELECT @found = MAX(CAST(t.' + QUOTENAME(@term_column) + N' AS bigint)) FROM ' + @name + N' t WITH (READCOMMITTEDLOCK) WHERE t.' + QUOTENAME(@scope_column) +
-                 N' = ' + @equal + N' AND CONVERT(varbinary(800), CONVERT(nvarchar(400), t.' + QUOTENAME(@scope_column) + N')) = CONVERT(varbinary(800), @scope) AND NOT EXISTS (SELECT 1 FROM @schema@.resets r WHERE r.scope_key = ' +
-                 N'CONVERT(varbinary(800), @scope) AND t.' + QUOTENAME(@term_column) + N' > r.to_term AND t.' + QUOTENAME(@term_column) + N' <= r.from_term)';
-    SET @found = NULL;
-    EXEC sp_executesql @query, N'@scope nvarchar(400), @found bigint OUTPUT', @scope = @scope, @found = @found OUTPUT;
-    IF @found > @max SET @max = @found;
-  END
-END
-GO
 -- The highest term that anything stored shows for the scope, for whoever holds its exclusive lock.
 -- Locks: row fences S statement
+-- Locks: row adopted_terms S statement
 CREATE PROCEDURE @schema@._evidence @scope nvarchar(400), @scope_key varbinary(800), @evidence bigint OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @adopted bigint, @stored bigint = @schema@._stored_max(@scope_key);
   SET @evidence = NULL;
   SELECT @evidence = f.term FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = @scope_key;
-  EXEC @schema@._adopted_max @scope, @adopted OUTPUT;
+  SELECT @adopted = a.term FROM @schema@.adopted_terms a WITH (READCOMMITTEDLOCK) WHERE a.scope_key = @scope_key;
   SET @evidence = ISNULL(@evidence, 0);
   IF @stored > @evidence SET @evidence = @stored;
   IF @adopted > @evidence SET @evidence = @adopted;
@@ -656,7 +628,8 @@ BEGIN
   DECLARE @issued bigint, @message nvarchar(2048);
   SELECT @issued = l.term FROM @schema@.leases l WITH (NOLOCK) WHERE l.scope_key = @scope_key;
   IF @issued IS NULL OR @term <= @issued RETURN 0;
-  SET @message = CONCAT(N'TG005 term ', @term, N' was never issued for scope "', @scope, N'": its leases stand at ', @issued);
+  SET @message = CONCAT(N'TG005 term ', @term, N' was never issued for scope "', @scope, N'": its leases stand at ', @issued,
+    N'. Terms of this scope come from leases, since one was acquired for it once: acquire_lease issues the next. Terms of your own need a scope of another name, which nobody leases');
   EXEC @schema@._throw 50005, @message;
 END
 GO

@@ -16,6 +16,7 @@ GO
 -- Locks: row first_read S statement
 -- Locks: row fences U transaction
 -- Locks: row resets X transaction
+-- Locks: row adopted_terms X transaction
 -- Locks: row leases X transaction
 CREATE PROCEDURE @schema@.reset_fence @scope nvarchar(4000), @term bigint, @actor nvarchar(4000), @reason nvarchar(4000), @previous bigint OUTPUT AS
 BEGIN
@@ -46,6 +47,7 @@ BEGIN
     EXEC @schema@._need_trusted @scope, @generation;
     EXEC @schema@._evidence @scope, @key, @evidence OUTPUT;
     IF @term < @previous INSERT INTO @schema@.resets (scope_key, from_term, to_term) VALUES (@key, @previous, @term);
+    UPDATE @schema@.adopted_terms SET term = @term WHERE scope_key = @key AND term > @term;
     -- The rows show more than the fence did: they are taken back too.
     IF @evidence > @previous INSERT INTO @schema@.resets (scope_key, from_term, to_term) VALUES (@key, @evidence, @term);
     UPDATE @schema@.leases WITH (ROWLOCK) SET term = @term, released_at = ISNULL(released_at, SYSUTCDATETIME()) WHERE scope_key = @key AND term > @term;

@@ -49,9 +49,9 @@ CREATE VIEW @schema@.audit_log AS
 GO
 CREATE VIEW @schema@.setting_list AS SELECT s.name, s.value, s.what FROM @schema@.settings s;
 GO
-CREATE VIEW @schema@.protected_tables AS SELECT p.table_id, p.table_name, p.scope_column, p.scope, p.mode, p.protected_at, p.protected_by FROM @schema@.protected p;
+CREATE VIEW @schema@.protected_tables AS SELECT p.table_id, p.table_name, p.scope_column, p.scope, p.mode, p.protected_at, p.protected_by, p.scope_prefix FROM @schema@.protected p;
 GO
-CREATE VIEW @schema@.adopted_tables AS SELECT a.table_id, a.table_name, a.scope_column, a.term_column, a.adopted_at, a.adopted_by FROM @schema@.adopted a;
+CREATE VIEW @schema@.adopted_tables AS SELECT a.table_id, a.table_name, a.scope_column, a.term_column, a.adopted_at, a.adopted_by, a.scope_prefix FROM @schema@.adopted a;
 GO
 CREATE PROCEDURE @schema@.fence @scope nvarchar(4000) AS
 BEGIN

@@ -151,10 +151,10 @@ END
 GO
 -- The trigger of a protected table, anew. Scopes of a statement one after the other, in the order of their bytes, a NULL first; an UPDATE that moves a row asks for both.
 -- Names are cut at 401 units, which is too long already.
-CREATE PROCEDURE @schema@._protect_trigger @table_id int, @name nvarchar(600), @scope_column nvarchar(128), @scope nvarchar(4000), @mode nvarchar(20), @trigger nvarchar(300) OUTPUT AS
+CREATE PROCEDURE @schema@._protect_trigger @table_id int, @name nvarchar(600), @scope_column nvarchar(128), @scope nvarchar(4000), @mode nvarchar(20), @trigger nvarchar(300) OUTPUT, @prefix nvarchar(150) AS
 BEGIN
   SET NOCOUNT ON;
-  DECLARE @text nvarchar(max), @drop nvarchar(400), @id nvarchar(12) = CAST(@table_id AS nvarchar(12)), @part nvarchar(max);
+  DECLARE @text nvarchar(max), @drop nvarchar(400), @id nvarchar(12) = CAST(@table_id AS nvarchar(12)), @part nvarchar(max), @value nvarchar(max);
   SET @trigger = QUOTENAME(OBJECT_SCHEMA_NAME(@table_id)) + N'.' + QUOTENAME(CONCAT(@schema_lit@, N'_protect_', @table_id));
   SET @text = N'CREATE TRIGGER ' + @trigger + N' ON ' + @name + N' AFTER INSERT, UPDATE, DELETE AS BEGIN SET NOCOUNT ON; SET ROWCOUNT 0; ' +
     N'IF NOT EXISTS (SELECT 1 FROM inserted) AND NOT EXISTS (SELECT 1 FROM deleted) RETURN; DECLARE @suspect bit; EXEC @schema@._look @suspect OUTPUT; ';
@@ -162,7 +162,8 @@ BEGIN
     SET @text = @text + N'EXEC @schema@._guard ' + @id + N', N''' + REPLACE(@scope, N'''', N'''''') + N''', ''' + @mode + N''', ' + CASE WHEN CONVERT(varbinary(800), @scope) = CONVERT(varbinary(800), N'*') THEN N'1' ELSE N'0' END + N', @suspect; END';
   ELSE
   BEGIN
-    SET @part = N'SELECT CONVERT(nvarchar(401), r.' + QUOTENAME(@scope_column) + N') AS scope, CONVERT(varbinary(802), CONVERT(nvarchar(401), r.' + QUOTENAME(@scope_column) + N')) AS scope_key FROM ';
+    SET @value = N'CONVERT(nvarchar(401), N''' + REPLACE(@prefix, N'''', N'''''') + N''' + CONVERT(nvarchar(401), r.' + QUOTENAME(@scope_column) + N'))';
+    SET @part = N'SELECT ' + @value + N' AS scope, CONVERT(varbinary(802), ' + @value + N') AS scope_key FROM ';
     SET @text = @text + N'DECLARE @scope nvarchar(401), @key varbinary(802), @found int; DECLARE @scopes TABLE (scope nvarchar(401) NULL, scope_key varbinary(802) NULL); ' +
       N'INSERT INTO @scopes (scope, scope_key) SELECT MAX(q.scope), q.scope_key FROM (' + @part + N'inserted r UNION ALL ' + @part + N'deleted r) q GROUP BY q.scope_key; ' +
       N'IF EXISTS (SELECT 1 FROM @scopes WHERE scope IS NULL) EXEC @schema@._guard ' + @id + N', NULL, ''' + @mode + N''', 0, @suspect; ' +
@@ -176,12 +177,12 @@ BEGIN
   EXEC(@text);
 END
 GO
--- protect(target, scope_column, scope, mode, protected, force) → protected: how many tables, 1. One of column and scope must be given; '*': any scope that the transaction has passed.
+-- protect(target, scope_column, scope, mode, protected, force, prefix) → protected: how many tables, 1. One of column and scope must be given; '*': any scope that the transaction has passed.
 -- In a transaction of its own. Refused in mode enforce, unless @force is 1: a table with text, ntext or image columns, which WRITETEXT and UPDATETEXT change without a trigger
 -- ("WRITETEXT (Transact-SQL)"), and a server with nested triggers = 0, where what another trigger writes fires none ("CREATE TRIGGER (Transact-SQL)").
 -- Locks: row protected X transaction
 -- Locks: row fences X transaction
-CREATE PROCEDURE @schema@.protect @target nvarchar(600), @scope_column nvarchar(128) = NULL, @scope nvarchar(4000) = NULL, @mode nvarchar(20) = N'enforce', @protected bigint OUTPUT, @force bit = 0 AS
+CREATE PROCEDURE @schema@.protect @target nvarchar(600), @scope_column nvarchar(128) = NULL, @scope nvarchar(4000) = NULL, @mode nvarchar(20) = N'enforce', @protected bigint OUTPUT, @force bit = 0, @prefix nvarchar(300) = N'' AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
@@ -193,6 +194,8 @@ BEGIN
   IF (@scope_column IS NULL AND @scope IS NULL) OR (@scope_column IS NOT NULL AND @scope IS NOT NULL) THROW 50005, 'TG005 protect needs a scope column or a scope, and not both', 1;
   IF @mode IS NULL OR @mode NOT IN (N'enforce', N'observe') THROW 50005, 'TG005 the mode is enforce or observe', 1;
   IF @scope IS NOT NULL EXEC @schema@._need_scope @scope;
+  IF @prefix IS NULL OR LEN(@prefix) > 150 THROW 50005, 'TG005 the prefix of a scope has at most 150 characters', 1;
+  IF DATALENGTH(@prefix) > 0 AND @scope_column IS NULL THROW 50005, 'TG005 a prefix stands in front of a scope column''s value: with one scope for the whole table there is none', 1;
   EXEC @schema@._need_own N'protect';
   EXEC @schema@._need_table @target, @table_id OUTPUT, @name OUTPUT;
   IF @scope_column IS NOT NULL
@@ -210,9 +213,9 @@ BEGIN
   END
   BEGIN TRY
     IF @own = 1 BEGIN TRANSACTION;
-    EXEC @schema@._protect_trigger @table_id, @name, @scope_column, @scope, @mode, @trigger OUTPUT;
+    EXEC @schema@._protect_trigger @table_id, @name, @scope_column, @scope, @mode, @trigger OUTPUT, @prefix;
     DELETE FROM @schema@.protected WHERE table_id = @table_id;
-    INSERT INTO @schema@.protected (table_id, table_name, scope_column, scope, mode) VALUES (@table_id, @name, @scope_column, @scope, @mode);
+    INSERT INTO @schema@.protected (table_id, table_name, scope_column, scope, mode, scope_prefix) VALUES (@table_id, @name, @scope_column, @scope, @mode, @prefix);
     -- From now on checks leave marks. A transaction that passed one before this commits may be told 50002, once.
     UPDATE @schema@.fences WITH (ROWLOCK) SET marked = 1 WHERE marked = 0 AND (@scope_column IS NOT NULL OR CONVERT(varbinary(800), @scope) = CONVERT(varbinary(800), N'*') OR scope_key = CONVERT(varbinary(800), @scope));
     SET @detail = (SELECT @name AS [table], @scope_column AS scope_column, @mode AS mode FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
@@ -258,6 +261,7 @@ BEGIN
 END
 GO
 -- A row with this term is in an adopted table: above the fence it raises it, in the row's own transaction; below it nothing happens, for the row is evidence and not a write of layer 1.
+-- Locks: row adopted_terms X transaction
 CREATE PROCEDURE @schema@._adopted_raise @scope nvarchar(4000), @term bigint AS
 BEGIN
   SET NOCOUNT ON;
@@ -274,6 +278,9 @@ BEGIN
     IF @raise = 0 RETURN 0;
     -- The row itself is in the table by now: its own term must not be met as another's.
     EXEC @schema@._raise @scope, @key, @term, 'seal', @evicted, @previous OUTPUT;
+    UPDATE @schema@.adopted_terms SET term = @term WHERE scope_key = @key AND term < @term;
+    IF @@ROWCOUNT = 0 AND NOT EXISTS (SELECT 1 FROM @schema@.adopted_terms a WITH (READCOMMITTEDLOCK) WHERE a.scope_key = @key)
+      INSERT INTO @schema@.adopted_terms (scope_key, term) VALUES (@key, @term);
   END TRY
   BEGIN CATCH
     EXEC @schema@._late @scope;
@@ -298,24 +305,26 @@ BEGIN
 END
 GO
 -- The trigger of an adopted table, anew.
-CREATE PROCEDURE @schema@._adopt_trigger @table_id int, @name nvarchar(600), @scope_column nvarchar(128), @term_column nvarchar(128) AS
+CREATE PROCEDURE @schema@._adopt_trigger @table_id int, @name nvarchar(600), @scope_column nvarchar(128), @term_column nvarchar(128), @prefix nvarchar(150) AS
 BEGIN
   SET NOCOUNT ON;
+  DECLARE @value nvarchar(max) = N'(N''' + REPLACE(@prefix, N'''', N'''''') + N''' + CONVERT(nvarchar(3800), i.' + QUOTENAME(@scope_column) + N'))';
   DECLARE @trigger nvarchar(300) = QUOTENAME(OBJECT_SCHEMA_NAME(@table_id)) + N'.' + QUOTENAME(CONCAT(@schema_lit@, N'_adopt_', @table_id)), @text nvarchar(max), @drop nvarchar(400);
   SET @text = N'CREATE TRIGGER ' + @trigger + N' ON ' + @name + N' AFTER INSERT, UPDATE AS BEGIN SET NOCOUNT ON; SET ROWCOUNT 0; DECLARE @scope nvarchar(4000), @key varbinary(8000) = 0x, @term bigint, @found bit = 1, @suspect bit; ' +
-    N'EXEC @schema@._look @suspect OUTPUT; WHILE @found = 1 BEGIN SET @found = 0; SELECT TOP (1) @found = 1, @scope = q.scope, @key = q.scope_key, @term = q.term FROM (SELECT CONVERT(nvarchar(4000), i.' + QUOTENAME(@scope_column) +
-    N') AS scope, CONVERT(varbinary(8000), CONVERT(nvarchar(4000), i.' + QUOTENAME(@scope_column) + N')) AS scope_key, CAST(i.' + QUOTENAME(@term_column) + N' AS bigint) AS term FROM inserted i WHERE i.' +
-    QUOTENAME(@scope_column) + N' IS NOT NULL AND i.' + QUOTENAME(@term_column) + N' IS NOT NULL) q WHERE q.scope_key > @key ORDER BY q.scope_key, q.term DESC; IF @found = 1 EXEC @schema@._adopted_row @scope, @term, ' + CAST(@table_id AS nvarchar(12)) + N'; END; END';
+    N'EXEC @schema@._look @suspect OUTPUT; WHILE @found = 1 BEGIN SET @found = 0; SELECT TOP (1) @found = 1, @scope = q.scope, @key = q.scope_key, @term = q.term FROM (SELECT ' + @value +
+    N' AS scope, CONVERT(varbinary(8000), ' + @value + N') AS scope_key, CAST(i.' + QUOTENAME(@term_column) + N' AS bigint) AS term FROM inserted i WHERE i.' +
+    QUOTENAME(@scope_column) + N' IS NOT NULL AND i.' + QUOTENAME(@term_column) + N' > 0) q WHERE q.scope_key > @key ORDER BY q.scope_key, q.term DESC; IF @found = 1 EXEC @schema@._adopted_row @scope, @term, ' + CAST(@table_id AS nvarchar(12)) + N'; END; END';
   SET @drop = N'DROP TRIGGER IF EXISTS ' + @trigger;
   EXEC(@drop);
   EXEC(@text);
 END
 GO
--- adopt(target, scope_column, term_column) → scopes whose fences were raised. Needs an index on (scope, term). In a transaction of its own, which raises each scope.
+-- adopt(target, scope_column, term_column, scopes, prefix) → scopes whose fences were raised. In a transaction of its own, which raises each scope. It reads the table as its caller,
+-- once; from then on the trigger reports. NULL and terms below 1 are no evidence.
 -- Locks: row adopted X transaction
 -- Locks: row fences S statement
 -- Locks: row ADOPTED S statement
-CREATE PROCEDURE @schema@.adopt @target nvarchar(600), @scope_column nvarchar(128), @term_column nvarchar(128), @scopes bigint OUTPUT AS
+CREATE PROCEDURE @schema@.adopt @target nvarchar(600), @scope_column nvarchar(128), @term_column nvarchar(128), @scopes bigint OUTPUT, @prefix nvarchar(300) = N'' AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
@@ -323,24 +332,17 @@ BEGIN
   SET ROWCOUNT 0;
   SET LOCK_TIMEOUT 5000;
   DECLARE @table_id int, @name nvarchar(600), @text nvarchar(max), @detail nvarchar(max), @message nvarchar(2048), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
-  DECLARE @scope nvarchar(4000), @key varbinary(8000) = 0x, @term bigint, @found bit = 1, @fence bigint;
+  DECLARE @scope nvarchar(4000), @key varbinary(8000) = 0x, @term bigint, @found bit = 1, @fence bigint, @value nvarchar(max);
+  IF @prefix IS NULL OR LEN(@prefix) > 150 THROW 50005, 'TG005 the prefix of a scope has at most 150 characters', 1;
   EXEC @schema@._need_own N'adopt';
   EXEC @schema@._need_table @target, @table_id OUTPUT, @name OUTPUT;
   IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = @table_id AND c.name = @scope_column) OR NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = @table_id AND c.name = @term_column)
     THROW 50005, 'TG005 the table has no such column', 1;
-  -- Every first raise of any scope compares it with this column: one that text cannot be compared with would stop them all.
-  IF NOT EXISTS (SELECT 1 FROM sys.columns c JOIN sys.types t ON t.user_type_id = c.system_type_id WHERE c.object_id = @table_id AND c.name = @scope_column AND t.name IN (N'nvarchar', N'varchar'))
-    THROW 50005, 'TG005 the scope column of an adopted table is nvarchar or varchar', 1;
+  IF NOT EXISTS (SELECT 1 FROM sys.columns c JOIN sys.types t ON t.user_type_id = c.system_type_id WHERE c.object_id = @table_id AND c.name = @scope_column
+                   AND t.name IN (N'nvarchar', N'varchar', N'int', N'bigint', N'smallint', N'uniqueidentifier'))
+    THROW 50005, 'TG005 the scope column of an adopted table is nvarchar, varchar, smallint, int, bigint or uniqueidentifier', 1;
   IF NOT EXISTS (SELECT 1 FROM sys.columns c JOIN sys.types t ON t.user_type_id = c.system_type_id WHERE c.object_id = @table_id AND c.name = @term_column AND t.name IN (N'bigint', N'int', N'smallint'))
     THROW 50005, 'TG005 the term column of an adopted table is bigint, int or smallint', 1;
-  IF NOT EXISTS (SELECT 1 FROM sys.indexes i JOIN sys.index_columns a ON a.object_id = i.object_id AND a.index_id = i.index_id AND a.key_ordinal = 1 JOIN sys.columns s ON s.object_id = a.object_id AND s.column_id = a.column_id
-                   JOIN sys.index_columns b ON b.object_id = i.object_id AND b.index_id = i.index_id AND b.key_ordinal = 2 JOIN sys.columns t ON t.object_id = b.object_id AND t.column_id = b.column_id
-                  WHERE i.object_id = @table_id AND i.is_disabled = 0 AND i.has_filter = 0 AND s.name = @scope_column AND t.name = @term_column)
-  BEGIN
-    SET @message = CONCAT(N'TG005 table ', @name, N' needs an index on (', @scope_column, N', ', @term_column, N'), or every first check of a scope reads all of it: CREATE INDEX termgate_terms ON ', @name, N' (',
-                          QUOTENAME(@scope_column), N', ', QUOTENAME(@term_column), N')');
-    EXEC @schema@._throw 50005, @message;
-  END
   -- Whatever a security policy hides from us would be no evidence (row-level security filters dbo, too).
   IF SERVERPROPERTY('Babelfish') IS NULL
     IF EXISTS (SELECT 1 FROM sys.security_predicates q JOIN sys.security_policies y ON y.object_id = q.object_id WHERE q.target_object_id = @table_id AND y.is_enabled = 1)
@@ -348,16 +350,17 @@ BEGIN
   BEGIN TRY
     IF @own = 1 BEGIN TRANSACTION;
     -- First the trigger, which holds up all writes to the table until this commits; then what it holds by now.
-    EXEC @schema@._adopt_trigger @table_id, @name, @scope_column, @term_column;
+    EXEC @schema@._adopt_trigger @table_id, @name, @scope_column, @term_column, @prefix;
     DELETE FROM @schema@.adopted WHERE table_id = @table_id;
-    INSERT INTO @schema@.adopted (table_id, table_name, scope_column, term_column) VALUES (@table_id, @name, @scope_column, @term_column);
+    INSERT INTO @schema@.adopted (table_id, table_name, scope_column, term_column, scope_prefix) VALUES (@table_id, @name, @scope_column, @term_column, @prefix);
     SET @scopes = 0;
-    SET @text = N'SET @found = 0; SELECT TOP (1) @found = 1, @scope = q.scope, @key = q.scope_key, @term = q.term FROM (SELECT CONVERT(nvarchar(4000), i.' + QUOTENAME(@scope_column) +
-      N') AS scope, CONVERT(varbinary(8000), CONVERT(nvarchar(4000), i.' + QUOTENAME(@scope_column) + N')) AS scope_key, CAST(i.' + QUOTENAME(@term_column) + N' AS bigint) AS term FROM ' + @name + N' i WHERE i.' +
-      QUOTENAME(@scope_column) + N' IS NOT NULL AND i.' + QUOTENAME(@term_column) + N' IS NOT NULL) q WHERE q.scope_key > @key ORDER BY q.scope_key, q.term DESC';
+    SET @value = N'(@prefix + CONVERT(nvarchar(3800), i.' + QUOTENAME(@scope_column) + N'))';
+    SET @text = N'SET @found = 0; SELECT TOP (1) @found = 1, @scope = q.scope, @key = q.scope_key, @term = q.term FROM (SELECT ' + @value +
+      N' AS scope, CONVERT(varbinary(8000), ' + @value + N') AS scope_key, CAST(i.' + QUOTENAME(@term_column) + N' AS bigint) AS term FROM ' + @name + N' i WHERE i.' +
+      QUOTENAME(@scope_column) + N' IS NOT NULL AND i.' + QUOTENAME(@term_column) + N' > 0) q WHERE q.scope_key > @key ORDER BY q.scope_key, q.term DESC';
     WHILE @found = 1
     BEGIN
-      EXEC sp_executesql @text, N'@found bit OUTPUT, @scope nvarchar(4000) OUTPUT, @key varbinary(8000) OUTPUT, @term bigint OUTPUT', @found = @found OUTPUT, @scope = @scope OUTPUT, @key = @key OUTPUT, @term = @term OUTPUT;
+      EXEC sp_executesql @text, N'@found bit OUTPUT, @scope nvarchar(4000) OUTPUT, @key varbinary(8000) OUTPUT, @term bigint OUTPUT, @prefix nvarchar(300)', @prefix = @prefix, @found = @found OUTPUT, @scope = @scope OUTPUT, @key = @key OUTPUT, @term = @term OUTPUT;
       IF @found = 0 BREAK;
       SET @fence = NULL;
       SELECT @fence = f.term FROM @schema@.fences f WITH (READCOMMITTEDLOCK) WHERE f.scope_key = CONVERT(varbinary(800), @scope);

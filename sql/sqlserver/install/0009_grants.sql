@@ -8,9 +8,9 @@ BEGIN
   SET @role = @schema_lit@ + CASE @level WHEN 1 THEN N'_read' WHEN 2 THEN N'_write' WHEN 3 THEN N'_lead' ELSE N'_operate' END;
   SET @names = CASE @level
     WHEN 1 THEN N'fence,lease,read_stream,read_payload,outcome,doctor,verify_findings,'
-    WHEN 2 THEN N'check_term,append,append_many,claim_write,record_refusal,job_start,job_heartbeat,job_finish,adopt,_adopted_row,'
+    WHEN 2 THEN N'check_term,append,append_many,claim_write,record_refusal,job_start,job_heartbeat,job_finish,_adopted_row,'
     WHEN 3 THEN N'seal,acquire_lease,renew_lease,renew_leases,release_lease,'
-    ELSE N'force_release,reset_fence,prune,prune_history,stream_move,set_raise_by,set_setting,set_settings,declare_restored,declare_nothing_lost,declare_untrusted,' END;
+    ELSE N'adopt,force_release,reset_fence,prune,prune_history,stream_move,set_raise_by,set_setting,set_settings,declare_restored,declare_nothing_lost,declare_untrusted,' END;
   IF DATABASE_PRINCIPAL_ID(@role) IS NULL
   BEGIN
     SET @text = N'CREATE ROLE ' + QUOTENAME(@role);

@@ -399,10 +399,12 @@ class Database {
     std::optional<std::string> scope_column = {};  // one of the two must be given
     std::optional<std::string> scope = {};
     std::string mode = "enforce";  // or "observe": refuse nothing, count what would have been refused
+    std::string prefix = {};       // stands in front of the scope column's value: "river/" makes 17 the scope "river/17"
   };
   std::int64_t protect(std::string_view table, const Protection& protection);
   bool unprotect(std::string_view table);
-  std::int64_t adopt(std::string_view table, std::string_view scope_column, std::string_view term_column);
+  // Reads the table once, as its owner; from then on its rows report their terms. NULL and terms below 1 are no evidence.
+  std::int64_t adopt(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view prefix = {});
   bool unadopt(std::string_view table);
   std::vector<Advice> doctor();
   std::vector<Breach> verify(std::optional<std::int64_t> since_ms = {});

@@ -21,6 +21,36 @@ bool starts_with_any(std::string_view line, std::initializer_list<std::string_vi
   return false;
 }
 
+// libpqxx 6.4 makes some exceptions without the SQLSTATE that it chose them by (insufficient_privilege is one): the class tells it.
+std::string sqlstate_of(const pqxx::sql_error& failure) {
+  if (!failure.sqlstate().empty()) return failure.sqlstate();
+  const auto is = [&](auto* type) { return dynamic_cast<decltype(type)>(&failure) != nullptr; };
+  if (is(static_cast<const pqxx::insufficient_privilege*>(nullptr))) return "42501";
+  if (is(static_cast<const pqxx::undefined_table*>(nullptr))) return "42P01";
+  if (is(static_cast<const pqxx::undefined_function*>(nullptr))) return "42883";
+  if (is(static_cast<const pqxx::undefined_column*>(nullptr))) return "42703";
+  if (is(static_cast<const pqxx::syntax_error*>(nullptr))) return "42601";
+  if (is(static_cast<const pqxx::disk_full*>(nullptr))) return "53100";
+  if (is(static_cast<const pqxx::out_of_memory*>(nullptr))) return "53200";
+  if (is(static_cast<const pqxx::insufficient_resources*>(nullptr))) return "53000";
+  if (is(static_cast<const pqxx::restrict_violation*>(nullptr))) return "23001";
+  if (is(static_cast<const pqxx::not_null_violation*>(nullptr))) return "23502";
+  if (is(static_cast<const pqxx::foreign_key_violation*>(nullptr))) return "23503";
+  if (is(static_cast<const pqxx::unique_violation*>(nullptr))) return "23505";
+  if (is(static_cast<const pqxx::check_violation*>(nullptr))) return "23514";
+  if (is(static_cast<const pqxx::integrity_constraint_violation*>(nullptr))) return "23000";
+  if (is(static_cast<const pqxx::feature_not_supported*>(nullptr))) return "0A000";
+  if (is(static_cast<const pqxx::data_exception*>(nullptr))) return "22000";
+  if (is(static_cast<const pqxx::invalid_cursor_state*>(nullptr))) return "24000";
+  if (is(static_cast<const pqxx::invalid_sql_statement_name*>(nullptr))) return "26000";
+  if (is(static_cast<const pqxx::invalid_cursor_name*>(nullptr))) return "34000";
+  if (is(static_cast<const pqxx::plpgsql_raise*>(nullptr))) return "P0001";
+  if (is(static_cast<const pqxx::plpgsql_no_data_found*>(nullptr))) return "P0002";
+  if (is(static_cast<const pqxx::plpgsql_too_many_rows*>(nullptr))) return "P0003";
+  if (is(static_cast<const pqxx::plpgsql_error*>(nullptr))) return "P0000";
+  return {};
+}
+
 // libpqxx's own complaint, without an SQLSTATE.
 [[noreturn]] void throw_without_code(const std::string& message, Phase phase, bool connected) {
   if (!connected) throw_for_sqlstate("08006", message, phase);
@@ -90,13 +120,9 @@ void throw_for_sqlstate(std::string_view sqlstate, const std::string& message, P
   if ((sqlstate == "3F000" || sqlstate == "42883" || sqlstate == "42P01") && message.find("termgate") != std::string::npos) {
     throw DatabaseError(message + "; is Termgate installed in this database? `termgate init` does it", code);
   }
-  // Our functions are called without their schema's name in this message, so any function may be meant.
-  if (sqlstate == "42501" && message.find("permission denied for function ") != std::string::npos) {
-    throw DatabaseError(message + "; if it is one of Termgate's: `termgate init --grant ROLE=read|write|lead|operate` lets a role call it",
-                        code);
-  }
-  if (sqlstate == "42501" && message.find("permission denied for schema termgate") != std::string::npos) {
-    throw DatabaseError(message + "; `termgate init --grant ROLE=read|write|lead|operate` lets a role use it", code);
+  // The message does not say whose function, schema or view it is, and Termgate's schema may have any name.
+  if (sqlstate == "42501" && message.find("permission denied for ") != std::string::npos) {
+    throw DatabaseError(message + "; if it is Termgate's: `termgate init --grant ROLE=read|write|lead|operate` lets a role use it", code);
   }
   if (sqlstate == "25006") {
     throw DatabaseError(message +
@@ -133,7 +159,7 @@ void rethrow_as_ours(Phase phase, std::string_view secrets_of, bool connected) {
   } catch (const pqxx::broken_connection& failure) {
     throw_for_sqlstate("08006", text(failure), phase);
   } catch (const pqxx::sql_error& failure) {
-    const std::string& state = failure.sqlstate();
+    const std::string state = sqlstate_of(failure);
     // libpq has no SQLSTATE for a connection that ended, and keeps the server's for one that a fatal error ended.
     const bool refused = state.starts_with("TG") || state.starts_with("40") || state.starts_with("57P");
     throw_for_sqlstate(connected || refused ? state : "08006", text(failure), phase);

@@ -29,13 +29,15 @@ constexpr std::array<std::string_view, 13> harmless_pragmas = {
     "foreign_key_check", "integrity_check", "quick_check", "user_version", "application_id", "collation_list"};
 
 // The tables of layer 1. Other names may begin with termgate_.
-constexpr std::array<const char*, 17> own_tables = {"termgate_fences",
+constexpr std::array<const char*, 19> own_tables = {"termgate_fences",
                                                     "termgate_leases",
                                                     "termgate_streams",
                                                     "termgate_stream_writes",
                                                     "termgate_write_ids",
                                                     "termgate_migrations",
                                                     "termgate_adopted",
+                                                    "termgate_adopted_terms",
+                                                    "termgate_scope_prefixes",
                                                     "termgate_protected",
                                                     "termgate_observed",
                                                     "termgate_job_runs",

@@ -466,16 +466,17 @@ constexpr Function functions[] = {
      }},
     {"termgate_follower_remove", 1, 1, writes, "(name)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.follower_remove(in.text(0, "follower name"))); }},
-    {"termgate_protect", 2, 4, writes, "(target, scope_column [, scope [, 'enforce' or 'observe']])",
+    {"termgate_protect", 2, 5, writes, "(target, scope_column [, scope [, 'enforce' or 'observe' [, prefix]]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        give(out, layer1.protect(in.text(0, "target"), in.optional_text(1, "scope column"), in.optional_text(2, "scope"),
-                             in.optional_text(3, "mode").value_or("enforce")));
+                             in.optional_text(3, "mode").value_or("enforce"), in.optional_text(4, "prefix").value_or("")));
      }},
     {"termgate_unprotect", 1, 1, writes, "(target)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.unprotect(in.text(0, "target"))); }},
-    {"termgate_adopt", 3, 3, writes, "(target, scope_column, term_column)",
+    {"termgate_adopt", 3, 4, writes, "(target, scope_column, term_column [, prefix])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
-       give(out, layer1.adopt(in.text(0, "target"), in.text(1, "scope column"), in.text(2, "term column")));
+       give(out, layer1.adopt(in.text(0, "target"), in.text(1, "scope column"), in.text(2, "term column"),
+                           in.optional_text(3, "prefix").value_or("")));
      }},
     {"termgate_unadopt", 1, 1, writes, "(target)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.unadopt(in.text(0, "target"))); }},

@@ -124,18 +124,22 @@ std::int64_t Layer1::evidence(std::string_view scope, bool streams_only, bool wa
     return read.bind(scope).bind(believed_max).step() ? read.integer(0) : 0;
   });
   if (streams_only) return highest;
-  struct Adopted {
-    std::string table, scope_column, term_column;
-  };
-  std::vector<Adopted> adopted;
-  {
-    Running read = use(stmt::adopted_read);
-    while (read.step()) adopted.push_back({read.text(0), read.text(1), read.text(2)});
-  }
-  for (const Adopted& table : adopted) {
-    fold([&](std::int64_t believed_max) { return max_adopted(table.table, table.scope_column, table.term_column, scope, believed_max); });
+  if (installed_version() >= first_with_prefixes) {
+    fold([&](std::int64_t believed_max) {
+      Running read = use(stmt::adopted_term);
+      return read.bind(scope).bind(believed_max).step() ? read.integer(0) : 0;
+    });
   }
   return highest;
+}
+
+bool Layer1::taken_back(std::string_view scope, std::int64_t term) {
+  Running read = use(stmt::resets_read);
+  read.bind(scope);
+  while (read.step()) {
+    if (term > read.integer(0) && term <= read.integer(1)) return true;
+  }
+  return false;
 }
 
 std::int64_t Layer1::height(std::string_view scope, const Fence& fence) { return fence.exists ? fence.term : evidence(scope, false, true); }
@@ -151,7 +155,11 @@ void Layer1::refuse_untrusted(std::string_view scope, const Fence& fence) {
 void Layer1::refuse_unissued(std::string_view scope, std::int64_t term) {
   const auto lease = read_lease(scope);
   if (lease && term > lease->term) {
-    throw InvalidInput(fmt::format("TG005 term {} was never issued for scope \"{}\": its leases stand at {}", term, scope, lease->term));
+    throw InvalidInput(fmt::format(
+        "TG005 term {} was never issued for scope \"{}\": its leases stand at {}. Terms of this scope come from leases, since one was "
+        "acquired for it once: termgate_acquire_lease issues the next. Terms of your own need a scope of another name, which nobody "
+        "leases",
+        term, scope, lease->term));
   }
 }
 

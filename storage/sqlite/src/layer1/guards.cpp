@@ -168,7 +168,8 @@ void Layer1::require_adopted(std::string_view table) {
 }
 
 void Layer1::guard_adopted(std::string_view table, const RowScope& row, std::optional<std::int64_t> term) {
-  if (row.kind == RowScope::Kind::null || !term) return;
+  // A job that nobody has claimed yet has no term, or 0.
+  if (row.kind == RowScope::Kind::null || !term || *term < 1) return;
   if (row.kind == RowScope::Kind::unfit) {
     throw InvalidInput(fmt::format("TG005 a row of the adopted table \"{}\" has a scope that is neither text nor an integer", table));
   }
@@ -197,6 +198,7 @@ void Layer1::guard_adopted(std::string_view table, const RowScope& row, std::opt
   const AtWork at_work(*this);
   raise(scope.name(), fence, std::max(stands_at, row_term.value()), fence.untrusted, client_, "raise",
         Json('{').key("table").value(table).members());
+  if (installed_version() >= first_with_prefixes) use(stmt::adopted_term_write).bind(scope.name()).bind(row_term.value()).run();
 }
 
 std::string Layer1::flush_problem(bool* folder) {

@@ -49,6 +49,7 @@ std::int64_t Layer1::reset_fence(const Scope& scope, Term term, const std::strin
     }
     lowering_.reset();
     use(stmt::lease_reset).bind(name).bind(term.value()).bind(now()).run();
+    if (installed_version() >= first_with_prefixes) use(stmt::adopted_term_lower).bind(name).bind(term.value()).run();
   }
   audit("reset", name, Json('{').key("term").value(term.value()).key("previous").value(stands_at).key("reason").value(reason).close(),
         actor);

@@ -81,6 +81,55 @@ TEST_CASE("postgres errors: a missing layer 1 says what to do", "[postgres]") {
                     Catch::Contains("termgate init"));
 }
 
+namespace {
+
+template <class Thrown>
+void check_kept(const char* sqlstate) {
+  INFO(sqlstate);
+  try {
+    try {
+      throw made<Thrown>();
+    } catch (...) { detail::rethrow_as_ours(Phase::before_commit, "postgresql://u:secret@h/d", true); }
+    FAIL_CHECK("nothing was thrown");
+  } catch (const Error& error) { CHECK(error.code() == sqlstate); }
+}
+
+}  // namespace
+
+TEST_CASE("postgres errors: an exception that libpqxx makes without its SQLSTATE keeps that of its class", "[postgres]") {
+  check_kept<pqxx::insufficient_privilege>("42501");
+  check_kept<pqxx::undefined_table>("42P01");
+  check_kept<pqxx::undefined_function>("42883");
+  check_kept<pqxx::undefined_column>("42703");
+  check_kept<pqxx::syntax_error>("42601");
+  check_kept<pqxx::disk_full>("53100");
+  check_kept<pqxx::out_of_memory>("53200");
+  check_kept<pqxx::insufficient_resources>("53000");
+  check_kept<pqxx::restrict_violation>("23001");
+  check_kept<pqxx::not_null_violation>("23502");
+  check_kept<pqxx::foreign_key_violation>("23503");
+  check_kept<pqxx::unique_violation>("23505");
+  check_kept<pqxx::check_violation>("23514");
+  check_kept<pqxx::integrity_constraint_violation>("23000");
+  check_kept<pqxx::feature_not_supported>("0A000");
+  check_kept<pqxx::data_exception>("22000");
+  check_kept<pqxx::invalid_cursor_state>("24000");
+  check_kept<pqxx::invalid_sql_statement_name>("26000");
+  check_kept<pqxx::invalid_cursor_name>("34000");
+  check_kept<pqxx::plpgsql_raise>("P0001");
+  check_kept<pqxx::plpgsql_no_data_found>("P0002");
+  check_kept<pqxx::plpgsql_too_many_rows>("P0003");
+  check_kept<pqxx::plpgsql_error>("P0000");
+}
+
+TEST_CASE("postgres errors: a missing privilege says what to do whatever it is missing for", "[postgres]") {
+  for (const char* what : {"schema own_law", "schema termgate", "function check_term", "view fence_status", "table fences"}) {
+    INFO(what);
+    CHECK_THROWS_WITH(detail::throw_for_sqlstate("42501", std::string("permission denied for ") + what, Phase::before_commit),
+                      Catch::Contains("termgate init --grant"));
+  }
+}
+
 TEST_CASE("postgres errors: statement_completion_unknown is unknown although it derives from a rollback", "[F5][postgres]") {
   check_exception<OutcomeUnknown>(made<pqxx::statement_completion_unknown>(), Phase::commit);
   check_exception<OutcomeUnknown>(pqxx::in_doubt_error("x"), Phase::commit);

@@ -155,9 +155,10 @@ class Layer1 {
   // --- the owner's tables (layer1/tables.cpp)
 
   std::int64_t protect(const std::string& target, const std::optional<std::string>& scope_column, const std::optional<std::string>& scope,
-                       const std::string& mode);
+                       const std::string& mode, const std::string& prefix = {});
   bool unprotect(const std::string& target);
-  std::int64_t adopt(const std::string& target, const std::string& scope_column, const std::string& term_column);
+  std::int64_t adopt(const std::string& target, const std::string& scope_column, const std::string& term_column,
+                     const std::string& prefix = {});
   bool unadopt(const std::string& target);
 
   struct Advice {
@@ -394,8 +395,14 @@ class Layer1 {
                                                                     const std::optional<std::string>& scope, const std::string& mode);
   std::vector<std::pair<std::string, std::string>> adopt_triggers(const Table& table, const std::string& scope_column,
                                                                   const std::string& term_column);
-  std::int64_t max_adopted(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view scope,
-                           std::int64_t believed_max);
+  // What stands in front of a scope column's value; made_by is 'adopt' or 'protect'. Kept since version 7 of the tables (0007).
+  static constexpr int first_with_prefixes = 7;
+  std::string scope_prefix(std::string_view made_by, std::string_view table);
+  void set_scope_prefix(std::string_view made_by, std::string_view table, std::string_view prefix);
+  std::vector<std::optional<std::string>> with_prefix(std::string_view made_by, std::string_view table,
+                                                      std::vector<std::optional<std::string>> arguments);
+  // Whether a reset has taken that term of the scope back.
+  bool taken_back(std::string_view scope, std::int64_t term);
   void drop_triggers(const std::string& table, std::string_view prefix);
   bool attached();
   // The triggers that we make read a table that earlier versions do not have.
