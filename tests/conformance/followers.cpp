@@ -281,7 +281,9 @@ TEST_CASE("follower: a write that was taken away by hand is waited for and never
   conformance::install(db, url);
   const Stream stream("robbed");
   db.append_many(stream, Term(1), std::vector<std::string>(6, "x"));
-  conformance::run_outside(url, "DELETE FROM " + conformance::own_table("stream_writes") + " WHERE sequence_no = 4");
+  // On SQLite whoever can write the file can rewrite its schema too.
+  const std::string unguarded = db.kind() == "sqlite" ? "DROP TRIGGER termgate_stream_writes_own_delete; " : "";
+  conformance::run_outside(url, unguarded + "DELETE FROM " + conformance::own_table("stream_writes") + " WHERE sequence_no = 4");
   Seen seen;
   Follower follower(db, "reader", stream, seen.apply(), {.poll = 10ms});
   CHECK(comes_true([&] { return seen.numbers(stream.name()).size() == 3; }));

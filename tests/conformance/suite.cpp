@@ -553,10 +553,18 @@ TEST_CASE("explain: tells who raised and who was refused", "[conformance]") {
 }
 
 TEST_CASE("install: a newer schema than this binary knows is refused with the reason", "[conformance]") {
-  auto db = Database::open(conformance::owner_url(conformance::fresh_url()));
+  const std::string url = conformance::fresh_url();
+  auto db = Database::open(conformance::owner_url(url));
+  // Outside of a database in memory nobody can play a newer version.
+  if (db.kind() == "sqlite" && !conformance::survives_reopening()) return;
   db.install();
   const int version = db.installed_version();
   const auto claim = [&](int newer) {
+    if (db.kind() == "sqlite") {
+      conformance::run_outside(url, "DROP TRIGGER IF EXISTS termgate_migrations_own_insert; INSERT INTO termgate_migrations SELECT " +
+                                        std::to_string(newer) + ", 'later', max(applied_at) FROM termgate_migrations");
+      return;
+    }
     db.write(Scope("versions"), Term(1), [&](Transaction& tx) {
       tx.exec("INSERT INTO " + conformance::own_table("migrations") +
                   " (version, name, applied_at) SELECT $1, 'later', max(applied_at) FROM " + conformance::own_table("migrations"),
