@@ -8,6 +8,7 @@ hot standby a session gets what it gets directly, also after the standby was pro
 """
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -44,14 +45,19 @@ class Pair:
             c.rows("INSERT INTO t VALUES (1)")
             c.rows("CREATE FUNCTION reads() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM t'")
             c.rows("SELECT termgate.check_term('seen', 7)")
-        data = os.stat(self.folders[0] / "data")
+        # A copy of the files: not every major comes with pg_basebackup.
+        run(PG_SERVER, "stop", self.folders[0], "fast")
         self.folders[1].mkdir()
-        as_owner = []
-        if os.getuid() == 0:
-            os.chown(self.folders[1], data.st_uid, data.st_gid)
-            as_owner = ["setpriv", f"--reuid={data.st_uid}", f"--regid={data.st_gid}", "--clear-groups", "env", "HOME=/tmp"]
-        tool = Path(run(PG_SERVER, "bin", major)) / "pg_basebackup"
-        run(*as_owner, tool, "-d", self.primary, "-D", self.folders[1] / "data", "-c", "fast", "-X", "stream", "-R", cwd=self.folder)
+        run("cp", "-a", self.folders[0] / "data", self.folders[1] / "data")
+        self.primary = run(PG_SERVER, "start", major, self.folders[0], "fsync=off")
+        with open(self.folders[1] / "data" / "postgresql.auto.conf", "a") as settings:
+            settings.write(f"\nprimary_conninfo = 'host=127.0.0.1 port={port_of(self.primary)} user=postgres'\n")
+        signal = self.folders[1] / "data" / "standby.signal"
+        signal.touch()
+        for path in (self.folders[1], signal):
+            shutil.copymode(self.folders[0] if path.is_dir() else self.folders[0] / "data" / "PG_VERSION", path)
+            owner = os.stat(self.folders[0] if path.is_dir() else self.folders[0] / "data")
+            os.chown(path, owner.st_uid, owner.st_gid)
         self.standby = run(PG_SERVER, "start", major, self.folders[1], "fsync=off")
 
     def stop(self):
