@@ -673,7 +673,7 @@ class AsRoles(unittest.TestCase):
     def test_uninstall_leaves_nothing_of_its_own(self):
         self.ok("owner", "init")
         self.table()
-        self.ok("owner", "init", "--grant", self.roles["app"] + "=write")
+        self.ok("owner", "init", "--grant", self.roles["app"] + "=operate")
         self.sql(
             "app",
             "SELECT termgate.protect('app.accounts', scope_column => 'scope')",
@@ -753,7 +753,7 @@ class AsRoles(unittest.TestCase):
         self.ok("owner", "uninstall", "--yes")
 
     def test_uninstall_names_who_has_to_unprotect(self):
-        self.ok("owner", "init", "--grant", self.roles["app"] + "=write")
+        self.ok("owner", "init", "--grant", self.roles["app"] + "=operate")
         self.table()
         self.table("jobs")
         self.sql("app", "SELECT termgate.protect('app.accounts', scope => 'billing')", "SELECT termgate.adopt('app.jobs', 'scope', 'term')")
