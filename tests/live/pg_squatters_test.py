@@ -450,10 +450,15 @@ def test_every_call_in_a_transaction_that_stays_open_or_is_prepared(server, role
     check(f"{role}: some of it can be prepared", prepared > 0)
 
 
-def test_a_prepared_raise_is_refused(server):
+@pytest.mark.parametrize(
+    "prepare",
+    ["PREPARE TRANSACTION 'a raise'", "pRepare/**/transaction 'a raise'", "PREPARE /* /* in */ */ -- to the end\n\tTRANSACTION 'a raise'"],
+    ids=["plain", "comment", "comments"],
+)
+def test_a_prepared_raise_is_refused(server, prepare):
     with server.connect("writer") as session:
         session.execute("BEGIN; SELECT termgate.check_term('raised and prepared', 7)")
-        answer, _ = run(session, "PREPARE TRANSACTION 'a raise'")
+        answer, _ = run(session, prepare)
         check(f"it cannot be prepared: {answer}", answer[0] == "0A000" and "raised and prepared" in answer[1])
 
 
