@@ -377,6 +377,7 @@ class ServedFile {
   std::string address_;
 };
 
+// Long: each option is handed on once, and what a signal does follows them.
 int run_proxy(const Arguments& arguments) {
   const auto given = std::make_unique<Given>(arguments);
   const auto inherited = net::take_inherited_sockets();

@@ -7,7 +7,7 @@ DECLARE
   v_levels text[] := ARRAY['dump', 'read', 'write', 'lead', 'operate'];
   v_owner name := (SELECT pg_get_userbyid(d.datdba) FROM pg_database d WHERE d.datname = current_database());
   -- PUBLIC cannot have level lead: where it may call such functions they were made without taking that away, as PostgreSQL makes functions, and nothing was granted to it.
-  v_open boolean := EXISTS (SELECT FROM jsonb_to_recordset(v_noted) AS n(kind text, name name, role oid) WHERE n.kind = 'FUNCTION' AND n.role = 0 AND coalesce(@schema@._level_of(n.name), 4) > 2);
+  v_open boolean := EXISTS (SELECT FROM jsonb_to_recordset(v_noted) AS n(kind text, name name, role oid) WHERE n.kind = 'FUNCTION' AND n.role = 0 AND n.name <> 'adopt' AND NOT starts_with(n.name, '_') AND @schema@._level_of(n.name) > 2);
   g record;
 BEGIN
   -- What counts: functions of layer 1 that may be granted by hand; adopt() up to version 19 had three arguments and took level write.

@@ -1062,7 +1062,9 @@ class WithoutDatabase(unittest.TestCase):
         path = Path(scratch.name) / "url"
         path.write_text("sqlite::memory:\nsecond line\n")
         self.assertEqual(termgate("init", "--db-file", str(path)).returncode, 0)
-        self.refused(2, "no URL", "init", "--db-file", str(path) + "none")
+        self.refused(2, "cannot be read: No such file", "init", "--db-file", str(path) + "none")
+        path.write_text("\n")
+        self.refused(2, "no URL", "init", "--db-file", str(path))
 
 
 class WithPasswords(unittest.TestCase):

@@ -37,11 +37,35 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "every_major: runs on every major also where the tests of its file take turns")
     if config.getoption("--long"):
         os.environ["TERMGATE_TEST_LONG"] = "1"
     import given  # reads the environment
 
     given.options = config.option
+
+
+def pytest_collection_modifyitems(config, items):
+    """In a plain run the tests of a file with SHARED_AMONG_MAJORS take turns on its majors: each runs on one, and all majors get some."""
+    import given
+
+    if given.LONG or config.getoption("--majors"):
+        return
+    groups = {}
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec is None or not getattr(item.module, "SHARED_AMONG_MAJORS", False) or item.get_closest_marker("every_major"):
+            continue
+        majors = [word for word in callspec.id.split("-") if word in ("13", "15", "18")]
+        if majors:
+            rest = callspec.id.split("-")
+            rest.remove(majors[0])
+            groups.setdefault((item.module.__name__, item.originalname, tuple(rest)), []).append(item)
+    left_out = set()
+    for number, (_, group) in enumerate(sorted(groups.items())):
+        left_out |= set(group) - {group[number % len(group)]}
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=list(left_out))
 
 
 def unreported():

@@ -23,7 +23,7 @@ from plain_server import server
 SERVER = server()
 SOURCE = Path(__file__).resolve().parents[2]
 NAME = f"docs_{os.getpid()}"
-OWNER, APP = NAME + "_owner", NAME + "_app"
+OWNER, APP, PROXY = NAME + "_owner", NAME + "_app", NAME + "_proxy"
 PLACE = re.search(r"(?:@|//)([^@/]+)/[^/]*$", SERVER).group(1)
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("TERMGATE_DB", "PGOPTIONS")}
 ENVIRONMENT["PATH"] = f"{Path(TERMGATE).parent}:{ENVIRONMENT['PATH']}"
@@ -53,7 +53,12 @@ def block_of_table(path, head):
 
 def renamed(text, place=PLACE):
     text = re.sub(r"@(host|db\.example)/app\b", f"@{place}/{NAME}", text)
-    text = text.replace("termgate_owner", OWNER).replace("DATABASE app ", f"DATABASE {NAME} ").replace("--grant app=", f"--grant {APP}=")
+    text = (
+        text.replace("termgate_owner", OWNER)
+        .replace("termgate_proxy", PROXY)
+        .replace("DATABASE app ", f"DATABASE {NAME} ")
+        .replace("--grant app=", f"--grant {APP}=")
+    )
     return text
 
 
@@ -87,8 +92,8 @@ def free_port():
 class Docs(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        psql(SERVER, f"CREATE DATABASE {NAME};\nCREATE ROLE {APP} LOGIN;")
-        cls.addClassCleanup(psql, SERVER, f"DROP DATABASE {NAME} WITH (FORCE);\nDROP ROLE {APP};\nDROP ROLE {OWNER};")
+        psql(SERVER, f"CREATE DATABASE {NAME};\nCREATE ROLE {APP} LOGIN;\nCREATE ROLE {PROXY} LOGIN;")
+        cls.addClassCleanup(psql, SERVER, f"DROP DATABASE {NAME} WITH (FORCE);\nDROP ROLE {APP};\nDROP ROLE {PROXY};\nDROP ROLE {OWNER};")
         # The README's own steps, as an administrator.
         psql(ADMIN, renamed(block("README.md", "sql", "CREATE ROLE termgate_owner")))
         commands = block("README.md", "sh", "./run build ").splitlines()
@@ -166,7 +171,9 @@ class Docs(unittest.TestCase):
         self.assertEqual(self.balance(), "70")
 
     def test_the_lines_about_the_proxy(self):
-        command, client = [line.split("#")[0].strip() for line in block("README.md", "sh", "termgate proxy").splitlines()]
+        lines = block("README.md", "sh", "termgate init --db postgresql://termgate_owner@host/app --grant termgate_proxy").splitlines()
+        init, command, client = [line.split("#")[0].strip() for line in lines]
+        shell(renamed(init))
         port = self.proxy(renamed(command.replace("0.0.0.0:6432", f"127.0.0.1:{free_port()}")))
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
         client = client.replace("termgate.term=5", f"termgate.term={self.term}").replace(
@@ -217,7 +224,8 @@ class Docs(unittest.TestCase):
             .replace("ops=", ops + "=")
             .replace("backup=", backup + "=")
         )
-        grant, revoke = block(page, "sh", "termgate init --db postgresql://termgate_owner@host/app --grant app=write").splitlines()
+        grant, proxy, revoke = block(page, "sh", "termgate init --db postgresql://termgate_owner@host/app --grant app=write").splitlines()
+        self.assertIn(f"granted lead to {PROXY}", shell(own(proxy)))
         self.assertIn(f"granted operate to {ops}", shell(own(grant)))
         self.addCleanup(shell, own(grant.split(" --grant")[0]) + f" --revoke {ops}")
         self.assertIn(

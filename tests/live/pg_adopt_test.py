@@ -33,6 +33,9 @@ QUEUES = {
 }
 
 
+SHARED_AMONG_MAJORS = True
+
+
 @pytest.fixture(scope="module", params=given.majors("13,15,18"))
 def server(request):
     started = Server(request.param, "max_prepared_transactions=4")
@@ -355,7 +358,7 @@ def test_what_was_reported_is_evidence_where_a_fence_is_lost(lab):
         "ALTER TABLE termgate.fences ENABLE ALWAYS TRIGGER fences_guard",
     )
     check(
-        "verify finds it", lab.sql("reader", "SELECT kind, scope FROM termgate.verify_findings()") == [("adopted row above the fence", "x")]
+        "verify finds it", ("adopted row above the fence", "x") in lab.sql("reader", "SELECT kind, scope FROM termgate.verify_findings()")
     )
     check("a stale leader stays out", lab.code("writer", "SELECT termgate.check_term('x', 6)") == "TG001")
     check("the rightful one gets in", lab.code("writer", "SELECT termgate.check_term('x', 7)") == "")

@@ -19,6 +19,9 @@ from layer1_lab import CLEAN, LEVELS, Server
 ROOT = Path(__file__).resolve().parents[2]
 
 
+SHARED_AMONG_MAJORS = True
+
+
 @pytest.fixture(scope="module", params=given.majors("13,15,18"))
 def server(request):
     started = Server(request.param)
@@ -50,10 +53,10 @@ EVERYBODY = """_adopt_unregister _guard_rows _need_column _need_own_table _need_
 _protect_attached
  _protect_below _protect_drop _protect_function _protect_register _protect_scopes _protect_statement _protect_truncate
  _protect_unregister _prove _tree protect unadopt unprotect"""
-READ = "_untrusted doctor fence follower_behind lease outcome read_stream schema_version server_time verify_findings"
+READ = "_untrusted doctor fence follower_behind lease outcome read_stream schema_version server_time verify_findings _refused_since"
 WRITE = """append append_many check_again check_claim check_claim_text check_prepared check_session check_term claim_write
 follower_advance follower_remove
- follower_start hold_claim hold_session job_finish job_heartbeat job_start record_refusal release_session"""
+ follower_start hold_claim hold_session job_finish job_heartbeat job_start notify_raised record_refusal release_session"""
 LEAD = "acquire_lease job_heartbeat release_lease renew_lease renew_leases seal"
 OPERATE = """_adopt_function _adopt_register adopt declare_nothing_lost declare_restored declare_untrusted force_release prune
 prune_history reset_fence set_raise_by
@@ -301,7 +304,12 @@ def test_default_privileges_give_nobody_anything(server, lab, defaults):
     other.must("init", *grants)
     check(f"after init: {set(privileges(other)) ^ set(expected)}", privileges(other) == expected)
     # Functions and a view that an upgrade makes anew.
-    other.sql("tg_owner", "DROP FUNCTION termgate.seal, termgate.outcome", "DROP VIEW termgate.audit_log")
+    other.sql(
+        "tg_owner",
+        "DROP FUNCTION termgate.seal, termgate.outcome",
+        "DROP VIEW termgate.audit_log",
+        "DELETE FROM termgate.migrations WHERE version > 19",
+    )
     other.must("init")
     check(f"after an upgrade: {set(privileges(other)) ^ set(expected)}", privileges(other) == expected)
     check("the levels", levels(other) == levels(lab))
@@ -378,8 +386,8 @@ def test_an_installation_that_left_everything_to_PUBLIC_is_mended(server, lab, m
     other = server.bare()
     hand_install(
         other,
-        """cat sql/postgres/install/*.sql | sed "s/@schema_lit@/'termgate'/g; s/@schema@/\\"termgate\\"/g" | psql -qX -1 -v
-        ON_ERROR_STOP=1 "$URL" > /dev/null""",
+        """cat sql/postgres/install/*.sql | sed "s/@schema_lit@/'termgate'/g; s/@schema@/\\"termgate\\"/g" | psql -qX -1 \\
+        -v ON_ERROR_STOP=1 "$URL" > /dev/null""",
     )
     other.sql("tg_owner", "SELECT termgate._grant('writer', 'write')")
     check("before: anybody may do anything", other.code("writer", "SELECT termgate.seal('a', 1)") == "")

@@ -17,6 +17,7 @@ import given
 from pgraw import Connection, bind, describe, execute, parse, query, sync
 from proxy_under_test import Server, proxy
 
+SHARED_AMONG_MAJORS = True
 MAJORS = given.majors("13,15,18", "13,14,15,16,17,18")
 NAME = "default_transaction_read_only"
 SCOPE = "mode"
@@ -274,8 +275,10 @@ def test_a_login_trigger_may_set_it(rig):
         pytest.skip("login triggers came with PostgreSQL 17")
     admin(
         server,
-        f"CREATE FUNCTION mode_login() RETURNS event_trigger LANGUAGE plpgsql AS $$BEGIN IF session_user = 'mode_user' THEN"
-        f" INSERT INTO mode_t VALUES (9); PERFORM set_config('{NAME}', 'on', false); END IF; END$$",
+        (
+            "CREATE FUNCTION mode_login() RETURNS event_trigger LANGUAGE plpgsql AS $$BEGIN IF session_user = 'mode_user' THEN"
+            f" INSERT INTO mode_t VALUES (9); PERFORM set_config('{NAME}', 'on', false); END IF; END$$"
+        ),
         "CREATE EVENT TRIGGER mode_trigger ON login EXECUTE FUNCTION mode_login()",
         "ALTER EVENT TRIGGER mode_trigger ENABLE ALWAYS",
     )

@@ -276,6 +276,7 @@ TEST_CASE("proxy authority: refusals are written to the audit once a second", "[
   Gate gate("", database().url_as("authority_lead", "lead"));
   Authority authority(gate.settings);
   PgSession db(database().url());
+  db.must("SELECT termgate.seal('" + scope + "', 4)");
   known(authority);
   for (int i = 0; i < 1000; ++i)
     authority.happened(Visit::database,

@@ -57,7 +57,7 @@ class Place:
         self.lab, self.server, self.redis, self.scope = lab, server, redis, f"scope{Place.number}"
         self.rules = f"{lab.folder}/rules{Place.number}"
         with open(self.rules, "w") as new:
-            new.write(f"[rule elected]\nlease = {self.scope}\nsource = {redis.url}\nttl = {TTL} s\n")
+            new.write(f"[rule elected]\nlease = {self.scope}\nsource = {redis.url}\nttl = {TTL} s\non-stale = error\n")
         self.proxies = []
 
     def proxy(self):

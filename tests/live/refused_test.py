@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Who was refused: a stale write that a trigger refuses is rolled back, and still `explain`, the audit and the metrics name its role, address
-and application. Played by the program itself, whose role has no level at all.
+"""Who was refused: a stale write that a trigger refuses is rolled back, and still `explain`, the audit and the metrics name its role,
+address and application. Played by the program itself, whose role has no level at all.
 
   pytest tests/live/refused_test.py
 

@@ -54,5 +54,6 @@ def option(name, otherwise=None):
 
 
 def majors(plain, long="13,14,15,16,17,18"):
-    """The majors of PostgreSQL that a test runs on: those of --majors, else `plain`, with --long `long`."""
+    """The majors of PostgreSQL that a test runs on: those of --majors, else `plain`, with --long `long`. A file with
+    SHARED_AMONG_MAJORS = True runs each of its tests on one of several in a plain run (tests/live/conftest.py)."""
     return tuple(option("majors", long if LONG else plain).split(","))

@@ -8,7 +8,7 @@ namespace termgate::net {
 namespace {
 
 // What observe may count, so that each is there from the start.
-constexpr std::array<const char*, 6> observed_codes{"3F000", "42501", "TG001", "TG002", "TG004", "TG005"};
+constexpr std::array<const char*, 7> codes_from_start{"3F000", "42501", "TG001", "TG002", "TG004", "TG005", "TG006"};
 
 bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
@@ -55,6 +55,7 @@ std::map<std::pair<std::string, std::string>, Counters::Refusals> Counters::refu
   return refusals_;
 }
 
+// Long: one line for each metric.
 std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters, const Gauges& gauges, std::string_view version) {
   std::string text;
   auto out = std::back_inserter(text);
@@ -121,7 +122,7 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
 
   std::map<std::pair<std::string, std::string>, Counters::Refusals> refusals;
   // From the beginning at 0: increase() does not see a series that is born at 1.
-  for (const char* code : {"TG001", "TG002", "TG004", "TG006"}) refusals[{"other", code}] = {};
+  for (const char* code : codes_from_start) refusals[{"other", code}] = {};
   for (const auto& one : counters) {
     for (const auto& [key, count] : one->refusals()) {
       const bool full = refusals.size() >= Counters::classes_max && refusals.find(key) == refusals.end();
@@ -137,12 +138,8 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
     return code;
   };
   head("termgate_would_refuse_total", "counter", "Refusals that --enforce observe let pass, by class of scope and code.");
-  for (const char* code : observed_codes) {
-    if (refusals[{"other", code}].let_pass == 0)
-      fmt::format_to(out, "termgate_would_refuse_total{{scope_class=\"other\",code=\"{}\"}} 0\n", code);
-  }
   for (const auto& [key, count] : refusals) {
-    if (count.let_pass > 0)
+    if (count.let_pass > 0 || key.first == "other")
       fmt::format_to(out, "termgate_would_refuse_total{{scope_class=\"{}\",code=\"{}\"}} {}\n", key.first, code_of(key.second),
                      count.let_pass);
   }

@@ -431,8 +431,7 @@ void Session::State::restore_default() {
   model_.by_default.broken = false;
   if (model_.tx.in_block) model_.tx.suspect = true;  // it is undone with the block
   // Not as a simple query, which would drop the client's unnamed statement and portal.
-  if (!model_.by_default.reported && keeps_default() && login_.ready.empty())
-    run_ours(server_, ProxyStatement::look, Purpose::current, {});
+  if (!model_.by_default.reported && keeps_default() && login_.ready.empty()) run_ours(server_, ProxyStatement::look, Purpose::current, {});
   run_ours(server_, ProxyStatement::default_on, Purpose::put_back, {});
   add_sync(Purpose::put_back);
   outstanding_.wait_for_all = true;

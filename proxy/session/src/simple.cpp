@@ -62,7 +62,7 @@ void Session::State::on_query(std::string_view sql) {
   run_statement(sql, effects, claim, *text);
 }
 
-// One statement: the decision, and what it asks for in the terms of simple queries.
+// Long: one case for each decision. One statement: the decision, and what it asks for in the terms of simple queries.
 void Session::State::run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text) {
   if (model_.tx.failed) {
     note_sent(effects, claim.named);

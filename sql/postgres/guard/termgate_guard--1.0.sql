@@ -1,7 +1,8 @@
 -- The guard's functions and views, in the schema of layer 1. No tables: what is kept is layer 1's. Run by CREATE EXTENSION as a superuser.
 -- Rows, locks: none. Keeps F1, F2, F5, F6 for guarded sessions.
 
--- Where no schema is named, the server takes the first of search_path: then everything would be created in vain.
+-- Where no schema is named, the server takes the first of search_path: beside a layer 1 in another schema everything would be created in vain.
+-- Without any layer 1 it passes: a dump creates the extension first.
 DO $$
 DECLARE
   v_schemas pg_catalog.text := (SELECT pg_catalog.string_agg(pg_catalog.format('CREATE EXTENSION termgate_guard SCHEMA %I;', n.nspname), ' or ')
@@ -9,9 +10,9 @@ DECLARE
                                  WHERE c.relname OPERATOR(pg_catalog.=) 'fences' AND c.relkind OPERATOR(pg_catalog.=) 'r'
                                    AND EXISTS (SELECT FROM pg_catalog.pg_class m WHERE m.relnamespace OPERATOR(pg_catalog.=) n.oid AND m.relname OPERATOR(pg_catalog.=) 'migrations'));
 BEGIN
-  IF pg_catalog.to_regclass('@extschema@.fences') IS NULL THEN
+  IF pg_catalog.to_regclass('@extschema@.fences') IS NULL AND v_schemas IS NOT NULL THEN
     RAISE EXCEPTION 'TG005 schema "%" holds no layer 1', '@extschema@'
-      USING ERRCODE = 'TG005', HINT = coalesce(v_schemas, 'Run termgate init for this database first. Then: CREATE EXTENSION termgate_guard SCHEMA termgate;');
+      USING ERRCODE = 'TG005', HINT = v_schemas;
   END IF;
 END $$;
 

@@ -308,7 +308,7 @@ BEGIN
      OR (v_commit = 'local' AND EXISTS (SELECT FROM @schema@.settings s WHERE s.name = 'failover' AND s.value = 'synchronous')) THEN
     PERFORM set_config('synchronous_commit', 'on', true);
   END IF;
-  IF current_setting('max_prepared_transactions') <> '0' AND current_query() ~* 'prepare([[:space:]]|--[^\r\n]*|/\*.*\*/)+transaction' THEN
+  IF current_setting('max_prepared_transactions') <> '0' AND current_query() ~* 'prepare([[:space:]]|--.*|/[*].*[*]/)+transaction' THEN
     RAISE EXCEPTION 'cannot PREPARE a transaction that has raised the fence of scope "%"', NEW.scope
       USING ERRCODE = '0A000', HINT = 'Raise it first, in a transaction of its own.';
   END IF;

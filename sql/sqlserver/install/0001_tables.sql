@@ -147,10 +147,10 @@ CREATE TABLE @schema@.protected (
 );
 GO
 -- What stands in front of a scope column's value.
-IF COL_LENGTH(N'@schema@.adopted', 'scope_prefix') IS NULL
+IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.adopted') AND c.name = N'scope_prefix')
   ALTER TABLE @schema@.adopted ADD scope_prefix nvarchar(150) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'';
 GO
-IF COL_LENGTH(N'@schema@.protected', 'scope_prefix') IS NULL
+IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.protected') AND c.name = N'scope_prefix')
   ALTER TABLE @schema@.protected ADD scope_prefix nvarchar(150) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'';
 GO
 -- The highest term that the rows of adopted tables have shown for a scope: evidence beside its fence. A reset lowers it.

@@ -29,25 +29,12 @@ constexpr std::array<std::string_view, 13> harmless_pragmas = {
     "foreign_key_check", "integrity_check", "quick_check", "user_version", "application_id", "collation_list"};
 
 // The tables of layer 1. Other names may begin with termgate_.
-constexpr std::array<const char*, 19> own_tables = {"termgate_fences",
-                                                    "termgate_leases",
-                                                    "termgate_streams",
-                                                    "termgate_stream_writes",
-                                                    "termgate_write_ids",
-                                                    "termgate_migrations",
-                                                    "termgate_adopted",
-                                                    "termgate_adopted_terms",
-                                                    "termgate_scope_prefixes",
-                                                    "termgate_protected",
-                                                    "termgate_observed",
-                                                    "termgate_job_runs",
-                                                    "termgate_audit",
-                                                    "termgate_resets",
-                                                    "termgate_settings",
-                                                    "termgate_incarnation",
-                                                    "termgate_here",
-                                                    "termgate_followers",
-                                                    "termgate_follower_positions"};
+constexpr std::array<const char*, 19> own_tables = {
+    "termgate_fences",         "termgate_leases",     "termgate_streams",           "termgate_stream_writes",
+    "termgate_write_ids",      "termgate_migrations", "termgate_adopted",           "termgate_adopted_terms",
+    "termgate_scope_prefixes", "termgate_protected",  "termgate_observed",          "termgate_job_runs",
+    "termgate_audit",          "termgate_resets",     "termgate_settings",          "termgate_incarnation",
+    "termgate_here",           "termgate_followers",  "termgate_follower_positions"};
 
 bool is_own_table(const char* name) {
   return std::any_of(own_tables.begin(), own_tables.end(), [name](const char* table) { return sqlite3_stricmp(name, table) == 0; });
