@@ -209,6 +209,21 @@ def test_a_lease_that_somebody_else_has_taken_is_stale(place):
     client.close()
 
 
+def test_a_lease_that_would_never_end_and_keys_that_may_go_are_told(place):
+    words = [TERMGATE, "run", "--scope", place.scope, "--source", place.redis.url, "--db", place.server.url, "--", "true"]
+    key = f"termgate:{{{place.scope}}}:lease"
+    for command in (("SET", key, "somebody"), ("SET", key, "7 another"), ("SET", key, "somebody", "EX", "60")):
+        place.redis.cli(*command)
+        run = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        check(f"{command}: the key is named", run.returncode == 101 and key in run.stderr and "DEL" in run.stderr, run)
+    place.redis.cli("DEL", key)
+    for policy, warned in (("allkeys-lru", True), ("volatile-ttl", True), ("noeviction", False)):
+        place.redis.cli("CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", policy)
+        run = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        check(f"{policy}: it runs", run.returncode == 0 and ("maxmemory-policy" in run.stderr) == warned, run)
+    place.redis.cli("CONFIG", "SET", "maxmemory", "0")
+
+
 def test_a_service_that_was_emptied_is_refused_until_its_counter_is_raised(place):
     proxy = place.proxy()
     for _ in range(3):  # each a lease of its own

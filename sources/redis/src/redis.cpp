@@ -36,7 +36,9 @@ using Words = std::vector<std::string>;
 constexpr const char* acquire_script = R"(
 local held = redis.call('GET', KEYS[1])
 if held then
-  if string.match(held, '^%d+ (.*)$') ~= ARGV[1] then return {0, ''} end
+  local owner = string.match(held, '^%d+ (.*)$')
+  if not owner or redis.call('PTTL', KEYS[1]) < 0 then return {2, ''} end
+  if owner ~= ARGV[1] then return {0, ''} end
   redis.call('DEL', KEYS[1])
 end
 redis.call('INCR', KEYS[2])
@@ -84,6 +86,17 @@ class Redis final : public LeaseSource {
           fmt::format("{} has `appendonly {}` and `appendfsync {}`: after a crash it issues terms again, which the fence then "
                       "refuses. Set `appendonly yes` and `appendfsync always`",
                       name_, only, sync));
+    const RedisReply memory = call({"CONFIG", "GET", "maxmemory*"}, deadline, true);
+    std::string limit = "0", policy;
+    for (std::size_t i = 0; i + 1 < memory.elements.size(); i += 2) {
+      if (memory.elements[i].text == "maxmemory") limit = memory.elements[i + 1].text;
+      if (memory.elements[i].text == "maxmemory-policy") policy = memory.elements[i + 1].text;
+    }
+    if (limit != "0" && policy != "noeviction")
+      found.push_back(
+          fmt::format("{} has `maxmemory {}` and `maxmemory-policy {}`: short of memory it deletes leases or terms, so that two may hold a "
+                      "lease, and the fence refuses the terms that it then issues again. Set `maxmemory-policy noeviction`",
+                      name_, limit, policy));
     return found;
   }
 
@@ -93,6 +106,11 @@ class Redis final : public LeaseSource {
         call({"EVAL", acquire_script, "2", lease_key(scope), term_key(scope), owner, std::to_string(ttl.count())}, deadline);
     if (reply.kind != RedisReply::Kind::array || reply.elements.size() != 2 || reply.elements[0].kind != RedisReply::Kind::integer)
       throw OutcomeUnknown(fmt::format("{} answered an acquisition with something else than its script returns", name_));
+    if (reply.elements[0].number == 2)
+      throw DatabaseError(
+          fmt::format("{}: the key {} holds something else than a lease of Termgate's, or has no time limit, so it would never end: see who "
+                      "sets it, then DEL it, or choose another prefix=",
+                      name_, lease_key(scope)));
     if (reply.elements[0].number != 1) return std::nullopt;
     const std::optional<Term> term = term_of(reply.elements[1].text);
     if (!term)

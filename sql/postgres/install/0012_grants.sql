@@ -50,12 +50,12 @@ END $$;
 -- _grant(role, level): level read, write, lead or operate, and no more than that: a higher one is taken away; PUBLIC gets read or write. For the owner; `termgate init --grant ROLE=LEVEL`
 -- calls it. dump is what the owner of the database gets by itself (after_install.sql): SELECT on the tables, no function.
 CREATE OR REPLACE FUNCTION @schema@._grant(role name, level text) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '10s' AS $$
 DECLARE
   v_level integer := array_position(ARRAY['read', 'write', 'lead', 'operate'], level);
   f record;
 BEGIN
-  -- Two that change privileges on one function at once would end with an error ("tuple concurrently updated"): they take turns, with installers too.
+  -- Two that change privileges on one function at once would end with an error ("tuple concurrently updated"): they take turns, with installers too. Any role can take that lock, so nobody waits for ever.
   PERFORM pg_advisory_xact_lock(hashtextextended('termgate migrations', 0));
   IF v_level IS NULL AND level IS DISTINCT FROM 'dump' THEN
     RAISE EXCEPTION 'TG005 the level is read, write, lead or operate, not "%"', level USING ERRCODE = 'TG005';
@@ -111,7 +111,7 @@ $$;
 -- _revoke(role) → what the role can do all the same, and through what: PUBLIC, a role that it is a member of, or because it owns layer 1
 -- or is a superuser. For the owner; `termgate init --revoke ROLE` calls it.
 CREATE OR REPLACE FUNCTION @schema@._revoke(role name) RETURNS TABLE (level text, through text)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '10s' AS $$
 DECLARE
   v_role text := @schema@._role_name(_revoke.role);
   v_names text[] := ARRAY['dump', 'read', 'write', 'lead', 'operate'];

@@ -32,6 +32,7 @@ const Dialect& postgresql() {
       .install_begin =
           "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
           "SET LOCAL search_path = pg_catalog, pg_temp;"
+          "SET LOCAL lock_timeout = '10s';"
           "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('termgate migrations', 0))",
       .before_install = sql::postgres::before_install,
       .after_install = sql::postgres::after_install,
