@@ -171,17 +171,12 @@ TEST_CASE("takeover: other scopes are not held up either", "[F4][live]") {
           "2");
     CHECK(successor.value("SELECT termgate.check_term('" + other + "', 2)") == "2");
     CHECK(Clock::now() - start < slack);
-    // The first seal of a new scope reads the adopted tables: where one is locked by somebody who holds nothing of that scope it says so in
-    // time, and ends nobody.
+    // Nor is the first seal of a new scope, whatever is locked of an adopted table, and it ends nobody.
     const auto sealing = Clock::now();
     const auto sealed = successor.run("SELECT fence FROM termgate.seal('new " + tag + "', 3)");
     CAPTURE(sealed.message);
-    CHECK(Clock::now() - sealing < grace + check_wait + slack);
-    const bool locked =
-        held.sql.find("TRUNCATE app.adopted") != std::string::npos || held.sql.find("LOCK TABLE app.adopted") != std::string::npos ||
-        held.sql.find("ALTER TABLE app.adopted") != std::string::npos || held.sql.find("DROP TABLE app.adopted") != std::string::npos;
-    CHECK(sealed.code == (locked ? "TG006" : ""));
-    if (locked) CHECK(sealed.message.find("pid " + std::to_string(old.pid())) != std::string::npos);
+    CHECK(Clock::now() - sealing < slack);
+    CHECK(sealed.code == "");
     CHECK(old.run("ROLLBACK").ok());
   }
 }

@@ -107,10 +107,10 @@ class Redis final : public LeaseSource {
     if (reply.kind != RedisReply::Kind::array || reply.elements.size() != 2 || reply.elements[0].kind != RedisReply::Kind::integer)
       throw OutcomeUnknown(fmt::format("{} answered an acquisition with something else than its script returns", name_));
     if (reply.elements[0].number == 2)
-      throw DatabaseError(
-          fmt::format("{}: the key {} holds something else than a lease of Termgate's, or has no time limit, so it would never end: see who "
-                      "sets it, then DEL it, or choose another prefix=",
-                      name_, lease_key(scope)));
+      throw DatabaseError(fmt::format(
+          "{}: the key {} holds something else than a lease of Termgate's, or has no time limit, so it would never end: see who "
+          "sets it, then DEL it, or choose another prefix=",
+          name_, lease_key(scope)));
     if (reply.elements[0].number != 1) return std::nullopt;
     const std::optional<Term> term = term_of(reply.elements[1].text);
     if (!term)

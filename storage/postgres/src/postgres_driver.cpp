@@ -478,7 +478,8 @@ class PostgresDriver final : public Driver {
       // Nothing of other roles' may be found by a name of ours.
       connection.run_script("SET LOCAL search_path = pg_catalog, pg_temp");
       // Two installers at once take turns; the second finds the work done. Any role can take that lock, so nobody waits for it for ever.
-      connection.run_script("SET LOCAL lock_timeout = '10s'; SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('termgate migrations', 0))");
+      connection.run_script(
+          "SET LOCAL lock_timeout = '10s'; SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('termgate migrations', 0))");
       // All files run again, in order: each function has one home, and is made anew from there (sql/README.md).
       const auto run = [&](std::string_view script) { connection.run_script(with_schema(script, options_.schema)); };
       const auto note = [&](int version, std::string_view name) {
