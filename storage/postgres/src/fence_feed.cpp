@@ -71,7 +71,7 @@ struct PostgresFenceFeed::Inside {
     }
     // A standby takes no LISTEN: until it is promoted, who waits reads. True: it listens from now on.
     bool listen(const std::string& channel) {
-      if (listener || pqxx::nontransaction(connection).exec("SELECT pg_catalog.pg_is_in_recovery()")[0][0].as<bool>()) return false;
+      if (listener || pqxx::nontransaction(connection).exec1("SELECT pg_catalog.pg_is_in_recovery()")[0].as<bool>()) return false;
       listener.emplace(connection, channel, [this](std::string payload) {
         if (payloads.size() < payloads_max) payloads.push_back(std::move(payload));
         else ++missed;
