@@ -132,9 +132,9 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
       total.let_pass += count.let_pass;
     }
   }
-  const auto code_of = [](const std::string& text) {
+  const auto code_of = [](const std::string& written) {
     std::string code;
-    for (char c : text) code += (c >= '0' && c <= '9') || letter(c) ? c : '?';
+    for (char c : written) code += (c >= '0' && c <= '9') || letter(c) ? c : '?';
     return code;
   };
   head("termgate_would_refuse_total", "counter", "Refusals that --enforce observe let pass, by class of scope and code.");

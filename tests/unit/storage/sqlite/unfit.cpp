@@ -130,7 +130,7 @@ TEST_CASE("two names: a folder under another name and links are one name", "[sql
   fs::create_symlink(folder.file("app.db"), folder.file("link.db"));
   Db open(folder.file("app.db"));
   open.must("SELECT termgate_seal('a', 6)");
-  for (const std::string path : {folder.file("same") + "/app.db", folder.file("link.db")}) {
+  for (const std::string& path : {folder.file("same") + "/app.db", folder.file("link.db")}) {
     INFO(path);
     CHECK_THAT(Db(path)("SELECT termgate_append('s', 5, 'x', NULL, 'a')").error, StartsWith("TG001"));
     Db(path).must("SELECT termgate_append('s', 6, 'x', NULL, 'a')");
@@ -319,7 +319,7 @@ TEST_CASE("raise: is refused while another connection shares the cache", "[F3][s
 TEST_CASE("raise: fails where its folder cannot be flushed", "[F3][sqlite]") {
   if (geteuid() == 0) {
     // Root may read every folder: the test runs as another user.
-    const std::string said = in_child([&]() -> std::string {
+    const std::string answers = in_child([&]() -> std::string {
       if (setgid(65534) != 0 || setuid(65534) != 0) return "cannot";
       Folder folder;
       make(folder.file("app.db"), "DELETE");
@@ -338,9 +338,9 @@ TEST_CASE("raise: fails where its folder cannot be flushed", "[F3][sqlite]") {
       }
       return said;
     });
-    if (said == "cannot") return;
-    CHECK_THAT(said, Contains("cannot be flushed") && Catch::EndsWith("\n5"));
-    CHECK_THAT(said.substr(said.find('\n') + 1), Contains("cannot be flushed"));
+    if (answers == "cannot") return;
+    CHECK_THAT(answers, Contains("cannot be flushed") && Catch::EndsWith("\n5"));
+    CHECK_THAT(answers.substr(answers.find('\n') + 1), Contains("cannot be flushed"));
   }
 }
 
