@@ -682,7 +682,8 @@ class Drill(BothDatabases):
             self.assertIn(words, run["detail"])
         self.assertIn("not_judged", report.read_text())
         run = self.verdict(demanding, "tls-told", "right", "--expect-refusal", "^TG001 stale term", expected="passed")
-        self.assertEqual(run["witness"], "audit")
+        # Whichever is read first: what the service printed, or what the database has noted of its refusal.
+        self.assertIn(run["witness"], ("output", "audit"))
         self.assertIn("sslmode=disable", run["notes"][0])
         # The same where the server takes no plain connection.
         hba = Path(sh("psql", "-qXAt", url, "-c", "SHOW hba_file"))
