@@ -102,8 +102,14 @@ std::optional<Obstacle> Descendants::rehearse() {
     return Obstacle::no_process;
   }
   std::vector<Descendant> found;
-  const bool complete = look(found);
-  const auto it = std::find_if(found.begin(), found.end(), [&](const Descendant& one) { return one.pid == child; });
+  bool complete = look(found);
+  const auto is_it = [&](const Descendant& one) { return one.pid == child; };
+  // A look may miss a child; one that is missed each time is not shown.
+  for (int round = 0; round < 25 && std::none_of(found.begin(), found.end(), is_it); ++round) {
+    usleep(2000);
+    complete = look(found);
+  }
+  const auto it = std::find_if(found.begin(), found.end(), is_it);
   if (it != found.end()) signal(*it, SIGKILL);
   close(ends[1]);
   int status = 0;

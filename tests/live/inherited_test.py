@@ -198,12 +198,13 @@ while True:
     time.sleep(0.02)
 """
 HEARS = """
-import signal, sys
+import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-open(sys.argv[1], "w").write("up")
-while True:
-    signal.pause()
+with open(sys.argv[1], "w") as file:
+    file.write("up")
+while True:  # not pause(), which a signal right in front of it would not end
+    time.sleep(0.05)
 """
 
 
