@@ -573,7 +573,7 @@ std::string Api::overview() {
 std::pair<std::string, std::string> Api::overview_and_clock() {
   const auto all = scopes_.look();
   json::array leases, fences;
-  // Of all scopes, so that whoever shows a page of them hears of every change.
+  // The version covers all scopes, so that whoever shows a page of them hears of every change.
   std::size_t revision = all->rows.size();
   for (const ScopeRow& row : all->rows) {
     const auto mix = [&](auto value) { revision = revision * 1099511628211u + std::hash<decltype(value)>()(value); };

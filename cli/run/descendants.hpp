@@ -21,7 +21,7 @@ struct Descendant {
 enum class Obstacle : std::int32_t { no_descriptor, no_proc, other_proc, no_subreaper, no_process, not_found, not_ended, not_reaped };
 std::string_view text(Obstacle obstacle);
 
-// Of the process that makes it. One thread.
+// What descends from the process that makes it. One thread.
 class Descendants {
  public:
   // The children that the process has already are its caller's, not ours: they are left out.

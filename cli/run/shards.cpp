@@ -289,7 +289,7 @@ class Shards {
       if (at(i).child.pid <= 0) continue;
       const pid_t gone = waitpid(at(i).child.pid, &status, WNOHANG);
       if (gone == 0 || (gone < 0 && errno == EINTR)) continue;
-      if (gone < 0) status = -1;  // somebody else has been told of its end
+      if (gone < 0) status = -1;  // another wait has collected its status
       // A signal is termgate's end, not COMMAND's, which it would have passed on as 128 + N.
       ended(i, WIFEXITED(status) ? WEXITSTATUS(status) : own_outcomes + Exit::failed);
     }

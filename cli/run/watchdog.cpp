@@ -217,7 +217,7 @@ class Keeper {
       if (pid < 0 && errno == EINTR) continue;
       if (pid < 0 && errno == ECHILD) {
         children_gone_ = true;
-        // Somebody else has been told of its end.
+        // Another wait has collected its status.
         if (command_ >= 0) tell(Report::Kind::vanished, 0);
         command_ = -1;
       }

@@ -45,7 +45,7 @@ class FenceWatch {
   // `none` also before the first attempt has come to an end.
   session::Obstacle obstacle() const noexcept { return obstacle_; }
   std::int64_t failures() const noexcept { return failures_; }
-  // Of the last connection that was made.
+  // Those of the last connection that was made.
   session::ServedBy served_by() const {
     const std::lock_guard lock(mutex_);
     return served_by_;

@@ -605,11 +605,11 @@ void Connection::connect_server() {
   });
 }
 
-// Of each address that was tried.
+// One text for each address that was tried.
 void Connection::add_problem(const std::string& problem) { connect_problem_ += connect_problem_.empty() ? problem : "; " + problem; }
 
-// Of several servers the one that the proxy's own connection is with comes first, and where the URL says which kind it must be, no other:
-// libpq has looked.
+// Among several servers the one that the proxy's own connection is with comes first, and where the URL says which kind it must be, no
+// other: libpq has looked.
 void Connection::use(Resolver::Addresses addresses) {
   addresses_ = std::move(addresses);
   const Backend& backend = worker_.shared().backend;

@@ -149,8 +149,8 @@ class Connection final : public session::SessionHost {
   bool opened_ = false;           // the server has let it in
   bool observed_ = false;         // --enforce observe
   bool ends_when_stale_ = false;  // it hears of raised fences while it is idle, too
-  bool established_ = false;      // … and that the server has let it in
-  bool unsettled_ = false;        // … and has not said yet that the first statement may come
+  bool established_ = false;      // the client has heard that the server has let it in
+  bool unsettled_ = false;        // the server has not said yet that the first statement may come
   bool cancel_sent_ = false;
   bool cancel_done_ = false;
   bool server_spoke_ = false;

@@ -181,7 +181,7 @@ std::string own_url(std::string_view url) {
 
 namespace {
 
-// Of what libpq takes, what it would do for the proxy's own connection alone: clients would reach another server, or the same one by weaker
+// What libpq would take and do for the proxy's own connection alone: clients would reach another server, or the same one by weaker
 // rules. In the URL, or in libpq's environment.
 struct OwnOnly {
   const char* name;

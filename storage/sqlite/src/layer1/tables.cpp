@@ -220,7 +220,7 @@ bool Layer1::changed_beneath(const Table& table) {
   return false;
 }
 
-// " AND …": the new row meets the condition of a partial index, or whether it does cannot be told BEFORE it is written. The columns that
+// " AND …": the new row meets the condition of a partial index, or whether it does is not known BEFORE it is written. The columns that
 // the condition names are given the values of NEW under the table's own name, with their affinities, which NEW alone has not.
 std::string Layer1::enters(const Table& table, const std::string& condition, const std::string& rowid) {
   std::string row, odd;
@@ -906,7 +906,7 @@ std::vector<Layer1::Breach> Layer1::verify(Moment since) {
     find("write_id", row.text(0), "stream " + row.text(1),
          fmt::format("write {} carries id {}, which names another", row.integer(2), row.text(3)));
   });
-  // Of adopted tables what they have reported is judged: the tables are not read.
+  // What adopted tables have reported is judged; the tables are not read.
   if (installed_version() >= first_with_prefixes) {
     each(stmt::adopted_terms_above, {}, [&](Running& row) {
       find("adopted", row.text(0), "",
