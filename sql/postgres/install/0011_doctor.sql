@@ -44,12 +44,12 @@ BEGIN
     SELECT 'info', format('scope "%s"', l.scope), format('the lease of %s ran out at %s, and nobody has taken over', l.owner_id, l.expires_at),
            'its holder may still write, for nobody overtook it; acquire the lease to take over'
       FROM @schema@.leases l WHERE l.released_at IS NULL AND l.expires_at < clock_timestamp() ORDER BY l.expires_at LIMIT 100;
+  RETURN QUERY SELECT 'info', 'scopes', format('%s more leases ran out, and nobody has taken over', c.count - 100), 'termgate lease list --state expired shows all of them'
+    FROM (SELECT count(*) FROM @schema@.leases l WHERE l.released_at IS NULL AND l.expires_at < clock_timestamp()) c WHERE c.count > 100;
   RETURN QUERY
     SELECT 'warning', format('scope "%s"', l.scope), format('the lease of %s was taken while the clock was ahead: it ends at %s', l.owner_id, l.expires_at),
            'set the clock right; the next attempt to acquire it limits it to its TTL'
       FROM @schema@.leases l WHERE l.released_at IS NULL AND l.renewed_at > clock_timestamp() ORDER BY l.renewed_at DESC LIMIT 100;
-  RETURN QUERY SELECT 'info', 'scopes', format('%s more leases ran out, and nobody has taken over', c.count - 100), 'termgate lease list --state expired shows all of them'
-    FROM (SELECT count(*) FROM @schema@.leases l WHERE l.released_at IS NULL AND l.expires_at < clock_timestamp()) c WHERE c.count > 100;
 
   -- Tables.
   RETURN QUERY
@@ -116,28 +116,22 @@ BEGIN
         AND EXISTS (SELECT FROM @schema@.protected);
 
   RETURN QUERY
-    SELECT 'info', c.oid::regclass::text, 'neither protected nor adopted: whoever may write to it writes unfenced', format('SELECT @schema@.protect(%L, …), if a leader writes to it', c.oid::regclass)
-      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
-       AND n.nspname <> @schema_lit@ AND n.nspname <> 'information_schema' AND NOT starts_with(n.nspname, 'pg_')
-       AND NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = c.oid) AND NOT EXISTS (SELECT FROM @schema@.adopted a WHERE a.table_oid = c.oid)
-       AND NOT EXISTS (SELECT FROM pg_inherits i JOIN @schema@.protected p ON p.table_oid = i.inhparent WHERE i.inhrelid = c.oid)
-       -- One that bears the triggers and is not registered refuses every write; it has its row above.
-       AND NOT EXISTS (SELECT FROM pg_trigger g JOIN pg_proc f ON f.oid = g.tgfoid JOIN pg_namespace m ON m.oid = f.pronamespace
-                        WHERE g.tgrelid = c.oid AND g.tgname = 'termgate_statement' AND m.nspname = @schema_lit@)
-       AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
-     ORDER BY c.oid::regclass::text COLLATE pg_catalog."C" LIMIT 100;
-  RETURN QUERY SELECT 'info', 'tables', format('%s more tables are neither protected nor adopted', t.count - 100), 'termgate protect, where a leader writes'
-    FROM (SELECT count(*)
-      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
-       AND n.nspname <> @schema_lit@ AND n.nspname <> 'information_schema' AND NOT starts_with(n.nspname, 'pg_')
-       AND NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = c.oid) AND NOT EXISTS (SELECT FROM @schema@.adopted a WHERE a.table_oid = c.oid)
-       AND NOT EXISTS (SELECT FROM pg_inherits i JOIN @schema@.protected p ON p.table_oid = i.inhparent WHERE i.inhrelid = c.oid)
-       -- One that bears the triggers and is not registered refuses every write; it has its row above.
-       AND NOT EXISTS (SELECT FROM pg_trigger g JOIN pg_proc f ON f.oid = g.tgfoid JOIN pg_namespace m ON m.oid = f.pronamespace
-                        WHERE g.tgrelid = c.oid AND g.tgname = 'termgate_statement' AND m.nspname = @schema_lit@)
-       AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')) t WHERE t.count > 100;
+    WITH bare AS (
+      SELECT c.oid::regclass AS name
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+       WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
+         AND n.nspname <> @schema_lit@ AND n.nspname <> 'information_schema' AND NOT starts_with(n.nspname, 'pg_')
+         AND NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = c.oid) AND NOT EXISTS (SELECT FROM @schema@.adopted a WHERE a.table_oid = c.oid)
+         AND NOT EXISTS (SELECT FROM pg_inherits i JOIN @schema@.protected p ON p.table_oid = i.inhparent WHERE i.inhrelid = c.oid)
+         -- One that bears the triggers and is not registered refuses every write; it has its row above.
+         AND NOT EXISTS (SELECT FROM pg_trigger g JOIN pg_proc f ON f.oid = g.tgfoid JOIN pg_namespace m ON m.oid = f.pronamespace
+                          WHERE g.tgrelid = c.oid AND g.tgname = 'termgate_statement' AND m.nspname = @schema_lit@)
+         AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
+    )
+    (SELECT 'info', b.name::text, 'neither protected nor adopted: whoever may write to it writes unfenced', format('SELECT @schema@.protect(%L, …), if a leader writes to it', b.name)
+       FROM bare b ORDER BY b.name::text COLLATE pg_catalog."C" LIMIT 100)
+    UNION ALL
+    SELECT 'info', 'tables', format('%s more tables are neither protected nor adopted', count(*) - 100), 'termgate protect, where a leader writes' FROM bare HAVING count(*) > 100;
 
   -- Roles and settings that could get round it.
   RETURN QUERY
