@@ -425,7 +425,7 @@ void add_database_commands(std::vector<Command>& commands) {
                                         "the scope of all its rows; '*': any scope whose check the transaction has passed")(
                             "scope-column", po::value<std::string>(), "the column that holds each row's scope")(
                             "mode", po::value<std::string>(), "enforce (default) or observe")(
-                            "prefix", po::value<std::string>(), "stands in front of the column's value, as in adopt");
+                            "prefix", po::value<std::string>(), "is put in front of the column's value, as in adopt");
                       },
                       {"table"},
                       run_protect});
@@ -443,7 +443,7 @@ void add_database_commands(std::vector<Command>& commands) {
                         o.add_options()("scope-column", po::value<std::string>(), "the column with the scope")(
                             "term-column", po::value<std::string>(), "the column with the term")(
                             "prefix", po::value<std::string>(),
-                            "stands in front of the scope column's value, so that two tables' ids are two scopes");
+                            "is put in front of the scope column's value, so that two tables' ids are two scopes");
                       },
                       {"table"},
                       run_adopt});

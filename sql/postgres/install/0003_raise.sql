@@ -253,7 +253,7 @@ BEGIN
 END $$;
 
 -- notify_raised(scope): the hint that the scope's fence has risen or its lease was given back, for proxies and waiters, who look by themselves a little later. In a transaction of its
--- own behind the COMMIT of the raise. The server lets one transaction at a time notify, to the end of its COMMIT: whoever has waited 50 ms for that fails (55P03), and the caller passes over it.
+-- own after the COMMIT of the raise. The server lets one transaction at a time notify, to the end of its COMMIT: whoever has waited 50 ms for that fails (55P03), and the caller passes over it.
 CREATE OR REPLACE FUNCTION @schema@.notify_raised(scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

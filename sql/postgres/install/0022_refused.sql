@@ -62,7 +62,7 @@ BEGIN
   PERFORM @schema@._guard_own_call(false);
 END $$;
 
--- What was refused since the audit was last told: written to it, and returned. Where this transaction may not write (a standby, READ ONLY, an older snapshot), or another is writing
+-- What was refused since the audit was last brought up to date: written to it, and returned. Where this transaction may not write (a standby, READ ONLY, an older snapshot), or another is writing
 -- them now, the rows are only returned, without an id. What has no place any more comes as a sum without a scope.
 CREATE OR REPLACE FUNCTION @schema@._refused_since() RETURNS SETOF @schema@.audit
 LANGUAGE plpgsql SECURITY DEFINER ROWS 9 SET search_path = pg_catalog, pg_temp AS $$
