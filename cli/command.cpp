@@ -93,8 +93,11 @@ std::string url_in_file(std::string_view option, const std::string& path) {
   return url;
 }
 
-std::string place_of(std::string_view url) {
-  if (url.starts_with("odbc:")) return "odbc";
+std::string place_of(std::string_view given) {
+  if (given.starts_with("odbc:")) return "odbc";
+  // A password may hold what ends a host's name elsewhere.
+  const std::string shown = without_passwords(std::string(given), {std::string(given)});
+  std::string_view url = shown;
   url = url.substr(0, url.find('?'));
   const auto scheme = url.find("://");
   if (scheme == std::string_view::npos) return url.starts_with("sqlite:") ? std::string(url.substr(7)) : std::string("local");

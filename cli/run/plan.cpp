@@ -131,9 +131,8 @@ Due due(Database& database, const Plan& plan) {
 std::string clock_warning(const Due& due, const Plan& plan) {
   if (due.ahead <= 1s) return {};
   return fmt::format(
-      "warning: a completed run of job \"{}\" in \"{}\" began {} in the future, so the database's clock was ahead then{}; `termgate job "
-      "list "
-      "--job {}` shows it",
+      "warning: a completed run of job \"{}\" in \"{}\" began {} in the future, so the database's clock was ahead then{}; "
+      "`termgate job list --job {}` shows it",
       printable(*plan.job), printable(plan.scope.name()), length(due.ahead.count()),
       due.ahead > *plan.once_per ? ", and the run is not counted" : ": the next one is due that much later", printable(*plan.job));
 }

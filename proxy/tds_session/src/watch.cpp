@@ -32,8 +32,7 @@ constexpr const char* distributed_problem =
     "TG005 a distributed transaction can be committed after its session has ended, and its gate with it: it is refused in a fenced session";
 constexpr const char* linked_problem =
     "TG005 a linked server (a name of four parts, OPENQUERY, OPENROWSET, OPENDATASOURCE, EXEC … AT) is refused in a fenced session: it "
-    "makes "
-    "a transaction distributed, which can be committed after its session has ended";
+    "makes a transaction distributed, which can be committed after its session has ended";
 constexpr const char* unreadable_problem =
     "TG005 this proxy cannot read all of this request, and so cannot tell whether it gives the gate away: send texts as nvarchar, and "
     "parameters of the server's own types";

@@ -581,7 +581,7 @@ BEGIN
   END IF;
   PERFORM @schema@._need_prefix(prefix);
   IF prefix <> '' AND scope_column IS NULL THEN
-    RAISE EXCEPTION 'TG005 a prefix stands in front of a scope column''s value: with one scope for the whole table there is none' USING ERRCODE = 'TG005';
+    RAISE EXCEPTION 'TG005 a prefix is put in front of a scope column''s value: with one scope for the whole table there is none' USING ERRCODE = 'TG005';
   END IF;
   EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', target);
   IF scope_column IS NOT NULL THEN

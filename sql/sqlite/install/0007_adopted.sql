@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS termgate_adopted_terms (
   term  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What stands in front of a scope column's value. No row: nothing.
+-- The prefix of a scope column's values. No row: none.
 CREATE TABLE IF NOT EXISTS termgate_scope_prefixes (
   made_by    TEXT NOT NULL CHECK (made_by IN ('adopt', 'protect')),
   table_name TEXT NOT NULL,

@@ -146,7 +146,7 @@ CREATE TABLE @schema@.protected (
   protected_by nvarchar(128) NOT NULL DEFAULT ORIGINAL_LOGIN()
 );
 GO
--- What stands in front of a scope column's value.
+-- The prefix of a scope column's values.
 IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.adopted') AND c.name = N'scope_prefix')
   ALTER TABLE @schema@.adopted ADD scope_prefix nvarchar(150) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'';
 GO

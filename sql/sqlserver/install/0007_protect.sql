@@ -195,7 +195,7 @@ BEGIN
   IF @mode IS NULL OR @mode NOT IN (N'enforce', N'observe') THROW 50005, 'TG005 the mode is enforce or observe', 1;
   IF @scope IS NOT NULL EXEC @schema@._need_scope @scope;
   IF @prefix IS NULL OR LEN(@prefix) > 150 THROW 50005, 'TG005 the prefix of a scope has at most 150 characters', 1;
-  IF DATALENGTH(@prefix) > 0 AND @scope_column IS NULL THROW 50005, 'TG005 a prefix stands in front of a scope column''s value: with one scope for the whole table there is none', 1;
+  IF DATALENGTH(@prefix) > 0 AND @scope_column IS NULL THROW 50005, 'TG005 a prefix is put in front of a scope column''s value: with one scope for the whole table there is none', 1;
   EXEC @schema@._need_own N'protect';
   EXEC @schema@._need_table @target, @table_id OUTPUT, @name OUTPUT;
   IF @scope_column IS NOT NULL

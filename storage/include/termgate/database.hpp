@@ -399,7 +399,7 @@ class Database {
     std::optional<std::string> scope_column = {};  // one of the two must be given
     std::optional<std::string> scope = {};
     std::string mode = "enforce";  // or "observe": refuse nothing, count what would have been refused
-    std::string prefix = {};       // stands in front of the scope column's value: "river/" makes 17 the scope "river/17"
+    std::string prefix = {};       // is put in front of the scope column's value: "river/" makes 17 the scope "river/17"
   };
   std::int64_t protect(std::string_view table, const Protection& protection);
   bool unprotect(std::string_view table);

@@ -1,6 +1,7 @@
 // No message shows a password, wherever a URL was given by mistake.
 #include <catch2/catch.hpp>
 
+#include "cli/command.hpp"
 #include "cli/secrets.hpp"
 
 using termgate::cli::without_passwords;
@@ -61,4 +62,20 @@ TEST_CASE("secrets: whatever a password holds, it is hidden and the error is not
 TEST_CASE("secrets: what was read from a file is known from then on", "[issue-36][cli]") {
   termgate::cli::know_secrets_of("odbc:Driver=x;Pwd={from a file};Uid=u");
   CHECK(without_passwords("cannot open odbc:Driver=x;Pwd={from a file};Uid=u", {}) == "cannot open odbc:Driver=x;Pwd=***;Uid=u");
+}
+
+TEST_CASE("secrets: the place of a database is host and name alone", "[cli]") {
+  using termgate::cli::place_of;
+  CHECK(place_of("postgresql://u:s3cret@h:1/db?sslmode=require") == "h:1/db");
+  CHECK(place_of("postgresql://u@h/db") == "h/db");
+  CHECK(place_of("postgresql:///db") == "/db");
+  CHECK(place_of("sqlite:app.db?x=1") == "app.db");
+  CHECK(place_of("sqlserver://sa:s3cret@h:1433/db?driver=x") == "h:1433/db");
+  for (const char* url : {"postgresql://u:s3c?ret@h/db", "postgresql://u:s3c@ret@h/db", "postgresql://u:s3c#ret@h/db",
+                          "sqlserver://u:s3c?ret@h/db", "postgresql://h/db?password=s3c@ret", "odbc:Driver=x;Server=h;Pwd=s3cret"}) {
+    CAPTURE(url);
+    const std::string place = place_of(url);
+    CHECK(place.find("s3c") == std::string::npos);
+    CHECK(place.find("ret") == std::string::npos);
+  }
 }

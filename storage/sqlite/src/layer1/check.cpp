@@ -157,9 +157,8 @@ void Layer1::refuse_unissued(std::string_view scope, std::int64_t term) {
   if (lease && term > lease->term) {
     throw InvalidInput(fmt::format(
         "TG005 term {} was never issued for scope \"{}\": its leases stand at {}; hint: Terms of this scope come from leases, since one "
-        "was "
-        "acquired for it once: termgate_acquire_lease issues the next. Terms of your own need a scope of another name, which nobody "
-        "leases",
+        "was acquired for it once: termgate_acquire_lease issues the next. Terms of your own need a scope of another name, which "
+        "nobody leases",
         term, scope, lease->term));
   }
 }

@@ -59,7 +59,7 @@ Affinity affinity_of(std::string_view declared) {
 
 bool names_scopes(Affinity affinity) { return affinity == Affinity::integer || affinity == Affinity::text; }
 
-// The scope that a trigger hands over: the column's value, behind the prefix. What is neither text nor integer is left as it is, and
+// The scope that a trigger hands over: the prefix, then the column's value. What is neither text nor integer is left as it is, and
 // refused.
 std::string scope_expression(const std::string& value, const std::string& prefix) {
   if (prefix.empty()) return value;
@@ -459,7 +459,7 @@ std::int64_t Layer1::protect(const std::string& target, const std::optional<std:
                              const std::optional<std::string>& scope, const std::string& mode, const std::string& prefix) {
   require_prefix(prefix);
   if (!prefix.empty() && !scope_column)
-    throw InvalidInput("TG005 a prefix stands in front of a scope column's value: with one scope for the whole table there is none");
+    throw InvalidInput("TG005 a prefix is put in front of a scope column's value: with one scope for the whole table there is none");
   if (mode != "enforce" && mode != "observe") { throw InvalidInput(fmt::format("TG005 a mode is enforce or observe, not \"{}\"", mode)); }
   if (scope_column.has_value() == scope.has_value()) {
     throw InvalidInput("TG005 protect needs a scope column, or else a scope ('*' for any that the session has passed)");

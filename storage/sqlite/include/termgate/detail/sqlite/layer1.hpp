@@ -395,7 +395,7 @@ class Layer1 {
                                                                     const std::optional<std::string>& scope, const std::string& mode);
   std::vector<std::pair<std::string, std::string>> adopt_triggers(const Table& table, const std::string& scope_column,
                                                                   const std::string& term_column);
-  // What stands in front of a scope column's value; made_by is 'adopt' or 'protect'. Kept since version 7 of the tables (0007).
+  // The prefix of a scope column's values; made_by is 'adopt' or 'protect'. Kept since version 7 of the tables (0007).
   static constexpr int first_with_prefixes = 7;
   std::string scope_prefix(std::string_view made_by, std::string_view table);
   void set_scope_prefix(std::string_view made_by, std::string_view table, std::string_view prefix);
