@@ -50,37 +50,41 @@ void escape(std::string_view bytes, bool backslashes, Put put) {
   const bool text = is_utf8(bytes);
   // What each byte becomes, so that a large payload is not a branch and three calls a byte.
   enum Way : char { as_it_is, hex, twice, perhaps_control };
-  std::array<Way, 256> ways{};
-  for (std::size_t value = 0; value < ways.size(); ++value) {
+  Way ways[256]{};
+  for (std::size_t value = 0; value < std::size(ways); ++value) {
     if (value < 0x20 || value == 0x7F || (value >= 0x80 && !text)) ways[value] = hex;
   }
   if (backslashes) ways['\\'] = twice;
   // The controls from U+0080 to U+009F steer a terminal as well as those below U+0020; both their bytes are escaped.
   if (text) ways[0xC2] = perhaps_control;
   static constexpr char digits[] = "0123456789abcdef";
-  std::array<char, 4096> part;  // handed on when an escape of two bytes might not fit
-  std::size_t filled = 0;
+  char part[4096];  // handed on when an escape of two bytes might not fit
+  char* to = part;
   const auto put_hex = [&](unsigned char value) {
-    part[filled++] = '\\';
-    part[filled++] = 'x';
-    part[filled++] = digits[value >> 4];
-    part[filled++] = digits[value & 15];
+    *to++ = '\\';
+    *to++ = 'x';
+    *to++ = digits[value >> 4];
+    *to++ = digits[value & 15];
   };
-  for (std::size_t at = 0; at < bytes.size(); ++at) {
-    if (filled + 8 > part.size()) put(std::string_view(part.data(), std::exchange(filled, 0)));
-    const auto value = static_cast<unsigned char>(bytes[at]);
+  const char* const end = bytes.data() + bytes.size();
+  for (const char* at = bytes.data(); at != end; ++at) {
+    if (to - part > static_cast<std::ptrdiff_t>(sizeof part) - 8) {
+      put(std::string_view(part, static_cast<std::size_t>(to - part)));
+      to = part;
+    }
+    const auto value = static_cast<unsigned char>(*at);
     const Way way = ways[value];
     if (way == hex) {
       put_hex(value);
-    } else if (way == perhaps_control && static_cast<unsigned char>(bytes[at + 1]) < 0xA0) {
+    } else if (way == perhaps_control && static_cast<unsigned char>(at[1]) < 0xA0) {
       put_hex(value);
-      put_hex(static_cast<unsigned char>(bytes[++at]));
+      put_hex(static_cast<unsigned char>(*++at));
     } else {
-      if (way == twice) part[filled++] = '\\';
-      part[filled++] = bytes[at];
+      if (way == twice) *to++ = '\\';
+      *to++ = *at;
     }
   }
-  put(std::string_view(part.data(), filled));
+  put(std::string_view(part, static_cast<std::size_t>(to - part)));
 }
 
 std::string escape(std::string_view bytes, bool backslashes) {

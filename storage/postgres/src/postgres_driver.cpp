@@ -68,8 +68,12 @@ std::string bytes_of(std::string_view text) {
   std::string bytes;
   if (text.starts_with("\\x")) {
     auto digit = [](char character) { return character <= '9' ? character - '0' : (character | 0x20) - 'a' + 10; };
-    bytes.reserve(text.size() / 2);
-    for (std::size_t at = 2; at + 1 < text.size(); at += 2) bytes += static_cast<char>(digit(text[at]) * 16 + digit(text[at + 1]));
+    bytes.resize(text.size() / 2 - 1);
+    const char* from = text.data() + 2;
+    for (char& byte : bytes) {
+      byte = static_cast<char>(digit(from[0]) * 16 + digit(from[1]));
+      from += 2;
+    }
     return bytes;
   }
   bytes.reserve(text.size());
