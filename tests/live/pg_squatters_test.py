@@ -289,14 +289,19 @@ WAYS = (
 )
 
 
-def judge(what, answer, took, prepared):
+def faults_of(answer, took, prepared):
+    """What is wrong with a call's answer, in words."""
     state, text = answer
     # A prepared transaction may be in nobody's way: a shared lock excludes no check.
     if prepared and (state == "TG006" or text == ("busy",)):
-        check(f"{what}: names {prepared}, not {text}", state is None or prepared in text)
-    else:
-        check(f"{what}: {answer}", state is None and text[0] not in (False, "busy", "lost"))
-        check(f"{what}: took {took:.2f} s", took < GRACE + SLACK)
+        return [] if state is None or prepared in text else [f"names {prepared}, not {text}"]
+    faults = [] if state is None and text[0] not in (False, "busy", "lost") else [f"{answer}"]
+    return faults if took < GRACE + SLACK else [*faults, f"took {took:.2f} s"]
+
+
+def judge(what, answer, took, prepared):
+    for fault in faults_of(answer, took, prepared) or [None]:
+        check(f"{what}: {fault}", fault is None)
 
 
 @pytest.mark.every_major
@@ -327,7 +332,7 @@ def test_every_advisory_key_in_every_way(server):
         kind, way, mode, name, role = case
         what = f"{name}, {kind} {way}, {mode}, {role}"
         if only and not any(part in what for part in only):
-            return
+            return []
         scope = new_scope(server, name)
         if isinstance(kind, tuple):
             key = kind
@@ -344,12 +349,18 @@ def test_every_advisory_key_in_every_way(server):
             answer, took = call(server, name, scope, 1)
             if given.option("show"):
                 print(f"{took:.2f} s  {what}  {answer[0] or ''}", flush=True)
-            judge(what, answer, took, squatter.prepared)
+            return faults_of(answer, took, squatter.prepared)
         finally:
             squatter.stop()
 
+    # Six at a time are more than a busy machine can serve in time, and squatters of other scopes are no part of a case: what is too slow among
+    # others is played again by itself, where it has to hold.
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
-        list(pool.map(play, cases))
+        suspects = [case for case, faults in zip(cases, pool.map(play, cases)) if faults]
+    check(f"few need a second look: {suspects}", len(suspects) <= len(cases) // 10)
+    for case in suspects:
+        faults = play(case)
+        check(f"{case}: {faults}", not faults)
 
 
 MODES = (

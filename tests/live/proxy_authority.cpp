@@ -509,6 +509,7 @@ TEST_CASE("proxy authority: a database without layer 1 or without a place is not
   admin.run("DROP DATABASE IF EXISTS authority_bare");
   admin.must("CREATE DATABASE authority_bare");
   Gate gate("");
+  gate.settings.fences_pause = 30s;  // a raise by plain SQL notifies nobody: it is found by reading
   Authority authority(gate.settings);
   known(authority);
   const auto bare = authority.fences("authority_bare");
@@ -526,6 +527,9 @@ TEST_CASE("proxy authority: a database without layer 1 or without a place is not
   PgSession(database().url().substr(0, database().url().rfind('/') + 1) + "authority_bare")
       .must("SELECT * FROM termgate.seal('" + scope + "', 3)");
   wait_until("the fence", [&] { return bare->highest(scope) == 3; });
+  PgSession(database().url().substr(0, database().url().rfind('/') + 1) + "authority_bare")
+      .must("SELECT * FROM termgate.seal('" + scope + "', 4)");
+  wait_until("the next fence", [&] { return bare->highest(scope) == 4; });
   admin.run("DROP DATABASE authority_bare WITH (FORCE)");
 }
 
