@@ -476,13 +476,41 @@ def test_a_prepared_raise_is_refused(server, prepare):
         check(f"it cannot be prepared: {answer}", answer[0] == "0A000" and "raised and prepared" in answer[1])
 
 
+def announced_by(keeper, session):
+    """The classes of the two locks by which the session's transaction announces its raise, as every role can read them."""
+    return [
+        row[0]
+        for row in keeper.execute(
+            "SELECT classid::bigint::bit(32)::int FROM pg_locks WHERE pid = %s AND locktype = 'advisory' AND objsubid = 2 ORDER BY classid",
+            (session.info.backend_pid,),
+        )
+    ]
+
+
+def test_an_announcement_is_worth_nothing_after_its_transaction(server):
+    """A session that comes to the pid of one that has raised, or has raised itself, takes the same locks by hand, and squats with them."""
+    for kind, name in itertools.product(("turnstile", "queue"), ("seal", "check")):
+        scope = new_scope(server, "seal")
+        with server.connect("writer") as forger, server.connect("keeper") as keeper:
+            forger.execute("BEGIN; SELECT termgate.check_term(%s, 5)".replace("%s", f"'{scope}'"))
+            classes = announced_by(keeper, forger)
+            check(f"it announces: {classes}", len(classes) == 2)
+            forger.execute("ROLLBACK")
+            for number in classes:
+                forger.execute("SELECT pg_advisory_lock_shared(%s::int, 2147483647)", (number,))
+            forger.execute("SELECT pg_advisory_lock(%s)", keeper.execute(f"SELECT termgate._{kind}_key(%s)", (scope,)).fetchone())
+            answer, took = call(server, name, scope, 1)
+            judge(f"{name} beside {kind}", answer, took, None)
+            run(forger, "SELECT 1")
+            check("the forger is ended", forger.broken)
+
+
 def test_locks_that_look_like_an_announcement(server):
     """A role of level write raises a scope of its own, copies what it announced with, and takes the keys of another scope by hand."""
     scope = new_scope(server, "seal")
     with server.connect("writer", application_name="forger") as forger, server.connect("keeper") as keeper:
         forger.execute("BEGIN; SELECT termgate.check_term('of the forger', 4000000000000)")
-        theirs = keeper.execute("SELECT termgate._announcement(%s, %s)", ("of the forger", forger.info.backend_pid)).fetchone()[0]
-        guesses = [theirs, theirs + 1] + [
+        guesses = announced_by(keeper, forger) + [
             keeper.execute("SELECT (hashtextextended(%s, hashtextextended('termgate', %s)) >> 32)::int", (scope, seed)).fetchone()[0]
             for seed in (4, 5)
         ]

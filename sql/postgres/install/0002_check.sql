@@ -285,9 +285,13 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   SELECT ('x' || left(encode(sha256(convert_to(concat_ws('/', s.key, p_text), 'UTF8')), 'hex'), 16))::bit(64)::bigint FROM @schema@.pass_secret s
 $$;
 
--- What a session announces a raise of the scope with (0003): the class of the two-number locks that say its term. Even: the next number is the class of the term's other half.
-CREATE OR REPLACE FUNCTION @schema@._announcement(p_scope text, p_pid integer) RETURNS integer
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT (@schema@._signed_key(p_pid || '/' || p_scope) >> 32)::integer & -2 $$;
+-- What a session announces a raise of the scope with (0003): the class of the two-number locks that say its term. Even: the next number is the class of the term's other half. Of one
+-- transaction alone (p_transaction: its virtual id), for everybody can read a class while it is held: a session that comes to the same pid later must have no use for it.
+DROP FUNCTION IF EXISTS @schema@._announcement(text, integer);  -- as it was when it was the session's
+CREATE OR REPLACE FUNCTION @schema@._announcement(p_scope text, p_pid integer, p_transaction text) RETURNS integer
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT (@schema@._signed_key(concat_ws('/', encode(timestamptz_send(pg_postmaster_start_time()), 'hex'), p_pid, p_transaction, p_scope)) >> 32)::integer & -2
+$$;
 
 -- Which sessions are in the way at an advisory key of the scope: they hold it, or ask for it exclusively and so stop whoever comes after them; p_key NULL: they hold the fence's row. One
 -- row for each session, which is known by its pid alone: a lock of a session outlives its transactions. A prepared transaction has no pid. raising: the term that the session has
@@ -302,18 +306,18 @@ BEGIN
   ), here AS (
     SELECT d.oid FROM pg_database d WHERE d.datname = current_database()
   ), seen AS (
-    SELECT l.pid, CASE WHEN l.pid IS NULL THEN l.virtualtransaction END AS prepared, bool_or(l.granted) AS holds, bool_and(l.mode = 'ShareLock') AS shared, true AS surely
+    SELECT l.pid, max(l.virtualtransaction) AS virtualtransaction, bool_or(l.granted) AS holds, bool_and(l.mode = 'ShareLock') AS shared, true AS surely
       FROM locks l, here
      WHERE l.locktype = 'advisory' AND l.database = here.oid AND l.objsubid = 1 AND (l.granted OR l.mode = 'ExclusiveLock')
        AND l.classid = ((p_key >> 32) & 4294967295)::oid AND l.objid = (p_key & 4294967295)::oid
-     GROUP BY 1, 2
+     GROUP BY l.pid, CASE WHEN l.pid IS NULL THEN l.virtualtransaction END
     UNION ALL
-    SELECT r.pid, CASE WHEN r.pid IS NULL THEN r.virtualtransaction END, true, false, r.surely FROM @schema@._row_holders(p_scope) r WHERE p_key IS NULL
+    SELECT r.pid, r.virtualtransaction, true, false, r.surely FROM @schema@._row_holders(p_scope) r WHERE p_key IS NULL
   ), sessions AS (
     -- Where a transaction announced twice the two halves may not belong together: the least that they can mean.
     SELECT s.*, (SELECT (max(l.objid::bigint) FILTER (WHERE l.classid = (a.class & 4294967295)::oid) << 31)
                         + min(l.objid::bigint) FILTER (WHERE l.classid = ((a.class + 1) & 4294967295)::oid) + 1
-                   FROM locks l, here, (SELECT @schema@._announcement(p_scope, s.pid)::bigint AS class) a
+                   FROM locks l, here, (SELECT @schema@._announcement(p_scope, s.pid, s.virtualtransaction)::bigint AS class) a
                   WHERE l.pid = s.pid AND l.locktype = 'advisory' AND l.database = here.oid AND l.objsubid = 2 AND l.granted) AS raising
       FROM seen s
   )
@@ -321,7 +325,7 @@ BEGIN
          CASE WHEN s.pid IS NULL THEN
                 coalesce((SELECT format('prepared transaction "%s" of %s, prepared at %s', x.gid, x.owner, x.prepared)
                             FROM locks l JOIN pg_prepared_xacts x ON x.transaction = l.transactionid
-                           WHERE l.pid IS NULL AND l.virtualtransaction = s.prepared AND l.locktype = 'transactionid' LIMIT 1),
+                           WHERE l.pid IS NULL AND l.virtualtransaction = s.virtualtransaction AND l.locktype = 'transactionid' LIMIT 1),
                          'a prepared transaction')
               ELSE coalesce((SELECT format('pid %s (user %s, application "%s", %s%s)', a.pid, a.usename, a.application_name,
                                            coalesce(a.state, 'state not shown'), ' since ' || a.state_change::text)

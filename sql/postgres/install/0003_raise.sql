@@ -6,11 +6,11 @@ DROP FUNCTION IF EXISTS @schema@._announce_high(text);  -- as it was up to versi
 DROP FUNCTION IF EXISTS @schema@._announce_low(text);
 DROP FUNCTION IF EXISTS @schema@._marks_wanted(text);
 
--- What a raise announces, so that seal(7) need not evict an uncommitted 9: its term's high and low 31 bits, as shared two-number locks of the session's own classes (_announcement).
+-- What a raise announces, so that seal(7) need not evict an uncommitted 9: its term's high and low 31 bits, as shared two-number locks of the transaction's own classes (_announcement).
 CREATE OR REPLACE FUNCTION @schema@._announce(p_scope text, p_term bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_class integer := @schema@._announcement(p_scope, pg_backend_pid());
+  v_class integer := (SELECT @schema@._announcement(p_scope, l.pid, l.virtualtransaction) FROM pg_locks l WHERE l.pid = pg_backend_pid() LIMIT 1);
 BEGIN
   PERFORM pg_try_advisory_xact_lock_shared(v_class, ((p_term - 1) >> 31)::integer)
           AND pg_try_advisory_xact_lock_shared(v_class + 1, ((p_term - 1) & 2147483647)::integer);
