@@ -325,6 +325,27 @@ def test_default_privileges_give_nobody_anything(server, lab, defaults):
     check(f"a trigger function that was made since: {rows}", rows == [])
 
 
+def test_an_age_or_length_in_months_is_none(lab):
+    """PostgreSQL compares a month as 30 days and adds what the calendar has: such a sum passes as an hour and comes to days or years."""
+    with lab.open("operator") as operator:
+        operator.run("SELECT termgate.seal('x', 1)")
+        for months in range(1, 13):
+            for older in (f"-{months} months {30 * months} days 1 hour", f"{months} months -{30 * months} days 1 hour"):
+                operator.code(f"SELECT termgate.prune_history('{older}')")
+        check(
+            "nothing that is younger than an hour is gone", operator.value("SELECT count(*) FROM termgate.audit_log WHERE scope = 'x'") == 1
+        )
+        check("an age that is one", operator.code("SELECT termgate.prune_history('2 months')") == "")
+        for length in ("1200 months -36000 days 1 s", "-1 month 30 days 1 s"):
+            for call in (
+                f"acquire_lease('l', 'me', '{length}')",
+                f"acquire_lease('l', 'me', '1 s', grace => '{length}')",
+                f"renew_lease('l', 'me', 1, '{length}')",
+                f"seal('s', 1, '{length}')",
+            ):
+                check(call, operator.code(f"SELECT termgate.{call}") == "TG005")
+
+
 def test_what_was_granted_by_hand_stays(lab):
     lab.sql(
         "tg_owner",

@@ -112,7 +112,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp A
 BEGIN
   IF p_grace IS NULL THEN
     RETURN @schema@._wait('eviction_grace_ms');
-  ELSIF p_grace NOT BETWEEN interval '0' AND interval '1 hour' THEN
+  ELSIF p_grace NOT BETWEEN interval '0' AND interval '1 hour' OR date_trunc('month', p_grace) <> interval '0' THEN  -- as in _need_ttl (0006)
     RAISE EXCEPTION 'TG005 the grace must be from 0 to 1 hour, not %', p_grace USING ERRCODE = 'TG005';
   END IF;
   RETURN p_grace;

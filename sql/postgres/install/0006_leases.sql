@@ -1,10 +1,11 @@
 -- Leases. Locks of an acquisition: the fence's (as any raise), then the lease's key and row. A renewal takes the lease's key without
 -- waiting for acquisitions or other renewals, so that it never deadlocks with one. Time is clock_timestamp(), read after the locks. Keeps F2, F3, F4.
 
+-- A month is compared as 30 days and added as what the calendar has: '1200 months -36000 days 1 s' would be years.
 CREATE OR REPLACE FUNCTION @schema@._need_ttl(p_ttl interval) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF p_ttl IS NULL OR p_ttl NOT BETWEEN interval '100 ms' AND interval '1 day' THEN
+  IF p_ttl IS NULL OR p_ttl NOT BETWEEN interval '100 ms' AND interval '1 day' OR date_trunc('month', p_ttl) <> interval '0' THEN
     RAISE EXCEPTION 'TG005 the TTL must be from 100 ms to 1 day, not %', coalesce((extract(epoch FROM p_ttl) * 1000)::bigint || ' ms', 'NULL') USING ERRCODE = 'TG005';
   END IF;
 END $$;

@@ -176,7 +176,8 @@ DECLARE
   v_count bigint;
   v_all bigint;
 BEGIN
-  IF older_than IS NULL OR older_than < interval '1 hour' THEN
+  -- By the time that it comes to: '-2 months 60 days 1 hour' compares as an hour.
+  IF v_before IS NULL OR v_before > clock_timestamp() - interval '1 hour' THEN
     RAISE EXCEPTION 'TG005 prune_history needs an age of 1 hour or more, not %', coalesce((extract(epoch FROM older_than) * 1000)::bigint || ' ms', 'NULL') USING ERRCODE = 'TG005';
   END IF;
   DELETE FROM @schema@.audit a WHERE a.at < v_before AND a.action <> 'prune_history';
