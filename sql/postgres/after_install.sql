@@ -127,8 +127,8 @@ BEGIN
      'Give scope_column or scope; mode observe counts and lets pass. Run it again after ATTACH ' ||
      'PARTITION. Returns how many tables are covered.'),
     ('FUNCTION', 'unprotect', 'Removes the triggers of protect. Returns how many tables are no longer covered.'),
-    ('FUNCTION', 'adopt', 'Counts the terms in a table of yours as evidence, and raises the fences to them. Needs an index ' ||
-     'on scope and term. Returns how many fences it raised.'),
+    ('FUNCTION', 'adopt', 'Counts the terms in a table of yours as evidence, and raises the fences to them. Its rows ' ||
+     'report theirs by a trigger. Returns how many fences it raised.'),
     ('FUNCTION', 'unadopt', 'Ends adopt. Returns whether the table was adopted. Fences stay as they are.'),
     ('FUNCTION', 'force_release', 'Ends the lease of another owner and seals the next term, so that the holder is shut out at once.' ||
      ' Returns false if there was no lease to end. Audited.'),

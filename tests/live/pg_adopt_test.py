@@ -293,6 +293,146 @@ def test_code_made_between_a_look_and_a_read_runs_as_nobody_else(lab):
     check("nothing ran as another role", lab.sql("postgres", "SELECT DISTINCT who FROM app.ran_as WHERE who <> 'owner'") == [])
 
 
+def test_the_owner_makes_and_attaches_partitions(lab):
+    """Without level operate: what adopt put on the table comes with each partition, and reports from there."""
+    lab.sql("owner", "CREATE TABLE app.t (s text, n int, d date) PARTITION BY RANGE (d)")
+    lab.sql("operator", "SELECT termgate.adopt('app.t', 's', 'n', 't/')")
+    lab.sql(
+        "owner",
+        "CREATE TABLE app.t1 PARTITION OF app.t FOR VALUES FROM ('2026-01-01') TO ('2026-02-01') PARTITION BY LIST (s)",
+        "CREATE TABLE app.t11 PARTITION OF app.t1 DEFAULT",
+        "CREATE TABLE app.t2 (d date, n int, s text)",
+        "ALTER TABLE app.t ATTACH PARTITION app.t2 FOR VALUES FROM ('2026-02-01') TO ('2026-03-01')",
+        "INSERT INTO app.t VALUES ('x', 3, '2026-01-05'), ('y', 4, '2026-02-05')",
+        "INSERT INTO app.t11 VALUES ('z', 5, '2026-01-05')",
+    )
+    check("each reports", (fence(lab, "t/x"), fence(lab, "t/y"), fence(lab, "t/z")) == (3, 4, 5))
+    with lab.open("owner") as owner:
+        owner.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        owner.run("SELECT 1 FROM app.t")
+        lab.sql(
+            "owner",
+            "CREATE TABLE app.t3 (s text, n int, d date)",
+            "ALTER TABLE app.t ATTACH PARTITION app.t3 FOR VALUES FROM ('2026-03-01') TO ('2026-04-01')",
+        )
+        owner.run("INSERT INTO app.t VALUES ('v', 6, '2026-03-05'); COMMIT")
+    check("also one that the transaction's snapshot does not show", fence(lab, "t/v") == 6)
+    check(f"doctor finds nothing wrong: {faults(lab)}", faults(lab) == [])
+
+
+def test_only_an_adopted_table_raises(lab):
+    """Anybody may put the trigger on a table: of another's scopes it raises none."""
+    lab.sql("owner", "CREATE TABLE app.t (s text, n int)")
+    lab.sql("operator", "SELECT termgate.adopt('app.t', 's', 'n', 't/')")
+    function = lab.value("postgres", "SELECT oid::regproc::text FROM pg_proc WHERE proname ~ '^_adopted_row_'")
+    for role in ("reader", "owner"):
+        for prefix in ("'t/'", "''", "'other/'", ""):
+            code = lab.code(
+                role,
+                "CREATE TEMP TABLE mine (s text, n bigint)",
+                f"CREATE TRIGGER termgate_adopted AFTER INSERT ON mine FOR EACH ROW EXECUTE FUNCTION {function}({prefix})",
+                "INSERT INTO mine VALUES ('x', 4611686018427387904)",
+            )
+            check(f"{role}, prefix {prefix}: {code}", code == "TG005")
+    check("another prefix on the adopted table itself", lab.code(
+        "owner",
+        f"CREATE TRIGGER more AFTER INSERT ON app.t FOR EACH ROW EXECUTE FUNCTION {function}('other/')",
+        "INSERT INTO app.t VALUES ('x', 7)",
+    ) == "TG005")  # fmt: skip
+    check("no fence", [fence(lab, scope) for scope in ("x", "t/x", "other/x")] == [None] * 3)
+    check("doctor names a table that bears it and is not adopted", "app.kept" in faults(
+        lab, ("owner", "CREATE TABLE app.kept (s text, n int)", f"CREATE TRIGGER termgate_adopted AFTER INSERT ON app.kept FOR EACH ROW EXECUTE FUNCTION {function}('')"),
+    ))  # fmt: skip
+
+
+def faults(lab, done=()):
+    if done:
+        lab.sql(*done)
+    return [
+        row[0]
+        for row in lab.sql("reader", "SELECT object FROM termgate.doctor() WHERE severity = 'error' AND object LIKE 'app.%' ORDER BY 1")
+    ]
+
+
+SILENT = {
+    "a child that came later": ("CREATE TABLE app.c () INHERITS (app.plain)", "app.c"),
+    "disabled": ("ALTER TABLE app.plain DISABLE TRIGGER termgate_adopted", "app.plain"),
+    "disabled on a partition": ("ALTER TABLE app.p1 DISABLE TRIGGER USER", "app.p1"),
+    "for replicas only": ("ALTER TABLE app.p1 ENABLE REPLICA TRIGGER termgate_adopted", "app.p1"),
+    "dropped from a child": ("DROP TRIGGER termgate_adopted ON app.child", "app.child"),
+    "another function": (
+        (
+            "DROP TRIGGER termgate_adopted ON app.plain; CREATE TRIGGER termgate_adopted AFTER INSERT OR UPDATE ON app.plain FOR EACH ROW"
+            " EXECUTE FUNCTION app.nothing()"
+        ),
+        "app.plain",
+    ),
+    "never when": (
+        (
+            "DROP TRIGGER termgate_adopted ON app.plain; CREATE TRIGGER termgate_adopted AFTER INSERT OR UPDATE ON app.plain FOR EACH ROW"
+            " WHEN (NEW.n < 0) EXECUTE FUNCTION {function}('')"
+        ),
+        "app.plain",
+    ),
+    "inserts alone": (
+        (
+            "DROP TRIGGER termgate_adopted ON app.plain; CREATE TRIGGER termgate_adopted AFTER INSERT ON app.plain FOR EACH ROW EXECUTE"
+            " FUNCTION {function}('')"
+        ),
+        "app.plain",
+    ),
+    "another prefix": (
+        (
+            "DROP TRIGGER termgate_adopted ON app.plain; CREATE TRIGGER termgate_adopted AFTER INSERT OR UPDATE ON app.plain FOR EACH ROW"
+            " EXECUTE FUNCTION {function}('x/')"
+        ),
+        "app.plain",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", SILENT)
+def test_doctor_names_each_part_that_reports_nothing(lab, fault):
+    lab.sql(
+        "owner",
+        "CREATE TABLE app.plain (s text, n int)",
+        "CREATE TABLE app.child () INHERITS (app.plain)",
+        "CREATE TABLE app.p (s text, n int) PARTITION BY LIST (s)",
+        "CREATE TABLE app.p1 PARTITION OF app.p DEFAULT",
+        "CREATE FUNCTION app.nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$",
+    )
+    lab.sql("operator", "SELECT termgate.adopt('app.plain', 's', 'n')", "SELECT termgate.adopt('app.p', 's', 'n')")
+    check("nothing is wrong yet", faults(lab) == [])
+    change, table = SILENT[fault]
+    function = lab.value("postgres", "SELECT oid::regproc::text FROM pg_proc WHERE proname ~ '^_adopted_row_'")
+    for statement in change.format(function=function).split("; "):
+        lab.sql("owner", statement)
+    check(f"it is named, and nothing else: {faults(lab)}", faults(lab) == [table])
+    lab.sql("operator", f"SELECT termgate.adopt('{'app.p' if table == 'app.p1' else 'app.plain'}', 's', 'n')")
+    check("adopt() mends it" + str(faults(lab)), faults(lab) == [])
+
+
+def test_a_virtual_column_is_neither_scope_nor_term(lab):
+    """Triggers see NULL there: an adopted row would report nothing."""
+    if lab.server.major < 18:
+        pytest.skip("virtual columns came with 18")
+    lab.sql(
+        "owner",
+        (
+            "CREATE TABLE app.t (id int, n int, s text GENERATED ALWAYS AS ('job ' || id::text), v int GENERATED ALWAYS AS (n + 0), k text"
+            " GENERATED ALWAYS AS ('job ' || id::text) STORED)"
+        ),
+    )
+    for columns in ("'s', 'n'", "'k', 'v'"):
+        check(columns, lab.code("operator", f"SELECT termgate.adopt('app.t', {columns})") == "TG005")
+    check("nor the scope of protect", lab.code("owner", "SELECT termgate.protect('app.t', 's')") == "TG005")
+    lab.sql("operator", "SELECT termgate.adopt('app.t', 'k', 'n')")
+    lab.sql("owner", "INSERT INTO app.t VALUES (1, 5)")
+    check("a stored one is", fence(lab, "job 1") == 5)
+    lab.sql("owner", "ALTER TABLE app.t DROP k", "ALTER TABLE app.t ADD k text GENERATED ALWAYS AS ('job ' || id::text)")
+    check("doctor names it", faults(lab) == ["app.t"])
+
+
 def test_adopt_takes_level_operate_and_the_table(lab):
     lab.sql("owner", "CREATE TABLE app.t (s text, n bigint)", "INSERT INTO app.t VALUES ('x', 3)")
     for role in ("nobody", "reader", "writer", "owner", "leader"):

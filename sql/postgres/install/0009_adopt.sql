@@ -26,10 +26,15 @@ $$;
 CREATE OR REPLACE FUNCTION @schema@._need_column(p_table regclass, p_column name, p_types regtype[]) RETURNS regtype
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_type regtype := (SELECT a.atttypid FROM pg_attribute a WHERE a.attrelid = p_table AND a.attname = p_column AND a.attnum > 0 AND NOT a.attisdropped);
+  v_type regtype;
+  v_virtual boolean;
 BEGIN
+  SELECT a.atttypid, a.attgenerated = 'v' INTO v_type, v_virtual FROM pg_attribute a WHERE a.attrelid = p_table AND a.attname = p_column AND a.attnum > 0 AND NOT a.attisdropped;
   IF v_type IS NULL THEN
     RAISE EXCEPTION 'TG005 table % has no column "%"', p_table, p_column USING ERRCODE = 'TG005';
+  ELSIF v_virtual THEN
+    RAISE EXCEPTION 'TG005 column "%" of table % is a virtual generated column: triggers see NULL there', p_column, p_table
+      USING ERRCODE = 'TG005', HINT = 'Make it GENERATED ALWAYS AS (...) STORED.';
   ELSIF v_type <> ALL (p_types) THEN
     RAISE EXCEPTION 'TG005 column "%" of table % is of type %: it must be one of %', p_column, p_table, v_type, array_to_string(p_types, ', ')
       USING ERRCODE = 'TG005';
@@ -131,13 +136,16 @@ BEGIN
   END LOOP;
 END $$;
 
+-- The name of the trigger function of a pair of column names.
+CREATE OR REPLACE FUNCTION @schema@._adopted_function(p_scope_column name, p_term_column name) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS
+$$ SELECT '_adopted_row_' || @schema@._short_hash(quote_ident(p_scope_column) || '.' || quote_ident(p_term_column)) $$;
+
 -- The trigger function that reports a row's term, for a pair of column names; plpgsql compiles it anew for each table. Argument: the prefix of the scope. A row reports when
 -- it is new or its scope or term changes: an UPDATE of other columns must not bring a term back that a reset took away.
 CREATE OR REPLACE FUNCTION @schema@._make_adopted_row(p_scope_column name, p_term_column name) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
-  v_name text := '_adopted_row_' || @schema@._short_hash(quote_ident(p_scope_column) || '.' || quote_ident(p_term_column));
-  r record;
+  v_name text := @schema@._adopted_function(p_scope_column, p_term_column);
 BEGIN
   EXECUTE format('CREATE OR REPLACE FUNCTION @schema@.%I() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', v_name,
     format($body$
@@ -154,15 +162,13 @@ BEGIN
     END IF;
   END IF;
   IF NEW.%2$I > 0 AND NEW.%1$I IS NOT NULL THEN
-    PERFORM @schema@._adopted_row(concat(TG_ARGV[0], NEW.%1$I::text) COLLATE pg_catalog."C", NEW.%2$I::bigint);
+    PERFORM @schema@._adopted_row(TG_RELID, %3$L, %4$L, coalesce(TG_ARGV[0], ''), NEW.%1$I::text COLLATE pg_catalog."C", NEW.%2$I::bigint);
   END IF;
   RETURN NULL;
 END $body$, p_scope_column, p_term_column, p_scope_column, p_term_column));
   PERFORM @schema@._close_function(v_name);
-  FOR r IN SELECT x.grantee::regrole AS name FROM pg_proc p, aclexplode(p.proacl) x
-            WHERE p.oid = '@schema@._adopt_function(name, name)'::regprocedure AND x.grantee <> 0 AND x.grantee <> p.proowner LOOP
-    EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO %s', v_name, r.name);
-  END LOOP;
+  -- Whoever makes or attaches a partition makes the trigger there, and needs no level for it: _adopted_row asks which table it is.
+  EXECUTE format('GRANT EXECUTE ON FUNCTION @schema@.%I() TO PUBLIC', v_name);
   RETURN v_name;
 END $$;
 
@@ -170,7 +176,7 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@._adopt_function(p_scope_column name, p_term_column name) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
-  v_name text := '_adopted_row_' || @schema@._short_hash(quote_ident(p_scope_column) || '.' || quote_ident(p_term_column));
+  v_name text := @schema@._adopted_function(p_scope_column, p_term_column);
 BEGIN
   IF to_regprocedure(format('%I.%I()', @schema_lit@, v_name)) IS NULL THEN
     PERFORM @schema@._take_turns();
@@ -187,18 +193,29 @@ BEGIN
   INSERT INTO @schema@.adopted_terms AS a (scope, term) VALUES (p_scope, p_term) ON CONFLICT (scope) DO UPDATE SET term = EXCLUDED.term WHERE a.term < EXCLUDED.term;
 END $$;
 
--- A row of an adopted table: a higher term raises the fence, in the row's own transaction.
-DROP FUNCTION IF EXISTS @schema@._adopted_row(oid, text, bigint);  -- as it was up to version 19
-CREATE OR REPLACE FUNCTION @schema@._adopted_row(p_scope text, p_term bigint) RETURNS void
+-- A row of an adopted table: a higher term raises the fence, in the row's own transaction. Anybody may put our trigger on a table of theirs: only an adopted one raises anything.
+DROP FUNCTION IF EXISTS @schema@._adopted_row(oid, text, bigint), @schema@._adopted_row(text, bigint);  -- as it was up to version 19, and before it knew the table
+CREATE OR REPLACE FUNCTION @schema@._adopted_row(p_table oid, p_scope_column name, p_term_column name, p_prefix text, p_value text, p_term bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_scope text COLLATE pg_catalog."C" := p_prefix || p_value;
 BEGIN
-  IF EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = p_scope AND f.term >= p_term) THEN
+  IF EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = v_scope AND f.term >= p_term) THEN
     RETURN;
   END IF;
-  PERFORM @schema@._need_scope(p_scope);
+  -- It, or a table above it. pg_partition_ancestors() knows what is attached by now, whatever the snapshot shows.
+  IF NOT EXISTS (
+    WITH RECURSIVE above(oid) AS (SELECT p_table UNION SELECT i.inhparent FROM pg_inherits i JOIN above b ON i.inhrelid = b.oid)
+    SELECT FROM @schema@.adopted a
+     WHERE a.table_oid IN (SELECT b.oid FROM above b UNION SELECT p.relid::oid FROM pg_partition_ancestors(p_table) p)
+       AND a.scope_column = p_scope_column AND a.term_column = p_term_column AND a.scope_prefix = p_prefix) THEN
+    RAISE EXCEPTION 'TG005 table % bears the trigger of adopt() but is not adopted: a row with term % would raise scope "%"', p_table::regclass, p_term, v_scope
+      USING ERRCODE = 'TG005', DETAIL = 'It was restored or copied since, or its columns were adopted under other names.', HINT = 'An operator runs adopt() again, on the whole table.';
+  END IF;
+  PERFORM @schema@._need_scope(v_scope);
   PERFORM @schema@._need_term(p_term);
-  PERFORM @schema@._raise(p_scope, p_term, 'check', NULL);
-  PERFORM @schema@._keep_adopted(p_scope, p_term);
+  PERFORM @schema@._raise(v_scope, p_term, 'check', NULL);
+  PERFORM @schema@._keep_adopted(v_scope, p_term);
 END $$;
 
 -- For adopt(): notes the table and raises the fences to what its caller has read there, scope by scope; returns how many rose. A scope without a fence gets one at once: nobody has passed

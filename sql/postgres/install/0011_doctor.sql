@@ -58,12 +58,14 @@ BEGIN
       FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid
      WHERE NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = a.table_oid);
   RETURN QUERY
-    SELECT 'error', a.table_oid::regclass::text, format('adopted, but its column "%s" is %s: rows that would report a term are refused', w.name, coalesce('of type ' || x.atttypid::regtype::text, 'gone')),
+    SELECT 'error', a.table_oid::regclass::text, format('adopted, but its column "%s" is %s', w.name,
+                                                   CASE WHEN x.atttypid IS NULL THEN 'gone: rows that would report a term are refused' WHEN x.attgenerated = 'v' THEN 'virtual now: its rows report nothing'
+                                                        ELSE 'of type ' || x.atttypid::regtype || ': rows that would report a term are refused' END),
            format('put it back, or unadopt the table and adopt it anew: SELECT @schema@.unadopt(%L)', a.table_oid::regclass)
       FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid
       CROSS JOIN LATERAL (VALUES (a.scope_column, '{text,varchar,smallint,integer,bigint,uuid}'::regtype[]), (a.term_column, '{smallint,integer,bigint}')) w(name, types)
       LEFT JOIN pg_attribute x ON x.attrelid = a.table_oid AND x.attname = w.name AND x.attnum > 0 AND NOT x.attisdropped
-     WHERE coalesce(x.atttypid <> ALL (w.types), true);
+     WHERE coalesce(x.attgenerated = 'v' OR x.atttypid <> ALL (w.types), true);
   RETURN QUERY
     SELECT 'warning', 'role ' || quote_ident(v_owner), 'a superuser owns layer 1: its functions run with all rights',
            'install layer 1 as a role of its own, with GRANT pg_signal_backend'
@@ -72,10 +74,20 @@ BEGIN
     SELECT 'warning', a.table_name, 'adopted once, but the table is gone', 'nothing to do: the fences keep its terms'
       FROM @schema@.adopted a WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = a.table_oid);
   RETURN QUERY
-    SELECT 'error', a.table_oid::regclass::text, 'adopted, but the trigger that reports its terms is gone or disabled', format('SELECT @schema@.adopt(%L, %L, %L%s); it also reads what the rows have shown since', a.table_oid::regclass, a.scope_column, a.term_column,
+    SELECT 'error', t.oid::regclass::text, CASE WHEN t.oid = a.table_oid THEN '' ELSE format('part of %s: ', a.table_oid::regclass) END || 'adopted, but the trigger that reports its terms is missing, disabled or changed',
+           format('SELECT @schema@.adopt(%L, %L, %L%s); it also reads what the rows have shown since', a.table_oid::regclass, a.scope_column, a.term_column,
              CASE a.scope_prefix WHEN '' THEN '' ELSE format(', %L', a.scope_prefix) END)
-      FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid
-     WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = a.table_oid AND g.tgname = 'termgate_adopted' AND g.tgenabled IN ('O', 'A'));
+      FROM @schema@.adopted a JOIN pg_class c ON c.oid = a.table_oid, LATERAL @schema@._tree(a.table_oid) t(oid) JOIN pg_class r ON r.oid = t.oid
+     WHERE (r.relkind <> 'p' OR t.oid = a.table_oid)
+       AND NOT EXISTS (SELECT FROM pg_trigger g JOIN pg_proc f ON f.oid = g.tgfoid JOIN pg_namespace n ON n.oid = f.pronamespace
+                        WHERE g.tgrelid = t.oid AND g.tgname = 'termgate_adopted' AND n.nspname = @schema_lit@ AND f.proname = @schema@._adopted_function(a.scope_column, a.term_column)
+                          AND g.tgenabled IN ('O', 'A') AND g.tgtype = 21 AND g.tgattr = '' AND g.tgqual IS NULL
+                          AND (g.tgargs = @schema@._trigger_arguments(ARRAY[a.scope_prefix]) OR g.tgargs = '' AND a.scope_prefix = ''));
+  RETURN QUERY
+    SELECT 'error', g.tgrelid::regclass::text, 'bears the trigger of adopt() but is not adopted (restored from a dump, or copied): rows with a higher term are refused', format('SELECT @schema@.adopt(%L, …)', g.tgrelid::regclass)
+      FROM pg_trigger g JOIN pg_proc f ON f.oid = g.tgfoid JOIN pg_namespace n ON n.oid = f.pronamespace
+     WHERE n.nspname = @schema_lit@ AND starts_with(f.proname, '_adopted_row_') AND g.tgparentid = 0
+       AND NOT EXISTS (SELECT FROM @schema@.adopted a, LATERAL @schema@._tree(a.table_oid) t WHERE t = g.tgrelid);
   RETURN QUERY
     SELECT 'error', p.table_oid::regclass::text, 'protected, but triggers are missing, disabled or changed: ' || array_to_string(m.missing, ', '), format('SELECT @schema@.protect(%L, …)', p.root_oid::regclass)
       FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid, LATERAL (SELECT @schema@._missing_triggers(p.table_oid, p.scope_column, p.scope, p.mode, p.scope_prefix) AS missing) m

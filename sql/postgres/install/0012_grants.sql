@@ -4,11 +4,11 @@
 
 -- The level at which a function is open: 0 to everybody who may use the schema, 1 read, 2 write, 3 lead, 4 operate. NULL: to the owner.
 -- Table owners call protect(), unprotect() and unadopt(), which run as their caller, so these and what they need are at 0; those of the helpers that change
--- something ask for proof that the caller owns the table (0009, _need_proof). adopt() raises any fence, so it takes level operate.
+-- something ask for proof that the caller owns the table (0009, _need_proof), and the trigger functions look whether the table is one of theirs. adopt() raises any fence, so it takes level operate.
 CREATE OR REPLACE FUNCTION @schema@._level_of(p_function name) RETURNS integer
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT CASE
-    WHEN starts_with(p_function, '_protected_row_') OR p_function IN (
+    WHEN starts_with(p_function, '_protected_row_') OR starts_with(p_function, '_adopted_row_') OR p_function IN (
       'protect', 'unprotect', '_protect_function', '_protect_register', '_protect_unregister', '_protect_drop', '_protect_statement',
       '_protect_truncate', '_protect_scopes', '_protect_attached', '_protect_arguments', 'unadopt', '_adopt_unregister', '_prove',
       '_protect_below', '_guard_rows', '_place_in_tree',
@@ -19,7 +19,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
       'check_term', 'check_session', 'check_claim', 'check_claim_text', 'check_again', 'check_prepared', 'hold_session', 'hold_claim', 'release_session', 'append', 'append_many', 'claim_write', 'record_refusal', 'notify_raised',
       'job_start', 'job_heartbeat', 'job_finish', 'follower_start', 'follower_advance', 'follower_remove') THEN 2
     WHEN p_function IN ('seal', 'acquire_lease', 'renew_lease', 'renew_leases', 'release_lease') THEN 3
-    WHEN starts_with(p_function, '_adopted_row_') OR p_function IN (
+    WHEN p_function IN (
       'adopt', '_adopt_function', '_adopt_register', 'force_release', 'reset_fence', 'prune', 'prune_history', 'stream_move', 'set_raise_by', 'set_setting', 'declare_restored',
       'declare_nothing_lost', 'declare_untrusted') THEN 4
   END

@@ -20,11 +20,15 @@ BEGIN
   END IF;
 END $$;
 
--- The trigger functions that were made for owners' tables, as they are made now.
+-- The trigger functions that were made for owners' tables, as they are made now. Those that no table uses go: protect() and adopt() would take them as they were.
 DO $$
 DECLARE
   t record;
 BEGIN
+  FOR t IN SELECT p.oid::regprocedure AS name FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+            WHERE n.nspname = @schema_lit@ AND p.proname ~ '^_(protected|adopted)_row_' AND NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgfoid = p.oid) LOOP
+    EXECUTE format('DROP FUNCTION %s', t.name);
+  END LOOP;
   FOR t IN SELECT DISTINCT p.scope_column FROM @schema@.protected p WHERE p.scope_column IS NOT NULL LOOP
     PERFORM @schema@._make_protected_row(t.scope_column);
   END LOOP;
