@@ -325,6 +325,52 @@ def test_default_privileges_give_nobody_anything(server, lab, defaults):
     check(f"a trigger function that was made since: {rows}", rows == [])
 
 
+FOREIGN = {
+    "the schema": ("CREATE SCHEMA termgate",),
+    "with a table": ("CREATE SCHEMA termgate", "CREATE TABLE termgate.settings (name text PRIMARY KEY, value text, what text)"),
+    "as if installed": (
+        "CREATE SCHEMA termgate",
+        "CREATE TABLE termgate.migrations (version int PRIMARY KEY, name text, applied_at timestamptz)",
+    ),
+}
+
+
+@pytest.mark.parametrize("made", FOREIGN)
+def test_layer_1_is_not_installed_into_what_belongs_to_another(server, made):
+    lab = server.bare()
+    server.admin(
+        lab.name, f"GRANT CREATE ON DATABASE {lab.name} TO owner", "CREATE TABLE app.ran_as (who text)", "GRANT ALL ON app.ran_as TO PUBLIC"
+    )
+    lab.sql(
+        "owner",
+        *FOREIGN[made],
+        "GRANT ALL ON SCHEMA termgate TO PUBLIC",
+        "GRANT ALL ON ALL TABLES IN SCHEMA termgate TO PUBLIC",
+        (
+            "CREATE FUNCTION app.pwn() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO app.ran_as VALUES (current_user); RETURN"
+            " NEW; END $$"
+        ),
+        *(
+            f"CREATE TRIGGER pwn BEFORE INSERT ON {statement.split()[2]} FOR EACH ROW EXECUTE FUNCTION app.pwn()"
+            for statement in FOREIGN[made]
+            if "TABLE" in statement
+        ),
+    )
+    done = lab.termgate("tg_owner", "init")
+    check(f"refused, with the role's name: {done.stderr}", done.returncode != 0 and "belongs to role owner" in done.stderr)
+    check("nothing of the owner's ran", lab.sql("postgres", "SELECT * FROM app.ran_as") == [])
+    for (table,) in lab.sql(
+        "postgres", "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'termgate'::regnamespace AND relkind = 'r'"
+    ):
+        server.admin(lab.name, f"DROP TABLE {table}")
+    server.admin(lab.name, "ALTER SCHEMA termgate OWNER TO tg_owner")
+    lab.must("init", "--grant", "reader=read")
+    mine = "SELECT count(*) FROM termgate.doctor() WHERE object = 'schema \"termgate\"'"
+    check("then it is not", lab.value("reader", mine) == 0)
+    server.admin(lab.name, "ALTER SCHEMA termgate OWNER TO owner")
+    check("doctor names a schema that was given away", lab.value("reader", mine) == 1)
+
+
 def test_an_age_or_length_in_months_is_none(lab):
     """PostgreSQL compares a month as 30 days and adds what the calendar has: such a sum passes as an hour and comes to days or years."""
     with lab.open("operator") as operator:

@@ -19,6 +19,25 @@ BEGIN
   END IF;
 END $$;
 
+-- Whoever owns the schema may drop what is in it and put functions beside ours; whoever owns a table there has triggers on it, which would run as the installer.
+DO $$
+DECLARE
+  v_other name := (
+    SELECT r.rolname FROM pg_namespace n CROSS JOIN LATERAL (
+             SELECT n.nspowner AS oid
+             UNION SELECT c.relowner FROM pg_class c
+                    WHERE c.relnamespace = n.oid AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')) o
+      JOIN pg_roles r ON r.oid = o.oid
+     WHERE n.nspname = @schema_lit@ AND NOT r.rolsuper AND r.rolname <> current_user
+       -- An upgrade by another role, which may act for the owner of layer 1.
+       AND NOT (pg_has_role(r.oid, 'USAGE') AND EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = n.oid AND c.relname = 'migrations' AND c.relowner = r.oid)) LIMIT 1);
+BEGIN
+  IF v_other IS NOT NULL THEN
+    RAISE EXCEPTION 'schema % or a table in it belongs to role %, who could change whatever layer 1 has there', @schema_lit@, quote_ident(v_other)
+      USING ERRCODE = '42501', HINT = format('Nothing was changed. DROP SCHEMA %I, where nobody needs it; or ALTER SCHEMA %I OWNER TO %I.', @schema_lit@, @schema_lit@, current_user);
+  END IF;
+END $$;
+
 -- IF NOT EXISTS comes too late for somebody who may use the schema but not create one.
 DO $$
 BEGIN

@@ -33,6 +33,9 @@ BEGIN
     SELECT 'error', format('trigger %I on fences', w.name), 'it is gone or not ENABLE ALWAYS: fences could be lowered by hand', 'termgate uninstall is the only way to remove it: run termgate init again'
       FROM unnest(ARRAY['fences_guard', 'fences_guard_truncate', 'fences_flush']) w(name)
      WHERE NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = format('%I.fences', @schema_lit@)::regclass AND g.tgname = w.name AND g.tgenabled = 'A');
+  RETURN QUERY
+    SELECT 'error', 'schema @schema@', format('belongs to role %s, who may drop what is in it and put functions beside those of layer 1', quote_ident(r.rolname)), format('ALTER SCHEMA @schema@ OWNER TO %I', v_owner)
+      FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner WHERE n.nspname = @schema_lit@ AND r.rolname <> v_owner AND NOT r.rolsuper;
   -- A REVOKE of the unlock functions from PUBLIC takes them from the owner too, unless it is a superuser.
   RETURN QUERY
     SELECT 'error', 'function ' || f.name::text, format('role %s, which owns layer 1, may not call it: checks fail with 42501', quote_ident(v_owner)),
