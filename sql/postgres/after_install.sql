@@ -10,11 +10,12 @@ DECLARE
   v_open boolean := EXISTS (SELECT FROM jsonb_to_recordset(v_noted) AS n(kind text, name name, role oid) WHERE n.kind = 'FUNCTION' AND n.role = 0 AND n.name <> 'adopt' AND NOT starts_with(n.name, '_') AND @schema@._level_of(n.name) > 2);
   g record;
 BEGIN
-  -- What counts: functions of layer 1 that may be granted by hand; adopt() up to version 19 had three arguments and took level write.
+  -- What counts: functions of layer 1 that may be granted by hand (what PUBLIC has, no role needs); adopt() up to version 19 had three arguments and took level write.
   SELECT coalesce(jsonb_agg(n.entry), '[]') INTO v_noted FROM (
     SELECT e AS entry, x.kind, x.name, x.arguments, x.role FROM jsonb_array_elements(v_noted) e, jsonb_to_record(e) AS x(kind text, name name, arguments integer, role oid)) n
    WHERE (n.role = 0 OR EXISTS (SELECT FROM pg_roles r WHERE r.oid = n.role))
      AND (n.kind <> 'FUNCTION' OR NOT (n.name = 'adopt' AND n.arguments = 3 OR n.role = 0 AND v_open OR @schema@._level_of(n.name) IS NULL
+                                       OR n.role <> 0 AND @schema@._level_of(n.name) = 0
                                        OR starts_with(n.name, '_') AND @schema@._level_of(n.name) > 2));
   FOR g IN
     SELECT o.kind, o.target, o.name, a.privilege_type AS privilege, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS role

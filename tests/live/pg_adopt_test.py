@@ -341,7 +341,12 @@ def test_only_an_adopted_table_raises(lab):
     ) == "TG005")  # fmt: skip
     check("no fence", [fence(lab, scope) for scope in ("x", "t/x", "other/x")] == [None] * 3)
     check("doctor names a table that bears it and is not adopted", "app.kept" in faults(
-        lab, ("owner", "CREATE TABLE app.kept (s text, n int)", f"CREATE TRIGGER termgate_adopted AFTER INSERT ON app.kept FOR EACH ROW EXECUTE FUNCTION {function}('')"),
+        lab,
+        (
+            "owner",
+            "CREATE TABLE app.kept (s text, n int)",
+            f"CREATE TRIGGER termgate_adopted AFTER INSERT ON app.kept FOR EACH ROW EXECUTE FUNCTION {function}('')",
+        ),
     ))  # fmt: skip
 
 

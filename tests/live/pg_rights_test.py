@@ -393,7 +393,7 @@ def test_an_age_or_length_in_months_is_none(lab):
 
 
 def test_an_upgrade_leaves_no_trigger_function_as_it_was(lab):
-    """protect and adopt take a function that is there: one that no table uses at the upgrade must not wait for them as an older version made it."""
+    """protect and adopt take a function that is there: one that no table uses at the upgrade must not wait for them as it was."""
     lab.sql("owner", "CREATE TABLE app.t (s text, n int)", "SELECT termgate.protect('app.t', 's')", "SELECT termgate.unprotect('app.t')")
     lab.sql("operator", "SELECT termgate.adopt('app.t', 's', 'n')", "SELECT termgate.unadopt('app.t')")
     old = lab.sql("postgres", "SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.proname ~ '^_(protected|adopted)_row_'")
