@@ -88,7 +88,7 @@ std::string url_in_file(std::string_view option, const std::string& path) {
   errno = 0;
   if (!std::getline(file, url) && errno != 0)
     throw UsageError(fmt::format("--{} {}: cannot be read: {}", option, path, std::strerror(errno)));
-  if (url.empty()) throw UsageError(fmt::format("--{} {}: no URL in its first line", option, path));
+  if (url.empty()) throw UsageError(fmt::format("--{} {}: nothing in its first line", option, path));
   know_secrets_of(url);
   return url;
 }

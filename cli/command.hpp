@@ -77,7 +77,7 @@ struct Command {
 
 // "500ms", "10s", "5m", "2h", "1d". Throws UsageError.
 std::chrono::milliseconds parse_duration(std::string_view text);
-// The first line of the file that --OPTION names; its password is known from then on (secrets.hpp).
+// The first line of the file that --OPTION names; its password, or the token that it is, is known from then on (secrets.hpp).
 std::string url_in_file(std::string_view option, const std::string& path);
 // Host and database of a URL, for people: without user, password and parameters.
 std::string place_of(std::string_view url);
@@ -96,9 +96,8 @@ void add_bench_command(std::vector<Command>& commands);
 void add_storm_command(std::vector<Command>& commands);
 void add_drill_command(std::vector<Command>& commands);
 void add_proxy_command(std::vector<Command>& commands);
-#ifdef TERMGATE_WITH_SQLITE_SERVER
-void add_user_commands(std::vector<Command>& commands);
-void add_mend_command(std::vector<Command>& commands);
+#ifdef TERMGATE_WITH_HRANA_CLIENT
+void add_sql_command(std::vector<Command>& commands);
 #endif
 
 // The user who acts, for audited actions: SUDO_USER or USER, and the host.

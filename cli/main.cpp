@@ -67,11 +67,11 @@ struct Group {
 
 const std::vector<Group>& groups() {
   static const std::vector<Group> all = {
-      {"Set up", {"init", "uninstall", "settings", "protect", "unprotect", "adopt", "unadopt", "user"}},
+      {"Set up", {"init", "uninstall", "settings", "protect", "unprotect", "adopt", "unadopt"}},
       {"Lead", {"run", "lease", "job"}},
-      {"Write and read", {"append", "exec", "outcome", "read", "follow", "follower", "stream", "prune"}},
+      {"Write and read", {"append", "exec", "sql", "outcome", "read", "follow", "follower", "stream", "prune"}},
       {"Fences", {"seal", "fence"}},
-      {"Inspect", {"status", "explain", "doctor", "mend", "verify", "admin"}},
+      {"Inspect", {"status", "explain", "doctor", "verify", "admin"}},
       {"Fence programs that you cannot change", {"proxy"}},
       {"Prove", {"demo", "drill", "storm", "bench"}},
       {"Other", {}},
@@ -99,7 +99,8 @@ void print_overview(const std::vector<Command>& commands) {
     }
   }
   print_line(
-      "\nEvery command except proxy takes --db URL, --db-file FILE or TERMGATE_DB, and --json. `termgate COMMAND --help` describes it, "
+      "\nEvery command except proxy and sql takes --db URL, --db-file FILE or TERMGATE_DB, and --json. `termgate COMMAND --help` describes "
+      "it, "
       "`termgate --help --json` all of them.\n"
       "A URL is sqlite:PATH, postgresql://user@host:port/dbname, sqlserver://USER:PASSWORD@HOST:PORT/DB or odbc:CONNECTION-STRING; "
       "passwords may come from PGPASSFILE or the environment.\n"
@@ -219,6 +220,9 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   std::vector<Command> commands;
   add_database_commands(commands);
   add_write_commands(commands);
+#ifdef TERMGATE_WITH_HRANA_CLIENT
+  add_sql_command(commands);
+#endif
   add_follow_commands(commands);
   add_fence_commands(commands);
   add_lease_commands(commands);
@@ -226,10 +230,6 @@ int run_all(const std::vector<std::string>& words, const std::string& program) {
   add_job_commands(commands);
   add_proxy_command(commands);
   add_admin_command(commands);
-#ifdef TERMGATE_WITH_SQLITE_SERVER
-  add_user_commands(commands);
-  add_mend_command(commands);
-#endif
   add_bench_command(commands);
   add_demo_command(commands);
   add_storm_command(commands);

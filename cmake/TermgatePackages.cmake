@@ -127,7 +127,8 @@ C++20 library."
   DEPENDS "libtermgate0 (= ${PROJECT_VERSION}), libfmt-dev, libpq-dev, libpqxx-dev, unixodbc-dev, pkg-config")
 termgate_package(termgate-sqlite-extension database "fencing tokens that the database enforces: extension of SQLite"
   "A loadable extension that gives the functions of Termgate to the sqlite3
-shell and to programs in any language that load SQLite."
+shell and to programs in any language that load SQLite, and a library that
+LD_PRELOAD puts into programs that nobody can change."
   SUGGESTS "sqlite3")
 termgate_package(postgresql-15-termgate database "fencing tokens that the database enforces: guard for PostgreSQL 15"
   "The extension termgate_guard: a guarded role, database or session cannot

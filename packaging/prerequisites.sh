@@ -8,11 +8,11 @@ build_packages=(g++ cmake ninja-build pkg-config libpqxx-dev libsqlite3-dev unix
   libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libpg-query-dev libssl-dev libhiredis-dev libzookeeper-mt-dev)
 package_packages=(git make postgresql-15 postgresql-server-dev-15 python3 dpkg-dev file)
 test_packages=(git make curl catch2 sqlite3 postgresql-15 postgresql-client-15 postgresql-server-dev-15 python3 python3-psycopg2 npm util-linux procps openssl
-  python3-psycopg python3-django python3-sqlalchemy python3-alembic pgbouncer libpostgresql-jdbc-java openjdk-17-jdk-headless odbc-postgresql libsqliteodbc tdsodbc freetds-bin libjtds-java python3-pymssql python3-pyodbc golang-go golang-github-lib-pq-dev golang-github-jackc-pgx-v4-dev spin
+  python3-psycopg python3-django python3-sqlalchemy pgbouncer libpostgresql-jdbc-java openjdk-17-jdk-headless odbc-postgresql libsqliteodbc tdsodbc freetds-bin libjtds-java python3-pymssql python3-pyodbc golang-go golang-github-lib-pq-dev golang-github-jackc-pgx-v4-dev spin
   python3-pytest python3-pytest-subtests python3-yaml junit5 libfaketime clang-format black
   lintian mmdebstrap zsh fish libhibernate3-java libjavassist-java mono-mcs mono-runtime libmono-system-data4.0-cil
   redis-server redis-tools etcd-server etcd-client zookeeper patroni
-  chromium prometheus)
+  chromium prometheus ruby ruby-sqlite3 php-cli php-sqlite3)
 
 install_missing() {
   local wanted=("${build_packages[@]}") missing=() package root=()

@@ -252,8 +252,8 @@ struct Api::Call {
   void need(Level level) const {
     if (!caller) throw Refused(401, "a bearer token is wanted: Authorization: Bearer TOKEN");
     if (caller->level < level)
-      throw Refused(403, fmt::format("the token of {} does not reach that far: level {} is wanted", printable(caller->name),
-                                     level == Level::operate ? "operate" : "lead"));
+      throw Refused(
+          403, fmt::format("the token of {} does not reach that far: level {} is wanted", printable(caller->name), http::word_of(level)));
   }
   void need_method(std::string_view method) const {
     if (request.method != method) throw Refused(405, fmt::format("{} only", method));
@@ -303,18 +303,18 @@ Reply Api::failure(const std::exception& error) const {
   return refusal(500, message);
 }
 
-std::shared_ptr<const Access> Api::access() const {
-  const std::lock_guard lock(access_mutex_);
-  return access_;
+std::shared_ptr<const Tokens> Api::tokens() const {
+  const std::lock_guard lock(tokens_mutex_);
+  return tokens_;
 }
 
-void Api::use(Access access) {
-  auto next = std::make_shared<const Access>(std::move(access));
-  const std::lock_guard lock(access_mutex_);
-  access_ = std::move(next);
+void Api::use(Tokens tokens) {
+  auto next = std::make_shared<const Tokens>(std::move(tokens));
+  const std::lock_guard lock(tokens_mutex_);
+  tokens_ = std::move(next);
 }
 
-bool Api::may_read(const std::string& authorization) const { return access()->caller(authorization).has_value(); }
+bool Api::may_read(const std::string& authorization) const { return tokens()->caller(authorization).has_value(); }
 
 Reply Api::answer(const Request& request) {
   Reply reply;
@@ -332,7 +332,7 @@ Reply Api::answer(const Request& request) {
     auto path = path_parts(std::string_view(request.target).substr(0, question));
     auto query = query_parts(question == std::string::npos ? std::string_view{} : std::string_view(request.target).substr(question + 1));
     if (!path || !query) throw Refused(400, "a malformed path or query");
-    Call call{request, std::move(*path), std::move(*query), access()->caller(request.authorization)};
+    Call call{request, std::move(*path), std::move(*query), tokens()->caller(request.authorization)};
     if (!request.authorization.empty() && !call.caller) throw Refused(401, "this bearer token is nobody's");
     if (call.caller) who = call.caller->name;
     reply = route(call);

@@ -14,12 +14,16 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/http/tokens.hpp>
 
-#include "access.hpp"
 #include "metrics.hpp"
 #include "scopes.hpp"
 
 namespace termgate::cli::admin {
+
+using http::Caller;
+using http::Level;
+using http::Tokens;
 
 struct Request {
   std::string method, target, host;
@@ -50,16 +54,16 @@ struct ApiOptions {
 
 class Api {
  public:
-  Api(Database database, Access access, ApiOptions options)
+  Api(Database database, Tokens tokens, ApiOptions options)
       : database_(database),
         scopes_(database),
         metrics_(std::move(database), scopes_),
-        access_(std::make_shared<const Access>(std::move(access))),
+        tokens_(std::make_shared<const Tokens>(std::move(tokens))),
         options_(std::move(options)) {}
 
   Reply answer(const Request& request);
   // From the next request on. Open event streams of a token that is gone end within a look.
-  void use(Access access);
+  void use(Tokens tokens);
   // Whether this token may read now; what keeps an event stream open.
   bool may_read(const std::string& authorization) const;
   // Leases, fences, jobs, followers and the last of the audit, as one JSON document; what the page shows and the events bring. Throws what
@@ -84,10 +88,10 @@ class Api {
   Database database_;
   ScopeBook scopes_;
   DatabaseMetrics metrics_;
-  std::shared_ptr<const Access> access() const;
+  std::shared_ptr<const Tokens> tokens() const;
 
-  mutable std::mutex access_mutex_;  // guards what follows
-  std::shared_ptr<const Access> access_;
+  mutable std::mutex tokens_mutex_;  // guards what follows
+  std::shared_ptr<const Tokens> tokens_;
   const ApiOptions options_;
 };
 

@@ -1,17 +1,15 @@
 // admin: leases, fences, jobs and the audit over HTTP, and a page to look at them.
 
-#include <arpa/inet.h>
 #include <sys/socket.h>
 
 #include <csignal>
 
 #include <fmt/format.h>
 
-#ifdef TERMGATE_WITH_PROXY
-#include <termgate/net/systemd.hpp>
-#endif
+#include <termgate/http/systemd.hpp>
 
 #include "admin/server.hpp"
+#include "admin/tokens.hpp"
 #include "command.hpp"
 #include "output.hpp"
 
@@ -22,23 +20,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// "127.0.0.1:9091", "[::1]:9091"; port 0: any that is free.
-void parse_address(const std::string& text, admin::ServerOptions& options) {
-  const auto colon = text.rfind(':');
-  std::string host = text.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  const std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
-  if (host.empty() || port.empty() || port.size() > 5 || port.find_first_not_of("0123456789") != std::string::npos ||
-      std::stoi(port) > 65535)
-    throw UsageError(fmt::format("--http {}: HOST:PORT is wanted, as in 127.0.0.1:9091", text));
-  options.host = host;
-  options.port = static_cast<std::uint16_t>(std::stoi(port));
-}
-
 // systemd's socket takes the place of --http's. What it listens on is held to the same rule as --http.
-void take_inherited(admin::ServerOptions& options) {
-#ifdef TERMGATE_WITH_PROXY
-  const auto sockets = net::take_inherited_sockets();
+void take_inherited(http::ListenerOptions& listener) {
+  const auto sockets = http::take_inherited_sockets();
   if (sockets.empty()) return;
   if (sockets.size() > 1) throw UsageError("systemd passed more than one socket: admin serves one; its .socket unit has one ListenStream=");
   const int descriptor = sockets.front().descriptor;
@@ -50,47 +34,36 @@ void take_inherited(admin::ServerOptions& options) {
       getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_size) != 0 || listens == 0 ||
       (address.ss_family != AF_INET && address.ss_family != AF_INET6))
     throw UsageError("the inherited socket is not a listening TCP socket: its .socket unit needs ListenStream=HOST:PORT and Accept=no");
-  char host[INET6_ADDRSTRLEN] = "";
-  options.ipv6 = address.ss_family == AF_INET6;
-  const void* bytes = options.ipv6 ? static_cast<const void*>(&reinterpret_cast<sockaddr_in6*>(&address)->sin6_addr)
-                                   : &reinterpret_cast<sockaddr_in*>(&address)->sin_addr;
-  inet_ntop(address.ss_family, bytes, host, sizeof host);
-  options.host = host;
-  options.inherited = descriptor;
-#else
-  (void)options;
-#endif
-}
-
-void notify(std::string_view state) {
-#ifdef TERMGATE_WITH_PROXY
-  net::notify_service_manager(state);
-#else
-  (void)state;
-#endif
+  listener.host = http::Endpoint(reinterpret_cast<const sockaddr*>(&address), size).host();
+  listener.inherited = descriptor;
 }
 
 bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
 int run_admin(const Arguments& arguments) {
   admin::ServerOptions server_options;
-  parse_address(arguments.text_or("http", "127.0.0.1:9091"), server_options);
-  take_inherited(server_options);
-  if (!is_loopback(server_options.host) && !arguments.flag("behind-tls"))
+  const std::string wanted = arguments.text_or("http", "127.0.0.1:9091");
+  const auto address = http::parse_host_port(wanted);
+  if (!address || address->host.empty()) throw UsageError(fmt::format("--http {}: HOST:PORT is wanted, as in 127.0.0.1:9091", wanted));
+  server_options.listener.host = address->host;
+  server_options.listener.port = address->port;
+  take_inherited(server_options.listener);
+  if (!is_loopback(server_options.listener.host) && !arguments.flag("behind-tls"))
     throw UsageError(fmt::format(
         "--http {}: tokens would cross the network in the clear; put a TLS proxy in front and say --behind-tls, or listen on 127.0.0.1",
-        server_options.host));
+        server_options.listener.host));
   server_options.poll = arguments.duration_or("poll", 1s);
   if (server_options.poll < 50ms || server_options.poll > 1h) throw UsageError("--poll must be from 50ms to 1h");
   admin::ApiOptions api_options;
-  if (const auto host = arguments.maybe("http-host")) api_options.hosts.push_back(*host);
+  if (const auto host = arguments.maybe("http-host")) server_options.hosts.push_back(*host);
+  api_options.hosts = server_options.hosts;
   api_options.open_leader = arguments.flag("open-leader");
   api_options.open_metrics = arguments.flag("open-metrics");
   api_options.redirect_leader = arguments.flag("redirect-leader");
   api_options.secrets.push_back(arguments.database_url());
   api_options.where = place_of(arguments.database_url());
-  const std::string tokens = arguments.text("tokens");
-  admin::Access access = admin::Access::from_file(tokens);
+  const std::string tokens_path = arguments.text("tokens");
+  http::Tokens tokens = admin::read_tokens(tokens_path);
   OpenOptions open;
   open.schema = arguments.text_or("schema", open.schema);
   open.answer_wait = 20s;
@@ -100,20 +73,20 @@ int run_admin(const Arguments& arguments) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&mine, signal);
   pthread_sigmask(SIG_BLOCK, &mine, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  admin::Api api(Database::open(arguments.database_url(), open), std::move(access), std::move(api_options));
+  admin::Api api(Database::open(arguments.database_url(), open), std::move(tokens), std::move(api_options));
   const admin::Server server(server_options, api);
   print_line(fmt::format("listening on http://{}/", server.address()));
   std::fflush(stdout);
-  notify("READY=1");
+  http::notify_service_manager("READY=1");
   for (;;) {
     int came = 0;
     sigwait(&mine, &came);
     if (came != SIGHUP) {
-      notify("STOPPING=1");
+      http::notify_service_manager("STOPPING=1");
       return Exit::done;
     }
     try {
-      api.use(admin::Access::from_file(tokens));
+      api.use(admin::read_tokens(tokens_path));
       fmt::print(stderr, "termgate admin: the tokens were read again\n");
     } catch (const UsageError& wrong) { fmt::print(stderr, "termgate admin: {}; the previous tokens stay in force\n", wrong.what()); }
   }
@@ -127,8 +100,8 @@ void add_admin_command(std::vector<Command>& commands) {
                       "Who leads what and until when, terms over time, refusals, jobs, followers; leases can be taken, renewed and given "
                       "back, released by force, and scopes sealed.\n"
                       "Every request but those of the page itself and /healthz carries a bearer token: --tokens FILE has a line NAME LEVEL "
-                      "TOKEN for each, with level read, lead or\n"
-                      "operate, and is readable by its owner alone.\n"
+                      "TOKEN for each, with level read, write,\n"
+                      "lead or operate, and is readable by its owner alone. TOKEN may be sha256: and the token's hash.\n"
                       "SIGHUP reads the file again.\n"
                       "  echo \"ann operate $(head -c 32 /dev/urandom | base64)\" > tokens; chmod 600 tokens\n"
                       "  termgate admin --db postgresql://app@db.example/app --tokens tokens --http 127.0.0.1:9091",

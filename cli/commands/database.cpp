@@ -7,7 +7,6 @@
 #include "output.hpp"
 #include "secrets.hpp"
 #include "commands/privileges.hpp"
-#include "commands/stored_rows.hpp"
 #include "commands/verify_history.hpp"
 
 namespace po = boost::program_options;
@@ -245,12 +244,6 @@ int run_doctor(const Arguments& arguments) {
     throw UsageError(fmt::format("--fail-on {}: must be error or warning", fail_on));
   Database database = arguments.open();
   auto advice = database.doctor();
-#ifdef TERMGATE_WITH_SQLITE_SERVER
-  if (database.kind() == "sqlite") {
-    add_stored_defaults(database, advice);
-    add_stored_rows(database, advice);
-  }
-#endif
   const bool failed = std::any_of(advice.begin(), advice.end(), [&](const Advice& item) {
     return !fail_on.empty() && (item.severity == "error" || (item.severity == "warning" && fail_on == "warning"));
   });

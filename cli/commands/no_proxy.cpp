@@ -8,7 +8,7 @@ namespace termgate::cli {
 void add_proxy_command(std::vector<Command>& commands) {
   commands.push_back(
       {"proxy",
-       "refuse stale writers in front of a PostgreSQL server or an SQLite file (not in this build)",
+       "refuse stale writers in front of PostgreSQL, SQL Server or an SQLite file (not in this build)",
        "This termgate was built without its proxy. Build it with -DTERMGATE_PROXY=ON, which needs libssl-dev and libpg-query-dev.",
        [](boost::program_options::options_description& o) {
          o.add_options()("listen", boost::program_options::value<std::vector<std::string>>(), "")(

@@ -1,11 +1,7 @@
 // proxy: reads its options from the command line and a file, wires rules, sockets and HTTP together, and minds the signals.
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,23 +9,22 @@
 
 #include <fmt/format.h>
 
-#ifdef TERMGATE_WITH_SQLITE_SERVER
-#include <sqlite3.h>
-#include <termgate/sqlite_server/server.hpp>
-#endif
 #include <termgate/net/server.hpp>
-#include <termgate/net/systemd.hpp>
+#include <termgate/http/systemd.hpp>
 #include <termgate/tds/browser.hpp>
 
 #include "command.hpp"
 #include "commands/proxy_admin.hpp"
 #include "commands/proxy_authority.hpp"
+#include "commands/proxy_given.hpp"
+#ifdef TERMGATE_WITH_SQLITE_FRONT
+#include "commands/proxy_sqlite.hpp"
+#endif
 #include "secrets.hpp"
 
 namespace po = boost::program_options;
 
 namespace termgate::cli {
-namespace {
 
 using namespace std::chrono_literals;
 
@@ -48,16 +43,15 @@ void proxy_options(po::options_description& o) {
   add("rules", text(), "a file of rules: which sessions get which scope and term (docs/reference/rules.md)");
   add("http", text(), "HOST:PORT for /healthz, /readyz, /metrics, /leader?scope=S (none)");
   add("http-host", list(), "a host name that HTTP requests may use, besides the loopback's; may be repeated; * for any");
-  add("http-tokens", text(), "a file of bearer tokens; --http then also serves the API and the page of `termgate admin` (none)");
-  add("http-behind-tls", po::bool_switch(),
-      "with --http-tokens: listen elsewhere than on the loopback, because something in front ends TLS");
+  add("tokens", text(),
+      "a file of bearer tokens, NAME LEVEL TOKEN on each line: --http then also serves the API and the page of `termgate admin`; in front "
+      "of an SQLite file each client needs one (none)");
+  add("http-behind-tls", po::bool_switch(), "with --tokens: listen elsewhere than on the loopback, because something in front ends TLS");
   add("without-term", text(), "what a session without a term may do: reject, read-only, allow (read-only)");
   add("enforce", text(), "on, or observe: refuse nothing, and count and log what would have been refused (on)");
   add("guard", text(),
       "PostgreSQL: auto lets the guard inside the server do the work where it is installed, require admits no other session, off never "
       "uses it (auto)");
-  add("users", text(),
-      "in front of an SQLite file: a file of accounts made by `termgate user` (without it every user, from the loopback only)");
   add("trust-backend", po::bool_switch(), "let other machines connect although the server requests no credential");
   add("server-pooler", text(), "session: there is a pooler in session mode between the proxy and the server (none)");
   add("allow-replication", po::bool_switch(), "admit replication connections");
@@ -94,94 +88,47 @@ void proxy_options(po::options_description& o) {
   add("cancel-timeout", text(), "for a cancel request (10s)");
   add("drain-timeout", text(), "after SIGTERM, for open transactions (30s)");
   add("keepalive", text(), "silence after which TCP probes whether a peer is alive (15s; 0s: never)");
+  add("jwt-key", list(), "in front of an SQLite file: an Ed25519 public key that signs tokens, PEM or base64url; may be repeated");
+  add("trust-network", po::bool_switch(), "in front of an SQLite file: let other machines connect without a token");
+  add("transaction-idle-timeout", text(), "in front of an SQLite file: for a transaction whose client is silent (10s)");
+  add("statement-timeout", text(),
+      "in front of an SQLite file: for each statement; without it one that reads and has no term ends after 60s (none)");
+  add("max-streams", text(), "in front of an SQLite file: streams that are remembered (100000)");
+  add("max-transactions", text(), "in front of an SQLite file: open transactions (128)");
+  add("max-request-bytes", text(), "in front of an SQLite file: size of a request's body (67108864)");
+  add("max-answer-bytes", text(), "in front of an SQLite file: size of an answer; a cursor's has no limit (67108864)");
+  add("max-memory", text(), "in front of an SQLite file: bytes of all requests and answers at work (1073741824)");
   add("log-format", text(), "text or json (text)");
   add("log-level", text(), "debug, info, warning, error (info)");
 }
 
-// The command line, and after it the file.
-class Given {
- public:
-  explicit Given(const Arguments& line) : line_(line) {
-    const auto path = line.maybe("config");
-    if (!path) return;
-    std::ifstream file(*path);
-    if (!file) throw UsageError(fmt::format("--config {}: cannot be read: {}", *path, std::strerror(errno)));
-    po::options_description known;
-    proxy_options(known);
-    po::variables_map values;
-    try {
-      po::store(po::parse_config_file(file, known), values);
-    } catch (const po::unknown_option& unknown) {
-      throw UsageError(fmt::format("--config {}: there is no option {}", *path, unknown.get_option_name()));
-    } catch (const po::error&) {
-      // Boost's own message quotes the line, and with it perhaps a password.
-      throw UsageError(
-          fmt::format("--config {}: every line is `name = value`, `# comment` or empty, and only lists may come twice", *path));
-    }
-    file_.emplace(std::move(values), line.program());
-  }
-
-  bool has(const char* name) const { return line_.has(name) || (file_ && file_->has(name)); }
-  bool flag(const char* name) const { return from(name).flag(name); }
-
-  // Those of `names` that `other` gives another value.
-  std::vector<std::string> changed(const Given& other, std::initializer_list<const char*> names) const {
-    std::vector<std::string> all;
-    for (const char* name : names) {
-      if (from(name).written(name) != other.from(name).written(name)) all.emplace_back(name);
-    }
-    return all;
-  }
-  std::optional<std::string> maybe(const char* name) const { return from(name).maybe(name); }
-  std::vector<std::string> list(const char* name) const { return from(name).list(name); }
-  std::size_t size(const char* name, std::size_t fallback, std::int64_t low, std::int64_t high) const {
-    return static_cast<std::size_t>(from(name).integer_or(name, static_cast<std::int64_t>(fallback), low, high));
-  }
-  std::chrono::milliseconds duration(const char* name, std::chrono::milliseconds fallback) const {
-    return from(name).duration_or(name, fallback);
-  }
-
-  template <typename Value>
-  Value one_of(const char* name, std::initializer_list<std::pair<const char*, Value>> words, Value fallback) const {
-    const auto given = maybe(name);
-    if (!given) return fallback;
-    std::string all;
-    for (const auto& [word, value] : words) {
-      if (*given == word) return value;
-      all += fmt::format("{}{}", all.empty() ? "" : ", ", word);
-    }
-    throw UsageError(fmt::format("--{} {}: must be one of {}", name, *given, all));
-  }
-
- private:
-  const Arguments& from(const char* name) const { return !line_.has(name) && file_ && file_->has(name) ? *file_ : line_; }
-
-  const Arguments& line_;
-  std::optional<Arguments> file_;
-};
+namespace {
 
 // What a reload does not change: it says so of each that differs.
-constexpr std::initializer_list<const char*> not_reloaded{
-    "listen",       "backend", "schema",     "http",      "http-host", "http-tokens",        "http-behind-tls",
-    "threads",      "browser", "reuse-port", "unix-mode", "rules",     "allow-replication",  "max-watched-databases",
-    "without-term", "enforce", "log-format", "log-level", "users",     "idle-holder-timeout"};
-
-std::string backend_url(const Given& given) {
-  if (const auto url = given.maybe("backend")) {
-    know_secrets_of(*url);
-    return *url;
-  }
-  if (const auto path = given.maybe("backend-file")) return url_in_file("backend-file", *path);
-  throw UsageError("no server: give --backend postgresql://user@host/dbname or sqlite:PATH, or --backend-file FILE");
-}
-
-bool is_sqlite(std::string_view url) { return url.starts_with("sqlite:"); }
+constexpr std::initializer_list<const char*> not_reloaded{"listen",
+                                                          "backend",
+                                                          "schema",
+                                                          "http",
+                                                          "http-host",
+                                                          "tokens",
+                                                          "http-behind-tls",
+                                                          "threads",
+                                                          "browser",
+                                                          "reuse-port",
+                                                          "unix-mode",
+                                                          "rules",
+                                                          "allow-replication",
+                                                          "max-watched-databases",
+                                                          "without-term",
+                                                          "enforce",
+                                                          "log-format",
+                                                          "log-level"};
 
 session::Options::ServerGuard guard_of(const Given& given, const net::Options& options) {
   using Guard = session::Options::ServerGuard;
   const Guard guard =
       given.one_of<Guard>("guard", {{"auto", Guard::when_there}, {"require", Guard::required}, {"off", Guard::off}}, Guard::when_there);
-  const bool postgres = options.backend.protocol == net::Backend::Protocol::postgresql && options.session.server_has_rules;
+  const bool postgres = options.backend.protocol == net::Backend::Protocol::postgresql;
   if (guard == Guard::required && !postgres) throw UsageError("--guard require: only PostgreSQL has the guard");
   if (guard == Guard::required && options.session.server_pooler)
     throw UsageError("--guard require: a pooler between the proxy and the server would give a guarded session to other clients");
@@ -191,7 +138,7 @@ session::Options::ServerGuard guard_of(const Given& given, const net::Options& o
 std::optional<net::HostPort> browser_of(const Given& given, const net::Options& options) {
   const auto address = given.maybe("browser");
   if (!address) return std::nullopt;
-  const auto parsed = net::parse_host_port(*address);
+  const auto parsed = http::parse_host_port(*address);
   if (!parsed) throw UsageError(fmt::format("--browser {}: write HOST:PORT or [IPV6]:PORT", *address));
   if (options.backend.protocol != net::Backend::Protocol::tds) throw UsageError("--browser: only SQL Server has named instances");
   const bool named = std::any_of(options.listeners.begin(), options.listeners.end(), [](const net::ListenerOptions& listener) {
@@ -201,19 +148,11 @@ std::optional<net::HostPort> browser_of(const Given& given, const net::Options& 
   return parsed;
 }
 
-// `served`: where an SQLite file is served within this process.
-net::Options net_options(const Given& given, const std::vector<net::InheritedSocket>& inherited, const std::string& served) {
+net::Options net_options(const Given& given, const std::vector<http::InheritedSocket>& inherited) {
   net::Options options;
   try {
-    for (const std::string& listen : given.list("listen")) options.listeners.push_back(net::parse_listener(listen));
-    if (is_sqlite(backend_url(given))) {
-      options.session.server_has_rules = false;
-      options.session.install_hint = "termgate init --db sqlite:…";  // where the file lies is no client's business
-      options.backend.hosts = {{.name = "sqlite", .address = {}, .path = served}};
-      options.backend.ssl_mode = net::SslMode::disable;
-    } else {
-      options.backend = net::parse_backend(backend_url(given));
-    }
+    for (const std::string& listen : given.list("listen")) options.listeners.push_back(http::parse_listener(listen));
+    options.backend = net::parse_backend(backend_url(given));
   } catch (const std::invalid_argument& error) { throw UsageError(error.what()); }
   for (const auto& socket : inherited) {
     net::ListenerOptions listener;
@@ -222,29 +161,8 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
     options.listeners.push_back(listener);
   }
   if (options.listeners.empty()) throw UsageError("no listener: give --listen HOST:PORT (127.0.0.1:6432) or unix:/path/.s.PGSQL.6432");
-  auto trusted = given.list("proxy-protocol-from");
-  if (trusted.empty()) trusted = {"127.0.0.0/8", "::1"};
-  for (const std::string& text : trusted) {
-    const auto network = net::Network::parse(text);
-    if (!network) throw UsageError(fmt::format("--proxy-protocol-from {}: must be an address or a network such as 10.0.0.0/8", text));
-    options.proxy_protocol_from.push_back(*network);
-  }
-  options.client_tls.certificate = given.maybe("client-tls-cert").value_or("");
-  options.client_tls.key = given.maybe("client-tls-key").value_or("");
-  options.client_tls.client_ca = given.maybe("client-tls-ca").value_or("");
-  options.client_tls.client_certificate_required = given.one_of<bool>("client-cert", {{"required", true}, {"optional", false}}, true);
-  options.client_tls.required = given.flag("require-tls");
-  if (options.client_tls.certificate.empty()) {
-    for (const char* needs : {"client-tls-key", "client-tls-ca", "tls-min", "require-tls"}) {
-      if (given.has(needs) && (std::string_view(needs) != "require-tls" || given.flag(needs)))
-        throw UsageError(fmt::format("--{} is about TLS to clients, which needs --client-tls-cert", needs));
-    }
-  }
-  using Tls = net::TlsVersion;
-  options.client_tls.oldest =
-      given.one_of<Tls>("tls-min", {{"1.0", Tls::v1_0}, {"1.1", Tls::v1_1}, {"1.2", Tls::v1_2}, {"1.3", Tls::v1_3}}, Tls::v1_2);
-  if (given.has("client-cert") && options.client_tls.client_ca.empty())
-    throw UsageError("--client-cert: also give --client-tls-ca, the authority of the certificates");
+  options.proxy_protocol_from = given.trusted_proxies();
+  options.client_tls = given.client_tls();
 
   options.browser = browser_of(given, options);
   constexpr std::int64_t many = 1'000'000;
@@ -291,17 +209,15 @@ net::Options net_options(const Given& given, const std::vector<net::InheritedSoc
   return options;
 }
 
-bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
-
 std::optional<net::HttpOptions> http_options(const Given& given) {
   const auto address = given.maybe("http");
   if (!address) {
-    if (given.has("http-tokens")) throw UsageError("--http-tokens needs --http HOST:PORT");
+    if (given.has("tokens")) throw UsageError("--tokens needs --http HOST:PORT");
     return std::nullopt;
   }
-  const auto parsed = net::parse_host_port(*address);
+  const auto parsed = http::parse_host_port(*address);
   if (!parsed) throw UsageError(fmt::format("--http {}: write HOST:PORT or [IPV6]:PORT", *address));
-  if (given.has("http-tokens") && !is_loopback(parsed->host) && !given.flag("http-behind-tls"))
+  if (given.has("tokens") && !is_loopback(parsed->host) && !given.flag("http-behind-tls"))
     throw UsageError(
         fmt::format("--http {}: tokens would cross the network in the clear; put a TLS proxy in front and say --http-behind-tls, or listen "
                     "on 127.0.0.1",
@@ -325,95 +241,44 @@ void fit_to_descriptors(net::Options& options, std::uint64_t descriptors, net::L
            {"max_greeting", options.limits.greeting}});
 }
 
-// The SQLite file behind --backend sqlite:PATH, served for the listeners of this process; nothing for another backend.
-class ServedFile {
- public:
-  explicit ServedFile(const Given& given) {
-    const std::string url = backend_url(given);
-    if (!is_sqlite(url)) {
-      if (given.has("users")) throw UsageError("--users is about an SQLite file; a PostgreSQL server knows its own");
-      return;
-    }
-#ifdef TERMGATE_WITH_SQLITE_SERVER
-    const std::string path = url.substr(7);
-    if (path.empty() || path == ":memory:") throw UsageError("--backend sqlite:PATH: which file?");
-    if (path.find('?') != std::string::npos)
-      throw UsageError("--backend sqlite:PATH takes no options: every commit is flushed, in the file's own journal mode");
-    // SQLite's count of all memory is one lock for all threads, and nobody here asks for it. Too late where SQLite is in use already, and
-    // then no harm.
-    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
-    sqlite_server::ServerOptions options;
-    options.path = path;
-    options.sessions_max = given.size("max-connections", 1000, 1, 1'000'000) + 64;
-    options.users_path = given.maybe("users").value_or("");
-    options.idle_holder_max = given.duration("idle-holder-timeout", 3s);
-    server_.emplace(options);
-    address_ = server_->address();
+// --backend sqlite:PATH. Runs until a signal ends it; the answer is the exit status.
+int serve_file([[maybe_unused]] const Arguments& arguments, [[maybe_unused]] const Given& given,
+               [[maybe_unused]] const std::vector<http::InheritedSocket>& inherited) {
+#ifdef TERMGATE_WITH_SQLITE_FRONT
+  return serve_sqlite_file(arguments, given, inherited);
 #else
-    throw UsageError("--backend sqlite: this termgate was built without SQLite");
+  throw UsageError("--backend sqlite:PATH: this termgate was built without SQLite");
 #endif
-  }
-  // The last to go. A statement that cannot be stopped ends with the process, and what it has not committed is rolled back.
-  ~ServedFile() {
-#ifdef TERMGATE_WITH_SQLITE_SERVER
-    if (server_ && !server_->stop(1s)) std::_Exit(Exit::done);
-#endif
-  }
-  ServedFile(const ServedFile&) = delete;
-  ServedFile& operator=(const ServedFile&) = delete;
-  const std::string& address() const { return address_; }
-  // See net::Backend.
-  std::function<net::Backend::Shortcut(std::uint32_t, std::string_view)> shortcut() const {
-#ifdef TERMGATE_WITH_SQLITE_SERVER
-    if (server_) return [this](std::uint32_t pid, std::string_view key) { return server_->shortcut(pid, key); };
-#endif
-    return {};
-  }
-
- private:
-#ifdef TERMGATE_WITH_SQLITE_SERVER
-  std::optional<sqlite_server::Server> server_;
-#endif
-  std::string address_;
-};
+}
 
 // Long: each option is handed on once, and what a signal does follows them.
 int run_proxy(const Arguments& arguments) {
   const auto given = std::make_unique<Given>(arguments);
-  const auto inherited = net::take_inherited_sockets();
+  const auto inherited = http::take_inherited_sockets();
   // Before the first thread: one that does not block them would be ended by a SIGTERM that comes while this one does not wait for it.
   net::take_signals();
-  const ServedFile file(*given);
-  net::Options options = net_options(*given, inherited, file.address());
-  options.backend.shortcut = file.shortcut();
+  if (is_sqlite(backend_url(*given))) return serve_file(arguments, *given, inherited);
+  for (const char* name : {"jwt-key", "trust-network", "transaction-idle-timeout", "idle-holder-timeout", "statement-timeout",
+                           "max-streams", "max-transactions", "max-request-bytes", "max-answer-bytes", "max-memory"}) {
+    if (given->has(name) && (std::string_view(name) != "trust-network" || given->flag(name)))
+      throw UsageError(fmt::format("--{} is about an SQLite file: --backend sqlite:PATH", name));
+  }
+  net::Options options = net_options(*given, inherited);
   const std::optional<net::HttpOptions> http = http_options(*given);
-  const auto tokens = given->maybe("http-tokens");
+  const auto tokens = given->maybe("tokens");
   AuthoritySettings settings;
   settings.rules_path = given->maybe("rules").value_or("");
   settings.backend_url = net::own_url(backend_url(*given));
   settings.schema = options.session.schema;
   settings.replication = given->flag("allow-replication");
   settings.watched_databases_max = given->size("max-watched-databases", 20, 0, 1000);
-  settings.without_term = given->one_of<session::WithoutTerm>(
-      "without-term",
-      {{"reject", session::WithoutTerm::reject}, {"read-only", session::WithoutTerm::read_only}, {"allow", session::WithoutTerm::allow}},
-      session::WithoutTerm::read_only);
+  settings.without_term = given->without_term();
   // SQL Server has no read-only transaction: what a read is, only the proxy decides there, and nobody gets that without asking for it.
   if (options.backend.protocol == net::Backend::Protocol::tds && !given->has("without-term"))
     settings.without_term = session::WithoutTerm::reject;
-  settings.enforce = given->one_of<session::Enforce>("enforce", {{"on", session::Enforce::on}, {"observe", session::Enforce::observe}},
-                                                     session::Enforce::on);
+  settings.enforce = given->enforce();
   options.enforcing = settings.enforce == session::Enforce::on;
-  const auto format =
-      given->one_of<net::LogFormat>("log-format", {{"text", net::LogFormat::text}, {"json", net::LogFormat::json}}, net::LogFormat::text);
-  const auto level = given->one_of<net::LogLevel>("log-level",
-                                                  {{"debug", net::LogLevel::debug},
-                                                   {"info", net::LogLevel::info},
-                                                   {"warning", net::LogLevel::warning},
-                                                   {"error", net::LogLevel::error}},
-                                                  net::LogLevel::info);
-
-  net::Log log(STDERR_FILENO, format, level);
+  net::Log log(STDERR_FILENO, given->log_format(), given->log_level());
   fit_to_descriptors(options, net::raise_descriptor_limit(), log);
   std::unique_ptr<session::Authority> authority;
   try {
@@ -432,25 +297,25 @@ int run_proxy(const Arguments& arguments) {
     for (const std::string& address : server.addresses()) log.say(net::LogLevel::info, "listening", {{"address", address}});
     if (options.browser) log.say(net::LogLevel::info, "answering_browser", {{"address", server.browser_address()}});
     if (http) log.say(net::LogLevel::info, "serving_http", {{"address", admin ? admin->address() : server.http_address()}});
-    net::notify_service_manager("READY=1");
+    http::notify_service_manager("READY=1");
 
     bool draining = false;
     for (;;) {
       const int signal = net::wait_for_signal(draining ? 50 : 3'600'000);
       if (draining && server.ended()) break;
       if (signal == SIGHUP) {
-        net::notify_service_manager("RELOADING=1");
+        http::notify_service_manager("RELOADING=1");
         std::string problem;
         try {
           const Given now(arguments);
-          net::Options next = net_options(now, inherited, file.address());
+          net::Options next = net_options(now, inherited);
           fit_to_descriptors(next, net::raise_descriptor_limit(), log);
           next.session.schema = options.session.schema;  // the fence memory is of the one that it began with
           // The rules are read once all else is known to be right, and it comes into force once they are.
-          std::optional<termgate::cli::admin::Access> access;
-          if (admin) access = admin->read_tokens();
+          std::optional<http::Tokens> read;
+          if (admin) read = admin->read_tokens();
           problem = server.reload(next, [&] { return authority->reload(); });
-          if (problem.empty() && access) admin->use(std::move(*access));
+          if (problem.empty() && read) admin->use(std::move(*read));
           if (problem.empty()) {
             options.drain_timeout = next.drain_timeout;
             std::vector<std::string> waiting = given->changed(now, not_reloaded);
@@ -464,14 +329,14 @@ int run_proxy(const Arguments& arguments) {
         } catch (const std::exception& error) { problem = error.what(); }
         if (problem.empty()) log.say(net::LogLevel::info, "reloaded");
         else log.say(net::LogLevel::error, "reload_failed", {{"reason", problem}, {"in_force", "the previous settings"}});
-        net::notify_service_manager("READY=1");
+        http::notify_service_manager("READY=1");
       } else if (signal != 0) {
         if (draining) {
           log.say(net::LogLevel::warning, "ending_at_once", {{"signal", signal}});
           break;
         }
         draining = true;
-        net::notify_service_manager("STOPPING=1");
+        http::notify_service_manager("STOPPING=1");
         // Before it is logged: whoever has read the line may rely on it.
         server.drain();
         log.say(net::LogLevel::info, "draining", {{"signal", signal}, {"timeout_ms", options.drain_timeout.count()}});

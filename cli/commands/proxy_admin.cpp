@@ -7,6 +7,7 @@
 #include <termgate/database.hpp>
 
 #include "admin/server.hpp"
+#include "admin/tokens.hpp"
 #include "command.hpp"
 
 namespace termgate::cli {
@@ -16,8 +17,9 @@ using namespace std::chrono_literals;
 
 admin::ServerOptions server_options(const ProxyAdminSettings& settings, net::Log& log) {
   admin::ServerOptions options;
-  options.host = settings.http.address.host;
-  options.port = settings.http.address.port;
+  options.listener.host = settings.http.address.host;
+  options.listener.port = settings.http.address.port;
+  options.hosts = settings.http.hosts;
   options.log = [&log](const std::string& text) { log.say(net::LogLevel::info, "admin", {{"request", text}}); };
   return options;
 }
@@ -36,7 +38,7 @@ class ProxyAdmin::Inside {
  public:
   Inside(ProxyAdminSettings the_settings, net::Server& server, net::Log& log)
       : settings(std::move(the_settings)),
-        api(open(settings), admin::Access::from_file(settings.tokens_path), api_options(server)),
+        api(open(settings), admin::read_tokens(settings.tokens_path), api_options(server)),
         http(server_options(settings, log), api) {}
 
   admin::ApiOptions api_options(net::Server& server) {
@@ -65,8 +67,8 @@ ProxyAdmin::ProxyAdmin(ProxyAdminSettings settings, net::Server& server, net::Lo
 
 ProxyAdmin::~ProxyAdmin() = default;
 
-admin::Access ProxyAdmin::read_tokens() const { return admin::Access::from_file(inside_->settings.tokens_path); }
-void ProxyAdmin::use(admin::Access access) { inside_->api.use(std::move(access)); }
+http::Tokens ProxyAdmin::read_tokens() const { return admin::read_tokens(inside_->settings.tokens_path); }
+void ProxyAdmin::use(http::Tokens tokens) { inside_->api.use(std::move(tokens)); }
 std::string ProxyAdmin::address() const { return inside_->http.address(); }
 
 }  // namespace termgate::cli

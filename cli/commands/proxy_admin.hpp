@@ -1,13 +1,12 @@
-// The API and page of `termgate admin`, served by the proxy at its --http address: with --http-tokens.
+// The API and page of `termgate admin`, served by the proxy at its --http address: with --tokens.
 #pragma once
 
 #include <memory>
 #include <string>
 
+#include <termgate/http/tokens.hpp>
 #include <termgate/net/log.hpp>
 #include <termgate/net/server.hpp>
-
-#include "admin/access.hpp"
 
 namespace termgate::cli {
 
@@ -27,8 +26,8 @@ class ProxyAdmin {
   ProxyAdmin& operator=(const ProxyAdmin&) = delete;
 
   // The tokens in two steps, for a reload that takes all or nothing. The first throws UsageError.
-  admin::Access read_tokens() const;
-  void use(admin::Access access);
+  http::Tokens read_tokens() const;
+  void use(http::Tokens tokens);
   std::string address() const;
 
  private:

@@ -80,12 +80,14 @@ void leave_outer_run() {
 std::vector<std::string> environment_of(const Plan& plan, Term term, const std::optional<std::string>& run_id,
                                         const std::optional<std::string>& checkpoint) {
   std::vector<std::string> environment;
-  std::string pgoptions;
+  std::string pgoptions, preloaded;
   for (char** one = environ; *one != nullptr; ++one) {
     const std::string_view variable = *one;
     if (plan.pgoptions && variable.starts_with("PGOPTIONS=")) pgoptions = std::string(variable.substr(10)) + " ";
+    else if (!plan.preload.empty() && variable.starts_with("LD_PRELOAD=")) preloaded = ":" + std::string(variable.substr(11));
     else environment.emplace_back(variable);
   }
+  if (!plan.preload.empty()) environment.push_back("LD_PRELOAD=" + plan.preload + preloaded);
   environment.push_back("TERMGATE_SCOPE=" + plan.scope.name());
   environment.push_back(fmt::format("TERMGATE_TERM={}", term.value()));
   if (run_id) environment.push_back("TERMGATE_RUN_ID=" + *run_id);
@@ -434,6 +436,8 @@ void add_run_command(std::vector<Command>& commands) {
             "kubernetes:// or file:///")("no-seal", po::bool_switch(),
                                          "with --source: start COMMAND without raising the fence in the database; no --db is needed")(
             "no-pgoptions", po::bool_switch(), "do not change PGOPTIONS, for poolers that refuse it")(
+            "preload", po::bool_switch(),
+            "fence what COMMAND writes to SQLite files, also where it knows nothing of terms: LD_PRELOAD loads the extension into it")(
             "command", po::value<std::vector<std::string>>(), "after --: what to run");
       },
       {"command"},

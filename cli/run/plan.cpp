@@ -1,6 +1,7 @@
 #include "run/plan.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -52,6 +53,21 @@ void take_shards(const Arguments& arguments, Plan& plan) {
   if (plan.waits) throw UsageError("--wait is not for --shards, which waits for free shards until all are done");
   if (plan.keep && plan.once_per) throw UsageError("--keep starts again what has ended: --once-per says the opposite");
   if (!plan.job) plan.job = plan.scope.name();
+}
+
+// Beside the command, as a build leaves it, or where the package of the extension puts it.
+std::string preload_library() {
+  constexpr const char* name = "libtermgate-preload.so";
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const auto installed = (folder / ".." / TERMGATE_LIBDIR / "termgate").lexically_normal();
+  for (const auto& place : {folder, installed}) {
+    const std::string path = place / name;
+    if (!std::filesystem::exists(path)) continue;
+    if (path.find_first_of(" :") == std::string::npos) return path;
+    throw UsageError(fmt::format("--preload: LD_PRELOAD separates its libraries by blanks and colons, and there is one in {}", path));
+  }
+  throw UsageError(
+      fmt::format("--preload needs {}, which is not in {}: install the package termgate-sqlite-extension", name, installed.string()));
 }
 
 // What would become of one scope.
@@ -112,6 +128,7 @@ Plan plan_of(const Arguments& arguments) {
   plan.kill_after = std::min(arguments.duration_or("kill-after", plan.hold.ttl / 10), plan.hold.ttl / 10);
   take_shards(arguments, plan);
   take_source(arguments, plan);
+  if (arguments.flag("preload")) plan.preload = preload_library();
   if (!plan.job && (plan.once_per || plan.resume)) plan.job = plan.scope.name();
   return plan;
 }

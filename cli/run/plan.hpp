@@ -28,6 +28,7 @@ struct Plan {
   bool keep = false;                         // of shards: what has ended is started again
   std::shared_ptr<LeaseSource> source = {};  // none: the database's own leases
   bool seals = true;
+  std::string preload = {};  // the library that fences COMMAND's writes to SQLite files; empty: none
 };
 
 inline constexpr int shards_max = 256;

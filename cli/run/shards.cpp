@@ -208,6 +208,7 @@ class Shards {
     }
     if (plan_.resume) words.emplace_back("--resume");
     if (!plan_.pgoptions) words.emplace_back("--no-pgoptions");
+    if (!plan_.preload.empty()) words.emplace_back("--preload");
     words.emplace_back("--");
     words.insert(words.end(), plan_.command.begin(), plan_.command.end());
     return words;

@@ -246,8 +246,4 @@ Engine engine_of(const std::string& url) {
   return Engine::postgresql;
 }
 
-std::string wire_url(const std::string& url, const Names& names) {
-  return is_sqlite(url) ? named("postgresql://storm@127.0.0.1/storm", names.application()) : url;
-}
-
 }  // namespace termgate::cli::storm

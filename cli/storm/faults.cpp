@@ -29,25 +29,25 @@ namespace termgate::cli::storm {
 const std::vector<Fault>& all_faults() {
   // clang-format off
   static const std::vector<Fault> all = {
-      {"stop", "SIGSTOP at any moment, SIGCONT up to four TTLs later", true, true, 4, true, true, true},
-      {"kill", "kill -9, and a new process up to two TTLs later", true, true, 2, true, true, true},
+      {"stop", "SIGSTOP at any moment, SIGCONT up to four TTLs later", true, true, 4},
+      {"kill", "kill -9, and a new process up to two TTLs later", true, true, 2},
       {"cut", "the server ends sessions of the storm (pg_terminate_backend, KILL)", false, false, 1},
-      {"freeze", "a client passes the check, writes, and does nothing for up to three TTLs; on SQLite it may also hold the file's lock outside Termgate", true, false, 1, true, true, true},
+      {"freeze", "a client passes the check, writes, and does nothing for up to three TTLs; on SQLite, another process holds the file's lock", true, false, 1},
       {"prepare", "a prepared transaction stays open for up to two TTLs (if max_prepared_transactions allows)", false, false, 1},
       {"hold-append", "a leader that has appended in an open transaction is frozen until it is taken over", false, false, 1, true, false},
       {"hold-raise", "a leader that has acquired its lease again in an open transaction is frozen until it is taken over", false, false, 1, true, false},
       {"hold-truncate", "a leader that has truncated an adopted table in an open transaction is frozen until it is taken over", false, false, 1, true, false},
       {"hold-lock", "a leader that has locked an adopted table is frozen until it is taken over; half of the time it holds nothing else", false, false, 1, true, false},
       {"hold-serializable", "a leader that has read and written in an open SERIALIZABLE transaction is frozen until it is taken over", false, false, 1, true, false},
-      {"lose", "answers are lost, mainly to COMMIT, and the connection is closed or stays silent (unencrypted connections)", false, false, 2, true, true, true},
-      {"delay", "for up to four TTLs a relay splits the traffic into small pieces and delays each by up to a TTL (unencrypted connections)", false, false, 2, true, true, true},
-      {"half-open", "the bytes of one direction are dropped from now on, and the connection is closed only up to eight TTLs later (unencrypted connections)", false, false, 1, true, true, true},
-      {"clock", "the wall clock of a leader or a proxy is stepped by up to an hour, forward or back, and corrected up to six TTLs later (needs libfaketime)", true, true, 2, true, true, true},
-      {"force", "a lease is force-released", true, false, 1, true, true, true},
-      {"prune", "the storm's own streams are pruned", true, false, 1, true, false, true},
-      {"proxy-kill", "kill -9 of a proxy, and a new one up to a TTL later (with --proxies)", false, false, 2, false, true, true},
-      {"proxy-stop", "SIGSTOP of a proxy, SIGCONT up to three TTLs later (with --proxies)", false, false, 2, false, true, true},
-      {"cut-front", "connections between leaders and a proxy are cut (with --proxies)", false, false, 2, false, true, true},
+      {"lose", "answers are lost, mainly to COMMIT, and the connection is closed or stays silent (unencrypted connections)", false, false, 2},
+      {"delay", "for up to four TTLs a relay splits the traffic into small pieces and delays each by up to a TTL (unencrypted connections)", false, false, 2},
+      {"half-open", "the bytes of one direction are dropped from now on, and the connection is closed only up to eight TTLs later (unencrypted connections)", false, false, 1},
+      {"clock", "the wall clock of a leader or a proxy is stepped by up to an hour, forward or back, and corrected up to six TTLs later (needs libfaketime)", true, true, 2},
+      {"force", "a lease is force-released", true, false, 1},
+      {"prune", "the storm's own streams are pruned", true, false, 1, true, false},
+      {"proxy-kill", "kill -9 of a proxy, and a new one up to a TTL later (with --proxies)", false, false, 2, false, true},
+      {"proxy-stop", "SIGSTOP of a proxy, SIGCONT up to three TTLs later (with --proxies)", false, false, 2, false, true},
+      {"cut-front", "connections between leaders and a proxy are cut (with --proxies)", false, false, 2, false, true},
       {"cut-back", "connections between a proxy and the server are cut, its own among them (with --proxies, unencrypted connections)", false, false, 2, false},
   };
   // clang-format on
@@ -55,8 +55,6 @@ const std::vector<Fault>& all_faults() {
 }
 
 bool holds(std::string_view fault) { return fault.starts_with("hold-"); }
-
-bool Plan::direct(std::size_t leader) const { return proxies == 0 || (is_sqlite(url) && leader % 3 == 2); }
 
 // ---- the leaders -----------------------------------------------------------------------------------
 
@@ -86,7 +84,7 @@ void Crew::start(std::size_t index) {
   if (!plan_.pace.empty()) words.insert(words.end(), {"--pace", plan_.pace});
   std::string ports;
   for (const int port : plan_.proxy_ports) ports += fmt::format("{}{}", ports.empty() ? "" : ",", port);
-  if (!plan_.direct(index)) words.insert(words.end(), {"--proxies", ports});
+  if (plan_.proxies > 0) words.insert(words.end(), {"--proxies", ports});
   // The URL goes by the environment: it may hold a password, and arguments are for everybody to read.
   const bool relayed = !plan_.relayed_url.empty() && index % 2 == 0;
   std::vector<std::string> settings = {"TERMGATE_DB=" + (relayed ? plan_.relayed_url : plan_.url)};
@@ -395,12 +393,10 @@ void Faults::freeze(Choice& choice) {
   const std::string scope = scope_of(choice);
   const milliseconds time = choice.span(plan_.ttl / 2, 3 * plan_.ttl);
   const bool numbered = choice.in(25);
-  const bool whole_file = is_sqlite(plan_.url) && (proxies_ == nullptr || choice.in(30));
-  const auto sql = connect(
-      proxies_ == nullptr || whole_file
-          ? plan_.url
-          : through(wire_url(plan_.url, plan_.names), plan_.proxy_ports[static_cast<std::size_t>(choice.number(0, plan_.proxies - 1))]));
-  if (whole_file) {
+  const auto sql =
+      connect(proxies_ == nullptr ? plan_.url
+                                  : through(plan_.url, plan_.proxy_ports[static_cast<std::size_t>(choice.number(0, plan_.proxies - 1))]));
+  if (is_sqlite(plan_.url)) {
     sql->run("BEGIN IMMEDIATE");
     std::this_thread::sleep_for(time / 3);
     sql->roll_back();

@@ -32,7 +32,6 @@ struct Fault {
   bool on_naive;                             // what needs layer 1, or would be no fault of a naive boundary's, is left out there
   int weight;                                // how often, to the others
   bool on_direct = true, on_proxies = true;  // without and with proxies between the leaders and the server
-  bool on_served = false;                    // with proxies that serve an SQLite file
 };
 const std::vector<Fault>& all_faults();
 bool holds(std::string_view fault);  // whether in it a leader freezes in the middle of a transaction: hold-…
@@ -45,9 +44,7 @@ struct Plan {
   Names names;
   std::uint64_t seed = 0;
   int leaders = 0, scopes = 0, writers = 0, proxies = 0;
-  std::vector<int> proxy_ports;  // the relays before the proxies, where leaders write
-  bool direct(std::size_t leader)
-      const;  // whether that one writes past the proxies: every third one of an SQLite file, which layer 1 guards all the same
+  std::vector<int> proxy_ports;                // the relays before the proxies, where leaders write
   std::chrono::nanoseconds time{0}, round{0};  // round: judged so often, and done with at the first breach
   milliseconds ttl{0};
   std::string pace;  // of the writers; empty: as usual

@@ -496,13 +496,11 @@ class Writer {
         if (choice_.in(way == Way::comment ? 40 : 20)) {
           // The proxy checks before a savepoint what is declared there. A check inside it, which goes with it, is one of a second scope: so
           // the block is opened for one of the writer's own.
-          const bool second = way == Way::comment && !sqlite_;
-          if (second) sql.run(fmt::format("SAVEPOINT before_a_mistake /*termgate.scope='{}',termgate.term='1'*/", own_scope_));
+          if (way == Way::comment) sql.run(fmt::format("SAVEPOINT before_a_mistake /*termgate.scope='{}',termgate.term='1'*/", own_scope_));
           else run("SAVEPOINT before_a_mistake", {});
           write_unnumbered(run, table, id + "-undone", scope_, held.term, 1);
           run("ROLLBACK TO SAVEPOINT before_a_mistake", {});
-          if (sqlite_) work();
-          else think();
+          think();
         }
         const bool numbered = choice_.in(60), late = numbered && choice_.in(50);
         std::optional<std::int64_t> place;
@@ -584,7 +582,7 @@ int lead(const Arguments& arguments) {
   for (std::size_t at = 0; at < ports.size();) {
     const std::size_t comma = std::min(ports.find(',', at), ports.size());
     // A proxy that is stopped takes the connection and says nothing.
-    const std::string url = through(wire_url(setting.url, setting.names), std::stoi(ports.substr(at, comma - at)));
+    const std::string url = through(setting.url, std::stoi(ports.substr(at, comma - at)));
     setting.through.push_back(is_odbc(setting.url) ? url : url + "&connect_timeout=2");
     at = comma + 1;
   }

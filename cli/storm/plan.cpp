@@ -22,7 +22,6 @@ std::vector<std::string> faults_of(const Arguments& arguments, const std::string
   std::vector<std::string> faults;
   const auto fits = [&](const Fault& fault) {
     if (sqlserver && !on_sqlserver(fault.name, proxies)) return false;
-    if (sqlite && proxies) return fault.on_served;
     return (fault.on_sqlite || !sqlite) && (fault.on_naive || !naive) && (proxies ? fault.on_proxies : fault.on_direct);
   };
   const auto given = arguments.maybe("faults");
@@ -46,8 +45,6 @@ std::vector<std::string> faults_of(const Arguments& arguments, const std::string
     }
     if (!fits(*found)) {
       if (sqlserver && !on_sqlserver(word, proxies)) throw UsageError(fmt::format("--faults {}: not on SQL Server", word));
-      if (sqlite && proxies)
-        throw UsageError(fmt::format("--faults {}: not with --proxies on SQLite, where there is no server behind the proxies", word));
       const bool by_proxies = proxies ? !found->on_proxies : !found->on_direct;
       throw UsageError(fmt::format("--faults {}: not {}", word,
                                    by_proxies ? proxies ? "with --proxies" : "without --proxies"
@@ -89,8 +86,8 @@ Plan plan_of(const Arguments& arguments) {
     throw UsageError("storm runs on sqlite:PATH, postgresql://…, sqlserver://… and odbc:…");
   const bool sqlserver = engine_of(url) == Engine::sqlserver;
   if (sqlserver && !plan.naive.empty()) throw UsageError("--naive: on PostgreSQL and SQLite");
-  if (odbc && arguments.has("proxies") && !url.starts_with("sqlserver://"))
-    throw UsageError("--proxies: with postgresql://…, sqlserver://… or sqlite:PATH");
+  if (arguments.has("proxies") && (is_sqlite(url) || (odbc && !url.starts_with("sqlserver://"))))
+    throw UsageError("--proxies: with postgresql://… or sqlserver://…");
   if (!plan.naive.empty()) {
     const Naive* naive = find_naive(plan.naive);
     if (naive == nullptr) throw UsageError(fmt::format("unknown naive boundary \"{}\"; `--naive list` lists them", plan.naive));
@@ -100,9 +97,6 @@ Plan plan_of(const Arguments& arguments) {
   if (arguments.has("proxies")) {
 #ifdef TERMGATE_WITH_PROXY
     plan.proxies = static_cast<int>(arguments.integer("proxies", 1, 8));
-#if !defined(TERMGATE_WITH_SQLITE_SERVER) || !defined(TERMGATE_WITH_POSTGRES)
-    if (is_sqlite(url)) throw UsageError("--proxies: this termgate was built without the PostgreSQL protocol in front of an SQLite file");
-#endif
     if (!plan.naive.empty()) throw UsageError("--proxies: the proxies are the boundary there; not with --naive");
 #else
     throw UsageError("--proxies: this termgate was built without its proxy");

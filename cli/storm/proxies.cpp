@@ -17,7 +17,6 @@
 
 #include <fmt/format.h>
 
-#include "bench/target.hpp"
 #include "storm/clock.hpp"
 
 namespace termgate::cli::storm {
@@ -33,15 +32,6 @@ std::string last_line(const std::string& path) {
   return last.empty() ? "it said nothing" : last;
 }
 
-// What the proxy calls the file of an SQLite URL.
-std::string served(const std::string& url) {
-#ifdef TERMGATE_WITH_SQLITE
-  return "sqlite:" + bench::sqlite_path(url);
-#else
-  return url;
-#endif
-}
-
 std::string backend_file(const Plan& plan, std::size_t index) { return fmt::format("{}/proxy{}.backend", plan.folder, index + 1); }
 
 }  // namespace
@@ -49,9 +39,9 @@ std::string backend_file(const Plan& plan, std::size_t index) { return fmt::form
 Proxies::Proxies(Plan& plan) : plan_(plan), proxies_(static_cast<std::size_t>(plan.proxies)) {
   if (fmt::format("{}/.s.PGSQL.{}", plan.folder, plan.proxies).size() >= sizeof sockaddr_un{}.sun_path)
     throw UsageError(fmt::format("--proxies: {} is too long for the path of a socket; give a shorter TMPDIR", plan.folder));
-  const std::string own = named(plan.url, plan.names.application() + "-proxy"), wire = wire_url(plan.url, plan.names);
+  const std::string own = named(plan.url, plan.names.application() + "-proxy");
   for (std::size_t index = 0; index < proxies_.size(); ++index) {
-    std::string backend = is_sqlite(own) ? served(own) : own;
+    std::string backend = own;
     try {
 #ifdef TERMGATE_WITH_ODBC
       if (is_odbc(own)) {
@@ -60,12 +50,11 @@ Proxies::Proxies(Plan& plan) : plan_(plan), proxies_(static_cast<std::size_t>(pl
         backend = beside(plan.backend_url, backs_.back()->port());
       } else
 #endif
-          if (!is_sqlite(own))
         backend = backs_.emplace_back(std::make_unique<Relay>(own))->url();
     } catch (const Unavailable&) { throw; } catch (const Error&) {
       // By TLS: nothing is between this proxy and the server.
     }
-    fronts_.push_back(std::make_unique<Relay>(wire, RelayTarget{.host = plan.folder, .port = std::to_string(index + 1)}));
+    fronts_.push_back(std::make_unique<Relay>(plan.url, RelayTarget{.host = plan.folder, .port = std::to_string(index + 1)}));
     plan.proxy_ports.push_back(fronts_.back()->port());
     // The URL may hold a password, and arguments are for everybody to read; the folder is ours alone.
     std::ofstream file(backend_file(plan, index));
@@ -134,7 +123,7 @@ void Proxies::start_all(milliseconds patience) {
     for (;;) {
       std::string why;
       try {
-        const std::string url = through(wire_url(plan_.url, plan_.names), plan_.proxy_ports[index]);
+        const std::string url = through(plan_.url, plan_.proxy_ports[index]);
         connect(is_odbc(plan_.url) ? url : url + "&connect_timeout=5")->run("SELECT 1");
         break;
       } catch (const Error& error) { why = error.what(); }

@@ -1,11 +1,9 @@
-// storm: proxies between the leaders and a PostgreSQL server, or before an SQLite file, each a `termgate proxy` of this program, and what
-// is done to them.
+// storm: proxies between the leaders and a server, each a `termgate proxy` of this program, and what is done to them.
 //
 //   leader ──▶ front relay ──▶ proxy, on a Unix socket in the storm's folder ──▶ back relay ──▶ server
-//                                                                            ──▶ file
 //
 // The relays live as long as the storm, so that a leader finds a proxy's successor where its predecessor was. Where the server is reached
-// by TLS there is no back relay, and the proxy goes there by itself; a file has none.
+// by TLS there is no back relay, and the proxy goes there by itself.
 #pragma once
 
 #include <sys/types.h>

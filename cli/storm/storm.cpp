@@ -309,7 +309,7 @@ void add_storm_command(std::vector<Command>& commands) {
       "too\n"
       "  termgate storm --db postgresql://postgres@127.0.0.1/scratch --server-restart 'pg_ctl -D DIR -m immediate restart'\n"
       "  termgate storm --db sqlserver://USER:PASSWORD@127.0.0.1/scratch     through ODBC; odbc:… for PostgreSQL too\n"
-      "  termgate storm --db sqlite:scratch.db --proxies 2     the same with a file, beside a leader that writes it directly\n"
+      "  termgate storm --db sqlite:scratch.db     with a file\n"
       "  termgate storm --db sqlite:scratch.db --naive max-term     a faulty boundary in the same storm; --naive list\n\n"
       "Exit status: 0 all guarantees kept, 1 one is broken or it could not be judged, 2 wrong usage. Faults:\n";
   for (const storm::Fault& fault : storm::all_faults()) help += fmt::format("  {:<18}{}\n", fault.name, fault.what);

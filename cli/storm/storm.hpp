@@ -55,8 +55,6 @@ struct Names {
   std::string application() const { return "storm-" + run; }
 };
 constexpr int streams_a_scope = 2;
-// The URL by which a proxy before `url` is spoken to, but for its port: PostgreSQL's wire before an SQLite file too.
-std::string wire_url(const std::string& url, const Names& names);
 
 struct Naive {
   std::string_view name;

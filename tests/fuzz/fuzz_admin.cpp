@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "admin/api.hpp"
-#include "command.hpp"
 
 using namespace termgate::cli::admin;
 
@@ -23,7 +22,7 @@ Api& api() {
     auto database = termgate::Database::open("sqlite::memory:");
     database.install();
     database.try_acquire_lease(termgate::Scope("held"), std::chrono::hours(1), {.owner = "owner"});
-    return Api(database, Access::from_text("a read " + read_token + "\nb lead " + lead_token + "\nc operate " + operate_token, "tokens"),
+    return Api(database, Tokens::from_text("a read " + read_token + "\nb lead " + lead_token + "\nc operate " + operate_token, "tokens"),
                ApiOptions{});
   }();
   return one;
@@ -41,8 +40,8 @@ std::string line(std::string_view& text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
-    Access::from_text(text, "tokens");
-  } catch (const termgate::cli::UsageError&) {}
+    Tokens::from_text(text, "tokens");
+  } catch (const termgate::http::BadTokens&) {}
   Request request;
   request.method = line(text);
   request.target = line(text);

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include <termgate/net/proxy_protocol.hpp>
+#include <termgate/http/proxy_protocol.hpp>
 
-using namespace termgate::net;
+using namespace termgate::http;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::vector<char> held(data, data + size);

@@ -1064,7 +1064,7 @@ class WithoutDatabase(unittest.TestCase):
         self.assertEqual(termgate("init", "--db-file", str(path)).returncode, 0)
         self.refused(2, "cannot be read: No such file", "init", "--db-file", str(path) + "none")
         path.write_text("\n")
-        self.refused(2, "no URL", "init", "--db-file", str(path))
+        self.refused(2, "nothing in its first line", "init", "--db-file", str(path))
 
 
 class WithPasswords(unittest.TestCase):

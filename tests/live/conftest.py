@@ -26,14 +26,12 @@ def pytest_addoption(parser):
     group.addoption("--seed", type=int, metavar="N", help="play one random run again: its seed is in the message of a failure")
     group.addoption("--show", action="store_true", help="the conversations, where a test compares some")
     group.addoption("--only", action="append", metavar="PART", help="what has this in it; a test says of what. May be repeated")
-    group.addoption("--count", type=int, metavar="N", help="so many random expressions (sqlite_server_expressions_test.py)")
+    group.addoption("--count", type=int, metavar="N", help="so many random statements (hrana_transparent_test.py)")
     group.addoption("--chunk", type=int, metavar="N", help="send N bytes at a time (proxy_difference_test.py)")
     group.addoption("--screenshots", metavar="FOLDER", help="keep pictures of the admin page there")
     group.addoption("--list", action="store_true", help="the catalogue of sqlserver_proxy_test.py, instead of its tests")
     group.addoption("--bench", action="store_true", help="what sqlserver_proxy_bench_test.py measures")
-    group.addoption(
-        "--write", action="store_true", help="renew what a test compares with: docs/reference/command.md, statement files, tds_recorded"
-    )
+    group.addoption("--write", action="store_true", help="renew what a test compares with: docs/reference/command.md, tds_recorded")
 
 
 def pytest_configure(config):

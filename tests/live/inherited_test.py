@@ -141,7 +141,7 @@ def url():
 
 class Started:
     def __init__(self, url, state, *words, ttl="2s"):
-        self.url, self.scope = url, f"scope {next(numbers)}"
+        self.url, self.scope = url, f"inherited {next(numbers)} of {os.getpid()}"
         prefix, handed, _ = STATES[state]
         if prefix and prefix[0] in NAMESPACES and os.geteuid() != 0:
             pytest.skip("namespaces need root")

@@ -56,11 +56,8 @@ COMMANDS = {
     "adopt": ["guarded", "--scope-column", "scope", "--term-column", "term"],
     "unadopt": ["guarded"],
     "init": [],
-    "mend": ["--dry-run"],
     "uninstall": ["--yes"],
-    "user add": None,  # own_database: only an error is JSON
-    "user remove": None,
-    "user list": None,
+    "sql": None,  # a shell: .mode json
     "proxy": None,
     "admin": None,  # serves
     "run": None,  # what it prints is the command's; live_run has --dry-run --json

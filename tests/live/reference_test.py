@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The pages of docs/reference/ against what the program prints: every command and option, every option of the proxy
 and environment variable, every metric with its type and labels, every public header; and the C++ of README.md and
-docs/use/ against tests/package/, which builds and runs it. Needs no server; takes a few seconds.
+docs/use/ against tests/package/, which builds and runs it. Needs a PostgreSQL 15; takes a few seconds.
 
   pytest tests/live/reference_test.py [--write]
 
@@ -10,7 +10,6 @@ docs/use/ against tests/package/, which builds and runs it. Needs no server; tak
 import re
 import socket
 import subprocess
-import tempfile
 import textwrap
 import time
 import unittest
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import given
 from given import TERMGATE
+from plain_server import server
 
 SOURCE = Path(__file__).resolve().parents[2]
 REFERENCE = SOURCE / "docs" / "reference"
@@ -140,8 +140,6 @@ class Reference(unittest.TestCase):
             wanted = (default.group(1) if default else "none" if takes_value else "off").split("; ")[0]
             if name in ("config", "rules"):
                 wanted = "none"  # what is in its brackets is no default
-            if name == "users":
-                wanted = wanted.removeprefix("without it ")
             self.assertEqual(rows[name].replace("`", ""), wanted, name)
 
     def test_every_environment_variable_that_is_read_is_on_the_page_of_configuration(self):
@@ -159,28 +157,26 @@ class Reference(unittest.TestCase):
             r"^\| `(termgate_\w+)` \| (\w+) \| ([^|]*) \| (.*) \|$", (REFERENCE / "metrics.md").read_text(encoding="utf-8"), re.M
         )
         told = {name: (kind, frozenset(re.findall(r"`(\w+)`", labels)), meaning) for name, kind, labels, meaning in rows}
-        with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([TERMGATE, "init", "--db", f"sqlite:{folder}/a.db"], check=True, capture_output=True, timeout=30)
-            proxy = subprocess.Popen(
-                [TERMGATE, "proxy", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--backend", f"sqlite:{folder}/a.db"],
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            try:
-                ports = {}
-                deadline = time.monotonic() + 20
-                while len(ports) < 2 and time.monotonic() < deadline:
-                    line = proxy.stderr.readline()
-                    found = re.search(r"(listening|serving_http).*127\.0\.0\.1:(\d+)", line)
-                    if found:
-                        ports[found.group(1)] = int(found.group(2))
-                self.assertEqual(len(ports), 2, "the proxy did not start")
-                refused(ports["listening"])
-                with urllib.request.urlopen(f"http://127.0.0.1:{ports['serving_http']}/metrics", timeout=10) as answer:
-                    text = answer.read().decode()
-            finally:
-                proxy.terminate()
-                proxy.communicate(timeout=30)
+        url = server()
+        subprocess.run([TERMGATE, "init", "--db", url], check=True, capture_output=True, timeout=30)
+        proxy = subprocess.Popen(
+            [TERMGATE, "proxy", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--backend", url], stderr=subprocess.PIPE, text=True
+        )
+        try:
+            ports = {}
+            deadline = time.monotonic() + 20
+            while len(ports) < 2 and time.monotonic() < deadline:
+                line = proxy.stderr.readline()
+                found = re.search(r"(listening|serving_http).*127\.0\.0\.1:(\d+)", line)
+                if found:
+                    ports[found.group(1)] = int(found.group(2))
+            self.assertEqual(len(ports), 2, "the proxy did not start")
+            refused(ports["listening"])
+            with urllib.request.urlopen(f"http://127.0.0.1:{ports['serving_http']}/metrics", timeout=10) as answer:
+                text = answer.read().decode()
+        finally:
+            proxy.terminate()
+            proxy.communicate(timeout=30)
         served = {}
         for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M):
             labels = set()
@@ -230,7 +226,7 @@ def refused(port):
         return kind + (len(body) + 4).to_bytes(4, "big") + body
 
     with socket.create_connection(("127.0.0.1", port), 10) as one:
-        start = (196608).to_bytes(4, "big") + b"user\0a\0database\0a\0\0"
+        start = (196608).to_bytes(4, "big") + b"user\0postgres\0database\0postgres\0\0"
         one.sendall((len(start) + 4).to_bytes(4, "big") + start)
         stream = one.makefile("rb")
         for query in (b"CREATE TABLE x (a integer)\0", None):

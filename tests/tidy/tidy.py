@@ -19,20 +19,33 @@ allowed = {
     "storage/sqlite": ({"fencing", "storage/sqlite", "generated"}, {"fmt", "sqlite"}),
     "storage/odbc": ({"fencing", "storage/odbc", "generated"}, {"fmt", "odbc"}),
     "storage": ({"fencing", "storage", "storage/postgres", "storage/sqlite", "storage/odbc", "generated"}, {"fmt"}),
+    "http": ({"fencing", "http"}, {"fmt", "boost", "openssl"}),
     "wire/pgwire": ({"wire/pgwire"}, set()),
     "wire/tds": ({"wire/tds"}, set()),
     "proxy/statements": ({"fencing", "proxy/statements"}, {"pg_query"}),
-    "sqlite_server/dialect": ({"sqlite_server/dialect"}, {"pg_query", "boost"}),
-    "sqlite_server": (
-        {"fencing", "storage/sqlite", "wire/pgwire", "sqlite_server/dialect", "sqlite_server"},
-        {"fmt", "sqlite", "openssl", "boost"},
+    "sqlite_server/hrana": ({"fencing", "sqlite_server/hrana"}, {"fmt", "boost"}),
+    "sqlite_server/file": ({"fencing", "storage/sqlite", "sqlite_server/hrana", "sqlite_server/file"}, {"fmt", "sqlite"}),
+    "sqlite_server/front": (
+        {
+            "fencing",
+            "http",
+            "proxy/session",
+            "proxy/authority",
+            "sqlite_server/hrana",
+            "sqlite_server/claim",
+            "sqlite_server/file",
+            "sqlite_server/front",
+        },
+        {"fmt", "openssl"},
     ),
+    "sqlite_server/claim": ({"fencing", "sqlite_server/hrana", "sqlite_server/claim"}, {"fmt", "boost", "openssl"}),
     "proxy/session": ({"fencing", "wire/pgwire", "proxy/statements", "proxy/session"}, {"fmt"}),
     "proxy/tds_session": ({"fencing", "wire/tds", "proxy/statements", "proxy/session", "proxy/tds_session"}, set()),
     "proxy/authority": ({"fencing", "storage", "proxy/statements", "proxy/session", "proxy/authority"}, {"fmt"}),
     "proxy/net": (
         {
             "fencing",
+            "http",
             "storage",
             "wire/pgwire",
             "wire/tds",
@@ -112,6 +125,8 @@ def private_roots(home):
             root / "sqlite_server",
             *(root / folder / "src" for folder in allowed if folder not in ("tests", "cli")),
         ]
+    if home.startswith("sqlite_server/"):
+        return [root / "sqlite_server"]
     return [root / home / "src" if (root / home / "src").is_dir() else root / home]
 
 
@@ -146,7 +161,7 @@ for path in tracked("*.hpp", "*.cpp"):
     if re.search(r"\busing namespace\b", text) and path.suffix == ".hpp":
         breach(path, "opens a namespace in a header")
     if re.search(
-        r"\b(fencing|wire/pgwire|wire/tds|proxy/statements|sqlite_server/dialect)/", path.relative_to(root).as_posix()
+        r"\b(fencing|wire/pgwire|wire/tds|proxy/statements|sqlite_server/hrana)/", path.relative_to(root).as_posix()
     ) and re.search(r"(steady|system|high_resolution)_clock::now", text):
         breach(path, "reads a clock; here time comes in as an argument")
 
@@ -154,7 +169,6 @@ python_mains = {("sys", "argv"), ("unittest", "main")}
 
 # Names that were given up, with what took their place; CHANGELOG.md tells of the old ones.
 retired = {
-    "proxy/lite": "sqlite_server",
     "Law": "Layer1",
     "Surroundings": "SessionHost",
     "Errands": "BlockingPool",
@@ -167,7 +181,6 @@ retired = {
     "Knock": "LockWait",
     "Knocked": "LockWaitNotice",
     "WaiterListener": "LockWaitListener",
-    "Lane": "SqlConnection",
     "FenceInDoubt": "FenceUntrusted",
     "declare_in_doubt": "declare_untrusted",
 }
@@ -223,7 +236,10 @@ for folder in [
     "wire/pgwire",
     "wire/tds",
     "proxy/statements",
-    "sqlite_server/dialect",
+    "sqlite_server/hrana",
+    "sqlite_server/claim",
+    "sqlite_server/file",
+    "sqlite_server/front",
     "sqlite_server",
     "proxy/authority",
     "cli",

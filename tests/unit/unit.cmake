@@ -28,11 +28,23 @@ if(TARGET termgate_sqlite)
     LIBRARIES Termgate::sqlite Termgate::sql SQLite::SQLite3 Threads::Threads)
   target_include_directories(unit_sqlite PRIVATE "${PROJECT_SOURCE_DIR}/storage/sqlite/src")
 endif()
+if(TARGET termgate_sqlite_file)
+  termgate_test(unit_sqlite_file APART LABEL unit
+    SOURCES
+      unit/sqlite_server/file/functions.cpp
+      unit/sqlite_server/file/guard.cpp
+      unit/sqlite_server/file/session.cpp
+      unit/sqlite_server/file/takeover.cpp
+    LIBRARIES Termgate::sqlite_file Termgate::sqlite SQLite::SQLite3 fmt::fmt Threads::Threads)
+endif()
 if(TARGET termgate)
   termgate_test(unit_cli APART LABEL unit
     SOURCES unit/cli/drill/tds.cpp unit/cli/drill/wire.cpp unit/cli/secrets.cpp unit/cli/storm/log.cpp
     LIBRARIES termgate_command Termgate::fencing Termgate::testkit fmt::fmt Threads::Threads)
   target_include_directories(unit_cli PRIVATE "${PROJECT_SOURCE_DIR}")
+  if(TARGET termgate_source_net AND TARGET termgate_sqlite)
+    target_sources(unit_cli PRIVATE unit/cli/support/hrana_client.cpp)
+  endif()
   if(TARGET termgate_postgres)
     find_package(PkgConfig REQUIRED)
     pkg_check_modules(LIBPQ REQUIRED IMPORTED_TARGET libpq)
@@ -66,4 +78,25 @@ if(TARGET termgate_sqlite)
   target_include_directories(unit_leader_loop PRIVATE "${PROJECT_SOURCE_DIR}")
   # The same on SQLite whatever server there is; live_leader_loop has that.
   set_property(TEST unit_leader_loop APPEND PROPERTY ENVIRONMENT "TERMGATE_TEST_POSTGRESQL=")
+endif()
+if(TARGET termgate_claim)
+  find_package(OpenSSL 3 REQUIRED)
+  termgate_test(unit_claim APART LABEL unit
+    SOURCES unit/sqlite_server/claim/claim.cpp unit/sqlite_server/claim/jwt.cpp unit/sqlite_server/claim/token.cpp
+    LIBRARIES Termgate::claim OpenSSL::Crypto)
+endif()
+if(TARGET termgate_hrana)
+  termgate_test(unit_hrana APART LABEL unit
+    SOURCES
+      unit/sqlite_server/hrana/clients.cpp
+      unit/sqlite_server/hrana/endpoints.cpp
+      unit/sqlite_server/hrana/messages.cpp
+      unit/sqlite_server/hrana/model.cpp
+      unit/sqlite_server/hrana/socket.cpp
+      unit/sqlite_server/hrana/streams.cpp
+    LIBRARIES Termgate::hrana Boost::json fmt::fmt Threads::Threads)
+endif()
+if(TARGET termgate_sqlite_front)
+  termgate_test(unit_sqlite_front LABEL unit SOURCES unit/sqlite_server/front/workers.cpp LIBRARIES Termgate::sqlite_front Threads::Threads)
+  target_include_directories(unit_sqlite_front PRIVATE "${PROJECT_SOURCE_DIR}/sqlite_server")
 endif()

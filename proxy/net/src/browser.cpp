@@ -60,7 +60,7 @@ std::string machine_name() {
   return text;
 }
 
-std::vector<int> open_all(const HostPort& address) {
+std::vector<int> open_all(const http::HostPort& address) {
   const std::string wanted = fmt::format("{}:{}", address.host.empty() ? "*" : address.host, address.port);
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
@@ -94,7 +94,7 @@ std::vector<int> open_all(const HostPort& address) {
 
 class Browser::Inside {
  public:
-  Inside(const HostPort& address, std::vector<tds::BrowsedInstance> instances)
+  Inside(const http::HostPort& address, std::vector<tds::BrowsedInstance> instances)
       : instances_(std::move(instances)), name_(machine_name()), sockets_(open_all(address)), stop_(eventfd(0, EFD_CLOEXEC)) {
     thread_ = std::thread([this] { run(); });
   }
@@ -112,7 +112,7 @@ class Browser::Inside {
     sockaddr_storage address{};
     socklen_t size = sizeof address;
     getsockname(sockets_.front(), reinterpret_cast<sockaddr*>(&address), &size);
-    return Endpoint(reinterpret_cast<const sockaddr*>(&address), size).text();
+    return http::Endpoint(reinterpret_cast<const sockaddr*>(&address), size).text();
   }
 
  private:
@@ -138,7 +138,7 @@ class Browser::Inside {
       if (bytes < 0) return;
       const std::string answer = tds::browser_answer({request.data(), static_cast<std::size_t>(bytes)}, name_, instances_);
       if (answer.empty()) continue;
-      const Endpoint asking(reinterpret_cast<const sockaddr*>(&from), size);
+      const http::Endpoint asking(reinterpret_cast<const sockaddr*>(&from), size);
       if (!allowance_.take(asking.host(), Clock::now())) continue;
       [[maybe_unused]] const ssize_t sent = sendto(descriptor, answer.data(), answer.size(), 0, asking.address(), asking.size());
     }
@@ -152,7 +152,7 @@ class Browser::Inside {
   std::thread thread_;
 };
 
-Browser::Browser(const HostPort& address, std::vector<tds::BrowsedInstance> instances)
+Browser::Browser(const http::HostPort& address, std::vector<tds::BrowsedInstance> instances)
     : inside_(std::make_unique<Inside>(address, std::move(instances))) {}
 Browser::~Browser() = default;
 std::string Browser::address() const { return inside_->address(); }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <termgate/net/endpoint.hpp>
+#include <termgate/http/endpoint.hpp>
 #include <termgate/tds/browser.hpp>
 
 namespace termgate::net {
@@ -13,7 +13,7 @@ namespace termgate::net {
 class Browser {
  public:
   // Throws std::runtime_error where the address cannot be had.
-  Browser(const HostPort& address, std::vector<tds::BrowsedInstance> instances);
+  Browser(const http::HostPort& address, std::vector<tds::BrowsedInstance> instances);
   ~Browser();
   Browser(const Browser&) = delete;
   Browser& operator=(const Browser&) = delete;

@@ -25,7 +25,7 @@ void CancelTask::begin() {
   const int descriptor = socket(target_.server.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return end();
   stream_.open(descriptor);
-  tune(descriptor, target_.server.family(), settings_->options.keepalive);
+  http::tune(descriptor, target_.server.family(), settings_->options.keepalive);
   if (connect(descriptor, target_.server.address(), target_.server.size()) == 0) return connected();
   if (errno != EINPROGRESS) return end();
   worker_.watch(descriptor, this, EPOLLOUT, watched_);

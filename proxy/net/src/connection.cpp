@@ -19,7 +19,7 @@
 #include <fmt/format.h>
 #include <openssl/rand.h>
 
-#include <termgate/net/proxy_protocol.hpp>
+#include <termgate/http/proxy_protocol.hpp>
 #include <termgate/pgwire/encode.hpp>
 #include <termgate/session/session.hpp>
 #include <termgate/tds_session/tds_session.hpp>
@@ -47,7 +47,7 @@ Instant clock_now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 
-Connection::Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer, const OpenListener& listener,
+Connection::Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer, const http::OpenListener& listener,
                        std::shared_ptr<const Settings> settings)
     : worker_(worker),
       id_(id),
@@ -68,7 +68,7 @@ Connection::~Connection() {
 }
 
 void Connection::begin() {
-  tune(client_.stream.descriptor(), peer_.family(), settings_->options.keepalive);
+  http::tune(client_.stream.descriptor(), peer_.family(), settings_->options.keepalive);
   deadline_ = began_ + settings_->options.greeting_timeout;
   // A client of one that is not trusted to bring headers is taken for what it is.
   if (listener_.options.proxy_protocol && any_contains(settings_->options.proxy_protocol_from, peer_)) stage_ = Stage::proxy_header;
@@ -126,16 +126,16 @@ void Connection::ready(End& end, std::uint32_t events) {
 
 void Connection::read_proxy_header() {
   for (;;) {
-    const ProxyHeader header = parse_proxy_header(head_);
-    if (header.kind == ProxyHeader::Kind::malformed) {
+    const http::ProxyHeader header = http::parse_proxy_header(head_);
+    if (header.kind == http::ProxyHeader::Kind::malformed) {
       session::Incident incident;
       incident.kind = session::Incident::Kind::malformed;
       incident.message = header.problem;
       happened(incident);
       return end("malformed PROXY header");
     }
-    if (header.kind != ProxyHeader::Kind::need_more) {
-      if (header.kind == ProxyHeader::Kind::proxied) {
+    if (header.kind != http::ProxyHeader::Kind::need_more) {
+      if (header.kind == http::ProxyHeader::Kind::proxied) {
         peer_ = header.client;
         // The client's own way here is not known to have been this machine only.
         local_ = peer_.local();
@@ -212,7 +212,6 @@ void Connection::read_some(End& end) {
         } else {
           worker_.counters().bytes_from_servers.add(static_cast<std::int64_t>(bytes));
           server_spoke_ = true;
-          heard_ += bytes;
           session_->resume(session::ServerBytes{given}, clock_now());
         }
         break;
@@ -313,8 +312,6 @@ void Connection::flush(End& end) {
   for (;;) {
     const std::string_view out = end.client ? session_->to_client() : session_->to_server();
     if (out.empty()) return;
-    if (end.client && held_back_) return;
-    if (!end.client && shortcut_ && take_shortcut(out)) continue;
     std::size_t bytes = out.size();
     if (!end.gone && !end.unheard) {
       if (end.blocked || end.handshaking || !end.connected) return;
@@ -347,40 +344,14 @@ void Connection::flush(End& end) {
       }
     }
     // What was meant for one who is gone is dropped.
-    if (end.client) {
-      session_->sent_to_client(bytes);
-    } else {
-      sent_ += bytes;
-      session_->sent_to_server(bytes);
-    }
+    if (end.client) session_->sent_to_client(bytes);
+    else session_->sent_to_server(bytes);
     // Half a write to a plain socket means that it is full.
     if (bytes < out.size() && !end.stream.is_tls() && !end.gone) {
       end.blocked = true;
       return;
     }
   }
-}
-
-// True: the server in this process has answered without its socket. The counts of bytes in both directions
-// show it that nothing is under way there.
-bool Connection::take_shortcut(std::string_view bytes) {
-  if (server_.gone || server_.unheard || server_.blocked) return false;
-  std::string answer;
-  if (!shortcut_(sent_, heard_, bytes, answer)) return false;
-  worker_.counters().bytes_from_servers.add(static_cast<std::int64_t>(answer.size()));
-  session_->sent_to_server(bytes.size());
-  session_->resume(session::ServerBytes{answer}, clock_now());
-  if (!held_back_ && worker_.others_wait()) {
-    held_back_ = true;
-    worker_.hold_back(id_);
-  }
-  return true;
-}
-
-void Connection::let_go() {
-  held_back_ = false;
-  if (stage_ != Stage::session) return;
-  pump();
 }
 
 // Actions are carried out in order. One that has to wait stays the first and holds up those after it.
@@ -406,8 +377,6 @@ bool Connection::do_action(Action::Kind kind) {
     case Action::Kind::registered:
       establish();
       if (!ticket_ && server_.connected && !server_.gone) ticket_ = worker_.shared().cancels.add(target(), head_);
-      if (const auto& find = worker_.shared().backend.shortcut; find && server_.connected && !server_.gone)
-        shortcut_ = find(session_->server_pid(), session_->server_key());
       return true;
     case Action::Kind::cancel_server:
       if (server_.connected && !session_->server_key().empty()) (void)worker_.cancel(target(), settings_, nullptr);
@@ -658,7 +627,7 @@ void Connection::next_address() {
       continue;
     }
     server_.stream.open(descriptor);
-    tune(descriptor, server.endpoint.family(), settings_->options.keepalive);
+    http::tune(descriptor, server.endpoint.family(), settings_->options.keepalive);
     if (connect(descriptor, server.endpoint.address(), server.endpoint.size()) == 0) return server_connected();
     if (errno == EINPROGRESS) {
       connecting_ = true;
@@ -691,8 +660,6 @@ void Connection::forget_server() {
     server_.stream.finish_writing();
     server_.stream.close();
   }
-  shortcut_ = {};
-  sent_ = heard_ = 0;
   server_.watched = 0;
   server_.connected = server_.handshaking = server_.blocked = server_.write_reads = server_.read_writes = server_.deaf = server_.unheard =
       false;

@@ -21,7 +21,7 @@ namespace termgate::net {
 
 class Connection final : public session::SessionHost {
  public:
-  Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer, const OpenListener& listener,
+  Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer, const http::OpenListener& listener,
              std::shared_ptr<const Settings> settings);
   ~Connection() override;
   Connection(const Connection&) = delete;
@@ -39,7 +39,6 @@ class Connection final : public session::SessionHost {
   void look_at_clock(session::Instant now);
   void fences_rose(const Worker::Risen& risen);
   void gates_wanted(const std::set<std::string, std::less<>>& scopes, bool certain);
-  void let_go();  // what was held back
   void drain();
   bool hung_up() const;  // the client has closed its side, perhaps unread yet behind what it said before
   void cut(std::string_view sqlstate, std::string_view message);
@@ -106,7 +105,6 @@ class Connection final : public session::SessionHost {
   void lost(End& end, std::string_view why);
   void pump();
   void flush(End& end);
-  bool take_shortcut(std::string_view bytes);
   bool run_actions();
   bool wants(const End& end) const;
   void watch(End& end);
@@ -133,7 +131,7 @@ class Connection final : public session::SessionHost {
 
   Worker& worker_;
   const std::uint64_t id_;
-  const OpenListener& listener_;
+  const http::OpenListener& listener_;
   std::shared_ptr<const Settings> settings_;
   Endpoint peer_;
   std::size_t place_ = 0;
@@ -167,9 +165,6 @@ class Connection final : public session::SessionHost {
   std::size_t address_ = 0;  // the next to be tried; after connecting, one past the one that is used
   std::string connect_problem_;
   std::optional<CancelRegistry::Ticket> ticket_;
-  Backend::Shortcut shortcut_;          // past the server's socket
-  bool held_back_ = false;              // output to the client waits for the end of the worker's round
-  std::uint64_t sent_ = 0, heard_ = 0;  // bytes on the server's socket
   std::string why_;
 };
 

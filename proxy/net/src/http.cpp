@@ -1,36 +1,21 @@
 #include "http.hpp"
 
+#include <exception>
 #include <functional>
-#include <list>
+#include <memory>
 #include <optional>
-#include <stdexcept>
-#include <thread>
-
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include <termgate/detail/host_header.hpp>
+#include <termgate/http/server.hpp>
 #include <termgate/scope.hpp>
 
 namespace termgate::net {
 namespace {
 
-namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = boost::beast::http;
-using tcp = asio::ip::tcp;
-
-constexpr std::uint32_t header_bytes_max = 8u << 10;
-constexpr std::chrono::seconds request_takes{10};
-constexpr std::chrono::seconds errand_takes{10};
-constexpr int connections_max = 64;  // past it the one that has been silent for longest goes
-constexpr int leaving_max = 64;      // that have been given up and are not gone yet
+constexpr std::size_t http_connections_max = 64;  // past it the one that has been silent for longest goes
 
 int hex(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -97,171 +82,54 @@ HttpAnswer answer_http(std::string_view method, std::string_view target, std::st
   return questions.leads(*scope) ? HttpAnswer{200, "leader\n"} : HttpAnswer{503, "not leader\n"};
 }
 
-// Outlives its connections, which are owned by operations of its loop.
-class HttpServer::Inside {
+class HttpServer::Inside : public http::Handler {
  public:
-  Inside(HttpOptions the_options, HttpQuestions the_questions, BlockingPool& the_errands)
-      : options(std::move(the_options)), questions(std::move(the_questions)), blocking_pool(the_errands), acceptor(loop), pause(loop) {}
-
-  void accept();
-
-  const HttpOptions options;
-  const HttpQuestions questions;
-  BlockingPool& blocking_pool;
-  // Those that are waited for, the one that has been silent for longest first; each takes itself out.
-  std::list<std::function<void()>*> silent;
-  int connections = 0;
-  bool waiting = false;
-  asio::io_context loop{1};
-  tcp::acceptor acceptor;
-  asio::steady_timer pause;
-  std::thread thread;
-};
-
-namespace {
-
-// One connection, one request after another.
-template <typename Owner>
-class HttpConnection : public std::enable_shared_from_this<HttpConnection<Owner>> {
- public:
-  HttpConnection(tcp::socket socket, Owner& owner) : stream_(std::move(socket)), owner_(owner) { ++owner_.connections; }
-  ~HttpConnection() {
-    heard();
-    --owner_.connections;
-    if (owner_.waiting) owner_.accept();
+  Inside(const HttpOptions& options, HttpQuestions questions, BlockingPool& blocking_pool)
+      : options_(options), questions_(std::move(questions)), blocking_pool_(blocking_pool), server_(server_options(options), *this) {
+    server_.start();
   }
 
-  void read() {
-    parser_.emplace();
-    parser_->header_limit(header_bytes_max);
-    parser_->body_limit(0);
-    stream_.expires_after(request_takes);
-    place_ = owner_.silent.insert(owner_.silent.end(), &give_up_);
-    http::async_read(stream_, buffer_, *parser_,
-                     [self = this->shared_from_this()](beast::error_code error, std::size_t) { self->got(error); });
-  }
+  http::Decision decide(const http::Head&) override { return http::Take{}; }
 
- private:
-  void heard() {
-    if (!place_) return;
-    owner_.silent.erase(*place_);
-    place_.reset();
-  }
-
-  void got(beast::error_code error) {
-    heard();
-    if (error == http::error::end_of_stream || error == beast::error::timeout) return;
-    if (error == http::error::body_limit) return answer({413, "no bodies here\n"}, false);
-    if (error == http::error::header_limit) return answer({431, "headers longer than 8 kB\n"}, false);
-    if (error && error.category() == http::make_error_code(http::error::bad_method).category())
-      return answer({400, "malformed request\n"}, false);
-    if (error) return;
-    const auto& request = parser_->get();
-    // Of two the reader in front of us may have believed the other one.
-    const auto hosts = request.count(http::field::host);
-    if (hosts > 1 || (hosts == 0 && request.version() >= 11)) return answer({400, "exactly one Host header is required\n"}, false);
+  void request(http::Request request, http::Answer answer) override {
     // Whether the process lives is answered even where every thread of the blocking pool waits for a name server.
-    if (request.target() == "/healthz" && request.method() == http::verb::get && !host_problem(request[http::field::host], owner_.options))
-      return answer({200, "ok\n"}, request.keep_alive());
+    if (request.head.target == "/healthz" && request.head.method == "GET") return answer.reply(reply_of({200, "ok\n"}));
     // The answer may take its time, and the loop has others to serve.
-    owner_.blocking_pool.run([self = this->shared_from_this(), method = std::string(request.method_string()),
-                              target = std::string(request.target()), host = std::string(request[http::field::host]),
-                              keep = request.keep_alive(), head = request.method() == http::verb::head] {
+    auto owed = std::make_shared<http::Answer>(std::move(answer));
+    blocking_pool_.run([this, owed, head = std::move(request.head)] {
       HttpAnswer reply;
       try {
-        reply = answer_http(method, target, host, self->owner_.options, self->owner_.questions);
+        reply = answer_http(head.method, head.target, head.header("Host"), options_, questions_);
       } catch (const std::exception&) { reply = {500, "failed\n"}; }
-      asio::post(self->owner_.loop, [self, reply = std::move(reply), keep, head]() mutable { self->answer(std::move(reply), keep, head); });
+      owed->reply(reply_of(std::move(reply)));
     });
   }
 
-  void answer(HttpAnswer reply, bool keep, bool head = false) {
-    response_ = {};
-    response_.version(11);
-    response_.result(reply.status);
-    response_.set(http::field::content_type, reply.type);
-    response_.set(http::field::cache_control, "no-store");
-    response_.set("X-Content-Type-Options", "nosniff");
-    response_.keep_alive(keep);
-    response_.body() = std::move(reply.body);
-    response_.prepare_payload();
-    if (head) response_.body().clear();
-    stream_.expires_after(errand_takes);
-    http::async_write(stream_, response_, [self = this->shared_from_this(), keep](beast::error_code error, std::size_t) {
-      if (error) return;
-      if (keep) return self->read();
-      beast::error_code ignored;
-      self->stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
-    });
+  std::string address() const { return server_.addresses().front(); }
+
+ private:
+  static http::Reply reply_of(HttpAnswer answer) { return {answer.status, std::move(answer.body), answer.type}; }
+  static http::ServerOptions server_options(const HttpOptions& options) {
+    http::ServerOptions given;
+    http::ListenerOptions listener;
+    listener.name = "http";
+    listener.host = options.address.host.empty() ? "0.0.0.0" : options.address.host;
+    listener.port = options.address.port;
+    given.listeners.push_back(std::move(listener));
+    given.hosts = options.hosts;
+    given.limits.connections = http_connections_max;
+    return given;
   }
 
-  beast::tcp_stream stream_;
-  Owner& owner_;
-  std::function<void()> give_up_ = [this] {
-    heard();
-    stream_.close();
-  };
-  std::optional<std::list<std::function<void()>*>::iterator> place_;
-  beast::flat_buffer buffer_{header_bytes_max * 2};
-  std::optional<http::request_parser<http::empty_body>> parser_;
-  http::response<http::string_body> response_;
+  const HttpOptions options_;
+  const HttpQuestions questions_;
+  BlockingPool& blocking_pool_;
+  http::Server server_;
 };
 
-}  // namespace
-
-void HttpServer::Inside::accept() {
-  if (connections >= connections_max && !silent.empty()) {
-    // Its place is taken out at once, so that the next one takes another's; the rest of it ends in its own time.
-    std::function<void()>* longest = silent.front();
-    (*longest)();
-  }
-  waiting = connections >= connections_max + leaving_max;
-  if (waiting) return;
-  acceptor.async_accept([this](beast::error_code error, tcp::socket socket) {
-    if (error == asio::error::operation_aborted) return;
-    if (error) {
-      // No descriptor left, most likely: a moment later there may be one.
-      pause.expires_after(std::chrono::milliseconds(100));
-      pause.async_wait([this](beast::error_code stopped) {
-        if (!stopped) accept();
-      });
-      return;
-    }
-    std::make_shared<HttpConnection<Inside>>(std::move(socket), *this)->read();
-    accept();
-  });
-}
-
 HttpServer::HttpServer(const HttpOptions& options, HttpQuestions questions, BlockingPool& blocking_pool)
-    : inside_(std::make_unique<Inside>(options, std::move(questions), blocking_pool)) {
-  beast::error_code error;
-  tcp::resolver resolver(inside_->loop);
-  const std::string host = options.address.host.empty() ? "0.0.0.0" : options.address.host;
-  const auto found =
-      resolver.resolve(host, std::to_string(options.address.port), tcp::resolver::passive | tcp::resolver::numeric_service, error);
-  const std::string wanted = fmt::format("{}:{}", host, options.address.port);
-  if (error || found.empty()) throw std::runtime_error(fmt::format("cannot serve HTTP on {}: {}", wanted, error.message()));
-  const tcp::endpoint endpoint = found.begin()->endpoint();
-  inside_->acceptor.open(endpoint.protocol(), error);
-  if (!error) inside_->acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) inside_->acceptor.bind(endpoint, error);
-  if (!error) inside_->acceptor.listen(128, error);
-  if (error) throw std::runtime_error(fmt::format("cannot serve HTTP on {}: {}", wanted, error.message()));
-  inside_->accept();
-  inside_->thread = std::thread([this] { inside_->loop.run(); });
-}
-
-HttpServer::~HttpServer() {
-  inside_->loop.stop();
-  inside_->thread.join();
-  inside_->waiting = false;
-}
-
-std::string HttpServer::address() const {
-  boost::system::error_code error;
-  const auto endpoint = inside_->acceptor.local_endpoint(error);
-  const std::string host = endpoint.address().to_string();
-  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, endpoint.port()) : fmt::format("[{}]:{}", host, endpoint.port());
-}
+    : inside_(std::make_unique<Inside>(options, std::move(questions), blocking_pool)) {}
+HttpServer::~HttpServer() = default;
+std::string HttpServer::address() const { return inside_->address(); }
 
 }  // namespace termgate::net

@@ -1,4 +1,4 @@
-// The HTTP part: /healthz, /readyz, /metrics, /leader. A thread of its own, Boost.Beast; no bodies, no state, no cookies.
+// The HTTP part: /healthz, /readyz, /metrics, /leader, on a loop of http/. No bodies, no state, no cookies.
 #pragma once
 
 #include <functional>

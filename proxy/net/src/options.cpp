@@ -68,7 +68,7 @@ SslMode ssl_mode_of(std::string_view text) {
 // As libpq has it.
 constexpr std::string_view oldest_tls = "ssl_min_protocol_version";
 TlsVersion oldest_tls_of(std::string_view text) {
-  if (const auto version = tls_version_of(text)) return *version;
+  if (const auto version = http::tls_version_of(text)) return *version;
   throw std::invalid_argument(fmt::format("--backend: {}={} must be one of TLSv1, TLSv1.1, TLSv1.2, TLSv1.3", oldest_tls, text));
 }
 
@@ -131,40 +131,6 @@ Backend parse_sqlserver(std::string_view rest) {
 }
 
 }  // namespace
-
-ListenerOptions parse_listener(std::string_view text) {
-  ListenerOptions listener;
-  const std::string given(text);
-  if (text.ends_with(",proxy")) {
-    listener.proxy_protocol = true;
-    text.remove_suffix(6);
-  }
-  if (const auto equals = text.find('='); equals != std::string_view::npos && equals < text.find(':')) {
-    listener.name = text.substr(0, equals);
-    text.remove_prefix(equals + 1);
-    if (listener.name.empty()) throw std::invalid_argument(fmt::format("--listen {}: the name before = is empty", given));
-  }
-  if (text.starts_with("unix:") || text.starts_with('/')) {
-    listener.path = text.starts_with('/') ? text : text.substr(5);
-    if (!listener.path.starts_with('/') || !Endpoint::unix_socket(listener.path))
-      throw std::invalid_argument(fmt::format("--listen {}: a socket's path begins with / and has at most 107 bytes", given));
-  } else {
-    const auto address = parse_host_port(text);
-    if (!address) throw std::invalid_argument(fmt::format("--listen {}: write HOST:PORT, [IPV6]:PORT or unix:/path/.s.PGSQL.5432", given));
-    listener.host = address->host;
-    listener.port = address->port;
-  }
-  if (listener.name.empty()) listener.name = text;
-  return listener;
-}
-
-std::optional<TlsVersion> tls_version_of(std::string_view text) noexcept {
-  if (text == "1.0" || text == "TLSv1") return TlsVersion::v1_0;
-  if (text == "1.1" || text == "TLSv1.1") return TlsVersion::v1_1;
-  if (text == "1.2" || text == "TLSv1.2") return TlsVersion::v1_2;
-  if (text == "1.3" || text == "TLSv1.3") return TlsVersion::v1_3;
-  return std::nullopt;
-}
 
 std::string own_url(std::string_view url) {
   const auto question = url.find('?');

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <termgate/net/endpoint.hpp>
+#include <termgate/http/endpoint.hpp>
 #include <termgate/net/options.hpp>
 
 namespace termgate::net {

@@ -141,9 +141,9 @@ bool answers(const ServerAddress& address, const Backend& backend, const TlsCont
 }
 
 // The listeners with a name that a client can ask for.
-std::vector<tds::BrowsedInstance> instances_of(const std::vector<OpenListener>& listeners) {
+std::vector<tds::BrowsedInstance> instances_of(const std::vector<http::OpenListener>& listeners) {
   std::vector<tds::BrowsedInstance> instances;
-  for (const OpenListener& listener : listeners) {
+  for (const http::OpenListener& listener : listeners) {
     if (listener.is_unix || !tds::is_instance_name(listener.options.name)) continue;
     sockaddr_storage address{};
     socklen_t size = sizeof address;
@@ -172,12 +172,12 @@ class Server::Inside {
     const unsigned threads = options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
     try {
       for (const ListenerOptions& listener : options.listeners) {
-        for (OpenListener& open : open_listener(listener, options.reuse_port, options.unix_mode))
+        for (http::OpenListener& open : http::open_listener(listener, options.reuse_port, options.unix_mode))
           shared.listeners.push_back(std::move(open));
       }
       if (options.browser) browser.emplace(*options.browser, instances_of(shared.listeners));
     } catch (...) {
-      close_all(shared.listeners);
+      http::close_all(shared.listeners);
       throw;
     }
     for (unsigned i = 0; i < threads; ++i) {
@@ -201,7 +201,7 @@ class Server::Inside {
     shared.blocking_pool.end();
     http.reset();
     browser.reset();
-    close_all(shared.listeners);
+    http::close_all(shared.listeners);
     shared.workers.clear();
   }
 
@@ -324,7 +324,7 @@ std::string Server::reload(const Options& options, const std::function<std::stri
 
 std::vector<std::string> Server::addresses() const {
   std::vector<std::string> all;
-  for (const OpenListener& listener : inside_->shared.listeners) all.push_back(listener.address);
+  for (const http::OpenListener& listener : inside_->shared.listeners) all.push_back(listener.address);
   return all;
 }
 

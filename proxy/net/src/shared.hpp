@@ -18,7 +18,7 @@
 
 #include "blocking_pool.hpp"
 #include "guarded_logins.hpp"
-#include "listen.hpp"
+#include <termgate/http/listen.hpp>
 #include "resolver.hpp"
 #include "tls.hpp"
 #include "writing_texts.hpp"
@@ -54,7 +54,7 @@ struct Shared {
   GuardedLogins guarded_logins;
   Resolver resolver;
   const bool enforcing;
-  std::vector<OpenListener> listeners;
+  std::vector<http::OpenListener> listeners;
   std::vector<std::unique_ptr<Worker>> workers;
 
   std::atomic<std::uint64_t> last_id{0};

@@ -49,7 +49,7 @@ void turn_away(int descriptor, Backend::Protocol protocol, std::string_view sqls
 }
 
 // A descriptor, or -1 with errno.
-int accept_one(const OpenListener& listener, Endpoint& peer) {
+int accept_one(const http::OpenListener& listener, Endpoint& peer) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   const int descriptor = accept4(listener.descriptor, reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -62,10 +62,10 @@ int accept_one(const OpenListener& listener, Endpoint& peer) {
 
 class Worker::Acceptor final : public Pollable {
  public:
-  Acceptor(Worker& worker, const OpenListener& from) : listener(from), worker_(worker) {}
+  Acceptor(Worker& worker, const http::OpenListener& from) : listener(from), worker_(worker) {}
   void ready(std::uint32_t) override { worker_.accept_from(listener); }
 
-  const OpenListener& listener;
+  const http::OpenListener& listener;
   std::uint32_t watched = 0;
 
  private:
@@ -161,7 +161,7 @@ void Worker::drain(session::Instant cut_at) {
     acceptors_.clear();
     if (--shared_.listening == 0) {
       // Whoever waits in a queue that is closed gets a reset. Those of a manager's socket wait for the next process.
-      for (const OpenListener& listener : shared_.listeners) {
+      for (const http::OpenListener& listener : shared_.listeners) {
         if (listener.options.inherited >= 0) continue;
         for (int taken = 0; taken < queue_max; ++taken) {
           Endpoint peer;
@@ -170,13 +170,13 @@ void Worker::drain(session::Instant cut_at) {
           take(descriptor, peer, &listener, false);
         }
       }
-      close_all(shared_.listeners);
+      http::close_all(shared_.listeners);
     }
     for (std::size_t i = connections_.size(); i-- > 0;) connections_[i]->drain();
   });
 }
 
-void Worker::hand_over(int descriptor, const Endpoint& peer, const OpenListener* listener, bool room_is_here) {
+void Worker::hand_over(int descriptor, const Endpoint& peer, const http::OpenListener* listener, bool room_is_here) {
   load_.fetch_add(1, std::memory_order_relaxed);
   post([this, descriptor, peer, listener, room_is_here] {
     load_.fetch_sub(1, std::memory_order_relaxed);
@@ -312,7 +312,7 @@ void Worker::watch_listeners(bool wanted) {
   }
 }
 
-void Worker::accept_from(const OpenListener& listener) {
+void Worker::accept_from(const http::OpenListener& listener) {
   for (int i = 0; i < accepts_at_once; ++i) {
     Endpoint peer;
     const int descriptor = accept_one(listener, peer);
@@ -374,7 +374,7 @@ bool Worker::make_room() {
   return false;
 }
 
-void Worker::take(int descriptor, const Endpoint& peer, const OpenListener* listener, bool room_is_here) {
+void Worker::take(int descriptor, const Endpoint& peer, const http::OpenListener* listener, bool room_is_here) {
   const auto settings = shared_.settings();
   if (shared_.greeting.load() >= static_cast<std::int64_t>(settings->options.limits.greeting)) {
     // The limit counts the clients of all workers, but only a client of this one can be sent away here.
@@ -465,21 +465,15 @@ void Worker::sweep(session::Instant now) {
 
 void Worker::run() {
   pthread_setname_np(pthread_self(), "termgate-net");
-  for (const OpenListener& listener : shared_.listeners) acceptors_.push_back(std::make_unique<Acceptor>(*this, listener));
+  for (const http::OpenListener& listener : shared_.listeners) acceptors_.push_back(std::make_unique<Acceptor>(*this, listener));
   watch_listeners(true);
   std::array<epoll_event, events_at_once> events;
   auto swept = std::chrono::steady_clock::now();
   while (!stopping_) {
     const bool idle = connections_.empty() && tasks_.empty() && accept_again_ == session::Instant{};
     const int count = epoll_wait(epoll_, events.data(), events_at_once, idle ? -1 : static_cast<int>(sweep_every.count()));
-    for (int i = 0; i < count; ++i) {
-      others_wait_ = i + 1 < count;
+    for (int i = 0; i < count; ++i)
       static_cast<Pollable*>(events[static_cast<std::size_t>(i)].data.ptr)->ready(events[static_cast<std::size_t>(i)].events);
-    }
-    others_wait_ = false;
-    for (const std::uint64_t id : std::exchange(held_back_, {})) {
-      if (Connection* connection = find(id)) connection->let_go();
-    }
     run_posted();
     const auto now = std::chrono::steady_clock::now();
     if (now - swept >= sweep_every) {

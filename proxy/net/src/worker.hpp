@@ -57,7 +57,7 @@ class Worker final {
   void drain(session::Instant cut_at);
   void stop();
   // A connection that another thread has accepted. `room_is_here`: it came because this worker has most of those that still greet.
-  void hand_over(int descriptor, const Endpoint& peer, const OpenListener* listener, bool room_is_here);
+  void hand_over(int descriptor, const Endpoint& peer, const http::OpenListener* listener, bool room_is_here);
   std::size_t greeting_count() const noexcept { return greeting_count_.load(std::memory_order_relaxed); }
 
   // --- for connections ---
@@ -75,10 +75,6 @@ class Worker final {
   bool cancel(const CancelRegistry::Target& target, std::shared_ptr<const Settings> settings, std::function<void()> done);
   void bury(CancelTask& task);
   bool draining() const noexcept { return draining_; }
-  // Whether other connections are ready in the same round: then an answer may be held back until all of them have been heard, for a client
-  // on this machine that is woken by the first takes the processor from the rest.
-  bool others_wait() const noexcept { return others_wait_; }
-  void hold_back(std::uint64_t id) { held_back_.push_back(id); }
   statements::Cache& statements() noexcept { return cache_; }
   // Of a connection of this thread,: counted, logged, given to the authority.
   void happened(const Connection& connection, const session::Incident& incident);
@@ -91,8 +87,8 @@ class Worker final {
   class Waker;
 
   void run();
-  void accept_from(const OpenListener& listener);
-  void take(int descriptor, const Endpoint& peer, const OpenListener* listener, bool room_is_here);
+  void accept_from(const http::OpenListener& listener);
+  void take(int descriptor, const Endpoint& peer, const http::OpenListener* listener, bool room_is_here);
   bool make_room();
   void sweep(session::Instant now);
   void run_posted();
@@ -112,8 +108,6 @@ class Worker final {
   std::vector<std::unique_ptr<CancelTask>> tasks_;
   std::vector<std::unique_ptr<Connection>> buried_;  // until the events at hand are done with
   std::vector<std::unique_ptr<CancelTask>> buried_tasks_;
-  bool others_wait_ = false;
-  std::vector<std::uint64_t> held_back_;
   session::Instant accept_again_{};
   session::Instant counted_{};
   session::Instant cut_at_ = session::Instant::max();

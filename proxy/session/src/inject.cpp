@@ -354,8 +354,7 @@ void Session::State::run_converted(std::string_view sql, Change change, std::siz
 void Session::State::hold(const Claim& claim) {
   if (!standby()) run_ours(server_, ProxyStatement::writable, Purpose::hold, {});
   // What was prepared before a restore or a promotion may be of a leader that has lost its term in what was forgotten (F3).
-  if (session_lock_.effects.kind == statements::Kind::commit_prepared && options_.server_has_rules)
-    run_ours(server_, ProxyStatement::prepared, Purpose::hold, {});
+  if (session_lock_.effects.kind == statements::Kind::commit_prepared) run_ours(server_, ProxyStatement::prepared, Purpose::hold, {});
   add_check(server_, claim, Purpose::hold);
   add_sync(Purpose::hold);
   session_lock_.stage = SessionLock::Stage::requested;
@@ -409,20 +408,14 @@ std::string Session::State::check_may_be_called() const {
 void Session::State::ask_who_serves() {
   std::string sql =
       "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', "
-      "true)";
-  if (options_.server_has_rules)
-    sql +=
-        ", EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class OPERATOR(pg_catalog.>=) "
-        "16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)";
-  else sql += ", false, ''";
+      "true), EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class "
+      "OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)";
   // Whether it may write, and whether a login trigger has changed that. What it comes back to by RESET is its own.
-  if (options_.server_has_rules)
-    sql +=
-        ", pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('default_transaction_read_only'), "
-        "pg_catalog.set_config('default_transaction_read_only', NULL, true)";
-  else sql += ", false, pg_catalog.current_setting('default_transaction_read_only'), 'off'";
+  sql +=
+      ", pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('default_transaction_read_only'), "
+      "pg_catalog.set_config('default_transaction_read_only', NULL, true)";
   if (options_.server_guard != Options::ServerGuard::off && claims_.may_be_server_guarded()) sql += ", " + guard_of_session();
-  else if (!claims_.enforces() && options_.server_has_rules) sql += ", " + check_may_be_called();
+  else if (!claims_.enforces()) sql += ", " + check_may_be_called();
   add_hidden_query(sql, Purpose::who_serves);
 }
 

@@ -25,7 +25,6 @@ constexpr std::size_t writers_max = 256;
 Text Session::State::classified(std::string_view sql) const {
   statements::Settings settings = settings_;
   settings.schema = options_.schema;
-  settings.prefix_is_ours = !options_.server_has_rules;
   // A function that runs yet may change how this is read.
   if (outstanding_.functions) settings.standard_conforming_strings = statements::ConformingStrings::unknown;
   if (outstanding_.unknown) settings.ascii_safe_encoding = false;
@@ -45,7 +44,7 @@ void Session::State::learn(const statements::Classified& text, std::string_view 
   claims_.learn(learned);
   if (declares(text)) claims_.hand_over(false);
   settings_.own_names_first &= learned.own_names_first;
-  if (options_.server_has_rules && learned.may_make_rules) has_rules_ = true;
+  if (learned.may_make_rules) has_rules_ = true;
   for (const std::string& name : learned.deallocates) {
     if (may_be_another(name)) statements_.clear();
     else statements_.erase(name);

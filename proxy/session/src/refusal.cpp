@@ -147,8 +147,7 @@ Explained Session::State::explained(const pgwire::ReportFields& report, Purpose 
     it.code = "3F000";
     it.refused = it.message;
     it.message = "Termgate is not installed in this database, and so nothing can be written through it";
-    it.hint = "As the owner: " +
-              (options_.install_hint.empty() ? "termgate init --db postgresql://…/" + login_request_.database : options_.install_hint);
+    it.hint = "As the owner: termgate init --db postgresql://…/" + login_request_.database;
     // insufficient_privilege: the check runs as the client's role.
   } else if (it.code == "42501") {
     it.message = role_problem(it.message);

@@ -258,7 +258,7 @@ void Session::State::served_by(std::string_view row) {
     if (recovers == "t") recovery_ = Recovery::standby;
     Default& by_default = model_.by_default;
     by_default.own = own == "on";
-    // A login trigger has set it; or what keeps an SQLite file does not show its own.
+    // A login trigger has set it.
     if (now != own) by_default.believed = by_default.answered = by_default.committed = now == "on" ? Mode::read_only : Mode::read_write;
   }
   if (std::string_view may; !claims_.enforces() && column(row, 8, may)) check_problem_ = may == "t" ? "" : may == "f" ? "42501" : "3F000";

@@ -193,7 +193,7 @@ Shows Session::State::shown_of(const Effects& effects) const noexcept {
     case Mode::asked: return may_write() ? Shows::none : Shows::own;
     case Mode::servers: break;
   }
-  return keeps_default() ? Shows::own : Shows::off;
+  return Shows::own;
 }
 
 // The fast path of libpq: large objects, and whatever function a client names. What only reads large objects may pass.

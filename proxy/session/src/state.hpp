@@ -209,7 +209,7 @@ class Session::State {
   void add_recheck(Batch& to);
   void add_opening(Batch& to, const Claim& claim, bool with_check, bool settles = true);
   // The server's own default, which ours stands in front of.
-  bool keeps_default() const noexcept { return claims_.guards() && options_.server_has_rules; }
+  bool keeps_default() const noexcept { return claims_.guards(); }
   Mode mode_now() const noexcept;
   bool reads_only() const noexcept { return standby() || model_.by_default.believed == Mode::read_only; }
   bool owes_mode(bool opens) const noexcept;

@@ -9,8 +9,8 @@ namespace termgate::statements {
 std::shared_ptr<const Classified> Cache::classify(std::string_view sql, const Settings& settings) {
   if (sql.size() > limits_.text_bytes_max) return std::make_shared<const Classified>(statements::classify(sql, settings));
   key_.assign(sql);
-  key_ += static_cast<char>(static_cast<int>(settings.standard_conforming_strings) << 3 | (settings.prefix_is_ours ? 4 : 0) |
-                            (settings.own_names_first ? 2 : 0) | (settings.ascii_safe_encoding ? 1 : 0));
+  key_ += static_cast<char>(static_cast<int>(settings.standard_conforming_strings) << 2 | (settings.own_names_first ? 2 : 0) |
+                            (settings.ascii_safe_encoding ? 1 : 0));
   if (const auto found = by_text_.find(key_); found != by_text_.end()) {
     ++hits_;
     recent_.splice(recent_.begin(), recent_, found->second);

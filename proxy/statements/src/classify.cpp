@@ -398,8 +398,8 @@ class Classifier {
       }
       const bool of_layer1 = i >= 2 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.' &&
                              Tape(sql_, tokens.subspan(i - 2)).name() == settings_.schema;
-      const bool ours = of_layer1 || (settings_.prefix_is_ours && name.starts_with("termgate_"));
-      if (!(ours && is_termgate_read(name)) && !(own && settings_.own_names_first && is_everyday(name))) statement.calls_unknown = true;
+      if (!(of_layer1 && is_termgate_read(name)) && !(own && settings_.own_names_first && is_everyday(name)))
+        statement.calls_unknown = true;
       if (is_read_only_hole(name)) statement.read_only_hole = true;
       if (is_termgate_write(name) && i >= 2 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.') {
         const auto schema = Tape(sql_, tokens.subspan(i - 2)).name();

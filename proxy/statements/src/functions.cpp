@@ -191,10 +191,7 @@ bool is_everyday_operator(std::string_view operation) noexcept { return found(ev
 bool is_everyday_type(std::string_view type) noexcept { return found(everyday_types, type); }
 bool stands_before_a_constant(std::string_view word) noexcept { return found(before_a_constant, word); }
 bool is_termgate_write(std::string_view function) noexcept { return found(termgate_writes, function); }
-bool is_termgate_read(std::string_view function) noexcept {
-  constexpr std::string_view prefix = "termgate_";
-  return found(termgate_reads, function.starts_with(prefix) ? function.substr(prefix.size()) : function);
-}
+bool is_termgate_read(std::string_view function) noexcept { return found(termgate_reads, function); }
 bool is_never_a_name(std::string_view word) noexcept { return found(syntax, word); }
 bool may_begin_expression(std::string_view word) noexcept { return found(keywords, word) && !found(columns, word); }
 bool sets_read_only(std::string_view setting) noexcept { return found(read_only_settings, setting); }

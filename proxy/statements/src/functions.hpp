@@ -22,7 +22,7 @@ bool is_everyday_type(std::string_view type) noexcept;
 // The functions of layer 1 that write and carry their own scope and term.
 bool is_termgate_write(std::string_view function) noexcept;
 
-// The functions of layer 1 that only read; on SQLite their names begin with termgate_.
+// The functions of layer 1 that only read.
 bool is_termgate_read(std::string_view function) noexcept;
 
 // Words of the grammar that no function and no type can have as its name unless it is quoted: IN, VALUES, INTEGER, …

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cassert>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -106,9 +105,7 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
       if (!mode.empty()) set_journal_mode(how, mode);
     }
     control_checked(("PRAGMA main.synchronous = " + how.synchronous).c_str());
-    layer1_ = Layer1::register_on(db_);
-    // Null only if another binary registered its layer 1 on every new connection (sqlite3_auto_extension).
-    assert(layer1_ != nullptr && "no other binary has registered its layer 1 on this connection");
+    layer1_ = &Layer1::register_first(db_);
     layer1_->watch_file(how.path);
     if (how.wait) {
       layer1_->set_check_wait(*how.wait);

@@ -565,6 +565,10 @@ constexpr Function functions[] = {
      }},
 };
 
+// These wait for no lock and prepare nothing: they work while another connection holds the file, before the key of an encrypted one is
+// given, and on a connection that its owner has not begun to use.
+bool touches_no_file(std::string_view name) { return name == "termgate_declare" || name == "termgate_version"; }
+
 struct Registered {
   Layer1* layer1;
   const Function* function;
@@ -583,7 +587,9 @@ void call(sqlite3_context* context, int count, sqlite3_value** values) {
     if (count < function.arguments_min || count > function.arguments_max) {
       throw InvalidInput(fmt::format("TG005 {} takes {}", function.name, function.takes));
     }
-    layer1.patiently([&] { function.body(layer1, context, Arguments(count, values)); });
+    const auto work = [&] { function.body(layer1, context, Arguments(count, values)); };
+    if (touches_no_file(function.name)) work();
+    else layer1.patiently(work);
   } catch (const StaleTerm& stale) {
     // A refused seal wrote nothing and is no refused write.
     if (std::string_view(registered->function->name) != "termgate_seal") layer1.count_refusal(stale.scope(), stale.term());
@@ -731,14 +737,37 @@ constexpr sqlite3_module connection_module = [] {
   return module;
 }();
 
+// Nothing: no layer 1 is on this connection.
+std::optional<std::string> registered_version(sqlite3* db) {
+  sqlite3_stmt* probe = nullptr;
+  if (sqlite3_prepare_v2(db, "SELECT termgate_version()", -1, &probe, nullptr) != SQLITE_OK) return std::nullopt;
+  std::string version;
+  if (sqlite3_step(probe) == SQLITE_ROW) version = reinterpret_cast<const char*>(sqlite3_column_text(probe, 0));
+  sqlite3_finalize(probe);
+  return version;
+}
+
 }  // namespace
 
 Layer1* Layer1::register_on(sqlite3* db) {
   // Asked for by pointer: only this very binary's Layer1 answers to this name.
-  if (sqlite3_stmt* probe = nullptr; sqlite3_prepare_v2(db, "SELECT termgate_version()", -1, &probe, nullptr) == SQLITE_OK) {
-    sqlite3_finalize(probe);
-    return nullptr;
+  if (registered_version(db)) return nullptr;
+  return &put_on(db);
+}
+
+Layer1& Layer1::register_first(sqlite3* db) {
+  // A function that another version has and this one lacks would outlive what it points to.
+  if (const auto there = registered_version(db); there && *there != TERMGATE_VERSION) {
+    throw InvalidInput(fmt::format(
+        "TG005 another library has put version {} of Termgate's functions on a new connection, and this is version " TERMGATE_VERSION
+        ": install one version of both",
+        *there));
   }
+  return put_on(db);
+}
+
+// Functions and modules of the same names are replaced.
+Layer1& Layer1::put_on(sqlite3* db) {
   auto* home = new Home(db);
   if (const char* path = sqlite3_db_filename(db, "main"); path != nullptr) home->layer1.watch_file(path);
   // From here on the module owns it, also when registering fails.
@@ -751,7 +780,7 @@ Layer1* Layer1::register_on(sqlite3* db) {
         sqlite3_create_function_v2(db, functions[at].name, -1, functions[at].flags, &home->registered[at], call, nullptr, nullptr, nullptr);
   }
   if (code != SQLITE_OK) throw_sqlite(db, code);
-  return &home->layer1;
+  return home->layer1;
 }
 
 }  // namespace termgate::inline v0::sqlite

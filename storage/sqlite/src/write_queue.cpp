@@ -66,8 +66,9 @@ void WriteQueue::take_baton(milliseconds wait, const std::function<bool()>* give
 // The baton goes to the first waiter directly and is never free in between, so a thread that arrives now
 // cannot overtake the queue. `holder_` stays empty until the waiter runs.
 void WriteQueue::hand_on() {
-  assert(taken_ && holder_ == std::this_thread::get_id() && "only the thread with the baton hands it on");
+  assert(taken_ && (turn_out_ || holder_ == std::this_thread::get_id()) && "only who has the baton hands it on");
   holder_ = std::thread::id();
+  turn_out_ = false;
   if (queue_.empty()) {
     taken_ = false;
     return;
@@ -110,10 +111,14 @@ void WriteQueue::begin(const How& how, std::optional<Clock::time_point> deadline
 
 // The open group is committed before the caller writes on its own connection: the group holds SQLite's write
 // lock, and its members wait for its end.
-void WriteQueue::take_turn(const How& how) {
+WriteQueue::Turn WriteQueue::take_turn(const How& how) {
   const milliseconds wait = wait_now_;
   take_baton(how.wait ? std::min(*how.wait, wait) : wait, how.give_up);
   if (open_) commit(open_);
+  const std::lock_guard lock(mutex_);
+  holder_ = std::thread::id();
+  turn_out_ = true;
+  return Turn(*this);
 }
 
 void WriteQueue::make_room() noexcept { room_requested_at_ = Clock::now(); }
@@ -127,7 +132,7 @@ void WriteQueue::leave_room() const noexcept {
   std::this_thread::sleep_for(room_left);
 }
 
-void WriteQueue::give_turn() noexcept {
+void WriteQueue::end_turn() noexcept {
   leave_room();
   const std::lock_guard lock(mutex_);
   hand_on();

@@ -38,9 +38,6 @@ public class Jdbc {
     return text.toString();
   }
 
-  // An SQLite file has no functions, PL/pgSQL or NOTIFY.
-  static final boolean plain = System.getenv("CLIENT_PLAIN") != null;
-
   static void everything(Connection c, String mode) throws Exception {
     System.out.println("== " + mode);
     boolean simple = mode.equals("simple");
@@ -96,13 +93,13 @@ public class Jdbc {
     c.setReadOnly(true);
     tell("read only in autocommit", () -> { try (Statement s = c.createStatement()) { return s.executeUpdate("insert into jd (i) values (3006)"); } });
     c.setReadOnly(false);
-    if (!plain) try (Statement s = c.createStatement()) {
+    try (Statement s = c.createStatement()) {
       s.execute("create or replace function jd_f(int) returns int language plpgsql as 'begin insert into jd (i) values ($1); return $1 + 1; end'");
       s.execute("create or replace procedure jd_p(inout a int) language plpgsql as 'begin insert into jd (i) values (a); a := a * 2; end'");
     }
-    if (!plain) tell("function call", () -> { try (CallableStatement call = c.prepareCall("{? = call jd_f(?)}")) { call.registerOutParameter(1, Types.INTEGER); call.setInt(2, 4000); call.execute(); return call.getInt(1); } });
-    if (!plain) tell("procedure call", () -> { try (CallableStatement call = c.prepareCall("call jd_p(?)")) { call.registerOutParameter(1, Types.INTEGER); call.setInt(1, 4001); call.execute(); return call.getInt(1); } });
-    if (!plain) tell("select of a writing function", () -> { try (Statement s = c.createStatement()) { return rows(s.executeQuery("select jd_f(4002)")); } });
+    tell("function call", () -> { try (CallableStatement call = c.prepareCall("{? = call jd_f(?)}")) { call.registerOutParameter(1, Types.INTEGER); call.setInt(2, 4000); call.execute(); return call.getInt(1); } });
+    tell("procedure call", () -> { try (CallableStatement call = c.prepareCall("call jd_p(?)")) { call.registerOutParameter(1, Types.INTEGER); call.setInt(1, 4001); call.execute(); return call.getInt(1); } });
+    tell("select of a writing function", () -> { try (Statement s = c.createStatement()) { return rows(s.executeQuery("select jd_f(4002)")); } });
     if (!simple) {
       CopyManager copies = c.unwrap(PGConnection.class).getCopyAPI();
       tell("copy in", () -> { StringBuilder text = new StringBuilder(); for (int i = 5000; i < 8000; i++) text.append(i).append("\tcopied\n"); return copies.copyIn("copy jd (i, v) from stdin", new StringReader(text.toString())); });
@@ -114,19 +111,19 @@ public class Jdbc {
     tell("columns", () -> rows(meta.getColumns(null, "public", "jd", null)));
     tell("keys", () -> rows(meta.getPrimaryKeys(null, "public", "jd")));
     tell("indexes", () -> { StringBuilder text = new StringBuilder(); ResultSet set = meta.getIndexInfo(null, "public", "jd", false, false); while (set.next()) text.append(set.getString("INDEX_NAME")).append(' '); return text; });
-    if (!plain) tell("functions", () -> { StringBuilder text = new StringBuilder(); ResultSet set = meta.getFunctions(null, "public", "jd%"); while (set.next()) text.append(set.getString("FUNCTION_NAME")).append(' '); return text; });
+    tell("functions", () -> { StringBuilder text = new StringBuilder(); ResultSet set = meta.getFunctions(null, "public", "jd%"); while (set.next()) text.append(set.getString("FUNCTION_NAME")).append(' '); return text; });
     tell("types", () -> { int n = 0; ResultSet set = meta.getTypeInfo(); while (set.next()) n++; return n > 50; });
     tell("product", () -> meta.getDatabaseProductName() + " " + meta.getDatabaseMajorVersion() + " " + meta.isReadOnly());
     tell("parameter metadata", () -> { try (PreparedStatement p = c.prepareStatement("insert into jd (i, v) values (?, ?) returning i")) { return p.getParameterMetaData().getParameterTypeName(1) + " " + p.getMetaData().getColumnTypeName(1); } });
     tell("updatable", () -> { try (Statement s = c.createStatement(ResultSet.TYPE_SCROLL_SENSITIVE, ResultSet.CONCUR_UPDATABLE)) { ResultSet set = s.executeQuery("select i, v from jd where i = 1"); set.next(); set.updateString(2, "updated"); set.updateRow(); set.moveToInsertRow(); set.updateInt(1, 9500); set.insertRow(); return rows(c.createStatement().executeQuery("select i, v from jd where i in (1, 9500) order by i")); } });
     tell("timeout", () -> { try (Statement s = c.createStatement()) { s.setQueryTimeout(1); return rows(s.executeQuery("select pg_sleep(20)")); } });
-    if (!plain) tell("warnings", () -> { try (Statement s = c.createStatement()) { s.execute("do $$ begin raise notice 'hi'; insert into jd (i) values (9600); end $$"); return s.getWarnings().getMessage(); } });
+    tell("warnings", () -> { try (Statement s = c.createStatement()) { s.execute("do $$ begin raise notice 'hi'; insert into jd (i) values (9600); end $$"); return s.getWarnings().getMessage(); } });
     tell("vacuum", () -> { try (Statement s = c.createStatement()) { return s.execute("vacuum jd"); } });
-    if (!plain) tell("notification", () -> { try (Statement s = c.createStatement()) { s.execute("listen jd"); s.execute("notify jd, 'hey'"); var all = c.unwrap(PGConnection.class).getNotifications(2000); return all[0].getName() + all[0].getParameter() + (all[0].getPID() == c.unwrap(PGConnection.class).getBackendPID()); } });
+    tell("notification", () -> { try (Statement s = c.createStatement()) { s.execute("listen jd"); s.execute("notify jd, 'hey'"); var all = c.unwrap(PGConnection.class).getNotifications(2000); return all[0].getName() + all[0].getParameter() + (all[0].getPID() == c.unwrap(PGConnection.class).getBackendPID()); } });
     tell("valid", () -> c.isValid(5));
     tell("schema", () -> { c.setSchema("pg_catalog"); String name = c.getSchema(); c.setSchema("public"); return name; });
     tell("end", () -> { try (Statement s = c.createStatement()) { return rows(s.executeQuery("select count(*), sum(i) from jd")); } });
-    try (Statement s = c.createStatement()) { s.execute(plain ? "drop table jd" : "drop function jd_f; drop procedure jd_p; drop table jd"); }
+    try (Statement s = c.createStatement()) { s.execute("drop function jd_f; drop procedure jd_p; drop table jd"); }
   }
 
   public static void main(String[] words) throws Exception {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"os"
 	"sort"
 	"sync"
 	"time"
@@ -112,10 +111,7 @@ func main() {
 	say("cancelled", err)
 	cancel()
 
-	// An SQLite file has no NOTIFY.
-	if os.Getenv("CLIENT_PLAIN") == "" {
-		notified(exec)
-	}
+	notified(exec)
 
 	var wait sync.WaitGroup
 	var lock sync.Mutex

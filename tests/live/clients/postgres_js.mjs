@@ -22,8 +22,8 @@ await tell(() => sql`select i from pjs order by i`.cursor(2, (r) => { rows.push(
 out.push(rows);
 await tell(async () => { const s = await sql`copy pjs (i, v) from stdin`.writable(); await new Promise((done, fail) => { s.on('finish', done); s.on('error', fail); for (let i = 200; i < 300; i++) s.write(`${i}\tc\n`); s.end(); }); return 'copied'; });
 await tell(async () => { let bytes = 0; const s = await sql`copy (select i from pjs order by i) to stdout`.readable(); for await (const piece of s) bytes += piece.length; return bytes; });
-if (!process.env.CLIENT_PLAIN) await tell(() => sql`do $$ begin raise notice 'hi'; end $$`);
-if (!process.env.CLIENT_PLAIN) await tell(async () => { let done; const heard = new Promise((r) => { done = r; }); const l = await sql.listen('pjs', done); await sql.notify('pjs', 'hey'); const text = await heard; await l.unlisten(); return text; });
+await tell(() => sql`do $$ begin raise notice 'hi'; end $$`);
+await tell(async () => { let done; const heard = new Promise((r) => { done = r; }); const l = await sql.listen('pjs', done); await sql.notify('pjs', 'hey'); const text = await heard; await l.unlisten(); return text; });
 await tell(async () => { const long = sql`select pg_sleep(20)`; setTimeout(() => long.cancel(), 200); return long; });
 await new Promise((done) => { setTimeout(done, 500); });  // a cancel request has no answer, and may still meet the next statement
 await tell(() => sql`select count(*)::int, sum(i)::int from pjs`);

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """What programs on psycopg2 do, printed so that two runs can be compared. Where to connect: libpq's environment."""
-import os
 import threading
 
 import psycopg2
@@ -13,8 +12,6 @@ class Lines:
 
 
 lines = Lines()
-# What an SQLite file has not: PL/pgSQL, large objects, two-phase commit, NOTIFY.
-PLAIN = "CLIENT_PLAIN" in os.environ
 
 
 def tell(name, action):
@@ -60,8 +57,7 @@ tell("position", lambda: run("select *\nfrom nowhere"))
 connection.rollback()
 connection.set_session(autocommit=True)
 tell("two in one", lambda: run("insert into py2 (i) values (2); select 5"))
-if not PLAIN:
-    tell("notice", lambda: run("do $$ begin raise notice 'hi'; insert into py2 (i) values (3); end $$"))
+tell("notice", lambda: run("do $$ begin raise notice 'hi'; insert into py2 (i) values (3); end $$"))
 tell("many", lambda: psycopg2.extras.execute_values(cursor, "insert into py2 (i, v) values %s", [(100 + i, "q") for i in range(300)]))
 tell("batch", lambda: psycopg2.extras.execute_batch(cursor, "insert into py2 (i, v) values (%s, %s)", [(500 + i, "q") for i in range(150)]))
 tell("vacuum", lambda: run("vacuum py2"))
@@ -120,8 +116,7 @@ def large_object():
     return text, size
 
 
-if not PLAIN:
-    tell("large object", large_object)
+tell("large object", large_object)
 connection.commit()
 
 
@@ -152,8 +147,7 @@ def two_phase():
     return len(found), found[0].bqual
 
 
-if not PLAIN:
-    tell("two phases", two_phase)
+tell("two phases", two_phase)
 connection.rollback()
 
 
@@ -180,29 +174,27 @@ def notified():
     return [(one.channel, one.payload, one.pid == connection.info.backend_pid) for one in connection.notifies]
 
 
-if not PLAIN:
-    tell("notified", notified)
+tell("notified", notified)
 tell("null byte", lambda: run("select %s", ("a\0b",)))
 tell("long text", lambda: run("select length(%s)", ("x" * 1_000_000,)))
 tell("end", lambda: run("select count(*), sum(i) from py2"))
 tell("drop", lambda: run("drop table py2"))
-if not PLAIN:
-    tell(
-        "parameters",
-        lambda: [
-            connection.get_parameter_status(name)
-            for name in (
-                "server_encoding",
-                "client_encoding",
-                "is_superuser",
-                "session_authorization",
-                "DateStyle",
-                "IntervalStyle",
-                "TimeZone",
-                "integer_datetimes",
-                "standard_conforming_strings",
-                "default_transaction_read_only",
-                "in_hot_standby",
-            )
-        ],
-    )
+tell(
+    "parameters",
+    lambda: [
+        connection.get_parameter_status(name)
+        for name in (
+            "server_encoding",
+            "client_encoding",
+            "is_superuser",
+            "session_authorization",
+            "DateStyle",
+            "IntervalStyle",
+            "TimeZone",
+            "integer_datetimes",
+            "standard_conforming_strings",
+            "default_transaction_read_only",
+            "in_hot_standby",
+        )
+    ],
+)

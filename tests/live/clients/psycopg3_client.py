@@ -3,7 +3,6 @@
 import asyncio
 import decimal
 import logging
-import os
 
 import psycopg
 
@@ -16,7 +15,6 @@ class Lines:
 
 
 lines = Lines()
-PLAIN = "CLIENT_PLAIN" in os.environ  # without what an SQLite file has not
 
 
 def tell(name, action):
@@ -45,8 +43,7 @@ tell("binary", lambda: run("select * from py3", binary=True))
 connection.commit()
 for number in range(8):
     tell("prepared", lambda: run("insert into py3 (i, v) values (%s, %s)", (10 + number, "x"), prepare=True))
-if not PLAIN:
-    tell("what is prepared", lambda: run("select statement from pg_prepared_statements where name not like '\\_termgate%' order by 1"))
+tell("what is prepared", lambda: run("select statement from pg_prepared_statements where name not like '\\_termgate%' order by 1"))
 connection.commit()
 
 
@@ -180,8 +177,7 @@ def notified():
     return sorted(found)
 
 
-if not PLAIN:
-    tell("notified", notified)
+tell("notified", notified)
 
 
 async def at_once():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A program of the machine's own in sqlite_server_guarantees_test.py: the extension in Python's sqlite3.
+"""A program of the machine's own in hrana_guarantees_test.py: the extension in Python's sqlite3.
 
   local_writer.py EXTENSION FILE STOP_AT TERM_FILE SEED
 

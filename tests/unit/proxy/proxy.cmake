@@ -82,28 +82,3 @@ if(TARGET termgate_authority AND TARGET termgate_sqlite AND TARGET termgate_post
     LIBRARIES Termgate::authority Termgate::storage fmt::fmt Threads::Threads)
   target_include_directories(unit_authority PRIVATE "${PROJECT_SOURCE_DIR}/proxy/authority/src")
 endif()
-if(TARGET termgate_dialect)
-  find_package(SQLite3 REQUIRED)
-  termgate_test(unit_dialect LABEL unit
-    SOURCES
-      unit/sqlite_server/dialect/oracle.cpp
-      unit/sqlite_server/dialect/resolution.cpp
-      unit/sqlite_server/dialect/tools.cpp
-      unit/sqlite_server/dialect/translate.cpp
-    LIBRARIES Termgate::dialect SQLite::SQLite3 Threads::Threads)
-  target_include_directories(unit_dialect PRIVATE "${PROJECT_SOURCE_DIR}/sqlite_server/dialect/src" "${CMAKE_CURRENT_SOURCE_DIR}")
-  target_compile_definitions(unit_dialect PRIVATE TERMGATE_DIALECT_DATA="${CMAKE_CURRENT_SOURCE_DIR}/unit/sqlite_server/dialect")
-endif()
-
-if(TARGET termgate_sqlite_server)
-  # A session without its socket, its engine and its guard are inside the folder, and stand on the driver's parts.
-  find_package(SQLite3 REQUIRED)
-  add_library(termgate_sqlite_server_inside INTERFACE)
-  target_include_directories(termgate_sqlite_server_inside INTERFACE "${PROJECT_SOURCE_DIR}/sqlite_server" "${PROJECT_SOURCE_DIR}/storage/sqlite/src")
-  target_link_libraries(termgate_sqlite_server_inside INTERFACE Termgate::sqlite_server Termgate::sqlite Termgate::pgwire SQLite::SQLite3 fmt::fmt Threads::Threads)
-  termgate_test(unit_sqlite_server APART LABEL unit SOURCES unit/sqlite_server/catalog.cpp unit/sqlite_server/functions.cpp unit/sqlite_server/guard.cpp unit/sqlite_server/session.cpp unit/sqlite_server/shapes.cpp unit/sqlite_server/values.cpp LIBRARIES termgate_sqlite_server_inside)
-  target_compile_definitions(unit_sqlite_server PRIVATE TERMGATE_SQLITE_SERVER_DATA="${CMAKE_CURRENT_SOURCE_DIR}/unit/sqlite_server" TERMGATE_DIALECT_DATA="${CMAKE_CURRENT_SOURCE_DIR}/unit/sqlite_server/dialect")
-  # Once more with the shortcut for what reads a little: the answers are the same.
-  add_test(NAME unit_sqlite_server_quickly COMMAND unit_sqlite_server "~functions:*")
-  set_tests_properties(unit_sqlite_server_quickly PROPERTIES LABELS unit TIMEOUT 300 ENVIRONMENT TERMGATE_SQLITE_SERVER_QUICKLY=1)
-endif()

@@ -14,7 +14,7 @@
 
 namespace termgate::inline v0::detail {
 
-inline constexpr std::array<std::string_view, 16> plants{
+inline constexpr std::array<std::string_view, 15> plants{
     "sqlite_memory",         // layer 1 on SQLite believes what it remembers of a fence, whoever has written since
     "sqlite_lease",          // an acquisition there issues the last term once more
     "group_commit",          // a write that shares a commit is acknowledged before it
@@ -25,7 +25,6 @@ inline constexpr std::array<std::string_view, 16> plants{
     "decision_own_call",     // the eight faults of the proxy's decision: proxy/session/src/guard_faults.hpp
     "decision_unheard",     "decision_comment", "decision_any_claim", "decision_any_scope",
     "decision_commit",      "decision_holes",   "decision_code",
-    "served_first_write",  // the proxy before a file does not look again, under the lock, at what a block's check has seen without it
 };
 
 // A name that is none of them ends the process: a test of it would show nothing.

@@ -222,15 +222,13 @@ void Layer1::write_refusals_aside() noexcept {
     if (file_.unfit() || file_.inherited() || !file_.foreign_locks().empty()) return;
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
     if (sqlite3_open_v2(path, &aside, flags, nullptr) == SQLITE_OK) {
-      // None where another binary's layer 1 is on every connection (sqlite3_auto_extension).
-      if (Layer1* there = register_on(aside)) {
-        there->set_check_wait(std::chrono::milliseconds(0));
-        there->refused_ = refused_;
-        there->refusals_closing_ = true;
-        Unit unit(*there);
-        unit.commit();
-        if (there->refused_.empty()) refused_.clear();
-      }
+      Layer1& there = register_first(aside);
+      there.set_check_wait(std::chrono::milliseconds(0));
+      there.refused_ = refused_;
+      there.refusals_closing_ = true;
+      Unit unit(there);
+      unit.commit();
+      if (there.refused_.empty()) refused_.clear();
     }
   } catch (const std::exception&) {
     // Somebody else writes just now, or there is no layer 1 in the file any more.

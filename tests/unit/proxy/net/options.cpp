@@ -4,34 +4,35 @@
 #include <stdexcept>
 #include <string>
 
-#include <termgate/net/endpoint.hpp>
+#include <termgate/http/endpoint.hpp>
 #include <termgate/net/options.hpp>
 
+namespace http = termgate::http;
 using namespace termgate::net;
 
 TEST_CASE("listener: understands addresses names and sockets", "[net]") {
-  const auto plain = parse_listener("127.0.0.1:6432");
+  const auto plain = http::parse_listener("127.0.0.1:6432");
   CHECK(plain.host == "127.0.0.1");
   CHECK(plain.port == 6432);
   CHECK(plain.name == "127.0.0.1:6432");
   CHECK_FALSE(plain.proxy_protocol);
-  const auto six = parse_listener("apps=[::1]:6432,proxy");
+  const auto six = http::parse_listener("apps=[::1]:6432,proxy");
   CHECK(six.name == "apps");
   CHECK(six.host == "::1");
   CHECK(six.proxy_protocol);
-  CHECK(parse_listener("*:0").host.empty());
-  const auto path = parse_listener("unix:/run/app=1/.s.PGSQL.6432");
+  CHECK(http::parse_listener("*:0").host.empty());
+  const auto path = http::parse_listener("unix:/run/app=1/.s.PGSQL.6432");
   CHECK(path.path == "/run/app=1/.s.PGSQL.6432");
-  CHECK(parse_listener("local=/run/.s.PGSQL.6432").name == "local");
+  CHECK(http::parse_listener("local=/run/.s.PGSQL.6432").name == "local");
 }
 
 TEST_CASE("listener: refuses what is no address", "[net]") {
   for (const std::string text :
        {"", "6432", "host", "host:", "host:65536", "host:-1", "::1:6432", "unix:relative", "=host:1", "host:1,unknown"}) {
     CAPTURE(text);
-    CHECK_THROWS_AS(parse_listener(text), std::invalid_argument);
+    CHECK_THROWS_AS(http::parse_listener(text), std::invalid_argument);
   }
-  CHECK_THROWS_AS(parse_listener("unix:/" + std::string(107, 'x')), std::invalid_argument);
+  CHECK_THROWS_AS(http::parse_listener("unix:/" + std::string(107, 'x')), std::invalid_argument);
 }
 
 TEST_CASE("backend: takes from the URL what the relay needs", "[net]") {

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include <termgate/net/proxy_protocol.hpp>
+#include <termgate/http/proxy_protocol.hpp>
 
-using namespace termgate::net;
+using namespace termgate::http;
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include <termgate/net/endpoint.hpp>
+#include <termgate/http/endpoint.hpp>
 
 namespace termgate::net {
 
@@ -18,7 +18,7 @@ class CancelRegistry {
  public:
   // Where a cancel request goes, and in what dress.
   struct Target {
-    Endpoint server;
+    http::Endpoint server;
     std::string server_name;  // for the certificate's check
     bool tls = false;
     std::uint32_t pid = 0;

@@ -5,33 +5,26 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <termgate/net/endpoint.hpp>
+#include <termgate/http/endpoint.hpp>
+#include <termgate/http/listen.hpp>
+#include <termgate/http/tls.hpp>
 #include <termgate/session/session.hpp>
 #include <termgate/tds_session/tds_session.hpp>
 
 namespace termgate::net {
 
-// [NAME=]HOST:PORT, [NAME=]unix:/path/.s.PGSQL.5432, each optionally followed by ,proxy (PROXY protocol v2 is spoken to it).
-struct ListenerOptions {
-  std::string name;  // what rules call it; the address where none is given
-  std::string host;  // empty: every address
-  std::uint16_t port = 0;
-  std::string path;  // of a Unix socket; then host and port are not used
-  bool proxy_protocol = false;
-  int inherited = -1;  // a socket that systemd has opened
-};
-ListenerOptions parse_listener(std::string_view text);
-
-// The oldest version of TLS that is spoken. TLS 1.0 and 1.1 are broken: their ciphers rest on SHA-1, which OpenSSL uses at its lowest
-// security level only.
-enum class TlsVersion : std::uint8_t { v1_0, v1_1, v1_2, v1_3 };
-std::optional<TlsVersion> tls_version_of(std::string_view text) noexcept;  // as libpq writes it ("TLSv1", "TLSv1.2"), or "1.0" to "1.3"
+// Addresses, listeners and TLS towards clients are those of any server.
+using http::ClientTls;
+using http::Endpoint;
+using http::HostPort;
+using http::ListenerOptions;
+using http::Network;
+using http::TlsVersion;
 
 enum class SslMode : std::uint8_t { disable, prefer, require, verify_ca, verify_full };
 
@@ -57,25 +50,10 @@ struct Backend {
   std::string ssl_key;
   bool ssl_sni = true;
   TlsVersion ssl_oldest = TlsVersion::v1_2;  // ssl_min_protocol_version
-
-  // A server in this process may be asked without its socket: `answer` is given what its session says to `bytes`, at once, on the
-  // caller's thread; false: nothing was done, and they are sent. `sent`, `heard`: bytes on the session's connection so far; with some on
-  // their way it must say false. Of the session by its BackendKeyData; empty: there is no such way. Any thread.
-  using Shortcut = std::function<bool(std::uint64_t sent, std::uint64_t heard, std::string_view bytes, std::string& answer)>;
-  std::function<Shortcut(std::uint32_t pid, std::string_view key)> shortcut = {};
 };
 Backend parse_backend(std::string_view url);
 // The URL for the proxy's own connection: of a sqlserver:// URL without what concerns the relay alone (sslmode, sslrootcert).
 std::string own_url(std::string_view url);
-
-struct ClientTls {
-  std::string certificate;  // PEM, with its chain; empty: no TLS to clients
-  std::string key;
-  std::string client_ca;  // whose certificates clients must have; empty: none is needed
-  bool client_certificate_required = false;
-  bool required = false;  // clear text is refused
-  TlsVersion oldest = TlsVersion::v1_2;
-};
 
 struct Limits {
   std::size_t connections = 1000;  // that have said who they are

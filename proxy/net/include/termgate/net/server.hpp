@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include <termgate/net/endpoint.hpp>
+#include <termgate/http/endpoint.hpp>
 #include <termgate/net/log.hpp>
 #include <termgate/net/options.hpp>
 #include <termgate/session/authority.hpp>

@@ -29,10 +29,8 @@ struct Options {
   bool client_tls_required = false;  // a start-up in clear text is refused
   enum class ServerTls : std::uint8_t { disable, prefer, require } server_tls = ServerTls::prefer;  // verify-* is the caller's
   bool server_is_local = false;                                                                     // a Unix socket: without TLS
-  bool server_has_rules = true;                                                                     // it knows CREATE RULE: PostgreSQL does
 
   std::string schema = "termgate";  // of layer 1
-  std::string install_hint;         // the command that installs layer 1; empty: the one for the client's PostgreSQL database
   // Whether the guard inside the server (docs/use/guard.md) does the work where it is installed: not at all, where a login finds it, or
   // else the login is refused.
   enum class ServerGuard : std::uint8_t { off, when_there, required } server_guard = ServerGuard::off;

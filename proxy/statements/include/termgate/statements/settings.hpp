@@ -19,8 +19,6 @@ struct Settings {
   // Whether search_path finds the server's own functions, operators and types before others of the same name. Where it does not, none of
   // them is known.
   bool own_names_first = true;
-  // Before an SQLite file, where nobody makes functions: those named termgate_… are Termgate's.
-  bool prefix_is_ours = false;
   std::size_t parsed_bytes_max = 1u << 20;  // longer texts are not given to the grammar
   std::size_t lexed_bytes_max = 16u << 20;  // longer texts are not looked at
   std::size_t tokens_max = 200'000;         // of texts with more, only a plain INSERT, UPDATE, DELETE or MERGE is known as such

@@ -46,6 +46,9 @@ class Layer1 {
   // from then on and dies with it. Gives the one that is there when it is called again from the same
   // binary; nullptr when another binary (the extension beside the library) got there first.
   static Layer1* register_on(sqlite3* db);
+  // The same on a connection that the caller has just opened and nobody has used. Another binary's layer 1, put there while it was opened
+  // (sqlite3_auto_extension, libtermgate-preload.so), is replaced. Throws InvalidInput where that is of another version.
+  static Layer1& register_first(sqlite3* db);
 
   explicit Layer1(sqlite3* db);
 
@@ -287,6 +290,8 @@ class Layer1 {
   void patiently(const std::function<void()>& work);
 
  private:
+  static Layer1& put_on(sqlite3* db);
+
   struct OpenJob {
     std::string scope;
     std::int64_t term;

@@ -15,6 +15,7 @@
 // Owner: borrows the connection, which nobody else may use while the queue lives.
 // Invariants, asserted in debug builds:
 //   - the connection, open_, flushing_ and deadline_ are touched only by the thread that has the baton;
+//   - a Turn has the baton and no thread has, from take_turn() to its end;
 //   - waiters exist only while the baton is taken;
 //   - a group has an end exactly when `done` is set, and open_ never names a group that is done.
 #pragma once
@@ -31,6 +32,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include <termgate/detail/sqlite/connection.hpp>
 #include <termgate/detail/sqlite/lock_wait.hpp>
@@ -78,12 +80,33 @@ class WriteQueue {
   // run nothing in it so far. Throws as run() does where the lock is not to be had again.
   void begin_flushed();
 
-  // For a transaction that lasts longer than one call, on a connection of its caller's: nobody of this queue writes from
-  // take_turn() to give_turn(), which the same thread calls. What the open group holds is committed first. Throws Blocked, GaveUp.
-  // `how`: `wait` and `give_up` count.
-  void take_turn(const How& how);
-  void take_turn() { take_turn(How{}); }
-  void give_turn() noexcept;
+  // For a transaction that lasts longer than one call, on a connection of its caller's: nobody of this queue writes while there is a Turn.
+  // Whoever has it may give it back on another thread than the one that took it. It must not outlive the queue.
+  class Turn {
+   public:
+    Turn() = default;
+    Turn(Turn&& other) noexcept : queue_(std::exchange(other.queue_, nullptr)) {}
+    Turn& operator=(Turn&& other) noexcept {
+      if (this != &other) {
+        give();
+        queue_ = std::exchange(other.queue_, nullptr);
+      }
+      return *this;
+    }
+    ~Turn() { give(); }
+    explicit operator bool() const noexcept { return queue_ != nullptr; }
+    void give() noexcept {
+      if (WriteQueue* queue = std::exchange(queue_, nullptr)) queue->end_turn();
+    }
+
+   private:
+    friend class WriteQueue;
+    explicit Turn(WriteQueue& queue) noexcept : queue_(&queue) {}
+    WriteQueue* queue_ = nullptr;
+  };
+  // What the open group holds is committed first. Throws Blocked, GaveUp. `how`: `wait` and `give_up` count.
+  [[nodiscard]] Turn take_turn(const How& how);
+  [[nodiscard]] Turn take_turn() { return take_turn(How{}); }
 
   // Another process waits: the next thread that ends a commit or a turn leaves the lock free for a moment. Any thread.
   void make_room() noexcept;
@@ -121,6 +144,7 @@ class WriteQueue {
   static constexpr std::chrono::milliseconds room_requested_valid = LockWait::every + std::chrono::milliseconds(50);
 
   void leave_room() const noexcept;
+  void end_turn() noexcept;
   void take_baton(std::chrono::milliseconds wait, const std::function<bool()>* give_up);
   // Gives the baton to the first waiter, if there is one. With mutex_ held.
   void hand_on();
@@ -152,9 +176,10 @@ class WriteQueue {
   std::atomic<std::chrono::milliseconds> wait_now_;  // wait_, or the setting when it was last read
   const GroupLimits limits_;
 
-  mutable std::mutex mutex_;  // guards the next four
-  bool taken_ = false;        // a thread has the baton
-  std::thread::id holder_;    // … this one, once it runs
+  mutable std::mutex mutex_;  // guards the next five
+  bool taken_ = false;        // a thread or a Turn has the baton
+  std::thread::id holder_;    // the thread that has it, once it runs
+  bool turn_out_ = false;     // a Turn has it, whatever thread that is used on
   std::deque<Waiter*> queue_;
   std::optional<Clock::time_point> since_;  // the baton's last change of hands, if somebody waits
 

@@ -1,0 +1,15 @@
+// `termgate proxy --backend sqlite:FILE`: an SQLite file served over libSQL's protocol.
+#pragma once
+
+#include <vector>
+
+#include <termgate/http/systemd.hpp>
+
+#include "commands/proxy_given.hpp"
+
+namespace termgate::cli {
+
+// Until a signal ends it; SIGHUP reads `line` and the file of --config again. Returns the exit status. Throws UsageError.
+int serve_sqlite_file(const Arguments& line, const Given& given, const std::vector<http::InheritedSocket>& inherited);
+
+}  // namespace termgate::cli

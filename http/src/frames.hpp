@@ -1,0 +1,66 @@
+// WebSocket's frames (RFC 6455, section 5): bytes to messages and back. No I/O, no clock. One thread at a time.
+//
+//   0               1               2               3
+//   |FIN|RSV|opcode|MASK|length 7   | length 16 or 64, where the 7 bits say 126 or 127 | mask, 4 bytes, of a client | payload
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <termgate/http/handler.hpp>
+
+namespace termgate::http {
+
+enum class Opcode : std::uint8_t { more = 0, text = 1, binary = 2, close = 8, ping = 9, pong = 10 };
+
+// The first bytes of an unmasked frame, as a server sends it.
+std::string frame_head(Opcode opcode, std::size_t payload_bytes);
+std::string close_frame(std::uint16_t code, std::string_view reason);
+
+// Whether a peer may send it in a close frame (section 7.4).
+bool is_close_code(unsigned code) noexcept;
+bool is_utf8_text(std::string_view text) noexcept;
+
+// Frames of a client. `bytes` are kept for as long as next() has not used them; a payload is taken as it comes, so that a message is held
+// once.
+class FrameReader {
+ public:
+  enum class What : std::uint8_t { need_more, message, ping, pong, close, broken };
+  struct Event {
+    What what = What::need_more;
+    Kind kind = Kind::text;
+    std::uint16_t code = 0;    // of close: 1005 where there is none; of broken: what to close with
+    std::string bytes = {};    // of message and ping; the reason of close
+    const char* problem = "";  // of broken
+  };
+
+  explicit FrameReader(std::size_t message_bytes_max) : message_bytes_max_(message_bytes_max) {}
+  void put(std::string_view bytes) { waiting_ += bytes; }
+  // After `broken` and `close` it is not called again.
+  Event next();
+  std::size_t waiting_bytes() const noexcept { return waiting_.size() - at_; }
+
+ private:
+  const char* header_problem(bool fin, unsigned reserved, bool masked, std::uint64_t length) const noexcept;
+  void take_payload();
+  Event whole();
+  Event broken(std::uint16_t code, const char* problem) const;
+
+  const std::size_t message_bytes_max_;
+  std::string waiting_;
+  std::size_t at_ = 0;  // bytes of waiting_ that are used
+  // Of the frame that is being read.
+  bool in_payload_ = false, fin_ = false;
+  Opcode opcode_ = Opcode::text;
+  std::uint64_t left_ = 0;  // of its payload
+  unsigned char mask_[4] = {};
+  std::size_t mask_at_ = 0;
+  // Of the message, of which it may be a part.
+  bool in_message_ = false;
+  Kind kind_ = Kind::text;
+  std::string message_, control_;
+};
+
+}  // namespace termgate::http

@@ -1,0 +1,79 @@
+#include <termgate/http/message.hpp>
+
+#include <algorithm>
+
+#include <termgate/http/handler.hpp>
+
+namespace termgate::http {
+namespace {
+
+char small(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool same(std::string_view left, std::string_view right) noexcept {
+  return left.size() == right.size() &&
+         std::equal(left.begin(), left.end(), right.begin(), [](char a, char b) { return small(a) == small(b); });
+}
+
+// Calls `visit` with each part of a header that is a list, of each of its lines, until it returns true.
+template <typename Visit>
+bool any_part(const Head& head, std::string_view name, Visit visit) {
+  for (const auto& [header, value] : head.headers) {
+    if (!same(header, name)) continue;
+    std::string_view rest = value;
+    for (;;) {
+      const auto comma = rest.find(',');
+      std::string_view part = rest.substr(0, comma);
+      while (!part.empty() && (part.front() == ' ' || part.front() == '\t')) part.remove_prefix(1);
+      while (!part.empty() && (part.back() == ' ' || part.back() == '\t')) part.remove_suffix(1);
+      if (visit(part)) return true;
+      if (comma == std::string_view::npos) break;
+      rest.remove_prefix(comma + 1);
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string_view Head::path() const noexcept { return std::string_view(target).substr(0, target.find('?')); }
+
+std::string_view Head::query() const noexcept {
+  const auto question = target.find('?');
+  return question == std::string::npos ? std::string_view{} : std::string_view(target).substr(question + 1);
+}
+
+std::string_view Head::header(std::string_view name) const noexcept {
+  const auto found = std::find_if(headers.begin(), headers.end(), [&](const auto& one) { return same(one.first, name); });
+  return found == headers.end() ? std::string_view{} : std::string_view(found->second);
+}
+
+std::size_t Head::count(std::string_view name) const noexcept {
+  return static_cast<std::size_t>(std::count_if(headers.begin(), headers.end(), [&](const auto& one) { return same(one.first, name); }));
+}
+
+bool wants_socket(const Head& head) noexcept {
+  return head.method == "GET" && any_part(head, "Upgrade", [](std::string_view part) { return same(part, "websocket"); }) &&
+         any_part(head, "Connection", [](std::string_view part) { return same(part, "upgrade"); }) &&
+         head.header("Sec-WebSocket-Version") == "13" && head.count("Sec-WebSocket-Key") == 1 &&
+         head.header("Sec-WebSocket-Key").size() == 24;
+}
+
+std::string chosen_subprotocol(const Head& head, std::initializer_list<std::string_view> ours) {
+  std::string chosen;
+  any_part(head, "Sec-WebSocket-Protocol", [&](std::string_view part) {
+    if (std::find(ours.begin(), ours.end(), part) == ours.end()) return false;
+    chosen = part;
+    return true;
+  });
+  return chosen;
+}
+
+Reply Handler::refusal(const Peer&, unsigned status, std::string_view message) {
+  Reply reply;
+  reply.status = status;
+  reply.body = std::string(message) + "\n";
+  reply.type = "text/plain; charset=utf-8";
+  return reply;
+}
+
+}  // namespace termgate::http

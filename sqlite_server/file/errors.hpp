@@ -1,0 +1,24 @@
+// What SQLite and the library say, as the port's errors. Pure.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "hrana/port.hpp"
+
+namespace termgate::sqlite_file {
+
+// `extended`: SQLite's code. `message`: SQLite's text; one of layer 1 begins with its TG code, which becomes the code. `offset`: in bytes.
+hrana::Refused refused(int extended, std::string_view message, std::optional<std::size_t> offset = std::nullopt);
+
+// Rethrows the exception that is being handled as one of the port's: Refused, Unknown, Busy, Lost. `fenced`: a claim waited; without one a
+// lock that was not to be had is SQLITE_BUSY and not TG006.
+[[noreturn]] void rethrow_for_stream(bool fenced);
+
+// Whether the text is UTF-8.
+bool is_utf8(std::string_view text) noexcept;
+
+}  // namespace termgate::sqlite_file

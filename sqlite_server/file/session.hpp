@@ -1,0 +1,135 @@
+// Session: hrana::FileSession over a file. It knows what kind of statement a text is, runs it where it belongs (a reader of the pool, a
+// member of a group commit, the stream's transaction), and turns what SQLite and the library say into the port's errors.
+//
+// A front makes one a stream:
+//   auto session = std::make_unique<Session>(engine, SessionOptions{.on_lost = …});
+// What it must do:
+//   - call one thread at a time, each call but cancel() from a worker that may block;
+//   - answered() when the answer has been sent, heard() when the next request is whole: a holder of the lock that is silent between them
+//   for
+//     idle_holder_max while others wait loses its transaction;
+//   - end(&lost) on a worker soon after `on_lost`: only that rolls the transaction of an idle stream back and gives the lock to who waits;
+//   - end(&lost) for a silence of its own measure and at a drain.
+//
+// Owner: the stream. The engine lives as long as its last session.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "file/control.hpp"
+#include "file/engine.hpp"
+#include "file/transaction.hpp"
+#include "hrana/port.hpp"
+
+namespace termgate::sqlite_file {
+
+class HeldRows;
+class Prepared;
+struct Facts;
+
+struct SessionOptions {
+  std::size_t text_bytes_max = std::size_t{1} << 20;           // of execute() and describe()
+  std::size_t sequence_bytes_max = std::size_t{16} << 20;      // of sequence()
+  std::size_t written_rows_bytes_max = std::size_t{16} << 20;  // of one statement that writes: its rows wait for its commit
+  std::size_t held_rows_bytes_max = std::size_t{64} << 20;     // of one that reads in a transaction that has the lock
+  std::size_t reading_bytes_max = std::size_t{256} << 20;      // of memory that SQLite takes for one statement that reads; 0: any
+  std::chrono::milliseconds reading_time_max{0};               // of SQLite's work for one statement that reads without a claim; 0: any
+  std::chrono::milliseconds statement_time_max{0};             // of any statement; 0: any
+  // The transaction was ended by the engine. Any thread, with locks held: it may only pass the word on to who calls end().
+  std::function<void(const hrana::Lost& why)> on_lost = {};
+};
+
+class Session final : public hrana::FileSession {
+ public:
+  Session(std::shared_ptr<Engine> engine, SessionOptions options);
+  ~Session() override;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  hrana::Outcome execute(const hrana::Statement& statement, const hrana::Permit& permit, hrana::RowSink& rows) override;
+  void sequence(std::string_view sql, const hrana::Permit& permit) override;
+  hrana::Description describe(std::string_view sql, const hrana::Permit& permit) override;
+  bool is_autocommit() const override;
+  bool keeps_settings() const override;
+  bool together(std::span<const std::string_view> texts, const hrana::Permit& permit, const std::function<void()>& work) override;
+  void end(const hrana::Lost* why) noexcept override;
+  void answered() noexcept override;
+  void heard() noexcept override;
+
+  // Any thread: ends what runs, if it shares no commit, or the wait for the lock. For a client that has gone.
+  void cancel() noexcept { control_.cancel(); }
+  // Any thread: the stream is lost from now on, as if the engine had ended it (a drain).
+  void lose(const hrana::Lost& why);
+
+ private:
+  // One statement of a text, on its way.
+  struct Job {
+    const hrana::Statement& statement;
+    const hrana::Permit& permit;
+    hrana::RowSink& rows;
+    std::size_t at = 0;    // where the statement begins in the text
+    std::size_t used = 0;  // bytes from there, with what ends it
+    std::string_view text() const noexcept { return statement.sql.substr(at); }
+  };
+  // A batch that runs as one member of a group commit.
+  struct Member {
+    Connection& connection;
+    bool shared;
+    Checks checks;
+    bool within = false;  // between its BEGIN and its end
+  };
+  // What SQL's functions of these names answer.
+  struct Tally {
+    std::int64_t last_insert_rowid = 0, changes = 0, total_changes = 0;
+  };
+  class PooledConnection;
+
+  void enter();
+  [[noreturn]] void throw_lost(const Eviction& why);
+  // Turns what `work` throws into the port's errors, and remembers what ends the stream.
+  void guarded(const hrana::Permit& permit, const std::function<void()>& work);
+  void start_clock(std::chrono::milliseconds limit) noexcept;
+  hrana::Permit permitted(const hrana::Permit& given) const;
+
+  std::optional<hrana::Outcome> run_next(Job& job, bool only_one);
+  std::optional<hrana::Outcome> run_prepared(Job& job, bool only_one);
+  hrana::Outcome run_control(const Job& job, const Facts& facts);
+  void run_member_control(const Job& job, const Facts& facts);
+  hrana::Outcome run_pragma(const Job& job, const Facts& facts);
+  void begin(const Job& job, const Facts& facts);
+  void commit();
+  void refuse_write(const Job& job, const Facts& facts) const;
+  hrana::Outcome read(Job& job, PooledConnection& lent, Prepared& prepared);
+  hrana::Outcome write(Job& job, const Facts& facts);
+  hrana::Outcome write_alone(Job& job, const Facts& facts, HeldRows& rows);
+  hrana::Outcome write_in_transaction(Job& job, const Facts& facts, HeldRows& rows);
+  hrana::Outcome step_or_undo(Job& job, Prepared& prepared, HeldRows& rows);
+  hrana::Outcome write_in_member(Job& job, const Facts& facts, HeldRows& rows);
+  // For whom the statement waits: the claim, or what it names itself.
+  Want want_of(Job& job, const Facts& facts);
+  void vacuum(Job& job);
+  hrana::Outcome step_through(Job& job, Prepared& prepared, hrana::RowSink& rows, bool shared);
+  hrana::Outcome step_rows(Job& job, Prepared& prepared, hrana::RowSink& rows);
+  // After a statement of a transaction, whatever became of it.
+  void settle();
+  bool suits_group(std::span<const std::string_view> texts);
+
+  const std::shared_ptr<Engine> engine_;
+  const SessionOptions options_;
+  Control control_;
+  Settings settings_;
+  FileTransaction transaction_;
+  Member* member_ = nullptr;  // while together() runs its work
+  std::optional<hrana::Lost> lost_;
+  Tally tally_;
+};
+
+}  // namespace termgate::sqlite_file

@@ -1,0 +1,72 @@
+// Admissions: what the operator's rules say of a client, by its listener, address, token's name and application.
+//
+// HTTP has no sessions, so the clients that the rules cannot tell apart share one: it begins with their first request and ends when none of
+// them has sent one for `kept_for`. A rule with a lease holds it for as long.
+//
+// Owner: the front. Any thread.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include <termgate/session/authority.hpp>
+
+#include "claim/claim.hpp"
+
+namespace termgate::sqlite_front {
+
+// Whom the rules look at.
+struct RuleSubject {
+  std::string listener, host, name, application;
+  auto operator<=>(const RuleSubject&) const = default;
+};
+
+class Admissions {
+ public:
+  using Answer = std::variant<claim::Standing, claim::Refusal>;
+
+  explicit Admissions(session::Authority& authority) : authority_(authority) {}
+  ~Admissions();
+  Admissions(const Admissions&) = delete;
+  Admissions& operator=(const Admissions&) = delete;
+
+  // None: it has to be waited for.
+  std::optional<Answer> at_once(const RuleSubject& subject);
+  // Blocks until the rule's lease is held, or it is known why not: for as long as the authority lets it.
+  Answer wait(const RuleSubject& subject);
+  // Ends the sessions that have been silent for too long.
+  void tick();
+  // Rules were read anew: each client is admitted again.
+  void forget();
+
+ private:
+  struct Session {
+    std::uint64_t id = 0;
+    session::Admission admission;
+    std::mutex mutex;  // guards the next one
+    bool settled = false;
+    std::condition_variable changed;
+    std::chrono::steady_clock::time_point used{};  // under the owner's mutex_
+  };
+  static Answer answer_of(const session::Admission& admission);
+  std::shared_ptr<Session> find(const RuleSubject& subject);
+
+  static constexpr std::chrono::seconds kept_for{15};
+  static constexpr std::size_t sessions_max = 10'000;
+
+  session::Authority& authority_;
+  std::mutex mutex_;  // guards all below
+  std::map<RuleSubject, std::shared_ptr<Session>> sessions_;
+  std::uint64_t last_id_ = 0;
+};
+
+}  // namespace termgate::sqlite_front

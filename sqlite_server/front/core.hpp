@@ -1,0 +1,73 @@
+// Core: what the parts of the front share, and who may do what. Private to front/.
+//
+// Owner: Front. Any thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <termgate/http/handler.hpp>
+#include <termgate/http/tokens.hpp>
+#include <termgate/sqlite_front/front.hpp>
+
+#include "claim/claim.hpp"
+#include "front/admissions.hpp"
+#include "front/counts.hpp"
+#include "front/files.hpp"
+#include "front/workers.hpp"
+#include "hrana/streams.hpp"
+
+namespace termgate::sqlite_front {
+
+// A caller and what the rules need to know of it.
+struct Sender {
+  claim::Caller caller;
+  RuleSubject subject;
+  Whose whose;
+  // Values of the headers, which the request owns.
+  claim::Headers headers;
+};
+
+class Core {
+ public:
+  explicit Core(Options the_options);
+
+  // By the headers, and by `token` where a WebSocket's message brings one.
+  std::variant<Sender, claim::Refusal> sender(const http::Head& head, std::optional<std::string_view> token = {}) const;
+  // What its writes are checked with. None: the rules have to be waited for.
+  std::optional<std::variant<hrana::Permit, claim::Refusal>> permit_at_once(const Sender& sender);
+  std::variant<hrana::Permit, claim::Refusal> permit(const Sender& sender);
+
+  void log(bool warning, std::string_view name, std::vector<std::pair<std::string_view, std::string>> fields, bool seldom = false) const;
+  // Tokens and keys from their files. Throws std::runtime_error.
+  std::shared_ptr<const claim::Doors> read_doors() const;
+  void use(std::shared_ptr<const claim::Doors> doors);
+
+  const Options options;
+  Counts counts;
+  Workers workers;
+  Files files;
+  hrana::Streams streams;
+
+ private:
+  std::variant<hrana::Permit, claim::Refusal> permit_by(const Sender& sender, const Admissions::Answer& answer);
+  claim::Standing standing() const;
+
+  mutable std::mutex doors_mutex_;  // guards doors_
+  std::shared_ptr<const claim::Doors> doors_;
+
+ public:
+  std::optional<Admissions> admissions;  // none: there are no rules
+};
+
+http::Reply refusal_reply(const claim::Refusal& refusal);
+http::Reply error_reply(unsigned status, std::string_view code, std::string_view message);
+
+}  // namespace termgate::sqlite_front

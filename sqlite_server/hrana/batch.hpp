@@ -1,0 +1,29 @@
+// A batch's conditions, and how a batch that is one transaction is recognised. Private to the folder.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "messages.hpp"
+
+namespace termgate::hrana {
+
+enum class Ran : std::uint8_t { skipped, ok, failed };
+
+// `is_autocommit` is called where the condition needs it. A step that was skipped did not succeed: its `error` is true.
+bool holds(const Condition& condition, std::span<const Ran> ran, const std::function<bool()>& is_autocommit);
+
+// The text's first word in capitals, beyond spaces, comments and semicolons; empty: it does not begin with a word.
+std::string first_word(std::string_view sql);
+// BEGIN, COMMIT, END, ROLLBACK, SAVEPOINT, RELEASE.
+bool is_transaction_word(std::string_view word);
+
+// BEGIN; statements, each if the one before has succeeded; COMMIT, likewise; perhaps a ROLLBACK if that has not. `texts`: one a step.
+bool is_one_transaction(const Batch& batch, std::span<const std::string_view> texts);
+
+}  // namespace termgate::hrana

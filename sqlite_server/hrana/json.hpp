@@ -1,0 +1,67 @@
+// A JSON document that came over the network, and the way through it. Private to messages.cpp.
+//
+// Boost.JSON reads it; only its floats are read anew, for in Boost 1.81 they may be off by one in the last place, and a value must reach
+// the file as its client wrote it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <boost/json.hpp>
+
+#include "budget.hpp"
+
+namespace termgate::hrana {
+
+// A value of the document and where it is, for messages: "requests[3].stmt.sql". A node refers to the one that it came from, which must
+// outlive it. Each call that finds something else throws Failure (400, PROTOCOL_ERROR).
+class Node {
+ public:
+  explicit Node(const boost::json::value& value) : value_(&value) {}
+
+  // Of an object. None: absent or null.
+  std::optional<Node> find(std::string_view key) const;
+  Node at(std::string_view key) const;
+  std::string_view text() const;
+  std::int64_t integer() const;
+  std::int32_t id() const;  // 32 bits
+  double number() const;    // an integer, too
+  bool flag() const;
+  // Of an array: how many, and the one at that place. `limit`, `limit_name`: REQUEST_TOO_LARGE beyond.
+  std::size_t size(std::size_t limit, std::string_view limit_name) const;
+  Node item(std::size_t index) const;
+  Node member(std::string_view key, const boost::json::value& value) const { return Node(value, this, key, not_in_array); }
+
+  const boost::json::value& json() const noexcept { return *value_; }
+  [[noreturn]] void fail(std::string_view what) const;
+  [[noreturn]] void too_large(std::string_view what) const;
+
+ private:
+  static constexpr std::size_t not_in_array = static_cast<std::size_t>(-1);
+  Node(const boost::json::value& value, const Node* parent, std::string_view key, std::size_t index)
+      : value_(&value), parent_(parent), key_(key), index_(index) {}
+  std::string place() const;
+
+  const boost::json::value* value_;
+  const Node* parent_ = nullptr;
+  std::string_view key_;
+  std::size_t index_ = not_in_array;
+};
+
+class Document {
+ public:
+  // Throws Failure: 400 for what is no JSON, is too deep or no UTF-8; 503 where `charge` cannot grow by what it takes.
+  Document(std::string_view text, Charge& charge);
+  Document(const Document&) = delete;
+  Document& operator=(const Document&) = delete;
+  Node root() const { return Node(root_); }
+
+ private:
+  boost::json::monotonic_resource memory_;
+  boost::json::value root_;
+};
+
+}  // namespace termgate::hrana

@@ -1,0 +1,138 @@
+// Streams between HTTP requests: batons, who may use them, how long they are kept.
+//
+// A baton is base64url of the stream's number (8 bytes), its turn (8 bytes, the most significant first) and 16 bytes of an HMAC under a key
+// made at the start. Each answer makes a new one; the last one given is the only one that is taken, once. It grants nothing without the
+// principal's token.
+//
+// What is kept after a request: an open transaction, stored texts, settings; or nothing, where a cursor had to name its baton first. A
+// transaction that is silent too long is lost; everything else is forgotten after an hour. A lost stream is remembered for an hour, and
+// then forgotten in such a way that its baton says STREAM_EXPIRED, and never makes a new stream.
+//
+// Any thread. No call holds the lock while it talks to the file.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "budget.hpp"
+#include "stream.hpp"
+
+namespace termgate::hrana {
+
+// The token's name; empty where there are no tokens.
+using Principal = std::string;
+using Moment = std::chrono::steady_clock::time_point;
+using StreamId = std::uint64_t;
+// The first 16 bytes of an HMAC-SHA256 of the text. Any thread.
+using Seal = std::function<std::array<std::uint8_t, 16>(std::string_view)>;
+
+struct StreamSettings {
+  SessionFactory factory;
+  Seal seal;
+  std::function<Moment()> clock;
+  std::size_t records_max = 100'000;  // --max-streams
+  std::size_t answer_bytes_max = std::size_t{64} << 20;
+  std::size_t memory_bytes_max = std::size_t{1} << 30;  // --max-memory
+  std::chrono::milliseconds transaction_idle_timeout{10'000};
+  std::chrono::milliseconds kept_for{std::chrono::hours(1)};
+};
+
+class Streams {
+ public:
+  // A stream in the hands of one request. One that goes without being given back is lost (an exception has come by).
+  class Taken {
+   public:
+    Taken(Taken&& other) noexcept = default;
+    Taken& operator=(Taken&&) = delete;
+    ~Taken();
+    Stream& stream() const noexcept { return *stream_; }
+    bool is_held() const noexcept { return stream_ != nullptr; }
+
+   private:
+    friend class Streams;
+    Taken(Streams& streams, Principal principal) : streams_(&streams), principal_(std::move(principal)) {}
+    Streams* streams_;
+    Principal principal_;
+    std::unique_ptr<Stream> stream_;  // none: given back, or moved from
+    StreamId id_ = 0;                 // 0: a new stream without a record
+    std::uint64_t losses_ = 0;        // how often everything had been lost when it was taken
+    bool reserved_ = false;           // a cursor has named its next baton
+  };
+
+  explicit Streams(StreamSettings settings);
+
+  // The stream of the baton, or a new one. Throws Failure: STREAM_EXPIRED, BATON_REUSED, AUTH_WRONG_TOKEN, what the stream was lost for,
+  // SERVER_BUSY where there is no room for another stream.
+  Taken take(const std::optional<std::string>& baton, const Principal& principal);
+  // The baton that give_back() will give, for a cursor, whose first line has it. From here on the stream is kept. Throws Failure (503).
+  std::string reserve(Taken& taken);
+  // The next baton; none where nothing is kept. Throws Failure (400) where the stream was lost meanwhile.
+  std::optional<std::string> give_back(Taken taken);
+  // Nothing was run: the old baton is good again, unless the stream is lost.
+  void put_back(Taken taken) noexcept;
+
+  // Drain, a moved file: every open transaction is lost, those in use at the end of their request.
+  void lose_all(const Lost& why);
+  // Silence. Call it every second or oftener.
+  void tick();
+
+  struct Counts {
+    std::size_t transactions = 0, kept = 0, bare = 0, lost = 0, in_use = 0;
+    std::map<std::string, std::uint64_t> lost_so_far;  // by code
+  };
+  Counts counts() const;
+  // What a transaction that was silent for too long is lost with.
+  static Lost silence(const StreamSettings& settings);
+  Budget& budget() noexcept { return budget_; }
+  const StreamSettings& settings() const noexcept { return settings_; }
+
+ private:
+  // Records that nobody uses are in a list of their state, the oldest first.
+  enum class State : std::uint8_t { bare, kept, lost, transaction, in_use };
+  struct Record {
+    Principal principal;
+    std::uint64_t turn = 0;
+    State state = State::in_use;
+    Moment since{};
+    std::unique_ptr<Stream> stream;  // none: in use, bare or lost
+    std::optional<Lost> lost;
+    std::list<StreamId>::iterator place{};
+  };
+  using Dropped = std::vector<std::unique_ptr<Stream>>;  // they roll back when the lock is no longer held
+
+  std::string baton_of(StreamId id, std::uint64_t turn) const;
+  std::list<StreamId>& list_of(State state) { return lists_[static_cast<std::size_t>(state)]; }
+  void move_to(StreamId id, Record& record, State state);
+  void forget(StreamId id, Dropped& dropped);
+  void must_have_room() const;
+  void make_room(Dropped& dropped);
+  StreamId add_record(const Principal& principal, Dropped& dropped);
+  std::optional<std::string> settle(Taken& taken, bool next_turn);
+  void keep_lost(Taken& taken) noexcept;
+  void lose_streams(std::vector<std::pair<StreamId, std::unique_ptr<Stream>>> streams, const Lost& why);
+
+  const StreamSettings settings_;
+  Budget budget_;
+  mutable std::mutex mutex_;  // of all below
+  std::unordered_map<StreamId, Record> records_;
+  std::array<std::list<StreamId>, 5> lists_;
+  StreamId last_id_ = 0;
+  std::uint64_t losses_ = 0;
+  std::optional<Lost> last_loss_;  // of everything
+  std::map<std::string, std::uint64_t> lost_so_far_;
+};
+
+}  // namespace termgate::hrana
