@@ -123,7 +123,7 @@ class Frameworks(unittest.TestCase):
     def test_the_lines_of_the_page(self):
         self.needs("/usr/lib/python3/dist-packages/sqlalchemy")
         page = SOURCE.parents[1] / "docs" / "use" / "frameworks.md"
-        (code,) = re.findall(r"^```sh\n(.*?)\n```$", page.read_text(encoding="utf-8"), re.S | re.M)
+        (code,) = re.findall(r"^```sh\n(export EXAMPLE_URL.*?)\n```$", page.read_text(encoding="utf-8"), re.S | re.M)
         code = code.replace("postgresql://app@db.example/app", self.url).replace("python3 examples/frameworks", f"{PYTHON} {SOURCE}")
         done = subprocess.run(["bash", "-e", "-c", code], capture_output=True, text=True, timeout=120, cwd=self.folder)
         self.assertEqual((done.returncode, done.stdout), (0, "written\n"), done.stderr)

@@ -138,6 +138,13 @@ if(TARGET termgate)
     if(TERMGATE_CHROMIUM)
       termgate_pytest(live_admin_page admin_page_test.py ENVIRONMENT "TERMGATE_CHROMIUM=${TERMGATE_CHROMIUM}")
     endif()
+    # The handles of every language: no driver in common with the library, so the clients' programs are built by the test.
+    add_executable(handle_player live/handles/player.cpp)
+    target_link_libraries(handle_player PRIVATE Termgate::storage fmt::fmt Threads::Threads)
+    termgate_pytest(live_services services_test.py TIMEOUT 600)
+    termgate_pytest(live_handles handles_test.py TIMEOUT 900 ENVIRONMENT "TERMGATE_HANDLE_PLAYER=$<TARGET_FILE:handle_player>")
+    # Real time in six languages, so alone.
+    set_tests_properties(live_handles PROPERTIES RUN_SERIAL ON)
     # Handles and commands under harm; 1,000 takeovers by fifty hosts are for by hand.
     add_executable(live_holder live/holder.cpp)
     target_link_libraries(live_holder PRIVATE Termgate::storage fmt::fmt Threads::Threads)

@@ -1,0 +1,3 @@
+module termgate
+
+go 1.19
