@@ -117,7 +117,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Loop::Clock::time_point deadline_ = Loop::Clock::time_point::max(), write_deadline_ = Loop::Clock::time_point::max(), heard_at_{};
   RequestReader reader_;
   std::string in_;  // not looked at yet
-  // Of the request at work.
+  // The next members belong to the request at work.
   std::shared_ptr<Answer::Owed> owed_;
   bool keep_ = false, head_only_ = false, version_1_1_ = true;
   std::shared_ptr<Outlet> outlet_;  // of the answer's body, or of the WebSocket

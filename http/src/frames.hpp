@@ -51,13 +51,13 @@ class FrameReader {
   const std::size_t message_bytes_max_;
   std::string waiting_;
   std::size_t at_ = 0;  // bytes of waiting_ that are used
-  // Of the frame that is being read.
+  // The frame that is being read.
   bool in_payload_ = false, fin_ = false;
   Opcode opcode_ = Opcode::text;
   std::uint64_t left_ = 0;  // of its payload
   unsigned char mask_[4] = {};
   std::size_t mask_at_ = 0;
-  // Of the message, of which it may be a part.
+  // The message; the frame may be a part of it.
   bool in_message_ = false;
   Kind kind_ = Kind::text;
   std::string message_, control_;

@@ -20,7 +20,7 @@ std::string_view view(beast::string_view text) noexcept { return {text.data(), t
 struct RequestReader::Parser : bhttp::request_parser<bhttp::string_body> {};
 
 std::optional<Refusal> refusal_of(const Head& head, const std::vector<std::string>& hosts) {
-  // Of two, a reader in front of us may have believed the other one.
+  // A server in front of us may have believed the other one of two.
   for (const char* name : {"Host", "Authorization", "Origin", "Content-Type"}) {
     if (head.count(name) > 1) return Refusal{400, "a header is there twice that may be there once"};
   }

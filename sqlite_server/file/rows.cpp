@@ -47,7 +47,7 @@ void bind_parameters(sqlite3_stmt* statement, const hrana::Statement& given) {
     const auto place = static_cast<std::size_t>(at) - 1;
     const hrana::Value* value = name != nullptr ? find_named(given, name) : nullptr;
     if (value == nullptr && place < given.positional.size()) value = &given.positional[place];
-    // Of ?3 alone the first two are no parameters of the text.
+    // A text with ?3 alone has three places, and the first two are no parameters of it.
     if (value == nullptr) throw bad_arguments(fmt::format("parameter {} has no value", name != nullptr ? name : std::to_string(at)));
     if (const int code = bind(statement, at, *value); code != SQLITE_OK) throw refused(code, sqlite3_errstr(code));
   }

@@ -39,7 +39,7 @@ class Files {
   // Opens the file. Throws what storage/sqlite throws.
   Files(FileSettings settings, Workers& workers, Counts& counts);
 
-  // Of the file as it is now. Throws hrana::Busy where there is none.
+  // A session on the file as it is now. Throws hrana::Busy where there is none.
   std::unique_ptr<hrana::FileSession> make();
 
   // True: the file was moved since the last look, and sessions of before are lost. It opens the file at the path again, or tries to: at

@@ -22,7 +22,7 @@ class Node {
  public:
   explicit Node(const boost::json::value& value) : value_(&value) {}
 
-  // Of an object. None: absent or null.
+  // A member of an object. None: absent or null.
   std::optional<Node> find(std::string_view key) const;
   Node at(std::string_view key) const;
   std::string_view text() const;
@@ -30,7 +30,7 @@ class Node {
   std::int32_t id() const;  // 32 bits
   double number() const;    // an integer, too
   bool flag() const;
-  // Of an array: how many, and the one at that place. `limit`, `limit_name`: REQUEST_TOO_LARGE beyond.
+  // The number of an array's elements, and one by its place. `limit`, `limit_name`: REQUEST_TOO_LARGE beyond.
   std::size_t size(std::size_t limit, std::string_view limit_name) const;
   Node item(std::size_t index) const;
   Node member(std::string_view key, const boost::json::value& value) const { return Node(value, this, key, not_in_array); }

@@ -73,7 +73,7 @@ TEST_CASE("http websocket: the handshake chooses a subprotocol and proves that i
   client.send(upgrade);
   const std::string head = client.until("\r\n\r\n");
   CHECK(status_of(head) == 101);
-  // Of RFC 6455, section 1.3.
+  // The example of RFC 6455, section 1.3.
   CHECK(head.find("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n") != std::string::npos);
   CHECK(head.find("Sec-WebSocket-Protocol: hrana2\r\n") != std::string::npos);
 }

@@ -34,7 +34,7 @@ class Stream {
   void finish_writing() noexcept;
   void close() noexcept;
 
-  // Of the last `failed`.
+  // The text of the last `failed`.
   const std::string& why() const noexcept { return why_; }
 
  protected:
