@@ -321,7 +321,8 @@ void Connection::wait_for_locks(std::chrono::milliseconds wait) noexcept {
     const auto now = std::chrono::steady_clock::now();
     if (times == 0 || !self.busy_lock_wait_) {
       self.busy_since_ = now;
-      self.busy_lock_wait_.emplace(self.db_, std::string_view(), 0);
+      const auto [scope, term] = self.layer1_ != nullptr ? self.layer1_->wanted() : std::pair<std::string_view, std::int64_t>();
+      self.busy_lock_wait_.emplace(self.db_, scope, term);
     }
     const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(self.busy_since_ + self.busy_wait_ - now);
     if (rest.count() <= 0) return 0;

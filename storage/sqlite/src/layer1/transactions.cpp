@@ -151,7 +151,8 @@ int Layer1::waiting(const std::function<int()>& attempt, const char* what, bool 
   } impatient(*this);
   const auto start = Clock::now();
   std::optional<std::chrono::milliseconds> wait;
-  LockWait lock_wait(db_, wants_.first, wants_.second);
+  const auto [scope, term] = wanted();
+  LockWait lock_wait(db_, scope, term);
   while (true) {
     int code = SQLITE_BUSY;
     int extended = SQLITE_BUSY;

@@ -250,6 +250,12 @@ class Layer1 {
   void set_check_wait(std::chrono::milliseconds wait) noexcept { check_wait_override_ = wait; }
   // How long a call waits for another connection's write lock.
   std::chrono::milliseconds check_wait() noexcept;
+  // For whom a wait for the write lock is, as shown to other processes (lock_wait.hpp): the scope and term of the call at work, or else
+  // those declared. Good until the next call. An empty scope: anybody.
+  std::pair<std::string_view, std::int64_t> wanted() const noexcept {
+    if (!wants_.first.empty() || !declared_scope_ || !declared_term_) return wants_;
+    return {declared_scope_->name(), declared_term_->value()};
+  }
   // True when the last refusal was a raise that this connection's PRAGMA synchronous would not flush.
   bool take_wants_flush() noexcept { return std::exchange(wants_flush_, false); }
 
@@ -357,7 +363,6 @@ class Layer1 {
   void audit(std::string_view action, std::optional<std::string_view> scope, std::string_view detail, std::string_view actor = {});
   // Makes the open transaction a writer; waits for the lock as long as the setting says.
   void lock();
-  // For whom lock() waits, as shown to other processes (lock_wait.hpp).
   struct Wants {
     Wants(Layer1& layer1, std::string_view scope, std::int64_t term) : layer1_(layer1) { layer1_.wants_ = {scope, term}; }
     Wants(const Wants&) = delete;
