@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from checks import check
 from given import SANITIZED, option
-from hrana_front import front
 from hrana_replay import Player
+from hrana_served import File, Served
 
 FOLDER = Path(__file__).resolve().parent / "clients" / "hrana"
 SCRIPTS = sorted(path.stem for path in (FOLDER / "scripts").glob("*.json"))
@@ -148,7 +148,7 @@ def folder(lab):
 @pytest.mark.parametrize("name", RUNS)
 def test_the_same_program_answers_the_same(lab, folder, name):
     program, transport = RUNS[name]
-    proxy = front(lab, name)
+    proxy = Served(lab, File(lab, name=f"{name}.db").path)
     wanted = run(folder, program, f"file:{lab.folder}/{name}-plain.db")
     got = run(folder, program, f"{transport}://127.0.0.1:{proxy.port}", TOKEN)
     if option("show"):
@@ -160,7 +160,7 @@ def test_the_same_program_answers_the_same(lab, folder, name):
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_client_that_npm_lacks_is_answered_as_it_reads(lab, name):
     script = json.loads((FOLDER / "scripts" / f"{name}.json").read_text(encoding="utf-8"))
-    proxy = front(lab, f"script-{name}")
+    proxy = Served(lab, File(lab, name=f"script-{name}.db").path)
     wrong = Player(proxy.port, script, CLAIMS).play()
     check(f"{name}: {len(script['steps'])} steps", not wrong, "\n" + "\n".join(wrong))
     check("the proxy ends cleanly", proxy.stop() == 0, proxy.log()[-2000:])

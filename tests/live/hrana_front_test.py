@@ -19,9 +19,9 @@ import pytest
 
 import given
 import hrana
-import hrana_file
 from checks import check, eventually
 from hrana import CLOSE, execute, statement
+from hrana_served import File, Served
 
 SECRET = "app-token-of-20-letters"
 READER = "view-token-of-20-letters"
@@ -31,12 +31,12 @@ NEXT = iter(range(1, 1_000_000))
 
 @pytest.fixture(scope="module")
 def file(lab):
-    return hrana_file.File(lab, "t(k INTEGER PRIMARY KEY, v)")
+    return File(lab, "t(k INTEGER PRIMARY KEY, v)")
 
 
 @pytest.fixture(scope="module")
 def front(lab, file):
-    return hrana_file.Front(lab, file)
+    return Served(lab, file.path)
 
 
 def code(action):
@@ -46,6 +46,12 @@ def code(action):
     except hrana.Failed as failed:
         return failed.status, failed.code
     return None
+
+
+def seconds_to_stop(front):
+    began = time.monotonic()
+    front.stop()
+    return time.monotonic() - began
 
 
 def insert(client, key=None):
@@ -305,7 +311,7 @@ def test_a_holder_who_is_silent_while_others_wait_is_ended(front):
 
 
 def test_silence_in_a_transaction_ends_it(lab, file):
-    front = hrana_file.Front(lab, file, "--transaction-idle-timeout", "1s")
+    front = Served(lab, file.path, "--transaction-idle-timeout", "1s")
     stream = front.client("tg.5.quiet.").stream()
     stream.sql("BEGIN")
     stream.sql("SELECT count(*) FROM t")
@@ -315,7 +321,7 @@ def test_silence_in_a_transaction_ends_it(lab, file):
     stream.run({"type": "store_sql", "sql_id": 1, "sql": "SELECT 1"})
     time.sleep(2)
     check("a stream without a transaction does not expire", code(lambda: stream.sql("SELECT 1")) is None)
-    check("it ends at once", front.end() < 5)
+    check("it ends at once", seconds_to_stop(front) < 5)
 
 
 def test_a_baton_is_good_once(front):
@@ -353,7 +359,7 @@ def test_the_end_of_a_connection_stops_its_statement(front):
 
 
 def test_a_drain_lets_a_transaction_end_and_begins_nothing(lab, file):
-    front, key = hrana_file.Front(lab, file, "--drain-timeout", "20s"), next(NEXT)
+    front, key = Served(lab, file.path, "--drain-timeout", "20s"), next(NEXT)
     stream, other = front.client("tg.5.drain.").stream(), front.client("tg.5.drain.")
     stream.sql("BEGIN IMMEDIATE")
     stream.sql("INSERT INTO t VALUES (?, 'drained')", key)
@@ -368,22 +374,22 @@ def test_a_drain_lets_a_transaction_end_and_begins_nothing(lab, file):
 
 
 def test_a_drain_ends_what_does_not_end_and_closes_websockets(lab, file):
-    front, key = hrana_file.Front(lab, file, "--drain-timeout", "1s"), next(NEXT)
+    front, key = Served(lab, file.path, "--drain-timeout", "1s"), next(NEXT)
     stream = front.client("tg.5.drain.").stream()
     stream.sql("BEGIN IMMEDIATE")
     stream.sql("INSERT INTO t VALUES (?, 'x')", key)
     ws = hrana.WebSocket(front.port)
     ws.send({"type": "hello", "jwt": None})
     ws.receive()
-    took = front.end()
+    took = seconds_to_stop(front)
     check("in time", took < 4, took)
     check("1001", ws.receive() is None and ws.closed == 1001, ws.closed)
     check("nothing of it is there", file.rows(f"SELECT v FROM t WHERE k = {key}") == [])
 
 
 def test_a_moved_file_loses_transactions_and_its_successor_is_served(lab):
-    moved = hrana_file.File(lab, "t(k INTEGER PRIMARY KEY, v)", name="moved.db")
-    front = hrana_file.Front(lab, moved)
+    moved = File(lab, "t(k INTEGER PRIMARY KEY, v)", name="moved.db")
+    front = Served(lab, moved.path)
     stream = front.client("tg.5.moved.").stream()
     stream.sql("BEGIN IMMEDIATE")
     stream.sql("INSERT INTO t VALUES (1, 'x')")
@@ -403,7 +409,7 @@ def test_a_moved_file_loses_transactions_and_its_successor_is_served(lab):
 
 
 def test_more_transactions_than_may_be_are_busy(lab, file):
-    front = hrana_file.Front(lab, file, "--max-transactions", "3")
+    front = Served(lab, file.path, "--max-transactions", "3")
     streams = [front.client().stream() for _ in range(3)]
     for stream in streams:
         stream.sql("BEGIN")
@@ -424,7 +430,7 @@ def closed(lab, file):
         tokens.write(f"app write {SECRET}\nview read sha256:{hashlib.sha256(READER.encode()).hexdigest()}\n")
     os.chmod(path, 0o600)
     jwt(lab, {})
-    return hrana_file.Front(lab, file, "--tokens", path, "--jwt-key", f"{lab.folder}/jwt.pub")
+    return Served(lab, file.path, "--tokens", path, "--jwt-key", f"{lab.folder}/jwt.pub")
 
 
 def test_tokens_decide_who_comes_in_and_who_writes(closed):
@@ -506,7 +512,7 @@ def test_a_rule_gives_a_term_that_the_client_cannot_change(lab, file):
     rules = f"{lab.folder}/rules"
     with open(rules, "w") as text:
         text.write("[rule fixed]\napplication = fixed\nscope = by-rule\nterm = 5\n\n[rule shut]\napplication = shut\nrefuse = not here\n")
-    front = hrana_file.Front(lab, file, "--rules", rules)
+    front = Served(lab, file.path, "--rules", rules)
     client = front.client("tg.9.other.", {"Termgate-Application": "fixed"})
     check("it writes", code(lambda: insert(client)) is None)
     seal(file, "by-rule", 6)
@@ -526,21 +532,21 @@ def test_a_rule_with_a_lease_holds_it_for_its_clients(lab, file):
     rules = f"{lab.folder}/lease-rules"
     with open(rules, "w") as text:
         text.write("[rule host]\napplication = worker\nlease = leased\nttl = 3s\n")
-    front = hrana_file.Front(lab, file, "--rules", rules)
+    front = Served(lab, file.path, "--rules", rules)
     client = front.client(headers={"Termgate-Application": "worker"})
     check("it writes", code(lambda: insert(client)) is None)
     check("leader", front.client().raw("GET", "/leader?scope=leased")[0] == 200)
     ws = hrana.WebSocket(front.port, headers={"Termgate-Application": "worker"})
     ws.send({"type": "hello", "jwt": None})
     check("hello", ws.receive() == {"type": "hello_ok"})
-    check("it ends", front.end() < 8)
+    check("it ends", seconds_to_stop(front) < 8)
 
 
 # --- memory
 
 
 def test_answers_that_nobody_reads_are_bounded_together(lab, file):
-    front = hrana_file.Front(lab, file, "--max-memory", "64000000")
+    front = Served(lab, file.path, "--max-memory", "64000000")
     before = front.resident_kb()
     big = json.dumps({"requests": [execute("SELECT hex(zeroblob(500000))"), CLOSE]}).encode()
     sockets = []

@@ -20,7 +20,7 @@ from collections import Counter
 
 from checks import check, note
 from given import LONG, option
-from hrana_front import Front
+from hrana_served import Served
 from random_sqlite import Maker
 
 COUNT = 100_000 if LONG else 10_000
@@ -104,7 +104,7 @@ class Local:
         return self.db.in_transaction
 
 
-class Served:
+class OverHttp:
     """The proxy: one stream, whose statements take turns among the ways to send them."""
 
     def __init__(self, port, seed):
@@ -297,8 +297,8 @@ def test_random_statements_mean_what_they_mean_to_sqlite(lab):
     for path in (here, there):
         lab.run(lab.termgate, "init", "--db", f"sqlite:{path}")
         set_up(path)
-    proxy = Front(lab, there)
-    local, served = Local(here), Served(proxy.port, seed)
+    proxy = Served(lab, there)
+    local, served = Local(here), OverHttp(proxy.port, seed)
     maker = Maker(seed, local.names)
     found, kinds, wrong = Counter(), Counter(), []
     for at in range(count):

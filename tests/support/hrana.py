@@ -107,7 +107,12 @@ class WebSocket:
         words |= {"Sec-WebSocket-Protocol": protocol} if protocol else {}
         self.socket.sendall(("GET / HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in words.items()) + "\r\n").encode())
         self.file = self.socket.makefile("rb")
-        self.head = b"".join(iter(self.file.readline, b"\r\n"))
+        self.head = b""
+        while not self.head.endswith(b"\r\n\r\n"):
+            line = self.file.readline()
+            if not line:
+                raise ConnectionError(f"closed in the middle of the answer's head: {self.head}")
+            self.head += line
         self.status, self.number, self.closed = int(self.head.split()[1]), 0, None
 
     def send(self, message):

@@ -1,8 +1,9 @@
 """An SQLite file behind the proxy, for the live tests: the file as its owner sees it, the proxy that serves it, and streams
 that declare a scope and a term. The client is hrana.py's: nothing retries, and nothing hides an answer.
 
-    file = File(lab)
-    served = Served(lab, file.path)
+    file = File(lab, "t(k INTEGER PRIMARY KEY, v)")
+    served = Served(lab, file.path, "--without-term", "allow")
+    served.client("tg.5.billing.").sql("SELECT 1")
     stream = Stream(served.url, token("billing", 5))
     stream.execute("INSERT INTO t VALUES (?)", 1)       # rows, or Failed
 """
@@ -192,10 +193,12 @@ class Socket:
 class File:
     """The file as its owner sees it, without the proxy."""
 
-    def __init__(self, lab, name="app.db"):
+    def __init__(self, lab, *tables, name="app.db"):
         self.lab, self.path = lab, f"{lab.folder}/{name}"
         lab.run(lab.termgate, "init", "--db", f"sqlite:{self.path}")
         self.file = sqlite3.connect(self.path, isolation_level=None, timeout=10, check_same_thread=False)
+        for table in tables:
+            self.rows(f"CREATE TABLE {table}")
 
     def rows(self, sql, *values):
         return self.file.execute(sql, values).fetchall()
@@ -213,6 +216,9 @@ class File:
         done = self.command("seal", "--scope", scope, "--term", term)
         if done.returncode != 0:
             raise AssertionError(done)
+
+    def open(self):
+        return sqlite3.connect(self.path, timeout=10)
 
     def locked(self):
         """Whether somebody has the file's write lock."""
@@ -248,14 +254,26 @@ class Served:
         with open(self.log_path) as file:
             return file.read()
 
+    def client(self, token=None, headers=None, **more):
+        return hrana.Client(self.port, token, headers, **more)
+
     def get(self, path, headers=None, timeout=15):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        one = self.client(headers=headers, timeout=timeout)
         try:
-            connection.request("GET", path, headers=headers or {})
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode("utf-8", "replace")
+            status, text = one.raw("GET", path)
+            return status, text.decode("utf-8", "replace")
         finally:
-            connection.close()
+            one.connection.close()
+
+    def metric(self, name):
+        return int(float(re.search(rf"^{re.escape(name)} (\S+)$", self.get("/metrics")[1], re.M).group(1)))
+
+    def reload(self):
+        """What the log says of it."""
+        before = len(self.log())
+        self.process.send_signal(signal.SIGHUP)
+        assert eventually(lambda: re.search(r" (reloaded|reload_failed)\b.*\n", self.log()[before:]))
+        return self.log()[before:]
 
     def resident_kb(self):
         with open(f"/proc/{self.process.pid}/status") as file:

@@ -8,3 +8,7 @@ if(TARGET termgate_pgwire)
     termgate_pytest(live_findings attacks/findings_test.py TIMEOUT 1800 OPTIONS --quick --part 1/48 --show)
   endif()
 endif()
+# Two proxies in front of one SQLite file, random clients, kills and freezes.
+if(TARGET termgate AND TARGET termgate_sqlite_front)
+  termgate_pytest(live_hrana_attack attacks/hrana_attacker_test.py TIMEOUT 1800 OPTIONS --seconds 20)
+endif()
