@@ -47,15 +47,16 @@ void Charge::shrink_to(std::size_t bytes) noexcept {
 
 void Body::count() {
   if (text.size() > bytes_max_) {
-    throw Refused(code::answer_too_large, fmt::format("the answer is larger than {} bytes (--max-answer-bytes); read it in parts, or by "
-                                                      "/v3/cursor, which has no such limit",
-                                                      bytes_max_));
+    throw Refused(code::answer_too_large,
+                  fmt::format("the answer is larger than {} bytes (--max-answer-bytes); what was committed is kept; "
+                              "read it in parts, or by /v3/cursor, which has no such limit",
+                              bytes_max_));
   }
   if (text.size() <= charge.bytes()) return;
   if (!charge.grow_to((text.size() / step_bytes + 1) * step_bytes)) {
     throw Refused(code::answer_too_large,
-                  "the requests and answers in flight fill the server's memory for them (--max-memory); send fewer "
-                  "at a time, or read by /v3/cursor");
+                  "the requests and answers in flight fill the server's memory for them (--max-memory); what was committed is "
+                  "kept; send fewer at a time, or read by /v3/cursor");
   }
 }
 

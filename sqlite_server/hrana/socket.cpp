@@ -117,7 +117,7 @@ void Socket::Channel::respond(OpenCursor& request, const Waiting& own, Body& bod
     if (!is_end && (bytes > bytes_max || !cursor.charge.grow_to(bytes))) {
       throw Refused(code::answer_too_large,
                     fmt::format("the cursor's rows are more than {} bytes (--max-answer-bytes), or fill the server's memory "
-                                "for answers (--max-memory); read them in parts, or by POST /v3/cursor",
+                                "for answers (--max-memory); what was committed is kept; read them in parts, or by POST /v3/cursor",
                                 bytes_max));
     }
     cursor.bytes = bytes;

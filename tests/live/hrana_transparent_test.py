@@ -83,22 +83,26 @@ class Local:
 
     def run(self, sql, parameters):
         self.known = None
+        answer = self.answer(sql, parameters)
+        changed, rowid = self.db.execute("SELECT changes(), last_insert_rowid()").fetchone()
+        if "error" not in answer and "not text" not in answer and CHANGES.match(sql):
+            # A rowid of an earlier statement, a failed one too, is remembered by a connection, and not by a file that is served.
+            answer.update(changed=changed, rowid=None if rowid == self.rowid else rowid)
+        self.rowid = rowid
+        return answer
+
+    def answer(self, sql, parameters):
         try:
             cursor = self.db.execute(sql, parameters)
             answer = {"columns": [column[0] for column in cursor.description or []]}
             answer["rows"] = [[value_of(value) for value in row] for row in cursor.fetchall()]
+            return answer
         except NotText:
             return {"not text": True}
         except sqlite3.ProgrammingError as error:
             return {"error": str(error), "bindings": True}
         except sqlite3.Error as error:
             return {"error": str(error)}
-        if CHANGES.match(sql):
-            changed, rowid = self.db.execute("SELECT changes(), last_insert_rowid()").fetchone()
-            # A rowid of an earlier statement is remembered by a connection, and not by a file that is served.
-            answer.update(changed=changed, rowid=None if rowid == self.rowid else rowid)
-            self.rowid = rowid
-        return answer
 
     def in_transaction(self):
         return self.db.in_transaction
@@ -237,6 +241,9 @@ def differs(sql, local, served):
     if local["columns"] != served["columns"]:
         return f"columns: local {local['columns']}\n  served {served['columns']}"
     if local["rows"] != served["rows"]:
+        # The planner's choice: a connection reads the figures of ANALYZE with the schema, so some time after they were written.
+        if sql.startswith("EXPLAIN QUERY PLAN"):
+            return None
         # Some of the rows, in whatever order: which ones is the planner's choice.
         if re.search(r"\bLIMIT\b", sql) and len(local["rows"]) == len(served["rows"]):
             return None
