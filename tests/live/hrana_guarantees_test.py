@@ -487,7 +487,7 @@ def test_f3_fences_survive_restarts_and_doubt_stops_writes():
     ):
         check(f"[F3] not through the wire: {text}", code(fails(new.execute, text)) == "SQLITE_AUTH")
     # A file that its operator declares to be an older copy: nothing is written until each scope is settled.
-    older = File(lab, "older.db")
+    older = File(lab, name="older.db")
     older.rows("CREATE TABLE t (id INTEGER PRIMARY KEY)")
     there = lambda: [row[0] for row in older.rows("SELECT id FROM t ORDER BY id")]  # noqa: E731
     other = Served(lab, older.path)
@@ -615,7 +615,7 @@ def test_f4_no_hostage_is_taken_by(name, how):
 
 
 def test_f4_what_cannot_be_ended_ends_the_wait_and_is_named():
-    guarded = File(lab, "held.db")
+    guarded = File(lab, name="held.db")
     guarded.rows("CREATE TABLE t (id INTEGER PRIMARY KEY)")
     lab.run(lab.termgate, "settings", "--db", f"sqlite:{guarded.path}", "check_wait_ms=700")
     other = Served(lab, guarded.path)

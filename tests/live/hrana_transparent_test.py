@@ -237,6 +237,9 @@ def differs(sql, local, served):
     if ("error" in local) != ("error" in served) or "not text" in local:
         return f"local {str(local)[:500]}\n  served {str(served)[:500]}"
     if "error" in local:
+        # With a view in the schema that is broken, the error that ALTER meets first depends on what the connection has read.
+        if sql.startswith("ALTER") and "error in view" in local["error"] + served["error"]:
+            return None
         return None if local["error"] == served["error"] else f"local {local['error']}\n  served {served['error']} ({served['code']})"
     if local["columns"] != served["columns"]:
         return f"columns: local {local['columns']}\n  served {served['columns']}"
@@ -247,8 +250,12 @@ def differs(sql, local, served):
         # Some of the rows, in whatever order: which ones is the planner's choice.
         if re.search(r"\bLIMIT\b", sql) and len(local["rows"]) == len(served["rows"]):
             return None
-        # Rows come in any order where none is asked for.
-        if "ORDER BY" in sql or sorted(map(repr, local["rows"])) != sorted(map(repr, served["rows"])):
+        # Which of equal rows comes first is the planner's choice too, and so is what a window function without a whole order gives them.
+        if re.search(r"\bOVER \(", sql) and len(local["rows"]) == len(served["rows"]):
+            return None
+        # Rows come in any order where none is asked for, and so do those that are equal in what is asked for (ORDER BY 1).
+        same_order = [row[:1] for row in local["rows"]] == [row[:1] for row in served["rows"]]
+        if ("ORDER BY" in sql and not same_order) or sorted(map(repr, local["rows"])) != sorted(map(repr, served["rows"])):
             return f"rows: local {str(local['rows'])[:500]}\n  served {str(served['rows'])[:500]}"
     if "changed" in local:
         if local["changed"] != served["changed"]:
@@ -310,6 +317,9 @@ def test_random_statements_mean_what_they_mean_to_sqlite(lab):
     found, kinds, wrong = Counter(), Counter(), []
     for at in range(count):
         sql, parameters = maker.statement(local.in_transaction())
+        if re.match("(INSERT|REPLACE|WITH)", sql) and ("), (" in sql or "SELECT" in sql):
+            # The rows after the largest rowid would get random ones (leave_rowids).
+            sql = sql.replace(str(2**63 - 1), "42")
         theirs = served.run(sql, parameters)
         # A refused statement is done by neither.
         refused = theirs.get("code") == "SQLITE_AUTH" and re.search(REFUSALS[0][1], sql)

@@ -27,6 +27,7 @@ from checks import check, note
 from hrana import Failed, execute, statement
 from hrana_served import File, Served, Socket, Stream, cursor, named, post, step, token
 
+pytestmark = pytest.mark.skipif(not (given.LONG or given.option("seconds")), reason="--long, or --seconds N")
 GRACE = 0.3
 SCOPES = ["one", "two", "t'hree \u00e9", "four"]
 WORKERS = int(given.option("workers", 6))
@@ -90,7 +91,7 @@ JUNK = [
 
 
 def schema(number):
-    """The worker's tables. Only the file's owner, who is not fenced, writes to `seen`, and the triggers in the worker's own transactions."""
+    """The worker's tables. Only the file's owner, who is not fenced, writes to `seen`, by triggers in the worker's own transactions."""
     fences = "(SELECT json_group_object(scope, term) FROM termgate_fences)"
     lines = [
         f"CREATE TABLE t{number} (id INTEGER PRIMARY KEY, v)",
