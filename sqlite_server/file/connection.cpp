@@ -184,8 +184,14 @@ void Connection::refuse_changes() {
 Prepared Connection::prepare(std::string_view sql) {
   Prepared prepared(*this);
   const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& each) { return each.sql == sql; });
-  if (found != kept_.end()) prepared.held_.splice(prepared.held_.begin(), kept_, found);
-  else prepared.held_.push_back(prepare_now(sql));
+  if (found != kept_.end()) {
+    prepared.held_.splice(prepared.held_.begin(), kept_, found);
+    return prepared;
+  }
+  const bool from_memory = sqlite::answers_from_memory(sql);
+  if (from_memory) run(sqlite::take_up_schema);
+  prepared.held_.push_back(prepare_now(sql));
+  prepared.held_.front().from_memory = from_memory;
   return prepared;
 }
 
@@ -195,7 +201,8 @@ void Connection::keep(std::list<Kept>& one) noexcept {
   sqlite3_reset(statement);
   sqlite3_clear_bindings(statement);
   // What depends on the passed checks is judged each time.
-  if (one.front().sql.size() > kept_text_bytes_max || one.front().facts.kind != Facts::Kind::plain || one.front().facts.changes_schema) {
+  if (one.front().sql.size() > kept_text_bytes_max || one.front().facts.kind != Facts::Kind::plain || one.front().facts.changes_schema ||
+      one.front().from_memory) {
     sqlite3_finalize(statement);
     one.clear();
     return;

@@ -61,6 +61,7 @@ class Connection {
     std::string sql;  // of one statement, with what ends it
     sqlite3_stmt* statement = nullptr;
     Facts facts;
+    bool from_memory = false;  // sqlite::answers_from_memory
   };
   static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* asking);
   Kept prepare_now(std::string_view sql);

@@ -78,8 +78,6 @@ EXPECTED = {
     "kysely": NO_EXTENDED_CODE,
     "kysely_websocket": NO_EXTENDED_CODE,
     "native": RUST,
-    # The package's rows are read-only, and Sequelize writes into them.
-    "sequelize": {"describe": "read only property"},
     # The first sends BEGIN by a cursor, after which its client believes that no transaction is open: it closes the stream behind the
     # UPDATE, which rolls back, and learns of it at COMMIT. The second sees the tables of layer 1.
     "mikro_orm": {"update": "cannot commit - no transaction is active", "update schema": "Termgate"},

@@ -257,11 +257,15 @@ Connection::Cached Connection::prepare(std::string_view sql) {
 
 // The least recently used statement goes. The keys of by_text_ point into the list's elements, which a splice
 // does not move.
-Connection::Cached& Connection::prepared(std::string_view sql) {
+// One that is not kept is put into `once`.
+Connection::Cached& Connection::prepared(std::string_view sql, std::optional<Cached>& once) {
   if (const auto found = by_text_.find(sql); found != by_text_.end()) {
     recent_.splice(recent_.begin(), recent_, found->second);
     return recent_.front();
   }
+  const bool from_memory = answers_from_memory(sql);
+  if (from_memory) control_checked(take_up_schema);
+  if (from_memory || sql.size() > cached_text_bytes_max) return once.emplace(prepare(sql));
   recent_.push_front(prepare(sql));
   by_text_.emplace(recent_.front().sql, recent_.begin());
   if (recent_.size() > cached_max) {
@@ -390,9 +394,15 @@ Rows Connection::execute(sql::Call call, std::span<const Value> parameters) {
   } catch (const BusyNow&) { throw_blocked(); }
 }
 
+bool answers_from_memory(std::string_view sql) noexcept {
+  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + ('a' - 'A') : a) == b; };
+  const auto has = [&](std::string_view word) { return std::search(sql.begin(), sql.end(), word.begin(), word.end(), same) != sql.end(); };
+  return has("explain") || has("pragma");
+}
+
 Rows Connection::run(std::string_view sql, std::span<const Value> parameters) {
   std::optional<Cached> once;
-  Cached& cached = sql.size() <= cached_text_bytes_max ? prepared(sql) : once.emplace(prepare(sql));
+  Cached& cached = prepared(sql, once);
   sqlite3_stmt* statement = cached.statement.get();
   // Bindings are borrowed from `parameters`, so none may outlive this call.
   struct Reset {

@@ -10,5 +10,5 @@ if(TARGET termgate_pgwire)
 endif()
 # Two proxies in front of one SQLite file, random clients, kills and freezes.
 if(TARGET termgate AND TARGET termgate_sqlite_front)
-  termgate_pytest(live_hrana_attack attacks/hrana_attacker_test.py LABELS live long TIMEOUT 1800)
+  termgate_pytest(live_hrana_attack attacks/hrana_attacker_test.py TIMEOUT 1800 OPTIONS --seconds 20)
 endif()

@@ -27,7 +27,6 @@ from checks import check, note
 from hrana import Failed, execute, statement
 from hrana_served import File, Served, Socket, Stream, cursor, named, post, step, token
 
-pytestmark = pytest.mark.skipif(not (given.LONG or given.option("seconds")), reason="--long, or --seconds N")
 GRACE = 0.3
 SCOPES = ["one", "two", "t'hree \u00e9", "four"]
 WORKERS = int(given.option("workers", 6))

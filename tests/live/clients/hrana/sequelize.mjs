@@ -36,9 +36,16 @@ class Database {
   serialize(act) { act?.(); }
   close(done) { this.db.close(); setImmediate(() => done?.(null)); }
 }
+// The package's rows cannot be written to, and Sequelize writes into those of PRAGMA INDEX_LIST (sync, on every SQLite that has an index).
+class Remote extends remote.Database {
+  all(sql, values, done) {
+    if (typeof values === 'function') [values, done] = [[], values];
+    return super.all(sql, values, function (error, rows) { done.call(this, error, rows?.map((row) => ({ ...row }))); });
+  }
+}
 const file = { Database, OPEN_READWRITE: 2, OPEN_CREATE: 4, OPEN_FULLMUTEX: 0x10000 };
 const where = local ? path : authToken ? `${url}?authToken=${authToken}` : url;
-const db = new Sequelize({ dialect: 'sqlite', dialectModule: local ? file : remote, storage: where, logging: false });
+const db = new Sequelize({ dialect: 'sqlite', dialectModule: local ? file : { ...remote, Database: Remote }, storage: where, logging: false });
 const User = db.define('User', { name: { type: DataTypes.STRING, allowNull: false, unique: true }, age: DataTypes.INTEGER, score: DataTypes.DOUBLE, active: { type: DataTypes.BOOLEAN, defaultValue: true }, data: DataTypes.JSON, raw: DataTypes.BLOB }, { timestamps: false });
 const Post = db.define('Post', { title: DataTypes.STRING }, { timestamps: false });
 User.hasMany(Post, { foreignKey: 'userId', onDelete: 'CASCADE' });

@@ -523,3 +523,37 @@ TEST_CASE("sqlite_file: a batch is one member of a group commit where that comes
   CHECK(batch({"BEGIN", "INSERT OR ROLLBACK INTO t VALUES (9, 'c')", "COMMIT", "ROLLBACK"}) == "one by one");
   CHECK(lab.ids() == "1,2,3;");
 }
+
+TEST_CASE("sqlite_file: PRAGMA and EXPLAIN answer from the schema as it is, whoever changed it", "[F7][sqlite_file]") {
+  Lab lab;
+  Stream stream(lab.engine, with("s", 5));
+  std::vector<std::string> asks;
+  for (const char* call : {"foreign_key_list", "index_list", "table_info", "table_xinfo"}) {
+    asks.push_back(fmt::format("PRAGMA {}('c')", call));
+    asks.push_back(fmt::format("SELECT * FROM pragma_{}('c')", call));
+  }
+  for (const bool outside : {false, true}) {
+    CAPTURE(outside);
+    const auto changes = [&](const char* sql) {
+      if (outside) lab.outside(sql);
+      else REQUIRE(stream.ask(sql).empty());
+    };
+    const auto plan = [&] { return stream.ask("EXPLAIN QUERY PLAN SELECT * FROM c WHERE v = 1").find("by_v") != std::string::npos; };
+    for (const std::string& sql : asks) CHECK(stream.ask(sql).find(' ') == std::string::npos);
+    changes("CREATE TABLE c (id INTEGER PRIMARY KEY, p REFERENCES c, u UNIQUE, v)");
+    for (const std::string& sql : asks) {
+      CAPTURE(sql);
+      CHECK(stream.ask(sql).find(' ') != std::string::npos);
+    }
+    for (int again = 0; again < 20; ++again) {
+      CHECK_FALSE(plan());
+      CHECK(stream.ask("EXPLAIN INSERT INTO c VALUES (1, 1, 2, 3)").find("OpenWrite") != std::string::npos);
+      changes("CREATE INDEX by_v ON c (v)");
+      CHECK(plan());
+      CHECK(stream.ask("SELECT * FROM c").find(' ') == std::string::npos);  // reads the schema anew, where that was not done
+      CHECK(stream.ask("EXPLAIN INSERT INTO c VALUES (1, 1, 2, 3)").find("OpenWrite") != std::string::npos);
+      changes("DROP INDEX by_v");
+    }
+    changes("DROP TABLE c");
+  }
+}

@@ -141,6 +141,27 @@ TEST_CASE("statement: DDL has changed no rows", "[sqlite][issue-2]") {
   });
 }
 
+// A plan that is kept is that of a schema which is gone, and SQLite reads freed memory for some of them.
+TEST_CASE("statement: EXPLAIN and PRAGMA answer from the schema as it is", "[F7][sqlite]") {
+  Folder folder;
+  auto driver = open(folder.file());
+  driver->install();
+  run(*driver, "CREATE TABLE t (id INTEGER PRIMARY KEY, v)");
+  Db other(folder.file());
+  const auto plan = [&] { return read(*driver, "EXPLAIN QUERY PLAN SELECT * FROM t WHERE v = 1").one()[3].as_text(); };
+  const auto indexes = [&] { return read(*driver, "PRAGMA index_list('t')").rows.size(); };
+  for (int again = 0; again < 20; ++again) {
+    CHECK_THAT(plan(), !Contains("by_v"));
+    CHECK(read(*driver, "EXPLAIN DELETE FROM t").rows.size() > 3);
+    CHECK(indexes() == 0);
+    other.must("CREATE INDEX by_v ON t (v)");
+    CHECK_THAT(plan(), Contains("by_v"));
+    CHECK(read(*driver, "EXPLAIN DELETE FROM t").rows.size() > 3);
+    CHECK(indexes() == 1);
+    other.must("DROP INDEX by_v");
+  }
+}
+
 TEST_CASE("open: a database without layer 1 says so once", "[sqlite][issue-2]") {
   Folder folder;
   Db(folder.file(), false).must("CREATE TABLE t (x)");

@@ -35,6 +35,12 @@ struct OpenAs {
   bool memory() const noexcept { return path == ":memory:"; }
 };
 
+// EXPLAIN, PRAGMA and the table functions of PRAGMAs, by their words. SQLite answers them from the schema that the connection has in
+// memory, and does not look whether that is still the file's. A table made since is not seen, and an EXPLAIN that was kept while the schema
+// was read anew reads freed memory. So they are not kept, and take_up_schema is run first: it is enough that a statement reads the file.
+bool answers_from_memory(std::string_view sql) noexcept;
+constexpr const char* take_up_schema = "SELECT 1 FROM main.sqlite_schema LIMIT 1";
+
 class Connection {
  public:
   // May create the file only if `create`. Throws Unavailable where it cannot be opened.
@@ -81,7 +87,7 @@ class Connection {
   using Recent = std::list<Cached>;  // most recently used first
 
   static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* trigger);
-  Cached& prepared(std::string_view sql);
+  Cached& prepared(std::string_view sql, std::optional<Cached>& once);
   Cached prepare(std::string_view sql);
   Rows run(std::string_view sql, std::span<const Value> parameters);
   [[noreturn]] void throw_blocked();
