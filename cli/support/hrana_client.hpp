@@ -1,5 +1,5 @@
 // A client of the proxy in front of an SQLite file: statements in Hrana 2's pipelines, over one HTTP connection that is kept. `termgate
-// sql` and storm's leaders use it. It is the plainest client there is: one statement a request, and no statement is ever sent twice.
+// sql` uses it. It is the plainest client there is: one statement a request, and no statement is ever sent twice.
 #pragma once
 
 #include <chrono>
@@ -55,7 +55,7 @@ class HranaClient {
 
   // Whether the server keeps something of this stream: a transaction, or a setting.
   bool open() const noexcept { return !baton_.empty(); }
-  // Ends the stream, and so rolls back what is open. Never throws: the server ends it by itself where it is not told.
+  // Ends the stream, and so rolls back what is open. Never throws: if the request does not arrive, the server ends the stream by itself.
   void close() noexcept;
 
  private:

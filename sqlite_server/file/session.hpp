@@ -5,9 +5,8 @@
 //   auto session = std::make_unique<Session>(engine, SessionOptions{.on_lost = …});
 // What it must do:
 //   - call one thread at a time, each call but cancel() from a worker that may block;
-//   - answered() when the answer has been sent, heard() when the next request is whole: a holder of the lock that is silent between them
-//   for
-//     idle_holder_max while others wait loses its transaction;
+//   - answered() when the answer has been sent, heard() when the next request is whole: a holder of the lock whose client is silent in
+//     between for idle_holder_max, while others wait, loses its transaction;
 //   - end(&lost) on a worker soon after `on_lost`: only that rolls the transaction of an idle stream back and gives the lock to who waits;
 //   - end(&lost) for a silence of its own measure and at a drain.
 //
@@ -43,7 +42,7 @@ struct SessionOptions {
   std::size_t reading_bytes_max = std::size_t{256} << 20;      // of memory that SQLite takes for one statement that reads; 0: any
   std::chrono::milliseconds reading_time_max{0};               // of SQLite's work for one statement that reads without a claim; 0: any
   std::chrono::milliseconds statement_time_max{0};             // of any statement; 0: any
-  // The transaction was ended by the engine. Any thread, with locks held: it may only pass the word on to who calls end().
+  // The transaction was ended by the engine. Any thread, with locks held: it may only pass it on to who calls end().
   std::function<void(const hrana::Lost& why)> on_lost = {};
 };
 

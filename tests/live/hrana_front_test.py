@@ -581,3 +581,40 @@ def test_many_writers_at_once_all_write(front, file):
     for thread in threads:
         thread.join()
     check("all are there", file.rows("SELECT count(*) FROM t")[0][0] == before + 320)
+
+
+# --- a person at a terminal
+
+
+def test_termgate_sql(lab, file, front):
+    url = f"http://127.0.0.1:{front.port}"
+
+    def sql(*words, stdin="", to=url):
+        done = subprocess.run([given.TERMGATE, "sql", "--url", to, *words], input=stdin, capture_output=True, text=True, timeout=20)
+        return done.returncode, done.stdout, done.stderr
+
+    claim, key = ["--scope", "shell", "--term", "5"], next(NEXT)
+    check("a read needs no term", sql("--json", "-c", "SELECT 1 AS one, NULL AS none") == (0, '[{"one":1,"none":null}]\n', ""))
+    status, _, error = sql("-c", f"INSERT INTO t VALUES ({key}, 'x')")
+    check("a write does", status != 0 and "TG002" in error, error)
+    check("with one it passes", sql(*claim, "-c", f"INSERT INTO t VALUES ({key}, 'it''s; one')")[0] == 0)
+    check("its row is there", file.rows("SELECT v FROM t WHERE k = ?", key) == [("it's; one",)])
+    kept, gone = next(NEXT), next(NEXT)
+    lines = f"BEGIN;\nINSERT INTO t\nVALUES ({kept}, 'two; lines');\nCOMMIT;\n"
+    lines += f"BEGIN; INSERT INTO t VALUES ({gone}, 'x');\nSELECT nope;\nCOMMIT;\n"
+    status, _, error = sql(*claim, stdin=lines)
+    check("an error ends the input, and its transaction", status != 0 and "nope" in error, (status, error))
+    check("what was committed is there, and nothing else", file.rows("SELECT k FROM t WHERE k IN (?, ?)", kept, gone) == [(kept,)])
+    status, shown, _ = sql(stdin=".tables\n.schema t\n.mode json\nSELECT count(*) > 0 AS any FROM t;\n.quit\nSELECT nope;\n")
+    check(
+        "words with a point", status == 0 and "CREATE TABLE t(k" in shown and '[{"any":1}]' in shown and "termgate_fences" in shown, shown
+    )
+    seal(file, "shell", 6)
+    status, _, error = sql(*claim, "-c", f"UPDATE t SET v = 'late' WHERE k = {key}")
+    check("a stale one is refused with the status of all commands", status == 3 and "TG001 stale term 5" in error, (status, error))
+    status, _, error = sql("-c", "SELECT 1", to="http://127.0.0.1:1")
+    check("nobody there", status != 0 and "127.0.0.1:1" in error, (status, error))
+    for wrong in (["--scope", "shell", "-c", "SELECT 1"], ["-c", "SELECT 1", "--term", "x", "--scope", "s"], ["--token-file", "/nowhere"]):
+        status, shown, error = sql(*wrong)
+        check(f"wrong use: {wrong[0]}", status in (2, 9) and error and not shown, (status, shown, error))
+    check("half a statement", sql(stdin="SELECT 1")[0] == 2)
