@@ -188,10 +188,16 @@ Prepared Connection::prepare(std::string_view sql) {
     prepared.held_.splice(prepared.held_.begin(), kept_, found);
     return prepared;
   }
-  const bool from_memory = sqlite::answers_from_memory(sql);
-  if (from_memory) run(sqlite::take_up_schema);
+  if (sqlite::answers_from_memory(sql)) return prepare_anew(sql);
   prepared.held_.push_back(prepare_now(sql));
-  prepared.held_.front().from_memory = from_memory;
+  return prepared;
+}
+
+Prepared Connection::prepare_anew(std::string_view sql) {
+  Prepared prepared(*this);
+  run(sqlite::take_up_schema);
+  prepared.held_.push_back(prepare_now(sql));
+  prepared.held_.front().only_once = true;
   return prepared;
 }
 
@@ -202,7 +208,7 @@ void Connection::keep(std::list<Kept>& one) noexcept {
   sqlite3_clear_bindings(statement);
   // What depends on the passed checks is judged each time.
   if (one.front().sql.size() > kept_text_bytes_max || one.front().facts.kind != Facts::Kind::plain || one.front().facts.changes_schema ||
-      one.front().from_memory) {
+      one.front().only_once) {
     sqlite3_finalize(statement);
     one.clear();
     return;

@@ -37,6 +37,9 @@ class Connection {
   // The first statement of the text. Throws hrana::Refused: what the guard refuses, what SQLite does not know. One without a handle: there
   // is none, or it is BEGIN READONLY.
   Prepared prepare(std::string_view sql);
+  // The same from the file's schema as it is now, for who looks at the statement and does not run it. A kept one may be of an older schema,
+  // which is found out when it runs.
+  Prepared prepare_anew(std::string_view sql);
   // Text of ours, without rows. Throws hrana::Refused.
   void run(const std::string& sql);
 
@@ -61,7 +64,7 @@ class Connection {
     std::string sql;  // of one statement, with what ends it
     sqlite3_stmt* statement = nullptr;
     Facts facts;
-    bool from_memory = false;  // sqlite::answers_from_memory
+    bool only_once = false;  // not kept
   };
   static int authorize(void* self, int action, const char* first, const char* second, const char* schema, const char* asking);
   Kept prepare_now(std::string_view sql);

@@ -162,7 +162,7 @@ hrana::Description Session::describe(std::string_view sql, const hrana::Permit& 
     require_size(sql, options_.text_bytes_max);
     const std::string_view text = without_end(sql);
     const PooledConnection lent(*this);
-    const Prepared prepared = lent.connection().prepare(text);
+    const Prepared prepared = lent.connection().prepare_anew(text);
     const Facts& facts = prepared.facts();
     if (prepared.get() == nullptr && facts.kind == Is::plain) throw hrana::Refused("SQL_NO_STATEMENT", "the text holds no statement");
     if (!nothing_follows(text.substr(prepared.used())))

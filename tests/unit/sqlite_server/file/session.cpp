@@ -538,6 +538,7 @@ TEST_CASE("sqlite_file: PRAGMA and EXPLAIN answer from the schema as it is, whoe
       if (outside) lab.outside(sql);
       else REQUIRE(stream.ask(sql).empty());
     };
+    const auto columns = [&] { return stream.session.describe("SELECT * FROM c", stream.permit).columns.size(); };
     const auto plan = [&] { return stream.ask("EXPLAIN QUERY PLAN SELECT * FROM c WHERE v = 1").find("by_v") != std::string::npos; };
     for (const std::string& sql : asks) CHECK(stream.ask(sql).find(' ') == std::string::npos);
     changes("CREATE TABLE c (id INTEGER PRIMARY KEY, p REFERENCES c, u UNIQUE, v)");
@@ -545,6 +546,11 @@ TEST_CASE("sqlite_file: PRAGMA and EXPLAIN answer from the schema as it is, whoe
       CAPTURE(sql);
       CHECK(stream.ask(sql).find(' ') != std::string::npos);
     }
+    CHECK(columns() == 4);
+    changes("ALTER TABLE c ADD COLUMN w");
+    CHECK(columns() == 5);
+    changes("ALTER TABLE c DROP COLUMN w");
+    CHECK(stream.ask("SELECT * FROM c").find(' ') == std::string::npos);
     for (int again = 0; again < 20; ++again) {
       CHECK_FALSE(plan());
       CHECK(stream.ask("EXPLAIN INSERT INTO c VALUES (1, 1, 2, 3)").find("OpenWrite") != std::string::npos);
@@ -555,5 +561,6 @@ TEST_CASE("sqlite_file: PRAGMA and EXPLAIN answer from the schema as it is, whoe
       changes("DROP INDEX by_v");
     }
     changes("DROP TABLE c");
+    CHECK_THROWS_AS(columns(), hrana::Refused);
   }
 }
