@@ -12,7 +12,7 @@ Workers::~Workers() {
 }
 
 bool Workers::run(Lane lane, std::function<void()> work) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const auto index = static_cast<std::size_t>(lane);
   Queue& queue = queues_[index];
   const Limit& limit = limits_[index];
@@ -22,6 +22,7 @@ bool Workers::run(Lane lane, std::function<void()> work) {
   if (queue.running + queue.waiting.size() > limit.threads) return true;
   if (begun_ < resting_) {
     ++begun_;
+    lock.unlock();  // else the thread would wake to wait for it
     wanted_.notify_one();
     return true;
   }

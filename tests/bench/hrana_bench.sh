@@ -6,7 +6,7 @@
 #
 # reads: SELECT of one of a million rows by its key, 8 connections that are kept: `wrk` against /v2/pipeline, one execute with an argument
 # and a close, and `pgbench -S -M prepared -s 10`. writes: a fenced INSERT, flushed before it is answered, by 64 connections and by one.
-# TERMGATE: the command (build/termgate). Needs wrk and pgbench. Everything listens on loopback and is stopped at the end.
+# TERMGATE: the command (build/termgate). FLUSH_MS: so long each flush of the proxy's takes at least (0). Needs wrk and pgbench. Everything listens on loopback and is stopped at the end.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:-3} rounds=${2:-5}
@@ -37,7 +37,15 @@ WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000000)
 INSERT INTO accounts SELECT i, i / 100000, 0, substr(hex(zeroblob(42)), 1, 84) FROM n;
 CREATE TABLE written (id INTEGER PRIMARY KEY, v TEXT);
 SQL
-"$termgate" proxy --backend "sqlite:$file" --listen 127.0.0.1:0 --log-level info >"$work/proxy.log" 2>&1 &
+cat >"$work/flush.c" <<C
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <unistd.h>
+int fsync(int file) { usleep(${FLUSH_MS:-0} * 1000); return ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(file); }
+int fdatasync(int file) { usleep(${FLUSH_MS:-0} * 1000); return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(file); }
+C
+cc -shared -fPIC -o "$work/flush.so" "$work/flush.c" -ldl
+LD_PRELOAD="$work/flush.so" "$termgate" proxy --backend "sqlite:$file" --listen 127.0.0.1:0 --log-level info >"$work/proxy.log" 2>&1 &
 proxy_pid=$!
 for _ in $(seq 100); do grep -q listening "$work/proxy.log" && break || sleep 0.1; done
 port=$(grep -oE 'listening address=\S+:[0-9]+' "$work/proxy.log" | grep -oE '[0-9]+$')

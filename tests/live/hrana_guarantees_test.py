@@ -112,14 +112,18 @@ def write_replace(c, each):
     c.execute(f"INSERT OR REPLACE INTO t (id) VALUES ({each})")
 
 
-def write_transaction(c, each):
+def one_by_one(c, begin, *texts):
     stream = c.stream()
-    stream.execute("BEGIN")
+    stream.execute(begin)
     try:
-        stream.execute("INSERT INTO t (id) VALUES (?)", each)
-        stream.execute("COMMIT")
+        for text in texts:
+            stream.execute(text)
     finally:
         close(stream)
+
+
+def write_transaction(c, each):
+    one_by_one(c, "BEGIN", f"INSERT INTO t (id) VALUES ({each})", "COMMIT")
 
 
 def write_immediate(c, each):
@@ -131,24 +135,11 @@ def write_immediate(c, each):
 
 
 def write_after_a_read(c, each):
-    stream = c.stream()
-    stream.execute("BEGIN")
-    try:
-        stream.execute("SELECT count(*) FROM t")
-        stream.execute("INSERT INTO t (id) VALUES (?)", each)
-        stream.execute("COMMIT")
-    finally:
-        close(stream)
+    one_by_one(c, "BEGIN", "SELECT count(*) FROM t", f"INSERT INTO t (id) VALUES ({each})", "COMMIT")
 
 
 def write_savepoint(c, each):
-    stream = c.stream()
-    stream.execute("SAVEPOINT a")
-    try:
-        stream.execute("INSERT INTO t (id) VALUES (?)", each)
-        stream.execute("RELEASE a")
-    finally:
-        close(stream)
+    one_by_one(c, "SAVEPOINT a", f"INSERT INTO t (id) VALUES ({each})", "RELEASE a")
 
 
 def write_batch(c, each):

@@ -302,17 +302,21 @@ def late_answers_count_from_when_the_renewal_was_sent(game):
     game.lost_before_the_end(handle)
 
 
-@only_postgresql
-def a_short_freeze_is_survived(game):
+def survives(game, begins, ends):
     relay = game.relay()
     handle, term = game.hold(relay=relay, ttl=6000)
     game.renewed()
-    relay.freeze()
+    begins(relay)
     time.sleep(2.5)  # a renewal is due meanwhile
-    relay.thaw()
+    ends(relay)
     game.renewed(2)
     game.not_lost(handle)
     assert game.database.lease(game.scope)[1] == term
+
+
+@only_postgresql
+def a_short_freeze_is_survived(game):
+    survives(game, Relay.freeze, Relay.thaw)
 
 
 @only_postgresql
@@ -338,15 +342,7 @@ def a_database_that_is_gone_ends_it_before_another_can_have_it(game):
 
 @only_postgresql
 def a_short_absence_is_survived(game):
-    relay = game.relay()
-    handle, term = game.hold(relay=relay, ttl=6000)
-    game.renewed()
-    relay.refuse()
-    time.sleep(2.5)  # a renewal is due meanwhile
-    relay.accept()
-    game.renewed(2)
-    game.not_lost(handle)
-    assert game.database.lease(game.scope)[1] == term
+    survives(game, Relay.refuse, Relay.accept)
 
 
 @only_postgresql
