@@ -4,6 +4,8 @@
 #include <mutex>
 #include <utility>
 
+#include <termgate/text/ascii.hpp>
+
 namespace termgate::cli {
 namespace {
 
@@ -13,11 +15,9 @@ struct Stretch {
   std::size_t at, size;
 };
 
-char lower(char character) { return character >= 'A' && character <= 'Z' ? static_cast<char>(character - 'A' + 'a') : character; }
-
 std::size_t find_key(std::string_view text, std::string_view key, std::size_t from) {
   const auto found = std::search(text.begin() + static_cast<std::ptrdiff_t>(from), text.end(), key.begin(), key.end(),
-                                 [](char one, char other) { return lower(one) == other; });
+                                 [](char one, char other) { return text::lower(one) == other; });
   return found == text.end() ? std::string_view::npos : static_cast<std::size_t>(found - text.begin());
 }
 
@@ -62,7 +62,7 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
 std::mutex known_mutex;  // guards known
 std::vector<std::string> known;
 
-int hex(char c) { return c >= '0' && c <= '9' ? c - '0' : lower(c) >= 'a' && lower(c) <= 'f' ? lower(c) - 'a' + 10 : -1; }
+int hex(char c) { return c >= '0' && c <= '9' ? c - '0' : text::lower(c) >= 'a' && text::lower(c) <= 'f' ? text::lower(c) - 'a' + 10 : -1; }
 
 // As a URL's reader has it.
 std::string percent_decoded(std::string_view text) {

@@ -3,30 +3,38 @@ set(packages termgate libtermgate0 libtermgate-dev termgate-sqlite-extension)
 set(package_data "${PROJECT_BINARY_DIR}/package_files")
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
-# The guard, for Debian's PostgreSQL 15, by its own Makefile.
-find_program(TERMGATE_PG_CONFIG pg_config PATHS /usr/lib/postgresql/15/bin NO_DEFAULT_PATH)
+# A commit without a tag has a version of its own, and so has a release of Debian but the oldest: packaging/version.sh, packaging/other_release.sh.
+set(package_version "${PROJECT_VERSION}")
+if(NOT "$ENV{TERMGATE_PACKAGE_VERSION}" STREQUAL "")
+  set(package_version "$ENV{TERMGATE_PACKAGE_VERSION}")
+endif()
+
+# The guard, for Debian's own PostgreSQL, by its own Makefile.
+set(TERMGATE_GUARD_MAJOR 15 CACHE STRING "The PostgreSQL that the guard's package is for")
+set(guard_package postgresql-${TERMGATE_GUARD_MAJOR}-termgate)
+find_program(TERMGATE_PG_CONFIG pg_config PATHS /usr/lib/postgresql/${TERMGATE_GUARD_MAJOR}/bin NO_DEFAULT_PATH)
 find_program(TERMGATE_MAKE NAMES gmake make)
 # A cross build says which compiler: "CC=aarch64-linux-gnu-gcc;with_llvm=no".
 set(TERMGATE_GUARD_MAKE_OPTIONS "" CACHE STRING "Variables for the make that builds the guard")
-if(TERMGATE_PG_CONFIG AND TERMGATE_MAKE AND EXISTS /usr/include/postgresql/15/server/postgres.h AND (NOT CMAKE_CROSSCOMPILING OR TERMGATE_GUARD_MAKE_OPTIONS))
+if(TERMGATE_PG_CONFIG AND TERMGATE_MAKE AND EXISTS /usr/include/postgresql/${TERMGATE_GUARD_MAJOR}/server/postgres.h AND (NOT CMAKE_CROSSCOMPILING OR TERMGATE_GUARD_MAKE_OPTIONS))
   set(guard "${PROJECT_SOURCE_DIR}/sql/postgres/guard")
-  set(guard_build "${PROJECT_BINARY_DIR}/guard/15")
+  set(guard_build "${PROJECT_BINARY_DIR}/guard/${TERMGATE_GUARD_MAJOR}")
   file(MAKE_DIRECTORY "${guard_build}")
   file(GLOB guard_sources CONFIGURE_DEPENDS "${guard}/*.c" "${guard}/*.h")
   add_custom_command(OUTPUT "${guard_build}/termgate_guard.so"
     COMMAND "${TERMGATE_MAKE}" -s -f "${guard}/Makefile" "VPATH=${guard}" "PG_CONFIG=${TERMGATE_PG_CONFIG}" "COPT=-ffile-prefix-map=${PROJECT_SOURCE_DIR}=." ${TERMGATE_GUARD_MAKE_OPTIONS}
-    DEPENDS ${guard_sources} "${guard}/Makefile" WORKING_DIRECTORY "${guard_build}" COMMENT "Building the guard for PostgreSQL 15" VERBATIM)
+    DEPENDS ${guard_sources} "${guard}/Makefile" WORKING_DIRECTORY "${guard_build}" COMMENT "Building the guard for PostgreSQL ${TERMGATE_GUARD_MAJOR}" VERBATIM)
   # PGXS keeps the debugging information, and what is installed as a file is not stripped.
   add_custom_command(OUTPUT "${guard_build}/stripped/termgate_guard.so"
     COMMAND "${CMAKE_COMMAND}" -E make_directory "${guard_build}/stripped"
     COMMAND "${CMAKE_STRIP}" --strip-unneeded -o "${guard_build}/stripped/termgate_guard.so" "${guard_build}/termgate_guard.so"
     DEPENDS "${guard_build}/termgate_guard.so" VERBATIM)
   add_custom_target(termgate_guard_package ALL DEPENDS "${guard_build}/stripped/termgate_guard.so")
-  install(FILES "${guard_build}/stripped/termgate_guard.so" DESTINATION lib/postgresql/15/lib COMPONENT postgresql-15-termgate)
-  install(FILES "${guard}/termgate_guard.control" "${guard}/termgate_guard--1.0.sql" DESTINATION share/postgresql/15/extension COMPONENT postgresql-15-termgate)
-  list(APPEND packages postgresql-15-termgate)
+  install(FILES "${guard_build}/stripped/termgate_guard.so" DESTINATION lib/postgresql/${TERMGATE_GUARD_MAJOR}/lib COMPONENT ${guard_package})
+  install(FILES "${guard}/termgate_guard.control" "${guard}/termgate_guard--1.0.sql" DESTINATION share/postgresql/${TERMGATE_GUARD_MAJOR}/extension COMPONENT ${guard_package})
+  list(APPEND packages ${guard_package})
 else()
-  message(STATUS "postgresql-15-termgate is left out: postgresql-server-dev-15 and make are not installed, or this is a cross build")
+  message(STATUS "${guard_package} is left out: postgresql-server-dev-${TERMGATE_GUARD_MAJOR} and make are not installed, or this is a cross build")
 endif()
 
 # Man pages and completions come from the command itself. A cross build cannot run it: -DTERMGATE_HELP_JSON=FILE, from `termgate --help --json` elsewhere.
@@ -38,7 +46,7 @@ else()
 endif()
 file(GLOB_RECURSE package_pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/*")
 add_custom_command(OUTPUT "${package_data}/stamp"
-  COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/packaging/files.py" "${PROJECT_VERSION}" "${package_data}" "${PROJECT_SOURCE_DIR}/CHANGELOG.md" ${help_source} -- ${packages}
+  COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/packaging/files.py" "${package_version}" "${package_data}" "${PROJECT_SOURCE_DIR}/CHANGELOG.md" ${help_source} -- ${packages}
   COMMAND "${CMAKE_COMMAND}" -E touch "${package_data}/stamp"
   DEPENDS termgate packaging/files.py packaging/manual.py CHANGELOG.md README.md ${package_pages} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" COMMENT "Making man pages and completions" VERBATIM)
 add_custom_target(termgate_package_files ALL DEPENDS "${package_data}/stamp")
@@ -66,7 +74,7 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME termgate)
 set(CPACK_PACKAGE_VENDOR "Termgate")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each package has its own
-set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
+set(CPACK_PACKAGE_VERSION "${package_version}")
 set(CPACK_PACKAGE_DIRECTORY "${PROJECT_SOURCE_DIR}/build/packages")
 set(CPACK_SET_DESTDIR ON)
 set(CPACK_INSTALL_PREFIX /usr)
@@ -101,7 +109,7 @@ endfunction()
 set(control "${PROJECT_SOURCE_DIR}/packaging/debian/control")
 set(shlibs "")
 foreach(file IN ITEMS libtermgate libtermgate-postgresql libtermgate-odbc libtermgate-sources)
-  string(APPEND shlibs "${file} ${PROJECT_VERSION_MAJOR} libtermgate0 (>= ${PROJECT_VERSION})\n")
+  string(APPEND shlibs "${file} ${PROJECT_VERSION_MAJOR} libtermgate0 (>= ${package_version})\n")
 endforeach()
 file(WRITE "${package_data}/shlibs" "${shlibs}")
 file(WRITE "${package_data}/triggers" "activate-noawait ldconfig\n")
@@ -114,7 +122,7 @@ paused and replaced cannot write late.
 This package has the command termgate, which installs the check into
 PostgreSQL, SQLite or SQL Server, holds leases and runs programs under them,
 and the services termgate-proxy and termgate-admin."
-  DEPENDS "procps, systemd | systemd-standalone-sysusers | systemd-sysusers" SUGGESTS "postgresql-15-termgate, termgate-sqlite-extension"
+  DEPENDS "procps, systemd | systemd-standalone-sysusers | systemd-sysusers" SUGGESTS "${guard_package}, termgate-sqlite-extension"
   CONTROL "${package_data}/conffiles" "${control}/postinst" "${control}/prerm" "${control}/postrm")
 termgate_package(libtermgate0 libs "fencing tokens that the database enforces: shared library"
   "The C++ library of Termgate: leases, fenced writes, leader election, on
@@ -124,14 +132,14 @@ loaded when a program first opens such a database."
 termgate_package(libtermgate-dev libdevel "fencing tokens that the database enforces: development files"
   "Headers, the CMake package Termgate, pkg-config files and the testkit of the
 C++20 library."
-  DEPENDS "libtermgate0 (= ${PROJECT_VERSION}), libfmt-dev, libpq-dev, libpqxx-dev, unixodbc-dev, pkg-config")
+  DEPENDS "libtermgate0 (= ${package_version}), libfmt-dev, libpq-dev, libpqxx-dev, unixodbc-dev, pkg-config")
 termgate_package(termgate-sqlite-extension database "fencing tokens that the database enforces: extension of SQLite"
   "A loadable extension that gives the functions of Termgate to the sqlite3
 shell and to programs in any language that load SQLite, and a library that
 LD_PRELOAD puts into programs that nobody can change."
   SUGGESTS "sqlite3")
-termgate_package(postgresql-15-termgate database "fencing tokens that the database enforces: guard for PostgreSQL 15"
+termgate_package(${guard_package} database "fencing tokens that the database enforces: guard for PostgreSQL ${TERMGATE_GUARD_MAJOR}"
   "The extension termgate_guard: a guarded role, database or session cannot
 commit a write that has not passed the check of its term."
-  DEPENDS "postgresql-15")
+  DEPENDS "postgresql-${TERMGATE_GUARD_MAJOR}")
 include(CPack)

@@ -1,6 +1,7 @@
 # What every target of ours is built with. Flags are set here and nowhere else.
 add_library(termgate_options INTERFACE)
 target_compile_features(termgate_options INTERFACE cxx_std_20)
+target_include_directories(termgate_options INTERFACE "${PROJECT_SOURCE_DIR}/text/include")
 target_compile_options(termgate_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror=return-type
   # g++ 12 sees overlapping copies in std::string where there are none (GCC bug 105651), and where it optimises more, copies out of bounds.
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>

@@ -42,7 +42,7 @@ inside "$root" bash -euc '
   printf "#!/bin/sh\nexec qemu-aarch64-static /usr/lib/postgresql/15/bin/pg_config \"\$@\"\n" >/usr/local/bin/pg_config_arm64
   chmod 755 /usr/local/bin/pg_config_arm64
   /usr/local/bin/pg_config_arm64 --version'
-inside "$root" SOURCE_DATE_EPOCH="$SOURCE_DATE_EPOCH" DEB_HOST_ARCH=arm64 bash -euc '
+inside "$root" SOURCE_DATE_EPOCH="$SOURCE_DATE_EPOCH" TERMGATE_PACKAGE_VERSION="$(packaging/version.sh)" DEB_HOST_ARCH=arm64 bash -euc '
   umask 022
   cd /src
   configure() {
@@ -56,13 +56,7 @@ inside "$root" SOURCE_DATE_EPOCH="$SOURCE_DATE_EPOCH" DEB_HOST_ARCH=arm64 bash -
   qemu-aarch64-static build/package/termgate --help --json >/root/help.json
   rm -f build/package/package_files/stamp
   cmake --build build/package
-  rm -rf build/packages
-  cpack --config build/package/CPackConfig.cmake >build/package/cpack.log 2>&1 || { cat build/package/cpack.log >&2; exit 1; }
-  packaging/debian/without_ldconfig_scripts.sh build/packages/libtermgate0_*.deb
-  rm -rf build/packages/_CPack_Packages
-  packaging/sbom.py build/package build/packages
-  cd build/packages
-  sha256sum -- *.deb *.spdx.json >SHA256SUMS'
+  packaging/cpack.sh'
 out=build/packages-arm64
 rm -rf "$out"
 mkdir -p "$out"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes an OCI image of the command from a Debian root and build/packages/termgate_*.deb, without a daemon. As root, with mmdebstrap and a network.
-#   packaging/oci.sh [OUT.oci.tar]
+# Makes an OCI image of the command from a Debian root and termgate_*.deb, without a daemon. As root, with mmdebstrap and a network.
+#   packaging/oci.sh [OUT.oci.tar [PACKAGES]]      PACKAGES: build/packages; those of another architecture need qemu-user-static and binfmt
 # The same packages and the same Debian give the same bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-packages=$PWD/build/packages
+packages=$(realpath -m "${2:-build/packages}")
 package=$(ls "$packages"/termgate_*.deb 2>/dev/null | head -1)
 [ -n "$package" ] || { echo "oci.sh: there is no package in $packages: run ./run package first" >&2; exit 1; }
 command -v mmdebstrap >/dev/null || { echo "oci.sh: mmdebstrap is not installed: apt-get install mmdebstrap" >&2; exit 1; }
@@ -63,7 +63,8 @@ manifest = {
     "annotations": labels,
 }
 entry = blob(json.dumps(manifest).encode(), "application/vnd.oci.image.manifest.v1+json")
-entry["annotations"] = {"org.opencontainers.image.ref.name": version}
+# A reference's name knows neither ~ nor +.
+entry["annotations"] = {"org.opencontainers.image.ref.name": version.replace("~", "-").replace("+", "-")}
 entry["platform"] = {"architecture": architecture, "os": "linux"}
 files = {"oci-layout": b'{"imageLayoutVersion": "1.0.0"}', "index.json": json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()}
 files |= {f"blobs/sha256/{digest}": data for digest, data in blobs.items()}

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Builds the library and the command on another release of Debian and runs the conformance tests there, on SQLite and on that release's PostgreSQL.
 # As root, with mmdebstrap and a network; some twenty minutes on two cores the first time.
-#   packaging/other_release.sh [SUITE] [FOLDER]      trixie (Debian 13), in /var/tmp/termgate-SUITE, which is kept for a next run
+#   packaging/other_release.sh [SUITE] [FOLDER]              trixie (Debian 13), in /var/tmp/termgate-SUITE, which is kept for a next run
+#   packaging/other_release.sh --packages [SUITE] [FOLDER]   that release's packages, into build/packages-SUITE; the command in them refuses a stale leader
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source packaging/root.sh
+packages=
+if [ "${1:-}" = --packages ]; then packages=1; shift; fi
 need_tools
 suite=${1:-trixie}
 root=$(realpath -m "${2:-/var/tmp/termgate-$suite}")
@@ -13,6 +16,32 @@ make_root "$root" "$suite" "$(dpkg --print-architecture)" g++ cmake ninja-build 
   catch2 sqlite3 postgresql postgresql-client python3 procps util-linux
 enter "$root"
 copy_tree "$root"
+
+if [ -n "$packages" ]; then
+  # Newer than the package of the release in front of it, so that an upgrade of Debian upgrades Termgate too.
+  version="$(packaging/version.sh)+deb$(sed -n 's/^VERSION_ID="\{0,1\}\([0-9]*\).*/\1/p' "$root/etc/os-release")"
+  inside "$root" SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}" TERMGATE_PACKAGE_VERSION="$version" bash -euc '
+    umask 022
+    major=$(basename "$(echo /usr/lib/postgresql/*)")
+    apt-get -qq update
+    apt-get -qq -y --no-install-recommends install "postgresql-server-dev-$major" dpkg-dev file >/dev/null
+    cd /src
+    cmake --preset package -DTERMGATE_GUARD_MAJOR="$major" >/root/configure.log || { cat /root/configure.log; exit 1; }
+    rm -f build/package/package_files/stamp
+    cmake --build build/package
+    packaging/cpack.sh
+    # Unpacked, not installed: the next run builds in the root as it is.
+    rm -rf /root/unpacked
+    for package in build/packages/*.deb; do dpkg-deb -x "$package" /root/unpacked; done
+    cd /root
+    export LD_LIBRARY_PATH=/root/unpacked/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+    unpacked/usr/bin/termgate demo'
+  rm -rf "build/packages-$suite"
+  cp -r "$root/src/build/packages" "build/packages-$suite"
+  ls -1 "build/packages-$suite"
+  exit
+fi
+
 inside "$root" bash -euc '
   cd /src
   dpkg-query -W -f "\${Package} \${Version}\n" g++ cmake libpqxx-dev libboost-dev libfmt-dev catch2 libpg-query-dev libsqlite3-dev libssl-dev postgresql

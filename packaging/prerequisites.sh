@@ -1,23 +1,36 @@
-# Sourced by ./run and ./test: installs the Debian packages that are missing, and says so before it does.
+# Sourced by ./run, ./test and .ci/run: installs the Debian packages that are missing, and says so before it does.
 #
-# install_missing build   what the command needs to be built
+# install_missing build    what the command needs to be built
 # install_missing package  that, and what Debian packages are built with
-# install_missing test    that, and what the tests need besides
+# install_missing test     what the command needs, and the tests
+# install_missing clang    that, and what the fuzz targets and the linter need
+# install_missing checks   what reads the tree and builds nothing
+# install_missing root     what makes a root of another release
 
 build_packages=(g++ cmake ninja-build pkg-config libpqxx-dev libsqlite3-dev unixodbc-dev libfmt-dev
   libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev libpg-query-dev libssl-dev libhiredis-dev libzookeeper-mt-dev)
-package_packages=(git make postgresql-15 postgresql-server-dev-15 python3 dpkg-dev file)
+package_packages=(git make postgresql-15 postgresql-server-dev-15 python3 dpkg-dev file patchelf)
 test_packages=(git make curl catch2 sqlite3 postgresql-15 postgresql-client-15 postgresql-server-dev-15 python3 python3-psycopg2 npm util-linux procps openssl
   python3-psycopg python3-django python3-sqlalchemy pgbouncer libpostgresql-jdbc-java openjdk-17-jdk-headless odbc-postgresql libsqliteodbc tdsodbc freetds-bin libjtds-java python3-pymssql python3-pyodbc golang-go golang-github-lib-pq-dev golang-github-jackc-pgx-v4-dev spin
   python3-pytest python3-pytest-subtests python3-yaml junit5 libfaketime clang-format black
   lintian mmdebstrap zsh fish libhibernate3-java libjavassist-java mono-mcs mono-runtime libmono-system-data4.0-cil
   redis-server redis-tools etcd-server etcd-client zookeeper patroni
-  chromium prometheus ruby ruby-sqlite3 php-cli php-sqlite3)
+  chromium prometheus ruby ruby-sqlite3 php-cli php-sqlite3 mkdocs mkdocs-material patchelf)
+clang_packages=(clang clang-tidy libclang-rt-dev)
+checks_packages=(git python3 python3-yaml clang-format black mkdocs mkdocs-material)
+root_packages=(git mmdebstrap util-linux)
 
 install_missing() {
-  local wanted=("${build_packages[@]}") missing=() package root=()
-  if [ "$1" = package ]; then wanted+=("${package_packages[@]}"); fi
-  [ "$1" = test ] && wanted+=("${test_packages[@]}")
+  local wanted=() missing=() package root=()
+  case "$1" in
+    build) wanted=("${build_packages[@]}") ;;
+    package) wanted=("${build_packages[@]}" "${package_packages[@]}") ;;
+    test) wanted=("${build_packages[@]}" "${test_packages[@]}") ;;
+    clang) wanted=("${build_packages[@]}" "${test_packages[@]}" "${clang_packages[@]}") ;;
+    checks) wanted=("${checks_packages[@]}") ;;
+    root) wanted=("${root_packages[@]}") ;;
+    *) echo "prerequisites.sh: there is no set \"$1\"" >&2; return 2 ;;
+  esac
   for package in "${wanted[@]}"; do
     # npm may have come with a Node.js that is no Debian package.
     if [ "$package" = npm ] && command -v npm >/dev/null 2>&1; then continue; fi

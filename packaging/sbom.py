@@ -105,8 +105,10 @@ def main():
         needs[deb] = {one.split(":")[0] for one in owners({path for path in paths.values() if path}).values()} - names
     architecture = fields[debs[0]]["Architecture"]
     native = architecture == output("dpkg", "--print-architecture").strip()
-    compiler = "g++-12" if native else f"g++-12-{triplet_of(architecture).replace('_', '-')}"
+    triplet = triplet_of(architecture)
+    compiler = f"g++-{output(f'{triplet}-g++', '-dumpversion').strip()}" + ("" if native else f"-{triplet.replace('_', '-')}")
     built_with = {one.split(":")[0] for one in compiled_in(build)} | {compiler}
+    release = re.search(r'^VERSION_ID="?([^"\n]*)', Path("/etc/os-release").read_text(), re.M)[1]
     known = facts(built_with | set().union(*needs.values()), architecture)
 
     packages, relations = [], []
@@ -130,6 +132,7 @@ def main():
         relations.append(("SPDXRef-DOCUMENT", "DESCRIBES", identifier("Package-" + one["Package"])))
         relations += [(identifier("Package-" + one["Package"]), "DEPENDS_ON", identifier("Debian-" + need)) for need in sorted(needs[deb])]
     for name, (version, source, built_for) in sorted(known.items()):
+        quoted = version.replace("+", "%2B").replace(":", "%3A")
         packages.append(
             {
                 "SPDXID": identifier("Debian-" + name),
@@ -146,9 +149,7 @@ def main():
                     {
                         "referenceCategory": "PACKAGE-MANAGER",
                         "referenceType": "purl",
-                        "referenceLocator": (
-                            f"pkg:deb/debian/{name}@{version.replace('+', '%2B').replace(':', '%3A')}?arch={built_for}&distro=debian-12"
-                        ),
+                        "referenceLocator": f"pkg:deb/debian/{name}@{quoted}?arch={built_for}&distro=debian-{release}",
                     }
                 ],
             }

@@ -1,3 +1,4 @@
+// Long: a function for each path of the API.
 #include "api.hpp"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <termgate/detail/host_header.hpp>
+#include <termgate/text/ascii.hpp>
 
 #include "admin_page.hpp"
 #include "command.hpp"
@@ -22,7 +24,7 @@ using std::chrono::milliseconds;
 
 constexpr int shown_scopes = 500, shown_jobs = 100, shown_followers = 100, shown_audit = 300;
 constexpr int page_max = 1000;
-constexpr int searched_max = 20'000;  // newest runs and audit entries that are searched for a status or an action
+constexpr int searched_max = 20'000;  // newest audit entries that are searched for an action
 
 int hex(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -45,12 +47,6 @@ std::optional<std::string> decoded(std::string_view text, bool plus_is_blank) {
     }
   }
   return plain;
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return result;
 }
 
 // A page of another site that its reader's browser sends here. Whoever has no browser sends neither header.
@@ -117,7 +113,25 @@ json::object json_of(const Lease& lease, std::int64_t ttl_ms) {
           {"owner", lease.owner()},
           {"term", std::to_string(lease.term().value())},
           {"state", "held"},
-          {"ttl_ms", ttl_ms}};
+          {"ttl_ms", ttl_ms},
+          {"asked_to_leave", lease.leave_before().has_value()}};
+}
+
+json::object json_of(const HandOverInfo& one) {
+  return {{"scope", one.scope},
+          {"state", one.state},
+          {"owner", one.owner},
+          {"term", std::to_string(one.term)},
+          {"to", optional_text(one.to)},
+          {"requested_by", one.requested_by},
+          {"reason", one.reason},
+          {"requested_at_ms", one.requested_at_ms},
+          {"leave_before_ms", one.leave_before_ms},
+          {"left_at_ms", moment_or_null(one.left_at_ms)},
+          {"next_owner", optional_text(one.next_owner)},
+          {"next_term", one.next_term ? json::value(std::to_string(*one.next_term)) : json::value(nullptr)},
+          {"taken_at_ms", moment_or_null(one.taken_at_ms)},
+          {"gap_ms", moment_or_null(one.gap_ms)}};
 }
 
 json::object json_of(const FenceInfo& fence) {
@@ -144,7 +158,8 @@ json::object json_of(const JobRunInfo& run) {
           {"last_heartbeat_ms", moment_or_null(run.last_heartbeat_ms)},
           {"exit_code", moment_or_null(run.exit_code)},
           {"checkpoint", optional_text(run.checkpoint)},
-          {"detail", optional_text(run.detail)}};
+          {"detail", optional_text(run.detail)},
+          {"request", optional_text(run.request)}};
 }
 
 json::object json_of(const FollowerInfo& info) {
@@ -287,7 +302,7 @@ struct Api::Call {
     return static_cast<int>(number);
   }
   json::object body() const {
-    if (lower(request.content_type.substr(0, request.content_type.find(';'))) != "application/json")
+    if (text::lower(request.content_type.substr(0, request.content_type.find(';'))) != "application/json")
       throw Refused(415, "Content-Type: application/json is wanted");
     boost::system::error_code failed;
     json::value value = json::parse(request.body, failed);
@@ -377,6 +392,8 @@ Reply Api::route(const Call& call) {
   if (call.path[2] == "leases" && call.path.size() == 3) return leases(call);
   if (call.path[2] == "leases") return lease(call);
   if (call.begins({"api", "v1", "fences"}, 5)) return change(call);
+  if (call.is({"api", "v1", "job-requests"})) return request_job(call);
+  if (call.path[2] == "jobs" && (!call.get() || call.path.size() == 5)) return change_job(call);
   call.need_method("GET");
   if (call.is({"api", "v1", "events"})) {
     call.only({});
@@ -395,6 +412,12 @@ Reply Api::route(const Call& call) {
     call.only({"limit", "after"});
     return document({{"followers", array_of(database_.followers(call.parameter("after").value_or(""), call.limit(page_max)))}});
   }
+  if (call.is({"api", "v1", "hand-overs"})) {
+    call.only({"scope", "limit"});
+    const auto scope = call.parameter("scope");
+    return document(
+        {{"hand_overs", array_of(database_.hand_overs(scope ? std::optional(Scope(*scope)) : std::nullopt, call.limit(page_max)))}});
+  }
   if (call.is({"api", "v1", "audit"})) return audit(call);
   throw Refused(404, "there is nothing here");
 }
@@ -408,14 +431,67 @@ Reply Api::jobs(const Call& call) {
   }
   if (call.path.size() != 3) throw Refused(404, "there is nothing here");
   call.only({"job", "scope", "status", "limit"});
-  const auto status = call.one_of("status", {"started", "completed", "failed", "cancelled", "lost"});
-  const int limit = call.limit(shown_jobs);
-  json::array all;
-  for (const JobRunInfo& run :
-       database_.jobs({.job = call.parameter("job"), .scope = call.parameter("scope")}, status ? searched_max : limit)) {
-    if (all.size() < static_cast<std::size_t>(limit) && (!status || run.status == *status)) all.push_back(json_of(run));
+  const auto status = call.one_of("status", {"requested", "started", "completed", "failed", "cancelled", "lost"});
+  const JobFilter filter{.job = call.parameter("job"), .scope = call.parameter("scope"), .status = status};
+  return document({{"jobs", array_of(database_.jobs(filter, call.limit(shown_jobs)))}});
+}
+
+// Asks for a run, which `termgate run --on-request` answers; what becomes of it is in /api/v1/jobs/RUN.
+Reply Api::request_job(const Call& call) {
+  call.only({});
+  call.need_method("POST");
+  call.need(Level::lead);
+  const json::object body = call.body();
+  const std::string job = text_of(body, "job"), scope = text_of(body, "scope");
+  const std::string kind = body.if_contains("kind") == nullptr ? "run" : text_of(body, "kind");
+  const std::string reason = body.if_contains("reason") == nullptr ? "" : text_of(body, "reason");
+  const JobRequest made = database_.request_job(job, Scope(scope), kind, "admin " + call.caller->name, reason);
+  if (!made.requested) throw Refused(409, fmt::format("a run of this job is requested already: {}", made.run_id));
+  return document({{"run_id", made.run_id}}, 202);
+}
+
+// A run by whoever speaks HTTP. Where the lease's holder is asked to leave, a heartbeat says 202 instead of 200; the run has ended: 409.
+Reply Api::change_job(const Call& call) {
+  const bool start = call.path.size() == 3, beat = call.path.size() == 4, end = call.path.size() == 5;
+  const bool finish = end && call.path[4] == "finish", cancel = end && call.path[4] == "cancel";
+  if (!start && !beat && !finish && !cancel) throw Refused(404, "there is nothing here");
+  call.only({});
+  call.need_method(beat ? "PUT" : "POST");
+  call.need(cancel ? Level::operate : Level::lead);
+  const json::object body = call.body();
+  const auto text = [&](const char* name) {
+    return body.if_contains(name) == nullptr ? std::optional<std::string>() : std::optional(text_of(body, name));
+  };
+  if (start) {
+    const std::string job = text_of(body, "job"), owner = text_of(body, "owner"), scope = text_of(body, "scope");
+    return document({{"run_id", database_.start_job(job, Scope(scope), Term(number_of(body, "term")), owner, text("detail"))}}, 201);
   }
-  return document({{"jobs", std::move(all)}});
+  const auto runs = database_.jobs({.run_id = call.path[3]}, 1);
+  if (runs.empty()) throw Refused(404, "there is no such run");
+  const auto& run = runs.front();
+  const std::string ended = fmt::format("this run is no longer open: {}", run.status == "started" ? "it has just ended" : run.status);
+  if (beat) {
+    const bool renew = body.if_contains("ttl_ms") != nullptr;
+    if (!(renew ? database_.beat_job(run.run_id, text("checkpoint"), milliseconds(number_of(body, "ttl_ms"))).has_value()
+                : database_.beat_job(run.run_id, text("checkpoint"))))
+      throw Refused(409, ended);
+    const auto asked = database_.hand_overs(Scope(run.scope), 1);
+    const bool leave = !asked.empty() && asked.front().state == "asked" && asked.front().term == run.term;
+    return document({{"renewed", renew}, {"leave_before_ms", leave ? json::value(asked.front().leave_before_ms) : nullptr}},
+                    leave ? 202 : 200);
+  }
+  std::string status = "cancelled";
+  std::optional<std::string> detail = text("detail");
+  if (cancel) {
+    if (text_of(body, "confirm") != run.job) throw Refused(400, "\"confirm\" must be the job's name");
+    detail = fmt::format("cancelled by admin {}: {}", call.caller->name, text_of(body, "reason"));
+  } else {
+    status = text_of(body, "status");
+    if (status != "completed" && status != "failed") throw Refused(400, "a run finishes as completed or failed");
+  }
+  const auto code = body.if_contains("exit_code") == nullptr ? std::optional<std::int64_t>() : std::optional(number_of(body, "exit_code"));
+  if (!database_.finish_job(run.run_id, status, code, detail, text("checkpoint"))) throw Refused(409, ended);
+  return document({{"status", status}});
 }
 
 Reply Api::audit(const Call& call) {
@@ -467,7 +543,11 @@ Reply Api::scopes_or_fences(const Call& call) {
 Reply Api::leases(const Call& call) {
   if (call.get()) {
     call.only({"state", "search", "limit", "after"});
-    const auto state = call.one_of("state", {"held", "expired", "released"});
+    const auto state = call.one_of("state", {"held", "renewed", "expired", "released"});
+    const auto wanted = [&](const LeaseInfo& one) {  // renewed: held, and not only since its acquisition
+      return !state || (*state == "renewed" ? state_of(one) == std::string_view("held") && one.renewed_at_ms > one.acquired_at_ms
+                                            : *state == state_of(one));
+    };
     const std::string search = call.parameter("search").value_or("");
     json::array all;
     std::string after = call.parameter("after").value_or("");
@@ -477,7 +557,7 @@ Reply Api::leases(const Call& call) {
     for (;;) {
       const auto page = database_.leases(after, page_max);
       for (const LeaseInfo& one : page) {
-        if ((state && *state != state_of(one)) || !found_in(search, {one.scope, one.owner})) continue;
+        if (!wanted(one) || !found_in(search, {one.scope, one.owner})) continue;
         if (all.size() < limit) all.push_back(json_of(one));
         else more = true;
       }
@@ -504,6 +584,7 @@ Reply Api::leases(const Call& call) {
 
 Reply Api::lease(const Call& call) {
   const Scope scope(call.path[3]);
+  if (call.begins({"api", "v1", "leases"}, 5) && call.path[4] == "hand-over") return hand_over(call, scope);
   if (call.path.size() > 4) return change(call);
   call.only({});
   if (call.get()) {
@@ -522,6 +603,22 @@ Reply Api::lease(const Call& call) {
   }
   if (!database_.release_lease(scope, term, owner)) throw Refused(409, "the lease is not held by this owner under this term");
   return document({{"released", true}});
+}
+
+// Asks the holder to leave; what came of it is in /api/v1/hand-overs.
+Reply Api::hand_over(const Call& call, const Scope& scope) {
+  call.only({});
+  call.need_method("POST");
+  call.need(Level::lead);
+  const json::object body = call.body();
+  HandOverOptions options;
+  options.actor = "admin " + call.caller->name;
+  if (body.if_contains("to") != nullptr) options.to = text_of(body, "to");
+  if (body.if_contains("drain_ms") != nullptr) options.drain = milliseconds(number_of(body, "drain_ms"));
+  if (body.if_contains("reason") != nullptr) options.reason = text_of(body, "reason");
+  if (!database_.request_hand_over(scope, options)) throw Refused(409, "nobody holds this lease");
+  const auto asked = database_.hand_overs(scope, 1);
+  return document(asked.empty() ? json::object{} : json_of(asked.front()), 202);
 }
 
 // What shuts a leader out: for operators, with a reason for the audit, and with the scope's name once more, so that no slip of a finger
@@ -588,6 +685,10 @@ std::pair<std::string, std::string> Api::overview_and_clock() {
       if (fences.size() < shown_scopes) fences.push_back(json_of(*row.fence));
     }
   }
+  json::array leaving;
+  for (const HandOverInfo& one : database_.hand_overs({}, shown_scopes)) {
+    if (one.in_progress()) leaving.push_back(json_of(one));
+  }
   json::object counts{{"scopes", all->rows.size()}, {"untrusted", all->untrusted()}};
   for (const char* state : {"held", "expired", "released", "no_lease"}) counts[state] = all->count(state);
   const std::string rest = json::serialize(json::value{{"database", database_.kind()},
@@ -596,6 +697,7 @@ std::pair<std::string, std::string> Api::overview_and_clock() {
                                                        {"counts", std::move(counts)},
                                                        {"leases", std::move(leases)},
                                                        {"fences", std::move(fences)},
+                                                       {"hand_overs", std::move(leaving)},
                                                        {"jobs", array_of(database_.jobs({}, shown_jobs))},
                                                        {"followers", array_of(database_.followers("", shown_followers))},
                                                        {"audit", array_of(database_.audit({}, shown_audit))}});

@@ -80,8 +80,11 @@ class Api {
   Reply leases(const Call& call);
   Reply scopes_or_fences(const Call& call);
   Reply jobs(const Call& call);
+  Reply change_job(const Call& call);
+  Reply request_job(const Call& call);
   Reply audit(const Call& call);
   Reply lease(const Call& call);
+  Reply hand_over(const Call& call, const Scope& scope);
   Reply change(const Call& call);
   Reply leader(const Call& call);
 

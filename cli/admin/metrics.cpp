@@ -20,6 +20,7 @@ constexpr int looked_at = 20'000;       // runs of jobs
 constexpr int audit_max = 20'000;       // entries between two looks
 constexpr std::size_t scopes_max = 100'000;
 constexpr std::int64_t changes_ms = 600'000;  // how long a change of leader counts in termgate_lease_changes
+constexpr std::int64_t hour_ms = 3'600'000;   // how long a run of a job counts in termgate_job_runs and termgate_job_retries
 constexpr std::array<double, 12> hold_bounds = {0.1, 1, 5, 10, 30, 60, 300, 900, 3600, 21'600, 86'400, 604'800};  // seconds
 
 // A label's value: the format escapes a backslash, a quote and a line break, and knows no other.
@@ -94,6 +95,19 @@ void fences(const Scopes& scopes, Text& text) {
   text.line("termgate_fences_untrusted", {}, scopes.untrusted());
 }
 
+void hand_overs(Database& database, Text& text) {
+  const auto all = database.hand_overs({}, static_cast<int>(lines_max));
+  text.head("termgate_hand_over", "gauge",
+            "1 while a hand-over of the lease is in progress: asked (the holder has not left), or left (nobody has taken it yet).");
+  for (const HandOverInfo& one : all) {
+    if (one.in_progress()) text.line("termgate_hand_over", {{"scope", one.scope}, {"state", one.state}}, 1);
+  }
+  text.head("termgate_hand_over_gap_seconds", "gauge", "How long nobody held the lease in the scope's last hand-over; the newest 500.");
+  for (const HandOverInfo& one : all) {
+    if (one.gap_ms) text.line("termgate_hand_over_gap_seconds", {{"scope", one.scope}}, static_cast<double>(*one.gap_ms) / 1000);
+  }
+}
+
 void followers(Database& database, Text& text) {
   std::vector<FollowerInfo> all;
   for (;;) {
@@ -113,11 +127,59 @@ void followers(Database& database, Text& text) {
     text.line("termgate_follower_behind_seconds", {{"follower", one.name}}, static_cast<double>(one.behind_ms.value_or(0)) / 1000);
 }
 
+// Those with the highest numbers, where there are too many.
+template <class Key, class Number>
+std::vector<std::pair<Key, Number>> highest(const std::map<Key, Number>& all) {
+  std::vector<std::pair<Key, Number>> sorted(all.begin(), all.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& one, const auto& other) { return one.second > other.second; });
+  if (sorted.size() > lines_max) sorted.resize(lines_max);
+  return sorted;
+}
+
+void runs_of_the_hour(const std::vector<JobRunInfo>& runs, Text& text) {
+  using JobName = std::pair<std::string, std::string>;
+  std::map<std::string, std::map<std::string, std::int64_t>> by_host;
+  std::map<std::string, std::int64_t> of_host;
+  std::map<JobName, std::int64_t> began, retries, waiting;  // began: when the run after this one did
+  for (const JobRunInfo& run : runs) {
+    const JobName job(run.scope, run.job);
+    const std::int64_t age = run.now_ms - run.started_at_ms;
+    if (run.status == "requested") waiting[job] = std::max<std::int64_t>(age, 0);
+    if (run.term == 0) continue;
+    if (age <= hour_ms) {
+      const std::string host = run.owner.substr(0, run.owner.find(':'));
+      ++by_host[host][run.status];
+      ++of_host[host];
+    }
+    if (run.request == "dry-run") continue;
+    if (run.status == "failed" || run.status == "lost") {
+      if (const auto next = began.find(job); next != began.end() && run.now_ms - next->second <= hour_ms) ++retries[job];
+    }
+    began[job] = run.started_at_ms;
+  }
+  text.head("termgate_job_runs", "gauge",
+            "Runs of jobs that began in the last hour, by host (the owner up to its first colon) and status; the 500 hosts with the most.");
+  for (const auto& [host, count] : highest(of_host)) {
+    for (const auto& [status, runs_of_it] : by_host[host]) text.line("termgate_job_runs", {{"host", host}, {"status", status}}, runs_of_it);
+  }
+  text.head("termgate_job_retries", "gauge",
+            "Runs of the job that began in the last hour after one that had failed or was lost, where there were any.");
+  for (const auto& [job, count] : highest(retries))
+    text.line("termgate_job_retries", {{"scope", job.first}, {"job_name", job.second}}, count);
+  text.head("termgate_job_requested_seconds", "gauge", "How long a requested run has waited for somebody who begins it.");
+  for (const auto& [job, age] : highest(waiting))
+    text.line("termgate_job_requested_seconds", {{"scope", job.first}, {"job_name", job.second}}, static_cast<double>(age) / 1000);
+}
+
 void jobs(Database& database, Text& text) {
   // Newest first: the first run of a job is its last one.
   std::map<std::pair<std::string, std::string>, JobRunInfo> last;
   std::map<std::pair<std::string, std::string>, std::int64_t> completed;
-  for (const JobRunInfo& run : database.jobs({}, looked_at)) {
+  const auto runs = database.jobs({}, looked_at);
+  runs_of_the_hour(runs, text);
+  for (const JobRunInfo& run : runs) {
+    // Neither says how the job does: one has not begun, the other has done nothing.
+    if (run.status == "requested" || run.request == "dry-run") continue;
     const auto key = std::pair(run.scope, run.job);
     last.emplace(key, run);
     if (run.status == "completed") completed.emplace(key, run.now_ms - run.started_at_ms);
@@ -203,6 +265,7 @@ std::string DatabaseMetrics::text() {
   const auto scopes = scopes_.look();
   leases(*scopes, text);
   fences(*scopes, text);
+  hand_overs(database_, text);
   followers(database_, text);
   jobs(database_, text);
   const std::lock_guard lock(mutex_);

@@ -39,7 +39,8 @@ class DatabaseMetrics {
   std::map<std::string, std::vector<std::int64_t>> taken_at_ms_;        // acquisitions of the last ten minutes, by scope
   std::vector<std::int64_t> holds_ = std::vector<std::int64_t>(13, 0);  // by upper bound; the last one has none
   double held_seconds_ = 0;
-  std::map<std::string, std::int64_t> actions_{{"acquire", 0}, {"evict", 0}, {"force_release", 0}, {"refuse", 0}, {"reset_fence", 0}};
+  std::map<std::string, std::int64_t> actions_{{"acquire", 0}, {"evict", 0}, {"force_release", 0},
+                                               {"refuse", 0},  {"reset", 0}, {"seal", 0}};
 };
 
 }  // namespace termgate::cli::admin

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include <termgate/text/ascii.hpp>
+
 namespace termgate::cli::admin {
 namespace {
 
@@ -26,9 +28,8 @@ void each(Page page, Use use) {
 const char* state_of(const LeaseInfo& lease) { return lease.released_at_ms ? "released" : lease.remaining_ms > 0 ? "held" : "expired"; }
 
 bool found_in(std::string_view text, std::initializer_list<std::string_view> all) {
-  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
   return std::any_of(all.begin(), all.end(), [&](std::string_view one) {
-    return std::search(one.begin(), one.end(), text.begin(), text.end(), [&](char a, char b) { return lower(a) == lower(b); }) !=
+    return std::search(one.begin(), one.end(), text.begin(), text.end(), [](char a, char b) { return text::lower(a) == text::lower(b); }) !=
                one.end() ||
            text.empty();
   });

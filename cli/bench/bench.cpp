@@ -12,6 +12,7 @@
 //   append-each    append, a stream for each writer
 //   takeover       a seal past a frozen writer in an open transaction (PostgreSQL)
 //   growth         the cost of an append as a stream and the number of scopes grow
+//   lease          how long an acquisition, a renewal and a release take, to choose a TTL by
 // and further ones of each database, see --help.
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -103,7 +104,7 @@ struct Plan {
   std::vector<int> writers, batches;
   int scopes;
   std::vector<std::string> scenarios;  // those that make writers; "unfenced" first
-  bool takeover = false, growth = false;
+  bool takeover = false, growth = false, lease = false;
 };
 
 struct Result {
@@ -163,16 +164,18 @@ Plan plan_of(const Arguments& arguments, const Target& target, bool quick) {
   for (const std::string& name : arguments.list("scenario")) {
     if (name == "takeover") plan.takeover = true;
     else if (name == "growth") plan.growth = true;
+    else if (name == "lease") plan.lease = true;
     else if (std::any_of(known.begin(), known.end(), [&](const Scenario& scenario) { return scenario.name == name; })) wanted.insert(name);
     else if (name == "all")
       for (const Scenario& scenario : known) wanted.insert(std::string(scenario.name));
     else {
       std::string names;
       for (const Scenario& scenario : known) names += fmt::format("\n  {:<16}{}", scenario.name, scenario.what);
-      throw UsageError(fmt::format("there is no scenario \"{}\" on this database; there are takeover, growth, all and{}", name, names));
+      throw UsageError(
+          fmt::format("there is no scenario \"{}\" on this database; there are takeover, growth, lease, all and{}", name, names));
     }
   }
-  if (wanted.empty() && !plan.takeover && !plan.growth) {
+  if (wanted.empty() && !plan.takeover && !plan.growth && !plan.lease) {
     for (const Scenario& scenario : known) {
       if (scenario.by_default) wanted.insert(std::string(scenario.name));
     }
@@ -436,6 +439,10 @@ int run_bench(const Arguments& arguments) {
       document["takeover"] = measure_takeovers(bench, {static_cast<int>(arguments.integer_or("takeovers", quick ? 3 : 100, 1, 100'000)),
                                                        arguments.duration_or("grace", std::chrono::milliseconds(quick ? 100 : 1000))});
     }
+    if (plan.lease && !interrupted()) {
+      document["lease"] = measure_leases(bench, {static_cast<int>(arguments.integer_or("holders", quick ? 2 : 8, 1, 1000)),
+                                                 std::max<std::chrono::nanoseconds>(bench.slice, std::chrono::milliseconds(100))});
+    }
     if (plan.growth && !interrupted()) {
       document["growth"] =
           measure_growth(bench, {arguments.integer_or("growth-writes", quick ? 10'000 : 1'000'000, 1000, 1'000'000'000),
@@ -461,9 +468,11 @@ void add_bench_command(std::vector<Command>& commands) {
        "  termgate bench --db postgresql://app@db/scratch --writers 8,64 --batches 1\n"
        "  termgate bench takeover --db postgresql://app@db/scratch       seals past a frozen writer, 100 times\n"
        "  termgate bench growth --db sqlite:scratch.db                   append as streams and scopes grow\n"
-       "Scenarios: unfenced, textbook, check-insert, append, append-each; on PostgreSQL also unfenced-rows, library-write,\n"
-       "library-append; through ODBC also unfenced-begin, unfenced-rows, unfenced-call, textbook-batch, library-write; "
-       "takeover and growth run alone; all. Ratios are medians over the rounds, with their range; each\nround is compared with its own "
+       "  termgate bench lease --db postgresql://app@db/app --seconds 60 latency of leases, to choose a TTL by\n"
+       "Scenarios: unfenced, textbook, check-insert, append, append-each; on PostgreSQL also unfenced-rows, library-execute,\n"
+       "library-write, library-append; through ODBC also unfenced-begin, unfenced-rows, unfenced-call, textbook-batch, library-write; "
+       "takeover, growth and lease run alone; all. Ratios are medians over the rounds, with their range; each\nround is compared with its "
+       "own "
        "unfenced run. At the end the tables bench_… are dropped and the streams' writes deleted.\nStreams and fences stay: use a database "
        "that you do not need.",
        [](po::options_description& o) {
@@ -478,7 +487,8 @@ void add_bench_command(std::vector<Command>& commands) {
              "quick", po::bool_switch(), "small values, a few seconds")("takeovers", po::value<std::string>(), "number of takeovers (100)")(
              "grace", po::value<std::string>(), "grace period of takeover (1s)")("growth-writes", po::value<std::string>(),
                                                                                  "growth: maximum of writes in a stream (1000000)")(
-             "growth-scopes", po::value<std::string>(), "growth: maximum of scopes (100000)");
+             "growth-scopes", po::value<std::string>(), "growth: maximum of scopes (100000)")(
+             "holders", po::value<std::string>(), "lease: holders at once, each with a lease of its own (8)");
        },
        {"scenario"},
        run_bench});

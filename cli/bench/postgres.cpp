@@ -170,7 +170,8 @@ class PostgresTarget final : public Target {
             {"append", "append, one stream for each scope", true},
             {"append-each", "append, a stream for each writer", true},
             {"unfenced-rows", "INSERT of the rows and indexes that append writes", false},
-            {"library-write", "Database::write with an INSERT: BEGIN; check; INSERT; COMMIT", false},
+            {"library-execute", "Database::execute with an INSERT", false},
+            {"library-write", "Database::write with an INSERT: BEGIN and check or seat; INSERT; COMMIT", false},
             {"library-append", "Database::append, a stream for each writer", false}};
   }
 
@@ -331,11 +332,19 @@ class PostgresTarget final : public Target {
         else database.append_many(stream, Term(1), payloads, options);
       });
     }
+    if (scenario == "library-execute" && payloads.size() == 1) {
+      const std::string sql = "INSERT INTO " + plain_ + " (scope, term, payload) VALUES ($1::text, $2::bigint, $3::bytea)";
+      return writer_of([=]() mutable {
+        const Scope scope(load.scope(choice.scope()));
+        database.execute(scope, Term(1), sql, scope.name(), 1, Bytes{payloads.front()});
+      });
+    }
     const std::string sql =
         "INSERT INTO " + plain_ + " (scope, term, payload) SELECT $1::text, $2::bigint, p FROM pg_catalog.unnest($3::bytea[]) AS p";
-    return writer_of([=]() mutable {
+    return writer_of([=, executes = scenario == "library-execute"]() mutable {
       const Scope scope(load.scope(choice.scope()));
-      database.write(scope, Term(1), [&](Transaction& transaction) { transaction.exec(sql, scope.name(), 1, Value(payloads)); });
+      if (executes) database.execute(scope, Term(1), sql, scope.name(), 1, Value(payloads));
+      else database.write(scope, Term(1), [&](Transaction& transaction) { transaction.exec(sql, scope.name(), 1, Value(payloads)); });
     });
   }
 

@@ -2,9 +2,12 @@
 // writer frozen inside its open transaction (F4)? growth: does an append cost more when its stream is long, or
 // when there are many scopes?
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
+#include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include <fmt/format.h>
@@ -183,6 +186,69 @@ boost::json::value measure_growth(const Bench& bench, const GrowthOptions& optio
   document["stream"] = grow_stream(bench, options.writes);
   if (!bench.json) print_line("");
   document["scopes"] = grow_scopes(bench, options.scopes);
+  return document;
+}
+
+// Each holder acquires, renews thirty times and gives back, one call after the other: what a holder's calls take on this database while
+// others make theirs. A lease survives as long as one renewal in its time gets through, so its TTL is a multiple of the slowest.
+boost::json::value measure_leases(const Bench& bench, const LeaseOptionsOfBench& options) {
+  constexpr int renewals = 30, ttl_factor = 10;
+  constexpr const char* names[] = {"acquire", "renew", "release"};
+  std::array<Latencies, 3> all;
+  std::array<std::chrono::nanoseconds, 3> slowest{};
+  std::mutex mutex;  // guards the two above and failure
+  std::exception_ptr failure;
+  {
+    const auto end = Clock::now() + options.time;
+    std::vector<std::jthread> threads;
+    for (int index = 0; index < options.holders; ++index) {
+      threads.emplace_back([&, index] {
+        std::array<Latencies, 3> mine;
+        std::array<std::chrono::nanoseconds, 3> worst{};
+        const auto timed = [&](std::size_t which, auto call) {
+          const auto begun = Clock::now();
+          call();
+          const std::chrono::nanoseconds took = Clock::now() - begun;
+          mine[which].count(took);
+          worst[which] = std::max(worst[which], took);
+        };
+        try {
+          const Scope scope(fmt::format("bench-{}-lease-{}", bench.suffix, index));
+          while (Clock::now() < end && !interrupted()) {
+            std::optional<Lease> lease;
+            timed(0, [&] { lease = bench.database.try_acquire_lease(scope, milliseconds(60'000), {.owner = "bench"}); });
+            if (!lease) throw Error("another has taken the bench's lease");
+            for (int i = 0; i < renewals && Clock::now() < end; ++i) timed(1, [&] { bench.database.renew_lease(*lease); });
+            timed(2, [&] { bench.database.release_lease(*lease); });
+          }
+        } catch (...) {
+          const std::lock_guard lock(mutex);
+          failure = std::current_exception();
+        }
+        const std::lock_guard lock(mutex);
+        for (std::size_t which = 0; which < all.size(); ++which) {
+          all[which].add(mine[which]);
+          slowest[which] = std::max(slowest[which], worst[which]);
+        }
+      });
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+  boost::json::object document{{"holders", options.holders}};
+  std::vector<std::vector<std::string>> table;
+  for (std::size_t which = 0; which < all.size(); ++which) {
+    const double p50 = ms_of(all[which].percentile(0.5)), p99 = ms_of(all[which].percentile(0.99)), most = ms_of(slowest[which]);
+    document[names[which]] = {{"calls", all[which].total()}, {"p50_ms", p50}, {"p99_ms", p99}, {"max_ms", most}};
+    table.push_back({names[which], std::to_string(all[which].total()), fmt::format("{:.2f} ms", p50), fmt::format("{:.2f} ms", p99),
+                     fmt::format("{:.2f} ms", most)});
+  }
+  const auto ttl = std::max<std::int64_t>(static_cast<std::int64_t>(std::ceil(ttl_factor * ms_of(slowest[1]))), 100);
+  document["ttl_ms_at_least"] = ttl;
+  if (!bench.json) {
+    print_table({"LEASE", "CALLS", "P50", "P99", "SLOWEST"}, table);
+    print_line(fmt::format("A TTL of {} ms or more is {} times the slowest renewal seen here; a pause of the holder takes more.", ttl,
+                           ttl_factor));
+  }
   return document;
 }
 

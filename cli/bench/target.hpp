@@ -114,6 +114,12 @@ struct GrowthOptions {
 };
 boost::json::value measure_growth(const Bench& bench, const GrowthOptions& options);
 
+struct LeaseOptionsOfBench {
+  int holders;
+  std::chrono::nanoseconds time;
+};
+boost::json::value measure_leases(const Bench& bench, const LeaseOptionsOfBench& options);
+
 // Deletes the writes of this run's streams; streams and fences stay, as they always do.
 void prune_streams(Database& database, const std::string& names, bool wanted_progress);
 

@@ -1,7 +1,10 @@
 // init, uninstall, settings, protect …, doctor, verify: layer 1 and the owner's tables.
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
+
+#include <termgate/detail/install_script.hpp>
 
 #include "command.hpp"
 #include "output.hpp"
@@ -67,30 +70,76 @@ std::string keep_dumps_working(Database& database) {
   return name;
 }
 
-int run_init(const Arguments& arguments) {
-  Database database = arguments.open();
-  // A grant that is mistyped must not leave half a job: all are read before anything is done.
-  std::vector<std::pair<std::string, std::string>> grants;
+struct Wanted {
+  std::vector<std::pair<std::string, std::string>> grants;  // role, level
+  std::vector<std::string> revokes;
+  std::string failover;
+};
+
+// All arguments are read before anything is done: one that is mistyped must not leave half a job.
+Wanted wanted_of(const Arguments& arguments) {
+  Wanted wanted;
   for (const std::string& grant : arguments.list("grant")) {
     const auto at = grant.rfind('=');
     if (at == std::string::npos || at == 0)
       throw UsageError(fmt::format("--grant {}: write ROLE=read, ROLE=write, ROLE=lead or ROLE=operate", grant));
-    grants.emplace_back(role_of(grant.substr(0, at)), grant.substr(at + 1));
-    const std::string& level = grants.back().second;
+    const auto& [role, level] = wanted.grants.emplace_back(role_of(grant.substr(0, at)), grant.substr(at + 1));
     if (level != "read" && level != "write" && level != "lead" && level != "operate" && level != "dump")
       throw UsageError(fmt::format("--grant {}: the level is read, write, lead or operate, or dump for a role that runs pg_dump", grant));
-    if (grants.back().first == everybody && level != "read" && level != "write")
+    if (role == everybody && level != "read" && level != "write")
       throw UsageError(fmt::format("--grant {}: PUBLIC gets read or write; grant {} to a role", grant, level));
   }
-  std::vector<std::string> revokes;
-  for (const std::string& role : arguments.list("revoke")) revokes.push_back(role_of(role));
-  const std::string failover = arguments.text_or("failover", "");
-  if (!failover.empty() && failover != "synchronous" && failover != "declared") throw UsageError("--failover is synchronous or declared");
+  for (const std::string& role : arguments.list("revoke")) wanted.revokes.push_back(role_of(role));
+  wanted.failover = arguments.text_or("failover", "");
+  if (!wanted.failover.empty() && wanted.failover != "synchronous" && wanted.failover != "declared")
+    throw UsageError("--failover is synchronous or declared");
+  return wanted;
+}
+
+void need_no_roles(const Wanted& wanted) {
+  if (!wanted.grants.empty())
+    throw InvalidInput("TG005 SQLite has no roles to grant anything to: leave --grant out; nothing was installed");
+  if (!wanted.revokes.empty())
+    throw InvalidInput("TG005 SQLite has no roles to revoke anything from: leave --revoke out; nothing was installed");
+  if (!wanted.failover.empty()) throw InvalidInput("TG005 an SQLite file has no failover: leave --failover out; nothing was installed");
+}
+
+// Opens no database: what is not said is taken from the scheme of the URL, where one is given, or PostgreSQL.
+int print_init(const Arguments& arguments, const Wanted& wanted) {
+  std::string kind = arguments.text_or("db-kind", "");
+  const char* variable = std::getenv("TERMGATE_DB");
+  const bool has_url = arguments.has("db") || arguments.has("db-file") || (variable != nullptr && *variable != '\0');
+  if (kind.empty() && has_url) {
+    const std::string url = arguments.database_url();
+    kind = url.substr(0, url.find(':'));
+    if (kind == "odbc") throw UsageError("--print: say by --db-kind which database is behind odbc:");
+  }
+  if (kind.empty()) kind = "postgresql";
+  if (kind == "postgres") kind = "postgresql";
+  if (kind != "postgresql" && kind != "sqlserver" && kind != "sqlite")
+    throw UsageError(fmt::format("--db-kind {}: write postgresql, sqlserver or sqlite", kind));
+  if (kind == "sqlite") need_no_roles(wanted);
+  if (kind == "sqlserver" && !wanted.revokes.empty())
+    throw UsageError("--revoke: on SQL Server a level is membership in a role, which ALTER ROLE … DROP MEMBER ends");
+  if (kind != "postgresql" && arguments.flag("no-transaction")) throw UsageError("--no-transaction is for PostgreSQL alone");
+  std::string script = detail::install_script(
+      {kind, arguments.text_or("schema", "termgate"), wanted.revokes, wanted.grants, wanted.failover, !arguments.flag("no-transaction")});
+  script.pop_back();  // print_line() ends it
+  print_line(script);
+  return Exit::done;
+}
+
+int run_init(const Arguments& arguments) {
+  const Wanted wanted = wanted_of(arguments);
+  const auto& [grants, revokes, failover] = wanted;
+  if (arguments.flag("print")) return print_init(arguments, wanted);
+  for (const char* option : {"db-kind", "no-transaction"}) {
+    if (arguments.written(option) != "" && arguments.written(option) != "false")
+      throw UsageError(fmt::format("--{} goes with --print", option));
+  }
+  Database database = arguments.open();
   if (database.kind() == "sqlite") {
-    if (!grants.empty()) throw InvalidInput("TG005 SQLite has no roles to grant anything to: leave --grant out; nothing was installed");
-    if (!revokes.empty())
-      throw InvalidInput("TG005 SQLite has no roles to revoke anything from: leave --revoke out; nothing was installed");
-    if (!failover.empty()) throw InvalidInput("TG005 an SQLite file has no failover: leave --failover out; nothing was installed");
+    need_no_roles(wanted);
   } else {
     if (database.kind() == "postgresql") need_own_layer(database, arguments.text_or("schema", "termgate"));
     for (const std::string& role : revokes) {
@@ -381,6 +430,7 @@ void add_database_commands(std::vector<Command>& commands) {
                       "install or upgrade layer 1; safe to run again",
                       "Creates the tables, functions and triggers of layer 1, in one transaction.\n"
                       "  termgate init --db postgresql://owner@db/app --grant app=write --grant scheduler=lead\n"
+                      "  termgate init --print --grant app=write > termgate.sql; psql -X -v ON_ERROR_STOP=1 -f termgate.sql\n"
                       "Levels: read (views), write (check, append), lead (leases, seal), operate (force-release, reset, prune). The owner "
                       "of the database can always dump it.",
                       [](po::options_description& o) {
@@ -390,7 +440,12 @@ void add_database_commands(std::vector<Command>& commands) {
                             "revoke", po::value<std::vector<std::string>>(),
                             "ROLE: remove its level, and report what it still has through other roles; may be repeated")(
                             "failover", po::value<std::string>(),
-                            "synchronous: a promotion of a standby loses no commit (default: declared, an operator declares it)");
+                            "synchronous: a promotion of a standby loses no commit (default: declared, an operator declares it)")(
+                            "print", po::bool_switch(),
+                            "write what init would do to standard output, as one script, and touch no database")(
+                            "db-kind", po::value<std::string>(), "--print: postgresql (default), sqlserver or sqlite")(
+                            "no-transaction", po::bool_switch(),
+                            "--print: without BEGIN and COMMIT, for tools that run each script in a transaction of their own");
                       },
                       {},
                       run_init});

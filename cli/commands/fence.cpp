@@ -146,6 +146,10 @@ void print_status(Database& database, bool json) {
   std::map<std::string, LeaseInfo> leases;
   for_each_page([&](const std::string& after) { return database.leases(after, 500); },
                 [&](const LeaseInfo& lease) { leases.emplace(lease.scope, lease); });
+  std::map<std::string, HandOverInfo> leaving;
+  for (HandOverInfo& one : database.hand_overs()) {
+    if (one.in_progress()) leaving.emplace(one.scope, std::move(one));
+  }
   boost::json::array scopes;
   std::vector<std::vector<std::string>> rows;
   for_each_page([&](const std::string& after) { return database.fences(after, 500); },
@@ -153,6 +157,7 @@ void print_status(Database& database, bool json) {
                   const auto found = leases.find(fence.scope);
                   const LeaseInfo* lease = found == leases.end() ? nullptr : &found->second;
                   const bool held = lease != nullptr && lease->remaining_ms > 0;
+                  const auto asked = leaving.find(fence.scope);
                   if (json) {
                     auto object = json_of(fence);
                     object["lease"] = lease == nullptr ? boost::json::value(nullptr)
@@ -161,12 +166,23 @@ void print_status(Database& database, bool json) {
                                                                             {"held", held},
                                                                             {"remaining_ms", lease->remaining_ms},
                                                                             {"endpoint", lease->endpoint}};
+                    if (asked != leaving.end()) {
+                      const HandOverInfo& one = asked->second;
+                      object["hand_over"] = {{"state", one.state},
+                                             {"owner", one.owner},
+                                             {"to", one.to ? boost::json::value(*one.to) : boost::json::value(nullptr)},
+                                             {"leave_before", moment(one.leave_before_ms)}};
+                    }
                     scopes.push_back(std::move(object));
                     return;
                   }
                   std::string state = "-";
                   if (held) state = "held for another " + length(lease->remaining_ms);
                   else if (lease != nullptr) state = lease->released_at_ms ? "released" : "run out";
+                  if (asked != leaving.end()) {
+                    state += asked->second.state == "asked" ? ", asked to leave" : ", handed over";
+                    if (asked->second.to) state += " to " + printable(*asked->second.to);
+                  }
                   if (fence.untrusted) state += ", fence untrusted";
                   rows.push_back({printable(fence.scope), std::to_string(fence.term), lease ? printable(lease->owner) : "-", state,
                                   moment(fence.raised_at_ms), lease ? printable(lease->endpoint) : ""});

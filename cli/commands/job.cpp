@@ -29,11 +29,13 @@ boost::json::object json_of(const JobRunInfo& run) {
           {"started_at", moment(run.started_at_ms)},
           {"completed_at", moment_or_null(run.completed_at_ms)},
           {"last_heartbeat", moment_or_null(run.last_heartbeat_ms)},
-          {"heartbeat_age_ms", run.last_heartbeat_ms && !run.completed_at_ms ? boost::json::value(run.now_ms - *run.last_heartbeat_ms)
-                                                                             : boost::json::value(nullptr)},
+          {"heartbeat_age_ms", run.last_heartbeat_ms && !run.completed_at_ms && run.status != "requested"
+                                   ? boost::json::value(run.now_ms - *run.last_heartbeat_ms)
+                                   : boost::json::value(nullptr)},
           {"exit_code", or_null(run.exit_code)},
           {"checkpoint", or_null(run.checkpoint)},
-          {"detail", or_null(run.detail)}};
+          {"detail", or_null(run.detail)},
+          {"request", or_null(run.request)}};
 }
 
 // --run, or the run that `termgate run` has started this process in.
@@ -45,13 +47,12 @@ std::string run_of(const Arguments& arguments) {
 
 int run_list(const Arguments& arguments) {
   const auto limit = static_cast<int>(arguments.integer_or("limit", 50, 1, 100'000));
-  const auto runs = arguments.open().jobs({.job = arguments.maybe("job"), .scope = arguments.maybe("scope")}, limit);
+  const auto runs =
+      arguments.open().jobs({.job = arguments.maybe("job"), .scope = arguments.maybe("scope"), .status = arguments.maybe("status")}, limit);
   Listing listing(arguments.json(), {"RUN", "JOB", "SCOPE", "TERM", "STATUS", "STARTED", "TOOK", "EXIT", "OWNER"});
-  const auto status = arguments.maybe("status");
   for (const JobRunInfo& run : runs) {
-    if (status && run.status != *status) continue;
-    const std::int64_t until =
-        run.completed_at_ms.value_or(run.status == "started" ? run.now_ms : run.last_heartbeat_ms.value_or(run.started_at_ms));
+    const bool open = run.status == "started" || run.status == "requested";
+    const std::int64_t until = run.completed_at_ms.value_or(open ? run.now_ms : run.last_heartbeat_ms.value_or(run.started_at_ms));
     listing.add([&] { return json_of(run); },
                 [&] {
                   return std::vector<std::string>{run.run_id,
@@ -97,6 +98,20 @@ int run_start(const Arguments& arguments) {
   if (arguments.json()) print_json({{"run_id", run}});
   else print_line(run);
   return Exit::done;
+}
+
+int run_request(const Arguments& arguments) {
+  const bool dry = arguments.flag("dry-run"), resume = arguments.flag("resume");
+  if (dry && resume) throw UsageError("--dry-run and --resume are two requests: write one");
+  const std::string job = arguments.text("job"), kind = dry ? "dry-run" : resume ? "resume" : "run";
+  const JobRequest made = arguments.open().request_job(job, arguments.scope(), kind, arguments.text_or("actor", default_actor()),
+                                                       arguments.text_or("reason", no_reason));
+  if (arguments.json()) print_json({{"run_id", made.run_id}, {"requested", made.requested}});
+  else if (made.requested) print_line(made.run_id);
+  else
+    print_message(fmt::format("a run of \"{}\" is requested already: {}; `termgate job cancel --run {}` withdraws it", printable(job),
+                              made.run_id, made.run_id));
+  return made.requested ? Exit::done : Exit::failed;
 }
 
 int no_longer_open(const Arguments& arguments, const std::string& run) {
@@ -154,10 +169,10 @@ void add_job_commands(std::vector<Command>& commands) {
                       "list runs of jobs, newest first",
                       "A run is shown as lost as soon as its lease has ended.\n  termgate job list --job export --status lost",
                       [](po::options_description& o) {
-                        o.add_options()("job", po::value<std::string>(), "only runs of this job")(
-                            "scope", po::value<std::string>(), "only runs in this scope")("status", po::value<std::string>(),
-                                                                                          "started, completed, failed, cancelled or lost")(
-                            "limit", po::value<std::string>(), "how many are looked at (50)");
+                        o.add_options()("job", po::value<std::string>(), "only runs of this job")("scope", po::value<std::string>(),
+                                                                                                  "only runs in this scope")(
+                            "status", po::value<std::string>(), "requested, started, completed, failed, cancelled or lost")(
+                            "limit", po::value<std::string>(), "how many (50)");
                       },
                       {},
                       run_list});
@@ -187,8 +202,22 @@ void add_job_commands(std::vector<Command>& commands) {
                       {},
                       run_beat});
   commands.push_back(
+      {"job request",
+       "ask for a run of a job, which `termgate run --on-request` answers; prints the run's id",
+       "The run is shown as requested until whoever answers begins it; `job cancel` withdraws it. What it is for is in COMMAND's\n"
+       "TERMGATE_REQUEST: run, dry-run or resume. A job has one request in a scope: while it waits, another is refused with status 1.\n"
+       "On PostgreSQL it takes level lead.\n  termgate job request --job report --scope reports --reason 'figures corrected'",
+       [](po::options_description& o) {
+         o.add_options()("job", po::value<std::string>(), "its name")("scope", po::value<std::string>(), "the scope")(
+             "dry-run", po::bool_switch(), "ask for a dry run")("resume", po::bool_switch(), "ask to resume where the last run stopped")(
+             "reason", po::value<std::string>(), "kept in the run's detail and the audit")("actor", po::value<std::string>(),
+                                                                                           "who acts (USER@host)");
+       },
+       {},
+       run_request});
+  commands.push_back(
       {"job cancel",
-       "end another's run: its holder learns of it with the next beat",
+       "end another's run, or withdraw a request: a holder learns of it with the next beat",
        "`termgate run` beats by itself: it learns of this within a third of the TTL, 10 s at most, and ends its command. Other holders\n"
        "learn of it when they beat, which then ends with status 5. To shut writes out as well: lease force-release. On PostgreSQL "
        "it\ntakes level operate, or the role that started the run.\n  termgate job cancel "

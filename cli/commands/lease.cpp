@@ -1,5 +1,13 @@
 // lease …: leases by hand, for scripts and operators.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
 #include <fmt/format.h>
+
+#include <termgate/lease_watch.hpp>
 
 #include "command.hpp"
 #include "output.hpp"
@@ -137,6 +145,20 @@ int run_list(const Arguments& arguments) {
   return Exit::done;
 }
 
+int run_watch(const Arguments& arguments) {
+  const Scope scope = arguments.scope();
+  std::atomic<bool> unread{false};
+  const auto tell = [&](const std::optional<LeaseInfo>& leader) {
+    if (arguments.json()) print_json(leader ? json_of(*leader) : boost::json::object{{"scope", scope.name()}, {"held", false}});
+    else if (!leader) print_line("nobody");
+    else print_line(fmt::format("{}\t{}\t{}", leader->term, printable(leader->owner), printable(leader->endpoint)));
+    if (std::fflush(stdout) != 0) unread = true;
+  };
+  const LeaseWatch watch(arguments.open(), scope, tell, arguments.duration_or("interval", std::chrono::milliseconds(1000)));
+  while (!unread) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  return Exit::failed;
+}
+
 int run_force_release(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   // An operator who ends somebody's lead says why; the audit keeps it.
@@ -146,6 +168,64 @@ int run_force_release(const Arguments& arguments) {
   if (arguments.json()) print_json({{"released", released}});
   else print_line(released ? "released, and its term is shut out" : "no owner holds that lease: acquire it, or seal a term");
   return released ? Exit::done : Exit::failed;
+}
+
+boost::json::object json_of(const HandOverInfo& one) {
+  const auto text = [](const auto& value) { return value ? boost::json::value(*value) : boost::json::value(nullptr); };
+  const auto at = [](const auto& ms) { return ms ? boost::json::value(moment(*ms)) : boost::json::value(nullptr); };
+  return {{"scope", one.scope},
+          {"state", one.state},
+          {"owner", one.owner},
+          {"term", one.term},
+          {"to", text(one.to)},
+          {"requested_by", one.requested_by},
+          {"reason", one.reason},
+          {"requested_at", moment(one.requested_at_ms)},
+          {"leave_before", moment(one.leave_before_ms)},
+          {"left_at", at(one.left_at_ms)},
+          {"next_owner", text(one.next_owner)},
+          {"next_term", text(one.next_term)},
+          {"taken_at", at(one.taken_at_ms)},
+          {"gap_ms", text(one.gap_ms)}};
+}
+
+std::string how_it_went(const HandOverInfo& one) {
+  const std::string who = fmt::format("{} (term {})", printable(one.owner), one.term);
+  if (one.state == "taken") {
+    return fmt::format("{} {}; {} leads under term {}; {} ms without a leader", who, one.left_at_ms ? "has left" : "had not left",
+                       printable(*one.next_owner), *one.next_term, one.gap_ms.value_or(0));
+  }
+  if (one.left_at_ms) return fmt::format("{} has left, and nobody has taken the lease yet", who);
+  return fmt::format("{} has not left: its lease is renewed no more, and is free when it ends", who);
+}
+
+// Until the lease is taken, or the drain is over.
+int run_hand_over(const Arguments& arguments) {
+  const Scope scope = arguments.scope();
+  HandOverOptions options;
+  options.to = arguments.text_or("to", "");
+  options.drain = arguments.duration_or("drain", options.drain);
+  options.actor = arguments.text_or("actor", default_actor());
+  options.reason = arguments.text_or("reason", options.reason);
+  Database database = arguments.open();
+  if (!database.request_hand_over(scope, options)) {
+    if (arguments.json()) print_json({{"requested", false}});
+    else fmt::print(stderr, "termgate: nobody holds the lease of \"{}\"\n", printable(scope.name()));
+    return Exit::failed;
+  }
+  using namespace std::chrono_literals;
+  std::optional<HandOverInfo> last;
+  for (auto pause = 5ms;; pause = std::min(pause * 2, 100ms)) {
+    const auto found = database.hand_overs(scope, 1);
+    if (!found.empty()) last = found.front();
+    if (arguments.flag("no-wait") || !last || !last->in_progress()) break;
+    std::this_thread::sleep_for(pause);
+  }
+  if (!last) throw DatabaseError("the request is gone");
+  if (arguments.json()) print_json(json_of(*last));
+  else if (last->state == "asked") print_line(fmt::format("{} is asked to leave", printable(last->owner)));
+  else print_line(how_it_went(*last));
+  return arguments.flag("no-wait") || last->state == "taken" ? Exit::done : Exit::lease_anothers;
 }
 
 void scope_and_owner(po::options_description& o) {
@@ -193,6 +273,16 @@ void add_lease_commands(std::vector<Command>& commands) {
        {},
        run_release});
   commands.push_back({"lease show", "print one scope's lease", "", scope_and_owner, {"scope"}, run_show});
+  commands.push_back({"lease watch",
+                      "print who leads a scope, and each change",
+                      "A line now and whenever another leads: term, owner and endpoint, or nobody. It ends with its reader, or a signal.\n"
+                      "  termgate lease watch --scope billing | while read term owner endpoint; do reroute \"$endpoint\"; done",
+                      [](po::options_description& o) {
+                        o.add_options()("scope", po::value<std::string>(), "the scope")("interval", po::value<std::string>(),
+                                                                                        "how often to look where nothing is reported (1s)");
+                      },
+                      {"scope"},
+                      run_watch});
   commands.push_back({"lease list",
                       "list the leases",
                       "",
@@ -201,6 +291,24 @@ void add_lease_commands(std::vector<Command>& commands) {
                       },
                       {},
                       run_list});
+  commands.push_back(
+      {"lease hand-over",
+       "ask the holder of a lease to leave, and wait until another has it",
+       "The holder finishes what it is at and gives the lease back: a leader loop stops its work, `termgate run` sends "
+       "COMMAND a signal. As long as the drain lasts the successor alone may take the lease. A holder that has not left "
+       "then is renewed no more: its lease ends and is taken over, as after a crash.\n"
+       "  termgate lease hand-over --scope billing --to 'web-2:*' --drain 30s\n"
+       "Prints the receipt: who left, who leads, and how long nobody did. Status 4: nobody has taken it within the drain; "
+       "1: nobody holds it.",
+       [](po::options_description& o) {
+         o.add_options()("scope", po::value<std::string>(), "the scope")(
+             "to", po::value<std::string>(), "the next owner, or the beginning of its name and a * (anybody but the holder)")(
+             "drain", po::value<std::string>(), "the time in which the holder has to leave, 100ms to 1d (30s)")(
+             "reason", po::value<std::string>(), "why; kept in the audit (planned)")(
+             "actor", po::value<std::string>(), "who (default: you)")("no-wait", po::bool_switch(), "return when the holder is asked");
+       },
+       {"scope"},
+       run_hand_over});
   commands.push_back({"lease force-release",
                       "end another owner's lease and shut its term out, audited",
                       "  termgate lease force-release --scope billing --reason 'node 3 is on fire'",

@@ -97,7 +97,7 @@ void proxy_options(po::options_description& o) {
   add("max-transactions", text(), "in front of an SQLite file: open transactions (128)");
   add("max-request-bytes", text(), "in front of an SQLite file: size of a request's body (67108864)");
   add("max-answer-bytes", text(), "in front of an SQLite file: size of an answer; a cursor's has no limit (67108864)");
-  add("max-memory", text(), "in front of an SQLite file: bytes of all requests and answers at work (1073741824)");
+  add("max-memory", text(), "in front of an SQLite file: bytes of all requests and answers on their way and at work (1073741824)");
   add("log-format", text(), "text or json (text)");
   add("log-level", text(), "debug, info, warning, error (info)");
 }

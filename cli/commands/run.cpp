@@ -9,7 +9,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <optional>
+#include <random>
+#include <stop_token>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -21,6 +26,7 @@
 #include "run/beats.hpp"
 #include "run/holding.hpp"
 #include "run/plan.hpp"
+#include "run/requests.hpp"
 #include "run/shards.hpp"
 #include "run/signals.hpp"
 #include "run/watchdog.hpp"
@@ -55,7 +61,7 @@ std::string pgoption(std::string_view text) {
 
 // What an outer run has declared is not this one's: its scope and term must not be found by our own sessions, nor by COMMAND.
 void leave_outer_run() {
-  for (const char* name : {"TERMGATE_SCOPE", "TERMGATE_TERM", "TERMGATE_RUN_ID", "TERMGATE_CHECKPOINT"}) unsetenv(name);
+  for (const char* name : {"TERMGATE_SCOPE", "TERMGATE_TERM", "TERMGATE_RUN_ID", "TERMGATE_CHECKPOINT", "TERMGATE_REQUEST"}) unsetenv(name);
   const char* given = std::getenv("PGOPTIONS");
   if (given == nullptr) return;
   std::vector<std::string> words(1);
@@ -77,8 +83,12 @@ void leave_outer_run() {
   else setenv("PGOPTIONS", kept.c_str(), 1);
 }
 
-std::vector<std::string> environment_of(const Plan& plan, Term term, const std::optional<std::string>& run_id,
-                                        const std::optional<std::string>& checkpoint) {
+// What COMMAND learns of its run in the job history.
+struct Recorded {
+  std::optional<std::string> id, checkpoint, request;
+};
+
+std::vector<std::string> environment_of(const Plan& plan, Term term, const Recorded& run) {
   std::vector<std::string> environment;
   std::string pgoptions, preloaded;
   for (char** one = environ; *one != nullptr; ++one) {
@@ -90,8 +100,9 @@ std::vector<std::string> environment_of(const Plan& plan, Term term, const std::
   if (!plan.preload.empty()) environment.push_back("LD_PRELOAD=" + plan.preload + preloaded);
   environment.push_back("TERMGATE_SCOPE=" + plan.scope.name());
   environment.push_back(fmt::format("TERMGATE_TERM={}", term.value()));
-  if (run_id) environment.push_back("TERMGATE_RUN_ID=" + *run_id);
-  if (checkpoint) environment.push_back("TERMGATE_CHECKPOINT=" + *checkpoint);
+  if (run.id) environment.push_back("TERMGATE_RUN_ID=" + *run.id);
+  if (run.checkpoint) environment.push_back("TERMGATE_CHECKPOINT=" + *run.checkpoint);
+  if (run.request) environment.push_back("TERMGATE_REQUEST=" + *run.request);
   if (plan.pgoptions)
     environment.push_back(
         fmt::format("PGOPTIONS={}-c termgate.scope={} -c termgate.term={}", pgoptions, pgoption(plan.scope.name()), term.value()));
@@ -141,6 +152,29 @@ std::unique_ptr<Holding> take(std::optional<Database>& database, const Plan& pla
   }
 }
 
+// Waits until somebody asks for the job, and begins the run under the lease. Who holds no lease looks; who gets it begins the run, so one
+// of many does. None: a signal has ended the wait.
+std::optional<JobTaken> await_request(std::optional<Database>& database, const Plan& plan, const Signals& signals, int& signal,
+                                      std::unique_ptr<Holding>& held) {
+  std::minstd_rand random(std::random_device{}());
+  for (;;) {
+    if (!database->jobs({.job = *plan.job, .scope = plan.scope.name(), .status = "requested"}, 1).empty()) {
+      held = take(database, plan, signals, signal);
+      if (signal != 0) return std::nullopt;
+      if (held) {
+        if (auto taken = database->take_job(*plan.job, plan.scope, held->term(), held->owner())) return taken;
+        std::exchange(held, nullptr)->release();  // it was cancelled, or another has answered it
+      }
+    }
+    pollfd watched[] = {{signals.descriptor(), POLLIN, 0}};
+    poll(watched, 1, 750 + static_cast<int>(random() % 250));
+    if (const int came = signals.next(); came != 0 && Signals::ends_this(came)) {
+      signal = came;
+      return std::nullopt;
+    }
+  }
+}
+
 // COMMAND from its start until nothing is left of it.
 class Supervision {
  public:
@@ -150,6 +184,8 @@ class Supervision {
   // Whatever happens here: nothing of COMMAND is left when the lease is given back.
   ~Supervision() {
     if (!empty_) watchdog_.end_all();
+    asked_.reset();
+    close(leave_);
   }
   Supervision(const Supervision&) = delete;
   Supervision& operator=(const Supervision&) = delete;
@@ -158,6 +194,10 @@ class Supervision {
     foreground_ = isatty(STDIN_FILENO) != 0 && tcgetpgrp(STDIN_FILENO) == getpgrp();
     move_deadlines();
     watchdog_.start(plan_.command, environment, foreground_);
+    asked_.emplace(held_.asked_to_leave(), [this] {
+      const std::uint64_t one = 1;
+      if (write(leave_, &one, sizeof one) < 0) std::abort();  // it cannot be full
+    });
   }
 
   void wait_for_the_end() {
@@ -167,13 +207,20 @@ class Supervision {
       // What comes before COMMAND is known to run waits until it does.
       pollfd watched[] = {{watchdog_.descriptor(), POLLIN, 0},
                           {begun_ ? signals_.descriptor() : -1, POLLIN, 0},
-                          {beating ? beats_->descriptor() : -1, POLLIN, 0}};
-      poll(watched, 3, lost_ ? 10 : static_cast<int>(std::clamp<std::int64_t>(plan_.hold.ttl.count() / 20, 10, 1000)));
+                          {beating ? beats_->descriptor() : -1, POLLIN, 0},
+                          {group_ > 0 && !leaving_ ? leave_ : -1, POLLIN, 0}};
+      poll(watched, 4, lost_ ? 10 : static_cast<int>(std::clamp<std::int64_t>(plan_.hold.ttl.count() / 20, 10, 1000)));
       look_after_the_watchdog();
       if (watched[0].revents != 0) hear();
       if (watched[2].revents != 0 && !empty_) {
         cancelled_ = true;
         watchdog_.stop(plan_.kill_after);
+      }
+      if (watched[3].revents != 0 && group_ > 0) {
+        leaving_ = true;
+        print_message(fmt::format("somebody asks for the lease of \"{}\": {} gets signal {}", printable(plan_.scope.name()),
+                                  printable(plan_.command[0]), plan_.leave_signal));
+        kill(-group_, plan_.leave_signal);
       }
       while (const int signal = begun_ ? signals_.next() : 0) {
         if (group_ > 0) kill(-group_, signal);
@@ -251,7 +298,10 @@ class Supervision {
   Watchdog& watchdog_;
   const Signals& signals_;
   Holding& held_;
-  run::Beats* beats_;  // nullptr: no run is recorded
+  run::Beats* beats_;                          // nullptr: no run is recorded
+  const int leave_ = eventfd(0, EFD_CLOEXEC);  // readable: somebody asks for the lease
+  std::optional<std::stop_callback<std::function<void()>>> asked_;
+  bool leaving_ = false;
   bool foreground_ = false, lost_ = false, timed_out_ = false, abandoned_ = false, cancelled_ = false, empty_ = false, begun_ = false;
   BootClock::time_point over_at_{};  // nothing of COMMAND may be left
   int not_run_ = 0, status_ = 0;
@@ -345,6 +395,10 @@ int run_run(const Arguments& arguments) {
     return run::dry_run(database, plan, arguments.json());
   }
   if (plan.shards > 0) return run::run_shards(arguments, plan);
+  bool* begun = nullptr;  // an answer to a request tells its parent
+  if (plan.on_request) {
+    if (const auto status = run::answer_requests(begun)) return *status;
+  }
   Watchdog watchdog;  // before any thread
   const Signals signals;
   std::optional<Database> database;
@@ -359,7 +413,16 @@ int run_run(const Arguments& arguments) {
     if (due.in > 0ms) return Exit::done;
   }
   int signal = 0;
-  std::unique_ptr<Holding> held = take(database, plan, signals, signal);
+  Recorded run;
+  std::unique_ptr<Holding> held;
+  if (plan.on_request) {
+    if (const auto taken = await_request(database, plan, signals, signal, held)) {
+      run.id = taken->run_id;
+      run.request = taken->request;
+    }
+  } else {
+    held = take(database, plan, signals, signal);
+  }
   if (signal != 0) {
     held.reset();
     return 128 + signal;
@@ -385,18 +448,16 @@ int run_run(const Arguments& arguments) {
     held->release();
     return Exit::done;
   }
-  std::optional<std::string> run_id, checkpoint;
-  if (plan.job) {
-    if (plan.resume) checkpoint = last_checkpoint(*database, *plan.job, plan.scope);
-    run_id = database->start_job(*plan.job, plan.scope, held->term(), held->owner());
-  }
+  if (plan.resume || run.request == "resume") run.checkpoint = last_checkpoint(*database, *plan.job, plan.scope);
+  if (plan.job && !run.id) run.id = database->start_job(*plan.job, plan.scope, held->term(), held->owner());
+  if (begun != nullptr) *begun = true;
   std::optional<run::Beats> beats;
-  if (run_id) beats.emplace(*database, *run_id, std::min<milliseconds>(plan.hold.ttl / 3, 10s));
+  if (run.id) beats.emplace(*database, *run.id, std::min<milliseconds>(plan.hold.ttl / 3, 10s));
   Supervision command(plan, watchdog, signals, *held, beats ? &*beats : nullptr);
-  command.start(environment_of(plan, held->term(), run_id, checkpoint));
+  command.start(environment_of(plan, held->term(), run));
   command.wait_for_the_end();
   if (beats) beats->stop();
-  return settle(database, plan, command, *held, run_id);
+  return settle(database, plan, command, *held, run.id);
 }
 
 }  // namespace
@@ -413,8 +474,9 @@ void add_run_command(std::vector<Command>& commands) {
       "  termgate run --scope queue --shards 8 --keep -- ./worker.sh    a lease for each shard, spread over the hosts that run this\n"
       "  termgate run --scope nightly --source redis://cache.example -- ./nightly.sh      lease and term from Redis, sealed in the "
       "database\n"
-      "COMMAND finds TERMGATE_SCOPE, TERMGATE_TERM, TERMGATE_RUN_ID (with --job), TERMGATE_CHECKPOINT (with --resume), TERMGATE_SHARD and "
-      "TERMGATE_SHARDS (with --shards) and PGOPTIONS in its "
+      "  termgate run --scope reports --job report --on-request -- ./report.sh   # when asked: job request\n"
+      "COMMAND finds TERMGATE_SCOPE, TERMGATE_TERM, TERMGATE_RUN_ID (with --job), TERMGATE_CHECKPOINT (with --resume), TERMGATE_REQUEST "
+      "(with --on-request), TERMGATE_SHARD and TERMGATE_SHARDS (with --shards) and PGOPTIONS in its "
       "environment, so psql is fenced.\n"
       "Exit status: COMMAND's own (128 + N after signal N; 127 and 126 if it could not be run), or 100 + that of termgate: 104 another "
       "host holds the lease, 105 the lease was lost or the run was cancelled.",
@@ -425,8 +487,11 @@ void add_run_command(std::vector<Command>& commands) {
             "once-per", po::value<std::string>(),
             "run only if the last completed run began at least this long ago (less a twentieth), by the database's clock")(
             "resume", po::bool_switch(), "pass the last checkpoint of an incomplete last run to COMMAND")(
+            "on-request", po::bool_switch(), "wait, and run COMMAND each time that somebody asks for the job (job request)")(
             "kill-after", po::value<std::string>(),
             "time between TERM and KILL for processes that COMMAND leaves running (a tenth of the TTL, which is also the maximum)")(
+            "leave-signal", po::value<std::string>(),
+            "what COMMAND gets when somebody asks for the lease (lease hand-over): TERM, INT, HUP, QUIT, USR1 or USR2 (TERM)")(
             "shards", po::value<std::string>(), "run COMMAND once for each of this many shards, 1 to 256, spread over the hosts")(
             "keep", po::bool_switch(), "with --shards: start again what has ended, and move shards to hosts that have fewer")(
             "dry-run", po::bool_switch(), "say what would be done, and write nothing")("endpoint", po::value<std::string>(),

@@ -6,30 +6,11 @@
 #include <fmt/format.h>
 
 #include <termgate/detail/named_row.hpp>
+#include <termgate/text/quote.hpp>
 
 #include "storm/sql.hpp"
 
 namespace termgate::cli::drill {
-namespace {
-
-std::string literal(std::string_view text) {
-  std::string all = "'";
-  for (const char letter : text) all += letter == '\'' ? "''" : std::string(1, letter);
-  return all + "'";
-}
-
-std::string identifier(std::string_view name) {
-  std::string all = "\"";
-  for (const char letter : name) all += letter == '"' ? "\"\"" : std::string(1, letter);
-  return all + "\"";
-}
-std::string in_brackets(std::string_view name) {
-  std::string all = "[";
-  for (const char letter : name) all += letter == ']' ? "]]" : std::string(1, letter);
-  return all + "]";
-}
-
-}  // namespace
 
 Ground::Ground(const Plan& plan) : plan_(plan) {
   OpenOptions options;
@@ -38,7 +19,7 @@ Ground::Ground(const Plan& plan) : plan_(plan) {
   database_ = Database::open(plan.url, options);
   need_level(*database_, plan.schema, "read", "drill");
   const bool sqlite = storm::is_sqlite(plan.url), tsql = storm::engine_of(plan.url) == storm::Engine::sqlserver;
-  const std::string schema = (tsql ? in_brackets(plan.schema) : identifier(plan.schema)) + ".";
+  const std::string schema = (tsql ? text::in_brackets(plan.schema) : text::quoted(plan.schema, '"')) + ".";
   counts_.push_back(
       {"stream writes",
        fmt::format("SELECT count(*) FROM {} WHERE term = $1 AND scope = $2", sqlite ? "termgate_stream_writes" : schema + "stream_writes"),
@@ -52,13 +33,14 @@ Ground::Ground(const Plan& plan) : plan_(plan) {
                      schema + "adopted"
                : "SELECT table_oid::regclass::text, scope_column, term_column, scope_prefix FROM " + schema + "adopted_tables");
     for (const auto& row : adopted.rows) {
-      const std::string table = sqlite ? identifier(row[0].as_text()) : row[0].as_text();
-      counts_.push_back({"rows of " + row[0].as_text(),
-                         fmt::format("SELECT count(*) FROM {} WHERE {} = $1 AND {}CAST({} AS {}) = $2", table,
-                                     tsql ? in_brackets(row[2].as_text()) : identifier(row[2].as_text()),
-                                     row[3].as_text().empty() ? std::string() : literal(row[3].as_text()) + (tsql ? " + " : " || "),
-                                     tsql ? in_brackets(row[1].as_text()) : identifier(row[1].as_text()), tsql ? "nvarchar(400)" : "text"),
-                         false});
+      const std::string table = sqlite ? text::quoted(row[0].as_text(), '"') : row[0].as_text();
+      counts_.push_back(
+          {"rows of " + row[0].as_text(),
+           fmt::format("SELECT count(*) FROM {} WHERE {} = $1 AND {}CAST({} AS {}) = $2", table,
+                       tsql ? text::in_brackets(row[2].as_text()) : text::quoted(row[2].as_text(), '"'),
+                       row[3].as_text().empty() ? std::string() : text::quoted(row[3].as_text(), '\'') + (tsql ? " + " : " || "),
+                       tsql ? text::in_brackets(row[1].as_text()) : text::quoted(row[1].as_text(), '"'), tsql ? "nvarchar(400)" : "text"),
+           false});
     }
   } catch (const DatabaseError&) {
     // A role that may not read the list has less evidence, and the same witnesses.

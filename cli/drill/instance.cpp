@@ -204,7 +204,7 @@ Instance::Instance(int number, const std::vector<std::string>& command, const st
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   std::error_code no_proc;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", no_proc).string();
-  if (no_proc) throw UsageError(fmt::format("{} is not started: {}", command.front(), text(run::Obstacle::no_proc)));
+  if (no_proc) throw UsageError(fmt::format("{} is not started: {}", command.front(), run::text(run::Obstacle::no_proc)));
   std::vector<std::string> words = {program, "drill-keeper", "--control", std::to_string(control[1]), "--"};
   words.insert(words.end(), command.begin(), command.end());
   std::vector<std::string> variables = settings;
@@ -235,7 +235,7 @@ Instance::Instance(int number, const std::vector<std::string>& command, const st
   if (keeper_ < 0) throw Error("drill: no process");
   await([this] { return pid_ > 0 || failure_ != 0 || obstacle_ || gone_; }, milliseconds(30'000));
   if (obstacle_)
-    throw UsageError(fmt::format("{} is not started, for it could not be stopped and ended: {}", command.front(), text(*obstacle_)));
+    throw UsageError(fmt::format("{} is not started, for it could not be stopped and ended: {}", command.front(), run::text(*obstacle_)));
   if (failure_ != 0) throw UsageError(fmt::format("{}: {}", command.front(), std::strerror(failure_)));
   if (pid_ <= 0 && !gone_) throw Error("drill: the command was not started within 30 s");
 }

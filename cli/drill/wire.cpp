@@ -9,6 +9,8 @@
 #include <cctype>
 #include <map>
 
+#include <termgate/text/ascii.hpp>
+
 namespace termgate::cli::drill {
 namespace {
 
@@ -25,8 +27,8 @@ std::string_view take_text(std::string_view& body) {
 
 std::string beginning(std::string_view text) { return std::string(text.substr(0, text_bytes_kept)); }
 
-bool goes_back_to_a_savepoint(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+bool goes_back_to_a_savepoint(std::string_view sql) {
+  const std::string text = text::lower(sql);
   const auto at = text.find("rollback");
   return at != std::string::npos && text.find(" to", at) != std::string::npos;
 }

@@ -26,6 +26,7 @@ class OfDatabase final : public Holding {
   Term term() const override { return held_.term(); }
   const std::string& owner() const override { return held_.owner(); }
   bool lost() const override { return held_.lost().stop_requested(); }
+  std::stop_token asked_to_leave() const override { return held_.asked_to_leave(); }
   BootClock::time_point held_until() const override { return held_.held_until(); }
   void release() override { held_.release(); }
 
@@ -33,8 +34,8 @@ class OfDatabase final : public Holding {
   HeldLease held_;
 };
 
-// One thread renews: a third of the TTL after the last renewal, a twelfth after one that failed. A call that hangs moves nothing: whoever
-// uses this compares held_until() with the clock.
+// One thread renews: a third of the TTL after the last renewal, up to a quarter of that earlier, and a twelfth after one that failed. A
+// call that hangs moves nothing: whoever uses this compares held_until() with the clock.
 class OfSource final : public Holding {
  public:
   OfSource(LeaseSource& source, Scope scope, std::string owner, const HoldOptions& options, detail::SourceElection election)
@@ -65,7 +66,11 @@ class OfSource final : public Holding {
 
  private:
   void renew(const std::stop_token& stop) {
-    milliseconds pause = ttl_ / 3;
+    std::minstd_rand random(std::random_device{}());
+    const auto third = [&] {
+      return ttl_ / 3 - milliseconds(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(ttl_.count() / 12)));
+    };
+    milliseconds pause = third();
     for (;;) {
       {
         std::unique_lock lock(mutex_);
@@ -80,7 +85,7 @@ class OfSource final : public Holding {
           return;
         }
         until_ = (sent + ttl_ - margin_).time_since_epoch().count();
-        pause = ttl_ / 3;
+        pause = third();
       } catch (const Error&) { pause = ttl_ / 12; }
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include <termgate/boot_clock.hpp>
@@ -18,6 +19,8 @@ class Holding {
   virtual Term term() const = 0;
   virtual const std::string& owner() const = 0;
   virtual bool lost() const = 0;
+  // Requested when somebody asks for the lease; it is held until it is released, or lost. A lock service's is asked for by nobody.
+  virtual std::stop_token asked_to_leave() const { return {}; }
   // `margin` before the lease's end, unless it is renewed before.
   virtual BootClock::time_point held_until() const = 0;
   // Gives it back. Throws what the call throws.

@@ -1,5 +1,7 @@
 #include "run/plan.hpp"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -38,8 +40,9 @@ void take_source(const Arguments& arguments, Plan& plan) {
   }
   if (plan.shards > 0 || arguments.flag("dry-run"))
     throw UsageError("--shards and --dry-run look at the database's own leases; with --source they have no meaning");
-  if (plan.job || plan.once_per || plan.resume)
-    throw UsageError("--job, --once-per and --resume belong to the database's own leases; with --source they have no meaning");
+  if (plan.job || plan.once_per || plan.resume || plan.on_request)
+    throw UsageError(
+        "--job, --once-per, --resume and --on-request belong to the database's own leases; with --source they have no meaning");
   if (!plan.hold.endpoint.empty()) throw UsageError("--endpoint belongs to the database's own leases; with --source it has no meaning");
   plan.source = open_source(*url);
   plan.seals = !arguments.flag("no-seal");
@@ -53,6 +56,16 @@ void take_shards(const Arguments& arguments, Plan& plan) {
   if (plan.waits) throw UsageError("--wait is not for --shards, which waits for free shards until all are done");
   if (plan.keep && plan.once_per) throw UsageError("--keep starts again what has ended: --once-per says the opposite");
   if (!plan.job) plan.job = plan.scope.name();
+}
+
+int signal_of(std::string name) {
+  constexpr std::pair<std::string_view, int> signals[] = {{"TERM", SIGTERM}, {"INT", SIGINT},   {"HUP", SIGHUP},
+                                                          {"QUIT", SIGQUIT}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}};
+  if (name.starts_with("SIG")) name.erase(0, 3);
+  for (const auto& [known, number] : signals) {
+    if (name == known) return number;
+  }
+  throw UsageError(fmt::format("--leave-signal {}: must be one of TERM, INT, HUP, QUIT, USR1, USR2", printable(name)));
 }
 
 // Beside the command, as a build leaves it, or where the package of the extension puts it.
@@ -114,9 +127,16 @@ Outlook outlook_of(Database& database, const Plan& plan) {
 }  // namespace
 
 Plan plan_of(const Arguments& arguments) {
-  Plan plan{
-      arguments.scope(),        arguments.list("command"),       {}, false, arguments.maybe("job"), arguments.maybe_duration("once-per"),
-      arguments.flag("resume"), !arguments.flag("no-pgoptions"), {}};
+  Plan plan{arguments.scope(),
+            arguments.list("command"),
+            {},
+            false,
+            arguments.maybe("job"),
+            arguments.maybe_duration("once-per"),
+            arguments.flag("resume"),
+            arguments.flag("on-request"),
+            !arguments.flag("no-pgoptions"),
+            {}};
   if (plan.command.empty() || plan.command[0].empty()) throw UsageError("which command? termgate run --scope S -- COMMAND …");
   plan.hold.ttl = arguments.duration_or("ttl", 10s);
   if (plan.hold.ttl < 1s || plan.hold.ttl > 24h) throw UsageError("--ttl must be from 1s to 1d");
@@ -126,10 +146,13 @@ Plan plan_of(const Arguments& arguments) {
   plan.hold.endpoint = arguments.text_or("endpoint", "");
   plan.hold.margin = plan.hold.ttl / 5;
   plan.kill_after = std::min(arguments.duration_or("kill-after", plan.hold.ttl / 10), plan.hold.ttl / 10);
+  plan.leave_signal = signal_of(arguments.text_or("leave-signal", "TERM"));
+  if (plan.on_request && (plan.once_per || plan.waits || arguments.maybe("shards") || arguments.flag("dry-run")))
+    throw UsageError("--on-request waits for a request, of one scope: --once-per, --wait, --shards and --dry-run have no meaning with it");
   take_shards(arguments, plan);
   take_source(arguments, plan);
   if (arguments.flag("preload")) plan.preload = preload_library();
-  if (!plan.job && (plan.once_per || plan.resume)) plan.job = plan.scope.name();
+  if (!plan.job && (plan.once_per || plan.resume || plan.on_request)) plan.job = plan.scope.name();
   return plan;
 }
 

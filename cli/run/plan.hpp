@@ -22,8 +22,10 @@ struct Plan {
   std::optional<std::string> job;
   std::optional<std::chrono::milliseconds> once_per;
   bool resume = false;
+  bool on_request = false;  // COMMAND runs when somebody asks for the job
   bool pgoptions = true;
   std::chrono::milliseconds kill_after{};
+  int leave_signal = 0;                      // for COMMAND, when somebody asks for the lease
   int shards = 0;                            // 0: no shards
   bool keep = false;                         // of shards: what has ended is started again
   std::shared_ptr<LeaseSource> source = {};  // none: the database's own leases

@@ -44,6 +44,7 @@ const std::vector<Fault>& all_faults() {
       {"half-open", "the bytes of one direction are dropped from now on, and the connection is closed only up to eight TTLs later (unencrypted connections)", false, false, 1},
       {"clock", "the wall clock of a leader or a proxy is stepped by up to an hour, forward or back, and corrected up to six TTLs later (needs libfaketime)", true, true, 2},
       {"force", "a lease is force-released", true, false, 1},
+      {"hand-over", "a leader is asked to hand its lease over, to one or to any; three of ten do not leave", true, false, 2},
       {"prune", "the storm's own streams are pruned", true, false, 1, true, false},
       {"proxy-kill", "kill -9 of a proxy, and a new one up to a TTL later (with --proxies)", false, false, 2, false, true},
       {"proxy-stop", "SIGSTOP of a proxy, SIGCONT up to three TTLs later (with --proxies)", false, false, 2, false, true},
@@ -278,6 +279,8 @@ void Faults::begin(const std::string& fault) {
     if (++holds_ > 2 || !hand(fault, work)) --holds_;
   } else if (fault == "force") {
     hand(fault, [this](Choice& choice) { force(choice); });
+  } else if (fault == "hand-over") {
+    hand(fault, [this](Choice& choice) { hand_over(choice); });
   } else if (fault == "lose") {
     hand(fault, [this](Choice& choice) { lose(choice); });
   } else if (fault == "prune") {
@@ -633,6 +636,15 @@ void Faults::cut_relay(Choice& choice, bool front) {
 void Faults::force(Choice& choice) {
   const Scope scope(scope_of(choice));
   if (!database_->force_release(scope, "termgate storm", "a fault of the storm")) throw Error("nobody holds it");
+}
+
+void Faults::hand_over(Choice& choice) {
+  HandOverOptions options;
+  options.actor = "termgate storm";
+  // Short beside what a takeover past a frozen leader may take: meanwhile only the successor is let in.
+  options.drain = choice.span(milliseconds(100), std::clamp(2 * plan_.ttl, milliseconds(200), milliseconds(1000)));
+  if (choice.in(50)) options.to = fmt::format("leader{}.*", choice.number(1, plan_.leaders));
+  if (!database_->request_hand_over(Scope(scope_of(choice)), options)) throw Error("nobody holds it");
 }
 
 void Faults::prune(Choice& choice) {

@@ -157,11 +157,12 @@ class Faults {
     std::optional<Lease> lease;  // none: another's
     bool through = false;
   };
-  Acquired acquire(char kind, const std::string& scope, const LeaseOptions& options, milliseconds within);
+  Acquired acquire(const std::string& scope, const LeaseOptions& options, milliseconds within, std::optional<std::int64_t> past = {});
   void probe_beside(const std::string& tag, const LeaseOptions& options, milliseconds within);
   void hostage(const std::string& kind, const std::string& scope, const std::string& text);
   milliseconds takeover_wait();  // how long a takeover may take: check_wait, and what a busy machine adds
   void force(Choice& choice);
+  void hand_over(Choice& choice);
   void prune(Choice& choice);
   void restart_server(Choice& choice);
   void step_server_clock(Choice& choice);

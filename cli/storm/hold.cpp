@@ -18,6 +18,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/text/quote.hpp>
+
 #include "storm/clock.hpp"
 #include "storm/faults.hpp"
 
@@ -124,14 +126,6 @@ class Process final : public HeldSession {
   std::string rest_;
 };
 
-// SQL as PostgreSQL has it: the texts are the storm's own, of letters, digits and "-._/".
-std::string literal(const std::string& text) { return "'" + text + "'"; }
-std::string qualifier(const std::string& schema) {
-  std::string quoted;
-  for (const char letter : schema) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
-  return "\"" + quoted + "\".";
-}
-
 }  // namespace
 
 std::unique_ptr<HeldSession> held_session(const std::string& url) { return std::make_unique<Session>(url); }
@@ -224,7 +218,7 @@ Faults::Frozen Faults::leader_to_freeze(Choice& choice, const std::string& fault
   frozen.session = stopped ? held_process(plan_.program, frozen.url) : held_session(frozen.url);
   frozen.pid = frozen.session->run("SELECT pg_backend_pid()");
   frozen.since = frozen.session->run(server_since);
-  const std::optional<Lease> lease = acquire('a', frozen.scope, frozen.mine, milliseconds(0)).lease;
+  const std::optional<Lease> lease = acquire(frozen.scope, frozen.mine, milliseconds(0)).lease;
   if (!lease) throw Error("another's");
   frozen.expires = std::chrono::steady_clock::now() + plan_.ttl;
   frozen.term = lease->term().value();
@@ -250,11 +244,11 @@ bool Faults::write_as(const Frozen& frozen, const std::string& id, const std::fu
 // Opens the transaction in which it freezes, with the locks of its fault.
 void Faults::take_what_it_holds(Frozen& frozen) {
   HeldSession& session = *frozen.session;
-  const std::string layer = qualifier(plan_.schema), adopted = plan_.names.adopted();
-  const std::string check = fmt::format("SELECT {}check_term({}, {})", layer, literal(frozen.scope), frozen.term);
+  const std::string layer = text::quoted(plan_.schema, '"') + ".", adopted = plan_.names.adopted();
+  const std::string check = fmt::format("SELECT {}check_term({}, {})", layer, text::postgresql_string(frozen.scope), frozen.term);
   const auto row = [&](const std::string& table, const std::string& id) {
-    return fmt::format("INSERT INTO {} (op, part, scope, term) VALUES ({}, 0, {}, {})", table, literal(id), literal(frozen.scope),
-                       frozen.term);
+    return fmt::format("INSERT INTO {} (op, part, scope, term) VALUES ({}, 0, {}, {})", table, text::postgresql_string(id),
+                       text::postgresql_string(frozen.scope), frozen.term);
   };
   // Others that hold the table block it too. It does not wait for them longer than its lease lasts.
   session.run(fmt::format("SET lock_timeout = {}", std::max<std::int64_t>(plan_.ttl.count(), 500)));
@@ -269,14 +263,15 @@ void Faults::take_what_it_holds(Frozen& frozen) {
 
   session.run(frozen.fault == "hold-serializable" ? "BEGIN ISOLATION LEVEL SERIALIZABLE" : "BEGIN");
   if (frozen.fault == "hold-append") {
-    frozen.place = session.run(fmt::format("SELECT {}append({}, {}, convert_to({}, 'UTF8'), NULL, {})", layer, literal(frozen.stream),
-                                           frozen.term, literal(frozen.id() + "/0"), literal(frozen.scope)));
+    frozen.place =
+        session.run(fmt::format("SELECT {}append({}, {}, convert_to({}, 'UTF8'), NULL, {})", layer, text::postgresql_string(frozen.stream),
+                                frozen.term, text::postgresql_string(frozen.id() + "/0"), text::postgresql_string(frozen.scope)));
     return;
   }
   if (frozen.fault == "hold-raise") {
-    frozen.place =
-        session.run(fmt::format("SELECT term FROM {}acquire_lease({}, {}, interval '{} ms', NULL, interval '{} ms') WHERE acquired", layer,
-                                literal(frozen.scope), literal(frozen.mine.owner), plan_.ttl.count(), frozen.mine.grace->count()));
+    frozen.place = session.run(fmt::format(
+        "SELECT term FROM {}acquire_lease({}, {}, interval '{} ms', NULL, interval '{} ms') WHERE acquired", layer,
+        text::postgresql_string(frozen.scope), text::postgresql_string(frozen.mine.owner), plan_.ttl.count(), frozen.mine.grace->count()));
     if (frozen.place.empty()) throw Error("another was faster");
     return;
   }
@@ -286,7 +281,7 @@ void Faults::take_what_it_holds(Frozen& frozen) {
     session.run(fmt::format("LOCK TABLE {} IN {} MODE", adopted, frozen.exclusive ? "EXCLUSIVE" : "ACCESS EXCLUSIVE"));
   if (frozen.fault == "hold-serializable") {
     session.run(fmt::format("SELECT count(*) FROM {}", plan_.names.rows()));
-    session.run(fmt::format("SELECT n FROM {} WHERE scope = {}", plan_.names.counters(), literal(frozen.scope)));
+    session.run(fmt::format("SELECT n FROM {} WHERE scope = {}", plan_.names.counters(), text::postgresql_string(frozen.scope)));
   }
   if (!frozen.beside) session.run(row(frozen.on_table ? adopted : plan_.names.rows(), frozen.id()));
 }
@@ -296,7 +291,7 @@ bool Faults::takeover_past(const Frozen& frozen) {
   LeaseOptions next;
   next.owner = "next." + frozen.tag;
   next.grace = frozen.mine.grace;
-  const Acquired taken = acquire('t', frozen.scope, next, frozen.wait);
+  const Acquired taken = acquire(frozen.scope, next, frozen.wait, frozen.term);
   if (frozen.beside && taken.through) probe_beside(frozen.tag, next, frozen.wait);
   return taken.through;
 }
@@ -328,29 +323,37 @@ void Faults::commit(const Frozen& frozen) {
   } catch (const Error& error) { log_.end(number, Outcome::unknown, 0, {}, error.code().empty() ? "error" : error.code()); }
 }
 
-// An acquisition as a leader does it. Of kind 't' it goes on until somebody has the scope behind the frozen one: itself, or another one
-// that was faster.
-Faults::Acquired Faults::acquire(char kind, const std::string& scope, const LeaseOptions& options, milliseconds within) {
+// An acquisition as a leader does it. With `past`, the term of a frozen leader, it goes on until somebody has the scope behind that one:
+// itself, or another one that was faster. Whoever is refused because a hand-over reserves the lease has not got past it yet.
+Faults::Acquired Faults::acquire(const std::string& scope, const LeaseOptions& options, milliseconds within,
+                                 std::optional<std::int64_t> past) {
   for (int attempt = 0; attempt < 20; ++attempt) {
-    const std::int64_t number = log_.begin(kind, scope, 0, {}, static_cast<int>(within.count()));
+    const std::int64_t number = log_.begin(past ? 't' : 'a', scope, 0, {}, static_cast<int>(within.count()));
     const auto begun = std::chrono::steady_clock::now();
     for (;;) {
+      const auto late = [&] { return std::chrono::steady_clock::now() - begun > within; };
       try {
         auto lease = database_->try_acquire_lease(Scope(scope), plan_.ttl, options);
+        if (!lease && past && !late()) {
+          const auto held = database_->lease(Scope(scope));
+          if (!held || held->term <= *past) {
+            std::this_thread::sleep_for(milliseconds(10));
+            continue;
+          }
+        }
         if (lease) log_.end(number, Outcome::committed, lease->term().value());
         else log_.end(number, Outcome::refused, 0);
         return {std::move(lease), true};
       } catch (const Blocked& error) {
         // A prepared transaction cannot be ended, only named.
         const bool prepared = std::string_view(error.what()).find("prepared transaction") != std::string_view::npos;
-        const bool late = std::chrono::steady_clock::now() - begun > within;
-        if (kind == 't' && !prepared && !late) continue;
+        if (past && !prepared && !late()) continue;
         log_.end(number, prepared ? Outcome::unknown : Outcome::refused, 0, {}, error.code());
-        if (kind == 'a' || !prepared) return {};
+        if (!past || !prepared) return {};
         break;
       } catch (const Error& error) {
         log_.end(number, Outcome::unknown, 0, {}, error.code().empty() ? "error" : error.code());
-        if (kind == 'a') return {};
+        if (!past) return {};
         break;
       }
     }

@@ -107,11 +107,13 @@ class Ours final : public Boundary {
     options.grace = std::min(ttl, milliseconds(500));
     const auto lease = database_.try_acquire_lease(Scope(scope), ttl, options);
     if (!lease) return std::nullopt;
-    return Held{lease->term().value(), by_steady_clock(*lease), 0};
+    return Held{lease->term().value(), by_steady_clock(*lease)};
   }
   bool renew(const std::string& scope, const std::string& owner, Held& held, milliseconds ttl) override {
     try {
-      held.until = by_steady_clock(database_.renew_lease(Scope(scope), Term(held.term), owner, ttl));
+      const Lease renewed = database_.renew_lease(Scope(scope), Term(held.term), owner, ttl);
+      held.until = by_steady_clock(renewed);
+      held.asked = renewed.leave_before().has_value();
       return true;
     } catch (const LeaseLost&) { return false; }
   }
@@ -188,6 +190,13 @@ void elect(const Setting& setting, Log& log, const std::optional<Database>& data
         if (boundary->renew(scope, setting.who, *held, ttl)) {
           const auto now = belief.get();
           if (now && now->term == held->term) belief.set(*held);
+          // Some do not leave, and are renewed no more when the drain is over.
+          if (held->asked && choice.in(70)) {
+            belief.drop(held->term);
+            boundary->release(scope, setting.who, *held);
+            nap(choice.span(ttl / 4, ttl));
+            break;
+          }
         } else if (boundary->watches_its_lease()) {
           belief.drop(held->term);
         }

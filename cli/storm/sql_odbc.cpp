@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
+#include <termgate/text/ascii.hpp>
 
 #include "support/odbc_client.hpp"
 #include "storm/sql.hpp"
@@ -18,14 +19,9 @@ using odbc::Maker;
 using odbc::Phase;
 using Attributes = std::vector<std::pair<std::string, std::string>>;
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 void set(Attributes& attributes, const std::string& key, const std::string& value) {
   for (auto& [name, held] : attributes) {
-    if (lower(name) != lower(key)) continue;
+    if (text::lower(name) != text::lower(key)) continue;
     held = value;
     return;
   }
@@ -34,7 +30,7 @@ void set(Attributes& attributes, const std::string& key, const std::string& valu
 
 std::string value_of(const Attributes& attributes, std::initializer_list<std::string_view> keys) {
   for (const auto& [name, value] : attributes) {
-    if (std::find(keys.begin(), keys.end(), lower(name)) != keys.end()) return value;
+    if (std::find(keys.begin(), keys.end(), text::lower(name)) != keys.end()) return value;
   }
   return {};
 }
@@ -114,7 +110,7 @@ std::string placed_odbc(const std::string& url, const std::string& schema) {
 std::string through_odbc(const std::string& url, int port) {
   const auto text = odbc::connection_string_of(url);
   Attributes attributes = odbc::attributes_of(text.text);
-  std::erase_if(attributes, [](const auto& one) { return lower(one.first) == "servername"; });
+  std::erase_if(attributes, [](const auto& one) { return text::lower(one.first) == "servername"; });
   if (text.maker == Maker::microsoft) {
     set(attributes, "Server", fmt::format("tcp:127.0.0.1,{}", port));
   } else {

@@ -68,6 +68,7 @@ struct Held {
   std::int64_t term = 0;
   std::chrono::steady_clock::time_point until;  // by the holder's monotonic clock, counted from the request
   std::int64_t clock_ms = 0;                    // `client-clock`: the end by the holder's own wall clock
+  bool asked = false;                           // somebody asks for the lease
 };
 
 // One write as a program asks for it.

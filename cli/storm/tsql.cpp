@@ -77,7 +77,7 @@ void end_sessions(Engine engine, Sql& sql, const std::vector<std::string>& those
 }
 
 bool on_sqlserver(std::string_view fault, bool proxies) {
-  constexpr std::array<std::string_view, 7> those{"stop", "kill", "cut", "freeze", "lose", "force", "prune"};
+  constexpr std::array<std::string_view, 8> those{"stop", "kill", "cut", "freeze", "lose", "force", "hand-over", "prune"};
   constexpr std::array<std::string_view, 4> of_proxies{"proxy-kill", "proxy-stop", "cut-front", "cut-back"};
   return std::find(those.begin(), those.end(), fault) != those.end() ||
          (proxies && std::find(of_proxies.begin(), of_proxies.end(), fault) != of_proxies.end());

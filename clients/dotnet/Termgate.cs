@@ -30,7 +30,6 @@ namespace Termgate
     internal readonly Func<DbConnection> Connect;
     private readonly Dictionary<string, string> texts;
     private readonly string schema;
-
     /// <summary>Where what a lease goes on after is reported; Trace.TraceWarning unless it is set.</summary>
     public Action<string> Warn = message => Trace.TraceWarning("{0}", message);
 
@@ -80,14 +79,14 @@ namespace Termgate
       }
     }
 
-    /// <summary>Runs the work each time this process has become the leader, until it returns while the lease is held, or stop is cancelled.
-    /// The token that work gets is cancelled when the lease is lost or stop is.</summary>
+    /// <summary>Runs the work each time this process has become the leader, until it returns while the lease is held and nobody asks for it,
+    /// or stop is cancelled. The token that work gets is cancelled when it has to return.</summary>
     public void Lead(string scope, TimeSpan ttl, Action<Lease, CancellationToken> work, CancellationToken stop = default(CancellationToken))
     {
-      while (!stop.IsCancellationRequested)
+      for (string owner = null; !stop.IsCancellationRequested;)
       {
         Lease lease;
-        try { lease = Hold(scope, ttl, TimeSpan.FromHours(1), stop); }
+        try { lease = Hold(scope, ttl, TimeSpan.FromHours(1), stop, owner); }
         catch (OperationCanceledException) { return; }
         catch (Exception error) when (error is DbException || error is TimeoutException)
         {
@@ -96,11 +95,12 @@ namespace Termgate
           continue;
         }
         using (lease)
-        using (var both = CancellationTokenSource.CreateLinkedTokenSource(stop, lease.Lost))
+        using (var both = CancellationTokenSource.CreateLinkedTokenSource(stop, lease.Lost, lease.AskedToLeave))
         {
+          owner = lease.Owner; // whoever is asked to leave has no part in the next election
           try { work(lease, both.Token); }
           catch (Exception error) when (!lease.IsHeld) { Warn("the work under term " + lease.Term + " ended after its lease: " + error.Message); }
-          if (lease.IsHeld) return;
+          if (lease.IsHeld && !lease.AskedToLeave.IsCancellationRequested) return;
         }
       }
     }
@@ -138,13 +138,11 @@ namespace Termgate
     private readonly BlockingCollection<Action> jobs = new BlockingCollection<Action>();
     private readonly Leases leases;
     private DbConnection connection;
-
     internal Line(Leases leases)
     {
       this.leases = leases;
       new Thread(() => { foreach (Action job in jobs.GetConsumingEnumerable()) job(); Drop(); }) { IsBackground = true, Name = "termgate calls" }.Start();
     }
-
     internal Task<Dictionary<string, object>> Call(string name, params object[] values)
     {
       var answer = new TaskCompletionSource<Dictionary<string, object>>();
@@ -160,7 +158,6 @@ namespace Termgate
       });
       return answer.Task;
     }
-
     /// <summary>After the calls that were made before.</summary>
     internal void Close() { jobs.CompleteAdding(); }
     private void Drop()
@@ -188,7 +185,7 @@ namespace Termgate
   {
     private readonly Leases leases;
     private readonly TimeSpan ttl;
-    private readonly CancellationTokenSource lost = new CancellationTokenSource();
+    private readonly CancellationTokenSource lost = new CancellationTokenSource(), asked = new CancellationTokenSource();
     private readonly object mutex = new object(); // guards what follows
     private Line line;
     private TimeSpan until, due;
@@ -205,6 +202,8 @@ namespace Termgate
 
     /// <summary>Cancelled when the lease can no longer be trusted, or was given back. Callbacks run on the lease's thread and return at once.</summary>
     public CancellationToken Lost { get { return lost.Token; } }
+    /// <summary>Cancelled when somebody asks for the lease, which is held as before for a while. Callbacks return at once.</summary>
+    public CancellationToken AskedToLeave { get { return asked.Token; } }
     /// <summary>Whether the lease may be trusted at this moment, by the clock.</summary>
     public bool IsHeld { get { lock (mutex) return !lost.IsCancellationRequested && Clock.Now < until; } }
     /// <summary>First in a transaction that writes: checks the term and declares it.</summary>
@@ -286,6 +285,7 @@ namespace Termgate
         else if (IsHeld) RenewedFrom(sent);
         Monitor.PulseAll(mutex);
       }
+      if (!answer.IsFaulted && answer.Result.ContainsKey("leave_in_ms") && answer.Result["leave_in_ms"] != DBNull.Value) asked.Cancel();
     }
   }
 

@@ -67,8 +67,7 @@ func New(db *sql.DB, database Database, schema ...string) *Termgate {
 func (t *Termgate) Hold(ctx context.Context, scope string, options Options) (*Lease, error) {
 	if options.TTL == 0 {
 		options.TTL = 10 * time.Second
-	}
-	if options.TTL < 100*time.Millisecond || options.TTL > 24*time.Hour {
+	} else if options.TTL < 100*time.Millisecond || options.TTL > 24*time.Hour {
 		return nil, fmt.Errorf("%w, not %v", errTTL, options.TTL)
 	}
 	if options.Owner == "" {
@@ -116,12 +115,13 @@ func (t *Termgate) acquire(ctx context.Context, patience time.Duration, scope st
 	}
 	lease.ctx, lease.lose = context.WithCancel(ctx)
 	lease.kept, lease.stop = context.WithCancel(context.Background())
+	lease.asked, lease.ask = context.WithCancel(lease.ctx)
 	go lease.keep(lease.renewedFrom(sent))
 	return lease, nil
 }
 
-// Lead calls work each time this process has become the leader, until work returns while the lease is held, or ctx ends. The context that
-// work gets is cancelled when the lease is lost or ctx ends.
+// Lead calls work each time this process has become the leader, until work returns while the lease is held and nobody asks for it, or ctx
+// ends. The context that work gets is the lease's AskedToLeave.
 func (t *Termgate) Lead(ctx context.Context, scope string, options Options, work func(context.Context, *Lease) error) error {
 	options.Wait = time.Hour
 	for ctx.Err() == nil {
@@ -133,14 +133,15 @@ func (t *Termgate) Lead(ctx context.Context, scope string, options Options, work
 			_ = sleep(ctx, between(250*time.Millisecond, time.Second))
 			continue
 		}
+		options.Owner = lease.Owner // whoever is asked to leave has no part in the next election
 		failed, held := func() (error, bool) {
 			defer func() { _, err = lease.Release() }()
-			return work(lease.ctx, lease), lease.Held()
+			return work(lease.asked, lease), lease.Held() && lease.asked.Err() == nil
 		}()
 		if held || ctx.Err() != nil {
 			return failed
 		}
-		t.Warn("the work under term %d of scope %q ended after its lease: %v %v", lease.Term, scope, failed, err)
+		t.Warn("the work under term %d of scope %q has ended, and another may lead: %v %v", lease.Term, scope, failed, err)
 	}
 	return ctx.Err()
 }
@@ -162,7 +163,6 @@ func (t *Termgate) call(ctx context.Context, patience time.Duration, name string
 	}
 	return row, err
 }
-
 func (t *Termgate) row(ctx context.Context, name string, values []any) (map[string]any, error) {
 	rows, err := t.db.QueryContext(ctx, t.texts[name], values...)
 	if err != nil {
@@ -170,12 +170,12 @@ func (t *Termgate) row(ctx context.Context, name string, values []any) (map[stri
 	}
 	defer rows.Close()
 	columns, _ := rows.Columns() // fails where rows are closed, which Next says too
-	if !rows.Next() {
-		return nil, rows.Err()
-	}
 	row, places := map[string]any{}, make([]any, len(columns))
 	for at := range places {
 		places[at] = new(any)
+	}
+	if !rows.Next() {
+		return nil, rows.Err()
 	}
 	err = rows.Scan(places...)
 	for at, column := range columns {
@@ -186,18 +186,21 @@ func (t *Termgate) row(ctx context.Context, name string, values []any) (map[stri
 
 // Lease is a lease that is held, from Hold. Any goroutine may use it.
 type Lease struct {
-	Scope, Owner string
-	Term         int64
-	termgate     *Termgate
-	ttl          time.Duration
-	ctx, kept    context.Context // the holder's; the renewals'
-	lose, stop   context.CancelFunc
-	until        atomic.Int64 // how long the lease may be trusted, by clock()
-	givenBack    atomic.Bool
+	Scope, Owner     string
+	Term             int64
+	termgate         *Termgate
+	ttl              time.Duration
+	ctx, asked, kept context.Context // the holder's, two of them; the renewals'
+	lose, ask, stop  context.CancelFunc
+	until            atomic.Int64 // how long the lease may be trusted, by clock()
+	givenBack        atomic.Bool
 }
 
 // Context is cancelled when the lease can no longer be trusted, was released, or the context that Hold got has ended.
 func (l *Lease) Context() context.Context { return l.ctx }
+
+// AskedToLeave is cancelled when somebody asks for the lease, which is held as before for a while, and when Context is.
+func (l *Lease) AskedToLeave() context.Context { return l.asked }
 
 // Held says whether the lease may be trusted at this moment, by the clock.
 func (l *Lease) Held() bool { return l.kept.Err() == nil && clock() < time.Duration(l.until.Load()) }
@@ -245,6 +248,9 @@ func (l *Lease) keep(due time.Duration) {
 			go func(sent time.Duration) {
 				row, err := l.termgate.call(l.kept, l.ttl, "renew_lease", l.Scope, l.Owner, l.Term, l.ttl.Milliseconds())
 				answers <- func() bool {
+					if row["leave_in_ms"] != nil {
+						l.ask()
+					}
 					if err != nil {
 						l.termgate.Warn("the lease of scope %q was not renewed: %v", l.Scope, err)
 						due = clock() + between(l.ttl*3/80, l.ttl/16)
@@ -267,8 +273,7 @@ func (l *Lease) keep(due time.Duration) {
 	}
 }
 
-var start = time.Now() // with Go's monotonic clock, which nobody sets
-
+var start = time.Now()     // with Go's monotonic clock, which nobody sets
 func clock() time.Duration { return time.Since(start) }
 
 // A boolean comes as bool or integer, a bigint as integer or text.
@@ -280,21 +285,16 @@ func number(value any) (whole int64) {
 	_, _ = fmt.Sscan(fmt.Sprint(value), &whole)
 	return whole
 }
-
 func between(low, high time.Duration) time.Duration {
 	return low + time.Duration(new(maphash.Hash).Sum64()%uint64(high-low)) // each Hash has a random seed
 }
-
 func shortest(durations ...time.Duration) time.Duration {
 	sort.Slice(durations, func(i, j int) bool { return durations[i] < durations[j] })
 	return durations[0]
 }
-
 func sleep(ctx context.Context, pause time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(pause):
-		return nil
-	}
+	end, cancel := context.WithTimeout(ctx, pause)
+	defer cancel()
+	<-end.Done()
+	return ctx.Err()
 }

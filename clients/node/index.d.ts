@@ -24,7 +24,8 @@ export class Termgate {
   constructor(connect: () => Promise<unknown>, options?: TermgateOptions);
   /** Rejects with a TimeoutError where another has held it for all of `wait`, and with what the driver throws. */
   hold(scope: string, options?: HoldOptions): Promise<Lease>;
-  /** Calls work each time this process has become the leader, until it returns while the lease is held, or the signal is aborted. */
+  /** Calls work each time this process has become the leader, until it returns while the lease is held and nobody asks for it, or the
+   * signal is aborted. `stop` is aborted when work has to return. */
   lead<Result>(
     scope: string,
     work: (lease: Lease, stop: AbortSignal) => Promise<Result>,
@@ -38,6 +39,8 @@ export class Lease {
   readonly term: bigint;
   /** Aborted when the lease can no longer be trusted, or was given back. */
   readonly lost: AbortSignal;
+  /** Aborted when somebody asks for the lease; it is held as before for a while. */
+  readonly askedToLeave: AbortSignal;
   /** Whether the lease may be trusted at this moment, by the clock. */
   held(): boolean;
   /** First in a transaction that writes: a client of pg, or a Transaction of mssql. */

@@ -11,7 +11,7 @@
 //
 // The lease is renewed in the background. `lost` is aborted a margin (a fifth of the TTL) before the lease can be another's, counted from
 // the moment when the last renewal that succeeded was sent, on a clock that never steps. A program that blocks its event loop gets no
-// signal; held() reads the clock. What was written too late is refused by the database.
+// signal; held() reads the clock. What was written too late is refused by the database. `askedToLeave` is aborted if somebody wants it.
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { STATEMENTS } from "./statements.js";
@@ -152,11 +152,12 @@ export class Termgate {
     }
   }
 
-  async lead(scope, work, { ttl = 10_000, signal, ...rest } = {}) {
+  async lead(scope, work, { ttl = 10_000, signal, owner, ...rest } = {}) {
     while (!signal?.aborted) {
       let lease;
       try {
-        lease = await this.hold(scope, { ...rest, ttl, signal, wait: 3_600_000 });
+        lease = await this.hold(scope, { ...rest, ttl, signal, owner, wait: 3_600_000 });
+        owner = lease.owner; // whoever is asked to leave has no part in the next election
       } catch (error) {
         if (signal?.aborted) return undefined;
         if (error instanceof RangeError) throw error;
@@ -166,12 +167,11 @@ export class Termgate {
       }
       const stop = new AbortController();
       const forward = () => stop.abort();
-      signal?.addEventListener("abort", forward);
-      lease.lost.addEventListener("abort", forward);
+      for (const each of [signal, lease.lost, lease.askedToLeave]) each?.addEventListener("abort", forward);
       if (signal?.aborted || lease.lost.aborted) forward();
       try {
         const result = await work(lease, stop.signal);
-        if (lease.held() || signal?.aborted) return result;
+        if (signal?.aborted || (lease.held() && !lease.askedToLeave.aborted)) return result;
       } catch (error) {
         if (lease.held()) throw error;
         this.warn(`the work under term ${lease.term} of scope "${scope}" ended after its lease: ${error.message}`);
@@ -194,6 +194,7 @@ export class Lease {
   #pending;
   #givenBack = false;
   #signal = new AbortController();
+  #asked = new AbortController();
 
   constructor(client, line, { scope, owner, term, ttl, sent }) {
     this.#client = client;
@@ -208,6 +209,10 @@ export class Lease {
 
   get lost() {
     return this.#signal.signal;
+  }
+
+  get askedToLeave() {
+    return this.#asked.signal;
   }
 
   held() {
@@ -284,6 +289,7 @@ export class Lease {
       const row = await this.#line.call("renew_lease", this.scope, this.owner, this.term, this.#ttl);
       if (!row.renewed) this.#lose();
       else if (this.held()) this.#renewedFrom(sent);
+      if (row.renewed && row.leave_in_ms != null) this.#asked.abort();
     } catch (error) {
       this.#client.warn(`the lease of scope "${this.scope}" was not renewed: ${error.message}`);
       this.#due = clock() + (this.#ttl / 20) * between(0.75, 1.25);

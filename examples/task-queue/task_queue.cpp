@@ -24,13 +24,19 @@
 #include <thread>
 #include <vector>
 
+#include <boost/json/src.hpp>
+
 #include <termgate/database.hpp>
 #include <termgate/error.hpp>
+#include <termgate/held_lease.hpp>
 
 #include "../support/http.hpp"
+#include "generator.hpp"
 
 using namespace termgate;
 using namespace std::chrono_literals;
+
+namespace json = boost::json;
 
 namespace {
 
@@ -45,10 +51,11 @@ void create_tables(Database& db) {
   Lease lease = db.acquire_lease(scope, 10s);
   db.write(scope, lease.term(), [](Transaction& tx) {
     tx.exec(
-        "CREATE TABLE IF NOT EXISTS tasks (id bigint PRIMARY KEY, payload text NOT NULL, done integer NOT NULL DEFAULT 0, busy_until "
-        "bigint NOT NULL DEFAULT 0)");
-    tx.exec("CREATE INDEX IF NOT EXISTS tasks_open ON tasks (busy_until DESC, id) WHERE done = 0");
-    tx.exec("CREATE TABLE IF NOT EXISTS results (task bigint NOT NULL, term bigint NOT NULL, worker text NOT NULL)");
+        "CREATE TABLE IF NOT EXISTS tasks (id bigint PRIMARY KEY, data text NOT NULL, scheduled_at bigint NOT NULL DEFAULT 0, "
+        "done integer NOT NULL DEFAULT 0, busy_until bigint NOT NULL DEFAULT 0, processor text, started_at bigint, last_heartbeat bigint, "
+        "processed_at bigint)");
+    tx.exec("CREATE INDEX IF NOT EXISTS tasks_open ON tasks (busy_until DESC, scheduled_at, id) WHERE done = 0");
+    tx.exec("CREATE TABLE IF NOT EXISTS results (task bigint NOT NULL, term bigint NOT NULL, worker text NOT NULL, output text)");
   });
   db.release_lease(lease);
 }
@@ -65,13 +72,34 @@ std::int64_t number(const std::string& text) {
   return value;
 }
 
+struct NotJson : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+json::value json_in(const std::string& text) {
+  boost::system::error_code failed;
+  json::value value = json::parse(text, failed);
+  if (failed) throw NotJson("the body is no JSON: " + failed.message());
+  return value;
+}
+
 class Service {
  public:
-  explicit Service(Database db) : db_(std::move(db)) {}
+  Service(Database db, std::string endpoint)
+      : db_(std::move(db)), generator_(db_, std::move(endpoint), [this](const Scope& scope, Term term, const std::string& data) {
+          add(scope, term, {{data, now_ms()}});
+        }) {}
 
   example::Reply answer(const example::Request& request) {
     try {
-      if (request.method == "POST" && request.path == "/tasks") return add(number(request.body));
+      if (request.method == "POST" && request.path == "/tasks") return add(json_in(request.body));
+      if (request.method == "GET" && (request.path == "/tasks" || request.path.starts_with("/tasks?state="))) {
+        return list(request.path.size() > 13 ? request.path.substr(13) : "all");
+      }
+      if (request.method == "GET" && request.path.starts_with("/tasks/")) return one(number(request.path.substr(7)));
+      if (request.method == "POST" && request.path == "/generator/start") return generator_.start(json_in(request.body));
+      if (request.method == "POST" && request.path == "/generator/stop") return generator_.stop();
+      if (request.method == "GET" && request.path == "/generator") return generator_.status();
       if (request.method == "POST" && request.path == "/claim") return claim(request.body);
       if (request.method == "POST" && request.path.starts_with("/complete/")) {
         return complete(number(request.path.substr(10)), request.header("Termgate-Term"), request.body);
@@ -81,7 +109,7 @@ class Service {
       }
       if (request.method == "GET" && request.path == "/refused") return {200, std::to_string(refused_)};
       return {404, "no such path"};
-    } catch (const std::logic_error&) {  // number()
+    } catch (const NotJson& wrong) { return {400, wrong.what()}; } catch (const std::logic_error&) {  // number()
       return {400, "not a number"};
     } catch (const InvalidInput& wrong) { return {400, wrong.what()}; } catch (const StaleTerm& stale) {
       ++refused_;
@@ -92,29 +120,98 @@ class Service {
   }
 
  private:
-  example::Reply add(std::int64_t count) {
-    const Scope scope("generator");
+  struct New {
+    std::string data;
+    std::int64_t scheduled_at = 0;
+  };
+
+  // {"data": …, "scheduled_at_ms": …}: that task, "its id". A number: so many tasks, for a play.
+  example::Reply add(const json::value& body) {
+    std::vector<New> tasks;
+    if (const json::object* task = body.if_object()) {
+      if (!task->contains("data")) return {400, "\"data\" is missing"};
+      const json::value* at = task->if_contains("scheduled_at_ms");
+      if (at != nullptr && !at->is_int64()) return {400, "\"scheduled_at_ms\" is no whole number"};
+      tasks.push_back({json::serialize(task->at("data")), at == nullptr ? now_ms() : at->as_int64()});
+    } else if (body.is_int64() && body.as_int64() > 0 && body.as_int64() <= 1'000'000) {
+      for (std::int64_t i = 0; i < body.as_int64(); ++i) tasks.push_back({json::serialize(json::object{{"work", i + 1}})});
+    } else {
+      return {400, "a task is an object with \"data\"; a number adds so many"};
+    }
+    const Scope scope("tasks");
     Lease lease = db_.acquire_lease(scope, 10s);
-    const std::int64_t last = db_.query("SELECT COALESCE(MAX(id), 0) FROM tasks").one()[0].as_int();
-    for (std::int64_t done = 0; done < count; done += 1000) {
-      db_.write(scope, lease.term(), [&](Transaction& tx) {
-        for (std::int64_t i = done; i < std::min(done + 1000, count); ++i)
-          tx.exec("INSERT INTO tasks (id, payload) VALUES ($1, $2)", last + i + 1, "work " + std::to_string(last + i + 1));
-      });
+    std::int64_t last = 0;
+    for (std::size_t done = 0; done < tasks.size(); done += 1000) {
+      last = add(scope, lease.term(), {tasks.begin() + done, tasks.begin() + std::min(done + 1000, tasks.size())});
       db_.renew_lease(lease);
     }
     db_.release_lease(lease);
-    return {201, std::to_string(count)};
+    return {201, std::to_string(body.is_object() ? last : body.as_int64())};
+  }
+
+  // The next numbers; where another has had one of them, those after it.
+  std::int64_t add(const Scope& scope, Term term, const std::vector<New>& tasks) {
+    for (int attempt = 1;; ++attempt) {
+      try {
+        std::int64_t last = db_.query("SELECT COALESCE(MAX(id), 0) FROM tasks").one()[0].as_int();
+        db_.write(scope, term, [&](Transaction& tx) {
+          std::int64_t next = last;
+          for (const New& task : tasks)
+            tx.exec("INSERT INTO tasks (id, data, scheduled_at) VALUES ($1, $2, $3)", ++next, task.data, task.scheduled_at);
+        });
+        return last + static_cast<std::int64_t>(tasks.size());
+      } catch (const DatabaseError&) {
+        if (attempt == 20) throw;
+      }
+    }
+  }
+
+  static constexpr const char* columns =
+      "SELECT id, data, scheduled_at, done, processor, started_at, last_heartbeat, processed_at, "
+      "(SELECT MAX(output) FROM results r WHERE r.task = t.id) FROM tasks t ";
+
+  static json::object json_of(const Row& row) {
+    const auto text = [&](int at) { return row[at].is_null() ? json::value() : json::value(row[at].as_text()); };
+    const auto moment = [&](int at) { return row[at].is_null() ? json::value() : json::value(row[at].as_int()); };
+    return {{"id", row[0].as_int()},
+            {"data", json::parse(row[1].as_text())},
+            {"scheduled_at_ms", moment(2)},
+            {"processed", row[3].as_int() == 1},
+            {"processor", text(4)},
+            {"started_at_ms", moment(5)},
+            {"last_heartbeat_ms", moment(6)},
+            {"processed_at_ms", moment(7)},
+            {"output", row[8].is_null() ? json::value() : json::parse(row[8].as_text())}};
+  }
+
+  example::Reply one(std::int64_t task) {
+    const Rows rows = db_.query(std::string(columns) + "WHERE id = $1", {task});
+    if (rows.empty()) return {404, "there is no such task"};
+    return {200, json::serialize(json_of(rows.rows[0]))};
+  }
+
+  example::Reply list(const std::string& state) {
+    const std::string where = state == "all"         ? ""
+                              : state == "processed" ? "WHERE done = 1 "
+                              : state == "started"   ? "WHERE done = 0 AND started_at IS NOT NULL "
+                              : state == "open"      ? "WHERE done = 0 AND started_at IS NULL "
+                                                     : "?";
+    if (where == "?") return {400, "state is open, started or processed"};
+    json::array all;
+    for (const Row& row : db_.query(std::string(columns) + where + "ORDER BY id LIMIT 1000").rows) all.push_back(json_of(row));
+    return {200, json::serialize(all)};
   }
 
   // "TASK TERM", 202 where every open task is somebody's, 410 where none is open. busy_until only spares a look: the lease decides. Tasks
   // whose worker was lost come first, so that they do not wait behind a long queue; then the oldest. Claims that run at the same time begin
-  // at different ones.
+  // at different ones. A task that is scheduled for later is left open until then.
   example::Reply claim(const std::string& worker) {
     const std::shared_ptr<void> one_less(nullptr, [this](void*) { --claims_; });
     const std::size_t start = claims_++;
-    const Rows open =
-        db_.query("SELECT id FROM tasks WHERE done = 0 AND busy_until <= $1 ORDER BY busy_until DESC, id LIMIT 40", {now_ms()});
+    const Rows open = db_.query(
+        "SELECT id FROM tasks WHERE done = 0 AND busy_until <= $1 AND scheduled_at <= $2 "
+        "ORDER BY busy_until DESC, scheduled_at, id LIMIT 40",
+        {now_ms(), now_ms()});
     if (open.empty()) {
       const bool left = db_.query("SELECT COUNT(*) FROM tasks WHERE done = 0").one()[0].as_int() > 0;
       return {left ? 202u : 410u, ""};
@@ -128,8 +225,10 @@ class Service {
       bool mine = false;
       // From the acquisition on, an earlier holder is shut out. What it completed before is seen here.
       db_.write(lease->scope(), lease->term(), [&](Transaction& tx) {
-        const Rows rows =
-            tx.exec("UPDATE tasks SET busy_until = $1 WHERE id = $2 AND done = 0 RETURNING id", now_ms() + lease_lasts.count(), task);
+        const Rows rows = tx.exec(
+            "UPDATE tasks SET busy_until = $1, processor = $2, started_at = $3, last_heartbeat = $4 WHERE id = $5 AND done = 0 RETURNING "
+            "id",
+            now_ms() + lease_lasts.count(), worker, now_ms(), now_ms(), task);
         mine = !rows.empty();
       });
       if (mine) return {200, std::to_string(task) + " " + std::to_string(lease->term().value())};
@@ -138,26 +237,37 @@ class Service {
     return {202, ""};
   }
 
-  // The worker goes on: its lease and its hint last as long again. LeaseLost, or StaleTerm: it lost the task.
+  // The worker goes on: its lease and the task's deadline last as long again, by one transaction. LeaseLost, or StaleTerm: it lost the
+  // task.
   example::Reply heartbeat(std::int64_t task, const std::string& term) {
     if (term.empty()) return {400, "Termgate-Term is missing"};
     const Term held(number(term));
     const auto lease = db_.lease(scope_of(task));
     if (!lease) return {409, "nobody has claimed this task"};
-    db_.renew_lease(scope_of(task), held, lease->owner, lease_lasts);
+    const char* renew = db_.kind() == "sqlite"
+                            ? "SELECT termgate_renew_lease($1, $2, $3, $4) ->> '$.renewed'"
+                            : "SELECT renewed::int FROM termgate.renew_lease($1, $2, $3::bigint, $4::bigint * interval '1 millisecond')";
     db_.write(scope_of(task), held, [&](Transaction& tx) {
-      tx.exec("UPDATE tasks SET busy_until = $1 WHERE id = $2 AND done = 0", now_ms() + lease_lasts.count(), task);
+      const Rows renewed = tx.exec(renew, scope_of(task).name(), lease->owner, held.value(), lease_lasts.count());
+      if (renewed.one()[0].as_int() != 1) throw LeaseLost("the lease of this task is over: stop");
+      tx.exec("UPDATE tasks SET busy_until = $1, last_heartbeat = $2 WHERE id = $3 AND done = 0", now_ms() + lease_lasts.count(), now_ms(),
+              task);
     });
     return {200, std::to_string(lease_lasts.count())};
   }
 
-  example::Reply complete(std::int64_t task, const std::string& term, const std::string& worker) {
+  // The body is the output, any JSON.
+  example::Reply complete(std::int64_t task, const std::string& term, const std::string& body) {
     if (term.empty()) return {400, "Termgate-Term is missing"};
+    const std::string output = body.empty() ? "null" : json::serialize(json_in(body));
     bool first = false;
     const std::int64_t held = number(term);
     db_.write(scope_of(task), Term(held), [&](Transaction& tx) {
-      first = !tx.exec("UPDATE tasks SET done = 1 WHERE id = $1 AND done = 0 RETURNING id", task).empty();
-      if (first) tx.exec("INSERT INTO results (task, term, worker) VALUES ($1, $2, $3)", task, held, worker);
+      const Rows rows =
+          tx.exec("UPDATE tasks SET done = 1, processed_at = $1 WHERE id = $2 AND done = 0 RETURNING processor", now_ms(), task);
+      first = !rows.empty();
+      if (first)
+        tx.exec("INSERT INTO results (task, term, worker, output) VALUES ($1, $2, $3, $4)", task, held, rows.one()[0].as_text(), output);
     });
     return {200, first ? "completed" : "was completed before"};  // the same worker sent it again after a lost answer
   }
@@ -165,6 +275,7 @@ class Service {
   Database db_;
   std::atomic<std::size_t> next_{0}, claims_{0};
   std::atomic<std::int64_t> refused_{0};
+  example::Generator generator_;
 };
 
 int work(std::uint16_t port, const std::string& name, int crash, int stall, unsigned seed) {
@@ -184,14 +295,15 @@ int work(std::uint16_t port, const std::string& name, int crash, int stall, unsi
     std::this_thread::sleep_for(takes / 2);  // the work
     if (takes > 1500us && client.send("PUT", "/tasks/" + task + "/heartbeat", name, term).status == 409) continue;
     std::this_thread::sleep_for(takes / 2);
+    const std::string output = json::serialize(json::object{{"took_us", takes.count()}});
     const int fate = percent();
     if (fate < crash / 2) _exit(crashed);                                                 // before it completes
     if (fate >= 100 - stall) std::this_thread::sleep_for(lease_lasts + lease_lasts / 2);  // a long pause: its lease is over
     if (fate < crash) {
-      client.send("POST", "/complete/" + task, name, term);
+      client.send("POST", "/complete/" + task, output, term);
       _exit(crashed);  // it completed, and nobody learned of it
     }
-    client.send("POST", "/complete/" + task, name, term);  // 409: refused, discarded
+    client.send("POST", "/complete/" + task, output, term);  // 409: refused, discarded
   }
 }
 
@@ -214,15 +326,16 @@ int serve(const char* url, std::uint16_t port, int ready_pipe) {
   Database db = Database::open(url);
   db.install();
   create_tables(db);
-  Service service(std::move(db));
+  std::unique_ptr<Service> service;
   example::serve(
       port,
       [&](std::uint16_t bound) {
+        service = std::make_unique<Service>(std::move(db), "http://127.0.0.1:" + std::to_string(bound));
         std::printf("listening on 127.0.0.1:%u\n", bound);
         std::fflush(stdout);
         if (ready_pipe >= 0 && write(ready_pipe, &bound, sizeof bound) != sizeof bound) std::abort();
       },
-      [&](const example::Request& request) { return service.answer(request); });
+      [&](const example::Request& request) { return service->answer(request); });
 }
 
 int play(const char* url, std::int64_t tasks, int workers, int crash, int stall, unsigned seed) {

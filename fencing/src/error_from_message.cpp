@@ -57,6 +57,7 @@ void throw_if_tg(std::string_view message) {
     case '4': throw FenceUntrusted(text);
     case '5': throw InvalidInput(text);
     case '6': throw Blocked(text);
+    case '7': throw LeaseLost(text, "TG007");
     default: return;
   }
 }

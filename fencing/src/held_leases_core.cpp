@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace termgate::inline v0::detail {
 
@@ -15,7 +16,7 @@ bool HeldLeasesCore::add(Id id, const Timing& timing, Moment end, Moment now) {
   const Moment until = end - timing.margin;
   if (now >= until) return false;
   assert(!leases_.contains(id));
-  Held& held = leases_.emplace(id, Held{timing, until, std::nullopt}).first->second;
+  Held& held = leases_.emplace(id, Held{timing, until, std::nullopt, Moment::min(), false}).first->second;
   ends_.emplace(until, id);
   set_due(id, held, std::max(end - timing.ttl + timing.renew_every - spread(Time(0), timing.renew_every / 8), now));
   return true;
@@ -27,6 +28,19 @@ void HeldLeasesCore::remove(Id id) {
   ends_.erase({found->second.until, id});
   set_due(id, found->second, std::nullopt);
   leases_.erase(found);
+}
+
+void HeldLeasesCore::hurry(Id id, Moment now) {
+  now_ = now = std::max(now, now_);
+  const auto found = leases_.find(id);
+  if (found == leases_.end()) return;
+  Held& held = found->second;
+  held.again = !held.due;
+  if (!held.due) return;
+  const Moment soonest = held.hurried == Moment::min() ? now : std::max(now, held.hurried + hurry_pause);
+  if (*held.due <= soonest) return;
+  held.hurried = soonest;
+  set_due(id, held, soonest);
 }
 
 // Losses come before renewals: the holder must learn of a loss before anything else happens. The
@@ -87,6 +101,7 @@ void HeldLeasesCore::answered(std::span<const Outcome> outcomes, Moment sent, Mo
     } else {
       set_due(renewed_ids[i], held, now + spread(timing.ttl / (2 * retries_a_ttl), timing.ttl / retries_a_ttl));
     }
+    if (std::exchange(held.again, false)) hurry(renewed_ids[i], now);
   }
   if (!outcomes.empty()) {
     limit_ = std::min(limit_ * 2, batch_max);

@@ -18,10 +18,12 @@ LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
   if (std::holds_alternative<Stop>(event)) {
     stopping_ = true;
     if (leading_) step_down(Loss::stopped, now, action);
+  } else if (std::holds_alternative<Hint>(event)) {
+    hinted_ = true;
   } else if (const auto* ended = std::get_if<WorkEnded>(&event)) {
     assert(working_);
     working_ = false;
-    if (leading_) step_down(ended->stale ? Loss::fenced : Loss::finished, now, action);
+    if (leading_) step_down(ended->stale ? Loss::fenced : leaving_ ? Loss::handed_over : Loss::finished, now, action);
   } else if (const auto* answer = std::get_if<Answer>(&event)) {
     assert(under_way_);
     const Call call = *under_way_;
@@ -32,6 +34,11 @@ LeaderCore::Action LeaderCore::resume(const Event& event, Moment now) {
   if (give_back_ && now >= give_back_->until) give_back_.reset();
   // One call at a time. A release comes before everything else, a renewal only while it leads, an acquisition
   // only when the work of the last election has ended.
+  // What is under way may have been answered before that which the hint is of.
+  if (!under_way_ && std::exchange(hinted_, false)) {
+    next_ = std::min(next_, std::max(now, hint_after_));
+    hint_after_ = next_ + hint_pause;
+  }
   if (!under_way_) {
     if (give_back_) {
       // Not before the work has ended: whoever comes next should find nobody at it.
@@ -63,11 +70,14 @@ void LeaderCore::assert_consistent([[maybe_unused]] const Action& action) const 
 void LeaderCore::step_down(Loss loss, Moment now, Action& action) {
   action.change = LeadershipChange{loss, leading_->term};
   // A lease that is over, or may be, is not released; nor is one whose database cannot be reached.
-  if (loss == Loss::stopped || loss == Loss::finished) gives_back({leading_->term, leading_->until + timing_.margin});
+  if (loss == Loss::stopped || loss == Loss::finished || loss == Loss::handed_over)
+    gives_back({leading_->term, leading_->until + timing_.margin});
   leading_.reset();
+  leaving_ = hinted_ = false;
   failures_ = 0;
-  // Others first.
+  // Others first, whatever hints come, which its own release causes too. After a hand-over the database sees to that.
   waits(timing_.poll, now);
+  if (loss != Loss::handed_over) hint_after_ = next_;
 }
 
 void LeaderCore::answered(const Call& call, const Answer& answer, Moment now, Action& action) {
@@ -84,7 +94,8 @@ void LeaderCore::answered(const Call& call, const Answer& answer, Moment now, Ac
       if (answer.how == How::granted) {
         // Never earlier: an answer that was overtaken by a later renewal takes nothing back.
         leading_->until = std::max(leading_->until, answer.until - timing_.margin);
-        next_ = std::max(answer.until - timing_.ttl + timing_.ttl / renewals_a_ttl, now + timing_.ttl / (2 * retries_a_ttl));
+        next_ = due(answer.until - timing_.ttl, now);
+        if (answer.leave && !std::exchange(leaving_, true)) action.leave = true;
       } else if (answer.how == How::refused) {
         step_down(Loss::lost, now, action);
       } else {
@@ -113,7 +124,13 @@ void LeaderCore::acquired(const Answer& answer, Moment now, Action& action) {
   leading_ = held;
   working_ = true;
   action.change = LeadershipChange{std::nullopt, held.term};
-  next_ = std::max(answer.until - timing_.ttl + timing_.ttl / renewals_a_ttl, now + timing_.ttl / (2 * retries_a_ttl));
+  next_ = due(answer.until - timing_.ttl, now);
+}
+
+// Up to a quarter earlier, by chance: loops that were elected together do not renew together.
+LeaderCore::Moment LeaderCore::due(Moment sent, Moment now) {
+  const Time every = timing_.ttl / renewals_a_ttl;
+  return std::max(sent + every - spread(Time(0), every / 4), now + timing_.ttl / (2 * retries_a_ttl));
 }
 
 void LeaderCore::gives_back(Held held) {

@@ -11,6 +11,7 @@
 #include <termgate/error.hpp>
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
+#include <termgate/text/ascii.hpp>
 #include <termgate/write_id.hpp>
 
 namespace termgate::inline v0 {
@@ -78,8 +79,8 @@ WriteId::WriteId(std::string_view uuid) : text_(uuid) {
     const bool dash = at == 8 || at == 13 || at == 18 || at == 23;
     char& character = text_[at];
     // Write ids are compared as text, so they have one spelling: lower case.
-    if (character >= 'A' && character <= 'F') character = static_cast<char>(character - 'A' + 'a');
-    const bool hex = (character >= '0' && character <= '9') || (character >= 'a' && character <= 'f');
+    character = text::lower(character);
+    const bool hex = text::is_digit(character) || (character >= 'a' && character <= 'f');
     good = dash ? character == '-' : hex;
   }
   if (!good) throw InvalidInput("TG005 malformed write id: must be a UUID such as 6f1f6a0e-3b1c-4f0e-9a51-0a1b2c3d4e5f");

@@ -251,6 +251,10 @@ void Connection::process() {
     std::size_t used = 0;
     const auto step = reader_.put(in_, used);
     in_.erase(0, used);
+    if (room_ && step != RequestReader::Step::refused && !room_->hold(reader_.body_bytes())) {
+      refuse({503, "the server's memory for requests and answers is used up: send it again later"});
+      break;
+    }
     if (step == RequestReader::Step::need_more) {
       if (first && reader_.begun()) enter(Stage::reading, loop_.shared().options.limits.head_takes);
       break;
@@ -287,11 +291,12 @@ void Connection::got_head() {
       return refuse({400, "this is for a WebSocket of version 13"});
     return open_socket(std::move(*upgrade));
   }
-  take_body(std::get<Take>(decision).body_bytes_max);
+  take_body(std::move(std::get<Take>(decision)));
 }
 
-void Connection::take_body(std::size_t body_bytes_max) {
-  const auto step = reader_.go_on(body_bytes_max);
+void Connection::take_body(Take take) {
+  const auto step = reader_.go_on(take.body_bytes_max);
+  room_ = std::move(take.room);
   if (step == RequestReader::Step::refused) return refuse(reader_.refusal());
   if (step == RequestReader::Step::body) return got_request();
   enter(Stage::body, loop_.shared().options.limits.body_takes);
@@ -305,7 +310,7 @@ void Connection::got_request() {
   stage_ = Stage::working;
   deadline_ = Loop::Clock::time_point::max();
   owed_ = std::make_shared<Answer::Owed>(loop_.shared_from_this(), weak_from_this(), Answer::Owed::Form{head_only_, version_1_1_});
-  Request request{std::move(reader_.head()), reader_.take_body()};
+  Request request{std::move(reader_.head()), reader_.take_body(), std::move(room_)};
   reader_.restart();
   Answer answer(owed_);
   try {
@@ -319,6 +324,7 @@ void Connection::refuse(const Refusal& refusal) {
   heard();
   ++loop_.shared().refused;
   keep_ = false;
+  room_.reset();
   stage_ = Stage::working;
   Reply reply;
   try {
@@ -477,7 +483,7 @@ void Connection::open_socket(Upgrade upgrade) {
   deadline_ = Loop::Clock::time_point::max();
   heard_at_ = Loop::Clock::now();
   outlet_ = outlet_of(loop_.shared_from_this(), weak_from_this());
-  socket_ = std::make_unique<OpenSocket>(std::move(upgrade.events), upgrade.message_bytes_max);
+  socket_ = std::make_unique<OpenSocket>(std::move(upgrade));
   socket_->frames.put(std::exchange(in_, {}));
   reader_.restart();
   send(head + "\r\n");
@@ -494,6 +500,9 @@ void Connection::process_frames() {
     if (event.what == FrameReader::What::need_more) break;
     got_frame(std::move(event));
   }
+  if (!socket_ || !socket_->room || socket_->room->hold(socket_->frames.held_bytes())) return;
+  socket_->peer_has_closed = true;
+  if (socket_->state == OpenSocket::State::open) finish_socket(1013, "the server's memory for requests and answers is used up");
 }
 
 void Connection::got_frame(FrameReader::Event event) {

@@ -26,10 +26,11 @@ namespace termgate::http {
 
 // The frames that one connection has got so far, and who gets its messages.
 struct OpenSocket {
-  OpenSocket(std::shared_ptr<SocketEvents> the_events, std::size_t message_bytes_max)
-      : events(std::move(the_events)), frames(message_bytes_max) {}
+  explicit OpenSocket(Upgrade upgrade)
+      : events(std::move(upgrade.events)), room(std::move(upgrade.room)), frames(upgrade.message_bytes_max) {}
   enum class State : std::uint8_t { open, paused, closing, closed };  // closing: our close frame is in the outlet
   const std::shared_ptr<SocketEvents> events;
+  const std::unique_ptr<Room> room;
   FrameReader frames;
   State state = State::open;
   bool peer_has_closed = false, pinged = false;
@@ -84,7 +85,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Requests.
   void process();
   void got_head();
-  void take_body(std::size_t body_bytes_max);
+  void take_body(Take take);
   void got_request();
   void refuse(const Refusal& refusal);
   void expect_request();
@@ -116,7 +117,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<Loop::Place> place_;
   Loop::Clock::time_point deadline_ = Loop::Clock::time_point::max(), write_deadline_ = Loop::Clock::time_point::max(), heard_at_{};
   RequestReader reader_;
-  std::string in_;  // not looked at yet
+  std::string in_;              // not looked at yet
+  std::unique_ptr<Room> room_;  // of the body that arrives
   // The next members belong to the request at work.
   std::shared_ptr<Answer::Owed> owed_;
   bool keep_ = false, head_only_ = false, version_1_1_ = true;

@@ -41,6 +41,7 @@ class FrameReader {
   // After `broken` and `close` it is not called again.
   Event next();
   std::size_t waiting_bytes() const noexcept { return waiting_.size() - at_; }
+  std::size_t held_bytes() const noexcept { return waiting_bytes() + message_.size(); }
 
  private:
   const char* header_problem(bool fin, unsigned reserved, bool masked, std::uint64_t length) const noexcept;

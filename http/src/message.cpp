@@ -3,22 +3,16 @@
 #include <algorithm>
 
 #include <termgate/http/handler.hpp>
+#include <termgate/text/ascii.hpp>
 
 namespace termgate::http {
 namespace {
-
-char small(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool same(std::string_view left, std::string_view right) noexcept {
-  return left.size() == right.size() &&
-         std::equal(left.begin(), left.end(), right.begin(), [](char a, char b) { return small(a) == small(b); });
-}
 
 // Calls `visit` with each part of a header that is a list, of each of its lines, until it returns true.
 template <typename Visit>
 bool any_part(const Head& head, std::string_view name, Visit visit) {
   for (const auto& [header, value] : head.headers) {
-    if (!same(header, name)) continue;
+    if (!text::same(header, name)) continue;
     std::string_view rest = value;
     for (;;) {
       const auto comma = rest.find(',');
@@ -43,17 +37,18 @@ std::string_view Head::query() const noexcept {
 }
 
 std::string_view Head::header(std::string_view name) const noexcept {
-  const auto found = std::find_if(headers.begin(), headers.end(), [&](const auto& one) { return same(one.first, name); });
+  const auto found = std::find_if(headers.begin(), headers.end(), [&](const auto& one) { return text::same(one.first, name); });
   return found == headers.end() ? std::string_view{} : std::string_view(found->second);
 }
 
 std::size_t Head::count(std::string_view name) const noexcept {
-  return static_cast<std::size_t>(std::count_if(headers.begin(), headers.end(), [&](const auto& one) { return same(one.first, name); }));
+  return static_cast<std::size_t>(
+      std::count_if(headers.begin(), headers.end(), [&](const auto& one) { return text::same(one.first, name); }));
 }
 
 bool wants_socket(const Head& head) noexcept {
-  return head.method == "GET" && any_part(head, "Upgrade", [](std::string_view part) { return same(part, "websocket"); }) &&
-         any_part(head, "Connection", [](std::string_view part) { return same(part, "upgrade"); }) &&
+  return head.method == "GET" && any_part(head, "Upgrade", [](std::string_view part) { return text::same(part, "websocket"); }) &&
+         any_part(head, "Connection", [](std::string_view part) { return text::same(part, "upgrade"); }) &&
          head.header("Sec-WebSocket-Version") == "13" && head.count("Sec-WebSocket-Key") == 1 &&
          head.header("Sec-WebSocket-Key").size() == 24;
 }

@@ -116,6 +116,7 @@ RequestReader::Step RequestReader::go_on(std::size_t body_bytes_max) {
   return Step::need_more;
 }
 
+std::size_t RequestReader::body_bytes() const noexcept { return parser_ ? parser_->get().body().size() : 0; }
 std::string RequestReader::take_body() { return std::move(parser_->get().body()); }
 
 }  // namespace termgate::http

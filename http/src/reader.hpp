@@ -42,6 +42,7 @@ class RequestReader {
   void restart();
 
   Head& head() noexcept { return head_; }
+  std::size_t body_bytes() const noexcept;  // of the body that are here
   std::string take_body();
   const Refusal& refusal() const noexcept { return refusal_; }
   bool begun() const noexcept { return begun_; }  // a byte of a head is here, and the head is not whole

@@ -1,4 +1,5 @@
 #include <termgate/http/tokens.hpp>
+#include <termgate/text/ascii.hpp>
 
 #include <sys/stat.h>
 
@@ -118,11 +119,7 @@ Tokens Tokens::from_text(std::string_view text, std::string_view name) {
 
 std::optional<std::string_view> bearer_token(std::string_view authorization) noexcept {
   constexpr std::string_view scheme = "bearer ";
-  if (authorization.size() <= scheme.size()) return std::nullopt;
-  for (std::size_t at = 0; at < scheme.size(); ++at) {
-    const char c = authorization[at];
-    if ((c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c) != scheme[at]) return std::nullopt;
-  }
+  if (authorization.size() <= scheme.size() || !text::begins(authorization, scheme)) return std::nullopt;
   return authorization.substr(scheme.size());
 }
 

@@ -48,6 +48,7 @@ BEGIN
       SELECT w.kind, w.new, n.role, CASE w.kind WHEN 'FUNCTION' THEN 'EXECUTE' ELSE n.privilege END, n.grantable
         FROM (VALUES ('FUNCTION', 'check_session'::name, 'check_term'::name), ('FUNCTION', 'hold_session', 'check_term'), ('FUNCTION', 'release_session', 'check_term'),
                      ('FUNCTION', 'check_claim', 'check_term'), ('FUNCTION', 'check_claim_text', 'check_term'), ('FUNCTION', 'check_again', 'check_term'), ('FUNCTION', 'check_prepared', 'check_term'), ('FUNCTION', 'hold_claim', 'check_term'),
+                     ('FUNCTION', 'sit', 'check_term'), ('FUNCTION', 'stand', 'check_term'), ('FUNCTION', 'seats_wanted', 'check_term'),
                      ('TABLE', 'refusal_counts', 'audit_log'), ('FUNCTION', '_refused_since', 'audit_log')) w(kind, new, old)
         JOIN noted n ON n.name = w.old
     ), present AS (
@@ -81,6 +82,12 @@ BEGIN
     ('FUNCTION', 'check_term', 'The check: passes if the term is not below the fence of the scope, and holds the lock to the end' ||
      ' of the transaction. A higher term raises the fence, in a transaction that holds no lock on the ' ||
      'scope yet. Returns the fence.'),
+    ('FUNCTION', 'sit', 'check_term, and a seat for this session: once the transaction has committed, it may write under scope and ' ||
+     'term without a check until the seat is given back or the session ends. If nonce is NULL there is no seat, for the reason why.'),
+    ('FUNCTION', 'stand', 'Gives seats back, by their nonces and the secret of their holder, for sessions that have nothing ' ||
+     'outstanding. Returns the nonces of those that are gone by it. Safe to call again.'),
+    ('FUNCTION', 'seats_wanted', 'What the holder of seats asks again and again: whether a raise of a scope in which it has seats ' ||
+     'is under way. If place has changed, its seats are gone.'),
     ('FUNCTION', 'append', 'Checks the term and appends one write to a stream. Returns its sequence number. expected is the ' ||
      'last number that the writer saw; the same write_id again returns the number of the first write.'),
     ('FUNCTION', 'append_many', 'Appends a batch, all or nothing. Returns the last sequence number. With write ids, either all or' ||
@@ -98,6 +105,10 @@ BEGIN
     ('FUNCTION', 'renew_lease', 'Extends a lease. Only its holder can, under the same term, before it expires; otherwise renewed ' ||
      'is false.'),
     ('FUNCTION', 'release_lease', 'Gives a lease up. Returns false if it did not belong to the caller. Term and fence stay.'),
+    ('FUNCTION', 'request_hand_over', 'Asks the holder of a lease to leave. As long as the drain lasts the named successor alone may take the lease, or anybody but the holder; ' ||
+     'afterwards the lease is renewed no more. Returns requested = false if nobody holds it. Audited.'),
+    ('FUNCTION', 'require_lease', 'In a transaction that writes: its COMMIT fails with TG007 where the lease is not this owner''s then, or has ended by the clock of the database. ' ||
+     'Returns when it ends.'),
     ('FUNCTION', 'fence', 'The fence of a scope: no row if it was never raised. untrusted says why writes fail with TG004; ' ||
      'it is NULL if they do not.'),
     ('FUNCTION', 'lease', 'The lease of a scope, or no row. live: neither released nor expired, by the clock of the ' ||
@@ -114,6 +125,9 @@ BEGIN
     ('FUNCTION', 'schema_version', 'The version of layer 1 in this schema.'),
     ('FUNCTION', 'job_start', 'Opens a run of a job after the check, and returns its id. Refused while a run of the same job, scope ' ||
      'and term is open; open runs of other terms become lost.'),
+    ('FUNCTION', 'job_request', 'Asks for a run of a job: run, dry-run or resume. It stays until whoever leads the scope begins it, or somebody cancels it. ' ||
+     'Returns requested = false, and the run, if one is asked for already. Audited.'),
+    ('FUNCTION', 'job_take', 'Begins the run that is asked for, after the check, and returns it and what was asked for. NULL: none is.'),
     ('FUNCTION', 'job_heartbeat', 'Records that a run is alive, after the check, and with a TTL renews its lease. Returns false if the run is no longer ' ||
      'open. For the role that started it.'),
     ('FUNCTION', 'job_finish', 'Ends a run as completed, failed, cancelled or lost. completed passes the check first. Returns ' ||
@@ -161,7 +175,7 @@ BEGIN
      'own.'),
     ('FUNCTION', 'hold_claim', 'hold_session with the default of check_claim. If required is false and nothing is declared, it ' ||
      'holds nothing and fence is NULL.'),
-    ('FUNCTION', 'notify_raised', 'Tells proxies and waiters at once that the fence of the scope has risen or its lease was given back; without it they see it a little later. Call ' ||
+    ('FUNCTION', 'notify_raised', 'Tells proxies and waiters at once that the fence of the scope has risen, or its lease was given back or is asked for; without it they see it a little later. Call ' ||
       'it in a transaction of its own behind the COMMIT of the raise, and pass over its error: it fails with 55P03 where others notify for more than 50 ms.'),
     ('FUNCTION', 'renew_leases', 'renew_lease for many leases in one statement: up to 500, as a JSON array. One row for each, with ' ||
      'its place in the array and its outcome.'),
@@ -169,6 +183,7 @@ BEGIN
      'lock was held. Safe to call again.'),
     ('VIEW', 'fence_status', 'All fences, a row for each scope. reset_from: the highest fence that a reset took down.'),
     ('VIEW', 'lease_status', 'All leases. live: neither released nor expired, by the clock of the database.'),
+    ('VIEW', 'hand_over_status', 'The last hand-over of each scope. state: asked, left, taken or over; gap_ms: how long nobody held the lease.'),
     ('VIEW', 'stream_status', 'All streams. first_no: the first write that pruning has left.'),
     ('VIEW', 'job_history', 'All runs of jobs. An open run whose lease has ended, or whose term is not the fence, is shown ' ||
      'as lost.'),

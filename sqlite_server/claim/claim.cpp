@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <termgate/scope.hpp>
+#include <termgate/text/ascii.hpp>
 
 #include "claim/letters.hpp"
 #include "claim/token.hpp"
@@ -93,11 +94,7 @@ std::optional<std::string_view> bearer_of(const std::vector<std::string_view>& a
   constexpr std::string_view scheme = "bearer";
   if (authorizations.empty()) return std::string_view();
   std::string_view given = authorizations.front();
-  if (authorizations.size() > 1 || given.size() < scheme.size()) return std::nullopt;
-  for (std::size_t at = 0; at < scheme.size(); ++at) {
-    const char c = given[at];
-    if ((c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c) != scheme[at]) return std::nullopt;
-  }
+  if (authorizations.size() > 1 || !text::begins(given, scheme)) return std::nullopt;
   given.remove_prefix(scheme.size());
   // A client with an empty token sends the scheme alone.
   if (given.empty()) return given;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
+#include <termgate/text/scanner.hpp>
 
 #include "file/connection.hpp"
 #include "file/errors.hpp"
@@ -150,7 +151,7 @@ bool Session::suits_group(std::span<const std::string_view> texts) {
     if (texts[i].size() > options_.text_bytes_max || engine_->rolls_back(texts[i])) return false;
     const Prepared prepared = lent.connection().prepare(texts[i]);
     const Facts& facts = prepared.facts();
-    if (!nothing_follows(texts[i].substr(prepared.used()))) return false;
+    if (!text::is_nothing(texts[i].substr(prepared.used()), text::Dialect::sqlite)) return false;
     if (i == 0) {
       if (facts.kind != Is::begin || facts.read_only_begin) return false;
     } else if (commit_at != 0) {

@@ -14,6 +14,7 @@
 #include <termgate/error.hpp>
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
+#include <termgate/text/ascii.hpp>
 
 #include "file/control.hpp"
 
@@ -172,13 +173,7 @@ struct Wildcards {
   std::string_view escape;
 };
 
-char small_letter(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-
-bool same(std::string_view a, std::string_view b, bool ignore_case) {
-  return a.size() == b.size() &&
-         (ignore_case ? std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return small_letter(x) == small_letter(y); })
-                      : a == b);
-}
+bool same(std::string_view a, std::string_view b, bool ignore_case) { return ignore_case ? text::same(a, b) : a == b; }
 
 // "[a-z]" at `p`: whether it has the character; `p` after it. False with `p` at the end where it is not closed.
 bool in_set(std::string_view pattern, std::size_t& p, std::string_view character) {
@@ -219,7 +214,7 @@ bool is_plain(char c) { return static_cast<unsigned char>(c) < 0x80; }
 std::size_t fits_plainly(char here, std::string_view pattern, const Wildcards& how) {
   const char first = pattern[0];
   if (!is_plain(here) || !is_plain(first) || first == how.all || first == how.one || !how.escape.empty()) return 0;
-  if (!how.sets || first != '[') return first == here || (how.ignore_case && small_letter(first) == small_letter(here)) ? 1 : 0;
+  if (!how.sets || first != '[') return first == here || (how.ignore_case && text::lower(first) == text::lower(here)) ? 1 : 0;
   if (pattern.size() < 5 || pattern[2] != '-' || pattern[4] != ']' || pattern[1] == '^' || pattern[1] == ']' || pattern[3] == ']' ||
       !is_plain(pattern[1]) || !is_plain(pattern[3]))
     return 0;

@@ -8,6 +8,9 @@
 #include <array>
 #include <cstring>
 
+#include <termgate/text/ascii.hpp>
+#include <termgate/text/scanner.hpp>
+
 #include "file/pragmas.hpp"
 
 namespace termgate::sqlite_file {
@@ -18,86 +21,43 @@ constexpr std::array<std::string_view, 9> outside = {"load_extension", "readfile
                                                      "fts3_tokenizer", "sqlite_offset", "shell_add_schema"};
 constexpr std::array<std::string_view, 6> modules = {"fts5", "fts4", "fts3", "rtree", "rtree_i32", "geopoly"};
 constexpr std::array<std::string_view, 6> closed_tables = {"sqlite_dbpage", "dbstat", "sqlite_stmt", "sqlite_memstat", "fsdir", "csv"};
-constexpr std::array<std::string_view, 11> our_readable = {"termgate_fences",         "termgate_leases",   "termgate_streams",
+constexpr std::array<std::string_view, 12> our_readable = {"termgate_fences",         "termgate_leases",   "termgate_streams",
                                                            "termgate_stream_writes",  "termgate_adopted",  "termgate_adopted_terms",
                                                            "termgate_scope_prefixes", "termgate_job_runs", "termgate_audit",
-                                                           "termgate_read_stream",    "termgate_here"};
+                                                           "termgate_read_stream",    "termgate_here",     "termgate_hand_overs"};
 
 // Termgate's functions that a user of EXECUTE has on PostgreSQL: the check, writes of its own, leases, reading. Not the operator's.
-constexpr std::array<std::string_view, 6> our_reading = {"termgate_fence", "termgate_lease",   "termgate_outcome",
-                                                         "termgate_now",   "termgate_version", "termgate_declare"};
+constexpr std::array<std::string_view, 7> our_reading = {"termgate_fence",   "termgate_lease",   "termgate_outcome", "termgate_now",
+                                                         "termgate_version", "termgate_declare", "termgate_leave_in"};
 // They are given scope and term, or check by themselves.
-constexpr std::array<std::string_view, 9> our_claiming = {"termgate_check_term",  "termgate_seal",         "termgate_append",
-                                                          "termgate_append_many", "termgate_claim_write",  "termgate_acquire_lease",
-                                                          "termgate_renew_lease", "termgate_renew_leases", "termgate_release_lease"};
+constexpr std::array<std::string_view, 10> our_claiming = {
+    "termgate_check_term",    "termgate_seal",        "termgate_append",       "termgate_append_many",   "termgate_claim_write",
+    "termgate_acquire_lease", "termgate_renew_lease", "termgate_renew_leases", "termgate_release_lease", "termgate_request_hand_over"};
 // They change who leads.
-constexpr std::array<std::string_view, 5> our_leading = {"termgate_seal", "termgate_acquire_lease", "termgate_renew_lease",
-                                                         "termgate_renew_leases", "termgate_release_lease"};
+constexpr std::array<std::string_view, 6> our_leading = {"termgate_seal",         "termgate_acquire_lease", "termgate_renew_lease",
+                                                         "termgate_renew_leases", "termgate_release_lease", "termgate_request_hand_over"};
 // What the triggers of protect() and the fences call; it grants nothing by itself.
 constexpr std::string_view guard_function = "termgate_guard_load_termgate_extension_first";
-constexpr std::array<std::string_view, 4> our_others = {guard_function, "termgate_job_start", "termgate_job_heartbeat",
-                                                        "termgate_job_finish"};
+constexpr std::array<std::string_view, 6> our_others = {guard_function,        "termgate_job_start",   "termgate_job_heartbeat",
+                                                        "termgate_job_finish", "termgate_job_request", "termgate_job_take"};
 
 template <std::size_t Size>
 bool among(const std::array<std::string_view, Size>& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-// Letters as SQLite compares them; it gives NULL for a name that an action has not.
-std::string lowered(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  return result;
-}
-std::string lowered_name(const char* text) { return text == nullptr ? std::string() : lowered(text); }
+// SQLite gives NULL for a name that an action has not.
+std::string lowered_name(const char* text) { return text == nullptr ? std::string() : text::lower(text); }
 
 bool is_ours(std::string_view name) { return name.starts_with("termgate_"); }
 bool is_our_function(std::string_view name) { return among(our_reading, name) || among(our_claiming, name) || among(our_others, name); }
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f'; }
-bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' || (c & 0x80) != 0;
-}
-
-// Past space and comments, and semicolons if `too`.
-std::size_t past_nothing(std::string_view sql, std::size_t at, bool semicolons) {
-  while (at < sql.size()) {
-    if (is_space(sql[at]) || (semicolons && sql[at] == ';')) ++at;
-    else if (sql.compare(at, 2, "--") == 0) at = std::min(sql.find('\n', at), sql.size());
-    else if (sql.compare(at, 2, "/*") == 0) {
-      const auto end = sql.find("*/", at + 2);
-      at = end == std::string_view::npos ? sql.size() : end + 2;
-    } else {
-      break;
-    }
-  }
-  return at;
-}
-
 }  // namespace
-
-bool nothing_follows(std::string_view rest) noexcept { return past_nothing(rest, 0, true) == rest.size(); }
-
-std::vector<std::string> first_words(std::string_view sql, std::size_t most) {
-  std::vector<std::string> words;
-  std::size_t at = past_nothing(sql, 0, true);
-  while (words.size() < most && at < sql.size() && sql[at] != ';') {
-    const std::size_t begin = at++;
-    if (is_word(sql[begin])) {
-      while (at < sql.size() && is_word(sql[at])) ++at;
-    } else if (const char* closing = std::strchr("\"\"''``[]", sql[begin]); closing != nullptr) {
-      at = std::min(sql.find(sql[begin] == '[' ? ']' : sql[begin], at), sql.size() - 1) + 1;
-    }
-    words.push_back(lowered(sql.substr(begin, at - begin)));
-    at = past_nothing(sql, at, false);
-  }
-  return words;
-}
 
 // ANALYZE and REINDEX of all tables go through Termgate's as well, and the authorizer is asked for each.
 void Guard::begin(std::string_view sql) {
   *this = Guard();
-  const auto words = first_words(sql, 2);
+  const auto words = text::first_pieces(sql, text::Dialect::sqlite, 2, false);
   all_tables_ = words.size() == 1 && (words[0] == "analyze" || words[0] == "reindex");
 }
 
@@ -217,7 +177,7 @@ int Guard::may(int action, const char* first_given, const char* second_given) {
 // What the authorizer is not asked about, because SQLite makes the names later: judged by the text, and rather too strictly.
 bool Guard::judge_names(std::string_view sql) {
   if (!made_virtual_ && !renames_table_) return true;
-  const std::string text = lowered(sql);
+  const std::string text = text::lower(sql);
   // A full-text table prepares statements of its own later, with the names of its arguments in them, past any guard.
   if (made_virtual_ && (text.find("compress=") != std::string::npos || text.find("termgate") != std::string::npos)) {
     refuse("not authorized: a virtual table may name neither a function that compresses nor what is Termgate's");
@@ -232,8 +192,7 @@ bool Guard::judge_names(std::string_view sql) {
 // The words of BEGIN and of VACUUM, of which the authorizer says nothing.
 void Guard::judge_words(std::string_view sql) {
   using Kind = Facts::Kind;
-  std::vector<std::string> words = first_words(sql, 5);
-  if (!words.empty() && words.back() == ";") words.pop_back();
+  const auto words = text::first_pieces(sql, text::Dialect::sqlite, 5, false);
   if (facts_.kind == Kind::begin) {
     facts_.read_only_begin = words.size() >= 2 && words.size() <= 3 && words.back() == "readonly";
   } else if (!words.empty() && words[0] == "vacuum") {
@@ -249,7 +208,7 @@ bool Guard::judge(std::string_view sql, bool failed, bool read_only, bool explai
   if (failed) {
     if (facts_.kind != Kind::begin) return false;
     judge_words(sql);
-    const auto words = first_words(sql, 2);
+    const auto words = text::first_pieces(sql, text::Dialect::sqlite, 2, false);
     if (words.size() == 2 && words[1] == "concurrent")
       refuse("BEGIN CONCURRENT is not supported: SQLite has one writer at a time; use BEGIN or BEGIN IMMEDIATE");
     return facts_.read_only_begin;

@@ -75,9 +75,4 @@ class Guard {
   bool renames_table_ = false, made_virtual_ = false, calls_other_writer_ = false, pragma_writes_ = false, all_tables_ = false;
 };
 
-// Whether nothing but space, comments and semicolons is left of a text.
-bool nothing_follows(std::string_view rest) noexcept;
-// The words that a statement begins with, lowered, up to `most`: letters, digits and _; a quoted name is one with its quotes.
-std::vector<std::string> first_words(std::string_view sql, std::size_t most);
-
 }  // namespace termgate::sqlite_file

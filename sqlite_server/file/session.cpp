@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
+#include <termgate/text/scanner.hpp>
 
 #include "file/connection.hpp"
 #include "file/errors.hpp"
@@ -146,7 +147,7 @@ void Session::sequence(std::string_view sql, const hrana::Permit& given) {
     hrana::Statement statement;
     statement.sql = without_end(sql);
     statement.wants_rows = false;
-    for (std::size_t at = 0; !nothing_follows(statement.sql.substr(at));) {
+    for (std::size_t at = 0; !text::is_nothing(statement.sql.substr(at), text::Dialect::sqlite);) {
       // Anew for each: one of them may be a declaration.
       const hrana::Permit permit = permitted(given);
       Job job{statement, permit, none, at};
@@ -165,7 +166,7 @@ hrana::Description Session::describe(std::string_view sql, const hrana::Permit& 
     const Prepared prepared = lent.connection().prepare_anew(text);
     const Facts& facts = prepared.facts();
     if (prepared.get() == nullptr && facts.kind == Is::plain) throw hrana::Refused("SQL_NO_STATEMENT", "the text holds no statement");
-    if (!nothing_follows(text.substr(prepared.used())))
+    if (!text::is_nothing(text.substr(prepared.used()), text::Dialect::sqlite))
       throw hrana::Refused("SQL_MANY_STATEMENTS", "the text holds more than one statement");
     description.read_only = !facts.writes && facts.kind != Is::vacuum;
     if (prepared.get() == nullptr) return;
@@ -205,7 +206,7 @@ std::optional<hrana::Outcome> Session::run_prepared(Job& job, bool only_one) {
       if (only_one) throw hrana::Refused("SQL_NO_STATEMENT", "the text holds no statement");
       return std::nullopt;
     }
-    if (only_one && !nothing_follows(job.text().substr(job.used)))
+    if (only_one && !text::is_nothing(job.text().substr(job.used), text::Dialect::sqlite))
       throw hrana::Refused("SQL_MANY_STATEMENTS", "the text holds more than one statement: send them one by one, or as a sequence");
     if (facts.kind == Is::plain && !facts.writes) return read(job, lent, prepared);
   }

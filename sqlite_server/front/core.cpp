@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/text/ascii.hpp>
+
 #include "claim/token.hpp"
 #include "hrana/failure.hpp"
 
@@ -63,11 +65,8 @@ std::int64_t seconds_now() {
 
 std::vector<std::string_view> all_of(const http::Head& head, std::string_view name) {
   std::vector<std::string_view> values;
-  const auto small = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  for (const auto& [key, value] : head.headers) {
-    if (key.size() == name.size() && std::equal(key.begin(), key.end(), name.begin(), [&](char a, char b) { return small(a) == small(b); }))
-      values.push_back(value);
-  }
+  for (const auto& [key, value] : head.headers)
+    if (text::same(key, name)) values.push_back(value);
   return values;
 }
 
@@ -180,6 +179,21 @@ std::optional<std::variant<hrana::Permit, claim::Refusal>> Core::permit_at_once(
 
 std::variant<hrana::Permit, claim::Refusal> Core::permit(const Sender& sender) {
   return permit_by(sender, admissions ? admissions->wait(sender.subject) : standing());
+}
+
+std::unique_ptr<http::Room> Core::room() {
+  class Share final : public http::Room {
+   public:
+    explicit Share(hrana::Budget& budget) : charge_(budget) {}
+    bool hold(std::size_t bytes) override {
+      charge_.shrink_to(bytes);
+      return charge_.grow_to(bytes);
+    }
+
+   private:
+    hrana::Charge charge_;
+  };
+  return std::make_unique<Share>(streams.budget());
 }
 
 void Core::log(bool warning, std::string_view name, std::vector<std::pair<std::string_view, std::string>> fields, bool seldom) const {

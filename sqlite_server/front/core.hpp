@@ -46,6 +46,8 @@ class Core {
   std::variant<hrana::Permit, claim::Refusal> permit(const Sender& sender);
 
   void log(bool warning, std::string_view name, std::vector<std::pair<std::string_view, std::string>> fields, bool seldom = false) const;
+  // A share of --max-memory, for what a client is sending.
+  std::unique_ptr<http::Room> room();
   // Tokens and keys from their files. Throws std::runtime_error.
   std::shared_ptr<const claim::Doors> read_doors() const;
   void use(std::shared_ptr<const claim::Doors> doors);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <termgate/scope.hpp>
+#include <termgate/text/ascii.hpp>
 #include <termgate/version.hpp>
 
 #include "claim/letters.hpp"
@@ -54,10 +55,8 @@ bool seems_to_read(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t\r\n;(");
   if (begin == std::string_view::npos) return true;
   text.remove_prefix(begin);
-  for (const std::string_view word : {"select", "explain", "values", "pragma"}) {
-    if (text.size() >= word.size() && std::equal(word.begin(), word.end(), text.begin(), [](char a, char b) { return a == (b | 0x20); }))
-      return true;
-  }
+  for (const std::string_view word : {"select", "explain", "values", "pragma"})
+    if (text::begins(text, word)) return true;
   return false;
 }
 
@@ -92,7 +91,7 @@ http::Decision Routes::decide(const http::Head& head) {
       core_.counts.turned_away.add(refusal->status == 401 ? "token" : "claim");
       return refusal_reply(*refusal);
     }
-    return http::Take{core_.options.request_bytes_max};
+    return http::Take{core_.options.request_bytes_max, core_.room()};
   }
   if (is_look(path)) {
     if (head.method != "GET" && head.method != "HEAD") return wrong_method("GET");
@@ -123,7 +122,7 @@ http::Decision Routes::decide_socket(const http::Head& head) {
     std::erase_if(sockets_, [](const auto& one) { return one.expired(); });
     sockets_.push_back(socket);
   }
-  return http::Upgrade{std::move(socket), subprotocol->name, core_.options.request_bytes_max};
+  return http::Upgrade{std::move(socket), subprotocol->name, core_.options.request_bytes_max, core_.room()};
 }
 
 void Routes::request(http::Request request, http::Answer answer) {
@@ -150,6 +149,7 @@ void Routes::begin(const std::shared_ptr<Work>& work, const std::variant<hrana::
   work->permit = std::get<hrana::Permit>(permit);
   auto begun = hrana::begin(work->endpoint, work->request.body, core_.streams, work->sender.caller.name);
   work->request.body = {};
+  work->request.room.reset();
   if (begun.refused) {
     http::Reply reply{static_cast<unsigned>(begun.refused->status), std::move(begun.refused->body)};
     if (reply.status == 503) reply.headers.emplace_back("Retry-After", "1");

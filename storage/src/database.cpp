@@ -18,6 +18,7 @@
 #include <termgate/detail/open.hpp>
 #include <termgate/detail/plant.hpp>
 #include <termgate/detail/refusal_log.hpp>
+#include <termgate/text/ascii.hpp>
 
 #include "json_text.hpp"
 #include "lease_keeper.hpp"
@@ -170,6 +171,26 @@ LeaseInfo to_lease(const NamedRow& row) {
           row["remaining_ms"].as_int()};
 }
 
+HandOverInfo to_hand_over(const NamedRow& row) {
+  return {row["scope"].as_text(),
+          row["owner_id"].as_text(),
+          row["term"].as_int(),
+          row["successor"].as_optional_text(),
+          row["requested_by"].as_text(),
+          row["reason"].as_text(),
+          row["requested_at_ms"].as_int(),
+          row["leave_before_ms"].as_int(),
+          row["left_at_ms"].as_optional_int(),
+          row["next_owner"].as_optional_text(),
+          row["next_term"].as_optional_int(),
+          row["taken_at_ms"].as_optional_int(),
+          row["gap_ms"].as_optional_int(),
+          row["state"].as_text()};
+}
+
+// The first version of layer 1 that knows hand-overs.
+int hand_overs_since(std::string_view kind) { return kind == "postgresql" ? 24 : kind == "sqlserver" ? 16 : 8; }
+
 void need_lease(const Rows& rows, const Scope& scope, Term term, const std::string& owner) {
   const auto lease = convert_first<LeaseInfo>(rows, to_lease);
   if (lease && lease->owner == owner && lease->term == term.value() && !lease->released_at_ms && lease->remaining_ms > 0) return;
@@ -190,6 +211,7 @@ JobRunInfo to_job_run(const NamedRow& row) {
           row["exit_code"].as_optional_int(),
           row["checkpoint"].as_optional_text(),
           row["detail"].as_optional_text(),
+          row["request"].as_optional_text(),
           row["now_ms"].as_int()};
 }
 
@@ -238,11 +260,8 @@ std::optional<std::string> payload_in_parts(DatabaseState& state, const std::str
 
 // Of a statement that succeeded: ROLLBACK TO a savepoint, for the rest is refused inside a transaction.
 bool is_rollback(std::string_view sql) {
-  constexpr std::string_view word = "rollback";
   const auto start = sql.find_first_not_of(" \t\r\n;");
-  if (start == std::string_view::npos || sql.size() - start < word.size()) return false;
-  return std::equal(word.begin(), word.end(), sql.begin() + static_cast<std::ptrdiff_t>(start),
-                    [](char wanted, char given) { return wanted == (given >= 'A' && given <= 'Z' ? given - 'A' + 'a' : given); });
+  return start != std::string_view::npos && text::begins(sql.substr(start), "rollback");
 }
 
 // A run's name: a number on PostgreSQL and SQL Server, a UUID on SQLite. Anything else is refused here, with a clearer error than a failed
@@ -308,6 +327,8 @@ SequenceNo Transaction::append(const Stream& stream, std::string_view payload, s
           .as_int());
 }
 
+void Transaction::require_lease(const std::string& owner) { call(Call::require_lease, scope_.name(), owner); }
+
 Term Transaction::check(const Scope& scope, Term term) {
   const std::int64_t remembered = state_.memory.highest(scope.name());
   const Term fence(call(Call::check_term, scope.name(), term.value()).one()[0].as_int());
@@ -323,6 +344,7 @@ Term Transaction::check(const Scope& scope, Term term) {
 Database Database::open(std::string_view url, OpenOptions options) {
   auto state = std::make_shared<detail::DatabaseState>();
   state->driver = detail::open_driver(url, options);
+  state->stats.log = options.lease_log;
   state->holding = std::make_unique<detail::LeaseHolding>(std::string(url), options, *state->driver, state->stats);
   state->options = std::move(options);
   return Database(std::move(state));
@@ -384,6 +406,9 @@ Wrote Database::write_once(const Scope& scope, Term term, const std::function<vo
   Wrote wrote = Wrote::now;
   std::int64_t fence = 0;
   const std::int64_t remembered = state_->memory.highest(scope.name());
+  detail::TransactOptions with_claim = transact;
+  // A term below what this process has seen needs the fence itself.
+  if (!write_id && remembered <= term.value() && !TERMGATE_PLANTED(library_check)) with_claim.claim.emplace(detail::Claim{scope, term});
   const auto in_transaction = [&](detail::OpenTransaction& session) {
     Transaction transaction(*state_, session, scope, term);
     if (write_id) {
@@ -395,7 +420,8 @@ Wrote Database::write_once(const Scope& scope, Term term, const std::function<vo
         return;
       }
     } else {
-      fence = TERMGATE_PLANTED(library_check) ? std::max(term.value(), remembered) : transaction.check(scope, term).value();
+      fence = TERMGATE_PLANTED(library_check) ? std::max(term.value(), remembered) : session.fence().value_or(0);
+      if (fence == 0) fence = transaction.check(scope, term).value();
     }
     // Rolls back first: to learn why takes a call of its own.
     if (fence < remembered) throw FenceBehind{fence, remembered};
@@ -406,9 +432,20 @@ Wrote Database::write_once(const Scope& scope, Term term, const std::function<vo
     // The check's lock keeps every other holder out until the end of the transaction; a look is enough.
     if (lease_owner) detail::need_lease(transaction.call(Call::lease, scope.name()), scope, term, *lease_owner);
   };
-  state_->audited([&] { state_->driver->transact(transact, in_transaction); });
+  state_->audited([&] { state_->driver->transact(with_claim, in_transaction); });
   state_->memory.saw(scope.name(), fence);
   return wrote;
+}
+
+Rows Database::execute_one(const Scope& scope, Term term, std::string_view sql, std::span<const Value> values) {
+  state_->raise_ahead(scope, term);
+  if (state_->memory.highest(scope.name()) <= term.value()) {
+    const auto attempt = [&] { return state_->driver->execute({scope, term}, sql, values); };
+    if (auto rows = state_->audited(attempt)) return *std::move(rows);
+  }
+  Rows rows;
+  write(scope, term, [&](Transaction& transaction) { rows = transaction.execute(sql, values.data(), values.size()); });
+  return rows;
 }
 
 SequenceNo Database::append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options) {
@@ -495,7 +532,12 @@ std::optional<Lease> Database::try_acquire_lease(const Scope& scope, millisecond
       }
     }
   };
-  const Rows rows = detail::counted(state_->stats.acquire, ask, [](const Rows& answer) { return answer.one()[0].as_bool(); });
+  const Rows rows = detail::counted(state_->stats, {.kind = LeaseCall::Kind::acquire, .scope = scope.name(), .owner = owner}, ask,
+                                    [](const Rows& answer, LeaseCall& acquired) {
+                                      const bool granted = answer.one()[0].as_bool();
+                                      if (granted) acquired.term = detail::only_row(answer)["term"].as_int();
+                                      return granted;
+                                    });
   const auto row = detail::only_row(rows);
   if (!row["acquired"].as_bool()) {
     state_->stats.contention.note(scope.name(), 1, {});
@@ -521,21 +563,26 @@ Lease Database::acquire_lease(const Scope& scope, milliseconds ttl, const LeaseO
 Lease Database::renew_lease(const Scope& scope, Term term, const std::string& owner, milliseconds ttl) {
   const auto sent = Lease::Clock::now();
   const Rows rows = detail::counted(
-      state_->stats.renew, [&] { return state_->run(Call::renew_lease, scope.name(), owner, term.value(), ttl.count()); },
-      [](const Rows& answer) { return answer.one()[0].as_bool(); });
-  if (!detail::only_row(rows)["renewed"].as_bool()) {
+      state_->stats, {.kind = LeaseCall::Kind::renew, .scope = scope.name(), .owner = owner, .term = term.value()},
+      [&] { return state_->run(Call::renew_lease, scope.name(), owner, term.value(), ttl.count()); },
+      [](const Rows& answer, LeaseCall&) { return answer.one()[0].as_bool(); });
+  const auto row = detail::only_row(rows);
+  if (!row["renewed"].as_bool()) {
     throw LeaseLost(
         fmt::format("the lease of scope \"{}\" with term {} is no longer held by {}: stop leading", scope.name(), term.value(), owner));
   }
-  return Lease(scope, term, owner, ttl, sent + ttl);
+  std::optional<Lease::Clock::time_point> leave_before;
+  if (const auto left = row.int_if_there("leave_in_ms")) leave_before = sent + milliseconds(*left);
+  return Lease(scope, term, owner, ttl, sent + ttl, leave_before);
 }
 
 void Database::renew_lease(Lease& lease) { lease = renew_lease(lease.scope(), lease.term(), lease.owner(), lease.ttl()); }
 
 bool Database::release_lease(const Scope& scope, Term term, const std::string& owner) {
   const bool released = detail::counted(
-      state_->stats.release, [&] { return state_->run(Call::release_lease, scope.name(), owner, term.value()).one()[0].as_bool(); },
-      [](bool done) { return done; });
+      state_->stats, {.kind = LeaseCall::Kind::release, .scope = scope.name(), .owner = owner, .term = term.value()},
+      [&] { return state_->run(Call::release_lease, scope.name(), owner, term.value()).one()[0].as_bool(); },
+      [](bool done, LeaseCall&) { return done; });
   if (released) state_->holding->waiters().hint(scope.name());
   return released;
 }
@@ -546,9 +593,47 @@ bool Database::force_release(const Scope& scope, std::string_view actor, std::st
   return released;
 }
 
+bool Database::request_hand_over(const Scope& scope, const HandOverOptions& options) {
+  const auto text = [](const std::string& given) { return given.empty() ? Value() : Value(given); };
+  const bool requested =
+      state_->run(Call::request_hand_over, scope.name(), text(options.to), options.drain.count(), text(options.actor), text(options.reason))
+          .one()[0]
+          .as_bool();
+  if (requested) state_->holding->waiters().hint(scope.name());
+  return requested;
+}
+
+std::vector<HandOverInfo> Database::hand_overs(const std::optional<Scope>& scope, int limit) {
+  try {
+    return convert_all<HandOverInfo>(state_->read(Call::hand_overs, detail::name_of(scope), limit), detail::to_hand_over);
+  } catch (const DatabaseError&) {
+    if (installed_version() >= detail::hand_overs_since(kind())) throw;
+    return {};
+  }
+}
+
+std::shared_ptr<void> Database::watch_lease(const Scope& scope, std::function<void()> hinted) {
+  return std::make_shared<detail::LeaseWaiters::Watch>(state_->holding->waiters(), scope.name(), std::move(hinted));
+}
+
 std::string Database::start_job(std::string_view job, const Scope& scope, Term term, const std::string& owner,
                                 const std::optional<std::string>& detail) {
   return state_->run(Call::job_start, job, scope.name(), owner, term.value(), detail).one()[0].as_text();
+}
+
+JobRequest Database::request_job(std::string_view job, const Scope& scope, std::string_view kind, std::string_view actor,
+                                 std::string_view reason) {
+  const auto text = [](std::string_view given) { return given.empty() ? Value() : Value(std::string(given)); };
+  const Rows rows = state_->run(Call::job_request, job, scope.name(), kind, text(actor), text(reason));
+  const auto row = detail::only_row(rows);
+  return {row["requested"].as_bool(), row["run_id"].as_text()};
+}
+
+std::optional<JobTaken> Database::take_job(std::string_view job, const Scope& scope, Term term, const std::string& owner) {
+  const Rows rows = state_->run(Call::job_take, job, scope.name(), owner, term.value());
+  const auto row = detail::only_row(rows);
+  if (row["run_id"].is_null()) return std::nullopt;
+  return JobTaken{row["run_id"].as_text(), row["kind"].as_text()};
 }
 
 // With `renew` the heartbeat and the renewal are one transaction: a heartbeat that is seen says that the
@@ -601,7 +686,7 @@ bool Database::finish_job(const std::string& run_id, std::string_view status, st
 std::vector<JobRunInfo> Database::jobs(const JobFilter& filter, int limit) {
   Value run_id;
   if (filter.run_id) run_id = detail::JobId(*filter.run_id).value(kind());
-  return convert_all<JobRunInfo>(state_->read(Call::jobs, filter.job, filter.scope, run_id, limit), detail::to_job_run);
+  return convert_all<JobRunInfo>(state_->read(Call::jobs, filter.job, filter.scope, run_id, limit, filter.status), detail::to_job_run);
 }
 
 CompletedJob Database::completed_job(std::string_view job, const Scope& scope, std::chrono::milliseconds ahead) {

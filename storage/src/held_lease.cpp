@@ -146,7 +146,8 @@ struct HeldLease::State {
   detail::LeaseHolding& holding;
   std::shared_ptr<detail::KeptLease> lease;
   detail::HeldLeasesCore::Id id = 0;
-  std::mutex mutex{};  // guards what follows
+  std::optional<detail::LeaseWaiters::Watch> watch{};  // who asks for the lease
+  std::mutex mutex{};                                  // guards what follows
   bool given_back = false;
   bool uncounted = true;  // not among the handles that hold a lease
 
@@ -159,6 +160,7 @@ struct HeldLease::State {
       std::fputs("termgate: a HeldLease was released inside a stop callback of a lease\n", stderr);
       std::abort();
     }
+    watch.reset();
     // First, so that no renewal is sent for a lease that is being given back.
     keeper.remove(id);
     if (!std::exchange(uncounted, true)) holding.stats().held.fetch_sub(1, std::memory_order_relaxed);
@@ -201,6 +203,11 @@ const Scope& HeldLease::scope() const noexcept { return state_->lease->scope; }
 Term HeldLease::term() const noexcept { return state_->lease->term; }
 const std::string& HeldLease::owner() const noexcept { return state_->lease->owner; }
 std::stop_token HeldLease::lost() const noexcept { return state_->lease->lost.get_token(); }
+std::stop_token HeldLease::asked_to_leave() const noexcept { return state_->lease->asked_to_leave.get_token(); }
+std::optional<HeldLease::Clock::time_point> HeldLease::leave_before() const noexcept {
+  const auto at = Clock::time_point(Clock::duration(state_->lease->leave_before.load()));
+  return at == Clock::time_point::max() ? std::nullopt : std::optional(at);
+}
 HeldLease::Clock::time_point HeldLease::held_until() const noexcept {
   return Clock::time_point(Clock::duration(state_->lease->until.load()));
 }
@@ -218,12 +225,13 @@ std::optional<HeldLease> Database::try_hold(const Scope& scope, const HoldOption
   detail::LeaseKeeper& keeper = holding.keeper();
   auto lease = try_acquire_lease(scope, options.ttl, lease_options);
   if (!lease) return std::nullopt;
-  auto kept = std::shared_ptr<detail::KeptLease>(new detail::KeptLease{scope, lease->term(), lease->owner(), options.ttl, {}, {}});
+  auto kept = std::shared_ptr<detail::KeptLease>(new detail::KeptLease{scope, lease->term(), lease->owner(), options.ttl});
   const auto state = std::shared_ptr<HeldLease::State>(new HeldLease::State{*this, holding, kept});
   // An acquisition that waited out an eviction may have taken most of the lease's time.
   for (int attempt = 0;; ++attempt) {
     if (const auto id = keeper.add(kept, timing, lease->held_until())) {
       state->id = *id;
+      state->watch.emplace(holding.waiters(), scope.name(), [&keeper, id = *id] { keeper.hurry(id); });
       state->uncounted = false;
       holding.stats().held.fetch_add(1, std::memory_order_relaxed);
       return HeldLease(state);

@@ -2,14 +2,23 @@
 // that no run stays open because an exception was thrown.
 #include <termgate/job_run.hpp>
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
 namespace termgate::inline v0 {
 
 std::optional<std::string> last_checkpoint(Database& database, std::string_view job, const Scope& scope) {
-  // A run that ended before its first checkpoint hides none of an earlier one.
-  for (const JobRunInfo& run : database.jobs({.job = std::string(job), .scope = scope.name()}, 100)) {
+  auto runs = database.jobs({.job = std::string(job), .scope = scope.name()}, 100);
+  // By when they began: a run that was asked for has its place in the list from then on. One that began in the future, by a clock that was
+  // ahead, counts for less than any other.
+  std::stable_sort(runs.begin(), runs.end(), [](const JobRunInfo& one, const JobRunInfo& other) {
+    const auto began = [](const JobRunInfo& run) { return run.started_at_ms > run.now_ms ? 0 : run.started_at_ms; };
+    return began(one) > began(other);
+  });
+  // A run that ended before its first checkpoint hides none of an earlier one, and a dry run hides nothing.
+  for (const JobRunInfo& run : runs) {
+    if (run.request == "dry-run") continue;
     if (run.status == "completed") return std::nullopt;
     if (run.checkpoint) return run.checkpoint;
   }

@@ -53,6 +53,7 @@ LeaderNews::Kind kind_of(const std::optional<LeaderCore::Loss>& loss) {
   switch (*loss) {
     case LeaderCore::Loss::stopped: return LeaderNews::Kind::stopped;
     case LeaderCore::Loss::finished: return LeaderNews::Kind::finished;
+    case LeaderCore::Loss::handed_over: return LeaderNews::Kind::handed_over;
     case LeaderCore::Loss::fenced: return LeaderNews::Kind::fenced;
     case LeaderCore::Loss::lost: return LeaderNews::Kind::lost;
     case LeaderCore::Loss::expired: break;
@@ -95,6 +96,7 @@ struct LeaderLoop::State {
       if (happened.error)
         tell({happened.term ? LeaderNews::Kind::work_failed : LeaderNews::Kind::call_failed, happened.term, happened.error});
       if (action.change) tell({kind_of(action.change->loss), action.change->term, {}});
+      if (action.leave) tell({LeaderNews::Kind::asked_to_leave, leading_term(), {}});
       if (action.over) {
         const std::lock_guard lock(mutex);
         over = true;
@@ -116,6 +118,7 @@ struct LeaderLoop::State {
     if (events.empty()) return {LeaderCore::Woken{}};
     Happened happened = std::move(events.front());
     events.pop_front();
+    if (std::holds_alternative<LeaderCore::Hint>(happened.event)) hinted = false;
     return happened;
   }
 
@@ -129,6 +132,8 @@ struct LeaderLoop::State {
         leading.reset();
         current.reset();
         ended = std::exchange(stop, std::nullopt);
+      } else if (action.leave) {
+        ended = stop;  // it goes on leading
       }
       if (action.change && !action.change->loss) {
         // A new number for each election: a Leadership of the last one must not come to life again.
@@ -153,12 +158,19 @@ struct LeaderLoop::State {
       case LeaderNews::Kind::elected: ++counted.elected; break;
       case LeaderNews::Kind::stopped: ++counted.stopped; break;
       case LeaderNews::Kind::finished: ++counted.finished; break;
+      case LeaderNews::Kind::handed_over: ++counted.handed_over; break;
       case LeaderNews::Kind::fenced: ++counted.fenced; break;
       case LeaderNews::Kind::lost: ++counted.lost; break;
       case LeaderNews::Kind::expired: ++counted.expired; break;
+      case LeaderNews::Kind::asked_to_leave:
       case LeaderNews::Kind::work_failed:
       case LeaderNews::Kind::call_failed: break;
     }
+  }
+
+  std::optional<Term> leading_term() const {
+    const std::lock_guard lock(mutex);
+    return leading;
   }
 
   void tell(const LeaderNews& news) const noexcept {
@@ -215,8 +227,10 @@ struct LeaderLoop::State {
           return {How::refused};
         }
       }
-      case LeaderCore::Call::Kind::renew:
-        return {How::granted, {}, database.renew_lease(scope, *next.term, options.owner, options.ttl).held_until()};
+      case LeaderCore::Call::Kind::renew: {
+        const Lease renewed = database.renew_lease(scope, *next.term, options.owner, options.ttl);
+        return {How::granted, {}, renewed.held_until(), {}, renewed.leave_before().has_value()};
+      }
       case LeaderCore::Call::Kind::release: break;
     }
     return {database.release_lease(scope, *next.term, options.owner) ? How::granted : How::refused};
@@ -267,6 +281,13 @@ struct LeaderLoop::State {
     const auto me = std::this_thread::get_id();
     return std::any_of(std::begin(ids), std::end(ids), [&](std::thread::id id) { return id == me; });
   }
+  // Somebody may have given the lease back, or ask for it.
+  void hint() {
+    const std::lock_guard lock(mutex);
+    if (over || std::exchange(hinted, true)) return;
+    events.push_back({LeaderCore::Hint{}});
+    alarm.wake();
+  }
   void request_stop() noexcept {
     const std::lock_guard lock(mutex);
     if (std::exchange(stop_asked, true)) return;
@@ -286,7 +307,8 @@ struct LeaderLoop::State {
 
   mutable std::mutex mutex;         // guards what follows
   std::condition_variable changed;  // of any of it
-  std::deque<Happened> events;      // a stop, an answer and an end of work at most
+  std::deque<Happened> events;      // a stop, an answer, a hint and an end of work at most
+  bool hinted = false;              // a hint is among them
   std::optional<LeaderCore::Call> call;
   std::optional<Leadership> elected;  // not at work yet
   std::optional<Leadership> current;
@@ -297,7 +319,8 @@ struct LeaderLoop::State {
   bool stop_asked = false;
   bool over = false;
 
-  std::mutex joining;  // guards threads, once they run
+  std::mutex joining;           // guards what follows, once the threads run
+  std::shared_ptr<void> watch;  // of the lease; calls hint()
   std::thread threads[3];
   std::thread::id ids[3];
 };
@@ -338,6 +361,8 @@ void LeaderLoop::start() {
     }
     throw;
   }
+  const std::lock_guard lock(state.joining);
+  if (!state.source) state.watch = state.database.watch_lease(state.scope, [&state] { state.hint(); });
 }
 
 LeaderLoop::~LeaderLoop() { stop(); }
@@ -352,6 +377,7 @@ void LeaderLoop::stop() {
   for (std::thread& thread : state_->threads) {
     if (thread.joinable()) thread.join();
   }
+  state_->watch.reset();
 }
 
 // Compares with the clock itself: the thread that keeps the time may not have run yet.

@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include <termgate/detail/named_row.hpp>
 #include <termgate/error.hpp>
 
 #include "json_text.hpp"
@@ -81,14 +82,21 @@ void LeaseKeeper::remove(HeldLeasesCore::Id id) {
   leases_.erase(id);
 }
 
+void LeaseKeeper::hurry(HeldLeasesCore::Id id) {
+  const std::lock_guard lock(mutex_);
+  core_.hurry(id, BootClock::now());
+  alarm_.wake();
+}
+
 void LeaseKeeper::keep_time() {
   for (;;) {
     HeldLeasesCore::Action action;
-    std::vector<std::shared_ptr<KeptLease>> over;
+    std::vector<std::shared_ptr<KeptLease>> over, leaving;
     {
       const std::lock_guard lock(mutex_);
       if (over_) return;
       action = core_.resume(BootClock::now());
+      leaving = std::exchange(leaving_, {});
       for (const auto& [id, loss] : action.over) {
         const auto found = leases_.find(id);
         if (found == leases_.end()) continue;
@@ -112,8 +120,9 @@ void LeaseKeeper::keep_time() {
       lease->until.store(BootClock::duration::min().count());
       lease->lost.request_stop();
     }
+    for (const auto& lease : leaving) lease->asked_to_leave.request_stop();
     // Moments may have passed while they ran.
-    if (over.empty()) alarm_.wait(action.wake);
+    if (over.empty() && leaving.empty()) alarm_.wait(action.wake);
   }
 }
 
@@ -138,7 +147,7 @@ void LeaseKeeper::renew() {
     std::vector<Renewal> outcomes;
     try {
       // The mutex is free during the call, however long it takes.
-      outcomes = ask(leases);
+      outcomes = ask(leases, sent);
     } catch (...) {
       // Whatever it was, nothing of it was a renewal that is known to be one.
     }
@@ -151,12 +160,20 @@ void LeaseKeeper::renew() {
         // A lease that was removed meanwhile is in neither map.
         if (until && found != leases_.end()) found->second->until.store(until->time_since_epoch().count());
       }
+      for (const auto& lease : leases) {
+        if (lease->leave_before.load() != BootClock::duration::max().count() && !lease->asked_to_leave.stop_requested())
+          leaving_.push_back(lease);
+      }
     }
     alarm_.wake();
   }
 }
 
-std::vector<Renewal> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLease>>& leases) {
+void LeaseKeeper::log(const KeptLease& lease, LeaseCall::Result result, std::chrono::nanoseconds took, const char* error) const {
+  if (stats_.log) stats_.tell({LeaseCall::Kind::renew, result, lease.scope.name(), lease.owner, lease.term.value(), took, error});
+}
+
+std::vector<Renewal> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLease>>& leases, BootClock::time_point sent) {
   std::string json = "[";
   milliseconds shortest = milliseconds::max();
   for (const auto& lease : leases) {
@@ -177,20 +194,28 @@ std::vector<Renewal> LeaseKeeper::ask(const std::vector<std::shared_ptr<KeptLeas
   const Rows rows = [&] {
     try {
       return driver.call(sql::Call::renew_leases, values, false, std::max(shortest / 3, milliseconds(50)));
-    } catch (...) {
+    } catch (const std::exception& error) {
       stats_.renew.note(Outcome::failed, took(), static_cast<std::int64_t>(leases.size()));
+      for (const auto& lease : leases) log(*lease, LeaseCall::Result::failed, took(), error.what());
       throw;
     }
   }();
+  const auto answered_in = took();
   stats_.renew.note(Outcome::granted, took(), 0);
   // The answers have no names: they belong to the leases by their order alone.
   if (rows.rows.size() != leases.size()) throw DatabaseError(fmt::format("{} answers to {} renewals", rows.rows.size(), leases.size()));
   std::vector<Renewal> outcomes;
   outcomes.reserve(leases.size());
-  for (const Row& row : rows.rows) {
-    const std::string outcome = row[0].as_text();
+  for (std::size_t at = 0; at < leases.size(); ++at) {
+    const NamedRow row(rows, rows.rows[at]);
+    const std::string outcome = row["outcome"].as_text();
+    // Counted from the sending, so that it is over here before it is in the database.
+    if (const auto left = row.int_if_there("leave_in_ms"); left && outcome == "renewed")
+      leases[at]->leave_before.store((sent + milliseconds(*left)).time_since_epoch().count());
     // A lease that was granted before the database was restored is never renewed: its term may have been given to another.
-    stats_.renew.note(outcome == "renewed" ? Outcome::granted : outcome == "busy" ? Outcome::failed : Outcome::refused);
+    const auto result = outcome == "renewed" ? Outcome::granted : outcome == "busy" ? Outcome::failed : Outcome::refused;
+    stats_.renew.note(result);
+    log(*leases[at], result, answered_in, outcome == "busy" ? "busy: another session is at this lease" : "");
     outcomes.push_back(outcome == "renewed" ? Renewal::renewed : outcome == "busy" ? Renewal::failed : Renewal::lost);
   }
   return outcomes;
@@ -215,21 +240,44 @@ LeaseWaiters::Wait::Wait(LeaseWaiters& waiters, const Scope& scope) : waiters_(w
   Scoped& scoped = waiters_.scopes_[scope_];
   ++scoped.waiting;
   seen_ = scoped.hints;
-  if (waiters_.listening_ || waiters_.none_ || waiters_.closing_) return;
-  if (waiters_.listener_.joinable()) waiters_.listener_.join();  // it has ended: listening_ is its last word
-  waiters_.listening_ = true;
+  waiters_.need_listener();
+}
+
+void LeaseWaiters::need_listener() {
+  if (listening_ || none_ || closing_) return;
+  if (listener_.joinable()) listener_.join();  // it has ended: listening_ is its last word
+  listening_ = true;
   try {
-    waiters_.listener_ = std::jthread([&all = waiters_](const std::stop_token& stop) { all.listen(stop); });
+    listener_ = std::jthread([this](const std::stop_token& stop) { listen(stop); });
   } catch (const std::system_error&) {
-    waiters_.listening_ = false;  // then they only poll
+    listening_ = false;  // then they only poll
   }
+}
+
+// The last one takes the scope's entry with it.
+void LeaseWaiters::leave(const std::string& scope) {
+  const auto found = scopes_.find(scope);
+  assert(found != scopes_.end() && "whoever waits or watches has its scope's entry as long as it lives");
+  if (found->second.waiting == 0 && found->second.watches.empty()) scopes_.erase(found);
+}
+
+LeaseWaiters::Watch::Watch(LeaseWaiters& waiters, std::string scope, std::function<void()> hinted)
+    : waiters_(waiters), scope_(std::move(scope)) {
+  const std::lock_guard lock(waiters_.mutex_);
+  waiters_.scopes_[scope_].watches.emplace(this, std::move(hinted));
+  waiters_.need_listener();
+}
+
+LeaseWaiters::Watch::~Watch() {
+  const std::lock_guard lock(waiters_.mutex_);
+  waiters_.scopes_.at(scope_).watches.erase(this);
+  waiters_.leave(scope_);
 }
 
 LeaseWaiters::Wait::~Wait() {
   const std::lock_guard lock(waiters_.mutex_);
-  assert(waiters_.scopes_.contains(scope_) && "a wait has its scope's entry as long as it lives");
-  const auto found = waiters_.scopes_.find(scope_);
-  if (--found->second.waiting == 0) waiters_.scopes_.erase(found);
+  --waiters_.scopes_.at(scope_).waiting;
+  waiters_.leave(scope_);
 }
 
 // A counter and not a flag: a hint that came between two waits is seen by the next one.
@@ -246,9 +294,11 @@ void LeaseWaiters::hint(const std::string& scope) {
   const auto found = scopes_.find(scope);
   if (found == scopes_.end()) return;
   ++found->second.hints;
+  for (const auto& [watch, hinted] : found->second.watches) hinted();
   hinted_.notify_all();
 }
 
+// Those who watch are not called: holders renew and candidates try by themselves, and a server that comes back must not meet all of them.
 void LeaseWaiters::hint_all() {
   const std::lock_guard lock(mutex_);
   for (auto& [scope, scoped] : scopes_) ++scoped.hints;

@@ -38,7 +38,9 @@ struct KeptLease {
   std::string owner;
   std::chrono::milliseconds ttl;
   std::atomic<BootClock::rep> until{};  // the end of the belief
-  std::stop_source lost;
+  std::stop_source lost{};
+  std::stop_source asked_to_leave{};
+  std::atomic<BootClock::rep> leave_before{BootClock::duration::max().count()};
   std::atomic<bool> over{false};  // lost or expired: there is nothing to give back
 };
 
@@ -54,12 +56,15 @@ class LeaseKeeper {
   std::optional<HeldLeasesCore::Id> add(const std::shared_ptr<KeptLease>& lease, const HeldLeasesCore::Timing& timing,
                                         BootClock::time_point end);
   void remove(HeldLeasesCore::Id id);
+  // Renews it now: somebody may have asked for it. Any thread.
+  void hurry(HeldLeasesCore::Id id);
   bool is_own_thread() const noexcept;
 
  private:
   void keep_time();
   void renew();
-  std::vector<HeldLeasesCore::Outcome> ask(const std::vector<std::shared_ptr<KeptLease>>& leases);
+  void log(const KeptLease& lease, LeaseCall::Result result, std::chrono::nanoseconds took, const char* error) const;
+  std::vector<HeldLeasesCore::Outcome> ask(const std::vector<std::shared_ptr<KeptLease>>& leases, BootClock::time_point sent);
 
   std::function<Driver&()> renewals_;
   StatsCounter& stats_;
@@ -71,6 +76,7 @@ class LeaseKeeper {
   std::optional<std::vector<std::shared_ptr<KeptLease>>> call_;
   std::condition_variable called_;
   std::vector<HeldLeasesCore::Id> asked_;
+  std::vector<std::shared_ptr<KeptLease>> leaving_;  // somebody asks for the lease, and its holder has not heard it yet
   bool over_ = false;
   std::thread time_, renewing_;
 };
@@ -100,10 +106,26 @@ class LeaseWaiters {
     std::uint64_t seen_;
   };
 
-  // Somebody gave the lease back; a hint, and nothing worse if it is wrong.
+  // A caller that does not wait: a holder, or a candidate.
+  class Watch {
+   public:
+    // `hinted` is called with the waiters' mutex held: it must return at once and call none of these.
+    Watch(LeaseWaiters& waiters, std::string scope, std::function<void()> hinted);
+    ~Watch();
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+
+   private:
+    LeaseWaiters& waiters_;
+    const std::string scope_;
+  };
+
+  // Somebody gave the lease back, or asks for it; a hint, and nothing worse if it is wrong.
   void hint(const std::string& scope);
 
  private:
+  void need_listener();  // with mutex_ held
+  void leave(const std::string& scope);
   void listen(const std::stop_token& stop);
   void hint_all();
 
@@ -113,6 +135,7 @@ class LeaseWaiters {
   struct Scoped {
     int waiting = 0;
     std::uint64_t hints = 0;
+    std::map<const Watch*, std::function<void()>> watches = {};
   };
   std::map<std::string, Scoped> scopes_;
   FenceFeed* feed_ = nullptr;  // while it waits

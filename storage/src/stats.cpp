@@ -53,6 +53,16 @@ std::vector<ScopeContention> ContentionCounter::read() const {
 
 }  // namespace detail
 
+std::string to_text(const LeaseCall& call) {
+  constexpr const char* kinds[] = {"acquire", "renew", "release"};
+  constexpr const char* results[] = {"granted", "refused", "failed"};
+  std::string text = fmt::format("{} of \"{}\" by {}", kinds[static_cast<int>(call.kind)], call.scope, call.owner);
+  if (call.term) text += fmt::format(" under term {}", *call.term);
+  text += fmt::format(": {} in {:.1f} ms", results[static_cast<int>(call.result)],
+                      std::chrono::duration<double, std::milli>(call.took).count());
+  return call.error.empty() ? text : text + ": " + call.error;
+}
+
 namespace {
 
 // The format escapes these three in a label's value, and no others.
@@ -123,6 +133,7 @@ std::vector<LeaderStats> by_scope(const std::vector<LeaderStats>& all) {
     found->elected += one.elected;
     found->stopped += one.stopped;
     found->finished += one.finished;
+    found->handed_over += one.handed_over;
     found->fenced += one.fenced;
     found->lost += one.lost;
     found->expired += one.expired;
@@ -158,7 +169,8 @@ void leaders_text(Text& text, const std::vector<LeaderStats>& given) {
   text.head("termgate_leader_ends_total", "counter", "How its leaderships ended.");
   for (const LeaderStats& one : leaders) {
     const std::pair<const char*, std::int64_t> ends[] = {
-        {"stopped", one.stopped}, {"finished", one.finished}, {"fenced", one.fenced}, {"lost", one.lost}, {"expired", one.expired}};
+        {"stopped", one.stopped}, {"finished", one.finished}, {"handed_over", one.handed_over},
+        {"fenced", one.fenced},   {"lost", one.lost},         {"expired", one.expired}};
     for (const auto& [how, count] : ends)
       text.line("termgate_leader_ends_total{{scope=\"{}\",how=\"{}\"}} {}", label(one.scope), how, count);
   }

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +17,7 @@
 
 namespace termgate::inline v0::detail {
 
-enum class Outcome { granted, refused, failed };
+using Outcome = LeaseCall::Result;
 
 class CallCounter {
  public:
@@ -46,23 +48,40 @@ struct StatsCounter {
   ContentionCounter contention;
   CallCounter acquire, renew, release;
   std::atomic<std::int64_t> waits{0}, waited_ns{0}, held{0}, lost{0}, expired{0}, stale_writes{0};
+  std::function<void(const LeaseCall&)> log = {};  // set once, before any call
+
+  CallCounter& of(LeaseCall::Kind kind) noexcept {
+    return kind == LeaseCall::Kind::acquire ? acquire : kind == LeaseCall::Kind::renew ? renew : release;
+  }
+  void tell(const LeaseCall& call) const noexcept {
+    if (!log) return;
+    try {
+      log(call);
+    } catch (...) {}
+  }
 };
 
-// Runs a call and notes how it ended: `granted` tells whether its result is one; what it throws is a failure, or a refusal where it says
-// that a lease is lost, and goes on its way.
+// Runs a call about one lease, counts how it ended, and logs it. `granted` tells from its result whether it was granted, and may fill in
+// the term. What the call throws is a failure, or a refusal where it says that a lease is lost, and goes on its way.
 template <class Call, class Granted>
-auto counted(CallCounter& counter, Call call, Granted granted) -> decltype(call()) {
+auto counted(StatsCounter& stats, LeaseCall lease_call, Call call, Granted granted) -> decltype(call()) {
   const auto begun = std::chrono::steady_clock::now();
-  const auto note = [&](Outcome outcome) { counter.note(outcome, std::chrono::steady_clock::now() - begun); };
+  const auto note = [&](LeaseCall::Result result, const char* error) {
+    lease_call.result = result;
+    lease_call.took = std::chrono::steady_clock::now() - begun;
+    lease_call.error = error;
+    stats.of(lease_call.kind).note(result, lease_call.took);
+    stats.tell(lease_call);
+  };
   try {
     auto result = call();
-    note(granted(result) ? Outcome::granted : Outcome::refused);
+    note(granted(result, lease_call) ? LeaseCall::Result::granted : LeaseCall::Result::refused, "");
     return result;
-  } catch (const LeaseLost&) {
-    note(Outcome::refused);
+  } catch (const LeaseLost& lost) {
+    note(LeaseCall::Result::refused, lost.what());
     throw;
-  } catch (...) {
-    note(Outcome::failed);
+  } catch (const std::exception& error) {
+    note(LeaseCall::Result::failed, error.what());
     throw;
   }
 }

@@ -21,6 +21,12 @@ if(TARGET termgate)
     if(database STREQUAL "postgresql")
       list(APPEND environment "TERMGATE_TEST_NEEDS=TERMGATE_TEST_POSTGRESQL")
     endif()
+    if(database STREQUAL "postgresql")
+      add_test(NAME bench_protected_statement COMMAND "${PROJECT_SOURCE_DIR}/tests/support/own_server.sh" "${TERMGATE_PYTHON}"
+        "${CMAKE_CURRENT_SOURCE_DIR}/bench/protected_statement.py" --rounds 1 --count 5)
+      set_tests_properties(bench_protected_statement PROPERTIES LABELS bench SKIP_RETURN_CODE 77 TIMEOUT 300
+        ENVIRONMENT "TERMGATE_TEST_NEEDS=TERMGATE_TEST_POSTGRESQL")
+    endif()
     set_tests_properties(bench_quick_${database} PROPERTIES LABELS bench SKIP_RETURN_CODE 77 TIMEOUT 300 ENVIRONMENT "${environment}")
   endforeach()
   add_executable(unit_bench bench/measure.cpp)
@@ -48,3 +54,7 @@ if(TARGET termgate_statements)
   add_test(NAME bench_statements_quick COMMAND bench_statements --quick)
   set_tests_properties(bench_statements_quick PROPERTIES LABELS bench TIMEOUT 60)
 endif()
+
+# What track.sh measures takes twenty minutes; here its parser reads output of short runs.
+add_test(NAME bench_figures COMMAND "${TERMGATE_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/bench/figures_test.py")
+set_tests_properties(bench_figures PROPERTIES LABELS bench TIMEOUT 60)

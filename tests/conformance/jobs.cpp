@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/job_run.hpp>
 
 #include "backend.hpp"
 
@@ -111,6 +112,12 @@ const std::vector<State>& states() {
          at.newest = Term(3);
          return at;
        }},
+      {"asked for, and not begun", "requested", "yes", "yes", "no", "yes",
+       [](Database& db) {
+         const Scope scope(unique("job"));
+         const Term term = db.acquire_lease(scope, 1h, {.owner = "holder"}).term();
+         return Case{scope, term, term, db.request_job(job, scope, "run").run_id};
+       }},
       {"completed", "completed", "yes", "yes", "no", "no", [](Database& db) { return ended(db, "completed"); }},
       {"failed", "failed", "yes", "yes", "no", "no", [](Database& db) { return ended(db, "failed"); }},
       {"cancelled", "cancelled", "yes", "yes", "no", "no", [](Database& db) { return ended(db, "cancelled"); }},
@@ -142,7 +149,7 @@ TEST_CASE("jobs: each call does in each state what the table says", "[F2][jobs][
     {
       const Case at = state.reach(db);
       CHECK(outcome([&] { return !db.start_job(job, at.scope, at.newest, "new").empty(); }) == state.start_newest);
-      if (std::string(state.start_newest) == "yes" && std::string(state.ended) == "yes") {
+      if (std::string(state.start_newest) == "yes" && std::string(state.ended) == "yes" && std::string(state.shown) != "requested") {
         CHECK(status_of(db, at.run) == "lost");
         CHECK_FALSE(db.beat_job(at.run));
         CHECK_FALSE(db.finish_job(at.run, "completed"));
@@ -195,4 +202,138 @@ TEST_CASE("jobs: the last completed run is found behind any number of others and
   CHECK(last.latest_ms == began);
   CHECK(last.now_ms >= began);
   CHECK_FALSE(db.completed_job("other", scope, 0ms).started_at_ms);
+}
+
+namespace {
+
+// Who is asked for leads already, under this term.
+struct Led {
+  Scope scope{unique("job")};
+  Term term;
+  explicit Led(Database& db) : term(db.acquire_lease(scope, 1h, {.owner = "holder"}).term()) {}
+};
+
+}  // namespace
+
+TEST_CASE("jobs: a request waits, and one taker begins it", "[jobs][conformance]") {
+  auto& db = shared();
+  for (const char* kind : {"run", "dry-run", "resume"}) {
+    INFO(kind);
+    const Led led(db);
+    CHECK_FALSE(db.take_job(job, led.scope, led.term, "holder"));
+    const JobRequest made = db.request_job(job, led.scope, kind, "alice", "figures corrected");
+    REQUIRE(made.requested);
+    const auto asked = db.jobs({.scope = led.scope.name(), .status = "requested"}, 10);
+    REQUIRE(asked.size() == 1);
+    CHECK(asked[0].run_id == made.run_id);
+    CHECK(asked[0].request == kind);
+    CHECK(asked[0].detail == "requested by alice: figures corrected");
+    CHECK(asked[0].owner.empty());
+    CHECK(asked[0].term == 0);
+    const auto audited = db.audit({.scope = led.scope.name()}, 1);
+    REQUIRE(audited.size() == 1);
+    CHECK(audited[0].action == "request_job");
+    CHECK(audited[0].actor == "alice");
+    // Twice, and of another kind: nothing is changed.
+    for (const char* again : {"run", "resume"}) {
+      const JobRequest second = db.request_job(job, led.scope, again);
+      CHECK_FALSE(second.requested);
+      CHECK(second.run_id == made.run_id);
+    }
+    CHECK(db.jobs({.run_id = made.run_id}, 1).at(0).request == kind);
+    // It has not begun: no heartbeat, no end but that of the request.
+    CHECK_FALSE(db.beat_job(made.run_id));
+    CHECK_FALSE(db.finish_job(made.run_id, "completed", 0));
+    // Another job and another scope have requests of their own.
+    CHECK(db.request_job("other", led.scope, "run").requested);
+    CHECK_FALSE(db.take_job(job, Led(db).scope, Term(1), "holder"));
+    const auto taken = db.take_job(job, led.scope, led.term, "holder");
+    REQUIRE(taken);
+    CHECK(taken->run_id == made.run_id);
+    CHECK(taken->request == kind);
+    const auto run = db.jobs({.run_id = made.run_id}, 1).at(0);
+    CHECK(run.status == "started");
+    CHECK(run.owner == "holder");
+    CHECK(run.term == led.term.value());
+    CHECK(run.started_at_ms >= asked[0].started_at_ms);
+    CHECK(outcome([&] { return db.take_job(job, led.scope, led.term, "holder").has_value(); }) == "TG005");  // it runs
+    CHECK(db.beat_job(made.run_id));
+    CHECK(db.finish_job(made.run_id, "completed", 0));
+    CHECK_FALSE(db.take_job(job, led.scope, led.term, "holder"));
+    CHECK(db.request_job(job, led.scope, kind).requested);
+  }
+}
+
+TEST_CASE("jobs: a request outlives runs and takeovers until it is taken or cancelled", "[F1][jobs][conformance]") {
+  auto& db = shared();
+  const Led led(db);
+  const std::string running = db.start_job(job, led.scope, led.term, "holder");
+  const JobRequest made = db.request_job(job, led.scope, "run");
+  REQUIRE(made.requested);
+  CHECK(status_of(db, running) == "started");
+  CHECK(outcome([&] { return db.take_job(job, led.scope, led.term, "holder").has_value(); }) == "TG005");
+  // Whoever takes over begins it; a stale leader does not, and the run that it had is lost.
+  REQUIRE(db.force_release(led.scope, "operator", "a test"));
+  const Term newest = db.acquire_lease(led.scope, 1h, {.owner = "another"}).term();
+  CHECK(status_of(db, made.run_id) == "requested");
+  CHECK(outcome([&] { return db.take_job(job, led.scope, led.term, "holder").has_value(); }) == "TG001");
+  // A start that nobody asked for leaves the request where it is.
+  REQUIRE(db.finish_job(db.start_job(job, led.scope, newest, "another"), "failed"));
+  CHECK(status_of(db, running) == "lost");
+  const auto taken = db.take_job(job, led.scope, newest, "another");
+  REQUIRE(taken);
+  CHECK(taken->run_id == made.run_id);
+  // Who has begun it dies: the run is lost, and nobody begins it again.
+  REQUIRE(db.force_release(led.scope, "operator", "a test"));
+  CHECK(status_of(db, made.run_id) == "lost");
+  CHECK_FALSE(db.take_job(job, led.scope, db.acquire_lease(led.scope, 1h, {.owner = "third"}).term(), "third"));
+  // Cancelled before anybody has begun it.
+  const JobRequest next = db.request_job(job, led.scope, "resume");
+  REQUIRE(next.requested);
+  CHECK(db.finish_job(next.run_id, "cancelled", {}, "not needed"));
+  CHECK_FALSE(db.finish_job(next.run_id, "cancelled"));
+  CHECK(status_of(db, next.run_id) == "cancelled");
+}
+
+TEST_CASE("jobs: what a request must be", "[jobs][conformance]") {
+  auto& db = shared();
+  const Scope scope(unique("job"));
+  CHECK(outcome([&] { return db.request_job("", scope, "run").requested; }) == "TG005");
+  CHECK(outcome([&] { return db.request_job(std::string(300, 'x'), scope, "run").requested; }) == "TG005");
+  CHECK(outcome([&] { return db.request_job(job, scope, "").requested; }) == "TG005");
+  CHECK(outcome([&] { return db.request_job(job, scope, "RUN").requested; }) == "TG005");
+  CHECK(outcome([&] { return db.request_job(job, scope, "run", " ").requested; }) == "TG005");
+  for (const char* hostile : {"'; DROP TABLE job_runs; --", "a\nb\x1b[2J", "\xc3\x9c \xf0\x9f\x92\xa5", "100%s {} $1", "\" \\ / ?"}) {
+    INFO(hostile);
+    const Scope odd(unique(hostile));
+    const JobRequest made = db.request_job(hostile, odd, "dry-run", hostile, hostile);
+    REQUIRE(made.requested);
+    const auto shown = db.jobs({.job = hostile, .scope = odd.name(), .status = "requested"}, 2);
+    REQUIRE(shown.size() == 1);
+    CHECK(shown[0].detail == std::string("requested by ") + hostile + ": " + hostile);
+    REQUIRE(db.take_job(hostile, odd, Term(3), hostile));
+  }
+}
+
+TEST_CASE("jobs: a dry run neither counts as completed nor hides a checkpoint", "[jobs][conformance]") {
+  auto& db = shared();
+  const Led led(db);
+  const std::string stopped = db.start_job(job, led.scope, led.term, "holder");
+  REQUIRE(db.beat_job(stopped, "page 3"));
+  REQUIRE(db.finish_job(stopped, "failed", 1));
+  REQUIRE(db.request_job(job, led.scope, "dry-run").requested);
+  const std::string dry = db.take_job(job, led.scope, led.term, "holder").value().run_id;
+  REQUIRE(db.beat_job(dry, "page 9"));
+  REQUIRE(db.finish_job(dry, "completed", 0));
+  CHECK_FALSE(db.completed_job(job, led.scope, 0ms).started_at_ms);
+  CHECK(last_checkpoint(db, job, led.scope) == "page 3");
+  // One that was asked for earlier than another run began, and was taken later: what counts is when it began.
+  REQUIRE(db.request_job(job, led.scope, "resume").requested);
+  const std::string between = db.start_job(job, led.scope, led.term, "holder");
+  REQUIRE(db.beat_job(between, "page 5"));
+  REQUIRE(db.finish_job(between, "failed", 1));
+  CHECK(last_checkpoint(db, job, led.scope) == "page 5");
+  std::this_thread::sleep_for(5ms);
+  REQUIRE(db.finish_job(db.take_job(job, led.scope, led.term, "holder").value().run_id, "completed", 0));
+  CHECK_FALSE(last_checkpoint(db, job, led.scope));
 }

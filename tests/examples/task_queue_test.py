@@ -6,6 +6,7 @@ TERMGATE_TEST_POSTGRESQL; with TERMGATE_TEST_LONG a hundred thousand tasks there
   task_queue_test.py TASK_QUEUE TERMGATE_COMMAND
 """
 import contextlib
+import json
 import os
 import re
 import subprocess
@@ -52,7 +53,10 @@ class TaskQueue(unittest.TestCase):
         # The check finds what it is there to find.
         damage = ["--scope", "damage", "--term", "1", "--db", url]
         self.assertEqual(
-            run(TERMGATE, "exec", *damage, "INSERT INTO results SELECT task, term, worker FROM results WHERE task = 7").returncode, 0
+            run(
+                TERMGATE, "exec", *damage, "INSERT INTO results (task, term, worker) SELECT task, term, worker FROM results WHERE task = 7"
+            ).returncode,
+            0,
         )
         checked = run(QUEUE, "check", url, "300")
         self.assertEqual((checked.returncode, "WRONG" in checked.stdout, "301 results" in checked.stdout), (1, True, True), checked.stdout)
@@ -67,8 +71,8 @@ class TaskQueue(unittest.TestCase):
             self.play(url, 100_000, timeout=2400)
 
     @contextlib.contextmanager
-    def service(self):
-        with served(QUEUE, "serve", f"sqlite:{self.folder}/one.db", "PORT") as port:
+    def service(self, url=None):
+        with served(QUEUE, "serve", url or f"sqlite:{self.folder}/one.db", "PORT") as port:
 
             def ask(path, body="", term=None, method="POST"):
                 request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body.encode(), method=method)
@@ -105,11 +109,81 @@ class TaskQueue(unittest.TestCase):
                 if time.monotonic() > begun + 1.2:
                     break
                 self.assertEqual(beat(str(attempt))[0], 409)
-            self.assertEqual(ask("/complete/1", "a", str(attempt)), (200, "completed"))
+            self.assertEqual(ask("/complete/1", '"a"', str(attempt)), (200, "completed"))
             for term in (None, "", "x", "0"):
                 self.assertEqual(beat(term)[0], 400, term)
             for path in ("/tasks/x/heartbeat", "/tasks//heartbeat", "/tasks/heartbeat"):
                 self.assertIn(ask(path, "a", "1", "PUT")[0], (400, 404), path)
+
+    def test_tasks_are_json_scheduled_and_listed(self):
+        with database(self, "queue_json") as postgres:
+            for url in (f"sqlite:{self.folder}/json.db", postgres):
+                with self.subTest(url=url), self.service(url) as ask:
+                    self.tasks_in_json(ask)
+
+    def tasks_in_json(self, ask):
+        get = lambda path: json.loads(ask(path, method="GET")[1])
+        later = int(time.time() * 1000) + 3000
+        data = {"mail": "to \u00fc", "n": [1, 2.5, None]}
+        self.assertEqual(ask("/tasks", json.dumps({"data": data, "scheduled_at_ms": later})), (201, "1"))
+        self.assertEqual(ask("/tasks", json.dumps({"data": "second"})), (201, "2"))
+        for wrong in ("{}", "[]", "-1", "", "{", '{"data": 1, "scheduled_at_ms": "now"}'):
+            self.assertEqual(ask("/tasks", wrong)[0], 400, wrong)
+        # What is scheduled for later waits, though it came first.
+        status, claimed = ask("/claim", "worker-1")
+        self.assertEqual((status, claimed.split()[0]), (200, "2"))
+        self.assertEqual([one["id"] for one in get("/tasks?state=open")], [1])
+        self.assertEqual([one["id"] for one in get("/tasks?state=started")], [2])
+        term = claimed.split()[1]
+        if ask("/tasks/2/heartbeat", "", term, "PUT")[0] == 200:
+            beaten = get("/tasks/2")
+            self.assertGreaterEqual(beaten["last_heartbeat_ms"], beaten["started_at_ms"])
+        self.assertEqual(ask("/complete/2", "no JSON", term)[0], 400)
+        while ask("/complete/2", '{"sent": true}', term)[0] == 409:  # a busy machine
+            term = ask("/claim", "worker-1")[1].split()[1]
+        done = get("/tasks/2")
+        self.assertEqual(
+            [done[name] for name in ("data", "processed", "processor", "output")], ["second", True, "worker-1", {"sent": True}]
+        )
+        self.assertEqual([one["id"] for one in get("/tasks?state=processed")], [2])
+        first = get("/tasks/1")
+        self.assertEqual((first["data"], first["scheduled_at_ms"], first["started_at_ms"], first["output"]), (data, later, None, None))
+        self.assertEqual([one["id"] for one in get("/tasks")], [1, 2])
+        self.assertEqual([ask(path, method="GET")[0] for path in ("/tasks/9", "/tasks/x", "/tasks?state=lost")], [404, 400, 400])
+        self.assertEqual(ask("/claim", "worker-1")[0], 202)
+        time.sleep(max(0, later / 1000 - time.time()) + 0.1)
+        self.assertEqual(ask("/claim", "worker-1"), (200, "1 1"))
+
+    def test_one_generator_is_active(self):
+        url = f"sqlite:{self.folder}/generated.db"
+        with self.service(url) as first, self.service(url) as second:
+            start = lambda ask: ask("/generator/start", '{"per_second": 50}')
+            status = lambda ask: json.loads(ask("/generator", method="GET")[1])
+            self.assertEqual(status(first), {"active": False, "here": False})
+            self.assertEqual(first("/generator/start", "{}")[0], 400)
+            self.assertEqual(start(first)[0], 200)
+            for ask in (first, second):
+                self.assertEqual(start(ask)[0], 409)
+            # The other one says who is active, and stops nothing.
+            told = json.loads(second("/generator/stop")[1])
+            self.assertEqual((told["active"], told["here"], told["endpoint"]), (True, False, status(first)["endpoint"]))
+            self.assertTrue(told["endpoint"].startswith("http://127.0.0.1:"), told)
+            while status(first)["made"] < 5:
+                time.sleep(0.05)
+            self.assertEqual(second("/tasks", '{"data": "beside it"}')[0], 201)
+            self.assertEqual(first("/generator/stop")[0], 200)
+            made = json.loads(second("/tasks", method="GET")[1])
+            self.assertEqual([one["id"] for one in made], list(range(1, len(made) + 1)))
+            self.assertGreaterEqual(len([one for one in made if one["data"] != "beside it"]), 5)
+            self.assertEqual(start(second)[0], 200)
+            self.assertEqual((status(first)["here"], status(second)["here"]), (False, True))
+            # A planned hand-over ends it too.
+            asked = run(TERMGATE, "lease", "hand-over", "generator", "--no-wait", "--db", url)
+            self.assertEqual(asked.returncode, 0, asked.stderr)
+            until = time.monotonic() + 20
+            while status(first)["active"] and time.monotonic() < until:
+                time.sleep(0.05)
+            self.assertFalse(status(second)["active"])
 
     def test_a_worker_that_lost_its_lease_cannot_complete(self):
         with self.service() as ask:
@@ -122,15 +196,15 @@ class TaskQueue(unittest.TestCase):
                 again = ask("/claim", "b")
             self.assertEqual(again, (200, "1 2"))
             self.assertEqual(ask("/tasks/1/heartbeat", "a", "1", "PUT")[0], 409)
-            status, text = ask("/complete/1", "a", "1")
+            status, text = ask("/complete/1", '"a"', "1")
             self.assertEqual(status, 409)
             self.assertIn("TG001", text)
             for term in (None, "", "x", "2x", " ", "0", "-1", "9" * 30):
-                self.assertEqual(ask("/complete/1", "b", term)[0], 400, term)
-            self.assertEqual(ask("/complete/1", "b", "3")[0], 400, "a term that was never issued")
-            self.assertEqual(ask("/complete/1", "b", "2"), (200, "completed"))
-            self.assertEqual(ask("/complete/1", "b", "2"), (200, "was completed before"))
-            self.assertEqual(ask("/complete/x", "b", "2")[0], 400)
+                self.assertEqual(ask("/complete/1", '"b"', term)[0], 400, term)
+            self.assertEqual(ask("/complete/1", '"b"', "3")[0], 400, "a term that was never issued")
+            self.assertEqual(ask("/complete/1", '"b"', "2"), (200, "completed"))
+            self.assertEqual(ask("/complete/1", '"b"', "2"), (200, "was completed before"))
+            self.assertEqual(ask("/complete/x", '"b"', "2")[0], 400)
             self.assertEqual(ask("/tasks", "many")[0], 400)
             self.assertEqual(ask("/claim", "c")[0], 410)
 

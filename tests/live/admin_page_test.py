@@ -252,6 +252,95 @@ class Page(unittest.TestCase):
             [],
         )
 
+    def test_a_hand_over(self):
+        browser = self.browser
+        self.enter()
+        browser.run("[...document.querySelectorAll('#leases button')].find(one => one.textContent === 'exports').click()")
+        browser.wait("document.getElementById('facts').textContent.includes('host-c:3:z')")
+        browser.run("document.getElementById('hand-over').click()")
+        browser.wait("document.getElementById('ask').open && document.activeElement.id === 'ask-to'")
+        self.assertEqual(browser.run("['ask-term-row', 'ask-to-row'].map(id => document.getElementById(id).hidden)"), [True, False])
+        browser.type("host-d:*")
+        browser.key("Tab")
+        browser.key("Tab")
+        browser.type("a deploy")
+        browser.key("Tab")
+        browser.type("exports")
+        browser.screenshot("hand-over dialog")
+        browser.key("Enter")
+        browser.wait("!document.getElementById('ask').open")
+        browser.wait("document.getElementById('facts').textContent.includes('asked to leave for host-d:*')")
+        browser.wait("document.getElementById('leases').innerText.includes('asked to leave for host-d:*')")
+        self.assertEqual(browser.run("document.getElementById('said').textContent"), "exports is asked for")
+        browser.screenshot("hand-over")
+        self.command("lease", "release", "--scope", "exports", "--owner", "host-c:3:z", "--term", "1")
+        browser.wait("document.getElementById('facts').textContent.includes('kept for host-d:*')")
+        self.command("lease", "acquire", "--scope", "exports", "--owner", "host-d:1:a", "--ttl", "1h")
+        browser.wait("document.getElementById('timeline').innerText.includes('gap_ms')")
+        browser.wait("!document.getElementById('leases').innerText.includes('host-d:*')")
+        self.assertEqual([event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"], [])
+
+    def test_a_run_is_cancelled(self):
+        browser = self.browser
+        self.command("lease", "acquire", "--scope", "cancelled", "--owner", "me", "--ttl", "1h")
+        self.command("job", "start", "--job", "reindex", "--scope", "cancelled", "--owner", "me", "--term", "1")
+        self.enter()
+        browser.wait("document.getElementById('jobs').innerText.includes('reindex')")
+        browser.run(
+            "[...document.querySelectorAll('#jobs button')].find(one => one.closest('tr').innerText.includes('reindex') && one.textContent"
+            " === 'Cancel …').click()"
+        )
+        browser.wait("document.getElementById('ask').open && document.activeElement.id === 'ask-reason'")
+        self.assertEqual(browser.run("document.getElementById('ask-confirm-what').textContent"), "Write the job’s name to confirm")
+        browser.type("the wrong day")
+        browser.key("Tab")
+        browser.type("reindex")
+        browser.screenshot("cancel dialog")
+        browser.key("Enter")
+        browser.wait("!document.getElementById('ask').open")
+        browser.wait(
+            "[...document.querySelectorAll('#jobs tr')].some(one => one.innerText.includes('reindex') &&"
+            " one.innerText.includes('cancelled'))"
+        )
+        browser.screenshot("cancelled")
+        self.assertEqual([event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"], [])
+
+    def test_a_run_is_requested(self):
+        browser = self.browser
+        self.command("lease", "acquire", "--scope", "reports", "--owner", "me", "--ttl", "1h")
+        run = self.command("job", "start", "--job", "figures", "--scope", "reports", "--owner", "me", "--term", "1").stdout.strip()
+        self.command("job", "finish", "--run", run, "--exit-code", "0")
+        self.enter()
+        # Since when the lease is held, and for how long.
+        lease = "[...document.querySelectorAll('#leases tr')].find(one => one.innerText.includes('reports'))"
+        browser.wait(f"{lease} && / ago/.test({lease}.querySelector('td[data-label=Since]').innerText)")
+        row = "[...document.querySelectorAll('#jobs tr')].find(one => one.innerText.includes('figures'))"
+        press = f"[...{row}.querySelectorAll('button')].find(one => one.textContent.endsWith('…')).click()"
+        browser.wait(f"{row} && {row}.innerText.includes('Run …')")
+        browser.run(press)
+        browser.wait("document.getElementById('ask').open && document.activeElement.id === 'ask-reason'")
+        browser.run("document.getElementById('ask-kind').value = 'dry-run'")
+        browser.type("does it still work")
+        browser.key("Tab")
+        browser.type("figures")
+        browser.screenshot("request dialog")
+        browser.key("Enter")
+        browser.wait(f"!document.getElementById('ask').open && {row}.innerText.includes('requested')")
+        self.assertIn("dry-run", browser.run(f"{row}.innerText"))
+        # Withdrawn by the same way.
+        browser.run(press)
+        browser.wait("document.getElementById('ask').open")
+        self.assertIn("is withdrawn", browser.run("document.getElementById('ask-what').textContent"))
+        self.assertTrue(browser.run("document.getElementById('ask-kind-row').hidden"))
+        browser.screenshot("withdraw dialog")
+        browser.type("it does")
+        browser.key("Tab")
+        browser.type("figures")
+        browser.key("Enter")
+        browser.wait(f"!document.getElementById('ask').open && {row}.innerText.includes('cancelled')")
+        self.assertIn("Run …", browser.run(f"{row}.innerText"))
+        self.assertEqual([event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"], [])
+
     def test_on_a_phone_in_the_dark(self):
         browser = self.browser
         browser.call("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=2, mobile=True)

@@ -3,6 +3,8 @@
 resource, what is refused and changes nothing, and a thousand open event streams. admin_page_test.py has the page.
 
   pytest tests/live/admin_test.py [-k streams]
+
+Long: every test starts the same two servers.
 """
 import http.client
 import json
@@ -11,15 +13,17 @@ import re
 import resource
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+import unittest
 import urllib.parse
 from pathlib import Path
 
 from both_databases import BothDatabases
-from given import PG_SERVER, TERMGATE
+from given import EXTENSION, PG_SERVER, SANITIZED, TERMGATE
 
 scratch = tempfile.TemporaryDirectory(prefix="termgate-admin.")
 os.chmod(scratch.name, 0o755)  # the server runs as another user
@@ -160,6 +164,151 @@ class Admin(BothDatabases):
 
         self.both(play)
 
+    def test_a_hand_over(self):
+        def play(served, url, scope):
+            path, listed = f"/api/v1/leases/{quoted(scope)}/hand-over", "/api/v1/hand-overs?scope=" + quoted(scope)
+            self.assertEqual(served.ask("POST", path, "lead", {})[0], 409)
+            served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "old", "ttl_ms": 60000})
+            for level, body, status in ((None, {}, 401), ("read", {}, 403), ("lead", {"drain_ms": 5}, 400), ("lead", {"to": "old"}, 400)):
+                self.assertEqual(served.ask("POST", path, level, body)[0], status, (level, body))
+            self.assertEqual(served.ask("GET", listed, "read")[1], {"hand_overs": []})
+            status, asked, _ = served.ask("POST", path, "lead", {"to": "new:*", "drain_ms": 20000, "reason": "a deploy"})
+            self.assertEqual((status, asked["state"], asked["requested_by"]), (202, "asked", "admin lead-er"), asked)
+            renewed = served.ask("PUT", "/api/v1/leases/" + quoted(scope), "lead", {"owner": "old", "term": "1", "ttl_ms": 60000})
+            self.assertTrue(renewed[1]["asked_to_leave"], renewed)
+            self.assertIn(scope, [one["scope"] for one in served.ask("GET", "/api/v1/overview", "read")[1]["hand_overs"]])
+            self.assertRegex(served.ask("GET", "/metrics", "read")[1], rf'termgate_hand_over{{scope="{scope}",state="asked"}} 1\n')
+            served.ask("DELETE", "/api/v1/leases/" + quoted(scope), "lead", {"owner": "old", "term": "1"})
+            self.assertEqual(served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "another", "ttl_ms": 60000})[0], 409)
+            self.assertEqual(served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "new:1", "ttl_ms": 60000})[0], 201)
+            receipt = served.ask("GET", listed, "read")[1]["hand_overs"][0]
+            self.assertEqual(
+                [receipt[name] for name in ("state", "owner", "term", "next_owner", "next_term", "reason")],
+                ["taken", "old", "1", "new:1", "2", "a deploy"],
+            )
+            metrics = served.ask("GET", "/metrics", "read")[1]
+            self.assertRegex(metrics, rf'termgate_hand_over_gap_seconds{{scope="{scope}"}} [0-9.]+\n')
+            self.assertNotIn(f'termgate_hand_over{{scope="{scope}"', metrics)
+
+        self.both(play)
+
+    def test_a_run_of_a_job_by_http(self):
+        def play(served, url, scope):
+            lease = "/api/v1/leases/" + quoted(scope)
+            served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "me", "ttl_ms": 60000})
+            self.assertNotIn(scope, [one["scope"] for one in served.ask("GET", "/api/v1/leases?state=renewed", "read")[1]["leases"]])
+            served.ask("PUT", lease, "lead", {"owner": "me", "term": "1", "ttl_ms": 60000})
+            self.assertIn(scope, [one["scope"] for one in served.ask("GET", "/api/v1/leases?state=renewed", "read")[1]["leases"]])
+            begin = {"job": "nightly", "scope": scope, "owner": "me", "term": "1"}
+            self.assertEqual(served.ask("POST", "/api/v1/jobs", "read", begin)[0], 403)
+            status, run, _ = served.ask("POST", "/api/v1/jobs", "lead", begin)
+            self.assertEqual(status, 201, run)
+            path = "/api/v1/jobs/" + run["run_id"]
+            state = lambda: served.ask("GET", path, "read")[1]
+            # A heartbeat, with the lease's renewal, and the word that its holder shall leave.
+            going = {"renewed": True, "leave_before_ms": None}
+            self.assertEqual(served.ask("PUT", path, "lead", {"checkpoint": "3", "ttl_ms": 60000})[:2], (200, going))
+            self.assertEqual(state()["checkpoint"], "3")
+            served.ask("POST", lease + "/hand-over", "lead", {"drain_ms": 20000})
+            status, beaten, _ = served.ask("PUT", path, "lead", {})
+            self.assertEqual((status, beaten["renewed"], beaten["leave_before_ms"] > time.time() * 1000), (202, False, True), beaten)
+            for method, to, body, expected in (
+                ("PUT", path, {"ttl_ms": 5}, 400),
+                ("POST", path + "/finish", {"status": "cancelled"}, 400),
+                ("POST", path + "/finish", {}, 400),
+                ("POST", path, {}, 405),
+                ("POST", path + "/stop", {}, 404),
+                ("PUT", "/api/v1/jobs/987654321", {}, 404 if url.startswith("postgres") else None),
+                ("POST", path + "/cancel", {"reason": "r", "confirm": "nightly"}, 403),
+            ):
+                if expected:
+                    self.assertEqual(served.ask(method, to, "lead", body)[0], expected, (method, to, body))
+            self.assertEqual(served.ask("POST", path + "/finish", "lead", {"status": "completed", "exit_code": 0})[0], 200)
+            self.assertEqual((state()["status"], state()["exit_code"]), ("completed", 0))
+            for method, to, body in (("PUT", path, {}), ("POST", path + "/finish", {"status": "failed"})):
+                self.assertEqual(served.ask(method, to, "lead", body)[0], 409)
+            # Cancelled by an operator; the lease lost.
+            path = "/api/v1/jobs/" + served.ask("POST", "/api/v1/jobs", "lead", begin)[1]["run_id"]
+            self.assertEqual(served.ask("POST", path + "/cancel", "operate", {"reason": "r", "confirm": scope})[0], 400)
+            self.assertEqual(served.ask("POST", path + "/cancel", "operate", {"reason": "wrong day", "confirm": "nightly"})[0], 200)
+            self.assertEqual((state()["status"], state()["detail"]), ("cancelled", "cancelled by admin operate-er: wrong day"))
+            self.assertEqual(served.ask("PUT", path, "lead", {"ttl_ms": 60000})[0], 409)
+            path = "/api/v1/jobs/" + served.ask("POST", "/api/v1/jobs", "lead", begin)[1]["run_id"]
+            served.ask("POST", lease + "/force-release", "operate", {"reason": "r", "confirm": scope})
+            for method, to, body in (("PUT", path, {"ttl_ms": 60000}), ("POST", path + "/finish", {"status": "completed"})):
+                self.assertEqual(served.ask(method, to, "lead", body)[0], 409)
+            self.assertEqual(served.ask("POST", "/api/v1/jobs", "lead", begin)[0], 409)
+
+        self.both(play)
+
+    def test_a_run_is_requested(self):
+        def play(served, url, scope):
+            want = {"job": "nightly", "scope": scope, "kind": "resume", "reason": "the disk is empty again"}
+            ask = lambda who, body: served.ask("POST", "/api/v1/job-requests", who, body)
+            self.assertEqual(ask(None, want)[0], 401)
+            self.assertEqual(ask("read", want)[0], 403)
+            self.assertEqual(served.ask("GET", "/api/v1/job-requests", "lead")[0], 405)
+            for bad in ({**want, "kind": "stop"}, {**want, "kind": 1}, {"job": "nightly"}, {**want, "job": ""}, {**want, "job": "x" * 300}):
+                self.assertEqual(ask("lead", bad)[0], 400, bad)
+            status, made, _ = ask("lead", want)
+            self.assertEqual(status, 202, made)
+            status, refused, _ = ask("operate", {"job": "nightly", "scope": scope})
+            self.assertEqual((status, made["run_id"] in refused["error"]["message"]), (409, True), refused)
+            path = "/api/v1/jobs/" + made["run_id"]
+            run = served.ask("GET", path, "read")[1]
+            self.assertEqual((run["status"], run["request"], run["term"], run["owner"]), ("requested", "resume", "0", ""))
+            self.assertEqual(run["detail"], "requested by admin lead-er: the disk is empty again")
+            listed = served.ask("GET", "/api/v1/jobs?status=requested&scope=" + quoted(scope), "read")[1]["jobs"]
+            self.assertEqual([one["run_id"] for one in listed], [made["run_id"]])
+            for method, to, body in (("PUT", path, {}), ("POST", path + "/finish", {"status": "completed"})):
+                self.assertEqual(served.ask(method, to, "lead", body)[0], 409)
+            # A hostile name is text everywhere.
+            odd = "'; DROP TABLE x; -- \n\u001b <b>"
+            self.assertEqual(ask("lead", {"job": odd, "scope": scope})[0], 202)
+            self.assertIn(odd, [one["job"] for one in served.ask("GET", "/api/v1/jobs?status=requested", "read")[1]["jobs"]])
+            # The gauges say how the job does, not that somebody asks.
+            self.assertNotIn(
+                f'termgate_job_last_status{{scope="{scope}",job_name="nightly"', served.ask("GET", "/api/v1/metrics", "read")[1]
+            )
+            self.assertEqual(served.ask("POST", path + "/cancel", "operate", {"reason": "no", "confirm": "nightly"})[0], 200)
+            self.assertEqual(served.ask("POST", path + "/cancel", "operate", {"reason": "no", "confirm": "nightly"})[0], 409)
+            self.assertEqual(ask("lead", want)[0], 202)
+
+        self.both(play)
+
+    def test_runs_of_hosts_and_retries_are_counted(self):
+        def play(served, url, scope):
+            lines = lambda name: sorted(
+                line
+                for line in served.ask("GET", "/api/v1/metrics", "read")[1].splitlines()
+                if line.startswith(name + "{") and scope in line
+            )
+            for owner, ends in ((f"{scope}-a:1:x", ("failed", "failed", "completed")), (f"{scope}-b:2:y", ("completed", None))):
+                for end in ends:
+                    words = ("--job", "nightly", "--scope", scope, "--term", "5", "--owner", owner)
+                    run = self.command(url, "job", "start", *words).stdout.strip()
+                    if end:
+                        self.command(url, "job", "finish", "--run", run, "--status", end)
+            name = scope.replace(chr(92), chr(92) * 2)
+            self.assertEqual(
+                lines("termgate_job_runs"),
+                [
+                    f'termgate_job_runs{{host="{name}-a",status="completed"}} 1',
+                    f'termgate_job_runs{{host="{name}-a",status="failed"}} 2',
+                    f'termgate_job_runs{{host="{name}-b",status="completed"}} 1',
+                    f'termgate_job_runs{{host="{name}-b",status="started"}} 1',
+                ],
+            )
+            # Two runs came after one that had failed; a job that never failed has no series.
+            self.assertEqual(lines("termgate_job_retries"), [f'termgate_job_retries{{scope="{name}",job_name="nightly"}} 2'])
+            self.assertEqual(lines("termgate_job_requested_seconds"), [])
+            served.ask("POST", "/api/v1/job-requests", "lead", {"job": "nightly", "scope": scope})
+            waits = lines("termgate_job_requested_seconds")
+            self.assertEqual(len(waits), 1, waits)
+            self.assertTrue(0 <= float(waits[0].rsplit(" ", 1)[1]) < 60, waits)
+
+        self.both(play)
+
     def test_forced_release(self):
         def play(served, url, scope):
             served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "me", "ttl_ms": 60000})
@@ -190,6 +339,76 @@ class Admin(BothDatabases):
             self.assertIn("POST /api/v1/leases", served.errors.read_text())
 
         self.both(play)
+
+    def test_what_operators_do_is_counted_from_the_first_time_on(self):
+        def play(served, url, scope):
+            def count(action):
+                text = served.ask("GET", "/metrics", "read")[1]
+                return float(re.search(rf'^termgate_audit_total{{action="{action}"}} (\S+)$', text, re.M).group(1))
+
+            before = {action: count(action) for action in ("acquire", "force_release", "reset", "seal")}
+            for words in (
+                ["lease", "acquire", "--scope", scope, "--owner", "me"],
+                ["lease", "force-release", "--scope", scope, "--reason", "test"],
+                ["seal", "--scope", scope + " sealed", "--term", "9"],
+                ["fence", "reset", "--scope", scope + " sealed", "--term", "1", "--reason", "test"],
+            ):
+                done = self.command(url, *words)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual({action: count(action) for action in before}, {action: value + 1 for action, value in before.items()})
+
+        self.both(play)
+
+    @unittest.skipIf(SANITIZED, "a Python without the runtime of the sanitizer cannot load the extension")
+    def test_ten_thousand_scopes(self):
+        """What the page shows a part of is complete in API and metrics, and the last scope's alarm has a series as the first one's."""
+        path = Path(scratch.name) / "many.db"
+        self.assertEqual(self.command(f"sqlite:{path}", "init").returncode, 0)
+        file = sqlite3.connect(path, isolation_level=None)
+        file.enable_load_extension(True)
+        file.load_extension(EXTENSION)
+        names = [f"scope {number:05}" for number in range(10_000)]
+        leased = [f"leased {number:03}" for number in range(600)] + ["zz, the last"]
+        file.execute("BEGIN IMMEDIATE")
+        for name in names:
+            file.execute("SELECT termgate_seal(?, 3)", (name,)).fetchone()
+        for name in leased:
+            file.execute("SELECT termgate_acquire_lease(?, 'me', ?)", (name, 1000 if name == leased[-1] else 3_600_000)).fetchone()
+        for number in range(600):
+            run = file.execute("SELECT termgate_job_start(?, ?, 'me', 1)", (f"job {number:03}", leased[number])).fetchone()[0]
+            file.execute("SELECT termgate_job_finish(?, ?)", (run, "failed" if number == 599 else "completed")).fetchone()
+        file.execute("COMMIT")
+        file.close()
+        time.sleep(1.1)
+        with Served(f"sqlite:{path}") as served:
+
+            def pages(path, of, key):
+                seen, after = [], None
+                while True:
+                    more = "" if after is None else "&after=" + quoted(after)
+                    page = served.ask("GET", f"/api/v1/{path}limit=1000{more}", "read")[1]
+                    seen += [key(row) for row in page[of]]
+                    after = page["next"]
+                    if after is None:
+                        return seen
+
+            began = time.monotonic()
+            self.assertEqual(pages("scopes?", "scopes", lambda row: row["scope"]), leased[:-1] + names + leased[-1:])
+            self.assertEqual(pages("fences?", "fences", lambda row: row["scope"]), leased[:-1] + names + leased[-1:])
+            self.assertEqual(pages("leases?", "leases", lambda row: row["scope"]), leased)
+            self.assertEqual(pages("scopes?state=expired&", "scopes", lambda row: row["scope"]), leased[-1:])
+            self.assertEqual(pages("scopes?search=SCOPE%20099&", "scopes", lambda row: row["scope"]), names[9900:])
+            failed = served.ask("GET", "/api/v1/jobs?status=failed", "read")[1]["jobs"]
+            self.assertEqual([run["job"] for run in failed], ["job 599"])
+            acquired = served.ask("GET", "/api/v1/audit?action=acquire&limit=1000", "read")[1]["audit"]
+            self.assertEqual([entry["scope"] for entry in acquired], leased[::-1])
+            text = served.ask("GET", "/metrics", "read")[1]
+            self.assertIn('termgate_scopes{state="held"} 600\n', text)
+            self.assertIn('termgate_scopes{state="no_lease"} 10000\n', text)
+            self.assertIn('termgate_lease_expired{scope="zz, the last"} 1\n', text)
+            self.assertIn('termgate_job_last_status{scope="leased 599",job_name="job 599",status="failed"} 1\n', text)
+            self.assertLess(text.count("\ntermgate_lease_held{"), 501)
+            self.assertLess(time.monotonic() - began, 30)
 
     def test_a_seal_keeps_its_reason(self):
         def play(served, url, scope):

@@ -21,7 +21,7 @@ import unittest
 from pathlib import Path
 
 from checks import eventually
-from given import PG_SERVER, SANITIZED, TERMGATE
+from given import LONG, PG_SERVER, SANITIZED, TERMGATE, share
 from plain_server import server
 
 scratch = tempfile.TemporaryDirectory(prefix="termgate-cli.")
@@ -62,6 +62,9 @@ def with_database(url, name):
         if "://" not in url
         else re.sub(r"^([a-z]+://[^/]*)/[^?]*", lambda m: m.group(1) + "/" + name, url)
     )
+
+
+long = unittest.skipUnless(LONG, "./test --long")
 
 
 class Cases:
@@ -115,6 +118,72 @@ class Cases:
         history = json.loads(self.run_ok("explain", "--scope", scope, "--json"))
         self.assertEqual(history["fence"]["fence"], 5)
         self.assertTrue(any(event["action"] == "seal" for event in history["events"]), history)
+
+    def test_a_hand_over_prints_its_receipt(self):
+        scope = self.name("handed over")
+        self.refused(1, "nobody holds the lease", "lease", "hand-over", "--scope", scope)
+        self.run_ok("lease", "acquire", "--scope", scope, "--owner", "old:1", "--ttl", "60s")
+        self.refused(2, "is not a duration", "lease", "hand-over", "--scope", scope, "--drain", "soon")
+        self.assertEqual(
+            self.run_ok("lease", "hand-over", scope, "--to", "new:*", "--no-wait", "--reason", "a deploy"), "old:1 is asked to leave\n"
+        )
+        self.assertIn("asked to leave to new:*", self.run_ok("status"))
+        rows = [row for row in json.loads(self.run_ok("status", "--json"))["scopes"] if row["scope"] == scope]
+        self.assertEqual((rows[0]["hand_over"]["state"], rows[0]["hand_over"]["to"]), ("asked", "new:*"))
+        # It waits for the successor, who comes while it does.
+        printed = []
+        words = ("lease", "hand-over", scope, "--to", "new:*", "--json")
+        asking = threading.Thread(target=lambda: printed.append(termgate(*words, url=self.url)))
+        asking.start()
+        self.assertTrue(eventually(lambda: self.asked(scope) == 2))
+        self.run_ok("lease", "release", "--scope", scope, "--owner", "old:1", "--term", "1")
+        self.refused(4, "is old:1's", "lease", "acquire", "--scope", scope, "--owner", "another", "--ttl", "60s")
+        self.run_ok("lease", "acquire", "--scope", scope, "--owner", "new:7", "--ttl", "60s")
+        asking.join(20)
+        receipt = json.loads(printed[0].stdout)
+        self.assertEqual(printed[0].returncode, 0)
+        self.assertEqual(
+            [receipt[name] for name in ("state", "owner", "term", "next_owner", "next_term", "reason")],
+            ["taken", "old:1", 1, "new:7", 2, "planned"],
+        )
+        self.assertGreaterEqual(receipt["gap_ms"], 0)
+        self.assertNotIn("asked to leave", self.run_ok("status").split(scope)[1].splitlines()[0])
+
+    def test_a_hand_over_that_comes_to_nothing_says_so(self):
+        scope = self.name("not handed over")
+        self.run_ok("lease", "acquire", "--scope", scope, "--owner", "old", "--ttl", "60s")
+        done = termgate("lease", "hand-over", scope, "--drain", "200ms", url=self.url)
+        self.assertEqual((done.returncode, "old (term 1) has not left" in done.stdout.decode()), (4, True), done)
+        self.refused(5, "no longer held", "lease", "renew", "--scope", scope, "--owner", "old", "--term", "1", "--ttl", "60s")
+
+    def test_watch_tells_each_change(self):
+        scope = self.name("watched")
+        command = [TERMGATE, "lease", "watch", "--scope", scope, "--interval", "100ms"]
+        with subprocess.Popen(command, env=dict(os.environ, TERMGATE_DB=self.url), stdout=subprocess.PIPE, text=True) as watch:
+            self.addCleanup(watch.kill)
+            told = lambda: watch.stdout.readline().rstrip("\n")
+            self.assertEqual(told(), "nobody")
+            lease = ("--scope", scope, "--owner")
+            self.run_ok("lease", "acquire", *lease, "a:1", "--ttl", "60s", "--endpoint", "http://a")
+            self.assertEqual(told(), "1\ta:1\thttp://a")
+            self.run_ok("lease", "renew", *lease, "a:1", "--term", "1", "--ttl", "60s")  # tells nothing
+            self.run_ok("lease", "release", *lease, "a:1", "--term", "1")
+            self.assertEqual(told(), "nobody")
+            self.run_ok("lease", "acquire", *lease, "b:1", "--ttl", "1s")
+            self.assertEqual(told(), "2\tb:1\t")
+            self.assertEqual(told(), "nobody", "it ran out")
+            watch.terminate()
+
+    def test_bench_lease_measures_each_call(self):
+        done = self.run_ok("bench", "lease", "--quick", "--seconds", "1", "--durable", "no", "--json")
+        measured = json.loads(done)["lease"]
+        for name in ("acquire", "renew", "release"):
+            self.assertGreater(measured[name]["calls"], 0, done)
+            self.assertGreaterEqual(measured[name]["p99_ms"], measured[name]["p50_ms"], done)
+
+    def asked(self, scope):
+        events = json.loads(self.run_ok("explain", "--scope", scope, "--json"))["events"]
+        return len([event for event in events if event["action"] == "request_hand_over"])
 
     def test_a_forced_release_needs_a_reason_and_leaves_one_row(self):
         scope = self.name("forced")
@@ -381,6 +450,7 @@ class Cases:
         path.unlink()
         self.assertEqual(self.last_no(stream), 0)
 
+    @long
     def test_reading_large_writes_is_quick_and_holds_few(self):
         stream = self.name("stream")
         path = Path(scratch.name) / "large"
@@ -931,6 +1001,7 @@ class AsRoles(unittest.TestCase):
                 *words,
             )
 
+    @long
     def test_storm_and_bench_as_the_owner_of_layer_1(self):
         storm = ["storm", "--seconds", "2", "--leaders", "2", "--scopes", "1", "--writers", "1", "--faults", "none"]
         bench = ["bench", "--quick", "--scenario", "check-insert", "--writers", "1", "--batches", "1", "--durable", "no"]
@@ -970,7 +1041,7 @@ class WithoutDatabase(unittest.TestCase):
     def test_a_word_that_is_nearly_a_command_or_an_option(self):
         described = json.loads(termgate("--help", "--json").stdout)
         words = sorted({command["name"].split()[0] for command in described["commands"]})
-        for word in words:
+        for word in share(words, of=4):
             for typed in (word[0] + word[2:], word[:2] + word[1:], word[1] + word[0] + word[2:] if len(word) > 3 else word + "s"):
                 if typed in words:
                     continue
@@ -1029,7 +1100,7 @@ class WithoutDatabase(unittest.TestCase):
         self.assertNotIn("er2", said.replace("server", ""))
 
     def test_no_password_in_sight_wherever_a_url_is_given_by_mistake(self):
-        for password in ("s3cret", "s3 c@r s3cret", "s3c/s3cret"):
+        for password in share(("s3 c@r s3cret", "s3cret", "s3c/s3cret"), of=3):
             url = f"postgresql://u:{password}@127.0.0.1:1/db"
             for words in (
                 [url],

@@ -9,6 +9,7 @@ them. A run in which every test was skipped ends with 77, which CTest shows as S
 """
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,6 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "every_major: runs on every major also where the tests of its file take turns")
     if config.getoption("--long"):
         os.environ["TERMGATE_TEST_LONG"] = "1"
     import given  # reads the environment
@@ -44,26 +44,20 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """In a plain run the tests of a file with SHARED_AMONG_MAJORS take turns on its majors: each runs on one, and all majors get some."""
+    """In a plain run, every n-th case of each test in a file with PLAIN_SHARE = n. All of them with --long, and of a test that -k names."""
     import given
 
-    if given.LONG or config.getoption("--majors"):
+    if given.LONG or config.getoption("--majors") or config.getoption("keyword"):
         return
-    groups = {}
+    played, left_out = [], []
+    seen = Counter()
     for item in items:
-        callspec = getattr(item, "callspec", None)
-        if callspec is None or not getattr(item.module, "SHARED_AMONG_MAJORS", False) or item.get_closest_marker("every_major"):
-            continue
-        majors = [word for word in callspec.id.split("-") if word in ("13", "15", "18")]
-        if majors:
-            rest = callspec.id.split("-")
-            rest.remove(majors[0])
-            groups.setdefault((item.module.__name__, item.originalname, tuple(rest)), []).append(item)
-    left_out = set()
-    for number, (_, group) in enumerate(sorted(groups.items())):
-        left_out |= set(group) - {group[number % len(group)]}
-    items[:] = [item for item in items if item not in left_out]
-    config.hook.pytest_deselected(items=list(left_out))
+        test = (item.module.__name__, item.originalname)
+        of = getattr(item.module, "PLAIN_SHARE", 1) if hasattr(item, "callspec") else 1
+        (left_out if seen[test] % of else played).append(item)
+        seen[test] += 1
+    items[:] = played
+    config.hook.pytest_deselected(items=left_out)
 
 
 def unreported():

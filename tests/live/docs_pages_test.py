@@ -112,7 +112,8 @@ def test_admin(database, started, tmp_path):
     shell(f"{tokens}\n{protected}", tmp_path)
     command = command.split("#")[0].replace("postgresql://app@db.example/app", database.url(database.app))
     started(f"{command} --http 127.0.0.1:{port}", port, tmp_path)
-    define, acquire, renew, give_back, expired, search = block("admin.md", "api() {").splitlines()
+    commands = lambda beginning: [line for line in block("admin.md", beginning).splitlines() if not line.startswith("#")]
+    define, acquire, renew, give_back, hand_over, handed, expired, search = commands("api() {")
     token = (tmp_path / "tokens").read_text().split()[2]
 
     def api(line):
@@ -122,6 +123,12 @@ def test_admin(database, started, tmp_path):
     assert isinstance(taken["term"], str) and int(taken["term"]) > 0
     assert api(renew.replace('"term":"5"', f'"term":"{taken["term"]}"'))["term"] == taken["term"]
     assert "error" in api(renew.replace('"term":"5"', '"term":"999"'))
+    assert api(hand_over)["to"] == "web-2:*"
+    assert api(handed)["hand_overs"][0]["state"] == "asked"
+    start, beat, finish = commands("# 201, with its")
+    run = api(start.replace('"term":"5"', f'"term":"{taken["term"]}"'))["run_id"]
+    assert api(beat.replace("jobs/17", "jobs/" + run))["renewed"] is True
+    assert api(finish.replace("jobs/17", "jobs/" + run)) == {"status": "completed"}
     api(give_back.replace('"term":"5"', f'"term":"{taken["term"]}"'))
     assert api(expired)["leases"] == []
     assert api(search)["scopes"] == []

@@ -355,12 +355,16 @@ class Docs(unittest.TestCase):
         self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=write")
         psql(url(APP), "SELECT termgate.unprotect('accounts');")
         term = psql(url(APP), "SELECT term FROM termgate.acquire_lease('held', 'worker-7', '10 s');")
-        self.assertEqual(psql(url(APP), text.replace(", 5", f", {term}")).splitlines()[-2:], ["t", "commits"])
+        self.assertEqual(psql(url(APP), text.replace(", 5", f", {term}")).splitlines()[-1:], ["commits"])
         self.assertEqual(self.balance(), "70")
-        psql(url(APP), f"SELECT termgate.release_lease('held', 'worker-7', {term});")
-        self.assertEqual(
-            psql(url(APP), text.replace(", 5", f", {term}").replace("COMMIT;", "ROLLBACK;")).splitlines()[-2:], ["f", "commits"]
-        )
+        # A lease that has ended is refused at the call, and one that ends meanwhile at COMMIT.
+        gives_back = f"SELECT termgate.release_lease('held', 'worker-7', {term});"
+        ends_early = text.replace(", 5", f", {term}").replace("COMMIT;", f"{gives_back}\nCOMMIT;")
+        self.assertIn("commits", psql(url(APP), ends_early, fails="TG007"))
+        self.assertEqual(self.balance(), "70")
+        psql(url(APP), gives_back)
+        self.assertEqual(psql(url(APP), text.replace(", 5", f", {term}"), fails="TG007").splitlines()[-1:], [str(term)])
+        self.assertEqual(self.balance(), "70")
 
     # ---- docs/use/run.md ------------------------------------------------------------------------------
 
@@ -370,7 +374,7 @@ class Docs(unittest.TestCase):
             place = Path(folder)
             for name, text in (
                 ("nightly.sh", 'echo "$TERMGATE_TERM $PGOPTIONS"\n'),
-                ("export.sh", block(page, "sh", "#!/bin/sh")),
+                ("export.sh", block(page, "sh", "#!/bin/sh\n# export.sh")),
                 ("export-page", 'echo "$1" >> pages\ntest "$1" != "$(cat broken 2>/dev/null)"\n'),
             ):
                 (place / name).write_text(text if text.startswith("#!") else "#!/bin/sh\n" + text, encoding="utf-8")
@@ -458,7 +462,7 @@ class Docs(unittest.TestCase):
             )
         )
         self.assertEqual(types, set(re.findall(r"`([A-Z]\w+)`", page)) & (types))
-        self.assertEqual(re.findall(r"^### (TG00\d): ", page, re.M), [f"TG00{number}" for number in range(1, 7)])
+        self.assertEqual(re.findall(r"^### (TG00\d): ", page, re.M), [f"TG00{number}" for number in range(1, 8)])
         statuses = re.findall(
             r"^  \w+ = (\d),$",
             re.search(r"enum Exit : int \{(.*?)\};", (SOURCE / "cli/command.hpp").read_text(encoding="utf-8"), re.S).group(1),

@@ -441,7 +441,7 @@ class Drill(BothDatabases):
             sleep 1"""
 
         def told(url, kind):
-            run = self.verdict(url, "seals", kind, "--timeout", "5s", expected="did_not_try", command=["bash", "-c", script])
+            run = self.verdict(url, "seals", kind, "--timeout", "15s", expected="did_not_try", command=["bash", "-c", script])
             self.assertIsNone(run["witness"])
             scope = re.search(r'stale term \d+ for scope "([^"]+)"', "\n".join(run["output"]))[1]
             self.assertIn('"refuse"', sh(TERMGATE, "explain", "--db", url, "--scope", scope, "--json"), "the audit knows of them")

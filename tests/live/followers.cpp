@@ -2,7 +2,7 @@
 //
 //   live_followers [--writes N] [--url URL]
 //
-// 100,000 writes on SQLite, and on PostgreSQL where TERMGATE_TEST_POSTGRESQL names a server; a million with TERMGATE_TEST_LONG. With --url
+// 30,000 writes on SQLite, and on PostgreSQL where TERMGATE_TEST_POSTGRESQL names a server; a million with TERMGATE_TEST_LONG. With --url
 // only there, on any database. Prints the lag's p50 and p99 with notifications, and by polling.
 #include <unistd.h>
 
@@ -172,7 +172,7 @@ void play(const std::string& url, std::int64_t writes) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::int64_t writes = std::getenv("TERMGATE_TEST_LONG") != nullptr ? 1'000'000 : 100'000;
+  std::int64_t writes = std::getenv("TERMGATE_TEST_LONG") != nullptr ? 1'000'000 : 30'000;
   std::string url;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::string(argv[i]) == "--writes") writes = std::stoll(argv[i + 1]);

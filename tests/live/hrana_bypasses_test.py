@@ -35,6 +35,7 @@ from checks import check, note
 from hrana import Failed, execute, statement
 from hrana_served import Served, Socket, Stream, cursor, pipeline, post, step, token
 
+PLAIN_SHARE = 3
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "bypasses-sqlite.md"
 # Without the proxy, as the file's owner: SQLite resolves a view's functions when it is read.
 SCHEMA = """

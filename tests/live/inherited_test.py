@@ -83,6 +83,7 @@ def in_namespace(flags, script):
     return ["unshare", *flags, "sh", "-c", script + '; exec "$@"', "sh"]
 
 
+PLAIN_SHARE = 4
 NOBODY = "setpriv --reuid 65534 --regid 65534 --clear-groups"
 # name: (words in front of termgate, what is done before exec, what a refusal says; None: it runs)
 STATES = {

@@ -20,8 +20,8 @@ scratch = tempfile.TemporaryDirectory(prefix="termgate-jobs.")
 os.chmod(scratch.name, 0o755)
 clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
 numbers = iter(range(1, 10_000))
-SHARED_AMONG_MAJORS = True
-MAJORS = majors("13,15,18")
+PLAIN_SHARE = 3
+MAJORS = majors("18")
 LEVELS = {"reader": "read", "writer": "write", "other": "write", "leader": "lead", "operator": "operate"}
 
 
@@ -111,6 +111,65 @@ def test_another_role_ends_no_run(database, run_of_writer):
     check("its owner learns of it", database.run(f"SELECT termgate.job_heartbeat({run})", "writer") is False)
     shown = termgate(database.as_("other"), "job", "finish", "--run", str(run), "--status", "failed")
     check("an ended run is nobody's", shown.returncode == 5, shown.stderr)
+
+
+def test_who_may_ask_for_a_run(database):
+    scope = f"jobs {next(numbers)}"
+    ask = f"SELECT run_id FROM termgate.job_request('j', '{scope}')"
+    take = f"SELECT run_id FROM termgate.job_take('j', '{scope}', 'me', 5)"
+    for role in ("stranger", "reader", "writer"):
+        check(f"{role} asks for none", database.run(ask, role) == "42501")
+    run = database.run(ask, "leader")
+    check("level lead asks", status(database, run) == "requested", run)
+    check("twice is the same", database.run(ask, "operator") == run)
+    for role in ("stranger", "reader", "other"):
+        got = database.run(f"SELECT termgate.job_finish({run}, 'cancelled')", role)
+        check(f"{role} does not withdraw it", got == "42501", got)
+    check("who has asked withdraws it", database.run(f"SELECT termgate.job_finish({run}, 'cancelled')", "leader") is True)
+    run = database.run(ask, "leader")
+    check("an operator withdraws it", database.run(f"SELECT termgate.job_finish({run}, 'cancelled')", "operator") is True)
+    run = database.run(ask, "leader")
+    for role in ("stranger", "reader"):
+        check(f"{role} begins none", database.run(take, role) == "42501")
+    check("level write begins it, as job_start", database.run(take, "writer") == run)
+    # From then on the run is the role's that has begun it.
+    check("who has asked ends it no more", database.run(f"SELECT termgate.job_finish({run}, 'cancelled')", "leader") == "42501")
+    check("who has begun it does", database.run(f"SELECT termgate.job_finish({run}, 'completed')", "writer") is True)
+
+
+def test_a_request_that_a_frozen_session_holds_stops_nobody(database):
+    scope = f"jobs {next(numbers)}"
+    run = database.run(f"SELECT run_id FROM termgate.job_request('j', '{scope}')", "leader")
+    frozen = database.connect("operator")
+    frozen.autocommit = False
+    frozen.cursor().execute(f"SELECT termgate.job_finish({run}, 'cancelled')")
+    take = f"SELECT run_id FROM termgate.job_take('j', '{scope}', 'me', 5)"
+    check("nobody waits for it", database.run("SET statement_timeout = '5s'; " + take, "leader") is None)
+    started = database.run(f"SELECT termgate.job_start('j', '{scope}', 'me', 5)", "leader")
+    check("nor does a start", isinstance(started, int), started)
+    database.run(f"SELECT termgate.job_finish({started}, 'failed')", "leader")
+    frozen.rollback()
+    frozen.close()
+    check("it is begun later", database.run(take, "leader") == run)
+
+
+def test_pruning_keeps_a_request_and_what_it_resumes(database):
+    scope = f"jobs {next(numbers)}"
+    begin = f"termgate.job_start('j', '{scope}', 'me', 5)"
+    stopped = database.run(f"SELECT {begin}", "leader")
+    database.run(f"SELECT termgate.job_finish({stopped}, 'failed', 1, NULL, 'page 3')", "leader")
+    database.run(f"SELECT run_id FROM termgate.job_request('j', '{scope}', 'dry-run')", "leader")
+    dry = database.run(f"SELECT run_id FROM termgate.job_take('j', '{scope}', 'me', 5)", "leader")
+    database.run(f"SELECT termgate.job_finish({dry}, 'completed')", "leader")
+    asked = database.run(f"SELECT run_id FROM termgate.job_request('j', '{scope}', 'resume')", "leader")
+    database.run(
+        "UPDATE termgate.job_runs SET started_at = started_at - interval '2 days', last_heartbeat = last_heartbeat - interval '2 days',"
+        f" completed_at = completed_at - interval '2 days' WHERE scope = '{scope}'"
+    )
+    database.run("SELECT termgate.prune_history('1 day')", "operator")
+    left = database.run(f"SELECT array_agg(run_id ORDER BY run_id) FROM termgate.job_history WHERE scope = '{scope}'")
+    check("the dry run alone is gone", left == [stopped, asked], left)
+    check("the request waits", status(database, asked) == "requested")
 
 
 def test_a_session_ends_only_runs_of_what_it_declares(database, run_of_writer):
@@ -270,6 +329,7 @@ def test_a_publication_for_all_tables(database):
             "SELECT termgate.follower_start('pub', 'pub')",
             "SELECT termgate.follower_advance('pub', 1, 'pub', 0, 1)",
             "SELECT termgate.follower_remove('pub')",
+            "SELECT termgate.request_hand_over('pub')",
             "SELECT termgate.release_lease('pub', 'me', 1)",
             "SELECT termgate.force_release('pub', 'me', 'a test')",
             "SELECT fence FROM termgate.seal('pub', 2)",

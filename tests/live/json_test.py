@@ -34,9 +34,12 @@ COMMANDS = {
     "lease renew": [*HELD, "--ttl", "1h"],
     "lease acquire": ["--scope", "led", "--owner", "b", "--ttl", "1h"],
     "lease release": [*HELD],
+    "lease hand-over": ["--scope", "led", "--no-wait"],
+    "lease watch": None,  # ends with its reader; live_cli
     "lease force-release": ["--scope", "led", "--reason", "test"],
     "job list": [],
     "job show": ["--run", "RUN"],
+    "job request": ["--scope", "led", "--job", "asked"],
     "job start": ["--job", "other", *HELD],
     "job beat": ["--run", "RUN"],
     "job cancel": ["--run", "RUN", "--reason", "test"],

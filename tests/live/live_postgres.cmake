@@ -3,7 +3,7 @@ if(TARGET termgate_postgres)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(LIBPQ REQUIRED IMPORTED_TARGET libpq)
   termgate_test(live_postgres APART OWN_SERVER LABEL live TIMEOUT 900 NEEDS TERMGATE_TEST_POSTGRESQL
-    SOURCES live/pg_patterns.cpp live/pg_fence.cpp live/pg_evict.cpp live/pg_protect.cpp live/pg_many_scopes.cpp live/pg_proxy.cpp live/pg_upgrade.cpp live/pg_settings.cpp live/pg_takeover.cpp live/pg_protect_parents.cpp live/pg_messages.cpp live/pg_verify.cpp
+    SOURCES live/pg_patterns.cpp live/pg_fence.cpp live/pg_hand_over.cpp live/pg_library_seats.cpp live/pg_evict.cpp live/pg_protect.cpp live/pg_many_scopes.cpp live/pg_proxy.cpp live/pg_upgrade.cpp live/pg_settings.cpp live/pg_takeover.cpp live/pg_protect_parents.cpp live/pg_messages.cpp live/pg_verify.cpp
     LIBRARIES Termgate::storage PkgConfig::LIBPQ)
   target_compile_definitions(live_postgres PRIVATE TERMGATE_TEST_FIXTURES="${CMAKE_CURRENT_SOURCE_DIR}/live/fixtures")
   termgate_test(live_testkit LABEL live TIMEOUT 120 NEEDS TERMGATE_TEST_POSTGRESQL SOURCES unit/testkit/lease_clock.cpp LIBRARIES Termgate::testkit Termgate::storage)

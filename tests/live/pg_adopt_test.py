@@ -33,10 +33,10 @@ QUEUES = {
 }
 
 
-SHARED_AMONG_MAJORS = True
+PLAIN_SHARE = 3
 
 
-@pytest.fixture(scope="module", params=given.majors("13,15,18"))
+@pytest.fixture(scope="module", params=given.majors("13"))
 def server(request):
     started = Server(request.param, "max_prepared_transactions=4")
     yield started

@@ -96,7 +96,8 @@ struct Callback {
 
 }  // namespace
 
-// Older than anything that libpqxx makes, so that they end after it: `late` reports its last refusals then, or lets it be.
+// Older than the first connection, so that they end after what that has brought along: `late` reports its last refusals then, or lets it
+// be, while the keeper of its seats is at work.
 std::optional<FreshDatabase> late_home;
 std::optional<Database> late;
 
@@ -106,6 +107,7 @@ TEST_CASE("closing: a Database that outlives main harms nothing", "[live]") {
   late->install();
   late->seal(billing, five);
   for (int i = 0; i < 3; ++i) CHECK_THROWS_AS(late->check(billing, Term(4)), StaleTerm);
+  for (int i = 0; i < 50; ++i) late->execute(billing, five, "SELECT 1");
 }
 
 TEST_CASE("faults: a COMMIT whose answer is lost is unknown and did happen", "[F5][live]") {
@@ -572,6 +574,57 @@ TEST_CASE("silence: answer_wait bounds every answer and a COMMIT without one is 
   CHECK(rig.proxy.fired() == 4);
   CHECK(std::chrono::steady_clock::now() - start < 10s);
   CHECK(rig.db.write(billing, five, Callback{"after", &runs}) == Wrote::now);
+}
+
+TEST_CASE("seats: an answer that stays away holds nothing up for long", "[F4][F5][seats][live]") {
+  Rig rig;
+  const auto write = [&] { rig.db.execute(billing, five, "INSERT INTO ledger (note) VALUES ('x')"); };
+  const auto sit = [&] {
+    for (int i = 0; i < 1000 && rig.plain.run("SELECT count(*) FROM termgate.seats") == "0"; ++i) {
+      write();
+      std::this_thread::sleep_for(1ms);
+    }
+    REQUIRE(rig.plain.run("SELECT count(*) FROM termgate.seats") != "0");
+  };
+  const auto began = [] { return std::chrono::steady_clock::now(); };
+  SECTION("the keeper's: writes are checked, and the Database can be closed") {
+    sit();
+    rig.proxy.arm(Fault::freeze, "seats_wanted", 60s);
+    REQUIRE(rig.proxy.wait_fired(1));
+    std::this_thread::sleep_for(500ms);
+    const int stands = rig.proxy.requests("stand(");
+    CHECK(ending(write) == Ended::committed);
+    CHECK(rig.proxy.requests("stand(") > stands);
+    const auto start = began();
+    rig.db = Database::open(rig.fresh.url());
+    CHECK(began() - start < 8s);
+    write();
+  }
+  SECTION("an idle session's: the raise ends it after the grace") {
+    sit();
+    rig.proxy.arm(Fault::freeze, "stand(", 60s);
+    const auto start = began();
+    rig.direct.seal(billing, Term(6));
+    CHECK(began() - start < 4s);
+    const auto ended = ending(write);
+    CHECK((ended == Ended::stale || ended == Ended::unavailable));
+    CHECK(ending(write) == Ended::stale);
+  }
+  SECTION("that of the statement that sits: the write is unknown, and no raise waits for the session") {
+    rig.proxy.arm(Fault::cut_after, ".sit(", 0s);
+    Ended ended = Ended::committed;
+    for (int i = 0; i < 1000 && ended == Ended::committed; ++i) {
+      ended = ending(write);
+      std::this_thread::sleep_for(1ms);
+    }
+    CHECK(ended == Ended::unknown);
+    const std::string rows = rig.rows("x");
+    const auto start = began();
+    rig.direct.seal(billing, Term(6));
+    CHECK(began() - start < 900ms);
+    CHECK(ending(write) == Ended::stale);
+    CHECK(rig.rows("x") == rows);
+  }
 }
 
 TEST_CASE("connecting: a server that accepts and never speaks is given up", "[F5][live]") {

@@ -101,7 +101,7 @@ TEST_CASE("protect: what marks a pass cannot be written by the application", "[F
     for (const std::string mark : {"a=5", "|Sa|5|", "|Sa|5|00", "|Sa|9999999999999999999999|x",
                                    "|Sa|5|0000000000000000000000000000000000000000000000000000000000000000"}) {
       CAPTURE(mark);
-      CHECK(p.try_in("SET LOCAL termgate.passed = '" + mark + "'; SET LOCAL termgate.seen_0 = '5|a'", write) == "TG002");
+      CHECK(p.try_in("SET LOCAL termgate.passed = '" + mark + "'; SET LOCAL termgate.known = '|5|a|'", write) == "TG002");
     }
     // A true mark kept past a rollback or a transaction: the fence has moved on, or the signature is another transaction's.
     p.app.must("BEGIN; SAVEPOINT s; SELECT check_term('a', 5)");

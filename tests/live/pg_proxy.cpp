@@ -227,14 +227,13 @@ TEST_CASE("check_claim_text: what check_claim says in one text, whatever the ses
   CHECK(db.run(asked(none)).code == "TG001");
   CHECK(db.run(asked(given)).code == "TG001");
   // A client may write the setting that the session remembers: the fence decides all the same.
-  const std::string place = db.value("SELECT termgate._place('" + scope + "')");
   for (const std::string forged : {"5", " 5", "05", "+5", "4611686018427387905", "x", ""}) {
     CAPTURE(forged);
-    db.must("SELECT set_config('termgate.term', '" + forged + "', false), set_config('" + place + "', '" + forged + "|" + scope +
-            "', false)");
+    db.must("SELECT set_config('termgate.term', '" + forged + "', false), set_config('termgate.known', '|" + forged + "|" + scope +
+            "|', false)");
     CHECK_FALSE(db.run(asked(none)).ok());
   }
-  db.must("SELECT set_config('termgate.term', ' 6', false), set_config('" + place + "', ' 6|" + scope + "', false)");
+  db.must("SELECT set_config('termgate.term', ' 6', false), set_config('termgate.known', '| 6|" + scope + "|', false)");
   CHECK(db.value(asked(none)) == "6 6 " + scope);
 }
 

@@ -1,4 +1,4 @@
-// [F6] Differential: what the classifier calls a read, PostgreSQL must run in a READ ONLY transaction. Ten thousand seeded texts (fifty
+// [F6] Differential: what the classifier calls a read, PostgreSQL must run in a READ ONLY transaction. Three thousand seeded texts (fifty
 // thousand with TERMGATE_TEST_LONG) and the fuzzer's corpus, on every server there is. After each text that succeeded: no transaction id
 // was assigned, none of the database's tables has changed, no table is locked as who writes locks it. Texts that call functions may be
 // refused with 25006, for their names say nothing (bypasses.md, "read-only"); no others.
@@ -295,7 +295,7 @@ TEST_CASE("what is called a read runs in a READ ONLY transaction, and leaves not
   }
   REQUIRE(texts.size() > 10);
   Texts made(20'261'122);
-  const int count = std::getenv("TERMGATE_TEST_LONG") != nullptr ? 50'000 : 10'000;
+  const int count = std::getenv("TERMGATE_TEST_LONG") != nullptr ? 50'000 : 3'000;
   for (int i = 0; i < count; ++i) texts.push_back(made.next());
   for (const char* name : {"TERMGATE_TEST_POSTGRESQL_13", "TERMGATE_TEST_POSTGRESQL", "TERMGATE_TEST_POSTGRESQL_18"}) {
     const char* url = std::getenv(name);

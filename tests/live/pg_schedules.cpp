@@ -1,4 +1,4 @@
-// [F1] [F2] [F4] [F5] Seeded schedules (2,500; ten thousand with TERMGATE_TEST_LONG) of up to eight sessions on a real PostgreSQL, each
+// [F1] [F2] [F4] [F5] Seeded schedules (1,000; ten thousand with TERMGATE_TEST_LONG) of up to eight sessions on a real PostgreSQL, each
 // step forced by the test and none by sleeping, compared with the model of tests/support/fence_model.hpp: checks, raises, seals, writes,
 // savepoints, commits and evictions at every isolation level. A raise evicts at once here (grace 1 ms), so that no step waits; what the
 // model calls blocked is a TG006 after check_wait.
@@ -371,7 +371,7 @@ class Schedule {
 TEST_CASE("schedules: thousands of up to eight sessions answer as the model does", "[F1][F2][F4][F5][live]") {
   const std::string server = std::getenv("TERMGATE_TEST_POSTGRESQL");
   const char* wanted = std::getenv("TERMGATE_TEST_SCHEDULES");
-  const unsigned usual = std::getenv("TERMGATE_TEST_LONG") != nullptr ? 10'000 : 2'500;
+  const unsigned usual = std::getenv("TERMGATE_TEST_LONG") != nullptr ? 10'000 : 1'000;
   const unsigned count = wanted == nullptr ? usual : static_cast<unsigned>(std::atoi(wanted));
   const unsigned seed = Catch::rngSeed() * 100'000;
   CAPTURE(Catch::rngSeed());

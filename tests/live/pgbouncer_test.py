@@ -52,7 +52,7 @@ def pooled(server, mode):
         port = one.getsockname()[1]
     (folder / f"{mode}.ini").write_text(
         f"[databases]\npostgres = host=127.0.0.1 port={behind} user=app\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n"
-        f"auth_type = any\npool_mode = {mode}\ndefault_pool_size = 2\nunix_socket_dir =\nlogfile = /dev/null\n"
+        f"auth_type = any\npool_mode = {mode}\ndefault_pool_size = 4\nunix_socket_dir =\nlogfile = /dev/null\n"
     )
     words = ["pgbouncer", "-q", str(folder / f"{mode}.ini")]
     if os.getuid() == 0:

@@ -17,8 +17,8 @@ import given
 from pgraw import Connection, bind, describe, execute, parse, query, sync
 from proxy_under_test import Server, proxy
 
-SHARED_AMONG_MAJORS = True
-MAJORS = given.majors("13,15,18", "13,14,15,16,17,18")
+PLAIN_SHARE = 4
+MAJORS = given.majors("15")
 NAME = "default_transaction_read_only"
 SCOPE = "mode"
 TERM = 5

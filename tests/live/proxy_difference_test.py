@@ -1180,7 +1180,7 @@ WITHOUT = {} if RELAY else {f"undeclared: {name}": steps for name, steps in (SCR
 CASES = DECLARED | WITHOUT
 
 
-@pytest.fixture(scope="module", params=given.majors("13,18"))
+@pytest.fixture(scope="module", params=given.majors("18"))
 def bench(request):
     bench = Bench(int(request.param))
     yield bench

@@ -21,8 +21,8 @@ from given import PG_SERVER
 from pgraw import Connection, bind, describe, execute, extended, parse, query, sync
 from proxy_under_test import free_port
 
-SHARED_AMONG_MAJORS = True
-MAJORS = given.majors("13,15,18", "13,14,15,16,17,18")
+PLAIN_SHARE = 3
+MAJORS = given.majors("18")
 NOBODY = "127.0.0.1:1"  # nothing listens there
 
 

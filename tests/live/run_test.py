@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Long: a case for each way in which COMMAND can go on.
 """`termgate run` and `termgate job` with real processes: what is stopped, killed, forks away, ignores TERM or
 detaches itself is ended before another can hold the lease.
 
@@ -171,9 +172,9 @@ class Run(BothDatabases):
         )
         psql = f"psql -XqAt -v ON_ERROR_STOP=1 '{self.postgres}' -c 'INSERT INTO fenced VALUES (1)'"
         self.assertEqual(self.run_(self.postgres, scope, *shell(psql)).returncode, 0)
-        done = self.run_(
-            self.postgres, scope, *shell(f"'{TERMGATE}' lease force-release --scope '{scope}' --reason test >/dev/null; {psql}")
-        )
+        # By SQL, which notifies nobody: `lease force-release` is heard at once, and COMMAND ended.
+        taken = f"SELECT termgate.force_release('{scope}', 'operator', 'test')"
+        done = self.run_(self.postgres, scope, *shell(f'PGOPTIONS= psql -Xqd "{self.postgres}" -c "{taken}" >/dev/null; {psql}'))
         self.assertIn("TG001", done.stderr)
 
     def test_command_is_scheduled_as_its_caller(self):
@@ -396,6 +397,42 @@ class Run(BothDatabases):
 
         self.both(play)
 
+    def test_a_hand_over_sends_a_signal_and_waits_for_the_end(self):
+        def play(url, scope):
+            path = self.file()
+            script = f"trap 'sleep 2; echo done > {path}.done; exit 7' USR1; echo $$ > {path}; while :; do sleep 0.1; done"
+            first = self.begin(url, scope, "--ttl", "1s", "--leave-signal", "USR1", *shell(script))
+            self.number_in(path)
+            second = self.begin(
+                url, scope, "--ttl", "10s", "--wait", "30s", *shell(f"test -e {path}.done && echo $$ > {path}.next; sleep 60")
+            )
+            done = self.command(url, "lease", "hand-over", scope, "--drain", "20s", "--json")
+            self.assertEqual(first.wait(10), 7)  # it had twice its TTL to end in order
+            receipt = json.loads(done.stdout)
+            self.assertEqual((done.returncode, receipt["state"], receipt["next_term"]), (0, "taken", 2), done)
+            self.number_in(Path(f"{path}.next"))
+            second.terminate()
+            self.assertEqual(second.wait(10), 128 + signal.SIGTERM)
+            self.assertIn("gets signal", first.stderr.read())
+
+        self.both(play)
+
+    def test_who_does_not_leave_is_ended(self):
+        def play(url, scope):
+            path = self.file()
+            first = self.begin(url, scope, "--ttl", "1s", *shell(f"trap '' TERM; echo $$ > {path}; while :; do sleep 0.1; done"))
+            child = self.number_in(path)
+            done = self.command(url, "lease", "hand-over", scope, "--drain", "500ms")
+            self.assertEqual(done.returncode, 4, done)
+            self.assertEqual(first.wait(5), 105)
+            self.assertFalse(alive(child))
+
+        self.both(play)
+
+    def test_the_signal_of_a_hand_over_must_be_one(self):
+        done = self.run_(self.sqlite, "any", "--leave-signal", "KILL", *shell("true"))
+        self.assertEqual((done.returncode, "--leave-signal KILL" in done.stderr), (102, True), done)
+
     def test_once_per(self):
         def play(url, scope):
             path = self.file()
@@ -499,6 +536,145 @@ class Run(BothDatabases):
                 url, scope, "--ttl", "1s", "--job", "j", *shell(f"'{TERMGATE}' job finish --exit-code 0 && sleep 1 && echo went on")
             )
             self.assertEqual((done.returncode, done.stdout), (0, "went on\n"), done.stderr)
+
+        self.both(play)
+
+    def shown(self, url, run):
+        return json.loads(self.command(url, "job", "show", run, "--json").stdout)
+
+    def ask(self, url, scope, *words):
+        done = self.command(url, "job", "request", "--job", "j", "--scope", scope, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
+
+    def test_a_request_is_answered_by_one_of_two(self):
+        def play(url, scope):
+            path = self.file()
+            script = f'echo "$TERMGATE_REQUEST $TERMGATE_RUN_ID ${{TERMGATE_CHECKPOINT-none}}" >> {path}; '
+            script += f"'{TERMGATE}' job beat --checkpoint 'page 3'; exit $(cat {path}.status 2>/dev/null || echo 0)"
+            hosts = [self.begin(url, scope, "--ttl", "1s", "--job", "j", "--on-request", *shell(script)) for _ in range(2)]
+            waits = lambda run: self.wait_for(lambda: self.shown(url, run)["completed_at"])
+            # Nobody has asked: nothing runs, and nobody holds the lease.
+            time.sleep(1)
+            self.assertFalse(path.exists())
+            self.assertEqual(json.loads(self.command(url, "job", "list", "--scope", scope, "--json").stdout or "[]"), [])
+            Path(f"{path}.status").write_text("9")
+            first = self.ask(url, scope)
+            waits(first)
+            run = self.shown(url, first)
+            self.assertEqual((run["status"], run["exit_code"], run["request"]), ("failed", 9, "run"))
+            Path(f"{path}.status").write_text("0")
+            # A dry run neither takes the checkpoint nor completes the job.
+            dry = self.ask(url, scope, "--dry-run")
+            waits(dry)
+            resumed = self.ask(url, scope, "--resume", "--reason", "the disk is empty again", "--actor", "alice@desk")
+            waits(resumed)
+            self.assertEqual(self.shown(url, resumed)["detail"], "requested by alice@desk: the disk is empty again")
+            self.assertEqual(path.read_text(), f"run {first} none\ndry-run {dry} none\nresume {resumed} page 3\n")
+            terms = [self.shown(url, one)["term"] for one in (first, dry, resumed)]
+            self.assertEqual(terms, sorted(set(terms)))
+            for host in hosts:
+                self.assertIsNone(host.poll())
+                host.send_signal(signal.SIGTERM)
+            self.assertEqual([host.wait(10) for host in hosts], [143, 143], hosts[0].stderr.read())
+            self.assertFalse(self.lease(url, scope)["held"])
+
+        self.both(play)
+
+    def test_a_request_waits_and_may_be_withdrawn(self):
+        def play(url, scope):
+            # While a run is in progress, and while nobody answers.
+            running = self.begin(url, scope, "--job", "j", *shell("read x < /dev/zero & sleep 60"))
+            self.wait_for(lambda: self.command(url, "job", "list", "--scope", scope, "--status", "started").stdout.count(scope))
+            asked = self.ask(url, scope, "--dry-run")
+            again = self.command(url, "job", "request", "--job", "j", "--scope", scope)
+            self.assertEqual((again.returncode, asked in again.stderr), (1, True), again.stderr)
+            self.assertEqual(
+                json.loads(self.command(url, "job", "request", "--job", "j", "--scope", scope, "--json").stdout)["run_id"], asked
+            )
+            self.assertIn("requested", self.command(url, "job", "list", "--scope", scope).stdout)
+            path = self.file()
+            host = self.begin(url, scope, "--job", "j", "--on-request", *shell(f"echo $TERMGATE_REQUEST >> {path}"))
+            time.sleep(1.5)
+            self.assertFalse(path.exists())
+            running.send_signal(signal.SIGTERM)
+            running.wait(10)
+            self.wait_for(lambda: self.shown(url, asked)["status"] == "completed")
+            self.assertEqual(path.read_text(), "dry-run\n")
+            # COMMAND has ended and its answer may not be over: then the status is COMMAND's.
+            host.send_signal(signal.SIGTERM)
+            self.assertIn(host.wait(10), (0, 143))
+            # Withdrawn: who answers later finds nothing.
+            asked = self.ask(url, scope)
+            self.assertEqual(self.command(url, "job", "beat", "--run", asked).returncode, 5)
+            self.assertEqual(self.command(url, "job", "finish", "--run", asked, "--exit-code", "0").returncode, 5)
+            self.assertEqual(self.command(url, "job", "cancel", "--run", asked, "--reason", "a mistake").returncode, 0)
+            self.assertEqual(self.shown(url, asked)["status"], "cancelled")
+            # A run that nobody asked for answers no request.
+            asked = self.ask(url, scope)
+            done = self.run_(url, scope, "--job", "j", *shell('echo "${TERMGATE_REQUEST-none}"'))
+            self.assertEqual((done.returncode, done.stdout), (0, "none\n"), done.stderr)
+            self.assertEqual(self.shown(url, asked)["status"], "requested")
+
+        self.both(play)
+
+    def test_who_answers_dies(self):
+        def play(url, scope):
+            path = self.file()
+            line = ["--ttl", "1s", "--job", "j", "--on-request", *shell(f"echo $$ > {path}.new; mv {path}.new {path}; sleep 60")]
+            host = self.begin(url, scope, *line)
+            asked = self.ask(url, scope)
+            child = self.number_in(path)
+            # The parent alone: its child passes TERM on, and nothing is left.
+            host.kill()
+            host.wait(10)
+            self.wait_for(lambda: not alive(child))
+            self.wait_for(lambda: self.shown(url, asked)["status"] in ("failed", "lost"))
+            # All of it: the run is lost when its lease is over, and nobody begins it again.
+            path.unlink()
+            host = self.begin(url, scope, *line, start_new_session=True)
+            asked = self.ask(url, scope)
+            child = self.number_in(path)
+            os.killpg(host.pid, signal.SIGKILL)
+            host.wait(10)
+            self.wait_for(lambda: not alive(child))
+            self.wait_for(lambda: self.shown(url, asked)["status"] == "lost")
+            path.unlink()
+            other = self.begin(url, scope, *line)
+            time.sleep(2)
+            self.assertFalse(path.exists())
+            # A signal while COMMAND runs: its status.
+            self.ask(url, scope)
+            self.number_in(path)
+            other.send_signal(signal.SIGTERM)
+            self.assertEqual(other.wait(10), 143)
+
+        self.both(play)
+
+    def test_bad_requests(self):
+        def play(url, scope):
+            for bad in (
+                ["run", "--scope", scope, "--on-request", "--once-per", "1d", *shell("true")],
+                ["run", "--scope", scope, "--on-request", "--shards", "2", *shell("true")],
+                ["run", "--scope", scope, "--on-request", "--wait", "1s", *shell("true")],
+                ["run", "--scope", scope, "--on-request", "--dry-run", *shell("true")],
+                ["run", "--scope", scope, "--on-request", "--source", "file:///x", *shell("true")],
+            ):
+                done = self.command(url, *bad)
+                self.assertEqual((done.returncode, done.stderr.count("--on-request")), (102, 1), (bad, done.stderr))
+            for bad in (["--job", "j"], ["--scope", scope], ["--job", "", "--scope", scope]):
+                self.assertNotEqual(self.command(url, "job", "request", *bad).returncode, 0, bad)
+            both = self.command(url, "job", "request", "--job", "j", "--scope", scope, "--dry-run", "--resume")
+            self.assertEqual(both.returncode, 2, both.stderr)
+            for hostile in ("'; DROP TABLE x; --", "a\nb \x1b[2J", "Ü 💥", "--job"):
+                made = self.command(url, "job", "request", f"--job={hostile}", f"--scope={scope}", f"--reason={hostile}")
+                self.assertEqual(made.returncode, 0, made.stderr)
+                run = self.shown(url, made.stdout.strip())
+                self.assertEqual((run["job"], run["status"]), (hostile, "requested"))
+                again = self.command(url, "job", "request", f"--job={hostile}", f"--scope={scope}")
+                self.assertEqual((again.returncode, "\x1b" in again.stderr), (1, False), again.stderr)
+                done = self.command(url, "run", "--scope", scope, f"--job={hostile}", *shell("true"))
+                self.assertEqual(done.returncode, 0, done.stderr)
 
         self.both(play)
 

@@ -1,4 +1,4 @@
-// [F1] [F2] [F5] Seeded schedules (2,500; ten thousand with TERMGATE_TEST_LONG) of up to eight connections on one SQLite file in WAL mode,
+// [F1] [F2] [F5] Seeded schedules (1,000; ten thousand with TERMGATE_TEST_LONG) of up to eight connections on one SQLite file in WAL mode,
 // through the real loadable extension: checks, raises, seals, adopted rows, protected writes, reads that pin a snapshot, savepoints,
 // commits and rollbacks. Each step is forced by the test, and every answer is compared with a model of one writer: whoever checks becomes
 // it, everybody else is blocked (TG006) until it ends, and who read before somebody else's commit meets a conflict.
@@ -361,7 +361,7 @@ TEST_CASE("schedules: thousands of up to eight connections answer as one writer 
     std::vector<Session> sessions(8);
     for (auto& session : sessions) session.client = std::make_unique<Client>(path);
     const char* wanted = std::getenv("TERMGATE_TEST_SCHEDULES");
-    const unsigned usual = std::getenv("TERMGATE_TEST_LONG") != nullptr ? 10'000 : 2'500;
+    const unsigned usual = std::getenv("TERMGATE_TEST_LONG") != nullptr ? 10'000 : 1'000;
     const unsigned count = wanted == nullptr ? usual : static_cast<unsigned>(std::atoi(wanted));
     const unsigned seed = Catch::rngSeed() * 100'000;
     CAPTURE(Catch::rngSeed());

@@ -23,6 +23,23 @@
  *   NO_DOUBT          nobody notices that the server has forgotten
  *   NO_JUMP           the acquisition that ends the doubt issues the next term
  *   SAME_JUMP         it jumps by the same distance on every timeline: two failovers issue a term twice
+ *
+ * With SEATS a session may besides have a seat in scope 0: it writes there without a check, by what is sent to it and run by the server some time later, also where its client has frozen
+ * or given it up. Its process has a keeper that lets it stand. With SITS of them. The mistakes then:
+ *   NO_SWEEP          a raise looks at Q alone
+ *   SWEEP_BLIND       it does not wait for whom it ends
+ *   IDLE_VOID         it passes over sessions that run nothing
+ *   OWN_RAISE         a session raises the scope in which it sits itself
+ *   LATE_SIT          the row of the seat commits when the lock of the check is gone
+ *   STAND_BUSY        the keeper stands although an answer is outstanding
+ *   FLUSH_IDLE        it takes for idle what has answered and not yet committed (Flush without Sync)
+ *   STAND_LOST        it stands for a session that was given up
+ *   STAND_LATE        a stand removes whatever seat the session has by then, and not the one that was meant
+ *   RENUMBER          the names of seats come again after a crash
+ *   MEMORY_LAST       the seat is taken out of the process's memory when the stand is answered, and not before it is sent
+ *   PROBE_EARLY       a check is satisfied by the row of a seat whose stand is under way
+ *   STALE_LOOK        a check is satisfied by a row that only an old snapshot shows
+ *   PREPARE_SEATED    PREPARE TRANSACTION in a session that sits, without a check
  */
 #ifndef LEADERS
 #define LEADERS 3
@@ -42,6 +59,9 @@
 #ifndef FAILOVERS
 #define FAILOVERS 1
 #endif
+#ifndef SITS
+#define SITS 2
+#endif
 #define JUMP (ACQUISITIONS + 1) /* for 2^32: more than a failover can forget */
 #define TERMS (ACQUISITIONS + JUMP * FAILOVERS * (FAILOVERS + 3) / 2 + 1)
 
@@ -57,6 +77,26 @@ bool ended[LEADERS];    /* the server has ended the session: rolled back, its lo
 /* --- what is asserted with --- */
 byte shut[SCOPES];
 byte owner[SCOPES * TERMS];
+
+#ifdef SEATS
+/* --- the database --- */
+byte row;               /* the committed seats in scope 0: a bit for each leader's session. What a session leaves when it ends is void, and not here */
+byte row_term[LEADERS], row_name[LEADERS], names;
+byte sent[LEADERS];     /* a write in the session's socket: 1; with FLUSH_IDLE 2 when it has run and not committed */
+byte under[LEADERS];    /* its term */
+bool given_up[LEADERS]; /* the client has closed the connection; the session ends when it has run what it was sent */
+/* --- the process's memory --- */
+byte seat[LEADERS];     /* the term of the seat; 0: none */
+byte seat_name[LEADERS];
+bool busy[LEADERS];     /* something is outstanding, or a transaction is open */
+bool standing[LEADERS]; /* a stand was sent and is not answered: the session is not used */
+#ifdef STALE_LOOK
+byte old_row[LEADERS];  /* in an exported snapshot: the term of the seat that it shows */
+#endif
+#ifdef PREPARE_SEATED
+byte prepared;
+#endif
+#endif
 
 byte acquisitions, failovers;
 byte each, other, i, next; /* for loops; 0 between steps */
@@ -80,6 +120,14 @@ inline let_go(who) { /* all locks of a session */
   each = 0
 }
 
+/* The session is no more. */
+inline over(who) {
+  ended[who] = true; let_go(who);
+#ifdef SEATS
+  row = row & ~BIT(who); sent[who] = 0; given_up[who] = false; under[who] = 0
+#endif
+}
+
 /* A raise in the way of which sessions stand ends them, when the grace is over. Those who raise are left alone. */
 inline evict(scope) {
   do
@@ -89,7 +137,7 @@ inline evict(scope) {
 #ifdef BLIND_EVICTION
         shared[scope] = shared[scope] & ~BIT(other); printf("the raise of scope %d passes over leader %d\n", scope, other)
 #else
-        ended[other] = true; let_go(other); printf("the raise of scope %d ends the session of leader %d\n", scope, other)
+        over(other); printf("the raise of scope %d ends the session of leader %d\n", scope, other)
 #endif
      :: else
      fi;
@@ -98,6 +146,87 @@ inline evict(scope) {
   od;
   other = 0
 }
+
+#ifdef SEATS
+/* The grace is over: a raise ends those who sit. Who stands by himself meanwhile is not in `row` any more. */
+inline sweep(me) {
+  do
+  :: other < LEADERS ->
+     if
+     :: other != me && (row & BIT(other)) ->
+#ifdef SWEEP_BLIND
+        row = row & ~BIT(other); printf("the raise does not wait for leader %d, whom it ends\n", other)
+#elif defined(IDLE_VOID)
+        if
+        :: sent[other] == 0 -> row = row & ~BIT(other); printf("the raise passes over leader %d\n", other)
+        :: else -> over(other)
+        fi
+#else
+        over(other); printf("the raise ends the session of leader %d, which sits\n", other)
+#endif
+     :: else
+     fi;
+     other++
+  :: else -> break
+  od;
+  other = 0
+}
+
+/* A session that is given what it was sent. */
+proctype server(byte who) {
+end_server:
+  do
+#ifdef FLUSH_IDLE
+  :: atomic { sent[who] == 1 -> sent[who] = 2 }
+  :: atomic { sent[who] == 2 ->
+#else
+  :: atomic { sent[who] == 1 ->
+#endif
+       printf("the seated write of leader %d commits, with term %d\n", who, under[who]);
+       assert(under[who] >= shut[0]);
+       if :: shut[0] < under[who] -> shut[0] = under[who] :: else fi;
+       sent[who] = 0; under[who] = 0 }
+  :: atomic { given_up[who] && sent[who] == 0 -> over(who) }
+#ifdef PREPARE_SEATED
+  :: atomic { prepared -> printf("COMMIT PREPARED, with term %d\n", prepared); assert(prepared >= shut[0]); shut[0] = prepared; prepared = 0 }
+#endif
+#ifdef STALE_LOOK
+  :: atomic { old_row[who] == 0 && (row & BIT(who)) -> old_row[who] = row_term[who]; printf("a snapshot is exported that shows the seat of leader %d\n", who) }
+#endif
+  od
+}
+
+/* A process's keeper: when its scope is wanted it takes the seat out of memory, then removes the row. */
+proctype keeper(byte who) {
+  byte name;
+end_keeper:
+  do
+#if defined(STAND_BUSY)
+  :: atomic { turnstile[0] != 0 && seat[who] != 0 ->
+#elif defined(FLUSH_IDLE)
+  :: atomic { turnstile[0] != 0 && seat[who] != 0 && (!busy[who] || sent[who] == 2) ->
+#else
+  :: atomic { turnstile[0] != 0 && seat[who] != 0 && !busy[who] ->
+#endif
+       name = seat_name[who]; printf("the keeper of leader %d lets it stand\n", who);
+#ifndef MEMORY_LAST
+       seat[who] = 0; seat_name[who] = 0; standing[who] = true
+#endif
+     }
+end_sent:
+     atomic {
+#ifdef STAND_LATE
+       row = row & ~BIT(who);
+#else
+       if :: row_name[who] == name -> row = row & ~BIT(who) :: else fi;
+#endif
+#ifdef MEMORY_LAST
+       seat[who] = 0; seat_name[who] = 0;
+#endif
+       standing[who] = false; name = 0 }
+  od
+}
+#endif
 
 /* What does not matter any more is the same in every state: there are fewer of them. */
 inline forget() {
@@ -125,10 +254,25 @@ proctype leader(byte me) {
 idle:
   atomic { s = 0; shown = false; passed = 0; wrote = 0; statements = 0; passed_before = 0; wrote_before = 0;
     do :: i < SCOPES -> seen[i] = 0; i++ :: else -> break od; i = 0;
+#ifdef SEATS
+    busy[me] = false;
+    if :: ended[me] -> seat[me] = 0; seat_name[me] = 0; standing[me] = false :: else fi;
+#endif
     ended[me] = false } /* a new session */
   if
+#ifdef SEATS
+  :: atomic { work > 0 && seat[me] != 0 && !standing[me] -> work--; busy[me] = true } ; goto seated
+#ifdef PROBE_EARLY
+  :: atomic { work > 0 && standing[me] -> work--; busy[me] = true } ; goto transaction
+#endif
+  :: work > 0 && standing[me] -> if :: !standing[me] :: ended[me] fi; goto idle
+#endif
   :: atomic { acquisitions < ACQUISITIONS && acquisitions >= me -> acquisitions++ } ; goto acquire /* leaders are alike: the first to lead is number 0 */
+#ifdef SEATS
+  :: atomic { work > 0 && !standing[me] -> work--; busy[me] = true } ; goto transaction
+#else
   :: atomic { work > 0 -> work-- } ; goto transaction
+#endif
 #ifdef SEAL_LATE
   :: to_seal > 0 -> goto seal_late
 #endif
@@ -146,11 +290,15 @@ acquire:
 seal_late:
   s = to_seal - 1; to_seal = 0;
 #endif
+#if defined(SEATS) && !defined(OWN_RAISE)
+  atomic { /* TG005 while it sits there itself: it stands first */
+    if :: s == 0 && (row & BIT(me)) -> row = row & ~BIT(me); seat[me] = 0; seat_name[me] = 0 :: else fi }
+#endif
   if
   :: atomic { ended[me] -> goto idle }
   :: atomic { !ended[me] && turnstile[s] == 0 -> turnstile[s] = me + 1 }
   fi;
-  if :: skip :: atomic { let_go(me); goto idle } fi; /* its process crashes: the server rolls it back */
+  if :: skip :: atomic { over(me); goto idle } fi; /* its process crashes: the server rolls it back */
   do
   :: atomic { ended[me] -> goto idle }
   :: atomic { !ended[me] && shared[s] == 0 && exclusive[s] == 0 -> exclusive[s] = me + 1; break }
@@ -158,6 +306,13 @@ seal_late:
   :: atomic { !ended[me] && shared[s] != 0 -> evict(s) }
 #endif
   od;
+#if defined(SEATS) && !defined(NO_SWEEP)
+  do
+  :: atomic { ended[me] -> goto idle }
+  :: atomic { !ended[me] && (s != 0 || (row & ~BIT(me)) == 0) -> break }
+  :: atomic { !ended[me] && s == 0 && (row & ~BIT(me)) != 0 -> sweep(me) }
+  od;
+#endif
   if
   :: atomic { ended[me] -> goto idle }
   :: atomic { /* compare, raise, commit */
@@ -198,6 +353,14 @@ transaction:
      if
      :: atomic { (passed & BIT(s)) && !ended[me] -> wrote = wrote | BIT(s); printf("leader %d writes scope %d with term %d, its check passed before\n", me, s, term[s]) }
      :: atomic { ended[me] -> goto idle }
+#if defined(STALE_LOOK)
+     :: atomic { !(passed & BIT(s)) && !ended[me] && s == 0 && old_row[me] != 0 && old_row[me] == term[0] ->
+#elif defined(SEATS) && !defined(SNAPSHOT)
+     :: atomic { !(passed & BIT(s)) && !ended[me] && s == 0 && (row & BIT(me)) && row_term[me] == term[0] ->
+#endif
+#if defined(STALE_LOOK) || (defined(SEATS) && !defined(SNAPSHOT))
+          passed = passed | BIT(s); wrote = wrote | BIT(s); printf("leader %d passes the check of scope 0 by the row of its seat, and writes\n", me) }
+#endif
      :: atomic { !(passed & BIT(s)) && !ended[me] ->
              if
              :: snapshot && !shown -> shown = true;
@@ -267,11 +430,55 @@ transaction:
        :: else -> break
        od;
        i = 0;
+#ifdef SEATS
+       if
+       :: (wrote & 1) && !snapshot && (shared[0] & BIT(me)) && names < SITS -> /* it sits: the row commits with the check's transaction */
+#ifdef LATE_SIT
+          let_go(me); goto sits_late
+#else
+          names++; row = row | BIT(me); row_term[me] = term[0]; row_name[me] = names; printf("leader %d sits\n", me);
+          if :: seat[me] = term[0]; seat_name[me] = names :: skip fi /* the answer is lost: a row too many */
+#endif
+       :: skip
+       fi;
+#endif
        let_go(me); goto idle }
   :: atomic { ended[me] -> goto idle } /* it is told when it says something: the connection is gone */
   :: atomic { !ended[me] -> let_go(me); goto idle } /* ROLLBACK, a crash */
   :: passed != 0 -> goto frozen
   od;
+
+#ifdef SEATS
+#ifdef LATE_SIT
+sits_late:
+  if
+  :: atomic { ended[me] -> goto idle }
+  :: atomic { !ended[me] -> names++; row = row | BIT(me); row_term[me] = term[0]; row_name[me] = names; seat[me] = term[0]; seat_name[me] = names; printf("leader %d sits\n", me); goto idle }
+  fi;
+#endif
+seated: /* it has decided, and may stop here */
+  if
+  :: atomic { ended[me] -> goto idle }
+  :: atomic { !ended[me] && seat[me] != 0 -> sent[me] = 1; under[me] = seat[me]; printf("leader %d sends a write under its seat, term %d\n", me, under[me]) }
+#if defined(STAND_BUSY) || defined(MEMORY_LAST)
+  :: atomic { !ended[me] && seat[me] == 0 -> goto idle }
+#endif
+#ifdef PREPARE_SEATED
+  :: atomic { !ended[me] && prepared == 0 -> prepared = seat[me]; printf("leader %d prepares a transaction, term %d\n", me, prepared); goto idle }
+#endif
+  fi;
+  if
+  :: atomic { ended[me] -> goto idle }
+  :: atomic { !ended[me] && sent[me] == 0 -> goto idle } /* ReadyForQuery */
+  :: atomic { !ended[me] && sent[me] != 0 -> given_up[me] = true; busy[me] = false; printf("leader %d gives its connection up\n", me);
+#ifndef STAND_LOST
+       seat[me] = 0; seat_name[me] = 0
+#endif
+     }
+     ended[me]; goto idle
+  :: goto frozen
+  fi;
+#endif
 
 frozen: /* with all that it holds */
   printf("leader %d freezes\n", me);
@@ -292,7 +499,10 @@ end_waiting:
        failovers < FAILOVERS ->
        failovers++; printf("failover\n");
        who = 0;
-       do :: who < LEADERS -> ended[who] = true; let_go(who); who++ :: else -> break od;
+       do :: who < LEADERS -> over(who); who++ :: else -> break od;
+#if defined(SEATS) && defined(RENUMBER)
+       names = 0;
+#endif
        i = 0;
        do
        :: i < SCOPES ->
@@ -311,7 +521,14 @@ end_waiting:
 init {
   atomic {
     byte n = 0;
-    do :: n < LEADERS -> run leader(n); n++ :: else -> break od;
+    do
+    :: n < LEADERS -> run leader(n);
+#ifdef SEATS
+       run server(n); run keeper(n);
+#endif
+       n++
+    :: else -> break
+    od;
     if :: FAILOVERS > 0 -> run failing_over() :: else fi
   }
 }

@@ -9,6 +9,17 @@ if(TARGET termgate)
   set_tests_properties(package_subproject PROPERTIES LABELS package TIMEOUT 1200)
 endif()
 
+if(TARGET termgate)
+  add_test(NAME package_tarball COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/package/tarball_test.sh" $<TARGET_FILE:termgate>)
+  set_tests_properties(package_tarball PROPERTIES LABELS package SKIP_RETURN_CODE 77 TIMEOUT 300)
+  add_test(NAME package_release COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/package/release_test.sh" $<TARGET_FILE:termgate>)
+  set_tests_properties(package_release PROPERTIES LABELS package SKIP_RETURN_CODE 77 TIMEOUT 120)
+endif()
+add_test(NAME package_version COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/package/version_test.sh")
+set_tests_properties(package_version PROPERTIES LABELS package TIMEOUT 60)
+add_test(NAME package_site COMMAND "${TERMGATE_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/package/site_test.py")
+set_tests_properties(package_site PROPERTIES LABELS package SKIP_RETURN_CODE 77 TIMEOUT 300)
+
 # The Debian packages: minutes, so with --long only. They are built by ./run package where build/packages is empty.
 add_test(NAME package_debs COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/package/deb_library_test.sh" "${PROJECT_SOURCE_DIR}/build/packages")
 set_tests_properties(package_debs PROPERTIES LABELS "package;long" SKIP_RETURN_CODE 77 TIMEOUT 2400 FIXTURES_SETUP debs)

@@ -54,6 +54,11 @@ def option(name, otherwise=None):
 
 
 def majors(plain, long="13,14,15,16,17,18"):
-    """The majors of PostgreSQL that a test runs on: those of --majors, else `plain`, with --long `long`. A file with
-    SHARED_AMONG_MAJORS = True runs each of its tests on one of several in a plain run (tests/live/conftest.py)."""
+    """The majors of PostgreSQL that a test runs on: those of --majors, else `plain`, with --long `long`. In a plain run one is
+    enough, and not the same for all files: the conformance suite runs on the oldest and the newest in each."""
     return tuple(option("majors", long if LONG else plain).split(","))
+
+
+def share(cases, of):
+    """Of a long table every `of`-th case in a plain run, all of them with --long."""
+    return list(cases) if LONG else list(cases)[::of]

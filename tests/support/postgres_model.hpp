@@ -160,7 +160,7 @@ class PostgresModel {
        "pg_catalog.current_setting('default_transaction_read_only'), pg_catalog.set_config('default_transaction_read_only', NULL, true), "
        "(SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM "
        "pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace WHERE p.proname "
-       "OPERATOR(pg_catalog.=) 'check_claim_text' AND n.nspname OPERATOR(pg_catalog.=) E'termgate' LIMIT 1)",
+       "OPERATOR(pg_catalog.=) 'check_claim_text' AND n.nspname OPERATOR(pg_catalog.=) 'termgate' LIMIT 1)",
        What::who_serves},
       {"SET LOCAL default_transaction_read_only TO DEFAULT", What::lend_default},
       {"SET LOCAL default_transaction_read_only TO on", What::take_default_back},

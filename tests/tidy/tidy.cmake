@@ -3,6 +3,8 @@ add_test(NAME tidy COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/tid
 set_tests_properties(tidy PROPERTIES LABELS tidy TIMEOUT 60)
 add_test(NAME format COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/tidy/format.py")
 set_tests_properties(format PROPERTIES LABELS tidy TIMEOUT 240)
+add_test(NAME forge COMMAND "${TERMGATE_PYTHON}" "${CMAKE_CURRENT_SOURCE_DIR}/tidy/forge.py")
+set_tests_properties(forge PROPERTIES LABELS tidy TIMEOUT 60)
 # promtool checks the rules too, where it is installed (Debian: prometheus).
 add_test(NAME alerts COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/tidy/alerts.py")
 set_tests_properties(alerts PROPERTIES LABELS tidy TIMEOUT 60)

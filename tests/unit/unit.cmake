@@ -65,8 +65,9 @@ if(TARGET termgate_odbc)
 endif()
 # The T-SQL of sql/sqlserver/, read without a server.
 add_test(NAME unit_tsql_lint COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/unit/sql/tsql_lint.py" "${PROJECT_SOURCE_DIR}" --self)
-set_tests_properties(unit_tsql_lint PROPERTIES LABELS unit TIMEOUT 60)
+set_tests_properties(unit_tsql_lint PROPERTIES LABELS unit TIMEOUT 300)
 
+termgate_test(unit_text LABEL unit SOURCES unit/text/scanner.cpp LIBRARIES termgate_options)
 termgate_test(unit_testkit LABEL unit SOURCES unit/testkit/checker.cpp unit/testkit/leader.cpp LIBRARIES Termgate::testkit fmt::fmt Threads::Threads)
 if(TARGET termgate_sqlite)
   target_sources(unit_testkit PRIVATE unit/testkit/lease_clock.cpp)

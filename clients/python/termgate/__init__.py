@@ -9,6 +9,7 @@
 
 The lease is renewed in the background. `lost` is set a margin (a fifth of the TTL) before the lease can be another's, counted from the
 moment when the last renewal that succeeded was sent, on a clock that never steps. What was written too late is refused by the database.
+`asked_to_leave` is set by the renewal after somebody has asked for the lease (`termgate lease hand-over`): finish, and leave the block.
 """
 import functools
 import logging
@@ -58,13 +59,13 @@ class Termgate:
     def lead(self, scope, work, ttl=10.0, stop=None, endpoint=None):
         """Calls work(lease) each time this process has become the leader, until it returns while the lease is still held.
 
-        Where the lease is lost, work has to return; an error that it raises then is logged. stop, an Event, ends the loop while it waits;
-        work looks at it too. Returns what work returned, or None.
+        Where the lease is lost or asked for, work has to return, and the loop goes on; an error of a work that lost it is logged. stop, an
+        Event, ends the loop while it waits; work looks at it too. Returns what work returned, or None.
         """
-        stop = stop or threading.Event()
+        stop, owner = stop or threading.Event(), None
         while not stop.is_set():
             try:
-                lease = self._hold(scope, ttl, 3600.0, None, endpoint, stop)
+                lease = self._hold(scope, ttl, 3600.0, owner, endpoint, stop)
             except ValueError:
                 raise
             except Exception as error:  # the database is away, or refuses
@@ -73,6 +74,7 @@ class Termgate:
                 continue
             if lease is None:
                 continue
+            owner = lease.owner  # whoever is asked to leave has no part in the next election
             with lease:
                 try:
                     result = work(lease)
@@ -81,7 +83,7 @@ class Termgate:
                         raise
                     _log.warning('the work under term %d of scope "%s" ended after its lease: %s', lease.term, scope, error)
                     continue
-                if lease.held() or stop.is_set():
+                if stop.is_set() or (lease.held() and not lease.asked_to_leave.is_set()):
                     return result
         return None
 
@@ -189,6 +191,7 @@ class Lease:
     def __init__(self, line, termgate, scope, owner, term, ttl, sent):
         self.scope, self.owner, self.term = scope, owner, term
         self.lost = threading.Event()  # set when the lease can no longer be trusted, or was given back
+        self.asked_to_leave = threading.Event()  # set when somebody asks for the lease, which is held as before for a while
         self._line, self._termgate, self._ttl, self._margin = line, termgate, ttl, ttl / 5
         self._lock, self._wake = threading.Lock(), threading.Event()
         self._given_back = False
@@ -279,4 +282,6 @@ class Lease:
             elif self.held():
                 self._until = max(self._until, self._trusted_from(sent))
                 self._due = self._next(sent)
+                if future.result().get("leave_in_ms") is not None:
+                    self.asked_to_leave.set()
         self._wake.set()

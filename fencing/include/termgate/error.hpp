@@ -2,7 +2,7 @@
 //
 // A write ends in one of three ways: committed, surely not committed, or unknown. Only OutcomeUnknown
 // means the third; every other type here means that nothing of the write is in the database.
-// Messages that come from the database's own functions start with their code (TG001 … TG006); the codes
+// Messages that come from the database's own functions start with their code (TG001 … TG007); the codes
 // are listed in docs/contract.md, section 4. Thread rules: values, copy them as you like.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace termgate::inline v0 {
 
 #define TERMGATE_EXPORT __attribute__((visibility("default")))
 
-// Base of all errors thrown by Termgate. code() is "TG001" … "TG006", the database's own code
+// Base of all errors thrown by Termgate. code() is "TG001" … "TG007", the database's own code
 // (an SQLSTATE, an SQLite result code), or empty.
 class TERMGATE_EXPORT Error : public std::runtime_error {
  public:
@@ -86,7 +86,8 @@ class TERMGATE_EXPORT Conflict : public Error {
   ~Conflict() override;
 };
 
-// The owner no longer holds the lease: it expired, was released, or was taken over. Stop leading.
+// The owner no longer holds the lease: it expired, was released, or was taken over. Stop leading. code() is "TG007" where a transaction
+// required the lease (require_lease), else empty.
 class TERMGATE_EXPORT LeaseLost : public Error {
  public:
   using Error::Error;

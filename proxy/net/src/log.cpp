@@ -1,6 +1,8 @@
 // One line for an event, as text or JSON. Any thread. Names come from the network, so a value that is not
 // plain ASCII is quoted: none can begin a new line or steer a terminal.
 #include <termgate/net/log.hpp>
+#include <termgate/text/ascii.hpp>
+#include <termgate/text/scanner.hpp>
 
 #include <poll.h>
 #include <unistd.h>
@@ -82,44 +84,35 @@ bool plain(std::string_view text) {
 }  // namespace
 
 std::string statement_words(std::string_view sql) {
+  using Kind = text::Token::Kind;
   constexpr int words_max = 3;
   constexpr std::size_t bytes_max = 100;
-  const auto begins = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  std::string words;
-  std::size_t at = 0;
-  for (int count = 0; count < words_max && at < sql.size();) {
-    const char c = sql[at];
-    if (c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v' || (count == 0 && (c == '(' || c == ';'))) {
-      ++at;
-    } else if (sql.substr(at).starts_with("--")) {
-      at = std::min(sql.find('\n', at), sql.size());
-    } else if (sql.substr(at).starts_with("/*")) {
-      int depth = 0;
-      do {
-        if (sql.substr(at).starts_with("/*")) {
-          ++depth;
-          at += 2;
-        } else if (sql.substr(at).starts_with("*/")) {
-          --depth;
-          at += 2;
-        } else {
-          ++at;
-        }
-      } while (depth > 0 && at < sql.size());
-    } else if (begins(c)) {
-      auto end = at;
-      while (end < sql.size() && (begins(sql[end]) || (sql[end] >= '0' && sql[end] <= '9') || sql[end] == '.')) ++end;
-      // E'…' is a value.
-      if (end < sql.size() && (sql[end] == '\'' || sql[end] == '&' || sql[end] == '$')) break;
-      if (words.size() + (end - at) > bytes_max) break;
-      if (!words.empty()) words += ' ';
-      words += sql.substr(at, end - at);
-      ++count;
-      at = end;
-    } else {
+  std::string words, name;  // the one that is being read, of parts with dots between them
+  int count = 0;
+  const auto add = [&] {
+    if (name.empty() || words.size() + name.size() > bytes_max) return false;
+    words.append(words.empty() ? "" : " ").append(name);
+    name.clear();
+    return ++count < words_max;
+  };
+  text::Scanner scanner(sql, text::Dialect::postgresql);
+  for (text::Token token; scanner.next(token);) {
+    const bool begins = words.empty() && name.empty();
+    const bool plain = token.text.find('$') == std::string_view::npos && !text::has_high(token.text);
+    if (token.kind == Kind::blank && name.empty()) continue;
+    if (token.kind == Kind::blank) {
+      if (!add()) return words;
+    } else if (token.kind == Kind::word && plain) {
+      name += token.text;
+    } else if (token.text == "." && !name.empty()) {
+      name += '.';
+    } else if (!begins || (token.text != "(" && token.kind != Kind::semicolon)) {
+      // What stands close to a word may be its value, as in B'…' and U&'…'.
+      if (token.kind == Kind::quoted || token.text == "&" || !plain) return words;
       break;
     }
   }
+  add();
   return words;
 }
 

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <termgate/tds/text.hpp>
+#include <termgate/text/ascii.hpp>
 
 namespace termgate::net {
 namespace {
@@ -116,7 +117,7 @@ Backend parse_sqlserver(std::string_view rest) {
     if (name == "sslrootcert") backend.ssl_root_certificate = value;
     if (name == oldest_tls) backend.ssl_oldest = oldest_tls_of(value);
     // As the drivers write it, and for the driver of the proxy's own connection as well.
-    if (tds::is_same_name(name, "encrypt")) backend.tds_strict = tds::is_same_name(value, "strict");
+    if (text::same(name, "encrypt")) backend.tds_strict = text::same(value, "strict");
   }
   if (backend.tds_strict) {
     if (chosen.value_or(SslMode::verify_full) < SslMode::verify_ca)

@@ -10,6 +10,7 @@
 #include <cctype>
 
 #include <termgate/statements/declaration.hpp>
+#include <termgate/text/ascii.hpp>
 
 #include "names.hpp"
 
@@ -21,12 +22,10 @@ using statements::Kind;
 using statements::Statement;
 using Way = Effects::Way;
 
-char lower(char letter) noexcept { return static_cast<char>(std::tolower(static_cast<unsigned char>(letter))); }
-
 // `word` is in lower case. Comments and literals are searched too: a false hit only makes the caller more
 // careful.
 bool holds_word(std::string_view text, std::string_view word) noexcept {
-  return std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return lower(a) == b; }) != text.end();
+  return std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return text::lower(a) == b; }) != text.end();
 }
 
 // What pg_dump sends before anything else: a name that it takes from pg_settings, where the setting may not exist.
@@ -36,8 +35,7 @@ bool is_pg_dump(std::string_view sql) noexcept {
 
 // As parse_bool() takes them: unique prefixes. Access::unspecified: no boolean.
 Access access_of(std::string_view value) noexcept {
-  std::string lowered(value);
-  std::transform(lowered.begin(), lowered.end(), lowered.begin(), lower);
+  const std::string lowered = text::lower(value);
   const auto is = [&](std::string_view word, std::size_t letters_min) {
     return lowered.size() >= letters_min && word.starts_with(lowered);
   };
@@ -376,7 +374,8 @@ bool holds_rule(std::string_view sql) noexcept {
 
 bool puts_own_names_first(std::string_view search_path) noexcept {
   constexpr std::string_view own = "pg_catalog";
-  const auto at = std::search(search_path.begin(), search_path.end(), own.begin(), own.end(), [](char a, char b) { return lower(a) == b; });
+  const auto at =
+      std::search(search_path.begin(), search_path.end(), own.begin(), own.end(), [](char a, char b) { return text::lower(a) == b; });
   return at == search_path.end() || std::all_of(search_path.begin(), at, [](char letter) {
            return std::string_view(" \t\r\n\"'=(,").find(letter) != std::string_view::npos;
          });
@@ -387,11 +386,11 @@ namespace {
 // SET or set_config(), in any statement of the text.
 bool sets_own_names_first(std::string_view sql) noexcept {
   constexpr std::string_view name = "search_path";
-  const auto at = std::search(sql.begin(), sql.end(), name.begin(), name.end(), [](char a, char b) { return lower(a) == b; });
+  const auto at = std::search(sql.begin(), sql.end(), name.begin(), name.end(), [](char a, char b) { return text::lower(a) == b; });
   if (at == sql.end()) return true;
   std::string_view value(at + name.size(), sql.end());
   const std::size_t word = value.find_first_not_of(" \t\r\n\"'=,");
-  if (word != std::string_view::npos && value.size() > word + 2 && lower(value[word]) == 't' && lower(value[word + 1]) == 'o' &&
+  if (word != std::string_view::npos && value.size() > word + 2 && text::lower(value[word]) == 't' && text::lower(value[word + 1]) == 'o' &&
       std::isspace(static_cast<unsigned char>(value[word + 2])) != 0)
     value.remove_prefix(word + 2);
   return puts_own_names_first(value);

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include <termgate/detail/plant.hpp>
+#include <termgate/text/quote.hpp>
 
 #include "state.hpp"
 
@@ -17,25 +18,6 @@ constexpr std::array<std::string_view, proxy_statement_count> names{
     "_termgate_prepared_",    "_termgate_hold_",         "_termgate_release_", "_termgate_declare_"};
 constexpr std::string_view portal = "_termgate";
 constexpr std::size_t passed_max = 256;  // claims of comments that are remembered to have passed in a transaction; others are checked again
-
-std::string in_quotes(std::string_view name) {
-  std::string result = "\"";
-  for (const char letter : name) {
-    if (letter == '"') result += '"';
-    result += letter;
-  }
-  return result + '"';
-}
-
-// The same whatever standard_conforming_strings says.
-std::string literal(std::string_view text) {
-  std::string result = "E'";
-  for (const char letter : text) {
-    if (letter == '\'' || letter == '\\') result += letter;
-    result += letter;
-  }
-  return result + "'";
-}
 
 // A query describes its rows before the first is made; INSERT … RETURNING and EXECUTE do not, if they fail.
 bool looks_like_query(std::string_view sql) noexcept {
@@ -81,7 +63,7 @@ const std::string& Session::State::name_of(ProxyStatement which) {
 // name: then a Close precedes it.
 void Session::State::prepare_ours(Batch& to, ProxyStatement which, Purpose role, std::string_view error) {
   const std::array<std::uint32_t, 5> types{25, 20, 25, 20, 16};  // text, bigint, boolean
-  const std::string schema = in_quotes(options_.schema);
+  const std::string schema = text::quoted(options_.schema, '"');
   std::string sql;
   std::size_t count = 0;
   switch (which) {
@@ -390,7 +372,7 @@ std::string Session::State::guard_of_session() const {
       "OPERATOR(pg_catalog.=) 'internal' AND EXISTS (SELECT FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid "
       "OPERATOR(pg_catalog.=) e.extnamespace WHERE e.extname OPERATOR(pg_catalog.=) 'termgate_guard' AND n.nspname "
       "OPERATOR(pg_catalog.=) " +
-      literal(options_.schema);
+      text::postgresql_string(options_.schema);
   if (options_.server_guard == Options::ServerGuard::when_there) sql += " AND NOT pg_catalog.pg_has_role(n.nspowner, 'MEMBER')";
   return sql + "))";
 }
@@ -400,7 +382,7 @@ std::string Session::State::check_may_be_called() const {
   return "(SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM "
          "pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace WHERE p.proname "
          "OPERATOR(pg_catalog.=) 'check_claim_text' AND n.nspname OPERATOR(pg_catalog.=) " +
-         literal(options_.schema) + " LIMIT 1)";
+         text::postgresql_string(options_.schema) + " LIMIT 1)";
 }
 
 // A pooler answers the login itself, with a PID of its own making. One that gives each transaction to another server session would

@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <cctype>
 
+#include <termgate/text/ascii.hpp>
+
+#include "names.hpp"
 #include "numbers.hpp"
 #include "state.hpp"
 
@@ -18,9 +21,7 @@ std::size_t characters(std::string_view text) noexcept {
 }
 
 bool holds_from(std::string_view sql) {
-  std::string lowered(sql);
-  std::transform(lowered.begin(), lowered.end(), lowered.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  const std::string lowered = text::lower(sql);
   return lowered.find("from") != std::string::npos || lowered.find("table") != std::string::npos;
 }
 

@@ -2,13 +2,13 @@
 // COPY, several statements), PostgreSQL's grammar must first have accepted the text; where they cannot, it is not asked.
 // Long: one grammar. Each statement's rule needs those of its parts, and all change together.
 #include <termgate/statements/classify.hpp>
+#include <termgate/text/ascii.hpp>
 
 #include <algorithm>
 #include <initializer_list>
 #include <span>
 #include <utility>
 
-#include "characters.hpp"
 #include "functions.hpp"
 #include "grammar.hpp"
 #include "lexer.hpp"
@@ -19,12 +19,6 @@ namespace termgate::statements {
 namespace {
 
 using Tokens = std::span<const Token>;
-
-std::string lowered(std::string_view text) {
-  std::string result(text);
-  for (char& character : result) character = lower(character);
-  return result;
-}
 
 // Without the doubling of `quote`.
 std::string undoubled(std::string_view text, char quote) {
@@ -95,7 +89,7 @@ class Tape {
     const std::string_view written = text_of(sql_, *token);
     if (token->type == TokenType::word) {
       skip();
-      return lowered(written);
+      return text::lower(written);
     }
     if (token->type == TokenType::quoted_name) {
       skip();
@@ -363,7 +357,8 @@ class Classifier {
       if (i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.' &&
           (tokens[i].type == TokenType::word || tokens[i].type == TokenType::quoted_name)) {
         const std::string_view written = text_of(sql_, tokens[i]);
-        if (is_read_only_hole(tokens[i].type == TokenType::word ? lowered(written) : undoubled(written.substr(1, written.size() - 2), '"')))
+        if (is_read_only_hole(tokens[i].type == TokenType::word ? text::lower(written)
+                                                                : undoubled(written.substr(1, written.size() - 2), '"')))
           statement.calls_functions = statement.read_only_hole = true;
       }
       if (i + 1 == tokens.size()) break;
@@ -373,17 +368,17 @@ class Classifier {
       if (token.type != TokenType::word && token.type != TokenType::quoted_name && token.type != TokenType::unicode_name) {
         // U&"…" UESCAPE '…' (
         if (token.type == TokenType::string && i > 0 && tokens[i - 1].type == TokenType::word &&
-            lowered(text_of(sql_, tokens[i - 1])) == "uescape")
+            text::lower(text_of(sql_, tokens[i - 1])) == "uescape")
           statement.calls_functions = statement.read_only_hole = true;
         continue;
       }
       const std::string_view written = text_of(sql_, token);
-      if (token.type == TokenType::unicode_name || (token.type == TokenType::word && has_high_byte(written))) {
+      if (token.type == TokenType::unicode_name || (token.type == TokenType::word && text::has_high(written))) {
         // It may spell any name: by escapes, or because a single-byte locale folds a letter into ASCII.
         statement.calls_functions = statement.read_only_hole = true;
         continue;
       }
-      const std::string name = token.type == TokenType::word ? lowered(written) : undoubled(written.substr(1, written.size() - 2), '"');
+      const std::string name = token.type == TokenType::word ? text::lower(written) : undoubled(written.substr(1, written.size() - 2), '"');
       if (token.type == TokenType::word && name == "cast" && !casts_to_everyday_type(tokens.subspan(i + 1)))
         statement.calls_functions = statement.calls_unknown = true;
       const bool qualified = i > 0 && tokens[i - 1].type == TokenType::symbol && sql_[tokens[i - 1].offset] == '.';
@@ -448,7 +443,7 @@ class Classifier {
     if (last.type != TokenType::word) return false;
     if (tokens.size() > 1 && tokens[tokens.size() - 2].type == TokenType::symbol && sql_[tokens[tokens.size() - 2].offset] == '.')
       return !is_everyday_type(tokens.last(std::min<std::size_t>(tokens.size(), 3)));
-    const std::string word = lowered(text_of(sql_, last));
+    const std::string word = text::lower(text_of(sql_, last));
     return !stands_before_a_constant(word) && !is_everyday_word(word) && !is_grammar_here(tokens, tokens.size() - 1, word);
   }
 
@@ -456,7 +451,7 @@ class Classifier {
   bool is_grammar_here(Tokens tokens, std::size_t at, std::string_view word) const {
     const auto before = [&](std::initializer_list<std::string_view> words, std::size_t far = 1) {
       if (at < far || tokens[at - far].type != TokenType::word) return false;
-      const std::string there = lowered(text_of(sql_, tokens[at - far]));
+      const std::string there = text::lower(text_of(sql_, tokens[at - far]));
       return std::find(words.begin(), words.end(), there) != words.end();
     };
     // Then the word behind it is an operator: two operands do not follow each other.
@@ -470,7 +465,7 @@ class Classifier {
         default: return true;
       }
       const bool behind_point = at > far && tokens[at - far - 1].type == TokenType::symbol && sql_[tokens[at - far - 1].offset] == '.';
-      return behind_point || !may_begin_expression(lowered(text_of(sql_, token)));
+      return behind_point || !may_begin_expression(text::lower(text_of(sql_, token)));
     };
     if (word == "by") return before({"group", "order", "partition"});
     if (word == "over" || word == "filter") return at > 0 && tokens[at - 1].type == TokenType::symbol && sql_[tokens[at - 1].offset] == ')';
@@ -494,7 +489,7 @@ class Classifier {
       const char symbol = tokens[i].type == TokenType::symbol ? sql_[tokens[i].offset] : '\0';
       if (symbol == '(') ++depth;
       if (symbol == ')' && --depth == 0) return false;
-      if (depth == 1 && tokens[i].type == TokenType::word && lowered(text_of(sql_, tokens[i])) == "as")
+      if (depth == 1 && tokens[i].type == TokenType::word && text::lower(text_of(sql_, tokens[i])) == "as")
         return is_everyday_type(tokens.subspan(i + 1));
     }
     return false;
@@ -515,9 +510,9 @@ class Classifier {
     for (std::size_t i = 1; i < tokens.size(); ++i) {
       const Token& token = tokens[i];
       const std::string_view text = text_of(sql_, token);
-      if (token.type == TokenType::word && lowered(text) == "language") {
+      if (token.type == TokenType::word && text::lower(text) == "language") {
         if (++i >= tokens.size()) return false;
-        const std::string language = lowered(text_of(sql_, tokens[i]));
+        const std::string language = text::lower(text_of(sql_, tokens[i]));
         if (language != "plpgsql" && language != "'plpgsql'" && language != "\"plpgsql\"") return false;
       } else if (token.type == TokenType::dollar_string || (token.type == TokenType::string && is_one_piece(text))) {
         ++bodies;
@@ -539,7 +534,7 @@ class Classifier {
   }
 
   static bool ends_transactions(std::string_view text) {
-    const std::string small = lowered(text);
+    const std::string small = text::lower(text);
     return small.find("commit") != std::string::npos || small.find("rollback") != std::string::npos ||
            small.find("call") != std::string::npos;
   }
@@ -590,7 +585,7 @@ class Classifier {
       statement.read_only_hole = statement.sets_read_only = statement.changes_lexing = statement.declares = true;
       return false;
     }
-    const std::string name = lowered(*setting);
+    const std::string name = text::lower(*setting);
     statement.sets_read_only = statement.sets_read_only || sets_read_only(name);
     statement.changes_lexing = statement.changes_lexing || changes_lexing(name);
     if (sets_read_only(name) || changes_lexing(name)) statement.read_only_hole = true;
@@ -736,7 +731,7 @@ class Classifier {
       if (!result.empty()) result += '.';
       result += *part;
     } while (tape.take_symbol('.'));
-    return lowered(result);
+    return text::lower(result);
   }
 
   // One value as SET takes it; nullopt and taken where it is more than a plain literal.
@@ -877,7 +872,7 @@ class Classifier {
       statement.sets_read_only = statement.changes_lexing = true;
       return simple(statement, Kind::discard_all);
     }
-    statement.name = lowered(tape.text());
+    statement.name = text::lower(tape.text());
     return tape.take_any({Word::plans, Word::sequences, Word::temp, Word::temporary}) && simple(statement, Kind::discard);
   }
 
@@ -899,7 +894,7 @@ class Classifier {
     if (types && !tape.skip_parenthesis()) return false;
     // Of the list of types each word, whatever it says of the type: one that is not the server's own may run code.
     for (std::size_t i = before; i < tokens.size() - tape.left(); ++i) {
-      const std::string text = tokens[i].type == TokenType::word ? lowered(text_of(sql_, tokens[i])) : std::string();
+      const std::string text = tokens[i].type == TokenType::word ? text::lower(text_of(sql_, tokens[i])) : std::string();
       const bool word =
           is_everyday_word(text) || text == "precision" || text == "varying" || text == "with" || text == "without" || text == "zone";
       const bool named =
@@ -1062,8 +1057,9 @@ class Classifier {
   // `name = false` among the options of a subscription.
   bool switched_off(Tokens tokens, std::string_view option) const {
     for (std::size_t i = 0; i + 2 < tokens.size(); ++i) {
-      if (tokens[i].type != TokenType::word || lowered(text_of(sql_, tokens[i])) != option || text_of(sql_, tokens[i + 1]) != "=") continue;
-      std::string value = lowered(text_of(sql_, tokens[i + 2]));
+      if (tokens[i].type != TokenType::word || text::lower(text_of(sql_, tokens[i])) != option || text_of(sql_, tokens[i + 1]) != "=")
+        continue;
+      std::string value = text::lower(text_of(sql_, tokens[i + 2]));
       if (tokens[i + 2].type == TokenType::string) value = value.substr(1, value.size() - 2);
       return value == "false" || value == "off" || value == "0";
     }
@@ -1116,7 +1112,7 @@ class Classifier {
   // SET (failover) and SET (two_phase) reach into the publisher's slot.
   static bool only_plain_options(std::string_view sql, Tokens tokens) {
     return std::none_of(tokens.begin(), tokens.end(), [&](const Token& token) {
-      const std::string text = lowered(text_of(sql, token));
+      const std::string text = text::lower(text_of(sql, token));
       return text == "failover" || text == "two_phase" || text == "\"failover\"" || text == "\"two_phase\"";
     });
   }

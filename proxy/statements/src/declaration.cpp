@@ -7,12 +7,12 @@
 // What looks like a declaration and cannot be read is a problem, never nothing: a session whose declaration was
 // overlooked would write without its check, or be refused without a reason.
 #include <termgate/statements/declaration.hpp>
+#include <termgate/text/ascii.hpp>
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-#include "characters.hpp"
 #include "lexer.hpp"
 #include "lexer_of_thread.hpp"
 
@@ -25,7 +25,7 @@ constexpr std::string_view term_key = "termgate.term";
 bool same_but_case(std::string_view one, std::string_view other) noexcept {
   if (one.size() != other.size()) return false;
   for (std::size_t i = 0; i < one.size(); ++i) {
-    if (lower(one[i]) != lower(other[i])) return false;
+    if (text::lower(one[i]) != text::lower(other[i])) return false;
   }
   return true;
 }
@@ -39,7 +39,7 @@ struct Found {
 
 Found find_key(std::string_view text, std::size_t at) noexcept {
   for (; at + term_key.size() < text.size(); ++at) {
-    if (lower(text[at]) != 't') continue;
+    if (text::lower(text[at]) != 't') continue;
     for (const std::string_view key : {scope_key, term_key}) {
       if (!same_but_case(text.substr(at, key.size()), key)) continue;
       std::size_t equals = at + key.size();
@@ -58,7 +58,7 @@ void refuse(Declaration& declaration, std::string_view where, std::string_view w
 
 int hex(char character) noexcept {
   if (character >= '0' && character <= '9') return character - '0';
-  const char small = lower(character);
+  const char small = text::lower(character);
   return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
 }
 
@@ -158,7 +158,7 @@ void read_comment(Declaration& declaration, std::string_view text) {
 
 bool speaks_of_terms(std::string_view text) noexcept {
   for (std::size_t at = 0; at + term_key.size() <= text.size(); ++at) {
-    if (lower(text[at]) != 't') continue;
+    if (text::lower(text[at]) != 't') continue;
     if (same_but_case(text.substr(at, term_key.size()), term_key) || same_but_case(text.substr(at, scope_key.size()), scope_key))
       return true;
   }

@@ -40,9 +40,10 @@ constexpr std::string_view holes[] = {
 constexpr std::string_view reading_large_objects[] = {"lo_close", "lo_get", "lo_lseek", "lo_lseek64", "lo_tell", "lo_tell64"};
 
 constexpr std::string_view termgate_writes[] = {
-    "acquire_lease",  "adopt",         "append",       "append_many",   "check_term", "follower_advance", "follower_remove",
-    "follower_start", "force_release", "job_finish",   "job_heartbeat", "job_start",  "protect",          "prune",
-    "release_lease",  "renew_lease",   "renew_leases", "reset_fence",   "seal",       "unadopt",          "unprotect",
+    "acquire_lease",  "adopt",         "append",        "append_many",   "check_term",   "follower_advance",  "follower_remove",
+    "follower_start", "force_release", "job_finish",    "job_heartbeat", "job_request",  "job_start",         "job_take",
+    "protect",        "prune",         "release_lease", "renew_lease",   "renew_leases", "request_hand_over", "require_lease",
+    "reset_fence",    "seal",          "unadopt",       "unprotect",
 };
 
 constexpr std::string_view termgate_reads[] = {"doctor",      "fence",          "follower_behind", "lease",          "outcome",

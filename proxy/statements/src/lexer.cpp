@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "characters.hpp"
+#include <termgate/text/ascii.hpp>
 
 namespace termgate::statements {
 namespace {
@@ -230,8 +230,8 @@ bool encoding_is_ascii_safe(std::string_view client_encoding) noexcept {
   std::array<char, 24> name{};
   std::size_t length = 0;
   for (char character : client_encoding) {
-    if (character >= 'A' && character <= 'Z') character = static_cast<char>(character + 32);
-    if ((character < 'a' || character > 'z') && (character < '0' || character > '9')) continue;
+    character = text::lower(character);
+    if (!text::is_letter(character) && !text::is_digit(character)) continue;
     if (length == name.size()) return false;
     name[length++] = character;
   }
@@ -256,7 +256,7 @@ void lex(std::string_view sql, const Settings& settings, Lexed& out) {
     out.problem = Lexed::Problem::too_long;
     return;
   }
-  if (sql.find('\0') != std::string_view::npos || (!settings.ascii_safe_encoding && has_high_byte(sql))) {
+  if (sql.find('\0') != std::string_view::npos || (!settings.ascii_safe_encoding && text::has_high(sql))) {
     out.problem = Lexed::Problem::odd;
     return;
   }

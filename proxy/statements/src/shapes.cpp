@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "characters.hpp"
+#include <termgate/text/ascii.hpp>
 
 namespace termgate::statements {
 namespace {
@@ -79,7 +79,7 @@ class LoneCallReader {
     ++at_;
     std::string result(text(*token));
     if (quoted) return result.find('"', 1) == result.size() - 1 ? result.substr(1, result.size() - 2) : std::string();
-    for (char& character : result) character = lower(character);
+    for (char& character : result) character = text::lower(character);
     return result;
   }
   bool word(std::string_view wanted) {

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstddef>
 
+#include <termgate/text/ascii.hpp>
+
 namespace termgate::statements {
 namespace {
 
@@ -49,7 +51,7 @@ static_assert(all_fit);
 Word word_of(std::string_view text) noexcept {
   if (text.size() > word_bytes_max) return Word::other;
   std::array<char, word_bytes_max> lower{};
-  for (std::size_t i = 0; i < text.size(); ++i) lower[i] = text[i] >= 'A' && text[i] <= 'Z' ? static_cast<char>(text[i] + 32) : text[i];
+  for (std::size_t i = 0; i < text.size(); ++i) lower[i] = text::lower(text[i]);
   const std::string_view folded(lower.data(), text.size());
   for (std::size_t slot = slot_of(folded); !table[slot].text.empty(); slot = (slot + 1) % slots) {
     if (table[slot].text == folded) return table[slot].word;

@@ -7,6 +7,7 @@
 #include <termgate/scope.hpp>
 #include <termgate/tds/text.hpp>
 #include <termgate/term.hpp>
+#include <termgate/text/ascii.hpp>
 
 #include "lexer.hpp"
 #include "state.hpp"
@@ -389,7 +390,7 @@ bool TdsSession::State::call_reads(const tds::Call& call, Verdict& verdict) cons
       if (call.parameters.empty()) return false;
       for (std::size_t i = 0; i < call.parameters.size(); ++i) {
         const std::string name = tds::utf8_of(call.parameters[i].name);
-        const bool of_handle = tds::is_same_name(name, "@handle");
+        const bool of_handle = text::same(name, "@handle");
         if (i == 0 ? !name.empty() && !of_handle : of_handle) return false;
       }
       return read_handles_.contains(number_in(call.parameters[0]));
@@ -402,12 +403,12 @@ bool TdsSession::State::call_reads(const tds::Call& call, Verdict& verdict) cons
   for (std::size_t i = 0; i < call.parameters.size(); ++i) {
     const std::string name = tds::utf8_of(call.parameters[i].name);
     if (std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) return false;
-    const bool of_text = tds::is_same_name(name, "@stmt") || tds::is_same_name(name, "@statement");
+    const bool of_text = text::same(name, "@stmt") || text::same(name, "@statement");
     if (i == place ? !of_text && !name.empty() : of_text) return false;
   }
   const std::size_t declared_at = call.id == tds::procedure::cursor_open ? 5 : 1;
   for (std::size_t i = 0; i < call.parameters.size(); ++i) {
-    if (i != declared_at && tds::is_same_name(tds::utf8_of(call.parameters[i].name), "@params")) return false;
+    if (i != declared_at && text::same(tds::utf8_of(call.parameters[i].name), "@params")) return false;
   }
   if (declared_at < call.parameters.size()) {
     const auto declared = text_that_is_plain(call.parameters[declared_at]);

@@ -8,17 +8,15 @@
 #include <string_view>
 #include <vector>
 
+#include <termgate/text/ascii.hpp>
+
 namespace termgate::tds_session {
 
 inline constexpr std::size_t tokens_max = 2000;
 
-inline char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-inline std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), [](char c) { return lower(c); });
-  return result;
-}
-inline bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+using text::is_digit;
+using text::lower;
+
 inline bool begins_word(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '@' || c == '#'; }
 inline bool in_word(char c) noexcept { return begins_word(c) || is_digit(c) || c == '$'; }
 

@@ -8,6 +8,7 @@
 #include <termgate/tds/text.hpp>
 #include <termgate/tds/types.hpp>
 #include <termgate/tds_session/text.hpp>
+#include <termgate/text/ascii.hpp>
 
 #include "lexer.hpp"
 #include "read.hpp"
@@ -556,8 +557,7 @@ void Judge::parameter(std::string_view name, std::uint8_t, const tds::TypeInfo& 
   letters_ = wide ? Watch::Letters::wide : Watch::Letters::narrow;
   const std::string called = tds::utf8_of(name);
   const bool strange = std::any_of(called.begin(), called.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
-  const bool is_text =
-      at == text_at_ || (text_at_ >= 0 && (strange || tds::is_same_name(called, "@stmt") || tds::is_same_name(called, "@statement")));
+  const bool is_text = at == text_at_ || (text_at_ >= 0 && (strange || text::same(called, "@stmt") || text::same(called, "@statement")));
   if (is_text && !wide && !narrow && at == text_at_) {
     // The server takes no text of another type, but says so itself where this is a handle that has come too early.
     const bool number = type.form == tds::ValueForm::fixed || type.form == tds::ValueForm::length_1;
@@ -565,8 +565,7 @@ void Judge::parameter(std::string_view name, std::uint8_t, const tds::TypeInfo& 
     return;
   }
   // At its place, but by another's name: the text is still to come.
-  reads_text_ =
-      is_text && (called.empty() || at != text_at_ || tds::is_same_name(called, "@stmt") || tds::is_same_name(called, "@statement"));
+  reads_text_ = is_text && (called.empty() || at != text_at_ || text::same(called, "@stmt") || text::same(called, "@statement"));
   if ((is_text || at == declared_at_) && (wide || narrow)) as_ = As::text;
   else if ((wide || narrow || type.form == tds::ValueForm::variant || type.type == tds::type::xml) &&
            (watch_.runs() || (text_at_ >= 0 && !text_read_)))

@@ -205,7 +205,14 @@ static void object_access(ObjectAccessType access, Oid class, Oid object, int su
   if (access == OAT_FUNCTION_EXECUTE && class == ProcedureRelationId) { before_function(object); }
 }
 
+// In every session, guarded or not, and after all deferred triggers: a trigger of layer 1 has looked before, and others may have run since.
+static void leases_before_commit(void) {
+  const char* required = GetConfigOption("termgate.required_leases", true, false);
+  if (required != NULL && required[0] != '\0' && layer1_found()) { layer1_require_leases(required); }
+}
+
 static void before_commit(bool prepares) {
+  leases_before_commit();
   if (!guarding()) { return; }
   if (prepares || used_traceless || (has_id() && !id_is_layer1s)) { check_before_commit(); }
 }

@@ -20,13 +20,14 @@ typedef struct Layer1 {
   int passing_count;
 } Layer1;
 
-// The functions that we call, all of sql/postgres/install/0016_guard.sql, and statements of 0005_append.sql.
+// The functions that we call, of sql/postgres/install/0016_guard.sql and 0025_require.sql, and statements of 0005_append.sql.
 typedef enum CallKind {
   CALL_DECLARED,
   CALL_WAIT,
   CALL_VERDICT,
   CALL_BY_ROW,
   CALL_WOULD_REFUSE,
+  CALL_REQUIRED,
   FUNCTIONS,
   CALL_NEW_STREAM = FUNCTIONS,
   CALL_NEW_WRITE_ID,
@@ -45,6 +46,7 @@ static Call calls[CALLS] = {
     {"_guard_verdict", 6, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID, INT8OID}, NULL},
     {"_guard_by_row", 2, {TEXTOID, INT8OID}, NULL},
     {"_guard_would_refuse", 5, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID}, NULL},
+    {"_guard_required", 1, {TEXTOID}, NULL},
     {"INSERT INTO %s.streams (stream_id, scope, last_no) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", 3, {TEXTOID, TEXTOID, INT8OID}, NULL},
     {"INSERT INTO %s.write_ids (write_id, stream_id, sequence_no, scope, term) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
      5,
@@ -632,6 +634,12 @@ void layer1_declared(ScopeName* scope, int64* term) {
   name = DatumGetTextPP(answer[0]);
   if (!claim_set_name(scope, VARDATA_ANY(name), (size_t)VARSIZE_ANY_EXHDR(name))) { elog(ERROR, "termgate_guard: layer 1 read no scope"); }
   *term = DatumGetInt64(answer[1]);
+}
+
+// TG007 where a lease that require_lease() has asked for is over. `required` is what it has noted.
+void layer1_require_leases(const char* required) {
+  Datum values[1] = {CStringGetTextDatum(required)};
+  call_layer1(CALL_REQUIRED, values, NULL, 0, NULL, NULL);
 }
 
 void layer1_wait(const ScopeName* scope) {

@@ -19,6 +19,8 @@ END $$;
 
 DROP FUNCTION IF EXISTS @schema@._evict(bigint, text, integer, text, text);  -- as they were up to version 19
 DROP FUNCTION IF EXISTS @schema@._holders(bigint, text);
+DROP FUNCTION IF EXISTS @schema@._place(text);  -- as they were up to version 22
+DROP FUNCTION IF EXISTS @schema@._seen(text, bigint);
 
 -- The advisory keys of a scope. The seed keeps kinds and schemas apart.
 CREATE OR REPLACE FUNCTION @schema@._queue_key(p_scope text) RETURNS bigint LANGUAGE sql IMMUTABLE AS
@@ -361,10 +363,13 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@._evict_strangers(p_key bigint, p_scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+  v_stay integer[] := @schema@._stay(p_key, p_scope);
   h record;
 BEGIN
-  FOR h IN SELECT * FROM @schema@._in_the_way(p_key, p_scope) w WHERE w.pid IS NOT NULL AND w.raising IS NULL AND NOT w.shared LOOP
-    PERFORM @schema@._evict(p_key, p_scope, h.pid, h.who);
+  FOR h IN SELECT * FROM @schema@._in_the_way(p_key, p_scope) w WHERE w.pid = ANY (v_stay) AND w.raising IS NULL AND NOT w.shared LOOP
+    IF @schema@._evict(p_key, p_scope, h.pid, h.who) THEN
+      PERFORM @schema@._audit_evictions(p_scope, NULL, ARRAY[h.pid]);
+    END IF;
   END LOOP;
 END $$;
 
@@ -440,7 +445,6 @@ DECLARE
   f @schema@.fences;
   v_committed boolean := current_setting('transaction_isolation') IN ('read committed', 'read uncommitted');
   v_sure boolean := false;
-  v_key uuid;
 BEGIN
   IF p_scope IS NULL OR p_term IS NULL OR char_length(p_scope) NOT BETWEEN 1 AND 200 OR p_term NOT BETWEEN 1 AND 4611686018427387904 THEN
     PERFORM @schema@._need_scope(p_scope);
@@ -459,12 +463,11 @@ BEGIN
   END IF;
   -- In a new statement, hence with a new snapshot; where the snapshot is the transaction's, a locking read fails with 40001 on a hidden raise.
   IF v_committed THEN
-    SELECT t.scope, t.term, t.generation, (SELECT s.key FROM @schema@.pass_secret s), t.vouched = t.tableoid AND t.generation >= i.trusted_since AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(t.tableoid)
-      INTO f.scope, f.term, f.generation, v_key, v_sure
+    SELECT t.scope, t.term, t.generation, t.vouched = t.tableoid AND t.generation >= i.trusted_since AND i.postmaster_start = pg_postmaster_start_time() AND i.fences_path = pg_relation_filepath(t.tableoid)
+      INTO f.scope, f.term, f.generation, v_sure
       FROM @schema@.fences t, @schema@.incarnation i WHERE t.scope = p_scope AND i.one;
   ELSE
     f := @schema@._share_row(p_scope);
-    v_key := (SELECT s.key FROM @schema@.pass_secret s);
   END IF;
   IF v_sure IS NOT TRUE THEN
     PERFORM @schema@._need_trusted(p_scope, f.generation);
@@ -474,20 +477,29 @@ BEGIN
   ELSIF f.term < p_term THEN
     PERFORM @schema@._not_upgraded(p_scope, p_term, f.term);
   END IF;
-  PERFORM @schema@._mark(p_scope, p_term, v_key);
+  PERFORM @schema@._mark(p_scope, p_term);
   RETURN f.term;
 END $$;
 
--- Leaves the mark of a pass, once a scope. For functions that run as the owner already.
-CREATE OR REPLACE FUNCTION @schema@._mark(p_scope text, p_term bigint, p_key uuid) RETURNS void
+-- Leaves the mark of a pass, once a scope. For functions that run as the owner already. Where the session declares the same it needs no signature, as in _pass (0010). The key is found
+-- by an index: to scan a table costs a call of the kernel.
+DROP FUNCTION IF EXISTS @schema@._mark(text, bigint, uuid);  -- as it was up to version 22
+CREATE OR REPLACE FUNCTION @schema@._mark(p_scope text, p_term bigint) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
-  v_passed pg_catalog.text := pg_catalog.current_setting('termgate.passed', true);
-  v_mark pg_catalog.text := pg_catalog.concat('|S', @schema@._escape(p_scope), '|', p_term, '|', @schema@._sign(p_scope, p_term, p_key));
+  v_passed pg_catalog.text := coalesce(pg_catalog.current_setting('termgate.passed', true), '');
+  v_mark pg_catalog.text := '|S' OPERATOR(pg_catalog.||) @schema@._escape(p_scope) OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||) p_term::pg_catalog.text OPERATOR(pg_catalog.||) '|';
+  v_key pg_catalog.uuid;
 BEGIN
-  IF v_passed IS NULL OR pg_catalog.strpos(v_passed, v_mark) OPERATOR(pg_catalog.=) 0 THEN
-    v_mark := pg_catalog.set_config('termgate.passed', pg_catalog.concat(v_passed, v_mark), true);
+  IF pg_catalog.strpos(v_passed, v_mark) OPERATOR(pg_catalog.=) 0 THEN
+    IF pg_catalog.octet_length(v_passed) OPERATOR(pg_catalog.>) 1000 OR pg_catalog.current_setting('termgate.scope', true) COLLATE pg_catalog."C" IS DISTINCT FROM p_scope COLLATE pg_catalog."C"
+       OR pg_catalog.current_setting('termgate.term', true) IS DISTINCT FROM p_term::pg_catalog.text THEN
+      SELECT s.key INTO v_key FROM @schema@.pass_secret s ORDER BY s.key LIMIT 1;
+      v_mark := v_mark OPERATOR(pg_catalog.||) @schema@._sign(p_scope, p_term, v_key);
+    END IF;
+    v_passed := pg_catalog.set_config('termgate.passed', v_passed OPERATOR(pg_catalog.||) v_mark, true);
   END IF;
+  RETURN v_passed;
 END $$;
 
 -- Whether the transaction has passed so many other scopes that it must not keep one more advisory lock: 5,000 bytes of marks, some 60 scopes.
@@ -499,12 +511,22 @@ BEGIN
                   AND pg_catalog.strpos(v_passed, pg_catalog.concat('|S', @schema@._escape(p_scope), '|')) OPERATOR(pg_catalog.=) 0, false);
 END $$;
 
--- What check_term() remembers of this session's last check of a scope, so that it need not look at the fence before the lock as well. In one of 128
--- settings by the scope's hash: so many locks a transaction may hold that nobody counts.
-CREATE OR REPLACE FUNCTION @schema@._place(p_scope text) RETURNS text LANGUAGE sql IMMUTABLE AS
-$$ SELECT 'termgate.seen_' OPERATOR(pg_catalog.||) (pg_catalog.hashtext(p_scope COLLATE pg_catalog."C") OPERATOR(pg_catalog.&) 127)::pg_catalog.text $$;
-CREATE OR REPLACE FUNCTION @schema@._seen(p_scope text, p_term bigint) RETURNS text LANGUAGE sql IMMUTABLE AS
-$$ SELECT p_term::pg_catalog.text OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||) p_scope $$;
+-- What a session remembers: the scopes and terms that it has passed, so that the next check need not look at the fence before it takes the lock, nor test again whether the database was
+-- restored: a restart ends the session, and every other way to lose trust shows in fences.vouched. At most some 60, for nobody counts the locks that they are worth.
+CREATE OR REPLACE FUNCTION @schema@._knows(p_scope text, p_term text) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT coalesce(pg_catalog.strpos(pg_catalog.current_setting('termgate.known', true), '|' OPERATOR(pg_catalog.||) (p_term COLLATE pg_catalog."C") OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||)
+                                    @schema@._escape(p_scope COLLATE pg_catalog."C") OPERATOR(pg_catalog.||) '|') OPERATOR(pg_catalog.>) 0, false)
+$$;
+CREATE OR REPLACE FUNCTION @schema@._remember(p_scope text, p_term text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_known pg_catalog.text := coalesce(pg_catalog.current_setting('termgate.known', true), '');
+BEGIN
+  -- A standby's session may live to see the promotion, after which every scope is untrusted.
+  IF NOT @schema@._knows(p_scope, p_term) AND NOT pg_catalog.pg_is_in_recovery() THEN
+    v_known := pg_catalog.set_config('termgate.known', CASE WHEN pg_catalog.octet_length(v_known) OPERATOR(pg_catalog.>) 1500 THEN '' ELSE v_known END OPERATOR(pg_catalog.||) '|'
+                                       OPERATOR(pg_catalog.||) p_term OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||) @schema@._escape(p_scope) OPERATOR(pg_catalog.||) '|', false);
+  END IF;
+END $$;
 
 -- check_term() in a guarded session (sql/postgres/guard/): the common case is C, and what passes here is told, so that what is written next needs no
 -- declaration.
@@ -532,60 +554,46 @@ CREATE OR REPLACE FUNCTION @schema@.check_term(scope text, term bigint) RETURNS 
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   v_fence pg_catalog.int8;
-  v_key pg_catalog.uuid;
-  v_held pg_catalog.text;
-  v_locked pg_catalog.bool;
+  v_protected pg_catalog.oid;
 BEGIN
-  -- NULL is made false first: `NULL AND …` would still call what follows, and lock.
-  IF coalesce(pg_catalog.current_setting('termgate.guarded', true), '') OPERATOR(pg_catalog.<>) 'on'
-     AND coalesce(pg_catalog.current_setting(@schema@._place(scope), true) OPERATOR(pg_catalog.=) @schema@._seen(scope COLLATE pg_catalog."C", term), false)
-     AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' AND @schema@._try_share(scope) THEN
-    v_locked := true;
-  ELSE
-    IF pg_catalog.current_setting('termgate.guarded', true) OPERATOR(pg_catalog.=) 'on' THEN
-      RETURN @schema@._check_guarded(scope COLLATE pg_catalog."C", term);
-    END IF;
-    -- `held`: the generation that a fence must have, known once this session has asked whether the database was restored; and the scopes
-    -- that this transaction has locked here, as many as the lock table can bear.
-    -- Not nullif(), whose `=` would be looked up on the caller's path and run as the owner of layer 1.
-    v_held := pg_catalog.current_setting('termgate.held', true);
-    IF v_held OPERATOR(pg_catalog.=) '' THEN
-      v_held := NULL;
-    END IF;
-    IF pg_catalog.octet_length(v_held) OPERATOR(pg_catalog.<) 1500
-       AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' THEN
-      SELECT CASE WHEN f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid
-                   AND f.generation OPERATOR(pg_catalog.>=) pg_catalog.split_part(v_held, '|', 1)::pg_catalog.int8 THEN @schema@._try_share(f.scope) END
-        INTO v_locked FROM @schema@.fences f WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope COLLATE pg_catalog."C";
-      IF v_locked THEN
-        v_held := pg_catalog.set_config(@schema@._place(scope), @schema@._seen(scope, term), false) OPERATOR(pg_catalog.||)
-                  pg_catalog.set_config('termgate.held', v_held OPERATOR(pg_catalog.||) scope OPERATOR(pg_catalog.||) '|', true);
-      END IF;
-    END IF;
+  -- Not `=`: where it is NULL, what follows AND would be called all the same.
+  IF pg_catalog.current_setting('termgate.seat', true) IS NOT DISTINCT FROM 'on' AND @schema@._seated(scope, term) THEN
+    RETURN term;
   END IF;
-  IF v_locked THEN
+  -- Lock first, where the session knows that this will be no raise: shared or exclusive is decided before.
+  IF @schema@._knows(scope, term::pg_catalog.text) AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
+     AND pg_catalog.current_setting('termgate.guarded', true) IS DISTINCT FROM 'on' AND @schema@._try_share(scope) THEN
     -- A new statement, hence a new snapshot.
-    SELECT (SELECT s.key FROM @schema@.pass_secret s WHERE EXISTS (SELECT FROM @schema@.protected)) INTO v_key FROM @schema@.fences f
+    SELECT (SELECT p.table_oid FROM @schema@.protected p ORDER BY p.table_oid LIMIT 1) INTO v_protected FROM @schema@.fences f
      WHERE f.scope OPERATOR(pg_catalog.=) check_term.scope COLLATE pg_catalog."C" AND f.term OPERATOR(pg_catalog.=) check_term.term AND f.vouched OPERATOR(pg_catalog.=) f.tableoid;
     IF FOUND THEN
-      IF v_key IS NOT NULL THEN
-        PERFORM @schema@._mark(scope COLLATE pg_catalog."C", term, v_key);
+      IF v_protected IS NOT NULL THEN
+        PERFORM @schema@._mark(scope COLLATE pg_catalog."C", term);
       END IF;
       RETURN term;
     END IF;
-  END IF;
-  IF v_locked THEN
     -- A session may remember a term that a reset has taken back, and has then locked before it looked.
     v_fence := @schema@._raise_again(scope COLLATE pg_catalog."C", term);
+  ELSIF pg_catalog.current_setting('termgate.guarded', true) OPERATOR(pg_catalog.=) 'on' THEN
+    RETURN @schema@._check_guarded(scope COLLATE pg_catalog."C", term);
   END IF;
   IF v_fence IS NULL THEN
     v_fence := @schema@._check(scope COLLATE pg_catalog."C", term);
   END IF;
-  -- A standby's session may live to see the promotion, after which every scope is untrusted.
-  IF NOT pg_catalog.pg_is_in_recovery() THEN
-    v_held := pg_catalog.set_config(@schema@._place(scope), @schema@._seen(scope, term), false) OPERATOR(pg_catalog.||)
-              coalesce(CASE WHEN pg_catalog.current_setting('termgate.held', true) OPERATOR(pg_catalog.<>) '' THEN pg_catalog.current_setting('termgate.held', true) END,
-                       pg_catalog.set_config('termgate.held', (SELECT i.trusted_since::pg_catalog.text FROM @schema@.incarnation i) OPERATOR(pg_catalog.||) '|', false));
-  END IF;
+  PERFORM @schema@._remember(scope COLLATE pg_catalog."C", term::pg_catalog.text);
   RETURN v_fence;
+END $$;
+
+-- Whether this session has a seat in the scope under that term (NULL: any), which is as good as a check. Only at READ COMMITTED, for an older snapshot may show a seat that was given up; and not
+-- where this very transaction takes it, which is judged by its check.
+CREATE OR REPLACE FUNCTION @schema@._seated(p_scope text, p_term bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.<>) 'read committed' THEN
+    RETURN false;
+  END IF;
+  PERFORM FROM @schema@.seats s
+    WHERE s.scope OPERATOR(pg_catalog.=) p_scope COLLATE pg_catalog."C" AND s.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND (p_term IS NULL OR s.term OPERATOR(pg_catalog.=) p_term)
+      AND s.session OPERATOR(pg_catalog.=) pg_catalog.currval('@schema@.seat_sessions'::pg_catalog.regclass)
+      AND s.xmin IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.xid;
+  RETURN FOUND;
 END $$;

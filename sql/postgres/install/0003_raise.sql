@@ -1,5 +1,5 @@
--- The raise, and seal. Locks, all to the end of the transaction: turnstile, then queue, exclusively; then the fence row. Whoever stands in
--- the way when the grace is over is evicted. Keeps F1, F2, F3, F4. Nothing here notifies: NOTIFY waits at COMMIT for whoever else notifies, on any database of the server, and fails
+-- The raise, and seal. Locks, all to the end of the transaction: turnstile, then queue, exclusively; then the fence row; then it waits for those who have a seat (0023). Whoever stands
+-- in the way when the grace is over is evicted. Keeps F1, F2, F3, F4. Nothing here notifies: NOTIFY waits at COMMIT for whoever else notifies, on any database of the server, and fails
 -- when the server's queue of notifications is full (notify_raised).
 
 DROP FUNCTION IF EXISTS @schema@._announce_high(text);  -- as it was up to version 19
@@ -16,9 +16,9 @@ BEGIN
           AND pg_try_advisory_xact_lock_shared(v_class + 1, ((p_term - 1) & 2147483647)::integer);
 END $$;
 
--- The sessions that stay in the turnstile, by their pids. Who waits for it has it for a moment on the way through, so only who has it at each of three looks stays. Nobody is held up
--- meanwhile by a raise that waits in front of the turnstile, so those who pass through are gone by the next look.
-CREATE OR REPLACE FUNCTION @schema@._stay_in_turnstile(p_key bigint, p_scope text) RETURNS integer[]
+-- The pids that hold a key, or wait for it exclusively, at each of three looks within 40 ms. One look is not enough to end a session: whoever waits for the turnstile holds it for a
+-- moment on the way through, and a transaction that ends releases its locks one by one, so a raise may hold the turnstile for a moment without its announcement.
+CREATE OR REPLACE FUNCTION @schema@._stay(p_key bigint, p_scope text) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_stay integer[];
@@ -63,11 +63,11 @@ BEGIN
     IF clock_timestamp() >= p_grace_until THEN
       v_immovable := NULL;
       -- Those who take turns in the turnstile, so that none of them stays, have half a second.
-      v_stay := CASE WHEN v_passing AND clock_timestamp() < p_grace_until + interval '500 ms' THEN @schema@._stay_in_turnstile(p_key, p_scope) END;
+      v_stay := CASE WHEN v_passing AND clock_timestamp() < p_grace_until + interval '500 ms' THEN @schema@._stay(p_key, p_scope) END;
       FOR h IN SELECT * FROM @schema@._in_the_way(p_key, p_scope) w WHERE w.surely AND (w.raising < p_term) IS NOT FALSE LOOP
         IF h.pid IS NULL THEN
           v_immovable := h.who;
-        ELSIF NOT h.shared OR v_stay IS NULL OR h.pid = ANY (v_stay) THEN
+        ELSIF v_stay IS NULL OR h.pid = ANY (v_stay) THEN
           v_ended := @schema@._evict(p_key, p_scope, h.pid, h.who);
           IF NOT v_ended THEN
             v_immovable := h.who || format('; role %I may not signal it: GRANT pg_signal_backend TO %I (superusers stay beyond it)', current_user, current_user);
@@ -133,7 +133,9 @@ CREATE OR REPLACE FUNCTION @schema@._take_turnstile(p_scope text, p_term bigint,
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_queue bigint := @schema@._queue_key(p_scope);
+  v_evicted integer[];
 BEGIN
+  PERFORM @schema@._not_seated(p_scope);
   IF NOT @schema@._holds(v_queue, 'ExclusiveLock')
      AND (@schema@._holds(v_queue, 'ShareLock')
           OR @schema@._pass_of(p_scope) IS NOT NULL) THEN
@@ -144,7 +146,9 @@ BEGIN
       USING ERRCODE = 'TG005', HINT = 'Four locks a raise; without a limit one transaction could fill the lock table of the whole server.';
   END IF;
   PERFORM @schema@._announce(p_scope, p_term);
-  RETURN @schema@._take(@schema@._turnstile_key(p_scope), p_scope, p_term, p_grace_until, p_until);
+  v_evicted := @schema@._take(@schema@._turnstile_key(p_scope), p_scope, p_term, p_grace_until, p_until);
+  PERFORM @schema@._ring();
+  RETURN v_evicted;
 EXCEPTION WHEN out_of_memory THEN
   PERFORM @schema@._lock_table_full(p_scope, SQLERRM);
 END $$;
@@ -152,8 +156,11 @@ END $$;
 -- The other locks of a raise, once it holds the turnstile; returns whom it evicted.
 CREATE OR REPLACE FUNCTION @schema@._take_queue(p_scope text, p_term bigint, p_grace_until timestamptz, p_until timestamptz) RETURNS integer[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_evicted integer[] := @schema@._take(@schema@._queue_key(p_scope), p_scope, p_term, p_grace_until, p_until) || @schema@._take(NULL, p_scope, p_term, p_grace_until, p_until);
 BEGIN
-  RETURN @schema@._take(@schema@._queue_key(p_scope), p_scope, p_term, p_grace_until, p_until) || @schema@._take(NULL, p_scope, p_term, p_grace_until, p_until);
+  PERFORM @schema@._ring();  -- once more: who held the queue may have sat down since
+  RETURN v_evicted || @schema@._sweep(p_scope, p_grace_until, p_until);
 END $$;
 
 -- The exclusive lock of a scope, for a raise to p_term; returns whom it evicted.
@@ -252,7 +259,7 @@ BEGIN
   RETURN v_at;
 END $$;
 
--- notify_raised(scope): the hint that the scope's fence has risen or its lease was given back, for proxies and waiters, who look by themselves a little later. In a transaction of its
+-- notify_raised(scope): the hint that the scope's fence has risen or its lease was given back or is asked for, for proxies, waiters and holders, who look by themselves a little later. In a transaction of its
 -- own after the COMMIT of the raise. The server lets one transaction at a time notify, to the end of its COMMIT: whoever has waited 50 ms for that fails (55P03), and the caller passes over it.
 CREATE OR REPLACE FUNCTION @schema@.notify_raised(scope text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -264,15 +271,17 @@ BEGIN
   SELECT * INTO f FROM @schema@.fences t WHERE t.scope = notify_raised.scope;
   PERFORM @schema@._guard_own_call(true);
   PERFORM pg_notify('termgate', json_build_object('scope', f.scope, 'term', f.term, 'schema', @schema_lit@)::text) WHERE f.scope IS NOT NULL;
-  PERFORM pg_notify('termgate_leases', l.scope) FROM @schema@.leases l WHERE l.scope = notify_raised.scope AND l.released_at IS NOT NULL;
+  PERFORM pg_notify('termgate_leases', l.scope) FROM @schema@.leases l WHERE l.scope = notify_raised.scope
+     AND (l.released_at IS NOT NULL OR EXISTS (SELECT FROM @schema@.hand_overs h WHERE h.scope = l.scope AND h.term = l.term));
   PERFORM @schema@._guard_own_call(false);
 END $$;
 
 CREATE OR REPLACE FUNCTION @schema@._audit_evictions(p_scope text, p_term bigint, p_evicted integer[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF p_evicted <> '{}' THEN
-    PERFORM @schema@._audit('evict', p_scope, NULL, jsonb_build_object('term', p_term, 'pids', to_jsonb(p_evicted)));
+  -- A check may run in a read-only transaction; there the server's log alone has it.
+  IF p_evicted <> '{}' AND current_setting('transaction_read_only') = 'off' THEN
+    PERFORM @schema@._audit('evict', p_scope, NULL, jsonb_strip_nulls(jsonb_build_object('term', p_term, 'pids', to_jsonb(p_evicted))));
   END IF;
 END $$;
 
@@ -382,7 +391,7 @@ BEGIN
                                       jsonb_strip_nulls(jsonb_build_object('previous', previous, 'evicted', evicted, 'reason', p_reason)));
   END IF;
   IF p_how <> 'seal' THEN
-    PERFORM @schema@._mark(p_scope, p_term, (SELECT s.key FROM @schema@.pass_secret s));
+    PERFORM @schema@._mark(p_scope, p_term);
   END IF;
 END $$;
 

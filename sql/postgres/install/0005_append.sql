@@ -4,8 +4,8 @@
 CREATE OR REPLACE FUNCTION @schema@._declared_scope() RETURNS text LANGUAGE sql STABLE AS
 $$ SELECT CASE WHEN pg_catalog.current_setting('termgate.scope', true) OPERATOR(pg_catalog.<>) '' THEN pg_catalog.current_setting('termgate.scope', true) END $$;
 
--- The one scope that this transaction has passed, by the locks that it holds; NULL where there is none or more than one. Asked only for
--- the first write of a stream whose scope nobody names.
+-- The one scope that this transaction has passed, by the locks that it holds, else by the session's seat; NULL where there is none or more than one. TG005 where the session has several
+-- seats: nobody knows under which of them it writes. Needed only for the first write of a stream whose scope nobody names.
 CREATE OR REPLACE FUNCTION @schema@._only_scope_passed() RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -13,10 +13,15 @@ DECLARE
                             WHERE l.locktype = 'advisory' AND l.pid = pg_backend_pid() AND l.granted AND l.objsubid = 1);
   v_scopes text[];
 BEGIN
-  IF v_keys = '{}' THEN
-    RETURN NULL;
+  IF v_keys <> '{}' THEN
+    v_scopes := ARRAY(SELECT f.scope FROM @schema@.fences f WHERE @schema@._queue_key(f.scope) = ANY (v_keys) LIMIT 2);
   END IF;
-  v_scopes := ARRAY(SELECT f.scope FROM @schema@.fences f WHERE @schema@._queue_key(f.scope) = ANY (v_keys) LIMIT 2);
+  IF coalesce(v_scopes, '{}') = '{}' AND current_setting('termgate.seat', true) = 'on' THEN
+    v_scopes := ARRAY(SELECT s.scope FROM @schema@.seats s WHERE s.pid = pg_backend_pid() AND @schema@._seated(s.scope, NULL) LIMIT 2);
+    IF cardinality(v_scopes) = 2 THEN
+      RAISE EXCEPTION 'TG005 this session has seats in several scopes: name the scope of the new stream' USING ERRCODE = 'TG005';
+    END IF;
+  END IF;
   RETURN CASE WHEN cardinality(v_scopes) = 1 THEN v_scopes[1] END;
 END $$;
 
@@ -48,7 +53,8 @@ BEGIN
     PERFORM @schema@._need_term(p_term);
     -- Above the fence the lock will be exclusive; among very many scopes it is the row's. Neither may follow a shared one.
     SELECT f.term INTO v_fence FROM @schema@.fences f WHERE f.scope = p_scope;
-    IF v_fence >= p_term AND NOT @schema@._many_scopes(p_scope) THEN
+    -- Nor may a session that sits wait for a raise, which waits for it.
+    IF v_fence >= p_term AND NOT @schema@._many_scopes(p_scope) AND NOT (coalesce(current_setting('termgate.seat', true), '') = 'on' AND @schema@._seated(p_scope, p_term)) THEN
       PERFORM @schema@._share(p_scope);
     END IF;
     SELECT * INTO w FROM @schema@.write_ids i WHERE i.write_id = p_write_id;
@@ -194,9 +200,10 @@ BEGIN
     END IF;
     IF v_scope IS NOT NULL THEN
       v_no := @schema@.check_term(v_scope, term);
-      -- Rows with a higher term, where the fence may have been lowered or lost. MAX() would have to step over what others are just writing.
+      -- Rows with a higher term, where the fence may have been lowered or lost. MAX() would have to step over what others are just writing. By the stream alone: the index of scopes
+      -- would lead to all streams of the scope.
       UPDATE @schema@.streams s SET last_no = s.last_no OPERATOR(pg_catalog.+) 1
-       WHERE s.stream_id OPERATOR(pg_catalog.=) append.stream AND s.scope OPERATOR(pg_catalog.=) v_scope
+       WHERE s.stream_id OPERATOR(pg_catalog.=) append.stream AND s.scope OPERATOR(pg_catalog.||) '' OPERATOR(pg_catalog.=) v_scope
          AND (append.expected IS NULL OR s.last_no OPERATOR(pg_catalog.=) append.expected)
          AND (SELECT w.term FROM @schema@.stream_writes w WHERE w.scope OPERATOR(pg_catalog.=) v_scope AND w.term OPERATOR(pg_catalog.>) append.term
                ORDER BY w.scope, w.term LIMIT 1) IS NULL
@@ -330,7 +337,7 @@ BEGIN
     IF v_scope IS NOT NULL THEN
       v_last := @schema@.check_term(v_scope, term);
       UPDATE @schema@.streams s SET last_no = s.last_no OPERATOR(pg_catalog.+) v_count
-       WHERE s.stream_id OPERATOR(pg_catalog.=) append_many.stream AND s.scope OPERATOR(pg_catalog.=) v_scope
+       WHERE s.stream_id OPERATOR(pg_catalog.=) append_many.stream AND s.scope OPERATOR(pg_catalog.||) '' OPERATOR(pg_catalog.=) v_scope
          AND (append_many.expected IS NULL OR s.last_no OPERATOR(pg_catalog.=) append_many.expected)
          AND (SELECT w.term FROM @schema@.stream_writes w WHERE w.scope OPERATOR(pg_catalog.=) v_scope AND w.term OPERATOR(pg_catalog.>) append_many.term
                ORDER BY w.scope, w.term LIMIT 1) IS NULL

@@ -81,11 +81,18 @@ BEGIN
     acquired := true; term := l.term; expires_at := l.expires_at; owner_id := l.owner_id;
     RETURN;
   END IF;
+  IF NOT @schema@._may_follow(scope, l.term, owner) THEN
+    acquired := false; term := l.term; expires_at := l.expires_at; owner_id := l.owner_id;
+    RETURN;
+  END IF;
+  IF grace IS NULL AND l.released_at IS NULL AND l.expires_at <= clock_timestamp() THEN
+    v_grace := least(v_grace, @schema@._wait('grace_after_expiry_ms'));  -- the time of the lease was the grace; sessions with a seat need some to stand up
+  END IF;
   v_known := @schema@._shown(scope);
   IF v_known >= 4611686018427387904 THEN
     PERFORM @schema@._out_of_terms(scope, v_known);
   END IF;
-  v_next := @schema@._next_term(scope, v_known, grace);
+  v_next := @schema@._next_term(scope, v_known, v_grace);
   IF v_next > 4611686018427387904 THEN
     PERFORM @schema@._out_of_terms(scope, v_next - 1);
   END IF;
@@ -117,7 +124,7 @@ BEGIN
   v_evicted := v_evicted || @schema@._take(@schema@._lease_key(scope), scope, v_next, v_grace_until, v_until);
   SELECT * INTO l FROM @schema@.leases t WHERE t.scope = acquire_lease.scope FOR UPDATE;
   v_now := clock_timestamp();
-  IF l.owner_id <> owner AND l.released_at IS NULL AND l.expires_at > v_now THEN
+  IF (l.owner_id <> owner AND l.released_at IS NULL AND l.expires_at > v_now) OR NOT @schema@._may_follow(scope, l.term, owner) THEN
     acquired := false; term := l.term; expires_at := l.expires_at; owner_id := l.owner_id;
     RETURN;
   END IF;
@@ -145,6 +152,7 @@ BEGIN
      SET owner_id = EXCLUDED.owner_id, term = EXCLUDED.term, expires_at = EXCLUDED.expires_at, acquired_at = EXCLUDED.acquired_at,
          renewed_at = EXCLUDED.renewed_at, released_at = NULL, endpoint = EXCLUDED.endpoint, acquired_xid = EXCLUDED.acquired_xid, acquired_ttl = EXCLUDED.acquired_ttl;
   PERFORM @schema@._audit_evictions(scope, term, v_evicted);
+  PERFORM @schema@._handed_over(scope, l.term, l.released_at, l.expires_at, owner, term, v_now);
   PERFORM @schema@._set_fence(scope, term, 'acquire', owner,
     jsonb_strip_nulls(jsonb_build_object('owner', owner, 'previous_owner', l.owner_id, 'previous', f.term, 'evicted', cardinality(v_evicted),
                                          'expires_at', expires_at, 'endpoint', endpoint, 'was_untrusted', v_untrusted)), v_generation);
@@ -184,9 +192,12 @@ BEGIN
               WHERE NOT a.got AND w.pid IS NOT NULL AND w.raising IS NULL
                 AND NOT EXISTS (SELECT FROM pg_locks l WHERE l.pid = w.pid AND l.locktype = 'relation' AND l.relation = format('%I.leases', @schema_lit@)::regclass AND l.mode <> 'AccessShareLock') LOOP
       v_strangers := v_strangers + 1;
-      IF clock_timestamp() >= v_grace_until AND NOT @schema@._evict(@schema@._lease_key(h.scope), h.scope, h.pid, h.who) THEN
-        v_strangers := v_strangers - 1;  -- it may not be signalled
-      END IF;
+      CONTINUE WHEN clock_timestamp() < v_grace_until;
+      CASE @schema@._evict(@schema@._lease_key(h.scope), h.scope, h.pid, h.who)
+        WHEN true THEN PERFORM @schema@._audit_evictions(h.scope, NULL, ARRAY[h.pid]);
+        WHEN false THEN v_strangers := v_strangers - 1;  -- it may not be signalled
+        ELSE NULL;
+      END CASE;
     END LOOP;
     IF v_strangers = 0 THEN
       RETURN v_got;
@@ -213,8 +224,10 @@ BEGIN
   END IF;
 END $$;
 
--- renew_lease(scope, owner, term, ttl) → (renewed, expires_at). Only the holder, only that term, only before expiry.
-CREATE OR REPLACE FUNCTION @schema@.renew_lease(scope text, owner text, term bigint, ttl interval, OUT renewed boolean, OUT expires_at timestamptz)
+-- renew_lease(scope, owner, term, ttl) → (renewed, expires_at, leave_before). Only the holder, only that term, only before expiry. leave_before: the holder is asked to give the lease back by
+-- then (0024), after which it is renewed no more.
+DROP FUNCTION IF EXISTS @schema@.renew_lease(text, text, bigint, interval);  -- up to version 23 without leave_before
+CREATE FUNCTION @schema@.renew_lease(scope text, owner text, term bigint, ttl interval, OUT renewed boolean, OUT expires_at timestamptz, OUT leave_before timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<renew_lease>>
 DECLARE
@@ -230,8 +243,9 @@ BEGIN
   PERFORM @schema@._need_lease(scope, ttl / 10);
   SELECT * INTO l FROM @schema@.leases t WHERE t.scope = renew_lease.scope FOR UPDATE;
   PERFORM @schema@._need_trusted(scope, (SELECT f.generation FROM @schema@.fences f WHERE f.scope = renew_lease.scope));
+  SELECT h.leave_before INTO leave_before FROM @schema@.hand_overs h WHERE h.scope = l.scope AND h.term = l.term;
   v_now := clock_timestamp();
-  renewed := coalesce(l.owner_id = owner AND l.term = renew_lease.term AND l.released_at IS NULL AND l.expires_at > v_now, false);
+  renewed := coalesce(l.owner_id = owner AND l.term = renew_lease.term AND l.released_at IS NULL AND l.expires_at > v_now AND coalesce(leave_before > v_now, true), false);
   expires_at := l.expires_at;
   IF renewed THEN
     expires_at := v_now + ttl;

@@ -1,4 +1,5 @@
--- What operators do, all of it audited: the way down, moving, pruning, settings, and declaring scopes trusted or untrusted. Locks: as a raise of the scope.
+-- What operators do, all of it audited: the way down, moving, pruning, settings, and declaring scopes trusted or untrusted. Locks: as a raise of the scope; declare_untrusted
+-- the key of all seats, exclusively.
 -- Keeps F3.
 
 -- The row of incarnation, waited for no longer than a check may wait: a session that is frozen in a transaction may have changed it (an acquisition of another scope, or
@@ -40,6 +41,9 @@ BEGIN
   IF v_new OR p_trusted_since IS NOT NULL THEN
     PERFORM @schema@._lock_incarnation();
     v_new := @schema@._changed_incarnation() IS NOT NULL;
+  END IF;
+  IF v_new THEN
+    PERFORM @schema@._end_older_sessions();
   END IF;
   IF v_new OR p_trusted_since IS NOT NULL THEN
     INSERT INTO @schema@.incarnation AS i (generation, trusted_since, system_identifier, timeline, database_oid, fences_oid, postmaster_start, fences_path)
@@ -184,13 +188,14 @@ BEGIN
   GET DIAGNOSTICS v_all = ROW_COUNT;
   DELETE FROM @schema@.job_runs j
    WHERE coalesce(j.completed_at, j.last_heartbeat) < v_before
-     AND (j.status <> 'started' OR EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = j.scope AND f.term <> j.term))
-     -- The last completed run says when the next one is due (--once-per), and the last run's checkpoint where it begins (--resume).
-     AND (j.status <> 'completed'
-          OR EXISTS (SELECT FROM @schema@.job_runs o WHERE o.scope = j.scope AND o.job_name = j.job_name AND o.status = 'completed'
+     AND (j.status <> 'started' OR j.term > 0 AND EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = j.scope AND f.term <> j.term))
+     -- The last completed run says when the next one is due (--once-per), and the last run's checkpoint where it begins (--resume). Dry runs, and requests that nobody has begun, are neither.
+     AND (j.status <> 'completed' OR j.request = 'dry-run'
+          OR EXISTS (SELECT FROM @schema@.job_runs o WHERE o.scope = j.scope AND o.job_name = j.job_name AND o.status = 'completed' AND o.request IS DISTINCT FROM 'dry-run'
                                                         AND (o.started_at, o.run_id) > (j.started_at, j.run_id) AND o.started_at <= clock_timestamp()))
-     AND (j.status = 'completed' OR j.checkpoint IS NULL
-          OR EXISTS (SELECT FROM @schema@.job_runs o WHERE o.scope = j.scope AND o.job_name = j.job_name AND o.run_id > j.run_id));
+     AND (j.status = 'completed' OR j.checkpoint IS NULL OR j.request = 'dry-run'
+          OR EXISTS (SELECT FROM @schema@.job_runs o WHERE o.scope = j.scope AND o.job_name = j.job_name AND o.term > 0 AND o.request IS DISTINCT FROM 'dry-run'
+                                                        AND (o.started_at, o.run_id) > (j.started_at, j.run_id) AND o.started_at <= clock_timestamp()));
   GET DIAGNOSTICS v_count = ROW_COUNT;
   v_all := v_all + v_count;
   DELETE FROM @schema@.observed o WHERE o.at < v_before;
@@ -361,6 +366,7 @@ DECLARE
   v_user text := current_setting('lock_timeout');
 BEGIN
   PERFORM @schema@._need_reason(actor, reason);
+  PERFORM @schema@._sweep_all();
   PERFORM @schema@._audit('declare_untrusted', NULL, actor, jsonb_build_object('reason', reason));
   PERFORM @schema@._admit_incarnation(0);
   UPDATE @schema@.incarnation i SET trusted_since = i.generation;

@@ -61,14 +61,15 @@ CREATE OR REPLACE VIEW @schema@.stream_status AS
          (SELECT min(w.sequence_no) FROM @schema@.stream_writes w WHERE w.stream_id = s.stream_id) AS first_no
     FROM @schema@.streams s;
 -- A run whose lease is over, taken or force-released is lost at once; nothing has to be written for that, so nobody waits for a row that a frozen session holds. While its term
--- is the fence it may still finish.
+-- is the fence it may still finish. An open run without a term is one that somebody asked for and nobody has begun (0026).
 CREATE OR REPLACE VIEW @schema@.job_history AS
   SELECT j.run_id, j.job_name, j.scope, j.owner_id, j.term, j.started_at, j.completed_at,
-         CASE WHEN j.status = 'started'
+         CASE WHEN j.status = 'started' AND j.term = 0 THEN 'requested'
+              WHEN j.status = 'started'
                AND (EXISTS (SELECT FROM @schema@.fences f WHERE f.scope = j.scope AND f.term <> j.term)
                     OR EXISTS (SELECT FROM @schema@.leases l WHERE l.scope = j.scope AND (l.term <> j.term OR l.released_at IS NOT NULL OR l.expires_at <= clock_timestamp())))
               THEN 'lost' ELSE j.status END AS status,
-         j.last_heartbeat, j.exit_code, j.checkpoint, j.detail
+         j.last_heartbeat, j.exit_code, j.checkpoint, j.detail, j.request
     FROM @schema@.job_runs j;
 CREATE OR REPLACE VIEW @schema@.setting_list AS SELECT s.name, s.value, s.what FROM @schema@.settings s;
 
@@ -102,8 +103,34 @@ END $$;
 
 -- The states of a run and what each of the calls below does in them: docs/reference/jobs.md.
 
--- job_start(job, scope, owner, term, detail) → run id. Checked like a write. One open run of a job per scope: an open run of this term is an error, those of other terms are lost, for
--- their terms are not the fence. A row that somebody holds is left alone, for who holds it may be frozen; it is shown as lost.
+-- For job_start and job_take (0026): the check, then one open run of a job per scope. An open run of this term is an error, those of other terms are lost, for their terms are not the fence.
+-- A row that somebody holds is left alone, for who holds it may be frozen; it is shown as lost.
+CREATE OR REPLACE FUNCTION @schema@._job_begin(p_job text, p_scope text, p_owner text, p_term bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  v_run bigint;
+BEGIN
+  PERFORM @schema@._need_job(p_job);
+  PERFORM @schema@._need_owner(p_owner);
+  PERFORM @schema@.check_term(p_scope, p_term);
+  SELECT o.run_id INTO v_run FROM @schema@.job_runs o WHERE o.scope = p_scope AND o.job_name = p_job AND o.status = 'started' AND o.term = p_term;
+  IF FOUND THEN
+    RAISE EXCEPTION 'TG005 job "%" of scope "%" has an open run already, %: finish it first', p_job, p_scope, v_run USING ERRCODE = 'TG005';
+  END IF;
+  UPDATE @schema@.job_runs j SET status = 'lost', completed_at = clock_timestamp()
+   WHERE j.run_id IN (SELECT o.run_id FROM @schema@.job_runs o
+                       WHERE o.scope = p_scope AND o.job_name = p_job AND o.status = 'started' AND o.term > 0 FOR UPDATE SKIP LOCKED);
+END $$;
+CREATE OR REPLACE FUNCTION @schema@._need_job(p_job text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF coalesce(p_job, '') = '' OR char_length(p_job) > 200 THEN
+    RAISE EXCEPTION 'TG005 the job must be named, in 1 to 200 characters' USING ERRCODE = 'TG005';
+  END IF;
+END $$;
+REVOKE ALL ON FUNCTION @schema@._job_begin(text, text, text, bigint), @schema@._need_job(text) FROM PUBLIC;
+
+-- job_start(job, scope, owner, term, detail) → run id. Checked like a write.
 CREATE OR REPLACE FUNCTION @schema@.job_start(job_name text, scope text, owner text, term bigint, detail text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 <<job_start>>
@@ -114,19 +141,7 @@ DECLARE
   detail text COLLATE pg_catalog."C" := detail;
   v_run bigint;
 BEGIN
-  IF coalesce(job_name, '') = '' OR char_length(job_name) > 200 THEN
-    RAISE EXCEPTION 'TG005 the job must be named, in 1 to 200 characters' USING ERRCODE = 'TG005';
-  END IF;
-  PERFORM @schema@._need_owner(owner);
-  PERFORM @schema@.check_term(scope, term);
-  SELECT o.run_id INTO v_run FROM @schema@.job_runs o
-   WHERE o.scope = job_start.scope AND o.job_name = job_start.job_name AND o.status = 'started' AND o.term = job_start.term;
-  IF FOUND THEN
-    RAISE EXCEPTION 'TG005 job "%" of scope "%" has an open run already, %: finish it first', job_name, scope, v_run USING ERRCODE = 'TG005';
-  END IF;
-  UPDATE @schema@.job_runs j SET status = 'lost', completed_at = clock_timestamp()
-   WHERE j.run_id IN (SELECT o.run_id FROM @schema@.job_runs o
-                       WHERE o.scope = job_start.scope AND o.job_name = job_start.job_name AND o.status = 'started' FOR UPDATE SKIP LOCKED);
+  PERFORM @schema@._job_begin(job_name, scope, owner, term);
   INSERT INTO @schema@.job_runs (job_name, scope, owner_id, term, detail, started_by)
   VALUES (job_start.job_name, job_start.scope, job_start.owner, job_start.term, job_start.detail, @schema@._caller()) ON CONFLICT DO NOTHING RETURNING run_id INTO v_run;
   IF v_run IS NULL THEN
@@ -136,7 +151,7 @@ BEGIN
 END $$;
 
 -- false: the run is not open. An error: it is not the caller's. It is the role's that started it and of no other scope or term than the session declares, if it declares any.
--- p_checked: its scope and term pass the check too, or TG001.
+-- p_checked: its scope and term pass the check too, or TG001. A run that was asked for and has not begun is open only to be ended.
 DROP FUNCTION IF EXISTS @schema@._job_checked(bigint);
 CREATE OR REPLACE FUNCTION @schema@._job_open(p_run bigint, p_checked boolean) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -146,7 +161,7 @@ DECLARE
   v_scope text := nullif(current_setting('termgate.scope', true), '');
   v_term bigint := @schema@._declared_term();
 BEGIN
-  SELECT * INTO j FROM @schema@.job_runs r WHERE r.run_id = p_run AND r.status = 'started';
+  SELECT * INTO j FROM @schema@.job_runs r WHERE r.run_id = p_run AND r.status = 'started' AND (r.term > 0 OR NOT p_checked);
   IF NOT FOUND THEN
     RETURN false;
   ELSIF j.started_by <> v_role AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = j.started_by AND pg_has_role(v_role, r.oid, 'MEMBER')) THEN

@@ -20,7 +20,8 @@ BEGIN
   RETURN @schema@._read_term(current_setting('termgate.term', true));
 END $$;
 
--- What this transaction says it has: the term of the mark that it bears for the scope (p_sign: its signature, still to be verified), else the declared one.
+-- What this transaction says it has: the term of the mark that it bears for the scope (p_sign: its signature, still to be verified), else the declared one. A mark without a signature
+-- counts while the transaction holds the lock of the scope, which it took for it; sign is 'held' then.
 CREATE OR REPLACE FUNCTION @schema@._claim(p_scope text, OUT term bigint, OUT sign text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -37,9 +38,11 @@ BEGIN
       v_passed := substr(v_passed, v_at + length(v_token), 90);
       v_term := split_part(v_passed, '|', 1);
       IF v_term ~ '^[0-9]{1,18}$|^[0-4][0-9]{18}$' THEN
-        term := v_term::bigint;
-        sign := split_part(v_passed, '|', 2);
-        RETURN;
+        sign := @schema@._mark_sign(split_part(v_passed, '|', 2), p_scope);
+        IF sign IS NOT NULL THEN
+          term := v_term::bigint;
+          RETURN;
+        END IF;
       END IF;
     END IF;
   END IF;
@@ -51,6 +54,10 @@ BEGIN
     term := @schema@._declared_term();
   END IF;
 END $$;
+-- The signature that a mark has; 'held' where it needs none, NULL where it lacks one.
+CREATE OR REPLACE FUNCTION @schema@._mark_sign(p_sign text, p_scope text) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE WHEN length(p_sign) = 64 THEN p_sign WHEN p_sign = '' AND @schema@._holds(@schema@._queue_key(p_scope), 'ShareLock') THEN 'held' END
+$$;
 
 -- What the session has declared, for messages: '; nothing is declared' and so on.
 CREATE OR REPLACE FUNCTION @schema@._what_is_declared() RETURNS text
@@ -104,6 +111,51 @@ BEGIN
   END IF;
 END $$;
 
+-- The common case of what the triggers do: whether this session has a seat in the scope, or declares the fence's very term for it, and gets the lock at once. Otherwise _guard() looks.
+-- Runs for every row, so: one expression to decide, one query of one table, and no SET search_path (all names are qualified). The SQL functions in it are inlined, which PostgreSQL does
+-- only where an argument that the body names twice is a plain variable; else it would parse and plan that body in every transaction.
+-- A seat counts at READ COMMITTED alone, for an older snapshot may show one that was given up; where another term is declared it does not; and the transaction that takes it is
+-- judged by its check. p_table: is known to be covered (_cover).
+CREATE OR REPLACE FUNCTION @schema@._covers(p_table oid) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT coalesce(pg_catalog.strpos(pg_catalog.current_setting('termgate.covered', true), '|' OPERATOR(pg_catalog.||) p_table::pg_catalog.text OPERATOR(pg_catalog.||) '|') OPERATOR(pg_catalog.>) 0, false)
+$$;
+CREATE OR REPLACE FUNCTION @schema@._pass(p_table oid, p_scope text, p_mode text, p_snapshot pg_snapshot) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_passed pg_catalog.text := coalesce(pg_catalog.current_setting('termgate.passed', true), '');
+BEGIN
+  -- Not `=` for what may be NULL: what follows AND would be called all the same, and lock.
+  IF pg_catalog.current_setting('termgate.seat', true) IS NOT DISTINCT FROM 'on' AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
+     AND @schema@._covers(p_table) THEN
+    PERFORM FROM @schema@.seats s
+      WHERE s.scope OPERATOR(pg_catalog.=) p_scope COLLATE pg_catalog."C" AND s.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()
+        AND s.session OPERATOR(pg_catalog.=) pg_catalog.currval('@schema@.seat_sessions'::pg_catalog.regclass)
+        AND s.xmin IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.xid
+        AND (pg_catalog.current_setting('termgate.scope', true) COLLATE pg_catalog."C" IS DISTINCT FROM p_scope COLLATE pg_catalog."C"
+             OR coalesce(pg_catalog.current_setting('termgate.term', true), '') IN ('', s.term::pg_catalog.text));
+    IF FOUND THEN
+      RETURN true;
+    END IF;
+  END IF;
+  IF p_mode OPERATOR(pg_catalog.=) 'enforce' AND pg_catalog.current_setting('termgate.scope', true) COLLATE pg_catalog."C" IS NOT DISTINCT FROM p_scope COLLATE pg_catalog."C"
+     AND @schema@._knows(p_scope, pg_catalog.current_setting('termgate.term', true)) AND @schema@._covers(p_table)
+     AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' AND pg_catalog.octet_length(v_passed) OPERATOR(pg_catalog.<=) 1000
+     AND @schema@._try_share(p_scope) THEN
+    -- A new statement, hence a new snapshot.
+    PERFORM FROM @schema@.fences f
+      WHERE f.scope OPERATOR(pg_catalog.=) p_scope COLLATE pg_catalog."C" AND f.term OPERATOR(pg_catalog.=) pg_catalog.current_setting('termgate.term', true)::pg_catalog.int8
+        AND f.vouched OPERATOR(pg_catalog.=) f.tableoid AND coalesce(pg_catalog.pg_visible_in_snapshot(f.raised_xid, p_snapshot), true);
+    IF NOT FOUND THEN
+      RETURN false;
+    ELSIF pg_catalog.strpos(v_passed, '|S' OPERATOR(pg_catalog.||) @schema@._escape(p_scope) OPERATOR(pg_catalog.||) '|') OPERATOR(pg_catalog.=) 0 THEN
+      -- A mark without a signature: it is only needed where something else is declared later in the transaction (_claim).
+      v_passed := pg_catalog.set_config('termgate.passed', v_passed OPERATOR(pg_catalog.||) '|S' OPERATOR(pg_catalog.||) @schema@._escape(p_scope) OPERATOR(pg_catalog.||) '|'
+                                          OPERATOR(pg_catalog.||) pg_catalog.current_setting('termgate.term', true) OPERATOR(pg_catalog.||) '|', true);
+    END IF;
+    RETURN true;
+  END IF;
+  RETURN false;
+END $$;
+
 -- One scope of a write to a protected table: the check, with the term passed or declared. Never raises. p_snapshot: that of the statement that writes, which only the
 -- trigger function itself can tell: a VOLATILE function such as this one gets a new one with every statement.
 DROP FUNCTION IF EXISTS @schema@._guard(oid, text, text);  -- as it was up to version 13
@@ -119,6 +171,9 @@ DECLARE
   v_raised xid8;
   v_library bigint;
 BEGIN
+  IF @schema@._pass(p_table, p_scope, p_mode, p_snapshot) THEN
+    RETURN;
+  END IF;
   -- The library (sql/postgres/guard/) remembers what this transaction has passed, and leaves no mark. It holds the lock; guard_has_passed: and has compared the statement's snapshot.
   IF p_scope IS NOT NULL AND current_setting('termgate.guard_checks', true) = @schema_lit@ THEN
     IF @schema@.guard_has_passed(p_scope) THEN
@@ -168,7 +223,7 @@ BEGIN
   ELSE
     SELECT f.term, (SELECT s.key FROM @schema@.pass_secret s), f.generation, false INTO v_fence, v_key, v_generation, v_sure FROM @schema@._share_row(p_scope) f;
   END IF;
-  IF v_library IS NULL AND c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, v_key) AND c.sign IS NOT NULL THEN
+  IF v_library IS NULL AND c.sign <> 'held' AND c.sign <> @schema@._sign(p_scope, c.term, v_key) THEN
     -- Nobody passed with that mark: somebody wrote it. What is declared counts.
     v_term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE pg_catalog."C" THEN @schema@._declared_term() END;
     IF v_term IS NULL THEN
@@ -191,8 +246,9 @@ BEGIN
     PERFORM @schema@._began_too_early(p_scope, c.term);
   END IF;
   IF c.sign IS NULL THEN
-    PERFORM @schema@._mark(p_scope, c.term, v_key);
+    PERFORM @schema@._mark(p_scope, c.term);
   END IF;
+  PERFORM @schema@._remember(p_scope, c.term::text);
 END $$;
 
 -- scope '*': any scope that the transaction has passed, else the declared one.
@@ -205,6 +261,13 @@ DECLARE
   v_key uuid;
   i integer := 2;
 BEGIN
+  IF current_setting('termgate.seat', true) = 'on' THEN
+    FOR v_scope IN SELECT s.scope FROM @schema@.seats s WHERE s.pid = pg_backend_pid() LOOP
+      IF @schema@._seated(v_scope, NULL) THEN
+        RETURN;
+      END IF;
+    END LOOP;
+  END IF;
   IF current_setting('termgate.guard_checks', true) = @schema_lit@ THEN
     IF @schema@.guard_has_passed(NULL) THEN
       RETURN;
@@ -218,7 +281,7 @@ BEGIN
   WHILE i + 2 <= cardinality(v_parts) LOOP
     v_scope := @schema@._unescape(substr(v_parts[i], 2));
     SELECT (SELECT s.key FROM @schema@.pass_secret s) INTO v_key FROM @schema@.fences f WHERE f.scope = v_scope;
-    IF FOUND AND v_parts[i + 1] ~ '^[0-9]{1,18}$|^[0-4][0-9]{18}$' AND v_parts[i + 2] = @schema@._sign(v_scope, v_parts[i + 1]::bigint, v_key) THEN
+    IF FOUND AND v_parts[i + 1] ~ '^[0-9]{1,18}$|^[0-4][0-9]{18}$' AND @schema@._mark_sign(v_parts[i + 2], v_scope) IN ('held', @schema@._sign(v_scope, v_parts[i + 1]::bigint, v_key)) THEN
       PERFORM @schema@._guard(p_table, v_scope, p_mode, p_snapshot);
       RETURN;
     END IF;
@@ -248,7 +311,7 @@ BEGIN
   BEGIN
     SELECT * INTO f FROM @schema@.fences t WHERE t.scope = p_scope;
     c := @schema@._claim(p_scope);
-    IF c.sign IS NOT NULL AND c.sign IS DISTINCT FROM @schema@._sign(p_scope, c.term, (SELECT s.key FROM @schema@.pass_secret s)) THEN
+    IF c.sign <> 'held' AND c.sign <> @schema@._sign(p_scope, c.term, (SELECT s.key FROM @schema@.pass_secret s)) THEN
       c.term := CASE WHEN @schema@._declared_scope() = p_scope COLLATE pg_catalog."C" THEN @schema@._declared_term() END;
     END IF;
     IF p_scope IS NULL THEN
@@ -283,6 +346,25 @@ BEGIN
     HINT = 'Its owner runs protect() again, on the whole table.';
 END $$;
 
+-- _guard() for a row of a table that must be covered.
+CREATE OR REPLACE FUNCTION @schema@._guard_covered(p_table oid, p_scope text, p_mode text, p_snapshot pg_snapshot) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM @schema@._cover(p_table);
+  PERFORM @schema@._guard(p_table, p_scope, p_mode, p_snapshot);
+END $$;
+-- TG005 unless the table is covered, as it is from then on while it bears the triggers: the session remembers it (_pass).
+CREATE OR REPLACE FUNCTION @schema@._cover(p_table oid) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = p_table) THEN
+    PERFORM @schema@._not_registered(p_table);
+  END IF;
+  IF NOT @schema@._covers(p_table) THEN
+    PERFORM set_config('termgate.covered', concat(CASE WHEN length(current_setting('termgate.covered', true)) < 1500 THEN current_setting('termgate.covered', true) END, '|', p_table, '|'), false);
+  END IF;
+END $$;
+
 -- Arguments of all triggers: mode, scope column or '', scope or ''. The trigger functions are STABLE: such a function runs under the snapshot of the statement that fired it, and
 -- can tell it. What they call is VOLATILE and sees what is committed by now.
 -- In front of each statement that names the table: is everything below it covered, and, where one scope stands for all, is it passed?
@@ -291,10 +373,9 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   v_parent boolean;
 BEGIN
-  SELECT c.relkind = 'r' AND c.relhassubclass INTO v_parent FROM @schema@.protected p JOIN pg_class c ON c.oid = p.table_oid WHERE p.table_oid = p_table;
-  IF v_parent IS NULL THEN
-    PERFORM @schema@._not_registered(p_table);
-  ELSIF v_parent THEN
+  PERFORM @schema@._cover(p_table);
+  SELECT c.relkind = 'r' AND c.relhassubclass INTO v_parent FROM pg_class c WHERE c.oid = p_table;
+  IF v_parent THEN
     PERFORM @schema@._not_registered(t) FROM @schema@._tree(p_table) t WHERE NOT EXISTS (SELECT FROM @schema@.protected p WHERE p.table_oid = t);
   END IF;
   IF p_scope <> '' THEN
@@ -311,9 +392,19 @@ BEGIN
   END IF;
 END $$;
 CREATE OR REPLACE FUNCTION @schema@._protect_statement() RETURNS trigger
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
+DECLARE
+  v_parent pg_catalog.bool := false;
 BEGIN
-  PERFORM @schema@._protect_named(TG_RELID, TG_ARGV[0], TG_ARGV[2], pg_current_snapshot());
+  -- An INSERT puts no row into an inheritance child.
+  IF TG_OP OPERATOR(pg_catalog.<>) 'INSERT' THEN
+    SELECT c.relhassubclass AND c.relkind OPERATOR(pg_catalog.=) 'r' INTO v_parent FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) TG_RELID;
+  END IF;
+  -- Where a column holds the scope the rows are checked one by one, and there that the table is covered.
+  IF NOT v_parent AND (TG_ARGV[2] OPERATOR(pg_catalog.=) '' OR @schema@._pass(TG_RELID, TG_ARGV[2], TG_ARGV[0], pg_catalog.pg_current_snapshot())) THEN
+    RETURN NULL;
+  END IF;
+  PERFORM @schema@._protect_named(TG_RELID, TG_ARGV[0], TG_ARGV[2], pg_catalog.pg_current_snapshot());
   RETURN NULL;
 END $$;
 
@@ -407,24 +498,33 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET quote_all_identifiers
 DECLARE
   v_name text := '_protected_row_' || @schema@._short_hash(quote_ident(p_column));
 BEGIN
-  EXECUTE format('CREATE OR REPLACE FUNCTION @schema@.%I() RETURNS trigger LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS %L', v_name, format($body$
+  EXECUTE format('CREATE OR REPLACE FUNCTION @schema@.%I() RETURNS trigger LANGUAGE plpgsql STABLE SECURITY DEFINER AS %L', v_name, format($body$
 DECLARE
-  v_done text;
+  v_done pg_catalog.text;
+  v_was pg_catalog.text COLLATE pg_catalog."C";
+  v_is pg_catalog.text COLLATE pg_catalog."C";
 BEGIN
-  IF TG_OP <> 'INSERT' THEN
-    IF pg_typeof(OLD.%1$I) <> ALL ('{text,varchar,smallint,integer,bigint,uuid}'::regtype[]) THEN
-      PERFORM @schema@._wrong_type(TG_RELID, %2$L, pg_typeof(OLD.%1$I));
-    END IF;
-    v_done := @schema@._guard(TG_RELID, (coalesce(TG_ARGV[3], '') || OLD.%1$I::text) COLLATE pg_catalog."C", TG_ARGV[0], pg_current_snapshot());
+  -- The types that a scope may have, by their numbers: text, varchar, smallint, integer, bigint, uuid. The common case in one expression.
+  IF TG_OP OPERATOR(pg_catalog.=) 'INSERT' AND pg_catalog.pg_typeof(NEW.%1$I)::pg_catalog.oid IN (25, 1043, 21, 23, 20, 2950)
+     AND @schema@._pass(TG_RELID, (coalesce(TG_ARGV[3], '') OPERATOR(pg_catalog.||) NEW.%1$I::pg_catalog.text) COLLATE pg_catalog."C", TG_ARGV[0], pg_catalog.pg_current_snapshot()) THEN
+    RETURN NULL;
   END IF;
-  IF TG_OP = 'INSERT' THEN
-    IF pg_typeof(NEW.%1$I) <> ALL ('{text,varchar,smallint,integer,bigint,uuid}'::regtype[]) THEN
-      PERFORM @schema@._wrong_type(TG_RELID, %2$L, pg_typeof(NEW.%1$I));
+  IF TG_OP OPERATOR(pg_catalog.<>) 'INSERT' THEN
+    IF pg_catalog.pg_typeof(OLD.%1$I)::pg_catalog.oid NOT IN (25, 1043, 21, 23, 20, 2950) THEN
+      PERFORM @schema@._wrong_type(TG_RELID, %2$L, pg_catalog.pg_typeof(OLD.%1$I));
     END IF;
-    v_done := @schema@._guard(TG_RELID, (coalesce(TG_ARGV[3], '') || NEW.%1$I::text) COLLATE pg_catalog."C", TG_ARGV[0], pg_current_snapshot());
-  ELSIF TG_OP = 'UPDATE' THEN
-    IF NEW.%1$I::text COLLATE pg_catalog."C" IS DISTINCT FROM OLD.%1$I::text COLLATE pg_catalog."C" THEN
-      v_done := @schema@._guard(TG_RELID, (coalesce(TG_ARGV[3], '') || NEW.%1$I::text) COLLATE pg_catalog."C", TG_ARGV[0], pg_current_snapshot());
+    v_was := coalesce(TG_ARGV[3], '') OPERATOR(pg_catalog.||) OLD.%1$I::pg_catalog.text;
+    IF NOT @schema@._pass(TG_RELID, v_was, TG_ARGV[0], pg_catalog.pg_current_snapshot()) THEN
+      v_done := @schema@._guard_covered(TG_RELID, v_was, TG_ARGV[0], pg_catalog.pg_current_snapshot());
+    END IF;
+  END IF;
+  IF TG_OP OPERATOR(pg_catalog.<>) 'DELETE' THEN
+    IF pg_catalog.pg_typeof(NEW.%1$I)::pg_catalog.oid NOT IN (25, 1043, 21, 23, 20, 2950) THEN
+      PERFORM @schema@._wrong_type(TG_RELID, %2$L, pg_catalog.pg_typeof(NEW.%1$I));
+    END IF;
+    v_is := coalesce(TG_ARGV[3], '') OPERATOR(pg_catalog.||) NEW.%1$I::pg_catalog.text;
+    IF TG_OP OPERATOR(pg_catalog.=) 'INSERT' OR v_is IS DISTINCT FROM v_was AND NOT @schema@._pass(TG_RELID, v_is, TG_ARGV[0], pg_catalog.pg_current_snapshot()) THEN
+      v_done := @schema@._guard_covered(TG_RELID, v_is, TG_ARGV[0], pg_catalog.pg_current_snapshot());
     END IF;
   END IF;
   RETURN NULL;

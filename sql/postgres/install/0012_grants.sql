@@ -16,9 +16,9 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     WHEN p_function IN (
       'fence', 'lease', 'read_stream', 'server_time', 'schema_version', 'doctor', 'verify_findings', 'outcome', '_untrusted', 'follower_behind', '_refused_since') THEN 1
     WHEN p_function IN (
-      'check_term', 'check_session', 'check_claim', 'check_claim_text', 'check_again', 'check_prepared', 'hold_session', 'hold_claim', 'release_session', 'append', 'append_many', 'claim_write', 'record_refusal', 'notify_raised',
-      'job_start', 'job_heartbeat', 'job_finish', 'follower_start', 'follower_advance', 'follower_remove') THEN 2
-    WHEN p_function IN ('seal', 'acquire_lease', 'renew_lease', 'renew_leases', 'release_lease') THEN 3
+      'check_term', 'check_session', 'check_claim', 'check_claim_text', 'check_again', 'check_prepared', 'hold_session', 'hold_claim', 'release_session', 'require_lease', 'append', 'append_many', 'claim_write', 'record_refusal', 'notify_raised', 'sit', 'stand', 'seats_wanted',
+      'job_start', 'job_take', 'job_heartbeat', 'job_finish', 'follower_start', 'follower_advance', 'follower_remove') THEN 2
+    WHEN p_function IN ('seal', 'acquire_lease', 'renew_lease', 'renew_leases', 'release_lease', 'request_hand_over', 'job_request') THEN 3
     WHEN p_function IN (
       'adopt', '_adopt_function', '_adopt_register', 'force_release', 'reset_fence', 'prune', 'prune_history', 'stream_move', 'set_raise_by', 'set_setting', 'declare_restored',
       'declare_nothing_lost', 'declare_untrusted') THEN 4

@@ -71,7 +71,7 @@ DECLARE
   v_scope pg_catalog.text := coalesce(p_scope, pg_catalog.current_setting('termgate.scope', true));
   v_term pg_catalog.text := coalesce(p_term::pg_catalog.text, pg_catalog.current_setting('termgate.term', true));
   v_fence pg_catalog.int8;
-  v_key pg_catalog.uuid;
+  v_protected pg_catalog.oid;
   r pg_catalog.record;
 BEGIN
   IF p_else_scope IS NOT NULL AND p_scope IS NULL AND p_term IS NULL
@@ -80,13 +80,13 @@ BEGIN
     v_term := p_else_term;
   END IF;
   IF coalesce(pg_catalog.current_setting('termgate.guarded', true), '') OPERATOR(pg_catalog.<>) 'on'
-     AND coalesce(pg_catalog.current_setting(@schema@._place(v_scope), true) OPERATOR(pg_catalog.=) (v_term OPERATOR(pg_catalog.||) '|' OPERATOR(pg_catalog.||) v_scope), false)
+     AND @schema@._knows(v_scope, v_term)
      AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' AND @schema@._try_share(v_scope) THEN
-    SELECT f.term, (SELECT s.key FROM @schema@.pass_secret s WHERE EXISTS (SELECT FROM @schema@.protected)) INTO v_fence, v_key FROM @schema@.fences f
+    SELECT f.term, (SELECT p.table_oid FROM @schema@.protected p ORDER BY p.table_oid LIMIT 1) INTO v_fence, v_protected FROM @schema@.fences f
      WHERE f.scope OPERATOR(pg_catalog.=) v_scope AND f.term OPERATOR(pg_catalog.=) v_term::pg_catalog.int8 AND f.vouched OPERATOR(pg_catalog.=) f.tableoid;
     IF FOUND THEN
-      IF v_key IS NOT NULL THEN
-        PERFORM @schema@._mark(v_scope, v_fence, v_key);
+      IF v_protected IS NOT NULL THEN
+        PERFORM @schema@._mark(v_scope COLLATE pg_catalog."C", v_fence);
       END IF;
       RETURN v_fence::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) v_fence::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) v_scope;
     END IF;
@@ -136,6 +136,8 @@ BEGIN
     RAISE EXCEPTION 'TG005 this session already holds the lock of a scope: release_session() first' USING ERRCODE = 'TG005';
   END IF;
   v_queue := @schema@._queue_key(scope);
+  -- A seat is no lock.
+  PERFORM @schema@._check(scope, term) WHERE NOT @schema@._holds(v_queue, 'ShareLock') AND NOT @schema@._holds(v_queue, 'ExclusiveLock');
   IF NOT @schema@._holds(v_queue, 'ShareLock') AND NOT @schema@._holds(v_queue, 'ExclusiveLock') THEN
     RAISE EXCEPTION 'TG005 this transaction has passed very many scopes: hold_session needs one of its own' USING ERRCODE = 'TG005';
   END IF;

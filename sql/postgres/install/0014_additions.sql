@@ -79,5 +79,6 @@ BEGIN
            'end the session that listens and stays in a transaction: SELECT pid, xact_start FROM pg_stat_activity WHERE state = ''idle in transaction'' ORDER BY xact_start'
       FROM (SELECT pg_notification_queue_usage()::numeric AS share) u WHERE u.share > 0.25;
   RETURN QUERY SELECT g.* FROM @schema@._doctor_guard() g;
+  RETURN QUERY SELECT d.* FROM @schema@._doctor_seats() d;
 END $$;
 REVOKE ALL ON FUNCTION @schema@._doctor_layer1() FROM PUBLIC;

@@ -1,11 +1,12 @@
 -- What holders of many leases call. Time is clock_timestamp(), read after the locks. Keeps F2, F3.
 
--- renew_leases(leases) -> one row for each, in order: outcome is renewed, lost, busy (another session is at that lease: try again at once) or untrusted (F3).
+-- renew_leases(leases) -> one row for each, in order: outcome is renewed, lost, busy (another session is at that lease: try again at once) or untrusted (F3); leave_before as in renew_lease.
 -- `leases` is a JSON array of {"scope", "owner", "term", "ttl_ms"}; no scope twice. One transaction for all of them, which waits for no acquisition and no other renewal: a lease whose key or row one of
 -- them holds is busy. Locks: the key and the row of each lease, as renew_lease takes them, to the end of the transaction; so at most 500 in a call.
 -- 500 leases are found by their keys, however many there are: the planner would rather read all leases and all fences once there are some
 -- thousand. Arrays go by the lease's place, because joining them by scope compares each with each.
-CREATE OR REPLACE FUNCTION @schema@.renew_leases(leases json, OUT place bigint, OUT outcome text, OUT expires_at timestamptz) RETURNS SETOF record
+DROP FUNCTION IF EXISTS @schema@.renew_leases(json);  -- up to version 23 without leave_before
+CREATE FUNCTION @schema@.renew_leases(leases json, OUT place bigint, OUT outcome text, OUT expires_at timestamptz, OUT leave_before timestamptz) RETURNS SETOF record
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
@@ -18,6 +19,7 @@ DECLARE
   v_untrusted bigint[];
   v_outcomes text[];
   v_expires timestamptz[];
+  v_leave timestamptz[];
   v_place integer;
 BEGIN
   IF leases IS NULL OR json_typeof(leases) <> 'array' THEN
@@ -52,16 +54,18 @@ BEGIN
    WHERE @schema@._why_untrusted(g.generation) IS NOT NULL;
   v_outcomes := array_fill(NULL::text, ARRAY[cardinality(v_scopes)]);
   v_expires := array_fill(NULL::timestamptz, ARRAY[cardinality(v_scopes)]);
-  FOR v_place, expires_at IN
+  v_leave := v_expires;
+  FOR v_place, expires_at, leave_before IN
     UPDATE @schema@.leases l SET expires_at = n.now + a.ttl_ms * interval '1 ms', renewed_at = n.now
       FROM unnest(v_scopes, v_owners, v_terms, v_ttls, v_locked) WITH ORDINALITY AS a(scope, owner, term, ttl_ms, locked, place)
-           LEFT JOIN @schema@.fences f ON f.scope = a.scope, (SELECT clock_timestamp() AS now) n
+           LEFT JOIN @schema@.fences f ON f.scope = a.scope LEFT JOIN @schema@.hand_overs h ON h.scope = a.scope AND h.term = a.term, (SELECT clock_timestamp() AS now) n
      WHERE l.scope = a.scope AND a.locked AND coalesce(f.generation, 0) <> ALL (v_untrusted)
-       AND l.owner_id = a.owner AND l.term = a.term AND l.released_at IS NULL AND l.expires_at > n.now
-    RETURNING a.place, l.expires_at
+       AND l.owner_id = a.owner AND l.term = a.term AND l.released_at IS NULL AND l.expires_at > n.now AND coalesce(h.leave_before > n.now, true)
+    RETURNING a.place, l.expires_at, h.leave_before
   LOOP
     v_outcomes[v_place] := 'renewed';
     v_expires[v_place] := expires_at;
+    v_leave[v_place] := leave_before;
   END LOOP;
   FOR v_place IN SELECT a.place FROM unnest(v_outcomes) WITH ORDINALITY AS a(outcome, place) WHERE a.outcome IS NULL LOOP
     v_outcomes[v_place] :=
@@ -71,6 +75,6 @@ BEGIN
            WHEN EXISTS (SELECT FROM @schema@.leases l WHERE l.scope = v_scopes[v_place]) THEN 'busy'
            ELSE 'lost' END;
   END LOOP;
-  RETURN QUERY SELECT a.place, a.outcome, a.expires_at FROM unnest(v_outcomes, v_expires) WITH ORDINALITY AS a(outcome, expires_at, place) ORDER BY a.place;
+  RETURN QUERY SELECT a.place, a.outcome, a.expires_at, a.leave_before FROM unnest(v_outcomes, v_expires, v_leave) WITH ORDINALITY AS a(outcome, expires_at, leave_before, place) ORDER BY a.place;
 END $$;
 REVOKE ALL ON FUNCTION @schema@.renew_leases(json) FROM PUBLIC;

@@ -106,7 +106,8 @@ CREATE TABLE IF NOT EXISTS termgate_job_runs (
   last_heartbeat INTEGER,
   exit_code      INTEGER,
   checkpoint     TEXT,
-  detail         TEXT
+  detail         TEXT,
+  request        TEXT CHECK (request IN ('run', 'dry-run', 'resume'))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS termgate_job_runs_started_at ON termgate_job_runs (started_at);
 CREATE INDEX IF NOT EXISTS termgate_job_runs_scope ON termgate_job_runs (scope, status);

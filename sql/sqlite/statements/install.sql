@@ -24,7 +24,7 @@ SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name IN (
   'termgate_fences', 'termgate_leases', 'termgate_streams', 'termgate_stream_writes', 'termgate_write_ids',
   'termgate_adopted', 'termgate_adopted_terms', 'termgate_scope_prefixes', 'termgate_protected', 'termgate_observed', 'termgate_job_runs', 'termgate_audit',
   'termgate_resets', 'termgate_settings', 'termgate_incarnation', 'termgate_here', 'termgate_migrations',
-  'termgate_followers', 'termgate_follower_positions') ORDER BY name
+  'termgate_followers', 'termgate_follower_positions', 'termgate_hand_overs') ORDER BY name
 
 -- name: own_triggers
 -- Every trigger of Termgate's, on its own tables and on the owners'. Rows: name. Locks: none.

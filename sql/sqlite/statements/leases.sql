@@ -58,3 +58,17 @@ SELECT json_extract(value, '$.scope'), json_extract(value, '$.owner'), json_extr
   coalesce(json_type(value, '$.scope') = 'text' AND json_type(value, '$.owner') = 'text' AND json_type(value, '$.term') = 'integer'
     AND json_type(value, '$.ttl_ms') = 'integer', 0)
 FROM json_each(?1) ORDER BY key
+
+-- name: hand_over_read
+-- The hand-over that one term of a lease is asked for. Parameters: scope, term. Rows: owner, successor, leave before; none where nobody asks. Locks: none.
+SELECT owner_id, successor, leave_before FROM main.termgate_hand_overs WHERE scope = ?1 AND term = ?2 AND taken_at IS NULL
+
+-- name: hand_over_request
+-- Parameters: scope, owner, term, successor, moment, actor, reason, leave before. Rows: one.
+INSERT OR REPLACE INTO main.termgate_hand_overs (scope, owner_id, term, successor, requested_at, requested_by, reason, leave_before)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+
+-- name: hand_over_taken
+-- The receipt. Parameters: scope, term, released at, the end of the lease, next owner, next term, moment. Rows: the one, or none.
+UPDATE main.termgate_hand_overs SET left_at = ?3, ended_at = ?4, next_owner = ?5, next_term = ?6, taken_at = ?7
+WHERE scope = ?1 AND term = ?2 AND taken_at IS NULL RETURNING requested_by, reason, owner_id

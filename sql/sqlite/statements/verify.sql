@@ -1,6 +1,9 @@
 -- What verify() looks for: rows that break a guarantee. No locks. At most 1,000 rows each.
 -- Unless a statement says otherwise, the write lock is held when it runs. Each has a marker with its name (sql/embed.cmake).
 --
+-- Whoever may write can make a scope's history as long as they like, so each statement goes through it once, and looks nothing up in it for
+-- each row of another table.
+--
 -- What audit rows must support is judged where no pruning of the history can have taken them away (`known_from`, 0: all is there).
 
 -- name: verify_known_from
@@ -26,21 +29,24 @@ ORDER BY w.stream_id, w.sequence_no LIMIT 1000
 -- The same along all streams of a scope: rows have been written in the order of their rowids, for there is one writer at a
 -- time (F1, F2). What was written in a reset's own millisecond is left out, and a scope with resets where the clock went back.
 -- Parameters: since, whether the clock went back. Rows: scope, stream, number, term, the highest before.
-SELECT w.scope, w.stream_id, w.sequence_no, w.term, w.before
-FROM (SELECT s.scope, s.stream_id, s.sequence_no, s.term, s.created_at, s.low,
-        max(coalesce(max(s.term) OVER (PARTITION BY s.scope, s.epoch ORDER BY s.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0),
-            s.low) AS before,
-        lag(s.stream_id) OVER (PARTITION BY s.scope ORDER BY s.id) AS stream_before
-      FROM (SELECT w.rowid AS id, w.scope, w.stream_id, w.sequence_no, w.term, w.created_at,
-              CASE WHEN r.scope IS NULL THEN 0 ELSE
-                (SELECT count(*) FROM main.termgate_resets e WHERE e.scope = w.scope AND e.at < w.created_at) END AS epoch,
-              CASE WHEN r.scope IS NULL THEN 0 ELSE coalesce(
-                (SELECT e.new_term FROM main.termgate_resets e WHERE e.scope = w.scope AND e.at < w.created_at ORDER BY e.at DESC, e.id DESC LIMIT 1), 0) END AS low
-            FROM main.termgate_stream_writes w LEFT JOIN (SELECT DISTINCT scope FROM main.termgate_resets) r ON r.scope = w.scope
-            WHERE r.scope IS NULL OR NOT ?2) s) w
-WHERE w.term < w.before AND w.created_at >= ?1
-  AND NOT EXISTS (SELECT 1 FROM main.termgate_resets e WHERE e.scope = w.scope AND e.at = w.created_at)
-ORDER BY w.scope, w.stream_id, w.sequence_no LIMIT 1000
+-- A write belongs to the epoch of the last reset before it, which is the first row of its epoch here.
+WITH reset_scopes AS MATERIALIZED (SELECT DISTINCT scope FROM main.termgate_resets),
+events AS (
+  SELECT w.scope, w.created_at AS at, 1 AS is_write, w.rowid AS id, w.stream_id, w.sequence_no, w.term, NULL AS new_term
+  FROM main.termgate_stream_writes w WHERE NOT ?2 OR w.scope NOT IN (SELECT scope FROM reset_scopes)
+  UNION ALL SELECT scope, at, 0, id, NULL, NULL, NULL, new_term FROM main.termgate_resets),
+epochs AS (
+  SELECT *, count(*) FILTER (WHERE NOT is_write) OVER (PARTITION BY scope ORDER BY at, is_write DESC, id ROWS UNBOUNDED PRECEDING) AS epoch,
+    min(is_write) OVER (PARTITION BY scope, at) AS apart
+  FROM events),
+ordered AS (
+  SELECT *, max(
+      coalesce(max(term) OVER (PARTITION BY scope, epoch ORDER BY is_write, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0),
+      coalesce(max(new_term) OVER (PARTITION BY scope, epoch), 0)) AS before
+  FROM epochs)
+SELECT scope, stream_id, sequence_no, term, before FROM ordered
+WHERE is_write AND apart AND term < before AND at >= ?1
+ORDER BY scope, stream_id, sequence_no LIMIT 1000
 
 -- name: verify_gaps
 -- Numbers along each stream are consecutive; a pruned beginning is none of them (F5). Parameters: since. Rows: scope,
@@ -55,50 +61,57 @@ ORDER BY w.stream_id, w.sequence_no LIMIT 1000
 -- name: verify_beginnings
 -- What is missing at a stream's beginning, or all of it, was pruned, and that is on record (F5). Parameters: known_from. Rows:
 -- scope, stream, the first number that is there or NULL, the last, up to where pruning is on record.
-SELECT s.scope, s.stream_id, s.first, s.last_no, s.pruned
-FROM (SELECT t.scope, t.stream_id, t.last_no, t.created_at,
-        (SELECT min(w.sequence_no) FROM main.termgate_stream_writes w WHERE w.stream_id = t.stream_id) AS first,
-        coalesce((SELECT max(json_extract(a.detail, '$.before')) FROM main.termgate_audit a
-                  WHERE a.action = 'prune' AND json_extract(a.detail, '$.stream') = t.stream_id), 1) AS pruned
-      FROM main.termgate_streams t WHERE t.created_at >= ?1) s
-WHERE coalesce(s.first, s.last_no + 1) > s.pruned ORDER BY s.stream_id LIMIT 1000
+WITH prunings AS MATERIALIZED (
+  SELECT CAST(json_extract(a.detail, '$.stream') AS TEXT) AS stream_id, max(json_extract(a.detail, '$.before')) AS before
+  FROM main.termgate_audit a WHERE a.action = 'prune' GROUP BY 1),
+firsts AS MATERIALIZED (SELECT stream_id, min(sequence_no) AS first FROM main.termgate_stream_writes GROUP BY 1)
+SELECT t.scope, t.stream_id, w.first, t.last_no, coalesce(p.before, 1)
+FROM main.termgate_streams t LEFT JOIN prunings p ON p.stream_id = t.stream_id LEFT JOIN firsts w ON w.stream_id = t.stream_id
+WHERE t.created_at >= ?1 AND coalesce(w.first, t.last_no + 1) > coalesce(p.before, 1) ORDER BY t.stream_id LIMIT 1000
 
 -- name: verify_fences
 -- A fence stands at or above every stored term that is still evidence (F3). Rows: scope, fence, highest stored term.
-SELECT w.scope, coalesce(f.term, 0), max(w.term)
-FROM main.termgate_stream_writes w LEFT JOIN main.termgate_fences f ON f.scope = w.scope
-WHERE w.term > coalesce(f.term, 0)
-  AND NOT EXISTS (SELECT 1 FROM main.termgate_resets r
-                  WHERE r.scope = w.scope AND w.term > r.new_term AND w.term <= r.old_term)
-GROUP BY w.scope ORDER BY w.scope LIMIT 1000
+-- A term is below its fence by a reset that went from it or above to below it: the highest old_term of the resets to below it says so.
+WITH terms AS (
+  SELECT w.scope, w.term AS at, 1 AS is_term, NULL AS old_term
+  FROM (SELECT DISTINCT scope, term FROM main.termgate_stream_writes) w LEFT JOIN main.termgate_fences f ON f.scope = w.scope
+  WHERE w.term > coalesce(f.term, 0)
+  UNION ALL SELECT scope, new_term, 0, old_term FROM main.termgate_resets),
+covered AS (
+  SELECT scope, at, is_term, max(old_term) OVER (PARTITION BY scope ORDER BY at, is_term DESC ROWS UNBOUNDED PRECEDING) AS reset_from FROM terms)
+SELECT c.scope, coalesce(f.term, 0), max(c.at)
+FROM covered c LEFT JOIN main.termgate_fences f ON f.scope = c.scope
+WHERE c.is_term AND c.at > coalesce(c.reset_from, 0)
+GROUP BY c.scope ORDER BY c.scope LIMIT 1000
 
 -- name: verify_audited
 -- A fence stands where the audit's last word has put it, or higher (F3). Rows: scope, fence, that term.
+WITH resets AS MATERIALIZED (SELECT r.scope, max(r.id) AS id FROM main.termgate_audit r WHERE r.action = 'reset' GROUP BY r.scope)
 SELECT a.scope, coalesce(f.term, 0), max(json_extract(a.detail, '$.term'))
-FROM main.termgate_audit a LEFT JOIN main.termgate_fences f ON f.scope = a.scope
-WHERE a.action IN ('raise', 'seal', 'acquire', 'force_release', 'declare_restored', 'reset')
-  AND a.id >= coalesce((SELECT max(r.id) FROM main.termgate_audit r WHERE r.scope = a.scope AND r.action = 'reset'), 0)
+FROM main.termgate_audit a LEFT JOIN resets r ON r.scope = a.scope LEFT JOIN main.termgate_fences f ON f.scope = a.scope
+WHERE a.action IN ('raise', 'seal', 'acquire', 'force_release', 'declare_restored', 'reset') AND a.id >= coalesce(r.id, 0)
 GROUP BY a.scope HAVING max(json_extract(a.detail, '$.term')) > coalesce(f.term, 0) ORDER BY a.scope LIMIT 1000
 
 -- name: verify_raises
 -- Each stored term, and each fence, was raised, and that is on record (F2, F3). Only where no history was pruned. Rows: scope, term,
 -- whether it is the fence's.
-SELECT t.scope, t.term, min(t.fence)
-FROM (SELECT DISTINCT scope, term, 0 AS fence FROM main.termgate_stream_writes
-      UNION ALL SELECT scope, term, 1 FROM main.termgate_fences WHERE term > 0) t
-WHERE NOT EXISTS (SELECT 1 FROM main.termgate_audit a WHERE a.scope = t.scope
-                    AND a.action IN ('raise', 'seal', 'acquire', 'force_release', 'declare_restored', 'reset')
-                    AND json_extract(a.detail, '$.term') = t.term)
-GROUP BY t.scope, t.term ORDER BY 1, 2 LIMIT 1000
+WITH raised AS MATERIALIZED (
+  SELECT a.scope, json_extract(a.detail, '$.term') AS term FROM main.termgate_audit a
+  WHERE a.action IN ('raise', 'seal', 'acquire', 'force_release', 'declare_restored', 'reset'))
+SELECT scope, term, min(fence) FROM (
+  SELECT scope, term, 0 AS fence FROM (SELECT scope, term FROM main.termgate_stream_writes EXCEPT SELECT scope, term FROM raised)
+  UNION ALL
+  SELECT scope, term, 1 FROM (SELECT scope, term FROM main.termgate_fences WHERE term > 0 EXCEPT SELECT scope, term FROM raised))
+GROUP BY scope, term ORDER BY 1, 2 LIMIT 1000
 
 -- name: verify_resets
 -- Each lowering is on record (F3). Parameters: known_from. Rows: scope, from, to.
-SELECT r.scope, r.old_term, r.new_term FROM main.termgate_resets r
-WHERE r.at >= ?1
-  AND (SELECT count(*) FROM main.termgate_resets e WHERE e.scope = r.scope AND e.new_term = r.new_term AND e.old_term = r.old_term AND e.at >= ?1)
-    > (SELECT count(*) FROM main.termgate_audit a WHERE a.scope = r.scope AND a.action = 'reset'
-         AND json_extract(a.detail, '$.term') = r.new_term AND json_extract(a.detail, '$.previous') = r.old_term)
-GROUP BY 1, 2, 3 ORDER BY 1, 2 LIMIT 1000
+SELECT DISTINCT scope, old_term, new_term FROM (
+  SELECT scope, old_term, new_term, row_number() OVER (PARTITION BY scope, old_term, new_term) FROM main.termgate_resets WHERE at >= ?1
+  EXCEPT
+  SELECT scope, old_term, new_term, row_number() OVER (PARTITION BY scope, old_term, new_term)
+  FROM (SELECT scope, json_extract(detail, '$.previous') AS old_term, json_extract(detail, '$.term') AS new_term FROM main.termgate_audit WHERE action = 'reset'))
+ORDER BY 1, 2 LIMIT 1000
 
 -- name: verify_leases
 -- An issued term never stands above its fence (F2). Rows: scope, lease term, fence.
@@ -116,11 +129,17 @@ WHERE s.stream_id IS NULL OR s.last_no <> m.highest ORDER BY 2 LIMIT 1000
 -- name: verify_scopes
 -- A write's scope is its stream's, or was before a move that is on record (F1). Parameters: known_from. Rows: scope, stream, number,
 -- the stream's scope.
+WITH moves AS MATERIALIZED (
+  SELECT json_extract(a.detail, '$.stream') AS stream_id, json_extract(a.detail, '$.from') AS before, a.scope FROM main.termgate_audit a
+  WHERE a.action = 'stream_move'),
+strange AS MATERIALIZED (
+  SELECT w.stream_id, w.scope FROM main.termgate_stream_writes w JOIN main.termgate_streams s ON s.stream_id = w.stream_id
+  WHERE w.scope <> s.scope AND w.created_at >= ?1
+  EXCEPT SELECT stream_id, before FROM moves EXCEPT SELECT stream_id, scope FROM moves)
 SELECT w.scope, w.stream_id, min(w.sequence_no), s.scope
-FROM main.termgate_stream_writes w JOIN main.termgate_streams s ON s.stream_id = w.stream_id
-WHERE w.scope <> s.scope AND w.created_at >= ?1
-  AND NOT EXISTS (SELECT 1 FROM main.termgate_audit a WHERE a.action = 'stream_move' AND json_extract(a.detail, '$.stream') = w.stream_id
-                    AND (json_extract(a.detail, '$.from') = w.scope OR a.scope = w.scope))
+FROM main.termgate_stream_writes w JOIN strange x ON x.stream_id = w.stream_id AND x.scope = w.scope
+  JOIN main.termgate_streams s ON s.stream_id = w.stream_id
+WHERE w.created_at >= ?1
 GROUP BY w.stream_id, w.scope ORDER BY 2, 3 LIMIT 1000
 
 -- name: verify_write_ids

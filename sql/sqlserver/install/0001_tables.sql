@@ -201,11 +201,15 @@ CREATE TABLE @schema@.job_runs (
   exit_code      int NULL,
   [checkpoint]   nvarchar(max) NULL,
   detail         nvarchar(max) NULL,
-  started_by     nvarchar(128) NULL
+  started_by     nvarchar(128) NULL,
+  request        varchar(7) NULL CHECK (request IN ('run', 'dry-run', 'resume'))
 );
 GO
 -- Up to version 14 it was not noted who had started a run: whoever has level write may end such a one.
 IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.job_runs') AND c.name = N'started_by') EXEC(N'ALTER TABLE @schema@.job_runs ADD started_by nvarchar(128) NULL');
+GO
+-- What was asked for (0018). NULL: nobody asked for the run.
+IF NOT EXISTS (SELECT 1 FROM sys.columns c WHERE c.object_id = OBJECT_ID(N'@schema@.job_runs') AND c.name = N'request') EXEC(N'ALTER TABLE @schema@.job_runs ADD request varchar(7) NULL CHECK (request IN (''run'', ''dry-run'', ''resume''))');
 GO
 IF NOT EXISTS (SELECT 1 FROM sys.indexes i WHERE i.object_id = OBJECT_ID(N'@schema@.job_runs') AND i.name LIKE N'job_runs_scope%') CREATE INDEX job_runs_scope ON @schema@.job_runs (scope_key, run_id);
 GO
@@ -245,6 +249,7 @@ SELECT n.name, n.value, n.what
   FROM (SELECT 'check_wait_ms' AS name, N'5000' AS value, N'how long a check waits for a raise to end before TG006' AS what
         UNION ALL SELECT 'default_raise_by', N'writer', N'who may raise the fence of a new scope: writer (any writer with a higher term) or seal'
         UNION ALL SELECT 'eviction_grace_ms', N'1000', N'how long a raise waits for those in its way before it evicts them'
+        UNION ALL SELECT 'grace_after_expiry_ms', N'100', N'the same for an acquisition of a lease that has expired; the shorter of the two'
         UNION ALL SELECT 'failover', N'declared', N'synchronous: every failover here is to a synchronous replica and has lost nothing; declared: an operator says so each time'
         UNION ALL SELECT 'payload_bytes_max', N'268435456', N'the largest payload of an append, in bytes') n
  WHERE NOT EXISTS (SELECT 1 FROM @schema@.settings s WHERE s.name = n.name);
@@ -298,7 +303,7 @@ BEGIN
   SET ROWCOUNT 0;
   IF EXISTS (SELECT 1 FROM deleted d WHERE NOT EXISTS (SELECT 1 FROM inserted i WHERE i.name = d.name))
     THROW 50005, 'TG005 a setting cannot be deleted or renamed', 1;
-  IF EXISTS (SELECT 1 FROM inserted i WHERE i.name IN ('check_wait_ms', 'eviction_grace_ms')
+  IF EXISTS (SELECT 1 FROM inserted i WHERE i.name IN ('check_wait_ms', 'eviction_grace_ms', 'grace_after_expiry_ms')
                 AND (TRY_CAST(i.value AS bigint) IS NULL OR TRY_CAST(i.value AS bigint) NOT BETWEEN 0 AND 3600000))
     THROW 50005, 'TG005 this setting must be a number of milliseconds from 0 to 3600000', 1;
   IF EXISTS (SELECT 1 FROM inserted i WHERE i.name = 'default_raise_by' AND i.value NOT IN (N'writer', N'seal'))

@@ -83,7 +83,7 @@ BEGIN
   SET LOCK_TIMEOUT 5000;
   DECLARE @one int, @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @evicted int = 0, @known bigint, @evidence bigint, @term bigint, @now datetime2(3), @expires datetime2(3), @released datetime2(3);
   DECLARE @holder nvarchar(400), @issued bigint, @generation bigint, @fence_generation bigint, @previous bigint, @acquired bit = 0, @detail nvarchar(max), @own_lease bit, @untrusted bit, @announced bigint, @session int, @login nvarchar(30), @who nvarchar(1000), @raising bigint, @asleep bit;
-  DECLARE @seen bit = 0, @raise bit, @winner nvarchar(400), @won bigint, @lock_owner nvarchar(32), @grace_until datetime2(3), @until datetime2(3), @ended int = 0;
+  DECLARE @seen bit = 0, @raise bit, @winner nvarchar(400), @won bigint, @lock_owner nvarchar(32), @grace_until datetime2(3), @until datetime2(3), @ended int = 0, @before bigint, @over datetime2(3);
   DECLARE @role sysname = @schema_lit@ + N'_lock', @name nvarchar(200), @rc int, @arguments nvarchar(2100) = CONCAT(@ttl_ms, CASE WHEN @endpoint IS NOT NULL THEN N' ' END, @endpoint), @message nvarchar(2048);
   IF @own = 0 SELECT @one = r.one FROM @schema@.first_read r;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -125,7 +125,7 @@ BEGIN
       END
       SET @acquired = 1;
     END
-    ELSE IF @own_lease = 1 OR @released IS NOT NULL OR @expires <= SYSUTCDATETIME()
+    ELSE IF (@own_lease = 1 OR @released IS NOT NULL OR @expires <= SYSUTCDATETIME()) AND @schema@._may_follow(@key, @issued, @owner) = 1
     BEGIN
       -- Of adopted tables nothing is read before the lock is held: a stale leader may have locked one.
       SET @evidence = @schema@._shown(@key);
@@ -136,6 +136,9 @@ BEGIN
       SET @name = @schema@._resource(N't', @key);
       EXEC @schema@._holder @name, @key, -2147483648, @session OUTPUT, @login OUTPUT, @who OUTPUT, @raising OUTPUT, @asleep OUTPUT;
       IF @asleep = 1 AND @raising >= @announced AND @raising < 4611686018427387904 SET @announced = @raising + 1;
+      -- The time of an expired lease was the grace.
+      IF @grace_ms IS NULL AND @released IS NULL AND @expires <= SYSUTCDATETIME()
+        SELECT @grace_ms = MIN(CAST(s.value AS bigint)) FROM @schema@.settings s WITH (NOLOCK) WHERE s.name IN ('eviction_grace_ms', 'grace_after_expiry_ms');
       SET @raise = 1;
       SET @winner = @owner;
       EXEC @schema@._exclude @scope, @key, @announced, @grace_ms, @own, @evicted OUTPUT, 1, @raise OUTPUT, @winner OUTPUT, @won OUTPUT, @expires OUTPUT;
@@ -154,8 +157,10 @@ BEGIN
         SELECT @holder = l.owner_id, @issued = l.term, @expires = l.expires_at, @released = l.released_at FROM @schema@.leases l WITH (UPDLOCK, ROWLOCK) WHERE l.scope_key = @key;
         SET @now = SYSUTCDATETIME();
         SET @own_lease = CASE WHEN @holder IS NULL OR CONVERT(varbinary(800), @holder) = CONVERT(varbinary(800), @owner) THEN 1 ELSE 0 END;
-        IF @own_lease = 1 OR @released IS NOT NULL OR @expires <= @now
+        IF (@own_lease = 1 OR @released IS NOT NULL OR @expires <= @now) AND @schema@._may_follow(@key, @issued, @owner) = 1
         BEGIN
+          SET @before = @issued;
+          SET @over = CASE WHEN @released IS NOT NULL THEN @released WHEN @expires < @now THEN @expires ELSE @now END;
           SELECT @previous = f.term, @fence_generation = f.generation FROM @schema@.fences f WITH (UPDLOCK, ROWLOCK) WHERE f.scope_key = @key;
           EXEC @schema@._admit @fence_generation, @generation OUTPUT, @untrusted OUTPUT;
           -- A fence that is there and trusted speaks for the adopted tables, whose every row has raised it.
@@ -176,6 +181,7 @@ BEGIN
             INSERT INTO @schema@.leases (scope_key, scope, owner_id, term, expires_at, acquired_at, renewed_at, endpoint) VALUES (@key, @scope, @owner, @term, @expires, @now, @now, @endpoint);
           SET @detail = (SELECT @owner AS owner, @holder AS previous_owner, @previous AS previous, @evicted AS evicted, @expires AS expires_at, @endpoint AS endpoint, @untrusted AS was_untrusted FOR JSON PATH, WITHOUT_ARRAY_WRAPPER);
           IF @evicted > 0 EXEC @schema@._audit 'evict', @scope, NULL, @detail;
+          IF @before IS NOT NULL EXEC @schema@._handed_over @scope, @key, @before, @released, @over, @owner, @term, @now;
           EXEC @schema@._set_fence @scope, @key, @term, 'acquire', @owner, @detail, @generation;
           SET @acquired = 1;
           SET @holder = @owner;
@@ -203,7 +209,8 @@ BEGIN
   END CATCH
 END
 GO
--- renew_lease(scope, owner, term, ttl_ms) → one row. Only the holder, only that term, only before expiry.
+-- renew_lease(scope, owner, term, ttl_ms) → one row. Only the holder, only that term, only before expiry. leave_in_ms: the holder is asked to give the lease back within this time (0016), after
+-- which it is renewed no more.
 -- Locks: row first_read S statement
 -- Locks: row fences none statement
 -- Locks: row leases X transaction
@@ -214,7 +221,7 @@ BEGIN
   SET IMPLICIT_TRANSACTIONS OFF;
   SET ROWCOUNT 0;
   SET LOCK_TIMEOUT 5000;
-  DECLARE @one int, @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @now datetime2(3), @expires datetime2(3), @renewed bit = 0, @generation bigint;
+  DECLARE @one int, @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @now datetime2(3), @expires datetime2(3), @renewed bit = 0, @generation bigint, @leave datetime2(3);
   IF @own = 0 SELECT @one = r.one FROM @schema@.first_read r;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   EXEC @schema@._need_scope @scope;
@@ -229,9 +236,10 @@ BEGIN
     -- A look: a raise of this scope may hold the row, and a renewal never waits for one. It changes the generation only where it vouches for the scope.
     SELECT @generation = f.generation FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @key;
     EXEC @schema@._need_trusted @scope, @generation;
+    SET @leave = @schema@._leave_before(@key, @term);
     SET @now = SYSUTCDATETIME();
     UPDATE @schema@.leases WITH (ROWLOCK) SET expires_at = DATEADD(millisecond, @ttl_ms, @now), renewed_at = @now
-     WHERE scope_key = @key AND CONVERT(varbinary(800), owner_id) = CONVERT(varbinary(800), @owner) AND term = @term AND released_at IS NULL AND expires_at > @now;
+     WHERE scope_key = @key AND CONVERT(varbinary(800), owner_id) = CONVERT(varbinary(800), @owner) AND term = @term AND released_at IS NULL AND expires_at > @now AND (@leave IS NULL OR @leave > @now);
     IF @@ROWCOUNT = 1 SET @renewed = 1;
     SELECT @expires = l.expires_at FROM @schema@.leases l WITH (READCOMMITTEDLOCK) WHERE l.scope_key = @key;
     IF @own = 1 COMMIT TRANSACTION;
@@ -241,10 +249,10 @@ BEGIN
     EXEC @schema@._late @scope;
     THROW;
   END CATCH
-  SELECT @renewed AS renewed, @schema@._ms(@expires) AS expires_at_ms, DATEDIFF_BIG(millisecond, SYSUTCDATETIME(), @expires) AS remaining_ms, @expires AS expires_at;
+  SELECT @renewed AS renewed, @schema@._ms(@expires) AS expires_at_ms, DATEDIFF_BIG(millisecond, SYSUTCDATETIME(), @expires) AS remaining_ms, DATEDIFF_BIG(millisecond, SYSUTCDATETIME(), @leave) AS leave_in_ms, @expires AS expires_at;
 END
 GO
--- renew_leases(leases) → one row for each, in order: outcome is renewed, lost, or busy (another session is at that lease). `leases` is a JSON array of {scope, owner, term, ttl_ms}, of
+-- renew_leases(leases) → one row for each, in order: outcome is renewed, lost, or busy (another session is at that lease); leave_in_ms as in renew_lease. `leases` is a JSON array of {scope, owner, term, ttl_ms}, of
 -- 500 at most, no scope twice. One transaction. A scope that is untrusted fails the whole call with TG004: then renew its lease by itself.
 CREATE PROCEDURE @schema@.renew_leases @leases nvarchar(max) AS
 BEGIN
@@ -253,9 +261,9 @@ BEGIN
   SET IMPLICIT_TRANSACTIONS OFF;
   SET ROWCOUNT 0;
   SET LOCK_TIMEOUT 5000;
-  DECLARE @asked TABLE (place int NOT NULL PRIMARY KEY, scope nvarchar(400), owner nvarchar(400), term bigint, ttl_ms bigint, outcome nvarchar(10));
+  DECLARE @asked TABLE (place int NOT NULL PRIMARY KEY, scope nvarchar(400), owner nvarchar(400), term bigint, ttl_ms bigint, outcome nvarchar(10), leave_before datetime2(3));
   DECLARE @key varbinary(800), @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @now datetime2(3), @generation bigint, @place int = 0, @count int, @scope nvarchar(400), @owner nvarchar(400),
-          @term bigint, @ttl_ms bigint, @lease nvarchar(64), @role sysname = @schema_lit@ + N'_lock', @rc int, @one int, @at int = 0, @element nvarchar(max);
+          @term bigint, @ttl_ms bigint, @lease nvarchar(64), @role sysname = @schema_lit@ + N'_lock', @rc int, @one int, @at int = 0, @element nvarchar(max), @leave datetime2(3);
   IF @own = 0 SELECT @one = r.one FROM @schema@.first_read r;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   SET @count = 0;
@@ -286,10 +294,11 @@ BEGIN
         SET @generation = NULL;
         SELECT @generation = f.generation FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @key;
         EXEC @schema@._need_trusted @scope, @generation;
+        SET @leave = @schema@._leave_before(@key, @term);
         SET @now = SYSUTCDATETIME();
         UPDATE @schema@.leases WITH (ROWLOCK) SET expires_at = DATEADD(millisecond, @ttl_ms, @now), renewed_at = @now
-         WHERE scope_key = @key AND CONVERT(varbinary(800), owner_id) = CONVERT(varbinary(800), @owner) AND term = @term AND released_at IS NULL AND expires_at > @now;
-        UPDATE @asked SET outcome = CASE WHEN @@ROWCOUNT = 1 THEN N'renewed' ELSE N'lost' END WHERE place = @place;
+         WHERE scope_key = @key AND CONVERT(varbinary(800), owner_id) = CONVERT(varbinary(800), @owner) AND term = @term AND released_at IS NULL AND expires_at > @now AND (@leave IS NULL OR @leave > @now);
+        UPDATE @asked SET outcome = CASE WHEN @@ROWCOUNT = 1 THEN N'renewed' ELSE N'lost' END, leave_before = @leave WHERE place = @place;
       END
       SET @place = @place + 1;
     END
@@ -300,7 +309,7 @@ BEGIN
     EXEC @schema@._late @scope;
     THROW;
   END CATCH
-  SELECT a.outcome FROM @asked a ORDER BY a.place;
+  SELECT a.outcome, DATEDIFF_BIG(millisecond, SYSUTCDATETIME(), a.leave_before) AS leave_in_ms FROM @asked a ORDER BY a.place;
 END
 GO
 -- release_lease(scope, owner, term) → released. Row, term and fence stay.

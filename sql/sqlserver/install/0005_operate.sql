@@ -127,7 +127,7 @@ BEGIN
   SELECT @before = s.value FROM @schema@.settings s WITH (NOLOCK) WHERE s.name = @name;
   IF @before IS NULL
   BEGIN
-    SET @message = CONCAT(N'TG005 there is no setting "', @name, N'": the settings are check_wait_ms, default_raise_by, eviction_grace_ms, failover, payload_bytes_max');
+    SET @message = CONCAT(N'TG005 there is no setting "', @name, N'": the settings are check_wait_ms, default_raise_by, eviction_grace_ms, failover, grace_after_expiry_ms, payload_bytes_max');
     EXEC @schema@._throw 50005, @message;
   END
   IF @value IS NULL THROW 50005, 'TG005 a setting cannot be NULL', 1;
@@ -263,12 +263,14 @@ BEGIN
       IF @own = 1 BEGIN TRANSACTION;
       DELETE TOP (1000) FROM @schema@.audit WITH (ROWLOCK) WHERE at < @until;
       SET @deleted = @@ROWCOUNT;
-      -- The last completed run of a job says when the next one is due (--once-per), and the last run's checkpoint where it begins (--resume).
+      -- The last completed run of a job says when the next one is due (--once-per), and the last run's checkpoint where it begins (--resume). Dry runs, and requests that nobody has begun, are neither.
       DELETE TOP (1000) FROM @schema@.job_runs WITH (ROWLOCK) WHERE completed_at < @until
-         AND (status <> 'completed'
-              OR EXISTS (SELECT 1 FROM @schema@.job_runs o WITH (READCOMMITTEDLOCK) WHERE o.scope_key = job_runs.scope_key AND o.job_name = job_runs.job_name AND o.status = 'completed' AND o.run_id > job_runs.run_id AND o.started_at <= SYSUTCDATETIME()))
-         AND (status = 'completed' OR [checkpoint] IS NULL
-              OR EXISTS (SELECT 1 FROM @schema@.job_runs o WITH (READCOMMITTEDLOCK) WHERE o.scope_key = job_runs.scope_key AND o.job_name = job_runs.job_name AND o.run_id > job_runs.run_id));
+         AND (status <> 'completed' OR request = 'dry-run'
+              OR EXISTS (SELECT 1 FROM @schema@.job_runs o WITH (READCOMMITTEDLOCK) WHERE o.scope_key = job_runs.scope_key AND o.job_name = job_runs.job_name AND o.status = 'completed' AND (o.request IS NULL OR o.request <> 'dry-run')
+                         AND (o.started_at > job_runs.started_at OR o.started_at = job_runs.started_at AND o.run_id > job_runs.run_id) AND o.started_at <= SYSUTCDATETIME()))
+         AND (status = 'completed' OR [checkpoint] IS NULL OR request = 'dry-run'
+              OR EXISTS (SELECT 1 FROM @schema@.job_runs o WITH (READCOMMITTEDLOCK) WHERE o.scope_key = job_runs.scope_key AND o.job_name = job_runs.job_name AND o.term > 0 AND (o.request IS NULL OR o.request <> 'dry-run')
+                         AND (o.started_at > job_runs.started_at OR o.started_at = job_runs.started_at AND o.run_id > job_runs.run_id) AND o.started_at <= SYSUTCDATETIME()));
       SET @deleted = @deleted + @@ROWCOUNT;
       DELETE TOP (1000) FROM @schema@.observed WITH (ROWLOCK) WHERE at < @until;
       SET @deleted = @deleted + @@ROWCOUNT;

@@ -16,6 +16,7 @@ DROP PROCEDURE IF EXISTS @schema@.outcome;
 DROP PROCEDURE IF EXISTS @schema@.record_refusal;
 DROP PROCEDURE IF EXISTS @schema@._job_checked;
 DROP PROCEDURE IF EXISTS @schema@._job_open;
+DROP PROCEDURE IF EXISTS @schema@._job_begin;
 DROP PROCEDURE IF EXISTS @schema@.job_start;
 DROP PROCEDURE IF EXISTS @schema@.job_heartbeat;
 DROP PROCEDURE IF EXISTS @schema@.job_finish;
@@ -37,11 +38,12 @@ CREATE VIEW @schema@.stream_status AS
 GO
 CREATE VIEW @schema@.job_history AS
   SELECT j.run_id, j.job_name, j.scope, j.owner_id, j.term, @schema@._ms(j.started_at) AS started_at_ms, @schema@._ms(j.completed_at) AS completed_at_ms,
-         CASE WHEN j.status = 'started'
+         CASE WHEN j.status = 'started' AND j.term = 0 THEN 'requested'
+              WHEN j.status = 'started'
                AND (EXISTS (SELECT 1 FROM @schema@.fences f WHERE f.scope_key = j.scope_key AND f.term <> j.term)
                     OR EXISTS (SELECT 1 FROM @schema@.leases l WHERE l.scope_key = j.scope_key AND (l.term <> j.term OR l.released_at IS NOT NULL OR l.expires_at <= SYSUTCDATETIME())))
               THEN 'lost' ELSE j.status END AS status, @schema@._ms(j.last_heartbeat) AS last_heartbeat_ms,
-         j.exit_code, j.[checkpoint], j.detail
+         j.exit_code, j.[checkpoint], j.detail, j.request
     FROM @schema@.job_runs j;
 GO
 CREATE VIEW @schema@.audit_log AS
@@ -113,24 +115,13 @@ BEGIN
 END
 GO
 -- The states of a run and what each of the calls below does in them: docs/reference/jobs.md.
--- job_start(job, scope, owner, term, detail) → run_id. Checked like a write. An open run of the job under this term is an error; those of other terms are lost, for their terms are not the fence.
-CREATE PROCEDURE @schema@.job_start @job_name nvarchar(4000), @scope nvarchar(4000), @owner nvarchar(4000), @term bigint, @detail nvarchar(max) = NULL, @run_id bigint OUTPUT AS
+-- For job_start and job_take (0018), in a transaction: the check, then one open run of a job per scope. An open run of the job under this term is an error; those of other terms are lost, for
+-- their terms are not the fence. One without a term is asked for, and stays.
+CREATE PROCEDURE @schema@._job_begin @job_name nvarchar(4000), @scope nvarchar(4000), @term bigint AS
 BEGIN
   SET NOCOUNT ON;
-  SET XACT_ABORT ON;
-  SET ROWCOUNT 0;
-  SET LOCK_TIMEOUT 5000;
-  DECLARE @one int, @key varbinary(800), @fence bigint, @own bit, @open bigint, @message nvarchar(2000);
-  IF @@TRANCOUNT > 0 OR (@@OPTIONS / 2) % 2 = 1 SELECT @one = r.one FROM @schema@.first_read r;
-  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-  SET @own = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
-  EXEC @schema@._need_scope @job_name, N'job';
-  EXEC @schema@._need_owner @owner;
-  -- A raise is committed by itself; what follows then meets its own fence.
+  DECLARE @key varbinary(800) = CONVERT(varbinary(800), @scope), @fence bigint, @open bigint, @message nvarchar(2000);
   EXEC @schema@.check_term @scope, @term, @fence OUTPUT;
-  SET @key = CONVERT(varbinary(800), @scope);
-  IF @own = 1 BEGIN TRANSACTION;
-  IF @own = 1 EXEC @schema@.check_term @scope, @term, @fence OUTPUT;
   SELECT @open = j.run_id FROM @schema@.job_runs j WITH (READCOMMITTEDLOCK) WHERE j.scope_key = @key AND CONVERT(varbinary(800), j.job_name) = CONVERT(varbinary(800), @job_name) AND j.status = 'started' AND j.term = @term;
   IF @open IS NOT NULL
   BEGIN
@@ -138,20 +129,39 @@ BEGIN
     EXEC @schema@._throw 50005, @message;
   END
   UPDATE @schema@.job_runs SET status = 'lost', completed_at = SYSUTCDATETIME()
-   WHERE scope_key = @key AND CONVERT(varbinary(800), job_name) = CONVERT(varbinary(800), @job_name) AND status = 'started' AND term <> @term;
-  INSERT INTO @schema@.job_runs (job_name, scope_key, scope, owner_id, term, detail, started_by) VALUES (@job_name, @key, @scope, @owner, @term, @detail, ORIGINAL_LOGIN());
+   WHERE scope_key = @key AND CONVERT(varbinary(800), job_name) = CONVERT(varbinary(800), @job_name) AND status = 'started' AND term NOT IN (0, @term);
+END
+GO
+-- job_start(job, scope, owner, term, detail) → run_id. Checked like a write.
+CREATE PROCEDURE @schema@.job_start @job_name nvarchar(4000), @scope nvarchar(4000), @owner nvarchar(4000), @term bigint, @detail nvarchar(max) = NULL, @run_id bigint OUTPUT AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  SET ROWCOUNT 0;
+  SET LOCK_TIMEOUT 5000;
+  DECLARE @one int, @fence bigint, @own bit;
+  IF @@TRANCOUNT > 0 OR (@@OPTIONS / 2) % 2 = 1 SELECT @one = r.one FROM @schema@.first_read r;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  SET @own = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END;
+  EXEC @schema@._need_scope @job_name, N'job';
+  EXEC @schema@._need_owner @owner;
+  -- A raise is committed by itself; what follows then meets its own fence.
+  IF @own = 1 EXEC @schema@.check_term @scope, @term, @fence OUTPUT;
+  IF @own = 1 BEGIN TRANSACTION;
+  EXEC @schema@._job_begin @job_name, @scope, @term;
+  INSERT INTO @schema@.job_runs (job_name, scope_key, scope, owner_id, term, detail, started_by) VALUES (@job_name, CONVERT(varbinary(800), @scope), @scope, @owner, @term, @detail, ORIGINAL_LOGIN());
   SET @run_id = SCOPE_IDENTITY();
   IF @own = 1 COMMIT TRANSACTION;
 END
 GO
 -- @open 0: the run is not open. An error: it is not the caller's. It is the login's that started it and of no other scope or term than the session declares, if it declares any. @checked 1: its
--- scope and term pass the check too. By a look, for these of a run never change; the UPDATE behind it asks again.
+-- scope and term pass the check too; a run that was asked for and has not begun is open only to be ended. By a look, for these change no more once a run has begun; the UPDATE behind it asks again.
 -- Locks: row job_runs none statement
 CREATE PROCEDURE @schema@._job_open @run_id bigint, @checked bit, @open bit OUTPUT AS
 BEGIN
   SET NOCOUNT ON;
   DECLARE @scope nvarchar(400), @term bigint, @by nvarchar(128), @fence bigint, @message nvarchar(2000), @declared nvarchar(400), @declared_term nvarchar(32);
-  SELECT @scope = j.scope, @term = j.term, @by = j.started_by FROM @schema@.job_runs j WITH (NOLOCK) WHERE j.run_id = @run_id AND j.status = 'started';
+  SELECT @scope = j.scope, @term = j.term, @by = j.started_by FROM @schema@.job_runs j WITH (NOLOCK) WHERE j.run_id = @run_id AND j.status = 'started' AND (j.term > 0 OR @checked = 0);
   SET @open = CASE WHEN @scope IS NULL THEN 0 ELSE 1 END;
   IF @open = 0 RETURN 0;
   IF CONVERT(varbinary(256), @by) <> CONVERT(varbinary(256), CONVERT(nvarchar(128), ORIGINAL_LOGIN()))

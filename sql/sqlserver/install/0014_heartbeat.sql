@@ -12,7 +12,7 @@ BEGIN
   SET ROWCOUNT 0;
   SET LOCK_TIMEOUT 5000;
   DECLARE @one int, @own bit = CASE WHEN @@TRANCOUNT = 0 THEN 1 ELSE 0 END, @scope nvarchar(400), @owner nvarchar(400), @term bigint, @key varbinary(800), @generation bigint,
-          @now datetime2(3), @expires datetime2(3), @beaten bit = 0, @renewed bit = 0;
+          @now datetime2(3), @expires datetime2(3), @beaten bit = 0, @renewed bit = 0, @leave datetime2(3);
   IF @own = 0 SELECT @one = r.one FROM @schema@.first_read r;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   EXEC @schema@._need_ttl @ttl_ms;
@@ -25,9 +25,10 @@ BEGIN
     EXEC @schema@._lease_lock @scope, @key;
     SELECT @generation = f.generation FROM @schema@.fences f WITH (NOLOCK) WHERE f.scope_key = @key;
     EXEC @schema@._need_trusted @scope, @generation;
+    SET @leave = @schema@._leave_before(@key, @term);
     SET @now = SYSUTCDATETIME();
     UPDATE @schema@.leases WITH (ROWLOCK) SET expires_at = DATEADD(millisecond, @ttl_ms, @now), renewed_at = @now
-     WHERE scope_key = @key AND CONVERT(varbinary(800), owner_id) = CONVERT(varbinary(800), @owner) AND term = @term AND released_at IS NULL AND expires_at > @now;
+     WHERE scope_key = @key AND CONVERT(varbinary(800), owner_id) = CONVERT(varbinary(800), @owner) AND term = @term AND released_at IS NULL AND expires_at > @now AND (@leave IS NULL OR @leave > @now);
     IF @@ROWCOUNT = 1 SET @renewed = 1;
     IF @renewed = 1 SET @expires = DATEADD(millisecond, @ttl_ms, @now);
   END

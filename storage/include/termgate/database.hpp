@@ -10,6 +10,7 @@
 // database: this class only sends its statements.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -59,6 +61,9 @@ struct OpenOptions {
   // attempt ends after 10 s, a peer that has vanished from the network is noticed after 60 s, unless the URL sets other values
   // (connect_timeout, keepalives_idle, keepalives_interval, keepalives_count, tcp_user_timeout).
   std::chrono::milliseconds answer_wait{0};
+  // Called with each acquisition, renewal and release of this Database's handles, loops and own calls, when it has ended, on the thread
+  // that made it: write a line, and return at once. What it throws is ignored. Terms are no secrets.
+  std::function<void(const LeaseCall&)> lease_log = {};
 };
 
 struct WriteOptions {
@@ -118,6 +123,28 @@ struct LeaseInfo {
   std::int64_t remaining_ms = 0;  // 0 or less: ended
 };
 
+struct HandOverOptions {
+  std::string to = {};  // who alone may take the lease meanwhile: an owner, or the beginning of one and a *; empty: all but the holder
+  std::chrono::milliseconds drain{30'000};  // the time in which the holder has to leave, 100 ms to 1 day
+  std::string actor = {};                   // for the audit; empty: the database's user
+  std::string reason = "planned";
+};
+
+// The last hand-over of a scope: a request, and then its receipt.
+struct HandOverInfo {
+  std::string scope, owner;  // who leaves
+  std::int64_t term = 0;     // its term
+  std::optional<std::string> to;
+  std::string requested_by, reason;
+  std::int64_t requested_at_ms = 0, leave_before_ms = 0;
+  std::optional<std::int64_t> left_at_ms;  // none: it has not, or its lease ran out
+  std::optional<std::string> next_owner;
+  std::optional<std::int64_t> next_term, taken_at_ms;
+  std::optional<std::int64_t> gap_ms;  // how long nobody held the lease
+  std::string state;                   // asked, left (its successor may come), taken, over (nobody has taken it in time)
+  bool in_progress() const { return state == "asked" || state == "left"; }
+};
+
 struct StreamWrite {
   SequenceNo sequence_no;
   std::string scope;
@@ -156,11 +183,23 @@ struct JobRunInfo {
   std::int64_t term = 0;
   std::int64_t started_at_ms = 0;
   std::optional<std::int64_t> completed_at_ms;
-  std::string status;  // started, completed, failed, cancelled, lost. Lost also if an open run's lease has ended
+  // requested (it has no owner and term yet), started, completed, failed, cancelled, lost. Lost also if an open run's lease has ended.
+  std::string status;
   std::optional<std::int64_t> last_heartbeat_ms;
   std::optional<std::int64_t> exit_code;
   std::optional<std::string> checkpoint, detail;
-  std::int64_t now_ms = 0;  // when it was read
+  std::optional<std::string> request;  // what somebody asked for: run, dry-run, resume. None: nobody asked for it
+  std::int64_t now_ms = 0;             // when it was read
+};
+
+struct JobRequest {
+  bool requested = false;  // false: this run of the job is asked for already, and nothing was changed
+  std::string run_id;
+};
+
+struct JobTaken {
+  std::string run_id;
+  std::string request;  // run, dry-run or resume
 };
 
 // When the last completed run of a job began, by the database's clock.
@@ -218,7 +257,7 @@ struct AuditFilter {
 };
 
 struct JobFilter {
-  std::optional<std::string> job = {}, scope = {}, run_id = {};
+  std::optional<std::string> job = {}, scope = {}, run_id = {}, status = {};
 };
 
 // One open fenced transaction, valid inside the callback of Database::write and on its thread only.
@@ -240,6 +279,11 @@ class Transaction {
   // Appends under this transaction's scope and term. The stream's writers take turns until commit. The payload is as for Database::append.
   // This transaction has passed its check, so while a large payload is sent a higher term waits, and evicts this session after the grace.
   SequenceNo append(const Stream& stream, std::string_view payload, std::optional<SequenceNo> expected = {});
+
+  // COMMIT fails (LeaseLost, nothing was written) where `owner` does not hold the lease of this transaction's scope then, by the database's
+  // clock, even if nobody has taken over. LeaseLost at once where it does not hold it now. SQL Server looks at this moment alone: call it
+  // last. PostgreSQL: at READ COMMITTED, its default, only.
+  void require_lease(const std::string& owner);
 
   // Passes the check for another scope with its own term (F1). Raises only if this transaction holds nothing
   // of that scope yet.
@@ -297,6 +341,15 @@ class Database {
   // nothing was written; OutcomeUnknown: COMMIT was sent and not answered. What `work` throws is passed on unchanged.
   Wrote write(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const WriteOptions& options = {});
 
+  // One statement of yours under (scope, term), committed when this returns: the same as a write() of that statement alone, in one round
+  // trip on PostgreSQL. `$1`, `$2` … take the arguments. A statement that must stand outside any transaction (VACUUM) is none for it.
+  // Throws what write() throws.
+  template <class... Arguments>
+  Rows execute(const Scope& scope, Term term, std::string_view sql, Arguments&&... arguments) {
+    const std::array<Value, sizeof...(Arguments)> values{Value(std::forward<Arguments>(arguments))...};
+    return execute_one(scope, term, sql, values);
+  }
+
   // Check and append as one statement. With a write id, repeating the call returns the first call's number. Borrows the payload. A large
   // one is sent to SQL Server in pieces, before any lock is taken. Throws InvalidInput above payload_limit(), before anything is sent.
   SequenceNo append(const Stream& stream, Term term, std::string_view payload, const AppendOptions& options = {});
@@ -327,12 +380,24 @@ class Database {
   bool release_lease(const Lease& lease) { return release_lease(lease.scope(), lease.term(), lease.owner()); }
   bool release_lease(const Scope& scope, Term term, const std::string& owner);
   bool force_release(const Scope& scope, std::string_view actor, std::string_view reason);
+  // Asks the holder of a lease to leave; it learns of it by its next renewal, on PostgreSQL at once (HeldLease::asked_to_leave,
+  // LeaderLoop). As long as the drain lasts only whom `options` name can acquire the lease. A holder that has not left then is renewed no
+  // more, so that its lease ends and is free, as after a crash. False: nobody holds it. Another request takes the place of the last one.
+  bool request_hand_over(const Scope& scope, const HandOverOptions& options = {});
+  // The last hand-over of the scope, or of every scope (none), newest first. Empty where layer 1 is one version older.
+  std::vector<HandOverInfo> hand_overs(const std::optional<Scope>& scope = {}, int limit = 500);
   static const std::string& default_owner();  // host:pid:random
 
   // Job history by its parts; <termgate/job_run.hpp> has the handle. A start is checked like a write (StaleTerm), and so are a heartbeat
   // and the end "completed". A stale leader may still report "failed", "cancelled" and "lost". A job has one open run in a scope.
   std::string start_job(std::string_view job, const Scope& scope, Term term, const std::string& owner,
                         const std::optional<std::string>& detail = {});
+  // Asks for a run of the job: `kind` is run, dry-run or resume, which is for the command that answers. There is one request of a job in a
+  // scope; it stays until it is taken, or cancelled by finish_job. Empty actor or reason: this login, "by hand".
+  JobRequest request_job(std::string_view job, const Scope& scope, std::string_view kind, std::string_view actor = {},
+                         std::string_view reason = {});
+  // Begins the run that is asked for, as start_job begins one. None: none is.
+  std::optional<JobTaken> take_job(std::string_view job, const Scope& scope, Term term, const std::string& owner);
   // False: the run is no longer open. With `renew` it also renews that lease, in the same transaction; if that fails it throws LeaseLost
   // and does neither.
   bool beat_job(const std::string& run_id, const std::optional<std::string>& checkpoint = {}, Lease* renew = nullptr);
@@ -343,7 +408,7 @@ class Database {
                                                    std::chrono::milliseconds ttl);
   bool finish_job(const std::string& run_id, std::string_view status, std::optional<std::int64_t> exit_code = {},
                   const std::optional<std::string>& detail = {}, const std::optional<std::string>& checkpoint = {});
-  std::vector<JobRunInfo> jobs(const JobFilter& filter = {}, int limit = 100);  // newest first
+  std::vector<JobRunInfo> jobs(const JobFilter& filter = {}, int limit = 100);  // newest first; a request is as old as it was made
   // A run that began more than `ahead` in the future was recorded by a clock that was wrong then.
   CompletedJob completed_job(std::string_view job, const Scope& scope, std::chrono::milliseconds ahead);
 
@@ -416,10 +481,16 @@ class Database {
 
  private:
   friend class Follower;
+  friend class LeaderLoop;
+  friend class LeaseWatch;
+  // Calls `hinted` on a thread of the Database's when somebody has given the scope's lease back or asks for it, as long as the result
+  // lives. A hint may be wrong or missing. `hinted` must return at once.
+  std::shared_ptr<void> watch_lease(const Scope& scope, std::function<void()> hinted);
   // Notifications of appends to followed streams; nullptr where there are none.
   std::unique_ptr<detail::FenceFeed> stream_feed();
   explicit Database(std::shared_ptr<detail::DatabaseState> state) : state_(std::move(state)) {}
   // One attempt of write().
+  Rows execute_one(const Scope& scope, Term term, std::string_view sql, std::span<const Value> values);
   Wrote write_once(const Scope& scope, Term term, const std::function<void(Transaction&)>& work, const std::optional<WriteId>& write_id,
                    const std::optional<std::string>& lease_owner, const detail::TransactOptions& transact);
   std::shared_ptr<detail::DatabaseState> state_;

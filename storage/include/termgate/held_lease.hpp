@@ -66,6 +66,10 @@ class HeldLease {
   // Requested when the lease is lost: the database reports it, it could not be renewed in time, or it was given back. Stop callbacks run on
   // the timer thread of all handles and must return at once. Wait on it with std::condition_variable_any.
   std::stop_token lost() const noexcept;
+  // Requested when somebody asks for the lease (`termgate lease hand-over`), by the next renewal, on PostgreSQL at once: finish what is
+  // under way, then release(). The lease is held as before until leave_before(), and then renewed no more. Callbacks as for lost().
+  std::stop_token asked_to_leave() const noexcept;
+  std::optional<Clock::time_point> leave_before() const noexcept;  // none: nobody asks
   // Whether the holder may trust the lease at this moment, read from the clock: false even if the timer thread has not run yet.
   bool still_held(Clock::time_point now = Clock::now()) const noexcept;
   // When that ends, unless the lease is renewed before.

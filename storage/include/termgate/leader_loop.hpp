@@ -41,13 +41,15 @@ class Leadership {
  public:
   const Scope& scope() const noexcept { return scope_; }
   Term term() const noexcept { return term_; }
-  // Requested when leadership is lost for any reason, or stop() is called. Wait on it with std::condition_variable_any.
+  // Requested when leadership is lost for any reason, stop() is called, or somebody asks for the lease (`termgate lease hand-over`). In the
+  // last case still_held() stays true and the lease is renewed until the work has ended: finish what is under way, and return. Wait on it
+  // with std::condition_variable_any.
   const std::stop_token& stop_token() const noexcept { return stop_; }
   bool stop_requested() const noexcept { return stop_.stop_requested(); }
   // Whether this election's leader may believe that it leads at this moment, read from the clock: false even if the loop's own thread has
   // not run yet.
   bool still_held(Lease::Clock::time_point now = Lease::Clock::now()) const noexcept {
-    return !stop_requested() && now.time_since_epoch().count() < until_->load();
+    return now.time_since_epoch().count() < until_->load();
   }
 
  private:
@@ -65,14 +67,16 @@ class Leadership {
 struct LeaderNews {
   enum class Kind {
     elected,
-    stopped,      // no longer leader: stop() or request_stop()
-    finished,     // no longer leader: the work returned, or threw something
-    fenced,       // no longer leader: the work threw StaleTerm of this scope and term
-    lost,         // no longer leader: the database reports that the lease is not ours
-    expired,      // no longer leader: the lease could not be renewed in time
-    work_failed,  // `error` is what the work threw; reported before or after the end of its leadership
-    call_failed   // `error` is what an acquisition, a renewal or a release threw; it is tried again; a release four times
-                  // within 150 ms plus the duration of the calls
+    stopped,         // no longer leader: stop() or request_stop()
+    finished,        // no longer leader: the work returned, or threw something
+    handed_over,     // no longer leader: the same, after somebody had asked for the lease
+    fenced,          // no longer leader: the work threw StaleTerm of this scope and term
+    lost,            // no longer leader: the database reports that the lease is not ours
+    expired,         // no longer leader: the lease could not be renewed in time
+    asked_to_leave,  // still leader: somebody asks for the lease, and the work is requested to stop
+    work_failed,     // `error` is what the work threw; reported before or after the end of its leadership
+    call_failed      // `error` is what an acquisition, a renewal or a release threw; it is tried again; a release four times
+                     // within 150 ms plus the duration of the calls
   };
   Kind kind;
   std::optional<Term> term = {};

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include <termgate/boot_clock.hpp>
@@ -19,8 +20,9 @@ class Lease {
  public:
   using Clock = BootClock;
 
-  Lease(Scope scope, Term term, std::string owner, std::chrono::milliseconds ttl, Clock::time_point held_until)
-      : scope_(std::move(scope)), term_(term), owner_(std::move(owner)), ttl_(ttl), held_until_(held_until) {}
+  Lease(Scope scope, Term term, std::string owner, std::chrono::milliseconds ttl, Clock::time_point held_until,
+        std::optional<Clock::time_point> leave_before = {})
+      : scope_(std::move(scope)), term_(term), owner_(std::move(owner)), ttl_(ttl), held_until_(held_until), leave_before_(leave_before) {}
 
   const Scope& scope() const noexcept { return scope_; }
   Term term() const noexcept { return term_; }
@@ -30,6 +32,8 @@ class Lease {
   // The end of the window in which this process may believe that it leads.
   Clock::time_point held_until() const noexcept { return held_until_; }
   bool still_held(Clock::time_point now = Clock::now()) const noexcept { return now < held_until_; }
+  // Given: somebody asks the holder to give the lease back by then, as the last renewal said. It is renewed no more after that.
+  std::optional<Clock::time_point> leave_before() const noexcept { return leave_before_; }
 
  private:
   friend class Database;
@@ -38,6 +42,7 @@ class Lease {
   std::string owner_;
   std::chrono::milliseconds ttl_;
   Clock::time_point held_until_;
+  std::optional<Clock::time_point> leave_before_;
 };
 
 }  // namespace termgate::inline v0

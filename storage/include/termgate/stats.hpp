@@ -45,11 +45,25 @@ struct DatabaseStats {
   std::vector<ScopeContention> contention = {};
 };
 
+// One call about a lease, as it ended: for a log (OpenOptions::lease_log).
+struct LeaseCall {
+  enum class Kind { acquire, renew, release };
+  enum class Result { granted, refused, failed };  // as in CallStats
+  Kind kind = Kind::acquire;
+  Result result = Result::failed;
+  std::string scope = {}, owner = {};
+  std::optional<std::int64_t> term = {};  // none: an acquisition that was not granted
+  std::chrono::nanoseconds took{0};       // of the statement; one may renew many leases
+  std::string error = {};                 // of a call that failed
+};
+// "renew of "billing" by host:7:a1b2 under term 5: granted in 1.2 ms".
+std::string to_text(const LeaseCall& call);
+
 struct LeaderStats {
   std::string scope;
   std::optional<std::int64_t> term;  // that it leads under now
   std::int64_t elected = 0;
-  std::int64_t stopped = 0, finished = 0, fenced = 0, lost = 0, expired = 0;  // how leaderships ended (LeaderNews)
+  std::int64_t stopped = 0, finished = 0, handed_over = 0, fenced = 0, lost = 0, expired = 0;  // how leaderships ended (LeaderNews)
 };
 
 struct FollowerStats {

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
+#include <termgate/text/ascii.hpp>
 
 namespace termgate::inline v0::detail::odbc {
 namespace {
@@ -19,12 +20,6 @@ namespace {
 using Attributes = std::vector<std::pair<std::string, std::string>>;
 
 [[noreturn]] void malformed(std::string_view why) { throw InvalidInput(fmt::format("TG005 malformed database URL: {}", why)); }
-
-std::string lower(std::string_view text) {
-  std::string small(text);
-  for (char& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return small;
-}
 
 int hex(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -49,7 +44,7 @@ std::string decoded(std::string_view text, std::string_view part) {
 
 const std::string* find(const Attributes& attributes, std::string_view key) {
   for (const auto& [name, value] : attributes) {
-    if (lower(name) == key) return &value;
+    if (text::lower(name) == key) return &value;
   }
   return nullptr;
 }
@@ -62,7 +57,7 @@ std::string ini_entry(const std::string& section, const char* entry, const char*
 }
 
 std::optional<Maker> maker_in(std::string_view name) {
-  const std::string small = lower(name);
+  const std::string small = text::lower(name);
   const auto has = [&](std::string_view part) { return small.find(part) != std::string::npos; };
   if (has("freetds") || has("tdsodbc")) return Maker::freetds;
   if (has("msodbcsql") || has("sql server")) return Maker::microsoft;
@@ -93,17 +88,17 @@ std::string installed_sqlserver_driver() {
 ConnectionString built(Attributes attributes, Maker maker) {
   // "Using Multiple Active Result Sets (MARS)": a transaction that a batch begins there ends with the batch.
   if (const std::string* mars = maker == Maker::microsoft ? find(attributes, "mars_connection") : nullptr;
-      mars != nullptr && lower(*mars) != "no") {
+      mars != nullptr && text::lower(*mars) != "no") {
     throw InvalidInput("TG005 MARS_Connection is refused: with MARS a transaction ends with the batch that began it");
   }
   for (const auto& [key, value] : attributes_of(defaults_of(maker))) {
-    if (find(attributes, lower(key)) == nullptr) attributes.emplace_back(key, value);
+    if (find(attributes, text::lower(key)) == nullptr) attributes.emplace_back(key, value);
   }
   ConnectionString result{{}, {}, maker};
   for (const auto& [key, value] : attributes) {
     const std::string quoted = quoted_value(key, value, maker);
     result.text += fmt::format("{}={};", key, quoted);
-    const std::string name = lower(key);
+    const std::string name = text::lower(key);
     if (name == "pwd" || name == "password" || name.find("password") != std::string::npos || name.ends_with("pwd")) {
       if (!value.empty()) result.secrets.push_back(value);
       if (quoted != value && !value.empty()) result.secrets.push_back(quoted);
@@ -129,7 +124,7 @@ ConnectionString of_sqlserver(std::string_view rest) {
       const std::string key = decoded(pair.substr(0, equals), "name of a key"), value = decoded(pair.substr(equals + 1), "value of a key");
       if (key.find_first_of("=;{}[]\"'") != std::string::npos || key.find('\0') != std::string::npos)
         malformed("a key has characters that no key has");
-      if (lower(key) == "driver") driver = value;
+      if (text::lower(key) == "driver") driver = value;
       else further.emplace_back(key, value);
     }
   }
@@ -246,7 +241,7 @@ Attributes attributes_of(std::string_view text) {
       text.remove_prefix(end);
     }
     // As in all ODBC implementations the first of two counts; two passwords are more likely a mistake.
-    if (find(attributes, lower(key)) != nullptr) malformed(fmt::format("the connection string has {} twice", key));
+    if (find(attributes, text::lower(key)) != nullptr) malformed(fmt::format("the connection string has {} twice", key));
     attributes.emplace_back(key, std::move(value));
   }
   return attributes;
@@ -257,7 +252,7 @@ std::string quoted_value(std::string_view key, std::string_view value, Maker mak
   const bool plain = value.find_first_of("[]{}(),;?*=!@ \t\r\n") == std::string_view::npos;
   if (plain) return std::string(value);
   const bool needs = value.find_first_of(";{}") != std::string_view::npos || value.front() == ' ' || value.back() == ' ' ||
-                     takes_braces_in_values(maker) || lower(key) == "driver";
+                     takes_braces_in_values(maker) || text::lower(key) == "driver";
   if (!needs) return std::string(value);
   if (value.find('}') != std::string_view::npos && !takes_braces_in_values(maker))
     malformed(fmt::format("the value of {} has a }}, which this ODBC driver cannot take", key));

@@ -48,16 +48,6 @@ const Dialect& postgresql() {
   return dialect;
 }
 
-// A name in brackets, as T-SQL quotes it; need_schema_name() has refused what could end a string around it.
-std::string in_brackets(std::string_view name) {
-  std::string quoted = "[";
-  for (const char c : name) {
-    quoted += c;
-    if (c == ']') quoted += c;
-  }
-  return quoted + "]";
-}
-
 // The lock by which the commit text knows its own transaction.
 constexpr const char* transaction_lock =
     "DECLARE @termgate nvarchar(60) = CONCAT(N'termgate transaction ', @@SPID); "
@@ -122,17 +112,7 @@ std::string Dialect::begin(const TransactOptions& options) const {
 }
 
 std::string Dialect::with_schema(std::string_view text, std::string_view schema) const {
-  if (family != Family::sqlserver) return detail::with_schema(text, schema);
-  const std::string identifier = in_brackets(schema), literal = "N" + quoted_with(schema, '\'');
-  std::string result;
-  for (auto at = text.find("@schema"); at != std::string_view::npos; at = text.find("@schema")) {
-    result += text.substr(0, at);
-    text.remove_prefix(at);
-    const bool is_identifier = text.starts_with("@schema@"), is_literal = text.starts_with("@schema_lit@");
-    result += is_identifier ? std::string_view(identifier) : is_literal ? std::string_view(literal) : text.substr(0, 7);
-    text.remove_prefix(is_identifier ? 8 : is_literal ? 12 : 7);
-  }
-  return result.append(text);
+  return family == Family::sqlserver ? with_schema_tsql(text, schema) : detail::with_schema(text, schema);
 }
 
 std::vector<std::string> Dialect::pieces(std::string_view script) const {

@@ -8,117 +8,32 @@
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
+#include <termgate/text/scanner.hpp>
 
 namespace termgate::inline v0::detail::odbc {
 namespace {
 
-enum class Kind { blank, quoted, word, parameter, marker, semicolon, other };
+using text::lower;
+using text::Token;
+using Kind = Token::Kind;
 
-struct Token {
-  Kind kind;
-  std::string_view text;
-};
-
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool starts_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || static_cast<unsigned char>(c) >= 0x80; }
-bool is_word(char c) { return starts_word(c) || is_digit(c) || c == '$'; }
-
-class Scanner {
- public:
-  Scanner(std::string_view sql, Family family) : rest_(sql), family_(family) {}
-
-  bool next(Token& token) {
-    if (rest_.empty()) return false;
-    const char c = rest_.front();
-    if (is_space(c)) return give(token, Kind::blank, length_while([](char each) { return is_space(each); }));
-    if (rest_.starts_with("--")) return give(token, Kind::blank, std::min(rest_.find('\n'), rest_.size()));
-    if (rest_.starts_with("/*")) return give(token, Kind::blank, comment());
-    if (c == '\'' || c == '"' || (c == '`' && family_ == Family::sqlite)) return give(token, Kind::quoted, quoted(0, c, false));
-    if (c == '[' && family_ != Family::postgresql) return give(token, Kind::quoted, quoted(0, ']', false));
-    if ((c == 'e' || c == 'E') && family_ == Family::postgresql && rest_.size() > 1 && rest_[1] == '\'')
-      return give(token, Kind::quoted, quoted(1, '\'', true));
-    if (c == '$' && rest_.size() > 1 && is_digit(rest_[1])) return give(token, Kind::parameter, 1 + number_length(rest_.substr(1)));
-    if (c == '$' && family_ == Family::postgresql) {
-      if (const std::size_t length = dollar_quoted(); length > 0) return give(token, Kind::quoted, length);
-    }
-    if (starts_word(c) || (family_ == Family::sqlserver && (c == '@' || c == '#'))) {
-      return give(token, Kind::word,
-                  length_while([&](char each) { return is_word(each) || (family_ == Family::sqlserver && (each == '@' || each == '#')); }));
-    }
-    if (is_digit(c)) return give(token, Kind::other, length_while([](char each) { return is_word(each) || each == '.'; }));
-    if (c == ';') return give(token, Kind::semicolon, 1);
-    if (c == '?') return give(token, Kind::marker, 1);
-    return give(token, Kind::other, 1);
+text::Dialect text_dialect_of(Family family) {
+  switch (family) {
+    case Family::postgresql: return text::Dialect::postgresql;
+    case Family::sqlserver: return text::Dialect::sqlserver;
+    case Family::sqlite: return text::Dialect::sqlite;
   }
+  return text::Dialect::sqlserver;
+}
 
- private:
-  bool give(Token& token, Kind kind, std::size_t length) {
-    token = {kind, rest_.substr(0, length)};
-    rest_.remove_prefix(length);
-    return true;
-  }
-  template <class Test>
-  std::size_t length_while(Test test) const {
-    std::size_t length = 0;
-    while (length < rest_.size() && test(rest_[length])) ++length;
-    return length;
-  }
-  static std::size_t number_length(std::string_view text) {
-    std::size_t length = 0;
-    while (length < text.size() && is_digit(text[length])) ++length;
-    return length;
-  }
-  [[noreturn]] static void unended(std::string_view what) {
+// The next piece; TG005 where it has no end.
+bool next(text::Scanner& scanner, Token& token) {
+  if (!scanner.next(token)) return false;
+  if (!token.ends) {
+    const char* what = token.kind == Kind::blank ? "a comment" : token.text.starts_with('$') ? "a dollar quote" : "a quote";
     throw InvalidInput(fmt::format("TG005 malformed statement: {} that does not end", what));
   }
-
-  // Comments nest in PostgreSQL and T-SQL, and not in SQLite.
-  std::size_t comment() const {
-    std::size_t depth = 1;
-    for (std::size_t at = 2; at + 1 < rest_.size(); ++at) {
-      if (rest_[at] == '*' && rest_[at + 1] == '/') {
-        ++at;
-        if (--depth == 0 || family_ == Family::sqlite) return at + 1;
-      } else if (rest_[at] == '/' && rest_[at + 1] == '*') {
-        ++at;
-        ++depth;
-      }
-    }
-    unended("a comment");
-  }
-  // `open`: the position of the opening quote. A closing quote written twice is part of the text.
-  std::size_t quoted(std::size_t open, char end, bool escapes) const {
-    for (std::size_t at = open + 1; at < rest_.size(); ++at) {
-      if (escapes && rest_[at] == '\\') ++at;
-      else if (rest_[at] == end) {
-        if (at + 1 < rest_.size() && rest_[at + 1] == end) ++at;
-        else return at + 1;
-      }
-    }
-    unended("a quote");
-  }
-  // $tag$ … $tag$, or 0 where the dollar starts none.
-  std::size_t dollar_quoted() const {
-    std::size_t at = 1;
-    if (at < rest_.size() && starts_word(rest_[at])) {
-      while (at < rest_.size() && (starts_word(rest_[at]) || is_digit(rest_[at]))) ++at;
-    }
-    if (at >= rest_.size() || rest_[at] != '$') return 0;
-    const std::string_view tag = rest_.substr(0, at + 1);
-    const auto end = rest_.find(tag, tag.size());
-    if (end == std::string_view::npos) unended("a dollar quote");
-    return end + tag.size();
-  }
-
-  std::string_view rest_;
-  Family family_;
-};
-
-std::string lowered(std::string_view text) {
-  std::string small(text);
-  for (char& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return small;
+  return true;
 }
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> list) {
@@ -144,10 +59,10 @@ bool begins_statement(std::string_view word) {
 
 // Every word of a T-SQL text: COMMIT, ROLLBACK without a savepoint's name, BEGIN TRANSACTION may stand anywhere in it.
 void refuse_tsql_control(std::string_view sql) {
-  Scanner scanner(sql, Family::sqlserver);
+  text::Scanner scanner(sql, text::Dialect::sqlserver);
   std::vector<std::string> words;
-  for (Token token{}; scanner.next(token);) {
-    if (token.kind == Kind::word) words.push_back(lowered(token.text));
+  for (Token token; next(scanner, token);) {
+    if (token.kind == Kind::word) words.push_back(lower(token.text));
     else if (token.kind == Kind::quoted) words.emplace_back("\"");  // may be a savepoint's name
     else if (token.kind == Kind::semicolon) words.emplace_back(";");
   }
@@ -174,8 +89,8 @@ void refuse_tsql_control(std::string_view sql) {
 Marked marked(std::string_view sql, std::size_t parameters, Family family) {
   Marked result;
   result.text.reserve(sql.size());
-  Scanner scanner(sql, family);
-  for (Token token{}; scanner.next(token);) {
+  text::Scanner scanner(sql, text_dialect_of(family));
+  for (Token token; next(scanner, token);) {
     if (token.kind == Kind::marker) {
       throw InvalidInput(
           "TG005 a ? outside quotes would be a parameter to ODBC: parameters are $1, $2 …, and an operator of that name has a function");
@@ -204,8 +119,8 @@ std::vector<std::string> statements_of(std::string_view script, Family family) {
     text.clear();
     blank = true;
   };
-  Scanner scanner(script, family);
-  for (Token token{}; scanner.next(token);) {
+  text::Scanner scanner(script, text_dialect_of(family));
+  for (Token token; next(scanner, token);) {
     if (token.kind == Kind::semicolon) {
       end();
       continue;
@@ -246,8 +161,8 @@ void need_one_statement(std::string_view sql, Family family) {
   }
   std::vector<std::string> words;
   bool only_words = true, ended = false, begun = false;
-  Scanner scanner(sql, family);
-  for (Token token{}; scanner.next(token);) {
+  text::Scanner scanner(sql, text_dialect_of(family));
+  for (Token token; next(scanner, token);) {
     if (token.kind == Kind::blank) continue;
     if (token.kind == Kind::semicolon) {
       ended = begun;
@@ -256,7 +171,7 @@ void need_one_statement(std::string_view sql, Family family) {
     if (ended) throw DatabaseError("two statements in one text; give each statement as a separate argument", "42601");
     begun = true;
     only_words = only_words && token.kind == Kind::word;
-    if (only_words && words.size() < 3) words.push_back(lowered(token.text));
+    if (only_words && words.size() < 3) words.push_back(lower(token.text));
   }
   if (words.empty()) return;
   const std::string_view first = words[0], second = words.size() > 1 ? std::string_view(words[1]) : "",
@@ -267,11 +182,11 @@ void need_one_statement(std::string_view sql, Family family) {
 }
 
 void need_query(std::string_view sql) {
-  Scanner scanner(sql, Family::sqlserver);
+  text::Scanner scanner(sql, text::Dialect::sqlserver);
   bool first = true;
-  for (Token token{}; scanner.next(token);) {
+  for (Token token; next(scanner, token);) {
     if (token.kind == Kind::blank || token.kind == Kind::semicolon) continue;
-    const std::string word = token.kind == Kind::word ? lowered(token.text) : std::string();
+    const std::string word = token.kind == Kind::word ? lower(token.text) : std::string();
     if (first && !is_one_of(word, {"select", "with"}))
       throw InvalidInput("TG005 a query starts with SELECT or WITH; what writes goes through write()");
     first = false;

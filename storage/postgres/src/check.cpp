@@ -6,11 +6,12 @@
 
 #include <pqxx/nontransaction>
 #include <pqxx/result>
+#include <pqxx/transaction_base>
+#include <pqxx/version>
 
 #include <termgate/error.hpp>
 
 #include "errors.hpp"
-#include "pqxx_versions.hpp"
 #include <termgate/detail/schema.hpp>
 #include "sql/statements.hpp"
 
@@ -25,11 +26,11 @@ Term check(pqxx::transaction_base& transaction, const Scope& scope, Term term, s
   detail::need_schema_name(schema);
   try {
     const auto statement = detail::with_schema(sql::postgres_calls()[sql::Call::check_term], schema);
-    const std::string number = std::to_string(term.value());
-    detail::Parameters values;
-    values.add_text(scope.name());
-    values.add_text(number);
-    const auto rows = values.run(transaction, statement);
+#if PQXX_VERSION_MAJOR > 7 || (PQXX_VERSION_MAJOR == 7 && PQXX_VERSION_MINOR >= 10)
+    const auto rows = transaction.exec(statement, pqxx::params{scope.name(), term.value()});
+#else
+    const auto rows = transaction.exec_params(statement, scope.name(), term.value());
+#endif
     return Term(rows[0][0].as<std::int64_t>());
   } catch (...) { detail::rethrow_as_ours(detail::Phase::before_commit, {}); }
 }

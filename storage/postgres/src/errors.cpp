@@ -1,5 +1,5 @@
-// From libpqxx's exceptions to the library's errors. What a lost connection means depends on the phase:
-// before COMMIT was sent nothing was written, afterwards the outcome is unknown.
+// From the server's failures, and libpqxx's exceptions (<termgate/postgres_check.hpp>), to the library's errors. What a lost connection
+// means depends on the phase: before COMMIT was sent nothing was written, afterwards the outcome is unknown.
 #include "errors.hpp"
 
 #include <pqxx/except>
@@ -9,6 +9,7 @@
 #include <termgate/detail/plant.hpp>
 #include <termgate/error.hpp>
 
+#include "connection.hpp"
 #include "redact.hpp"
 
 namespace termgate::inline v0::detail {
@@ -55,6 +56,12 @@ std::string sqlstate_of(const pqxx::sql_error& failure) {
 [[noreturn]] void throw_without_code(const std::string& message, Phase phase, bool connected) {
   if (!connected) throw_for_sqlstate("08006", message, phase);
   throw DatabaseError(message);
+}
+
+// libpq has no SQLSTATE for a connection that ended, and keeps the server's for one that a fatal error ended.
+[[noreturn]] void throw_for_state(const std::string& state, const std::string& message, Phase phase, bool connected) {
+  const bool refused = state.starts_with("TG") || state.starts_with("40") || state.starts_with("57P");
+  throw_for_sqlstate(connected || refused ? state : "08006", message, phase);
 }
 
 }  // namespace
@@ -140,8 +147,8 @@ void rethrow_as_ours(Phase phase, std::string_view secrets_of, bool connected) {
   auto text = [&](const std::exception& failure) { return redact(readable_message(failure.what()), secrets_of); };
   try {
     throw;
-  } catch (const Error&) {
-    throw;
+  } catch (const Error&) { throw; } catch (const ServerFailure& failure) {
+    throw_for_state(failure.sqlstate(), text(failure), phase, connected);
     // The order matters: in libpqxx 6.4 statement_completion_unknown is a transaction_rollback, and a
     // write of unknown outcome taken for a rolled-back one would be written twice.
   } catch (const pqxx::in_doubt_error& failure) {
@@ -159,10 +166,7 @@ void rethrow_as_ours(Phase phase, std::string_view secrets_of, bool connected) {
   } catch (const pqxx::broken_connection& failure) {
     throw_for_sqlstate("08006", text(failure), phase);
   } catch (const pqxx::sql_error& failure) {
-    const std::string state = sqlstate_of(failure);
-    // libpq has no SQLSTATE for a connection that ended, and keeps the server's for one that a fatal error ended.
-    const bool refused = state.starts_with("TG") || state.starts_with("40") || state.starts_with("57P");
-    throw_for_sqlstate(connected || refused ? state : "08006", text(failure), phase);
+    throw_for_state(sqlstate_of(failure), text(failure), phase, connected);
 #if PQXX_VERSION_MAJOR < 7
   } catch (const pqxx::pqxx_exception& failure) { throw_without_code(text(failure.base()), phase, connected); }
 #else

@@ -1,5 +1,4 @@
-// LISTEN on a connection of its own. libpqxx's await_notification() cannot be woken, so the socket is polled
-// beside an eventfd.
+// LISTEN on a connection of its own, whose socket is polled beside an eventfd.
 // One thread calls wait() and the readers; wake() may be called from any. After an error there is no
 // connection, and the next wait() makes one and says so: what was notified in between is lost.
 #include <termgate/detail/postgres_fence_feed.hpp>
@@ -8,21 +7,21 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <optional>
+#include <span>
 #include <utility>
-
-#include <pqxx/pqxx>
 
 #include <termgate/error.hpp>
 
 #include <termgate/detail/schema.hpp>
+#include <termgate/text/quote.hpp>
 
+#include "connection.hpp"
 #include "conninfo.hpp"
 #include "errors.hpp"
-#include "pqxx_versions.hpp"
 #include "sql/statements.hpp"
 
 namespace termgate::inline v0::detail {
@@ -59,42 +58,32 @@ std::string encoded(std::string_view text) {
 }  // namespace
 
 struct PostgresFenceFeed::Inside {
-  // The members' order is that of construction: LISTEN comes last.
   struct Listening {
-    Listening(const std::string& conninfo, const std::string& channel) : quiet(conninfo) {
-      // Before anything of ours is looked up by name, and whatever the database's owner has set for it.
-      pqxx::nontransaction(connection)
-          .exec(
-              "SET search_path = pg_catalog, pg_temp; SET default_transaction_read_only = on; SET statement_timeout = 5000; SET "
-              "standard_conforming_strings = on");
-      listen(channel);
+    Listening(const std::string& conninfo, const std::string& of) : connection(conninfo), channel(of) {
+      // Before anything of ours is looked up by name, and whatever the database's owner has set for it. Who only listens looks up nothing;
+      // behind a pooler in transaction mode its settings would be another client's.
+      if (channel == "termgate")
+        connection.run_script(
+            "SET search_path = pg_catalog, pg_temp; SET default_transaction_read_only = on; SET statement_timeout = 5000; SET "
+            "standard_conforming_strings = on");
+      listen();
     }
     // A standby takes no LISTEN: until it is promoted, who waits reads. True: it listens from now on.
-    bool listen(const std::string& channel) {
-      if (listener || pqxx::nontransaction(connection).exec1("SELECT pg_catalog.pg_is_in_recovery()")[0].as<bool>()) return false;
-      listener.emplace(connection, channel, [this](std::string payload) {
-        if (payloads.size() < payloads_max) payloads.push_back(std::move(payload));
-        else ++missed;
-      });
+    bool listen() {
+      if (listens || connection.run_script("SELECT pg_catalog.pg_is_in_recovery()").one()[0].as_bool()) return false;
+      connection.run_script("LISTEN " + text::quoted(channel, '"'));
+      listens = true;
       return true;
     }
-    std::vector<std::string> payloads;
-    std::size_t payloads_max = 0;
-    std::size_t missed = 0;
-    QuietConnection quiet;
-    pqxx::connection& connection = quiet.connection;
-    std::optional<Listener> listener;
+    Connection connection;
+    std::string channel;
+    bool listens = false;
   };
 
-  template <class... Arguments>
-  pqxx::result read(std::string_view sql, const Arguments&... arguments) {
+  Rows read(std::string_view sql, std::initializer_list<Value> values) {
     if (!listening) throw Unavailable("the feed of raised fences is not connected");
     try {
-      pqxx::nontransaction transaction(listening->connection);
-      const std::array<std::string, sizeof...(arguments)> texts{std::string(arguments)...};
-      Parameters values;
-      for (const std::string& text : texts) values.add_text(text);
-      return values.run(transaction, std::string(sql));
+      return listening->connection.run({sql, std::span<const Value>(values.begin(), values.size())});
     } catch (...) { rethrow_as_ours(Phase::before_commit, url, listening->connection.is_open()); }
   }
 
@@ -132,20 +121,17 @@ std::size_t PostgresFenceFeed::wait(std::chrono::milliseconds at_most, std::size
     if (!in.listening) {
       in.listening.emplace(in.conninfo, in.channel);
     } else {
-      pollfd watched[] = {{in.listening->connection.sock(), POLLIN, 0}, {in.wakeup, POLLIN, 0}};
+      pollfd watched[] = {{in.listening->connection.socket(), POLLIN, 0}, {in.wakeup, POLLIN, 0}};
       poll(watched, 2, static_cast<int>(at_most.count()));
       // What was raised before is read anew.
-      connected_anew = in.listening->listen(in.channel);
+      connected_anew = in.listening->listen();
     }
     std::uint64_t count = 0;
     if (read(in.wakeup, &count, sizeof count) < 0) count = 0;  // nobody called wake()
-    Inside::Listening& listening = *in.listening;
-    listening.payloads_max = payloads_max;
-    listening.missed = 0;
-    listening.connection.get_notifs();
-    if (!listening.connection.is_open()) throw pqxx::broken_connection("the server ended the session");
-    payloads = std::exchange(listening.payloads, {});
-    return listening.missed;
+    payloads = in.listening->connection.notified();
+    const std::size_t missed = payloads.size() > payloads_max ? payloads.size() - payloads_max : 0;
+    payloads.resize(payloads.size() - missed);
+    return missed;
   } catch (...) {
     const bool open = in.listening && in.listening->connection.is_open();
     in.listening.reset();
@@ -153,49 +139,47 @@ std::size_t PostgresFenceFeed::wait(std::chrono::milliseconds at_most, std::size
   }
 }
 
+namespace {
+
+PostgresFenceFeed::Fence fence_of(const Row& row) { return {row[0].as_text(), row[1].as_int(), row[6].as_optional_int()}; }
+
+}  // namespace
+
 std::vector<PostgresFenceFeed::Fence> PostgresFenceFeed::fences(std::string_view after, int limit) {
   std::vector<Fence> all;
-  for (const auto& row : inside_->read(inside_->fences_sql, after, std::to_string(limit))) {
-    Fence fence{row[0].as<std::string>(), row[1].as<std::int64_t>(), std::nullopt};
-    if (!row[6].is_null()) fence.reset_from = row[6].as<std::int64_t>();
-    all.push_back(std::move(fence));
-  }
+  for (const Row& row : inside_->read(inside_->fences_sql, {Value(after), Value(limit)}).rows) all.push_back(fence_of(row));
   return all;
 }
 
 std::optional<PostgresFenceFeed::Fence> PostgresFenceFeed::fence(std::string_view scope) {
-  const auto rows = inside_->read(inside_->fence_sql, scope);
+  const Rows rows = inside_->read(inside_->fence_sql, {Value(scope)});
   if (rows.empty()) return std::nullopt;
-  Fence fence{rows[0][0].as<std::string>(), rows[0][1].as<std::int64_t>(), std::nullopt};
-  if (!rows[0][6].is_null()) fence.reset_from = rows[0][6].as<std::int64_t>();
-  return fence;
+  return fence_of(rows.rows.front());
 }
 
 std::string PostgresFenceFeed::owner() {
-  const auto rows = inside_->read(owner_sql, inside_->schema);
-  return rows.empty() ? std::string() : rows[0][0].as<std::string>();
+  const Rows rows = inside_->read(owner_sql, {Value(inside_->schema)});
+  return rows.empty() ? std::string() : rows.one()[0].as_text();
 }
 
 bool PostgresFenceFeed::owner_is_trusted(std::string_view owner) {
-  const auto rows = inside_->read(trusted_sql, inside_->schema, owner);
-  return !rows.empty() && !rows[0][0].is_null() && rows[0][0].as<bool>();
+  const Rows rows = inside_->read(trusted_sql, {Value(inside_->schema), Value(owner)});
+  return !rows.empty() && !rows.one()[0].is_null() && rows.one()[0].as_bool();
 }
 
 std::string PostgresFenceFeed::database() const {
-  return inside_->listening ? std::string(inside_->listening->connection.dbname()) : std::string();
+  return std::string(inside_->listening ? inside_->listening->connection.database() : std::string_view{});
 }
 
 std::string PostgresFenceFeed::host() const {
-  const char* host = inside_->listening ? inside_->listening->connection.hostname() : nullptr;
-  return host != nullptr ? host : "";
+  return std::string(inside_->listening ? inside_->listening->connection.host() : std::string_view{});
 }
 
 std::string PostgresFenceFeed::port() const {
-  const char* port = inside_->listening ? inside_->listening->connection.port() : nullptr;
-  return port != nullptr ? port : "";
+  return std::string(inside_->listening ? inside_->listening->connection.port() : std::string_view{});
 }
 
-int PostgresFenceFeed::descriptor() const noexcept { return inside_->listening ? inside_->listening->connection.sock() : -1; }
+int PostgresFenceFeed::descriptor() const noexcept { return inside_->listening ? inside_->listening->connection.socket() : -1; }
 
 void PostgresFenceFeed::wake() noexcept {
   const std::uint64_t one = 1;

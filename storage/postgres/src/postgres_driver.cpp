@@ -1,8 +1,6 @@
-// The PostgreSQL driver: a pool of libpqxx connections and transactions whose BEGIN and COMMIT are ours.
+// The PostgreSQL driver: a pool of sessions, transactions whose BEGIN and COMMIT are ours, and seats.
 //
-// libpqxx's own transaction classes are not used: when a COMMIT's answer is lost they either guess or ask
-// again, and this library's promise is to say "unknown" (F5). Each statement is sent by the extended
-// protocol, which takes one statement only, so no text can smuggle a second one behind the check.
+// What becomes of a COMMIT whose answer is lost is never guessed: this library's promise is to say "unknown" (F5).
 #include <termgate/detail/postgres_driver.hpp>
 
 #include <poll.h>
@@ -11,286 +9,71 @@
 #include <atomic>
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <random>
+#include <shared_mutex>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
-#include <pqxx/pqxx>
 
 #include <termgate/detail/connection_pool.hpp>
 #include <termgate/detail/installer.hpp>
 #include <termgate/error.hpp>
 
+#include "connection.hpp"
 #include "conninfo.hpp"
 #include "errors.hpp"
-#include "pqxx_versions.hpp"
-#include "redact.hpp"
 #include <termgate/detail/schema.hpp>
+#include <termgate/text/quote.hpp>
+#include <termgate/text/scanner.hpp>
 #include "sql/statements.hpp"
+#include "seats.hpp"
 #include "statement_text.hpp"
 #include "watchdog.hpp"
 
 namespace termgate::inline v0::detail {
 namespace {
 
-// Type OIDs of the result columns that are more than text (pg_type.dat; they never change).
-constexpr pqxx::oid oid_bool = 16, oid_bytea = 17, oid_int8 = 20, oid_int2 = 21, oid_int4 = 23, oid_oid = 26, oid_float4 = 700,
-                    oid_float8 = 701;
-
 using std::chrono::milliseconds;
 
 // Between the server's own end of a timeout and giving the connection up: its answer may be on its way.
 constexpr milliseconds timeout_margin{1000};
 
-constexpr std::size_t prepared_max = 256;  // a connection's cache of statements; then they are sent unprepared
-
-void append_hex(std::string& text, std::string_view bytes) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::size_t at = text.size() + 2;
-  text.resize(at + 2 * bytes.size());
-  text[at - 2] = '\\';
-  text[at - 1] = 'x';
-  for (const char byte : bytes) {
-    const auto value = static_cast<unsigned char>(byte);
-    text[at++] = digits[value >> 4];
-    text[at++] = digits[value & 15];
-  }
-}
-std::string hex_bytea(std::string_view bytes) {
-  std::string text;
-  append_hex(text, bytes);
-  return text;
-}
-
-// Either form of bytea_output: a role, a database or a pooler decides which one comes.
-std::string bytes_of(std::string_view text) {
-  std::string bytes;
-  if (text.starts_with("\\x")) {
-    auto digit = [](char character) { return character <= '9' ? character - '0' : (character | 0x20) - 'a' + 10; };
-    bytes.resize(text.size() / 2 - 1);
-    const char* from = text.data() + 2;
-    for (char& byte : bytes) {
-      byte = static_cast<char>(digit(from[0]) * 16 + digit(from[1]));
-      from += 2;
-    }
-    return bytes;
-  }
-  bytes.reserve(text.size());
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] != '\\') {
-      bytes += text[at];
-    } else if (at + 1 < text.size() && text[at + 1] == '\\') {
-      bytes += text[++at];
-    } else {
-      if (at + 3 >= text.size()) throw DatabaseError("the server sent a bytea that is cut off");
-      bytes += static_cast<char>((text[at + 1] - '0') * 64 + (text[at + 2] - '0') * 8 + (text[at + 3] - '0'));
-      at += 3;
-    }
-  }
-  return bytes;
-}
-
-// PostgreSQL's text form of an array; every element quoted, so that none of them can be taken for NULL.
-template <class Range, class Text>
-std::string array_literal(const Range& items, std::size_t bytes, Text text) {
-  std::string literal;
-  literal.reserve(bytes);
-  literal += '{';
-  for (const auto& item : items) {
-    if (literal.size() > 1) literal += ',';
-    text(literal, item);
-  }
-  literal += '}';
-  return literal;
-}
-
-void append_quoted(std::string& literal, std::string_view text) {
-  literal += '"';
-  for (const char character : text) {
-    if (character == '"' || character == '\\') literal += '\\';
-    literal += character;
-  }
-  literal += '"';
-}
-
-// A large payload goes as its bytes: as text it would be twice as long, in three copies. Only our own calls have views, and say that theirs
-// are bytea.
-bool goes_binary(const Value& value) {
-  const auto* view = std::get_if<BytesView>(&value.variant());
-  return view != nullptr && view->data.size() > (std::size_t{1} << 20);
-}
-
-// The text form of one parameter, or nothing for NULL.
-std::optional<std::string> parameter_text(const Value& value) {
-  struct {
-    std::optional<std::string> operator()(std::monostate) const { return std::nullopt; }
-    std::optional<std::string> operator()(bool held) const { return held ? "true" : "false"; }
-    std::optional<std::string> operator()(std::int64_t held) const { return std::to_string(held); }
-    std::optional<std::string> operator()(double held) const { return fmt::format("{}", held); }
-    std::optional<std::string> operator()(const std::string& held) const {
-      if (held.find('\0') != std::string::npos) throw InvalidInput("TG005 malformed text: PostgreSQL takes no NUL in text; use Bytes");
-      return held;
-    }
-    std::optional<std::string> operator()(const Bytes& held) const { return hex_bytea(held.data); }
-    std::optional<std::string> operator()(const BytesView& held) const { return hex_bytea(held.data); }
-    std::optional<std::string> operator()(const BytesArray& held) const { return (*this)(BytesArrayView{held}); }
-    std::optional<std::string> operator()(const BytesArrayView& held) const {
-      std::size_t bytes = 2;
-      for (const std::string& item : held.items) bytes += 2 * item.size() + 6;
-      return array_literal(held.items, bytes, [](std::string& literal, const std::string& item) {
-        literal += "\"\\";  // the backslash of \x is escaped inside the quotes
-        append_hex(literal, item);
-        literal += '"';
-      });
-    }
-    std::optional<std::string> operator()(const TextArray& held) const {
-      return array_literal(held, 0, [](std::string& literal, const std::optional<std::string>& item) {
-        if (item) append_quoted(literal, *item);
-        else literal += "NULL";
-      });
-    }
-  } to_text;
-  return std::visit(to_text, value.variant());
-}
-
-Value value_of(const pqxx::field& field, pqxx::oid type) {
-  if (field.is_null()) return {};
-  const std::string_view text(field.c_str(), field.size());
-  switch (type) {
-    case oid_bool: return Value(text == "t");
-    case oid_int2:
-    case oid_int4:
-    case oid_int8:
-    case oid_oid: return Value(field.as<std::int64_t>());
-    case oid_float4:
-    case oid_float8: return Value(field.as<double>());
-    case oid_bytea: return Value(Bytes{bytes_of(text)});
-    default: return Value(text);
-  }
-}
-
-Rows rows_of(const pqxx::result& result) {
-  Rows rows;
-  const auto columns = result.columns();
-  std::vector<pqxx::oid> types;
-  for (pqxx::row_size_type column = 0; column < columns; ++column) {
-    rows.columns.emplace_back(result.column_name(column));
-    types.push_back(result.column_type(column));
-  }
-  rows.affected = static_cast<std::int64_t>(result.affected_rows());
-  rows.rows.reserve(result.size());
-  for (const auto& row : result) {
-    Row converted;
-    converted.reserve(types.size());
-    for (pqxx::row_size_type column = 0; column < columns; ++column) converted.push_back(value_of(row[column], types[column]));
-    rows.rows.push_back(std::move(converted));
-  }
-  return rows;
-}
-
 // The transaction belongs to the library: a COMMIT in the middle would let what follows run unfenced.
 void refuse_transaction_control(std::string_view sql) {
   if (!is_transaction_control(sql)) return;
   throw InvalidInput(fmt::format("TG005 {} inside a fenced transaction: the library begins and ends it; savepoints are free to use",
-                                 first_words(sql, 1).front()));
+                                 text::first_pieces(sql, text::Dialect::postgresql, 1, true).front()));
 }
 
-// libpqxx 6 keeps its table of encodings in a static object, made with a process's first answer. A Database that is older
-// than that and static too ends later than the table, and must not ask the server anything any more.
-std::atomic<bool> process_ends{false};
+// OpenSSL cleans up after itself when the process ends. A Database that is static may end later than that, and neither it nor a keeper of
+// seats must ask the server anything any more. Kept for ever: threads may still look at it.
+struct ProcessEnd {
+  std::shared_mutex asking;  // shared by keepers while they ask
+  std::atomic<bool> came{false};
+};
+ProcessEnd& process_end() {
+  static ProcessEnd& end = *new ProcessEnd;
+  return end;
+}
 
-void note_first_answer() {
+void note_first_connection() {
   static const struct Mark {
-    ~Mark() { process_ends = true; }
+    ~Mark() {
+      const std::unique_lock lock(process_end().asking);
+      process_end().came = true;
+    }
   } mark;
 }
 
-// One session and its prepared statements. One call, and so one thread, uses it at a time.
-class Connection {
- public:
-  explicit Connection(const std::string& url) : quiet_(url) {}
+void need_process() {
+  if (process_end().came) throw Unavailable("the program is ending; nothing was written");
+}
 
-  pqxx::result run(std::string_view sql, std::span<const Value> parameters) {
-    std::vector<std::optional<std::string>> texts;
-    texts.reserve(parameters.size());  // so that the values stay where they are
-    Parameters values;
-    bool binary = false;
-    for (const Value& value : parameters) {
-      if (!binary && goes_binary(value)) {
-        binary = true;
-        values.add_binary(std::get<BytesView>(value.variant()).data);
-      } else if (const auto& text = texts.emplace_back(parameter_text(value))) {
-        values.add_text(*text);
-      } else {
-        values.add_null();
-      }
-    }
-    pqxx::result result;
-    try {
-      const auto found = seen_.find(sql);
-      const bool prepared = found != seen_.end() && !found->second.empty();
-      result = prepared ? values.run_prepared(transaction_, found->second) : values.run(transaction_, std::string(sql));
-    } catch (const pqxx::broken_connection&) {
-      // The server refuses a wrong number of values with a code of the class that is for lost connections (08P01), in any language.
-      const std::size_t wanted = highest_parameter(sql);
-      if (!connection_.is_open() || wanted == parameters.size()) throw;
-      note_first_answer();
-      throw InvalidInput(fmt::format("TG005 the statement has {} parameters and {} values were given", wanted, parameters.size()));
-    }
-    note_first_answer();
-    return result;
-  }
-
-  // The second time that a statement is seen it is prepared: a round trip of its own, in which nothing is written yet.
-  void prepare(std::string_view sql) {
-    const auto found = seen_.find(sql);
-    if (found == seen_.end()) {
-      if (seen_.size() < prepared_max) seen_.emplace(std::string(sql), std::string());
-      return;
-    }
-    if (!found->second.empty()) return;
-    // By the statement's text: behind a pooler that shares sessions, a name that counts would call another program's statement.
-    std::uint64_t hash = 14695981039346656037ULL;
-    for (const char c : sql) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-    const std::string name = fmt::format("termgate_{:016x}", hash);
-    prepare_now(connection_, name, found->first);
-    found->second = name;
-  }
-
-  // Simple protocol: several statements in one text. Only for texts of our own.
-  pqxx::result run_script(const std::string& sql) {
-    auto result = transaction_.exec(sql);
-    note_first_answer();
-    return result;
-  }
-
-  // False when the server has closed the connection while it lay idle: asking costs no round trip, and a
-  // write sent on a dead connection would end as "unknown" without need.
-  bool looks_alive() const {
-    pollfd descriptor{connection_.sock(), POLLIN, 0};
-    return connection_.is_open() && poll(&descriptor, 1, 0) == 0;
-  }
-
-  // Before COMMIT: a session that has ended by now is found out without sending it, and its write is then surely
-  // not there. What else lies in the socket (a notice, a changed parameter) is taken up on the way.
-  void expect_alive() {
-    // The server's last words are one read, and the end of the connection is the next.
-    for (int reads = 0; reads < 100 && !looks_alive(); ++reads) {
-      connection_.get_notifs();
-      if (!connection_.is_open()) throw pqxx::broken_connection("the server ended the session");
-    }
-  }
-
-  bool is_open() const { return connection_.is_open(); }
-  int socket() const { return connection_.sock(); }
-
- private:
-  QuietConnection quiet_;
-  pqxx::connection& connection_ = quiet_.connection;
-  pqxx::nontransaction transaction_{connection_};
-  std::map<std::string, std::string, std::less<>> seen_;  // statements, and the names of those that are prepared
-};
+// For an answer about seats: nobody's writes depend on it.
+constexpr milliseconds seats_wait{3000};
 
 // How long an answer may take: forever, unless OpenOptions::answer_wait says otherwise.
 struct Silence {
@@ -321,6 +104,18 @@ class PostgresTransaction final : public OpenTransaction {
                       std::optional<milliseconds> timeout, Clock::time_point start)
       : connection_(connection), calls_(calls), url_(url), silence_(silence), timeout_(timeout), start_(start) {}
 
+  // The text that begins it: goes with the first statement, in one round trip.
+  void begin_with(std::string text) { begin_ = std::move(text); }
+  void let_pass(std::int64_t fence) { fence_ = fence; }
+  Rows check(std::string_view sql, std::span<const Value> parameters) {
+    keep_time();
+    Rows rows = send(sql, parameters);
+    let_pass(rows.one()[0].as_int());
+    return rows;
+  }
+  std::optional<std::int64_t> fence() const override { return fence_; }
+  bool has_begun() const { return begin_.empty(); }
+
   Rows call(sql::Call call, std::span<const Value> parameters) override {
     keep_time();
     return send(calls_[static_cast<std::size_t>(call)], parameters);
@@ -347,9 +142,19 @@ class PostgresTransaction final : public OpenTransaction {
 
  private:
   Rows send(std::string_view sql, std::span<const Value> parameters) {
+    const Statement statements[] = {{begin_}, {sql, parameters}};
     return silence_.bounded(connection_, Phase::before_commit, url_, [&] {
       connection_.prepare(sql);
-      return rows_of(connection_.run(sql, parameters));
+      if (has_begun()) return connection_.run(statements[1]);
+      connection_.prepare(begin_);
+      try {
+        Rows rows = std::move(connection_.run_all(statements)[1]);
+        begin_.clear();
+        return rows;
+      } catch (...) {
+        if (connection_.in_transaction()) begin_.clear();
+        throw;
+      }
     });
   }
   void limit_statements(milliseconds limit) {
@@ -365,6 +170,8 @@ class PostgresTransaction final : public OpenTransaction {
   const std::optional<milliseconds> timeout_;
   const Clock::time_point start_;
   milliseconds limit_ = milliseconds::max();
+  std::string begin_;
+  std::optional<std::int64_t> fence_;
 };
 
 class PostgresDriver final : public Driver {
@@ -374,8 +181,30 @@ class PostgresDriver final : public Driver {
         options_(std::move(options)),
         conninfo_(conninfo_of(url_, std::getenv("PGCONNECT_TIMEOUT") != nullptr)),
         pool_(options_.connections_max, {.connect = [this] { return connect(); },
-                                         .is_alive = [](Connection& connection) { return connection.looks_alive(); },
-                                         .is_reusable = [](Connection& connection) { return connection.is_open(); }}) {
+                                         .is_alive = [](Session& session) { return session.looks_alive(); },
+                                         .is_reusable = [](Session& session) { return session.is_open(); }}),
+        seats_(options_.schema, {.connect =
+                                     [this] {
+                                       const std::shared_lock asks(process_end().asking);
+                                       need_process();
+                                       return connect();
+                                     },
+                                 .run =
+                                     [this](Connection& connection, const Statement& statement) {
+                                       const std::shared_lock asks(process_end().asking);
+                                       need_process();
+                                       return silence_of(seats_wait).bounded(connection, Phase::before_commit, url_, [&] {
+                                         return connection.run(statement);
+                                       });
+                                     },
+                                 .each_idle =
+                                     [this](const auto& which, const auto& use) {
+                                       for (bool more = true; more;) {
+                                         try {
+                                           more = pool_.with_idle(which, use);
+                                         } catch (const Error&) {}  // it is closed, and its seats end with it
+                                       }
+                                     }}) {
     need_schema_name(options_.schema);
     for (const std::string_view text : sql::postgres_calls().texts) calls_.push_back(with_schema(text, options_.schema));
     notify_raised_ = with_schema("SELECT @schema@.notify_raised($1)", options_.schema);
@@ -386,22 +215,28 @@ class PostgresDriver final : public Driver {
 
   void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) override {
     const auto start = Watchdog::Clock::now();
-    Pool::PooledConnection lent = lend(options.timeout);
+    Pool::PooledConnection lent = options.claim ? lend_for(options.claim->scope.name(), options.timeout) : lend_standing(options.timeout);
     if (options.timeout && Watchdog::Clock::now() - start >= *options.timeout) {
       throw Unavailable(
           fmt::format("the write's timeout of {} ms ended before there was a connection; nothing was written", options.timeout->count()));
     }
+    lent.begun();
+    lent->last_thread = std::this_thread::get_id();
+    PostgresTransaction transaction(*lent, calls_, url_, silence(), options.timeout, start);
+    std::optional<Rows> sat;
     {
       // The server ends the work in time; where it has fallen silent, the connection is given up soon after.
       std::optional<Watchdog::Watch> watch;
       if (options.timeout) watch.emplace(watchdog_, lent->socket(), start + *options.timeout + timeout_margin);
       try {
-        begin(lent, begin_text(options));
-        PostgresTransaction session(*lent, calls_, url_, silence(), options.timeout, start);
-        work(session);
+        if (options.claim) seats_.give_way(*lent, options.claim->scope, options.claim->term);
+        else seats_.stand(*lent);
+        transaction.begin_with(begin_text(options));
+        if (options.claim) sat = enter(*lent, transaction, *options.claim, options.isolation);
+        work(transaction);
         // The statements before are limited, COMMIT is not: a COMMIT that is broken off would leave the
         // outcome unknown.
-        session.end_time();
+        transaction.end_time();
         // The last moment at which a dead connection still means that nothing was written.
         step(*lent, Phase::before_commit, [&] { lent->expect_alive(); });
       } catch (const Unavailable&) {
@@ -410,16 +245,40 @@ class PostgresDriver final : public Driver {
         throw Unavailable(
             fmt::format("the write's timeout of {} ms is over and the server is silent: the connection was given up; nothing was written",
                         options.timeout->count()));
+      } catch (const Error& error) {
+        if (error.code().starts_with("TG")) seats_.doubt(*lent);
+        roll_back(lent);
+        throw;
       } catch (...) {
         roll_back(lent);
         throw;
       }
     }
-    commit(lent);
+    if (transaction.has_begun()) commit(lent);
+    lent.ended();
+    if (sat) sit_down(lent, *options.claim, *sat);
+  }
+
+  std::optional<Rows> execute(const Claim& claim, std::string_view sql, std::span<const Value> parameters) override {
+    refuse_transaction_control(sql);
+    return write_alone(claim, &calls_[static_cast<std::size_t>(sql::Call::check_term)], sql, parameters, std::nullopt);
   }
 
   Rows call(sql::Call call, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) override {
-    Rows rows = run_alone(calls_[static_cast<std::size_t>(call)], parameters, read_only, timeout);
+    const std::string& sql = calls_[static_cast<std::size_t>(call)];
+    const auto scope = read_only ? std::nullopt : scope_of_append(call, parameters);
+    // With a write id the id is looked up before the term is compared.
+    if (scope && parameters[5].is_null()) return write_alone({*scope, Term(parameters[1].as_int())}, nullptr, sql, parameters, timeout);
+    if (read_only || scope || !stands(call)) {
+      Pool::PooledConnection lent = lend(timeout);
+      return run_alone(*lent, {sql, parameters}, read_only, timeout);
+    }
+    Rows rows;
+    {
+      Pool::PooledConnection lent = lend_standing(timeout);
+      stand(lent);
+      rows = run_alone(*lent, {sql, parameters}, read_only, timeout);
+    }
     if (may_raise(call)) notify_raised(parameters[0]);
     return rows;
   }
@@ -427,11 +286,12 @@ class PostgresDriver final : public Driver {
   // The user's own query: the database itself holds it to reading.
   Rows query(std::string_view sql, std::span<const Value> parameters) override {
     refuse_transaction_control(sql);
-    Pool::PooledConnection lent = lend();
+    Pool::PooledConnection lent = lend_standing();
+    stand(lent);
     begin(lent, "BEGIN READ ONLY");
     Rows rows;
     try {
-      rows = silence().bounded(*lent, Phase::before_commit, url_, [&] { return rows_of(lent->run(sql, parameters)); });
+      rows = silence().bounded(*lent, Phase::before_commit, url_, [&] { return lent->run({sql, parameters}); });
     } catch (...) {
       roll_back(lent);
       throw;
@@ -444,11 +304,10 @@ class PostgresDriver final : public Driver {
   std::string locks_problem() override {
     std::random_device chance;
     const std::string key = std::to_string(std::uniform_int_distribution<std::int64_t>(1)(chance));
-    const std::unique_ptr<Connection> holder = connect(), other = connect();
+    const std::unique_ptr<Session> holder = connect(), other = connect();
     try {
       const auto taken = [&](std::string_view function) {
-        const pqxx::result result = other->run_script(fmt::format("SELECT pg_catalog.{}({}) AS taken", function, key));
-        return result.size() == 1 && std::string_view(result[0][0].c_str()) == "t";
+        return other->run_script(fmt::format("SELECT pg_catalog.{}({}) AS taken", function, key)).one()[0].as_bool();
       };
       // In transactions, so that a pooler keeps each on one session.
       holder->run_script("BEGIN");
@@ -461,11 +320,11 @@ class PostgresDriver final : public Driver {
       if (problem.empty() && !taken("pg_try_advisory_xact_lock")) problem = "a lock was still held after the end of its transaction";
       other->run_script("ROLLBACK");
       if (problem.empty()) return {};
-      const pqxx::result version = other->run_script("SELECT version()");
+      const Rows version = other->run_script("SELECT version()");
       return fmt::format(
           "the advisory locks of this server do not exclude: {}. Layer 1 orders leaders and writers by them, so a stale leader "
           "could write. The server calls itself \"{}\"",
-          problem, version.empty() ? "" : version[0][0].c_str());
+          problem, version.one()[0].as_text());
     } catch (...) { rethrow_as_ours(Phase::before_commit, url_, holder->is_open() && other->is_open()); }
   }
 
@@ -474,7 +333,8 @@ class PostgresDriver final : public Driver {
       throw DatabaseError("nothing was installed: " + problem +
                           ". Use a PostgreSQL server; CockroachDB, for one, accepts these calls and does nothing");
     InstallReport report;
-    Pool::PooledConnection lent = lend();
+    Pool::PooledConnection lent = lend_standing();
+    stand(lent);
     Connection& connection = *lent;
     // Whatever the role's defaults are: the second of two installers must see what the first has done.
     begin(lent, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
@@ -511,7 +371,8 @@ class PostgresDriver final : public Driver {
   }
 
   void uninstall() override {
-    Pool::PooledConnection lent = lend();
+    Pool::PooledConnection lent = lend_standing();
+    stand(lent);
     lent.begun();
     step(*lent, Phase::commit,
          [&] { lent->run_script("BEGIN;\n" + with_schema(sql::postgres::uninstall, options_.schema) + ";\nCOMMIT"); });
@@ -520,16 +381,19 @@ class PostgresDriver final : public Driver {
 
   void grant(std::string_view role, std::string_view level) override {
     const Value values[] = {Value(role), Value(level)};
-    run_alone(with_schema("SELECT @schema@._grant($1::name, $2)", options_.schema), values, false, std::nullopt);
+    Pool::PooledConnection lent = lend();
+    run_alone(*lent, {with_schema("SELECT @schema@._grant($1::name, $2)", options_.schema), values}, false, std::nullopt);
   }
 
   Rows revoke(std::string_view role) override {
     const Value values[] = {Value(role)};
-    return run_alone(with_schema("SELECT level, through FROM @schema@._revoke($1::name)", options_.schema), values, false, std::nullopt);
+    Pool::PooledConnection lent = lend();
+    return run_alone(*lent, {with_schema("SELECT level, through FROM @schema@._revoke($1::name)", options_.schema), values}, false,
+                     std::nullopt);
   }
 
  private:
-  using Pool = ConnectionPool<Connection>;
+  using Pool = ConnectionPool<Session>;
 
   // The calls whose first parameter is a scope, and that may raise its fence or give its lease back.
   static bool may_raise(sql::Call call) {
@@ -541,40 +405,146 @@ class PostgresDriver final : public Driver {
       case Call::acquire_lease:
       case Call::release_lease:
       case Call::force_release:
+      case Call::request_hand_over:
       case Call::reset_fence:
       case Call::declare_restored: return true;
       default: return false;
     }
   }
 
+  // Besides those the two that sweep all scopes, and an append to a stream that nobody knows yet: a session that sits in a scope would give
+  // it that one.
+  static bool stands(sql::Call call) {
+    using sql::Call;
+    return may_raise(call) || call == Call::declare_nothing_lost || call == Call::declare_untrusted || call == Call::append ||
+           call == Call::append_many;
+  }
+
   // Proxies and waiters look by themselves a little later. The server gives up after 50 ms where others notify, so nothing depends on it.
   void notify_raised(const Value& scope) {
     try {
       const Value values[] = {scope};
-      run_alone(notify_raised_, values, true, milliseconds(1000));
+      Pool::PooledConnection lent = lend(milliseconds(1000));
+      run_alone(*lent, {notify_raised_, values}, true, milliseconds(1000));
     } catch (const Error&) {}
   }
 
   // A statement of ours as a transaction of its own.
-  Rows run_alone(std::string_view sql, std::span<const Value> parameters, bool read_only, std::optional<milliseconds> timeout) {
-    Pool::PooledConnection lent = lend(timeout);
-    // A timeout of the server's own would need a transaction, and with it three more round trips.
-    Silence limited = silence();
-    if (timeout && (limited.answer_wait.count() == 0 || limited.answer_wait > *timeout)) limited.answer_wait = *timeout + timeout_margin;
+  Rows run_alone(Connection& connection, const Statement& statement, bool read_only, std::optional<milliseconds> timeout) {
     // A single statement is its own commit: once sent, a lost connection leaves a write unknown.
     const Phase phase = read_only ? Phase::before_commit : Phase::commit;
-    limited.bounded(*lent, Phase::before_commit, url_, [&] { lent->prepare(sql); });
-    return limited.bounded(*lent, phase, url_, [&] { return rows_of(lent->run(sql, parameters)); });
+    const Silence limited = silence_of(timeout);
+    limited.bounded(connection, Phase::before_commit, url_, [&] { connection.prepare(statement.sql); });
+    return limited.bounded(connection, phase, url_, [&] { return connection.run(statement); });
   }
 
-  Pool::PooledConnection lend(std::optional<milliseconds> timeout = {}) {
-    if (process_ends) throw Unavailable("the program is ending; nothing was written");
-    return pool_.lend(std::min(timeout.value_or(options_.check_wait), options_.check_wait));
-  }
-
-  std::unique_ptr<Connection> connect() const {
+  // A statement that writes under the claim as a transaction of its own, with `check` in front of it; null: it checks by itself.
+  Rows write_alone(const Claim& claim, const std::string* check, std::string_view sql, std::span<const Value> parameters,
+                   std::optional<milliseconds> timeout) {
+    Pool::PooledConnection lent = lend_for(claim.scope.name(), timeout);
+    lent.begun();
+    lent->last_thread = std::this_thread::get_id();
+    seats_.give_way(*lent, claim.scope, claim.term);
+    lent.ended();
     try {
-      return std::make_unique<Connection>(conninfo_);
+      if (lent->sits(claim.scope.name(), claim.term)) {
+        seats_.use(*lent, claim.scope);
+        return run_alone(*lent, {sql, parameters}, false, timeout);
+      }
+      const auto sit = seats_.time_to_sit(*lent, claim.scope, claim.term);
+      if (!sit && check == nullptr) return run_alone(*lent, {sql, parameters}, false, timeout);
+      std::vector<Value> values{Value(claim.scope.name()), Value(claim.term.value())};
+      if (sit) values = seats_.sit_values(claim.scope, claim.term);
+      const Statement both[] = {{sit ? *sit : std::string_view(*check), values}, {sql, parameters}};
+      const Silence limited = silence_of(timeout);
+      limited.bounded(*lent, Phase::before_commit, url_, [&] {
+        for (const Statement& one : both) lent->prepare(one.sql);
+      });
+      std::vector<Rows> rows = limited.bounded(*lent, Phase::commit, url_, [&] { return lent->run_all(both); });
+      if (sit) sit_down(lent, claim, rows[0]);
+      return std::move(rows[1]);
+    } catch (const Error& error) {
+      if (error.code().starts_with("TG")) seats_.doubt(*lent);
+      throw;
+    }
+  }
+
+  // Lets the claim pass by the session's seat, or by a check that is sent behind BEGIN. The answer of one that sits down.
+  std::optional<Rows> enter(Session& session, PostgresTransaction& transaction, const Claim& claim, Isolation isolation) {
+    // Above READ COMMITTED layer 1 itself does not look for a seat.
+    const bool may_sit = isolation == Isolation::database_default || isolation == Isolation::read_committed;
+    if (may_sit && session.sits(claim.scope.name(), claim.term)) {
+      seats_.use(session, claim.scope);
+      transaction.let_pass(claim.term.value());
+      return std::nullopt;
+    }
+    const auto sit = may_sit ? seats_.time_to_sit(session, claim.scope, claim.term) : std::nullopt;
+    if (sit) return transaction.check(*sit, seats_.sit_values(claim.scope, claim.term));
+    const Value values[] = {Value(claim.scope.name()), Value(claim.term.value())};
+    transaction.check(calls_[static_cast<std::size_t>(sql::Call::check_term)], values);
+    return std::nullopt;
+  }
+
+  // The write is committed, whatever becomes of the seat.
+  void sit_down(Pool::PooledConnection& lent, const Claim& claim, const Rows& answer) noexcept {
+    lent.begun();
+    try {
+      seats_.seated(*lent, claim.scope, claim.term, answer);
+      lent.ended();
+    } catch (...) {}
+  }
+
+  // Before what may take long, or raises.
+  void stand(Pool::PooledConnection& lent) {
+    lent.begun();
+    seats_.stand(*lent);
+    lent.ended();
+  }
+
+  // The scope that an append writes under; none: it is no append, or nobody knows. A stream that was given no scope has one of its own name
+  // only if its first write was given none either, so the database is asked once it is clear that the stream is written often.
+  std::optional<Scope> scope_of_append(sql::Call call, std::span<const Value> parameters) {
+    if (call != sql::Call::append && call != sql::Call::append_many) return std::nullopt;
+    if (!parameters[4].is_null()) return Scope(parameters[4].as_text());
+    const std::string stream = parameters[0].as_text();
+    {
+      const std::lock_guard lock(streams_mutex_);
+      if (streams_.size() >= streams_max && !streams_.contains(stream)) streams_.clear();
+      Stream& known = streams_[stream];
+      if (known.scope || ++known.appends != appends_before) return known.scope;
+    }
+    const Value values[] = {Value(stream)};
+    Pool::PooledConnection lent = lend();
+    const Rows rows = run_alone(*lent, {calls_[static_cast<std::size_t>(sql::Call::stream)], values}, true, std::nullopt);
+    if (rows.empty()) return std::nullopt;
+    const auto column = std::find(rows.columns.begin(), rows.columns.end(), "scope") - rows.columns.begin();
+    const std::lock_guard lock(streams_mutex_);
+    return streams_[stream].scope = Scope(rows.one()[static_cast<std::size_t>(column)].as_text());
+  }
+
+  using Fitness = Pool::Fitness;
+  Pool::PooledConnection lend(std::optional<milliseconds> timeout = {}, const Fitness& fitness = {}) {
+    need_process();
+    return pool_.lend(std::min(timeout.value_or(options_.check_wait), options_.check_wait), fitness);
+  }
+  // For a write: rather a session that sits in the scope, and not elsewhere alone; and the one that this thread had last, for the two find
+  // each other on the processor that they ran on before.
+  Pool::PooledConnection lend_for(const std::string& scope, std::optional<milliseconds> timeout) {
+    const auto thread = std::this_thread::get_id();
+    return lend(timeout, [&](const Session& session) {
+      return (session.sits_in(scope) ? 4 : session.sits_anywhere() ? 0 : 2) + (session.last_thread == thread ? 1 : 0);
+    });
+  }
+  // For what is done standing.
+  Pool::PooledConnection lend_standing(std::optional<milliseconds> timeout = {}) {
+    return lend(timeout, [](const Session& session) { return session.sits_anywhere() ? -1 : 0; });
+  }
+
+  std::unique_ptr<Session> connect() const {
+    try {
+      auto session = std::make_unique<Session>(conninfo_);
+      note_first_connection();
+      return session;
     } catch (...) { rethrow_as_ours(Phase::before_commit, url_); }
   }
 
@@ -586,6 +556,12 @@ class PostgresDriver final : public Driver {
   }
 
   Silence silence() { return {watchdog_, options_.answer_wait}; }
+  // A timeout of the server's own would need a transaction, and with it more round trips.
+  Silence silence_of(std::optional<milliseconds> timeout) {
+    Silence limited = silence();
+    if (timeout && (limited.answer_wait.count() == 0 || limited.answer_wait > *timeout)) limited.answer_wait = *timeout + timeout_margin;
+    return limited;
+  }
 
   static std::string begin_text(const TransactOptions& options) {
     std::string text = "BEGIN";
@@ -607,6 +583,7 @@ class PostgresDriver final : public Driver {
   void roll_back(Pool::PooledConnection& lent) noexcept {
     try {
       if (!lent->is_open()) return;
+      if (!lent->in_transaction()) return lent.ended();
       silence().bounded(*lent, Phase::before_commit, url_, [&] { lent->run_script("ROLLBACK"); });
       lent.ended();
     } catch (...) {}
@@ -621,14 +598,14 @@ class PostgresDriver final : public Driver {
   int version_in(Connection& connection) {
     const auto there = connection.run_script(
         with_schema("SELECT pg_catalog.to_regclass(@schema_lit@ || '.migrations') IS NOT NULL", quoted_schema_literal()));
-    if (!there[0][0].as<bool>()) return 0;
+    if (!there.one()[0].as_bool()) return 0;
     // The function, not the table: a role of level read may call it.
     const auto rows = connection.run_script(with_schema("SELECT coalesce(@schema@.schema_version(), 0)", options_.schema));
-    return rows[0][0].as<int>();
+    return static_cast<int>(rows.one()[0].as_int());
   }
 
   // to_regclass parses its argument as an identifier, so the schema goes in quoted.
-  std::string quoted_schema_literal() const { return quoted_with(options_.schema, '"'); }
+  std::string quoted_schema_literal() const { return text::quoted(options_.schema, '"'); }
 
   const std::string url_;
   const PostgresOptions options_;
@@ -636,9 +613,19 @@ class PostgresDriver final : public Driver {
   std::vector<std::string> calls_;  // by sql::Call, with the schema's name
   std::string notify_raised_;
 
-  // The pool goes first, so no connection's watch outlives the watchdog.
+  static constexpr std::size_t streams_max = 4096;
+  static constexpr int appends_before = 8;
+  struct Stream {
+    int appends = 0;
+    std::optional<Scope> scope;
+  };
+  std::mutex streams_mutex_;
+  std::map<std::string, Stream> streams_;  // that appends named without a scope
+
+  // From the last to the first they end: the keeper uses the pool, and no connection's watch outlives the watchdog.
   Watchdog watchdog_;
   Pool pool_;
+  Seats seats_;
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <termgate/error.hpp>
 
 #include <termgate/detail/sqlite/errors.hpp>
+#include <termgate/text/scanner.hpp>
 #include "functions.hpp"
 
 namespace termgate::inline v0::sqlite {
@@ -28,12 +29,26 @@ constexpr std::array<std::string_view, 13> harmless_pragmas = {
     "foreign_key_check", "integrity_check", "quick_check", "user_version", "application_id", "collation_list"};
 
 // The tables of layer 1. Other names may begin with termgate_.
-constexpr std::array<const char*, 19> own_tables = {
-    "termgate_fences",         "termgate_leases",     "termgate_streams",           "termgate_stream_writes",
-    "termgate_write_ids",      "termgate_migrations", "termgate_adopted",           "termgate_adopted_terms",
-    "termgate_scope_prefixes", "termgate_protected",  "termgate_observed",          "termgate_job_runs",
-    "termgate_audit",          "termgate_resets",     "termgate_settings",          "termgate_incarnation",
-    "termgate_here",           "termgate_followers",  "termgate_follower_positions"};
+constexpr std::array<const char*, 20> own_tables = {"termgate_fences",
+                                                    "termgate_leases",
+                                                    "termgate_streams",
+                                                    "termgate_stream_writes",
+                                                    "termgate_write_ids",
+                                                    "termgate_migrations",
+                                                    "termgate_adopted",
+                                                    "termgate_adopted_terms",
+                                                    "termgate_scope_prefixes",
+                                                    "termgate_protected",
+                                                    "termgate_observed",
+                                                    "termgate_job_runs",
+                                                    "termgate_audit",
+                                                    "termgate_resets",
+                                                    "termgate_settings",
+                                                    "termgate_incarnation",
+                                                    "termgate_here",
+                                                    "termgate_followers",
+                                                    "termgate_follower_positions",
+                                                    "termgate_hand_overs"};
 
 bool is_own_table(const char* name) {
   return std::any_of(own_tables.begin(), own_tables.end(), [name](const char* table) { return sqlite3_stricmp(name, table) == 0; });
@@ -43,23 +58,6 @@ bool is_own_table(const char* name) {
 bool is_own_part(const char* name) {
   const auto begins = [name](const char* with) { return sqlite3_strnicmp(name, with, static_cast<int>(std::strlen(with))) == 0; };
   return std::any_of(own_tables.begin(), own_tables.end(), begins) || begins("termgate_protect_") || begins("termgate_adopt_");
-}
-
-// True when nothing but space, comments and semicolons follows a statement.
-bool nothing_follows(std::string_view rest) {
-  for (std::size_t at = 0; at < rest.size();) {
-    if (std::strchr(" \t\r\n\f;", rest[at]) != nullptr) {
-      ++at;
-    } else if (rest.compare(at, 2, "--") == 0) {
-      at = std::min(rest.find('\n', at), rest.size());
-    } else if (rest.compare(at, 2, "/*") == 0) {
-      const auto end = rest.find("*/", at + 2);
-      at = end == std::string_view::npos ? rest.size() : end + 2;
-    } else {
-      return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace
@@ -235,7 +233,7 @@ Connection::Cached Connection::prepare(std::string_view sql) {
   made.sql = sql;
   made.statement = Statement::adopt(handle);
   if (handle == nullptr) throw InvalidInput("TG005 an empty statement");
-  if (!nothing_follows(sql.substr(static_cast<std::size_t>(tail - sql.data())))) {
+  if (!text::is_nothing(sql.substr(static_cast<std::size_t>(tail - sql.data())), text::Dialect::sqlite)) {
     throw InvalidInput("TG005 a second statement after the first: send one at a time");
   }
   const int count = sqlite3_bind_parameter_count(handle);

@@ -336,6 +336,7 @@ constexpr Function functions[] = {
                      .key("renewed").value(renewal.renewed)
                      .key("expires_at").value(renewal.expires_at)
                      .key("remaining_ms").value(renewal.remaining_ms)
+                     .key("leave_in_ms").value(renewal.leave_in_ms)
                      .close());
      }},
     {"termgate_renew_leases", 1, 1, writes, "(leases)",
@@ -349,6 +350,23 @@ constexpr Function functions[] = {
     {"termgate_force_release", 3, 3, writes, "(scope, actor, reason)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        give(out, layer1.force_release(in.scope(0), in.text(1, "actor"), in.text(2, "reason")));
+     }},
+    {"termgate_require_lease", 2, 2, writes, "(scope, owner)",
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) { give(out, layer1.require_lease(in.scope(0), in.text(1, "owner"))); }},
+    {"termgate_request_hand_over", 1, 5, writes, "(scope [, successor [, drain_ms [, actor [, reason]]]])",
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       const auto asked = layer1.request_hand_over(in.scope(0), in.optional_text(1, "successor"), in.optional_integer(2, "drain").value_or(30'000),
+                                                   in.optional_text(3, "actor").value_or(layer1.client()), in.optional_text(4, "reason").value_or("planned"));
+       Json answer('{');
+       answer.key("requested").value(asked.has_value());
+       if (asked) answer.key("owner_id").value(asked->owner_id).key("term").value(asked->term).key("leave_before").value(asked->leave_before);
+       give(out, answer.close());
+     }},
+    {"termgate_leave_in", 2, 2, reads, "(scope, term)",
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       const auto left = layer1.leave_in_ms(in.scope(0).name(), in.term(1).value());
+       if (left) give(out, *left);
+       else sqlite3_result_null(out);
      }},
     {"termgate_reset_fence", 4, 4, writes, "(scope, term, actor, reason)",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
@@ -437,6 +455,19 @@ constexpr Function functions[] = {
     {"termgate_job_start", 4, 5, writes, "(job_name, scope, owner, term [, detail])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
        give(out, layer1.job_start(in.text(0, "job name"), in.scope(1), in.text(2, "owner"), in.term(3), in.optional_text(4, "detail")));
+     }},
+    {"termgate_job_request", 2, 5, writes, "(job_name, scope [, kind [, actor [, reason]]])",
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       const auto asked = layer1.job_request(in.text(0, "job name"), in.scope(1), in.optional_text(2, "kind").value_or("run"),
+                                             in.optional_text(3, "actor").value_or(layer1.client()), in.optional_text(4, "reason").value_or("by hand"));
+       give(out, Json('{').key("requested").value(asked.requested).key("run_id").value(asked.run_id).close());
+     }},
+    {"termgate_job_take", 4, 4, writes, "(job_name, scope, owner, term)",
+     [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {
+       const auto taken = layer1.job_take(in.text(0, "job name"), in.scope(1), in.text(2, "owner"), in.term(3));
+       Json answer('{');
+       if (taken) answer.key("run_id").value(taken->run_id).key("kind").value(taken->kind);
+       give(out, answer.close());
      }},
     {"termgate_job_heartbeat", 1, 3, writes, "(run_id [, checkpoint [, ttl_ms]])",
      [](Layer1& layer1, sqlite3_context* out, const Arguments& in) {

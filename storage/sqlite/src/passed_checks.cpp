@@ -47,6 +47,7 @@ void PassedChecks::released(int index) noexcept {
   for (auto& [scope, leases] : acquired_) {
     for (Acquired& lease : leases) lease.depth = std::min(lease.depth, depth_);
   }
+  for (Required& lease : required_) lease.depth = std::min(lease.depth, depth_);
 }
 
 // A pass that was given inside the savepoint goes: the raise that it may have made is undone. Those given
@@ -55,6 +56,7 @@ void PassedChecks::rolled_back_to(int index) noexcept {
   std::erase_if(passes_, [index](const auto& pass) { return pass.second.depth > index; });
   for (auto& [scope, leases] : acquired_) std::erase_if(leases, [index](const Acquired& lease) { return lease.depth > index; });
   std::erase_if(acquired_, [](const auto& of) { return of.second.empty(); });
+  std::erase_if(required_, [index](const Required& lease) { return lease.depth > index; });
   depth_ = std::max(index + 1, 0);
   ++raises_;
 }

@@ -22,6 +22,7 @@
 #include <termgate/detail/sqlite/connection.hpp>
 #include <termgate/detail/sqlite/errors.hpp>
 #include <termgate/detail/sqlite/write_queue.hpp>
+#include <termgate/text/ascii.hpp>
 
 namespace termgate::inline v0::detail {
 namespace {
@@ -295,13 +296,6 @@ class SqliteDriver final : public Driver {
   std::atomic<std::shared_ptr<Writer>> writer_;
 };
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
-  return result;
-}
-
 }  // namespace
 
 std::unique_ptr<Driver> open_sqlite(std::string_view path_and_options, const SqliteOptions& options) {
@@ -318,7 +312,7 @@ std::unique_ptr<Driver> open_sqlite(std::string_view path_and_options, const Sql
     rest = option.size() < rest.size() ? rest.substr(option.size() + 1) : std::string_view{};
     const auto equals = option.find('=');
     const std::string_view name = option.substr(0, equals);
-    const std::string value = equals == std::string_view::npos ? std::string() : lower(option.substr(equals + 1));
+    const std::string value = equals == std::string_view::npos ? std::string() : text::lower(option.substr(equals + 1));
     const auto is_one_of = [&](std::initializer_list<std::string_view> values) {
       return std::find(values.begin(), values.end(), value) != values.end();
     };

@@ -230,6 +230,7 @@ void WriteQueue::refuse_what_commit_would() {
   if (sqlite3_db_status(connection_.handle(), SQLITE_DBSTATUS_DEFERRED_FKS, &deferred, &highest, 0) == SQLITE_OK && deferred != 0) {
     throw DatabaseError("FOREIGN KEY constraint failed", "SQLITE_CONSTRAINT_FOREIGNKEY");
   }
+  connection_.layer1().need_required_leases();
 }
 
 WriteQueue::Member WriteQueue::work_as_member(Group& group, bool first, const How& how, std::optional<Clock::time_point> deadline,

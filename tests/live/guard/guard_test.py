@@ -255,6 +255,24 @@ class Settings(Guarded):
             [["1.0", "termgate", "t", "postgres"]],
         )
 
+    def test_a_required_lease_is_looked_at_after_all_deferred_triggers(self):
+        self.rig.admin.rows(
+            "CREATE TABLE slow (n int); GRANT ALL ON slow TO lead;"
+            " CREATE FUNCTION sleeps() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.8); RETURN NULL; END';"
+            " CREATE CONSTRAINT TRIGGER sleeps AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sleeps()"
+        )
+        term = int(self.rig.admin.rows(f"SELECT term FROM termgate.acquire_lease('{self.scope}', 'me', interval '1 s')")[0][0])
+        session = self.session("lead", term)
+        require = f"SELECT termgate.require_lease('{self.scope}', 'me')"
+        self.assertEqual(session.run("BEGIN", require, "INSERT INTO t VALUES (1, 1)", "COMMIT"), "ok", session.errors)
+        # The trigger is queued after the look of the constraint trigger.
+        renew = f"SELECT renewed FROM termgate.renew_lease('{self.scope}', 'me', {term}, interval '600 ms')"
+        self.assertEqual(
+            session.run(renew, "BEGIN", require, "INSERT INTO t VALUES (2, 1)", "INSERT INTO slow VALUES (1)", "COMMIT"), "TG007"
+        )
+        self.assertEqual(self.rows(), 1)
+        self.assertEqual(self.rig.value("SELECT count(*) FROM slow"), "0")
+
     def test_observe_lets_pass_and_counts(self):
         before = {row[0]: int(row[1]) for row in self.rig.admin.rows("SELECT * FROM termgate.guard_observed")}
         session = self.session("watched")

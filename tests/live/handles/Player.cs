@@ -35,6 +35,7 @@ static class Player
       Lease lease = Client(words).Hold(words[4], Milliseconds(words[5]), Milliseconds(words[6]), owner: words[7] == "" ? null : words[7]);
       leases[words[1]] = lease;
       Say(words[1], "held", lease.Term, lease.Owner);
+      lease.AskedToLeave.Register(() => Say(words[1], "asked"));
       lease.Lost.Register(() => Say(words[1], "lost"));
     }
     catch (TimeoutException error) { Say(words[1], "blocked", error.Message); }

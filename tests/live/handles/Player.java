@@ -36,6 +36,7 @@ public final class Player {
       Termgate.Lease lease = client(words).hold(words[4], ttl, wait, words[7].isEmpty() ? null : words[7], null);
       LEASES.put(words[1], lease);
       say(words[1], "held", lease.term(), lease.owner());
+      lease.askedToLeave().thenRun(() -> say(words[1], "asked"));
       lease.lost().thenRun(() -> say(words[1], "lost"));
     } catch (TimeoutException error) {
       say(words[1], "blocked", error.getMessage());
@@ -61,7 +62,7 @@ public final class Player {
       client(words).lead(words[4], Duration.ofMillis(Long.parseLong(words[5])), lease -> {
         say(words[1], "leading", lease.term());
         try {
-          while (!lease.lost().isDone()) {
+          while (!lease.lost().isDone() && !lease.askedToLeave().isDone()) {
             if (FAILS.containsKey(words[1])) throw new IllegalStateException("the work failed");
             Thread.sleep(10);
           }

@@ -3,7 +3,7 @@
 A program (a *player*) reads commands from its standard input and answers on its standard output, a line each. Words are separated by
 tabs; those of a command are percent-encoded. The second word of a command, and the first of an answer, is the name of what it is about:
 
-    hold NAME URL DATABASE SCOPE TTL_MS WAIT_MS OWNER    NAME held TERM OWNER, later NAME lost; or NAME blocked
+    hold NAME URL DATABASE SCOPE TTL_MS WAIT_MS OWNER    NAME held TERM OWNER, later NAME asked (to leave), NAME lost; or NAME blocked
     held NAME HANDLE                                     NAME true, or NAME false
     release NAME HANDLE                                  NAME released true, or NAME released false
     write NAME HANDLE URL VALUE HOW                      NAME written. HOW: declared; plain, without a declaration; twice, again without
@@ -225,6 +225,11 @@ class PostgreSQL:
     def force_release(self, scope):
         self.rows("SELECT termgate.force_release(%s, 'the suite', 'a test')", scope)
 
+    def hand_over(self, scope, to=None, drain_ms=20_000):
+        asked = self.rows("SELECT requested FROM termgate.request_hand_over(%s, %s, %s * interval '1 ms')", scope, to, drain_ms)
+        self.rows("SELECT termgate.notify_raised(%s)", scope)
+        assert asked == [(True,)], "nobody holds it"
+
     def seal(self, scope, term):
         self.rows("SELECT termgate.seal(%s, %s::bigint)", scope, term)
 
@@ -264,6 +269,10 @@ class SQLite:
 
     def force_release(self, scope):
         self.rows("SELECT termgate_force_release(?, 'the suite', 'a test')", scope)
+
+    def hand_over(self, scope, to=None, drain_ms=20_000):
+        asked = self.rows("SELECT termgate_request_hand_over(?, ?, ?) ->> 'requested'", scope, to, drain_ms)
+        assert asked == [(1,)], "nobody holds it"
 
     def seal(self, scope, term):
         self.rows("SELECT termgate_seal(?, ?)", scope, term)
@@ -313,6 +322,10 @@ class SQLServer:
 
     def force_release(self, scope):
         self.rows("EXEC termgate.force_release @scope = %s, @actor = N'the suite', @reason = N'a test'", scope)
+
+    def hand_over(self, scope, to=None, drain_ms=20_000):
+        asked = self.rows("EXEC termgate.request_hand_over @scope = %s, @successor = %s, @drain_ms = %s", scope, to, drain_ms)
+        assert asked[0]["requested"], "nobody holds it"
 
     def seal(self, scope, term):
         self.rows("EXEC termgate.seal @scope = %s, @term = %s", scope, term)

@@ -122,13 +122,14 @@ class Player {
     options.wait = wait;
     options.owner = owner;
     HeldLease held = database(url).hold(Scope(scope), options);
-    const std::stop_token lost = held.lost();
+    const std::stop_token lost = held.lost(), asked = held.asked_to_leave();
     const std::string news = fmt::format("{}\theld\t{}\t{}", name, held.term().value(), held.owner());
     {
       const std::lock_guard lock(mutex_);
       handles_.emplace(name, std::move(held));
     }
     say(news);
+    const std::stop_callback wanted(asked, [&] { say(name + "\tasked"); });
     const std::stop_callback signalled(lost, [&] { say(name + "\tlost"); });
     std::mutex mutex;
     std::unique_lock lock(mutex);

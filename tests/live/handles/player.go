@@ -83,6 +83,10 @@ func hold(words []string) error {
 	}
 	keep(words[1], held)
 	say(words[1], "held", held.Term, held.Owner)
+	<-held.AskedToLeave().Done()
+	if held.Context().Err() == nil {
+		say(words[1], "asked")
+	}
 	<-held.Context().Done()
 	say(words[1], "lost")
 	return nil

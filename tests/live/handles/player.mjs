@@ -31,6 +31,7 @@ const commands = {
     }
     leases.set(name, lease);
     say(name, "held", lease.term, lease.owner);
+    lease.askedToLeave.addEventListener("abort", () => say(name, "asked"));
     if (lease.lost.aborted) say(name, "lost");
     else lease.lost.addEventListener("abort", () => say(name, "lost"));
   },

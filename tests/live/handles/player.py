@@ -49,6 +49,7 @@ class Player:
         self.leases[name] = lease
         self.stack.enter_context(lease)
         say(name, "held", lease.term, lease.owner)
+        threading.Thread(target=lambda: lease.asked_to_leave.wait() and say(name, "asked"), daemon=True).start()
         lease.lost.wait()
         say(name, "lost")
 
@@ -79,7 +80,7 @@ class Player:
         def work(lease):
             self.leases[name] = lease
             say(name, "leading", lease.term)
-            while not (lease.lost.wait(0.01) or self.stops[name].is_set()):
+            while not (lease.lost.wait(0.01) or lease.asked_to_leave.is_set() or self.stops[name].is_set()):
                 if self.failures[name].is_set():
                     raise RuntimeError("the work failed")
             say(name, "stopped")

@@ -277,6 +277,46 @@ def a_process_that_was_stopped_for_too_long_knows_it(game):
     game.not_lost(second)
 
 
+# ---- a lease that is asked for ----------------------------------------------------------------------
+
+
+@scenario()
+def a_holder_is_asked_to_leave_and_goes_in_order(game):
+    handle, term = game.hold(ttl=6000)
+    second = game.ask_hold(ttl=6000, wait=20_000)
+    game.database.hand_over(game.scope)
+    asked = time.time()
+    assert game.player.heard(handle, "asked", 4.0), "the next renewal did not say so"
+    assert game.write(handle) == ["written"]
+    game.renewed(2)
+    game.not_lost(handle)
+    assert game.player.heard(second, "held", 0) is None
+    assert game.release(handle)
+    heard = game.player.heard(second, "held")
+    assert heard and heard[0] - asked < 12 and int(heard[1][0]) == term + 1, heard
+
+
+@scenario()
+def a_lease_that_is_handed_over_is_kept_for_its_successor(game):
+    handle, term = game.hold(owner=f"{game.scope}: old", ttl=6000)
+    game.database.hand_over(game.scope, f"{game.scope}: new*")
+    assert game.release(handle)
+    for owner in (f"{game.scope}: old", f"{game.scope}: another"):
+        assert game.player.answer(game.ask_hold(owner=owner))[0] == "blocked", owner
+    _, next_term = game.hold(owner=f"{game.scope}: new 7")
+    assert next_term == term + 1
+
+
+@scenario()
+def a_holder_that_does_not_leave_loses_it_before_another_can_have_it(game):
+    handle, term = game.hold()
+    game.database.hand_over(game.scope, drain_ms=1500)
+    assert game.player.heard(handle, "asked"), "the holder was not asked"
+    at, end = game.lost_before_the_end(handle)
+    second, next_term = game.hold(wait=20_000)
+    assert next_term == term + 1 and time.time() >= end
+
+
 # ---- a database or a network that fails -------------------------------------------------------------
 
 
@@ -492,6 +532,23 @@ def of_two_loops_one_leads_and_the_other_follows_it(game):
     game.player.ask("stop", second)
     assert game.player.heard(second, "done")
     assert game.database.lease(game.scope)[3]
+
+
+@scenario()
+def a_loop_that_is_asked_to_leave_stops_its_work_and_another_leads(game):
+    first = lead(game)
+    heard = game.player.heard(first, "leading")
+    assert heard
+    second = lead(game)
+    assert game.player.heard(second, "leading", 0.5) is None
+    game.database.hand_over(game.scope)
+    assert game.player.heard(first, "stopped", 4.0), "the work was not stopped"
+    next_one = game.player.heard(second, "leading")
+    assert next_one and int(next_one[1][0]) == int(heard[1][0]) + 1, "it did not leave, or came back itself"
+    assert game.player.heard(first, "leading", 0.5, nth=2) is None and game.player.heard(first, "done", 0) is None
+    for loop in (first, second):
+        game.player.ask("stop", loop)
+        assert game.player.heard(loop, "done")
 
 
 @scenario()

@@ -121,6 +121,7 @@ FROZEN = [
     ("acquire_lease of a new scope", "aa", in_transaction(acquire("aa", "A"))),
     ("renew_lease", "a", in_transaction("EXEC termgate.renew_lease N'a', N'A', 1, 1000")),
     ("release_lease", "a", in_transaction(RELEASED + "EXEC termgate.release_lease N'a', N'A', 1, @r OUTPUT")),
+    ("request_hand_over", "a", in_transaction("EXEC termgate.request_hand_over N'a', N'B*', 1000")),
     ("force_release", "a", in_transaction(RELEASED + "EXEC termgate.force_release N'a', N'ops', N'why', @r OUTPUT")),
     ("append of x", "x", in_transaction(append("x-events", 5))),
     ("check_term of x and a write", "x", in_transaction(check("x", 5), work("x", 5, 1))),

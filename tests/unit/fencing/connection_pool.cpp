@@ -186,3 +186,35 @@ TEST_CASE("connection pool: many threads share few connections", "[fencing]") {
   CHECK(done + blocked == 1600);
   CHECK(server.open <= 2);
 }
+
+TEST_CASE("connection pool: the fittest idle connection is lent, and rather a new one than an unfit one", "[fencing]") {
+  Server server;
+  const auto fit = [](int wanted) { return [wanted](const Fake& idle) { return idle.number == wanted ? 1 : 0; }; };
+  const auto unfit = [](int unwanted) { return [unwanted](const Fake& idle) { return idle.number == unwanted ? -1 : 0; }; };
+  CHECK(server.number_of_next() == 1);
+  CHECK(server.pool.lend(50ms, unfit(1))->number == 2);
+  CHECK(server.pool.lend(50ms, fit(1))->number == 1);
+  CHECK(server.number_of_next() == 1);  // the last one given back
+  CHECK(server.pool.lend(50ms, fit(2))->number == 2);
+  CHECK(server.pool.lend(50ms, fit(3))->number == 2);
+  CHECK(server.pool.lend(50ms, unfit(2))->number == 1);
+  // There may be no more than two.
+  CHECK(server.pool.lend(50ms, [](const Fake&) { return -1; })->number == 1);
+  CHECK(server.open == 2);
+}
+
+TEST_CASE("connection pool: an idle connection is used by nobody else meanwhile, and closed if that fails", "[fencing]") {
+  Server server;
+  const auto any = [](const Fake&) { return true; };
+  CHECK_FALSE(server.pool.with_idle(any, [](Fake&) {}));
+  CHECK(server.number_of_next() == 1);
+  CHECK_FALSE(server.pool.with_idle([](const Fake& idle) { return idle.number == 2; }, [](Fake&) {}));
+  CHECK(server.pool.with_idle(any, [&](Fake& idle) {
+    CHECK(idle.number == 1);
+    CHECK(server.number_of_next() == 2);
+  }));
+  CHECK_THROWS_AS(server.pool.with_idle([](const Fake& idle) { return idle.number == 1; }, [](Fake&) { throw std::runtime_error("it"); }),
+                  std::runtime_error);
+  CHECK(server.open == 1);
+  CHECK(server.number_of_next() == 2);
+}

@@ -27,12 +27,13 @@ TEST_CASE("error from message: every code has its type", "[fencing]") {
   CHECK_THROWS_AS(throw_if_tg("TG004 untrusted"), FenceUntrusted);
   CHECK_THROWS_AS(throw_if_tg("TG005 malformed"), InvalidInput);
   CHECK_THROWS_AS(throw_if_tg("TG006 blocked"), Blocked);
+  CHECK_THROWS_AS(throw_if_tg("TG007 the lease has ended"), LeaseLost);
 }
 
 TEST_CASE("error from message: what is not ours is left alone", "[fencing]") {
   CHECK_NOTHROW(throw_if_tg(""));
   CHECK_NOTHROW(throw_if_tg("duplicate key value violates unique constraint"));
-  CHECK_NOTHROW(throw_if_tg("TG007 no such code"));
+  CHECK_NOTHROW(throw_if_tg("TG008 no such code"));
   CHECK_NOTHROW(throw_if_tg("TG001"));
   CHECK_NOTHROW(throw_if_tg("the user's text says TG001 stale term 3"));
 }

@@ -1,4 +1,6 @@
 // WebSockets over real sockets.
+#include <atomic>
+
 #include "frames.hpp"
 #include "served.hpp"
 
@@ -13,7 +15,7 @@ struct Recorder : SocketEvents {
   std::vector<std::string> messages;
   std::size_t pause_after = 1000;
   bool echoes = false;
-  int closed_calls = 0;
+  std::atomic<int> closed_calls{0};
   std::uint16_t code = 0;
 
   void opened(std::shared_ptr<Socket> open) override {

@@ -247,8 +247,8 @@ def check_throws(tokens):
             and "TG00" not in text_of(tokens)
         ):
             continue  # no refusal of the contract's: the uninstaller's
-        if not re.fullmatch(r"5000[1-6]", number):
-            raise Problem(f"THROW {number}: codes are 50001 to 50006")
+        if not re.fullmatch(r"5000[1-7]", number):
+            raise Problem(f"THROW {number}: codes are 50001 to 50007")
         if tokens[at + 3][0] == "string" and not tokens[at + 3][1].lstrip("N").startswith(f"'TG00{number[-1]} "):
             raise Problem(f"THROW {number} with {tokens[at + 3][1]}")
         if (
@@ -270,8 +270,8 @@ def check_thrown(tokens):
         if not is_word(token, "EXEC") or [one[1] for one in tokens[at + 1 : at + 4]] != ["@schema@", ".", "_throw"]:
             continue
         number, variable = tokens[at + 4][1], tokens[at + 6][1]
-        if not re.fullmatch(r"5000[1-6]", number):
-            raise Problem(f"_throw {number}: codes are 50001 to 50006")
+        if not re.fullmatch(r"5000[1-7]", number):
+            raise Problem(f"_throw {number}: codes are 50001 to 50007")
         for back in range(at - 1, -1, -1):
             if (
                 tokens[back][0] == "variable"

@@ -202,6 +202,15 @@ TEST_CASE("leader loop: a lease that was taken away ends the work and the next t
   CHECK(terms.front() == 1);
 }
 
+// The library's call would notify the loop where the database can, and the loop would renew at once.
+void force_release_quietly(Database& db) {
+  if (db.kind() != "postgresql") {
+    db.force_release(billing, "operator", "test");
+    return;
+  }
+  db.write(Scope("elsewhere"), Term(1), [](Transaction& tx) { tx.exec("SELECT termgate.force_release('billing', 'operator', 'test')"); });
+}
+
 TEST_CASE("leader loop: work that is refused as stale is told and a new election comes", "[F1][storage][leader]") {
   const auto made = ThrowAwayDatabase::from_environment();
   Database db = made.open();
@@ -210,8 +219,8 @@ TEST_CASE("leader loop: work that is refused as stale is told and a new election
   LeaderLoop loop(
       made.open(), billing,
       [&](const Leadership& leads) {
-        // An hour's lease, so that nothing but the write can tell.
-        if (!taken_away.exchange(true)) db.force_release(billing, "operator", "test");
+        // An hour's lease, and taken away by who notifies nobody, so that nothing but the write can tell.
+        if (!taken_away.exchange(true)) force_release_quietly(db);
         db.append(Stream("billing"), leads.term(), "perhaps");
         until_stopped(leads);
       },

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include <termgate/tds/text.hpp>
+#include <termgate/text/ascii.hpp>
 
 #include "bytes.hpp"
 
@@ -18,14 +19,11 @@ constexpr std::size_t server_name_bytes_max = 255;
 constexpr std::size_t head_bytes = 3;
 constexpr std::string_view version = "16.0.1000.6";  // that PRELOGIN has, too
 
-char small(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 }  // namespace
 
 bool is_instance_name(std::string_view name) noexcept {
   return !name.empty() && name.size() <= instance_name_bytes_max && std::all_of(name.begin(), name.end(), [](char c) {
-    const char s = small(c);
-    return (s >= 'a' && s <= 'z') || (s >= '0' && s <= '9') || s == '_' || s == '$' || s == '#';
+    return text::is_letter(c) || text::is_digit(c) || c == '_' || c == '$' || c == '#';
   });
 }
 
@@ -42,7 +40,7 @@ std::string browser_answer(std::string_view request, std::string_view server_nam
   }
   std::string told;
   for (const BrowsedInstance& one : instances) {
-    if (!wanted.empty() && !is_same_name(wanted, one.name)) continue;
+    if (!wanted.empty() && !text::same(wanted, one.name)) continue;
     std::string entry = "ServerName;";
     entry.append(server_name.substr(0, server_name_bytes_max)).append(";InstanceName;").append(one.name);
     entry.append(";IsClustered;No;Version;").append(version).append(";tcp;").append(std::to_string(one.port)).append(";;");

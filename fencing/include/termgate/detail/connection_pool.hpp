@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,6 +33,9 @@ class ConnectionPool {
     std::function<bool(Connection&)> is_alive;     // of an idle connection that is about to be lent
     std::function<bool(Connection&)> is_reusable;  // of one that comes back outside any transaction
   };
+
+  // How well an idle connection suits a call: the highest is lent. Below 0: rather a new one, while there may be more.
+  using Fitness = std::function<int(const Connection&)>;
 
   // A connection for the length of one call.
   class PooledConnection {
@@ -62,14 +66,14 @@ class ConnectionPool {
 
    private:
     friend class ConnectionPool;
-    PooledConnection(ConnectionPool& pool, std::chrono::milliseconds wait) : pool_(pool), outer_(innermost_) {
+    PooledConnection(ConnectionPool& pool, std::chrono::milliseconds wait, const Fitness& fitness) : pool_(pool), outer_(innermost_) {
       for (const PooledConnection* open = innermost_; open != nullptr; open = open->outer_) {
         if (&open->pool_ == &pool) {
           throw InvalidInput(
               "TG005 a call of this Database from inside its own transaction: use the Transaction that the callback was given");
         }
       }
-      connection_ = pool.take(wait, fresh_);
+      connection_ = pool.take(wait, fresh_, fitness);
       innermost_ = this;
     }
 
@@ -88,10 +92,54 @@ class ConnectionPool {
   ConnectionPool& operator=(const ConnectionPool&) = delete;
 
   // Waits for a free connection or makes one. Blocked: all are busy for so long. InvalidInput: this thread has one already.
-  PooledConnection lend(std::chrono::milliseconds wait) { return PooledConnection(*this, wait); }
+  PooledConnection lend(std::chrono::milliseconds wait, const Fitness& fitness = {}) { return PooledConnection(*this, wait, fitness); }
+
+  // Calls `use` with an idle connection that `which` picks; nobody else has it meanwhile. False: there is none. What `use` throws closes
+  // it.
+  template <class Which, class Use>
+  bool with_idle(Which which, Use use) {
+    std::unique_ptr<Connection> one;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const auto& idle) { return which(*idle); });
+      if (found == idle_.end()) return false;
+      one = std::move(*found);
+      idle_.erase(found);
+    }
+    try {
+      use(*one);
+    } catch (...) {
+      one.reset();
+      put_back(nullptr);
+      throw;
+    }
+    put_back(std::move(one));
+    return true;
+  }
 
  private:
-  std::unique_ptr<Connection> take(std::chrono::milliseconds wait, bool& fresh) {
+  // With the lock. None: one is to be made.
+  std::unique_ptr<Connection> idle_for(const Fitness& fitness) {
+    if (idle_.empty()) return nullptr;
+    auto best = std::prev(idle_.end());
+    if (fitness) {
+      // Among equals, the one that was given back last.
+      int highest = fitness(**best);
+      for (auto one = best; one != idle_.begin();) {
+        --one;
+        if (const int found = fitness(**one); found > highest) {
+          best = one;
+          highest = found;
+        }
+      }
+      if (highest < 0 && open_ < max_) return nullptr;
+    }
+    std::unique_ptr<Connection> idle = std::move(*best);
+    idle_.erase(best);
+    return idle;
+  }
+
+  std::unique_ptr<Connection> take(std::chrono::milliseconds wait, bool& fresh, const Fitness& fitness) {
     for (;;) {
       std::unique_ptr<Connection> idle;
       {
@@ -100,12 +148,8 @@ class ConnectionPool {
           throw Blocked(
               fmt::format("TG006 all {} connections of this process to the database are busy; see OpenOptions::connections_max", open_));
         }
-        if (idle_.empty()) {
-          ++open_;
-        } else {
-          idle = std::move(idle_.back());
-          idle_.pop_back();
-        }
+        idle = idle_for(fitness);
+        if (!idle) ++open_;
       }
       try {
         fresh = !idle;

@@ -18,6 +18,8 @@
 #include <vector>
 
 #include <termgate/isolation.hpp>
+#include <termgate/scope.hpp>
+#include <termgate/term.hpp>
 #include <termgate/value.hpp>
 
 namespace termgate::sql {
@@ -26,10 +28,17 @@ enum class Call : std::uint8_t;  // generated from sql/<database>/calls/ by sql/
 
 namespace termgate::inline v0::detail {
 
+struct Claim {
+  const Scope& scope;
+  Term term;
+};
+
 struct TransactOptions {
   bool read_only = false;
   Isolation isolation = Isolation::database_default;
   std::optional<std::chrono::milliseconds> timeout;  // for the work, COMMIT excluded; none: no limit
+  // What the transaction writes under. A driver that can do so at less cost passes the check by itself (OpenTransaction::fence).
+  std::optional<Claim> claim = {};
 };
 
 // One open transaction, valid inside the callback that it is handed to. That callback's thread only.
@@ -39,6 +48,8 @@ class OpenTransaction {
   virtual Rows call(sql::Call call, std::span<const Value> parameters) = 0;
   // Runs the user's statement; `$1`, `$2` … are parameters on every database, outside quotes and comments.
   virtual Rows execute(std::string_view sql, std::span<const Value> parameters) = 0;
+  // The fence by which the driver has let the claim pass; none: it has not, and the caller checks.
+  virtual std::optional<std::int64_t> fence() const { return std::nullopt; }
 };
 
 struct PayloadLimits {
@@ -65,6 +76,12 @@ class Driver {
   // database is set up. Whatever `work` throws rolls back and comes out unchanged. `work` runs once, on
   // the caller's thread. Calling transact or call from inside `work` is refused with InvalidInput.
   virtual void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) = 0;
+
+  // The user's statement behind the check for the claim, as a transaction of its own, in one round trip. None: this driver has no way that
+  // is shorter than transact().
+  virtual std::optional<Rows> execute(const Claim&, std::string_view /*sql*/, std::span<const Value> /*parameters*/) {
+    return std::nullopt;
+  }
 
   // One call as a transaction of its own, in one round trip where the database allows it. `timeout`: how long it
   // may take; a write that is given up on the way may be of unknown outcome.

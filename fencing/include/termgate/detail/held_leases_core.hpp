@@ -38,6 +38,7 @@ class HeldLeasesCore {
   static constexpr std::size_t batch_max = 500;
   // After a renewal that failed the next comes this soon, at most.
   static constexpr int retries_a_ttl = 12;
+  static constexpr std::chrono::milliseconds hurry_pause{10};
 
   enum class Outcome {
     renewed,
@@ -57,6 +58,8 @@ class HeldLeasesCore {
   // A lease that ends at `end`, counted from before its request was sent. False: it is over already but for its margin.
   bool add(Id id, const Timing& timing, Moment end, Moment now);
   void remove(Id id);
+  // It is due now: somebody may have asked for it. Such hints may come as fast as anybody likes to send them.
+  void hurry(Id id, Moment now);
   Action resume(Moment now);
   // The answers to what is under way, in its order; none: the statement as a whole was not answered, or refused. `sent`: before it was
   // sent.
@@ -71,6 +74,8 @@ class HeldLeasesCore {
     Timing timing;
     Moment until;
     std::optional<Moment> due;  // none: it is being renewed
+    Moment hurried = Moment::min();
+    bool again = false;  // somebody has asked while it was being renewed
   };
   void set_until(Id id, Held& held, Moment until);
   void set_due(Id id, Held& held, std::optional<Moment> due);

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <termgate/text/ascii.hpp>
+
 namespace termgate::inline v0::detail {
 
 // The host in small letters, an IPv6 address with its brackets. None: malformed. A user name, for one, has no place there: a reader that
@@ -15,8 +17,8 @@ namespace termgate::inline v0::detail {
 inline std::optional<std::string> host_name(std::string_view header) {
   const auto all_in = [](std::string_view text, std::string_view others, bool letters) {
     return std::all_of(text.begin(), text.end(), [&](char c) {
-      const char small = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-      return (c >= '0' && c <= '9') || (small >= 'a' && small <= (letters ? 'z' : 'f')) || others.find(c) != std::string_view::npos;
+      const char small = text::lower(c);
+      return text::is_digit(c) || (small >= 'a' && small <= (letters ? 'z' : 'f')) || others.find(c) != std::string_view::npos;
     });
   };
   const auto end = header.starts_with('[') ? header.find(']') : header.find(':');
@@ -29,9 +31,7 @@ inline std::optional<std::string> host_name(std::string_view header) {
   if (!port.empty() && (port[0] != ':' || port.size() > 6 || port.find_first_not_of("0123456789", 1) != std::string_view::npos))
     return std::nullopt;
   if (port.size() == 6 && port.substr(1) > "65535") return std::nullopt;
-  std::string small(host);
-  for (char& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return small;
+  return text::lower(host);
 }
 
 // Whether `name`, as host_name() returns it, is the loopback's or one of `allowed`; "*" is any.

@@ -8,8 +8,8 @@
 //   - it never leads and gives back at the same time;
 //   - once `over`, nothing is under way and nothing is held.
 //
-//   standby ── acquire: granted ──> leads ── margin before the lease's end, renewal refused, the work ended, stop() ──> steps down ── the
-//   work has ended ──> release or not ──> standby, over
+//   standby ── acquire: granted ──> leads (its work may be asked to stop: somebody wants the lease) ── margin before the lease's end,
+//   renewal refused, the work ended, stop() ──> steps down ── the work has ended ──> release or not ──> standby, over
 //
 // It believes that it leads until `margin` before the lease's end, counted from before the request was sent, and reports the loss at that
 // moment, whatever call is under way. Only a granted renewal moves that moment; one with an unknown outcome does not. A late answer changes
@@ -41,20 +41,24 @@ class LeaderCore {
     Time poll;  // how long a standby waits before it asks again; up to half as much more for the jitter, twice to three times as much where
                 // nobody answers
   };
-  // A renewal is sent when a third of the TTL is over, and after one that failed again this soon, at most.
+  // A renewal is sent when a third of the TTL is over, or up to a quarter of that earlier, and after one that failed again this soon, at
+  // most.
   static constexpr int renewals_a_ttl = 3;
   static constexpr int retries_a_ttl = 12;
   // A release without a yes or a no is sent again, so often in all, behind pauses of 10, 20, 40 and 80 ms: another's acquisition may be at
   // the lease, and it may stand for hours; but a stop must not wait for a database that has gone.
   static constexpr int releases_max = 5;
   static constexpr std::chrono::milliseconds release_pause{10};
+  // Hints may come as fast as anybody likes to send them.
+  static constexpr std::chrono::milliseconds hint_pause{10};
 
   enum class Loss {
-    stopped,   // stop() was called
-    finished,  // the work ended by itself
-    fenced,    // the work was refused as stale: another has been elected
-    lost,      // the database says that the lease is not ours any more
-    expired    // no renewal was granted in time
+    stopped,      // stop() was called
+    finished,     // the work ended by itself
+    handed_over,  // the same, after somebody had asked for the lease
+    fenced,       // the work was refused as stale: another has been elected
+    lost,         // the database says that the lease is not ours any more
+    expired       // no renewal was granted in time
   };
 
   struct Call {
@@ -70,6 +74,7 @@ class LeaderCore {
   // --- what happens
   struct Woken {};
   struct Stop {};
+  struct Hint {};     // somebody may have given the lease back, or ask for it
   struct WorkEnded {  // once for each election
     bool stale;       // refused as stale
   };
@@ -87,11 +92,14 @@ class LeaderCore {
     Moment until = {};
     // Of an acquisition that was refused: how long the other's lease still lasts, if that is known.
     std::optional<Time> free_in = {};
+    // In the answer to a renewal that was granted: somebody asks for the lease.
+    bool leave = false;
   };
-  using Event = std::variant<Woken, Stop, WorkEnded, Answer>;
+  using Event = std::variant<Woken, Stop, Hint, WorkEnded, Answer>;
 
   struct Action {
     std::optional<LeadershipChange> change;  // first: stop the work, or start it
+    bool leave = false;                      // request the work to stop; it leads, and renews, until the work has ended
     std::optional<Call> call;                // then: make it. One at a time; each is answered
     std::optional<Moment> wake;              // none: nothing happens before something else does
     bool over = false;                       // nothing will ever happen again
@@ -118,6 +126,7 @@ class LeaderCore {
   void acquired(const Answer& answer, Moment now, Action& action);
   void gives_back(Held held);
   void backs_off(Moment now);
+  Moment due(Moment sent, Moment now);
   void waits(Time time, Moment now);
   Time spread(Time from, Time to);
 
@@ -133,6 +142,9 @@ class LeaderCore {
   int failures_ = 0;             // in a row, of acquisitions
   bool working_ = false;
   bool stopping_ = false;
+  bool leaving_ = false;  // while it leads: it has requested the work to stop
+  bool hinted_ = false;
+  Moment hint_after_ = Moment::min();
 };
 
 }  // namespace termgate::inline v0::detail

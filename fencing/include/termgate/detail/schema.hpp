@@ -1,22 +1,14 @@
-// Puts the schema's name into a statement of sql/: @schema@ quoted as an identifier in PostgreSQL's way, @schema_lit@
-// as a string literal. The one place where a name is spliced into SQL on the client's side.
+// Puts the schema's name into a statement of sql/: @schema@ quoted as an identifier, @schema_lit@ as a string literal, in PostgreSQL's way
+// or in T-SQL's.
 #pragma once
 
 #include <string>
 #include <string_view>
 
 #include <termgate/error.hpp>
+#include <termgate/text/quote.hpp>
 
 namespace termgate::inline v0::detail {
-
-inline std::string quoted_with(std::string_view text, char quote) {
-  std::string quoted(1, quote);
-  for (char character : text) {
-    if (character == quote) quoted += quote;
-    quoted += character;
-  }
-  return quoted + quote;
-}
 
 // What a name of a schema may not have: the files of sql/postgres/ stand in dollar quotes, strings and format strings, and PostgreSQL
 // would cut a long one short. Throws InvalidInput.
@@ -31,35 +23,32 @@ inline void need_schema_name(std::string_view schema) {
   }
 }
 
-inline std::string with_schema(std::string_view statement, std::string_view schema) {
-  // A backslash would start an escape under standard_conforming_strings = off; E'' is exact under both.
-  std::string literal = quoted_with(schema, '\'');
-  if (literal.find('\\') != std::string::npos) {
-    std::string escaped = " E";
-    for (char character : literal) {
-      if (character == '\\') escaped += '\\';
-      escaped += character;
-    }
-    literal = escaped;
-  }
-  const std::string identifier = quoted_with(schema, '"');
-  std::string text;
+inline std::string with_names(std::string_view statement, std::string_view identifier, std::string_view literal) {
+  std::string made;
   for (;;) {
     const auto at = statement.find("@schema");
-    text += statement.substr(0, at);
-    if (at == std::string_view::npos) return text;
+    made += statement.substr(0, at);
+    if (at == std::string_view::npos) return made;
     statement.remove_prefix(at);
     if (statement.starts_with("@schema@")) {
-      text += identifier;
+      made += identifier;
       statement.remove_prefix(8);
     } else if (statement.starts_with("@schema_lit@")) {
-      text += literal;
+      made += literal;
       statement.remove_prefix(12);
     } else {
-      text += statement.substr(0, 1);
+      made += statement.substr(0, 1);
       statement.remove_prefix(1);
     }
   }
+}
+
+inline std::string with_schema(std::string_view statement, std::string_view schema) {
+  return with_names(statement, text::quoted(schema, '"'), text::postgresql_string(schema));
+}
+
+inline std::string with_schema_tsql(std::string_view statement, std::string_view schema) {
+  return with_names(statement, text::in_brackets(schema), text::tsql_string(schema));
 }
 
 }  // namespace termgate::inline v0::detail

@@ -88,12 +88,14 @@ class SocketEvents {
 
 // What becomes of a request whose head is here.
 struct Take {
-  std::size_t body_bytes_max = 0;  // more: 413
+  std::size_t body_bytes_max = 0;   // more: 413
+  std::unique_ptr<Room> room = {};  // for the body as it arrives; full: 503. None: nothing is counted
 };
 struct Upgrade {
   std::shared_ptr<SocketEvents> events;
   std::string subprotocol = {};               // empty: none is chosen
   std::size_t message_bytes_max = 16u << 20;  // more: closed with 1009
+  std::unique_ptr<Room> room = {};            // for a message as it arrives; full: closed with 1013. None: nothing is counted
 };
 // A Reply is the answer without the body, which is not read: the connection ends after it where there is one.
 using Decision = std::variant<Take, Upgrade, Reply>;
@@ -104,7 +106,7 @@ class Handler {
   // Upgrade may be returned where wants_socket(head).
   virtual Decision decide(const Head& head) = 0;
   virtual void request(Request request, Answer answer) = 0;
-  // The answer where the server itself refuses a request: 400, 403, 408, 413, 417, 421, 431, 500, 505. `message`: plain text without a
+  // The answer where the server itself refuses a request: 400, 403, 408, 413, 417, 421, 431, 500, 503, 505. `message`: plain text without a
   // line break. The connection ends with it.
   virtual Reply refusal(const Peer& peer, unsigned status, std::string_view message);
   // For the log: an accepted connection that came to nothing (a TLS handshake, a PROXY header), at most once a second.

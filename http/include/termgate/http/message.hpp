@@ -37,9 +37,18 @@ struct Head {
   std::size_t count(std::string_view name) const noexcept;
 };
 
+// A share of a memory budget, given back when it goes. One thread at a time.
+class Room {
+ public:
+  virtual ~Room() = default;
+  // So many bytes from now on. False: there are not so many, and the share is what it was.
+  virtual bool hold(std::size_t bytes) = 0;
+};
+
 struct Request {
   Head head;
   std::string body;
+  std::unique_ptr<Room> room = {};  // what Take had for the body
 };
 
 // The whole of an answer. Content-Length, Connection, Cache-Control: no-store and X-Content-Type-Options: nosniff are set for it.

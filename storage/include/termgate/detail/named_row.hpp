@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,11 @@ class NamedRow {
     const auto at = static_cast<std::size_t>(found - rows_.columns.begin());
     if (at >= row_.size()) throw DatabaseError(fmt::format("the database's answer has no column \"{}\"", name));
     return row_[at];
+  }
+  // For a column that layer 1 of the version before does not have yet.
+  std::optional<std::int64_t> int_if_there(std::string_view name) const {
+    if (std::find(rows_.columns.begin(), rows_.columns.end(), name) == rows_.columns.end()) return std::nullopt;
+    return (*this)[name].as_optional_int();
   }
 
  private:

@@ -89,7 +89,7 @@ Layer1::Fence Layer1::known_fence(const std::string& scope) {
 std::optional<Layer1::LeaseRow> Layer1::read_lease(std::string_view scope) {
   Running read = use(stmt::lease_read);
   if (!read.bind(scope).step()) return std::nullopt;
-  return LeaseRow{read.text(0), read.integer(1), read.integer(2), read.integer(4), !read.is_null(5)};
+  return LeaseRow{read.text(0), read.integer(1), read.integer(2), read.integer(4), read.optional_integer(5)};
 }
 
 std::int64_t Layer1::evidence(std::string_view scope, bool streams_only, bool was_reset) {

@@ -247,6 +247,9 @@ void Layer1::guard_raise(std::string_view scope, std::int64_t term) {
 // now, and not when the commit is done.
 std::optional<FileWatch::Problem> Layer1::before_commit() {
   if (auto problem = file_.problem(true)) return problem;
+  try {
+    need_required_leases();
+  } catch (const Error& error) { return FileWatch::Problem{SQLITE_CONSTRAINT, error.what()}; }
   if (!flush_folder_) return std::nullopt;
   const std::string folder = std::filesystem::path(sqlite3_db_filename(db_, "main")).parent_path();
   folder_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

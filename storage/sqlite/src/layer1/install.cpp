@@ -85,20 +85,18 @@ std::vector<Layer1::Part> Layer1::missing_parts() {
   return missing;
 }
 
-// Columns that were called something else in an earlier version (0004).
-void Layer1::rename_columns() {
+// Columns that were called something else in an earlier version (0004), or were not there (0009).
+void Layer1::alter_columns() {
+  const auto has = [&](std::string_view table, std::string_view column) {
+    const Statement columns(db_, "SELECT 1 FROM main.pragma_table_info(?1) WHERE name = ?2");
+    Running read(columns.get());
+    return read.bind(table).bind(column).step();
+  };
   for (const char* table : {"termgate_fences", "termgate_incarnation"}) {
-    bool found = false;
-    {
-      const Statement columns(db_, "SELECT 1 FROM main.pragma_table_info(?1) WHERE name = 'in_doubt'");
-      Running read(columns.get());
-      read.bind(std::string_view(table));
-      found = read.step();
-    }
-    if (!found) continue;
-    const std::string text = fmt::format("ALTER TABLE main.{} RENAME COLUMN in_doubt TO untrusted", table);
-    if (const int code = sqlite3_exec(db_, text.c_str(), nullptr, nullptr, nullptr); code != SQLITE_OK) throw_sqlite(db_, code);
+    if (has(table, "in_doubt")) execute(fmt::format("ALTER TABLE main.{} RENAME COLUMN in_doubt TO untrusted", table));
   }
+  if (has("termgate_job_runs", "run_id") && !has("termgate_job_runs", "request"))
+    execute("ALTER TABLE main.termgate_job_runs ADD COLUMN request TEXT CHECK (request IN ('run', 'dry-run', 'resume'))");
 }
 
 // Two at once do no harm: the version is read under the write lock.
@@ -120,7 +118,7 @@ Layer1::Installed Layer1::install() {
     known = tables.step();
   }
   std::vector<std::string> outdated;
-  if (known && from < ours) rename_columns();
+  if (known && from < ours) alter_columns();
   if (known && from <= ours) missing = missing_parts();
   if (from == ours && missing.empty()) outdated = outdated_triggers(false);
   if (from == ours && missing.empty() && outdated.empty()) {

@@ -21,25 +21,83 @@ namespace stmt = termgate::sql::sqlite_statements;
 
 }  // namespace
 
-std::string Layer1::job_start(const std::string& job_name, const Scope& scope, const std::string& owner, Term term,
-                              const std::optional<std::string>& detail) {
+std::optional<Layer1::TakenJob> Layer1::find_job(const std::string& job_name, const Scope& scope, std::int64_t term) {
+  Running open = use(stmt::job_open);
+  if (!open.bind(scope.name()).bind(job_name).bind(term).step()) return std::nullopt;
+  return TakenJob{open.text(0), open.optional_text(1).value_or("")};
+}
+
+// The check, then one open run of the job: what other terms have left open is lost.
+void Layer1::begin_job(const std::string& job_name, const Scope& scope, const std::string& owner, Term term, Moment moment) {
   require_name(job_name, "job name");
   require_name(owner, "owner");
-  Unit unit(*this);
   admit(scope.name(), term.value(), judge(scope.name(), term.value(), Raise::allowed, false));
-  const std::string run_id = WriteId::random().text();
-  const Moment moment = now();
-  {
-    Running open = use(stmt::job_open);
-    if (open.bind(scope.name()).bind(job_name).bind(term.value()).step()) {
-      throw InvalidInput(fmt::format("TG005 job \"{}\" of scope \"{}\" has an open run already, {}: finish it first", job_name,
-                                     scope.name(), open.text(0)));
-    }
+  if (const auto open = find_job(job_name, scope, term.value())) {
+    throw InvalidInput(
+        fmt::format("TG005 job \"{}\" of scope \"{}\" has an open run already, {}: finish it first", job_name, scope.name(), open->run_id));
   }
   use(stmt::jobs_lost).bind(scope.name()).bind(term.value()).bind(moment).bind(job_name).run();
-  use(stmt::job_insert).bind(run_id).bind(job_name).bind(scope.name()).bind(owner).bind(term.value()).bind(moment).bind(detail).run();
+}
+
+std::string Layer1::job_start(const std::string& job_name, const Scope& scope, const std::string& owner, Term term,
+                              const std::optional<std::string>& detail) {
+  Unit unit(*this);
+  const std::string run_id = WriteId::random().text();
+  const Moment moment = now();
+  begin_job(job_name, scope, owner, term, moment);
+  use(stmt::job_insert)
+      .bind(run_id)
+      .bind(job_name)
+      .bind(scope.name())
+      .bind(owner)
+      .bind(term.value())
+      .bind(moment)
+      .bind(detail)
+      .bind(std::optional<std::string>())
+      .run();
   unit.commit();
   return run_id;
+}
+
+Layer1::JobRequest Layer1::job_request(const std::string& job_name, const Scope& scope, const std::string& kind, const std::string& actor,
+                                       const std::string& reason) {
+  require_name(job_name, "job name");
+  if (kind != "run" && kind != "dry-run" && kind != "resume") {
+    throw InvalidInput(fmt::format("TG005 a job is asked to run, to dry-run or to resume, not to \"{}\"", kind));
+  }
+  require_text(actor, "actor");
+  require_text(reason, "reason");
+  Unit unit(*this);
+  if (const auto asked = find_job(job_name, scope, 0)) {
+    unit.commit();
+    return {false, asked->run_id};
+  }
+  const std::string run_id = WriteId::random().text();
+  use(stmt::job_insert)
+      .bind(run_id)
+      .bind(job_name)
+      .bind(scope.name())
+      .bind("")
+      .bind(std::int64_t{0})
+      .bind(now())
+      .bind(fmt::format("requested by {}: {}", actor, reason))
+      .bind(kind)
+      .run();
+  audit("request_job", scope.name(),
+        Json('{').key("job").value(job_name).key("run_id").value(run_id).key("kind").value(kind).key("reason").value(reason).close(),
+        actor);
+  unit.commit();
+  return {true, run_id};
+}
+
+std::optional<Layer1::TakenJob> Layer1::job_take(const std::string& job_name, const Scope& scope, const std::string& owner, Term term) {
+  Unit unit(*this);
+  const Moment moment = now();
+  begin_job(job_name, scope, owner, term, moment);
+  const auto asked = find_job(job_name, scope, 0);
+  if (asked) use(stmt::job_take).bind(asked->run_id).bind(owner).bind(term.value()).bind(moment).run();
+  unit.commit();
+  return asked;
 }
 
 // None: the run is not open. Throws if this session declares another scope or term. `checked`: its scope and term pass the check too.
@@ -50,6 +108,7 @@ std::optional<Layer1::OpenJob> Layer1::open_job(const std::string& run_id, bool 
     if (!read.bind(run_id).step()) return std::nullopt;
     job = {read.text(0), read.integer(1), read.text(2)};
   }
+  if (checked && job.term == 0) return std::nullopt;  // asked for, and not begun: it is open only to be ended
   if (declared_scope_ && (declared_scope_->name() != job.scope || (declared_term_ && declared_term_->value() != job.term))) {
     throw InvalidInput(fmt::format("TG005 run {} is of scope \"{}\" and term {}, and this session declares scope \"{}\" and term {}",
                                    run_id, job.scope, job.term, declared_scope_->name(),

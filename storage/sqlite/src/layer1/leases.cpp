@@ -34,10 +34,15 @@ std::int64_t untrusted_jump() {
   return (std::int64_t{1} << 32) + chance;
 }
 
-void require_ttl(std::int64_t ttl_ms) {
+void require_ttl(std::int64_t ttl_ms, std::string_view what = "TTL") {
   if (ttl_ms < ttl_ms_min || ttl_ms > ttl_ms_max) {
-    throw InvalidInput(fmt::format("TG005 the TTL must be from 100 ms to 1 day, not {} ms", ttl_ms));
+    throw InvalidInput(fmt::format("TG005 the {} must be from 100 ms to 1 day, not {} ms", what, ttl_ms));
   }
+}
+
+// `pattern`: an owner, or the beginning of one and a *.
+bool is_named(std::string_view pattern, std::string_view owner) {
+  return pattern.ends_with('*') ? owner.starts_with(pattern.substr(0, pattern.size() - 1)) : owner == pattern;
 }
 
 }  // namespace
@@ -48,7 +53,7 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
   require_ttl(ttl_ms);
   const std::string& name = scope.name();
   auto others = [&](const std::optional<LeaseRow>& lease, Moment moment) {
-    return lease && !lease->released && lease->expires_at > moment && lease->owner != owner;
+    return lease && !lease->released_at && lease->expires_at > moment && lease->owner != owner;
   };
   auto refused = [](const LeaseRow& lease, Moment moment) {
     return Acquisition{false, lease.term, lease.expires_at, lease.owner, lease.expires_at - moment};
@@ -58,6 +63,7 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
     const auto lease = read_lease(name);
     const Moment moment = now();
     if (others(lease, moment) && lease->renewed_at <= moment) return refused(*lease, moment);
+    if (lease && !may_follow(name, lease->term, owner, moment)) return refused(*lease, moment);
   }
   Unit unit(*this);
   // Everything is read again under the lock: what was seen before it may be old.
@@ -74,15 +80,19 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
     return refused(*lease, moment);
   }
   // No predecessor can have slipped in since this transaction's first acquisition, so the same call issues no further term.
-  if (const Acquired* first = passed_checks_.acquired(name); first != nullptr && lease && !lease->released && lease->expires_at > moment &&
-                                                             lease->term == first->term && fence.exists && fence.term == first->term &&
-                                                             !fence.untrusted) {
+  if (const Acquired* first = passed_checks_.acquired(name); first != nullptr && lease && !lease->released_at &&
+                                                             lease->expires_at > moment && lease->term == first->term && fence.exists &&
+                                                             fence.term == first->term && !fence.untrusted) {
     if (first->owner != owner || first->ttl_ms != ttl_ms || first->endpoint != endpoint) {
       throw InvalidInput(fmt::format(
           "TG005 this transaction has acquired the lease of scope \"{}\" already, with another TTL or endpoint: use renew_lease", name));
     }
     unit.commit();
     return {true, first->term, lease->expires_at, owner, lease->expires_at - moment};
+  }
+  if (lease && !may_follow(name, lease->term, owner, moment)) {
+    unit.commit();
+    return refused(*lease, moment);
   }
   refuse_passed(name, "an acquisition");
   const std::int64_t base = std::max(height(name, fence), lease ? lease->term : 0);
@@ -107,6 +117,7 @@ Layer1::Acquisition Layer1::acquire_lease(const Scope& scope, const std::string&
       .bind(moment)
       .bind(endpoint)
       .run();
+  if (lease && knows_hand_overs()) handed_over(name, *lease, owner, term, moment);
   if (!own_unit_) passed_checks_.acquired(name, owner, ttl_ms, endpoint, term);
   unit.commit();
   return {true, term, moment + ttl_ms, owner, ttl_ms};
@@ -121,14 +132,15 @@ Layer1::Renewal Layer1::renew_lease(const Scope& scope, const std::string& owner
   const auto lease = read_lease(scope.name());
   const Moment moment = now();
   bool renewed = false;
+  const auto leave_in = leave_in_ms(scope.name(), term.value());
   // A seal or a forced release above this term ends the lease's use, whatever its row says.
-  if (lease && height(scope.name(), fence) <= term.value()) {
+  if (lease && height(scope.name(), fence) <= term.value() && leave_in.value_or(1) > 0) {
     use(stmt::lease_renew).bind(scope.name()).bind(owner).bind(term.value()).bind(moment).bind(moment + ttl_ms).run();
     renewed = sqlite3_changes(db_) == 1;
   }
   unit.commit();
-  if (renewed) return {true, moment + ttl_ms, ttl_ms};
-  return {false, lease ? std::optional(lease->expires_at) : std::nullopt, lease ? lease->expires_at - moment : 0};
+  if (renewed) return {true, moment + ttl_ms, ttl_ms, leave_in};
+  return {false, lease ? std::optional(lease->expires_at) : std::nullopt, lease ? lease->expires_at - moment : 0, leave_in};
 }
 
 // All leases are read and checked before the first one is renewed, so a malformed list renews none.
@@ -162,7 +174,7 @@ std::vector<std::string_view> Layer1::renew_leases(const std::string& leases) {
       continue;
     }
     bool renewed = false;
-    if (height(one.scope, fence) <= one.term) {
+    if (height(one.scope, fence) <= one.term && leave_in_ms(one.scope, one.term).value_or(1) > 0) {
       const Moment moment = now();
       use(stmt::lease_renew).bind(one.scope).bind(one.owner).bind(one.term).bind(moment).bind(moment + one.ttl_ms).run();
       renewed = sqlite3_changes(db_) == 1;
@@ -181,6 +193,134 @@ bool Layer1::release_lease(const Scope& scope, const std::string& owner, Term te
   if (released) audit("release", scope.name(), Json('{').key("term").value(term.value()).key("owner").value(owner).close(), owner);
   unit.commit();
   return released;
+}
+
+namespace {
+
+[[noreturn]] void refuse_lease(const Scope& scope, const std::string& owner, const std::string& why) {
+  throw LeaseLost(fmt::format("TG007 the lease of scope \"{}\" is not held by {}{}", scope.name(), owner, why), "TG007");
+}
+
+}  // namespace
+
+// `term`: 0 for the lease as it is now.
+Layer1::LeaseRow Layer1::need_live_lease(const Scope& scope, const std::string& owner, std::int64_t term) {
+  const auto lease = read_lease(scope.name());
+  const Moment moment = now();
+  if (!lease) refuse_lease(scope, owner, ": it has never been acquired");
+  if (lease->owner != owner || (term != 0 && lease->term != term))
+    refuse_lease(scope, owner, fmt::format(": {} has it under term {}", lease->owner, lease->term));
+  if (lease->released_at) refuse_lease(scope, owner, " any more: it was given back");
+  if (lease->expires_at <= moment) refuse_lease(scope, owner, fmt::format(" any more: it ended {} ms ago", moment - lease->expires_at));
+  return *lease;
+}
+
+Moment Layer1::require_lease(const Scope& scope, const std::string& owner) {
+  require_name(owner, "owner");
+  Unit unit(*this);
+  const LeaseRow lease = need_live_lease(scope, owner, 0);
+  if (!own_unit_) {
+    if (!boundaries_known_) track();
+    passed_checks_.require(scope.name(), owner, lease.term);
+  }
+  unit.commit();
+  return lease.expires_at;
+}
+
+void Layer1::need_required_leases() {
+  for (const Required& one : passed_checks_.required()) need_live_lease(Scope(one.scope), one.owner, one.term);
+}
+
+// Not in a file of the version before, whose tables this version works on too.
+bool Layer1::knows_hand_overs() {
+  if (!hand_overs_known_) hand_overs_known_ = use(stmt::part_find).bind("table").bind("termgate_hand_overs").step();
+  return hand_overs_known_;
+}
+
+std::optional<Layer1::AskedFor> Layer1::asked_for(const std::string& scope, std::int64_t term) {
+  if (!knows_hand_overs()) return std::nullopt;
+  Running read = use(stmt::hand_over_read);
+  if (!read.bind(scope).bind(term).step()) return std::nullopt;
+  return AskedFor{read.text(0), read.optional_text(1), read.integer(2)};
+}
+
+std::optional<std::int64_t> Layer1::leave_in_ms(const std::string& scope, std::int64_t term) {
+  const auto asked = asked_for(scope, term);
+  if (!asked) return std::nullopt;
+  return asked->leave_before - now();
+}
+
+// Whether this owner may take the lease of this term at this moment.
+bool Layer1::may_follow(const std::string& scope, std::int64_t term, const std::string& owner, Moment moment) {
+  const auto asked = asked_for(scope, term);
+  if (!asked || asked->leave_before <= moment) return true;
+  return owner != asked->owner && (!asked->successor || is_named(*asked->successor, owner));
+}
+
+// The receipt of a hand-over, under the write lock. `before`: the lease as it was.
+void Layer1::handed_over(const std::string& scope, const LeaseRow& before, const std::string& owner, std::int64_t term, Moment moment) {
+  const Moment ended = before.released_at.value_or(std::min(before.expires_at, moment));
+  std::string actor, reason, left;
+  {
+    Running taken = use(stmt::hand_over_taken);
+    taken.bind(scope).bind(before.term).bind(before.released_at).bind(ended).bind(owner).bind(term).bind(moment);
+    if (!taken.step()) return;
+    actor = taken.text(0), reason = taken.text(1), left = taken.text(2);
+  }
+  audit("hand_over", scope,
+        Json('{')
+            .key("term")
+            .value(term)
+            .key("owner")
+            .value(owner)
+            .key("previous")
+            .value(before.term)
+            .key("previous_owner")
+            .value(left)
+            .key("left")
+            .value(before.released_at.has_value())
+            .key("gap_ms")
+            .value(std::max<std::int64_t>(moment - ended, 0))
+            .key("reason")
+            .value(reason)
+            .close(),
+        actor);
+}
+
+std::optional<Layer1::HandOver> Layer1::request_hand_over(const Scope& scope, const std::optional<std::string>& successor,
+                                                          std::int64_t drain_ms, const std::string& actor, const std::string& reason) {
+  if (successor) require_name(*successor, "successor");
+  require_ttl(drain_ms, "drain");
+  require_text(actor, "actor");
+  require_text(reason, "reason");
+  Unit unit(*this);
+  const auto lease = read_lease(scope.name());
+  const Moment moment = now();
+  if (!lease || lease->released_at || lease->expires_at <= moment) {
+    unit.commit();
+    return std::nullopt;
+  }
+  if (successor == lease->owner) {
+    throw InvalidInput(
+        fmt::format("TG005 \"{}\" holds the lease of scope \"{}\" itself: a hand-over goes to another", *successor, scope.name()));
+  }
+  const HandOver asked{lease->owner, lease->term, moment + drain_ms};
+  use(stmt::hand_over_request)
+      .bind(scope.name())
+      .bind(asked.owner_id)
+      .bind(asked.term)
+      .bind(successor)
+      .bind(moment)
+      .bind(actor)
+      .bind(reason)
+      .bind(asked.leave_before)
+      .run();
+  Json detail('{');
+  detail.key("owner").value(asked.owner_id).key("term").value(asked.term);
+  if (successor) detail.key("to").value(*successor);
+  audit("request_hand_over", scope.name(), detail.key("leave_before").value(asked.leave_before).key("reason").value(reason).close(), actor);
+  unit.commit();
+  return asked;
 }
 
 // Raises the fence by one, so that the holder's next write is refused, and frees the lease. False: there is

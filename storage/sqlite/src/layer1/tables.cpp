@@ -25,6 +25,9 @@
 #include <termgate/error.hpp>
 
 #include <termgate/detail/sqlite/errors.hpp>
+#include <termgate/text/ascii.hpp>
+#include <termgate/text/quote.hpp>
+#include <termgate/text/scanner.hpp>
 #include "json.hpp"
 #include "unit.hpp"
 
@@ -36,25 +39,16 @@ namespace stmt = termgate::sql::sqlite_statements;
 constexpr std::string_view protect_prefix = "termgate_protect_";
 constexpr std::string_view adopt_prefix = "termgate_adopt_";
 
-std::string upper(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c); });
-  return result;
-}
-
-bool same_name(std::string_view a, std::string_view b) { return upper(a) == upper(b); }
-
 enum class Affinity { integer, text, none, real, numeric };
 
 // "Datatypes in SQLite", section 3.1.
 Affinity affinity_of(std::string_view declared) {
-  const std::string type = upper(declared);
+  const std::string type = text::lower(declared);
   const auto has = [&](const char* part) { return type.find(part) != std::string::npos; };
-  if (has("INT")) return Affinity::integer;
-  if (has("CHAR") || has("CLOB") || has("TEXT")) return Affinity::text;
-  if (type.empty() || has("BLOB")) return Affinity::none;
-  return has("REAL") || has("FLOA") || has("DOUB") ? Affinity::real : Affinity::numeric;
+  if (has("int")) return Affinity::integer;
+  if (has("char") || has("clob") || has("text")) return Affinity::text;
+  if (type.empty() || has("blob")) return Affinity::none;
+  return has("real") || has("floa") || has("doub") ? Affinity::real : Affinity::numeric;
 }
 
 bool names_scopes(Affinity affinity) { return affinity == Affinity::integer || affinity == Affinity::text; }
@@ -76,31 +70,12 @@ void require_prefix(std::string_view prefix) {
 std::string partial_condition(const std::string& sql) {
   int depth = 0;
   bool listed = false;
-  for (std::size_t at = 0; at < sql.size(); ++at) {
-    const char c = sql[at];
-    if (c == '"' || c == '\'' || c == '`' || c == '[') {
-      const char end = c == '[' ? ']' : c;
-      for (++at; at < sql.size(); ++at) {
-        if (sql[at] != end) continue;
-        if (end != ']' && at + 1 < sql.size() && sql[at + 1] == end) {
-          ++at;
-          continue;
-        }
-        break;
-      }
-    } else if (c == '-' && sql.compare(at, 2, "--") == 0) {
-      at = std::min(sql.find('\n', at), sql.size());
-    } else if (c == '/' && sql.compare(at, 2, "/*") == 0) {
-      const auto end = sql.find("*/", at + 2);
-      at = end == std::string::npos ? sql.size() : end + 1;
-    } else if (c == '(') {
-      ++depth;
-    } else if (c == ')' && --depth == 0) {
-      listed = true;
-    } else if (listed && depth == 0 && same_name(std::string_view(sql).substr(at, 5), "WHERE")) {
-      // A comment at its end would swallow what we put behind it; the line end stops it.
-      return sql.substr(at + 5) + "\n";
-    }
+  text::Scanner scanner(sql, text::Dialect::sqlite);
+  for (text::Token token; scanner.next(token);) {
+    if (token.text == "(") ++depth;
+    else if (token.text == ")") listed = --depth == 0 || listed;
+    // A comment at its end would swallow what we put behind it; the line end stops it.
+    else if (listed && depth == 0 && text::same(token.text, "WHERE")) return std::string(scanner.rest()) + "\n";
   }
   return {};
 }
@@ -128,7 +103,7 @@ int times_named(std::string_view sql, std::string_view name) {
   if (name.empty() || name.find_first_of("\"`]'") != std::string_view::npos) return 100;
   int times = 0;
   for (std::size_t at = 0; at + name.size() <= sql.size(); ++at) {
-    if (!same_name(sql.substr(at, name.size()), name)) continue;
+    if (!text::same(sql.substr(at, name.size()), name)) continue;
     const bool begins = at == 0 || !part_of_name(sql[at - 1]);
     const std::size_t end = at + name.size();
     if (begins && (end == sql.size() || !part_of_name(sql[end]))) ++times;
@@ -145,23 +120,13 @@ std::string own_mark(const std::string& label) {
 }  // namespace
 
 std::string quoted_identifier(std::string_view name) {
-  std::string result = "\"";
-  for (const char c : name) {
-    if (c == '\0') throw InvalidInput("TG005 a name holds a NUL");
-    if (c == '"') result += '"';
-    result += c;
-  }
-  return result + '"';
+  if (name.find('\0') != std::string_view::npos) throw InvalidInput("TG005 a name holds a NUL");
+  return text::quoted(name, '"');
 }
 
 std::string quoted_literal(std::string_view text) {
-  std::string result = "'";
-  for (const char c : text) {
-    if (c == '\0') throw InvalidInput("TG005 a text holds a NUL");
-    if (c == '\'') result += '\'';
-    result += c;
-  }
-  return result + '\'';
+  if (text.find('\0') != std::string_view::npos) throw InvalidInput("TG005 a text holds a NUL");
+  return text::quoted(text, '\'');
 }
 
 Layer1::Table Layer1::find_table(const std::string& target, const char* what) {
@@ -181,8 +146,7 @@ Layer1::Table Layer1::find_table(const std::string& target, const char* what) {
       table.without_rowid = read.integer(1) != 0;
     }
   }
-  const std::string shout = upper(table.name);
-  if (kind != "table" || shout.starts_with("SQLITE_") || shout.starts_with("TERMGATE_")) {
+  if (kind != "table" || text::begins(table.name, "sqlite_") || text::begins(table.name, "termgate_")) {
     throw InvalidInput(
         fmt::format("TG005 cannot {} \"{}\": it must be an ordinary table of the main database, neither a view, a virtual table nor one of "
                     "Termgate's own",
@@ -199,7 +163,7 @@ Layer1::Table Layer1::find_table(const std::string& target, const char* what) {
 
 const Layer1::Column& Layer1::find_column(const Table& table, const std::string& name) {
   for (const Column& column : table.columns) {
-    if (same_name(column.name, name)) return column;
+    if (text::same(column.name, name)) return column;
   }
   throw InvalidInput(fmt::format("TG005 table \"{}\" has no column \"{}\"", table.name, name));
 }
@@ -306,11 +270,11 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
   std::string rowid;
   if (!table.without_rowid) {
     for (const Column& key : table.columns) {
-      if (key.key && !key_has_index && same_name(key.type, "INTEGER")) rowid = quoted_identifier(key.name);
+      if (key.key && !key_has_index && text::same(key.type, "INTEGER")) rowid = quoted_identifier(key.name);
     }
     for (const char* candidate : {"rowid", "_rowid_", "oid"}) {
       const bool hidden =
-          std::any_of(table.columns.begin(), table.columns.end(), [&](const Column& other) { return same_name(other.name, candidate); });
+          std::any_of(table.columns.begin(), table.columns.end(), [&](const Column& other) { return text::same(other.name, candidate); });
       if (rowid.empty() && !hidden) rowid = candidate;
     }
   }

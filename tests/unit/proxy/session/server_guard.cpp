@@ -149,7 +149,7 @@ TEST_CASE("session: a login that the server does not guard is refused where the 
         .to_server(who_asked(", (SELECT s.setting FROM pg_catalog.pg_settings s WHERE s.name OPERATOR(pg_catalog.=) 'termgate.guarded' AND "
                              "s.context OPERATOR(pg_catalog.=) 'internal' AND EXISTS (SELECT FROM pg_catalog.pg_extension e JOIN "
                              "pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace WHERE e.extname "
-                             "OPERATOR(pg_catalog.=) 'termgate_guard' AND n.nspname OPERATOR(pg_catalog.=) E'termgate'))"));
+                             "OPERATOR(pg_catalog.=) 'termgate_guard' AND n.nspname OPERATOR(pg_catalog.=) 'termgate'))"));
     script.server(who_answered("0", {}, {}, "f", answer))
         .ends("57P03",
               "this proxy admits only sessions that the server's guard covers (--guard require), and database \"shop\" has no guard over "

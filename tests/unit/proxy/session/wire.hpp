@@ -297,7 +297,7 @@ inline std::string who_asked(std::string_view guard = {}) {
 inline constexpr std::string_view may_check =
     ", (SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM "
     "pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace WHERE p.proname "
-    "OPERATOR(pg_catalog.=) 'check_claim_text' AND n.nspname OPERATOR(pg_catalog.=) E'termgate' LIMIT 1)";
+    "OPERATOR(pg_catalog.=) 'check_claim_text' AND n.nspname OPERATOR(pg_catalog.=) 'termgate' LIMIT 1)";
 inline std::string who_serves(const std::string& name = named("_termgate_default_on_")) { return who_asked() + put_back(name); }
 inline std::string who_answered(std::string_view pid = "4711", pgwire::Field scope = {}, pgwire::Field term = {},
                                 std::string_view rules = "f", pgwire::Field guard = {}) {

@@ -71,7 +71,7 @@ TEST_CASE("sqlite_file: what takes hours within one instruction is stopped", "[F
     const auto began = std::chrono::steady_clock::now();
     const std::string answer = stream.ask(sql);
     CHECK((answer.starts_with("! SQLITE_INTERRUPT") || answer.empty()));
-    CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(5));
+    CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(60));
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include <termgate/error.hpp>
 
+#include "connection.hpp"
 #include "errors.hpp"
 
 using namespace termgate;
@@ -139,6 +140,21 @@ TEST_CASE("postgres errors: statement_completion_unknown is unknown although it 
   check_exception<Unavailable>(pqxx::broken_connection("x"), Phase::before_commit);
   check_exception<OutcomeUnknown>(pqxx::broken_connection("x"), Phase::commit);
   check_exception<InvalidInput>(pqxx::sql_error("ERROR:  TG005 malformed", "q", "TG005"), Phase::commit);
+}
+
+TEST_CASE("postgres errors: a failure of the server's goes by its SQLSTATE, and without a connection by that", "[F5][postgres]") {
+  const auto failure = [](const char* state) { return detail::ServerFailure(state, "ERROR:  TG005 text\nHINT:  none"); };
+  check_exception<InvalidInput>(failure("TG005"), Phase::commit);
+  check_exception<Conflict>(failure("40001"), Phase::commit);
+  check_exception<OutcomeUnknown>(failure("40003"), Phase::commit);
+  check_exception<DatabaseError>(failure("23505"), Phase::commit);
+  check_exception<DatabaseError>(failure(""), Phase::commit);
+  check_exception<OutcomeUnknown>(failure("57P01"), Phase::commit, false);
+  for (const char* state : {"58030", "XX000", "53100", "23505", ""}) {
+    INFO(state);
+    check_exception<OutcomeUnknown>(failure(state), Phase::commit, false);
+    check_exception<Unavailable>(failure(state), Phase::before_commit, false);
+  }
 }
 
 TEST_CASE("postgres errors: whatever the last word was a COMMIT without a connection is unknown", "[F5][postgres]") {

@@ -6,9 +6,9 @@
 using termgate::detail::is_transaction_control;
 
 TEST_CASE("statement text: transaction control in every spelling", "[F5][postgres]") {
-  for (const char* sql : {"COMMIT", "  commit;", ";;COMMIT", "/* a /* nested */ comment */COMMIT", "-- a line\nEND", "\tRollback",
-                          "ROLLBACK WORK", "rollback and chain", "ABORT", "BEGIN", "START TRANSACTION", "PREPARE TRANSACTION 'x'",
-                          "prepare/**/transaction 'x'", "ROLLBACK PREPARED 'x'", "COMMIT/**/"}) {
+  for (const char* sql : {"COMMIT", "  commit;", ";;COMMIT", "/* a /* nested */ comment */COMMIT", "-- a line\nEND", "-- a line\rCOMMIT",
+                          "\tRollback", "ROLLBACK WORK", "rollback and chain", "ABORT", "BEGIN", "START TRANSACTION",
+                          "PREPARE TRANSACTION 'x'", "prepare/**/transaction 'x'", "ROLLBACK PREPARED 'x'", "COMMIT/**/"}) {
     INFO(sql);
     CHECK(is_transaction_control(sql));
   }

@@ -357,7 +357,7 @@ TEST_CASE("attached: an earlier version's triggers are refused there and renewed
     CHECK_THAT(db(call).error, Contains("earlier version") && Contains("termgate init"));
   }
   CHECK_THAT(db("SELECT termgate_protect('free', NULL, 'billing')").error, Contains("run termgate init first"));
-  CHECK(db.must("SELECT termgate_init()") == R"({"from_version":2,"to_version":7})");
+  CHECK(db.must("SELECT termgate_init()") == R"({"from_version":2,"to_version":9})");
   CHECK(db.must("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'termgate!_%' ESCAPE '!' AND sql LIKE '%guard%' "
                 "AND sql NOT LIKE '%termgate_here%' AND name NOT LIKE '%!_own!_%' ESCAPE '!'") == "0");
   CHECK_THAT(db("SELECT termgate_check_term('lost', 3)").error, StartsWith("TG004"));  // it was said under the column's earlier name

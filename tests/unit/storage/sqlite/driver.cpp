@@ -622,8 +622,14 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
            Case{calls[sql::Call::claim_write], 3, {"fresh", "fence"}},
            Case{calls[sql::Call::outcome], 1, {"scope", "term", "stream", "sequence_no", "created_at_ms"}},
            Case{calls[sql::Call::acquire_lease], 5, {"acquired", "term", "expires_at_ms", "owner_id", "remaining_ms"}},
-           Case{calls[sql::Call::renew_lease], 4, {"renewed", "expires_at_ms", "remaining_ms"}},
-           Case{calls[sql::Call::renew_leases], 1, {"outcome"}},
+           Case{calls[sql::Call::renew_lease], 4, {"renewed", "expires_at_ms", "remaining_ms", "leave_in_ms"}},
+           Case{calls[sql::Call::renew_leases], 1, {"outcome", "leave_in_ms"}},
+           Case{calls[sql::Call::require_lease], 2, {"expires_at_ms"}},
+           Case{calls[sql::Call::request_hand_over], 5, {"requested", "owner_id", "term", "leave_before_ms"}},
+           Case{calls[sql::Call::hand_overs],
+                2,
+                {"scope", "owner_id", "term", "successor", "requested_by", "reason", "requested_at_ms", "leave_before_ms", "left_at_ms",
+                 "next_owner", "next_term", "taken_at_ms", "gap_ms", "state"}},
            Case{calls[sql::Call::release_lease], 3, {"released"}},
            Case{calls[sql::Call::force_release], 3, {"released"}},
            Case{calls[sql::Call::lease], 1, lease},
@@ -656,6 +662,8 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
            Case{calls[sql::Call::record_refusal], 6, {"recorded"}},
            Case{calls[sql::Call::refusal_counts], 0, {"code", "count"}},
            Case{calls[sql::Call::job_start], 5, {"run_id"}},
+           Case{calls[sql::Call::job_request], 5, {"requested", "run_id"}},
+           Case{calls[sql::Call::job_take], 4, {"run_id", "kind"}},
            Case{calls[sql::Call::job_heartbeat], 2, {"beaten"}},
            Case{calls[sql::Call::job_heartbeat_renew], 3, {"beaten", "renewed", "remaining_ms"}},
            Case{calls[sql::Call::job_finish], 5, {"finished"}},
@@ -683,6 +691,8 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
            Case{calls[sql::Call::record_refusal], 6, {"recorded"}},
            Case{calls[sql::Call::refusal_counts], 0, {"code", "count"}},
            Case{calls[sql::Call::job_start], 5, {"run_id"}},
+           Case{calls[sql::Call::job_request], 5, {"requested", "run_id"}},
+           Case{calls[sql::Call::job_take], 4, {"run_id", "kind"}},
            Case{calls[sql::Call::job_heartbeat], 2, {"beaten"}},
            Case{calls[sql::Call::job_heartbeat_renew], 3, {"beaten", "renewed", "remaining_ms"}},
            Case{calls[sql::Call::job_finish], 5, {"finished"}},
@@ -694,9 +704,9 @@ TEST_CASE("calls: every one prepares with the parameters that sql/README.md give
                 2,
                 {"name", "stream", "scope", "run", "started_at_ms", "started_by", "behind", "behind_ms", "moved_at_ms"}},
            Case{calls[sql::Call::jobs],
-                4,
+                5,
                 {"run_id", "job_name", "scope", "owner_id", "term", "started_at_ms", "completed_at_ms", "status", "last_heartbeat_ms",
-                 "exit_code", "checkpoint", "detail", "now_ms"}},
+                 "exit_code", "checkpoint", "detail", "request", "now_ms"}},
        }) {
     INFO(row.sql);
     Db db;
@@ -719,7 +729,7 @@ TEST_CASE("jobs: an open run whose lease is over is shown as lost and may still 
   const std::string id = run(*driver, "SELECT termgate_job_start('Y', 's', 'me', 1)").rows[0][0].as_text();
   run(*driver, "SELECT termgate_job_start('Z', 'without a lease', 'me', 1)");
   const auto status = [&](const char* job) {
-    return read(*driver, sql::Call::jobs, {Value(job), Value(), Value(), Value(10)}).rows[0][7].as_text();
+    return read(*driver, sql::Call::jobs, {Value(job), Value(), Value(), Value(10), Value()}).rows[0][7].as_text();
   };
   CHECK(status("Y") == "started");
   std::this_thread::sleep_for(150ms);

@@ -2,6 +2,7 @@
 // found; a random history that layer 1 made has none. And what may be written to Termgate's own tables: nothing.
 #include "support.hpp"
 
+#include <chrono>
 #include <random>
 
 #include <fmt/format.h>
@@ -84,6 +85,40 @@ TEST_CASE("verify: finds each breach that the stored rows show", "[F1][F2][F3][F
     db.plant(planted.planted);
     CHECK_THAT(kinds(db), Contains(planted.kind));
   }
+}
+
+// Raises, prunings and streams are whatever a writer makes of them, resets and moves an operator. Quadratic in any of them this takes
+// minutes.
+TEST_CASE("verify: a long history costs no more than its length", "[sqlite]") {
+  Db db;
+  install(db);
+  const auto audit = [](const char* action, const char* scope, const char* detail, int count) {
+    return fmt::format(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {3}) INSERT INTO termgate_audit (at, actor, "
+        "session_user, "
+        "client, action, scope, detail) SELECT i, 'a', 'a', 'a', '{0}', '{1}', {2} FROM n;",
+        action, scope, detail, count);
+  };
+  const auto rows = [](const char* into, int count) {
+    return fmt::format("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {1}) INSERT INTO {0} FROM n;", into,
+                       count);
+  };
+  db.plant(audit("raise", "one", "json_object('term', i)", 40'000) +
+           audit("prune", "one", "json_object('stream', 's' || i, 'before', 1)", 20'000) +
+           audit("stream_move", "one", "json_object('stream', 's' || i, 'from', 'before')", 10'000) +
+           audit("reset", "lowered", "json_object('term', i, 'previous', i + 5)", 10'000) +
+           audit("raise", "lowered", "json_object('term', i)", 20'005) +
+           rows("termgate_resets (scope, old_term, new_term, at, actor, reason) SELECT 'lowered', i + 5, i, i * 10, 'a', 'a'", 10'000) +
+           rows("termgate_streams SELECT 's' || i, 'one', 2, i", 10'000) + rows("termgate_streams SELECT 'l', 'lowered', 20000, i", 1) +
+           rows("termgate_stream_writes SELECT 's' || i, 1, 'before', i, x'', i, NULL", 10'000) +
+           rows("termgate_stream_writes SELECT 's' || i, 2, 'one', i, x'', i, NULL", 10'000) +
+           rows("termgate_stream_writes SELECT 'l', i, 'lowered', i / 2 + 1, x'', i * 5 + 2, NULL", 20'000) +
+           audit("raise", "before", "json_object('term', i)", 10'000) +
+           "INSERT INTO termgate_fences (scope, term, raised_at, raised_by) VALUES ('one', 40000, 0, 'a'), ('lowered', 10000, 0, 'a'), "
+           "('before', 10000, 0, 'a');");
+  const auto began = std::chrono::steady_clock::now();
+  kinds(db);
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(20));  // a second on a quiet machine, without sanitizers
 }
 
 TEST_CASE("verify: a history that layer 1 made has no findings", "[sqlite]") {
@@ -178,7 +213,7 @@ TEST_CASE("own tables: nobody but Termgate writes to them", "[F1][F2][F3][F5][sq
   Db with(folder.file()), without(folder.file(), false);
   for (const auto& row : with("SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'termgate!_%' ESCAPE '!'").rows)
     tables.push_back(row[0]);
-  REQUIRE(tables.size() == 19);
+  REQUIRE(tables.size() == 20);
   auto driver = termgate::detail::open_sqlite(folder.file(), {});
   for (const std::string& table : tables) {
     const std::string column = with.must("SELECT name FROM pragma_table_info('" + table + "') ORDER BY cid DESC LIMIT 1");

@@ -12,7 +12,5 @@ std::string utf8_of(std::string_view utf16);
 std::string utf16_of(std::string_view utf8);
 // Whether `utf16` is whole units and every pair is whole.
 bool is_utf16(std::string_view utf16) noexcept;
-// Equal but for the case of ASCII letters: names of parameters, of instances, of settings in a URL.
-bool is_same_name(std::string_view a, std::string_view b) noexcept;
 
 }  // namespace termgate::tds

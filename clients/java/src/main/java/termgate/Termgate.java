@@ -6,9 +6,7 @@ import static java.lang.System.nanoTime;
 import java.lang.management.ManagementFactory;
 import java.sql.*;
 import java.time.Duration;
-import java.util.HashMap;
-import java.util.Map;
-import java.util.UUID;
+import java.util.*;
 import java.util.concurrent.*;
 
 /**
@@ -26,6 +24,7 @@ import java.util.concurrent.*;
  * }</pre>
  * The lease is renewed in the background. {@code lost()} is completed a margin (a fifth of the TTL) before the lease can be another's,
  * counted from when the last renewal that succeeded was sent, by System.nanoTime(). The database refuses what was written too late.
+ * {@code askedToLeave()} is completed by the renewal after somebody has asked for the lease (termgate lease hand-over).
  */
 public final class Termgate {
   private static final System.Logger LOG = System.getLogger("termgate");
@@ -34,7 +33,6 @@ public final class Termgate {
   private final Map<String, String> texts = new HashMap<>();
 
   public Termgate(Callable<Connection> connect, String database) { this(connect, database, "termgate"); }
-
   /** Layer 1 in a schema of a database: postgresql, sqlserver or sqlite. */
   public Termgate(Callable<Connection> connect, String database, String schema) {
     String quoted = database.equals("sqlserver") ? "[" + schema.replace("]", "]]") + "]" : '"' + schema.replace("\"", "\"\"") + '"';
@@ -45,7 +43,6 @@ public final class Termgate {
   public Lease hold(String scope, Duration ttl, Duration wait) throws SQLException, TimeoutException, InterruptedException {
     return hold(scope, ttl, wait, null, null);
   }
-
   /**
    * Acquires the lease and keeps it. owner: null for a name of its own; endpoint: where the holder can be reached, or null.
    *
@@ -88,20 +85,21 @@ public final class Termgate {
     }
   }
 
-  /** What a leader does; it returns or throws when {@code lost()} of its lease is done. */
+  /** What a leader does; it returns or throws when {@code lost()} or {@code askedToLeave()} of its lease is done. */
   public interface Work<T> {
     T run(Lease lease) throws Exception;
   }
 
   /**
-   * Runs the work each time this process has become the leader, until it returns while the lease is held, and returns what it returned. An
+   * Runs the work each time this process has become the leader, until it returns while the lease is held and nobody asks for it. An
    * interrupt ends the loop, and the work as its own blocking calls see to it. An error of the work after the loss of its lease is logged.
    */
   public <T> T lead(String scope, Duration ttl, Work<T> work) throws Exception {
-    while (true) {
+    for (String owner = null; ; ) {
       Lease lease;
       try {
-        lease = hold(scope, ttl, Duration.ofHours(1));
+        lease = hold(scope, ttl, Duration.ofHours(1), owner, null);
+        owner = lease.owner; // whoever is asked to leave has no part in the next election
       } catch (SQLException | TimeoutException error) {
         LOG.log(WARNING, "no lease of scope \"" + scope + "\": " + error.getMessage());
         Thread.sleep(between(250, 1000));
@@ -109,7 +107,7 @@ public final class Termgate {
       }
       try {
         T result = work.run(lease);
-        if (lease.isHeld()) return result;
+        if (lease.isHeld() && !lease.asked.isDone()) return result;
       } catch (Exception error) {
         if (lease.isHeld() || error instanceof InterruptedException) throw error;
         LOG.log(WARNING, "the work under term " + lease.term + " of scope \"" + scope + "\" ended after its lease: " + error);
@@ -126,9 +124,8 @@ public final class Termgate {
       while (!rows && statement.getUpdateCount() != -1) rows = statement.getMoreResults();
       Map<String, Object> row = new HashMap<>();
       ResultSet results = statement.getResultSet();
-      for (int at = results.next() ? results.getMetaData().getColumnCount() : 0; at > 0; --at) {
+      for (int at = results.next() ? results.getMetaData().getColumnCount() : 0; at > 0; --at)
         row.put(results.getMetaData().getColumnLabel(at), results.getObject(at));
-      }
       return row;
     }
   }
@@ -179,7 +176,7 @@ public final class Termgate {
 
   /** A lease that is held, from hold(). The end of its block gives it back. Any thread may use it. */
   public final class Lease implements AutoCloseable {
-    private final CompletableFuture<Void> lost = new CompletableFuture<>();
+    private final CompletableFuture<Void> lost = new CompletableFuture<>(), asked = new CompletableFuture<>();
     private final String scope, owner;
     private final long term, ttl;
     private volatile Line line;
@@ -202,6 +199,8 @@ public final class Termgate {
     public long term() { return term; }
     /** Completed when the lease can no longer be trusted, or was given back. Dependents run on the lease's thread and return at once. */
     public CompletableFuture<Void> lost() { return lost; }
+    /** Completed when somebody asks for the lease, which is held as before for a while. Dependents run elsewhere. */
+    public CompletableFuture<Void> askedToLeave() { return asked; }
     /** Whether the lease may be trusted at this moment, by the clock. */
     public synchronized boolean isHeld() { return !lost.isDone() && nanoTime() - until < 0; }
     /** First in a transaction that writes: checks the term and declares it. */
@@ -284,6 +283,7 @@ public final class Termgate {
         renewedFrom(sent);
       }
       notifyAll();
+      if (error == null && row.get("leave_in_ms") != null) asked.completeAsync(() -> null);
       return null;
     }
   }

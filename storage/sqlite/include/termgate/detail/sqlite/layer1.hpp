@@ -105,6 +105,7 @@ class Layer1 {
     bool renewed;
     std::optional<Moment> expires_at;
     std::int64_t remaining_ms;
+    std::optional<std::int64_t> leave_in_ms;  // the holder is asked to give the lease back within this time
   };
   Renewal renew_lease(const Scope& scope, const std::string& owner, Term term, std::int64_t ttl_ms);
   // Many in one transaction. `leases`: a JSON array of {"scope", "owner", "term", "ttl_ms"}, 500 at most, no scope twice. In order:
@@ -112,6 +113,26 @@ class Layer1 {
   std::vector<std::string_view> renew_leases(const std::string& leases);
   bool release_lease(const Scope& scope, const std::string& owner, Term term);
   bool force_release(const Scope& scope, const std::string& actor, const std::string& reason);
+
+  // The open transaction does not commit unless this owner holds the lease then, under the term that it has now. Returns when it ends.
+  // Throws LeaseLost where it is not held.
+  Moment require_lease(const Scope& scope, const std::string& owner);
+  // Throws LeaseLost where one that is required is over. Where transactions share a commit each looks by itself, at its end.
+  void need_required_leases();
+
+  // --- planned hand-over
+
+  // Asks the holder to leave within the drain. Meanwhile `successor` alone may take the lease (an owner, or the beginning of one and a *;
+  // none: anybody but the holder); afterwards it is renewed no more. None: nobody holds it.
+  struct HandOver {
+    std::string owner_id;
+    std::int64_t term;
+    Moment leave_before;
+  };
+  std::optional<HandOver> request_hand_over(const Scope& scope, const std::optional<std::string>& successor, std::int64_t drain_ms,
+                                            const std::string& actor, const std::string& reason);
+  // How long the holder under this term still has. None: nobody asks for its lease.
+  std::optional<std::int64_t> leave_in_ms(const std::string& scope, std::int64_t term);
 
   // --- the operator (F3)
 
@@ -134,6 +155,18 @@ class Layer1 {
 
   std::string job_start(const std::string& job_name, const Scope& scope, const std::string& owner, Term term,
                         const std::optional<std::string>& detail);
+  // Asks for a run: `kind` is run, dry-run or resume. Not requested: that run is asked for already, and nothing was changed.
+  struct JobRequest {
+    bool requested;
+    std::string run_id;
+  };
+  JobRequest job_request(const std::string& job_name, const Scope& scope, const std::string& kind, const std::string& actor,
+                         const std::string& reason);
+  // Begins the run that is asked for, as job_start begins one. None: none is.
+  struct TakenJob {
+    std::string run_id, kind;
+  };
+  std::optional<TakenJob> job_take(const std::string& job_name, const Scope& scope, const std::string& owner, Term term);
   // False when the run is no longer open. A heartbeat, and that a run is completed, are checked like writes: TG001.
   bool job_heartbeat(const std::string& run_id, const std::optional<std::string>& checkpoint);
   // The same and the renewal of the run's lease. Not beaten: the run is no longer open, and nothing was renewed.
@@ -232,7 +265,7 @@ class Layer1 {
   void doctor_leases(std::vector<Advice>& findings);
   void doctor_attached(std::vector<Advice>& findings);
   void doctor_connection(std::vector<Advice>& findings);
-  void rename_columns();
+  void alter_columns();
   // Makes the triggers anew that the columns and indexes of a protected or adopted table have outgrown. In the caller's transaction.
   void renew_triggers() { outdated_triggers(true); }
 
@@ -266,6 +299,7 @@ class Layer1 {
   void require_file();
 
   sqlite3* connection() const noexcept { return db_; }
+  const std::string& client() const noexcept { return client_; }
   PassedChecks& passed_checks() noexcept { return passed_checks_; }
   void transaction_began() noexcept { passed_checks_.began(boundaries_known_); }
   // What refuses the commit of a transaction that has passed the check, or raised.
@@ -304,6 +338,9 @@ class Layer1 {
     std::string owner;
   };
   std::optional<OpenJob> open_job(const std::string& run_id, bool checked);
+  void begin_job(const std::string& job_name, const Scope& scope, const std::string& owner, Term term, Moment moment);
+  // Term 0: the run that is asked for.
+  std::optional<TakenJob> find_job(const std::string& job_name, const Scope& scope, std::int64_t term);
   class Unit;
   class Snapshot;
   // While layer 1 writes to its own tables. No statement of the application runs meanwhile.
@@ -327,8 +364,18 @@ class Layer1 {
     std::string owner;
     std::int64_t term;
     Moment expires_at, renewed_at;
-    bool released;
+    std::optional<Moment> released_at;
   };
+  struct AskedFor {
+    std::string owner;
+    std::optional<std::string> successor;
+    Moment leave_before;
+  };
+  LeaseRow need_live_lease(const Scope& scope, const std::string& owner, std::int64_t term);
+  bool knows_hand_overs();
+  std::optional<AskedFor> asked_for(const std::string& scope, std::int64_t term);
+  bool may_follow(const std::string& scope, std::int64_t term, const std::string& owner, Moment moment);
+  void handed_over(const std::string& scope, const LeaseRow& before, const std::string& owner, std::int64_t term, Moment moment);
   enum class Raise { allowed, refused };
 
   Fence read_fence(std::string_view scope);
@@ -424,6 +471,7 @@ class Layer1 {
   StatementCache statements_;
   FileWatch file_;
   PassedChecks passed_checks_;
+  bool hand_overs_known_ = false;
   std::optional<Scope> declared_scope_;
   std::optional<Term> declared_term_;
   std::function<Moment()> clock_;

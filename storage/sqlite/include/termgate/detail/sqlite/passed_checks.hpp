@@ -34,6 +34,13 @@ struct Acquired {
   int depth;
 };
 
+// A lease without which the open transaction must not commit.
+struct Required {
+  std::string scope, owner;
+  std::int64_t term;
+  int depth;
+};
+
 struct ScopeHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view scope) const noexcept { return std::hash<std::string_view>{}(scope); }
@@ -51,9 +58,12 @@ class PassedChecks {
   const Acquired* acquired(std::string_view scope) const;
   void acquired(const std::string& scope, const std::string& owner, std::int64_t ttl_ms, const std::optional<std::string>& endpoint,
                 std::int64_t term);
+  const std::vector<Required>& required() const noexcept { return required_; }
+  void require(const std::string& scope, const std::string& owner, std::int64_t term) { required_.push_back({scope, owner, term, depth_}); }
   void clear() noexcept {
     passes_.clear();
     acquired_.clear();
+    required_.clear();
   }
 
   bool tracking() const noexcept { return tracking_; }
@@ -73,6 +83,7 @@ class PassedChecks {
   Passes passes_;
   // The last one counts; those before it count again where a ROLLBACK TO takes it back.
   std::unordered_map<std::string, std::vector<Acquired>, ScopeHash, std::equal_to<>> acquired_;
+  std::vector<Required> required_;
   bool tracking_ = false;
   int depth_ = 0;
   std::uint64_t raises_ = 0;
