@@ -95,6 +95,13 @@ class TaskQueue(unittest.TestCase):
                 claims.append(int(ask("/claim", "a")[1].split()[0]))
             self.assertTrue(claims == list(range(1, 10)) or claims[-1] == 1, claims)
 
+    def test_an_earlier_moment_is_a_priority(self):
+        with self.service() as ask:
+            self.assertEqual(ask("/tasks", '{"data": "usual"}'), (201, "1"))
+            self.assertEqual(ask("/tasks", '{"data": "urgent", "scheduled_at_ms": 1}'), (201, "2"))
+            self.assertEqual(ask("/claim", "a"), (200, "2 1"))
+            self.assertEqual(ask("/claim", "a"), (200, "1 1"))
+
     def test_a_heartbeat_keeps_the_task(self):
         with self.service() as ask:
             beat = lambda term, task=1: ask(f"/tasks/{task}/heartbeat", "a", term, "PUT")

@@ -23,6 +23,7 @@ import urllib.parse
 from pathlib import Path
 
 from both_databases import BothDatabases
+from checks import eventually
 from given import EXTENSION, PG_SERVER, SANITIZED, TERMGATE
 
 scratch = tempfile.TemporaryDirectory(prefix="termgate-admin.")
@@ -309,6 +310,55 @@ class Admin(BothDatabases):
 
         self.both(play)
 
+    def test_leaders_followers_and_open_runs_have_numbers(self):
+        def play(served, url, scope):
+            def value(name, **labels):
+                series = name + "{" + ",".join(f'{label}="{of}"' for label, of in labels.items()) + "}"
+                found = re.search(rf"^{re.escape(series)} (\S+)$", served.ask("GET", "/metrics", "read")[1], re.M)
+                return found and float(found.group(1))
+
+            def comes(number, name, **labels):  # scopes are not read anew for each request
+                self.assertTrue(eventually(lambda: value(name, **labels) == number), (name, labels, value(name, **labels)))
+
+            lease = ("--scope", scope, "--owner", "me")
+            served.ask("GET", "/metrics", "read")  # changes of leader are counted from the first look on
+            for term in (1, 2):
+                self.assertEqual(self.command(url, "lease", "acquire", *lease, "--ttl", "60s").returncode, 0)
+                comes(1, "termgate_lease_held", scope=scope)
+                comes(term, "termgate_lease_term", scope=scope)
+                comes(term, "termgate_fence_term", scope=scope)
+                self.assertGreater(value("termgate_lease_remaining_seconds", scope=scope), 30)
+                self.assertEqual(self.command(url, "lease", "release", *lease, "--term", str(term)).returncode, 0)
+                comes(0, "termgate_lease_held", scope=scope)
+            self.assertEqual(value("termgate_lease_changes", scope=scope), 2)
+            # A follower that has handled the first of three writes.
+            append = ("append", "--stream", scope, "--scope", scope, "--term", "2", "--payload", "x")
+            self.assertEqual(self.command(url, *append).returncode, 0)
+            self.assertEqual(self.command(url, "follow", "--name", scope, "--stream", scope, "--once").returncode, 0)
+            self.assertEqual(value("termgate_follower_behind", follower=scope), 0)
+            self.assertEqual(value("termgate_follower_behind_seconds", follower=scope), 0)
+            for _ in range(2):
+                self.assertEqual(self.command(url, *append).returncode, 0)
+            time.sleep(0.1)
+            self.assertEqual(value("termgate_follower_behind", follower=scope), 2)
+            self.assertGreater(value("termgate_follower_behind_seconds", follower=scope), 0.05)
+            # A run that is silent for a second, beats, and is over.
+            job = {"scope": scope + " jobs", "job_name": "nightly"}
+            run = self.command(url, "job", "start", "--job", "nightly", "--scope", job["scope"], "--term", "5").stdout.strip()
+            time.sleep(1)
+            silent = value("termgate_job_heartbeat_age_seconds", **job)
+            self.assertGreaterEqual(silent, 1)
+            self.assertEqual(self.command(url, "job", "beat", "--run", run).returncode, 0)
+            self.assertLess(value("termgate_job_heartbeat_age_seconds", **job), silent)
+            self.assertEqual(value("termgate_job_last_status", **job, status="started"), 1)
+            self.assertIsNone(value("termgate_job_completed_age_seconds", **job))
+            self.assertEqual(self.command(url, "job", "finish", "--run", run, "--exit-code", "0").returncode, 0)
+            self.assertEqual(value("termgate_job_last_status", **job, status="completed"), 1)
+            self.assertGreaterEqual(value("termgate_job_completed_age_seconds", **job), 1)
+            self.assertIsNone(value("termgate_job_heartbeat_age_seconds", **job))
+
+        self.both(play)
+
     def test_forced_release(self):
         def play(served, url, scope):
             served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "me", "ttl_ms": 60000})
@@ -496,8 +546,15 @@ class Admin(BothDatabases):
             if url.startswith("postgresql:"):
                 stale = ["psql", "-Xqd", url, "-c", f"SELECT termgate.check_term('{scope}', 1)"]
                 self.assertIn("TG001", subprocess.run(stale, capture_output=True, text=True).stderr)
-            else:
+            elif SANITIZED:  # its Python cannot load the extension
                 self.assertEqual(self.command(url, "append", "--stream", scope, "--term", "1", "--payload", "x").returncode, 3)
+            else:
+                file = sqlite3.connect(url.removeprefix("sqlite:"), isolation_level=None)
+                file.enable_load_extension(True)
+                file.load_extension(EXTENSION)
+                with self.assertRaisesRegex(sqlite3.Error, "TG001"):
+                    file.execute("SELECT termgate_check_term(?, 1)", (scope,))
+                file.close()
             self.assertEqual(value('termgate_database_refusals_total{code="TG001"}'), before + 1)
             self.assertEqual(served.ask("GET", "/api/v1/metrics", "read")[0], 200)
             self.assertEqual(served.ask("GET", "/api/v1/metrics")[0], 401)

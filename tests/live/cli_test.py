@@ -282,6 +282,10 @@ class Cases:
         scope = self.name("scope")
         term, owner = self.run_ok("lease", "acquire", "--scope", scope, "--ttl", "1m").strip().split("\t")
         self.assertEqual(term, "1")
+        # Host, process and eight random digits: no two commands are one owner.
+        self.assertRegex(owner, rf"^{re.escape(socket.gethostname())}:\d+:[0-9a-f]{{8}}$")
+        said = self.refused(4, re.escape(owner), "lease", "acquire", "--scope", scope, "--ttl", "1m")
+        self.assertIn("term 1", said)
         said = self.refused(4, re.escape(owner), "lease", "acquire", "--scope", scope, "--owner", "b")
         self.assertIn("term 1", said)
         self.assertIn("renewed", self.run_ok("lease", "renew", "--scope", scope, "--owner", owner, "--term", term, "--ttl", "1m"))

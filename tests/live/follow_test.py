@@ -8,13 +8,16 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import tempfile
 import time
+import unittest
 from pathlib import Path
 
+import psycopg2
 from both_databases import BothDatabases
-from given import PG_SERVER, TERMGATE
+from given import EXTENSION, PG_SERVER, SANITIZED, TERMGATE
 
 scratch = tempfile.TemporaryDirectory(prefix="termgate-follow.")
 os.chmod(scratch.name, 0o755)  # the server runs as another user
@@ -135,6 +138,51 @@ class Follow(BothDatabases):
                     here[stream] = number
                     seen[stream] = max(seen[stream], number)
             self.assertEqual(sum(seen.values()), 2 + 6 * 400)
+
+        self.both(play)
+
+    @unittest.skipIf(SANITIZED, "a Python without the runtime of the sanitizer cannot load the extension")
+    def test_effects_in_the_same_database_happen_once(self):
+        # As docs/use/followers.md says: follower_advance in the transaction of the effect, rolled back unless it answers "moved".
+        def play(url, stream):
+            self.append(url, stream, 3)
+            sqlite = url.startswith("sqlite:")
+            if sqlite:
+                database = sqlite3.connect(url.removeprefix("sqlite:"), isolation_level=None)
+                database.enable_load_extension(True)
+                database.load_extension(EXTENSION)
+                run, prefix, totals = lambda words: database.execute(words).fetchone(), "termgate_", f"totals_{stream}"
+            else:
+                database = psycopg2.connect(url)
+                database.autocommit, cursor, prefix, totals = True, database.cursor(), "termgate.", f"totals_{stream}"
+
+                def run(words):
+                    cursor.execute(words)
+                    return cursor.fetchone() if cursor.description else None
+
+            self.addCleanup(database.close)
+            run(f"CREATE TABLE {totals} (handled bigint)")
+            run(f"INSERT INTO {totals} VALUES (0)")
+            start = lambda: run(f"SELECT {prefix}follower_start('{stream}', '{stream}')")[0]
+
+            def handle(by, number, end="COMMIT"):
+                run("BEGIN IMMEDIATE" if sqlite else "BEGIN")
+                run(f"UPDATE {totals} SET handled = handled + 1")
+                (outcome,) = run(f"SELECT {prefix}follower_advance('{stream}', {by}, '{stream}', {number - 1}, {number})")
+                run(end if outcome == "moved" else "ROLLBACK")
+                return outcome
+
+            first = start()
+            self.assertEqual(handle(first, 1), "moved")
+            # It dies before its COMMIT: neither the effect nor the position is there, and the write comes again.
+            self.assertEqual(handle(first, 2, end="ROLLBACK"), "moved")
+            self.assertEqual(handle(first, 2), "moved")
+            # The same write once more, and by whom another has taken it over from.
+            self.assertEqual(handle(first, 2), "elsewhere")
+            second = start()
+            self.assertEqual(handle(first, 3), "taken")
+            self.assertEqual(handle(second, 3), "moved")
+            self.assertEqual(run(f"SELECT handled FROM {totals}"), (3,))
 
         self.both(play)
 
