@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <termgate/authority/rules.hpp>
 #include <termgate/net/server.hpp>
 #include <termgate/http/systemd.hpp>
 #include <termgate/tds/browser.hpp>
@@ -283,11 +284,7 @@ int run_proxy(const Arguments& arguments) {
   std::unique_ptr<session::Authority> authority;
   try {
     authority = make_authority(settings, log);
-  } catch (const InvalidInput& wrong) {
-    // A malformed URL has a code of its own; rules have a file and a line, and are the command's usage.
-    if (std::string_view(wrong.what()).starts_with("TG")) throw;
-    throw UsageError(wrong.what());
-  }
+  } catch (const termgate::authority::WrongRules& wrong) { throw UsageError(wrong.what()); }
   try {
     net::Server server(options, *authority, log);
     std::optional<ProxyAdmin> admin;

@@ -215,10 +215,7 @@ std::unique_ptr<session::Authority> rules_of(const Given& given, const sqlite_fr
   settings.enforce = options.enforce;
   try {
     return make_authority(settings, log);
-  } catch (const InvalidInput& wrong) {
-    if (std::string_view(wrong.what()).starts_with("TG")) throw;
-    throw UsageError(wrong.what());
-  }
+  } catch (const authority::WrongRules& wrong) { throw UsageError(wrong.what()); }
 }
 
 }  // namespace

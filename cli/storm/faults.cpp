@@ -18,6 +18,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/text/quote.hpp>
+
 #include "storm/clock.hpp"
 #ifdef TERMGATE_WITH_POSTGRES
 #include "storm/proxies.hpp"
@@ -326,11 +328,8 @@ void Faults::finish() {
   hands_.clear();
   if (engine_of(plan_.url) != Engine::postgresql || !plan_.naive.empty()) return;
   const auto sql = connect(plan_.url);
-  for (const auto& row : sql->run("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE $1", {plan_.names.application() + "-%"}).rows) {
-    std::string quoted;
-    for (const char letter : row[0]) quoted += letter == '\'' ? "''" : std::string(1, letter);
-    sql->run("ROLLBACK PREPARED '" + quoted + "'");
-  }
+  for (const auto& row : sql->run("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE $1", {plan_.names.application() + "-%"}).rows)
+    sql->run("ROLLBACK PREPARED " + text::postgresql_string(row[0]));
 }
 
 // Ends what holds bytes back or moves clocks, so that the storm can end in time.

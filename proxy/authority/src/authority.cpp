@@ -105,7 +105,7 @@ struct Authority::Inside {
     Rules read = read_rules(settings.rules_path);
     for (const Rule& rule : read.all) {
       if (rule.on_stale == session::OnStale::disconnect && polls())
-        throw InvalidInput(
+        throw WrongRules(
             fmt::format("{}:{}: rule \"{}\": on-stale = disconnect is for PostgreSQL only; in front of SQL Server write "
                         "on-stale = error, or leave it out",
                         settings.rules_path, rule.line, rule.name));
@@ -234,7 +234,7 @@ struct Authority::Inside {
       const auto* lease = std::get_if<LeaseTerm>(&rule.source);
       if (lease == nullptr || lease->url.empty() || opened.contains(lease->url)) continue;
       const auto fail = [&](const std::string& why) {
-        return InvalidInput(fmt::format("{}:{}: rule \"{}\": {}", settings.rules_path, rule.line, rule.name, why));
+        return WrongRules(fmt::format("{}:{}: rule \"{}\": {}", settings.rules_path, rule.line, rule.name, why));
       };
       if (!settings.open_source) throw fail("this program was built without term sources");
       const std::lock_guard lock(mutex);

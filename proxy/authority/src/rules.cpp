@@ -63,8 +63,8 @@ class Parser {
 
   Rules run() {
     if (text_.size() > rules_bytes_max)
-      throw InvalidInput(fmt::format("{}: the file has {} bytes, at most {} are read", file_, text_.size(), rules_bytes_max));
-    if (text_.find('\0') != std::string_view::npos) throw InvalidInput(fmt::format("{}: the file holds a NUL", file_));
+      throw WrongRules(fmt::format("{}: the file has {} bytes, at most {} are read", file_, text_.size(), rules_bytes_max));
+    if (text_.find('\0') != std::string_view::npos) throw WrongRules(fmt::format("{}: the file holds a NUL", file_));
     std::size_t at = 0;
     while (at < text_.size()) {
       ++line_;
@@ -78,7 +78,7 @@ class Parser {
 
  private:
   [[noreturn]] void fail(const std::string& why) const { fail(line_, why); }
-  [[noreturn]] void fail(std::size_t line, const std::string& why) const { throw InvalidInput(fmt::format("{}:{}: {}", file_, line, why)); }
+  [[noreturn]] void fail(std::size_t line, const std::string& why) const { throw WrongRules(fmt::format("{}:{}: {}", file_, line, why)); }
 
   void take(std::string_view line) {
     if (line.empty() || line.front() == '#' || line.front() == ';') return;
@@ -340,11 +340,11 @@ Rules parse_rules(std::string_view text, const std::string& file) { return Parse
 
 Rules read_rules(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw InvalidInput(fmt::format("{}: the file of rules cannot be read: {}", path, std::strerror(errno)));
+  if (!in) throw WrongRules(fmt::format("{}: the file of rules cannot be read: {}", path, std::strerror(errno)));
   // One byte more than is allowed shows that there is more.
   std::string text(rules_bytes_max + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) throw InvalidInput(fmt::format("{}: the file of rules cannot be read: {}", path, std::strerror(errno)));
+  if (in.bad()) throw WrongRules(fmt::format("{}: the file of rules cannot be read: {}", path, std::strerror(errno)));
   text.resize(static_cast<std::size_t>(in.gcount()));
   return parse_rules(text, path);
 }

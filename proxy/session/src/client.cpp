@@ -18,11 +18,11 @@ using pgwire::Event;
 namespace {
 
 // The codec knows the bound, not what the operator calls it.
-std::string naming_the_limit(std::string_view reason) {
-  std::string result(reason);
-  if (reason.find("are allowed") == std::string_view::npos) return result;
-  const bool statement = reason.find("0x51") != std::string_view::npos || reason.find("0x50") != std::string_view::npos;
-  return result + (statement ? " (--max-statement-bytes)" : " (--max-message-bytes)");
+std::string naming_the_limit(const pgwire::Malformed& problem) {
+  std::string result(problem.reason());
+  if (problem.above == pgwire::Limit::statement_bytes) result += " (--max-statement-bytes)";
+  if (problem.above == pgwire::Limit::message_bytes) result += " (--max-message-bytes)";
+  return result;
 }
 
 }  // namespace
@@ -167,7 +167,7 @@ std::size_t Session::State::look_at(std::string_view bytes) {
       case Event::Kind::announced: break;
       case Event::Kind::malformed:
         host_.happened({.kind = Incident::Kind::malformed, .message = event.problem.reason()});
-        end(event.problem.sqlstate, naming_the_limit(event.problem.reason()));
+        end(event.problem.sqlstate, naming_the_limit(event.problem));
         return bytes.size();
       case Event::Kind::message:
       case Event::Kind::part:

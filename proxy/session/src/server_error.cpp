@@ -76,7 +76,7 @@ void Session::State::client_failed(const Event& event, const pgwire::ReportField
                                     model_.by_default.believed != Mode::read_only && model_.status != TransactionStatus::failed;
   if (refused_as_read_only && !model_.tx.writable && session_lock_.stage == SessionLock::Stage::none) return read_has_written(report);
   // What code has declared: where the client tries again, our check raises the fence first.
-  if (report.sqlstate() == "TG005" && report.message().find("the guard never raises it") != std::string_view::npos) claims_.needs_a_raise();
+  if (report.sqlstate() == "TG005" && report['n'] == "termgate_to_be_raised") claims_.needs_a_raise();
   const PendingReply& head = server_.replies.head();
   if (head.read_only_behind) model_.tx.mode = Mode::read_only;
   if (head.late_complete && !outstanding_.unread && model_.status == TransactionStatus::idle && report.sqlstate() == "25001") {

@@ -55,7 +55,7 @@ BEGIN
     PERFORM @schema@._stale(p_scope, p_term, p_fence);
   ELSIF p_term > coalesce(p_fence, 0) THEN
     RAISE EXCEPTION 'TG005 declared term % is above the fence of scope "%" (%): the guard never raises it', p_term, p_scope, coalesce(p_fence, 0)
-      USING ERRCODE = 'TG005', HINT = @schema@._how_to_raise(p_scope, p_term);
+      USING ERRCODE = 'TG005', HINT = @schema@._how_to_raise(p_scope, p_term), CONSTRAINT = 'termgate_to_be_raised';  -- by which the proxy knows it
   ELSIF p_too_early THEN
     PERFORM @schema@._began_too_early(p_scope, p_term);
   END IF;

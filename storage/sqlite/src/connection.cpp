@@ -123,9 +123,7 @@ Connection::Connection(const OpenAs& how, bool reader, bool create) {
     sqlite3_close_v2(db_);
     throw blocked;
   } catch (const DatabaseError& error) {
-    const DatabaseError with_path(
-        std::string_view(error.what()).starts_with(how.path) ? std::string(error.what()) : fmt::format("{}: {}", how.path, error.what()),
-        std::string(error.code()));
+    const DatabaseError with_path(naming(how.path, error.what()), std::string(error.code()));
     sqlite3_close_v2(db_);
     throw with_path;
   } catch (...) {

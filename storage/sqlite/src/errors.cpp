@@ -140,6 +140,10 @@ std::string moved_message(std::string_view path) {
       path);
 }
 
+std::string naming(std::string_view path, std::string_view message) {
+  return message.starts_with(path) ? std::string(message) : fmt::format("{}: {}", path, message);
+}
+
 void throw_sqlite(sqlite3* db, int code) {
   const int extended = db != nullptr ? sqlite3_extended_errcode(db) : code;
   // The connection's code may be a later call's; the caller's says what failed.

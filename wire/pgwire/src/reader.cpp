@@ -45,6 +45,8 @@ Rules Rules::frontend(const Limits& limits) noexcept {
   rules[type::execute] = whole(5, small_bytes_max);
   rules[type::password] = whole(0, authentication_bytes_max);
   for (const char type : {type::sync, type::flush, type::terminate, type::copy_done}) rules[type] = empty();
+  for (const char type : {type::query, type::parse}) rules[type].limit = Limit::statement_bytes;
+  for (const char type : {type::bind, type::function_call, type::copy_data}) rules[type].limit = Limit::message_bytes;
   return rules;
 }
 
@@ -135,9 +137,10 @@ Event Reader::header_of(std::string_view input) noexcept {
                   event.used);
   const std::uint32_t body_bytes = length - 4;
   if (body_bytes > rule.body_max) {
-    return refuse(malformed("message type 0x%02x with a body of %lu bytes: at most %lu are allowed", static_cast<unsigned char>(type),
-                            static_cast<unsigned long>(body_bytes), static_cast<unsigned long>(rule.body_max)),
-                  event.used);
+    Malformed problem = malformed("message type 0x%02x with a body of %lu bytes: at most %lu are allowed", static_cast<unsigned char>(type),
+                                  static_cast<unsigned long>(body_bytes), static_cast<unsigned long>(rule.body_max));
+    problem.above = rule.limit;
+    return refuse(problem, event.used);
   }
   if (body_bytes < rule.body_min) {
     return refuse(malformed("message type 0x%02x with a body of %lu bytes: at least %lu are needed", static_cast<unsigned char>(type),

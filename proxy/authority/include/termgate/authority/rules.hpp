@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <termgate/authority/address.hpp>
+#include <termgate/error.hpp>
 #include <termgate/scope.hpp>
 #include <termgate/session/admission.hpp>
 #include <termgate/session/authority.hpp>
@@ -65,7 +66,13 @@ struct Rules {
 inline constexpr std::size_t rules_bytes_max = 1u << 20;
 inline constexpr std::size_t rules_max = 1000;
 
-// Throws InvalidInput whose message begins with `FILE:LINE: `.
+// What the operator has written is wrong. The message begins with the place, not with a code.
+class WrongRules : public InvalidInput {
+ public:
+  using InvalidInput::InvalidInput;
+};
+
+// Throws WrongRules whose message begins with `FILE:LINE: `.
 Rules parse_rules(std::string_view text, const std::string& file);
 // The same of a file; where it cannot be read the message begins with `FILE: ` and says why.
 Rules read_rules(const std::string& path);

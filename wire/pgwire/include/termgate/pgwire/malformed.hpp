@@ -4,16 +4,21 @@
 #include <array>
 #include <cassert>
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 #include <variant>
 
 namespace termgate::pgwire {
 
+// Which of the reader's limits a message is above.
+enum class Limit : std::uint8_t { none, statement_bytes, message_bytes };
+
 // What to tell the peer before its connection is closed. Holds no byte of the peer's, so it is fit for a log.
 struct Malformed {
   const char* sqlstate = "08P01";  // protocol_violation unless the server itself says something else there
   std::array<char, 160> text{};    // ends in a NUL
+  Limit above = Limit::none;
 
   std::string_view reason() const noexcept { return text.data(); }
 };

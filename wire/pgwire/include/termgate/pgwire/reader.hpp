@@ -24,6 +24,7 @@ struct Rule {
   std::uint32_t body_max = 0;
   std::int64_t whole_max = -1;   // bodies of at most this many bytes come whole, larger ones streamed; -1: all streamed
   std::uint32_t head_bytes = 0;  // of a streamed body: its first part holds at least this many bytes, or all of it
+  Limit limit = Limit::none;     // which bound body_max is
 };
 
 // The bounds that an operator chooses. The rest are the protocol's.

@@ -28,6 +28,8 @@ class BusyNow : public Blocked {
 
 // What is said where a file is not the one any more that was opened (file_watch.hpp); the code is SQLITE_READONLY_DBMOVED.
 std::string moved_message(std::string_view path);
+// The message with the file's path in front of it, once.
+std::string naming(std::string_view path, std::string_view message);
 
 // What a COMMIT that failed with this code did: true if its writes may still come back. A flush that failed
 // leaves a complete commit record in the log, which a crash could bring to life; every other failure
