@@ -24,6 +24,7 @@ import (
 	"os"
 	"regexp"
 	"sort"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -75,7 +76,7 @@ func (t *Termgate) Hold(ctx context.Context, scope string, options Options) (*Le
 		options.Owner = fmt.Sprintf("%s:%d:%08x", host, os.Getpid(), int64(between(0, 1<<32)))
 	}
 	giveUp := clock() + options.Wait
-	var row map[string]any
+	var row map[string]string
 	for step := 10 * time.Millisecond; ; step = shortest(2*step, 500*time.Millisecond) {
 		patience := giveUp - clock() + options.TTL
 		if number(row["remaining_ms"]) <= 0 {
@@ -92,9 +93,7 @@ func (t *Termgate) Hold(ctx context.Context, scope string, options Options) (*Le
 			return nil, fmt.Errorf("%w: scope %q", ErrHeld, scope)
 		}
 		end := time.Duration(number(row["remaining_ms"]))*time.Millisecond + between(time.Millisecond, 10*time.Millisecond)
-		if err := sleep(ctx, shortest(between(step/2, step*3/2), end, giveUp-clock())); err != nil {
-			return nil, err
-		}
+		sleep(ctx, shortest(between(step/2, step*3/2), end, giveUp-clock()))
 	}
 }
 
@@ -130,7 +129,7 @@ func (t *Termgate) Lead(ctx context.Context, scope string, options Options, work
 			return err
 		} else if err != nil {
 			t.Warn("no lease of scope %q: %v", scope, err)
-			_ = sleep(ctx, between(250*time.Millisecond, time.Second))
+			sleep(ctx, between(250*time.Millisecond, time.Second))
 			continue
 		}
 		options.Owner = lease.Owner // whoever is asked to leave has no part in the next election
@@ -146,42 +145,40 @@ func (t *Termgate) Lead(ctx context.Context, scope string, options Options, work
 	return ctx.Err()
 }
 
-// call returns the first row, nil where there is none. It gives up after `patience`, although a driver may hang for longer.
-func (t *Termgate) call(ctx context.Context, patience time.Duration, name string, values ...any) (row map[string]any, err error) {
+// call returns the first row, an empty one where there is none. It gives up after `patience`, although a driver may hang for longer.
+func (t *Termgate) call(ctx context.Context, patience time.Duration, name string, values ...any) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
-	answers := make(chan func(), 1)
-	go func() {
-		defer cancel()
-		got, failed := t.row(ctx, name, values)
-		answers <- func() { row, err = got, failed }
-	}()
+	defer cancel()
+	row, failed := map[string]string{}, make(chan error, 1)
+	go func() { failed <- t.row(ctx, row, name, values) }()
 	select {
-	case take := <-answers:
-		take()
+	case err := <-failed:
+		return row, err
 	case <-ctx.Done():
-		err = ctx.Err()
+		return nil, ctx.Err()
 	}
-	return row, err
 }
-func (t *Termgate) row(ctx context.Context, name string, values []any) (map[string]any, error) {
+
+// row sets texts, whatever the driver makes of a bigint or a boolean, and "" for NULL; nothing where there is no row.
+func (t *Termgate) row(ctx context.Context, row map[string]string, name string, values []any) error {
 	rows, err := t.db.QueryContext(ctx, t.texts[name], values...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
 	columns, _ := rows.Columns() // fails where rows are closed, which Next says too
-	row, places := map[string]any{}, make([]any, len(columns))
-	for at := range places {
-		places[at] = new(any)
-	}
 	if !rows.Next() {
-		return nil, rows.Err()
+		return rows.Err()
+	}
+	texts, places := make([]sql.NullString, len(columns)), make([]any, len(columns))
+	for at := range places {
+		places[at] = &texts[at]
 	}
 	err = rows.Scan(places...)
 	for at, column := range columns {
-		row[column] = *places[at].(*any)
+		row[column] = texts[at].String
 	}
-	return row, err
+	return err
 }
 
 // Lease is a lease that is held, from Hold. Any goroutine may use it.
@@ -248,7 +245,7 @@ func (l *Lease) keep(due time.Duration) {
 			go func(sent time.Duration) {
 				row, err := l.termgate.call(l.kept, l.ttl, "renew_lease", l.Scope, l.Owner, l.Term, l.ttl.Milliseconds())
 				answers <- func() bool {
-					if row["leave_in_ms"] != nil {
+					if row["leave_in_ms"] != "" {
 						l.ask()
 					}
 					if err != nil {
@@ -276,13 +273,9 @@ func (l *Lease) keep(due time.Duration) {
 var start = time.Now()     // with Go's monotonic clock, which nobody sets
 func clock() time.Duration { return time.Since(start) }
 
-// A boolean comes as bool or integer, a bigint as integer or text.
-func yes(value any) bool { return fmt.Sprint(value) == "true" || number(value) == 1 }
-func number(value any) (whole int64) {
-	if text, is := value.([]byte); is {
-		value = string(text)
-	}
-	_, _ = fmt.Sscan(fmt.Sprint(value), &whole)
+func yes(value string) bool { return value == "true" || value == "1" }
+func number(value string) int64 {
+	whole, _ := strconv.ParseInt(value, 10, 64)
 	return whole
 }
 func between(low, high time.Duration) time.Duration {
@@ -292,9 +285,8 @@ func shortest(durations ...time.Duration) time.Duration {
 	sort.Slice(durations, func(i, j int) bool { return durations[i] < durations[j] })
 	return durations[0]
 }
-func sleep(ctx context.Context, pause time.Duration) error {
+func sleep(ctx context.Context, pause time.Duration) {
 	end, cancel := context.WithTimeout(ctx, pause)
 	defer cancel()
 	<-end.Done()
-	return ctx.Err()
 }
