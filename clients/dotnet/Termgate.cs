@@ -10,7 +10,7 @@
 //   }
 //
 // The lease is renewed in the background. Lost is cancelled a margin (a fifth of the TTL) before the lease can be another's, counted from
-// when the last renewal that succeeded was sent, by a Stopwatch. The database refuses what was written too late.
+// when the last renewal that succeeded was sent, by a Stopwatch. The database refuses what was written too late. Watch.cs tells who leads.
 using System;
 using System.Collections.Concurrent;
 using System.Collections.Generic;
@@ -25,7 +25,7 @@ using System.Threading.Tasks;
 namespace Termgate
 {
   /// <summary>The leases of one database: postgresql, sqlserver or sqlite. Any thread may use it.</summary>
-  public sealed class Leases
+  public sealed partial class Leases
   {
     internal readonly Func<DbConnection> Connect;
     private readonly Dictionary<string, string> texts;

@@ -12,6 +12,7 @@
 //
 // The lease is renewed in the background. Its context is cancelled a margin (a fifth of the TTL) before the lease can be another's, counted
 // from when the last renewal that succeeded was sent, by Go's monotonic clock. The database refuses what was written too late.
+// Watch tells others who leads.
 package termgate
 
 import (

@@ -31,6 +31,25 @@ export class Termgate {
     work: (lease: Lease, stop: AbortSignal) => Promise<Result>,
     options?: Omit<HoldOptions, "wait">,
   ): Promise<Result | undefined>;
+  /** Yields who leads, null for nobody, and then each change of owner or term. It looks every `interval`, when the lease can end, and ten
+   * times a second while nobody leads. An error ends it: what the driver throws, or a TimeoutError where no answer comes for 10 s. That is
+   * no change, so watch again. Never write because of a watch. */
+  watch(scope: string, options?: WatchOptions): AsyncGenerator<Leader | null, void, void>;
+}
+
+export interface WatchOptions {
+  /** Milliseconds between two looks, 10 to 86,400,000; 1,000 by default. */
+  interval?: number;
+  /** Ends the watch, with its reason as the error. Leaving the loop ends it too. */
+  signal?: AbortSignal;
+}
+
+/** Who leads a scope. */
+export interface Leader {
+  owner: string;
+  term: bigint;
+  /** null where the holder gave none. */
+  endpoint: string | null;
 }
 
 export class Lease {

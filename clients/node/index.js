@@ -12,8 +12,10 @@
 // The lease is renewed in the background. `lost` is aborted a margin (a fifth of the TTL) before the lease can be another's, counted from
 // the moment when the last renewal that succeeded was sent, on a clock that never steps. A program that blocks its event loop gets no
 // signal; held() reads the clock. What was written too late is refused by the database. `askedToLeave` is aborted if somebody wants it.
+// `watch` tells others who leads.
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
 import { STATEMENTS } from "./statements.js";
 
 Symbol.asyncDispose ??= Symbol.for("Symbol.asyncDispose");
@@ -22,29 +24,18 @@ const clock = () => performance.now();
 const between = (low, high) => low + (high - low) * Math.random();
 
 /** Resolves after so many milliseconds, or when the signal is aborted. */
-function pause(milliseconds, signal) {
-  return new Promise(resolve => {
-    const done = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, Math.max(milliseconds, 0));
-    signal?.addEventListener("abort", done);
-    if (signal?.aborted) done();
-  });
-}
+const pause = (milliseconds, signal) => sleep(Math.max(milliseconds, 0), undefined, { signal }).catch(() => {});
 
 /** A promise's outcome, or a TimeoutError after so many milliseconds. */
-async function within(milliseconds, promise, what) {
-  let timer;
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new DOMException(what, "TimeoutError")), Math.max(milliseconds, 0));
+async function within(milliseconds, promise, scope) {
+  const answered = new AbortController();
+  const late = pause(milliseconds, answered.signal).then(() => {
+    throw new DOMException(`the database did not answer for the lease of scope "${scope}"`, "TimeoutError");
   });
   try {
     return await Promise.race([promise, late]);
   } finally {
-    clearTimeout(timer);
+    answered.abort();
   }
 }
 
@@ -78,19 +69,21 @@ class Line {
 
   call(name, ...values) {
     const answer = this.#last.then(async () => {
-      try {
-        if (!this.#connection) {
-          this.#connection = await this.#client.connect();
-          this.#connection.on?.("error", () => {}); // the next call fails, which is enough
-        }
-        return await rowOf(this.#connection, this.#client.texts[name], values);
-      } catch (error) {
-        this.#drop();
-        throw error;
+      if (!this.#connection) {
+        this.#connection = await this.#client.connect();
+        this.#connection.on?.("error", () => {}); // the next call fails, which is enough
       }
+      return rowOf(this.#connection, this.#client.texts[name], values);
     });
-    this.#last = answer.catch(() => {});
+    this.#last = answer.catch(() => this.#drop());
     return answer;
+  }
+
+  /** Who leads, null for nobody, and for how long if it does not renew. It locks nothing. */
+  async leader(scope) {
+    const row = await this.call("lease", scope);
+    const heldFor = row ? Math.max(Number(row.remaining_ms), 0) : 0;
+    return { heldFor, leader: heldFor ? { owner: row.owner_id, term: whole(row.term), endpoint: row.endpoint } : null };
   }
 
   /** After the calls that were made before. One that hangs keeps no program alive. */
@@ -103,7 +96,8 @@ class Line {
     const gone = this.#connection;
     this.#connection = undefined;
     if (!gone) return;
-    Promise.resolve(gone.release ? gone.release(true) : gone.end ? gone.end() : gone.close()).catch(() => {});
+    const close = async () => (gone.release ? gone.release(true) : gone.end ? gone.end() : gone.close());
+    close().catch(() => {});
   }
 }
 
@@ -129,7 +123,7 @@ export class Termgate {
   }
 
   async #acquire(line, { scope, ttl, owner, endpoint, signal }, giveUp) {
-    const answer = promise => within(giveUp - clock() + ttl, promise, `the database did not answer for the lease of scope "${scope}"`);
+    const answer = promise => within(giveUp - clock() + ttl, promise, scope);
     for (let step = 10, heldFor = 0; ; step = Math.min(step * 2, 500)) {
       signal?.throwIfAborted();
       if (heldFor <= 0) {
@@ -143,9 +137,7 @@ export class Termgate {
         }
         if (acquired) return { term, sent };
       }
-      // Only a look: it locks nothing.
-      const row = await answer(line.call("lease", scope));
-      heldFor = row ? Math.max(Number(row.remaining_ms), 0) : 0;
+      ({ heldFor } = await answer(line.leader(scope)));
       const left = giveUp - clock();
       if (left <= 0) throw new DOMException(`TG006 the lease of scope "${scope}" is held by another`, "TimeoutError");
       await pause(Math.min(step * between(0.5, 1.5), heldFor + between(1, 10), left), signal);
@@ -182,6 +174,22 @@ export class Termgate {
     }
     return undefined;
   }
+
+  async *watch(scope, { interval = 1000, signal } = {}) {
+    if (!(interval >= 10 && interval <= 86_400_000)) throw new RangeError(`TG005 interval is ${interval} ms; it must be 10 ms to 1 day`);
+    const line = new Line(this);
+    try {
+      for (let last; ; ) {
+        signal?.throwIfAborted();
+        const { leader, heldFor } = await within(10_000, line.leader(scope), scope);
+        if (last === undefined || leader?.owner !== last?.owner || leader?.term !== last?.term) yield leader;
+        last = leader;
+        await pause(Math.min(interval, leader ? heldFor + 1 : 100), signal);
+      }
+    } finally {
+      line.close();
+    }
+  }
 }
 
 export class Lease {
@@ -192,7 +200,6 @@ export class Lease {
   #due;
   #timer;
   #pending;
-  #givenBack = false;
   #signal = new AbortController();
   #asked = new AbortController();
 
@@ -200,19 +207,11 @@ export class Lease {
     this.#client = client;
     this.#line = line;
     this.#ttl = ttl;
-    this.scope = scope;
-    this.owner = owner;
-    this.term = term;
+    this.lost = this.#signal.signal;
+    this.askedToLeave = this.#asked.signal;
+    Object.assign(this, { scope, owner, term });
     this.#renewedFrom(sent);
     this.#look();
-  }
-
-  get lost() {
-    return this.#signal.signal;
-  }
-
-  get askedToLeave() {
-    return this.#asked.signal;
   }
 
   held() {
@@ -224,14 +223,13 @@ export class Lease {
   }
 
   async release() {
-    const held = this.held() && !this.#givenBack;
-    this.#givenBack = true;
+    const held = this.held(); // not after an earlier release, which is a loss too
     this.#lose();
     try {
       for (let attempt = 0; held && clock() < this.#until; ++attempt) {
         try {
           const answer = this.#line.call("release_lease", this.scope, this.owner, this.term);
-          const row = await within(this.#until - clock(), answer, `the database did not answer for the lease of scope "${this.scope}"`);
+          const row = await within(this.#until - clock(), answer, this.scope);
           return row.released === true || row.released === 1;
         } catch (error) {
           if (attempt === 4) throw error;

@@ -115,7 +115,7 @@ def built(kind, code, folder):
         subprocess.run(["javac", "-cp", jar, "-d", folder / "classes", *sources], check=True, timeout=280)
         return ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}/classes:{jar}", name], {}
     (folder / "service.cs").write_text(code, encoding="utf-8")
-    sources = [CLIENTS / "dotnet" / "Termgate.cs", CLIENTS / "dotnet" / "Statements.cs", "service.cs"]
+    sources = [*(CLIENTS / "dotnet").glob("*.cs"), "service.cs"]
     words = ["mcs", "-out:service.exe", "-r:System.Data.dll", "-r:System.Core.dll", *sources]
     subprocess.run([str(word) for word in words], check=True, cwd=folder, timeout=280)
     return ["mono", "service.exe"], {}

@@ -338,18 +338,21 @@ for walk in re.split(r"^### ", (root / "docs/architecture.md").read_text(encodin
         if not re.search(rf"\b{function}\(", (root / name).read_text(encoding="utf-8")):
             breach(root / "docs/architecture.md", f"{name} has no {function}()")
 
-# A client is small, and its statements are generated: tools/client_statements.py.
+# No file of a client is long, and its statements are generated: tools/client_statements.py.
 client_sources = (
     "python/termgate/__init__.py",
     "node/index.js",
     "go/termgate.go",
+    "go/watch.go",
     "java/src/main/java/termgate/Termgate.java",
+    "java/src/main/java/termgate/Watch.java",
     "dotnet/Termgate.cs",
+    "dotnet/Watch.cs",
 )
 for path in (root / "clients" / name for name in client_sources):
     text = path.read_text(encoding="utf-8")
     if len(text.splitlines()) > 300:
-        breach(path, f"has {len(text.splitlines())} lines; a client has at most 300")
+        breach(path, f"has {len(text.splitlines())} lines; a file of a client has at most 300")
     if re.search(r"\b(SELECT|EXEC)\b[^\n]*termgate", text, re.I):
         breach(path, "has a statement of its own; they come from sql/")
 

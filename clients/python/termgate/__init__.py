@@ -10,7 +10,10 @@
 The lease is renewed in the background. `lost` is set a margin (a fifth of the TTL) before the lease can be another's, counted from the
 moment when the last renewal that succeeded was sent, on a clock that never steps. What was written too late is refused by the database.
 `asked_to_leave` is set by the renewal after somebody has asked for the lease (`termgate lease hand-over`): finish, and leave the block.
+`watch` tells others who leads.
 """
+import collections
+import contextlib
 import functools
 import logging
 import os
@@ -26,8 +29,9 @@ from concurrent.futures import Future
 
 from ._statements import STATEMENTS
 
-__all__ = ["Lease", "Termgate"]
+__all__ = ["Leader", "Lease", "Termgate"]
 _log = logging.getLogger("termgate")
+Leader = collections.namedtuple("Leader", "owner term endpoint")  # endpoint: None where the holder gave none
 _MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s", "numeric": ":{}"}
 
 
@@ -36,8 +40,9 @@ def _clock():
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
-def _milliseconds(seconds):
-    return round(seconds * 1000)
+def _check(what, seconds, least):
+    if not least <= seconds <= 86400:
+        raise ValueError(f"TG005 {what} is {seconds} s; it must be {least} s to 1 day")
 
 
 class Termgate:
@@ -87,9 +92,24 @@ class Termgate:
                     return result
         return None
 
+    def watch(self, scope, interval=1.0, stop=None):
+        """Yields who leads, a Leader or None for nobody, and then each change of owner or term, until stop, an Event, is set.
+
+        It looks every `interval` seconds, when the lease can end, and ten times a second while nobody leads. An error ends it: what the
+        driver raises, or a timeout where no answer comes for 10 s. That is no change, so watch again. Never write because of a watch.
+        """
+        _check("interval", interval, 0.01)
+        stop, last = stop or threading.Event(), ()
+        with contextlib.closing(_Line(self)) as line:
+            while not stop.is_set():
+                leader, left = line.leader(scope, 10)
+                if leader != last:
+                    yield leader
+                last = leader
+                stop.wait(min(interval, left + 0.001 if leader else 0.1))
+
     def _hold(self, scope, ttl, wait, owner, endpoint, stop):
-        if not 0.1 <= ttl <= 86400:
-            raise ValueError(f"TG005 ttl is {ttl} s; it must be 0.1 s to 1 day")
+        _check("ttl", ttl, 0.1)
         owner = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         give_up, step, held_for, line = _clock() + wait, 0.01, 0.0, _Line(self)
         lease = None
@@ -98,21 +118,16 @@ class Termgate:
                 patience = max(give_up - _clock(), 0.0) + ttl
                 if held_for <= 0:
                     sent = _clock()
-                    row = line.call("acquire_lease", scope, owner, _milliseconds(ttl), endpoint, None).result(patience)
-                    term = row["term"]
+                    row = line.call("acquire_lease", scope, owner, round(ttl * 1000), endpoint, None).result(patience)
                     # A grant that had to wait, for an eviction perhaps, comes late: a renewal counts anew.
-                    granted = row["acquired"]
-                    while granted and _clock() - sent > ttl / 2:
+                    while row["acquired"] and _clock() - sent > ttl / 2:
                         sent = _clock()
-                        row = line.call("renew_lease", scope, owner, term, _milliseconds(ttl)).result(patience)
-                        if not row["renewed"]:
+                        if not line.call("renew_lease", scope, owner, row["term"], round(ttl * 1000)).result(patience)["renewed"]:
                             raise TimeoutError(f'the lease of scope "{scope}" came too late: a call takes as long as its TTL of {ttl} s')
-                    if granted:
-                        lease = Lease(line, self, scope, owner, int(term), ttl, sent)
+                    if row["acquired"]:
+                        lease = Lease(line, self, scope, owner, int(row["term"]), ttl, sent)
                         return lease
-                # Only a look: it locks nothing.
-                row = line.call("lease", scope).result(patience)
-                held_for = max(int(row["remaining_ms"]) / 1000, 0.0) if row else 0.0
+                _, held_for = line.leader(scope, patience)
                 left = give_up - _clock()
                 if left <= 0:
                     return None
@@ -126,15 +141,12 @@ class Termgate:
     def _row(self, connection, name, values):
         """The first row of a call as a dictionary, None where there is no row."""
         marks = _MARKS[sys.modules[type(connection).__module__.partition(".")[0]].paramstyle]
-        cursor = connection.cursor()
-        try:
+        with contextlib.closing(connection.cursor()) as cursor:
             cursor.execute(re.sub(r"\$(\d)", lambda found: marks.format(found[1]), self._texts[name]), values)
             while cursor.description is None and cursor.nextset():
                 pass
             row = cursor.fetchone()
             return row and dict(zip((column[0] for column in cursor.description), row))
-        finally:
-            cursor.close()
 
 
 class _Line:
@@ -148,6 +160,12 @@ class _Line:
         future = Future()
         self._jobs.put((future, name, values))
         return future
+
+    def leader(self, scope, patience):
+        """Who leads, and for how many seconds if it does not renew. It locks nothing."""
+        row = self.call("lease", scope).result(patience)
+        left = int(row["remaining_ms"]) / 1000 if row else 0.0
+        return (Leader(row["owner_id"], int(row["term"]), row["endpoint"]), left) if left > 0 else (None, 0.0)
 
     def close(self):
         """After the calls that were made before."""
@@ -185,18 +203,18 @@ class _Line:
             _log.debug("a connection did not close: %s", error)
 
 
-class Lease:
+class Lease(contextlib.AbstractContextManager):
     """A lease that is held, from Termgate.hold(). `with` gives it back. Any thread may use it."""
 
     def __init__(self, line, termgate, scope, owner, term, ttl, sent):
         self.scope, self.owner, self.term = scope, owner, term
         self.lost = threading.Event()  # set when the lease can no longer be trusted, or was given back
         self.asked_to_leave = threading.Event()  # set when somebody asks for the lease, which is held as before for a while
-        self._line, self._termgate, self._ttl, self._margin = line, termgate, ttl, ttl / 5
+        self._line, self._termgate, self._ttl = line, termgate, ttl
         self._lock, self._wake = threading.Lock(), threading.Event()
         self._given_back = False
-        self._until = self._trusted_from(sent)
-        self._due = self._next(sent)
+        self._until = sent
+        self._renewed_from(sent)
         threading.Thread(target=self._keep, name="termgate lease", daemon=True).start()
 
     def held(self):
@@ -228,21 +246,17 @@ class Lease:
             self._line.close()
         return False
 
-    def __enter__(self):
-        return self
-
     def __exit__(self, *_):
         try:
             self.release()
         except Exception as error:  # it ends by itself
             _log.warning('the lease of scope "%s" was not given back: %s', self.scope, error)
 
-    def _trusted_from(self, sent):
-        return sent + self._ttl - self._margin
-
-    def _next(self, sent):
-        """A third of the TTL later, up to a quarter earlier at random: holders elected together do not renew together."""
-        return sent + self._ttl / 3 * random.uniform(0.75, 1)
+    def _renewed_from(self, sent):
+        """`sent` is the moment from which the database counts at the earliest. The next renewal follows a third of the TTL later, up to a
+        quarter earlier at random: holders elected together do not renew together."""
+        self._until = max(self._until, sent + self._ttl - self._ttl / 5)
+        self._due = sent + self._ttl / 3 * random.uniform(0.75, 1)
 
     def _keep(self):
         """The lease's thread: sends the renewals and watches the clock, whatever a renewal does."""
@@ -264,7 +278,7 @@ class Lease:
                         self._line, pending, self._due = _Line(self._termgate), None, now
                 if pending is None and now >= self._due:
                     given_up, self._due = now + self._ttl / 4, now
-                    pending = self._line.call("renew_lease", self.scope, self.owner, self.term, _milliseconds(self._ttl))
+                    pending = self._line.call("renew_lease", self.scope, self.owner, self.term, round(self._ttl * 1000))
                     pending.add_done_callback(functools.partial(self._answered, now))
                     continue
                 self._wake.wait(max(min(self._until, given_up if pending else self._due) - now, 0.0))
@@ -272,7 +286,7 @@ class Lease:
             self.lost.set()
 
     def _answered(self, sent, future):
-        """In the thread of the call. `sent` is the moment from which the database counts at the earliest."""
+        """In the thread of the call."""
         with self._lock:
             if future.exception() is not None:
                 _log.warning('the lease of scope "%s" was not renewed: %s', self.scope, future.exception())
@@ -280,8 +294,7 @@ class Lease:
             elif not future.result()["renewed"]:
                 self.lost.set()
             elif self.held():
-                self._until = max(self._until, self._trusted_from(sent))
-                self._due = self._next(sent)
+                self._renewed_from(sent)
                 if future.result().get("leave_in_ms") is not None:
                     self.asked_to_leave.set()
         self._wake.set()

@@ -28,11 +28,13 @@ static class Player
 
   static TimeSpan Milliseconds(string text) { return TimeSpan.FromMilliseconds(long.Parse(text)); }
 
+  static string Given(string word) { return word == "" ? null : word; }
+
   static void Hold(string[] words)
   {
     try
     {
-      Lease lease = Client(words).Hold(words[4], Milliseconds(words[5]), Milliseconds(words[6]), owner: words[7] == "" ? null : words[7]);
+      Lease lease = Client(words).Hold(words[4], Milliseconds(words[5]), Milliseconds(words[6]), owner: Given(words[7]), endpoint: Given(words[8]));
       leases[words[1]] = lease;
       Say(words[1], "held", lease.Term, lease.Owner);
       lease.AskedToLeave.Register(() => Say(words[1], "asked"));
@@ -80,6 +82,20 @@ static class Player
     Say(words[1], "done");
   }
 
+  static void Watch(string[] words)
+  {
+    stops[words[1]] = new CancellationTokenSource();
+    try
+    {
+      foreach (Leader leader in Client(words).Watch(words[4], Milliseconds(words[5]), stops[words[1]].Token))
+      {
+        if (leader == null) Say(words[1], "now");
+        else Say(words[1], "now", leader.Owner, leader.Term, leader.Endpoint);
+      }
+    }
+    catch (OperationCanceledException) { Say(words[1], "done"); }
+  }
+
   static void Play(string[] words)
   {
     try
@@ -91,6 +107,7 @@ static class Player
         case "release": Say(words[1], "released", leases[words[2]].Release() ? "true" : "false"); break;
         case "write": Write(words); break;
         case "lead": Lead(words); break;
+        case "watch": Watch(words); break;
         case "stop": stops[words[2]].Cancel(); Say(words[1], "ok"); break;
         case "fail": fails[words[2]] = true; Say(words[1], "ok"); break;
       }

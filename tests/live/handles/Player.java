@@ -9,9 +9,11 @@ import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeoutException;
 import termgate.Termgate;
+import termgate.Watch;
 
 public final class Player {
   private static final Map<String, Termgate.Lease> LEASES = new ConcurrentHashMap<>();
@@ -30,10 +32,12 @@ public final class Player {
     return new Termgate(() -> DriverManager.getConnection(words[2]), words[3]);
   }
 
+  private static String given(String word) { return word.isEmpty() ? null : word; }
+
   private static void hold(String[] words) throws Exception {
     Duration ttl = Duration.ofMillis(Long.parseLong(words[5])), wait = Duration.ofMillis(Long.parseLong(words[6]));
     try {
-      Termgate.Lease lease = client(words).hold(words[4], ttl, wait, words[7].isEmpty() ? null : words[7], null);
+      Termgate.Lease lease = client(words).hold(words[4], ttl, wait, given(words[7]), given(words[8]));
       LEASES.put(words[1], lease);
       say(words[1], "held", lease.term(), lease.owner());
       lease.askedToLeave().thenRun(() -> say(words[1], "asked"));
@@ -76,6 +80,19 @@ public final class Player {
     }
   }
 
+  private static void watch(String[] words) throws SQLException, TimeoutException {
+    LOOPS.put(words[1], Thread.currentThread());
+    try (Watch watch = client(words).watch(words[4], Duration.ofMillis(Long.parseLong(words[5])))) {
+      while (true) {
+        Watch.Leader leader = watch.next().orElse(null);
+        if (leader == null) say(words[1], "now");
+        else say(words[1], "now", leader.owner(), leader.term(), Objects.toString(leader.endpoint(), ""));
+      }
+    } catch (InterruptedException stopped) {
+      say(words[1], "done");
+    }
+  }
+
   private static void play(String[] words) {
     try {
       switch (words[0]) {
@@ -84,6 +101,7 @@ public final class Player {
         case "release": say(words[1], "released", LEASES.get(words[2]).release()); break;
         case "write": write(words); break;
         case "lead": lead(words); break;
+        case "watch": watch(words); break;
         case "stop": LOOPS.get(words[2]).interrupt(); say(words[1], "ok"); break;
         case "fail": FAILS.put(words[2], true); say(words[1], "ok"); break;
         default: throw new IllegalArgumentException(words[0]);

@@ -3,15 +3,17 @@
 A program (a *player*) reads commands from its standard input and answers on its standard output, a line each. Words are separated by
 tabs; those of a command are percent-encoded. The second word of a command, and the first of an answer, is the name of what it is about:
 
-    hold NAME URL DATABASE SCOPE TTL_MS WAIT_MS OWNER    NAME held TERM OWNER, later NAME asked (to leave), NAME lost; or NAME blocked
-    held NAME HANDLE                                     NAME true, or NAME false
-    release NAME HANDLE                                  NAME released true, or NAME released false
-    write NAME HANDLE URL VALUE HOW                      NAME written. HOW: declared; plain, without a declaration; twice, again without
-    lead NAME URL DATABASE SCOPE TTL_MS                  NAME leading TERM, NAME stopped, …, NAME done at its end
-    stop NAME LOOP, fail NAME LOOP                       the loop ends; its work throws
-    quit                                                 leaves the block that holds the handles; player gone
+    hold NAME URL DATABASE SCOPE TTL_MS WAIT_MS OWNER ENDPOINT
+                                           NAME held TERM OWNER, later NAME asked (to leave), NAME lost; or NAME blocked
+    held NAME HANDLE                       NAME true, or NAME false
+    release NAME HANDLE                    NAME released true, or NAME released false
+    write NAME HANDLE URL VALUE HOW        NAME written. HOW: declared; plain, without a declaration; twice, again without
+    lead NAME URL DATABASE SCOPE TTL_MS    NAME leading TERM, NAME stopped, …, NAME done at its end
+    watch NAME URL DATABASE SCOPE POLL_MS  NAME now OWNER TERM ENDPOINT, or NAME now where nobody leads; …, NAME done at its end
+    stop NAME LOOP, fail NAME LOOP         the loop or the watch ends; the work of the loop throws
+    quit                                   leaves the block that holds the handles; player gone
 
-An error is NAME error CODE MESSAGE.
+OWNER and ENDPOINT may be empty. An error is NAME error CODE MESSAGE.
 """
 import contextlib
 import os
@@ -137,7 +139,7 @@ class Player:
     def warm(self, language, database):
         """Its driver is loaded, so that the first handle of a scenario is no slower than the others."""
         name = self.name()
-        self.send("hold", name, language.url(database), database.name, f"{language.name} warm {self.process.pid}", 60_000, 20_000, "")
+        self.send("hold", name, language.url(database), database.name, f"{language.name} warm {self.process.pid}", 60_000, 20_000, "", "")
         assert self.answer(name, 60)[0] == "held", self._heard[name]
         self.ask("release", name)
 
@@ -360,7 +362,7 @@ class Language:
 
     needs = ()
     databases = ("postgresql",)
-    client = ""  # the file that mistakes are planted in, below clients/
+    client = ()  # its files below clients/; a mistake is planted in one of them
     left_out = ()  # scenarios that show nothing in this language
 
     def __init__(self, folder, plant=None):
@@ -369,10 +371,12 @@ class Language:
         if self.client:
             shutil.copytree(CLIENTS / self.name, self.folder / "client", ignore=shutil.ignore_patterns("__pycache__"))
         if plant:
-            path, (right, wrong) = self.folder / "client" / self.client, plant
-            text = path.read_text(encoding="utf-8")
-            assert text.count(right) == 1, f"{self.client}: {right!r} is there {text.count(right)} times; the suite plants a mistake there"
-            path.write_text(text.replace(right, wrong), encoding="utf-8")
+            right, wrong = plant
+            texts = {self.folder / "client" / file: (self.folder / "client" / file).read_text(encoding="utf-8") for file in self.client}
+            found = sum(text.count(right) for text in texts.values())
+            assert found == 1, f"{self.client}: {right!r} is there {found} times; the suite plants a mistake there"
+            for path, text in texts.items():
+                path.write_text(text.replace(right, wrong), encoding="utf-8")
         self.build()
 
     @property
@@ -410,7 +414,7 @@ class Language:
 
 
 class Python(Language):
-    client = "termgate/__init__.py"
+    client = ("termgate/__init__.py",)
     databases = ("postgresql", "sqlite", "sqlserver")
 
     def words(self, database):
@@ -451,7 +455,7 @@ class Cpp(Language):
 
 
 class Node(Language):
-    client = "index.js"
+    client = ("index.js",)
     needs = ("node", "npm")
 
     def build(self):
@@ -465,7 +469,7 @@ class Node(Language):
 
 
 class Go(Language):
-    client = "termgate.go"
+    client = ("termgate.go", "watch.go")
     needs = ("go", "/usr/share/gocode/src/github.com/lib/pq")
     left_out = ("a_stepped_clock_changes_nothing",)  # it asks the kernel for the time, where no library can step it
 
@@ -481,7 +485,7 @@ class Go(Language):
 
 
 class Java(Language):
-    client = "src/main/java/termgate/Termgate.java"
+    client = ("src/main/java/termgate/Termgate.java", "src/main/java/termgate/Watch.java")
     databases = ("postgresql", "sqlserver")
     needs = ("javac", "java", "/usr/share/java/postgresql.jar")
 
@@ -501,12 +505,12 @@ class Java(Language):
 
 
 class Dotnet(Language):
-    client = "Termgate.cs"
+    client = ("Termgate.cs", "Watch.cs")
     databases = ("postgresql", "sqlserver")
     needs = ("mcs", "mono")
 
     def build(self):
-        sources = [self.folder / "client" / "Termgate.cs", self.folder / "client" / "Statements.cs", HERE / "Player.cs"]
+        sources = [*(self.folder / "client").glob("*.cs"), HERE / "Player.cs"]
         self.run("mcs", "-out:player.exe", "-r:System.Data.dll", "-r:System.Core.dll", *sources)
 
     def words(self, database):

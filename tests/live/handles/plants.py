@@ -9,7 +9,10 @@ PLANTS = {
             "go": ("due = l.renewedFrom(sent)", "due = l.renewedFrom(clock())"),
             "java": ("} else if (isHeld()) {\n        renewedFrom(sent);", "} else if (isHeld()) {\n        renewedFrom(nanoTime());"),
             "node": ("else if (this.held()) this.#renewedFrom(sent);", "else if (this.held()) this.#renewedFrom(clock());"),
-            "python": ("self._until = max(self._until, self._trusted_from(sent))", "self._until = self._trusted_from(_clock())"),
+            "python": (
+                "elif self.held():\n                self._renewed_from(sent)",
+                "elif self.held():\n                self._renewed_from(_clock())",
+            ),
         },
     ),
     # A renewal names the owner alone, so it renews a lease that was taken under another term.
@@ -60,7 +63,18 @@ PLANTS = {
             "go": ("return sent + between(l.ttl/4, l.ttl/3)", "return sent + l.ttl/3"),
             "java": ("due = sent + between(ttl / 4, ttl / 3);", "due = sent + ttl / 3;"),
             "node": ("this.#due = sent + (this.#ttl / 3) * between(0.75, 1);", "this.#due = sent + this.#ttl / 3;"),
-            "python": ("return sent + self._ttl / 3 * random.uniform(0.75, 1)", "return sent + self._ttl / 3"),
+            "python": ("self._due = sent + self._ttl / 3 * random.uniform(0.75, 1)", "self._due = sent + self._ttl / 3"),
+        },
+    ),
+    # A watch compares the owners alone, so it misses a lease that was taken again under another term.
+    "owner": (
+        "a_watch_reports_who_leads_and_each_change",
+        {
+            "dotnet": ("leader.Owner == last.Owner && leader.Term == last.Term", "leader.Owner == last.Owner"),
+            "go": ("leader.Owner != last.Owner || leader.Term != last.Term", "leader.Owner != last.Owner || last.Term == -1"),
+            "java": ("owner.equals(((Leader) other).owner) && term == ((Leader) other).term", "owner.equals(((Leader) other).owner)"),
+            "node": ("leader?.owner !== last?.owner || leader?.term !== last?.term", "leader?.owner !== last?.owner"),
+            "python": ("if leader != last:", "if last == () or (leader and leader.owner) != (last and last.owner):"),
         },
     ),
 }

@@ -1,4 +1,4 @@
-// HeldLease and LeaderLoop as the behaviour suite drives them (tests/live/handles_test.py; the protocol is in handles/lab.py).
+// HeldLease, LeaderLoop and LeaseWatch as the behaviour suite drives them (tests/live/handles_test.py; the protocol is in handles/lab.py).
 //
 // A command runs on a thread of its own, for some of them wait. The program ends with `quit` or the end of its input; handles that are
 // still held go out of scope then.
@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 
 #include <termgate/database.hpp>
 #include <termgate/leader_loop.hpp>
+#include <termgate/lease_watch.hpp>
 
 using namespace termgate;
 using namespace std::chrono_literals;
@@ -61,6 +63,7 @@ std::vector<std::string> words_of(std::string_view line) {
 
 struct Loop {
   std::unique_ptr<LeaderLoop> loop = {};
+  std::unique_ptr<LeaseWatch> watch = {};
   std::atomic<bool> fails{false};
 };
 
@@ -71,7 +74,7 @@ class Player {
     try {
       if (command == "hold") {
         hold(name, words.at(2), words.at(4), std::chrono::milliseconds(std::stoll(words.at(5))),
-             std::chrono::milliseconds(std::stoll(words.at(6))), words.at(7));
+             std::chrono::milliseconds(std::stoll(words.at(6))), words.at(7), words.at(8));
       } else if (command == "held") {
         say(name + (handle(words.at(2)).still_held() ? "\ttrue" : "\tfalse"));
       } else if (command == "release") {
@@ -84,9 +87,12 @@ class Player {
         say(name + "\twritten");
       } else if (command == "lead") {
         lead(name, words.at(2), words.at(4), std::chrono::milliseconds(std::stoll(words.at(5))));
+      } else if (command == "watch") {
+        watch(name, words.at(2), words.at(4), std::chrono::milliseconds(std::stoll(words.at(5))));
       } else if (command == "stop") {
         say(name + "\tok");
-        loop(words.at(2)).loop->stop();
+        loop(words.at(2)).watch.reset();
+        if (loop(words.at(2)).loop) loop(words.at(2)).loop->stop();
         say(words.at(2) + "\tdone");
       } else {
         say(name + "\tok");
@@ -116,11 +122,12 @@ class Player {
   }
 
   void hold(const std::string& name, const std::string& url, const std::string& scope, std::chrono::milliseconds ttl,
-            std::chrono::milliseconds wait, const std::string& owner) {
+            std::chrono::milliseconds wait, const std::string& owner, const std::string& endpoint) {
     HoldOptions options;
     options.ttl = ttl;
     options.wait = wait;
     options.owner = owner;
+    options.endpoint = endpoint;
     HeldLease held = database(url).hold(Scope(scope), options);
     const std::stop_token lost = held.lost(), asked = held.asked_to_leave();
     const std::string news = fmt::format("{}\theld\t{}\t{}", name, held.term().value(), held.owner());
@@ -156,6 +163,13 @@ class Player {
       say(name + "\tstopped");
     };
     mine.loop = std::make_unique<LeaderLoop>(database(url), Scope(scope), work, std::move(options));
+  }
+
+  void watch(const std::string& name, const std::string& url, const std::string& scope, std::chrono::milliseconds poll) {
+    const auto changed = [name](const std::optional<LeaseInfo>& leader) {
+      say(leader ? fmt::format("{}\tnow\t{}\t{}\t{}", name, leader->owner, leader->term, leader->endpoint) : name + "\tnow");
+    };
+    loop(name).watch = std::make_unique<LeaseWatch>(database(url), Scope(scope), changed, poll);
   }
 
   std::mutex mutex_;

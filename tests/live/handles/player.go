@@ -73,7 +73,8 @@ func hold(words []string) error {
 	if ttl == 0 {
 		ttl = 1 // zero stands for the default
 	}
-	held, err := leases.Hold(context.Background(), words[4], termgate.Options{TTL: ttl, Wait: milliseconds(words[6]), Owner: words[7]})
+	options := termgate.Options{TTL: ttl, Wait: milliseconds(words[6]), Owner: words[7], Endpoint: words[8]}
+	held, err := leases.Hold(context.Background(), words[4], options)
 	if errors.Is(err, termgate.ErrHeld) {
 		say(words[1], "blocked", err)
 		return nil
@@ -151,6 +152,29 @@ func lead(words []string) error {
 	return nil
 }
 
+func watch(words []string) error {
+	leases, err := client(words)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	mutex.Lock()
+	loops[words[1]] = loop{cancel, nil}
+	mutex.Unlock()
+	err = leases.Watch(ctx, words[4], milliseconds(words[5]), func(leader termgate.Leader) {
+		if leader == (termgate.Leader{}) {
+			say(words[1], "now")
+		} else {
+			say(words[1], "now", leader.Owner, leader.Term, leader.Endpoint)
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		return err
+	}
+	say(words[1], "done")
+	return nil
+}
+
 func play(words []string) {
 	var err error
 	switch words[0] {
@@ -167,6 +191,8 @@ func play(words []string) {
 		err = write(words)
 	case "lead":
 		err = lead(words)
+	case "watch":
+		err = watch(words)
 	case "stop":
 		loops[words[2]].cancel()
 		say(words[1], "ok")

@@ -21,10 +21,11 @@ async function connect(url) {
 const client = (url, database) => new Termgate(() => connect(url), { database });
 
 const commands = {
-  async hold(name, url, database, scope, ttl, wait, owner) {
+  async hold(name, url, database, scope, ttl, wait, owner, endpoint) {
     let lease;
     try {
-      lease = await client(url, database).hold(scope, { ttl: Number(ttl), wait: Number(wait), owner: owner || undefined });
+      const options = { ttl: Number(ttl), wait: Number(wait), owner: owner || undefined, endpoint: endpoint || undefined };
+      lease = await client(url, database).hold(scope, options);
     } catch (error) {
       if (error.name !== "TimeoutError") throw error;
       return say(name, "blocked", error.message);
@@ -70,6 +71,19 @@ const commands = {
       say(name, "stopped");
     };
     await client(url, database).lead(scope, work, { ttl: Number(ttl), signal: loop.stop.signal });
+    say(name, "done");
+  },
+
+  async watch(name, url, database, scope, interval) {
+    const stop = new AbortController();
+    loops.set(name, { stop });
+    try {
+      for await (const leader of client(url, database).watch(scope, { interval: Number(interval), signal: stop.signal })) {
+        say(name, "now", ...(leader ? [leader.owner, leader.term, leader.endpoint ?? ""] : []));
+      }
+    } catch (error) {
+      if (!stop.signal.aborted) throw error;
+    }
     say(name, "done");
   },
 

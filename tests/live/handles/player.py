@@ -40,10 +40,10 @@ class Player:
     def __init__(self, stack):
         self.stack, self.leases, self.stops, self.failures = stack, {}, {}, {}
 
-    def hold(self, name, url, database, scope, ttl, wait, owner):
+    def hold(self, name, url, database, scope, ttl, wait, owner, endpoint):
         client = termgate.Termgate(lambda: connect(url), database)
         try:
-            lease = client.hold(scope, int(ttl) / 1000, int(wait) / 1000, owner or None)
+            lease = client.hold(scope, int(ttl) / 1000, int(wait) / 1000, owner or None, endpoint or None)
         except TimeoutError as error:
             return say(name, "blocked", error)
         self.leases[name] = lease
@@ -86,6 +86,13 @@ class Player:
             say(name, "stopped")
 
         client.lead(scope, work, int(ttl) / 1000, stop=self.stops[name])
+        say(name, "done")
+
+    def watch(self, name, url, database, scope, interval):
+        self.stops[name] = threading.Event()
+        client = termgate.Termgate(lambda: connect(url), database)
+        for leader in client.watch(scope, int(interval) / 1000, self.stops[name]):
+            say(name, "now", *((leader.owner, leader.term, leader.endpoint or "") if leader else ()))
         say(name, "done")
 
     def stop(self, name, loop):

@@ -44,11 +44,12 @@ class Game:
     def url(self, relay=None, role="leader"):
         return self.language.url(self.database, role, relay.port if relay else None)
 
-    def ask_hold(self, ttl=TTL, wait=0, owner="", relay=None, player=None, scope=None, role="leader"):
+    def ask_hold(self, ttl=TTL, wait=0, owner="", endpoint="", relay=None, player=None, scope=None, role="leader"):
         """Sends the command; returns the handle's name."""
         player = player or self.player
         name = player.name()
-        player.send("hold", name, self.url(relay, role), self.database.name, self.scope if scope is None else scope, ttl, wait, owner)
+        scope = self.scope if scope is None else scope
+        player.send("hold", name, self.url(relay, role), self.database.name, scope, ttl, wait, owner, endpoint)
         return name
 
     def hold(self, player=None, **more):
@@ -482,6 +483,7 @@ def a_term_of_2_to_the_62_is_exact(game):
     game.database.seal(game.scope, 2**62 - 1)
     handle, term = game.hold()
     assert term == 2**62
+    assert reported(game, watch(game), 1)[1] == str(2**62)
     assert game.write(handle) == ["written"]
     game.renewed(2)
     game.not_lost(handle)
@@ -507,6 +509,79 @@ def a_scope_that_cannot_be_is_refused(game):
 def a_role_without_the_right_gets_an_error(game):
     words = game.player.answer(game.ask_hold(role="writer", wait=5000))
     assert words[0] == "error" and ("42501" in words or "permission denied" in " ".join(words)), words
+
+
+# ---- who leads --------------------------------------------------------------------------------------
+
+
+def watch(game, poll=200, relay=None):
+    name = game.player.name()
+    game.player.send("watch", name, game.url(relay), game.database.name, game.scope, poll)
+    return name
+
+
+def reported(game, name, nth, seconds=15.0):
+    """The nth report of a watch: owner, term and endpoint, or nothing where nobody leads."""
+    heard = game.player.heard(name, "now", seconds, nth)
+    assert heard, f"no report {nth} within {seconds} s: {game.player.heard(name, 'error', 0)}"
+    return heard[1]
+
+
+@scenario(own=True)
+def a_watch_reports_who_leads_and_each_change(game):
+    one, two, three = (f"{game.scope}: {name}" for name in ("one", "two", "three"))
+    name = watch(game)
+    assert reported(game, name, 1) == []
+    # A renewal is no change; a new term of the same owner is one.
+    _, term = game.hold(owner=one, endpoint="one:80", ttl=6000)
+    assert reported(game, name, 2) == [one, str(term), "one:80"]
+    game.renewed()
+    handle, next_term = game.hold(owner=one, ttl=6000)
+    assert reported(game, name, 3) == [one, str(next_term), ""]
+    # A hand-over: its request is no change.
+    game.database.hand_over(game.scope)
+    assert game.player.heard(handle, "asked", 4.0), "the next renewal did not say so"
+    assert game.release(handle)
+    assert reported(game, name, 4) == []
+    # A takeover by expiry.
+    player = game.own()
+    _, term = game.hold(owner=two, player=player)
+    assert reported(game, name, 5) == [two, str(term), ""]
+    player.kill()
+    assert reported(game, name, 6) == []
+    assert game.player.heard(name, "now", nth=6)[0] >= game.database.lease(game.scope)[2] - 0.01, "it reported the end too early"
+    _, term = game.hold(owner=three)
+    assert reported(game, name, 7) == [three, str(term), ""]
+    game.player.ask("stop", name)
+    assert game.player.heard(name, "done"), "the watch did not end"
+    assert game.player.heard(name, "now", 0, nth=8) is None
+    for poll in (9, 86_400_001):
+        words = game.player.answer(watch(game, poll))
+        assert words[0] == "error" and "TG005" in " ".join(words), words
+
+
+@only_postgresql
+def a_watch_without_an_answer_reports_no_change(game):
+    handle, term = game.hold(ttl=60_000)
+    relays = [game.relay(), game.relay()]
+    watches = [watch(game, relay=relay) for relay in relays]
+    for name in watches:
+        assert reported(game, name, 1)[1] == str(term)
+    gone, frozen = relays
+    gone.refuse()
+    frozen.freeze()
+    if game.language.client:
+        for name in watches:
+            assert game.player.heard(name, "error"), "the caller was not told that no answer came"
+            assert game.player.heard(name, "now", 0, nth=2) is None, "a lost connection is no change"
+        return
+    # LeaseWatch has nobody to tell: it looks again.
+    time.sleep(3)
+    gone.accept()
+    frozen.thaw()
+    assert game.release(handle)
+    for name in watches:
+        assert reported(game, name, 2) == []
 
 
 # ---- the leader loop --------------------------------------------------------------------------------

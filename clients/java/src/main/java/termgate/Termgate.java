@@ -25,6 +25,7 @@ import java.util.concurrent.*;
  * The lease is renewed in the background. {@code lost()} is completed a margin (a fifth of the TTL) before the lease can be another's,
  * counted from when the last renewal that succeeded was sent, by System.nanoTime(). The database refuses what was written too late.
  * {@code askedToLeave()} is completed by the renewal after somebody has asked for the lease (termgate lease hand-over).
+ * {@code watch()} tells others who leads.
  */
 public final class Termgate {
   private static final System.Logger LOG = System.getLogger("termgate");
@@ -117,6 +118,9 @@ public final class Termgate {
     }
   }
 
+  /** Who leads a scope, and each change. It has a connection of its own and looks every interval, 10 ms to 1 day. */
+  public Watch watch(String scope, Duration interval) { return new Watch(this, scope, interval); }
+
   private Map<String, Object> row(Connection connection, String name, Object... values) throws SQLException {
     try (PreparedStatement statement = connection.prepareStatement(texts.get(name))) {
       for (int at = 0; at < values.length; ++at) statement.setObject(at + 1, values[at]);
@@ -130,7 +134,7 @@ public final class Termgate {
     }
   }
 
-  private static Map<String, Object> answer(CompletableFuture<Map<String, Object>> call, long nanoseconds)
+  static Map<String, Object> answer(CompletableFuture<Map<String, Object>> call, long nanoseconds)
       throws SQLException, TimeoutException, InterruptedException {
     try {
       return call.get(Math.max(nanoseconds, 0), TimeUnit.NANOSECONDS);
@@ -140,7 +144,7 @@ public final class Termgate {
   }
 
   /** A connection with a thread. A call that hangs hangs there; whoever waits for its answer gives up when he wants. */
-  private final class Line {
+  final class Line {
     private final ExecutorService thread = Executors.newSingleThreadExecutor(Termgate::daemon);
     private Connection connection;
 
@@ -181,7 +185,6 @@ public final class Termgate {
     private final long term, ttl;
     private volatile Line line;
     private volatile long until, due;
-    private boolean givenBack;
 
     private Lease(Line line, String scope, String owner, long term, Duration ttl, long sent) {
       this.line = line;
@@ -208,13 +211,10 @@ public final class Termgate {
 
     /** Gives the lease back, so that another can have it at once. False: it was no longer held. */
     public boolean release() throws SQLException, InterruptedException {
-      boolean held;
+      boolean held = isHeld() & lost.complete(null); // of two that release it at once, one does
       synchronized (this) {
-        held = isHeld() && !givenBack;
-        givenBack = true;
         notifyAll();
       }
-      lost.complete(null);
       try {
         for (int attempt = 0; held && nanoTime() - until < 0; ++attempt) {
           try {
@@ -254,7 +254,7 @@ public final class Termgate {
       try {
         synchronized (this) {
           CompletableFuture<Void> pending = CompletableFuture.completedFuture(null);
-          for (long now = nanoTime(); !givenBack && now - until < 0; now = nanoTime()) {
+          for (long now = nanoTime(); isHeld(); now = nanoTime()) {
             if (now - due >= 0) {
               if (!pending.isDone()) { // its connection may be dead, so the next try has another; the answer counts if it still comes
                 line.close();
@@ -295,6 +295,6 @@ public final class Termgate {
   }
 
   private static boolean yes(Object value) { return value instanceof Boolean ? (Boolean) value : number(value) == 1; }
-  private static long number(Object value) { return ((Number) value).longValue(); }
+  static long number(Object value) { return ((Number) value).longValue(); }
   private static long between(long low, long high) { return ThreadLocalRandom.current().nextLong(low, high); }
 }
