@@ -109,7 +109,7 @@ def git(*words):
 def history():
     """The files, the oldest commit first."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in (ROOT / HISTORY).glob("*.json")]
-    return sorted(found, key=lambda one: (one["moment"], one["commit"]))
+    return sorted(found, key=lambda one: (one["moment"], one["height"]))
 
 
 def newest(files):
@@ -137,7 +137,9 @@ def record(folder):
     commit = git("rev-parse", "HEAD")
     path = ROOT / HISTORY / f"{commit}.json"
     one = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"commit": commit, "sets": {}}
-    one |= {"moment": int(git("log", "-1", "--format=%ct")), "cpus": os.cpu_count(), "kernel": platform.release()}
+    # The height tells two commits of one second apart.
+    one |= {"moment": int(git("log", "-1", "--format=%ct")), "height": int(git("rev-list", "--count", "HEAD"))}
+    one |= {"cpus": os.cpu_count(), "kernel": platform.release()}
     printed = [name for name in SETS if (folder / name).exists()]
     if not printed:
         sys.exit(f"figures: there is nothing in {folder}")
