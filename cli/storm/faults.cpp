@@ -441,7 +441,7 @@ void Faults::prepare(Choice& choice) {
   const auto fence = database_->fence(Scope(scope));
   if (!fence) throw Error("nobody has led yet");
   const std::string id = fmt::format("prepared.{}", choice.number(0, INT64_MAX - 1));
-  const std::string gid = plan_.names.application() + "-" + id;
+  const std::string gid = plan_.names.application() + "-" + scope + "." + id;  // hold.cpp looks for the scope
   const std::int64_t number = log_.begin('w', scope, fence->term, id, 1);
   Outcome outcome = Outcome::refused;
   std::string code;

@@ -163,11 +163,11 @@ bool is_up_since(const std::string& url, const std::string& since) {
   } catch (const Error&) { return false; }
 }
 
-// Whether a prepared transaction of the storm's is there.
-bool has_prepared(const Plan& plan) {
+// Whether a prepared transaction of the storm's is there that has written in the scope.
+bool has_prepared(const Plan& plan, const std::string& scope) {
   try {
     return held_session(plan.url)->run("SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE " +
-                                       text::postgresql_string(plan.names.application() + "-%")) != "0";
+                                       text::postgresql_string(plan.names.application() + "-" + scope + ".%")) != "0";
   } catch (const Error&) { return false; }
 }
 
@@ -354,7 +354,7 @@ Faults::Acquired Faults::acquire(const std::string& scope, const LeaseOptions& o
         return {std::move(lease), true};
       } catch (const Blocked& error) {
         // A prepared transaction cannot be ended, only named.
-        const bool prepared = has_prepared(plan_);
+        const bool prepared = has_prepared(plan_, scope);
         if (past && !prepared && !late()) continue;
         log_.end(number, prepared ? Outcome::unknown : Outcome::refused, 0, {}, error.code());
         if (!past || !prepared) return {};
