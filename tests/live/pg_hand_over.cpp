@@ -185,21 +185,21 @@ TEST_CASE("hand-over: who refuses to leave is shut out before the next one leads
   CHECK(highest > before->value());
 }
 
-TEST_CASE("lease watch: every change of leader is told", "[lease][live]") {
+TEST_CASE("lease watch: reports every change of leader", "[lease][live]") {
   PgDatabase database("lease_watch");
   Database db = Database::open(database.url());
   const Scope scope("s");
   std::mutex mutex;
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   const auto count = [&](std::size_t wanted) {
     return until([&] {
       const std::lock_guard lock(mutex);
-      return told.size() >= wanted;
+      return reported.size() >= wanted;
     });
   };
   const LeaseWatch watch(db, scope, [&](const std::optional<LeaseInfo>& leader) {
     const std::lock_guard lock(mutex);
-    told.push_back(leader ? leader->owner + " " + std::to_string(leader->term) : "nobody");
+    reported.push_back(leader ? leader->owner + " " + std::to_string(leader->term) : "nobody");
   });
   REQUIRE(count(1));
   Lease lease = *db.try_acquire_lease(scope, 1s, {.owner = "a"});
@@ -211,7 +211,7 @@ TEST_CASE("lease watch: every change of leader is told", "[lease][live]") {
   REQUIRE(db.try_acquire_lease(scope, 300ms, {.owner = "b"}));
   REQUIRE(count(5));  // b, and its end
   const std::lock_guard lock(mutex);
-  CHECK(told == std::vector<std::string>{"nobody", "a 1", "nobody", "b 2", "nobody"});
+  CHECK(reported == std::vector<std::string>{"nobody", "a 1", "nobody", "b 2", "nobody"});
 }
 
 TEST_CASE("lease log: each acquisition, renewal and release with owner, term and time", "[lease][live]") {
