@@ -63,12 +63,12 @@ check() {
 }
 
 packages() {
-  local made
+  local made=build/packages
   [[ "$PWD" != *[[:space:]]* ]] || die "packages cannot be built in a folder whose name has blanks: $PWD"
   case "$for" in
-    "debian12-$(dpkg --print-architecture)") ./run package && made=build/packages ;;
-    debian12-arm64) packaging/arm64.sh --packages && made=build/packages-arm64 ;;
-    "debian13-$(dpkg --print-architecture)") packaging/other_release.sh --packages trixie && made=build/packages-trixie ;;
+    "debian12-$(dpkg --print-architecture)") ./run package ;;
+    debian12-arm64) made=build/packages-arm64; packaging/arm64.sh --packages ;;
+    "debian13-$(dpkg --print-architecture)") made=build/packages-trixie; packaging/other_release.sh --packages trixie ;;
     *) die "the packages of $for cannot be made on $(dpkg --print-architecture)" ;;
   esac
   cp "$made"/*.deb "$made"/*.spdx.json "$out/"

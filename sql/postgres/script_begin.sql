@@ -1,7 +1,11 @@
 -- The beginning of what `termgate init --print` writes for PostgreSQL: what the command looks at before it installs anything.
 -- Parameters: none; @version@ is the newest of install/. Locks: the installers' one, so that two of them take turns.
-SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), pg_catalog.set_config('lock_timeout', '10s', true),
-       pg_catalog.set_config('termgate.script', 'begun', true);
+DO $$
+BEGIN
+  PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), pg_catalog.set_config('lock_timeout', '10s', true),
+          pg_catalog.set_config('client_min_messages', 'warning', true),  -- no notice of what was not there to be dropped
+          pg_catalog.set_config('termgate.script', 'begun', true);
+END $$;
 
 DO $$
 DECLARE

@@ -12,6 +12,7 @@
 #include <termgate/error.hpp>
 
 #include "common.hpp"
+#include "json.hpp"
 #include "unit.hpp"
 
 namespace termgate::inline v0::sqlite {
