@@ -35,9 +35,11 @@ enter() {
   ln -sfn /proc/self/fd "$entered/dev/fd"
 }
 
-# A file that has not changed keeps its time, so that a second run builds only what is new.
+# A file that has not changed keeps its time, so that a second run builds only what is new. What git does not know goes, but for build/.
 copy_tree() {
   local file
+  (cd "$1/src" && find . -path ./build -prune -o -type f -printf '%P\n') | sort | comm -23 - <(git ls-files -co --exclude-standard | sort) |
+    (cd "$1/src" && xargs -r -d '\n' rm -f)
   git ls-files -co --exclude-standard | while read -r file; do
     cmp -s "$file" "$1/src/$file" && continue
     mkdir -p "$1/src/$(dirname "$file")"

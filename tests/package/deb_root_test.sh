@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs the packages of `./run package` into a fresh Debian 12 and takes them away again: apt install, the README's first fenced table, both
-# services on sockets that systemd hands over, systemd-analyze verify, man, completion, apt purge that leaves nothing. As root, with a network;
-# minutes.   deb_root_test.sh PACKAGES_DIR [ROOT.tar]
-# ROOT.tar: a root made before by mmdebstrap with systemd, man-db, bash-completion; else one is made.
+# A fresh Debian 12, or 13 for packages that end in +deb13, from the README to a refused stale write: with the SQL file alone, after apt install, and
+# from the OCI image if it is beside the packages. Then both services on sockets that systemd hands over, systemd-analyze verify, man, completion, and
+# apt purge that leaves nothing. As root, with a network; minutes.
+#   TERMGATE_TEST_LONG=1 tests/package/deb_root_test.sh PACKAGES_DIR [ROOT.tar]
+# PACKAGES_DIR: build/packages or what packaging/release.sh made. ROOT.tar: a root made before by mmdebstrap with systemd, man-db, bash-completion.
 set -euo pipefail
 packages=$(realpath -m "$1") tarball=${2:-}
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
@@ -11,6 +12,9 @@ skip() { echo "skipped: $*" >&2; exit 77; }
 [ "$(id -u)" = 0 ] || skip "a chroot needs root"
 ls "$packages"/termgate_*.deb >/dev/null 2>&1 || skip "there are no packages in $packages: ./run package"
 command -v mmdebstrap >/dev/null || skip "mmdebstrap is not installed"
+case "$(dpkg-deb -f "$packages"/termgate_*.deb Version)" in *+deb13) suite=trixie ;; *) suite=bookworm ;; esac
+guard=$(dpkg-deb -f "$packages"/postgresql-*-termgate_*.deb Package)
+major=${guard//[^0-9]/}
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/termgate-root.XXXXXX")
 root=$scratch/root
 cleanup() {
@@ -21,7 +25,7 @@ trap cleanup EXIT
 mkdir "$root"
 if [ -z "$tarball" ]; then
   tarball=$scratch/root.tar
-  mmdebstrap --quiet --variant=minbase --include=systemd,man-db,bash-completion bookworm "$tarball"
+  mmdebstrap --quiet --variant=minbase --include=systemd,man-db,bash-completion "$suite" "$tarball"
 fi
 tar -xf "$tarball" -C "$root" --exclude=./dev --exclude=./proc --exclude=./sys
 mkdir -p "$root/proc" "$root/dev" "$root/sys" "$root/packages"
@@ -35,56 +39,66 @@ rm -f "$root/etc/dpkg/dpkg.cfg.d/"*doc* "$root/etc/dpkg/dpkg.cfg.d/excludes"
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"; chmod 755 "$root/usr/sbin/policy-rc.d"
 mkdir -p "$root/etc/postgresql-common"; echo 'create_main_cluster = false' >"$root/etc/postgresql-common/createcluster.conf"
 inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
-step() { echo "== $*"; }
+step() { echo "== ${SECONDS}s: $*"; }
 
 step "what the packages need, so that only their own files differ afterwards"
 inside apt-get -qq update
-inside apt-get -qq -y --no-install-recommends install postgresql-15 postgresql-client-15 sqlite3 curl >"$scratch/apt.log" 2>&1 || { tail -20 "$scratch/apt.log" >&2; exit 1; }
+inside apt-get -qq -y --no-install-recommends install "postgresql-$major" sqlite3 curl >"$scratch/apt.log" 2>&1 || { tail -20 "$scratch/apt.log" >&2; exit 1; }
 # The dependencies first: a trial run names them.
 needs=$(inside sh -c "apt-get -s --no-install-recommends install /packages/*.deb" | sed -n 's/^Inst \([^ ]*\) .*/\1/p' | grep -v termgate)
 # shellcheck disable=SC2086
 inside apt-get -qq -y --no-install-recommends install $needs >>"$scratch/apt.log" 2>&1 || { tail -20 "$scratch/apt.log" >&2; exit 1; }
 files() {
-  (cd "$root" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./tmp -o -path ./run -o -path ./packages -o -path ./var/lib/dpkg -o -path ./var/lib/apt \
+  (cd "$root" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./tmp -o -path ./run -o -path ./packages -o -path ./image -o -path ./var/lib/dpkg -o -path ./var/lib/apt \
     -o -path ./var/cache -o -path ./var/log \) -prune -o -print | sort)
 }
-files >"$scratch/before"
-users_before=$(cut -d: -f1 "$root/etc/passwd" "$root/etc/group" | sort)
-
-step "apt install"
-inside sh -c 'apt-get -qq -y --no-install-recommends install /packages/*.deb' >"$scratch/install.log" 2>&1 || { tail -20 "$scratch/install.log" >&2; exit 1; }
-grep -q '^termgate:' "$root/etc/passwd"
-inside termgate --version
-
-step "the README's first fenced table"
+play() {
+  unshare --net --pid --mount --fork --kill-child sh -c "ip link set lo up; mount -t proc proc '$root/proc'
+    exec chroot '$root' /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 sh /packages/play.sh $1"
+}
 python3 - "$source_dir/README.md" "$root/packages" <<'PYTHON'
 import re, sys
-text = open(sys.argv[1], encoding="utf-8").read().split("## Fence an existing table, from psql", 1)[1]
-admin, app = re.findall(r"```sql\n(.*?)```", text, re.S)[:2]
-init = re.search(r"^\S*termgate init .*$", text, re.M).group(0)
-open(sys.argv[2] + "/admin.sql", "w").write(admin)
-open(sys.argv[2] + "/app.sql", "w").write(app)
-open(sys.argv[2] + "/init", "w").write(init.split("termgate", 1)[1].replace("@host/", "@127.0.0.1:5432/") + "\n")
+text = open(sys.argv[1], encoding="utf-8").read()
+section = text.split("## See a stale write refused", 1)[1]
+admin, six = re.findall(r"```sql\n(.*?)```", section, re.S)[:2]
+trial = re.search(r"`(CREATE ROLE app LOGIN; [^`]*)`", section).group(1)
+parts = {
+    "trial.sql": trial.replace("; ", ";\n"),
+    "admin.sql": admin,
+    "install.sh": re.search(r"```sh\n(.*?)```", section, re.S).group(1),
+    "init.sh": re.search(r"`(termgate init [^`]*)`", section.split("The installed command")[1]).group(1).replace("@host/", "@127.0.0.1/"),
+    "app.sql": six,
+    "said": re.search(r"```text\n(ERROR:.*)\n", section).group(1) + "\n",
+}
+for name, part in parts.items():
+    open(f"{sys.argv[2]}/{name}", "w").write(part)
 PYTHON
 cat >"$root/packages/play.sh" <<'PLAY'
 set -eu
-su postgres -c '/usr/lib/postgresql/15/bin/initdb -A trust -D /tmp/pg >/dev/null'
-echo "shared_preload_libraries = 'termgate_guard'" >>/tmp/pg/postgresql.conf
-su postgres -c '/usr/lib/postgresql/15/bin/pg_ctl -w -D /tmp/pg -l /tmp/pg.log -o "-c listen_addresses=127.0.0.1 -c unix_socket_directories=/tmp" start >/dev/null'
-trap 'su postgres -c "/usr/lib/postgresql/15/bin/pg_ctl -w -m immediate -D /tmp/pg stop >/dev/null"' EXIT
-sql() { psql -qXAt -v ON_ERROR_STOP=1 -h 127.0.0.1 "$@"; }
-sql -U postgres -d postgres -c 'CREATE ROLE app LOGIN' -c 'CREATE DATABASE app'
-sql -U postgres -d app -c 'GRANT CREATE ON SCHEMA public TO app' -f /packages/admin.sql
-sh -c "termgate $(cat /packages/init)"
-sql -U app -d app -c 'CREATE TABLE accounts (id integer PRIMARY KEY, balance bigint); INSERT INTO accounts VALUES (42, 100)'
-sql -U app -d app -f /packages/app.sql >/dev/null
+bin=$(echo /usr/lib/postgresql/*/bin)
+rm -rf /tmp/pg
+su postgres -c "$bin/initdb -A trust -D /tmp/pg >/dev/null"
+[ "$1" != package ] || echo "shared_preload_libraries = 'termgate_guard'" >>/tmp/pg/postgresql.conf
+su postgres -c "$bin/pg_ctl -w -D /tmp/pg -l /tmp/pg.log -o '-c listen_addresses=127.0.0.1 -c unix_socket_directories=/tmp' start >/dev/null"
+trap 'su postgres -c "$bin/pg_ctl -w -m immediate -D /tmp/pg stop >/dev/null"' EXIT
+export PGHOST=127.0.0.1
+sql() { psql -qXAt -v ON_ERROR_STOP=1 "$@"; }
+sql -U postgres -d postgres -f /packages/trial.sql
+sql -U postgres -d app -f /packages/admin.sql
+cd /packages
+case "$1" in
+  script) PGUSER=postgres sh -eu install.sh ;;
+  package) sh -eu init.sh ;;
+  image) chroot --userspec=termgate /image /bin/sh -eu -c "$(cat init.sh)" ;;
+esac
+! sql -U app -d app -f app.sql >/dev/null 2>/tmp/said || { echo "the stale write was accepted" >&2; exit 1; }
+sed 's/^psql:[^ ]* //' /tmp/said | head -1 | diff said - || { cat /tmp/said >&2; exit 1; }
 test "$(sql -U app -d app -c 'SELECT balance FROM accounts')" = 70
-refused() { ! sql -U app -d app -c "$2" 2>/tmp/said && grep -q "$1" /tmp/said || { echo "not refused with $1: $2" >&2; cat /tmp/said >&2; exit 1; }; }
-refused TG002 'UPDATE accounts SET balance = 0'
-refused TG001 "SET termgate.scope = 'billing'; SET termgate.term = '4'; UPDATE accounts SET balance = 0"
-sql -U postgres -d app -c 'CREATE EXTENSION termgate_guard SCHEMA termgate'
+! sql -U app -d app -c 'UPDATE accounts SET balance = 0' 2>/tmp/said && grep -q TG002 /tmp/said || { cat /tmp/said >&2; exit 1; }
 echo "   fenced, and refused as promised"
+[ "$1" = package ] || exit 0
 
+sql -U postgres -d app -c 'CREATE EXTENSION termgate_guard SCHEMA termgate'
 echo "== both services on sockets of systemd"
 install -o termgate -g termgate -m 600 /dev/null /etc/termgate/backend
 echo 'postgresql://termgate_owner@127.0.0.1:5432/app' >/etc/termgate/backend
@@ -101,7 +115,24 @@ grep -q billing /tmp/scopes
 n=0; until [ "$(sql -p 6432 -U app -d app -c 'SELECT balance FROM accounts' 2>/dev/null)" = 70 ]; do n=$((n + 1)); [ $n -lt 100 ] || { cat /tmp/proxy.log >&2; exit 1; }; sleep 0.2; done
 echo "   admin and proxy answer"
 PLAY
-unshare --net --pid --mount --fork --kill-child sh -c "ip link set lo up; mount -t proc proc '$root/proc'; exec chroot '$root' /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 sh /packages/play.sh"
+step "the SQL file alone, as the README has it"
+for package in "$packages"/termgate_*.deb; do dpkg-deb -x "$package" "$root/packages/unpacked"; done
+inside /packages/unpacked/usr/bin/termgate init --print >"$root/packages/termgate-postgresql.sql"
+if [ -e "$packages/termgate-postgresql.sql" ]; then cmp "$packages/termgate-postgresql.sql" "$root/packages/termgate-postgresql.sql"; fi
+rm -rf "$root/packages/unpacked"
+play script
+rm -rf "$root/tmp/pg" # belongs to a user of the root
+
+files >"$scratch/before"
+users_before=$(cut -d: -f1 "$root/etc/passwd" "$root/etc/group" | sort)
+
+step "apt install"
+inside sh -c 'apt-get -qq -y --no-install-recommends install /packages/*.deb' >"$scratch/install.log" 2>&1 || { tail -20 "$scratch/install.log" >&2; exit 1; }
+grep -q '^termgate:' "$root/etc/passwd"
+inside termgate --version
+
+step "after apt install, as the README has it"
+play package
 
 step "systemd-analyze verify"
 inside systemd-analyze verify /lib/systemd/system/termgate-proxy.service /lib/systemd/system/termgate-admin.service /lib/systemd/system/termgate-proxy.socket \
@@ -119,10 +150,23 @@ inside sqlite3 :memory: '.load /usr/lib/'"$(dpkg-architecture -qDEB_HOST_MULTIAR
 
 step "apt purge"
 rm -rf "$root/tmp/pg"
-inside apt-get -qq -y purge termgate libtermgate0 libtermgate-dev termgate-sqlite-extension postgresql-15-termgate >"$scratch/purge.log" 2>&1 || { tail -20 "$scratch/purge.log" >&2; exit 1; }
+inside apt-get -qq -y purge termgate libtermgate0 libtermgate-dev termgate-sqlite-extension "$guard" >"$scratch/purge.log" 2>&1 || { tail -20 "$scratch/purge.log" >&2; exit 1; }
 files >"$scratch/after"
 diff "$scratch/before" "$scratch/after" || { echo "deb_root_test: apt purge left these files, or took others" >&2; exit 1; }
 [ "$users_before" = "$(cut -d: -f1 "$root/etc/passwd" "$root/etc/group" | sort)" ] || { echo "deb_root_test: apt purge left a user or group" >&2; exit 1; }
+
+image=$(ls "$packages"/termgate_*.oci.tar 2>/dev/null || true)
+if [ -n "$image" ]; then
+  step "from the OCI image, as the README has it"
+  mkdir "$root/image" "$scratch/image"
+  tar -xf "$image" -C "$scratch/image"
+  layer=$(cd "$scratch/image" && python3 -c 'import json
+blob = lambda digest: "blobs/sha256/" + digest.split(":")[1]
+index = json.load(open("index.json"))
+print(blob(json.load(open(blob(index["manifests"][0]["digest"])))["layers"][0]["digest"]))')
+  tar -xzf "$scratch/image/$layer" -C "$root/image" --exclude='./dev/*'
+  play image
+fi
 
 step "apt purge keeps databases"
 inside sh -c 'apt-get -qq -y --no-install-recommends install /packages/termgate_*.deb' >>"$scratch/install.log" 2>&1

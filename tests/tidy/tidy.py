@@ -176,7 +176,7 @@ for path in tracked("*.hpp", "*.cpp"):
 
 python_mains = {("sys", "argv"), ("unittest", "main")}
 
-# Names that were given up, with what took their place; CHANGELOG.md tells of the old ones.
+# Names that were given up, with what took their place.
 retired = {
     "Law": "Layer1",
     "Surroundings": "SessionHost",
