@@ -13,11 +13,14 @@ out=$(realpath -m "${1:-$packages/termgate_${version}_$architecture.oci.tar}")
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/termgate-oci.XXXXXX")
 trap 'rm -rf --one-file-system "$scratch"' EXIT
-# What a service in a container never reads stays out; the licences stay in.
-mmdebstrap --quiet --variant=apt --architectures="$architecture" --include="$package" --include=ca-certificates,systemd-standalone-sysusers \
+# What a service in a container never reads stays out; the licences stay in. The package has the same path on every machine, because
+# mmdebstrap makes the folders of that path in the image.
+unshare --mount sh -euc 'mount -t tmpfs none /mnt; cat >/mnt/termgate.deb; exec mmdebstrap "$@" </dev/null' sh <"$package" \
+  --quiet --variant=apt --architectures="$architecture" --include=/mnt/termgate.deb --include=ca-certificates,systemd-standalone-sysusers \
   --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
   --dpkgopt='path-include=/usr/share/doc/*/copyright' \
   --hook-dir=/usr/share/mmdebstrap/hooks/file-mirror-automount \
+  --customize-hook='rm "$1"/mnt/termgate.deb' \
   --customize-hook='chroot "$1" install -d -o termgate -g termgate -m 750 /var/lib/termgate' \
   --customize-hook='rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/* "$1"/var/log/* "$1"/etc/resolv.conf "$1"/etc/hostname' \
   bookworm "$scratch/root.tar"
