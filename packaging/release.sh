@@ -9,7 +9,7 @@
 #   check      this folder is a clean clone, the versions agree, and the figures in the docs are not older than what they measure
 #   packages   the Debian packages and their bill of materials: 5 to 20 minutes
 #   sql        termgate-postgresql.sql, -sqlserver.sql, -sqlite.sql: debian12-amd64 only, for they are the same everywhere
-#   image      the OCI image: debian12; as root, with mmdebstrap and a network
+#   image      the OCI image: debian12; as root, with mmdebstrap and a network; of arm64 also arch-test, qemu-user-static and binfmt
 #   tarball    the command with its libraries, for other Linux: debian12, which has the oldest glibc
 #   sums       SHA256SUMS of all that is in FOLDER
 # The same commit on the same Debian packages gives the same bytes.
