@@ -9,6 +9,10 @@
 #include <fmt/format.h>
 
 #include <termgate/detail/host_header.hpp>
+#include <termgate/followers.hpp>
+#include <termgate/info.hpp>
+#include <termgate/jobs.hpp>
+#include <termgate/operator.hpp>
 #include <termgate/text/ascii.hpp>
 
 #include "admin_page.hpp"
@@ -410,13 +414,13 @@ Reply Api::route(const Call& call) {
   if (call.path[2] == "jobs") return jobs(call);
   if (call.is({"api", "v1", "followers"})) {
     call.only({"limit", "after"});
-    return document({{"followers", array_of(database_.followers(call.parameter("after").value_or(""), call.limit(page_max)))}});
+    return document({{"followers", array_of(Followers(database_).list(call.parameter("after").value_or(""), call.limit(page_max)))}});
   }
   if (call.is({"api", "v1", "hand-overs"})) {
     call.only({"scope", "limit"});
     const auto scope = call.parameter("scope");
     return document(
-        {{"hand_overs", array_of(database_.hand_overs(scope ? std::optional(Scope(*scope)) : std::nullopt, call.limit(page_max)))}});
+        {{"hand_overs", array_of(Info(database_).hand_overs(scope ? std::optional(Scope(*scope)) : std::nullopt, call.limit(page_max)))}});
   }
   if (call.is({"api", "v1", "audit"})) return audit(call);
   throw Refused(404, "there is nothing here");
@@ -425,7 +429,7 @@ Reply Api::route(const Call& call) {
 Reply Api::jobs(const Call& call) {
   if (call.begins({"api", "v1", "jobs"}, 4)) {
     call.only({});
-    const auto runs = database_.jobs({.run_id = call.path[3]}, 1);
+    const auto runs = Jobs(database_).list({.run_id = call.path[3]}, 1);
     if (runs.empty()) throw Refused(404, "there is no such run");
     return document(json_of(runs.front()));
   }
@@ -433,7 +437,7 @@ Reply Api::jobs(const Call& call) {
   call.only({"job", "scope", "status", "limit"});
   const auto status = call.one_of("status", {"requested", "started", "completed", "failed", "cancelled", "lost"});
   const JobFilter filter{.job = call.parameter("job"), .scope = call.parameter("scope"), .status = status};
-  return document({{"jobs", array_of(database_.jobs(filter, call.limit(shown_jobs)))}});
+  return document({{"jobs", array_of(Jobs(database_).list(filter, call.limit(shown_jobs)))}});
 }
 
 // Asks for a run, which `termgate run --on-request` answers; what becomes of it is in /api/v1/jobs/RUN.
@@ -445,7 +449,7 @@ Reply Api::request_job(const Call& call) {
   const std::string job = text_of(body, "job"), scope = text_of(body, "scope");
   const std::string kind = body.if_contains("kind") == nullptr ? "run" : text_of(body, "kind");
   const std::string reason = body.if_contains("reason") == nullptr ? "" : text_of(body, "reason");
-  const JobRequest made = database_.request_job(job, Scope(scope), kind, "admin " + call.caller->name, reason);
+  const JobRequest made = Jobs(database_).request(job, Scope(scope), kind, "admin " + call.caller->name, reason);
   if (!made.requested) throw Refused(409, fmt::format("a run of this job is requested already: {}", made.run_id));
   return document({{"run_id", made.run_id}}, 202);
 }
@@ -464,18 +468,18 @@ Reply Api::change_job(const Call& call) {
   };
   if (start) {
     const std::string job = text_of(body, "job"), owner = text_of(body, "owner"), scope = text_of(body, "scope");
-    return document({{"run_id", database_.start_job(job, Scope(scope), Term(number_of(body, "term")), owner, text("detail"))}}, 201);
+    return document({{"run_id", Jobs(database_).start(job, Scope(scope), Term(number_of(body, "term")), owner, text("detail"))}}, 201);
   }
-  const auto runs = database_.jobs({.run_id = call.path[3]}, 1);
+  const auto runs = Jobs(database_).list({.run_id = call.path[3]}, 1);
   if (runs.empty()) throw Refused(404, "there is no such run");
   const auto& run = runs.front();
   const std::string ended = fmt::format("this run is no longer open: {}", run.status == "started" ? "it has just ended" : run.status);
   if (beat) {
     const bool renew = body.if_contains("ttl_ms") != nullptr;
-    if (!(renew ? database_.beat_job(run.run_id, text("checkpoint"), milliseconds(number_of(body, "ttl_ms"))).has_value()
-                : database_.beat_job(run.run_id, text("checkpoint"))))
+    if (!(renew ? Jobs(database_).beat(run.run_id, text("checkpoint"), milliseconds(number_of(body, "ttl_ms"))).has_value()
+                : Jobs(database_).beat(run.run_id, text("checkpoint"))))
       throw Refused(409, ended);
-    const auto asked = database_.hand_overs(Scope(run.scope), 1);
+    const auto asked = Info(database_).hand_overs(Scope(run.scope), 1);
     const bool leave = !asked.empty() && asked.front().state == "asked" && asked.front().term == run.term;
     return document({{"renewed", renew}, {"leave_before_ms", leave ? json::value(asked.front().leave_before_ms) : nullptr}},
                     leave ? 202 : 200);
@@ -490,7 +494,7 @@ Reply Api::change_job(const Call& call) {
     if (status != "completed" && status != "failed") throw Refused(400, "a run finishes as completed or failed");
   }
   const auto code = body.if_contains("exit_code") == nullptr ? std::optional<std::int64_t>() : std::optional(number_of(body, "exit_code"));
-  if (!database_.finish_job(run.run_id, status, code, detail, text("checkpoint"))) throw Refused(409, ended);
+  if (!Jobs(database_).finish(run.run_id, status, code, detail, text("checkpoint"))) throw Refused(409, ended);
   return document({{"status", status}});
 }
 
@@ -501,7 +505,7 @@ Reply Api::audit(const Call& call) {
   const auto action = call.parameter("action");
   const int limit = call.limit(shown_audit);
   json::array all;
-  for (const AuditEntry& entry : database_.audit(filter, action ? searched_max : limit)) {
+  for (const AuditEntry& entry : Operator(database_).audit(filter, action ? searched_max : limit)) {
     if (all.size() < static_cast<std::size_t>(limit) && (!action || entry.action == *action)) all.push_back(json_of(entry));
   }
   return document({{"audit", std::move(all)}});
@@ -514,7 +518,7 @@ Reply Api::scopes_or_fences(const Call& call) {
   if (call.path.size() == 4) {
     call.only({});
     const Scope scope(call.path[3]);
-    const ScopeRow row{scope.name(), fences ? std::nullopt : database_.lease(scope), database_.fence(scope)};
+    const ScopeRow row{scope.name(), fences ? std::nullopt : Info(database_).lease(scope), Info(database_).fence(scope)};
     if (!row.fence && !row.lease) throw Refused(404, fences ? "this scope has no fence" : "this scope has neither a lease nor a fence");
     return document(json_of_one(row));
   }
@@ -555,7 +559,7 @@ Reply Api::leases(const Call& call) {
     bool more = false;
     // Page by page, so that a state that few leases are in is found among many.
     for (;;) {
-      const auto page = database_.leases(after, page_max);
+      const auto page = Info(database_).leases(after, page_max);
       for (const LeaseInfo& one : page) {
         if (!wanted(one) || !found_in(search, {one.scope, one.owner})) continue;
         if (all.size() < limit) all.push_back(json_of(one));
@@ -588,7 +592,7 @@ Reply Api::lease(const Call& call) {
   if (call.path.size() > 4) return change(call);
   call.only({});
   if (call.get()) {
-    const auto info = database_.lease(scope);
+    const auto info = Info(database_).lease(scope);
     if (!info) throw Refused(404, "this scope never had a lease");
     return document(json_of(*info));
   }
@@ -616,8 +620,8 @@ Reply Api::hand_over(const Call& call, const Scope& scope) {
   if (body.if_contains("to") != nullptr) options.to = text_of(body, "to");
   if (body.if_contains("drain_ms") != nullptr) options.drain = milliseconds(number_of(body, "drain_ms"));
   if (body.if_contains("reason") != nullptr) options.reason = text_of(body, "reason");
-  if (!database_.request_hand_over(scope, options)) throw Refused(409, "nobody holds this lease");
-  const auto asked = database_.hand_overs(scope, 1);
+  if (!Operator(database_).request_hand_over(scope, options)) throw Refused(409, "nobody holds this lease");
+  const auto asked = Info(database_).hand_overs(scope, 1);
   return document(asked.empty() ? json::object{} : json_of(asked.front()), 202);
 }
 
@@ -637,7 +641,7 @@ Reply Api::change(const Call& call) {
     throw Refused(400, "\"reason\" is for the audit: 1 to 1000 bytes of text");
   if (text_of(body, "confirm") != scope.name()) throw Refused(400, "\"confirm\" must be the scope's name");
   if (release) {
-    if (!database_.force_release(scope, "admin " + call.caller->name, reason)) throw Refused(404, "this scope never had a lease");
+    if (!Operator(database_).force_release(scope, "admin " + call.caller->name, reason)) throw Refused(404, "this scope never had a lease");
     return document({{"released", true}});
   }
   const SealReceipt receipt = database_.seal(scope, Term(number_of(body, "term")), {}, "admin " + call.caller->name, reason);
@@ -651,7 +655,7 @@ Reply Api::leader(const Call& call) {
   if (!options_.open_leader) call.need(Level::read);
   const auto name = call.parameter("scope");
   if (!name) throw Refused(400, "write /leader?scope=S");
-  const auto info = database_.lease(Scope(*name));
+  const auto info = Info(database_).lease(Scope(*name));
   if (!info || info->released_at_ms || info->remaining_ms <= 0) throw Refused(503, "nobody holds this lease");
   Reply reply = document(
       {{"owner", info->owner}, {"term", std::to_string(info->term)}, {"endpoint", info->endpoint}, {"remaining_ms", info->remaining_ms}});
@@ -686,7 +690,7 @@ std::pair<std::string, std::string> Api::overview_and_clock() {
     }
   }
   json::array leaving;
-  for (const HandOverInfo& one : database_.hand_overs({}, shown_scopes)) {
+  for (const HandOverInfo& one : Info(database_).hand_overs({}, shown_scopes)) {
     if (one.in_progress()) leaving.push_back(json_of(one));
   }
   json::object counts{{"scopes", all->rows.size()}, {"untrusted", all->untrusted()}};
@@ -698,9 +702,9 @@ std::pair<std::string, std::string> Api::overview_and_clock() {
                                                        {"leases", std::move(leases)},
                                                        {"fences", std::move(fences)},
                                                        {"hand_overs", std::move(leaving)},
-                                                       {"jobs", array_of(database_.jobs({}, shown_jobs))},
-                                                       {"followers", array_of(database_.followers("", shown_followers))},
-                                                       {"audit", array_of(database_.audit({}, shown_audit))}});
+                                                       {"jobs", array_of(Jobs(database_).list({}, shown_jobs))},
+                                                       {"followers", array_of(Followers(database_).list("", shown_followers))},
+                                                       {"audit", array_of(Operator(database_).audit({}, shown_audit))}});
   return {fmt::format("{{\"now_ms\":{},", all->now_ms), rest.substr(1)};
 }
 

@@ -10,6 +10,11 @@
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
+#include <termgate/followers.hpp>
+#include <termgate/info.hpp>
+#include <termgate/jobs.hpp>
+#include <termgate/operator.hpp>
+
 #include "output.hpp"
 
 namespace termgate::cli::admin {
@@ -96,7 +101,7 @@ void fences(const Scopes& scopes, Text& text) {
 }
 
 void hand_overs(Database& database, Text& text) {
-  const auto all = database.hand_overs({}, static_cast<int>(lines_max));
+  const auto all = Info(database).hand_overs({}, static_cast<int>(lines_max));
   text.head("termgate_hand_over", "gauge",
             "1 while a hand-over of the lease is in progress: asked (the holder has not left), or left (nobody has taken it yet).");
   for (const HandOverInfo& one : all) {
@@ -111,7 +116,7 @@ void hand_overs(Database& database, Text& text) {
 void followers(Database& database, Text& text) {
   std::vector<FollowerInfo> all;
   for (;;) {
-    const auto page = database.followers(all.empty() ? "" : all.back().name, 1000);
+    const auto page = Followers(database).list(all.empty() ? "" : all.back().name, 1000);
     all.insert(all.end(), page.begin(), page.end());
     if (page.size() < 1000) break;
   }
@@ -175,7 +180,7 @@ void jobs(Database& database, Text& text) {
   // Newest first: the first run of a job is its last one.
   std::map<std::pair<std::string, std::string>, JobRunInfo> last;
   std::map<std::pair<std::string, std::string>, std::int64_t> completed;
-  const auto runs = database.jobs({}, looked_at);
+  const auto runs = Jobs(database).list({}, looked_at);
   runs_of_the_hour(runs, text);
   for (const JobRunInfo& run : runs) {
     // Neither says how the job does: one has not begun, the other has done nothing.
@@ -269,7 +274,7 @@ std::string DatabaseMetrics::text() {
   followers(database_, text);
   jobs(database_, text);
   const std::lock_guard lock(mutex_);
-  const auto entries = database_.audit({.above_id = std::max<std::int64_t>(last_id_, 0)}, last_id_ < 0 ? 1 : audit_max);
+  const auto entries = Operator(database_).audit({.above_id = std::max<std::int64_t>(last_id_, 0)}, last_id_ < 0 ? 1 : audit_max);
   // The first look only says where counting begins, and which leases are held.
   if (last_id_ < 0) {
     for (const ScopeRow& row : scopes->rows) {
@@ -304,7 +309,7 @@ std::string DatabaseMetrics::text() {
             "Writes that the database has refused since layer 1 was installed, by code; plain SQL's too, but for SQL Server.");
   // Every code from 0, for increase() does not see a series that is born at 1.
   std::map<std::string, std::int64_t> refused{{"TG001", 0}, {"TG002", 0}, {"TG004", 0}, {"TG006", 0}};
-  for (const auto& [code, count] : database_.refusal_counts()) refused[code] = count;
+  for (const auto& [code, count] : Info(database_).refusal_counts()) refused[code] = count;
   for (const auto& [code, count] : refused) text.line("termgate_database_refusals_total", {{"code", code}}, count);
   return text.take();
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/operator.hpp>
 
 #include "scopes.hpp"
 

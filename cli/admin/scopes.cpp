@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include <termgate/info.hpp>
 #include <termgate/text/ascii.hpp>
 
 namespace termgate::cli::admin {
@@ -50,12 +51,12 @@ std::shared_ptr<const Scopes> ScopeBook::look() {
   auto read = std::make_shared<Scopes>();
   read->now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   std::map<std::string, ScopeRow> rows;
-  each([&](const std::string& after) { return database_.leases(after, page_rows); },
+  each([&](const std::string& after) { return Info(database_).leases(after, page_rows); },
        [&](LeaseInfo&& lease) {
          if (!lease.released_at_ms) read->now_ms = lease.expires_at_ms - lease.remaining_ms;
          rows[lease.scope].lease = std::move(lease);
        });
-  each([&](const std::string& after) { return database_.fences(after, page_rows); },
+  each([&](const std::string& after) { return Info(database_).fences(after, page_rows); },
        [&](FenceInfo&& fence) { rows[fence.scope].fence = std::move(fence); });
   read->rows.reserve(rows.size());
   for (auto& [scope, row] : rows) {

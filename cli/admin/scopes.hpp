@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
 
 namespace termgate::cli::admin {
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <termgate/export.hpp>
 #include <termgate/lease_source.hpp>
 
 namespace termgate::inline v0 {

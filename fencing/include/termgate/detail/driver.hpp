@@ -50,6 +50,13 @@ class OpenTransaction {
   virtual Rows execute(std::string_view sql, std::span<const Value> parameters) = 0;
   // The fence by which the driver has let the claim pass; none: it has not, and the caller checks.
   virtual std::optional<std::int64_t> fence() const { return std::nullopt; }
+
+  // Nothing of it is to stay: it is rolled back when the callback returns, and transact() returns.
+  void give_up() noexcept { given_up_ = true; }
+  bool given_up() const noexcept { return given_up_; }
+
+ private:
+  bool given_up_ = false;
 };
 
 struct PayloadLimits {
@@ -73,7 +80,7 @@ class Driver {
   virtual PayloadLimits payload_limits() const noexcept = 0;
 
   // Runs `work` in one transaction and commits it; when this returns, it is committed and flushed as the
-  // database is set up. Whatever `work` throws rolls back and comes out unchanged. `work` runs once, on
+  // database is set up, or rolled back (give_up()). Whatever `work` throws rolls back and comes out unchanged. `work` runs once, on
   // the caller's thread. Calling transact or call from inside `work` is refused with InvalidInput.
   virtual void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) = 0;
 
