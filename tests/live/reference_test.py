@@ -190,7 +190,7 @@ class Reference(unittest.TestCase):
         page = (REFERENCE / "library.md").read_text(encoding="utf-8")
         named = set(re.findall(r"^\| \[?`<termgate/([\w/.]+)>`", page, re.M))
         there = set()
-        for folder in ("fencing", "storage", "storage/postgres", "storage/sqlite", "storage/odbc", "testkit", "sources"):
+        for folder in ("fencing", "storage", "storage/postgres", "storage/sqlite", "storage/odbc", "testkit", "term_sources"):
             include = SOURCE / folder / "include" / "termgate"
             there |= {path.relative_to(include).as_posix() for path in include.rglob("*.hpp") if "detail" not in path.parts}
         self.assertEqual(named, there)

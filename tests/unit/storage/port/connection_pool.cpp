@@ -45,7 +45,7 @@ struct Server {
 
 }  // namespace
 
-TEST_CASE("connection pool: lends the same connection again and closes what comes back inside a transaction", "[fencing]") {
+TEST_CASE("connection pool: lends the same connection again and closes what comes back inside a transaction", "[storage]") {
   Server server;
   CHECK(server.number_of_next() == 1);
   {
@@ -64,7 +64,7 @@ TEST_CASE("connection pool: lends the same connection again and closes what come
   CHECK(server.number_of_next() == 2);
 }
 
-TEST_CASE("connection pool: opens no more than its bound and is blocked beyond it", "[fencing]") {
+TEST_CASE("connection pool: opens no more than its bound and is blocked beyond it", "[storage]") {
   Server server;
   auto one = server.lend();
   std::thread([&] {
@@ -78,7 +78,7 @@ TEST_CASE("connection pool: opens no more than its bound and is blocked beyond i
   std::thread([&] { auto again = server.lend(); }).join();
 }
 
-TEST_CASE("connection pool: a waiter gets the connection that is given back", "[fencing]") {
+TEST_CASE("connection pool: a waiter gets the connection that is given back", "[storage]") {
   Server server;
   auto mine = server.lend();
   std::atomic<bool> lent{false}, served{false};
@@ -98,7 +98,7 @@ TEST_CASE("connection pool: a waiter gets the connection that is given back", "[
   CHECK(server.made == 2);
 }
 
-TEST_CASE("connection pool: replaces idle connections that have died", "[fencing]") {
+TEST_CASE("connection pool: replaces idle connections that have died", "[storage]") {
   Server server;
   Fake* first = nullptr;
   Fake* second = nullptr;
@@ -123,7 +123,7 @@ TEST_CASE("connection pool: replaces idle connections that have died", "[fencing
   }).join();
 }
 
-TEST_CASE("connection pool: a connection that cannot be opened leaves its place free", "[fencing]") {
+TEST_CASE("connection pool: a connection that cannot be opened leaves its place free", "[storage]") {
   Server server;
   server.refuses = true;
   for (int i = 0; i < 5; ++i) CHECK_THROWS_AS(server.lend(), Unavailable);
@@ -132,7 +132,7 @@ TEST_CASE("connection pool: a connection that cannot be opened leaves its place 
   std::thread([&] { CHECK_NOTHROW(server.lend()); }).join();
 }
 
-TEST_CASE("connection pool: a thread has one loan of a pool and may have one of another", "[fencing]") {
+TEST_CASE("connection pool: a thread has one loan of a pool and may have one of another", "[storage]") {
   Server server, other;
   auto one = server.lend();
   CHECK_THROWS_AS(server.lend(), InvalidInput);
@@ -144,7 +144,7 @@ TEST_CASE("connection pool: a thread has one loan of a pool and may have one of 
   CHECK_NOTHROW(other.lend());
 }
 
-TEST_CASE("connection pool: renews a pooled connection and not a new one", "[fencing]") {
+TEST_CASE("connection pool: renews a pooled connection and not a new one", "[storage]") {
   Server server;
   {
     auto loan = server.lend();
@@ -167,7 +167,7 @@ TEST_CASE("connection pool: renews a pooled connection and not a new one", "[fen
   CHECK(server.number_of_next() == 3);
 }
 
-TEST_CASE("connection pool: many threads share few connections", "[fencing]") {
+TEST_CASE("connection pool: many threads share few connections", "[storage]") {
   std::atomic<int> done{0}, blocked{0};
   Server server;
   std::vector<std::thread> threads;
@@ -187,7 +187,7 @@ TEST_CASE("connection pool: many threads share few connections", "[fencing]") {
   CHECK(server.open <= 2);
 }
 
-TEST_CASE("connection pool: the fittest idle connection is lent, and rather a new one than an unfit one", "[fencing]") {
+TEST_CASE("connection pool: the fittest idle connection is lent, and rather a new one than an unfit one", "[storage]") {
   Server server;
   const auto fit = [](int wanted) { return [wanted](const Fake& idle) { return idle.number == wanted ? 1 : 0; }; };
   const auto unfit = [](int unwanted) { return [unwanted](const Fake& idle) { return idle.number == unwanted ? -1 : 0; }; };
@@ -203,7 +203,7 @@ TEST_CASE("connection pool: the fittest idle connection is lent, and rather a ne
   CHECK(server.open == 2);
 }
 
-TEST_CASE("connection pool: an idle connection is used by nobody else meanwhile, and closed if that fails", "[fencing]") {
+TEST_CASE("connection pool: an idle connection is used by nobody else meanwhile, and closed if that fails", "[storage]") {
   Server server;
   const auto any = [](const Fake&) { return true; };
   CHECK_FALSE(server.pool.with_idle(any, [](Fake&) {}));
