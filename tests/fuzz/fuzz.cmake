@@ -43,7 +43,7 @@ if(TARGET termgate)
     LIBRARIES termgate_command Termgate::storage Boost::program_options Boost::json fmt::fmt
     INCLUDES "${PROJECT_SOURCE_DIR}/cli")
   if(TARGET termgate_sqlite)
-    termgate_fuzz(fuzz_admin SOURCES fuzz/fuzz_admin.cpp LIBRARIES termgate_command Termgate::storage Boost::json fmt::fmt INCLUDES "${PROJECT_SOURCE_DIR}/cli")
+    termgate_fuzz(fuzz_admin SOURCES fuzz/fuzz_admin.cpp LIBRARIES Termgate::admin)
   endif()
   termgate_fuzz(fuzz_recorded_history
     SOURCES fuzz/fuzz_recorded_history.cpp

@@ -9,11 +9,10 @@
 #include <string>
 #include <string_view>
 
+#include <termgate/admin/api.hpp>
 #include <termgate/operator.hpp>
 
-#include "admin/api.hpp"
-
-using namespace termgate::cli::admin;
+using namespace termgate::admin;
 
 namespace {
 

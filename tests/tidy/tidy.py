@@ -72,6 +72,7 @@ allowed = {
         {"fmt"},
     ),
     "testkit": ({"testkit", "fencing", "storage"}, {"fmt", "libpq", "catch2"}),
+    "admin": ({"fencing", "http", "storage", "admin"}, {"fmt", "boost"}),
     "cli": (None, None),
     "examples": (None, None),
     "tests": (None, None),
@@ -205,7 +206,7 @@ for header, home in public.items():
     if (
         "/detail/" not in header
         and home
-        and not home.startswith(("proxy/", "wire/", "sqlite_server"))
+        and not home.startswith(("proxy/", "wire/", "sqlite_server", "admin"))
         and re.search(r"\bpqxx::|\bsqlite3\b", (root / home / "include" / header).read_text())
         and "_check.hpp" not in header
     ):
@@ -255,6 +256,7 @@ for folder in [
     "sqlite_server/front",
     "sqlite_server",
     "proxy/authority",
+    "admin",
     "cli",
     "clients",
     "tests",

@@ -1,5 +1,5 @@
 // Long: a function for each path of the API.
-#include "api.hpp"
+#include <termgate/admin/api.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -14,13 +14,11 @@
 #include <termgate/jobs.hpp>
 #include <termgate/operator.hpp>
 #include <termgate/text/ascii.hpp>
+#include <termgate/text/printable.hpp>
 
 #include "admin_page.hpp"
-#include "command.hpp"
-#include "output.hpp"
-#include "secrets.hpp"
 
-namespace termgate::cli::admin {
+namespace termgate::admin {
 namespace {
 
 namespace json = boost::json;
@@ -29,6 +27,8 @@ using std::chrono::milliseconds;
 constexpr int shown_scopes = 500, shown_jobs = 100, shown_followers = 100, shown_audit = 300;
 constexpr int page_max = 1000;
 constexpr int searched_max = 20'000;  // newest audit entries that are searched for an action
+
+json::value optional_text(const std::optional<std::string>& text) { return text ? json::value(*text) : json::value(nullptr); }
 
 int hex(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -63,8 +63,8 @@ bool from_another_site(const Request& request) {
 Reply refusal(unsigned status, std::string_view message, std::string_view code = {}) {
   Reply reply;
   reply.status = status;
-  reply.body =
-      json::serialize(json::value{{"error", {{"code", code}, {"message", is_utf8(message) ? std::string(message) : printable(message)}}}});
+  reply.body = json::serialize(
+      json::value{{"error", {{"code", code}, {"message", text::is_utf8(message) ? std::string(message) : text::printable(message)}}}});
   return reply;
 }
 
@@ -186,7 +186,8 @@ void stringify_terms(json::object& detail) {
 json::object json_of(const AuditEntry& entry) {
   boost::system::error_code failed;
   json::value detail = json::parse(entry.detail, failed);
-  if (failed || !detail.is_object()) detail = json::object{{"text", is_utf8(entry.detail) ? entry.detail : printable(entry.detail)}};
+  if (failed || !detail.is_object())
+    detail = json::object{{"text", text::is_utf8(entry.detail) ? entry.detail : text::printable(entry.detail)}};
   stringify_terms(detail.as_object());
   return {{"id", std::to_string(entry.id)}, {"at_ms", entry.at_ms},   {"actor", entry.actor},
           {"client", entry.client},         {"action", entry.action}, {"scope", optional_text(entry.scope)},
@@ -271,8 +272,8 @@ struct Api::Call {
   void need(Level level) const {
     if (!caller) throw Refused(401, "a bearer token is wanted: Authorization: Bearer TOKEN");
     if (caller->level < level)
-      throw Refused(
-          403, fmt::format("the token of {} does not reach that far: level {} is wanted", printable(caller->name), http::word_of(level)));
+      throw Refused(403, fmt::format("the token of {} does not reach that far: level {} is wanted", text::printable(caller->name),
+                                     http::word_of(level)));
   }
   void need_method(std::string_view method) const {
     if (request.method != method) throw Refused(405, fmt::format("{} only", method));
@@ -287,7 +288,7 @@ struct Api::Call {
   void only(std::initializer_list<std::string_view> known) const {
     for (const auto& [given, value] : query) {
       if (std::find(known.begin(), known.end(), given) == known.end())
-        throw Refused(400, fmt::format("there is no parameter \"{}\" here; {}", printable(given),
+        throw Refused(400, fmt::format("there is no parameter \"{}\" here; {}", text::printable(given),
                                        known.size() == 0 ? std::string("this path takes none")
                                                          : fmt::format("known are {}", fmt::join(known, ", "))));
     }
@@ -317,7 +318,7 @@ struct Api::Call {
 
 Reply Api::failure(const std::exception& error) const {
   if (const auto* refused = dynamic_cast<const Refused*>(&error)) return refusal(refused->status, refused->what());
-  const std::string message = without_passwords(error.what(), options_.secrets);
+  const std::string message = options_.hide ? options_.hide(error.what()) : error.what();
   if (const auto* ours = dynamic_cast<const Error*>(&error)) return refusal(status_of(*ours), message, ours->code());
   return refusal(500, message);
 }
@@ -361,8 +362,8 @@ Reply Api::answer(const Request& request) {
     if (reply.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"termgate\"");
   }
   if (reply.status >= 400 || (request.method != "GET" && request.method != "HEAD"))
-    reply.note = fmt::format("{} {} {} {}", reply.status, printable(request.method),
-                             printable(std::string_view(request.target).substr(0, 200)), printable(who));
+    reply.note = fmt::format("{} {} {} {}", reply.status, text::printable(request.method),
+                             text::printable(std::string_view(request.target).substr(0, 200)), text::printable(who));
   return reply;
 }
 
@@ -708,4 +709,4 @@ std::pair<std::string, std::string> Api::overview_and_clock() {
   return {fmt::format("{{\"now_ms\":{},", all->now_ms), rest.substr(1)};
 }
 
-}  // namespace termgate::cli::admin
+}  // namespace termgate::admin

@@ -9,9 +9,9 @@
 
 #include <termgate/http/listen.hpp>
 
-#include "api.hpp"
+#include <termgate/admin/api.hpp>
 
-namespace termgate::cli::admin {
+namespace termgate::admin {
 
 struct ServerOptions {
   http::ListenerOptions listener = {};
@@ -35,4 +35,4 @@ class Server {
   std::unique_ptr<Inside> inside_;
 };
 
-}  // namespace termgate::cli::admin
+}  // namespace termgate::admin

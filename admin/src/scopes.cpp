@@ -1,4 +1,4 @@
-#include "scopes.hpp"
+#include <termgate/admin/scopes.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -8,7 +8,7 @@
 #include <termgate/info.hpp>
 #include <termgate/text/ascii.hpp>
 
-namespace termgate::cli::admin {
+namespace termgate::admin {
 namespace {
 
 constexpr int page_rows = 1000;
@@ -73,4 +73,4 @@ void ScopeBook::forget() {
   last_ = nullptr;
 }
 
-}  // namespace termgate::cli::admin
+}  // namespace termgate::admin

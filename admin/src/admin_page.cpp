@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace termgate::cli::admin {
+namespace termgate::admin {
 
 extern const std::string_view page_html;  // generated from page.html
 
@@ -25,4 +25,4 @@ Reply admin_page() {
   return reply;
 }
 
-}  // namespace termgate::cli::admin
+}  // namespace termgate::admin

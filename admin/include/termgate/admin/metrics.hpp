@@ -11,9 +11,9 @@
 #include <termgate/database.hpp>
 #include <termgate/operator.hpp>
 
-#include "scopes.hpp"
+#include <termgate/admin/scopes.hpp>
 
-namespace termgate::cli::admin {
+namespace termgate::admin {
 
 // Counts what the audit gains from its making on. Any thread.
 class DatabaseMetrics {
@@ -44,4 +44,4 @@ class DatabaseMetrics {
                                                {"refuse", 0},  {"reset", 0}, {"seal", 0}};
 };
 
-}  // namespace termgate::cli::admin
+}  // namespace termgate::admin

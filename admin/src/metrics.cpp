@@ -1,4 +1,4 @@
-#include "metrics.hpp"
+#include <termgate/admin/metrics.hpp>
 
 #include <algorithm>
 #include <array>
@@ -14,10 +14,9 @@
 #include <termgate/info.hpp>
 #include <termgate/jobs.hpp>
 #include <termgate/operator.hpp>
+#include <termgate/text/printable.hpp>
 
-#include "output.hpp"
-
-namespace termgate::cli::admin {
+namespace termgate::admin {
 namespace {
 
 constexpr std::size_t lines_max = 500;  // of one metric by name, and as many more for what is wrong
@@ -31,7 +30,7 @@ constexpr std::array<double, 12> hold_bounds = {0.1, 1, 5, 10, 30, 60, 300, 900,
 // A label's value: the format escapes a backslash, a quote and a line break, and knows no other.
 std::string label(std::string_view text) {
   std::string escaped_text;
-  for (const char c : is_utf8(text) ? std::string(text) : printable(text)) {
+  for (const char c : text::is_utf8(text) ? std::string(text) : text::printable(text)) {
     if (c == '\\' || c == '"') escaped_text += '\\';
     if (c == '\n') escaped_text += "\\n";
     else escaped_text += c;
@@ -314,4 +313,4 @@ std::string DatabaseMetrics::text() {
   return text.take();
 }
 
-}  // namespace termgate::cli::admin
+}  // namespace termgate::admin

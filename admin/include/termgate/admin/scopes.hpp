@@ -14,7 +14,7 @@
 #include <termgate/database.hpp>
 #include <termgate/info.hpp>
 
-namespace termgate::cli::admin {
+namespace termgate::admin {
 
 // "held", "expired" or "released".
 const char* state_of(const LeaseInfo& lease);
@@ -52,4 +52,4 @@ class ScopeBook {
   Clock::time_point good_until_{};
 };
 
-}  // namespace termgate::cli::admin
+}  // namespace termgate::admin

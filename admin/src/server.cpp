@@ -1,4 +1,4 @@
-#include "server.hpp"
+#include <termgate/admin/server.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -16,9 +16,7 @@
 
 #include <termgate/http/server.hpp>
 
-#include "output.hpp"
-
-namespace termgate::cli::admin {
+namespace termgate::admin {
 namespace {
 
 using namespace std::chrono_literals;
@@ -235,4 +233,4 @@ Server::Server(const ServerOptions& options, Api& api) : inside_(std::make_uniqu
 Server::~Server() = default;
 std::string Server::address() const { return inside_->address(); }
 
-}  // namespace termgate::cli::admin
+}  // namespace termgate::admin

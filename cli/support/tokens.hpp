@@ -9,7 +9,7 @@
 
 #include "command.hpp"
 
-namespace termgate::cli::admin {
+namespace termgate::cli {
 
 // Throws UsageError.
 inline http::Tokens read_tokens(const std::string& path) {
@@ -18,4 +18,4 @@ inline http::Tokens read_tokens(const std::string& path) {
   } catch (const http::BadTokens& wrong) { throw UsageError(fmt::format("--tokens: {}", wrong.what())); }
 }
 
-}  // namespace termgate::cli::admin
+}  // namespace termgate::cli

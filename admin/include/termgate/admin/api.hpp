@@ -16,10 +16,10 @@
 #include <termgate/database.hpp>
 #include <termgate/http/tokens.hpp>
 
-#include "metrics.hpp"
-#include "scopes.hpp"
+#include <termgate/admin/metrics.hpp>
+#include <termgate/admin/scopes.hpp>
 
-namespace termgate::cli::admin {
+namespace termgate::admin {
 
 using http::Caller;
 using http::Level;
@@ -45,8 +45,8 @@ struct ApiOptions {
   bool open_leader = false;        // /leader without a token
   bool open_metrics = false;
   bool redirect_leader = false;
-  std::vector<std::string> secrets;  // what no error may show: the database's URL
-  std::string where;                 // which database it is, for the page: host and name, without a secret
+  std::function<std::string(std::string)> hide = {};  // takes passwords out of an error's text
+  std::string where;                                  // which database it is, for the page: host and name, without a secret
   // Asked first, after the checks of Host and Origin: what another part of the process answers (the proxy's own paths). None: this one
   // does.
   std::function<std::optional<Reply>(const Request&)> first = {};
@@ -103,4 +103,4 @@ std::optional<std::vector<std::string>> path_parts(std::string_view path);
 // The query's names and values, decoded. None: malformed, or a name that is there twice.
 std::optional<std::vector<std::pair<std::string, std::string>>> query_parts(std::string_view query);
 
-}  // namespace termgate::cli::admin
+}  // namespace termgate::admin
