@@ -64,8 +64,8 @@ int hand_overs_since(std::string_view kind) { return kind == "postgresql" ? 24 :
 
 // A payload too large for a page, from the parts that the database gives of it, in a buffer of its own size. None: it was pruned before or
 // meanwhile.
-std::optional<std::string> payload_in_parts(DatabaseState& state, const std::string& stream, std::int64_t sequence_no, std::size_t bytes,
-                                            std::size_t part_bytes) {
+std::optional<std::string> payload_in_parts(detail::DatabaseState& state, const std::string& stream, std::int64_t sequence_no,
+                                            std::size_t bytes, std::size_t part_bytes) {
   std::string payload;
   if (bytes > part_bytes) payload.reserve(bytes);
   while (payload.size() < bytes) {
