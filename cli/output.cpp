@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include <termgate/scope.hpp>
+#include <termgate/text/printable.hpp>
 
 namespace termgate::cli {
 namespace {
@@ -27,70 +27,6 @@ std::string base64(std::string_view bytes) {
     for (std::size_t i = 0; i < 4; ++i) text += i <= count ? alphabet[group >> (18 - 6 * i) & 63] : '=';
   }
   return text;
-}
-
-}  // namespace
-
-bool is_utf8(std::string_view bytes) {
-  // name_problem knows UTF-8; it gets pieces within its length limits, cut between sequences.
-  while (!bytes.empty()) {
-    std::size_t cut = std::min<std::size_t>(bytes.size(), 190);
-    while (cut < bytes.size() && cut > 180 && (static_cast<unsigned char>(bytes[cut]) & 0xC0) == 0x80) --cut;
-    if (name_problem(bytes.substr(0, cut)) != nullptr) return false;
-    bytes.remove_prefix(cut);
-  }
-  return true;
-}
-
-namespace {
-
-// Hands the escaped bytes on in parts, at least one of them.
-template <class Put>
-void escape(std::string_view bytes, bool backslashes, Put put) {
-  const bool text = is_utf8(bytes);
-  // What each byte becomes, so that a large payload is not a branch and three calls a byte.
-  enum Way : char { as_it_is, hex, twice, perhaps_control };
-  Way ways[256]{};
-  for (std::size_t value = 0; value < std::size(ways); ++value) {
-    if (value < 0x20 || value == 0x7F || (value >= 0x80 && !text)) ways[value] = hex;
-  }
-  if (backslashes) ways['\\'] = twice;
-  // The controls from U+0080 to U+009F steer a terminal as well as those below U+0020; both their bytes are escaped.
-  if (text) ways[0xC2] = perhaps_control;
-  static constexpr char digits[] = "0123456789abcdef";
-  char part[4096];  // handed on when an escape of two bytes might not fit
-  char* to = part;
-  const auto put_hex = [&](unsigned char value) {
-    *to++ = '\\';
-    *to++ = 'x';
-    *to++ = digits[value >> 4];
-    *to++ = digits[value & 15];
-  };
-  const char* const end = bytes.data() + bytes.size();
-  for (const char* at = bytes.data(); at != end; ++at) {
-    if (to - part > static_cast<std::ptrdiff_t>(sizeof part) - 8) {
-      put(std::string_view(part, static_cast<std::size_t>(to - part)));
-      to = part;
-    }
-    const auto value = static_cast<unsigned char>(*at);
-    const Way way = ways[value];
-    if (way == hex) {
-      put_hex(value);
-    } else if (way == perhaps_control && static_cast<unsigned char>(at[1]) < 0xA0) {
-      put_hex(value);
-      put_hex(static_cast<unsigned char>(*++at));
-    } else {
-      if (way == twice) *to++ = '\\';
-      *to++ = *at;
-    }
-  }
-  put(std::string_view(part, static_cast<std::size_t>(to - part)));
-}
-
-std::string escape(std::string_view bytes, bool backslashes) {
-  std::string line;
-  escape(bytes, backslashes, [&](std::string_view part) { line += part; });
-  return line;
 }
 
 void write_out(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
@@ -113,9 +49,6 @@ std::string length(std::int64_t ms) {
   if (ms < 7'200'000) return fmt::format("{} min", ms / 60'000);
   return fmt::format("{} h", ms / 3'600'000);
 }
-
-std::string printable(std::string_view bytes) { return escape(bytes, true); }
-std::string escaped(std::string_view message) { return escape(message, false); }
 
 void put_payload(boost::json::object& object, std::string_view bytes) {
   if (is_utf8(bytes)) object["payload"] = bytes;
@@ -149,7 +82,7 @@ void Listing::end() {
 
 void print_write(std::int64_t sequence_no, std::int64_t term, std::string_view payload) {
   write_out(fmt::format("{}\t{}\t", sequence_no, term));
-  escape(payload, true, write_out);
+  text::escape(payload, true, write_out);
   std::fputc('\n', stdout);
 }
 

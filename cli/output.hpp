@@ -10,6 +10,8 @@
 
 #include <boost/json.hpp>
 
+#include <termgate/text/printable.hpp>
+
 namespace termgate::cli {
 
 // A moment as people read it, "2026-11-21 04:00:00.123Z"; "-" for none.
@@ -18,12 +20,9 @@ std::string moment(const std::optional<std::int64_t>& ms_since_1970);
 // A length as people read it: "850 ms", "9.2 s", "3 min", "2 h".
 std::string length(std::int64_t ms);
 
-// Whether bytes are text that JSON and terminals can take: UTF-8 without NUL.
-bool is_utf8(std::string_view bytes);
-// Bytes as one line of text: what is no printable UTF-8 is escaped as \xNN, the backslash as \\.
-std::string printable(std::string_view bytes);
-// The same for messages, where a backslash stays one.
-std::string escaped(std::string_view message);
+using text::escaped;
+using text::is_utf8;
+using text::printable;
 // {"payload": "…"} where it is UTF-8, {"payload_base64": "…"} where it is not.
 void put_payload(boost::json::object& object, std::string_view bytes);
 boost::json::value optional_number(const std::optional<std::int64_t>& number);

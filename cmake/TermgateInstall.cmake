@@ -17,7 +17,7 @@ if(TERMGATE_SHARED)
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libtermgate-dev
     FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT libtermgate-dev)
 else()
-  set(modules termgate_fencing termgate_sql termgate_storage termgate_testkit)
+  set(modules termgate_fencing termgate_port termgate_sql termgate_storage termgate_testkit)
   foreach(driver IN ITEMS termgate_postgres termgate_sqlite termgate_odbc)
     if(TARGET ${driver})
       list(APPEND modules ${driver})

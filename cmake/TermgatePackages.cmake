@@ -17,8 +17,8 @@ find_program(TERMGATE_MAKE NAMES gmake make)
 # A cross build says which compiler: "CC=aarch64-linux-gnu-gcc;with_llvm=no".
 set(TERMGATE_GUARD_MAKE_OPTIONS "" CACHE STRING "Variables for the make that builds the guard")
 if(TERMGATE_PG_CONFIG AND TERMGATE_MAKE AND EXISTS /usr/include/postgresql/${TERMGATE_GUARD_MAJOR}/server/postgres.h AND (NOT CMAKE_CROSSCOMPILING OR TERMGATE_GUARD_MAKE_OPTIONS))
-  set(guard "${PROJECT_SOURCE_DIR}/sql/postgres/guard")
-  set(guard_build "${PROJECT_BINARY_DIR}/guard/${TERMGATE_GUARD_MAJOR}")
+  set(guard "${PROJECT_SOURCE_DIR}/guard")
+  set(guard_build "${PROJECT_BINARY_DIR}/guard_package/${TERMGATE_GUARD_MAJOR}")
   file(MAKE_DIRECTORY "${guard_build}")
   file(GLOB guard_sources CONFIGURE_DEPENDS "${guard}/*.c" "${guard}/*.h")
   add_custom_command(OUTPUT "${guard_build}/termgate_guard.so"

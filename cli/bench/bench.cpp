@@ -29,6 +29,9 @@
 
 #include <fmt/format.h>
 
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
+
 #include "bench/target.hpp"
 #include "command.hpp"
 #include "output.hpp"
@@ -66,7 +69,7 @@ void prune_streams(Database& database, const std::string& names, bool wanted_pro
   std::vector<std::string> streams;
   std::string after = names;
   for (bool more = true; more;) {
-    const auto page = database.streams(after, 1000);
+    const auto page = Info(database).streams(after, 1000);
     more = page.size() == 1000;
     for (const StreamInfo& info : page) {
       if (!info.stream.starts_with(names)) more = false;
@@ -82,7 +85,7 @@ void prune_streams(Database& database, const std::string& names, bool wanted_pro
     threads.emplace_back([&] {
       for (std::size_t at = next++; at < streams.size(); at = next++) {
         try {
-          database.prune(Stream(streams[at]), SequenceNo(Term::max_value));
+          Operator(database).prune(Stream(streams[at]), SequenceNo(Term::max_value));
         } catch (const Error&) {}
       }
     });

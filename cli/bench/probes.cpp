@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/info.hpp>
+
 #include "bench/target.hpp"
 #include "output.hpp"
 
@@ -89,7 +91,7 @@ boost::json::array grow_stream(const Bench& bench, std::int64_t writes_max) {
     Level level{size, {}, {}, {}};
     probe(bench, load, level);
     levels.push_back(std::move(level));
-    if (const auto info = bench.database.stream(stream)) last = info->last_no;
+    if (const auto info = Info(bench.database).stream(stream)) last = info->last_no;
   }
   progress.show("");
   return report(bench, "WRITES IN THE STREAM", levels);

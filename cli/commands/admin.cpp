@@ -6,12 +6,13 @@
 
 #include <fmt/format.h>
 
+#include <termgate/admin/server.hpp>
 #include <termgate/http/systemd.hpp>
 
-#include "admin/server.hpp"
-#include "admin/tokens.hpp"
 #include "command.hpp"
 #include "output.hpp"
+#include "secrets.hpp"
+#include "support/tokens.hpp"
 
 namespace po = boost::program_options;
 
@@ -60,10 +61,10 @@ int run_admin(const Arguments& arguments) {
   api_options.open_leader = arguments.flag("open-leader");
   api_options.open_metrics = arguments.flag("open-metrics");
   api_options.redirect_leader = arguments.flag("redirect-leader");
-  api_options.secrets.push_back(arguments.database_url());
+  api_options.hide = [url = arguments.database_url()](std::string text) { return without_passwords(std::move(text), {url}); };
   api_options.where = place_of(arguments.database_url());
   const std::string tokens_path = arguments.text("tokens");
-  http::Tokens tokens = admin::read_tokens(tokens_path);
+  http::Tokens tokens = read_tokens(tokens_path);
   OpenOptions open;
   open.schema = arguments.text_or("schema", open.schema);
   open.answer_wait = 20s;
@@ -86,7 +87,7 @@ int run_admin(const Arguments& arguments) {
       return Exit::done;
     }
     try {
-      api.use(admin::read_tokens(tokens_path));
+      api.use(read_tokens(tokens_path));
       fmt::print(stderr, "termgate admin: the tokens were read again\n");
     } catch (const UsageError& wrong) { fmt::print(stderr, "termgate admin: {}; the previous tokens stay in force\n", wrong.what()); }
   }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <termgate/detail/install_script.hpp>
+#include <termgate/operator.hpp>
 
 #include "command.hpp"
 #include "output.hpp"
@@ -66,7 +67,7 @@ std::string keep_dumps_working(Database& database) {
       "pg_catalog.pg_has_role(d.datdba, current_user, 'USAGE')");
   if (owner.rows.empty()) return "";
   const std::string name = owner.rows[0][0].as_text();
-  database.grant(name, "dump");
+  Operator(database).grant(name, "dump");
   return name;
 }
 
@@ -155,13 +156,13 @@ int run_init(const Arguments& arguments) {
         throw Error(fmt::format("--grant {}={}: there is no such role; nothing was installed", role, level));
     }
   }
-  const auto installed = database.install();
+  const auto installed = Operator(database).install();
   const std::string dumper = database.kind() == "postgresql" ? keep_dumps_working(database) : "";
   // Revoked first, so that `--revoke app --grant app=read` leaves it with read alone.
   std::vector<std::pair<std::string, Rows>> kept;
-  for (const std::string& role : revokes) kept.emplace_back(role, database.revoke(role));
-  for (const auto& [role, level] : grants) database.grant(role, level);
-  if (!failover.empty()) database.set_setting("failover", failover);
+  for (const std::string& role : revokes) kept.emplace_back(role, Operator(database).revoke(role));
+  for (const auto& [role, level] : grants) Operator(database).grant(role, level);
+  if (!failover.empty()) Operator(database).set_setting("failover", failover);
   if (arguments.json()) {
     boost::json::array granted, revoked;
     for (const auto& [role, level] : grants) granted.push_back({{"role", shown_role(role)}, {"level", level}});
@@ -212,8 +213,8 @@ int run_uninstall(const Arguments& arguments) {
   Database database = arguments.open();
   const std::string url = arguments.database_url();
   const auto access = access_of(database, arguments.text_or("schema", "termgate"));
-  const bool installed = access ? access->installed : database.installed_version() > 0;
-  if (installed) database.uninstall();
+  const bool installed = access ? access->installed : Operator(database).installed_version() > 0;
+  if (installed) Operator(database).uninstall();
   if (arguments.json()) print_json({{"uninstalled", installed}});
   else print_line(installed ? "uninstalled" : "nothing was installed in " + printable(without_passwords(url, {url})));
   return Exit::done;
@@ -227,8 +228,8 @@ int run_settings(const Arguments& arguments) {
     if (at == std::string::npos) throw UsageError(fmt::format("\"{}\": write NAME=VALUE", assignment));
     wanted.emplace_back(assignment.substr(0, at), assignment.substr(at + 1));
   }
-  if (!wanted.empty()) database.set_settings(wanted);
-  const Rows settings = database.settings();
+  if (!wanted.empty()) Operator(database).set_settings(wanted);
+  const Rows settings = Operator(database).settings();
   if (arguments.json()) {
     boost::json::object object;
     for (const Row& row : settings.rows) object[row[0].as_text()] = row[1].as_text();
@@ -242,7 +243,7 @@ int run_settings(const Arguments& arguments) {
 }
 
 int run_protect(const Arguments& arguments) {
-  Database::Protection protection;
+  Protection protection;
   protection.scope_column = arguments.maybe("scope-column");
   protection.scope = arguments.maybe("scope");
   protection.mode = arguments.text_or("mode", "enforce");
@@ -253,7 +254,7 @@ int run_protect(const Arguments& arguments) {
         fmt::format("protect {}: give --scope NAME, the scope of all its rows, or --scope-column COLUMN, which holds each "
                     "row's own scope, and not both",
                     table));
-  const std::int64_t tables = arguments.open().protect(table, protection);
+  const std::int64_t tables = Operator(arguments.open()).protect(table, protection);
   if (arguments.json()) print_json({{"table", table}, {"protected", tables}, {"mode", protection.mode}});
   else
     print_line(fmt::format("{} ({} tables with its partitions and children): {}", printable(table), tables,
@@ -262,7 +263,7 @@ int run_protect(const Arguments& arguments) {
 }
 
 int run_unprotect(const Arguments& arguments) {
-  const bool done = arguments.open().unprotect(arguments.text("table"));
+  const bool done = Operator(arguments.open()).unprotect(arguments.text("table"));
   if (arguments.json()) print_json({{"unprotected", done}});
   else print_line(done ? "unprotected" : "it was not protected");
   return Exit::done;
@@ -271,7 +272,8 @@ int run_unprotect(const Arguments& arguments) {
 int run_adopt(const Arguments& arguments) {
   const std::string table = arguments.text("table");
   const std::int64_t scopes =
-      arguments.open().adopt(table, arguments.text("scope-column"), arguments.text("term-column"), arguments.text_or("prefix", ""));
+      Operator(arguments.open())
+          .adopt(table, arguments.text("scope-column"), arguments.text("term-column"), arguments.text_or("prefix", ""));
   if (arguments.json()) print_json({{"table", table}, {"scopes", scopes}});
   else
     print_line(fmt::format(
@@ -281,7 +283,7 @@ int run_adopt(const Arguments& arguments) {
 }
 
 int run_unadopt(const Arguments& arguments) {
-  const bool done = arguments.open().unadopt(arguments.text("table"));
+  const bool done = Operator(arguments.open()).unadopt(arguments.text("table"));
   if (arguments.json()) print_json({{"unadopted", done}});
   else print_line(done ? "no longer adopted; fences stay as they are" : "it was not adopted");
   return Exit::done;
@@ -292,7 +294,7 @@ int run_doctor(const Arguments& arguments) {
   if (!fail_on.empty() && fail_on != "error" && fail_on != "warning")
     throw UsageError(fmt::format("--fail-on {}: must be error or warning", fail_on));
   Database database = arguments.open();
-  auto advice = database.doctor();
+  auto advice = Operator(database).doctor();
   const bool failed = std::any_of(advice.begin(), advice.end(), [&](const Advice& item) {
     return !fail_on.empty() && (item.severity == "error" || (item.severity == "warning" && fail_on == "warning"));
   });
@@ -381,7 +383,7 @@ int run_verify(const Arguments& arguments) {
   Database database = arguments.open();
   std::optional<HistoryJudgement> judged;
   if (arguments.has("history")) judged = judge_history(arguments, database);
-  const auto findings = database.verify(since);
+  const auto findings = Operator(database).verify(since);
   const bool kept = findings.empty() && (!judged || judged->verdict.breaches.empty());
   const std::vector<std::string> unordered = adopted_tables(database, arguments.text_or("schema", "termgate"));
   if (arguments.json()) {

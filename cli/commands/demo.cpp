@@ -17,6 +17,9 @@
 
 #include <fmt/format.h>
 
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
+
 #include "command.hpp"
 #include "output.hpp"
 #include "commands/privileges.hpp"
@@ -176,7 +179,7 @@ void prepare_layer(Database& database, const std::string& schema, bool says) {
   const auto access = access_of(database, schema);
   if (access && access->installed && !access->owns) return need_level(database, schema, "lead", "demo");
   try {
-    const auto [from, to] = database.install();
+    const auto [from, to] = Operator(database).install();
     if (from == 0 && says)
       print_line(
           fmt::format("Layer 1 was not in this database and has been installed (version {}); `termgate uninstall` removes it.\n", to));
@@ -228,12 +231,12 @@ int play(const Arguments& arguments) {
     const Scope& scope;
     ~GiveBack() {
       try {
-        const auto lease = database.lease(scope);
+        const auto lease = Info(database).lease(scope);
         if (lease && !lease->released_at_ms) database.release_lease(scope, Term(lease->term), lease->owner);
       } catch (const Error&) {}  // it runs out
     }
   } give_back{database, scope};
-  const auto stream = database.stream(events(scope));
+  const auto stream = Info(database).stream(events(scope));
   const SequenceNo before(stream ? stream->last_no : 0);
   Child a(leader("A"));
   const std::string term_a = a.wait_for("leads", milliseconds(10'000));
@@ -258,8 +261,8 @@ int play(const Arguments& arguments) {
   const int status = a.exit_status();
   print_line(fmt::format("\n      {}\n\n   A ended with status {}.", refusal, status));
 
-  const auto writes = database.read_stream(events(scope), before);
-  const auto findings = database.verify();
+  const auto writes = Info(database).read_stream(events(scope), before);
+  const auto findings = Operator(database).verify();
   std::string terms;
   for (const StreamWrite& write : writes) terms += fmt::format(" {}", write.term.value());
   print_line(fmt::format("6  termgate verify: {}. Terms of the accepted writes, in order:{}",

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <termgate/detail/named_row.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 #include "command.hpp"
 #include "output.hpp"
@@ -64,7 +66,7 @@ int run_fence_list(const Arguments& arguments) {
   Database database = arguments.open();
   Listing listing(arguments.json(), {"SCOPE", "FENCE", "RAISED", "BY", "WHO MAY RAISE", ""});
   for_each_page(
-      [&](const std::string& after) { return database.fences(after, 500); },
+      [&](const std::string& after) { return Info(database).fences(after, 500); },
       [&](const FenceInfo& fence) {
         listing.add([&] { return json_of(fence); },
                     [&] {
@@ -79,7 +81,7 @@ int run_fence_list(const Arguments& arguments) {
 
 int run_fence_show(const Arguments& arguments) {
   const Scope scope = arguments.scope();
-  const auto fence = arguments.open().fence(scope);
+  const auto fence = Info(arguments.open()).fence(scope);
   if (!fence) {
     if (arguments.json()) print_json({{"scope", scope.name()}, {"fence", nullptr}});
     else
@@ -96,7 +98,8 @@ int run_fence_reset(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   const Term term = arguments.term();
   const std::int64_t previous =
-      arguments.open().reset_fence(scope, term, arguments.text_or("actor", default_actor()), arguments.text_or("reason", no_reason));
+      Operator(arguments.open())
+          .reset_fence(scope, term, arguments.text_or("actor", default_actor()), arguments.text_or("reason", no_reason));
   if (arguments.json()) print_json({{"scope", scope.name()}, {"fence", term.value()}, {"previous", previous}});
   else
     print_line(fmt::format("reset: the fence of \"{}\" stands at {} (before: {}); writers with terms from {} on are accepted again",
@@ -116,16 +119,16 @@ int run_declare_restored(const Arguments& arguments) {
         "was put back: refuse writes until each scope is settled)");
   }
   if (arguments.flag("nothing-lost")) {
-    const std::int64_t scopes = database.declare_nothing_lost(actor, reason);
+    const std::int64_t scopes = Operator(database).declare_nothing_lost(actor, reason);
     if (arguments.json()) print_json({{"scopes", scopes}});
     else print_line(fmt::format("{} scopes are no longer untrusted", scopes));
   } else if (arguments.flag("untrusted")) {
-    const std::int64_t scopes = database.declare_untrusted(actor, reason);
+    const std::int64_t scopes = Operator(database).declare_untrusted(actor, reason);
     if (arguments.json()) print_json({{"scopes", scopes}});
     else print_line(fmt::format("{} scopes are untrusted: writes get TG004 until a lease is acquired or --above is declared", scopes));
   } else {
     const Scope scope = arguments.scope();
-    const Term fence = database.declare_restored(scope, arguments.term("above"), actor, reason);
+    const Term fence = Operator(database).declare_restored(scope, arguments.term("above"), actor, reason);
     if (arguments.json()) print_json({{"scope", scope.name()}, {"fence", fence.value()}});
     else print_line(fmt::format("the fence of \"{}\" stands at {} and is no longer untrusted", printable(scope.name()), fence.value()));
   }
@@ -135,7 +138,7 @@ int run_declare_restored(const Arguments& arguments) {
 int run_fence_raise_by(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   const std::string mode = arguments.text("mode");
-  arguments.open().set_raise_by(scope, mode);
+  Operator(arguments.open()).set_raise_by(scope, mode);
   if (arguments.json()) print_json({{"scope", scope.name()}, {"raise_by", mode}});
   else
     print_line(fmt::format("the fence of \"{}\" is raised by {}", printable(scope.name()), mode == "seal" ? "seal alone" : "any writer"));
@@ -144,15 +147,15 @@ int run_fence_raise_by(const Arguments& arguments) {
 
 void print_status(Database& database, bool json) {
   std::map<std::string, LeaseInfo> leases;
-  for_each_page([&](const std::string& after) { return database.leases(after, 500); },
+  for_each_page([&](const std::string& after) { return Info(database).leases(after, 500); },
                 [&](const LeaseInfo& lease) { leases.emplace(lease.scope, lease); });
   std::map<std::string, HandOverInfo> leaving;
-  for (HandOverInfo& one : database.hand_overs()) {
+  for (HandOverInfo& one : Info(database).hand_overs()) {
     if (one.in_progress()) leaving.emplace(one.scope, std::move(one));
   }
   boost::json::array scopes;
   std::vector<std::vector<std::string>> rows;
-  for_each_page([&](const std::string& after) { return database.fences(after, 500); },
+  for_each_page([&](const std::string& after) { return Info(database).fences(after, 500); },
                 [&](const FenceInfo& fence) {
                   const auto found = leases.find(fence.scope);
                   const LeaseInfo* lease = found == leases.end() ? nullptr : &found->second;
@@ -206,9 +209,9 @@ int run_status(const Arguments& arguments) {
 int run_explain(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   Database database = arguments.open();
-  const auto fence = database.fence(scope);
-  const auto lease = database.lease(scope);
-  const Rows history = database.explain(scope, static_cast<int>(arguments.integer_or("limit", 50, 1, 100'000)));
+  const auto fence = Info(database).fence(scope);
+  const auto lease = Info(database).lease(scope);
+  const Rows history = Operator(database).explain(scope, static_cast<int>(arguments.integer_or("limit", 50, 1, 100'000)));
   if (arguments.json()) {
     boost::json::array events;
     for (const Row& each : history.rows) {

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <termgate/follower.hpp>
+#include <termgate/followers.hpp>
+#include <termgate/info.hpp>
 
 #include "command.hpp"
 #include "input.hpp"
@@ -99,7 +101,7 @@ int run_follower_list(const Arguments& arguments) {
   Listing listing(arguments.json(), {"FOLLOWER", "FOLLOWS", "BEHIND", "BY", "MOVED", "RUN", "STARTED"});
   std::string after;
   for (;;) {
-    const auto page = database.followers(after, 500);
+    const auto page = Followers(database).list(after, 500);
     if (page.empty()) break;
     for (const FollowerInfo& info : page) {
       listing.add([&] { return json_of(info); },
@@ -120,7 +122,7 @@ int run_follower_list(const Arguments& arguments) {
 
 int run_follower_remove(const Arguments& arguments) {
   const std::string name = arguments.text("name");
-  const bool removed = arguments.open().remove_follower(name);
+  const bool removed = Followers(arguments.open()).remove(name);
   if (arguments.json()) print_json({{"removed", removed}});
   else if (removed) print_line(fmt::format("removed: a follower of the name {} would begin anew", printable(name)));
   else fmt::print(stderr, "termgate: there is no follower \"{}\"\n", printable(name));

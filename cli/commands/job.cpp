@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/jobs.hpp>
+
 #include "command.hpp"
 #include "output.hpp"
 
@@ -48,7 +50,8 @@ std::string run_of(const Arguments& arguments) {
 int run_list(const Arguments& arguments) {
   const auto limit = static_cast<int>(arguments.integer_or("limit", 50, 1, 100'000));
   const auto runs =
-      arguments.open().jobs({.job = arguments.maybe("job"), .scope = arguments.maybe("scope"), .status = arguments.maybe("status")}, limit);
+      Jobs(arguments.open())
+          .list({.job = arguments.maybe("job"), .scope = arguments.maybe("scope"), .status = arguments.maybe("status")}, limit);
   Listing listing(arguments.json(), {"RUN", "JOB", "SCOPE", "TERM", "STATUS", "STARTED", "TOOK", "EXIT", "OWNER"});
   for (const JobRunInfo& run : runs) {
     const bool open = run.status == "started" || run.status == "requested";
@@ -72,7 +75,7 @@ int run_list(const Arguments& arguments) {
 
 int run_show(const Arguments& arguments) {
   const std::string id = run_of(arguments);
-  const auto runs = arguments.open().jobs({.run_id = id}, 1);
+  const auto runs = Jobs(arguments.open()).list({.run_id = id}, 1);
   if (runs.empty()) {
     if (arguments.json()) print_json({{"run_id", id}, {"run", nullptr}});
     else print_message(fmt::format("there is no run {}", printable(id)));
@@ -92,9 +95,9 @@ int run_show(const Arguments& arguments) {
 }
 
 int run_start(const Arguments& arguments) {
-  const auto owner = arguments.text_or("owner", Database::default_owner());
+  const auto owner = arguments.text_or("owner", default_owner());
   const std::string run =
-      arguments.open().start_job(arguments.text("job"), arguments.scope(), arguments.term(), owner, arguments.maybe("detail"));
+      Jobs(arguments.open()).start(arguments.text("job"), arguments.scope(), arguments.term(), owner, arguments.maybe("detail"));
   if (arguments.json()) print_json({{"run_id", run}});
   else print_line(run);
   return Exit::done;
@@ -104,8 +107,9 @@ int run_request(const Arguments& arguments) {
   const bool dry = arguments.flag("dry-run"), resume = arguments.flag("resume");
   if (dry && resume) throw UsageError("--dry-run and --resume are two requests: write one");
   const std::string job = arguments.text("job"), kind = dry ? "dry-run" : resume ? "resume" : "run";
-  const JobRequest made = arguments.open().request_job(job, arguments.scope(), kind, arguments.text_or("actor", default_actor()),
-                                                       arguments.text_or("reason", no_reason));
+  const JobRequest made =
+      Jobs(arguments.open())
+          .request(job, arguments.scope(), kind, arguments.text_or("actor", default_actor()), arguments.text_or("reason", no_reason));
   if (arguments.json()) print_json({{"run_id", made.run_id}, {"requested", made.requested}});
   else if (made.requested) print_line(made.run_id);
   else
@@ -125,11 +129,11 @@ int run_beat(const Arguments& arguments) {
   Database database = arguments.open();
   const auto ttl = arguments.maybe_duration("ttl");
   if (!ttl) {
-    if (!database.beat_job(run, arguments.maybe("checkpoint"))) return no_longer_open(arguments, run);
+    if (!Jobs(database).beat(run, arguments.maybe("checkpoint"))) return no_longer_open(arguments, run);
     if (arguments.json()) print_json({{"run_id", run}, {"open", true}});
     return Exit::done;
   }
-  const auto beat_before = database.beat_job(run, arguments.maybe("checkpoint"), *ttl);
+  const auto beat_before = Jobs(database).beat(run, arguments.maybe("checkpoint"), *ttl);
   if (!beat_before) return no_longer_open(arguments, run);
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*beat_before - Lease::Clock::now()).count();
   if (arguments.json()) print_json({{"run_id", run}, {"open", true}, {"beat_within_ms", left}});
@@ -142,7 +146,7 @@ int run_finish(const Arguments& arguments) {
   std::optional<std::int64_t> code;
   if (arguments.maybe("exit-code")) code = arguments.integer("exit-code", 0, 255);
   const std::string status = arguments.text_or("status", code.value_or(0) == 0 ? "completed" : "failed");
-  if (!arguments.open().finish_job(run, status, code, arguments.maybe("detail"), arguments.maybe("checkpoint")))
+  if (!Jobs(arguments.open()).finish(run, status, code, arguments.maybe("detail"), arguments.maybe("checkpoint")))
     return no_longer_open(arguments, run);
   if (arguments.json()) print_json({{"run_id", run}, {"status", status}});
   return Exit::done;
@@ -153,7 +157,7 @@ int run_cancel(const Arguments& arguments) {
   const std::string run = arguments.text("run");
   const std::string why =
       fmt::format("cancelled by {}: {}", arguments.text_or("actor", default_actor()), arguments.text_or("reason", no_reason));
-  if (!arguments.open().finish_job(run, "cancelled", std::nullopt, why)) return no_longer_open(arguments, run);
+  if (!Jobs(arguments.open()).finish(run, "cancelled", std::nullopt, why)) return no_longer_open(arguments, run);
   if (arguments.json()) print_json({{"run_id", run}, {"status", "cancelled"}});
   return Exit::done;
 }

@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <termgate/info.hpp>
 #include <termgate/lease_watch.hpp>
+#include <termgate/operator.hpp>
 
 #include "command.hpp"
 #include "output.hpp"
@@ -42,7 +44,7 @@ int run_acquire(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   Database database = arguments.open();
   LeaseOptions options;
-  options.owner = arguments.text_or("owner", Database::default_owner());
+  options.owner = arguments.text_or("owner", default_owner());
   options.endpoint = arguments.text_or("endpoint", "");
   options.grace = arguments.maybe_duration("grace");
   const auto ttl = arguments.duration_or("ttl", ttl_default);
@@ -53,14 +55,14 @@ int run_acquire(const Arguments& arguments) {
       lease = database.acquire_lease(scope, ttl, options);
     } catch (const Blocked&) {
       // Another's live lease is status 4; a session that could not be evicted stays status 8.
-      const auto info = database.lease(scope);
+      const auto info = Info(database).lease(scope);
       if (!info || info->remaining_ms <= 0 || info->owner == options.owner) throw;
     }
   } else {
     lease = database.try_acquire_lease(scope, ttl, options);
   }
   if (!lease) {
-    const auto info = database.lease(scope);
+    const auto info = Info(database).lease(scope);
     if (arguments.json()) {
       boost::json::object object{{"acquired", false}};
       if (info) object["lease"] = json_of(*info);
@@ -83,7 +85,7 @@ int run_renew(const Arguments& arguments) {
   const Scope scope = arguments.scope();
   Database database = arguments.open();
   database.renew_lease(scope, arguments.term(), owner_of(arguments), arguments.duration_or("ttl", ttl_default));
-  const auto info = database.lease(scope);
+  const auto info = Info(database).lease(scope);
   if (arguments.json()) print_json(info ? json_of(*info) : boost::json::object{});
   else print_line(fmt::format("renewed for another {}", length(info ? info->remaining_ms : 0)));
   return Exit::done;
@@ -105,7 +107,7 @@ std::string how_it_stands(const LeaseInfo& info) {
 
 int run_show(const Arguments& arguments) {
   const Scope scope = arguments.scope();
-  const auto info = arguments.open().lease(scope);
+  const auto info = Info(arguments.open()).lease(scope);
   if (!info) {
     if (arguments.json()) print_json({{"scope", scope.name()}, {"lease", nullptr}});
     else fmt::print(stderr, "termgate: scope \"{}\" has never had a lease\n", printable(scope.name()));
@@ -129,7 +131,7 @@ int run_list(const Arguments& arguments) {
   Listing listing(arguments.json(), {"SCOPE", "OWNER", "TERM", "STATE", "ACQUIRED", "ENDPOINT"});
   std::string after;
   for (;;) {
-    const auto page = database.leases(after, 500);
+    const auto page = Info(database).leases(after, 500);
     if (page.empty()) break;
     for (const LeaseInfo& info : page) {
       if (state && *state != state_of(info)) continue;
@@ -164,7 +166,7 @@ int run_force_release(const Arguments& arguments) {
   // An operator who ends somebody's lead says why; the audit keeps it.
   const std::string reason = arguments.text("reason");
   if (reason.find_first_not_of(" \t\n") == std::string::npos) throw UsageError("--reason is empty: give a reason; the audit stores it");
-  const bool released = arguments.open().force_release(scope, arguments.text_or("actor", default_actor()), reason);
+  const bool released = Operator(arguments.open()).force_release(scope, arguments.text_or("actor", default_actor()), reason);
   if (arguments.json()) print_json({{"released", released}});
   else print_line(released ? "released, and its term is shut out" : "no owner holds that lease: acquire it, or seal a term");
   return released ? Exit::done : Exit::failed;
@@ -208,7 +210,7 @@ int run_hand_over(const Arguments& arguments) {
   options.actor = arguments.text_or("actor", default_actor());
   options.reason = arguments.text_or("reason", options.reason);
   Database database = arguments.open();
-  if (!database.request_hand_over(scope, options)) {
+  if (!Operator(database).request_hand_over(scope, options)) {
     if (arguments.json()) print_json({{"requested", false}});
     else fmt::print(stderr, "termgate: nobody holds the lease of \"{}\"\n", printable(scope.name()));
     return Exit::failed;
@@ -216,7 +218,7 @@ int run_hand_over(const Arguments& arguments) {
   using namespace std::chrono_literals;
   std::optional<HandOverInfo> last;
   for (auto pause = 5ms;; pause = std::min(pause * 2, 100ms)) {
-    const auto found = database.hand_overs(scope, 1);
+    const auto found = Info(database).hand_overs(scope, 1);
     if (!found.empty()) last = found.front();
     if (arguments.flag("no-wait") || !last || !last->in_progress()) break;
     std::this_thread::sleep_for(pause);

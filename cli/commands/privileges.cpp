@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <termgate/detail/named_row.hpp>
+#include <termgate/operator.hpp>
 
 #include <termgate/error.hpp>
 
@@ -83,7 +84,7 @@ std::optional<Access> access_of(Database& database, const std::string& schema, c
 void need_level(Database& database, const std::string& schema, const std::string& level, const std::string& who) {
   const auto access = access_of(database, schema);
   if (!access) {
-    if (database.installed_version() == 0) not_installed(schema, who);
+    if (Operator(database).installed_version() == 0) not_installed(schema, who);
     return;
   }
   if (!access->installed) not_installed(schema, who);
@@ -95,7 +96,7 @@ void need_level(Database& database, const std::string& schema, const std::string
 void need_owner(Database& database, const std::string& schema, const std::string& who) {
   const auto access = access_of(database, schema);
   if (!access) {
-    if (database.installed_version() == 0) not_installed(schema, who);
+    if (Operator(database).installed_version() == 0) not_installed(schema, who);
     return;
   }
   if (!access->installed) not_installed(schema, who);

@@ -4,11 +4,12 @@
 #include <optional>
 #include <utility>
 
+#include <termgate/admin/server.hpp>
 #include <termgate/database.hpp>
 
-#include "admin/server.hpp"
-#include "admin/tokens.hpp"
 #include "command.hpp"
+#include "secrets.hpp"
+#include "support/tokens.hpp"
 
 namespace termgate::cli {
 namespace {
@@ -38,13 +39,13 @@ class ProxyAdmin::Inside {
  public:
   Inside(ProxyAdminSettings the_settings, net::Server& server, net::Log& log)
       : settings(std::move(the_settings)),
-        api(open(settings), admin::read_tokens(settings.tokens_path), api_options(server)),
+        api(open(settings), cli::read_tokens(settings.tokens_path), api_options(server)),
         http(server_options(settings, log), api) {}
 
   admin::ApiOptions api_options(net::Server& server) {
     admin::ApiOptions options;
     options.hosts = settings.http.hosts;
-    options.secrets.push_back(settings.backend_url);
+    options.hide = [this](std::string text) { return without_passwords(std::move(text), {settings.backend_url}); };
     options.where = place_of(settings.backend_url);
     // The proxy's own paths are open, as without tokens. With a token /leader answers from the database, for every holder.
     options.first = [this, &server](const admin::Request& request) -> std::optional<admin::Reply> {
@@ -67,7 +68,7 @@ ProxyAdmin::ProxyAdmin(ProxyAdminSettings settings, net::Server& server, net::Lo
 
 ProxyAdmin::~ProxyAdmin() = default;
 
-http::Tokens ProxyAdmin::read_tokens() const { return admin::read_tokens(inside_->settings.tokens_path); }
+http::Tokens ProxyAdmin::read_tokens() const { return cli::read_tokens(inside_->settings.tokens_path); }
 void ProxyAdmin::use(http::Tokens tokens) { inside_->api.use(std::move(tokens)); }
 std::string ProxyAdmin::address() const { return inside_->http.address(); }
 

@@ -19,7 +19,9 @@
 #include <fmt/format.h>
 
 #include <termgate/held_lease.hpp>
+#include <termgate/info.hpp>
 #include <termgate/job_run.hpp>
+#include <termgate/jobs.hpp>
 
 #include "command.hpp"
 #include "output.hpp"
@@ -158,11 +160,11 @@ std::optional<JobTaken> await_request(std::optional<Database>& database, const P
                                       std::unique_ptr<Holding>& held) {
   std::minstd_rand random(std::random_device{}());
   for (;;) {
-    if (!database->jobs({.job = *plan.job, .scope = plan.scope.name(), .status = "requested"}, 1).empty()) {
+    if (!Jobs(*database).list({.job = *plan.job, .scope = plan.scope.name(), .status = "requested"}, 1).empty()) {
       held = take(database, plan, signals, signal);
       if (signal != 0) return std::nullopt;
       if (held) {
-        if (auto taken = database->take_job(*plan.job, plan.scope, held->term(), held->owner())) return taken;
+        if (auto taken = Jobs(*database).take(*plan.job, plan.scope, held->term(), held->owner())) return taken;
         std::exchange(held, nullptr)->release();  // it was cancelled, or another has answered it
       }
     }
@@ -332,8 +334,8 @@ int settle(std::optional<Database>& database, const Plan& plan, const Supervisio
     std::string ended;
     if (run_id) {
       insist([&] {
-        if (database->finish_job(*run_id, status, code, detail)) return;
-        const auto runs = database->jobs({.run_id = *run_id}, 1);
+        if (Jobs(*database).finish(*run_id, status, code, detail)) return;
+        const auto runs = Jobs(*database).list({.run_id = *run_id}, 1);
         ended = runs.empty() ? "deleted" : runs.front().status;
       });
     }
@@ -435,7 +437,7 @@ int run_run(const Arguments& arguments) {
           fmt::format("another owner holds the lease of \"{}\" in {}; try again", printable(plan.scope.name()), plan.source->name()));
       return own_outcomes + Exit::lease_anothers;
     }
-    const auto info = database->lease(plan.scope);
+    const auto info = Info(*database).lease(plan.scope);
     if (!info || info->released_at_ms || info->remaining_ms <= 0)
       print_message(
           fmt::format("another owner held the lease of \"{}\" and has given it back since; try again", printable(plan.scope.name())));
@@ -449,7 +451,7 @@ int run_run(const Arguments& arguments) {
     return Exit::done;
   }
   if (plan.resume || run.request == "resume") run.checkpoint = last_checkpoint(*database, *plan.job, plan.scope);
-  if (plan.job && !run.id) run.id = database->start_job(*plan.job, plan.scope, held->term(), held->owner());
+  if (plan.job && !run.id) run.id = Jobs(*database).start(*plan.job, plan.scope, held->term(), held->owner());
   if (begun != nullptr) *begun = true;
   std::optional<run::Beats> beats;
   if (run.id) beats.emplace(*database, *run.id, std::min<milliseconds>(plan.hold.ttl / 3, 10s));

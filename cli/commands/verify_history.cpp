@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
 
 #include "input.hpp"
 #include "output.hpp"
@@ -38,9 +39,9 @@ RecordedHistory read_history(const std::string& path) {
 
 void add_stream(Database& database, const std::string& name, std::vector<Row>& rows) {
   const Stream stream(name);
-  if (!database.stream(stream)) return;
+  if (!Info(database).stream(stream)) return;
   for (std::int64_t after = 0;;) {
-    const auto page = database.read_stream(stream, SequenceNo(after), 1000);
+    const auto page = Info(database).read_stream(stream, SequenceNo(after), 1000);
     for (const StreamWrite& write : page) {
       after = write.sequence_no.value();
       rows.push_back(
@@ -126,7 +127,7 @@ HistoryJudgement judge_history(const Arguments& arguments, Database& database) {
     ++other->second.rows;
   }
   for (const std::string& scope : scopes) {
-    const auto fence = database.fence(Scope(scope));
+    const auto fence = Info(database).fence(Scope(scope));
     state.fences[scope] = fence ? fence->term : 0;
   }
   judgement.operations = std::move(history.operations());

@@ -9,6 +9,9 @@
 
 #include <fmt/format.h>
 
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
+
 #include "command.hpp"
 #include "input.hpp"
 #include "output.hpp"
@@ -127,13 +130,13 @@ int run_read(const Arguments& arguments) {
   const bool follow = arguments.flag("follow");
   const auto pause = arguments.duration_or("poll", std::chrono::milliseconds(200));
   Database database = arguments.open();
-  if (!follow && !database.stream(stream)) {
+  if (!follow && !Info(database).stream(stream)) {
     fmt::print(stderr, "termgate: there is no stream \"{}\" in this database\n", printable(stream.name()));
     return Exit::failed;
   }
   // A page ends with its bytes as well, so that large writes come one by one; only an empty one says that there is no more.
   for (;;) {
-    const auto page = database.read_stream(stream, SequenceNo(after), page_writes_max, page_bytes);
+    const auto page = Info(database).read_stream(stream, SequenceNo(after), page_writes_max, page_bytes);
     for (const StreamWrite& write : page) {
       print_in_form(write, arguments.json(), arguments.flag("raw"));
       after = write.sequence_no.value();
@@ -244,17 +247,17 @@ int run_prune(const Arguments& arguments) {
   Database database = arguments.open();
   std::int64_t pruned = 0;
   if (arguments.flag("history")) {
-    pruned = database.prune_history(arguments.duration_or("older-than", std::chrono::hours(24 * 90)));
+    pruned = Operator(database).prune_history(arguments.duration_or("older-than", std::chrono::hours(24 * 90)));
   } else {
     const Stream stream(arguments.text("stream"));
     if (arguments.maybe("keep-last").has_value() == arguments.maybe("before").has_value())
       throw UsageError("give --keep-last N or --before SEQUENCE");
     const std::int64_t number =
         arguments.maybe("before") ? arguments.integer("before", 1, Term::max_value) : arguments.integer("keep-last", 0, Term::max_value);
-    const auto info = database.stream(stream);
+    const auto info = Info(database).stream(stream);
     if (!info) throw InvalidInput(fmt::format("TG005 there is no stream \"{}\"", stream.name()));
     const std::int64_t before = arguments.maybe("before") ? number : std::max<std::int64_t>(1, info->last_no - number + 1);
-    pruned = database.prune(stream, SequenceNo(before));
+    pruned = Operator(database).prune(stream, SequenceNo(before));
   }
   if (arguments.json()) print_json({{"pruned", pruned}});
   else print_line(fmt::format("{} rows deleted; fences stay as they are", pruned));
@@ -290,7 +293,7 @@ int run_stream_list(const Arguments& arguments) {
   Listing listing(arguments.json(), {"STREAM", "SCOPE", "LAST", "CREATED"});
   std::string after;
   for (;;) {
-    const auto page = database.streams(after, 500);
+    const auto page = Info(database).streams(after, 500);
     if (page.empty()) break;
     for (const StreamInfo& info : page) {
       listing.add(
@@ -310,8 +313,9 @@ int run_stream_list(const Arguments& arguments) {
 }
 
 int run_stream_move(const Arguments& arguments) {
-  const bool moved = arguments.open().move_stream(Stream(arguments.text("stream")), arguments.scope(),
-                                                  arguments.text_or("actor", default_actor()), arguments.text_or("reason", no_reason));
+  const bool moved = Operator(arguments.open())
+                         .move_stream(Stream(arguments.text("stream")), arguments.scope(), arguments.text_or("actor", default_actor()),
+                                      arguments.text_or("reason", no_reason));
   if (arguments.json()) print_json({{"moved", moved}});
   else print_line(moved ? "moved" : "nothing to do: it is that scope's already");
   return Exit::done;

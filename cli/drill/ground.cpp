@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <termgate/detail/named_row.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 #include <termgate/text/quote.hpp>
 
 #include "storm/sql.hpp"
@@ -50,7 +52,7 @@ Ground::Ground(const Plan& plan) : plan_(plan) {
 
 std::optional<std::int64_t> Ground::fence() {
   try {
-    const auto found = database_->fence(plan_.scope);
+    const auto found = Info(*database_).fence(plan_.scope);
     return found ? found->term : 0;
   } catch (const Unavailable& error) { why_not_ = error.what(); } catch (const Blocked& error) {
     why_not_ = error.what();
@@ -87,7 +89,7 @@ std::map<std::string, std::int64_t> Ground::rows_under(std::int64_t term) {
 std::int64_t Ground::audited_refusals(std::int64_t term) {
   std::int64_t all = 0;
   try {
-    const Rows events = database_->explain(plan_.scope, 1000);
+    const Rows events = Operator(*database_).explain(plan_.scope, 1000);
     for (const Row& each : events.rows) {
       const termgate::detail::NamedRow row(events, each);
       if (row["action"].as_text() != "refuse") continue;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
 
 #include "commands/privileges.hpp"
 #include "drill/plan.hpp"
@@ -22,10 +23,10 @@ class Ground {
   // The scope's fence, 0 for none. None: it could not be read just now; why_not() says why.
   std::optional<std::int64_t> fence();
   std::int64_t fence_now() {  // throws
-    const auto found = database_->fence(plan_.scope);
+    const auto found = Info(*database_).fence(plan_.scope);
     return found ? found->term : 0;
   }
-  std::optional<LeaseInfo> lease() { return database_->lease(plan_.scope); }
+  std::optional<LeaseInfo> lease() { return Info(*database_).lease(plan_.scope); }
   // Gives back a lease that an instance has left. Why not; empty: done.
   std::string give_back(const LeaseInfo& lease);
   std::optional<Access> access(const std::string& role) { return access_of(*database_, plan_.schema, role); }

@@ -12,6 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include <termgate/jobs.hpp>
+
 namespace termgate::cli::run {
 
 using std::chrono::milliseconds;
@@ -44,9 +46,9 @@ void Beats::beat(const std::stop_token& stop, milliseconds every) {
     }
     if (stop.stop_requested()) return;
     try {
-      if (database_.beat_job(run_id_)) continue;
+      if (Jobs(database_).beat(run_id_)) continue;
       // COMMAND may have finished its own run (`job finish`), and goes on.
-      const auto runs = database_.jobs({.run_id = run_id_}, 1);
+      const auto runs = Jobs(database_).list({.run_id = run_id_}, 1);
       if (runs.empty() || runs.front().status != "cancelled") return;
       const std::uint64_t one = 1;
       if (write(cancelled_, &one, sizeof one) < 0) std::abort();  // it cannot be full

@@ -109,7 +109,7 @@ std::unique_ptr<Holding> holding_of(HeldLease held) { return std::make_unique<Of
 
 std::unique_ptr<Holding> hold_from(LeaseSource& source, Database* database, const Scope& scope, const HoldOptions& options, bool waits) {
   std::minstd_rand random(std::random_device{}());
-  const std::string owner = options.owner.empty() ? Database::default_owner() + ":" + WriteId::random().text().substr(0, 8) : options.owner;
+  const std::string owner = options.owner.empty() ? default_owner() + ":" + WriteId::random().text().substr(0, 8) : options.owner;
   const auto give_up = BootClock::now() + options.wait;
   milliseconds step = 20ms;
   for (;;) {

@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <termgate/info.hpp>
 #include <termgate/job_run.hpp>
+#include <termgate/jobs.hpp>
 
 #include "output.hpp"
 #include "run/shards.hpp"
@@ -100,7 +102,7 @@ Outlook outlook_of(Database& database, const Plan& plan) {
     document["due_in_ms"] = next.in.count();
     return {fmt::format("\"{}\": would not run; it is due again in {}", name, length(next.in.count())), document};
   }
-  const auto lease = database.lease(plan.scope);
+  const auto lease = Info(database).lease(plan.scope);
   if (lease && !lease->released_at_ms && lease->remaining_ms > 0) {
     document["why"] = "held";
     document["owner"] = lease->owner;
@@ -161,7 +163,7 @@ Due due(Database& database, const Plan& plan) {
   // A crontab line starts a little earlier one day than the day before, by its host's clock or another's: that must not skip the day.
   const milliseconds slack = std::min<milliseconds>(*plan.once_per / 20, 10min);
   // A run that began further in the future than the next one would be due is not counted: it would skip them all until then.
-  const CompletedJob last = database.completed_job(*plan.job, plan.scope, *plan.once_per);
+  const CompletedJob last = Jobs(database).completed(*plan.job, plan.scope, *plan.once_per);
   Due due;
   if (last.started_at_ms) due.in = *plan.once_per - slack - milliseconds(last.now_ms - *last.started_at_ms);
   if (last.latest_ms) due.ahead = std::max(milliseconds(*last.latest_ms - last.now_ms), 0ms);

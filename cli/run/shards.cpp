@@ -13,6 +13,8 @@
 #include <fmt/format.h>
 
 #include <termgate/held_lease.hpp>
+#include <termgate/info.hpp>
+#include <termgate/jobs.hpp>
 
 #include "inherited.hpp"
 #include "output.hpp"
@@ -49,7 +51,7 @@ Held look(Database& database, const Plan& plan) {
   const std::string prefix = prefix_of(plan.scope);
   std::string after = prefix;
   for (;;) {
-    const auto page = database.leases(after, 1000);
+    const auto page = Info(database).leases(after, 1000);
     for (const LeaseInfo& lease : page) {
       if (!lease.scope.starts_with(prefix)) return held;
       after = lease.scope;
@@ -127,7 +129,7 @@ class Shards {
   // The database's time, as a moment before which no run of this line began.
   std::int64_t begin() {
     join(look(database_, plan_));
-    const auto lease = database_.lease(runner_scope(plan_.scope, runner_ ? number_ : 0));
+    const auto lease = Info(database_).lease(runner_scope(plan_.scope, runner_ ? number_ : 0));
     if (!lease) return 0;
     return runner_ ? lease->acquired_at_ms : lease->expires_at_ms - lease->remaining_ms;
   }
@@ -183,7 +185,7 @@ class Shards {
     if (plan_.keep) return false;
     Plan one = plan_;
     one.scope = scope_of(shard);
-    if (!plan_.once_per) return database_.completed_job(*plan_.job, one.scope, 0ms).started_at_ms.value_or(-1) >= began_ms_;
+    if (!plan_.once_per) return Jobs(database_).completed(*plan_.job, one.scope, 0ms).started_at_ms.value_or(-1) >= began_ms_;
     const Due next = due(database_, one);
     const std::string warning = clock_warning(next, one);
     if (!warning.empty() && warned_.insert(shard).second) print_message(warning);
@@ -258,7 +260,7 @@ class Shards {
   // Whether a run of it was cancelled from outside: nobody starts that again.
   bool was_cancelled(int shard) {
     try {
-      const auto runs = database_.jobs({.job = plan_.job, .scope = scope_of(shard).name()}, 1);
+      const auto runs = Jobs(database_).list({.job = plan_.job, .scope = scope_of(shard).name()}, 1);
       return !runs.empty() && runs.front().status == "cancelled";
     } catch (const Error&) { return false; }
   }

@@ -18,6 +18,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 #include <termgate/text/quote.hpp>
 
 #include "storm/clock.hpp"
@@ -404,7 +406,7 @@ void Faults::freeze(Choice& choice) {
     sql->roll_back();
     return;
   }
-  const auto fence = database_->fence(Scope(scope));
+  const auto fence = Info(*database_).fence(Scope(scope));
   if (!fence) throw Error("nobody has led yet");
   const Task task{fmt::format("frozen.{}", choice.number(0, INT64_MAX - 1)), scope, Held{fence->term, {}, 0}, 1, {}};
   const std::int64_t number = log_.begin('w', scope, fence->term, task.id, 1);
@@ -438,7 +440,7 @@ void Faults::prepare(Choice& choice) {
   const std::string scope = scope_of(choice);
   const milliseconds time = choice.span(plan_.ttl / 4, 2 * plan_.ttl);
   const bool commits = choice.in(60);
-  const auto fence = database_->fence(Scope(scope));
+  const auto fence = Info(*database_).fence(Scope(scope));
   if (!fence) throw Error("nobody has led yet");
   const std::string id = fmt::format("prepared.{}", choice.number(0, INT64_MAX - 1));
   const std::string gid = plan_.names.application() + "-" + scope + "." + id;  // hold.cpp looks for the scope
@@ -634,7 +636,7 @@ void Faults::cut_relay(Choice& choice, bool front) {
 
 void Faults::force(Choice& choice) {
   const Scope scope(scope_of(choice));
-  if (!database_->force_release(scope, "termgate storm", "a fault of the storm")) throw Error("nobody holds it");
+  if (!Operator(*database_).force_release(scope, "termgate storm", "a fault of the storm")) throw Error("nobody holds it");
 }
 
 void Faults::hand_over(Choice& choice) {
@@ -643,17 +645,17 @@ void Faults::hand_over(Choice& choice) {
   // Short beside what a takeover past a frozen leader may take: meanwhile only the successor is let in.
   options.drain = choice.span(milliseconds(100), std::clamp(2 * plan_.ttl, milliseconds(200), milliseconds(1000)));
   if (choice.in(50)) options.to = fmt::format("leader{}.*", choice.number(1, plan_.leaders));
-  if (!database_->request_hand_over(Scope(scope_of(choice)), options)) throw Error("nobody holds it");
+  if (!Operator(*database_).request_hand_over(Scope(scope_of(choice)), options)) throw Error("nobody holds it");
 }
 
 void Faults::prune(Choice& choice) {
   const Stream stream(plan_.names.stream(scope_of(choice), static_cast<int>(choice.number(0, streams_a_scope - 1))));
-  const auto info = database_->stream(stream);
+  const auto info = Info(*database_).stream(stream);
   if (!info || !info->first_no || info->last_no < 2) throw Error("nothing to prune");
   const std::int64_t before = choice.number(1, info->last_no);
   std::int64_t after = *info->first_no - 1;
   while (after < before - 1) {
-    const auto page = database_->read_stream(stream, SequenceNo(after), 1000);
+    const auto page = Info(*database_).read_stream(stream, SequenceNo(after), 1000);
     if (page.empty()) break;
     const std::lock_guard lock(mutex_);
     for (const StreamWrite& write : page) {
@@ -663,7 +665,7 @@ void Faults::prune(Choice& choice) {
                                          after};
     }
   }
-  database_->prune(stream, SequenceNo(before));
+  Operator(*database_).prune(stream, SequenceNo(before));
 }
 
 }  // namespace termgate::cli::storm

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include <termgate/detail/named_row.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 #include "commands/privileges.hpp"
 #include "output.hpp"
@@ -30,7 +32,7 @@ Ground::Ground(const Arguments& arguments, Plan& plan)
   }
   if (plan.naive.empty()) {
     database_ = Database::open(url_, options);
-    if (database_->installed_version() == 0) throw Error("storm: this database has no layer 1; `termgate init` installs it");
+    if (Operator(*database_).installed_version() == 0) throw Error("storm: this database has no layer 1; `termgate init` installs it");
   }
   const auto sql = connect(url_);
   if (engine_of(url_) == Engine::postgresql) measure(arguments, *sql);
@@ -49,13 +51,13 @@ Ground::Ground(const Arguments& arguments, Plan& plan)
     if (!plan.naive.empty())
       sql->run("CREATE TABLE " + plan.names.leases() +
                " (scope text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL, expires_ms bigint NOT NULL)");
-    Database::Protection protection;
+    Protection protection;
     protection.scope_column = "scope";
-    if (database_) database_->protect(plan.names.guarded(), protection);
+    if (database_) Operator(*database_).protect(plan.names.guarded(), protection);
     if (holding()) {
       sql->run("CREATE INDEX ON " + plan.names.adopted() + " (scope, term)");
-      database_->adopt(plan.names.adopted(), "scope", "term");
-      database_->protect(plan.names.adopted(), {.scope = "*"});
+      Operator(*database_).adopt(plan.names.adopted(), "scope", "term");
+      Operator(*database_).protect(plan.names.adopted(), {.scope = "*"});
     }
   } catch (...) {
     clear();
@@ -100,13 +102,13 @@ testkit::State Ground::state(std::vector<testkit::Row> pruned) {
     // A naive boundary has no fence that could go down.
     state.fences[scope] = Term::max_value;
     if (!database_) continue;
-    const auto fence = database_->fence(Scope(scope));
+    const auto fence = Info(*database_).fence(Scope(scope));
     state.fences[scope] = fence ? fence->term : 0;
     for (int at = 0; at < streams_a_scope; ++at) {
       const Stream stream(plan_.names.stream(scope, at));
-      if (!database_->stream(stream)) continue;
+      if (!Info(*database_).stream(stream)) continue;
       for (std::int64_t after = 0;;) {
-        const auto page = database_->read_stream(stream, SequenceNo(after), 1000);
+        const auto page = Info(*database_).read_stream(stream, SequenceNo(after), 1000);
         for (const StreamWrite& write : page) {
           after = write.sequence_no.value();
           if (known.count({stream.name(), after}) != 0) continue;  // read, and then not pruned after all
@@ -122,7 +124,7 @@ testkit::State Ground::state(std::vector<testkit::Row> pruned) {
 std::vector<Breach> Ground::verify() {
   std::vector<Breach> found;
   if (!database_) return found;
-  for (Breach& finding : database_->verify()) {
+  for (Breach& finding : Operator(*database_).verify()) {
     if (finding.scope.starts_with("storm-" + plan_.names.run + "-")) found.push_back(std::move(finding));
   }
   return found;
@@ -131,7 +133,7 @@ std::vector<Breach> Ground::verify() {
 std::int64_t Ground::evictions() {
   std::int64_t all = 0;
   for (int index = 0; database_ && index < plan_.scopes; ++index) {
-    const Rows events = database_->explain(Scope(plan_.names.scope(index)), 1'000'000);
+    const Rows events = Operator(*database_).explain(Scope(plan_.names.scope(index)), 1'000'000);
     for (const Row& each : events.rows) {
       const termgate::detail::NamedRow row(events, each);
       if (row["action"].as_text() != "evict") continue;
@@ -148,13 +150,13 @@ bool Ground::clear() noexcept {
     for (int index = 0; database_ && index < plan_.scopes; ++index) {
       for (int at = 0; at < streams_a_scope; ++at) {
         const Stream stream(plan_.names.stream(plan_.names.scope(index), at));
-        if (database_->stream(stream)) database_->prune(stream, SequenceNo(Term::max_value));
+        if (Info(*database_).stream(stream)) Operator(*database_).prune(stream, SequenceNo(Term::max_value));
       }
     }
-    if (database_) database_->unprotect(plan_.names.guarded());
+    if (database_) Operator(*database_).unprotect(plan_.names.guarded());
     if (holding()) {
-      database_->unadopt(plan_.names.adopted());
-      database_->unprotect(plan_.names.adopted());
+      Operator(*database_).unadopt(plan_.names.adopted());
+      Operator(*database_).unprotect(plan_.names.adopted());
     }
   } catch (const std::exception&) {
     // The tables can go all the same.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/operator.hpp>
 #include <termgate/testkit/checker.hpp>
 
 #include "command.hpp"

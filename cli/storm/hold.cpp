@@ -18,6 +18,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 #include <termgate/text/quote.hpp>
 
 #include "storm/clock.hpp"
@@ -178,7 +180,7 @@ bool has_prepared(const Plan& plan, const std::string& scope) {
 milliseconds Faults::takeover_wait() {
   const std::lock_guard lock(mutex_);
   if (!takeover_wait_) {
-    for (const auto& row : database_->settings().rows) {
+    for (const auto& row : Operator(*database_).settings().rows) {
       // Two cores that do other work too.
       if (row[0].as_text() == "check_wait_ms") takeover_wait_ = milliseconds(std::stoll(row[1].as_text())) + milliseconds(2000);
     }
@@ -218,7 +220,7 @@ Faults::Frozen Faults::leader_to_freeze(Choice& choice, const std::string& fault
   frozen.wait = takeover_wait();
 
   // In the name of whoever leads, as a process that was started again does: the one before is shut out.
-  const auto before = database_->lease(Scope(frozen.scope));
+  const auto before = Info(*database_).lease(Scope(frozen.scope));
   if (!before) throw Error("nobody has led yet");
   frozen.mine.owner = before->released_at_ms || before->remaining_ms <= 0 ? "frozen." + frozen.tag : before->owner;
   frozen.mine.grace = std::min(plan_.ttl, milliseconds(500));
@@ -343,7 +345,7 @@ Faults::Acquired Faults::acquire(const std::string& scope, const LeaseOptions& o
       try {
         auto lease = database_->try_acquire_lease(Scope(scope), plan_.ttl, options);
         if (!lease && past && !late()) {
-          const auto held = database_->lease(Scope(scope));
+          const auto held = Info(*database_).lease(Scope(scope));
           if (!held || held->term <= *past) {
             std::this_thread::sleep_for(milliseconds(10));
             continue;

@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/info.hpp>
+
 #include "storm/storm.hpp"
 #include "storm/log.hpp"
 
@@ -548,7 +550,7 @@ class Writer {
   Ended look(std::int64_t term) {
     const std::int64_t number = log_.begin('l', scope_, term);
     Ended ended = logged(log_, number, 0, [&]() -> Done {
-      const auto fence = database_->fence(Scope(scope_));
+      const auto fence = Info(*database_).fence(Scope(scope_));
       return {fence ? fence->term : 0, std::nullopt};
     });
     ended.outcome = Outcome::committed;

@@ -14,6 +14,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/info.hpp>
+
 #include "output.hpp"
 #include "storm/storm.hpp"
 #include "storm/clock.hpp"
@@ -71,7 +73,7 @@ std::jthread look(const Plan& plan, Database database, Log& log) {
         const std::string scope = plan.names.scope(index);
         const std::int64_t number = log.begin('l', scope);
         try {
-          const auto fence = database.fence(Scope(scope));
+          const auto fence = Info(database).fence(Scope(scope));
           log.end(number, Outcome::committed, fence ? fence->term : 0);
         } catch (const Error& error) {
           log.end(number, Outcome::refused, 0, {}, error.code().empty() ? "error" : error.code());

@@ -7,6 +7,7 @@
 
 #include <termgate/database.hpp>
 #include <termgate/error.hpp>
+#include <termgate/operator.hpp>
 
 #include "../support/http.hpp"
 
@@ -68,7 +69,7 @@ int main(int argc, char** argv) {
   }
   try {
     Database db = Database::open(argv[1]);
-    db.install();
+    Operator(db).install();
     Lease lease = db.acquire_lease(Scope("http-guard/tables"), 10s);
     db.write(lease.scope(), lease.term(), [](Transaction& tx) {
       tx.exec("CREATE TABLE IF NOT EXISTS documents (path text PRIMARY KEY, body text NOT NULL, term bigint NOT NULL)");

@@ -18,6 +18,7 @@
 #include <termgate/database.hpp>
 #include <termgate/error.hpp>
 #include <termgate/held_lease.hpp>
+#include <termgate/info.hpp>
 
 #include "../support/http.hpp"
 
@@ -51,7 +52,7 @@ class Generator {
   // 409 where another instance is the active one.
   Reply stop() {
     const std::lock_guard lock(mutex_);
-    const auto lease = db_.lease(scope_);
+    const auto lease = termgate::Info(db_).lease(scope_);
     if (lease && lease->remaining_ms > 0 && lease->endpoint != endpoint_) return {409, status().body};
     thread_ = std::jthread();  // asks it to stop, and waits
     return status();
@@ -59,7 +60,7 @@ class Generator {
 
   // Who is active, from any instance.
   Reply status() {
-    const auto lease = db_.lease(scope_);
+    const auto lease = termgate::Info(db_).lease(scope_);
     const bool active = lease && lease->remaining_ms > 0;
     boost::json::object answer{{"active", active}, {"here", active && lease->endpoint == endpoint_}};
     if (active) {

@@ -29,6 +29,8 @@
 #include <termgate/database.hpp>
 #include <termgate/error.hpp>
 #include <termgate/held_lease.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 #include "../support/http.hpp"
 #include "generator.hpp"
@@ -242,7 +244,7 @@ class Service {
   example::Reply heartbeat(std::int64_t task, const std::string& term) {
     if (term.empty()) return {400, "Termgate-Term is missing"};
     const Term held(number(term));
-    const auto lease = db_.lease(scope_of(task));
+    const auto lease = Info(db_).lease(scope_of(task));
     if (!lease) return {409, "nobody has claimed this task"};
     const char* renew = db_.kind() == "sqlite"
                             ? "SELECT termgate_renew_lease($1, $2, $3, $4) ->> '$.renewed'"
@@ -314,7 +316,7 @@ int check(Database& db, std::int64_t tasks) {
   const std::int64_t rows = count("SELECT COUNT(*) FROM results");
   const std::int64_t strange =
       count("SELECT COUNT(*) FROM results r WHERE NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = r.task AND t.done = 1)");
-  const auto breaches = db.verify();
+  const auto breaches = Operator(db).verify();
   std::printf("%lld tasks, %lld done, %lld with one result, %lld results, %zu breaches of a guarantee\n", static_cast<long long>(all),
               static_cast<long long>(done), static_cast<long long>(once), static_cast<long long>(rows), breaches.size());
   const bool good = all == tasks && done == tasks && once == tasks && rows == tasks && strange == 0 && breaches.empty();
@@ -324,7 +326,7 @@ int check(Database& db, std::int64_t tasks) {
 
 int serve(const char* url, std::uint16_t port, int ready_pipe) {
   Database db = Database::open(url);
-  db.install();
+  Operator(db).install();
   create_tables(db);
   std::unique_ptr<Service> service;
   example::serve(

@@ -12,31 +12,11 @@
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
 #include <termgate/text/ascii.hpp>
+#include <termgate/text/utf8.hpp>
 #include <termgate/write_id.hpp>
 
 namespace termgate::inline v0 {
 namespace {
-
-// Bytes of the UTF-8 sequence that starts at text[at], or 0 if there is none: overlong forms, surrogates
-// and anything above U+10FFFF are none (Unicode 15, table 3-7).
-std::size_t utf8_sequence(std::string_view text, std::size_t at) noexcept {
-  auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  auto between = [&](std::size_t i, unsigned low, unsigned high) { return byte(i) >= low && byte(i) <= high; };
-  const unsigned first = byte(at);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return between(at + 1, 0x80, 0xBF) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    const unsigned low = first == 0xE0 ? 0xA0 : 0x80;
-    const unsigned high = first == 0xED ? 0x9F : 0xBF;
-    return between(at + 1, low, high) && between(at + 2, 0x80, 0xBF) ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    const unsigned low = first == 0xF0 ? 0x90 : 0x80;
-    const unsigned high = first == 0xF4 ? 0x8F : 0xBF;
-    return between(at + 1, low, high) && between(at + 2, 0x80, 0xBF) && between(at + 3, 0x80, 0xBF) ? 4 : 0;
-  }
-  return 0;
-}
 
 std::string checked_name(std::string name, const char* what) {
   if (const char* problem = name_problem(name)) { throw InvalidInput(fmt::format("TG005 malformed {}: {}", what, problem)); }
@@ -62,7 +42,7 @@ const char* name_problem(std::string_view text) noexcept {
   std::size_t code_points = 0;
   for (std::size_t at = 0; at < text.size(); ++code_points) {
     if (text[at] == '\0') return "it contains a NUL";
-    const std::size_t bytes = utf8_sequence(text, at);
+    const std::size_t bytes = termgate::text::utf8_sequence(text, at);
     if (bytes == 0) return "it is not valid UTF-8";
     at += bytes;
   }

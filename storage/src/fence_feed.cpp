@@ -1,6 +1,7 @@
 // Chooses the feed for a database URL. Only PostgreSQL notifies (LISTEN); for the others there is none and
 // the caller polls.
 #include <termgate/detail/fence_feed.hpp>
+#include <termgate/info.hpp>
 
 #include <termgate/error.hpp>
 #ifdef TERMGATE_WITH_POSTGRES

@@ -20,8 +20,10 @@
 
 #include <termgate/detail/fence_feed.hpp>
 #include <termgate/error.hpp>
+#include <termgate/followers.hpp>
+#include <termgate/info.hpp>
 
-#include "lease_keeper.hpp"
+#include "database_state.hpp"
 
 namespace termgate::inline v0 {
 
@@ -63,8 +65,8 @@ class Follower::Inside {
         name_(std::move(name)),
         apply_(std::move(apply)),
         options_(checked(std::move(options))),
-        run_(database_.start_follower(name_, followed, options_.from_end)),
-        feed_(options_.listen ? database_.stream_feed() : nullptr) {
+        run_(Followers(database_).start(name_, followed, options_.from_end)),
+        feed_(options_.listen ? detail::state_of(database_).stream_feed() : nullptr) {
     thread_ = std::thread([this] { follow(); });
   }
 
@@ -192,7 +194,7 @@ class Follower::Inside {
   Round round() {
     // Before the question: what is committed after this moment may be missing from the answer.
     const auto looked = BootClock::now();
-    const FollowerBehind behind = database_.follower_behind(name_, streams_a_look);
+    const FollowerBehind behind = Followers(database_).behind(name_, streams_a_look);
     if (behind.run != run_) {
       over_ = true;
       tell(Kind::taken, behind.run == 0 ? fmt::format("follower \"{}\" was removed", name_)
@@ -240,7 +242,8 @@ class Follower::Inside {
   // Pages until `last_no`. False: it stopped before.
   bool handle(const Stream& stream, Place& place, std::int64_t last_no) {
     while (place.handled < last_no) {
-      std::vector<StreamWrite> page = database_.read_stream(stream, SequenceNo(place.handled), options_.page_writes, options_.page_bytes);
+      std::vector<StreamWrite> page =
+          Info(database_).read_stream(stream, SequenceNo(place.handled), options_.page_writes, options_.page_bytes);
       if (page.empty() || page.front().sequence_no.value() != place.handled + 1) {
         if (!pass_gap(stream, place)) return false;
         continue;
@@ -280,7 +283,7 @@ class Follower::Inside {
 
   bool save(const Stream& stream, Place& place) {
     if (place.handled == place.saved) return true;
-    const FollowerMove moved = database_.advance_follower(name_, run_, stream, SequenceNo(place.saved), SequenceNo(place.handled));
+    const FollowerMove moved = Followers(database_).advance(name_, run_, stream, SequenceNo(place.saved), SequenceNo(place.handled));
     if (moved == FollowerMove::moved) {
       place.saved = place.handled;
       return true;
@@ -295,7 +298,7 @@ class Follower::Inside {
 
   // The next write is missing. If it was pruned and skip_pruned is on, go on after it (true); otherwise this is the end.
   bool pass_gap(const Stream& stream, Place& place) {
-    const auto info = database_.stream(stream);
+    const auto info = Info(database_).stream(stream);
     const std::int64_t first = info && info->first_no ? *info->first_no : info ? info->last_no + 1 : 0;
     if (first > place.handled + 1) {
       const std::string which = fmt::format("writes {} to {} of stream \"{}\" were pruned before follower \"{}\" had handled them",

@@ -16,8 +16,9 @@
 
 #include <termgate/database.hpp>
 #include <termgate/detail/open.hpp>
+#include <termgate/info.hpp>
 
-#include "lease_keeper.hpp"
+#include "database_state.hpp"
 
 namespace termgate::inline v0 {
 
@@ -90,7 +91,7 @@ std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, co
   milliseconds step = times.first;
   milliseconds held_for{0};  // by another, at the last look
   const auto look = [&] {
-    const auto info = database.lease(scope);
+    const auto info = Info(database).lease(scope);
     held_for = milliseconds(info && !info->released_at_ms ? std::max<std::int64_t>(info->remaining_ms, 0) : 0);
   };
   for (;;) {
@@ -221,7 +222,7 @@ std::optional<HeldLease> Database::try_hold(const Scope& scope, const HoldOption
   lease_options.owner = options.owner.empty() ? default_owner() + ":" + WriteId::random().text().substr(0, 8) : options.owner;
   lease_options.endpoint = options.endpoint;
   lease_options.grace = options.grace;
-  detail::LeaseHolding& holding = detail::holding_of(*state_);
+  detail::LeaseHolding& holding = *state_->holding;
   detail::LeaseKeeper& keeper = holding.keeper();
   auto lease = try_acquire_lease(scope, options.ttl, lease_options);
   if (!lease) return std::nullopt;
@@ -258,8 +259,8 @@ HeldLease Database::hold(const Scope& scope, const HoldOptions& options) {
     if (!held) return std::nullopt;
     return Lease(scope, held->term(), held->owner(), options.ttl, held->held_until());
   };
-  if (!detail::wait_for_lease(*this, detail::holding_of(*state_), scope, give_up, times, options.stop, acquire))
-    throw detail::still_anothers(scope, this->lease(scope));
+  if (!detail::wait_for_lease(*this, *state_->holding, scope, give_up, times, options.stop, acquire))
+    throw detail::still_anothers(scope, Info(*this).lease(scope));
   return *std::move(held);
 }
 

@@ -1,6 +1,7 @@
 // A job's run: started in the constructor, ended once. A run that is not ended explicitly ends as failed, so
 // that no run stays open because an exception was thrown.
 #include <termgate/job_run.hpp>
+#include <termgate/jobs.hpp>
 
 #include <algorithm>
 #include <exception>
@@ -9,7 +10,7 @@
 namespace termgate::inline v0 {
 
 std::optional<std::string> last_checkpoint(Database& database, std::string_view job, const Scope& scope) {
-  auto runs = database.jobs({.job = std::string(job), .scope = scope.name()}, 100);
+  auto runs = Jobs(database).list({.job = std::string(job), .scope = scope.name()}, 100);
   // By when they began: a run that was asked for has its place in the list from then on. One that began in the future, by a clock that was
   // ahead, counts for less than any other.
   std::stable_sort(runs.begin(), runs.end(), [](const JobRunInfo& one, const JobRunInfo& other) {
@@ -29,7 +30,7 @@ JobRun::JobRun(Database database, std::string_view job, const Scope& scope, Term
                const std::optional<std::string>& detail)
     : database_(std::move(database)),
       last_checkpoint_(termgate::last_checkpoint(database_, job, scope)),
-      id_(database_.start_job(job, scope, term, owner, detail)) {}
+      id_(Jobs(database_).start(job, scope, term, owner, detail)) {}
 
 JobRun::~JobRun() {
   if (ended_) return;
@@ -38,12 +39,12 @@ JobRun::~JobRun() {
   } catch (const std::exception&) {}
 }
 
-bool JobRun::beat(const std::optional<std::string>& checkpoint) { return database_.beat_job(id_, checkpoint); }
+bool JobRun::beat(const std::optional<std::string>& checkpoint) { return Jobs(database_).beat(id_, checkpoint); }
 
-bool JobRun::beat(Lease& lease, const std::optional<std::string>& checkpoint) { return database_.beat_job(id_, checkpoint, &lease); }
+bool JobRun::beat(Lease& lease, const std::optional<std::string>& checkpoint) { return Jobs(database_).beat(id_, checkpoint, &lease); }
 
 std::optional<Lease::Clock::time_point> JobRun::beat(std::chrono::milliseconds ttl, const std::optional<std::string>& checkpoint) {
-  return database_.beat_job(id_, checkpoint, ttl);
+  return Jobs(database_).beat(id_, checkpoint, ttl);
 }
 
 bool JobRun::complete(std::optional<int> exit_code, const std::optional<std::string>& detail,
@@ -57,7 +58,7 @@ bool JobRun::end(std::string_view status, std::optional<int> exit_code, const st
                  const std::optional<std::string>& checkpoint) {
   if (ended_) return false;
   const bool finished =
-      database_.finish_job(id_, status, exit_code ? std::optional<std::int64_t>(*exit_code) : std::nullopt, detail, checkpoint);
+      Jobs(database_).finish(id_, status, exit_code ? std::optional<std::int64_t>(*exit_code) : std::nullopt, detail, checkpoint);
   // Only when the database has answered: after an error the destructor tries once more.
   ended_ = true;
   return finished;

@@ -25,7 +25,10 @@
 #include <termgate/detail/alarm.hpp>
 #include <termgate/detail/leader_core.hpp>
 #include <termgate/detail/source_election.hpp>
+#include <termgate/info.hpp>
 #include <termgate/write_id.hpp>
+
+#include "database_state.hpp"
 
 namespace termgate::inline v0 {
 
@@ -79,7 +82,7 @@ struct LeaderLoop::State {
         timing(timing_of(options)) {
     if (!work) throw InvalidInput("TG005 a LeaderLoop wants work");
     // One for each loop: two of one name would take the lease from each other, for a holder takes its own at any time.
-    if (options.owner.empty()) options.owner = Database::default_owner() + ":" + WriteId::random().text().substr(0, 8);
+    if (options.owner.empty()) options.owner = default_owner() + ":" + WriteId::random().text().substr(0, 8);
   }
 
   // --- the thread that keeps the time
@@ -219,7 +222,7 @@ struct LeaderLoop::State {
         if (const auto lease = database.try_acquire_lease(scope, options.ttl, lease_options))
           return {How::granted, lease->term(), lease->held_until()};
         try {
-          const auto info = database.lease(scope);
+          const auto info = Info(database).lease(scope);
           if (!info || info->released_at_ms) return {How::refused, {}, {}, LeaderCore::Time(0)};
           return {How::refused, {}, {}, milliseconds(std::max<std::int64_t>(info->remaining_ms, 0))};
         } catch (const Error&) {
@@ -362,7 +365,7 @@ void LeaderLoop::start() {
     throw;
   }
   const std::lock_guard lock(state.joining);
-  if (!state.source) state.watch = state.database.watch_lease(state.scope, [&state] { state.hint(); });
+  if (!state.source) state.watch = detail::state_of(state.database).watch_lease(state.scope, [&state] { state.hint(); });
 }
 
 LeaderLoop::~LeaderLoop() { stop(); }

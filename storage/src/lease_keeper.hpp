@@ -24,6 +24,7 @@
 #include <termgate/detail/driver.hpp>
 #include <termgate/detail/fence_feed.hpp>
 #include <termgate/detail/held_leases_core.hpp>
+#include <termgate/info.hpp>
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
 
@@ -172,9 +173,6 @@ class LeaseHolding {
 struct WaitTimes {
   std::chrono::milliseconds first, longest;
 };
-
-// Database's own. `database` is the one whose state this is.
-LeaseHolding& holding_of(DatabaseState& state) noexcept;
 
 WaitTimes wait_times_of(std::string_view kind) noexcept;
 Blocked still_anothers(const Scope& scope, const std::optional<LeaseInfo>& info);

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "database_state.hpp"
+
 namespace termgate::inline v0 {
 
 using namespace std::chrono_literals;
@@ -15,7 +17,7 @@ LeaseWatch::LeaseWatch(Database database, Scope scope, Changed changed, millisec
   if (!changed_) throw InvalidInput("TG005 a LeaseWatch needs a callback");
   if (poll_ < 10ms || poll_ > 24h)
     throw InvalidInput(fmt::format("TG005 the poll of a LeaseWatch is {} ms: 10 ms to 1 day", poll_.count()));
-  hints_ = database_.watch_lease(scope_, [this] {
+  hints_ = detail::state_of(database_).watch_lease(scope_, [this] {
     const std::lock_guard lock(mutex_);
     hinted_ = true;
     woken_.notify_all();
@@ -35,7 +37,7 @@ void LeaseWatch::look(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     milliseconds pause = poll_;
     try {
-      std::optional<LeaseInfo> leader = database_.lease(scope_);
+      std::optional<LeaseInfo> leader = Info(database_).lease(scope_);
       if (leader && (leader->released_at_ms || leader->remaining_ms <= 0)) leader.reset();
       // One that is not renewed ends at a moment that is known.
       pause = std::min(poll_, leader ? milliseconds(leader->remaining_ms + 1) : milliseconds(100));

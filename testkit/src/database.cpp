@@ -1,5 +1,6 @@
 // Databases for one test: made in the constructor with layer 1 in it, dropped in the destructor. The name is
 // by chance, so that tests run side by side.
+#include <termgate/operator.hpp>
 #include <termgate/testkit/database.hpp>
 
 #include <algorithm>
@@ -50,7 +51,7 @@ ThrowAwayDatabase ThrowAwayDatabase::sqlite() {
   if (mkdtemp(folder.data()) == nullptr) throw Unavailable("no temporary folder for a throw-away database");
   made.folder_ = std::move(folder);
   made.url_ = "sqlite:" + made.folder_ + "/test.db";
-  made.open().install();
+  Operator(made.open()).install();
   return made;
 }
 
@@ -65,7 +66,7 @@ ThrowAwayDatabase ThrowAwayDatabase::postgres(std::string_view server_url) {
   run(std::string(server_url), "CREATE DATABASE " + name + " TEMPLATE template0 ENCODING 'UTF8'");
   made.server_url_ = server_url;
   made.name_ = name;
-  made.open().install();
+  Operator(made.open()).install();
   return made;
 #else
   static_cast<void>(server_url);

@@ -40,7 +40,7 @@ SETS = {
     "statement": ("tests/bench/protected_statement.py URL --rounds 7 --count 200", ("sql/postgres", "tests/bench/protected_statement.py")),
     "guard": (
         "tests/bench/guard_goals.py --library LIBRARY --rounds 7 --seconds 3 protected",
-        ("sql/postgres", "tests/bench/guard_goals.py"),
+        ("guard", "sql/postgres", "tests/bench/guard_goals.py"),
     ),
     "proxy": (
         "tests/bench/proxy_bench.sh 3 5 select_prepared insert_prepared",

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include <termgate/database.hpp>
+#include <termgate/operator.hpp>
 
 using namespace termgate;
 using namespace std::chrono;
@@ -36,7 +37,7 @@ int main(int argc, char** argv) {
   const milliseconds ttl(std::atoi(argv[3]));
   const seconds length(std::atoi(argv[4]));
   auto db = Database::open(argv[1]);
-  db.install();
+  Operator(db).install();
   std::vector<HeldLease> held;
   held.reserve(static_cast<std::size_t>(count));
   const auto begun = steady_clock::now();

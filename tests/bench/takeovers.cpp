@@ -21,6 +21,7 @@
 #include <fmt/format.h>
 
 #include <termgate/database.hpp>
+#include <termgate/operator.hpp>
 
 using namespace termgate;
 using namespace std::chrono;
@@ -71,7 +72,7 @@ int main(int argc, char** argv) {
   if (argc != 5) return 2;
   const milliseconds ttl(std::atoi(argv[4]));
   auto mine = Database::open(argv[1]), other = Database::open(argv[1]);
-  mine.install();
+  Operator(mine).install();
   std::vector<double> released, killed;
   const Scope scope("takeovers");
   for (int i = 0; i < std::atoi(argv[2]); ++i) {

@@ -19,6 +19,7 @@
 #endif
 #ifdef TERMGATE_TEST_WITH_ODBC
 #include <termgate/detail/odbc/connection.hpp>
+#include <termgate/operator.hpp>
 
 namespace odbc = termgate::detail::odbc;
 #endif
@@ -194,16 +195,16 @@ std::string url_as([[maybe_unused]] const std::string& url, const std::string& w
 
 std::string owner_url(const std::string& url) { return is_managed() ? url_as(url, "owner") : url; }
 
-termgate::Database::Installed install(termgate::Database& db, const std::string& url) {
+termgate::Operator::Installed install(termgate::Database& db, const std::string& url) {
 #ifdef TERMGATE_TEST_WITH_POSTGRES
   if (is_managed()) {
     auto owner = termgate::Database::open(owner_url(url));
-    const auto installed = owner.install();
-    owner.grant(managed_role("app"), "operate");
+    const auto installed = termgate::Operator(owner).install();
+    termgate::Operator(owner).grant(managed_role("app"), "operate");
     return installed;
   }
 #endif
-  return db.install();
+  return termgate::Operator(db).install();
 }
 
 std::string unique(const std::string& what) {
@@ -282,7 +283,7 @@ Outside::Outside() : connection_(std::make_unique<Connection>()) {
   const std::string url = fresh_url();
 #ifdef TERMGATE_TEST_WITH_ODBC
   if (is_sqlserver()) {
-    termgate::Database::open(url).install();
+    termgate::Operator(termgate::Database::open(url)).install();
     connection_->tsql = std::make_unique<odbc::Connection>(odbc::connection_string_of(url), std::chrono::seconds(10));
     return;
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/operator.hpp>
 
 namespace conformance {
 
@@ -24,7 +25,7 @@ bool survives_reopening();  // false for a database in memory
 
 // Installs layer 1 in the database at `url`, which `db` has open. On a managed PostgreSQL its owner does that, and `db`, a plain role, gets
 // level operate.
-termgate::Database::Installed install(termgate::Database& db, const std::string& url);
+termgate::Operator::Installed install(termgate::Database& db, const std::string& url);
 
 // The same database for the owner of layer 1; elsewhere than on a managed PostgreSQL there is one role only.
 std::string owner_url(const std::string& url);

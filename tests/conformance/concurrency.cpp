@@ -13,6 +13,8 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 #include "backend.hpp"
 
@@ -58,7 +60,7 @@ TEST_CASE("race: of two first acquirers exactly one gets the lease", "[F2][confo
       if (db.try_acquire_lease(scope, 10min, {.owner = "owner " + std::to_string(index)})) ++acquired;
     });
     CHECK(acquired == 1);
-    CHECK(db.fence(scope)->term == db.lease(scope)->term);
+    CHECK(Info(db).fence(scope)->term == Info(db).lease(scope)->term);
   }
 }
 
@@ -76,7 +78,7 @@ TEST_CASE("race: many writers of one term share a stream without gaps", "[F1][co
   });
   REQUIRE(numbers.size() == 160);
   CHECK(*numbers.rbegin() == 160);
-  CHECK(db.read_stream(stream, SequenceNo(0)).size() == 160);
+  CHECK(Info(db).read_stream(stream, SequenceNo(0)).size() == 160);
 }
 
 TEST_CASE("race: a reader of payloads in parts meets a pruner", "[conformance]") {
@@ -89,7 +91,7 @@ TEST_CASE("race: a reader of payloads in parts meets a pruner", "[conformance]")
   std::atomic<int> pages{0}, wrong{0};
   together(3, [&](int index) {
     if (index == 0) {
-      for (std::int64_t number = 2; number <= last; ++number) db.prune(stream, SequenceNo(number));
+      for (std::int64_t number = 2; number <= last; ++number) Operator(db).prune(stream, SequenceNo(number));
       pruned = true;
       return;
     }
@@ -98,7 +100,7 @@ TEST_CASE("race: a reader of payloads in parts meets a pruner", "[conformance]")
     for (int turn = 0; turn < 10'000 && !(turn > 0 && pruned); ++turn) {
       try {
         std::int64_t before = 0;
-        const auto page = db.read_stream(stream, SequenceNo(0), 100, std::size_t{1} << 20);
+        const auto page = Info(db).read_stream(stream, SequenceNo(0), 100, std::size_t{1} << 20);
         for (const auto& write : page) {
           wrong += write.payload != payload_of(write.sequence_no.value()) || write.sequence_no.value() <= before;
           before = write.sequence_no.value();
@@ -111,7 +113,7 @@ TEST_CASE("race: a reader of payloads in parts meets a pruner", "[conformance]")
   });
   CHECK(wrong == 0);
   CHECK(pages > 0);
-  REQUIRE(db.read_stream(stream, SequenceNo(0)).size() == 1);
+  REQUIRE(Info(db).read_stream(stream, SequenceNo(0)).size() == 1);
 }
 
 TEST_CASE("race: terms in a stream never decrease whoever raises", "[F1][F2][F5][conformance]") {
@@ -149,7 +151,7 @@ TEST_CASE("race: terms in a stream never decrease whoever raises", "[F1][F2][F5]
   std::int64_t last_term = 0;
   std::int64_t last_no = 0;
   std::set<std::string> found;
-  for (const auto& write : db.read_stream(stream, SequenceNo(0), 10'000)) {
+  for (const auto& write : Info(db).read_stream(stream, SequenceNo(0), 10'000)) {
     CHECK(write.term.value() >= last_term);
     CHECK(write.sequence_no.value() == last_no + 1);
     last_term = write.term.value();
@@ -158,9 +160,9 @@ TEST_CASE("race: terms in a stream never decrease whoever raises", "[F1][F2][F5]
   }
   CHECK(found == accepted);
   for (const auto& payload : refused) CHECK(found.count(payload) == 0);
-  CHECK(db.fence(scope)->term >= last_term);
+  CHECK(Info(db).fence(scope)->term >= last_term);
   CHECK(accepted.size() + refused.size() == 200);
-  CHECK(db.verify().empty());
+  CHECK(Operator(db).verify().empty());
 }
 
 TEST_CASE("race: after a seal has returned no lower term commits", "[F2][conformance]") {
@@ -191,7 +193,7 @@ TEST_CASE("race: after a seal has returned no lower term commits", "[F2][conform
     }
   });
   CHECK(breaches == 0);
-  CHECK(db.verify().empty());
+  CHECK(Operator(db).verify().empty());
 }
 
 TEST_CASE("race: two databases opened on one store obey one layer 1", "[F1][conformance]") {
@@ -200,14 +202,14 @@ TEST_CASE("race: two databases opened on one store obey one layer 1", "[F1][conf
   auto one = Database::open(url);
   auto two = Database::open(url);
   together(2, [&](int index) { conformance::install(index == 0 ? one : two, url); });
-  CHECK(one.installed_version() > 0);
+  CHECK(Operator(one).installed_version() > 0);
   const Scope scope("both");
   const Stream stream("both");
   together(4, [&](int index) {
     auto& db = index % 2 == 0 ? one : two;
     for (int i = 0; i < 10; ++i) db.append(stream, Term(2), "x", {.scope = scope});
   });
-  CHECK(two.stream(stream)->last_no == 40);
+  CHECK(Info(two).stream(stream)->last_no == 40);
   one.seal(scope, Term(3));
   CHECK_THROWS_AS(two.append(stream, Term(2), "late"), StaleTerm);
 }
@@ -237,14 +239,14 @@ TEST_CASE("write: whoever lost the lease is refused whatever it did in between",
       {"a release that finds nothing", [&](const Lease& lease) { CHECK_FALSE(first.release_lease(lease)); }},
       {"a write of another scope", [&](const Lease&) { first.write(Scope("another"), Term(1), nothing); }},
       {"an append to another scope", [&](const Lease&) { first.append(Stream("another"), Term(1), "x"); }},
-      {"a forced release of another scope", [&](const Lease&) { first.force_release(Scope("another"), "test", "test"); }},
-      {"a setting", [&](const Lease&) { first.set_setting("check_wait_ms", "5000"); }},
+      {"a forced release of another scope", [&](const Lease&) { Operator(first).force_release(Scope("another"), "test", "test"); }},
+      {"a setting", [&](const Lease&) { Operator(first).set_setting("check_wait_ms", "5000"); }},
   };
   for (const Row& row : rows) {
     INFO(row.name);
     Lease lease = first.acquire_lease(scope, 10s, by_first);
     first.write(scope, lease.term(), nothing);
-    first.force_release(scope, "test", "test");
+    Operator(first).force_release(scope, "test", "test");
     lease = first.acquire_lease(scope, 100ms, by_first);
     first.write(scope, lease.term(), nothing);
     const Lease next = second.acquire_lease(scope, 10s, by_second);

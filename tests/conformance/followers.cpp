@@ -16,6 +16,9 @@
 
 #include <termgate/database.hpp>
 #include <termgate/follower.hpp>
+#include <termgate/followers.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 #include "backend.hpp"
 
@@ -105,7 +108,7 @@ TEST_CASE("follower: what is there and what comes is handed over in order and on
   REQUIRE(follower.catch_up(10s));
   CHECK(seen.payloads(stream.name()).back() == "8");
   CHECK(follower.handled() == 8);
-  const auto infos = db.followers();
+  const auto infos = Followers(db).list();
   const auto info = std::find_if(infos.begin(), infos.end(), [&](const FollowerInfo& one) { return one.name == name; });
   REQUIRE(info != infos.end());
   CHECK(info->behind == 0);
@@ -149,17 +152,17 @@ TEST_CASE("follower: a later start takes it over, and so does a removal", "[foll
   REQUIRE(next.catch_up(10s));
   CHECK(first.numbers(stream.name()) == up_to(1));
   CHECK(second.numbers(stream.name()) == up_to(2, 2));
-  CHECK(db.remove_follower(name));
-  CHECK_FALSE(db.remove_follower(name));
+  CHECK(Followers(db).remove(name));
+  CHECK_FALSE(Followers(db).remove(name));
   CHECK(comes_true([&] { return !next.running(); }));
   // By parts: the one before moves nothing any more, a wrong place neither.
-  const auto run = db.start_follower(name, {.stream = stream.name()});
-  CHECK(db.advance_follower(name, run - 1, stream, SequenceNo(0), SequenceNo(1)) != FollowerMove::moved);
-  CHECK(db.advance_follower(name, run, stream, SequenceNo(1), SequenceNo(2)) == FollowerMove::elsewhere);
-  CHECK(db.advance_follower(name, run, stream, SequenceNo(0), SequenceNo(1)) == FollowerMove::moved);
-  CHECK(db.advance_follower(name, run, stream, SequenceNo(0), SequenceNo(1)) == FollowerMove::elsewhere);
-  CHECK(db.start_follower(name, {.stream = stream.name()}) == run + 1);
-  CHECK(db.advance_follower(name, run, stream, SequenceNo(1), SequenceNo(2)) == FollowerMove::taken);
+  const auto run = Followers(db).start(name, {.stream = stream.name()});
+  CHECK(Followers(db).advance(name, run - 1, stream, SequenceNo(0), SequenceNo(1)) != FollowerMove::moved);
+  CHECK(Followers(db).advance(name, run, stream, SequenceNo(1), SequenceNo(2)) == FollowerMove::elsewhere);
+  CHECK(Followers(db).advance(name, run, stream, SequenceNo(0), SequenceNo(1)) == FollowerMove::moved);
+  CHECK(Followers(db).advance(name, run, stream, SequenceNo(0), SequenceNo(1)) == FollowerMove::elsewhere);
+  CHECK(Followers(db).start(name, {.stream = stream.name()}) == run + 1);
+  CHECK(Followers(db).advance(name, run, stream, SequenceNo(1), SequenceNo(2)) == FollowerMove::taken);
 }
 
 TEST_CASE("follower: a scope's streams are followed side by side, those that begin later too", "[follower][conformance]") {
@@ -254,7 +257,7 @@ TEST_CASE("follower: pruned writes end it, or are passed over where that is want
   auto& db = shared();
   const Stream stream(unique("pruned"));
   db.append_many(stream, Term(1), std::vector<std::string>(10, "x"));
-  db.prune(stream, SequenceNo(4));
+  Operator(db).prune(stream, SequenceNo(4));
   Seen seen, all;
   News news, passed;
   const std::string name = unique("behind");
@@ -268,7 +271,7 @@ TEST_CASE("follower: pruned writes end it, or are passed over where that is want
   REQUIRE(follower.catch_up(10s));
   CHECK(all.numbers(stream.name()) == up_to(10, 4));
   CHECK(passed.count(FollowerNews::Kind::pruned) == 1);
-  db.prune(stream, SequenceNo(11));
+  Operator(db).prune(stream, SequenceNo(11));
   db.append(stream, Term(1), "x");
   REQUIRE(follower.catch_up(10s));
   CHECK(all.numbers(stream.name()) == up_to(11, 4));
@@ -324,7 +327,7 @@ TEST_CASE("follower: many writers with takeovers and restarts of the follower, e
   Follower follower(db, name, scope, seen.apply());
   REQUIRE(follower.catch_up(30s));
   for (const Stream& stream : streams) {
-    const auto info = db.stream(stream);
+    const auto info = Info(db).stream(stream);
     REQUIRE(info);
     CHECK(info->last_no > 1);
     // A follower that is stopped moves its position, so nothing comes twice.
@@ -342,17 +345,17 @@ TEST_CASE("follower: bad input is refused and nothing is kept", "[follower][conf
   const FollowerOptions options[] = {{.page_writes = 0}, {.page_writes = -1}, {.page_bytes = 0},
                                      {.poll = 0ms},      {.poll = -1ms},      {.poll = std::chrono::hours(2)}};
   for (const FollowerOptions& one : options) CHECK_THROWS_AS(Follower(db, name, stream, apply, one), InvalidInput);
-  CHECK_THROWS_AS(db.start_follower(name, {}), InvalidInput);
-  CHECK_THROWS_AS(db.start_follower(name, {.stream = "a", .scope = "b"}), InvalidInput);
-  CHECK(db.follower_behind(name).run == 0);
-  CHECK_THROWS_AS(db.advance_follower(name, 1, stream, SequenceNo(0), SequenceNo(1)), InvalidInput);
-  const auto run = db.start_follower(name, {.stream = stream.name()});
-  CHECK_THROWS_AS(db.start_follower(name, {.stream = "another"}), InvalidInput);
-  CHECK_THROWS_AS(db.start_follower(name, {.scope = stream.name()}), InvalidInput);
+  CHECK_THROWS_AS(Followers(db).start(name, {}), InvalidInput);
+  CHECK_THROWS_AS(Followers(db).start(name, {.stream = "a", .scope = "b"}), InvalidInput);
+  CHECK(Followers(db).behind(name).run == 0);
+  CHECK_THROWS_AS(Followers(db).advance(name, 1, stream, SequenceNo(0), SequenceNo(1)), InvalidInput);
+  const auto run = Followers(db).start(name, {.stream = stream.name()});
+  CHECK_THROWS_AS(Followers(db).start(name, {.stream = "another"}), InvalidInput);
+  CHECK_THROWS_AS(Followers(db).start(name, {.scope = stream.name()}), InvalidInput);
   // Behind what was written, or backwards.
-  CHECK_THROWS_AS(db.advance_follower(name, run, stream, SequenceNo(0), SequenceNo(1)), InvalidInput);
+  CHECK_THROWS_AS(Followers(db).advance(name, run, stream, SequenceNo(0), SequenceNo(1)), InvalidInput);
   db.append(stream, Term(1), "x");
-  CHECK_THROWS_AS(db.advance_follower(name, run, stream, SequenceNo(1), SequenceNo(0)), InvalidInput);
-  CHECK_THROWS_AS(db.advance_follower(name, run, stream, SequenceNo(0), SequenceNo(2)), InvalidInput);
-  CHECK(db.follower_behind(name).behind == 1);
+  CHECK_THROWS_AS(Followers(db).advance(name, run, stream, SequenceNo(1), SequenceNo(0)), InvalidInput);
+  CHECK_THROWS_AS(Followers(db).advance(name, run, stream, SequenceNo(0), SequenceNo(2)), InvalidInput);
+  CHECK(Followers(db).behind(name).behind == 1);
 }

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
 #include <termgate/leader_loop.hpp>
+#include <termgate/operator.hpp>
 
 #include "backend.hpp"
 
@@ -35,7 +37,7 @@ bool requested_within(const std::stop_token& token, std::chrono::milliseconds ti
 }
 
 HandOverInfo receipt_of(const Scope& scope) {
-  const auto found = shared().hand_overs(scope);
+  const auto found = Info(shared()).hand_overs(scope);
   REQUIRE(found.size() == 1);
   return found.front();
 }
@@ -51,7 +53,7 @@ TEST_CASE("hand-over: the holder is asked and keeps its lease until it leaves", 
   const Scope scope(unique("asked"));
   HeldLease held = db.hold(scope, {.ttl = 6s, .owner = "old:1"});
   CHECK_FALSE(held.leave_before());
-  REQUIRE(db.request_hand_over(scope, {.to = "new:*", .drain = 20s, .actor = "ops", .reason = "a deploy"}));
+  REQUIRE(Operator(db).request_hand_over(scope, {.to = "new:*", .drain = 20s, .actor = "ops", .reason = "a deploy"}));
   // Its own Database has asked, so that it need not wait for its next renewal.
   REQUIRE(requested_within(held.asked_to_leave(), 1500ms));
   CHECK(*held.leave_before() > HeldLease::Clock::now() + 10s);
@@ -83,7 +85,7 @@ TEST_CASE("hand-over: the holder is asked and keeps its lease until it leaves", 
   REQUIRE(receipt.gap_ms);
   CHECK(std::abs(*receipt.gap_ms - (*receipt.taken_at_ms - *receipt.left_at_ms)) <= 1);
   CHECK_THROWS_AS(db.write(scope, held.term(), [](Transaction&) {}), StaleTerm);
-  const auto entries = db.audit({.scope = scope.name()});
+  const auto entries = Operator(db).audit({.scope = scope.name()});
   for (const char* action : {"request_hand_over", "hand_over"})
     CHECK(std::count_if(entries.begin(), entries.end(),
                         [&](const AuditEntry& one) { return one.action == action && one.actor == "ops"; }) == 1);
@@ -96,7 +98,7 @@ TEST_CASE("hand-over: without a name anybody may follow but who leaves", "[hando
   auto& db = shared();
   const Scope scope(unique("anybody"));
   Lease first = *taken_by("one", scope);
-  REQUIRE(db.request_hand_over(scope));
+  REQUIRE(Operator(db).request_hand_over(scope));
   db.renew_lease(first);
   REQUIRE(first.leave_before());
   // Not even its own lease again, under a new term, which would be no hand-over.
@@ -110,7 +112,7 @@ TEST_CASE("hand-over: who has not left when the drain is over is renewed no more
   auto& db = shared();
   const Scope scope(unique("refuses"));
   HeldLease held = db.hold(scope, {.ttl = 1s, .owner = "one"});
-  REQUIRE(db.request_hand_over(scope, {.to = "two", .drain = 300ms}));
+  REQUIRE(Operator(db).request_hand_over(scope, {.to = "two", .drain = 300ms}));
   CHECK(requested_within(held.lost(), 1500ms));
   // It learns of that before another can have the lease.
   CHECK_FALSE(taken_by("two", scope));
@@ -131,7 +133,7 @@ TEST_CASE("hand-over: a successor that does not come leaves the lease to others 
   auto& db = shared();
   const Scope scope(unique("nobody"));
   const Lease first = *taken_by("one", scope);
-  REQUIRE(db.request_hand_over(scope, {.to = "two", .drain = 400ms}));
+  REQUIRE(Operator(db).request_hand_over(scope, {.to = "two", .drain = 400ms}));
   REQUIRE(db.release_lease(first));
   CHECK_FALSE(taken_by("three", scope));
   std::this_thread::sleep_for(450ms);
@@ -142,25 +144,25 @@ TEST_CASE("hand-over: a successor that does not come leaves the lease to others 
 TEST_CASE("hand-over: what cannot be asked for", "[handover][conformance]") {
   auto& db = shared();
   const Scope scope(unique("never"));
-  CHECK_FALSE(db.request_hand_over(scope));
+  CHECK_FALSE(Operator(db).request_hand_over(scope));
   const Lease lease = *taken_by("one", scope);
-  CHECK_THROWS_AS(db.request_hand_over(scope, {.to = "one"}), InvalidInput);
-  CHECK_THROWS_AS(db.request_hand_over(scope, {.drain = 99ms}), InvalidInput);
-  CHECK_THROWS_AS(db.request_hand_over(scope, {.drain = 25h}), InvalidInput);
-  CHECK_THROWS_AS(db.request_hand_over(scope, {.to = std::string(201, 'x')}), InvalidInput);
-  CHECK_THROWS_AS(db.request_hand_over(scope, {.reason = " "}), InvalidInput);
-  CHECK(shared().hand_overs(scope).empty());
+  CHECK_THROWS_AS(Operator(db).request_hand_over(scope, {.to = "one"}), InvalidInput);
+  CHECK_THROWS_AS(Operator(db).request_hand_over(scope, {.drain = 99ms}), InvalidInput);
+  CHECK_THROWS_AS(Operator(db).request_hand_over(scope, {.drain = 25h}), InvalidInput);
+  CHECK_THROWS_AS(Operator(db).request_hand_over(scope, {.to = std::string(201, 'x')}), InvalidInput);
+  CHECK_THROWS_AS(Operator(db).request_hand_over(scope, {.reason = " "}), InvalidInput);
+  CHECK(Info(shared()).hand_overs(scope).empty());
   REQUIRE(db.release_lease(lease));
-  CHECK_FALSE(db.request_hand_over(scope));
-  CHECK(shared().hand_overs(scope).empty());
+  CHECK_FALSE(Operator(db).request_hand_over(scope));
+  CHECK(Info(shared()).hand_overs(scope).empty());
 }
 
 TEST_CASE("hand-over: a later request takes the place of the first", "[handover][conformance]") {
   auto& db = shared();
   const Scope scope(unique("again"));
   const Lease lease = *taken_by("one", scope);
-  REQUIRE(db.request_hand_over(scope, {.to = "two", .drain = 20s}));
-  REQUIRE(db.request_hand_over(scope, {.to = "three'\"\\*", .drain = 20s}));
+  REQUIRE(Operator(db).request_hand_over(scope, {.to = "two", .drain = 20s}));
+  REQUIRE(Operator(db).request_hand_over(scope, {.to = "three'\"\\*", .drain = 20s}));
   REQUIRE(db.release_lease(lease));
   CHECK_FALSE(taken_by("two", scope));
   CHECK(taken_by("three'\"\\ and more", scope));
@@ -207,7 +209,7 @@ TEST_CASE("hand-over: a leader loop ends its work in order and another leads", "
         while (!leads.stop_requested()) std::this_thread::sleep_for(5ms);
       },
       others);
-  REQUIRE(db.request_hand_over(scope, {.drain = 20s}));
+  REQUIRE(Operator(db).request_hand_over(scope, {.drain = 20s}));
   REQUIRE(until(stopping));
   REQUIRE(until(second_leads));
   CHECK(led_on);
@@ -229,7 +231,7 @@ TEST_CASE("require_lease: COMMIT fails where the lease has ended and nobody took
   const Scope scope(unique("deadline"));
   const Lease lease = *db.try_acquire_lease(scope, 600ms, {.owner = "me"});
   const Stream stream(unique("deadline"));
-  const auto written = [&] { return db.read_stream(stream, SequenceNo(0)).size(); };
+  const auto written = [&] { return Info(db).read_stream(stream, SequenceNo(0)).size(); };
   const auto write = [&](std::chrono::milliseconds work, const std::string& owner) {
     db.write(scope, lease.term(), [&](Transaction& tx) {
       tx.append(stream, "x");

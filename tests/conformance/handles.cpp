@@ -14,7 +14,10 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
+#include <termgate/jobs.hpp>
 #include <termgate/leader_loop.hpp>
+#include <termgate/operator.hpp>
 
 #include "backend.hpp"
 
@@ -50,7 +53,7 @@ TEST_CASE("hold: a lease outlives its TTL by renewal and ends with its handle", 
     std::this_thread::sleep_for(1200ms);
     CHECK(held.still_held());
     CHECK_FALSE(lost.stop_requested());
-    const auto info = db.lease(scope);
+    const auto info = Info(db).lease(scope);
     REQUIRE(info);
     CHECK(info->term == term);
     CHECK(info->owner == held.owner());
@@ -60,7 +63,7 @@ TEST_CASE("hold: a lease outlives its TTL by renewal and ends with its handle", 
     db.write(scope, held.term(), [](Transaction&) {});
   }
   CHECK(lost.stop_requested());
-  CHECK(db.lease(scope)->released_at_ms);
+  CHECK(Info(db).lease(scope)->released_at_ms);
   // A token never restarts, and the old term is shut out.
   HeldLease next = db.hold(scope, {.ttl = 1s, .wait = 0ms});
   CHECK(next.term().value() == term + 1);
@@ -71,7 +74,7 @@ TEST_CASE("hold: a forced release is told to the holder with its next renewal", 
   auto& db = shared();
   const Scope scope(unique("forced"));
   HeldLease held = db.hold(scope, {.ttl = 1s});
-  REQUIRE(db.force_release(scope, "test", "to see that its holder hears of it"));
+  REQUIRE(Operator(db).force_release(scope, "test", "to see that its holder hears of it"));
   CHECK(requested_within(held.lost(), 900ms));
   CHECK_FALSE(held.still_held());
   CHECK_FALSE(held.release());
@@ -138,7 +141,7 @@ TEST_CASE("hold: options out of their ranges are refused, and nothing is held", 
                              {.ttl = 1s, .owner = std::string(300, 'o')},
                              {.ttl = 1s, .owner = std::string("a\0b", 3)}};
   for (const HoldOptions& options : bad) CHECK_THROWS_AS(db.hold(scope, options), Error);
-  CHECK_FALSE(db.lease(scope));
+  CHECK_FALSE(Info(db).lease(scope));
 }
 
 TEST_CASE("hold: hostile names of scope and owner are renewed like others", "[handles][conformance]") {
@@ -211,18 +214,18 @@ TEST_CASE("LeaderLoop: a tick beside the work runs only for the leader and under
 TEST_CASE("stats: what a process does with leases is counted and told as Prometheus text", "[handles][conformance]") {
   auto& db = shared();
   const Scope scope(unique("counted"));
-  const DatabaseStats before = db.stats();
+  const DatabaseStats before = Info(db).stats();
   {
     HeldLease held = db.hold(scope, {.ttl = 1s});
-    CHECK(db.stats().held == before.held + 1);
+    CHECK(Info(db).stats().held == before.held + 1);
     CHECK_FALSE(db.try_hold(scope, {.ttl = 1s}));
     CHECK_THROWS_AS(db.hold(scope, {.ttl = 1s, .wait = 20ms}), Blocked);
     std::this_thread::sleep_for(500ms);
-    REQUIRE(db.force_release(scope, "test", "to count it"));
+    REQUIRE(Operator(db).force_release(scope, "test", "to count it"));
     CHECK(requested_within(held.lost(), 900ms));
   }
   CHECK_THROWS_AS(db.write(scope, Term(1), [](Transaction&) {}), StaleTerm);
-  const DatabaseStats after = db.stats();
+  const DatabaseStats after = Info(db).stats();
   CHECK(after.held == before.held);
   CHECK(after.lost >= before.lost + 1);
   CHECK(after.acquire.granted == before.acquire.granted + 1);
@@ -245,13 +248,13 @@ TEST_CASE("stats: what a process does with leases is counted and told as Prometh
       options);
   const auto end = BootClock::now() + 5s;
   while (!loop.leads() && BootClock::now() < end) std::this_thread::sleep_for(5ms);
-  const std::string text = metrics_text(db.stats(), {loop.stats()}, {{"projection", true, 3, 4, 0}});
+  const std::string text = metrics_text(Info(db).stats(), {loop.stats()}, {{"projection", true, 3, 4, 0}});
   for (const char* line :
        {"termgate_lease_calls_total{call=\"renew\",result=\"granted\"}", "termgate_lease_call_seconds_bucket{call=\"acquire\",le=\"+Inf\"}",
         "\\\"leader\\\"", "termgate_follower_lag{follower=\"projection\"} 3"})
     CHECK(text.find(line) != std::string::npos);
   // Two loops of one scope, or two followers of one name, are one series each: Prometheus refuses a text with one twice.
-  const std::string twice = metrics_text(db.stats(), {loop.stats(), loop.stats()}, {{.name = "same"}, {.name = "same"}});
+  const std::string twice = metrics_text(Info(db).stats(), {loop.stats(), loop.stats()}, {{.name = "same"}, {.name = "same"}});
   std::set<std::string> series;
   for (std::size_t at = 0; at < twice.size();) {
     const std::string line = twice.substr(at, twice.find('\n', at) - at);
@@ -269,30 +272,30 @@ TEST_CASE("job_heartbeat: one call beats and renews until the run or its lease i
   auto& db = shared();
   const Scope scope(unique("beat"));
   Lease lease = db.acquire_lease(scope, 2s, {.owner = "holder"});
-  const std::string run = db.start_job("export", scope, lease.term(), "holder");
+  const std::string run = Jobs(db).start("export", scope, lease.term(), "holder");
   const auto before = BootClock::now();
-  const auto due = db.beat_job(run, "page 1", 60s);
+  const auto due = Jobs(db).beat(run, "page 1", 60s);
   REQUIRE(due);
   CHECK(*due >= before + 60s);
   CHECK(*due <= BootClock::now() + 60s);
-  CHECK(db.lease(scope)->remaining_ms > 50'000);
-  CHECK(db.jobs({.run_id = run}, 1).at(0).checkpoint == "page 1");
-  for (const std::chrono::milliseconds ttl : {0ms, -1ms, 90'000'000ms}) CHECK_THROWS_AS(db.beat_job(run, "bad", ttl), InvalidInput);
-  CHECK(db.jobs({.run_id = run}, 1).at(0).checkpoint == "page 1");
+  CHECK(Info(db).lease(scope)->remaining_ms > 50'000);
+  CHECK(Jobs(db).list({.run_id = run}, 1).at(0).checkpoint == "page 1");
+  for (const std::chrono::milliseconds ttl : {0ms, -1ms, 90'000'000ms}) CHECK_THROWS_AS(Jobs(db).beat(run, "bad", ttl), InvalidInput);
+  CHECK(Jobs(db).list({.run_id = run}, 1).at(0).checkpoint == "page 1");
   // Cancelled by another: told by the next beat, and nothing is renewed.
   REQUIRE(db.renew_lease(scope, lease.term(), "holder", 5s).term() == lease.term());
-  REQUIRE(db.finish_job(run, "cancelled"));
-  CHECK_FALSE(db.beat_job(run, "page 2", 60s));
-  CHECK(db.lease(scope)->remaining_ms <= 5'000);
+  REQUIRE(Jobs(db).finish(run, "cancelled"));
+  CHECK_FALSE(Jobs(db).beat(run, "page 2", 60s));
+  CHECK(Info(db).lease(scope)->remaining_ms <= 5'000);
   // The lease is over, and nobody has taken it: no heartbeat counts.
-  const std::string second = db.start_job("export", scope, lease.term(), "holder");
+  const std::string second = Jobs(db).start("export", scope, lease.term(), "holder");
   REQUIRE(db.release_lease(scope, lease.term(), "holder"));
-  CHECK_THROWS_AS(db.beat_job(second, "late", 60s), LeaseLost);
-  CHECK_FALSE(db.jobs({.run_id = second}, 1).at(0).checkpoint);
+  CHECK_THROWS_AS(Jobs(db).beat(second, "late", 60s), LeaseLost);
+  CHECK_FALSE(Jobs(db).list({.run_id = second}, 1).at(0).checkpoint);
   // Another holds it: the check refuses.
   const Lease next = db.acquire_lease(scope, 10s, {.owner = "another"});
-  CHECK_THROWS_AS(db.beat_job(second, "stale", 60s), StaleTerm);
-  CHECK(db.lease(scope)->owner == "another");
+  CHECK_THROWS_AS(Jobs(db).beat(second, "stale", 60s), StaleTerm);
+  CHECK(Info(db).lease(scope)->owner == "another");
   REQUIRE(db.release_lease(next));
 }
 
@@ -318,7 +321,7 @@ TEST_CASE("write: with lease_owner a late holder is refused although nobody took
                       held),
                   LeaseLost);
   CHECK_THROWS_AS(db.write(scope, lease.term(), append, held), LeaseLost);
-  CHECK(db.stream(stream)->last_no == 1);
+  CHECK(Info(db).stream(stream)->last_no == 1);
   // Without the option its term is still the highest.
   CHECK_NOTHROW(db.write(scope, lease.term(), append));
   // A given-back lease is no lease.
@@ -326,5 +329,5 @@ TEST_CASE("write: with lease_owner a late holder is refused although nobody took
   CHECK_THROWS_AS(db.write(scope, lease.term(), append, held), StaleTerm);
   REQUIRE(db.release_lease(again));
   CHECK_THROWS_AS(db.write(scope, again.term(), append, held), LeaseLost);
-  CHECK(db.stream(stream)->last_no == 2);
+  CHECK(Info(db).stream(stream)->last_no == 2);
 }

@@ -10,6 +10,8 @@
 
 #include <termgate/database.hpp>
 #include <termgate/job_run.hpp>
+#include <termgate/jobs.hpp>
+#include <termgate/operator.hpp>
 
 #include "backend.hpp"
 
@@ -47,7 +49,7 @@ std::string outcome(const std::function<bool()>& call) {
   } catch (const Error& error) { return std::string(error.code()); }
 }
 
-Case open_run(Database& db, const Scope& scope, Term term) { return {scope, term, term, db.start_job(job, scope, term, "holder")}; }
+Case open_run(Database& db, const Scope& scope, Term term) { return {scope, term, term, Jobs(db).start(job, scope, term, "holder")}; }
 
 Case under_a_lease(Database& db, std::chrono::milliseconds ttl = 1h) {
   const Scope scope(unique("job"));
@@ -58,7 +60,7 @@ Case without_lease(Database& db) { return open_run(db, Scope(unique("job")), Ter
 
 Case ended(Database& db, const char* status) {
   Case at = without_lease(db);
-  REQUIRE(db.finish_job(at.run, status));
+  REQUIRE(Jobs(db).finish(at.run, status));
   return at;
 }
 
@@ -93,7 +95,7 @@ const std::vector<State>& states() {
       {"open, the lease was force-released", "lost", "TG001", "yes", "TG001", "yes",
        [](Database& db) {
          Case at = under_a_lease(db);
-         REQUIRE(db.force_release(at.scope, "operator", "a test"));
+         REQUIRE(Operator(db).force_release(at.scope, "operator", "a test"));
          at.newest = db.acquire_lease(at.scope, 1h, {.owner = "another"}).term();
          return at;
        }},
@@ -108,7 +110,7 @@ const std::vector<State>& states() {
       {"open, the fence was reset below it", "lost", "TG005", "yes", "yes", "yes",
        [](Database& db) {
          Case at = without_lease(db);
-         db.reset_fence(at.scope, Term(3), "operator", "a test");
+         Operator(db).reset_fence(at.scope, Term(3), "operator", "a test");
          at.newest = Term(3);
          return at;
        }},
@@ -116,7 +118,7 @@ const std::vector<State>& states() {
        [](Database& db) {
          const Scope scope(unique("job"));
          const Term term = db.acquire_lease(scope, 1h, {.owner = "holder"}).term();
-         return Case{scope, term, term, db.request_job(job, scope, "run").run_id};
+         return Case{scope, term, term, Jobs(db).request(job, scope, "run").run_id};
        }},
       {"completed", "completed", "yes", "yes", "no", "no", [](Database& db) { return ended(db, "completed"); }},
       {"failed", "failed", "yes", "yes", "no", "no", [](Database& db) { return ended(db, "failed"); }},
@@ -126,7 +128,7 @@ const std::vector<State>& states() {
   return all;
 }
 
-std::string status_of(Database& db, const std::string& run) { return db.jobs({.run_id = run}, 1).at(0).status; }
+std::string status_of(Database& db, const std::string& run) { return Jobs(db).list({.run_id = run}, 1).at(0).status; }
 
 }  // namespace
 
@@ -140,35 +142,35 @@ TEST_CASE("jobs: each call does in each state what the table says", "[F2][jobs][
       // Another owner's start is no other than its own; a stale caller's is refused.
       for (const char* owner : {"holder", "another"}) {
         std::string started;
-        CHECK(outcome([&] { return !(started = db.start_job(job, at.scope, at.term, owner)).empty(); }) == state.start);
-        if (!started.empty()) REQUIRE(db.finish_job(started, "failed"));
+        CHECK(outcome([&] { return !(started = Jobs(db).start(job, at.scope, at.term, owner)).empty(); }) == state.start);
+        if (!started.empty()) REQUIRE(Jobs(db).finish(started, "failed"));
       }
       // What is refused has ended nothing.
       CHECK(status_of(db, at.run) == state.shown);
     }
     {
       const Case at = state.reach(db);
-      CHECK(outcome([&] { return !db.start_job(job, at.scope, at.newest, "new").empty(); }) == state.start_newest);
+      CHECK(outcome([&] { return !Jobs(db).start(job, at.scope, at.newest, "new").empty(); }) == state.start_newest);
       if (std::string(state.start_newest) == "yes" && std::string(state.ended) == "yes" && std::string(state.shown) != "requested") {
         CHECK(status_of(db, at.run) == "lost");
-        CHECK_FALSE(db.beat_job(at.run));
-        CHECK_FALSE(db.finish_job(at.run, "completed"));
+        CHECK_FALSE(Jobs(db).beat(at.run));
+        CHECK_FALSE(Jobs(db).finish(at.run, "completed"));
       }
       // Another job and another scope are not concerned.
-      CHECK(outcome([&] { return !db.start_job("other", at.scope, at.newest, "new").empty(); }) == "yes");
+      CHECK(outcome([&] { return !Jobs(db).start("other", at.scope, at.newest, "new").empty(); }) == "yes");
     }
     {
       const Case at = state.reach(db);
-      CHECK(outcome([&] { return db.beat_job(at.run, "page 3"); }) == state.beat);
-      CHECK((db.jobs({.run_id = at.run}, 1).at(0).checkpoint == "page 3") == (std::string(state.beat) == "yes"));
-      CHECK(outcome([&] { return db.finish_job(at.run, "completed", 0); }) == state.beat);
+      CHECK(outcome([&] { return Jobs(db).beat(at.run, "page 3"); }) == state.beat);
+      CHECK((Jobs(db).list({.run_id = at.run}, 1).at(0).checkpoint == "page 3") == (std::string(state.beat) == "yes"));
+      CHECK(outcome([&] { return Jobs(db).finish(at.run, "completed", 0); }) == state.beat);
       if (std::string(state.beat) == "yes") CHECK(status_of(db, at.run) == "completed");
     }
     for (const char* status : {"failed", "lost", "cancelled"}) {
       const Case at = state.reach(db);
-      CHECK(outcome([&] { return db.finish_job(at.run, status); }) == state.ended);
+      CHECK(outcome([&] { return Jobs(db).finish(at.run, status); }) == state.ended);
       if (std::string(state.ended) == "yes") CHECK(status_of(db, at.run) == status);
-      CHECK_FALSE(db.finish_job(at.run, status));
+      CHECK_FALSE(Jobs(db).finish(at.run, status));
     }
   }
 }
@@ -176,16 +178,16 @@ TEST_CASE("jobs: each call does in each state what the table says", "[F2][jobs][
 TEST_CASE("jobs: no run and a run that is unknown", "[jobs][conformance]") {
   auto& db = shared();
   const Scope scope(unique("job"));
-  CHECK(db.jobs({.scope = scope.name()}, 10).empty());
-  const CompletedJob none = db.completed_job(job, scope, 0ms);
+  CHECK(Jobs(db).list({.scope = scope.name()}, 10).empty());
+  const CompletedJob none = Jobs(db).completed(job, scope, 0ms);
   CHECK_FALSE(none.started_at_ms);
   CHECK_FALSE(none.latest_ms);
-  const std::string run = db.start_job(job, scope, Term(2), "holder");
+  const std::string run = Jobs(db).start(job, scope, Term(2), "holder");
   // A stale caller starts nothing and ends nothing.
-  CHECK_THROWS_AS(db.start_job(job, scope, Term(1), "stale"), StaleTerm);
+  CHECK_THROWS_AS(Jobs(db).start(job, scope, Term(1), "stale"), StaleTerm);
   CHECK(status_of(db, run) == "started");
   try {
-    db.start_job(job, scope, Term(2), "another");
+    Jobs(db).start(job, scope, Term(2), "another");
     FAIL("a second run was started");
   } catch (const InvalidInput& error) { CHECK(std::string(error.what()).find("open run already, " + run) != std::string::npos); }
 }
@@ -193,15 +195,15 @@ TEST_CASE("jobs: no run and a run that is unknown", "[jobs][conformance]") {
 TEST_CASE("jobs: the last completed run is found behind any number of others and is never pruned", "[jobs][conformance]") {
   auto& db = shared();
   const Scope scope(unique("job"));
-  const std::string run = db.start_job(job, scope, Term(1), "holder");
-  REQUIRE(db.finish_job(run, "completed"));
-  const auto began = db.jobs({.run_id = run}, 1).at(0).started_at_ms;
-  for (int i = 0; i < 20; ++i) REQUIRE(db.finish_job(db.start_job(job, scope, Term(1), "holder"), "failed"));
-  const CompletedJob last = db.completed_job(job, scope, 0ms);
+  const std::string run = Jobs(db).start(job, scope, Term(1), "holder");
+  REQUIRE(Jobs(db).finish(run, "completed"));
+  const auto began = Jobs(db).list({.run_id = run}, 1).at(0).started_at_ms;
+  for (int i = 0; i < 20; ++i) REQUIRE(Jobs(db).finish(Jobs(db).start(job, scope, Term(1), "holder"), "failed"));
+  const CompletedJob last = Jobs(db).completed(job, scope, 0ms);
   CHECK(last.started_at_ms == began);
   CHECK(last.latest_ms == began);
   CHECK(last.now_ms >= began);
-  CHECK_FALSE(db.completed_job("other", scope, 0ms).started_at_ms);
+  CHECK_FALSE(Jobs(db).completed("other", scope, 0ms).started_at_ms);
 }
 
 namespace {
@@ -220,120 +222,120 @@ TEST_CASE("jobs: a request waits, and one taker begins it", "[jobs][conformance]
   for (const char* kind : {"run", "dry-run", "resume"}) {
     INFO(kind);
     const Led led(db);
-    CHECK_FALSE(db.take_job(job, led.scope, led.term, "holder"));
-    const JobRequest made = db.request_job(job, led.scope, kind, "alice", "figures corrected");
+    CHECK_FALSE(Jobs(db).take(job, led.scope, led.term, "holder"));
+    const JobRequest made = Jobs(db).request(job, led.scope, kind, "alice", "figures corrected");
     REQUIRE(made.requested);
-    const auto asked = db.jobs({.scope = led.scope.name(), .status = "requested"}, 10);
+    const auto asked = Jobs(db).list({.scope = led.scope.name(), .status = "requested"}, 10);
     REQUIRE(asked.size() == 1);
     CHECK(asked[0].run_id == made.run_id);
     CHECK(asked[0].request == kind);
     CHECK(asked[0].detail == "requested by alice: figures corrected");
     CHECK(asked[0].owner.empty());
     CHECK(asked[0].term == 0);
-    const auto audited = db.audit({.scope = led.scope.name()}, 1);
+    const auto audited = Operator(db).audit({.scope = led.scope.name()}, 1);
     REQUIRE(audited.size() == 1);
     CHECK(audited[0].action == "request_job");
     CHECK(audited[0].actor == "alice");
     // Twice, and of another kind: nothing is changed.
     for (const char* again : {"run", "resume"}) {
-      const JobRequest second = db.request_job(job, led.scope, again);
+      const JobRequest second = Jobs(db).request(job, led.scope, again);
       CHECK_FALSE(second.requested);
       CHECK(second.run_id == made.run_id);
     }
-    CHECK(db.jobs({.run_id = made.run_id}, 1).at(0).request == kind);
+    CHECK(Jobs(db).list({.run_id = made.run_id}, 1).at(0).request == kind);
     // It has not begun: no heartbeat, no end but that of the request.
-    CHECK_FALSE(db.beat_job(made.run_id));
-    CHECK_FALSE(db.finish_job(made.run_id, "completed", 0));
+    CHECK_FALSE(Jobs(db).beat(made.run_id));
+    CHECK_FALSE(Jobs(db).finish(made.run_id, "completed", 0));
     // Another job and another scope have requests of their own.
-    CHECK(db.request_job("other", led.scope, "run").requested);
-    CHECK_FALSE(db.take_job(job, Led(db).scope, Term(1), "holder"));
-    const auto taken = db.take_job(job, led.scope, led.term, "holder");
+    CHECK(Jobs(db).request("other", led.scope, "run").requested);
+    CHECK_FALSE(Jobs(db).take(job, Led(db).scope, Term(1), "holder"));
+    const auto taken = Jobs(db).take(job, led.scope, led.term, "holder");
     REQUIRE(taken);
     CHECK(taken->run_id == made.run_id);
     CHECK(taken->request == kind);
-    const auto run = db.jobs({.run_id = made.run_id}, 1).at(0);
+    const auto run = Jobs(db).list({.run_id = made.run_id}, 1).at(0);
     CHECK(run.status == "started");
     CHECK(run.owner == "holder");
     CHECK(run.term == led.term.value());
     CHECK(run.started_at_ms >= asked[0].started_at_ms);
-    CHECK(outcome([&] { return db.take_job(job, led.scope, led.term, "holder").has_value(); }) == "TG005");  // it runs
-    CHECK(db.beat_job(made.run_id));
-    CHECK(db.finish_job(made.run_id, "completed", 0));
-    CHECK_FALSE(db.take_job(job, led.scope, led.term, "holder"));
-    CHECK(db.request_job(job, led.scope, kind).requested);
+    CHECK(outcome([&] { return Jobs(db).take(job, led.scope, led.term, "holder").has_value(); }) == "TG005");  // it runs
+    CHECK(Jobs(db).beat(made.run_id));
+    CHECK(Jobs(db).finish(made.run_id, "completed", 0));
+    CHECK_FALSE(Jobs(db).take(job, led.scope, led.term, "holder"));
+    CHECK(Jobs(db).request(job, led.scope, kind).requested);
   }
 }
 
 TEST_CASE("jobs: a request outlives runs and takeovers until it is taken or cancelled", "[F1][jobs][conformance]") {
   auto& db = shared();
   const Led led(db);
-  const std::string running = db.start_job(job, led.scope, led.term, "holder");
-  const JobRequest made = db.request_job(job, led.scope, "run");
+  const std::string running = Jobs(db).start(job, led.scope, led.term, "holder");
+  const JobRequest made = Jobs(db).request(job, led.scope, "run");
   REQUIRE(made.requested);
   CHECK(status_of(db, running) == "started");
-  CHECK(outcome([&] { return db.take_job(job, led.scope, led.term, "holder").has_value(); }) == "TG005");
+  CHECK(outcome([&] { return Jobs(db).take(job, led.scope, led.term, "holder").has_value(); }) == "TG005");
   // Whoever takes over begins it; a stale leader does not, and the run that it had is lost.
-  REQUIRE(db.force_release(led.scope, "operator", "a test"));
+  REQUIRE(Operator(db).force_release(led.scope, "operator", "a test"));
   const Term newest = db.acquire_lease(led.scope, 1h, {.owner = "another"}).term();
   CHECK(status_of(db, made.run_id) == "requested");
-  CHECK(outcome([&] { return db.take_job(job, led.scope, led.term, "holder").has_value(); }) == "TG001");
+  CHECK(outcome([&] { return Jobs(db).take(job, led.scope, led.term, "holder").has_value(); }) == "TG001");
   // A start that nobody asked for leaves the request where it is.
-  REQUIRE(db.finish_job(db.start_job(job, led.scope, newest, "another"), "failed"));
+  REQUIRE(Jobs(db).finish(Jobs(db).start(job, led.scope, newest, "another"), "failed"));
   CHECK(status_of(db, running) == "lost");
-  const auto taken = db.take_job(job, led.scope, newest, "another");
+  const auto taken = Jobs(db).take(job, led.scope, newest, "another");
   REQUIRE(taken);
   CHECK(taken->run_id == made.run_id);
   // Who has begun it dies: the run is lost, and nobody begins it again.
-  REQUIRE(db.force_release(led.scope, "operator", "a test"));
+  REQUIRE(Operator(db).force_release(led.scope, "operator", "a test"));
   CHECK(status_of(db, made.run_id) == "lost");
-  CHECK_FALSE(db.take_job(job, led.scope, db.acquire_lease(led.scope, 1h, {.owner = "third"}).term(), "third"));
+  CHECK_FALSE(Jobs(db).take(job, led.scope, db.acquire_lease(led.scope, 1h, {.owner = "third"}).term(), "third"));
   // Cancelled before anybody has begun it.
-  const JobRequest next = db.request_job(job, led.scope, "resume");
+  const JobRequest next = Jobs(db).request(job, led.scope, "resume");
   REQUIRE(next.requested);
-  CHECK(db.finish_job(next.run_id, "cancelled", {}, "not needed"));
-  CHECK_FALSE(db.finish_job(next.run_id, "cancelled"));
+  CHECK(Jobs(db).finish(next.run_id, "cancelled", {}, "not needed"));
+  CHECK_FALSE(Jobs(db).finish(next.run_id, "cancelled"));
   CHECK(status_of(db, next.run_id) == "cancelled");
 }
 
 TEST_CASE("jobs: what a request must be", "[jobs][conformance]") {
   auto& db = shared();
   const Scope scope(unique("job"));
-  CHECK(outcome([&] { return db.request_job("", scope, "run").requested; }) == "TG005");
-  CHECK(outcome([&] { return db.request_job(std::string(300, 'x'), scope, "run").requested; }) == "TG005");
-  CHECK(outcome([&] { return db.request_job(job, scope, "").requested; }) == "TG005");
-  CHECK(outcome([&] { return db.request_job(job, scope, "RUN").requested; }) == "TG005");
-  CHECK(outcome([&] { return db.request_job(job, scope, "run", " ").requested; }) == "TG005");
+  CHECK(outcome([&] { return Jobs(db).request("", scope, "run").requested; }) == "TG005");
+  CHECK(outcome([&] { return Jobs(db).request(std::string(300, 'x'), scope, "run").requested; }) == "TG005");
+  CHECK(outcome([&] { return Jobs(db).request(job, scope, "").requested; }) == "TG005");
+  CHECK(outcome([&] { return Jobs(db).request(job, scope, "RUN").requested; }) == "TG005");
+  CHECK(outcome([&] { return Jobs(db).request(job, scope, "run", " ").requested; }) == "TG005");
   for (const char* hostile : {"'; DROP TABLE job_runs; --", "a\nb\x1b[2J", "\xc3\x9c \xf0\x9f\x92\xa5", "100%s {} $1", "\" \\ / ?"}) {
     INFO(hostile);
     const Scope odd(unique(hostile));
-    const JobRequest made = db.request_job(hostile, odd, "dry-run", hostile, hostile);
+    const JobRequest made = Jobs(db).request(hostile, odd, "dry-run", hostile, hostile);
     REQUIRE(made.requested);
-    const auto shown = db.jobs({.job = hostile, .scope = odd.name(), .status = "requested"}, 2);
+    const auto shown = Jobs(db).list({.job = hostile, .scope = odd.name(), .status = "requested"}, 2);
     REQUIRE(shown.size() == 1);
     CHECK(shown[0].detail == std::string("requested by ") + hostile + ": " + hostile);
-    REQUIRE(db.take_job(hostile, odd, Term(3), hostile));
+    REQUIRE(Jobs(db).take(hostile, odd, Term(3), hostile));
   }
 }
 
 TEST_CASE("jobs: a dry run neither counts as completed nor hides a checkpoint", "[jobs][conformance]") {
   auto& db = shared();
   const Led led(db);
-  const std::string stopped = db.start_job(job, led.scope, led.term, "holder");
-  REQUIRE(db.beat_job(stopped, "page 3"));
-  REQUIRE(db.finish_job(stopped, "failed", 1));
-  REQUIRE(db.request_job(job, led.scope, "dry-run").requested);
-  const std::string dry = db.take_job(job, led.scope, led.term, "holder").value().run_id;
-  REQUIRE(db.beat_job(dry, "page 9"));
-  REQUIRE(db.finish_job(dry, "completed", 0));
-  CHECK_FALSE(db.completed_job(job, led.scope, 0ms).started_at_ms);
+  const std::string stopped = Jobs(db).start(job, led.scope, led.term, "holder");
+  REQUIRE(Jobs(db).beat(stopped, "page 3"));
+  REQUIRE(Jobs(db).finish(stopped, "failed", 1));
+  REQUIRE(Jobs(db).request(job, led.scope, "dry-run").requested);
+  const std::string dry = Jobs(db).take(job, led.scope, led.term, "holder").value().run_id;
+  REQUIRE(Jobs(db).beat(dry, "page 9"));
+  REQUIRE(Jobs(db).finish(dry, "completed", 0));
+  CHECK_FALSE(Jobs(db).completed(job, led.scope, 0ms).started_at_ms);
   CHECK(last_checkpoint(db, job, led.scope) == "page 3");
   // One that was asked for earlier than another run began, and was taken later: what counts is when it began.
-  REQUIRE(db.request_job(job, led.scope, "resume").requested);
-  const std::string between = db.start_job(job, led.scope, led.term, "holder");
-  REQUIRE(db.beat_job(between, "page 5"));
-  REQUIRE(db.finish_job(between, "failed", 1));
+  REQUIRE(Jobs(db).request(job, led.scope, "resume").requested);
+  const std::string between = Jobs(db).start(job, led.scope, led.term, "holder");
+  REQUIRE(Jobs(db).beat(between, "page 5"));
+  REQUIRE(Jobs(db).finish(between, "failed", 1));
   CHECK(last_checkpoint(db, job, led.scope) == "page 5");
   std::this_thread::sleep_for(5ms);
-  REQUIRE(db.finish_job(db.take_job(job, led.scope, led.term, "holder").value().run_id, "completed", 0));
+  REQUIRE(Jobs(db).finish(Jobs(db).take(job, led.scope, led.term, "holder").value().run_id, "completed", 0));
   CHECK_FALSE(last_checkpoint(db, job, led.scope));
 }

@@ -9,6 +9,8 @@
 #include <string>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 #include "backend.hpp"
 
@@ -23,7 +25,7 @@ namespace {
 
 // The row of doctor() for `object` whose problem has `part`; an empty one where there is none.
 Advice advice(Database& db, const std::string& object, const std::string& part) {
-  for (const Advice& row : db.doctor()) {
+  for (const Advice& row : Operator(db).doctor()) {
     if (row.object.starts_with(object) && row.problem.find(part) != std::string::npos) return row;
   }
   return {};
@@ -81,15 +83,15 @@ TEST_CASE("managed: a frozen writer of another role ends a raise with its name, 
   const std::string url = conformance::fresh_url();
   auto db = Database::open(url);
   conformance::install(db, url);
-  db.set_setting("eviction_grace_ms", "200");
-  db.set_setting("check_wait_ms", "500");
+  Operator(db).set_setting("eviction_grace_ms", "200");
+  Operator(db).set_setting("check_wait_ms", "500");
   const Scope scope("frozen");
   const std::string membership = "GRANT " + managed_role("app") + " TO " + managed_role("owner") + ";";
   {
     Frozen writer(url, scope, Term(1));
     CHECK_THROWS_WITH(db.seal(scope, Term(2)), Contains("TG006") && Contains("user " + managed_role("app")) &&
                                                    Contains("role " + managed_role("owner") + " may not signal it"));
-    CHECK(db.fence(scope)->term == 1);
+    CHECK(Info(db).fence(scope)->term == 1);
     const Advice owner = advice(db, "role " + managed_role("owner"), "may not end other roles' sessions");
     CHECK(owner.severity == "warning");
     CHECK_THAT(owner.remedy, Contains("GRANT pg_signal_backend TO " + managed_role("owner")) && Contains(membership));
@@ -150,18 +152,19 @@ TEST_CASE("uninstall: names who must let go of tables that its role may not chan
   auto db = Database::open(url);
   conformance::install(db, url);
   db.write(Scope("ddl"), Term(1), [](Transaction& tx) { tx.exec("CREATE TABLE left_behind (tenant text, body text)"); });
-  db.protect("left_behind", {.scope_column = "tenant"});
+  Operator(db).protect("left_behind", {.scope_column = "tenant"});
   conformance::install(db, url);  // an upgrade leaves it protected
   CHECK_THROWS_AS(db.write(Scope("ddl"), Term(1), [](Transaction& tx) { tx.exec("INSERT INTO left_behind VALUES ('other', 'x')"); }),
                   TermRequired);
   auto owner = Database::open(conformance::owner_url(url));
   if (is_managed()) {
-    CHECK_THROWS_WITH(owner.uninstall(), Contains("as " + managed_role("app") + ": SELECT termgate.unprotect('public.left_behind')"));
-    CHECK(db.installed_version() > 0);
-    db.unprotect("left_behind");
+    CHECK_THROWS_WITH(Operator(owner).uninstall(),
+                      Contains("as " + managed_role("app") + ": SELECT termgate.unprotect('public.left_behind')"));
+    CHECK(Operator(db).installed_version() > 0);
+    Operator(db).unprotect("left_behind");
   }
   conformance::drop_guard(url);
-  owner.uninstall();
+  Operator(owner).uninstall();
   CHECK(db.query("SELECT count(*) FROM pg_trigger WHERE tgrelid = 'left_behind'::regclass").one()[0].as_int() == 0);
   CHECK(db.query("SELECT count(*) FROM pg_namespace WHERE nspname = 'termgate'").one()[0].as_int() == 0);
 }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <termgate/database.hpp>
+#include <termgate/operator.hpp>
 
 #include "backend.hpp"
 
@@ -40,7 +41,7 @@ TEST_CASE("messages: a refusal says the same on every database", "[conformance]"
   db.append(stream, Term(5), "two", {.scope = scope, .write_id = WriteId(id)});
   const std::int64_t issued = db.acquire_lease(led, 10s, {.owner = "a"}).term().value();
   db.seal(sealed, Term(5));
-  db.set_raise_by(sealed, "seal");
+  Operator(db).set_raise_by(sealed, "seal");
   struct Row {
     const char* name;
     std::function<void()> call;
@@ -58,7 +59,7 @@ TEST_CASE("messages: a refusal says the same on every database", "[conformance]"
        fmt::format("TG005 term 9 is above the fence of scope \"{}\" (5), which only a seal may raise", sealed.name())},
       {"a short TTL", [&] { db.try_acquire_lease(led, 99ms); }, "TG005 the TTL must be from 100 ms to 1 day, not 99 ms"},
       {"a long TTL", [&] { db.try_acquire_lease(led, 24h + 1ms); }, "TG005 the TTL must be from 100 ms to 1 day, not 86400001 ms"},
-      {"a reset upwards", [&] { db.reset_fence(scope, Term(9), "ops", "upwards"); },
+      {"a reset upwards", [&] { Operator(db).reset_fence(scope, Term(9), "ops", "upwards"); },
        fmt::format("TG005 the fence of scope \"{}\" stands at 5: a reset lowers it, a seal raises it", scope.name())},
       {"a write id of another stream", [&] { db.append(Stream(unique("said")), Term(5), "x", {.scope = scope, .write_id = WriteId(id)}); },
        fmt::format("TG005 write id {} was used for stream \"{}\" before", id, stream.name())},
@@ -67,8 +68,9 @@ TEST_CASE("messages: a refusal says the same on every database", "[conformance]"
          db.append_many(stream, Term(5), {"x", "y"}, {.scope = scope}, {WriteId(id), WriteId(id)});
        },
        "TG005 a write id stands twice in the batch"},
-      {"no stream", [&] { db.move_stream(Stream("said-never"), scope, "ops", "test"); }, "TG005 there is no stream \"said-never\""},
-      {"young history", [&] { db.prune_history(59min); }, "TG005 prune_history needs an age of 1 hour or more, not 3540000 ms"},
+      {"no stream", [&] { Operator(db).move_stream(Stream("said-never"), scope, "ops", "test"); },
+       "TG005 there is no stream \"said-never\""},
+      {"young history", [&] { Operator(db).prune_history(59min); }, "TG005 prune_history needs an age of 1 hour or more, not 3540000 ms"},
   };
   for (const Row& row : rows) {
     INFO(row.name);

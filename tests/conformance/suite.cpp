@@ -11,6 +11,8 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 #include "backend.hpp"
 
@@ -35,10 +37,10 @@ void make_table(Database& db, const std::string& name) {
 TEST_CASE("check: an equal term passes and leaves the fence where it was", "[F1][conformance]") {
   auto& db = shared();
   const Scope scope(unique("check"));
-  CHECK_FALSE(db.fence(scope));
+  CHECK_FALSE(Info(db).fence(scope));
   CHECK(db.check(scope, Term(5)) == Term(5));
   CHECK(db.check(scope, Term(5)) == Term(5));
-  CHECK(db.fence(scope)->term == 5);
+  CHECK(Info(db).fence(scope)->term == 5);
 }
 
 TEST_CASE("check: a higher term raises and a lower one is refused with both numbers", "[F1][conformance]") {
@@ -73,11 +75,11 @@ TEST_CASE("scope: names are compared byte by byte on the database", "[conformanc
   std::int64_t term = 10;
   for (const auto& name : names) db.check(Scope(name), Term(term++));
   term = 10;
-  for (const auto& name : names) CHECK(db.fence(Scope(name))->term == term++);
+  for (const auto& name : names) CHECK(Info(db).fence(Scope(name))->term == term++);
   std::string longest;
   for (int i = 0; i < 200; ++i) longest += "\xF0\x9F\x94\x92";
   CHECK(db.check(Scope(longest), Term(4)) == Term(4));
-  CHECK(db.fence(Scope(longest))->scope == longest);
+  CHECK(Info(db).fence(Scope(longest))->scope == longest);
 }
 
 TEST_CASE("write: commits under an equal term and refuses a stale one without a trace", "[F1][F5][conformance]") {
@@ -212,7 +214,7 @@ TEST_CASE("write: the first check fixes the term of a scope in its transaction",
   const Scope scope(unique("fixed"));
   CHECK_THROWS_AS(db.write(scope, Term(5), [&](Transaction& tx) { tx.check(scope, Term(7)); }), InvalidInput);
   CHECK_THROWS_AS(db.write(scope, Term(5), [&](Transaction& tx) { tx.check(scope, Term(4)); }), StaleTerm);
-  CHECK(db.fence(scope)->term == 5);
+  CHECK(Info(db).fence(scope)->term == 5);
 }
 
 TEST_CASE("write: right at every isolation level", "[F1][conformance]") {
@@ -257,12 +259,12 @@ TEST_CASE("raise_by: seal keeps writers from raising", "[conformance]") {
   auto& db = shared();
   const Scope scope(unique("raise-by"));
   db.seal(scope, Term(2));
-  db.set_raise_by(scope, "seal");
+  Operator(db).set_raise_by(scope, "seal");
   CHECK_THROWS_AS(db.check(scope, Term(3)), InvalidInput);
   CHECK_THROWS_AS(db.append(Stream(unique("rb")), Term(3), "x", {.scope = scope}), InvalidInput);
   db.seal(scope, Term(3));
   CHECK(db.check(scope, Term(3)) == Term(3));
-  CHECK_THROWS_AS(db.set_raise_by(scope, "nobody"), InvalidInput);
+  CHECK_THROWS_AS(Operator(db).set_raise_by(scope, "nobody"), InvalidInput);
 }
 
 TEST_CASE("append: numbers are consecutive from 1 and payloads come back as they were", "[conformance]") {
@@ -273,7 +275,7 @@ TEST_CASE("append: numbers are consecutive from 1 and payloads come back as they
   const std::string payloads[] = {"", "text", all_bytes, std::string(1 << 20, 'x')};
   std::int64_t number = 0;
   for (const auto& payload : payloads) CHECK(db.append(stream, Term(3), payload).value() == ++number);
-  const auto writes = db.read_stream(stream, SequenceNo(0));
+  const auto writes = Info(db).read_stream(stream, SequenceNo(0));
   REQUIRE(writes.size() == 4);
   for (std::size_t i = 0; i < 4; ++i) {
     CHECK(writes[i].payload == payloads[i]);
@@ -281,8 +283,8 @@ TEST_CASE("append: numbers are consecutive from 1 and payloads come back as they
     CHECK(writes[i].term == Term(3));
     CHECK(writes[i].scope == stream.name());
   }
-  CHECK(db.read_stream(stream, SequenceNo(2), 1).at(0).sequence_no == SequenceNo(3));
-  CHECK(db.stream(stream)->last_no == 4);
+  CHECK(Info(db).read_stream(stream, SequenceNo(2), 1).at(0).sequence_no == SequenceNo(3));
+  CHECK(Info(db).stream(stream)->last_no == 4);
 }
 
 TEST_CASE("append: expected must be the last number", "[conformance]") {
@@ -293,7 +295,7 @@ TEST_CASE("append: expected must be the last number", "[conformance]") {
   CHECK_THROWS_AS(db.append(stream, Term(1), "x", {.expected = SequenceNo(0)}), SequenceConflict);
   CHECK_THROWS_AS(db.append(stream, Term(1), "x", {.expected = SequenceNo(2)}), SequenceConflict);
   CHECK(db.append(stream, Term(1), "x", {.expected = SequenceNo(1)}) == SequenceNo(2));
-  CHECK(db.read_stream(stream, SequenceNo(0)).size() == 2);
+  CHECK(Info(db).read_stream(stream, SequenceNo(0)).size() == 2);
 }
 
 TEST_CASE("append: the first write fixes a stream's scope", "[conformance]") {
@@ -316,19 +318,19 @@ TEST_CASE("append: one that is refused raises no fence", "[F5][issue-2][conforma
   const Scope wrong(unique("wrong"));
   CHECK_THROWS_AS(db.append(stream, highest, "x", {.scope = wrong}), InvalidInput);
   CHECK_THROWS_AS(db.append_many(stream, highest, {"x", "y"}, {.scope = wrong}), InvalidInput);
-  CHECK_FALSE(db.fence(wrong));
+  CHECK_FALSE(Info(db).fence(wrong));
   CHECK_THROWS_AS(db.append(stream, highest, "x", {.expected = SequenceNo(7)}), SequenceConflict);
   CHECK_THROWS_AS(db.append_many(stream, highest, {"x"}, {.expected = SequenceNo(7)}), SequenceConflict);
-  CHECK(db.fence(Scope(stream.name()))->term == 1);
+  CHECK(Info(db).fence(Scope(stream.name()))->term == 1);
   const Stream fresh(unique("fresh"));
   const Scope named(unique("named"));
   CHECK_THROWS_AS(db.append(fresh, highest, "x", {.expected = SequenceNo(5), .scope = named}), SequenceConflict);
   CHECK_THROWS_AS(db.append_many(fresh, highest, {"x"}, {.expected = SequenceNo(5), .scope = named}), SequenceConflict);
-  CHECK_FALSE(db.fence(named));
-  CHECK_FALSE(db.stream(fresh));
+  CHECK_FALSE(Info(db).fence(named));
+  CHECK_FALSE(Info(db).stream(fresh));
   // One that is accepted does.
   CHECK(db.append(fresh, Term(4), "x", {.expected = SequenceNo(0), .scope = named}).value() == 1);
-  CHECK(db.fence(named)->term == 4);
+  CHECK(Info(db).fence(named)->term == 4);
 }
 
 TEST_CASE("payloads: large ones come back whole from each way in and out", "[conformance]") {
@@ -350,7 +352,7 @@ TEST_CASE("payloads: large ones come back whole from each way in and out", "[con
   CHECK(db.append(stream, Term(2), payloads[1], {.scope = scope, .write_id = id}).value() == 2);
   db.write(scope, Term(2), [&](Transaction& tx) { CHECK(tx.append(stream, payloads[2]).value() == 3); });
   CHECK(db.append_many(stream, Term(2), {payloads[3], payloads[4], payloads[5]}).value() == 6);
-  const auto all = db.read_stream(stream, SequenceNo(0));
+  const auto all = Info(db).read_stream(stream, SequenceNo(0));
   REQUIRE(all.size() == payloads.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     INFO("payload " << i);
@@ -359,7 +361,7 @@ TEST_CASE("payloads: large ones come back whole from each way in and out", "[con
   // A page ends with its bytes, but not before its first write.
   const auto sizes = [&](std::int64_t after, int limit, std::size_t bytes_max) {
     std::vector<std::size_t> found;
-    for (const auto& write : db.read_stream(stream, SequenceNo(after), limit, bytes_max)) found.push_back(write.payload.size());
+    for (const auto& write : Info(db).read_stream(stream, SequenceNo(after), limit, bytes_max)) found.push_back(write.payload.size());
     return found;
   };
   CHECK(sizes(0, 100, 1) == std::vector{part});
@@ -376,11 +378,11 @@ TEST_CASE("payloads: large ones come back whole from each way in and out", "[con
   CHECK_THROWS_AS(db.write(scope, Term(3), [&](Transaction& tx) { tx.append(stream, payloads[2]), throw std::runtime_error("given up"); }),
                   std::runtime_error);
   CHECK(db.append(stream, Term(3), payloads[1]).value() == 7);
-  CHECK((db.read_stream(stream, SequenceNo(6)).at(0).payload == payloads[1]));
+  CHECK((Info(db).read_stream(stream, SequenceNo(6)).at(0).payload == payloads[1]));
   // What was pruned is not there, and the page says so by its numbers.
-  CHECK(db.prune(stream, SequenceNo(3)) == 2);
-  CHECK(db.read_stream(stream, SequenceNo(0), 1).at(0).sequence_no == SequenceNo(3));
-  db.prune(stream, SequenceNo(8));
+  CHECK(Operator(db).prune(stream, SequenceNo(3)) == 2);
+  CHECK(Info(db).read_stream(stream, SequenceNo(0), 1).at(0).sequence_no == SequenceNo(3));
+  Operator(db).prune(stream, SequenceNo(8));
 }
 
 TEST_CASE("payloads: one over the limit is refused before it is sent", "[conformance]") {
@@ -397,13 +399,13 @@ TEST_CASE("payloads: one over the limit is refused before it is sent", "[conform
         Catch::Contains("over the limit of"));
   }
   const std::string large(std::size_t{18} << 20, 'x');
-  db.set_setting("payload_bytes_max", "17825792");  // 17 MiB
+  Operator(db).set_setting("payload_bytes_max", "17825792");  // 17 MiB
   CHECK_THROWS_WITH(db.append(stream, Term(1), large), Catch::StartsWith("TG005") && Catch::Contains("payload_bytes_max"));
   CHECK_THROWS_WITH(db.append_many(stream, Term(1), {"small", large}), Catch::StartsWith("TG005") && Catch::Contains("payload_bytes_max"));
-  db.set_setting("payload_bytes_max", "268435456");
-  CHECK_FALSE(db.stream(stream));
+  Operator(db).set_setting("payload_bytes_max", "268435456");
+  CHECK_FALSE(Info(db).stream(stream));
   CHECK(db.append(stream, Term(1), large).value() == 1);
-  db.prune(stream, SequenceNo(2));
+  Operator(db).prune(stream, SequenceNo(2));
 }
 
 TEST_CASE("append_many: all or nothing", "[F5][conformance]") {
@@ -411,7 +413,7 @@ TEST_CASE("append_many: all or nothing", "[F5][conformance]") {
   const Stream stream(unique("batch"));
   const Scope scope(unique("batch"));
   CHECK(db.append_many(stream, Term(1), {"a", "", std::string("\0\"{}\\,NULL", 11)}, {.scope = scope}) == SequenceNo(3));
-  const auto writes = db.read_stream(stream, SequenceNo(0));
+  const auto writes = Info(db).read_stream(stream, SequenceNo(0));
   REQUIRE(writes.size() == 3);
   CHECK(writes[0].payload == "a");
   CHECK(writes[1].payload.empty());
@@ -419,7 +421,7 @@ TEST_CASE("append_many: all or nothing", "[F5][conformance]") {
   CHECK_THROWS_AS(db.append_many(stream, Term(1), {"b", "c"}, {.expected = SequenceNo(2)}), SequenceConflict);
   db.seal(scope, Term(2));
   CHECK_THROWS_AS(db.append_many(stream, Term(1), {"b", "c"}), StaleTerm);
-  CHECK(db.stream(stream)->last_no == 3);
+  CHECK(Info(db).stream(stream)->last_no == 3);
   CHECK_THROWS_AS(db.append_many(stream, Term(2), {}), InvalidInput);
 }
 
@@ -432,7 +434,7 @@ TEST_CASE("write id: the same write happens once and keeps its number", "[F5][co
   CHECK(db.append(stream, Term(1), "once", {.scope = scope, .write_id = id}) == SequenceNo(1));
   CHECK(db.append(stream, Term(1), "two") == SequenceNo(2));
   CHECK(db.append(stream, Term(1), "once", {.scope = scope, .write_id = id}) == SequenceNo(1));
-  CHECK(db.read_stream(stream, SequenceNo(0)).size() == 2);
+  CHECK(Info(db).read_stream(stream, SequenceNo(0)).size() == 2);
   const auto outcome = db.outcome(id);
   REQUIRE(outcome);
   CHECK(outcome->sequence_no == 1);
@@ -459,7 +461,7 @@ TEST_CASE("write id: outlives pruning and belongs to one stream", "[F3][F5][conf
   const WriteId id = WriteId::random();
   db.append(stream, Term(4), "once", {.write_id = id});
   db.append(stream, Term(4), "two");
-  CHECK(db.prune(stream, SequenceNo(2)) == 1);
+  CHECK(Operator(db).prune(stream, SequenceNo(2)) == 1);
   CHECK(db.append(stream, Term(4), "once", {.write_id = id}) == SequenceNo(1));
   CHECK_THROWS_AS(db.append(Stream(unique("other")), Term(4), "once", {.write_id = id}), InvalidInput);
 }
@@ -483,13 +485,52 @@ TEST_CASE("write id: makes a plain write repeatable", "[F5][conformance]") {
   CHECK(count_rows(db, "write_claimed") == 1);
 }
 
+TEST_CASE("write id: a refusal is counted once and a write that happened is none", "[F5][conformance]") {
+  if (!conformance::survives_reopening()) return;
+  const std::string url = conformance::fresh_url();
+  auto old = Database::open(url);
+  conformance::install(old, url);
+  const Scope scope("counted");
+  WriteOptions happened{.write_id = WriteId::random()}, late{.write_id = WriteId::random()};
+  CHECK(old.write(scope, Term(1), nothing, happened) == Wrote::now);
+  old.seal(scope, Term(2));
+  // This one remembers no fence.
+  auto db = Database::open(url);
+  CHECK(db.write(scope, Term(1), nothing, happened) == Wrote::before);
+  CHECK(Info(db).stats().stale_writes == 0);
+  CHECK_THROWS_AS(db.write(scope, Term(1), nothing, late), StaleTerm);
+  CHECK(Info(db).stats().stale_writes == 1);
+  std::int64_t counted = 0;
+  for (const auto& [code, count] : Info(db).refusal_counts()) counted += code == "TG001" ? count : 0;
+  CHECK(counted == (db.kind() == "sqlserver" ? 0 : 1));
+  // A term above the fence is raised ahead of the write, and only if the write has not happened.
+  CHECK(db.write(scope, Term(4), nothing, happened) == Wrote::before);
+  CHECK(Info(db).fence(scope)->term == 2);
+  CHECK(db.write(scope, Term(4), nothing, late) == Wrote::now);
+  CHECK(Info(db).fence(scope)->term == 4);
+}
+
+TEST_CASE("write: after a reset by another process begins again and is committed once", "[F3][F5][conformance]") {
+  if (!conformance::survives_reopening()) return;
+  const std::string url = conformance::fresh_url();
+  auto db = Database::open(url), other = Database::open(url);
+  conformance::install(db, url);
+  const Scope scope("lowered");
+  make_table(db, "write_lowered");
+  db.seal(scope, Term(9));
+  Operator(Database::open(conformance::owner_url(url))).reset_fence(scope, Term(3), "ops", "mistyped term");
+  const auto work = [](Transaction& tx) { tx.exec("INSERT INTO write_lowered (id, body) VALUES (1, 'x')"); };
+  CHECK(db.write(scope, Term(3), work, {.write_id = WriteId::random()}) == Wrote::now);
+  CHECK(count_rows(other, "write_lowered") == 1);
+}
+
 TEST_CASE("write id: each write of a batch has its own", "[F5][conformance]") {
   auto& db = shared();
   const Stream stream(unique("ids"));
   const std::vector<WriteId> ids{WriteId::random(), WriteId::random(), WriteId::random()};
   CHECK(db.append_many(stream, Term(1), {"a", "b", "c"}, {}, ids) == SequenceNo(3));
   CHECK(db.append_many(stream, Term(1), {"a", "b", "c"}, {}, ids) == SequenceNo(3));
-  CHECK(db.stream(stream)->last_no == 3);
+  CHECK(Info(db).stream(stream)->last_no == 3);
   CHECK(db.outcome(ids[2])->sequence_no == 3);
   CHECK_THROWS_AS(db.append_many(stream, Term(1), {"a"}, {}, ids), InvalidInput);
 }
@@ -498,11 +539,11 @@ TEST_CASE("memory: pruning and releasing leave the fence", "[F3][conformance]") 
   auto& db = shared();
   const Stream stream(unique("prune"));
   for (int term = 1; term <= 5; ++term) db.append(stream, Term(term), "x");
-  CHECK(db.prune(stream, SequenceNo(6)) == 5);
-  CHECK(db.read_stream(stream, SequenceNo(0)).empty());
+  CHECK(Operator(db).prune(stream, SequenceNo(6)) == 5);
+  CHECK(Info(db).read_stream(stream, SequenceNo(0)).empty());
   CHECK_THROWS_AS(db.append(stream, Term(4), "late"), StaleTerm);
   CHECK(db.append(stream, Term(5), "on") == SequenceNo(6));
-  CHECK(db.verify().empty());
+  CHECK(Operator(db).verify().empty());
 }
 
 TEST_CASE("memory: a fence survives closing and opening", "[F3][conformance]") {
@@ -515,8 +556,8 @@ TEST_CASE("memory: a fence survives closing and opening", "[F3][conformance]") {
     db.seal(scope, Term(8));
   }
   auto db = Database::open(url);
-  CHECK(conformance::install(db, url).from_version == db.installed_version());
-  CHECK(db.fence(scope)->term == 8);
+  CHECK(conformance::install(db, url).from_version == Operator(db).installed_version());
+  CHECK(Info(db).fence(scope)->term == 8);
   CHECK_THROWS_AS(db.check(scope, Term(7)), StaleTerm);
 }
 
@@ -527,14 +568,14 @@ TEST_CASE("reset: a term of 10^18 by mistake is taken back and writing goes on",
   db.append(stream, Term(7), "seven", {.scope = scope});
   db.append(stream, Term(1'000'000'000'000'000'000), "mistyped", {.scope = scope});
   CHECK_THROWS_AS(db.append(stream, Term(8), "shut out"), StaleTerm);
-  CHECK(db.reset_fence(scope, Term(7), "ops", "mistyped term") == 1'000'000'000'000'000'000);
-  CHECK(db.fence(scope)->term == 7);
+  CHECK(Operator(db).reset_fence(scope, Term(7), "ops", "mistyped term") == 1'000'000'000'000'000'000);
+  CHECK(Info(db).fence(scope)->term == 7);
   CHECK(db.append(stream, Term(8), "eight", {.scope = scope}) == SequenceNo(3));
   CHECK_THROWS_AS(db.append(stream, Term(7), "late"), StaleTerm);
   bool told = false;
-  for (const Row& row : db.explain(scope).rows) told = told || (row[3].as_text() == "reset" && row[1].as_text() == "ops");
+  for (const Row& row : Operator(db).explain(scope).rows) told = told || (row[3].as_text() == "reset" && row[1].as_text() == "ops");
   CHECK(told);
-  CHECK_THROWS_AS(db.reset_fence(scope, Term(9), "ops", "upwards"), InvalidInput);
+  CHECK_THROWS_AS(Operator(db).reset_fence(scope, Term(9), "ops", "upwards"), InvalidInput);
 }
 
 TEST_CASE("explain: tells who raised and who was refused", "[conformance]") {
@@ -544,7 +585,7 @@ TEST_CASE("explain: tells who raised and who was refused", "[conformance]") {
   for (int i = 0; i < 3; ++i) CHECK_THROWS_AS(db.write(scope, Term(4), nothing), StaleTerm);
   int seals = 0;
   int refusals = 0;
-  for (const Row& row : db.explain(scope).rows) {
+  for (const Row& row : Operator(db).explain(scope).rows) {
     seals += row[3].as_text() == "seal";
     refusals += row[3].as_text() == "refuse";
   }
@@ -557,8 +598,8 @@ TEST_CASE("install: a newer schema than this binary knows is refused with the re
   auto db = Database::open(conformance::owner_url(url));
   // Outside of a database in memory nobody can play a newer version.
   if (db.kind() == "sqlite" && !conformance::survives_reopening()) return;
-  db.install();
-  const int version = db.installed_version();
+  Operator(db).install();
+  const int version = Operator(db).installed_version();
   const auto claim = [&](int newer) {
     if (db.kind() == "sqlite") {
       conformance::run_outside(url, "DROP TRIGGER IF EXISTS termgate_migrations_own_insert; INSERT INTO termgate_migrations SELECT " +
@@ -572,19 +613,19 @@ TEST_CASE("install: a newer schema than this binary knows is refused with the re
     });
   };
   claim(version + 1);
-  CHECK(db.install().from_version == version + 1);
+  CHECK(Operator(db).install().from_version == version + 1);
   claim(version + 2);
-  CHECK_THROWS_WITH(db.install(), Catch::Contains(std::to_string(version + 2)) && Catch::Contains("newer"));
+  CHECK_THROWS_WITH(Operator(db).install(), Catch::Contains(std::to_string(version + 2)) && Catch::Contains("newer"));
 }
 
 TEST_CASE("install: one that fails half-way leaves nothing", "[F5][conformance]") {
   if (!conformance::survives_reopening()) return;
   const std::string url = conformance::fresh_url();
   auto db = Database::open(conformance::owner_url(url));
-  db.install();
+  Operator(db).install();
   conformance::drop_guard(url);
-  db.uninstall();
-  CHECK(db.installed_version() == 0);
+  Operator(db).uninstall();
+  CHECK(Operator(db).installed_version() == 0);
   // Something of the same name in the way of a later migration.
   if (conformance::is_postgresql()) {
     conformance::run_outside(url, "CREATE SCHEMA termgate");
@@ -595,8 +636,8 @@ TEST_CASE("install: one that fails half-way leaves nothing", "[F5][conformance]"
   } else {
     conformance::run_outside(url, "CREATE TABLE termgate_stream_writes (id INTEGER)");
   }
-  CHECK_THROWS_AS(db.install(), Error);
-  CHECK(db.installed_version() == 0);
+  CHECK_THROWS_AS(Operator(db).install(), Error);
+  CHECK(Operator(db).installed_version() == 0);
   if (conformance::is_sqlserver()) {
     CHECK(db.query("SELECT count(*) FROM sys.objects WHERE schema_id = SCHEMA_ID('termgate')").one()[0].as_int() == 1);
     return;
@@ -613,7 +654,7 @@ TEST_CASE("lease: an acquisition is a new term and shuts the one before out", "[
   CHECK(first.still_held());
   CHECK_FALSE(db.try_acquire_lease(scope, 10s, {.owner = "b"}));
   CHECK(db.write(first.scope(), first.term(), nothing) == Wrote::now);
-  CHECK(db.lease(scope)->owner == "a");
+  CHECK(Info(db).lease(scope)->owner == "a");
   const Lease again = db.acquire_lease(scope, 10s, {.owner = "a"});
   CHECK(again.term() > first.term());
   CHECK_THROWS_AS(db.write(scope, first.term(), nothing), StaleTerm);
@@ -707,7 +748,7 @@ TEST_CASE("lease: an expired but unreplaced holder may still write", "[conforman
   auto& db = shared();
   const Scope scope(unique("lease"));
   const Lease lease = db.acquire_lease(scope, 100ms, {.owner = "a"});
-  while (db.lease(scope)->remaining_ms > 0) std::this_thread::sleep_for(10ms);
+  while (Info(db).lease(scope)->remaining_ms > 0) std::this_thread::sleep_for(10ms);
   CHECK(db.write(scope, lease.term(), nothing) == Wrote::now);
 }
 
@@ -715,14 +756,14 @@ TEST_CASE("lease: renewing extends and releasing keeps the term", "[F3][conforma
   auto& db = shared();
   const Scope scope(unique("lease"));
   Lease lease = db.acquire_lease(scope, 1s, {.owner = "a"});
-  const auto before = db.lease(scope)->expires_at_ms;
+  const auto before = Info(db).lease(scope)->expires_at_ms;
   std::this_thread::sleep_for(5ms);
   db.renew_lease(lease);
-  CHECK(db.lease(scope)->expires_at_ms > before);
+  CHECK(Info(db).lease(scope)->expires_at_ms > before);
   CHECK(db.release_lease(lease));
   CHECK_FALSE(db.release_lease(lease));
   CHECK_THROWS_AS(db.renew_lease(lease), LeaseLost);
-  CHECK(db.fence(scope)->term == lease.term().value());
+  CHECK(Info(db).fence(scope)->term == lease.term().value());
   const Lease next = db.acquire_lease(scope, 1s, {.owner = "b"});
   CHECK(next.term().value() == lease.term().value() + 1);
 }
@@ -735,18 +776,18 @@ TEST_CASE("lease: only the holder with its term renews and releases", "[conforma
   CHECK_THROWS_AS(db.renew_lease(scope, Term(lease.term().value() + 1), "a", 10s), LeaseLost);
   CHECK_FALSE(db.release_lease(scope, lease.term(), "b"));
   CHECK_FALSE(db.release_lease(scope, Term(lease.term().value() + 1), "a"));
-  CHECK(db.lease(scope)->remaining_ms > 0);
+  CHECK(Info(db).lease(scope)->remaining_ms > 0);
 }
 
 TEST_CASE("lease: force-release shuts the holder out at once", "[F2][conformance]") {
   auto& db = shared();
   const Scope scope(unique("lease"));
   Lease lease = db.acquire_lease(scope, 10s, {.owner = "a"});
-  CHECK(db.force_release(scope, "ops", "on fire"));
+  CHECK(Operator(db).force_release(scope, "ops", "on fire"));
   CHECK_THROWS_AS(db.write(scope, lease.term(), nothing), StaleTerm);
   CHECK_THROWS_AS(db.renew_lease(lease), LeaseLost);
   CHECK(db.acquire_lease(scope, 10s, {.owner = "b"}).term().value() > lease.term().value() + 1);
-  CHECK_FALSE(db.force_release(Scope(unique("never")), "ops", "none"));
+  CHECK_FALSE(Operator(db).force_release(Scope(unique("never")), "ops", "none"));
 }
 
 TEST_CASE("lease: a term that was never issued is no term", "[conformance]") {
@@ -757,7 +798,7 @@ TEST_CASE("lease: a term that was never issued is no term", "[conformance]") {
   CHECK_THROWS_AS(db.check(scope, above), InvalidInput);
   CHECK_THROWS_AS(db.seal(scope, above), InvalidInput);
   CHECK_THROWS_AS(db.append(Stream(unique("s")), above, "x", {.scope = scope}), InvalidInput);
-  CHECK(db.fence(scope)->term == lease.term().value());
+  CHECK(Info(db).fence(scope)->term == lease.term().value());
 }
 
 TEST_CASE("lease: lengths outside 100 ms to 1 day and empty owners are refused", "[conformance]") {
@@ -766,7 +807,7 @@ TEST_CASE("lease: lengths outside 100 ms to 1 day and empty owners are refused",
   CHECK_THROWS_AS(db.try_acquire_lease(scope, 99ms), InvalidInput);
   CHECK_THROWS_AS(db.try_acquire_lease(scope, 24h + 1ms), InvalidInput);
   CHECK(db.try_acquire_lease(scope, 24h));
-  CHECK_FALSE(db.lease(Scope(unique("never"))));
+  CHECK_FALSE(Info(db).lease(Scope(unique("never"))));
 }
 
 TEST_CASE("lease: begins above a fence that writers raised before", "[F2][conformance]") {
@@ -784,8 +825,8 @@ TEST_CASE("untrusted: a restored database refuses writes until each scope is set
   const Scope external("external");
   const Lease lease = db.acquire_lease(leased, 10s, {.owner = "a"});
   db.seal(external, Term(5));
-  CHECK(db.declare_untrusted("ops", "old copy put back") == 2);
-  CHECK(db.fence(external)->untrusted);
+  CHECK(Operator(db).declare_untrusted("ops", "old copy put back") == 2);
+  CHECK(Info(db).fence(external)->untrusted);
   CHECK_THROWS_AS(db.write(leased, lease.term(), nothing), FenceUntrusted);
   CHECK_THROWS_AS(db.check(external, Term(6)), FenceUntrusted);
   CHECK_THROWS_AS(db.seal(external, Term(9)), FenceUntrusted);
@@ -796,40 +837,40 @@ TEST_CASE("untrusted: a restored database refuses writes until each scope is set
   CHECK(db.write(leased, next.term(), nothing) == Wrote::now);
   CHECK_THROWS_AS(db.check(external, Term(6)), FenceUntrusted);
 
-  CHECK(db.declare_restored(external, Term(8), "ops", "etcd says 8") == Term(8));
+  CHECK(Operator(db).declare_restored(external, Term(8), "ops", "etcd says 8") == Term(8));
   CHECK_THROWS_AS(db.check(external, Term(7)), StaleTerm);
   CHECK(db.check(external, Term(8)) == Term(8));
-  CHECK(db.declare_nothing_lost("ops", "sure of the rest") >= 0);
+  CHECK(Operator(db).declare_nothing_lost("ops", "sure of the rest") >= 0);
   CHECK(db.check(Scope("not seen before"), Term(1)) == Term(1));
 }
 
 TEST_CASE("settings: are listed and checked", "[conformance]") {
   auto& db = shared();
   bool grace = false;
-  for (const Row& row : db.settings().rows) grace = grace || row[0].as_text() == "eviction_grace_ms";
+  for (const Row& row : Operator(db).settings().rows) grace = grace || row[0].as_text() == "eviction_grace_ms";
   CHECK(grace);
-  db.set_setting("eviction_grace_ms", "900");
-  CHECK_THROWS_AS(db.set_setting("eviction_grace_ms", "soon"), InvalidInput);
-  CHECK_THROWS_AS(db.set_setting("no_such_setting", "1"), InvalidInput);
-  db.set_setting("eviction_grace_ms", "1000");
+  Operator(db).set_setting("eviction_grace_ms", "900");
+  CHECK_THROWS_AS(Operator(db).set_setting("eviction_grace_ms", "soon"), InvalidInput);
+  CHECK_THROWS_AS(Operator(db).set_setting("no_such_setting", "1"), InvalidInput);
+  Operator(db).set_setting("eviction_grace_ms", "1000");
 }
 
 TEST_CASE("settings: several are changed in the order given or none of them", "[conformance]") {
   auto& db = shared();
   const auto value_of = [&](const std::string& name) {
-    for (const Row& row : db.settings().rows)
+    for (const Row& row : Operator(db).settings().rows)
       if (row[0].as_text() == name) return row[1].as_text();
     return std::string("there is none");
   };
   const std::string wait = value_of("check_wait_ms");
-  db.set_settings({{"eviction_grace_ms", "901"}, {"check_wait_ms", "4901"}, {"eviction_grace_ms", "902"}});
+  Operator(db).set_settings({{"eviction_grace_ms", "901"}, {"check_wait_ms", "4901"}, {"eviction_grace_ms", "902"}});
   CHECK(value_of("eviction_grace_ms") == "902");
   CHECK(value_of("check_wait_ms") == "4901");
-  CHECK_THROWS_AS(db.set_settings({{"eviction_grace_ms", "903"}, {"no_such\"setting", "1"}}), InvalidInput);
-  CHECK_THROWS_AS(db.set_settings({{"eviction_grace_ms", "904"}, {"check_wait_ms", "soon"}}), InvalidInput);
+  CHECK_THROWS_AS(Operator(db).set_settings({{"eviction_grace_ms", "903"}, {"no_such\"setting", "1"}}), InvalidInput);
+  CHECK_THROWS_AS(Operator(db).set_settings({{"eviction_grace_ms", "904"}, {"check_wait_ms", "soon"}}), InvalidInput);
   CHECK(value_of("eviction_grace_ms") == "902");
-  db.set_settings({});
-  db.set_settings({{"eviction_grace_ms", "1000"}, {"check_wait_ms", wait}});
+  Operator(db).set_settings({});
+  Operator(db).set_settings({{"eviction_grace_ms", "1000"}, {"check_wait_ms", wait}});
   CHECK(value_of("eviction_grace_ms") == "1000");
 }
 
@@ -839,7 +880,7 @@ TEST_CASE("stream move: gives a stream to another scope and keeps its numbers", 
   const Scope from(unique("from"));
   const Scope to(unique("to"));
   db.append(stream, Term(3), "x", {.scope = from});
-  CHECK(db.move_stream(stream, to, "ops", "split"));
+  CHECK(Operator(db).move_stream(stream, to, "ops", "split"));
   db.seal(to, Term(9));
   CHECK_THROWS_AS(db.append(stream, Term(3), "late"), StaleTerm);
   CHECK(db.append(stream, Term(9), "on", {.scope = to}) == SequenceNo(2));

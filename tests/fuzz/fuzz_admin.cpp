@@ -9,9 +9,10 @@
 #include <string>
 #include <string_view>
 
-#include "admin/api.hpp"
+#include <termgate/admin/api.hpp>
+#include <termgate/operator.hpp>
 
-using namespace termgate::cli::admin;
+using namespace termgate::admin;
 
 namespace {
 
@@ -20,7 +21,7 @@ const std::string read_token(20, 'r'), lead_token(20, 'l'), operate_token(20, 'o
 Api& api() {
   static Api one = [] {
     auto database = termgate::Database::open("sqlite::memory:");
-    database.install();
+    termgate::Operator(database).install();
     database.try_acquire_lease(termgate::Scope("held"), std::chrono::hours(1), {.owner = "owner"});
     return Api(database, Tokens::from_text("a read " + read_token + "\nb lead " + lead_token + "\nc operate " + operate_token, "tokens"),
                ApiOptions{});

@@ -22,6 +22,8 @@
 
 #include <termgate/database.hpp>
 #include <termgate/follower.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 using namespace termgate;
 using namespace std::chrono_literals;
@@ -126,7 +128,7 @@ void everything_in_order(const std::string& url, std::int64_t writes, const std:
   require(seen.wrong().empty(), seen.wrong());
   const auto last = seen.last();
   for (const Stream& stream : streams)
-    require(last.at(stream.name()) == db.stream(stream)->last_no, "not all of " + stream.name() + " was handled");
+    require(last.at(stream.name()) == Info(db).stream(stream)->last_no, "not all of " + stream.name() + " was handled");
   fmt::print("{}: {} writes by {} writers, {} takeovers, {} lives of the follower: all in order, none missed, {:.1f} s\n", db.kind(),
              seen.count(), writers, term.load() - 1, lives, took);
 }
@@ -158,7 +160,7 @@ std::int64_t lag_p99_us(const std::string& url, int writes, bool listen, const s
 
 void play(const std::string& url, std::int64_t writes) {
   const std::string unique = WriteId::random().text().substr(0, 8);
-  Database::open(url).install();
+  Operator(Database::open(url)).install();
   everything_in_order(url, writes, unique);
   std::int64_t p99 = lag_p99_us(url, 300, true, unique + " notified");
   if (Database::open(url).kind() != "postgresql") return;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include <termgate/database.hpp>
+#include <termgate/operator.hpp>
 #include <termgate/sqlserver_check.hpp>
 
 #include "plain_odbc.hpp"
@@ -27,7 +28,7 @@ std::string driver_string(const std::string& url) {
 
 TEST_CASE("odbc check: holds its lock until the transaction ends and a stale term is refused", "[F1][F2][F5][live][odbc]") {
   FreshDatabase database(std::getenv("TERMGATE_TEST_POSTGRESQL"));
-  Database::open(database.url()).install();
+  Operator(Database::open(database.url())).install();
   Plain leader(database.url());
   leader.run("CREATE TABLE ledger (term bigint NOT NULL)");
   leader.run("SELECT termgate.seal('billing', 5)");
@@ -73,7 +74,7 @@ TEST_CASE("odbc check: holds its lock until the transaction ends and a stale ter
 
 TEST_CASE("odbc check: refused where it would guard nothing", "[F5][live][odbc]") {
   FreshDatabase database(std::getenv("TERMGATE_TEST_POSTGRESQL"));
-  Database::open(database.url()).install();
+  Operator(Database::open(database.url())).install();
   const auto message_of = [](SQLHDBC connection, std::string_view schema = "termgate") {
     try {
       sqlserver::check(connection, billing, Term(5), schema);

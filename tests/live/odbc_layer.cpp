@@ -12,6 +12,8 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 #include <termgate/detail/odbc/connection.hpp>
 #include "support/fault_proxy.hpp"
@@ -76,7 +78,7 @@ struct Rig {
         proxy(port_of(server_url())),
         plain(fresh.url()),
         db(Database::open(through(fresh.url(), proxy.port()), std::move(options))) {
-    db.install();
+    Operator(db).install();
     plain.run("CREATE TABLE ledger (id bigserial PRIMARY KEY, note text)");
     db.seal(billing, five);
   }
@@ -241,7 +243,7 @@ TEST_CASE("odbc connecting: what is wrong is said and the password is not", "[od
   const std::uint16_t port = port_of(url);
   const std::string secret = ";PWD=hush-hush";
   const auto refused = [&](const std::string& what) {
-    const std::string said = thrown<Unavailable>([&] { Database::open(what).fence(billing); });
+    const std::string said = thrown<Unavailable>([&] { Info(Database::open(what)).fence(billing); });
     INFO(said);
     CHECK(said.find("nothing was written") != std::string::npos);
     CHECK(said.find("hush") == std::string::npos);
@@ -322,7 +324,7 @@ TEST_CASE("odbc pool: sessions that the server ended are replaced and nothing is
 TEST_CASE("odbc pool: recovers when the server was killed in the middle of a write and came back", "[F3][F5][odbc][live]") {
   OwnServer server(TERMGATE_TEST_PG_SERVER, "15");
   auto db = Database::open(through(server.url()));
-  db.install();
+  Operator(db).install();
   const Stream stream("events");
   CHECK(db.append(stream, five, "one", {.scope = billing}).value() == 1);
   thrown<Unavailable>([&] {
@@ -332,9 +334,9 @@ TEST_CASE("odbc pool: recovers when the server was killed in the middle of a wri
       tx.append(stream, "three");
     });
   });
-  thrown<Unavailable>([&] { db.fence(billing); });
+  thrown<Unavailable>([&] { Info(db).fence(billing); });
   server.start();
-  CHECK(db.fence(billing)->term == 5);
+  CHECK(Info(db).fence(billing)->term == 5);
   CHECK(db.append(stream, five, "two", {.scope = billing}).value() == 2);
 }
 

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 #include "support/pg_plain.hpp"
 
@@ -40,7 +42,7 @@ const Scope billing{"billing"};
 TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as it was reported", "[F3][F5][live]") {
   OwnServer server(TERMGATE_TEST_PG_SERVER, "15");
   auto db = Database::open(server.url(), {.connections_max = 12});
-  db.install();
+  Operator(db).install();
   {
     Plain plain(server.url());
     plain.run("CREATE TABLE ledger (id bigserial PRIMARY KEY, note text)");
@@ -148,9 +150,9 @@ TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as 
   }
   CHECK(count[Ended::committed] >= 200);
   CHECK(count[Ended::unknown] > 0);
-  CHECK(db.fence(Scope{"rising"})->term >= sealed);
-  CHECK(db.fence(billing)->term == 5);
-  for (const auto& finding : db.verify()) FAIL_CHECK(finding.kind << " " << finding.object << ": " << finding.detail);
+  CHECK(Info(db).fence(Scope{"rising"})->term >= sealed);
+  CHECK(Info(db).fence(billing)->term == 5);
+  for (const auto& finding : Operator(db).verify()) FAIL_CHECK(finding.kind << " " << finding.object << ": " << finding.detail);
   WARN(count[Ended::committed] << " acknowledged, " << count[Ended::unavailable] << " refused, " << count[Ended::unknown]
                                << " unknown, of which " << happened << " had happened; fence of \"rising\" acknowledged at " << sealed);
 }
@@ -158,7 +160,7 @@ TEST_CASE("crash: a server killed in the middle of COMMIT leaves every write as 
 TEST_CASE("crash: an eviction while COMMIT waits for a standby is unknown and did happen", "[F4][F5][live]") {
   OwnServer server(TERMGATE_TEST_PG_SERVER, "15");
   auto db = Database::open(server.url());
-  db.install();
+  Operator(db).install();
   db.seal(billing, Term(5));
   Plain plain(server.url());
   plain.run("SET synchronous_commit = local");

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include <termgate/operator.hpp>
+
 #include "support/pg_session.hpp"
 
 using namespace std::chrono_literals;
@@ -176,7 +178,7 @@ TEST_CASE("evict: who may not be signalled is named with the grant that is missi
   admin.must("GRANT CREATE ON DATABASE " + admin.value("SELECT quote_ident(current_database())") + " TO " + owner);
   const auto at = database().url().find("postgres@");
   const auto url = database().url().substr(0, at) + owner + database().url().substr(at + 8);
-  termgate::Database::open(url, {.schema = "plain_law"}).install();
+  termgate::Operator(termgate::Database::open(url, {.schema = "plain_law"})).install();
   PgSession leader(url);
   leader.must("SELECT plain_law.seal('s', 5)");
   PgSession super(database().url());

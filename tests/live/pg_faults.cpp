@@ -18,6 +18,8 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 #include "support/fault_proxy.hpp"
 #include "support/pg_plain.hpp"
@@ -65,7 +67,7 @@ struct Rig {
         plain(fresh.url()),
         direct(Database::open(fresh.url())),
         db(Database::open(proxy.url(fresh.url()), std::move(options))) {
-    direct.install();
+    Operator(direct).install();
     plain.run("CREATE TABLE ledger (id bigserial PRIMARY KEY, note text)");
     db.seal(billing, five);  // known to db, so that no raise comes before its writes
   }
@@ -104,7 +106,7 @@ std::optional<Database> late;
 TEST_CASE("closing: a Database that outlives main harms nothing", "[live]") {
   late_home.emplace(server_url());
   late.emplace(Database::open(late_home->url()));
-  late->install();
+  Operator(*late).install();
   late->seal(billing, five);
   for (int i = 0; i < 3; ++i) CHECK_THROWS_AS(late->check(billing, Term(4)), StaleTerm);
   for (int i = 0; i < 50; ++i) late->execute(billing, five, "SELECT 1");
@@ -230,7 +232,7 @@ TEST_CASE("faults: the raise before a write is not the write", "[F5][live]") {
     CHECK(rig.rows("raise") == "0");
   }
   REQUIRE(rig.settled());
-  CHECK(rig.direct.fence(billing)->term == 6);
+  CHECK(Info(rig.direct).fence(billing)->term == 6);
 }
 
 TEST_CASE("faults: an autocommit append is unknown once it was sent and its write id gives the number", "[F5][live]") {
@@ -266,7 +268,7 @@ TEST_CASE("faults: an autocommit append is unknown once it was sent and its writ
     }
   }
   CHECK(rig.plain.run("SELECT count(*) FROM termgate.stream_writes WHERE stream_id = 'events'") == std::to_string(number));
-  CHECK(rig.db.verify().empty());
+  CHECK(Operator(rig.db).verify().empty());
 }
 
 TEST_CASE("faults: a batch that is unknown is all there or not at all and is written once", "[F5][live]") {
@@ -274,13 +276,13 @@ TEST_CASE("faults: a batch that is unknown is all there or not at all and is wri
   const Stream stream{"events"};
   rig.db.append(stream, five, "first", {.scope = billing});
   for (const Fault fault : {Fault::cut_after, Fault::cut_before, Fault::cut_at_once}) {
-    const auto before = rig.db.stream(stream)->last_no;
+    const auto before = Info(rig.db).stream(stream)->last_no;
     const std::vector<std::string> payloads{"a", "b", "c"};
     const std::vector<WriteId> ids{WriteId::random(), WriteId::random(), WriteId::random()};
     rig.proxy.arm(fault, "append_many(");
     CHECK(ending([&] { rig.db.append_many(stream, five, payloads, {}, ids); }) != Ended::committed);
     CHECK(rig.db.append_many(stream, five, payloads, {}, ids).value() == before + 3);
-    CHECK(rig.db.stream(stream)->last_no == before + 3);
+    CHECK(Info(rig.db).stream(stream)->last_no == before + 3);
   }
 }
 
@@ -307,7 +309,7 @@ TEST_CASE("faults: a lost seal or acquisition is unknown and can be asked for ag
   const Scope led{"led"};
   rig.proxy.arm(Fault::cut_after, "acquire_lease(");
   CHECK(ending([&] { rig.db.acquire_lease(led, 10s); }) == Ended::unknown);
-  const auto shown = rig.db.lease(led);
+  const auto shown = Info(rig.db).lease(led);
   REQUIRE(shown);
   const Lease lease = rig.db.acquire_lease(led, 10s);
   CHECK(lease.term().value() > shown->term);
@@ -317,11 +319,11 @@ TEST_CASE("faults: a lost read is unavailable", "[F5][live]") {
   Rig rig;
   for (const Fault fault : {Fault::cut_after, Fault::cut_before}) {
     rig.proxy.arm(fault, "fence_status");
-    CHECK(ending([&] { rig.db.fence(billing); }) == Ended::unavailable);
+    CHECK(ending([&] { Info(rig.db).fence(billing); }) == Ended::unavailable);
     rig.proxy.arm(fault, "SELECT 42");
     CHECK(ending([&] { rig.db.query("SELECT 42"); }) == Ended::unavailable);
   }
-  CHECK(rig.db.fence(billing)->term == 5);
+  CHECK(Info(rig.db).fence(billing)->term == 5);
   CHECK(rig.proxy.fired() == 4);
 }
 
@@ -458,7 +460,7 @@ TEST_CASE("terms: a write admitted under one term never rides on a later one of 
   });
   admitted.get_future().wait();
   // Lost, then won again by the same owner in the same process, through the same Database.
-  REQUIRE(rig.db.force_release(led, "operator", "test"));
+  REQUIRE(Operator(rig.db).force_release(led, "operator", "test"));
   const Lease again = rig.db.acquire_lease(led, 30s);
   REQUIRE(again.owner() == old.owner());
   REQUIRE(again.term() > old.term());
@@ -470,7 +472,7 @@ TEST_CASE("terms: a write admitted under one term never rides on a later one of 
   CHECK_THROWS_AS(rig.db.renew_lease(led, old.term(), old.owner(), 30s), LeaseLost);
   CHECK(rig.rows("old") == "0");
   CHECK(rig.db.write(led, again.term(), Callback{"new", &runs}) == Wrote::now);
-  CHECK(rig.db.verify().empty());
+  CHECK(Operator(rig.db).verify().empty());
 }
 
 TEST_CASE("callback: a swallowed error does not end as committed", "[F5][live]") {
@@ -567,7 +569,7 @@ TEST_CASE("silence: answer_wait bounds every answer and a COMMIT without one is 
   rig.proxy.arm(Fault::freeze, "acquire_lease(", 60s);
   CHECK(ending([&] { rig.db.acquire_lease(Scope{"led"}, 10s); }) == Ended::unknown);
   rig.proxy.arm(Fault::freeze, "fence_status", 60s);
-  CHECK(ending([&] { rig.db.fence(billing); }) == Ended::unavailable);
+  CHECK(ending([&] { Info(rig.db).fence(billing); }) == Ended::unavailable);
   rig.proxy.arm(Fault::freeze, "INSERT INTO ledger", 60s);
   CHECK(ending([&] { rig.db.write(billing, five, Callback{"silent", &runs}); }) == Ended::unavailable);
   rig.proxy.arm(Fault::freeze, "COMMIT", 60s);
@@ -721,7 +723,7 @@ TEST_CASE("memory: a database that shows a lower fence than was seen is untruste
   CHECK_THROWS_AS(rig.db.write(billing, five, [&](Transaction& tx) { tx.check(scope, Term(6)); }), FenceUntrusted);
   CHECK(runs == 0);
   CHECK(rig.rows("untrusted") == "0");
-  CHECK_FALSE(rig.direct.stream(stream));
+  CHECK_FALSE(Info(rig.direct).stream(stream));
   // Another process that remembers nothing cannot know.
   CHECK(rig.direct.write(scope, Term(6), note) == Wrote::now);
   CHECK(runs == 1);
@@ -745,7 +747,7 @@ TEST_CASE("memory: an audited reset by another is believed", "[F3][live]") {
     const Scope scope{name};
     int runs = 0;
     rig.db.seal(scope, Term(1'000'000));
-    rig.direct.reset_fence(scope, five, "operator", "mistyped");
+    Operator(rig.direct).reset_fence(scope, five, "operator", "mistyped");
     const std::string which = name;
     if (which == "reset-check") CHECK(rig.db.check(scope, five) == five);
     if (which == "reset-write") CHECK(rig.db.write(scope, five, Callback{name, &runs}) == Wrote::now);

@@ -14,8 +14,10 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
 #include <termgate/leader_loop.hpp>
 #include <termgate/lease_watch.hpp>
+#include <termgate/operator.hpp>
 
 #include "support/pg_session.hpp"
 
@@ -70,7 +72,7 @@ TEST_CASE("hand-over: a handle hears of the request at once and from another pro
   HeldLease held = holder.hold(Scope("s"), {.ttl = 1h});
   std::this_thread::sleep_for(300ms);  // until it listens
   const auto asked = std::chrono::steady_clock::now();
-  REQUIRE(operator_.request_hand_over(Scope("s")));
+  REQUIRE(Operator(operator_).request_hand_over(Scope("s")));
   CHECK(until([&] { return held.asked_to_leave().stop_requested(); }, 2s));
   CHECK(std::chrono::steady_clock::now() - asked < 1s);
   // Plain SQL's with its notification.
@@ -114,7 +116,7 @@ TEST_CASE("leader loop: a forced release is heard at once", "[lease][live]") {
   REQUIRE(until([&] { return leader.loop->leads().has_value(); }));
   std::this_thread::sleep_for(300ms);  // until it listens
   const auto began = std::chrono::steady_clock::now();
-  REQUIRE(operator_.force_release(scope, "operator", "test"));
+  REQUIRE(Operator(operator_).force_release(scope, "operator", "test"));
   CHECK(until([&] { return leader.loop->leads() != Term(1); }, 5s));
   // A renewal is due after a third of an hour.
   CHECK(std::chrono::steady_clock::now() - began < 5s);
@@ -132,10 +134,10 @@ TEST_CASE("hand-over: a hundred of them between two loops that write leave a gap
     Candidate& next = one.loop->leads() ? other : one;
     const int before = next.writes;
     const auto asked = std::chrono::steady_clock::now();
-    REQUIRE(operator_.request_hand_over(scope, {.to = next.loop->owner(), .drain = 20s}));
+    REQUIRE(Operator(operator_).request_hand_over(scope, {.to = next.loop->owner(), .drain = 20s}));
     REQUIRE(until([&] { return next.loop->leads().has_value(); }));
     whole.push_back(std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - asked).count());
-    const HandOverInfo receipt = operator_.hand_overs(scope).at(0);
+    const HandOverInfo receipt = Info(operator_).hand_overs(scope).at(0);
     REQUIRE(receipt.state == "taken");
     REQUIRE(receipt.left_at_ms);
     REQUIRE(receipt.next_owner == next.loop->owner());
@@ -153,7 +155,7 @@ TEST_CASE("hand-over: a hundred of them between two loops that write leave a gap
   one.loop->stop();
   other.loop->stop();
   CHECK(one.stale + other.stale == 0);
-  CHECK(operator_.verify().empty());
+  CHECK(Operator(operator_).verify().empty());
 }
 
 TEST_CASE("hand-over: who refuses to leave is shut out before the next one leads", "[handover][F1][live]") {
@@ -164,9 +166,9 @@ TEST_CASE("hand-over: who refuses to leave is shut out before the next one leads
   std::optional<Term> before;  // on a busy machine it may have been lost again a moment later
   REQUIRE(until([&] { return (before = stubborn.loop->leads()).has_value(); }));
   Candidate next(database.url(), scope, 1s);
-  REQUIRE(until([&] { return operator_.request_hand_over(scope, {.to = next.loop->owner(), .drain = 500ms}); }));
+  REQUIRE(until([&] { return Operator(operator_).request_hand_over(scope, {.to = next.loop->owner(), .drain = 500ms}); }));
   const auto handed_over = [&] {
-    const auto entries = operator_.audit({.scope = scope.name()});
+    const auto entries = Operator(operator_).audit({.scope = scope.name()});
     return std::any_of(entries.begin(), entries.end(), [](const AuditEntry& one) { return one.action == "hand_over"; });
   };
   REQUIRE(until(handed_over));
@@ -175,10 +177,10 @@ TEST_CASE("hand-over: who refuses to leave is shut out before the next one leads
   }));
   next.loop->stop();
   stubborn.loop->stop();
-  CHECK(operator_.verify().empty());
+  CHECK(Operator(operator_).verify().empty());
   // In commit order no term goes down.
   std::int64_t highest = 0;
-  for (const StreamWrite& write : operator_.read_stream(Stream("billing"), SequenceNo(0), 100'000)) {
+  for (const StreamWrite& write : Info(operator_).read_stream(Stream("billing"), SequenceNo(0), 100'000)) {
     REQUIRE(write.term.value() >= highest);
     highest = write.term.value();
   }

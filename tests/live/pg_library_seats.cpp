@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/operator.hpp>
 
 #include "support/pg_session.hpp"
 
@@ -241,9 +242,9 @@ TEST_CASE("library seats: the process itself raises, acquires and reads beside i
     CHECK_THROWS_AS(home.write(leased, lease.term()), StaleTerm);
   }
   home.sit(billing, Term(term));
-  home.db.declare_untrusted("me", "test");
+  Operator(home.db).declare_untrusted("me", "test");
   CHECK_THROWS_AS(home.write(billing, Term(term)), FenceUntrusted);
-  home.db.declare_nothing_lost("me", "test");
+  Operator(home.db).declare_nothing_lost("me", "test");
   home.write(billing, Term(term));
 }
 
@@ -329,7 +330,7 @@ TEST_CASE("library seats: a role that writes, and an owner who may not see or en
   Home home("seats_roles");
   const std::string app = "seats_app_" + std::to_string(getpid()), owner = "seats_owner_" + std::to_string(getpid());
   home.operator_.must("CREATE ROLE " + app + " LOGIN; CREATE ROLE " + owner + " LOGIN; GRANT ALL ON t TO " + app);
-  home.db.grant(app, "write");
+  Operator(home.db).grant(app, "write");
   const auto as = [&](const std::string& role) {
     std::string url = home.database.url();
     const auto from = url.find("//") + 2, at = url.find('@');
@@ -352,8 +353,8 @@ TEST_CASE("library seats: a role that writes, and an owner who may not see or en
     OpenOptions options;
     options.schema = "theirs";
     Database theirs = Database::open(as(owner), options);
-    theirs.install();
-    theirs.grant(app, "write");
+    Operator(theirs).install();
+    Operator(theirs).grant(app, "write");
     Database db = Database::open(as(app), options);
     for (int round = 0; round < 100; ++round) {
       db.execute(billing, Term(1), Home::insert, "billing", 1);
@@ -362,7 +363,7 @@ TEST_CASE("library seats: a role that writes, and an owner who may not see or en
     CHECK(home.operator_.value("SELECT count(*) FROM theirs.seats") == "0");
     theirs.seal(billing, Term(2));
     CHECK_THROWS_AS(db.execute(billing, Term(1), Home::insert, "billing", 1), StaleTerm);
-    theirs.uninstall();
+    Operator(theirs).uninstall();
   }
   home.operator_.must("DROP OWNED BY " + app + ", " + owner + " CASCADE; DROP ROLE " + app + "; DROP ROLE " + owner);
 }

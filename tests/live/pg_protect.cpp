@@ -3,6 +3,8 @@
 
 #include <future>
 
+#include <termgate/operator.hpp>
+
 #include "support/pg_session.hpp"
 
 using termgate::test::PgDatabase;
@@ -346,7 +348,7 @@ struct OwnLayer1 {
                admin.value("SELECT quote_ident(current_database())") + " TO " + owner);
     admin.must(
         "DROP SCHEMA IF EXISTS own_law CASCADE; DROP SCHEMA IF EXISTS app CASCADE; CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO PUBLIC");
-    termgate::Database::open(url_of(owner), {.schema = "own_law"}).install();
+    termgate::Operator(termgate::Database::open(url_of(owner), {.schema = "own_law"})).install();
     return url_of(owner) + "?options=-csearch_path%3Dapp,own_law";
   }
   std::string granted() {

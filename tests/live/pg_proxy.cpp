@@ -6,6 +6,8 @@
 #include <chrono>
 #include <string>
 
+#include <termgate/operator.hpp>
+
 #include "support/pg_session.hpp"
 
 using namespace std::chrono_literals;
@@ -334,7 +336,7 @@ TEST_CASE("install: a database of version 12 is upgraded and its writers may cal
       "termgate.check_prepared; DROP FUNCTION termgate.hold_claim; "
       "DELETE FROM termgate.migrations WHERE version > 12");
   CHECK(writer.run("SELECT * FROM termgate.check_session('upgraded', 5)").code == "42883");
-  const auto report = termgate::Database::open(old.url()).install();
+  const auto report = termgate::Operator(termgate::Database::open(old.url())).install();
   CHECK(report.from_version == 12);
   CHECK(report.to_version >= 13);
   CHECK(writer.must("SELECT * FROM termgate.check_session('upgraded', 5)").rows[0][2] == "5");

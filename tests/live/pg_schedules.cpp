@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include <termgate/database.hpp>
+#include <termgate/operator.hpp>
 
 #include "support/fence_model.hpp"
 
@@ -383,7 +384,7 @@ TEST_CASE("schedules: thousands of up to eight sessions answer as the model does
     const std::string name = "schedules_" + std::to_string(getpid()) + "_" + std::to_string(player);
     Client(server).run("CREATE DATABASE " + name);
     urls.push_back(server.substr(0, server.rfind('/') + 1) + name);
-    termgate::Database::open(urls.back()).install();
+    termgate::Operator(termgate::Database::open(urls.back())).install();
     Client owner(urls.back());
     owner.run("CREATE TABLE schedule_log (id bigserial PRIMARY KEY, scope text, term bigint)");
     owner.run("CREATE INDEX ON schedule_log (scope)");

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <memory>
 
+#include <termgate/operator.hpp>
+
 #include "support/pg_session.hpp"
 
 using termgate::Database;
@@ -79,7 +81,7 @@ TEST_CASE("upgrade: schema 13 becomes what a fresh install makes", "[F3][live]")
       "SELECT termgate.set_setting('eviction_grace_ms', '700'); SELECT termgate.append('s', 5, 'x'); SELECT termgate.seal('other', 9);"
       "SELECT * FROM termgate.acquire_lease('led', 'one', '1 day'); SELECT termgate.job_start('nightly', 'led', 'one', 1)");
 
-  const auto report = Database::open(old.url()).install();
+  const auto report = termgate::Operator(Database::open(old.url())).install();
   CHECK(report.from_version == 13);
   CHECK(std::to_string(report.to_version) == PgSession(fresh.url()).value("SELECT termgate.schema_version()"));
   const std::string expected = PgSession(fresh.url()).value(everything);
@@ -103,9 +105,9 @@ TEST_CASE("upgrade: schema 13 becomes what a fresh install makes", "[F3][live]")
   PgSession lead(old.url_as(leader, ""));
   CHECK(lead.must("SELECT renewed FROM termgate.renew_lease('led', 'one', 1, '1 hour')").value() == "t");
   // Nothing is pending any more, and an upgrade that is run again changes nothing.
-  CHECK(Database::open(old.url()).install().from_version == report.to_version);
+  CHECK(termgate::Operator(Database::open(old.url())).install().from_version == report.to_version);
   now.must("DELETE FROM termgate.migrations WHERE version > 12");
-  CHECK(Database::open(old.url()).install().from_version == 12);
+  CHECK(termgate::Operator(Database::open(old.url())).install().from_version == 12);
   CHECK(PgSession(old.url()).value(everything) == expected);
 }
 
@@ -133,7 +135,7 @@ TEST_CASE("upgrade: doctor names the tables that must be protected again", "[F6]
   was.must(
       "CREATE TABLE root (k int) PARTITION BY LIST (k); CREATE TABLE part1 PARTITION OF root FOR VALUES IN (1); SELECT "
       "termgate.protect('part1', scope => 'a')");
-  Database::open(old.url()).install();
+  termgate::Operator(Database::open(old.url())).install();
   PgSession now(old.url());
   CHECK(now.value("SELECT problem FROM termgate.doctor() WHERE severity = 'error' AND object = 'public.part1'").find("termgate_below") !=
         std::string::npos);
@@ -151,10 +153,10 @@ TEST_CASE("upgrade: a frozen writer holds it up for seconds and not for ever", "
   PgSession frozen(old.url());
   frozen.must("BEGIN; SELECT termgate.append('s', 5, 'x')");
   const auto start = std::chrono::steady_clock::now();
-  CHECK_THROWS(Database::open(old.url()).install());
+  CHECK_THROWS(termgate::Operator(Database::open(old.url())).install());
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(30));
   CHECK(was.value("SELECT termgate.schema_version()") == "13");
   frozen.must("COMMIT");
-  CHECK(Database::open(old.url()).install().to_version > 13);
+  CHECK(termgate::Operator(Database::open(old.url())).install().to_version > 13);
   CHECK(was.value("SELECT termgate.append('s', 5, 'x')") == "2");
 }

@@ -14,6 +14,7 @@
 
 #include <termgate/authority/authority.hpp>
 #include <termgate/database.hpp>
+#include <termgate/operator.hpp>
 
 #include "support/authority_support.hpp"
 #include "support/pg_session.hpp"
@@ -523,7 +524,7 @@ TEST_CASE("proxy authority: a database without layer 1 or without a place is not
            gate.logged("not=there?&host=elsewhere\" does not exist");
   });
   // Once it is installed it is watched.
-  Database::open(database().url().substr(0, database().url().rfind('/') + 1) + "authority_bare").install();
+  Operator(Database::open(database().url().substr(0, database().url().rfind('/') + 1) + "authority_bare")).install();
   PgSession(database().url().substr(0, database().url().rfind('/') + 1) + "authority_bare")
       .must("SELECT * FROM termgate.seal('" + scope + "', 3)");
   wait_until("the fence", [&] { return bare->highest(scope) == 3; });

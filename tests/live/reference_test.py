@@ -145,7 +145,7 @@ class Reference(unittest.TestCase):
     def test_every_environment_variable_that_is_read_is_on_the_page_of_configuration(self):
         page = (REFERENCE / "configuration.md").read_text(encoding="utf-8")
         read = set()
-        for folder in ("cli", "fencing", "storage", "proxy", "sqlite_server", "wire"):
+        for folder in ("admin", "cli", "fencing", "storage", "proxy", "sqlite_server", "wire"):
             for path in (SOURCE / folder).rglob("*.cpp"):
                 text = path.read_text(encoding="utf-8")
                 read |= set(re.findall(r'getenv\("([A-Z_]+)"', text)) | set(re.findall(r'"(TERMGATE_[A-Z_]+)=', text))
@@ -190,7 +190,7 @@ class Reference(unittest.TestCase):
         page = (REFERENCE / "library.md").read_text(encoding="utf-8")
         named = set(re.findall(r"^\| \[?`<termgate/([\w/.]+)>`", page, re.M))
         there = set()
-        for folder in ("fencing", "storage", "storage/postgres", "storage/sqlite", "storage/odbc", "testkit", "sources"):
+        for folder in ("fencing", "storage", "storage/postgres", "storage/sqlite", "storage/odbc", "testkit", "term_sources"):
             include = SOURCE / folder / "include" / "termgate"
             there |= {path.relative_to(include).as_posix() for path in include.rglob("*.hpp") if "detail" not in path.parts}
         self.assertEqual(named, there)

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 using namespace termgate;
 
@@ -23,7 +25,7 @@ TEST_CASE("kill: what many threads were told of survives kill -9", "[F1][F3][F5]
     std::string folder = (std::filesystem::temp_directory_path() / "termgate-kill-XXXXXX").string();
     REQUIRE(mkdtemp(folder.data()) != nullptr);
     const std::string url = "sqlite:" + folder + "/test.db?journal_mode=" + mode;
-    Database::open(url).install();
+    Operator(Database::open(url)).install();
     int acknowledged[2];
     REQUIRE(pipe(acknowledged) == 0);
     const pid_t child = fork();
@@ -59,9 +61,9 @@ TEST_CASE("kill: what many threads were told of survives kill -9", "[F1][F3][F5]
       auto db = Database::open(url);
       CHECK(db.query("PRAGMA integrity_check").one()[0].as_text() == "ok");
       CHECK(told.size() >= 200);
-      CHECK(db.stream(Stream("log"))->last_no >= *told.rbegin());
-      CHECK(db.query("SELECT count(*) FROM termgate_stream_writes").one()[0].as_int() == db.stream(Stream("log"))->last_no);
-      CHECK(db.verify().empty());
+      CHECK(Info(db).stream(Stream("log"))->last_no >= *told.rbegin());
+      CHECK(db.query("SELECT count(*) FROM termgate_stream_writes").one()[0].as_int() == Info(db).stream(Stream("log"))->last_no);
+      CHECK(Operator(db).verify().empty());
       CHECK(db.append(Stream("log"), Term(1), "on").value() > *told.rbegin());
     }
     std::filesystem::remove_all(folder);

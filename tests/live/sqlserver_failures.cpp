@@ -22,6 +22,8 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 #include <termgate/detail/odbc/connection.hpp>
 #include "payload_pieces.hpp"
@@ -172,7 +174,7 @@ struct Rig {
     connect(server_url()).run("CREATE DATABASE " + name);
     direct = with({{"Database", name}});
     db.emplace(Database::open(with({{"Database", name}, {"Server", "127.0.0.1"}, {"Port", std::to_string(line.port)}})));
-    db->install();
+    Operator(*db).install();
     connect(direct).run("CREATE TABLE dbo.ledger (id int NOT NULL PRIMARY KEY, note nvarchar(100) NOT NULL)");
     db->seal(billing, five);
   }
@@ -207,7 +209,7 @@ std::size_t resident_kib(const char* what) {
 
 TEST_CASE("tsql connecting: each wrong part is said and the password is not", "[odbc][live][sqlserver]") {
   const auto refused = [&](const std::string& url) {
-    const std::string said = thrown<Unavailable>([&] { Database::open(url).fence(billing); });
+    const std::string said = thrown<Unavailable>([&] { Info(Database::open(url)).fence(billing); });
     INFO(said);
     CHECK(said.find("nothing was written") != std::string::npos);
     CHECK(said.find("hush-hush") == std::string::npos);
@@ -325,7 +327,7 @@ TEST_CASE("tsql payloads: a large one arrives whole and one over the limit is no
   const std::string length =
       connect(rig.direct).run("SELECT CAST(DATALENGTH(payload) AS nvarchar(30)) FROM termgate.stream_writes").one()[0].as_text();
   CHECK(length == std::to_string(large.size()));
-  const auto page = rig.db->read_stream(stream, SequenceNo(0), 1);
+  const auto page = Info(*rig.db).read_stream(stream, SequenceNo(0), 1);
   REQUIRE(page.size() == 1);
   CHECK((page[0].payload == large));
   large.clear();
@@ -344,7 +346,7 @@ TEST_CASE("tsql payloads: a large one arrives whole and one over the limit is no
   refused(gigabyte, "over the limit of 1073741824");
   refused(within, "the setting payload_bytes_max allows 268435456");
   CHECK(resident_kib("VmHWM") - before < 64 * 1024);  // no copy was made of it
-  CHECK(rig.db->stream(stream)->last_no == 1);
+  CHECK(Info(*rig.db).stream(stream)->last_no == 1);
 }
 
 TEST_CASE("tsql payloads: a line that is cut among the pieces wrote nothing", "[F5][odbc][live][sqlserver]") {
@@ -363,14 +365,14 @@ TEST_CASE("tsql payloads: a line that is cut among the pieces wrote nothing", "[
     thrown<Unavailable>([&] { rig.db->write(billing, five, [&](Transaction& tx) { tx.append(stream, payload); }); });
   }
   CHECK(rig.line.fired == 6);
-  CHECK_FALSE(rig.db->stream(stream));
+  CHECK_FALSE(Info(*rig.db).stream(stream));
   CHECK_FALSE(rig.db->outcome(id));
   // Once the append itself was sent its end is unknown, and the write id tells.
   rig.line.arm(Line::Fault::after, "@termgate_payload varbinary");
   thrown<OutcomeUnknown>([&] { rig.db->append(stream, five, payload, {.scope = billing, .write_id = id}); });
   CHECK(rig.line.fired == 7);
   CHECK(rig.db->append(stream, five, payload, {.scope = billing, .write_id = id}).value() == 1);
-  CHECK(rig.db->stream(stream)->last_no == 1);
+  CHECK(Info(*rig.db).stream(stream)->last_no == 1);
 }
 
 TEST_CASE("tsql payloads: a piece that is short or missing is refused by the server", "[F5][odbc][live][sqlserver]") {
@@ -441,7 +443,7 @@ TEST_CASE("tsql payloads: nothing of one stays in the session and its time is fo
   });
   // Whole seconds by the driver, and FreeTDS gives up after about twice that.
   CHECK(std::chrono::steady_clock::now() - start < 15s);
-  CHECK(rig.db->stream(stream)->last_no == 3);
+  CHECK(Info(*rig.db).stream(stream)->last_no == 3);
 }
 
 TEST_CASE("tsql server: killed in the middle of commits and started again", "[F3][F5][odbc][live][sqlserver]") {
@@ -499,5 +501,5 @@ TEST_CASE("tsql server: killed in the middle of commits and started again", "[F3
   CHECK(committed > 0);
   CHECK(refused + unknown > 0);
   CHECK(after > 0);
-  CHECK(rig.db->fence(billing)->term == 5);
+  CHECK(Info(*rig.db).fence(billing)->term == 5);
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <thread>
 
+#include <termgate/operator.hpp>
+
 #include "sqlserver_rig.hpp"
 
 using namespace termgate;
@@ -247,7 +249,7 @@ TEST_CASE("tsql uninstall: drops nothing of others and lists what is in its way"
   session.run("DECLARE @n bigint; EXEC termgate.protect @target = N'dbo.ledger', @scope = N'billing', @protected = @n OUTPUT");
   std::string said;
   try {
-    Database::open(rig.url).uninstall();
+    Operator(Database::open(rig.url)).uninstall();
   } catch (const DatabaseError& refused) { said = refused.what(); }
   CAPTURE(said);
   const auto names = [&](const std::string& command) { return said.find(command) != std::string::npos; };
@@ -258,14 +260,14 @@ TEST_CASE("tsql uninstall: drops nothing of others and lists what is in its way"
   CHECK((rig.is_babelfish || names("DROP VIEW [dbo].[bound];")));
   CHECK((rig.is_babelfish || names("DROP TRIGGER [termgate].[their_trigger];")));
   // All is as it was.
-  CHECK(Database::open(rig.url).installed_version() > 0);
+  CHECK(Operator(Database::open(rig.url)).installed_version() > 0);
   CHECK(session.refusal(write_row(5)));
   session.run("DROP VIEW termgate.theirs");
   session.run("ALTER SCHEMA dbo TRANSFER termgate.[their notes]");
   session.run("ALTER TABLE dbo.pointing DROP CONSTRAINT pointing_there");
   if (!rig.is_babelfish) session.run("DROP VIEW dbo.bound");
   if (!rig.is_babelfish) session.run("DROP TRIGGER termgate.their_trigger");
-  Database::open(rig.url).uninstall();
+  Operator(Database::open(rig.url)).uninstall();
   CHECK(session.number("SELECT CASE WHEN SCHEMA_ID(N'termgate') IS NULL THEN 0 ELSE 1 END") == 0);
   CHECK(session.number("SELECT COUNT_BIG(*) FROM dbo.[their notes]") == 0);
   CHECK_FALSE(session.refusal(write_row(5)));

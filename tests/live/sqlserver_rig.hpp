@@ -16,6 +16,7 @@
 #include <string>
 
 #include <termgate/database.hpp>
+#include <termgate/operator.hpp>
 
 #include <termgate/detail/odbc/connection.hpp>
 
@@ -74,7 +75,7 @@ struct Rig {
     for (const auto& [key, value] : odbc::attributes_of(text.text)) {
       if (key != "Database") url += ";" + key + "=" + odbc::quoted_value(key, value, text.maker);
     }
-    Database::open(url).install();
+    Operator(Database::open(url)).install();
     Session session(url);
     session.run("CREATE TABLE dbo.ledger (id int IDENTITY(1, 1) NOT NULL PRIMARY KEY, term bigint NOT NULL)");
     session.run("UPDATE termgate.settings SET value = N'1000' WHERE name = 'check_wait_ms'");

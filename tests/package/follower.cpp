@@ -8,6 +8,7 @@
 #include <string>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
 // [example]
 #include <termgate/follower.hpp>
 // [/example]

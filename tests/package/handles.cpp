@@ -12,6 +12,7 @@
 // [job]
 #include <termgate/job_run.hpp>
 // [/job]
+#include <termgate/jobs.hpp>
 
 using namespace termgate;
 using namespace std::chrono_literals;
@@ -41,7 +42,7 @@ int handles(const char* url) {
     // [/run]
     held.release();
   }
-  const auto jobs = db.jobs();
+  const auto jobs = Jobs(db).list();
   std::printf("%zu runs, the last one %s\n", jobs.size(), jobs.empty() ? "missing" : jobs.front().status.c_str());
   return jobs.size() == 1 && jobs.front().status == "completed" ? 0 : 1;
 }

@@ -4,6 +4,7 @@
 #define CATCH_CONFIG_MAIN    // the main of Catch2, version 2; with version 3 it is in Catch2::Catch2WithMain
 #include <catch2/catch.hpp>  // version 3: <catch2/catch_all.hpp>
 
+#include <termgate/operator.hpp>
 #include <termgate/testkit/catch2.hpp>
 #include <termgate/testkit/database.hpp>
 #include <termgate/testkit/leader.hpp>
@@ -54,7 +55,7 @@ TEST_CASE("billing survives a stale leader") {
 
   const auto balance = second.db.query("SELECT balance FROM accounts WHERE id = $1", {42}).one()[0].as_int();
   REQUIRE(balance == 100 - 1 - 10);
-  REQUIRE(second.db.verify().empty());
+  REQUIRE(Operator(second.db).verify().empty());
 }
 // [/example]
 

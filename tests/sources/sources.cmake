@@ -20,7 +20,7 @@ if(TARGET termgate_sources AND TARGET termgate_sqlite)
 endif()
 if(TARGET termgate_source_redis AND TARGET termgate_source_file)
   termgate_test(unit_sources LABEL unit
-    SOURCES unit/sources/file.cpp unit/sources/redis_reply.cpp unit/sources/url.cpp
+    SOURCES unit/term_sources/file.cpp unit/term_sources/redis_reply.cpp unit/term_sources/url.cpp
     LIBRARIES Termgate::sources Termgate::source_redis Termgate::source_net)
-  target_include_directories(unit_sources PRIVATE "${PROJECT_SOURCE_DIR}/sources/redis/src")
+  target_include_directories(unit_sources PRIVATE "${PROJECT_SOURCE_DIR}/term_sources/redis/src")
 endif()

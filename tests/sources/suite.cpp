@@ -12,7 +12,9 @@
 
 #include <termgate/database.hpp>
 #include <termgate/detail/source_election.hpp>
+#include <termgate/info.hpp>
 #include <termgate/leader_loop.hpp>
+#include <termgate/operator.hpp>
 #include <termgate/sources.hpp>
 
 #include "server.hpp"
@@ -44,7 +46,7 @@ struct Fence {
   std::filesystem::path path = std::filesystem::temp_directory_path() / fmt::format("termgate-source-{}-{}.db", getpid(), ++number);
   Database database = [this] {
     Database made = Database::open("sqlite:" + path.string());
-    made.install();
+    Operator(made).install();
     return made;
   }();
   ~Fence() {
@@ -306,10 +308,10 @@ TEST_CASE("source: a counter that was deleted is refused by who has seen it and 
   for (int i = 0; i < 5; ++i) {
     const auto won = detail::elect_by_source(*source, &fence.database, scope, "one", 10s, {});
     REQUIRE(won);
-    CHECK(fence.database.fence(scope)->term == won->lease.term.value());
+    CHECK(Info(fence.database).fence(scope)->term == won->lease.term.value());
     REQUIRE(source->release(scope, won->lease, "one"));
   }
-  const auto before = fence.database.fence(scope)->term;
+  const auto before = Info(fence.database).fence(scope)->term;
   server().delete_counter(scope.name());
   if (!server().counts()) {
     // Its terms come from what nobody can delete.
@@ -325,7 +327,7 @@ TEST_CASE("source: a counter that was deleted is refused by who has seen it and 
   CHECK(refused_as_stale([&] {
           return detail::elect_by_source(*fresh, &fence.database, scope, "two", 10s, {});
         }).find("the fence is already at") != std::string::npos);
-  CHECK(fence.database.fence(scope)->term == before);
+  CHECK(Info(fence.database).fence(scope)->term == before);
 }
 
 TEST_CASE("source: a server that lost everything is refused by who has seen it and by the fence", "[F2][sources]") {

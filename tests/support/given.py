@@ -6,7 +6,7 @@ CTest puts the names of the programs into the environment. Without it they are t
     given.TERMGATE      the command                               TERMGATE, else build/dev/termgate
     given.EXTENSION     the loadable extension for SQLite         TERMGATE_EXTENSION, else build/dev/termgate.so
     given.ATTACKER      the sender of random sessions             TERMGATE_ATTACKER, else build/dev/tests/live_attacker
-    given.GUARD         the guard's library for PostgreSQL 15     TERMGATE_GUARD, else build/dev/sql/postgres/guard/15/…, or ""
+    given.GUARD         the guard's library for PostgreSQL 15     TERMGATE_GUARD, else build/dev/guard/15/…, or ""
     given.PG_SERVER     the script that starts PostgreSQL servers
     given.LONG          ./test --long, or pytest --long           TERMGATE_TEST_LONG
     given.SANITIZED     the programs have a sanitizer in them     TERMGATE_TEST_SANITIZED
@@ -24,7 +24,7 @@ PG_SERVER = str(ROOT / "tests" / "support" / "pg_server.sh")
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 LONG = bool(os.environ.get("TERMGATE_TEST_LONG"))
 SANITIZED = bool(os.environ.get("TERMGATE_TEST_SANITIZED"))
-_built = ROOT / "build" / "dev" / "sql" / "postgres" / "guard" / "15" / "termgate_guard.so"
+_built = ROOT / "build" / "dev" / "guard" / "15" / "termgate_guard.so"
 GUARD = os.environ.get("TERMGATE_GUARD") or (str(_built) if _built.exists() else "")
 PROGRAMS = {
     "TERMGATE": ("TERMGATE", "termgate", "termgate"),

@@ -117,7 +117,7 @@ template() {
 # The programs of a server with the guard, from a copy of the installation in the server's own folder.
 bin_with_guard() {
   local here; here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-  "$here/tests/support/pg_home.sh" "$1" "$2/home" "$PG_SERVER_GUARD" "$here"/sql/postgres/guard/termgate_guard{--1.0.sql,.control}
+  "$here/tests/support/pg_home.sh" "$1" "$2/home" "$PG_SERVER_GUARD" "$here"/guard/termgate_guard{--1.0.sql,.control}
 }
 
 # In each database that is made from now on, and in `postgres`: whoever installs layer 1 gets the extension too.

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <termgate/database.hpp>
+#include <termgate/operator.hpp>
 
 namespace termgate::test {
 
@@ -132,7 +133,7 @@ class PgDatabase {
     admin.run("DROP DATABASE IF EXISTS " + name_ + " WITH (FORCE)");
     admin.must("CREATE DATABASE " + name_);
     url_ = server_.substr(0, server_.rfind('/') + 1) + name_;
-    if (install == Install::layer_1) Database::open(url_).install();
+    if (install == Install::layer_1) Operator(Database::open(url_)).install();
   }
   ~PgDatabase() {
     try {
@@ -152,7 +153,7 @@ class PgDatabase {
     admin.run("CREATE ROLE " + owner + " LOGIN");
     admin.must("GRANT CREATE ON DATABASE " + name_ + " TO " + owner);
     if (!rights.empty()) admin.must("GRANT " + rights + " TO " + owner);
-    Database::open(url_as(owner, "")).install();
+    Operator(Database::open(url_as(owner, ""))).install();
   }
 
   // The URL for another role, made on first use and granted that level.

@@ -13,7 +13,7 @@ from pathlib import Path
 root = Path(__file__).resolve().parents[2]
 rules = root / "packaging/prometheus/termgate.rules.yml"
 dashboard = root / "packaging/grafana/termgate.json"
-sources = ["cli/admin/metrics.cpp", "storage/src/stats.cpp", "proxy/net/src/metrics.cpp"]
+sources = ["admin/src/metrics.cpp", "storage/src/stats.cpp", "proxy/net/src/metrics.cpp"]
 
 
 def metrics_of(expressions):
@@ -36,12 +36,12 @@ def main():
     # An action that the audit does not know is a series that never comes; one that is not exported at 0 is seen from its second time on.
     layer1 = "".join(path.read_text() for path in (root / "sql/postgres/install").glob("*.sql"))
     known = set(re.findall(r"'([a-z_]+)'", " ".join(re.findall(r"_audit\('[a-z_]+'|\baction (?:=|IN) \(?(?:'[a-z_]+',? ?)+", layer1))))
-    at_zero = set(re.findall(r'\{"([a-z_]+)", 0\}', (root / "cli/admin/metrics.hpp").read_text()))
+    at_zero = set(re.findall(r'\{"([a-z_]+)", 0\}', (root / "admin/include/termgate/admin/metrics.hpp").read_text()))
     actions = {name for values in re.findall(r'action=~?\\?"([a-z_|]+)', text + dashboard.read_text()) for name in values.split("|")}
     if len(actions) < 3:
         breaches.append(f"only {len(actions)} actions of the audit were found in the rules and the dashboard")
     breaches += [f"the audit has no action {name}" for name in sorted(actions | at_zero) if name not in known]
-    breaches += [f"cli/admin/metrics.hpp: action {name} is not counted from 0" for name in sorted(actions - at_zero)]
+    breaches += [f"admin/include/termgate/admin/metrics.hpp: action {name} is not counted from 0" for name in sorted(actions - at_zero)]
     operations = (root / "docs/use/operations.md").read_text()
     alerts = re.findall(r"- alert: (\w+)", text)
     breaches += [f"docs/use/operations.md: no entry for {alert}" for alert in alerts if f"| `{alert}` |" not in operations]

@@ -16,10 +16,11 @@ root = Path(__file__).resolve().parents[2]
 allowed = {
     "text": ({"text"}, set()),
     "fencing": ({"fencing"}, {"fmt"}),
-    "storage/postgres": ({"fencing", "storage/postgres", "generated"}, {"fmt", "libpq", "pqxx"}),
-    "storage/sqlite": ({"fencing", "storage/sqlite", "generated"}, {"fmt", "sqlite"}),
-    "storage/odbc": ({"fencing", "storage/odbc", "generated"}, {"fmt", "odbc"}),
-    "storage": ({"fencing", "storage", "storage/postgres", "storage/sqlite", "storage/odbc", "generated"}, {"fmt"}),
+    "storage/port": ({"fencing", "storage/port"}, {"fmt"}),
+    "storage/postgres": ({"fencing", "storage/port", "storage/postgres", "generated"}, {"fmt", "libpq", "pqxx"}),
+    "storage/sqlite": ({"fencing", "storage/port", "storage/sqlite", "generated"}, {"fmt", "sqlite"}),
+    "storage/odbc": ({"fencing", "storage/port", "storage/odbc", "generated"}, {"fmt", "odbc"}),
+    "storage": ({"fencing", "storage", "storage/port", "storage/postgres", "storage/sqlite", "storage/odbc", "generated"}, {"fmt"}),
     "http": ({"fencing", "http"}, {"fmt", "boost", "openssl"}),
     "wire/pgwire": ({"wire/pgwire"}, set()),
     "wire/tds": ({"wire/tds"}, set()),
@@ -58,18 +59,20 @@ allowed = {
         },
         {"fmt", "boost", "openssl"},
     ),
-    "sources/net": ({"fencing", "sources/net"}, {"fmt", "boost", "openssl"}),
-    "sources/redis": ({"fencing", "sources/net", "sources/redis"}, {"fmt", "boost", "hiredis"}),
-    "sources/etcd": ({"fencing", "sources/net", "sources/etcd"}, {"fmt", "boost"}),
-    "sources/zookeeper": ({"fencing", "sources/net", "sources/zookeeper"}, {"fmt", "zookeeper"}),
-    "sources/consul": ({"fencing", "sources/net", "sources/consul"}, {"fmt", "boost"}),
-    "sources/kubernetes": ({"fencing", "sources/net", "sources/kubernetes"}, {"fmt", "boost", "openssl"}),
-    "sources/file": ({"fencing", "sources/net", "sources/file"}, {"fmt"}),
-    "sources": (
-        {"fencing", "sources"} | {f"sources/{part}" for part in ("net", "redis", "etcd", "zookeeper", "consul", "kubernetes", "file")},
+    "term_sources/net": ({"fencing", "term_sources/net"}, {"fmt", "boost", "openssl"}),
+    "term_sources/redis": ({"fencing", "term_sources/net", "term_sources/redis"}, {"fmt", "boost", "hiredis"}),
+    "term_sources/etcd": ({"fencing", "term_sources/net", "term_sources/etcd"}, {"fmt", "boost"}),
+    "term_sources/zookeeper": ({"fencing", "term_sources/net", "term_sources/zookeeper"}, {"fmt", "zookeeper"}),
+    "term_sources/consul": ({"fencing", "term_sources/net", "term_sources/consul"}, {"fmt", "boost"}),
+    "term_sources/kubernetes": ({"fencing", "term_sources/net", "term_sources/kubernetes"}, {"fmt", "boost", "openssl"}),
+    "term_sources/file": ({"fencing", "term_sources/net", "term_sources/file"}, {"fmt"}),
+    "term_sources": (
+        {"fencing", "term_sources"}
+        | {f"term_sources/{part}" for part in ("net", "redis", "etcd", "zookeeper", "consul", "kubernetes", "file")},
         {"fmt"},
     ),
     "testkit": ({"testkit", "fencing", "storage"}, {"fmt", "libpq", "catch2"}),
+    "admin": ({"fencing", "http", "storage", "admin"}, {"fmt", "boost"}),
     "cli": (None, None),
     "examples": (None, None),
     "tests": (None, None),
@@ -203,7 +206,7 @@ for header, home in public.items():
     if (
         "/detail/" not in header
         and home
-        and not home.startswith(("proxy/", "wire/", "sqlite_server"))
+        and not home.startswith(("proxy/", "wire/", "sqlite_server", "admin"))
         and re.search(r"\bpqxx::|\bsqlite3\b", (root / home / "include" / header).read_text())
         and "_check.hpp" not in header
     ):
@@ -236,7 +239,9 @@ for path in tracked("sql/postgres/*.sql", "sql/postgres/install/*.sql"):
 
 for folder in [
     "fencing",
+    "guard",
     "sql",
+    "storage/port",
     "storage/postgres",
     "storage/sqlite",
     "storage/odbc",
@@ -251,6 +256,7 @@ for folder in [
     "sqlite_server/front",
     "sqlite_server",
     "proxy/authority",
+    "admin",
     "cli",
     "clients",
     "tests",
@@ -357,7 +363,7 @@ for path in (root / "clients" / name for name in client_sources):
         breach(path, "has a statement of its own; they come from sql/")
 
 # The guard is C, and knows of the project only names in SQL.
-for path in tracked("sql/postgres/guard/*.c", "sql/postgres/guard/*.h"):
+for path in tracked("guard/*.c", "guard/*.h"):
     text = path.read_text(encoding="utf-8")
     for kind, name in re.findall(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', text, re.M):
         if path.name != "server.h" and name not in ("guard.h", "server.h", "stdlib.h"):

@@ -1,9 +1,11 @@
-// The errors of a fenced write. The type tells the caller what it may do next (docs/reference/errors.md).
+// The errors of a fenced write. The type tells the caller what it may do next
+// (docs/reference/errors.md).
 //
-// A write ends in one of three ways: committed, surely not committed, or unknown. Only OutcomeUnknown
-// means the third; every other type here means that nothing of the write is in the database.
-// Messages that come from the database's own functions start with their code (TG001 … TG007); the codes
-// are listed in docs/contract.md, section 4. Thread rules: values, copy them as you like.
+// A write ends in one of three ways: committed, surely not committed, or unknown. Only
+// OutcomeUnknown means the third; every other type here means that nothing of the write is in the
+// database. Messages that come from the database's own functions start with their code (TG001 …
+// TG007); the codes are listed in docs/contract.md, section 4. Thread rules: values, copy them as
+// you like.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +13,9 @@
 #include <string>
 #include <string_view>
 
-namespace termgate::inline v0 {
+#include <termgate/export.hpp>
 
-#define TERMGATE_EXPORT __attribute__((visibility("default")))
+namespace termgate::inline v0 {
 
 // Base of all errors thrown by Termgate. code() is "TG001" … "TG007", the database's own code
 // (an SQLSTATE, an SQLite result code), or empty.
@@ -27,7 +29,8 @@ class TERMGATE_EXPORT Error : public std::runtime_error {
   std::string code_;
 };
 
-// TG001: the term is lower than its scope's fence. Surely not written; never retry it with this term.
+// TG001: the term is lower than its scope's fence. Surely not written; never retry it with this
+// term.
 class TERMGATE_EXPORT StaleTerm : public Error {
  public:
   StaleTerm(const std::string& message, std::string scope, std::int64_t term, std::int64_t fence)
@@ -71,7 +74,8 @@ class TERMGATE_EXPORT InvalidInput : public Error {
   ~InvalidInput() override;
 };
 
-// TG006: blocked longer than the grace or check_wait; the message names the holder. Trying again is safe.
+// TG006: blocked longer than the grace or check_wait; the message names the holder. Trying again is
+// safe.
 class TERMGATE_EXPORT Blocked : public Error {
  public:
   explicit Blocked(const std::string& message) : Error(message, "TG006") {}
@@ -86,8 +90,8 @@ class TERMGATE_EXPORT Conflict : public Error {
   ~Conflict() override;
 };
 
-// The owner no longer holds the lease: it expired, was released, or was taken over. Stop leading. code() is "TG007" where a transaction
-// required the lease (require_lease), else empty.
+// The owner no longer holds the lease: it expired, was released, or was taken over. Stop leading.
+// code() is "TG007" where a transaction required the lease (require_lease), else empty.
 class TERMGATE_EXPORT LeaseLost : public Error {
  public:
   using Error::Error;
@@ -108,8 +112,8 @@ class TERMGATE_EXPORT Unavailable : public Error {
   ~Unavailable() override;
 };
 
-// COMMIT was sent and no answer came. The library never repeats such a write. A write id settles it:
-// Database::outcome(write_id), or the same call again (F5).
+// COMMIT was sent and no answer came. The library never repeats such a write. A write id settles
+// it: Database::outcome(write_id), or the same call again (F5).
 class TERMGATE_EXPORT OutcomeUnknown : public Error {
  public:
   using Error::Error;

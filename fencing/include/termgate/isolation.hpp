@@ -1,4 +1,5 @@
-// Isolation levels by their SQL names. The check is right at every one of them (docs/reference/lock-protocol.md).
+// Isolation levels by their SQL names. The check is right at every one of them
+// (docs/reference/lock-protocol.md).
 #pragma once
 
 namespace termgate::inline v0 {

@@ -8,8 +8,8 @@
 
 namespace termgate::inline v0 {
 
-// Why `text` is not a valid name of a scope or stream, or nullptr if it is: 1 to 200 code points, at most
-// 800 bytes, valid UTF-8, no NUL. Names are compared byte by byte and never normalised.
+// Why `text` is not a valid name of a scope or stream, or nullptr if it is: 1 to 200 code points,
+// at most 800 bytes, valid UTF-8, no NUL. Names are compared byte by byte and never normalised.
 const char* name_problem(std::string_view text) noexcept;
 
 // What one leader is responsible for: a group, shard, job or aggregate.

@@ -1,5 +1,5 @@
-// Value, Rows: the parameters and results of statements, on every database.
-// Values own their bytes, except the views, which borrow theirs. One thread at a time, like any container.
+// Value, Rows: the parameters and results of statements, on every database. Values own their bytes,
+// except the views, which borrow theirs. One thread at a time, like any container.
 #pragma once
 
 #include <concepts>
@@ -21,13 +21,15 @@ struct Bytes {
   friend bool operator==(const Bytes&, const Bytes&) = default;
 };
 
-// The same, borrowed: a parameter of bytes that is not copied. What it points to must not change until the call returns. No result has one.
+// The same, borrowed: a parameter of bytes that is not copied. What it points to must not change
+// until the call returns. No result has one.
 struct BytesView {
   std::string_view data;
   friend bool operator==(const BytesView&, const BytesView&) = default;
 };
 
-// Arrays exist for batches only (append_many): each driver has its own way to carry them. The view borrows as BytesView does.
+// Arrays exist for batches only (append_many): each driver has its own way to carry them. The view
+// borrows as BytesView does.
 using BytesArray = std::vector<std::string>;
 struct BytesArrayView {
   std::span<const std::string> items;
@@ -63,8 +65,8 @@ class Value {
   const Variant& variant() const noexcept { return held_; }
   bool is_null() const noexcept { return held_.index() == 0; }
 
-  // These convert between the databases' forms (a bool is 0 or 1 on SQLite, an integer can be text) and throw
-  // DatabaseError if the value cannot be converted. Text of a NULL is "".
+  // These convert between the databases' forms (a bool is 0 or 1 on SQLite, an integer can be text)
+  // and throw DatabaseError if the value cannot be converted. Text of a NULL is "".
   bool as_bool() const;
   std::int64_t as_int() const;
   std::string as_text() const;

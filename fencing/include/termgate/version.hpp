@@ -1,4 +1,5 @@
-// The version of these headers, and of the library that a program runs with. The project's version is read from here.
+// The version of these headers, and of the library that a program runs with. The project's version
+// is read from here.
 #pragma once
 
 #include <string_view>
@@ -11,7 +12,8 @@
 
 namespace termgate::inline v0 {
 
-// "0.1.0": of the library that was loaded, which may be newer than the headers. Any thread; lives as long as the program.
+// "0.1.0": of the library that was loaded, which may be newer than the headers. Any thread; lives
+// as long as the program.
 std::string_view version() noexcept;
 
 }  // namespace termgate::inline v0

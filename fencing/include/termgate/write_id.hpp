@@ -1,4 +1,5 @@
-// WriteId: a UUID that makes a write repeatable: sent again after "unknown", it is applied once (F5). Any thread.
+// WriteId: a UUID that makes a write repeatable: sent again after "unknown", it is applied once
+// (F5). Any thread.
 #pragma once
 
 #include <compare>

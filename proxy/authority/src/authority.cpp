@@ -24,6 +24,7 @@
 #include <termgate/detail/gate_feed.hpp>
 #include <termgate/detail/refusal_log.hpp>
 #include <termgate/error.hpp>
+#include <termgate/operator.hpp>
 
 #include "fence_book.hpp"
 #include "fence_watch.hpp"
@@ -379,8 +380,8 @@ struct Authority::Inside {
   void report() {
     for (const auto& due : refusals.take_all()) {
       try {
-        if (!database->record_refusals(Scope(due.scope), Term(due.term), due.count, due.first_ms, due.last_ms,
-                                       due.client.empty() ? "proxy" : "proxy for " + due.client))
+        if (!Operator(*database).record_refusals(Scope(due.scope), Term(due.term), due.count, due.first_ms, due.last_ms,
+                                                 due.client.empty() ? "proxy" : "proxy for " + due.client))
           refusals.put_back(due);
       } catch (const Unavailable&) { refusals.put_back(due); } catch (const std::exception&) {
         // A role that may not write to the audit must not hide the refusal itself.

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <termgate/info.hpp>
 #include <termgate/scope.hpp>
 
 namespace termgate::authority {

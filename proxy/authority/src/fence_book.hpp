@@ -15,6 +15,7 @@
 
 #include <termgate/database.hpp>
 #include <termgate/detail/fence_memory.hpp>
+#include <termgate/info.hpp>
 #include <termgate/session/authority.hpp>
 
 namespace termgate::authority {

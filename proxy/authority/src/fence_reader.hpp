@@ -12,6 +12,7 @@
 
 #include <termgate/database.hpp>
 #include <termgate/detail/fence_feed.hpp>
+#include <termgate/info.hpp>
 
 #include "fence_book.hpp"
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
+#include <termgate/info.hpp>
 #include <termgate/scope.hpp>
 
 namespace termgate::authority {
@@ -45,8 +46,8 @@ FenceWatch::FenceWatch(FenceBook& book, Database database, std::unique_ptr<detai
       pause_(pause),
       events_(std::move(events)),
       reader_(book_,
-              {[this](const std::string& after, int limit) { return database_.fences(after, limit); },
-               [this](const std::string& scope) { return database_.fence(Scope(scope)); }},
+              {[this](const std::string& after, int limit) { return Info(database_).fences(after, limit); },
+               [this](const std::string& scope) { return Info(database_).fence(Scope(scope)); }},
               schema_, detail::FenceMemory::scopes_max, pause_),
       thread_([this] { run(); }) {}
 

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
+#include <termgate/info.hpp>
 
 namespace termgate::authority {
 
@@ -215,7 +216,7 @@ std::optional<HostLease::Clock::time_point> HostLease::renew() {
     return Clock::now() + pause;
   } catch (const LeaseLost&) {
     // Ended by a higher term, or merely not renewed in time?
-    if (const auto fence = common_.database.fence(scope_)) fence_rose(fence->term);
+    if (const auto fence = Info(common_.database).fence(scope_)) fence_rose(fence->term);
     common_.log(fmt::format("lease of scope \"{}\" with term {} lost by {}", scope_.name(), lease->term().value(), owner_));
     const Lock lock(mutex_);
     if (lease_)

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 #include "lease_origin.hpp"
 
@@ -28,7 +30,7 @@ class OfDatabase final : public LeaseOrigin {
       : database_(std::move(database)), scope_(std::move(scope)), owner_(std::move(owner)), reason_(std::move(reason)) {}
 
   std::variant<Won, NotHad> take(milliseconds ttl, bool force, milliseconds hold_off) override {
-    const auto seen = database_.lease(scope_);
+    const auto seen = Info(database_).lease(scope_);
     if (seen && live(*seen) && seen->owner == owner_) {
       // Another proxy holds it for the same host, or this one did before it was started again: one application, one term.
       try {
@@ -42,7 +44,7 @@ class OfDatabase final : public LeaseOrigin {
       if (!force)
         return NotHad{fmt::format("its lease is held by {} until {}", seen->owner, moment(seen->expires_at_ms)),
                       milliseconds(seen->remaining_ms + 1)};
-      database_.force_release(scope_, "termgate proxy", reason_);
+      Operator(database_).force_release(scope_, "termgate proxy", reason_);
     }
     if (hold_off.count() > 0) return NotHad{fmt::format("its lease was just taken from {}", owner_), hold_off};
     LeaseOptions options;
@@ -56,18 +58,18 @@ class OfDatabase final : public LeaseOrigin {
 
   // Two reads around the renewal show whether another proxy renews the same lease: its renewals move renewed_at as well.
   Lease renew(const Lease& lease, milliseconds ttl) override {
-    const auto before = database_.lease(scope_);
+    const auto before = Info(database_).lease(scope_);
     if (before && before->owner == owner_ && before->term == lease.term().value() && before->renewed_at_ms != renewed_at_ms_)
       shared_until_ = Clock::now() + ttl;
     return database_.renew_lease(scope_, lease.term(), owner_, ttl);
   }
 
   void noted() override {
-    if (const auto after = database_.lease(scope_)) renewed_at_ms_ = after->renewed_at_ms;
+    if (const auto after = Info(database_).lease(scope_)) renewed_at_ms_ = after->renewed_at_ms;
   }
 
   std::string_view give_back(const Lease& lease) override {
-    const auto seen = database_.lease(scope_);
+    const auto seen = Info(database_).lease(scope_);
     if (!seen || seen->owner != owner_ || seen->term != lease.term().value() || !live(*seen)) return {};
     // Another proxy of the same host renews it too, so it is not ours alone to give back.
     if (seen->renewed_at_ms != renewed_at_ms_ || Clock::now() < shared_until_) return "left to the other proxy of";

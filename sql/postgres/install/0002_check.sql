@@ -88,7 +88,7 @@ BEGIN
   END IF;
 END $$;
 
--- Where the guard is loaded (sql/postgres/guard/) and this session is guarded: what follows, up to the same with false, is a call of layer 1's own that no
+-- Where the guard is loaded (guard/) and this session is guarded: what follows, up to the same with false, is a call of layer 1's own that no
 -- check need precede.
 CREATE OR REPLACE FUNCTION @schema@._guard_own_call(p_begins boolean) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -528,7 +528,7 @@ BEGIN
   END IF;
 END $$;
 
--- check_term() in a guarded session (sql/postgres/guard/): the common case is C, and what passes here is told, so that what is written next needs no
+-- check_term() in a guarded session (guard/): the common case is C, and what passes here is told, so that what is written next needs no
 -- declaration.
 CREATE OR REPLACE FUNCTION @schema@._check_guarded(p_scope text, p_term bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$

@@ -181,7 +181,7 @@ DECLARE
   v_no pg_catalog.int8;
   v_followed pg_catalog.bool;
 BEGIN
-  -- Where the guard is loaded (sql/postgres/guard/) it does what follows without SQL; NULL: it has changed nothing.
+  -- Where the guard is loaded (guard/) it does what follows without SQL; NULL: it has changed nothing.
   IF pg_catalog.current_setting('termgate.guard_appends', true) OPERATOR(pg_catalog.=) @schema_lit@ THEN
     v_no := @schema@.guard_append(stream, term, payload, expected, scope, write_id);
     IF v_no IS NOT NULL THEN

@@ -174,7 +174,7 @@ BEGIN
   IF @schema@._pass(p_table, p_scope, p_mode, p_snapshot) THEN
     RETURN;
   END IF;
-  -- The library (sql/postgres/guard/) remembers what this transaction has passed, and leaves no mark. It holds the lock; guard_has_passed: and has compared the statement's snapshot.
+  -- The library (guard/) remembers what this transaction has passed, and leaves no mark. It holds the lock; guard_has_passed: and has compared the statement's snapshot.
   IF p_scope IS NOT NULL AND current_setting('termgate.guard_checks', true) = @schema_lit@ THEN
     IF @schema@.guard_has_passed(p_scope) THEN
       RETURN;
@@ -551,7 +551,7 @@ BEGIN
   RETURN v_name;
 END $$;
 
--- The arguments of our triggers, and what they must be, byte for byte. A prefix makes them four, which the library (sql/postgres/guard/) leaves to these functions.
+-- The arguments of our triggers, and what they must be, byte for byte. A prefix makes them four, which the library (guard/) leaves to these functions.
 DROP FUNCTION IF EXISTS @schema@._protect_arguments(text, text, text);  -- as it was up to version 19
 CREATE OR REPLACE FUNCTION @schema@._protect_arguments(p_mode text, p_column text, p_scope text, p_prefix text) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
   SELECT ARRAY[p_mode, coalesce(p_column, ''), coalesce(p_scope, '')] OPERATOR(pg_catalog.||) CASE WHEN p_prefix OPERATOR(pg_catalog.=) '' THEN '{}'::pg_catalog.text[] ELSE ARRAY[p_prefix] END

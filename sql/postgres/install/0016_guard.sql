@@ -1,8 +1,8 @@
--- What the guard calls, the extension of sql/postgres/guard/, and what tells it of passes. The guard takes the shared lock, reads the fence and lets pass what is as it
+-- What the guard calls, the extension of guard/, and what tells it of passes. The guard takes the shared lock, reads the fence and lets pass what is as it
 -- should be: declared term, fence and trust agree. Everything else comes here, where the rules are. Called as the owner of layer 1; nobody is granted any of it.
 -- Locks: those of a check (0002, 0004). Keeps F1, F2, F5, F6.
 
--- The library carries out the common case of check_term(), append(), append_many() and protect()'s triggers without SQL (sql/postgres/guard/shortcuts.c), as these files say it. It
+-- The library carries out the common case of check_term(), append(), append_many() and protect()'s triggers without SQL (guard/shortcuts.c), as these files say it. It
 -- looks for a function of this name: rules that it does not know yet have another one.
 CREATE OR REPLACE FUNCTION @schema@._library_1() RETURNS void LANGUAGE sql IMMUTABLE AS $$ SELECT $$;
 

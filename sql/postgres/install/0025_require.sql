@@ -1,5 +1,5 @@
 -- A deadline that COMMIT respects: require_lease() makes a transaction fail at its end where the lease has ended by then, even if nobody has taken over. The check alone lets a late holder
--- write until somebody does. Time is clock_timestamp(). Where the guard's library is loaded it looks once more, after all deferred triggers (sql/postgres/guard/hooks.c).
+-- write until somebody does. Time is clock_timestamp(). Where the guard's library is loaded it looks once more, after all deferred triggers (guard/hooks.c).
 
 -- What a transaction requires, for the trigger at its end, which takes the rows away again. Rows of other transactions are never seen.
 CREATE UNLOGGED TABLE IF NOT EXISTS @schema@.lease_requirements (

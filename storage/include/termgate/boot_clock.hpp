@@ -1,5 +1,6 @@
-// BootClock: a monotonic clock that keeps running while the machine is suspended (CLOCK_BOOTTIME). It measures everything that must end in
-// time: std::chrono::steady_clock stops in a suspended machine, whose leases end nevertheless.
+// BootClock: a monotonic clock that keeps running while the machine is suspended (CLOCK_BOOTTIME).
+// It measures everything that must end in time: std::chrono::steady_clock stops in a suspended
+// machine, whose leases end nevertheless.
 #pragma once
 
 #include <chrono>

@@ -1,14 +1,16 @@
-// HeldLease: a lease as a handle. It is renewed in the background for as long as the object lives, reports when it is lost, and is given
-// back by the destructor.
+// HeldLease: a lease as a handle. It is renewed in the background for as long as the object lives,
+// reports when it is lost, and is given back by the destructor.
 //
 //   HeldLease held = db.hold(Scope{"billing"}, {.ttl = 10s, .wait = 30s});
 //   while (!held.lost().stop_requested()) {
 //     db.write(held.scope(), held.term(), [](Transaction& tx) { … });   // StaleTerm: another process holds it now
 //   }
 //
-// All handles of a Database share one timer thread, one renewal thread and one connection: leases that are due together are renewed by one
-// statement, so thousands cost little. The handle's view is conservative (<termgate/lease.hpp>): it ends `margin` before the lease does,
-// even while a call to the database hangs. Only the fence makes a late write harmless (F1, F2): write under held.term().
+// All handles of a Database share one timer thread, one renewal thread and one connection: leases
+// that are due together are renewed by one statement, so thousands cost little. The handle's view
+// is conservative (<termgate/lease.hpp>): it ends `margin` before the lease does, even while a call
+// to the database hangs. Only the fence makes a late write harmless (F1, F2): write under
+// held.term().
 #pragma once
 
 #include <atomic>
@@ -28,23 +30,29 @@ namespace termgate::inline v0 {
 class Database;
 
 struct HoldOptions {
-  std::chrono::milliseconds ttl{10'000};                      // 100 ms to 1 day
-  std::chrono::milliseconds wait{30'000};                     // hold() only: while another owner holds it
-  std::optional<std::chrono::milliseconds> renew_every = {};  // a tenth of the TTL to the TTL less the margin; none: a third of the TTL
-  std::optional<std::chrono::milliseconds> margin =
-      {};  // 0 to half the TTL; none: a fifth of it. It is also the time in which the work has to stop
-  // The polling interval while another owner holds the lease: the first and the longest; each refusal doubles it, plus some jitter. A
-  // release is noticed at once on PostgreSQL, and on every database if it is by a handle of this Database. None: 10 ms to 1 s on
-  // PostgreSQL, to 20 ms on SQLite, to 250 ms on SQL Server.
+  std::chrono::milliseconds ttl{10'000};  // 100 ms to 1 day
+  // hold() only: while another owner holds it.
+  std::chrono::milliseconds wait{30'000};
+  // A tenth of the TTL to the TTL less the margin; none: a third of the TTL.
+  std::optional<std::chrono::milliseconds> renew_every = {};
+  // 0 to half the TTL; none: a fifth of it. It is also the time in which the work has to stop.
+  std::optional<std::chrono::milliseconds> margin = {};
+  // The polling interval while another owner holds the lease: the first and the longest; each
+  // refusal doubles it, plus some jitter. A release is noticed at once on PostgreSQL, and on every
+  // database if it is by a handle of this Database. None: 10 ms to 1 s on PostgreSQL, to 20 ms on
+  // SQLite, to 250 ms on SQL Server.
   struct Poll {
     std::chrono::milliseconds first{10};
     std::chrono::milliseconds longest{800};
   };
   std::optional<Poll> poll = {};
   std::stop_token stop = {};  // ends the wait: Cancelled
-  std::string owner = {};     // empty: one for each handle. Two handles with one name take the lease from each other, with a new term
+  // Empty: one for each handle. Two handles with one name take the lease from each other, with a
+  // new term.
+  std::string owner = {};
   std::string endpoint = {};  // where the holder can be reached; for people and followers
-  std::optional<std::chrono::milliseconds> grace = {};  // before sessions that block the acquisition are evicted; none: the setting
+  // Before sessions that block the acquisition are evicted; none: the setting.
+  std::optional<std::chrono::milliseconds> grace = {};
 };
 
 // Can be moved, not copied. Members: any thread, but not while it is moved or destroyed.
@@ -56,27 +64,32 @@ class HeldLease {
   HeldLease& operator=(HeldLease&&) noexcept;  // gives back what it held
   HeldLease(const HeldLease&) = delete;
   HeldLease& operator=(const HeldLease&) = delete;
-  // Calls release() and swallows its errors: the lease then ends when its TTL is over. Not inside a callback of lost().
+  // Calls release() and swallows its errors: the lease then ends when its TTL is over. Not inside a
+  // callback of lost().
   ~HeldLease();
 
   const Scope& scope() const noexcept;
   Term term() const noexcept;
   const std::string& owner() const noexcept;
 
-  // Requested when the lease is lost: the database reports it, it could not be renewed in time, or it was given back. Stop callbacks run on
-  // the timer thread of all handles and must return at once. Wait on it with std::condition_variable_any.
+  // Requested when the lease is lost: the database reports it, it could not be renewed in time, or
+  // it was given back. Stop callbacks run on the timer thread of all handles and must return at
+  // once. Wait on it with std::condition_variable_any.
   std::stop_token lost() const noexcept;
-  // Requested when somebody asks for the lease (`termgate lease hand-over`), by the next renewal, on PostgreSQL at once: finish what is
-  // under way, then release(). The lease is held as before until leave_before(), and then renewed no more. Callbacks as for lost().
+  // Requested when somebody asks for the lease (`termgate lease hand-over`), by the next renewal,
+  // on PostgreSQL at once: finish what is under way, then release(). The lease is held as before
+  // until leave_before(), and then renewed no more. Callbacks as for lost().
   std::stop_token asked_to_leave() const noexcept;
   std::optional<Clock::time_point> leave_before() const noexcept;  // none: nobody asks
-  // Whether the holder may trust the lease at this moment, read from the clock: false even if the timer thread has not run yet.
+  // Whether the holder may trust the lease at this moment, read from the clock: false even if the
+  // timer thread has not run yet.
   bool still_held(Clock::time_point now = Clock::now()) const noexcept;
   // When that ends, unless the lease is renewed before.
   Clock::time_point held_until() const noexcept;
 
-  // Gives it back, so that another can take it at once. False: it was no longer held. Throws what the call throws, after five tries within
-  // 150 ms plus their duration. Afterwards the handle holds nothing in any case.
+  // Gives it back, so that another can take it at once. False: it was no longer held. Throws what
+  // the call throws, after five tries within 150 ms plus their duration. Afterwards the handle
+  // holds nothing in any case.
   bool release();
 
  private:

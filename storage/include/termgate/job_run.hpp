@@ -1,12 +1,13 @@
-// JobRun: one run of a job as a handle. It is recorded when it starts, keeps a checkpoint, and ends as completed or failed. A run without
-// an end is shown as lost as soon as its lease has ended.
+// JobRun: one run of a job as a handle. It is recorded when it starts, keeps a checkpoint, and ends
+// as completed or failed. A run without an end is shown as lost as soon as its lease has ended.
 //
 //   HeldLease held = db.hold(Scope{"exports"});
 //   JobRun run(db, "export", held.scope(), held.term(), held.owner());
 //   for (std::string page = run.last_checkpoint().value_or("1"); …;) { …; run.beat(page); }
 //   run.complete();
 //
-// One thread at a time. Every call throws what Database's calls throw: StaleTerm if another process leads now.
+// One thread at a time. Every call throws what Database's calls throw: StaleTerm if another process
+// leads now.
 #pragma once
 
 #include <chrono>
@@ -29,16 +30,18 @@ class JobRun {
   JobRun& operator=(const JobRun&) = delete;
 
   const std::string& id() const noexcept { return id_; }
-  // The checkpoint of the job's last run in this scope, if that was not completed. None: there is none, or it was completed.
+  // The checkpoint of the job's last run in this scope, if that was not completed. None: there is
+  // none, or it was completed.
   const std::optional<std::string>& last_checkpoint() const noexcept { return last_checkpoint_; }
 
   // A heartbeat and, if given, a checkpoint. False: the run is no longer open; stop.
   bool beat(const std::optional<std::string>& checkpoint = {});
-  // The same and a renewal of `lease`, in one transaction; the lease then tells until when the next beat must have succeeded. For a lease
-  // without a HeldLease or a LeaderLoop. Throws LeaseLost: neither was done.
+  // The same and a renewal of `lease`, in one transaction; the lease then tells until when the next
+  // beat must have succeeded. For a lease without a HeldLease or a LeaderLoop. Throws LeaseLost:
+  // neither was done.
   bool beat(Lease& lease, const std::optional<std::string>& checkpoint = {});
-  // The same for the lease that the run was started under, by its owner and term as the database knows them. Returns when the next beat
-  // must have succeeded; none: the run is no longer open.
+  // The same for the lease that the run was started under, by its owner and term as the database
+  // knows them. Returns when the next beat must have succeeded; none: the run is no longer open.
   std::optional<Lease::Clock::time_point> beat(std::chrono::milliseconds ttl, const std::optional<std::string>& checkpoint = {});
   // Each at most once. False: the run was no longer open.
   bool complete(std::optional<int> exit_code = 0, const std::optional<std::string>& detail = {},

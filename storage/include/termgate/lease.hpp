@@ -1,13 +1,15 @@
-// Lease: a holder's ownership of a scope for a bounded time, and the term that came with it. A value;
-// copy it as you like, one thread at a time for each copy.
+// Lease: a holder's ownership of a scope for a bounded time, and the term that came with it. A
+// value; copy it as you like, one thread at a time for each copy.
 //
-// The database's clock decides who holds a lease. still_held() is this process's own conservative view: it is
-// counted on a monotonic clock that includes suspension, from the moment at which the request was *sent*, so it
-// ends no later than the database's. Safety never depends on it: a write after that is refused by its term (F1, F2).
+// The database's clock decides who holds a lease. still_held() is this process's own conservative
+// view: it is counted on a monotonic clock that includes suspension, from the moment at which the
+// request was *sent*, so it ends no later than the database's. Safety never depends on it: a write
+// after that is refused by its term (F1, F2).
 #pragma once
 
 #include <chrono>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include <termgate/boot_clock.hpp>
@@ -32,11 +34,11 @@ class Lease {
   // The end of the window in which this process may believe that it leads.
   Clock::time_point held_until() const noexcept { return held_until_; }
   bool still_held(Clock::time_point now = Clock::now()) const noexcept { return now < held_until_; }
-  // Given: somebody asks the holder to give the lease back by then, as the last renewal said. It is renewed no more after that.
+  // Given: somebody asks the holder to give the lease back by then, as the last renewal said. It is
+  // renewed no more after that.
   std::optional<Clock::time_point> leave_before() const noexcept { return leave_before_; }
 
  private:
-  friend class Database;
   Scope scope_;
   Term term_;
   std::string owner_;
@@ -44,5 +46,22 @@ class Lease {
   Clock::time_point held_until_;
   std::optional<Clock::time_point> leave_before_;
 };
+
+// For Database::acquire_lease() and try_acquire_lease().
+struct LeaseOptions {
+  // Empty: default_owner().
+  std::string owner = {};
+  // Where the holder can be reached; for people and followers.
+  std::string endpoint = {};
+  // Before sessions that block the raise are evicted; none: the setting.
+  std::optional<std::chrono::milliseconds> grace = {};
+  // acquire_lease() only: how long to wait while another holds it.
+  std::chrono::milliseconds wait{30'000};
+  // acquire_lease() only: ends that wait with Cancelled.
+  std::stop_token stop = {};
+};
+
+// host:pid:random, one for each process.
+const std::string& default_owner();
 
 }  // namespace termgate::inline v0

@@ -1,9 +1,11 @@
-// LeaseWatch: calls back whenever the leader of a scope changes. For followers, routers and dashboards; it takes no part in the election.
+// LeaseWatch: calls back whenever the leader of a scope changes. For followers, routers and
+// dashboards; it takes no part in the election.
 //
 //   LeaseWatch watch(db, Scope{"billing"}, [](const std::optional<LeaseInfo>& leader) { route_to(leader ? leader->endpoint : ""); });
 //
-// What it says may be over by the time that it is heard: never write because of it. It hears of a release at once on PostgreSQL, looks at
-// least every `poll`, and ten times a second while nobody leads.
+// What it says may be over by the time that it is heard: never write because of it. It hears of a
+// release at once on PostgreSQL, looks at least every `poll`, and ten times a second while nobody
+// leads.
 #pragma once
 
 #include <chrono>
@@ -15,6 +17,7 @@
 #include <thread>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
 #include <termgate/scope.hpp>
 
 namespace termgate::inline v0 {
@@ -22,12 +25,13 @@ namespace termgate::inline v0 {
 // It has one thread.
 class LeaseWatch {
  public:
-  // None: nobody holds the lease. Called on the watch's thread with what the first look shows, and then with each change of owner or term.
-  // It must not throw.
+  // None: nobody holds the lease. Called on the watch's thread with what the first look shows, and
+  // then with each change of owner or term. It must not throw.
   using Changed = std::function<void(const std::optional<LeaseInfo>&)>;
 
   LeaseWatch(Database database, Scope scope, Changed changed, std::chrono::milliseconds poll = std::chrono::seconds(1));
-  // Waits for a call of `changed` and of the database that are under way. Not on the watch's thread.
+  // Waits for a call of `changed` and of the database that are under way. Not on the watch's
+  // thread.
   ~LeaseWatch();
   LeaseWatch(const LeaseWatch&) = delete;
   LeaseWatch& operator=(const LeaseWatch&) = delete;

@@ -1,9 +1,10 @@
 // Numbers of what this process does with leases, and their text for Prometheus.
 //
-//   std::string text = metrics_text(db.stats(), {billing_loop.stats()}, {projection.stats()});   // serve it at /metrics
+//   std::string text = metrics_text(Info(db).stats(), {billing_loop.stats()}, {projection.stats()});   // serve it at /metrics
 //
-// Values: any thread. Counters begin with their object (a Database's copies share theirs) and never go down. What the database as a whole
-// knows, such as who leads and how jobs ended, `termgate admin` serves.
+// Values: any thread. Counters begin with their object (a Database's copies share theirs) and never
+// go down. What the database as a whole knows, such as who leads and how jobs ended, `termgate
+// admin` serves.
 #pragma once
 
 #include <array>
@@ -26,7 +27,8 @@ struct CallStats {
   std::array<std::int64_t, bounds_seconds.size() + 1> buckets{};  // by time; the last one: longer
 };
 
-// How much its callers wanted the lease of a scope that another held. The first 100 scopes have one each, the rest are summed as "other".
+// How much its callers wanted the lease of a scope that another held. The first 100 scopes have one
+// each, the rest are summed as "other".
 struct ScopeContention {
   std::string scope;
   std::int64_t refused = 0;            // acquisitions
@@ -39,9 +41,10 @@ struct DatabaseStats {
   std::int64_t waits = 0;              // for another's lease
   std::chrono::nanoseconds waited{0};  // by all of them, to the grant or in vain
   std::int64_t held = 0;               // HeldLease objects that hold a lease now
-  std::int64_t lost = 0;               // of them: the database said that the lease was not theirs any more
-  std::int64_t expired = 0;            // of them: could not be renewed in time
-  std::int64_t stale_writes = 0;       // of this Database's own calls: refused with TG001
+  // HeldLease objects whose lease was not theirs any more, as the database reported.
+  std::int64_t lost = 0;
+  std::int64_t expired = 0;       // of them: could not be renewed in time
+  std::int64_t stale_writes = 0;  // of this Database's own calls: refused with TG001
   std::vector<ScopeContention> contention = {};
 };
 
@@ -63,7 +66,8 @@ struct LeaderStats {
   std::string scope;
   std::optional<std::int64_t> term;  // that it leads under now
   std::int64_t elected = 0;
-  std::int64_t stopped = 0, finished = 0, handed_over = 0, fenced = 0, lost = 0, expired = 0;  // how leaderships ended (LeaderNews)
+  // How leaderships ended (LeaderNews).
+  std::int64_t stopped = 0, finished = 0, handed_over = 0, fenced = 0, lost = 0, expired = 0;
 };
 
 struct FollowerStats {

@@ -101,6 +101,7 @@ class OdbcDriver final : public Driver {
       const Patience patience = patience_of(options.timeout, start);
       OdbcTransaction session(*this, *lent, patience);
       work(session);
+      if (session.given_up()) return roll_back(lent);
       static_cast<void>(patience.next());
       if (lent->looks_dead()) throw Unavailable("the server ended the session; nothing was written");
     } catch (...) {

@@ -234,6 +234,7 @@ class PostgresDriver final : public Driver {
         transaction.begin_with(begin_text(options));
         if (options.claim) sat = enter(*lent, transaction, *options.claim, options.isolation);
         work(transaction);
+        if (transaction.given_up()) return roll_back(lent);
         // The statements before are limited, COMMIT is not: a COMMIT that is broken off would leave the
         // outcome unknown.
         transaction.end_time();

@@ -74,6 +74,9 @@ class SqliteTransaction final : public OpenTransaction {
   WriteQueue* queue_;
 };
 
+// A member of a group that is undone alone; the queue knows no other way out of it.
+struct GivenUp {};
+
 class SqliteDriver final : public Driver {
  public:
   SqliteDriver(OpenAs how, int connections_max) : how_(std::move(how)), readers_max_(std::max(connections_max - 1, 1)) {}
@@ -93,12 +96,15 @@ class SqliteDriver final : public Driver {
       const AtWork marked(this);
       SqliteTransaction session(connection, flushing);
       work(session);
+      if (session.given_up()) throw GivenUp{};
     };
-    if (options.read_only) return read(options.timeout, guarded);
-    write([&](WriteQueue& queue) {
-      if (forgetful) flushing = &queue;
-      queue.run({.timeout = options.timeout, .alone = forgetful}, guarded);
-    });
+    try {
+      if (options.read_only) return read(options.timeout, guarded);
+      write([&](WriteQueue& queue) {
+        if (forgetful) flushing = &queue;
+        queue.run({.timeout = options.timeout, .alone = forgetful}, guarded);
+      });
+    } catch (const GivenUp&) {}
   }
 
   Rows query(std::string_view sql, std::span<const Value> parameters) override {

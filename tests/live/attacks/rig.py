@@ -368,7 +368,7 @@ class PlainServer:
         self.lab = lab
         self.environment = dict(os.environ)
         if GUARD:
-            guard = ROOT / "sql/postgres/guard"
+            guard = ROOT / "guard"
             files = [GUARD, *guard.glob("termgate_guard*.sql"), guard / "termgate_guard.control"]
             self.environment["PG_SERVER_BIN"] = lab.run(ROOT / "tests/support/pg_home.sh", major, self.folder + "-home", *files)
             settings = [*settings, "shared_preload_libraries=termgate_guard"]

@@ -1,4 +1,4 @@
-# The guard on servers of its own, where its library was built (sql/postgres/guard/CMakeLists.txt).
+# The guard on servers of its own, where its library was built (guard/CMakeLists.txt).
 if(TARGET termgate_guard)
   get_target_property(library termgate_guard TERMGATE_LIBRARY)
   foreach(name IN ITEMS guard guard_attacks guard_append guard_shortcuts guard_moves guard_declares)

@@ -24,7 +24,7 @@ from given import PG_SERVER, ROOT
 from pgraw import Connection, query
 
 PG_HOME = ROOT / "tests/support/pg_home.sh"
-GUARD = ROOT / "sql/postgres/guard"
+GUARD = ROOT / "guard"
 
 
 def chosen():

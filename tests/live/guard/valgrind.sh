@@ -37,7 +37,7 @@ psql -1 -v ON_ERROR_STOP=1 -U layer1_owner -d regression -f "$work/layer1.sql" >
 psql -U postgres -d regression -c "CREATE EXTENSION termgate_guard SCHEMA termgate" -c "ALTER ROLE app SET termgate.guard = enforce"
 mkdir "$work/out"
 "$source/src/test/regress/pg_regress" --use-existing --dbname=regression --host=127.0.0.1 --port="$port" --user=postgres --bindir="$real" \
-  --inputdir="$here/sql/postgres/guard" --outputdir="$work/out" guard || { cat "$work/out/regression.diffs"; exit 1; }
+  --inputdir="$here/guard" --outputdir="$work/out" guard || { cat "$work/out/regression.diffs"; exit 1; }
 psql -U postgres -d regression -v ON_ERROR_STOP=1 >/dev/null <<'SQL'
 SELECT termgate.seal('a', 5), termgate.seal('b', 5), termgate._grant('app', 'write');
 CREATE TABLE one (id int); CREATE TABLE any_scope (id int); CREATE TABLE rows (scope text, id int);

@@ -22,6 +22,7 @@
 #include <fmt/format.h>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
 #include <termgate/leader_loop.hpp>
 #include <termgate/lease_watch.hpp>
 

@@ -13,7 +13,9 @@
 #include <thread>
 #include <vector>
 
+#include <termgate/info.hpp>
 #include <termgate/leader_loop.hpp>
+#include <termgate/operator.hpp>
 #include <termgate/testkit/database.hpp>
 #include <termgate/testkit/leader.hpp>
 #include <termgate/testkit/lease_clock.hpp>
@@ -96,16 +98,16 @@ TEST_CASE("leader loop: is elected works under its term and gives the lease back
     const LeaderNews elected = heard.wait(Kind::elected);
     CHECK(elected.term == Term(1));
     CHECK(loop.leads() == Term(1));
-    const auto lease = db.lease(billing);
+    const auto lease = Info(db).lease(billing);
     REQUIRE(lease);
     CHECK(lease->owner == loop.owner());
     CHECK(lease->term == 1);
     CHECK_FALSE(lease->released_at_ms);
-    for (int i = 0; i < 2000 && !db.stream(Stream("billing")); ++i) std::this_thread::sleep_for(10ms);
+    for (int i = 0; i < 2000 && !Info(db).stream(Stream("billing")); ++i) std::this_thread::sleep_for(10ms);
   }
   CHECK(heard.kinds() == std::vector{Kind::elected, Kind::stopped});
-  CHECK(db.lease(billing)->released_at_ms);
-  const auto rows = db.read_stream(Stream("billing"), SequenceNo(0));
+  CHECK(Info(db).lease(billing)->released_at_ms);
+  const auto rows = Info(db).read_stream(Stream("billing"), SequenceNo(0));
   REQUIRE(rows.size() == 1);
   CHECK(rows[0].term == Term(1));
 }
@@ -143,11 +145,11 @@ TEST_CASE("leader loop: renews and so leads for longer than a lease", "[storage]
   Heard heard;
   LeaderLoop loop(made.open(), billing, until_stopped, options_with(heard, 5s));
   heard.wait(Kind::elected);
-  const auto acquired = made.open().lease(billing);
+  const auto acquired = Info(made.open()).lease(billing);
   std::this_thread::sleep_for(6s);
   CHECK(heard.kinds() == std::vector{Kind::elected});
   CHECK(loop.leads() == Term(1));
-  const auto lease = made.open().lease(billing);
+  const auto lease = Info(made.open()).lease(billing);
   CHECK(lease->term == 1);
   CHECK(lease->expires_at_ms > acquired->expires_at_ms + 2000);
   CHECK(lease->remaining_ms > 0);
@@ -191,7 +193,7 @@ TEST_CASE("leader loop: a lease that was taken away ends the work and the next t
       },
       options_with(heard, 6s));
   heard.wait(Kind::elected);
-  REQUIRE(db.force_release(billing, "operator", "test"));
+  REQUIRE(Operator(db).force_release(billing, "operator", "test"));
   CHECK(heard.wait(Kind::lost).term == Term(1));
   // The forced release has sealed a term of its own.
   CHECK(heard.wait(Kind::elected, 2).term == Term(3));
@@ -205,7 +207,7 @@ TEST_CASE("leader loop: a lease that was taken away ends the work and the next t
 // The library's call would notify the loop where the database can, and the loop would renew at once.
 void force_release_quietly(Database& db) {
   if (db.kind() != "postgresql") {
-    db.force_release(billing, "operator", "test");
+    Operator(db).force_release(billing, "operator", "test");
     return;
   }
   db.write(Scope("elsewhere"), Term(1), [](Transaction& tx) { tx.exec("SELECT termgate.force_release('billing', 'operator', 'test')"); });
@@ -231,7 +233,7 @@ TEST_CASE("leader loop: work that is refused as stale is told and a new election
   CHECK_THROWS_AS(std::rethrow_exception(failed.error), StaleTerm);
   CHECK(heard.wait(Kind::elected, 2).term == Term(3));
   loop.stop();
-  CHECK(db.read_stream(Stream("billing"), SequenceNo(0)).size() <= 1);
+  CHECK(Info(db).read_stream(Stream("billing"), SequenceNo(0)).size() <= 1);
 }
 
 TEST_CASE("leader loop: what the work throws is told and the lease is free for others", "[storage][leader]") {
@@ -321,7 +323,7 @@ TEST_CASE("leader loop: the work may ask for the stop but not wait for it", "[st
   loop.stop();
   loop.stop();
   CHECK(refused);
-  CHECK(made.open().lease(billing)->released_at_ms);
+  CHECK(Info(made.open()).lease(billing)->released_at_ms);
 }
 
 TEST_CASE("leader loop: options out of range are refused", "[storage][leader]") {
@@ -337,7 +339,7 @@ TEST_CASE("leader loop: options out of range are refused", "[storage][leader]") 
   CHECK_THROWS_AS(with([](LeaderOptions& o) { o.margin = 5001ms; }), InvalidInput);
   CHECK_THROWS_AS(with([](LeaderOptions& o) { o.poll = 9ms; }), InvalidInput);
   CHECK_THROWS_AS(LeaderLoop(made.open(), billing, nullptr), InvalidInput);
-  CHECK_FALSE(made.open().lease(billing));
+  CHECK_FALSE(Info(made.open()).lease(billing));
   with([](LeaderOptions& o) { o.margin = 5s; });
 }
 
@@ -349,5 +351,5 @@ TEST_CASE("leader loop: many are made and destroyed and none is left behind", "[
         two(made.open(), billing, until_stopped, options_with(heard, 1h));
     if (i % 2 == 0) heard.wait(Kind::elected);
   }
-  CHECK(made.open().lease(billing)->released_at_ms);
+  CHECK(Info(made.open()).lease(billing)->released_at_ms);
 }

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 #include <termgate/testkit/catch2.hpp>
 #include <termgate/testkit/database.hpp>
 #include <termgate/testkit/lease_clock.hpp>
@@ -20,18 +22,18 @@ TEST_CASE("throw-away database: is there with layer 1 and is gone afterwards", "
     url = made.url();
     auto other = std::move(made);
     CHECK(other.url() == url);
-    CHECK(other.open().installed_version() > 0);
+    CHECK(Operator(other.open()).installed_version() > 0);
     CHECK(other.open().check(Scope("billing"), Term(3)).value() == 3);
-    CHECK(other.open().fence(Scope("billing"))->term == 3);
+    CHECK(Info(other.open()).fence(Scope("billing"))->term == 3);
   }
   if (url.starts_with("sqlite:")) CHECK_FALSE(std::filesystem::exists(std::filesystem::path(url.substr(7)).parent_path()));
-  else CHECK_THROWS_AS(Database::open(url).installed_version(), Error);
+  else CHECK_THROWS_AS(Operator(Database::open(url)).installed_version(), Error);
 }
 
 TEST_CASE("throw-away database: two are two", "[testkit]") {
   const auto one = ThrowAwayDatabase::from_environment(), two = ThrowAwayDatabase::from_environment();
   one.open().check(Scope("billing"), Term(3));
-  CHECK_FALSE(two.open().fence(Scope("billing")));
+  CHECK_FALSE(Info(two.open()).fence(Scope("billing")));
 }
 
 TEST_CASE("throw-away database: a server that is none is told", "[testkit]") {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <termgate/database.hpp>
+#include <termgate/info.hpp>
 
 namespace termgate::inline v0::detail {
 
@@ -32,7 +33,7 @@ class FenceFeed {
   // Connects where it must, and waits until something is heard, wake() is called, or `at_most` is over. Throws Unavailable (the next call
   // connects anew) and DatabaseError.
   virtual Heard wait(std::chrono::milliseconds at_most) = 0;
-  // On the connection that wait() made: as Database::fences() and Database::fence(), of which scope, term and reset_from are filled in.
+  // On the connection that wait() made: as Info::fences() and Info::fence(), of which scope, term and reset_from are filled in.
   // Five seconds at the most. Throw Unavailable and DatabaseError.
   virtual std::vector<FenceInfo> fences(std::string_view after, int limit) = 0;
   virtual std::optional<FenceInfo> fence(std::string_view scope) = 0;

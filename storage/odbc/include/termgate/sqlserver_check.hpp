@@ -1,5 +1,5 @@
-// The check alone, for owners of their own ODBC connection and transaction. Needs layer 1 in the database and EXECUTE on check_term
-// (`termgate init --grant ROLE=write`).
+// The check alone, for owners of their own ODBC connection and transaction. Needs layer 1 in the
+// database and EXECUTE on check_term (`termgate init --grant ROLE=write`).
 #pragma once
 
 #include <string_view>
@@ -11,22 +11,26 @@
 
 namespace termgate::inline v0::sqlserver {
 
-// Takes the fence's lock until the transaction that is open on `connection` ends, and returns the fence after the check (F1, F5); a term
-// above the fence raises it, in this same transaction (commit it soon, or raise with Database::seal before: a raise inside a transaction
-// cannot evict the session that blocks it). Call it before the first write, and again after a rollback to a savepoint older than it.
+// Takes the fence's lock until the transaction that is open on `connection` ends, and returns the
+// fence after the check (F1, F5); a term above the fence raises it, in this same transaction
+// (commit it soon, or raise with Database::seal before: a raise inside a transaction cannot evict
+// the session that blocks it). Call it before the first write, and again after a rollback to a
+// savepoint older than it.
 //
-// A transaction is open behind a BEGIN TRANSACTION of yours, and always with SQL_ATTR_AUTOCOMMIT off. In autocommit a check would guard
-// nothing: InvalidInput, and nothing was sent but the question. The thread that uses `connection`; without MARS, with no unread results on
-// it. One round trip with SQL Server's drivers; blocks while a raise is under way, up to the setting check_wait_ms. The connection keeps
-// its settings.
+// A transaction is open behind a BEGIN TRANSACTION of yours, and always with SQL_ATTR_AUTOCOMMIT
+// off. In autocommit a check would guard nothing: InvalidInput, and nothing was sent but the
+// question. The thread that uses `connection`; without MARS, with no unread results on it. One
+// round trip with SQL Server's drivers; blocks while a raise is under way, up to the setting
+// check_wait_ms. The connection keeps its settings.
 //
-// Throws StaleTerm, InvalidInput, FenceUntrusted, Blocked, Conflict, Unavailable, DatabaseError (docs/contract.md, section 4). In each case
-// nothing of the transaction may be committed: roll it back. SQL Server has done so already where the check refused (@@TRANCOUNT is 0).
-// With autocommit off call SQLEndTran(…, SQL_ROLLBACK) all the same, for the driver does not know of that; FreeTDS may answer 25000, that
-// there is nothing to roll back, and goes on.
+// Throws StaleTerm, InvalidInput, FenceUntrusted, Blocked, Conflict, Unavailable, DatabaseError
+// (docs/contract.md, section 4). In each case nothing of the transaction may be committed: roll it
+// back. SQL Server has done so already where the check refused (@@TRANCOUNT is 0). With autocommit
+// off call SQLEndTran(…, SQL_ROLLBACK) all the same, for the driver does not know of that; FreeTDS
+// may answer 25000, that there is nothing to roll back, and goes on.
 //
-// PostgreSQL's layer 1 behind odbc-postgresql is checked likewise, with SQL_ATTR_AUTOCOMMIT off, which is all that its driver shows of a
-// transaction.
+// PostgreSQL's layer 1 behind odbc-postgresql is checked likewise, with SQL_ATTR_AUTOCOMMIT off,
+// which is all that its driver shows of a transaction.
 Term check(SQLHDBC connection, const Scope& scope, Term term, std::string_view schema = "termgate");
 
 }  // namespace termgate::inline v0::sqlserver

@@ -2,7 +2,8 @@
 //
 //   REQUIRE_THROWS_MATCHES(stale.finish(), StaleTerm, StaleTermMatcher("billing", lease.term()));
 //
-// Include it where Catch2 is at hand; without it this header declares is_refusal() alone, for other frameworks. Values; any thread.
+// Include it where Catch2 is at hand; without it this header declares is_refusal() alone, for other
+// frameworks. Values; any thread.
 #pragma once
 
 #if __has_include(<catch2/matchers/catch_matchers.hpp>)

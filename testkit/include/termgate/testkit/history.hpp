@@ -1,5 +1,6 @@
-// History: what the clients of a write boundary did and saw, and what the database holds afterwards. Plain data, filled in by whoever
-// drives the clients (`termgate storm`, a test of yours), judged by check() in checker.hpp.
+// History: what the clients of a write boundary did and saw, and what the database holds
+// afterwards. Plain data, filled in by whoever drives the clients (`termgate storm`, a test of
+// yours), judged by check() in checker.hpp.
 #pragma once
 
 #include <chrono>
@@ -11,8 +12,8 @@
 
 namespace termgate::inline v0::testkit {
 
-// Since any origin, by one clock for all clients of a history: a machine's CLOCK_MONOTONIC (std::chrono::steady_clock) is the same for all
-// its processes.
+// Since any origin, by one clock for all clients of a history: a machine's CLOCK_MONOTONIC
+// (std::chrono::steady_clock) is the same for all its processes.
 using Moment = std::chrono::nanoseconds;
 
 // How an operation ended, as its client saw it (docs/contract.md, F5).
@@ -33,23 +34,30 @@ struct Operation {
   Outcome outcome = Outcome::committed;
   std::string scope;
   std::int64_t term = 0;
-  std::string id;                     // of a write: what its rows are found by. The same id again is the same write, sent again
-  int rows = 1;                       // of a write: how many it writes, all or none
-  std::optional<std::int64_t> place;  // of a write: the number that its acknowledgement gave, where it gave one
-  bool acquisition = false;           // of a raise: the term was issued by it, so nobody else may get it
-  Moment within = Moment::max();      // of a raise: how soon an answer must come (F4); max(): at any time
-  Moment invoked{};                   // before the first byte of it was sent
-  Moment answered = Moment::max();    // after the last byte of its answer; max(): none came
-  std::string client;                 // for the report
+  // A write: what its rows are found by. The same id again is the same write, sent again.
+  std::string id;
+  int rows = 1;  // of a write: how many it writes, all or none
+  // A write: the number that its acknowledgement gave, where it gave one.
+  std::optional<std::int64_t> place;
+  // A raise: the term was issued by it, so nobody else may get it.
+  bool acquisition = false;
+  // A raise: how soon an answer must come (F4); max(): at any time.
+  Moment within = Moment::max();
+  Moment invoked{};                 // before the first byte of it was sent
+  Moment answered = Moment::max();  // after the last byte of its answer; max(): none came
+  std::string client;               // for the report
 };
 
 struct Row {
   std::string scope;
   std::int64_t term = 0;
   std::string id;
-  std::string sequence;               // a stream, or whatever else numbers rows in commit order; empty: nothing does
+  // A stream, or whatever else numbers rows in commit order; empty: nothing does.
+  std::string sequence;
   std::optional<std::int64_t> place;  // in it; consecutive, unless
-  bool gaps = false;  // numbers may be missing: each was taken outside of the write's transaction, while its check's lock was held
+  // Numbers may be missing: each was taken outside of the write's transaction, while its check's
+  // lock was held.
+  bool gaps = false;
 };
 
 struct State {

@@ -13,6 +13,8 @@
 #include <termgate/authority/authority.hpp>
 #include <termgate/database.hpp>
 #include <termgate/error.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 #include "fence_book.hpp"
 #include "fence_reader.hpp"
@@ -36,7 +38,7 @@ struct House {
     settings.fences_pause = 50ms;
     if (database) {
       settings.database_url = "sqlite:" + folder.at("db");
-      Database::open(settings.database_url).install();
+      Operator(Database::open(settings.database_url)).install();
     }
   }
   Database open() { return Database::open(settings.database_url); }
@@ -149,7 +151,7 @@ TEST_CASE("authority: what others raise is read and an audited reset is believed
   db.seal(Scope("s"), Term(9));
   CHECK(seen.await({"s", 9}));
   CHECK(await_fence(9));
-  db.reset_fence(Scope("s"), Term(6), "operator", "mistyped");
+  Operator(db).reset_fence(Scope("s"), Term(6), "operator", "mistyped");
   CHECK(await_fence(6));
   CHECK_FALSE(of_another);
   CHECK(fences->untrusted("s").empty());
@@ -200,7 +202,7 @@ TEST_CASE("authority: a database without layer 1 is an obstacle that is said onc
   REQUIRE(lines.size() == 1);
   CHECK_THAT(lines.front(), Catch::StartsWith("error cannot watch for fence changes (retrying): "));
   CHECK(authority.watching().failures > 1);
-  Database::open(house.settings.database_url).install();
+  Operator(Database::open(house.settings.database_url)).install();
   CHECK(log.await("fence changes are watched again"));
   CHECK(authority.obstacle() == session::Obstacle::none);
 }
@@ -323,14 +325,14 @@ TEST_CASE("authority: a host's sessions share one lease that goes with the last 
   {
     Visit first(authority, "127.0.0.1");
     CHECK(first.term() == 0);
-    CHECK_FALSE(db.lease(Scope("billing")));  // who is not let in by the server takes nothing
+    CHECK_FALSE(Info(db).lease(Scope("billing")));  // who is not let in by the server takes nothing
     first.establish();
     CHECK(first.term() == 1);
     CHECK(first.liveness().asked_ms() == 1000);
     CHECK(authority.leads("billing"));
     CHECK(authority.leases_held() == 1);
     CHECK(authority.fences("app")->highest("billing") == 1);
-    CHECK(db.lease(Scope("billing"))->owner == "127.0.0.1@gate1");
+    CHECK(Info(db).lease(Scope("billing"))->owner == "127.0.0.1@gate1");
     {
       Visit second(authority, "127.0.0.1");
       CHECK(second.establish() < 500ms);
@@ -338,11 +340,11 @@ TEST_CASE("authority: a host's sessions share one lease that goes with the last 
     }
     std::this_thread::sleep_for(1500ms);  // longer than the TTL: it is renewed
     CHECK(first.term() == 1);
-    CHECK(db.lease(Scope("billing"))->term == 1);
-    CHECK(db.lease(Scope("billing"))->remaining_ms > 0);
+    CHECK(Info(db).lease(Scope("billing"))->term == 1);
+    CHECK(Info(db).lease(Scope("billing"))->remaining_ms > 0);
   }
-  for (int i = 0; i < 1000 && !db.lease(Scope("billing"))->released_at_ms; ++i) std::this_thread::sleep_for(5ms);
-  CHECK(db.lease(Scope("billing"))->released_at_ms);
+  for (int i = 0; i < 1000 && !Info(db).lease(Scope("billing"))->released_at_ms; ++i) std::this_thread::sleep_for(5ms);
+  CHECK(Info(db).lease(Scope("billing"))->released_at_ms);
   CHECK_FALSE(authority.leads("billing"));
 }
 
@@ -395,7 +397,7 @@ TEST_CASE("authority: with takeover newest the newcomer shuts the first out", "[
   CHECK_THROWS_AS(db.check(Scope("billing"), Term(1)), StaleTerm);
   std::this_thread::sleep_for(1200ms);  // the first does not take it back by itself
   CHECK(second.term() == term);
-  CHECK(db.explain(Scope("billing")).rows.size() >= 3);
+  CHECK(Operator(db).explain(Scope("billing")).rows.size() >= 3);
   Visit again(authority, "127.0.0.1");
   again.establish();
   CHECK(again.term() > term);
@@ -417,13 +419,13 @@ TEST_CASE("authority: the same host behind two proxies has one term", "[F1][prox
     // The first proxy leaves the lease to the second one, which renews it.
     std::this_thread::sleep_for(1500ms);
     CHECK(second.term() == 1);
-    CHECK(db.lease(Scope("billing"))->term == 1);
-    CHECK(db.lease(Scope("billing"))->remaining_ms > 0);
+    CHECK(Info(db).lease(Scope("billing"))->term == 1);
+    CHECK(Info(db).lease(Scope("billing"))->remaining_ms > 0);
     std::this_thread::sleep_for(1100ms);
   }
   two.reset();
-  CHECK(db.lease(Scope("billing"))->remaining_ms == 0);
-  CHECK(db.lease(Scope("billing"))->term == 1);
+  CHECK(Info(db).lease(Scope("billing"))->remaining_ms == 0);
+  CHECK(Info(db).lease(Scope("billing"))->term == 1);
 }
 
 TEST_CASE("authority: a lease is given back where the proxy ends with its last session", "[F1][proxy][authority]") {
@@ -436,7 +438,7 @@ TEST_CASE("authority: a lease is given back where the proxy ends with its last s
       last.establish();
       REQUIRE(last.term() == i + 1);
     }
-    REQUIRE(db.lease(Scope("billing"))->remaining_ms == 0);
+    REQUIRE(Info(db).lease(Scope("billing"))->remaining_ms == 0);
   }
 }
 

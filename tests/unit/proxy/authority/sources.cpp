@@ -13,6 +13,8 @@
 #include <termgate/boot_clock.hpp>
 #include <termgate/database.hpp>
 #include <termgate/error.hpp>
+#include <termgate/info.hpp>
+#include <termgate/operator.hpp>
 
 #include "support/authority_support.hpp"
 
@@ -100,10 +102,10 @@ struct Place {
       if (!url.starts_with("service://")) throw InvalidInput("TG005 malformed source: no such scheme");
       return std::make_shared<Client>(service);
     };
-    Database::open(settings.database_url).install();
+    Operator(Database::open(settings.database_url)).install();
   }
   Database open() { return Database::open(settings.database_url); }
-  std::int64_t fence() { return open().fence(Scope("billing"))->term; }
+  std::int64_t fence() { return Info(open()).fence(Scope("billing"))->term; }
 
   Service service;
   ScratchFolder folder;
@@ -128,7 +130,7 @@ TEST_CASE("authority source: the service's term is sealed before a session has i
   CHECK_THAT(other.why_not(), Catch::Contains("its lease in the service is another owner's"));
   CHECK(place.log.await("the service keeps nothing on disk"));
   CHECK(authority.leads("billing"));
-  CHECK_FALSE(place.open().lease(Scope("billing")));  // the database's own leases have no part in it
+  CHECK_FALSE(Info(place.open()).lease(Scope("billing")));  // the database's own leases have no part in it
 }
 
 TEST_CASE("authority source: two proxies of one host take turns and never share a term", "[F1][F2][proxy][authority]") {

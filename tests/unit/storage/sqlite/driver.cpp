@@ -262,6 +262,22 @@ TEST_CASE("reading: cannot write by any way round", "[F6][sqlite]") {
   }
 }
 
+TEST_CASE("transaction: one that is given up leaves nothing and raises no error", "[sqlite]") {
+  Folder folder;
+  for (const std::string& where : {std::string(":memory:"), folder.file()}) {
+    auto driver = open(where);
+    driver->install();
+    run(*driver, "CREATE TABLE t (x)");
+    driver->transact({}, [&](detail::OpenTransaction& session) {
+      session.execute("INSERT INTO t VALUES (1)", {});
+      session.give_up();
+    });
+    CHECK(read(*driver, "SELECT count(*) FROM t").one()[0].as_int() == 0);
+    run(*driver, "INSERT INTO t VALUES (2)");
+    CHECK(read(*driver, "SELECT count(*) FROM t").one()[0].as_int() == 1);
+  }
+}
+
 TEST_CASE("reading: goes on beside an open write and sees none of it", "[sqlite]") {
   Folder folder;
   auto driver = open(folder.file());

@@ -1,0 +1,145 @@
+// Operator: what is done to a database by who runs it: layer 1, roles, triggers on tables, audited
+// changes of fences and leases, settings, audit.
+//
+//   Operator(db).install();
+//   Operator(db).protect("jobs", {.scope_column = "queue"});
+//
+// Any thread; copies share the Database's connections. The levels of grant() say who may call what
+// (docs/reference/security.md). `actor` and `reason` are kept in the audit.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <termgate/database.hpp>
+#include <termgate/scope.hpp>
+#include <termgate/term.hpp>
+#include <termgate/value.hpp>
+
+namespace termgate::inline v0 {
+
+struct HandOverOptions {
+  // Who alone may take the lease meanwhile: an owner, or the beginning of one and a *; empty: all
+  // but the holder.
+  std::string to = {};
+  // The time in which the holder has to leave, 100 ms to 1 day.
+  std::chrono::milliseconds drain{30'000};
+  // For the audit; empty: the database's user.
+  std::string actor = {};
+  std::string reason = "planned";
+};
+
+struct Protection {
+  // One of the two must be given.
+  std::optional<std::string> scope_column = {};
+  std::optional<std::string> scope = {};
+  // Or "observe": refuse nothing, count what would have been refused.
+  std::string mode = "enforce";
+  // Is put in front of the scope column's value: "river/" makes 17 the scope "river/17".
+  std::string prefix = {};
+};
+
+// One breach that the stored rows show.
+struct Breach {
+  std::string kind, scope, object, detail;
+};
+
+// One thing that is not covered.
+struct Advice {
+  std::string severity, object, problem, remedy;
+};
+
+struct AuditEntry {
+  std::int64_t id = 0;
+  std::int64_t at_ms = 0;
+  std::string actor, client, action;
+  std::optional<std::string> scope;
+  std::string detail;  // JSON
+};
+
+struct AuditFilter {
+  std::optional<std::string> scope = {};
+  std::int64_t above_id = 0;
+};
+
+class Operator {
+ public:
+  explicit Operator(Database database) : database_(std::move(database)) {}
+
+  // Installs or upgrades layer 1 (safe to run again, and concurrently). Returns the version before
+  // and after.
+  struct Installed {
+    int from_version, to_version;
+  };
+  Installed install();
+  int installed_version();  // 0: none
+  void uninstall();
+
+  // read, write, lead, operate; "public" (every role) takes read or write. PostgreSQL, SQL Server.
+  void grant(std::string_view role, std::string_view level);
+  // Removes every level (PostgreSQL). The rows are what the role can still do: level, and through
+  // which role it has it.
+  Rows revoke(std::string_view role);
+
+  // Triggers on the owner's own tables. Returns the number of tables; partitions and children count.
+  std::int64_t protect(std::string_view table, const Protection& protection);
+  bool unprotect(std::string_view table);
+  // Reads the table once, as its owner; from then on its rows report their terms. NULL and terms
+  // below 1 are no evidence. Returns the number of scopes.
+  std::int64_t adopt(std::string_view table, std::string_view scope_column, std::string_view term_column, std::string_view prefix = {});
+  bool unadopt(std::string_view table);
+
+  // The audited ways down and out (F3). They return the fence before, the new fence, or the number of
+  // scopes.
+  std::int64_t reset_fence(const Scope& scope, Term term, std::string_view actor, std::string_view reason);
+  Term declare_restored(const Scope& scope, Term above, std::string_view actor, std::string_view reason);
+  std::int64_t declare_nothing_lost(std::string_view actor, std::string_view reason);
+  std::int64_t declare_untrusted(std::string_view actor, std::string_view reason);
+  void set_raise_by(const Scope& scope, std::string_view mode);  // "writer" or "seal"
+
+  // Ends a lease, whoever holds it, and seals the next term. False: there is none, or it was given
+  // back.
+  bool force_release(const Scope& scope, std::string_view actor, std::string_view reason);
+  // Asks the holder of a lease to leave; it learns of it by its next renewal, on PostgreSQL at once
+  // (HeldLease::asked_to_leave, LeaderLoop). As long as the drain lasts only whom `options` name can
+  // acquire the lease. A holder that has not left then is renewed no more, so that its lease ends
+  // and is free, as after a crash. False: nobody holds it. Another request takes the place of the
+  // last one.
+  bool request_hand_over(const Scope& scope, const HandOverOptions& options = {});
+
+  // Deletes a stream's writes below `before`, and old rows of the audit and of jobs; fences stay. Both
+  // return the number of rows.
+  std::int64_t prune(const Stream& stream, SequenceNo before);
+  std::int64_t prune_history(std::chrono::milliseconds older_than);
+  // Gives a stream to another scope. False: it is in that scope already.
+  bool move_stream(const Stream& stream, const Scope& scope, std::string_view actor, std::string_view reason);
+
+  // What is not covered, and what the stored rows show of breaches.
+  std::vector<Advice> doctor();
+  std::vector<Breach> verify(std::optional<std::int64_t> since_ms = {});
+
+  Rows settings();  // name, value, what
+  void set_setting(std::string_view name, std::string_view value);
+  // All or none.
+  void set_settings(const std::vector<std::pair<std::string, std::string>>& names_and_values);
+
+  std::vector<AuditEntry> audit(const AuditFilter& filter = {}, int limit = 100);  // newest first
+  // at_ms, actor, client, action, detail; newest first.
+  Rows explain(const Scope& scope, int limit = 100);
+
+  // Records refusals that were made elsewhere (by a proxy, from memory). False: too soon after the
+  // last report, add these to the next one. Refusals of a Database's own calls are recorded without
+  // this.
+  bool record_refusals(const Scope& scope, Term term, std::int64_t count, std::int64_t first_ms, std::int64_t last_ms,
+                       std::string_view client);
+
+ private:
+  Database database_;
+};
+
+}  // namespace termgate::inline v0

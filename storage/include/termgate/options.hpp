@@ -1,0 +1,74 @@
+// The options of Database::open(), write() and append(). Plain data; the defaults are right for most.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <termgate/isolation.hpp>
+#include <termgate/scope.hpp>
+#include <termgate/stats.hpp>
+#include <termgate/term.hpp>
+#include <termgate/write_id.hpp>
+
+namespace termgate::inline v0 {
+
+struct OpenOptions {
+  // PostgreSQL and SQL Server: the schema of layer 1.
+  std::string schema = "termgate";
+
+  // A call waits for a free connection, at most check_wait.
+  int connections_max = 64;
+
+  // SQLite: how long a call waits for its turn or another process's lock; none: the setting
+  // check_wait_ms (default 5 s). PostgreSQL, ODBC: how long it waits for a free connection; none:
+  // 5 s. For locks the database's setting applies there.
+  std::optional<std::chrono::milliseconds> check_wait = {};
+
+  // PostgreSQL, ODBC (whole seconds, by the driver): how long one answer may take, COMMIT's
+  // included (then OutcomeUnknown), before the connection is closed. 0: without limit, because a
+  // statement may take long. A server that is gone is noticed anyway: a connection attempt ends
+  // after 10 s, a peer that has vanished from the network is noticed after 60 s, unless the URL
+  // sets other values (connect_timeout, keepalives_idle, keepalives_interval, keepalives_count,
+  // tcp_user_timeout).
+  std::chrono::milliseconds answer_wait{0};
+
+  // Called with each acquisition, renewal and release of this Database's handles, loops and own
+  // calls, when it has ended, on the thread that made it: write a line, and return at once. What
+  // it throws is ignored. Terms are no secrets.
+  std::function<void(const LeaseCall&)> lease_log = {};
+};
+
+struct WriteOptions {
+  // Makes the write repeatable after OutcomeUnknown.
+  std::optional<WriteId> write_id = {};
+
+  // For the work, including the check but not COMMIT. Then Unavailable; a second later if the
+  // server is silent.
+  std::optional<std::chrono::milliseconds> timeout = {};
+
+  Isolation isolation = Isolation::database_default;
+
+  // How often the callback runs again after Conflict; 0: it runs once.
+  int retries = 0;
+
+  // If given: the write is committed only if the scope's lease is this owner's, under the write's
+  // term, and has not ended by the database's clock when the work has returned. Then LeaseLost:
+  // nothing was written. A late holder is refused that way even if nobody took over. Needs an
+  // isolation in which a statement sees what was committed before it, which is every database's
+  // default.
+  std::optional<std::string> lease_owner = {};
+};
+
+struct AppendOptions {
+  // The last number that the writer has seen; if it is another: SequenceConflict.
+  std::optional<SequenceNo> expected = {};
+
+  // A stream's scope is fixed by its first write.
+  std::optional<Scope> scope = {};
+
+  std::optional<WriteId> write_id = {};
+};
+
+}  // namespace termgate::inline v0

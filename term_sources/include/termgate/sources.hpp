@@ -1,0 +1,24 @@
+// open_lease_source: turns a URL into a lock service that hands out leases and terms (docs/use/term-sources.md).
+//
+//   LeaderLoop loop(db, open_lease_source("redis://cache.example"), Scope{"billing"}, [&](const Leadership& leads) { … });
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include <termgate/export.hpp>
+#include <termgate/lease_source.hpp>
+
+namespace termgate::inline v0 {
+
+// redis://, rediss://, etcd://, etcds://, zookeeper://, consul://, consuls://, kubernetes://, file:///: those that this build has. Connects
+// at the first call. The object remembers the highest term of each scope and the identity of the data that it came from. It refuses a term
+// that is not above that one, and data of another identity, with StaleTerm. Throws InvalidInput for a URL that means nothing; it never
+// quotes the URL. A password comes from ?password-file=PATH or from the environment variable TERMGATE_SOURCE_PASSWORD.
+TERMGATE_EXPORT std::shared_ptr<LeaseSource> open_lease_source(std::string_view url);
+
+// The schemes that this build has.
+TERMGATE_EXPORT std::vector<std::string_view> lease_source_schemes();
+
+}  // namespace termgate::inline v0
