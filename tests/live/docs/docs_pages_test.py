@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from checks import eventually
-from given import GUARD, ROOT, TERMGATE
+from given import GUARD, ROOT, TERMGATE, free_port
 from plain_server import server
 
 SOURCE = ROOT
@@ -50,12 +50,6 @@ def psql(target, text, *words, check=True, **more):
     )
     assert done.returncode == 0 or not check, f"{text}\n{done.stderr}"
     return done.stdout.strip() if check else done.stdout + done.stderr
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 @pytest.fixture

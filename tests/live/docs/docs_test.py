@@ -10,14 +10,15 @@ On the server of tests/support/plain_server.py. Names of roles, database, host a
 import os
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
-from given import PYTHON, ROOT, TERMGATE
+import pytest
+
+from given import PYTHON, ROOT, TERMGATE, free_port
 from plain_server import server
 
 SERVER = server()
@@ -83,12 +84,6 @@ def psql(target, text, fails=None):
     return done.stdout.strip()
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 class Docs(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -129,7 +124,7 @@ class Docs(unittest.TestCase):
             ).returncode
             != 0
         ):
-            self.assertLess(time.monotonic(), end, "the proxy does not come up")
+            assert time.monotonic() < end, "the proxy does not come up"
             time.sleep(0.1)
         return port
 
@@ -140,8 +135,8 @@ class Docs(unittest.TestCase):
     # ---- README ---------------------------------------------------------------------------------
 
     def test_the_six_lines(self):
-        self.assertIn(f"granted write to {APP}", self.said)
-        self.assertEqual(len(self.six), 6)
+        assert f"granted write to {APP}" in self.said
+        assert len(self.six) == 6
         psql(url(APP), "SELECT termgate.unprotect('accounts');")
         psql(
             url(OWNER),
@@ -152,23 +147,23 @@ class Docs(unittest.TestCase):
             ),
         )
         psql(url(APP), "\n".join(self.six))
-        self.assertEqual(self.balance(), "70")
+        assert self.balance() == "70"
         psql(url(APP), "UPDATE accounts SET balance = 0;", fails="TG002")
         psql(url(APP), "SELECT termgate.check_term('billing', 6);")
         psql(url(APP), "\n".join(self.six[2:4]), fails="TG001")
         psql(url(APP), "UPDATE termgate.fences SET term = 1;", fails="42501")
-        self.assertEqual(self.balance(), "70")
+        assert self.balance() == "70"
 
     def test_a_transaction_of_the_six_lines_through_the_proxy(self):
         place = self.plain_proxy()
         write = "\n".join(self.six[2:4])
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
         psql(url(APP, place), write.replace("term = '5'", f"term = '{self.term}'"))
-        self.assertEqual(self.balance(), "70")
+        assert self.balance() == "70"
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
         psql(url(APP, place), write.replace("term = '5'", f"term = '{self.term}'"), fails="TG001")
         psql(url(APP, place), "UPDATE accounts SET balance = 0;", fails="TG002")
-        self.assertEqual(self.balance(), "70")
+        assert self.balance() == "70"
 
     def test_the_lines_about_the_proxy(self):
         lines = block("README.md", "sh", "# The proxy has a role of its own").replace("\\\n", "").splitlines()
@@ -181,7 +176,7 @@ class Docs(unittest.TestCase):
             f"-qX -v ON_ERROR_STOP=1 -U {APP} -h 127.0.0.1 -p {port} {NAME} -c 'UPDATE accounts SET balance = 7'",
         )
         shell(client)
-        self.assertEqual(self.balance(), "7")
+        assert self.balance() == "7"
 
     def test_to_remove_it(self):
         # In a database of its own, which is the README's for as long.
@@ -197,23 +192,23 @@ class Docs(unittest.TestCase):
         )
         command = re.sub(rf"/{NAME}$", f"/{other}", renamed(uninstall))
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=ENVIRONMENT)
-        self.assertEqual(done.returncode, 1, done.stderr)
+        assert done.returncode == 1, done.stderr
         unprotect = re.search(r"`(SELECT termgate\.unprotect\('accounts'\);)`", (SOURCE / "README.md").read_text(encoding="utf-8")).group(1)
         psql(url(APP, database=other), unprotect)
-        self.assertIn("uninstalled", shell(command))
-        self.assertEqual(uninstall, block("docs/use/operations.md", "sh", "termgate uninstall"))
+        assert "uninstalled" in shell(command)
+        assert uninstall == block("docs/use/operations.md", "sh", "termgate uninstall")
 
     def test_a_stale_append(self):
         with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
             code = block("README.md", "sh", "export TERMGATE_DB=").replace("sqlite:test.db", f"sqlite:{folder}/test.db")
             lines = shell(code).splitlines()
-        self.assertEqual(lines[1:4], ["1\ttest-1", "2\ttest-2", "3"], lines)
+        assert lines[1:4] == ["1\ttest-1", "2\ttest-2", "3"], lines
 
     # ---- docs/use/operations.md -------------------------------------------------------------------
 
     def test_operations(self):
         page = "docs/use/operations.md"
-        self.assertEqual(block(page, "sql", "CREATE ROLE termgate_owner"), block("README.md", "sql", "CREATE ROLE termgate_owner"))
+        assert block(page, "sql", "CREATE ROLE termgate_owner") == block("README.md", "sql", "CREATE ROLE termgate_owner")
         ops, backup = NAME + "_ops", NAME + "_backup"
         psql(SERVER, f"CREATE ROLE {ops} LOGIN;\nCREATE ROLE {backup} LOGIN;")
         self.addCleanup(psql, SERVER, f"DROP ROLE {ops};\nDROP ROLE {backup};")
@@ -225,12 +220,11 @@ class Docs(unittest.TestCase):
             .replace("backup=", backup + "=")
         )
         grant, proxy, revoke = block(page, "sh", "termgate init --db postgresql://termgate_owner@host/app --grant app=write").splitlines()
-        self.assertIn(f"granted lead to {PROXY}", shell(own(proxy)))
-        self.assertIn(f"granted operate to {ops}", shell(own(grant)))
+        assert f"granted lead to {PROXY}" in shell(own(proxy))
+        assert f"granted operate to {ops}" in shell(own(grant))
         self.addCleanup(shell, own(grant.split(" --grant")[0]) + f" --revoke {ops}")
-        self.assertIn(
-            f"granted dump to {backup}",
-            shell(own(block(page, "sh", "termgate init --db postgresql://termgate_owner@host/app --grant backup=dump"))),
+        assert f"granted dump to {backup}" in shell(
+            own(block(page, "sh", "termgate init --db postgresql://termgate_owner@host/app --grant backup=dump"))
         )
         self.addCleanup(shell, own(grant.split(" --grant")[0]) + f" --revoke {backup}")
         doctor, verify = (own(line) for line in block(page, "sh", "termgate doctor").splitlines())
@@ -243,7 +237,7 @@ class Docs(unittest.TestCase):
         )
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
         shell(own(reset) + f" --db {url(ops)}")
-        self.assertEqual(psql(url(APP), "SELECT term FROM termgate.fence('billing');"), str(self.term))
+        assert psql(url(APP), "SELECT term FROM termgate.fence('billing');") == str(self.term)
         shell(own(revoke.replace("--revoke app", f"--revoke {APP}")))
         psql(url(APP), "SELECT termgate.check_term('billing', 1);", fails="42501")
         shell(own(grant))
@@ -265,16 +259,16 @@ class Docs(unittest.TestCase):
         )
         fix = block(page, "sql", "BEGIN;\nSELECT set_config")
         psql(url(APP), fix)
-        self.assertEqual(self.balance(), "0")
+        assert self.balance() == "0"
         psql(url(reader), f"SET search_path = {APP};\n{fix.replace('balance = 0', 'balance = 1')}")
-        self.assertEqual(self.balance(), "1")
+        assert self.balance() == "1"
         psql(url(APP), fix.replace("COMMIT;", "ROLLBACK;\nUPDATE accounts SET balance = 9;"), fails="TG002")
         # A leader that takes over in between.
         taken = fix.replace(
             "UPDATE", f"\\! psql -qX {url(APP)} -c \"SELECT termgate.check_term('billing', {self.term + 1})\" >/dev/null\nUPDATE", 1
         )
         psql(url(APP), taken, fails="TG001")
-        self.assertEqual(self.balance(), "1")
+        assert self.balance() == "1"
         with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
             Path(folder, "fix.sql").write_text("UPDATE accounts SET balance = balance + 2 WHERE id = 42;\n", encoding="utf-8")
             Path(folder, "manage.py").write_text("import os, sys; print(sys.argv[1:], os.environ['PGOPTIONS'])\n", encoding="utf-8")
@@ -288,8 +282,8 @@ class Docs(unittest.TestCase):
                 f"cd {folder}\n{renamed(text)}".replace(f"postgresql://app@{PLACE}", f"postgresql://{APP}@{PLACE}"), **more
             )
             code = block(page, "sh", "term=$(psql")
-            self.assertIn(f"['loaddata', 'accounts.json'] -c termgate.scope=billing -c termgate.term={self.term + 1}", run(code))
-            self.assertEqual(psql(url(APP), "SELECT id, balance FROM accounts ORDER BY id;").splitlines(), ["42|3", "43|5"])
+            assert f"['loaddata', 'accounts.json'] -c termgate.scope=billing -c termgate.term={self.term + 1}" in run(code)
+            assert psql(url(APP), "SELECT id, balance FROM accounts ORDER BY id;").splitlines() == ["42|3", "43|5"]
             # Without the declaration the same programs are refused.
             for line in code.splitlines()[2:4]:
                 done = subprocess.run(
@@ -298,13 +292,13 @@ class Docs(unittest.TestCase):
                     text=True,
                     env=ENVIRONMENT,
                 )
-                self.assertTrue(done.returncode != 0 and "TG002" in done.stderr, line + done.stderr)
+                assert done.returncode != 0 and "TG002" in done.stderr, line + done.stderr
             # The lease taken, in a scope that has one.
             lead = block(page, "sh", "termgate run --db postgresql://app@host/app --scope billing --wait 5m")
             psql(url(APP), "SELECT termgate.protect('accounts', scope => 'leased');")
             lead = lead.replace("--scope billing", "--scope leased").replace("termgate run", f"{TERMGATE} run")
             run(lead)
-            self.assertEqual(self.balance().splitlines()[0], "5")
+            assert self.balance().splitlines()[0] == "5"
 
     def test_rows_of_several_scopes_changed_by_hand(self):
         code = block("docs/use/operations.md", "sql", "BEGIN;\nSELECT termgate.check_term(scope, term)")
@@ -323,7 +317,7 @@ class Docs(unittest.TestCase):
         )
         psql(url(APP), code.replace(code.splitlines()[1], one), fails="TG002")
         psql(url(APP), code)
-        self.assertEqual(psql(url(APP), "SELECT sum(amount) FROM entries;"), "0")
+        assert psql(url(APP), "SELECT sum(amount) FROM entries;") == "0"
         # As the page says of a load: observed, nothing is refused; protected again, it is.
         psql(url(APP), "SELECT termgate.protect('entries', scope_column => 'scope', mode => 'observe');\nUPDATE entries SET amount = 3;")
         psql(url(APP), "SELECT termgate.protect('entries', scope_column => 'scope');\nUPDATE entries SET amount = 4;", fails="TG002")
@@ -334,7 +328,7 @@ class Docs(unittest.TestCase):
         # In a database of its own; the role of the page is the README's, here without pg_signal_backend for as long.
         page, other = "docs/use/managed-postgresql.md", NAME + "_managed"
         create, grant, signal = block(page, "sql", "CREATE ROLE termgate_owner").splitlines()
-        self.assertEqual(renamed(create), f"CREATE ROLE {OWNER} LOGIN;")
+        assert renamed(create) == f"CREATE ROLE {OWNER} LOGIN;"
         psql(SERVER, f"CREATE DATABASE {other};")
         self.addCleanup(psql, SERVER, f"DROP DATABASE {other} WITH (FORCE);\nGRANT pg_signal_backend TO {OWNER};")
         psql(ADMIN, renamed(grant).replace(f"DATABASE {NAME} ", f"DATABASE {other} ") + f"\nREVOKE pg_signal_backend FROM {OWNER};")
@@ -342,10 +336,10 @@ class Docs(unittest.TestCase):
             re.sub(rf"/{NAME}\b", f"/{other}", renamed(line)).replace("termgate ", TERMGATE + " ", 1)
             for line in block(page, "sh", "termgate init").splitlines()
         )
-        self.assertIn(f"granted lead to {APP}", shell(init))
-        self.assertIn("may not end other roles' sessions", shell(f"{doctor} || test $? = 1"))
+        assert f"granted lead to {APP}" in shell(init)
+        assert "may not end other roles' sessions" in shell(f"{doctor} || test $? = 1")
         psql(ADMIN, renamed(signal))
-        self.assertNotIn("may not end other roles' sessions", shell(f"{doctor} || test $? = 1"))
+        assert "may not end other roles' sessions" not in shell(f"{doctor} || test $? = 1")
 
     # ---- docs/use/handles.md ------------------------------------------------------------------------
 
@@ -355,16 +349,16 @@ class Docs(unittest.TestCase):
         self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=write")
         psql(url(APP), "SELECT termgate.unprotect('accounts');")
         term = psql(url(APP), "SELECT term FROM termgate.acquire_lease('held', 'worker-7', '10 s');")
-        self.assertEqual(psql(url(APP), text.replace(", 5", f", {term}")).splitlines()[-1:], ["commits"])
-        self.assertEqual(self.balance(), "70")
+        assert psql(url(APP), text.replace(", 5", f", {term}")).splitlines()[-1:] == ["commits"]
+        assert self.balance() == "70"
         # A lease that has ended is refused at the call, and one that ends meanwhile at COMMIT.
         gives_back = f"SELECT termgate.release_lease('held', 'worker-7', {term});"
         ends_early = text.replace(", 5", f", {term}").replace("COMMIT;", f"{gives_back}\nCOMMIT;")
-        self.assertIn("commits", psql(url(APP), ends_early, fails="TG007"))
-        self.assertEqual(self.balance(), "70")
+        assert "commits" in psql(url(APP), ends_early, fails="TG007")
+        assert self.balance() == "70"
         psql(url(APP), gives_back)
-        self.assertEqual(psql(url(APP), text.replace(", 5", f", {term}"), fails="TG007").splitlines()[-1:], [str(term)])
-        self.assertEqual(self.balance(), "70")
+        assert psql(url(APP), text.replace(", 5", f", {term}"), fails="TG007").splitlines()[-1:] == [str(term)]
+        assert self.balance() == "70"
 
     # ---- docs/use/run.md ------------------------------------------------------------------------------
 
@@ -384,16 +378,16 @@ class Docs(unittest.TestCase):
             run = lambda text: shell(f"cd {folder}\n{text}", TERMGATE_DB=database)
             run("termgate init")
             nightly = block(page, "sh", "export TERMGATE_DB=").splitlines()[1]
-            self.assertEqual(run(nightly), "1 -c termgate.scope=nightly -c termgate.term=1\n")
+            assert run(nightly) == "1 -c termgate.scope=nightly -c termgate.term=1\n"
             export = block(page, "sh", "termgate run --scope exports")
             (place / "broken").write_text("3", encoding="utf-8")
             run(f"{export} || test $? = 1")
             (place / "broken").unlink()
             run(export)
             # Pages 1 and 2 were done, 3 failed: the second run goes on after the last checkpoint, which is 2.
-            self.assertEqual((place / "pages").read_text(encoding="utf-8").split(), ["1", "2", "3", "2", "3", "4", "5"])
+            assert (place / "pages").read_text(encoding="utf-8").split() == ["1", "2", "3", "2", "3", "4", "5"]
             statuses = [row for row in run("termgate job list --job export").splitlines() if "completed" in row or "failed" in row]
-            self.assertEqual([("completed" in row) for row in statuses], [True, False], statuses)
+            assert [("completed" in row) for row in statuses] == [True, False], statuses
 
     # ---- docs/reference/sql.md --------------------------------------------------------------------
 
@@ -434,7 +428,7 @@ class Docs(unittest.TestCase):
             for name, arguments, granted in (row.split("|") for row in rows.splitlines())
         )
         self.maxDiff = None
-        self.assertEqual(actual, documented)
+        assert actual == documented
         rows = psql(
             ADMIN,
             (
@@ -442,11 +436,10 @@ class Docs(unittest.TestCase):
                 " AND a.attnum > 0 WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' GROUP BY 1;"
             ),
         )
-        self.assertEqual({name: columns.split(",") for name, columns in (row.split("|") for row in rows.splitlines())}, views)
+        assert {name: columns.split(",") for name, columns in (row.split("|") for row in rows.splitlines())} == views
         settings = psql(ADMIN, "SELECT name || ' ' || value FROM termgate.settings ORDER BY name;").splitlines()
-        self.assertEqual(
-            settings,
-            sorted(f"{name} {value}" for name, value in re.findall(r"^\| `(\w+)` \| `?(\w+)`? \|", page.split("## Settings")[1], re.M)),
+        assert settings == sorted(
+            f"{name} {value}" for name, value in re.findall(r"^\| `(\w+)` \| `?(\w+)`? \|", page.split("## Settings")[1], re.M)
         )
 
     # ---- docs/reference/errors.md -----------------------------------------------------------------
@@ -461,14 +454,14 @@ class Docs(unittest.TestCase):
                 re.M,
             )
         )
-        self.assertEqual(types, set(re.findall(r"`([A-Z]\w+)`", page)) & (types))
-        self.assertEqual(re.findall(r"^### (TG00\d): ", page, re.M), [f"TG00{number}" for number in range(1, 8)])
+        assert types == set(re.findall(r"`([A-Z]\w+)`", page)) & (types)
+        assert re.findall(r"^### (TG00\d): ", page, re.M) == [f"TG00{number}" for number in range(1, 8)]
         statuses = re.findall(
             r"^  \w+ = (\d),$",
             re.search(r"enum Exit : int \{(.*?)\};", (SOURCE / "cli/command.hpp").read_text(encoding="utf-8"), re.S).group(1),
             re.M,
         )
-        self.assertEqual(statuses, re.findall(r"^\| (\d) \| ", page, re.M))
+        assert statuses == re.findall(r"^\| (\d) \| ", page, re.M)
         raised = set()
         for path in (SOURCE / "proxy").rglob("*.cpp"):
             raised |= set(
@@ -476,27 +469,27 @@ class Docs(unittest.TestCase):
                     r'(?:end|cut|give_up|refuse|refuse_login|turn_away)\([^"()]*"([0-9][0-9A-Z]{4})"', path.read_text(encoding="utf-8")
                 )
             )
-        self.assertGreater(len(raised), 8)
-        self.assertEqual(raised - set(re.findall(r"^\| `(\w{5})` \| ", page, re.M)), set())
+        assert len(raised) > 8
+        assert raised - set(re.findall(r"^\| `(\w{5})` \| ", page, re.M)) == set()
 
     # ---- docs/use/java-and-orms.md ------------------------------------------------------------------
 
     def python(self, place):
         if subprocess.run([PYTHON, "-c", "import psycopg"], capture_output=True).returncode != 0:
-            self.skipTest("python3-psycopg is missing")
+            pytest.skip("python3-psycopg is missing")
         code = block("docs/use/java-and-orms.md", "python", "import psycopg") + "\nimport sys\ndebit(sys.argv[1], int(sys.argv[2]), 30)\n"
         run = lambda: subprocess.run([PYTHON, "-c", code, url(APP, place), str(self.term)], capture_output=True, text=True, env=ENVIRONMENT)
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
         done = run()
-        self.assertEqual((done.returncode, self.balance()), (0, "70"), done.stderr)
+        assert (done.returncode, self.balance()) == (0, "70"), done.stderr
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
         done = run()
-        self.assertEqual((done.returncode, "another leads: stop" in done.stderr, self.balance()), (1, True, "70"), done.stderr)
+        assert (done.returncode, "another leads: stop" in done.stderr, self.balance()) == (1, True, "70"), done.stderr
 
     def test_a_new_leader_in_python(self):
         page = "docs/use/java-and-orms.md"
         if subprocess.run([PYTHON, "-c", "import psycopg"], capture_output=True).returncode != 0:
-            self.skipTest("python3-psycopg is missing")
+            pytest.skip("python3-psycopg is missing")
         code = (
             block(page, "python", "import psycopg")
             + "\n"
@@ -511,7 +504,7 @@ class Docs(unittest.TestCase):
     def test_a_new_leader_in_java(self):
         page, jar = "docs/use/java-and-orms.md", "/usr/share/java/postgresql.jar"
         if not shutil.which("javac") or not os.path.exists(jar):
-            self.skipTest("javac or libpostgresql-jdbc-java is missing")
+            pytest.skip("javac or libpostgresql-jdbc-java is missing")
         write, lead = (block(page, "java", f"try (Connection c = pool.getConnection(){end}") for end in (") {", ";\n"))
         write = write.replace(
             "  // … the ORM's work …", '  c.createStatement().executeUpdate("UPDATE accounts SET balance = balance - 30 WHERE id = 42");'
@@ -551,20 +544,20 @@ class Docs(unittest.TestCase):
             .replace(" 6 ", f" {self.term} ")
             .replace("(5)", f"({self.term - 1})")
         )
-        self.assertIn(quoted, done.stderr)
-        self.assertIn(f'SELECT "termgate".check_term(\'billing\', {self.term});', done.stderr)  # the hint
-        self.assertEqual(self.balance(), "100")
+        assert quoted in done.stderr
+        assert f'SELECT "termgate".check_term(\'billing\', {self.term});' in done.stderr  # the hint
+        assert self.balance() == "100"
         done = lead_and_write()
-        self.assertEqual((done.returncode, self.balance()), (0, "70"), done.stderr)
+        assert (done.returncode, self.balance()) == (0, "70"), done.stderr
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
         done = lead_and_write()
-        self.assertTrue(done.returncode != 0 and "TG001" in done.stderr, done.stderr)
+        assert done.returncode != 0 and "TG001" in done.stderr, done.stderr
 
     def test_what_the_call_of_a_new_leader_can_answer(self):
         rows = dict(
             re.findall(r"^\| (`TG00\d`[^|]*) \| ([^|]*) \|$", block_of_table("docs/use/java-and-orms.md", "| the call | means |"), re.M)
         )
-        self.assertEqual(len(rows), 4, rows)
+        assert len(rows) == 4, rows
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term - 1});", fails="TG001")
         shell(f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=lead")
@@ -585,10 +578,10 @@ class Docs(unittest.TestCase):
     def java(self, place):
         jar = Path("/usr/share/java/postgresql.jar")
         if shutil.which("javac") is None or not jar.exists():
-            self.skipTest("a JDK or libpostgresql-jdbc-java is missing")
+            pytest.skip("a JDK or libpostgresql-jdbc-java is missing")
         snippet = block("docs/use/java-and-orms.md", "java", "try (Connection c = pool.getConnection()) {")
         work = "// … the ORM's work …"
-        self.assertIn(work, snippet)
+        assert work in snippet
         snippet = snippet.replace(
             work, 'try (var s = c.createStatement()) { s.executeUpdate("UPDATE accounts SET balance = balance - 30 WHERE id = 42"); }'
         )
@@ -619,15 +612,15 @@ class Docs(unittest.TestCase):
         )
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
         done = run()
-        self.assertEqual((done.returncode, self.balance()), (0, "70"), done.stderr)
+        assert (done.returncode, self.balance()) == (0, "70"), done.stderr
         psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
         done = run()
-        self.assertEqual((done.returncode, done.stderr.strip().splitlines()[-1:], self.balance()), (1, ["TG001"], "70"), done.stderr)
+        assert (done.returncode, done.stderr.strip().splitlines()[-1:], self.balance()) == (1, ["TG001"], "70"), done.stderr
 
     def test_sqlite_with_the_extension(self):
         extension = next(Path(TERMGATE).resolve().parent.rglob("termgate.so"), None)
         if extension is None:
-            self.skipTest("the extension was not built")
+            pytest.skip("the extension was not built")
         code = block("docs/use/java-and-orms.md", "python", "import sqlite3").replace(
             '"build/termgate"', repr(str(extension.with_suffix("")))
         )
@@ -642,10 +635,10 @@ class Docs(unittest.TestCase):
                 capture_output=True,
                 text=True,
             )
-            self.assertEqual((done.returncode, done.stdout), (0, "70\n"), done.stderr)
+            assert (done.returncode, done.stdout) == (0, "70\n"), done.stderr
             shell(f"termgate seal --db sqlite:{folder}/app.db --scope billing --term 6")
             done = subprocess.run([PYTHON, "-c", code], cwd=folder, capture_output=True, text=True)
-            self.assertIn("TG001", done.stderr)
+            assert "TG001" in done.stderr
 
     def test_java(self):
         self.java(PLACE)
@@ -664,5 +657,5 @@ class Docs(unittest.TestCase):
         )
         acquire, renew = text.replace("'billing'", "'of the docs'").splitlines()
         acquired = psql(url(APP), acquire).split("|")
-        self.assertEqual(acquired[:2], ["t", "1"])
-        self.assertEqual(psql(url(APP), renew.replace(", 5,", ", 1,")).split("|")[0], "t")
+        assert acquired[:2] == ["t", "1"]
+        assert psql(url(APP), renew.replace(", 5,", ", 1,")).split("|")[0] == "t"

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,7 @@ import unittest
 from pathlib import Path
 
 import given
+from given import free_port
 import pytest
 
 TERMGATE = given.TERMGATE
@@ -25,12 +25,6 @@ clean = {name: value for name, value in os.environ.items() if not name.startswit
 missing = [name for name in ("redis-server", "redis-cli", "etcd", "etcdctl", "java") if shutil.which(name) is None]
 pytestmark = pytest.mark.skipif(bool(missing), reason=f"not installed: {missing}")
 PASSWORD = "s3cret-of-the-source"
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def shell(script):
@@ -106,14 +100,14 @@ class RunSource(unittest.TestCase):
         RunSource.number += 1
         self.scope = f"scope {RunSource.number}"
         self.db = f"sqlite:{folder}/fence{RunSource.number}.db"
-        self.assertEqual(call(TERMGATE, "init", "--db", self.db, env=clean).returncode, 0)
+        assert call(TERMGATE, "init", "--db", self.db, env=clean).returncode == 0
 
     def words(self, source, *more, db=True):
         return [TERMGATE, "run", "--scope", self.scope, "--source", source, *(["--db", self.db] if db else []), *more]
 
     def play(self, source, *more, db=True, env=None):
         done = subprocess.run(self.words(source, *more, db=db), capture_output=True, text=True, timeout=60, env={**clean, **(env or {})})
-        self.assertNotIn(PASSWORD, done.stdout + done.stderr)
+        assert PASSWORD not in done.stdout + done.stderr
         return done
 
     def start(self, source, *more):
@@ -130,44 +124,44 @@ class RunSource(unittest.TestCase):
 
     def end(self, run):
         out, err = run.communicate(timeout=30)
-        self.assertNotIn(PASSWORD, out + err)
+        assert PASSWORD not in out + err
         return run.returncode, err
 
     def both_ways(self, source):
         """What every service must do."""
         first = self.play(source, *shell("echo $TERMGATE_TERM; exit 7"))
-        self.assertEqual(first.returncode, 7, first.stderr)
-        self.assertEqual(self.fence(), int(first.stdout))
+        assert first.returncode == 7, first.stderr
+        assert self.fence() == int(first.stdout)
         second = self.play(source, *shell("echo $TERMGATE_TERM"))
-        self.assertGreater(int(second.stdout), int(first.stdout), second.stderr)
+        assert int(second.stdout) > int(first.stdout), second.stderr
         run, term = self.holding(source, "2s")
         other = self.play(source, "--ttl", "2s", *shell("echo never"))
-        self.assertEqual((other.returncode, other.stdout), (104, ""), other.stderr)
+        assert (other.returncode, other.stdout) == (104, ""), other.stderr
         # The holder is stopped: COMMAND ends by the watchdog, another takes over, and what the old one writes is refused.
         run.send_signal(signal.SIGSTOP)
         began = time.monotonic()
         taken, higher = self.holding(source, "2s")
-        self.assertGreater(time.monotonic() - began, 1)
-        self.assertGreater(higher, term)
+        assert time.monotonic() - began > 1
+        assert higher > term
         run.send_signal(signal.SIGCONT)
-        self.assertEqual(self.end(run)[0], 105)
+        assert self.end(run)[0] == 105
         late = call(TERMGATE, "append", "--scope", self.scope, "--stream", "s", "--term", str(term), "--db", self.db, env=clean, input="x")
-        self.assertEqual(late.returncode, 3, late.stderr)
+        assert late.returncode == 3, late.stderr
         taken.send_signal(signal.SIGTERM)
-        self.assertEqual(self.end(taken)[0], 128 + signal.SIGTERM)
+        assert self.end(taken)[0] == 128 + signal.SIGTERM
         last = self.play(source, "--wait", "20s", *shell("echo $TERMGATE_TERM"))
-        self.assertGreater(int(last.stdout), higher)
+        assert int(last.stdout) > higher
 
     def test_redis(self):
         self.both_ways(self.redis_url)
 
     def test_redis_with_tls(self):
         done = self.play(self.redis_tls, *shell("echo $TERMGATE_TERM"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        assert done.returncode == 0, done.stderr
         for url in (self.redis_tls_untrusted, self.redis_tls_other_name):
             done = self.play(url, *shell("echo never"))
-            self.assertEqual((done.returncode, done.stdout), (101, ""), done.stderr)
-            self.assertIn("certificate", done.stderr)
+            assert (done.returncode, done.stdout) == (101, ""), done.stderr
+            assert "certificate" in done.stderr
 
     def test_etcd(self):
         client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
@@ -185,14 +179,14 @@ class RunSource(unittest.TestCase):
                 ["user", "grant-role", "root", "root"],
                 ["auth", "enable"],
             ):
-                self.assertEqual(call(*control, *words, env=env).returncode, 0)
+                assert call(*control, *words, env=env).returncode == 0
             address = client.removeprefix("http://")
             self.both_ways(f"etcd://root@{address}?password-file={folder}/password")
             done = self.play(f"etcd://root@{address}?password-file={folder}/wrong", *shell("echo never"))
-            self.assertEqual((done.returncode, done.stdout), (101, ""), done.stderr)
-            self.assertIn("refused the user or the password", done.stderr)
+            assert (done.returncode, done.stdout) == (101, ""), done.stderr
+            assert "refused the user or the password" in done.stderr
             done = self.play(f"etcd://{address}", *shell("echo never"))
-            self.assertEqual((done.returncode, done.stdout), (101, ""), done.stderr)
+            assert (done.returncode, done.stdout) == (101, ""), done.stderr
         finally:
             etcd.stop()
 
@@ -218,11 +212,11 @@ class RunSource(unittest.TestCase):
             self.both_ways(f"zookeeper://me@127.0.0.1:{port}?password-file={folder}/password&prefix=mine")
             # Nodes of that user's are not another's to use.
             done = self.play(f"zookeeper://me@127.0.0.1:{port}?password-file={folder}/wrong&prefix=mine", *shell("echo never"))
-            self.assertEqual((done.returncode, done.stdout), (101, ""), done.stderr)
-            self.assertIn("not authenticated", done.stderr)
+            assert (done.returncode, done.stdout) == (101, ""), done.stderr
+            assert "not authenticated" in done.stderr
             done = self.play(f"zookeeper://127.0.0.1:{port}", "--ttl", "1m", *shell("echo never"))
-            self.assertEqual((done.returncode, done.stdout), (109, ""), done.stderr)
-            self.assertIn("grants sessions of 20000 ms at most", done.stderr)
+            assert (done.returncode, done.stdout) == (109, ""), done.stderr
+            assert "grants sessions of 20000 ms at most" in done.stderr
         finally:
             server.stop()
 
@@ -233,27 +227,27 @@ class RunSource(unittest.TestCase):
         try:
             # All of COMMAND is gone before the lease can end: 2 s after the last renewal was sent.
             status, err = self.end(run)
-            self.assertLess(time.monotonic() - began, 5)
-            self.assertEqual(status, 105, err)
-            self.assertIn("was lost", err)
+            assert time.monotonic() - began < 5
+            assert status == 105, err
+            assert "was lost" in err
             done = self.play(self.redis_url, "--ttl", "1s", *shell("echo never"))
-            self.assertEqual((done.returncode, done.stdout), (101, ""), done.stderr)
+            assert (done.returncode, done.stdout) == (101, ""), done.stderr
         finally:
             self.redis.process.send_signal(signal.SIGCONT)
         done = self.play(self.redis_url, "--wait", "10s", *shell("echo $TERMGATE_TERM"))
-        self.assertEqual(done.returncode, 0, done.stderr)
+        assert done.returncode == 0, done.stderr
 
     def test_holder_is_killed(self):
         run, term = self.holding(self.redis_url)
         run.kill()
         run.communicate()
         after = self.play(self.redis_url, "--wait", "10s", *shell("echo $TERMGATE_TERM"))
-        self.assertGreater(int(after.stdout), term, after.stderr)
+        assert int(after.stdout) > term, after.stderr
 
     def test_lease_is_lost(self):
         run, _ = self.holding(self.redis_url)
         call(*self.redis_cli, "DEL", f"termgate:{{{self.scope}}}:lease")
-        self.assertEqual(self.end(run)[0], 105)
+        assert self.end(run)[0] == 105
 
     def test_redis_forgets(self):
         for _ in range(5):
@@ -261,46 +255,46 @@ class RunSource(unittest.TestCase):
         before = self.fence()
         call(*self.redis_cli, "DEL", f"termgate:{{{self.scope}}}:term")
         done = self.play(self.redis_url, *shell("echo never"))
-        self.assertEqual((done.returncode, done.stdout), (103, ""), done.stderr)
-        self.assertIn(f"the fence is already at {before}", done.stderr)
-        self.assertEqual(self.fence(), before)
+        assert (done.returncode, done.stdout) == (103, ""), done.stderr
+        assert f"the fence is already at {before}" in done.stderr
+        assert self.fence() == before
         # The next step that the message names.
         call(*self.redis_cli, "SET", f"termgate:{{{self.scope}}}:term", str(before))
-        self.assertEqual(self.play(self.redis_url, *shell("true")).returncode, 0)
-        self.assertEqual(self.fence(), before + 1)
+        assert self.play(self.redis_url, *shell("true")).returncode == 0
+        assert self.fence() == before + 1
         call(*self.redis_cli, "SET", f"termgate:{{{self.scope}}}:term", "many")
         done = self.play(self.redis_url, *shell("echo never"))
-        self.assertEqual((done.returncode, done.stdout), (101, ""), done.stderr)
+        assert (done.returncode, done.stdout) == (101, ""), done.stderr
 
     def test_passwords(self):
         done = self.play(self.redis_wrong, *shell("echo never"))
-        self.assertEqual((done.returncode, done.stdout), (101, ""))
-        self.assertIn("refused the password", done.stderr)
+        assert (done.returncode, done.stdout) == (101, "")
+        assert "refused the password" in done.stderr
         done = self.play(self.redis_url.split("?")[0], *shell("true"), env={"TERMGATE_SOURCE_PASSWORD": PASSWORD})
-        self.assertEqual(done.returncode, 0, done.stderr)
+        assert done.returncode == 0, done.stderr
         done = self.play(self.redis_url.replace("redis://", f"redis://me:{PASSWORD}@"), *shell("echo never"))
-        self.assertEqual((done.returncode, done.stdout), (109, ""))
-        self.assertIn("password-file", done.stderr)
+        assert (done.returncode, done.stdout) == (109, "")
+        assert "password-file" in done.stderr
 
     def test_durability_is_warned_of(self):
         call(*self.redis_cli, "CONFIG", "SET", "appendfsync", "everysec")
         try:
             done = self.play(self.redis_url, *shell("true"))
-            self.assertEqual(done.returncode, 0)
-            self.assertIn("appendfsync everysec", done.stderr)
+            assert done.returncode == 0
+            assert "appendfsync everysec" in done.stderr
         finally:
             call(*self.redis_cli, "CONFIG", "SET", "appendfsync", "always")
-        self.assertEqual(self.play(self.redis_url, *shell("true")).stderr, "")
+        assert self.play(self.redis_url, *shell("true")).stderr == ""
 
     def test_replicas_that_are_not_there(self):
         done = self.play(self.redis_url + "&replicas=1", "--ttl", "2s", *shell("echo never"))
-        self.assertEqual((done.returncode, done.stdout), (101, ""))
-        self.assertIn("0 of 1 replicas", done.stderr)
+        assert (done.returncode, done.stdout) == (101, "")
+        assert "0 of 1 replicas" in done.stderr
 
     def test_file(self):
         path = folder / "elected"
         source = f"file://{path}"
-        self.assertEqual(self.play(source, *shell("echo never")).returncode, 104)
+        assert self.play(source, *shell("echo never")).returncode == 104
 
         def write(term):
             (folder / "elected.new").write_text(f"scope={self.scope.replace(' ', '%20')} term={term}\n")
@@ -308,25 +302,25 @@ class RunSource(unittest.TestCase):
 
         write(5)
         for _ in range(2):  # started again on the machine that leads
-            self.assertEqual(self.play(source, *shell("echo $TERMGATE_TERM")).stdout, "5\n")
+            assert self.play(source, *shell("echo $TERMGATE_TERM")).stdout == "5\n"
         run, _ = self.holding(source)
         path.unlink()
-        self.assertEqual(self.end(run)[0], 105)
+        assert self.end(run)[0] == 105
         write(4)
         done = self.play(source, *shell("echo never"))
-        self.assertEqual((done.returncode, done.stdout), (103, ""), done.stderr)
+        assert (done.returncode, done.stdout) == (103, ""), done.stderr
 
     def test_usage(self):
         for more in (["--job", "j"], ["--once-per", "1d"], ["--resume"], ["--endpoint", "x"]):
             done = self.play(self.redis_url, *more, *shell("echo never"))
-            self.assertEqual((done.returncode, done.stdout), (102, ""), done.stderr)
+            assert (done.returncode, done.stdout) == (102, ""), done.stderr
         done = call(TERMGATE, "run", "--scope", "s", "--no-seal", "--db", self.db, "--", "true", env=clean)
-        self.assertEqual(done.returncode, 102)
+        assert done.returncode == 102
         for url in ("", "redis", "mongodb://h", "redis://a,b", "redis://h?x=y"):
             done = self.play(url, *shell("echo never"))
-            self.assertEqual((done.returncode, done.stdout), (109, ""), done.stderr)
-            self.assertIn("TG005", done.stderr)
-        self.assertEqual(self.play(f"redis://127.0.0.1:{free_port()}", *shell("echo never")).returncode, 101)
+            assert (done.returncode, done.stdout) == (109, ""), done.stderr
+            assert "TG005" in done.stderr
+        assert self.play(f"redis://127.0.0.1:{free_port()}", *shell("echo never")).returncode == 101
         # Without a database it needs --no-seal.
-        self.assertEqual(self.play(self.redis_url, *shell("echo never"), db=False).returncode, 102)
-        self.assertEqual(self.play(self.redis_url, "--no-seal", *shell("test $TERMGATE_TERM -ge 1"), db=False).returncode, 0)
+        assert self.play(self.redis_url, *shell("echo never"), db=False).returncode == 102
+        assert self.play(self.redis_url, "--no-seal", *shell("test $TERMGATE_TERM -ge 1"), db=False).returncode == 0

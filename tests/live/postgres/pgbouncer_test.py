@@ -7,7 +7,6 @@ transaction mode what declares in its own transaction. (In front of and behind t
 import os
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from given import PG_SERVER, TERMGATE
+from given import PG_SERVER, TERMGATE, free_port
 
 pytestmark = pytest.mark.skipif(shutil.which("pgbouncer", path=os.environ["PATH"] + ":/usr/sbin") is None, reason="pgbouncer is missing")
 ENV = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
@@ -47,9 +46,7 @@ def pooled(server, mode):
     """Two sessions of the server for all clients."""
     url, folder = server
     behind = re.search(r":(\d+)/", url)[1]
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    port = free_port()
     (folder / f"{mode}.ini").write_text(
         f"[databases]\npostgres = host=127.0.0.1 port={behind} user=app\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n"
         f"auth_type = any\npool_mode = {mode}\ndefault_pool_size = 4\nunix_socket_dir =\nlogfile = /dev/null\n"

@@ -7,7 +7,6 @@ A database, a role or a server is made READ ONLY in each way that PostgreSQL kno
 with a term, of an ordinary role, must then get the same answers to the same statements through the proxy and directly: codes, tags and
 rows. The same on a hot standby, and after it was promoted under the open session.
 """
-import os
 import subprocess
 import time
 
@@ -151,7 +150,7 @@ def admin(server, *texts, database=DATABASE):
 
 @pytest.fixture(scope="module", params=MAJORS)
 def rig(request):
-    server = Server(request.param, number=7)
+    server = Server(request.param)
     texts = ["DROP ROLE IF EXISTS mode_user", "CREATE ROLE mode_user LOGIN", f"CREATE DATABASE {DATABASE}"]
     admin(server, f"DROP DATABASE IF EXISTS {DATABASE}", *texts, database="postgres")
     admin(server, *[one for one in SCHEMA.split(";\n") if one.strip()])

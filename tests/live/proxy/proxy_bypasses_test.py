@@ -1652,8 +1652,8 @@ def letters(frames):
 
 
 class Bench:
-    def __init__(self, major, number=0):
-        self.server = Server(major, number=number)
+    def __init__(self, major):
+        self.server = Server(major)
         self.direct = Connection(self.server.port, parameters=[("application_name", "observer")])
         self.direct.query("CREATE DATABASE elsewhere")
         self.server.install(self.server.url_of("elsewhere"))
@@ -1816,19 +1816,17 @@ class Workers:
 
     def run(self):
         for major, rows in self.left.items():
-            # TERMGATE_TEST_SERVERS names one server of each major.
-            count = 1 if os.environ.get("TERMGATE_TEST_SERVERS") else min(4, len(rows))
-            workers = [threading.Thread(target=self.work, args=(major, number, rows)) for number in range(count)]
+            workers = [threading.Thread(target=self.work, args=(major, rows)) for _ in range(min(4, len(rows)))]
             for worker in workers:
                 worker.start()
             for worker in workers:
                 worker.join()
 
-    def work(self, major, number, rows):
+    def work(self, major, rows):
         """Takes rows until none is left. If its server cannot be used, each row that it takes fails with the reason."""
         bench = broken = None
         try:
-            bench = Bench(major, number)
+            bench = Bench(major)
         except Exception as error:
             broken = error
         while True:

@@ -10,7 +10,6 @@ compared: BackendKeyData, where in its source a server raised an error, OIDs of 
 notifications. Malformed frames end a connection (contract, section 8) and are not in here. --chunk N sends N bytes at
 a time.
 """
-import os
 import socket
 import struct
 import time
@@ -1174,10 +1173,7 @@ KNOWN = {
 }
 
 
-RELAY = "TERMGATE_RELAY" in os.environ  # which knows nothing of cancel requests, and lets nobody write undeclared
-DECLARED = {name: steps for name, steps in SCRIPTS.items() if not RELAY or ("cancel",) not in steps}
-WITHOUT = {} if RELAY else {f"undeclared: {name}": steps for name, steps in (SCRIPTS | UNDECLARED).items() if name not in KNOWN}
-CASES = DECLARED | WITHOUT
+CASES = SCRIPTS | {f"undeclared: {name}": steps for name, steps in (SCRIPTS | UNDECLARED).items() if name not in KNOWN}
 
 
 @pytest.fixture(scope="module", params=given.majors("18"))

@@ -12,7 +12,6 @@ import re
 import signal
 import subprocess
 import tempfile
-import time
 import urllib.request
 from collections import Counter
 
@@ -20,8 +19,9 @@ import pytest
 
 import given
 from checks import eventually
+from given import free_port
 from pgraw import Closed, Connection, Silent, bind, close, describe, execute, extended, parse, query, sync
-from proxy_under_test import Server, free_port
+from proxy_under_test import Server
 
 MAJORS = given.majors("15", "13,14,15,16,17,18")
 DATABASE = "operator"
@@ -83,7 +83,7 @@ class Proxy:
 
 @pytest.fixture(scope="module", params=MAJORS)
 def server(request):
-    server = Server(request.param, number=8)
+    server = Server(request.param)
     with Connection(server.port) as c:
         c.rows(f"DROP DATABASE IF EXISTS {DATABASE}")
         for role in ("op_app", "op_legacy", "termgate_proxy"):

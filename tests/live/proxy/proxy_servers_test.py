@@ -17,9 +17,8 @@ import pytest
 
 import given
 from checks import eventually
-from given import PG_SERVER
+from given import PG_SERVER, free_port
 from pgraw import Connection, bind, describe, execute, extended, parse, query, sync
-from proxy_under_test import free_port
 
 PLAIN_SHARE = 3
 MAJORS = given.majors("18")

@@ -17,9 +17,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import pytest
+
 from checks import eventually, stays
-from given import TERMGATE
-from proxy_under_test import free_port
+from given import TERMGATE, free_port
 from tds_proxy import WITH_TERM, OverTls, Proxy, Strict, certificate, scratch
 from tds_server import Server
 from tdsraw import ATTENTION, BATCH, PRELOGIN, RESET, Answer, Closed, Tds, call, chunks, headers, integer, nvarchar, packets, wide
@@ -45,10 +46,10 @@ class Case(unittest.TestCase):
         client = self.connect(WITH_TERM)
         self.server.asked.clear()
         for _ in range(3):
-            self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
-        self.assertEqual(client.rpc(call(10, nvarchar("", "INSERT dbo.t VALUES (1)"))).errors, [])
-        self.assertEqual([one for one in self.server.asked if one.startswith("gate")], ["gate_enter"])
-        self.assertEqual(self.server.unfenced, 0)
+            assert client.batch("INSERT dbo.t VALUES (1)").errors == []
+        assert client.rpc(call(10, nvarchar("", "INSERT dbo.t VALUES (1)"))).errors == []
+        assert [one for one in self.server.asked if one.startswith("gate")] == ["gate_enter"]
+        assert self.server.unfenced == 0
 
     def test_a_busy_session_costs_no_message_more(self):
         server = Server(fence=5)
@@ -56,16 +57,16 @@ class Case(unittest.TestCase):
         proxy = Proxy(server.port)
         self.addCleanup(proxy.end)
         client = Tds(proxy.port, "sa", "secret", "app", WITH_TERM)
-        self.assertEqual(client.batch("INSERT dbo.t VALUES (0)").errors, [])
+        assert client.batch("INSERT dbo.t VALUES (0)").errors == []
         before = server.messages
         for i in range(300):
-            self.assertEqual(client.batch(f"INSERT dbo.t VALUES ({i})").errors, [])
+            assert client.batch(f"INSERT dbo.t VALUES ({i})").errors == []
             time.sleep(0.01)
-        self.assertEqual(server.messages - before, 300)
-        self.assertEqual([one for one in server.asked if one.startswith("gate_")], ["gate_hello", "gate_enter"])
-        self.assertEqual(server.unfenced, 0)
+        assert server.messages - before == 300
+        assert [one for one in server.asked if one.startswith("gate_")] == ["gate_hello", "gate_enter"]
+        assert server.unfenced == 0
         client.close()
-        self.assertEqual(proxy.end(), 0)
+        assert proxy.end() == 0
 
     def test_a_raise_waits_for_nobody_beyond_the_grace(self):
         """Clients frozen in many states; those between two messages give the gate back at once, the others are ended with the grace."""
@@ -100,32 +101,32 @@ class Case(unittest.TestCase):
         for freeze in (between, half_a_message, *ended):
             with self.subTest(freeze.__name__):
                 client = Tds(proxy.port, "sa", "secret", "app", WITH_TERM)
-                self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
-                self.assertEqual(server.gates, 1)
+                assert client.batch("INSERT dbo.t VALUES (1)").errors == []
+                assert server.gates == 1
                 freeze(client)
                 time.sleep(0.3)
                 began = time.monotonic()
                 server.wanted = {"s"}
                 if freeze in ended:
                     client.socket.settimeout(10)
-                    with self.assertRaises(Closed):
+                    with pytest.raises(Closed):
                         while True:
                             client.message()
                     took = time.monotonic() - began
-                    self.assertGreater(took, 1.2)
-                    self.assertLess(took, 4)
+                    assert took > 1.2
+                    assert took < 4
                 else:
-                    self.assertTrue(eventually(lambda: server.gates == 0), server.gates)
-                    self.assertLess(time.monotonic() - began, 1.4)
+                    assert eventually(lambda: server.gates == 0), server.gates
+                    assert time.monotonic() - began < 1.4
                 server.wanted = set()
                 client.close()
                 eventually(lambda: server.gates == 0, 7)
         # The log is written a little later.
         eventually(lambda: proxy.log.read_text(encoding="utf-8").count(" evicted ") == len(ended))
         log = proxy.log.read_text(encoding="utf-8")
-        self.assertEqual(log.count(" evicted "), len(ended), log)
-        self.assertEqual(server.unfenced, 0)
-        self.assertEqual(proxy.end(), 0)
+        assert log.count(" evicted ") == len(ended), log
+        assert server.unfenced == 0
+        assert proxy.end() == 0
 
     def test_unanswered_the_gates_are_given_back_and_nobody_is_ended(self):
         server = Server(fence=5, grace_ms=500)
@@ -136,28 +137,28 @@ class Case(unittest.TestCase):
         idle, inside = (Tds(proxy.port, "sa", "secret", "app", WITH_TERM) for _ in range(2))
         inside.begin()
         for client in (idle, inside):
-            self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
-        self.assertTrue(eventually(lambda: server.gates == 1), server.gates)
+            assert client.batch("INSERT dbo.t VALUES (1)").errors == []
+        assert eventually(lambda: server.gates == 1), server.gates
         # Nothing happens to the other one.
-        self.assertTrue(stays(lambda: server.gates == 1, 1.5), server.gates)
+        assert stays(lambda: server.gates == 1, 1.5), server.gates
         for client in (idle, inside):
-            self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
-        self.assertIn("cannot watch for raises", proxy.log.read_text(encoding="utf-8"))
-        self.assertEqual(server.unfenced, 0)
+            assert client.batch("INSERT dbo.t VALUES (1)").errors == []
+        assert "cannot watch for raises" in proxy.log.read_text(encoding="utf-8")
+        assert server.unfenced == 0
 
     def test_others_are_refused(self):
         plain, stale = self.connect(), self.connect("termgate.scope=s;termgate.term=4;")
-        self.assertEqual(plain.batch("SET NOCOUNT ON").errors, [])
+        assert plain.batch("SET NOCOUNT ON").errors == []
         before = len([one for one in self.server.asked if "INSERT" in one])
-        self.assertEqual(plain.batch("INSERT dbo.t VALUES (1)").number, 50002)
-        self.assertEqual(stale.batch("INSERT dbo.t VALUES (1)").number, 50001)
-        self.assertEqual(plain.rpc(call("dbo.put", integer("@a", 1))).number, 50002)
+        assert plain.batch("INSERT dbo.t VALUES (1)").number == 50002
+        assert stale.batch("INSERT dbo.t VALUES (1)").number == 50001
+        assert plain.rpc(call("dbo.put", integer("@a", 1))).number == 50002
         # A message that was refused leaves the session as it was.
-        self.assertEqual(plain.batch("SELECT @@SPID").errors, [])
-        self.assertEqual(plain.batch("EXEC termgate.set_term N's', 5").errors, [])
-        self.assertEqual(plain.batch("INSERT dbo.t VALUES (1)").errors, [])
-        self.assertEqual(len([one for one in self.server.asked if "INSERT" in one]), before + 1)
-        self.assertEqual(plain.batch("INSERT dbo.t VALUES (1)", RESET).number, 50002)
+        assert plain.batch("SELECT @@SPID").errors == []
+        assert plain.batch("EXEC termgate.set_term N's', 5").errors == []
+        assert plain.batch("INSERT dbo.t VALUES (1)").errors == []
+        assert len([one for one in self.server.asked if "INSERT" in one]) == before + 1
+        assert plain.batch("INSERT dbo.t VALUES (1)", RESET).number == 50002
 
     def test_what_is_always_refused_by_every_carrier(self):
         texts = (
@@ -191,13 +192,13 @@ class Case(unittest.TestCase):
             self.addCleanup(client.close)
             for text in texts:
                 self.server.bodies.clear()
-                self.assertEqual(client.batch(text).number, 50005, text)
+                assert client.batch(text).number == 50005, text
                 for carrier, made in carriers.items():
                     for form, value in forms.items():
                         with self.subTest(mode=mode, text=text, carrier=carrier, form=form):
-                            self.assertEqual(client.rpc(made(value("", text))).number, 50005)
+                            assert client.rpc(made(value("", text))).number == 50005
                 words = (wide(word) for word in ("sp_", "DISTRIBUTED", "srv"))
-                self.assertEqual([one for word in words for one in self.server.bodies if word in one], [])
+                assert [one for word in words for one in self.server.bodies if word in one] == []
             if mode == "read-only":
                 continue
             # What is longer than the proxy looks at at once ends its session.
@@ -206,9 +207,9 @@ class Case(unittest.TestCase):
                     one = Tds(proxy.port, "sa", "secret", "app", application)
                     with self.subTest(mode=mode, carrier=carrier, form=form, long=True):
                         answer = one.rpc(carriers[carrier](forms[form]("", "/*" + 50_000 * "x" + "*/ EXEC sp_reset_connection")))
-                        self.assertEqual(answer.number, 50005)
+                        assert answer.number == 50005
                     one.close()
-        self.assertEqual(self.server.unfenced, 0)
+        assert self.server.unfenced == 0
 
     def test_a_term_that_is_declared_by_whatever_is_checked_where_silence_is_allowed(self):
         server = Server(fence=5)
@@ -232,23 +233,23 @@ class Case(unittest.TestCase):
                 client = Tds(proxy.port, "sa", "secret", "app", "plain")
                 self.addCleanup(client.close)
                 for _ in range(2):
-                    self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
-                self.assertEqual(declare(client).errors, [])
+                    assert client.batch("INSERT dbo.t VALUES (1)").errors == []
+                assert declare(client).errors == []
                 before = len(server.asked)
-                self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").number, 50001)
-                self.assertEqual(client.rpc(call(10, nvarchar("", "INSERT dbo.t VALUES (1)"))).number, 50001)
-                self.assertEqual([one for one in server.asked[before:] if one != "gate_enter"], [])
+                assert client.batch("INSERT dbo.t VALUES (1)").number == 50001
+                assert client.rpc(call(10, nvarchar("", "INSERT dbo.t VALUES (1)"))).number == 50001
+                assert [one for one in server.asked[before:] if one != "gate_enter"] == []
 
     def test_large_messages_and_slow_ones(self):
         client = self.connect(WITH_TERM)
-        self.assertEqual(client.batch("INSERT dbo.t VALUES ('" + 300_000 * "x" + "')").errors, [])
+        assert client.batch("INSERT dbo.t VALUES ('" + 300_000 * "x" + "')").errors == []
         data = packets(BATCH, headers() + wide("INSERT dbo.t VALUES (2)"))
         for byte in data:
             client.send(bytes([byte]))
-        self.assertEqual(client.answer().errors, [])
+        assert client.answer().errors == []
         client.send(packets(ATTENTION, b""))
-        self.assertTrue(client.answer().payload.startswith(b"\xfd\x20\0"))
-        self.assertEqual(self.server.unfenced, 0)
+        assert client.answer().payload.startswith(b"\xfd\x20\0")
+        assert self.server.unfenced == 0
 
     def test_hostile_clients(self):
         for data in (
@@ -274,15 +275,15 @@ class Case(unittest.TestCase):
                         break
         client = self.connect(WITH_TERM)
         client.send(b"\x53" + bytes(15))
-        with self.assertRaises(Closed):
+        with pytest.raises(Closed):
             client.answer()
             client.answer()
-        self.assertIsNone(self.proxy.process.poll())
-        self.assertEqual(self.connect(WITH_TERM).batch("INSERT dbo.t VALUES (1)").errors, [])
+        assert self.proxy.process.poll() is None
+        assert self.connect(WITH_TERM).batch("INSERT dbo.t VALUES (1)").errors == []
 
     def test_a_real_client(self):
         if shutil.which("tsql") is None:
-            self.skipTest("tsql (freetds-bin)")
+            pytest.skip("tsql (freetds-bin)")
 
         def tsql(text, *words, version="7.4"):
             done = subprocess.run(
@@ -297,16 +298,16 @@ class Case(unittest.TestCase):
             return done.stdout + done.stderr
 
         for version in ("7.1", "7.2", "7.3", "7.4"):
-            self.assertNotIn("Msg", tsql(f"INSERT dbo.t VALUES (61, '{version}')", "-a", WITH_TERM, version=version))
-            self.assertTrue(any(f"VALUES (61, '{version}')" in one for one in self.server.asked), version)
-        self.assertIn("Msg 50002 (severity 16, state 1) from termgate", tsql("INSERT dbo.t VALUES (62)"))
-        self.assertIn("Msg 50001", tsql("INSERT dbo.t VALUES (63)", "-a", "termgate.scope=s;termgate.term=4;"))
-        self.assertFalse(any("VALUES (62)" in one or "VALUES (63)" in one for one in self.server.asked))
-        self.assertEqual(self.server.unfenced, 0)
+            assert "Msg" not in tsql(f"INSERT dbo.t VALUES (61, '{version}')", "-a", WITH_TERM, version=version)
+            assert any(f"VALUES (61, '{version}')" in one for one in self.server.asked), version
+        assert "Msg 50002 (severity 16, state 1) from termgate" in tsql("INSERT dbo.t VALUES (62)")
+        assert "Msg 50001" in tsql("INSERT dbo.t VALUES (63)", "-a", "termgate.scope=s;termgate.term=4;")
+        assert not any("VALUES (62)" in one or "VALUES (63)" in one for one in self.server.asked)
+        assert self.server.unfenced == 0
 
     def test_freebcp(self):
         if shutil.which("freebcp") is None:
-            self.skipTest("freebcp (freetds-bin)")
+            pytest.skip("freebcp (freetds-bin)")
         server = Server(fence=5)
         self.addCleanup(server.close)
         column = b"\x81\1\0" + b"\0\0\0\0\x09\0\xe7\x64\0\x09\x04\xd0\x00\x34" + bytes([4]) + wide("mark")
@@ -331,12 +332,12 @@ class Case(unittest.TestCase):
                     env={**os.environ, "FREETDSCONF": str(conf)},
                 )
                 told = done.stdout + done.stderr
-                self.assertIn(number, told)
+                assert number in told
                 if term == 5:
-                    self.assertEqual([one.count(b"\xd1\2\0") for one in server.rows], [2])
+                    assert [one.count(b"\xd1\2\0") for one in server.rows] == [2]
                 else:
-                    self.assertEqual(server.rows, [])
-        self.assertEqual(server.unfenced, 0)
+                    assert server.rows == []
+        assert server.unfenced == 0
 
     def test_every_version_of_tds(self):
         versions = (0x71000001, 0x72090002, 0x730A0003, 0x730B0003, 0x74000004)
@@ -346,23 +347,23 @@ class Case(unittest.TestCase):
                 client = Tds(self.proxy.port, "sa", "secret", "app", WITH_TERM, version=version)
                 self.addCleanup(client.close)
                 # The proxy's own connection logs in now and then, too.
-                self.assertGreater(self.server.versions.count(version), before)
-                self.assertEqual(client.batch(f"INSERT dbo.t VALUES ({version})").errors, [])
-                self.assertEqual(client.rpc(call(10, nvarchar("", "INSERT dbo.t VALUES (1)"))).errors, [])
-                self.assertEqual(client.batch("INSERT dbo.t VALUES ('" + 20_000 * "x" + "')").errors, [])
-                self.assertEqual(client.batch("EXEC termgate.set_term N's', 4").errors, [])
+                assert self.server.versions.count(version) > before
+                assert client.batch(f"INSERT dbo.t VALUES ({version})").errors == []
+                assert client.rpc(call(10, nvarchar("", "INSERT dbo.t VALUES (1)"))).errors == []
+                assert client.batch("INSERT dbo.t VALUES ('" + 20_000 * "x" + "')").errors == []
+                assert client.batch("EXEC termgate.set_term N's', 4").errors == []
                 refused = client.batch("INSERT dbo.t VALUES (1)")
-                self.assertEqual(refused.number, 50001)
+                assert refused.number == 50001
                 # A DONE, whose count of rows has four bytes in TDS 7.1.
-                self.assertEqual(refused.payload[-(9 if version < 0x72000000 else 13)], 0xFD)
-        self.assertEqual(self.server.unfenced, 0)
-        with self.assertRaises(Closed):
+                assert refused.payload[-(9 if version < 0x72000000 else 13)] == 0xFD
+        assert self.server.unfenced == 0
+        with pytest.raises(Closed):
             Tds(self.proxy.port, "sa", "secret", "app", WITH_TERM, version=0x70000000)
 
     def test_tds_8_to_the_server(self):
         """The server speaks TDS 8.0 to the clients' sessions; the proxy's own connection is the driver's, in clear text."""
         if shutil.which("openssl") is None:
-            self.skipTest("openssl")
+            pytest.skip("openssl")
         pem, key = certificate()
         other, _ = certificate("other")
         server = Server(fence=5, certificate=(pem, key))
@@ -388,43 +389,43 @@ class Case(unittest.TestCase):
                 return answer.status == 200
 
         trusting, http_port = proxy(f"&sslrootcert={pem}")
-        self.assertTrue(eventually(lambda: ready(http_port), 20))
+        assert eventually(lambda: ready(http_port), 20)
         context = ssl.create_default_context(cafile=str(pem))
         clients = (
             Tds(trusting.port, "sa", "secret", "app", WITH_TERM),
             OverTls(trusting.port, WITH_TERM, context),
             Strict(trusting.port, WITH_TERM, ssl.create_default_context(cafile=str(pem))),
         )
-        self.assertEqual(server.versions.count(0x08000000), len(clients))
+        assert server.versions.count(0x08000000) == len(clients)
         for client in clients:
-            self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
-            self.assertEqual(client.batch("INSERT dbo.t VALUES ('" + 100_000 * "x" + "')").errors, [])
+            assert client.batch("INSERT dbo.t VALUES (1)").errors == []
+            assert client.batch("INSERT dbo.t VALUES ('" + 100_000 * "x" + "')").errors == []
             client.close()
-        with self.assertRaises(Closed) as why:
+        with pytest.raises(Closed) as why:
             Tds(trusting.port, "sa", "secret", "app", WITH_TERM, version=0x730B0003)
-        self.assertIn("TDS 8.0 only", str(why.exception))
+        assert "TDS 8.0 only" in str(why.exception)
         # The certificate is for localhost; with verify-ca its name does not matter.
         by_address, _ = proxy(f"&sslrootcert={pem}", "127.0.0.1")
         any_name, _ = proxy(f"&sslrootcert={pem}&sslmode=verify-ca", "127.0.0.1")
         distrusting, http_port = proxy(f"&sslrootcert={other}")
         for one in (by_address, distrusting):
-            with self.assertRaises(Closed) as why:
+            with pytest.raises(Closed) as why:
                 Tds(one.port, "sa", "secret", "app", WITH_TERM)
-            self.assertIn("certificate verify failed", str(why.exception))
-        with self.assertRaises(urllib.error.HTTPError):
+            assert "certificate verify failed" in str(why.exception)
+        with pytest.raises(urllib.error.HTTPError):
             ready(http_port)
         client = Tds(any_name.port, "sa", "secret", "app", WITH_TERM)
-        self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
+        assert client.batch("INSERT dbo.t VALUES (1)").errors == []
         client.close()
-        self.assertEqual(server.versions.count(0x08000000), len(clients) + 1)
-        self.assertEqual(server.unfenced, 0)
+        assert server.versions.count(0x08000000) == len(clients) + 1
+        assert server.unfenced == 0
 
     def test_without_a_server(self):
         proxy = Proxy(free_port())
-        with self.assertRaises(Closed) as why:
+        with pytest.raises(Closed) as why:
             Tds(proxy.port, "sa", "secret", "app")
-        self.assertIn("cannot be reached", str(why.exception))
-        self.assertEqual(proxy.end(), 0)
+        assert "cannot be reached" in str(why.exception)
+        assert proxy.end() == 0
 
     def test_options(self):
         for words, says in (
@@ -441,44 +442,44 @@ class Case(unittest.TestCase):
             done = subprocess.run(
                 [TERMGATE, "proxy", "--listen", "127.0.0.1:1", *words], capture_output=True, text=True, timeout=20, check=False
             )
-            self.assertNotEqual(done.returncode, 0)
-            self.assertIn(says, done.stderr)
+            assert done.returncode != 0
+            assert says in done.stderr
 
     def test_tls_and_the_drain(self):
         if shutil.which("openssl") is None:
-            self.skipTest("openssl")
+            pytest.skip("openssl")
         pem, key = certificate()
         proxy = Proxy(self.server.port, "--client-tls-cert", str(pem), "--client-tls-key", str(key), "--require-tls")
         self.addCleanup(proxy.end)
         client = OverTls(proxy.port, WITH_TERM, ssl.create_default_context(cafile=str(pem)))
-        self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
-        self.assertEqual(client.batch("INSERT dbo.t VALUES ('" + 100_000 * "x" + "')").errors, [])
+        assert client.batch("INSERT dbo.t VALUES (1)").errors == []
+        assert client.batch("INSERT dbo.t VALUES ('" + 100_000 * "x" + "')").errors == []
         # TDS 8.0.
         strict = Strict(proxy.port, WITH_TERM, ssl.create_default_context(cafile=str(pem)))
-        self.assertEqual(strict.chosen, "tds/8.0")
-        self.assertEqual(strict.batch("INSERT dbo.t VALUES (8)").errors, [])
-        self.assertEqual(strict.batch("INSERT dbo.t VALUES ('" + 100_000 * "x" + "')").errors, [])
+        assert strict.chosen == "tds/8.0"
+        assert strict.batch("INSERT dbo.t VALUES (8)").errors == []
+        assert strict.batch("INSERT dbo.t VALUES ('" + 100_000 * "x" + "')").errors == []
         strict.close()
         for alpn in (None, "postgresql"):
-            with self.assertRaises((OSError, Closed)):
+            with pytest.raises((OSError, Closed)):
                 Strict(proxy.port, WITH_TERM, ssl.create_default_context(cafile=str(pem)), alpn)
         # A client in clear text is told that TLS is required, and goes no further.
         clear = socket.create_connection(("127.0.0.1", proxy.port), 10)
         clear.sendall(packets(PRELOGIN, Tds.prelogin(2)))
         told = clear.recv(4096)
-        self.assertEqual(told[8 + (told[8 + 6] << 8 | told[8 + 7])], 3)
+        assert told[8 + (told[8 + 6] << 8 | told[8 + 7])] == 3
         clear.sendall(packets(16, Tds.login7("sa", "secret", "app", WITH_TERM)))
         said = b""
         while some := clear.recv(4096):
             said += some
-        self.assertIn("requires TLS", Answer(said[8:]).errors[0][1])
+        assert "requires TLS" in Answer(said[8:]).errors[0][1]
         clear.close()
         # In a transaction a session is waited for.
         client.begin()
         proxy.process.send_signal(signal.SIGTERM)
-        self.assertTrue(stays(lambda: proxy.process.poll() is None, 0.3))
-        self.assertEqual(client.batch("INSERT dbo.t VALUES (1)").errors, [])
-        self.assertIsNone(proxy.process.poll())
+        assert stays(lambda: proxy.process.poll() is None, 0.3)
+        assert client.batch("INSERT dbo.t VALUES (1)").errors == []
+        assert proxy.process.poll() is None
         client.close()
-        self.assertEqual(proxy.process.wait(20), 0)
-        self.assertEqual(self.server.unfenced, 0)
+        assert proxy.process.wait(20) == 0
+        assert self.server.unfenced == 0
