@@ -11,6 +11,7 @@ Spoken to by pipe (--remote-debugging-pipe), so that nothing listens.
 import base64
 import json
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -201,24 +202,24 @@ class Page(unittest.TestCase):
     def test_look_release_by_force_and_what_it_then_shows(self):
         browser = self.browser
         self.enter()
-        self.assertNotIn(TOKEN, browser.run("location.href"))
+        assert TOKEN not in browser.run("location.href")
         text = browser.run("document.getElementById('leases').innerText")
         for word in ("billing", "host-b:7:y", "held", "exports"):
-            self.assertIn(word, text)
+            assert word in text
         # What a scope or an owner is called is text.
-        self.assertIn("<img src=x onerror=alert(1)>", text)
-        self.assertEqual(browser.run("document.querySelectorAll('img, #leases script').length"), 0)
-        self.assertIn("page 17", browser.run("document.getElementById('jobs').innerText"))
-        self.assertIn("projection", browser.run("document.getElementById('followers').innerText"))
-        self.assertIn("refused", browser.run("document.getElementById('refusals').innerText"))
+        assert "<img src=x onerror=alert(1)>" in text
+        assert browser.run("document.querySelectorAll('img, #leases script').length") == 0
+        assert "page 17" in browser.run("document.getElementById('jobs').innerText")
+        assert "projection" in browser.run("document.getElementById('followers').innerText")
+        assert "refused" in browser.run("document.getElementById('refusals').innerText")
         # By keyboard: to the scope's button, into the section, to the dialog, and through it.
         browser.run("[...document.querySelectorAll('#leases button')].find(one => one.textContent === 'billing').focus()")
         browser.key("Enter")
         browser.wait("document.activeElement.id === 'scope' && document.querySelectorAll('#terms circle').length >= 3")
-        self.assertRegex(browser.run("document.querySelector('#terms svg').getAttribute('aria-label')"), "Terms of billing: .* from 1 to 3")
+        assert re.search("Terms of billing: .* from 1 to 3", browser.run("document.querySelector('#terms svg').getAttribute('aria-label')"))
         browser.screenshot("scope")
         browser.key("Tab")
-        self.assertEqual(browser.run("document.activeElement.id"), "force")
+        assert browser.run("document.activeElement.id") == "force"
         browser.key("Enter")
         browser.wait("document.getElementById('ask').open && document.activeElement.id === 'ask-reason'")
         browser.type("host-b burns")
@@ -226,7 +227,7 @@ class Page(unittest.TestCase):
         browser.type("bill")
         browser.key("Enter")
         browser.wait("document.getElementById('ask-problem').textContent !== ''")  # confirmed another name
-        self.assertIn("held", browser.run("document.getElementById('leases').innerText"))
+        assert "held" in browser.run("document.getElementById('leases').innerText")
         browser.screenshot("dialog")
         browser.type("ing")
         browser.key("Enter")
@@ -236,21 +237,18 @@ class Page(unittest.TestCase):
             " row.innerText.includes('released'))"
         )
         browser.wait("document.getElementById('timeline').innerText.includes('host-b burns')")
-        self.assertIn("admin ann", browser.run("document.getElementById('timeline').innerText"))
-        self.assertEqual(browser.run("document.getElementById('said').textContent"), "billing was released")
+        assert "admin ann" in browser.run("document.getElementById('timeline').innerText")
+        assert browser.run("document.getElementById('said').textContent") == "billing was released"
         browser.screenshot("released")
         # Somebody else's takeover arrives by itself.
         self.command("lease", "acquire", "--scope", "billing", "--owner", "host-d:9:w", "--ttl", "1h")
         browser.wait("document.getElementById('leases').innerText.includes('host-d:9:w')")
-        self.assertEqual(
-            [
-                event
-                for event in browser.events
-                if event.get("method") in ("Runtime.exceptionThrown", "Page.javascriptDialogOpening")
-                or (event.get("method") == "Log.entryAdded" and "Content Security" in event["params"]["entry"]["text"])
-            ],
-            [],
-        )
+        assert [
+            event
+            for event in browser.events
+            if event.get("method") in ("Runtime.exceptionThrown", "Page.javascriptDialogOpening")
+            or (event.get("method") == "Log.entryAdded" and "Content Security" in event["params"]["entry"]["text"])
+        ] == []
 
     def test_a_hand_over(self):
         browser = self.browser
@@ -259,7 +257,7 @@ class Page(unittest.TestCase):
         browser.wait("document.getElementById('facts').textContent.includes('host-c:3:z')")
         browser.run("document.getElementById('hand-over').click()")
         browser.wait("document.getElementById('ask').open && document.activeElement.id === 'ask-to'")
-        self.assertEqual(browser.run("['ask-term-row', 'ask-to-row'].map(id => document.getElementById(id).hidden)"), [True, False])
+        assert browser.run("['ask-term-row', 'ask-to-row'].map(id => document.getElementById(id).hidden)") == [True, False]
         browser.type("host-d:*")
         browser.key("Tab")
         browser.key("Tab")
@@ -271,14 +269,14 @@ class Page(unittest.TestCase):
         browser.wait("!document.getElementById('ask').open")
         browser.wait("document.getElementById('facts').textContent.includes('asked to leave for host-d:*')")
         browser.wait("document.getElementById('leases').innerText.includes('asked to leave for host-d:*')")
-        self.assertEqual(browser.run("document.getElementById('said').textContent"), "exports is asked for")
+        assert browser.run("document.getElementById('said').textContent") == "exports is asked for"
         browser.screenshot("hand-over")
         self.command("lease", "release", "--scope", "exports", "--owner", "host-c:3:z", "--term", "1")
         browser.wait("document.getElementById('facts').textContent.includes('kept for host-d:*')")
         self.command("lease", "acquire", "--scope", "exports", "--owner", "host-d:1:a", "--ttl", "1h")
         browser.wait("document.getElementById('timeline').innerText.includes('gap_ms')")
         browser.wait("!document.getElementById('leases').innerText.includes('host-d:*')")
-        self.assertEqual([event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"], [])
+        assert [event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"] == []
 
     def test_a_run_is_cancelled(self):
         browser = self.browser
@@ -291,7 +289,7 @@ class Page(unittest.TestCase):
             " === 'Cancel …').click()"
         )
         browser.wait("document.getElementById('ask').open && document.activeElement.id === 'ask-reason'")
-        self.assertEqual(browser.run("document.getElementById('ask-confirm-what').textContent"), "Write the job’s name to confirm")
+        assert browser.run("document.getElementById('ask-confirm-what').textContent") == "Write the job’s name to confirm"
         browser.type("the wrong day")
         browser.key("Tab")
         browser.type("reindex")
@@ -303,7 +301,7 @@ class Page(unittest.TestCase):
             " one.innerText.includes('cancelled'))"
         )
         browser.screenshot("cancelled")
-        self.assertEqual([event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"], [])
+        assert [event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"] == []
 
     def test_a_run_is_requested(self):
         browser = self.browser
@@ -326,20 +324,20 @@ class Page(unittest.TestCase):
         browser.screenshot("request dialog")
         browser.key("Enter")
         browser.wait(f"!document.getElementById('ask').open && {row}.innerText.includes('requested')")
-        self.assertIn("dry-run", browser.run(f"{row}.innerText"))
+        assert "dry-run" in browser.run(f"{row}.innerText")
         # Withdrawn by the same way.
         browser.run(press)
         browser.wait("document.getElementById('ask').open")
-        self.assertIn("is withdrawn", browser.run("document.getElementById('ask-what').textContent"))
-        self.assertTrue(browser.run("document.getElementById('ask-kind-row').hidden"))
+        assert "is withdrawn" in browser.run("document.getElementById('ask-what').textContent")
+        assert browser.run("document.getElementById('ask-kind-row').hidden")
         browser.screenshot("withdraw dialog")
         browser.type("it does")
         browser.key("Tab")
         browser.type("figures")
         browser.key("Enter")
         browser.wait(f"!document.getElementById('ask').open && {row}.innerText.includes('cancelled')")
-        self.assertIn("Run …", browser.run(f"{row}.innerText"))
-        self.assertEqual([event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"], [])
+        assert "Run …" in browser.run(f"{row}.innerText")
+        assert [event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"] == []
 
     def test_on_a_phone_in_the_dark(self):
         browser = self.browser
@@ -348,25 +346,25 @@ class Page(unittest.TestCase):
         self.enter()
         browser.run("[...document.querySelectorAll('#leases button')].find(one => one.textContent === 'billing').click()")
         browser.wait("document.querySelectorAll('#terms circle').length >= 3")
-        self.assertLessEqual(browser.run("document.documentElement.scrollWidth"), 390)
-        self.assertEqual(browser.run("getComputedStyle(document.body).backgroundColor"), "rgb(20, 23, 28)")
+        assert browser.run("document.documentElement.scrollWidth") <= 390
+        assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 28)"
         # Every field and button has a name that a screen reader can say; every picture says what it shows.
-        self.assertEqual(
+        assert (
             browser.run(
                 "[...document.querySelectorAll('input')].filter(one => !one.labels.length).length +"
                 " [...document.querySelectorAll('button')].filter(one => !one.textContent.trim() && one.id !== 'ask-do').length"
-            ),
-            0,
+            )
+            == 0
         )
-        self.assertEqual(
+        assert (
             browser.run(
                 "[...document.querySelectorAll('svg')].filter(one => one.getAttribute('role') !== 'img' ||"
                 " !one.getAttribute('aria-label')).length"
-            ),
-            0,
+            )
+            == 0
         )
         # WCAG AA: text against its ground, 4.5 to 1.
-        self.assertGreaterEqual(browser.run(CONTRAST), 4.5)
+        assert browser.run(CONTRAST) >= 4.5
         browser.screenshot("phone")
 
     def test_more_scopes_than_a_page_has(self):
@@ -380,14 +378,12 @@ class Page(unittest.TestCase):
         )
         subprocess.run([given.PYTHON, "-c", script, str(self.folder / "page.db"), given.EXTENSION], check=True, timeout=60)
         self.enter()
-        self.assertIn("135 scopes: 3 held", browser.run("document.getElementById('counts').textContent"))
-        self.assertEqual(browser.run("document.getElementById('shown').textContent"), "1 to 100 of 135")
-        self.assertTrue(browser.run("[...document.querySelectorAll('#leases button')].some(one => one.textContent === '\u2423')"))
+        assert "135 scopes: 3 held" in browser.run("document.getElementById('counts').textContent")
+        assert browser.run("document.getElementById('shown').textContent") == "1 to 100 of 135"
+        assert browser.run("[...document.querySelectorAll('#leases button')].some(one => one.textContent === '\u2423')")
         browser.run("document.getElementById('next').click()")
         browser.wait("document.getElementById('shown').textContent === '101 to 135 of 135'")
-        self.assertTrue(
-            browser.run("document.getElementById('next').disabled && document.getElementById('leases').innerText.includes('zz-last')")
-        )
+        assert browser.run("document.getElementById('next').disabled && document.getElementById('leases').innerText.includes('zz-last')")
         browser.run("document.getElementById('search').focus()")
         browser.type("ZZ-")
         browser.wait("document.querySelectorAll('#leases tbody tr').length === 1")
@@ -398,9 +394,9 @@ class Page(unittest.TestCase):
         browser.run("getSelection().selectAllChildren(window.kept)")
         self.command("lease", "acquire", "--scope", "exports-2", "--owner", "host-e:1:v", "--ttl", "1h")
         browser.wait("document.getElementById('audit').innerText.includes('host-e:1:v')")
-        self.assertTrue(browser.run("window.kept.isConnected && document.activeElement === window.kept && window.note.isConnected"))
-        self.assertEqual(browser.run("getSelection().toString()"), "zz-last")
-        self.assertEqual(browser.run("document.getElementById('search').value"), "ZZ-")
+        assert browser.run("window.kept.isConnected && document.activeElement === window.kept && window.note.isConnected")
+        assert browser.run("getSelection().toString()") == "zz-last"
+        assert browser.run("document.getElementById('search').value") == "ZZ-"
         # An address for each scope and for what is shown; never with the token.
         browser.run("window.kept.click()")
         browser.wait("location.hash === '#scope=zz-last&search=ZZ-'")
@@ -410,11 +406,11 @@ class Page(unittest.TestCase):
         time.sleep(1)  # until the old page is gone, which cannot be asked
         browser.wait("document.readyState === 'complete' && document.getElementById('h-scope').textContent === 'Scope orders/099'")
         browser.wait("document.querySelectorAll('#leases tbody tr').length === 4")
-        self.assertNotIn(TOKEN, browser.run("location.href"))
-        self.assertIn("The fence is 7", browser.run("document.getElementById('facts').textContent"))
-        self.assertRegex(browser.run("document.getElementById('connection').textContent"), "^Live: sqlite at .*page.db$")
+        assert TOKEN not in browser.run("location.href")
+        assert "The fence is 7" in browser.run("document.getElementById('facts').textContent")
+        assert re.search("^Live: sqlite at .*page.db$", browser.run("document.getElementById('connection').textContent"))
         browser.screenshot("many")
-        self.assertEqual([event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"], [])
+        assert [event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"] == []
 
     def test_a_wrong_token(self):
         browser = self.browser
@@ -424,9 +420,9 @@ class Page(unittest.TestCase):
         browser.type("x" * 40)
         browser.key("Enter")
         browser.wait("document.getElementById('enter-problem').textContent !== ''")
-        self.assertTrue(browser.run("document.getElementById('all').hidden"))
-        self.assertEqual(browser.run("sessionStorage.length"), 0)
-        self.assertGreaterEqual(browser.run(CONTRAST), 4.5)
+        assert browser.run("document.getElementById('all').hidden")
+        assert browser.run("sessionStorage.length") == 0
+        assert browser.run(CONTRAST) >= 4.5
 
 
 CONTRAST = """(() => {

@@ -13,6 +13,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import pytest
+
 from given import TERMGATE
 
 TOKEN = "r" * 40
@@ -62,8 +64,8 @@ class AdminSocket(unittest.TestCase):
     def refused(self, sockets, what, *words):
         process = self.start(sockets, *words)
         out, err = process.communicate(timeout=30)
-        self.assertEqual((process.returncode, out), (2, ""), err)
-        self.assertIn(what, err)
+        assert (process.returncode, out) == (2, ""), err
+        assert what in err
 
     def listening(self, address=("127.0.0.1", 0), family=socket.AF_INET):
         one = socket.socket(family, socket.SOCK_STREAM)
@@ -79,20 +81,20 @@ class AdminSocket(unittest.TestCase):
         self.addCleanup(early.close)
         early.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         process = self.start([one], "--http", "127.0.0.1:1")  # the socket takes the place of --http
-        self.assertEqual(self.ear.recv(100), b"READY=1")
-        self.assertIn(f":{port}/", process.stdout.readline())
+        assert self.ear.recv(100) == b"READY=1"
+        assert f":{port}/" in process.stdout.readline()
         early.settimeout(20)
-        self.assertIn(b"200 OK", early.recv(100))
+        assert b"200 OK" in early.recv(100)
         ask = urllib.request.Request(f"http://{host}:{port}/api/v1/fences", headers={"Authorization": "Bearer " + TOKEN})
         with urllib.request.urlopen(ask, timeout=20) as answer:
-            self.assertEqual(answer.status, 200)
-        with self.assertRaises(urllib.error.HTTPError) as none:
+            assert answer.status == 200
+        with pytest.raises(urllib.error.HTTPError) as none:
             urllib.request.urlopen(f"http://{host}:{port}/api/v1/fences", timeout=20)
-        self.assertEqual(none.exception.code, 401)
+        assert none.value.code == 401
         process.terminate()
-        self.assertEqual(self.ear.recv(100), b"STOPPING=1")
+        assert self.ear.recv(100) == b"STOPPING=1"
         process.communicate(timeout=30)
-        self.assertEqual(process.returncode, 0)
+        assert process.returncode == 0
 
     def test_it_serves_an_inherited_socket_and_clients_that_came_before_it(self):
         self.serves(self.listening(), "127.0.0.1")
@@ -101,7 +103,7 @@ class AdminSocket(unittest.TestCase):
         try:
             one = self.listening(("::1", 0), socket.AF_INET6)
         except OSError as error:
-            self.skipTest(f"no IPv6 here: {error}")
+            pytest.skip(f"no IPv6 here: {error}")
         self.serves(one, "[::1]")
 
     def test_an_inherited_socket_is_held_to_the_rule_of_http(self):

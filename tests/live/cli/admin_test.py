@@ -18,9 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
-import unittest
 import urllib.parse
 from pathlib import Path
+
+import pytest
 
 from both_databases import BothDatabases
 from checks import eventually
@@ -119,7 +120,7 @@ class Admin(BothDatabases):
             with self.subTest(database=database):
                 Admin.number += 1
                 with Served(url, *words) as served:
-                    self.assertIsNotNone(served.address)
+                    assert served.address is not None
                     play(served, url, f"scope {Admin.number}")
 
     def command(self, url, *words):
@@ -133,63 +134,64 @@ class Admin(BothDatabases):
             status, lease, _ = served.ask(
                 "POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "me", "ttl_ms": 60000, "endpoint": "https://me.example/"}
             )
-            self.assertEqual((status, lease["term"], lease["owner"]), (201, "1", "me"), lease)
-            self.assertEqual(served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "other", "ttl_ms": 60000})[0], 409)
-            self.assertEqual(served.ask("GET", path, "read")[1]["state"], "held")
-            self.assertEqual(
-                [one["scope"] for one in served.ask("GET", "/api/v1/leases?state=held", "read")[1]["leases"] if one["scope"] == scope],
-                [scope],
-            )
-            self.assertEqual(served.ask("PUT", path, "lead", {"owner": "me", "term": "1", "ttl_ms": "90000"})[0], 200)
-            self.assertEqual(served.ask("PUT", path, "lead", {"owner": "other", "term": "1", "ttl_ms": 90000})[0], 409)
-            self.assertEqual(served.ask("DELETE", path, "lead", {"owner": "me", "term": "7"})[0], 409)
-            self.assertEqual(served.ask("DELETE", path, "lead", {"owner": "me", "term": "1"})[:2], (200, {"released": True}))
-            self.assertEqual(served.ask("GET", path, "read")[1]["state"], "released")
-            self.assertEqual(
-                [one for one in served.ask("GET", "/api/v1/leases?state=held", "read")[1]["leases"] if one["scope"] == scope], []
-            )
+            assert (status, lease["term"], lease["owner"]) == (201, "1", "me"), lease
+            assert served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "other", "ttl_ms": 60000})[0] == 409
+            assert served.ask("GET", path, "read")[1]["state"] == "held"
+            assert [
+                one["scope"] for one in served.ask("GET", "/api/v1/leases?state=held", "read")[1]["leases"] if one["scope"] == scope
+            ] == [scope]
+            assert served.ask("PUT", path, "lead", {"owner": "me", "term": "1", "ttl_ms": "90000"})[0] == 200
+            assert served.ask("PUT", path, "lead", {"owner": "other", "term": "1", "ttl_ms": 90000})[0] == 409
+            assert served.ask("DELETE", path, "lead", {"owner": "me", "term": "7"})[0] == 409
+            assert served.ask("DELETE", path, "lead", {"owner": "me", "term": "1"})[:2] == (200, {"released": True})
+            assert served.ask("GET", path, "read")[1]["state"] == "released"
+            assert [one for one in served.ask("GET", "/api/v1/leases?state=held", "read")[1]["leases"] if one["scope"] == scope] == []
             # A term that no browser's number could hold.
             high = scope + " sealed"
-            self.assertEqual(
+            assert (
                 served.ask(
                     "POST",
                     f"/api/v1/fences/{quoted(high)}/seal",
                     "operate",
                     {"term": "4611686018427387904", "reason": "test", "confirm": high},
-                )[1]["term"],
-                "4611686018427387904",
+                )[1]["term"]
+                == "4611686018427387904"
             )
-            self.assertEqual(served.ask("GET", "/api/v1/fences/" + quoted(high), "read")[1]["term"], "4611686018427387904")
+            assert served.ask("GET", "/api/v1/fences/" + quoted(high), "read")[1]["term"] == "4611686018427387904"
             entries = served.ask("GET", "/api/v1/audit?scope=" + quoted(scope), "read")[1]["audit"]
-            self.assertEqual([entry["action"] for entry in entries if entry["action"] in ("acquire", "release")], ["release", "acquire"])
+            assert [entry["action"] for entry in entries if entry["action"] in ("acquire", "release")] == ["release", "acquire"]
 
         self.both(play)
 
     def test_a_hand_over(self):
         def play(served, url, scope):
             path, listed = f"/api/v1/leases/{quoted(scope)}/hand-over", "/api/v1/hand-overs?scope=" + quoted(scope)
-            self.assertEqual(served.ask("POST", path, "lead", {})[0], 409)
+            assert served.ask("POST", path, "lead", {})[0] == 409
             served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "old", "ttl_ms": 60000})
             for level, body, status in ((None, {}, 401), ("read", {}, 403), ("lead", {"drain_ms": 5}, 400), ("lead", {"to": "old"}, 400)):
-                self.assertEqual(served.ask("POST", path, level, body)[0], status, (level, body))
-            self.assertEqual(served.ask("GET", listed, "read")[1], {"hand_overs": []})
+                assert served.ask("POST", path, level, body)[0] == status, (level, body)
+            assert served.ask("GET", listed, "read")[1] == {"hand_overs": []}
             status, asked, _ = served.ask("POST", path, "lead", {"to": "new:*", "drain_ms": 20000, "reason": "a deploy"})
-            self.assertEqual((status, asked["state"], asked["requested_by"]), (202, "asked", "admin lead-er"), asked)
+            assert (status, asked["state"], asked["requested_by"]) == (202, "asked", "admin lead-er"), asked
             renewed = served.ask("PUT", "/api/v1/leases/" + quoted(scope), "lead", {"owner": "old", "term": "1", "ttl_ms": 60000})
-            self.assertTrue(renewed[1]["asked_to_leave"], renewed)
-            self.assertIn(scope, [one["scope"] for one in served.ask("GET", "/api/v1/overview", "read")[1]["hand_overs"]])
-            self.assertRegex(served.ask("GET", "/metrics", "read")[1], rf'termgate_hand_over{{scope="{scope}",state="asked"}} 1\n')
+            assert renewed[1]["asked_to_leave"], renewed
+            assert scope in [one["scope"] for one in served.ask("GET", "/api/v1/overview", "read")[1]["hand_overs"]]
+            assert re.search(rf'termgate_hand_over{{scope="{scope}",state="asked"}} 1\n', served.ask("GET", "/metrics", "read")[1])
             served.ask("DELETE", "/api/v1/leases/" + quoted(scope), "lead", {"owner": "old", "term": "1"})
-            self.assertEqual(served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "another", "ttl_ms": 60000})[0], 409)
-            self.assertEqual(served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "new:1", "ttl_ms": 60000})[0], 201)
+            assert served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "another", "ttl_ms": 60000})[0] == 409
+            assert served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "new:1", "ttl_ms": 60000})[0] == 201
             receipt = served.ask("GET", listed, "read")[1]["hand_overs"][0]
-            self.assertEqual(
-                [receipt[name] for name in ("state", "owner", "term", "next_owner", "next_term", "reason")],
-                ["taken", "old", "1", "new:1", "2", "a deploy"],
-            )
+            assert [receipt[name] for name in ("state", "owner", "term", "next_owner", "next_term", "reason")] == [
+                "taken",
+                "old",
+                "1",
+                "new:1",
+                "2",
+                "a deploy",
+            ]
             metrics = served.ask("GET", "/metrics", "read")[1]
-            self.assertRegex(metrics, rf'termgate_hand_over_gap_seconds{{scope="{scope}"}} [0-9.]+\n')
-            self.assertNotIn(f'termgate_hand_over{{scope="{scope}"', metrics)
+            assert re.search(rf'termgate_hand_over_gap_seconds{{scope="{scope}"}} [0-9.]+\n', metrics)
+            assert f'termgate_hand_over{{scope="{scope}"' not in metrics
 
         self.both(play)
 
@@ -197,22 +199,22 @@ class Admin(BothDatabases):
         def play(served, url, scope):
             lease = "/api/v1/leases/" + quoted(scope)
             served.ask("POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "me", "ttl_ms": 60000})
-            self.assertNotIn(scope, [one["scope"] for one in served.ask("GET", "/api/v1/leases?state=renewed", "read")[1]["leases"]])
+            assert scope not in [one["scope"] for one in served.ask("GET", "/api/v1/leases?state=renewed", "read")[1]["leases"]]
             served.ask("PUT", lease, "lead", {"owner": "me", "term": "1", "ttl_ms": 60000})
-            self.assertIn(scope, [one["scope"] for one in served.ask("GET", "/api/v1/leases?state=renewed", "read")[1]["leases"]])
+            assert scope in [one["scope"] for one in served.ask("GET", "/api/v1/leases?state=renewed", "read")[1]["leases"]]
             begin = {"job": "nightly", "scope": scope, "owner": "me", "term": "1"}
-            self.assertEqual(served.ask("POST", "/api/v1/jobs", "read", begin)[0], 403)
+            assert served.ask("POST", "/api/v1/jobs", "read", begin)[0] == 403
             status, run, _ = served.ask("POST", "/api/v1/jobs", "lead", begin)
-            self.assertEqual(status, 201, run)
+            assert status == 201, run
             path = "/api/v1/jobs/" + run["run_id"]
             state = lambda: served.ask("GET", path, "read")[1]
             # A heartbeat, with the lease's renewal, and the word that its holder shall leave.
             going = {"renewed": True, "leave_before_ms": None}
-            self.assertEqual(served.ask("PUT", path, "lead", {"checkpoint": "3", "ttl_ms": 60000})[:2], (200, going))
-            self.assertEqual(state()["checkpoint"], "3")
+            assert served.ask("PUT", path, "lead", {"checkpoint": "3", "ttl_ms": 60000})[:2] == (200, going)
+            assert state()["checkpoint"] == "3"
             served.ask("POST", lease + "/hand-over", "lead", {"drain_ms": 20000})
             status, beaten, _ = served.ask("PUT", path, "lead", {})
-            self.assertEqual((status, beaten["renewed"], beaten["leave_before_ms"] > time.time() * 1000), (202, False, True), beaten)
+            assert (status, beaten["renewed"], beaten["leave_before_ms"] > time.time() * 1000) == (202, False, True), beaten
             for method, to, body, expected in (
                 ("PUT", path, {"ttl_ms": 5}, 400),
                 ("POST", path + "/finish", {"status": "cancelled"}, 400),
@@ -223,22 +225,22 @@ class Admin(BothDatabases):
                 ("POST", path + "/cancel", {"reason": "r", "confirm": "nightly"}, 403),
             ):
                 if expected:
-                    self.assertEqual(served.ask(method, to, "lead", body)[0], expected, (method, to, body))
-            self.assertEqual(served.ask("POST", path + "/finish", "lead", {"status": "completed", "exit_code": 0})[0], 200)
-            self.assertEqual((state()["status"], state()["exit_code"]), ("completed", 0))
+                    assert served.ask(method, to, "lead", body)[0] == expected, (method, to, body)
+            assert served.ask("POST", path + "/finish", "lead", {"status": "completed", "exit_code": 0})[0] == 200
+            assert (state()["status"], state()["exit_code"]) == ("completed", 0)
             for method, to, body in (("PUT", path, {}), ("POST", path + "/finish", {"status": "failed"})):
-                self.assertEqual(served.ask(method, to, "lead", body)[0], 409)
+                assert served.ask(method, to, "lead", body)[0] == 409
             # Cancelled by an operator; the lease lost.
             path = "/api/v1/jobs/" + served.ask("POST", "/api/v1/jobs", "lead", begin)[1]["run_id"]
-            self.assertEqual(served.ask("POST", path + "/cancel", "operate", {"reason": "r", "confirm": scope})[0], 400)
-            self.assertEqual(served.ask("POST", path + "/cancel", "operate", {"reason": "wrong day", "confirm": "nightly"})[0], 200)
-            self.assertEqual((state()["status"], state()["detail"]), ("cancelled", "cancelled by admin operate-er: wrong day"))
-            self.assertEqual(served.ask("PUT", path, "lead", {"ttl_ms": 60000})[0], 409)
+            assert served.ask("POST", path + "/cancel", "operate", {"reason": "r", "confirm": scope})[0] == 400
+            assert served.ask("POST", path + "/cancel", "operate", {"reason": "wrong day", "confirm": "nightly"})[0] == 200
+            assert (state()["status"], state()["detail"]) == ("cancelled", "cancelled by admin operate-er: wrong day")
+            assert served.ask("PUT", path, "lead", {"ttl_ms": 60000})[0] == 409
             path = "/api/v1/jobs/" + served.ask("POST", "/api/v1/jobs", "lead", begin)[1]["run_id"]
             served.ask("POST", lease + "/force-release", "operate", {"reason": "r", "confirm": scope})
             for method, to, body in (("PUT", path, {"ttl_ms": 60000}), ("POST", path + "/finish", {"status": "completed"})):
-                self.assertEqual(served.ask(method, to, "lead", body)[0], 409)
-            self.assertEqual(served.ask("POST", "/api/v1/jobs", "lead", begin)[0], 409)
+                assert served.ask(method, to, "lead", body)[0] == 409
+            assert served.ask("POST", "/api/v1/jobs", "lead", begin)[0] == 409
 
         self.both(play)
 
@@ -246,34 +248,32 @@ class Admin(BothDatabases):
         def play(served, url, scope):
             want = {"job": "nightly", "scope": scope, "kind": "resume", "reason": "the disk is empty again"}
             ask = lambda who, body: served.ask("POST", "/api/v1/job-requests", who, body)
-            self.assertEqual(ask(None, want)[0], 401)
-            self.assertEqual(ask("read", want)[0], 403)
-            self.assertEqual(served.ask("GET", "/api/v1/job-requests", "lead")[0], 405)
+            assert ask(None, want)[0] == 401
+            assert ask("read", want)[0] == 403
+            assert served.ask("GET", "/api/v1/job-requests", "lead")[0] == 405
             for bad in ({**want, "kind": "stop"}, {**want, "kind": 1}, {"job": "nightly"}, {**want, "job": ""}, {**want, "job": "x" * 300}):
-                self.assertEqual(ask("lead", bad)[0], 400, bad)
+                assert ask("lead", bad)[0] == 400, bad
             status, made, _ = ask("lead", want)
-            self.assertEqual(status, 202, made)
+            assert status == 202, made
             status, refused, _ = ask("operate", {"job": "nightly", "scope": scope})
-            self.assertEqual((status, made["run_id"] in refused["error"]["message"]), (409, True), refused)
+            assert (status, made["run_id"] in refused["error"]["message"]) == (409, True), refused
             path = "/api/v1/jobs/" + made["run_id"]
             run = served.ask("GET", path, "read")[1]
-            self.assertEqual((run["status"], run["request"], run["term"], run["owner"]), ("requested", "resume", "0", ""))
-            self.assertEqual(run["detail"], "requested by admin lead-er: the disk is empty again")
+            assert (run["status"], run["request"], run["term"], run["owner"]) == ("requested", "resume", "0", "")
+            assert run["detail"] == "requested by admin lead-er: the disk is empty again"
             listed = served.ask("GET", "/api/v1/jobs?status=requested&scope=" + quoted(scope), "read")[1]["jobs"]
-            self.assertEqual([one["run_id"] for one in listed], [made["run_id"]])
+            assert [one["run_id"] for one in listed] == [made["run_id"]]
             for method, to, body in (("PUT", path, {}), ("POST", path + "/finish", {"status": "completed"})):
-                self.assertEqual(served.ask(method, to, "lead", body)[0], 409)
+                assert served.ask(method, to, "lead", body)[0] == 409
             # A hostile name is text everywhere.
             odd = "'; DROP TABLE x; -- \n\u001b <b>"
-            self.assertEqual(ask("lead", {"job": odd, "scope": scope})[0], 202)
-            self.assertIn(odd, [one["job"] for one in served.ask("GET", "/api/v1/jobs?status=requested", "read")[1]["jobs"]])
+            assert ask("lead", {"job": odd, "scope": scope})[0] == 202
+            assert odd in [one["job"] for one in served.ask("GET", "/api/v1/jobs?status=requested", "read")[1]["jobs"]]
             # The gauges say how the job does, not that somebody asks.
-            self.assertNotIn(
-                f'termgate_job_last_status{{scope="{scope}",job_name="nightly"', served.ask("GET", "/api/v1/metrics", "read")[1]
-            )
-            self.assertEqual(served.ask("POST", path + "/cancel", "operate", {"reason": "no", "confirm": "nightly"})[0], 200)
-            self.assertEqual(served.ask("POST", path + "/cancel", "operate", {"reason": "no", "confirm": "nightly"})[0], 409)
-            self.assertEqual(ask("lead", want)[0], 202)
+            assert f'termgate_job_last_status{{scope="{scope}",job_name="nightly"' not in served.ask("GET", "/api/v1/metrics", "read")[1]
+            assert served.ask("POST", path + "/cancel", "operate", {"reason": "no", "confirm": "nightly"})[0] == 200
+            assert served.ask("POST", path + "/cancel", "operate", {"reason": "no", "confirm": "nightly"})[0] == 409
+            assert ask("lead", want)[0] == 202
 
         self.both(play)
 
@@ -291,22 +291,19 @@ class Admin(BothDatabases):
                     if end:
                         self.command(url, "job", "finish", "--run", run, "--status", end)
             name = scope.replace(chr(92), chr(92) * 2)
-            self.assertEqual(
-                lines("termgate_job_runs"),
-                [
-                    f'termgate_job_runs{{host="{name}-a",status="completed"}} 1',
-                    f'termgate_job_runs{{host="{name}-a",status="failed"}} 2',
-                    f'termgate_job_runs{{host="{name}-b",status="completed"}} 1',
-                    f'termgate_job_runs{{host="{name}-b",status="started"}} 1',
-                ],
-            )
+            assert lines("termgate_job_runs") == [
+                f'termgate_job_runs{{host="{name}-a",status="completed"}} 1',
+                f'termgate_job_runs{{host="{name}-a",status="failed"}} 2',
+                f'termgate_job_runs{{host="{name}-b",status="completed"}} 1',
+                f'termgate_job_runs{{host="{name}-b",status="started"}} 1',
+            ]
             # Two runs came after one that had failed; a job that never failed has no series.
-            self.assertEqual(lines("termgate_job_retries"), [f'termgate_job_retries{{scope="{name}",job_name="nightly"}} 2'])
-            self.assertEqual(lines("termgate_job_requested_seconds"), [])
+            assert lines("termgate_job_retries") == [f'termgate_job_retries{{scope="{name}",job_name="nightly"}} 2']
+            assert lines("termgate_job_requested_seconds") == []
             served.ask("POST", "/api/v1/job-requests", "lead", {"job": "nightly", "scope": scope})
             waits = lines("termgate_job_requested_seconds")
-            self.assertEqual(len(waits), 1, waits)
-            self.assertTrue(0 <= float(waits[0].rsplit(" ", 1)[1]) < 60, waits)
+            assert len(waits) == 1, waits
+            assert 0 <= float(waits[0].rsplit(" ", 1)[1]) < 60, waits
 
         self.both(play)
 
@@ -318,44 +315,44 @@ class Admin(BothDatabases):
                 return found and float(found.group(1))
 
             def comes(number, name, **labels):  # scopes are not read anew for each request
-                self.assertTrue(eventually(lambda: value(name, **labels) == number), (name, labels, value(name, **labels)))
+                assert eventually(lambda: value(name, **labels) == number), (name, labels, value(name, **labels))
 
             lease = ("--scope", scope, "--owner", "me")
             served.ask("GET", "/metrics", "read")  # changes of leader are counted from the first look on
             for term in (1, 2):
-                self.assertEqual(self.command(url, "lease", "acquire", *lease, "--ttl", "60s").returncode, 0)
+                assert self.command(url, "lease", "acquire", *lease, "--ttl", "60s").returncode == 0
                 comes(1, "termgate_lease_held", scope=scope)
                 comes(term, "termgate_lease_term", scope=scope)
                 comes(term, "termgate_fence_term", scope=scope)
-                self.assertGreater(value("termgate_lease_remaining_seconds", scope=scope), 30)
-                self.assertEqual(self.command(url, "lease", "release", *lease, "--term", str(term)).returncode, 0)
+                assert value("termgate_lease_remaining_seconds", scope=scope) > 30
+                assert self.command(url, "lease", "release", *lease, "--term", str(term)).returncode == 0
                 comes(0, "termgate_lease_held", scope=scope)
-            self.assertEqual(value("termgate_lease_changes", scope=scope), 2)
+            assert value("termgate_lease_changes", scope=scope) == 2
             # A follower that has handled the first of three writes.
             append = ("append", "--stream", scope, "--scope", scope, "--term", "2", "--payload", "x")
-            self.assertEqual(self.command(url, *append).returncode, 0)
-            self.assertEqual(self.command(url, "follow", "--name", scope, "--stream", scope, "--once").returncode, 0)
-            self.assertEqual(value("termgate_follower_behind", follower=scope), 0)
-            self.assertEqual(value("termgate_follower_behind_seconds", follower=scope), 0)
+            assert self.command(url, *append).returncode == 0
+            assert self.command(url, "follow", "--name", scope, "--stream", scope, "--once").returncode == 0
+            assert value("termgate_follower_behind", follower=scope) == 0
+            assert value("termgate_follower_behind_seconds", follower=scope) == 0
             for _ in range(2):
-                self.assertEqual(self.command(url, *append).returncode, 0)
+                assert self.command(url, *append).returncode == 0
             time.sleep(0.1)
-            self.assertEqual(value("termgate_follower_behind", follower=scope), 2)
-            self.assertGreater(value("termgate_follower_behind_seconds", follower=scope), 0.05)
+            assert value("termgate_follower_behind", follower=scope) == 2
+            assert value("termgate_follower_behind_seconds", follower=scope) > 0.05
             # A run that is silent for a second, beats, and is over.
             job = {"scope": scope + " jobs", "job_name": "nightly"}
             run = self.command(url, "job", "start", "--job", "nightly", "--scope", job["scope"], "--term", "5").stdout.strip()
             time.sleep(1)
             silent = value("termgate_job_heartbeat_age_seconds", **job)
-            self.assertGreaterEqual(silent, 1)
-            self.assertEqual(self.command(url, "job", "beat", "--run", run).returncode, 0)
-            self.assertLess(value("termgate_job_heartbeat_age_seconds", **job), silent)
-            self.assertEqual(value("termgate_job_last_status", **job, status="started"), 1)
-            self.assertIsNone(value("termgate_job_completed_age_seconds", **job))
-            self.assertEqual(self.command(url, "job", "finish", "--run", run, "--exit-code", "0").returncode, 0)
-            self.assertEqual(value("termgate_job_last_status", **job, status="completed"), 1)
-            self.assertGreaterEqual(value("termgate_job_completed_age_seconds", **job), 1)
-            self.assertIsNone(value("termgate_job_heartbeat_age_seconds", **job))
+            assert silent >= 1
+            assert self.command(url, "job", "beat", "--run", run).returncode == 0
+            assert value("termgate_job_heartbeat_age_seconds", **job) < silent
+            assert value("termgate_job_last_status", **job, status="started") == 1
+            assert value("termgate_job_completed_age_seconds", **job) is None
+            assert self.command(url, "job", "finish", "--run", run, "--exit-code", "0").returncode == 0
+            assert value("termgate_job_last_status", **job, status="completed") == 1
+            assert value("termgate_job_completed_age_seconds", **job) >= 1
+            assert value("termgate_job_heartbeat_age_seconds", **job) is None
 
         self.both(play)
 
@@ -373,20 +370,18 @@ class Admin(BothDatabases):
                 ("operate", {"reason": "r", "confirm": scope + "x"}, 400),
                 ("operate", {"reason": "x" * 2000, "confirm": scope}, 400),
             ):
-                self.assertEqual(served.ask("POST", path, level, body)[0], status, (level, body))
-                self.assertEqual(served.ask("GET", "/api/v1/leases/" + quoted(scope), "read")[1]["state"], "held")
-            self.assertEqual(
-                served.ask("POST", path, "operate", {"reason": "the host burns", "confirm": scope})[:2], (200, {"released": True})
-            )
+                assert served.ask("POST", path, level, body)[0] == status, (level, body)
+                assert served.ask("GET", "/api/v1/leases/" + quoted(scope), "read")[1]["state"] == "held"
+            assert served.ask("POST", path, "operate", {"reason": "the host burns", "confirm": scope})[:2] == (200, {"released": True})
             forced = [
                 entry
                 for entry in served.ask("GET", "/api/v1/audit?scope=" + quoted(scope), "read")[1]["audit"]
                 if entry["action"] == "force_release"
             ]
-            self.assertEqual(len(forced), 1)
-            self.assertEqual((forced[0]["actor"], forced[0]["detail"]["reason"]), ("admin operate-er", "the host burns"))
-            self.assertEqual(self.command(url, "append", "--stream", scope, "--term", "1", "--payload", "late").returncode, 3)
-            self.assertIn("POST /api/v1/leases", served.errors.read_text())
+            assert len(forced) == 1
+            assert (forced[0]["actor"], forced[0]["detail"]["reason"]) == ("admin operate-er", "the host burns")
+            assert self.command(url, "append", "--stream", scope, "--term", "1", "--payload", "late").returncode == 3
+            assert "POST /api/v1/leases" in served.errors.read_text()
 
         self.both(play)
 
@@ -404,16 +399,16 @@ class Admin(BothDatabases):
                 ["fence", "reset", "--scope", scope + " sealed", "--term", "1", "--reason", "test"],
             ):
                 done = self.command(url, *words)
-                self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual({action: count(action) for action in before}, {action: value + 1 for action, value in before.items()})
+                assert done.returncode == 0, done.stderr
+            assert {action: count(action) for action in before} == {action: value + 1 for action, value in before.items()}
 
         self.both(play)
 
-    @unittest.skipIf(SANITIZED, "a Python without the runtime of the sanitizer cannot load the extension")
+    @pytest.mark.skipif(SANITIZED, reason="a Python without the runtime of the sanitizer cannot load the extension")
     def test_ten_thousand_scopes(self):
         """What the page shows a part of is complete in API and metrics, and the last scope's alarm has a series as the first one's."""
         path = Path(scratch.name) / "many.db"
-        self.assertEqual(self.command(f"sqlite:{path}", "init").returncode, 0)
+        assert self.command(f"sqlite:{path}", "init").returncode == 0
         file = sqlite3.connect(path, isolation_level=None)
         file.enable_load_extension(True)
         file.load_extension(EXTENSION)
@@ -443,43 +438,44 @@ class Admin(BothDatabases):
                         return seen
 
             began = time.monotonic()
-            self.assertEqual(pages("scopes?", "scopes", lambda row: row["scope"]), leased[:-1] + names + leased[-1:])
-            self.assertEqual(pages("fences?", "fences", lambda row: row["scope"]), leased[:-1] + names + leased[-1:])
-            self.assertEqual(pages("leases?", "leases", lambda row: row["scope"]), leased)
-            self.assertEqual(pages("scopes?state=expired&", "scopes", lambda row: row["scope"]), leased[-1:])
-            self.assertEqual(pages("scopes?search=SCOPE%20099&", "scopes", lambda row: row["scope"]), names[9900:])
+            assert pages("scopes?", "scopes", lambda row: row["scope"]) == leased[:-1] + names + leased[-1:]
+            assert pages("fences?", "fences", lambda row: row["scope"]) == leased[:-1] + names + leased[-1:]
+            assert pages("leases?", "leases", lambda row: row["scope"]) == leased
+            assert pages("scopes?state=expired&", "scopes", lambda row: row["scope"]) == leased[-1:]
+            assert pages("scopes?search=SCOPE%20099&", "scopes", lambda row: row["scope"]) == names[9900:]
             failed = served.ask("GET", "/api/v1/jobs?status=failed", "read")[1]["jobs"]
-            self.assertEqual([run["job"] for run in failed], ["job 599"])
+            assert [run["job"] for run in failed] == ["job 599"]
             acquired = served.ask("GET", "/api/v1/audit?action=acquire&limit=1000", "read")[1]["audit"]
-            self.assertEqual([entry["scope"] for entry in acquired], leased[::-1])
+            assert [entry["scope"] for entry in acquired] == leased[::-1]
             text = served.ask("GET", "/metrics", "read")[1]
-            self.assertIn('termgate_scopes{state="held"} 600\n', text)
-            self.assertIn('termgate_scopes{state="no_lease"} 10000\n', text)
-            self.assertIn('termgate_lease_expired{scope="zz, the last"} 1\n', text)
-            self.assertIn('termgate_job_last_status{scope="leased 599",job_name="job 599",status="failed"} 1\n', text)
-            self.assertLess(text.count("\ntermgate_lease_held{"), 501)
-            self.assertLess(time.monotonic() - began, 30)
+            assert 'termgate_scopes{state="held"} 600\n' in text
+            assert 'termgate_scopes{state="no_lease"} 10000\n' in text
+            assert 'termgate_lease_expired{scope="zz, the last"} 1\n' in text
+            assert 'termgate_job_last_status{scope="leased 599",job_name="job 599",status="failed"} 1\n' in text
+            assert text.count("\ntermgate_lease_held{") < 501
+            assert time.monotonic() - began < 30
 
     def test_a_seal_keeps_its_reason(self):
         def play(served, url, scope):
             path = f"/api/v1/fences/{quoted(scope)}/seal"
             reason = 'the "host" burns \\ ü'
-            self.assertEqual(served.ask("POST", path, "operate", {"term": "5", "reason": reason, "confirm": scope})[1]["term"], "5")
+            assert served.ask("POST", path, "operate", {"term": "5", "reason": reason, "confirm": scope})[1]["term"] == "5"
             entry = served.ask("GET", "/api/v1/audit?scope=" + quoted(scope), "read")[1]["audit"][0]
-            self.assertEqual((entry["action"], entry["actor"]), ("seal", "admin operate-er"))
-            self.assertEqual((entry["detail"]["reason"], entry["detail"]["term"]), (reason, "5"))
+            assert (entry["action"], entry["actor"]) == ("seal", "admin operate-er")
+            assert (entry["detail"]["reason"], entry["detail"]["term"]) == (reason, "5")
             # By the command, with a reason and without one.
             done = self.command(url, "seal", "--scope", scope, "--term", "6", "--reason", reason, "--actor", "me")
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(self.command(url, "seal", "--scope", scope, "--term", "7").returncode, 0)
-            self.assertEqual(self.command(url, "seal", "--scope", scope, "--term", "8", "--actor", "me").returncode, 2)
-            self.assertEqual(self.command(url, "seal", "--scope", scope, "--term", "8", "--reason", " ").returncode, 9)
+            assert done.returncode == 0, done.stderr
+            assert self.command(url, "seal", "--scope", scope, "--term", "7").returncode == 0
+            assert self.command(url, "seal", "--scope", scope, "--term", "8", "--actor", "me").returncode == 2
+            assert self.command(url, "seal", "--scope", scope, "--term", "8", "--reason", " ").returncode == 9
             entries = served.ask("GET", "/api/v1/audit?scope=" + quoted(scope), "read")[1]["audit"]
-            self.assertEqual(
-                [(entry["detail"]["term"], entry["detail"].get("reason")) for entry in entries if entry["action"] == "seal"],
-                [("7", None), ("6", reason), ("5", reason)],
-            )
-            self.assertEqual([entry["actor"] for entry in entries if entry["detail"].get("term") == "6"], ["me"])
+            assert [(entry["detail"]["term"], entry["detail"].get("reason")) for entry in entries if entry["action"] == "seal"] == [
+                ("7", None),
+                ("6", reason),
+                ("5", reason),
+            ]
+            assert [entry["actor"] for entry in entries if entry["detail"].get("term") == "6"] == ["me"]
 
         self.both(play)
 
@@ -489,7 +485,7 @@ class Admin(BothDatabases):
             events.sendall(
                 f"GET /api/v1/events HTTP/1.1\r\nHost: {served.address}\r\nAuthorization: Bearer {TOKENS['lead']}\r\n\r\n".encode()
             )
-            self.assertIn(b"200 OK", events.recv(1000))
+            assert b"200 OK" in events.recv(1000)
             tokens = Path(scratch.name) / f"tokens {id(served)}"
             before = tokens.read_text()
 
@@ -501,15 +497,15 @@ class Admin(BothDatabases):
                 end = time.monotonic() + 10
                 while served.errors.read_text().count(said) == count and time.monotonic() < end:
                     time.sleep(0.02)
-                self.assertGreater(served.errors.read_text().count(said), count)
+                assert served.errors.read_text().count(said) > count
 
             # What is wrong changes nothing.
             for text, mode in (("", 0o600), ("a operate short\n", 0o600), (before, 0o644)):
                 again(text, "stay in force", mode)
-                self.assertEqual(served.ask("GET", "/api/v1/leases", "lead")[0], 200)
+                assert served.ask("GET", "/api/v1/leases", "lead")[0] == 200
             again("new read " + "n" * 40 + "\n", "were read again")
-            self.assertEqual(served.ask("GET", "/api/v1/leases", "lead")[0], 401)
-            self.assertEqual(served.ask("GET", "/api/v1/leases", "n" * 40)[0], 200)
+            assert served.ask("GET", "/api/v1/leases", "lead")[0] == 401
+            assert served.ask("GET", "/api/v1/leases", "n" * 40)[0] == 200
             # The stream of a token that is gone ends with the next event.
             self.command(url, "seal", "--scope", scope, "--term", "1")
             events.settimeout(10)
@@ -521,7 +517,7 @@ class Admin(BothDatabases):
             self.left[0].sendall(
                 f"GET /api/v1/events HTTP/1.1\r\nHost: {served.address}\r\nAuthorization: Bearer {'n' * 40}\r\n\r\n".encode()
             )
-            self.assertIn(b"200 OK", self.left[0].recv(1000))
+            assert b"200 OK" in self.left[0].recv(1000)
             self.left[1].sendall(b"GET / HTTP/1.1\r\n")
 
         self.both(play)
@@ -536,65 +532,63 @@ class Admin(BothDatabases):
             count = value("termgate_lease_hold_seconds_count")
             one = json.loads(self.command(url, "lease", "acquire", "--scope", scope, "--owner", "me", "--ttl", "60s", "--json").stdout)
             time.sleep(0.2)
-            self.assertEqual(
-                self.command(url, "lease", "release", "--scope", scope, "--owner", "me", "--term", str(one["term"])).returncode, 0
-            )
-            self.assertEqual(value("termgate_lease_hold_seconds_count"), count + 1)
-            self.assertEqual(value('termgate_lease_hold_seconds_bucket{le="+Inf"}'), count + 1)
-            self.assertGreater(value("termgate_lease_hold_seconds_sum"), 0.2)
-            self.assertEqual(self.command(url, "lease", "acquire", "--scope", scope, "--owner", "next").returncode, 0)
+            assert self.command(url, "lease", "release", "--scope", scope, "--owner", "me", "--term", str(one["term"])).returncode == 0
+            assert value("termgate_lease_hold_seconds_count") == count + 1
+            assert value('termgate_lease_hold_seconds_bucket{le="+Inf"}') == count + 1
+            assert value("termgate_lease_hold_seconds_sum") > 0.2
+            assert self.command(url, "lease", "acquire", "--scope", scope, "--owner", "next").returncode == 0
             if url.startswith("postgresql:"):
                 stale = ["psql", "-Xqd", url, "-c", f"SELECT termgate.check_term('{scope}', 1)"]
-                self.assertIn("TG001", subprocess.run(stale, capture_output=True, text=True).stderr)
+                assert "TG001" in subprocess.run(stale, capture_output=True, text=True).stderr
             elif SANITIZED:  # its Python cannot load the extension
-                self.assertEqual(self.command(url, "append", "--stream", scope, "--term", "1", "--payload", "x").returncode, 3)
+                assert self.command(url, "append", "--stream", scope, "--term", "1", "--payload", "x").returncode == 3
             else:
                 file = sqlite3.connect(url.removeprefix("sqlite:"), isolation_level=None)
                 file.enable_load_extension(True)
                 file.load_extension(EXTENSION)
-                with self.assertRaisesRegex(sqlite3.Error, "TG001"):
+                with pytest.raises(sqlite3.Error, match="TG001"):
                     file.execute("SELECT termgate_check_term(?, 1)", (scope,))
                 file.close()
-            self.assertEqual(value('termgate_database_refusals_total{code="TG001"}'), before + 1)
-            self.assertEqual(served.ask("GET", "/api/v1/metrics", "read")[0], 200)
-            self.assertEqual(served.ask("GET", "/api/v1/metrics")[0], 401)
+            assert value('termgate_database_refusals_total{code="TG001"}') == before + 1
+            assert served.ask("GET", "/api/v1/metrics", "read")[0] == 200
+            assert served.ask("GET", "/api/v1/metrics")[0] == 401
 
         self.both(play)
 
     def test_on_the_proxys_own_http(self):
         # The proxy's paths stay open, all else needs a token, as in `termgate admin`.
         with Proxied(self.postgres) as served:
-            self.assertEqual(served.ask("GET", "/healthz")[0], 200)
-            self.assertEqual(served.ask("GET", "/readyz")[0], 200)
-            self.assertIn("termgate_connections", served.ask("GET", "/metrics")[1])
-            self.assertEqual(served.ask("GET", "/leader?scope=x")[0], 503)
-            self.assertEqual(served.ask("GET", "/")[0], 200)
+            assert served.ask("GET", "/healthz")[0] == 200
+            assert served.ask("GET", "/readyz")[0] == 200
+            assert "termgate_connections" in served.ask("GET", "/metrics")[1]
+            assert served.ask("GET", "/leader?scope=x")[0] == 503
+            assert served.ask("GET", "/")[0] == 200
             for path in ("/api/v1/leases", "/api/v1/metrics", "/api/v1/events"):
-                self.assertEqual(served.ask("GET", path)[0], 401)
-                self.assertEqual(served.ask("GET", path, headers={"Host": "evil.example"})[0], 421)
-            self.assertEqual(served.ask("GET", "/healthz", headers={"Host": "evil.example"})[0], 421)
+                assert served.ask("GET", path)[0] == 401
+                assert served.ask("GET", path, headers={"Host": "evil.example"})[0] == 421
+            assert served.ask("GET", "/healthz", headers={"Host": "evil.example"})[0] == 421
             scope = f"proxied {id(served)}"
             status, lease, _ = served.ask(
                 "POST", "/api/v1/leases", "lead", {"scope": scope, "owner": "me", "ttl_ms": 60000, "endpoint": "https://me.example/"}
             )
-            self.assertEqual((status, lease["term"]), (201, "1"))
+            assert (status, lease["term"]) == (201, "1")
             # Not this proxy's lease: its own answer, and the database's.
-            self.assertEqual(served.ask("GET", "/leader?scope=" + quoted(scope))[0], 503)
-            self.assertEqual(served.ask("GET", "/leader?scope=" + quoted(scope), "read")[1]["endpoint"], "https://me.example/")
-            self.assertEqual(served.ask("DELETE", "/api/v1/leases/" + quoted(scope), "lead", {"owner": "me", "term": "1"})[0], 200)
+            assert served.ask("GET", "/leader?scope=" + quoted(scope))[0] == 503
+            assert served.ask("GET", "/leader?scope=" + quoted(scope), "read")[1]["endpoint"] == "https://me.example/"
+            assert served.ask("DELETE", "/api/v1/leases/" + quoted(scope), "lead", {"owner": "me", "term": "1"})[0] == 200
             # The tokens are read again with all else, or nothing is.
             served.tokens.write_text("new read " + "n" * 40 + "\n")
             served.process.send_signal(signal.SIGHUP)
             served.wait_for("reloaded")
-            self.assertEqual(served.ask("GET", "/api/v1/leases", "lead")[0], 401)
-            self.assertEqual(served.ask("GET", "/api/v1/leases", "n" * 40)[0], 200)
+            assert served.ask("GET", "/api/v1/leases", "lead")[0] == 401
+            assert served.ask("GET", "/api/v1/leases", "n" * 40)[0] == 200
             served.tokens.write_text("nonsense\n")
             served.process.send_signal(signal.SIGHUP)
             served.wait_for("reload_failed")
-            self.assertEqual(served.ask("GET", "/api/v1/leases", "n" * 40)[0], 200)
+            assert served.ask("GET", "/api/v1/leases", "n" * 40)[0] == 200
         for words in (["--tokens", "x"], ["--http", "0.0.0.0:0", "--tokens", "x"]):
             done = self.command(self.postgres, "proxy", "--listen", "127.0.0.1:0", "--backend", self.postgres, *words)
-            self.assertEqual(done.returncode, 2, done.stderr)
+            assert done.returncode == 2, done.stderr
 
     def test_what_is_refused(self):
         def play(served, url, scope):
@@ -703,7 +697,7 @@ class Admin(BothDatabases):
             ]
             for status, method, path, level, body, headers in cases:
                 with self.subTest(method=method, path=path[:60], headers=headers):
-                    self.assertEqual(served.ask(method, path, level, body, headers)[0], status)
+                    assert served.ask(method, path, level, body, headers)[0] == status
             for raw in (
                 b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
                 b"GET / HTTP/1.1\r\n\r\n",
@@ -715,17 +709,17 @@ class Admin(BothDatabases):
                     peer.sendall(raw)
                     peer.shutdown(socket.SHUT_WR)
                     answer = peer.recv(1000)
-                    self.assertTrue(answer == b"" or b" 200 " not in answer.split(b"\r\n")[0], answer)
-            self.assertEqual(
-                (served.ask("GET", "/api/v1/fences", "read")[1], len(served.ask("GET", "/api/v1/audit?limit=1000", "read")[1]["audit"])),
-                before,
-            )
+                    assert answer == b"" or b" 200 " not in answer.split(b"\r\n")[0], answer
+            assert (
+                served.ask("GET", "/api/v1/fences", "read")[1],
+                len(served.ask("GET", "/api/v1/audit?limit=1000", "read")[1]["audit"]),
+            ) == before
             log = served.errors.read_text()
             for line in ("401 GET /api/v1/overview nobody", "403 POST", "421 "):
-                self.assertIn(line, log)
+                assert line in log
             for token in TOKENS.values():
                 # One that is given in an address is its sender's fault; it is printed with the path, but never by us.
-                self.assertNotIn(token, re.sub(r"\?\S*", "", log))
+                assert token not in re.sub(r"\?\S*", "", log)
 
         self.both(play)
 
@@ -738,8 +732,8 @@ class Admin(BothDatabases):
                 peer.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
             for _ in range(5):
                 begun = time.monotonic()
-                self.assertEqual(served.ask("GET", "/healthz")[0], 200)
-                self.assertLess(time.monotonic() - begun, 5)
+                assert served.ask("GET", "/healthz")[0] == 200
+                assert time.monotonic() - begun < 5
             for peer in slow:
                 peer.close()
 
@@ -755,17 +749,17 @@ class Admin(BothDatabases):
 
             with socket.create_connection((served.host, served.port), 10) as peer:
                 peer.sendall(head("100-Continue"))
-                self.assertEqual(peer.recv(1000), b"HTTP/1.1 100 Continue\r\n\r\n")
+                assert peer.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
                 peer.sendall(body)
-                self.assertIn(b" 201 ", peer.recv(1000).split(b"\r\n")[0])
+                assert b" 201 " in peer.recv(1000).split(b"\r\n")[0]
             with socket.create_connection((served.host, served.port), 10) as peer:
                 peer.sendall(head("tea"))
-                self.assertIn(b" 417 ", peer.recv(1000).split(b"\r\n")[0])
+                assert b" 417 " in peer.recv(1000).split(b"\r\n")[0]
 
     def test_the_leader(self):
         def play(served, url, scope):
             path = "/leader?scope=" + quoted(scope)
-            self.assertEqual(served.ask("GET", path)[0], 503)
+            assert served.ask("GET", path)[0] == 503
             for endpoint, status in (
                 ("https://me.example/", 307),
                 ("javascript:alert(1)", 200),
@@ -775,28 +769,26 @@ class Admin(BothDatabases):
                 ("host:80", 200),
             ):
                 words = ["--endpoint", endpoint] if endpoint else []
-                self.assertEqual(
-                    self.command(url, "lease", "acquire", "--scope", scope, "--owner", "me", "--ttl", "60s", *words).returncode, 0
-                )
+                assert self.command(url, "lease", "acquire", "--scope", scope, "--owner", "me", "--ttl", "60s", *words).returncode == 0
                 answer = served.ask("GET", path)
-                self.assertEqual((answer[0], answer[1]["endpoint"]), (status, endpoint), answer)
-                self.assertEqual(answer[2].get("Location"), endpoint if status == 307 else None)
+                assert (answer[0], answer[1]["endpoint"]) == (status, endpoint), answer
+                assert answer[2].get("Location") == (endpoint if status == 307 else None)
 
         self.both(play, "--open-leader", "--redirect-leader")
         with Served(self.sqlite, "--open-metrics") as served:
-            self.assertIn("termgate_lease_held{", served.ask("GET", "/metrics")[1])
+            assert "termgate_lease_held{" in served.ask("GET", "/metrics")[1]
 
     def test_events(self):
         def play(served, url, scope):
             connection = http.client.HTTPConnection(served.host, served.port, timeout=20)
             connection.request("GET", "/api/v1/events", headers={"Authorization": "Bearer " + TOKENS["read"]})
             reply = connection.getresponse()
-            self.assertEqual(reply.headers["Content-Type"], "text/event-stream")
+            assert reply.headers["Content-Type"] == "text/event-stream"
 
             def until(condition):
                 while True:
                     line = reply.readline().decode()
-                    self.assertNotEqual(line, "")
+                    assert line != ""
                     if line.startswith("data: ") and condition(json.loads(line[6:])):
                         return
 
@@ -826,27 +818,27 @@ class Admin(BothDatabases):
                     text = b""
                     while b"of a thousand" not in text:
                         part = peer.recv(65536)
-                        self.assertTrue(part)
+                        assert part
                         text = text[-100:] + part
                 kib = served.memory_kib()
                 print(f"1,000 open streams: {kib / 1024:.1f} MiB ", end="", file=sys.stderr)
-                self.assertLess(kib, 64 * 1024)
+                assert kib < 64 * 1024
                 for peer in streams:
                     peer.close()
-                self.assertEqual(served.ask("GET", "/healthz")[0], 200)
+                assert served.ask("GET", "/healthz")[0] == 200
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
     def test_the_description_names_what_there_is(self):
         text = (ROOT / "docs/reference/admin-api.yaml").read_text()
         paths = re.findall(r"(?m)^  (/\S*):", text[text.index("\npaths:") :])
-        self.assertGreater(len(paths), 14)
+        assert len(paths) > 14
         with Served(self.sqlite) as served:
             for path in paths:
                 if path == "/api/v1/events":
                     continue  # it does not end
                 status, body, _ = served.ask("GET", path.replace("{scope}", "s").replace("{run}", "r"), "operate")
-                self.assertFalse(status == 404 and body["error"]["message"] == "there is nothing here", path)
+                assert not (status == 404 and body["error"]["message"] == "there is nothing here"), path
 
     def test_bad_words(self):
         good = Path(scratch.name) / "good"
@@ -879,9 +871,7 @@ class Admin(BothDatabases):
         for words in cases:
             with self.subTest(words=words):
                 done = self.command(self.sqlite, "admin", *words)
-                self.assertEqual(done.returncode, 2, done.stderr)
+                assert done.returncode == 2, done.stderr
         taken = socket.create_server(("127.0.0.1", 0))
-        self.assertEqual(
-            self.command(self.sqlite, "admin", "--tokens", str(good), "--http", f"127.0.0.1:{taken.getsockname()[1]}").returncode, 1
-        )
+        assert self.command(self.sqlite, "admin", "--tokens", str(good), "--http", f"127.0.0.1:{taken.getsockname()[1]}").returncode == 1
         taken.close()

@@ -20,6 +20,8 @@ import threading
 import unittest
 from pathlib import Path
 
+import pytest
+
 from checks import eventually
 from given import LONG, PG_SERVER, SANITIZED, TERMGATE, share
 from plain_server import server
@@ -64,7 +66,7 @@ def with_database(url, name):
     )
 
 
-long = unittest.skipUnless(LONG, "./test --long")
+long = pytest.mark.skipif(not LONG, reason="./test --long")
 
 
 class Cases:
@@ -72,14 +74,14 @@ class Cases:
 
     def run_ok(self, *words, **more):
         done = termgate(*words, url=self.url, **more)
-        self.assertEqual(done.returncode, 0, done.stderr.decode() + done.stdout.decode())
+        assert done.returncode == 0, done.stderr.decode() + done.stdout.decode()
         return done.stdout.decode()
 
     def refused(self, status, text, *words, url=None, **more):
         done = termgate(*words, url=url or self.url, **more)
         said = done.stderr.decode(errors="replace")
-        self.assertEqual(done.returncode, status, said + done.stdout.decode(errors="replace"))
-        self.assertRegex(said, text)
+        assert done.returncode == status, said + done.stdout.decode(errors="replace")
+        assert re.search(text, said)
         return said
 
     count = 0
@@ -96,9 +98,9 @@ class Cases:
 
     def test_append_read_seal(self):
         scope, stream = self.name("scope"), self.name("stream")
-        self.assertEqual(self.run_ok("append", "--stream", stream, "--scope", scope, "--term", "3", stdin=b"hello\n"), "1\n")
-        self.assertEqual(self.run_ok("append", "--stream", stream, "--term", "3", "--payload", "two"), "2\n")
-        self.assertIn("stands at 5 (before: 3)", self.run_ok("seal", "--scope", scope, "--term", "5"))
+        assert self.run_ok("append", "--stream", stream, "--scope", scope, "--term", "3", stdin=b"hello\n") == "1\n"
+        assert self.run_ok("append", "--stream", stream, "--term", "3", "--payload", "two") == "2\n"
+        assert "stands at 5 (before: 3)" in self.run_ok("seal", "--scope", scope, "--term", "5")
         self.refused(
             3,
             r"TG001 stale term 3 for scope \"%s\": the fence stands at 5" % scope,
@@ -109,51 +111,53 @@ class Cases:
             "3",
             stdin=b"x",
         )
-        self.assertEqual(self.run_ok("read", "--stream", stream), "1\t3\thello\\x0a\n2\t3\ttwo\n")
+        assert self.run_ok("read", "--stream", stream) == "1\t3\thello\\x0a\n2\t3\ttwo\n"
         rows = [json.loads(line) for line in self.run_ok("read", "--stream", stream, "--json", "--from", "2").splitlines()]
-        self.assertEqual([(row["sequence_no"], row["term"], row["payload"]) for row in rows], [(2, 3, "two")])
-        self.assertEqual(self.run_ok("fence", "show", "--scope", scope), "5\n")
-        self.assertIn(scope, self.run_ok("status"))
-        self.assertIn("all guarantees kept", self.run_ok("verify"))
+        assert [(row["sequence_no"], row["term"], row["payload"]) for row in rows] == [(2, 3, "two")]
+        assert self.run_ok("fence", "show", "--scope", scope) == "5\n"
+        assert scope in self.run_ok("status")
+        assert "all guarantees kept" in self.run_ok("verify")
         history = json.loads(self.run_ok("explain", "--scope", scope, "--json"))
-        self.assertEqual(history["fence"]["fence"], 5)
-        self.assertTrue(any(event["action"] == "seal" for event in history["events"]), history)
+        assert history["fence"]["fence"] == 5
+        assert any(event["action"] == "seal" for event in history["events"]), history
 
     def test_a_hand_over_prints_its_receipt(self):
         scope = self.name("handed over")
         self.refused(1, "nobody holds the lease", "lease", "hand-over", "--scope", scope)
         self.run_ok("lease", "acquire", "--scope", scope, "--owner", "old:1", "--ttl", "60s")
         self.refused(2, "is not a duration", "lease", "hand-over", "--scope", scope, "--drain", "soon")
-        self.assertEqual(
-            self.run_ok("lease", "hand-over", scope, "--to", "new:*", "--no-wait", "--reason", "a deploy"), "old:1 is asked to leave\n"
-        )
-        self.assertIn("asked to leave to new:*", self.run_ok("status"))
+        assert self.run_ok("lease", "hand-over", scope, "--to", "new:*", "--no-wait", "--reason", "a deploy") == "old:1 is asked to leave\n"
+        assert "asked to leave to new:*" in self.run_ok("status")
         rows = [row for row in json.loads(self.run_ok("status", "--json"))["scopes"] if row["scope"] == scope]
-        self.assertEqual((rows[0]["hand_over"]["state"], rows[0]["hand_over"]["to"]), ("asked", "new:*"))
+        assert (rows[0]["hand_over"]["state"], rows[0]["hand_over"]["to"]) == ("asked", "new:*")
         # It waits for the successor, who comes while it does.
         printed = []
         words = ("lease", "hand-over", scope, "--to", "new:*", "--json")
         asking = threading.Thread(target=lambda: printed.append(termgate(*words, url=self.url)))
         asking.start()
-        self.assertTrue(eventually(lambda: self.asked(scope) == 2))
+        assert eventually(lambda: self.asked(scope) == 2)
         self.run_ok("lease", "release", "--scope", scope, "--owner", "old:1", "--term", "1")
         self.refused(4, "is old:1's", "lease", "acquire", "--scope", scope, "--owner", "another", "--ttl", "60s")
         self.run_ok("lease", "acquire", "--scope", scope, "--owner", "new:7", "--ttl", "60s")
         asking.join(20)
         receipt = json.loads(printed[0].stdout)
-        self.assertEqual(printed[0].returncode, 0)
-        self.assertEqual(
-            [receipt[name] for name in ("state", "owner", "term", "next_owner", "next_term", "reason")],
-            ["taken", "old:1", 1, "new:7", 2, "planned"],
-        )
-        self.assertGreaterEqual(receipt["gap_ms"], 0)
-        self.assertNotIn("asked to leave", self.run_ok("status").split(scope)[1].splitlines()[0])
+        assert printed[0].returncode == 0
+        assert [receipt[name] for name in ("state", "owner", "term", "next_owner", "next_term", "reason")] == [
+            "taken",
+            "old:1",
+            1,
+            "new:7",
+            2,
+            "planned",
+        ]
+        assert receipt["gap_ms"] >= 0
+        assert "asked to leave" not in self.run_ok("status").split(scope)[1].splitlines()[0]
 
     def test_a_hand_over_that_comes_to_nothing_says_so(self):
         scope = self.name("not handed over")
         self.run_ok("lease", "acquire", "--scope", scope, "--owner", "old", "--ttl", "60s")
         done = termgate("lease", "hand-over", scope, "--drain", "200ms", url=self.url)
-        self.assertEqual((done.returncode, "old (term 1) has not left" in done.stdout.decode()), (4, True), done)
+        assert (done.returncode, "old (term 1) has not left" in done.stdout.decode()) == (4, True), done
         self.refused(5, "no longer held", "lease", "renew", "--scope", scope, "--owner", "old", "--term", "1", "--ttl", "60s")
 
     def test_watch_tells_each_change(self):
@@ -162,24 +166,24 @@ class Cases:
         with subprocess.Popen(command, env=dict(os.environ, TERMGATE_DB=self.url), stdout=subprocess.PIPE, text=True) as watch:
             self.addCleanup(watch.kill)
             told = lambda: watch.stdout.readline().rstrip("\n")
-            self.assertEqual(told(), "nobody")
+            assert told() == "nobody"
             lease = ("--scope", scope, "--owner")
             self.run_ok("lease", "acquire", *lease, "a:1", "--ttl", "60s", "--endpoint", "http://a")
-            self.assertEqual(told(), "1\ta:1\thttp://a")
+            assert told() == "1\ta:1\thttp://a"
             self.run_ok("lease", "renew", *lease, "a:1", "--term", "1", "--ttl", "60s")  # tells nothing
             self.run_ok("lease", "release", *lease, "a:1", "--term", "1")
-            self.assertEqual(told(), "nobody")
+            assert told() == "nobody"
             self.run_ok("lease", "acquire", *lease, "b:1", "--ttl", "1s")
-            self.assertEqual(told(), "2\tb:1\t")
-            self.assertEqual(told(), "nobody", "it ran out")
+            assert told() == "2\tb:1\t"
+            assert told() == "nobody", "it ran out"
             watch.terminate()
 
     def test_bench_lease_measures_each_call(self):
         done = self.run_ok("bench", "lease", "--quick", "--seconds", "1", "--durable", "no", "--json")
         measured = json.loads(done)["lease"]
         for name in ("acquire", "renew", "release"):
-            self.assertGreater(measured[name]["calls"], 0, done)
-            self.assertGreaterEqual(measured[name]["p99_ms"], measured[name]["p50_ms"], done)
+            assert measured[name]["calls"] > 0, done
+            assert measured[name]["p99_ms"] >= measured[name]["p50_ms"], done
 
     def asked(self, scope):
         events = json.loads(self.run_ok("explain", "--scope", scope, "--json"))["events"]
@@ -193,11 +197,14 @@ class Cases:
         self.run_ok("lease", "force-release", "--scope", scope, "--reason", 'node "3" is on fire')
         events = json.loads(self.run_ok("explain", "--scope", scope, "--json"))["events"]
         forced = [event["detail"] for event in events if event["action"] == "force_release"]
-        self.assertEqual(len(forced), 1, events)
-        self.assertEqual(
-            {name: forced[0][name] for name in ("term", "previous", "owner", "reason", "evicted")},
-            {"term": 2, "previous": 1, "owner": "one", "reason": 'node "3" is on fire', "evicted": 0},
-        )
+        assert len(forced) == 1, events
+        assert {name: forced[0][name] for name in ("term", "previous", "owner", "reason", "evicted")} == {
+            "term": 2,
+            "previous": 1,
+            "owner": "one",
+            "reason": 'node "3" is on fire',
+            "evicted": 0,
+        }
 
     def test_explain_is_json_all_through(self):
         scope = self.name("explained")
@@ -205,9 +212,9 @@ class Cases:
         self.run_ok("fence", "reset", "--scope", scope, "--term", "3", "--reason", "a test")
         self.run_ok("fence", "raise-by", "--scope", scope, "--mode", "seal")
         events = json.loads(self.run_ok("explain", "--scope", scope, "--json"))["events"]
-        self.assertGreaterEqual(len(events), 3)
+        assert len(events) >= 3
         for event in events:
-            self.assertIsInstance(event["detail"], dict, event)
+            assert isinstance(event["detail"], dict), event
 
     def test_doctor_has_a_status_for_cron(self):
         self.run_ok("doctor")
@@ -215,7 +222,7 @@ class Cases:
         found = {row["severity"] for row in json.loads(self.run_ok("doctor", "--json"))["advice"]}
         for wanted, severities in (("error", {"error"}), ("warning", {"error", "warning"})):
             done = termgate("doctor", "--fail-on", wanted, url=self.url)
-            self.assertEqual(done.returncode, 1 if found & severities else 0, done.stdout)
+            assert done.returncode == (1 if found & severities else 0), done.stdout
 
     def test_a_wrong_number_of_parameters(self):
         for words in (["exec", "--scope", self.name("scope"), "--term", "1", "SELECT $1"],):
@@ -225,9 +232,9 @@ class Cases:
         scope = self.name("scope")
         self.run_ok("seal", "--scope", scope, "--term", "5")
         done = termgate("seal", "--scope", scope, "--term", "4", "--json", url=self.url)
-        self.assertEqual(done.returncode, 3)
+        assert done.returncode == 3
         error = json.loads(done.stdout)["error"]
-        self.assertEqual((error["code"], error["exit"]), ("TG001", 3))
+        assert (error["code"], error["exit"]) == ("TG001", 3)
 
     def test_payloads_come_back_in_each_form(self):
         # Longer than what is printed at a time, and with what each form has to escape; base64 with each length of its last group.
@@ -237,11 +244,10 @@ class Cases:
         for payload in payloads:
             self.run_ok("append", "--stream", stream, "--term", "1", stdin=payload)
         rows = [json.loads(line) for line in self.run_ok("read", "--stream", stream, "--json").split("\n")[:-1]]
-        self.assertEqual(
-            [row["payload"].encode() if "payload" in row else base64.b64decode(row["payload_base64"], validate=True) for row in rows],
-            payloads,
-        )
-        self.assertEqual(list(rows[1]), ["sequence_no", "scope", "term", "payload_base64", "created_at", "write_id"])
+        assert [
+            row["payload"].encode() if "payload" in row else base64.b64decode(row["payload_base64"], validate=True) for row in rows
+        ] == payloads
+        assert list(rows[1]) == ["sequence_no", "scope", "term", "payload_base64", "created_at", "write_id"]
         lines = self.run_ok("read", "--stream", stream).split("\n")[:-1]
         printed = [
             re.sub(
@@ -251,16 +257,14 @@ class Cases:
             )
             for line in lines
         ]
-        self.assertEqual(printed, payloads)
-        self.assertEqual(
-            termgate("read", "--stream", stream, "--raw", url=self.url).stdout, b"".join(payload + b"\n" for payload in payloads)
-        )
+        assert printed == payloads
+        assert termgate("read", "--stream", stream, "--raw", url=self.url).stdout == b"".join(payload + b"\n" for payload in payloads)
 
     def test_lines_come_back_in_order(self):
         stream = self.name("stream")
         lines = [f"line {number}" for number in range(2500)]
-        self.assertEqual(self.run_ok("append", "--stream", stream, "--term", "1", "--lines", stdin="\n".join(lines).encode()), "2500\n")
-        self.assertEqual(self.run_ok("read", "--stream", stream, "--raw").splitlines(), lines)
+        assert self.run_ok("append", "--stream", stream, "--term", "1", "--lines", stdin="\n".join(lines).encode()) == "2500\n"
+        assert self.run_ok("read", "--stream", stream, "--raw").splitlines() == lines
 
     def test_expect(self):
         stream = self.name("stream")
@@ -268,37 +272,37 @@ class Cases:
         self.run_ok("append", "--stream", stream, "--term", "1", "--expect", "0", stdin=b"x")
         self.refused(6, "TG003", "append", "--stream", stream, "--term", "1", "--expect", "0", stdin=b"x")
         self.refused(2, "--expect", "append", "--stream", stream, "--term", "1", "--expect", "minus one", stdin=b"x")
-        self.assertEqual(self.last_no(stream), 1)
+        assert self.last_no(stream) == 1
 
     def test_write_id(self):
         stream, uuid = self.name("stream"), "6f1f6a0e-3b1c-4f0e-9a51-%012x" % (os.getpid() * 1000 + Cases.count)
-        self.assertEqual(termgate("outcome", uuid, url=self.url).returncode, 1)
+        assert termgate("outcome", uuid, url=self.url).returncode == 1
         for _ in range(2):
-            self.assertEqual(self.run_ok("append", "--stream", stream, "--term", "1", "--write-id", uuid, stdin=b"x"), "1\n")
-        self.assertIn("committed under term 1", self.run_ok("outcome", uuid))
+            assert self.run_ok("append", "--stream", stream, "--term", "1", "--write-id", uuid, stdin=b"x") == "1\n"
+        assert "committed under term 1" in self.run_ok("outcome", uuid)
         self.refused(9, "TG005 malformed write id", "append", "--stream", stream, "--term", "1", "--write-id", "7", stdin=b"x")
 
     def test_lease(self):
         scope = self.name("scope")
         term, owner = self.run_ok("lease", "acquire", "--scope", scope, "--ttl", "1m").strip().split("\t")
-        self.assertEqual(term, "1")
+        assert term == "1"
         # Host, process and eight random digits: no two commands are one owner.
-        self.assertRegex(owner, rf"^{re.escape(socket.gethostname())}:\d+:[0-9a-f]{{8}}$")
+        assert re.search(rf"^{re.escape(socket.gethostname())}:\d+:[0-9a-f]{{8}}$", owner)
         said = self.refused(4, re.escape(owner), "lease", "acquire", "--scope", scope, "--ttl", "1m")
-        self.assertIn("term 1", said)
+        assert "term 1" in said
         said = self.refused(4, re.escape(owner), "lease", "acquire", "--scope", scope, "--owner", "b")
-        self.assertIn("term 1", said)
-        self.assertIn("renewed", self.run_ok("lease", "renew", "--scope", scope, "--owner", owner, "--term", term, "--ttl", "1m"))
+        assert "term 1" in said
+        assert "renewed" in self.run_ok("lease", "renew", "--scope", scope, "--owner", owner, "--term", term, "--ttl", "1m")
         self.refused(5, "stop leading", "lease", "renew", "--scope", scope, "--owner", "b", "--term", term)
-        self.assertIn(owner, self.run_ok("lease", "list"))
-        self.assertIn(owner, self.run_ok("lease", "list", "--state", "held"))
-        self.assertNotIn(owner, self.run_ok("lease", "list", "--state", "released"))
+        assert owner in self.run_ok("lease", "list")
+        assert owner in self.run_ok("lease", "list", "--state", "held")
+        assert owner not in self.run_ok("lease", "list", "--state", "released")
         self.refused(2, "held, expired, released", "lease", "list", "--state", "gone")
-        self.assertIn("held", self.run_ok("lease", "show", scope))
+        assert "held" in self.run_ok("lease", "show", scope)
         self.run_ok("lease", "force-release", "--scope", scope, "--reason", "test")
         self.refused(3, "TG001", "append", "--stream", self.name("s"), "--scope", scope, "--term", term, stdin=b"x")
         term2, owner2 = self.run_ok("lease", "acquire", "--scope", scope, "--owner", "b").strip().split("\t")
-        self.assertGreater(int(term2), int(term))
+        assert int(term2) > int(term)
         self.run_ok("lease", "release", "--scope", scope, "--owner", owner2, "--term", term2)
         self.refused(5, "not held", "lease", "release", "--scope", scope, "--owner", owner2, "--term", term2)
 
@@ -310,27 +314,27 @@ class Cases:
         self.refused(1, ".", "exec", "--scope", scope, "--term", "2", f"INSERT INTO {table} VALUES (2)", f"INSERT INTO {table} VALUES (1)")
         self.refused(9, "TG005.*(commit|COMMIT)", "exec", "--scope", scope, "--term", "2", f"INSERT INTO {table} VALUES (3)", "COMMIT")
         rows = json.loads(self.run_ok("exec", "--scope", scope, "--term", "2", f"SELECT id FROM {table}", "--json"))["results"][0]["rows"]
-        self.assertEqual(rows, [{"id": 1}])
+        assert rows == [{"id": 1}]
 
     def test_exec_prints_valid_json_whatever_the_values(self):
         done = self.run_ok("exec", "--scope", self.name("scope"), "--term", "1", "--json", self.odd_values)
 
         def refuse(word):
-            self.fail(f"{word} is no JSON")
+            pytest.fail(f"{word} is no JSON")
 
         row = json.loads(done, parse_constant=refuse)["results"][0]["rows"][0]
-        self.assertEqual(row, dict(self.odd_row, a=1, a_3=2, a_2=3, a_4=4))
+        assert row == dict(self.odd_row, a=1, a_3=2, a_2=3, a_4=4)
         said = termgate("exec", "--scope", b"caf\xe9", "--term", "1", "--json", b"\xff", url=self.url).stdout
-        self.assertIn("error", json.loads(said.decode()))
+        assert "error" in json.loads(said.decode())
         said = termgate(b"caf\xe9", "--json").stdout
-        self.assertIn("caf", json.loads(said.decode())["error"]["message"])
+        assert "caf" in json.loads(said.decode())["error"]["message"]
 
     def test_terms_that_are_none(self):
         stream = self.name("stream")
         for term in ["0", "-1", "4611686018427387905", "99999999999999999999999", "five", "5x", "0x5", " 5"]:
             self.refused(9, "TG005 malformed term", "append", "--stream", stream, f"--term={term}", stdin=b"x")
-            self.assertEqual(self.last_no(stream), 0)
-        self.assertIn(termgate("append", "--stream", stream, "--term=", url=self.url).returncode, (2, 9))
+            assert self.last_no(stream) == 0
+        assert termgate("append", "--stream", stream, "--term=", url=self.url).returncode in (2, 9)
         self.run_ok("append", "--stream", stream, "--term", "4611686018427387904", stdin=b"x")
 
     def test_scopes_that_are_none(self):
@@ -341,15 +345,15 @@ class Cases:
             (b"\xed\xa0\x80", "UTF-8"),
         ]:
             self.refused(9, "TG005 malformed scope.*" + problem, "seal", "--scope", scope, "--term", "1")
-        self.assertIn(termgate("seal", "--scope=", "--term", "1", url=self.url).returncode, (2, 9))
+        assert termgate("seal", "--scope=", "--term", "1", url=self.url).returncode in (2, 9)
 
     def test_scopes_that_look_alike_are_kept_apart(self):
         base = self.name("\U0001f512 caf\u00e9")
         other = base.replace("\u00e9", "e\u0301")
         self.run_ok("seal", "--scope", base, "--term", "5")
         self.run_ok("seal", "--scope", other, "--term", "3")
-        self.assertEqual(self.run_ok("fence", "show", base), "5\n")
-        self.assertEqual(self.run_ok("fence", "show", other), "3\n")
+        assert self.run_ok("fence", "show", base) == "5\n"
+        assert self.run_ok("fence", "show", other) == "3\n"
 
     def test_payload_over_the_limit(self):
         stream = self.name("stream")
@@ -358,11 +362,11 @@ class Cases:
             file.truncate(1 << 30)
         done = termgate("append", "--stream", stream, "--term", "1", "--file", str(path), url=self.url, timeout=300)
         path.unlink()
-        self.assertEqual(done.returncode, 9, done.stderr.decode())
-        self.assertRegex(done.stderr.decode(), "TG005.*payload.*(limit|most|larger)")
-        self.assertEqual(self.last_no(stream), 0)
+        assert done.returncode == 9, done.stderr.decode()
+        assert re.search("TG005.*payload.*(limit|most|larger)", done.stderr.decode())
+        assert self.last_no(stream) == 0
         self.run_ok("append", "--stream", stream, "--term", "1", stdin=b"")
-        self.assertEqual(self.last_no(stream), 1)
+        assert self.last_no(stream) == 1
 
     def test_an_input_that_cannot_be_read_is_not_an_empty_one(self):
         stream = self.name("stream")
@@ -373,15 +377,15 @@ class Cases:
             for lines in ([], ["--lines"]):
                 for stdin in (directory, unmapped):
                     done = subprocess.run([*words, *lines], stdin=stdin, capture_output=True, env=env, timeout=60)
-                    self.assertEqual((done.returncode, done.stdout), (1, b""), done.stderr)
-                    self.assertRegex(done.stderr.decode(), "standard input: reading it failed: (Is a directory|Input/output error)")
+                    assert (done.returncode, done.stdout) == (1, b""), done.stderr
+                    assert re.search("standard input: reading it failed: (Is a directory|Input/output error)", done.stderr.decode())
                 closed = subprocess.run(["bash", "-c", 'exec "$0" "$@" <&-', *words, *lines], capture_output=True, env=env, timeout=60)
-                self.assertEqual((closed.returncode, closed.stdout), (1, b""), closed.stderr)
-                self.assertIn("reading it failed", closed.stderr.decode())
+                assert (closed.returncode, closed.stdout) == (1, b""), closed.stderr
+                assert "reading it failed" in closed.stderr.decode()
                 self.refused(2, "--file .*directory", *words[1:], *lines, "--file", scratch.name)
                 self.refused(2, "--file .*No such file", *words[1:], *lines, "--file", scratch.name + "/none")
         os.close(directory)
-        self.assertEqual(self.last_no(stream), 0)
+        assert self.last_no(stream) == 0
 
     def test_an_input_that_fails_half_way_is_told_with_what_was_written(self):
         stream = self.name("stream")
@@ -400,12 +404,12 @@ class Cases:
             self.wait_for(lambda: self.last_no(stream) == 2)
             side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         out, said = process.communicate(timeout=60)
-        self.assertEqual((process.returncode, out), (1, b""), said)
-        self.assertRegex(said.decode(), "2 lines were written before, up to number 2")
-        self.assertRegex(said.decode(), r"standard input: reading it failed: .* \(after line 2\)")
+        assert (process.returncode, out) == (1, b""), said
+        assert re.search("2 lines were written before, up to number 2", said.decode())
+        assert re.search(r"standard input: reading it failed: .* \(after line 2\)", said.decode())
 
     def wait_for(self, holds, limit=30):
-        self.assertTrue(eventually(holds, limit, 0.02), "it did not come about in time")
+        assert eventually(holds, limit, 0.02), "it did not come about in time"
 
     def test_lines_are_written_while_the_input_goes_on(self):
         stream = self.name("stream")
@@ -423,19 +427,19 @@ class Cases:
         # And the first interrupt ends it although nothing comes: the line that was begun is not written.
         process.send_signal(signal.SIGINT)
         out = process.stdout.read()
-        self.assertEqual(process.wait(timeout=30), 1)
+        assert process.wait(timeout=30) == 1
         process.stdin.close()
         process.stdout.close()
         process.stderr.close()
-        self.assertEqual(json.loads(out), {"written": 3, "last": 3, "interrupted": True})
-        self.assertEqual(self.run_ok("read", "--stream", stream, "--raw"), "one\ntwo\nthree\n")
+        assert json.loads(out) == {"written": 3, "last": 3, "interrupted": True}
+        assert self.run_ok("read", "--stream", stream, "--raw") == "one\ntwo\nthree\n"
 
     def test_lines_longer_than_a_batch(self):
         stream = self.name("stream")
         lines = [b"a" * 10, b"b" * (3 << 20), b"", b"c" * ((1 << 20) - 1), b"d" * 5, b"last"]
-        self.assertEqual(self.run_ok("append", "--stream", stream, "--term", "1", "--lines", stdin=b"\n".join(lines)), "6\n")
+        assert self.run_ok("append", "--stream", stream, "--term", "1", "--lines", stdin=b"\n".join(lines)) == "6\n"
         done = termgate("read", "--stream", stream, "--raw", url=self.url)
-        self.assertEqual(done.stdout.splitlines(), lines)
+        assert done.stdout.splitlines() == lines
 
     def test_memory_stays_bounded_by_a_payload(self):
         stream = self.name("stream")
@@ -448,11 +452,11 @@ class Cases:
             (["--lines", "--file", str(path)], "TG005 line 2 has more than 268435456 bytes", 400),
         ):
             status, error, megabytes, _ = measured("append", "--stream", stream, "--term", "1", *words, url=self.url)
-            self.assertEqual(status, 9, error)
-            self.assertIn(said, error)
-            self.assertLess(megabytes, most)
+            assert status == 9, error
+            assert said in error
+            assert megabytes < most
         path.unlink()
-        self.assertEqual(self.last_no(stream), 0)
+        assert self.last_no(stream) == 0
 
     @long
     def test_reading_large_writes_is_quick_and_holds_few(self):
@@ -463,10 +467,10 @@ class Cases:
             self.run_ok("append", "--stream", stream, "--term", "1", "--file", str(path))
         self.run_ok("append", "--stream", stream, "--term", "1", "--lines", stdin=b"small\n" * 700)
         status, error, megabytes, seconds = measured("read", "--stream", stream, url=self.url)
-        self.assertEqual(status, 0, error)
-        self.assertLess(megabytes, 240)
-        self.assertLess(seconds, 6)
-        self.assertEqual(self.run_ok("read", "--stream", stream, "--raw", "--from", "9"), "small\n" * 700)
+        assert status == 0, error
+        assert megabytes < 240
+        assert seconds < 6
+        assert self.run_ok("read", "--stream", stream, "--raw", "--from", "9") == "small\n" * 700
         path.unlink()
 
     def test_settings_are_set_together_or_not_at_all(self):
@@ -474,19 +478,19 @@ class Cases:
         for wrong in ("eviction_grace_ms=never", "no_such=1"):
             self.refused(9, "TG005", "settings", "check_wait_ms=4321", wrong)
         self.refused(2, "NAME=VALUE", "settings", "check_wait_ms=4321", "eviction_grace_ms")
-        self.assertEqual(json.loads(self.run_ok("settings", "--json"))["check_wait_ms"], "5000")
+        assert json.loads(self.run_ok("settings", "--json"))["check_wait_ms"] == "5000"
         said = json.loads(self.run_ok("settings", "--json", "check_wait_ms=5001", "eviction_grace_ms=1001"))
-        self.assertEqual((said["check_wait_ms"], said["eviction_grace_ms"]), ("5001", "1001"))
+        assert (said["check_wait_ms"], said["eviction_grace_ms"]) == ("5001", "1001")
         self.run_ok("settings", "check_wait_ms=5000", "eviction_grace_ms=1000")
 
     def test_a_refusal_steers_no_terminal(self):
         scope = self.name("\x1b[31m red \u009b32m\ntermgate: done \\")
         self.run_ok("seal", "--scope", scope, "--term", "5")
         said = self.refused(3, r"TG001 stale term 4 for scope \"\\x1b\[31m red \\xc2\\x9b32m", "seal", "--scope", scope, "--term", "4")
-        self.assertNotRegex(said, "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
-        self.assertNotIn("\ntermgate: done", said)
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", said)
+        assert "\ntermgate: done" not in said
         told = termgate("seal", "--scope", scope, "--term", "4", "--json", url=self.url)
-        self.assertIn(scope, json.loads(told.stdout)["error"]["message"])
+        assert scope in json.loads(told.stdout)["error"]["message"]
 
     def test_prune_of_no_stream(self):
         for words in (["--before", "9"], ["--keep-last", "9"]):
@@ -507,13 +511,13 @@ class Cases:
         for thread in threads:
             thread.join()
         for done in results:
-            self.assertEqual(done.returncode, 0, done.stderr.decode())
-        self.assertIn("nothing to upgrade", termgate("init", url=url).stdout.decode())
+            assert done.returncode == 0, done.stderr.decode()
+        assert "nothing to upgrade" in termgate("init", url=url).stdout.decode()
 
     def test_without_init(self):
         url = self.fresh()
         said = self.refused(1, "termgate init", "append", "--stream", "s", "--term", "1", url=url, stdin=b"x")
-        self.assertNotIn("Traceback", said)
+        assert "Traceback" not in said
         self.refused(1, "termgate init", "status", url=url)
 
     def test_interrupt_tells_what_was_written(self):
@@ -550,22 +554,22 @@ class Cases:
             pass
         process.stdout.close()
         process.stderr.close()
-        self.assertEqual(process.returncode, 1)
+        assert process.returncode == 1
         told = json.loads(out)
-        self.assertTrue(told["interrupted"])
-        self.assertEqual(told["written"], self.last_no(stream))
-        self.assertIn("all guarantees kept", self.run_ok("verify"))
+        assert told["interrupted"]
+        assert told["written"] == self.last_no(stream)
+        assert "all guarantees kept" in self.run_ok("verify")
 
     def test_reset_prune_settings(self):
         scope, stream = self.name("scope"), self.name("stream")
         for term in ("1", "2", "1000000000000000000"):
             self.run_ok("append", "--stream", stream, "--scope", scope, "--term", term, stdin=b"x")
-        self.assertIn("stands at 2", self.run_ok("fence", "reset", "--scope", scope, "--term", "2", "--reason", "typo"))
+        assert "stands at 2" in self.run_ok("fence", "reset", "--scope", scope, "--term", "2", "--reason", "typo")
         self.run_ok("append", "--stream", stream, "--term", "3", stdin=b"x")
-        self.assertIn("3 rows deleted", self.run_ok("prune", "--stream", stream, "--keep-last", "1"))
+        assert "3 rows deleted" in self.run_ok("prune", "--stream", stream, "--keep-last", "1")
         self.refused(3, "TG001", "append", "--stream", stream, "--term", "2", stdin=b"x")
         self.run_ok("settings", "check_wait_ms=4000")
-        self.assertEqual(json.loads(self.run_ok("settings", "--json"))["check_wait_ms"], "4000")
+        assert json.loads(self.run_ok("settings", "--json"))["check_wait_ms"] == "4000"
         self.refused(9, "TG005", "settings", "check_wait_ms=never")
         self.run_ok("settings", "check_wait_ms=5000")
 
@@ -597,7 +601,7 @@ class OnSqlite(Cases, unittest.TestCase):
         path = Path(scratch.name) / "text.db"
         path.write_text("this is no database\n" * 100)
         self.refused(1, "not a database", "init", url=f"sqlite:{path}")
-        self.assertTrue(path.read_text().startswith("this is no database"))
+        assert path.read_text().startswith("this is no database")
 
     def test_a_read_only_file(self):
         path = Path(scratch.name) / "readonly"
@@ -611,13 +615,13 @@ class OnSqlite(Cases, unittest.TestCase):
         Path(scratch.name).chmod(0o755)
         done = subprocess.run(prefix + [TERMGATE, *words], capture_output=True, env=dict(environment, TERMGATE_DB=url))
         path.chmod(0o755)
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr.decode(), "read-?only")
+        assert done.returncode == 1, done.stderr
+        assert re.search("read-?only", done.stderr.decode())
 
     def test_a_full_disk(self):
         # RLIMIT_FSIZE makes writes fail as on a full disk, for this one process.
         url = f"sqlite:{scratch.name}/full.db"
-        self.assertEqual(termgate("init", url=url).returncode, 0)
+        assert termgate("init", url=url).returncode == 0
         size = os.path.getsize(f"{scratch.name}/full.db")
         done = subprocess.run(
             ["bash", "-c", f"trap '' XFSZ; ulimit -f {size // 1024 + 64}; exec {TERMGATE} append --stream s --term 1 --lines"],
@@ -625,9 +629,9 @@ class OnSqlite(Cases, unittest.TestCase):
             capture_output=True,
             env=dict(environment, TERMGATE_DB=url),
         )
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr.decode(), "full|disk")
-        self.assertEqual(termgate("verify", url=url).returncode, 0)
+        assert done.returncode == 1, done.stderr
+        assert re.search("full|disk", done.stderr.decode())
+        assert termgate("verify", url=url).returncode == 0
 
 
 class OnPostgresql(Cases, unittest.TestCase):
@@ -659,18 +663,18 @@ class OnPostgresql(Cases, unittest.TestCase):
 
     def test_another_schema(self):
         url = self.fresh()
-        self.assertEqual(termgate("init", "--schema", 'odd "schema"', url=url).returncode, 0)
+        assert termgate("init", "--schema", 'odd "schema"', url=url).returncode == 0
         done = termgate("seal", "--schema", 'odd "schema"', "--scope", "x", "--term", "2", url=url)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        assert done.returncode == 0, done.stderr
         self.refused(1, "termgate init", "seal", "--scope", "x", "--term", "2", url=url)
 
     def test_uninstall(self):
         url = self.fresh()
-        self.assertEqual(termgate("init", url=url).returncode, 0)
+        assert termgate("init", url=url).returncode == 0
         self.refused(2, "--yes", "uninstall", url=url)
-        self.assertEqual(termgate("uninstall", "--yes", url=url).returncode, 0)
+        assert termgate("uninstall", "--yes", url=url).returncode == 0
         self.refused(1, "termgate init", "status", url=url)
-        self.assertEqual(termgate("init", url=url).returncode, 0)
+        assert termgate("init", url=url).returncode == 0
 
 
 class AsRoles(unittest.TestCase):
@@ -707,7 +711,7 @@ class AsRoles(unittest.TestCase):
             capture_output=True,
             text=True,
         )
-        self.assertEqual(done.returncode, 0, done.stderr)
+        assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     def sql_fails(self, text, what, statement):
@@ -716,19 +720,19 @@ class AsRoles(unittest.TestCase):
             capture_output=True,
             text=True,
         )
-        self.assertNotEqual(done.returncode, 0, done.stdout)
-        self.assertRegex(done.stderr, text)
+        assert done.returncode != 0, done.stdout
+        assert re.search(text, done.stderr)
 
     def ok(self, what, *words, **more):
         done = termgate(*words, url=self.admin if what == "admin" else self.url(what), **more)
-        self.assertEqual(done.returncode, 0, done.stderr.decode() + done.stdout.decode())
+        assert done.returncode == 0, done.stderr.decode() + done.stdout.decode()
         return done.stdout.decode()
 
     def fails(self, status, text, what, *words, **more):
         done = termgate(*words, url=self.url(what), **more)
         said = done.stderr.decode()
-        self.assertEqual(done.returncode, status, said + done.stdout.decode())
-        self.assertRegex(said, text)
+        assert done.returncode == status, said + done.stdout.decode()
+        assert re.search(text, said)
         return said
 
     def table(self, name="accounts"):
@@ -756,9 +760,9 @@ class AsRoles(unittest.TestCase):
             "SELECT termgate.unadopt('app.accounts')",
         )
         self.ok("owner", "uninstall", "--yes")
-        self.assertEqual(self.sql("admin", "SELECT count(*) FROM pg_namespace WHERE nspname = 'termgate'"), "0")
-        self.assertEqual(self.sql("admin", "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'termgate%'"), "0")
-        self.assertEqual(self.sql("admin", "SELECT count(*) FROM app.accounts"), "0")
+        assert self.sql("admin", "SELECT count(*) FROM pg_namespace WHERE nspname = 'termgate'") == "0"
+        assert self.sql("admin", "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'termgate%'") == "0"
+        assert self.sql("admin", "SELECT count(*) FROM app.accounts") == "0"
 
     def test_uninstall_drops_nothing_that_is_not_its_own(self):
         self.ok("owner", "init")
@@ -780,7 +784,7 @@ class AsRoles(unittest.TestCase):
         )
         for what in ("owner", "admin"):
             done = termgate("uninstall", "--yes", url=self.admin if what == "admin" else self.url(what))
-            self.assertEqual(done.returncode, 1, done.stdout)
+            assert done.returncode == 1, done.stdout
             said = done.stderr.decode()
             for kind, name in (
                 ("table", "entries"),
@@ -795,14 +799,14 @@ class AsRoles(unittest.TestCase):
                 ("statistics object", "figures"),
                 ("collation", "plain"),
             ):
-                self.assertRegex(said, rf"{kind} termgate\.{name} .*(ALTER|DROP)", said)
-            self.assertNotIn("entries_id_seq", said)
-            self.assertIn("ALTER TABLE termgate.entries SET SCHEMA public", said)
-        self.assertEqual(self.sql("owner", "SELECT count(*) FROM termgate.entries"), "1")
-        self.assertEqual(self.sql("owner", "SELECT termgate.check_term('still there', 3)"), "3")
+                assert re.search(rf"{kind} termgate\.{name} .*(ALTER|DROP)", said), said
+            assert "entries_id_seq" not in said
+            assert "ALTER TABLE termgate.entries SET SCHEMA public" in said
+        assert self.sql("owner", "SELECT count(*) FROM termgate.entries") == "1"
+        assert self.sql("owner", "SELECT termgate.check_term('still there', 3)") == "3"
         # The commands that it names are enough.
         commands = [re.search(r"(DROP [A-Z ]+ termgate\.[^;]+;)", line).group(1) for line in said.splitlines() if " or DROP " in line]
-        self.assertEqual(len(commands), 11)
+        assert len(commands) == 11
         for command in sorted(commands, key=lambda one: "STATISTICS" not in one):
             self.sql("admin", command)
         self.ok("owner", "uninstall", "--yes")
@@ -822,7 +826,7 @@ class AsRoles(unittest.TestCase):
             "ALTER TABLE app.times ALTER COLUMN at DROP DEFAULT;",
             "ALTER TABLE app.ruled DROP CONSTRAINT ruled_n_check;",
         ):
-            self.assertIn(command, said)
+            assert command in said
             self.sql("app", command)
         self.ok("owner", "uninstall", "--yes")
 
@@ -834,7 +838,7 @@ class AsRoles(unittest.TestCase):
         said = self.fails(1, "changed nothing", "owner", "uninstall", "--yes")
         for function, table in (("unprotect", "accounts"), ("unadopt", "jobs")):
             command = f"SELECT termgate.{function}('app.{table}');"
-            self.assertIn(f"as {self.roles['app']}: {command}", said)
+            assert f"as {self.roles['app']}: {command}" in said
             self.sql("app", command)
         self.fails(1, f"belongs to role {self.roles['owner']}", "app", "uninstall", "--yes")
         self.ok("owner", "uninstall", "--yes")
@@ -842,40 +846,40 @@ class AsRoles(unittest.TestCase):
     def test_uninstall_says_where_nothing_was_installed(self):
         for who in ("owner", "app"):
             said = self.ok(who, "uninstall", "--yes")
-            self.assertIn("nothing was installed in postgresql://", said)
-            self.assertIn("/" + self.url(who).rsplit("/", 1)[1], said)
-        self.assertEqual(json.loads(self.ok("owner", "uninstall", "--yes", "--json")), {"uninstalled": False})
+            assert "nothing was installed in postgresql://" in said
+            assert "/" + self.url(who).rsplit("/", 1)[1] in said
+        assert json.loads(self.ok("owner", "uninstall", "--yes", "--json")) == {"uninstalled": False}
         self.ok("owner", "init")
-        self.assertEqual(json.loads(self.ok("owner", "uninstall", "--yes", "--json")), {"uninstalled": True})
+        assert json.loads(self.ok("owner", "uninstall", "--yes", "--json")) == {"uninstalled": True}
 
     # ---- init -----------------------------------------------------------------------------------
 
     def test_init_says_what_it_granted_and_revokes(self):
-        self.assertIn(f"granted write to {self.roles['app']}", self.ok("owner", "init", "--grant", self.roles["app"] + "=write"))
-        self.assertEqual(self.sql("app", "SELECT termgate.check_term('x', 5)"), "5")
+        assert f"granted write to {self.roles['app']}" in self.ok("owner", "init", "--grant", self.roles["app"] + "=write")
+        assert self.sql("app", "SELECT termgate.check_term('x', 5)") == "5"
         said = self.ok("owner", "init", "--grant", self.roles["other"] + "=lead")
-        self.assertIn(f"granted lead to {self.roles['other']}", said)
+        assert f"granted lead to {self.roles['other']}" in said
         said = self.ok("owner", "init", "--revoke", self.roles["app"])
-        self.assertIn(f"revoked from {self.roles['app']}: every level", said)
-        self.assertNotIn("still has", said)
+        assert f"revoked from {self.roles['app']}: every level" in said
+        assert "still has" not in said
         self.sql_fails("42501", "app", "SELECT termgate.check_term('x', 5)")
         # What comes through others stays, and is said.
         self.sql("admin", f"GRANT {self.roles['other']} TO {self.roles['app']}")
         self.ok("owner", "init", "--grant", "PUBLIC=read")
         said = self.ok("owner", "init", "--grant", self.roles["app"] + "=operate", "--revoke", self.roles["app"])
-        self.assertIn(f"granted operate to {self.roles['app']}", said)
+        assert f"granted operate to {self.roles['app']}" in said
         said = self.ok("owner", "init", "--revoke", self.roles["app"])
-        self.assertIn(f"it still has level lead through role {self.roles['other']}", said)
-        self.assertIn("it still has level read through PUBLIC", said)
+        assert f"it still has level lead through role {self.roles['other']}" in said
+        assert "it still has level read through PUBLIC" in said
         document = json.loads(self.ok("owner", "init", "--json", "--revoke", self.roles["app"]))
-        self.assertEqual([kept["level"] for kept in document["revoked"][0]["keeps"]], ["lead", "read"])
+        assert [kept["level"] for kept in document["revoked"][0]["keeps"]] == ["lead", "read"]
         self.fails(1, "no such role", "owner", "init", "--revoke", "nobody_at_all")
 
     def test_init_warns_of_an_owner_that_is_a_superuser(self):
-        self.assertNotIn("superuser", self.ok("owner", "init"))
+        assert "superuser" not in self.ok("owner", "init")
         self.ok("owner", "uninstall", "--yes")
-        self.assertIn("a superuser, owns layer 1", self.ok("admin", "init"))
-        self.assertIn("a superuser, owns layer 1", self.ok("admin", "init"))
+        assert "a superuser, owns layer 1" in self.ok("admin", "init")
+        assert "a superuser, owns layer 1" in self.ok("admin", "init")
         self.ok("admin", "uninstall", "--yes")
 
     def test_public_gets_read_or_write(self):
@@ -883,33 +887,31 @@ class AsRoles(unittest.TestCase):
         self.fails(2, "PUBLIC gets read or write", "owner", "init", "--grant", "public=operate")
         self.ok("owner", "init")
         self.sql_fails("42501", "other", "SELECT termgate.check_term('x', 1)")
-        self.assertIn("warning: every login", self.ok("owner", "init", "--grant", "PUBLIC=write"))
-        self.assertEqual(self.sql("other", "SELECT termgate.check_term('x', 5)"), "5")
+        assert "warning: every login" in self.ok("owner", "init", "--grant", "PUBLIC=write")
+        assert self.sql("other", "SELECT termgate.check_term('x', 5)") == "5"
         self.sql_fails("42501", "other", "SELECT termgate.seal('x', 6)")
         for level in ("lead", "operate"):
             self.sql_fails("TG005", "owner", f"SELECT termgate._grant('public', '{level}')")
-        self.assertIn("PUBLIC: has level write", self.ok("owner", "doctor"))
-        self.assertIn("revoked from PUBLIC", self.ok("owner", "init", "--revoke", "PUBLIC"))
+        assert "PUBLIC: has level write" in self.ok("owner", "doctor")
+        assert "revoked from PUBLIC" in self.ok("owner", "init", "--revoke", "PUBLIC")
         self.sql_fails("42501", "other", "SELECT termgate.check_term('x', 5)")
-        self.assertNotIn("PUBLIC: has level write", self.ok("owner", "doctor"))
+        assert "PUBLIC: has level write" not in self.ok("owner", "doctor")
 
     def test_init_by_another_role_says_whose_it_is(self):
         self.ok("owner", "init")
         self.fails(1, f"belongs to role {self.roles['owner']}", "app", "init", "--grant", self.roles["app"] + "=lead")
-        self.assertIn("nothing to upgrade", self.ok("owner", "init"))
+        assert "nothing to upgrade" in self.ok("owner", "init")
 
     def test_a_database_of_another_encoding(self):
         psql(server(), f"CREATE DATABASE {self.tag}_restored ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
         done = termgate("init", url=with_database(server(), self.tag + "_restored"))
-        self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr.decode(), "encoding UTF8, and this one has LATIN1")
+        assert done.returncode == 1
+        assert re.search("encoding UTF8, and this one has LATIN1", done.stderr.decode())
 
     # ---- dumps ----------------------------------------------------------------------------------
 
     def test_the_owner_of_the_database_dumps_it(self):
-        self.assertIn(
-            f"role {self.roles['dbo']}, the owner of this database", self.ok("owner", "init", "--grant", self.roles["app"] + "=write")
-        )
+        assert f"role {self.roles['dbo']}, the owner of this database" in self.ok("owner", "init", "--grant", self.roles["app"] + "=write")
         self.table()
         self.sql(
             "app",
@@ -920,7 +922,7 @@ class AsRoles(unittest.TestCase):
         file = Path(scratch.name) / f"{self.tag}.sql"
         subprocess.run(["pg_dump", "-f", str(file), self.url("dbo")], check=True, capture_output=True)
         # It reads the fences. It can neither change them nor learn what signs the mark of a passed check.
-        self.assertEqual(self.sql("dbo", "SELECT term FROM termgate.fences WHERE scope = 'billing'"), "5")
+        assert self.sql("dbo", "SELECT term FROM termgate.fences WHERE scope = 'billing'") == "5"
         for statement in (
             "UPDATE termgate.fences SET term = 1",
             "SELECT key FROM termgate.pass_secret",
@@ -936,7 +938,7 @@ class AsRoles(unittest.TestCase):
         subprocess.run(["pg_dump", "-n", "termgate", "-f", "/dev/null", self.url("other")], check=True, capture_output=True)
         self.sql_fails("42501", "other", "SELECT key FROM termgate.pass_secret")
         secret = self.sql("owner", "SELECT key FROM termgate.pass_secret")
-        self.assertNotIn(secret, file.read_text())
+        assert secret not in file.read_text()
         # Restored, the fences are there, untrusted, and every write is refused until somebody settles that.
         psql(server(), f"CREATE DATABASE {self.tag}_restored")
         restored = with_database(server(), self.tag + "_restored")
@@ -944,18 +946,18 @@ class AsRoles(unittest.TestCase):
         show = lambda statement: subprocess.run(
             ["psql", "-qXAt", restored, "-c", statement], check=True, capture_output=True, text=True
         ).stdout.strip()
-        self.assertEqual(show("SELECT scope, term FROM termgate.fences"), "billing|5")
-        self.assertNotEqual(show("SELECT key FROM termgate.pass_secret"), secret)
+        assert show("SELECT scope, term FROM termgate.fences") == "billing|5"
+        assert show("SELECT key FROM termgate.pass_secret") != secret
         advice = json.loads(termgate("doctor", "--json", url=restored).stdout)["advice"]
         of_table = [one["problem"] for one in advice if one["object"] == "app.accounts"]
-        self.assertEqual(len(of_table), 1, of_table)
-        self.assertIn("every write is refused", of_table[0])
-        self.assertTrue(any("every fence is untrusted" in one["problem"] for one in advice), advice)
-        self.assertEqual(termgate("fence", "declare-restored", "--nothing-lost", "--reason", "a test", url=restored).returncode, 0)
-        self.assertEqual(show("SELECT termgate.protect('app.accounts', scope => 'billing')"), "1")
-        self.assertEqual(
-            show("BEGIN; SELECT termgate.check_term('billing', 5); INSERT INTO app.accounts VALUES (2, 'billing', 5) RETURNING id; COMMIT"),
-            "5\n2",
+        assert len(of_table) == 1, of_table
+        assert "every write is refused" in of_table[0]
+        assert any("every fence is untrusted" in one["problem"] for one in advice), advice
+        assert termgate("fence", "declare-restored", "--nothing-lost", "--reason", "a test", url=restored).returncode == 0
+        assert show("SELECT termgate.protect('app.accounts', scope => 'billing')") == "1"
+        assert (
+            show("BEGIN; SELECT termgate.check_term('billing', 5); INSERT INTO app.accounts VALUES (2, 'billing', 5) RETURNING id; COMMIT")
+            == "5\n2"
         )
 
     # ---- doctor ---------------------------------------------------------------------------------
@@ -966,36 +968,36 @@ class AsRoles(unittest.TestCase):
         observe = "SELECT termgate.protect('app.accounts', scope => 'billing', mode => 'observe')"
         self.sql("app", observe)
         self.sql("other", "INSERT INTO app.accounts VALUES (1)")
-        self.assertRegex(self.ok("owner", "doctor"), r"would have been refused 1 time with TG002")
+        assert re.search(r"would have been refused 1 time with TG002", self.ok("owner", "doctor"))
         self.sql("other", "INSERT INTO app.accounts VALUES (2)")
-        self.assertRegex(self.ok("owner", "doctor"), r"would have been refused 2 times with TG002")
-        self.assertEqual(termgate("doctor", "--fail-on", "warning", url=self.url("owner")).returncode, 1)
+        assert re.search(r"would have been refused 2 times with TG002", self.ok("owner", "doctor"))
+        assert termgate("doctor", "--fail-on", "warning", url=self.url("owner")).returncode == 1
         self.sql("app", "SELECT termgate.protect('app.accounts', scope => 'billing')")
-        self.assertNotIn("would have been refused", self.ok("owner", "doctor"))
+        assert "would have been refused" not in self.ok("owner", "doctor")
         self.sql("app", observe)
-        self.assertNotIn("would have been refused", self.ok("owner", "doctor"))
+        assert "would have been refused" not in self.ok("owner", "doctor")
         self.sql("other", "INSERT INTO app.accounts VALUES (3)")
         self.sql("app", "SELECT termgate.unprotect('app.accounts')")
-        self.assertNotIn("would have been refused", self.ok("owner", "doctor"))
+        assert "would have been refused" not in self.ok("owner", "doctor")
 
     # ---- commands that start processes of their own -----------------------------------------------
 
     def test_demo_runs_with_level_lead(self):
         self.ok("owner", "init", "--grant", self.roles["app"] + "=write")
         said = self.fails(1, f"demo: role {self.roles['app']} has level write and needs level lead", "app", "demo")
-        self.assertIn(f"termgate init --grant {self.roles['app']}=lead", said)
+        assert f"termgate init --grant {self.roles['app']}=lead" in said
         self.ok("owner", "init", "--grant", self.roles["app"] + "=lead")
-        self.assertRegex(self.ok("app", "demo"), r"TG001 stale term 1 .*[^$]*all guarantees kept")
+        assert re.search(r"TG001 stale term 1 .*[^$]*all guarantees kept", self.ok("app", "demo"))
 
     def test_each_says_what_it_lacks(self):
         junit = Path(scratch.name) / "lacks.xml"
         self.fails(1, "drill: this database has no layer 1", "app", "drill", "--scope", "x", "--junit", str(junit), "--", "true")
-        self.assertIn("not_judged", junit.read_text())
+        assert "not_judged" in junit.read_text()
         self.ok("owner", "init")
         said = self.fails(
             1, f"drill: role {self.roles['app']} has no level and needs level read", "app", "drill", "--scope", "x", "--", "true"
         )
-        self.assertIn(f"Role {self.roles['owner']}, which owns layer 1, runs: termgate init --grant {self.roles['app']}=read", said)
+        assert f"Role {self.roles['owner']}, which owns layer 1, runs: termgate init --grant {self.roles['app']}=read" in said
         self.ok("owner", "init", "--grant", self.roles["app"] + "=operate")
         for words in (["bench", "--quick"], ["storm", "--seconds", "1"]):
             self.fails(
@@ -1012,7 +1014,7 @@ class AsRoles(unittest.TestCase):
         self.ok("owner", "init")
         self.ok("owner", *storm)
         self.ok("owner", *bench)
-        self.assertEqual(self.sql("admin", "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'termgate\\_%'"), "0")
+        assert self.sql("admin", "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'termgate\\_%'") == "0"
         # Also where it is named like the schema, so that an unqualified table of its own lands among layer 1's.
         self.ok("owner", "init", "--schema", self.roles["owner"])
         self.ok("owner", *storm, "--schema", self.roles["owner"])
@@ -1020,11 +1022,11 @@ class AsRoles(unittest.TestCase):
         self.ok("owner", "uninstall", "--yes", "--schema", self.roles["owner"])
 
 
-class WithoutDatabase(unittest.TestCase):
+class TestWithoutDatabase:
     def refused(self, status, text, *words, **more):
         done = termgate(*words, **more)
-        self.assertEqual(done.returncode, status, done.stderr.decode())
-        self.assertRegex(done.stderr.decode(), text)
+        assert done.returncode == status, done.stderr.decode()
+        assert re.search(text, done.stderr.decode())
         return done.stderr.decode()
 
     def test_usage(self):
@@ -1034,13 +1036,13 @@ class WithoutDatabase(unittest.TestCase):
         self.refused(2, "unrecognised option|unknown", "status", "--frobnicate", url="sqlite::memory:")
         self.refused(2, "--stream is missing", "append", "--term", "1", url="sqlite::memory:")
         self.refused(2, "not a duration", "lease", "acquire", "--scope", "x", "--ttl", "soon", url="sqlite::memory:")
-        self.assertEqual(termgate().returncode, 2)
+        assert termgate().returncode == 2
         overview = termgate("--help").stdout.decode()
-        self.assertNotIn("\nOther:", overview)  # each command belongs to a group
-        self.assertLess(overview.index("\nSet up:"), overview.index("  init "))
-        self.assertLess(overview.index("\nProve:"), overview.index("  drill "))
+        assert "\nOther:" not in overview  # each command belongs to a group
+        assert overview.index("\nSet up:") < overview.index("  init ")
+        assert overview.index("\nProve:") < overview.index("  drill ")
         for words in (["--help"], ["append", "--help"], ["lease", "acquire", "--help"], ["--version"]):
-            self.assertEqual(termgate(*words).returncode, 0)
+            assert termgate(*words).returncode == 0
 
     def test_a_word_that_is_nearly_a_command_or_an_option(self):
         described = json.loads(termgate("--help", "--json").stdout)
@@ -1050,19 +1052,19 @@ class WithoutDatabase(unittest.TestCase):
                 if typed in words:
                     continue
                 found = re.search(r"Did you mean (\w+)\?", self.refused(2, "there is no command", typed))
-                self.assertTrue(found and found.group(1) in words, typed)
+                assert found and found.group(1) in words, typed
         for typed, meant in (("--garnt", "--grant"), ("--revok", "--revoke"), ("--failovver=x", "--failover"), ("--jsn", "--json")):
             self.refused(2, f"Did you mean {meant}\\?", "init", typed, url="sqlite::memory:")
         # A word that is near to nothing is not guessed at.
         for word in ("frobnicate", "x", "--", "日本", "a" * 10_000, "postgresql://someone@somewhere/db"):
-            self.assertNotIn("mean", self.refused(2, "there is no command", word))
-        self.assertNotIn("mean", self.refused(2, "unrecognised option", "init", "--frobnicate", url="sqlite::memory:"))
+            assert "mean" not in self.refused(2, "there is no command", word)
+        assert "mean" not in self.refused(2, "unrecognised option", "init", "--frobnicate", url="sqlite::memory:")
 
     def test_uninstall_of_a_file_without_layer_1(self):
         with tempfile.TemporaryDirectory() as folder:
             done = termgate("uninstall", "--yes", url=f"sqlite:{folder}/none.db")
-            self.assertEqual((done.returncode, done.stdout.decode()), (0, f"nothing was installed in sqlite:{folder}/none.db\n"))
-            self.assertEqual(os.listdir(folder), [])
+            assert (done.returncode, done.stdout.decode()) == (0, f"nothing was installed in sqlite:{folder}/none.db\n")
+            assert os.listdir(folder) == []
 
     def test_protect_needs_a_scope_or_its_column(self):
         for words in ((), ("--scope", "billing", "--scope-column", "scope")):
@@ -1073,7 +1075,7 @@ class WithoutDatabase(unittest.TestCase):
     def test_each_family_lists_its_commands_legibly(self):
         for family in ("fence", "lease", "stream"):
             for line in termgate(family, "--help").stdout.decode().splitlines()[1:]:
-                self.assertRegex(line, r"^  termgate %s [a-z-]+  +[a-z]" % family)
+                assert re.search(r"^  termgate %s [a-z-]+  +[a-z]" % family, line)
 
     def test_an_interrupted_demo_leaves_nothing(self):
         folder = Path(scratch.name) / "demo"
@@ -1083,25 +1085,25 @@ class WithoutDatabase(unittest.TestCase):
                 [TERMGATE, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(environment, TMPDIR=str(folder))
             )
             while b"SIGSTOP" not in (line := process.stdout.readline()):
-                self.assertTrue(line, "the demo ended by itself")
-            self.assertEqual(len(list(folder.iterdir())), 1)
+                assert line, "the demo ended by itself"
+            assert len(list(folder.iterdir())) == 1
             process.send_signal(ending)
             _, said = process.communicate(timeout=30)
-            self.assertEqual(process.returncode, 1)
-            self.assertIn(b"interrupted", said)
-            self.assertEqual(list(folder.iterdir()), [])
+            assert process.returncode == 1
+            assert b"interrupted" in said
+            assert list(folder.iterdir()) == []
 
     def test_url_of_no_kind(self):
         self.refused(9, "unknown kind of database URL", "status", url="mysql://u:hunter2@h/d")
         self.refused(9, "is not an ODBC driver for SQL Server", "status", url="sqlserver://u:hunter2@h/d?driver=mysql")
-        self.assertNotIn("hunter2", self.refused(9, ".", "status", url="mysql://u:hunter2@h/d"))
+        assert "hunter2" not in self.refused(9, ".", "status", url="mysql://u:hunter2@h/d")
 
     def test_no_server_and_no_password_in_sight(self):
         for url in ("postgresql://u:hunter2@127.0.0.1:1/d", "sqlserver://u:hunter2@127.0.0.1:1/d"):
             said = self.refused(1, "refused|connect", "status", url=url)
-            self.assertNotIn("hunter2", said)
+            assert "hunter2" not in said
         said = self.refused(9, "TG005.*%40", "status", url="postgresql://u:hunt@er2@127.0.0.1:port/d")
-        self.assertNotIn("er2", said.replace("server", ""))
+        assert "er2" not in said.replace("server", "")
 
     def test_no_password_in_sight_wherever_a_url_is_given_by_mistake(self):
         for password in share(("s3 c@r s3cret", "s3cret", "s3c/s3cret"), of=3):
@@ -1126,23 +1128,23 @@ class WithoutDatabase(unittest.TestCase):
                 for json_too in ([], ["--json"]):
                     done = termgate(*words, *json_too)
                     said = (done.stdout + done.stderr).decode()
-                    self.assertNotEqual(done.returncode, 0, words)
-                    self.assertNotIn("s3c", said, words)
-                    self.assertNotIn("c@r", said, words)
-                    self.assertTrue(said.strip(), words)
+                    assert done.returncode != 0, words
+                    assert "s3c" not in said, words
+                    assert "c@r" not in said, words
+                    assert said.strip(), words
         self.refused(2, r"no command \"postgresql://u:\*\*\*@h/db\"", "postgresql://u:s3cret@h/db")
         self.refused(9, "TG005.*%2F", "status", url="postgresql://u:s3c/ret@h")
 
     def test_db_file(self):
         path = Path(scratch.name) / "url"
         path.write_text("sqlite::memory:\nsecond line\n")
-        self.assertEqual(termgate("init", "--db-file", str(path)).returncode, 0)
+        assert termgate("init", "--db-file", str(path)).returncode == 0
         self.refused(2, "cannot be read: No such file", "init", "--db-file", str(path) + "none")
         path.write_text("\n")
         self.refused(2, "nothing in its first line", "init", "--db-file", str(path))
 
 
-class WithPasswords(unittest.TestCase):
+class TestWithPasswords:
     def test_a_wrong_password(self):
         url = subprocess.run([PG_SERVER, "start", "15", scratch.name + "/pg"], check=True, capture_output=True, text=True).stdout.strip()
         try:
@@ -1154,11 +1156,11 @@ class WithPasswords(unittest.TestCase):
             port = re.search(r":(\d+)/", url).group(1)
             wrong = f"postgresql://app:hunter2@127.0.0.1:{port}/postgres"
             in_force = lambda: b"password authentication failed" in termgate("status", url=wrong).stderr  # noqa: E731
-            self.assertTrue(eventually(in_force), "the new pg_hba.conf")
+            assert eventually(in_force), "the new pg_hba.conf"
             done = termgate("status", url=wrong)
-            self.assertEqual(done.returncode, 1)
-            self.assertIn("password authentication failed", done.stderr.decode())
-            self.assertNotIn("hunter2", done.stderr.decode())
-            self.assertIn("termgate init", termgate("status", url=f"postgresql://app:right@127.0.0.1:{port}/postgres").stderr.decode())
+            assert done.returncode == 1
+            assert "password authentication failed" in done.stderr.decode()
+            assert "hunter2" not in done.stderr.decode()
+            assert "termgate init" in termgate("status", url=f"postgresql://app:right@127.0.0.1:{port}/postgres").stderr.decode()
         finally:
             subprocess.run([PG_SERVER, "stop", scratch.name + "/pg", "immediate"], check=False, capture_output=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The code in README.md and docs/use/ (operations, managed PostgreSQL, handles, run, Java and ORMs), cut out of the
 pages and run by the roles that they name, directly and through the proxy. Other pages have tests of their own;
-tests/README.md lists them.
+tests/live/README.md lists them.
 
   pytest tests/live/docs/docs_test.py [-k six_lines]
 

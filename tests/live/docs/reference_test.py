@@ -12,8 +12,9 @@ import socket
 import subprocess
 import textwrap
 import time
-import unittest
 import urllib.request
+
+import pytest
 
 import given
 from given import TERMGATE
@@ -114,32 +115,32 @@ def setUpModule():
         )
 
 
-class Reference(unittest.TestCase):
+class TestReference:
     def test_every_command_and_option_is_on_the_page_of_commands(self):
         page = (REFERENCE / "command.md").read_text(encoding="utf-8")
         inside = page.partition(BEGIN)[2].partition(END)[0].strip("\n")
-        self.assertTrue(inside, "docs/reference/command.md has lost its markers")
+        assert inside, "docs/reference/command.md has lost its markers"
         if inside != generated().strip("\n"):
-            self.fail(f"docs/reference/command.md is not what --help prints: {__file__} {TERMGATE} --write")
+            pytest.fail(f"docs/reference/command.md is not what --help prints: {__file__} {TERMGATE} --write")
         for option, _, _ in options_of(said("seal", "--help").split("\nEvery command:", 1)[1]):
-            self.assertIn(f"`--{option}", page.partition(BEGIN)[0])
+            assert f"`--{option}" in page.partition(BEGIN)[0]
 
     def test_every_exit_status_is_on_the_page_of_commands(self):
         statuses = set(re.findall(r"(?:^| |\n)(\d) [a-z]", said("--help").partition("Exit status:")[2]))
         rows = set(re.findall(r"^\| (\d) \|", (REFERENCE / "command.md").read_text(encoding="utf-8"), re.M))
-        self.assertEqual(rows, statuses)
+        assert rows == statuses
 
     def test_every_option_of_the_proxy_and_its_default_is_on_the_page_of_configuration(self):
         page = (REFERENCE / "configuration.md").read_text(encoding="utf-8")
         rows = dict(re.findall(r"^\| `([a-z-]+)` \| ([^|]*) \|", page, re.M))
         own = help_of("proxy")[1]
-        self.assertEqual(set(rows), {name for name, _, _ in own})
+        assert set(rows) == {name for name, _, _ in own}
         for name, takes_value, meaning in own:
             default = re.search(r"\(([^()]*)\)$", meaning)
             wanted = (default.group(1) if default else "none" if takes_value else "off").split("; ")[0]
             if name in ("config", "rules"):
                 wanted = "none"  # what is in its brackets is no default
-            self.assertEqual(rows[name].replace("`", ""), wanted, name)
+            assert rows[name].replace("`", "") == wanted, name
 
     def test_every_environment_variable_that_is_read_is_on_the_page_of_configuration(self):
         page = (REFERENCE / "configuration.md").read_text(encoding="utf-8")
@@ -148,8 +149,8 @@ class Reference(unittest.TestCase):
             for path in (SOURCE / folder).rglob("*.cpp"):
                 text = path.read_text(encoding="utf-8")
                 read |= set(re.findall(r'getenv\("([A-Z_]+)"', text)) | set(re.findall(r'"(TERMGATE_[A-Z_]+)=', text))
-        self.assertTrue(read)
-        self.assertEqual({name for name in read if f"`{name}`" not in page}, set())
+        assert read
+        assert {name for name in read if f"`{name}`" not in page} == set()
 
     def test_every_metric_with_its_type_and_labels_is_on_the_page_of_metrics(self):
         rows = re.findall(
@@ -169,7 +170,7 @@ class Reference(unittest.TestCase):
                 found = re.search(r"(listening|serving_http).*127\.0\.0\.1:(\d+)", line)
                 if found:
                     ports[found.group(1)] = int(found.group(2))
-            self.assertEqual(len(ports), 2, "the proxy did not start")
+            assert len(ports) == 2, "the proxy did not start"
             refused(ports["listening"])
             with urllib.request.urlopen(f"http://127.0.0.1:{ports['serving_http']}/metrics", timeout=10) as answer:
                 text = answer.read().decode()
@@ -183,7 +184,7 @@ class Reference(unittest.TestCase):
                 labels |= set(re.findall(r'(\w+)="', one))
             meaning = re.search(rf"^# HELP {name} (.*)\.$", text, re.M).group(1)
             served[name] = (kind, frozenset(labels), meaning[0].upper() + meaning[1:])
-        self.assertEqual(told, served)
+        assert told == served
 
     def test_every_public_header_is_on_the_page_of_the_library(self):
         page = (REFERENCE / "library.md").read_text(encoding="utf-8")
@@ -192,7 +193,7 @@ class Reference(unittest.TestCase):
         for folder in ("fencing", "storage", "storage/postgres", "storage/sqlite", "storage/odbc", "testkit", "sources"):
             include = SOURCE / folder / "include" / "termgate"
             there |= {path.relative_to(include).as_posix() for path in include.rglob("*.hpp") if "detail" not in path.parts}
-        self.assertEqual(named, there)
+        assert named == there
 
     def test_every_piece_of_cpp_in_the_documents_is_in_what_the_package_test_runs(self):
         def statements(code):
@@ -207,15 +208,15 @@ class Reference(unittest.TestCase):
             for page in pages
             for code in re.findall(r"^```cpp\n(.*?)\n^```$", page.read_text(encoding="utf-8"), re.S | re.M)
         ]
-        self.assertGreater(len(blocks), 6)
+        assert len(blocks) > 6
         for page, code in blocks:
             missing = {}
             for name, lines in sources.items():
                 rest = iter(lines)
                 missing[name] = [one for one in statements(code) if not any(one == line for line in rest)]
-            self.assertIn(
-                [], missing.values(), f"{page}: no program of tests/package/ has all of\n{code}\nmissing: {min(missing.values(), key=len)}"
-            )
+            assert (
+                [] in missing.values()
+            ), f"{page}: no program of tests/package/ has all of\n{code}\nmissing: {min(missing.values(), key=len)}"
 
 
 def refused(port):

@@ -19,7 +19,6 @@ import sqlite3
 import subprocess
 import tempfile
 import time
-import unittest
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -72,7 +71,7 @@ def processes_with(text):
 
 
 # Leases of seconds are waited for again and again: the rest of the verdicts is played in ./test --long.
-long = unittest.skipUnless(LONG, "./test --long")
+long = pytest.mark.skipif(not LONG, reason="./test --long")
 
 
 class Drill(BothDatabases):
@@ -108,10 +107,8 @@ class Drill(BothDatabases):
             wrong_pass = document["verdict"] == "passed" and document["runs"][0]["witness"] not in ("wire", "layer1")
             if document["verdict"] in wanted or wrong_pass or any(first in word for word in command or []):
                 break
-        self.assertEqual(
-            (document["verdict"] in wanted, done.returncode), (True, 0 if expected == "passed" else 1), done.stdout + done.stderr
-        )
-        self.assertEqual(processes_with(f"TERMGATE_SCOPE={scope}\0"), [])
+        assert (document["verdict"] in wanted, done.returncode) == (True, 0 if expected == "passed" else 1), done.stdout + done.stderr
+        assert processes_with(f"TERMGATE_SCOPE={scope}\0") == []
         return document["runs"][0]
 
     # ---- who passes -----------------------------------------------------------------------------
@@ -120,9 +117,9 @@ class Drill(BothDatabases):
         def passes(url, kind):
             for mode in ("right", "catcher"):
                 run = self.verdict(url, "right-" + kind, mode, "--evidence", EVIDENCE, expected="passed")
-                self.assertEqual(run["witness"], "wire" if kind == "postgresql" else "layer1")
-                self.assertEqual((run["term"], run["next_term"], run["evidence"]), (1, 2, []))
-                self.assertTrue(run["refusal"].startswith(f'TG001 stale term 1 for scope "right-{kind}-{mode}"'), run)
+                assert run["witness"] == ("wire" if kind == "postgresql" else "layer1")
+                assert (run["term"], run["next_term"], run["evidence"]) == (1, 2, [])
+                assert run["refusal"].startswith(f'TG001 stale term 1 for scope "right-{kind}-{mode}"'), run
 
         self.both(passes)
 
@@ -145,7 +142,7 @@ class Drill(BothDatabases):
             run = self.verdict(
                 url, "library", kind, expected="passed", command=[TERMGATE, "demo", "--as", "service", "--scope", "library-" + kind]
             )
-            self.assertIn(run["witness"], ("wire",) if kind == "postgresql" else ("layer1", "audit"))
+            assert run["witness"] in (("wire",) if kind == "postgresql" else ("layer1", "audit"))
 
         self.both(passes)
 
@@ -171,7 +168,7 @@ class Drill(BothDatabases):
 
     def test_through_a_proxy(self):
         if "proxy" not in sh(TERMGATE, "--help") or subprocess.run([TERMGATE, "proxy", "--help"], capture_output=True).returncode != 0:
-            self.skipTest("built without the proxy")
+            pytest.skip("built without the proxy")
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             port = one.getsockname()[1]
@@ -195,7 +192,7 @@ class Drill(BothDatabases):
                 expected="passed",
                 command=[PYTHON, "-c", PROXIED, self.postgres],
             )
-            self.assertEqual(run["witness"], "wire")
+            assert run["witness"] == "wire"
         finally:
             proxy.terminate()
             proxy.wait()
@@ -220,19 +217,19 @@ class Drill(BothDatabases):
 
     def test_the_recipe_for_pytest(self):
         if subprocess.run([PYTHON, "-c", "import pytest"], capture_output=True).returncode != 0:
-            self.skipTest("python3-pytest is missing")
+            pytest.skip("python3-pytest is missing")
         file = ROOT / "docs" / "use" / "recipes" / "test_stale_leader.py"
 
         def recipe(url, kind):
             # It protects its table, which those of the other tests are not.
             url = self.own_database(url, "recipe")
             done = self.recipe(PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), url=url)
-            self.assertEqual((done.returncode, "1 passed" in done.stdout), (0, True), done.stdout + done.stderr)
+            assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout + done.stderr
             done = self.recipe(PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), url=url, mode="memory")
-            self.assertEqual((done.returncode, "TG002" in done.stdout), (1, True), done.stdout + done.stderr)
+            assert (done.returncode, "TG002" in done.stdout) == (1, True), done.stdout + done.stderr
             if kind == "postgresql":
                 done = self.recipe(PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file), url=url, mode="declares")
-                self.assertEqual((done.returncode, "1 passed" in done.stdout), (0, True), done.stdout + done.stderr)
+                assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout + done.stderr
 
         self.both(recipe)
 
@@ -257,22 +254,22 @@ class Drill(BothDatabases):
             )
         ]
         if shutil.which("javac") is None or not jars[0].exists() or not jars[-1].exists():
-            self.skipTest("a JDK, junit5 or libpostgresql-jdbc-java is missing")
+            pytest.skip("a JDK, junit5 or libpostgresql-jdbc-java is missing")
         classes, path = Path(scratch.name) / "classes", ":".join(str(jar) for jar in jars if jar.exists())
         sh("javac", "-cp", path, "-d", classes, ROOT / "docs" / "use" / "recipes" / "StaleLeaderTest.java", HERE / "Service.java")
         java = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{path}:{classes}"]
         junit = [*java, "org.junit.platform.console.ConsoleLauncher", "--disable-banner", "--select-class", "StaleLeaderTest"]
         done = self.recipe(*junit, url=self.postgres, service=" ".join([*java, "Service"]))
-        self.assertEqual((done.returncode, "1 tests successful" in done.stdout), (0, True), done.stdout + done.stderr)
+        assert (done.returncode, "1 tests successful" in done.stdout) == (0, True), done.stdout + done.stderr
         done = self.recipe(*junit, url=self.postgres, mode="memory")
-        self.assertEqual((done.returncode, "a stale write was committed" in done.stdout), (1, True), done.stdout + done.stderr)
+        assert (done.returncode, "a stale write was committed" in done.stdout) == (1, True), done.stdout + done.stderr
 
     def test_the_page_shows_what_is_run(self):
         docs = ROOT / "docs" / "use"
         page = (docs / "testkit.md").read_text()
         example = (HERE.parent / "package" / "stale_leader_test.cpp").read_text().split("// [example]\n")[1].split("// [/example]")[0]
         shown = re.findall(r"```(\w+)\n(.*?)\n```", page, re.S)
-        self.assertEqual([language for language, _ in shown], ["python", "java", "yaml", "cmake", "cpp", "sh"])
+        assert [language for language, _ in shown] == ["python", "java", "yaml", "cmake", "cpp", "sh"]
         for (_, code), whole in zip(
             shown,
             [
@@ -281,11 +278,11 @@ class Drill(BothDatabases):
             ]
             + [example],
         ):
-            self.assertIn(code, whole)
+            assert code in whole
 
     def test_the_recipe_for_ci(self):
         if subprocess.run([PYTHON, "-c", "import yaml"], capture_output=True).returncode != 0:
-            self.skipTest("python3-yaml is missing")
+            pytest.skip("python3-yaml is missing")
         workflow = json.loads(
             sh(
                 PYTHON,
@@ -295,20 +292,24 @@ class Drill(BothDatabases):
             )
         )
         job = workflow["jobs"]["drill"]
-        self.assertEqual(sorted(job["services"]), ["postgres"])
-        self.assertEqual(list(job["env"]), ["ADMIN_DB", "OWNER_DB", "TERMGATE_DB"])
+        assert sorted(job["services"]) == ["postgres"]
+        assert list(job["env"]) == ["ADMIN_DB", "OWNER_DB", "TERMGATE_DB"]
         folder = Path(scratch.name) / "ci"
         folder.mkdir()
         (folder / "service.py").write_bytes((HERE / "service.py").read_bytes())
         steps = [step for step in job["steps"] if "run" in step]
-        self.assertEqual(
-            [step["name"] for step in steps],
-            ["Git, Python and psql", "Its commit", "Build the packages", "Install the command", "Prepare the database", "Drill"],
-        )
+        assert [step["name"] for step in steps] == [
+            "Git, Python and psql",
+            "Its commit",
+            "Build the packages",
+            "Install the command",
+            "Prepare the database",
+            "Drill",
+        ]
         # What is built is kept, for as long as Termgate's commit is the same.
         cache = next(step for step in job["steps"] if step.get("uses", "").startswith("actions/cache@"))
-        self.assertIn("steps.termgate.outputs.commit", cache["with"]["key"])
-        self.assertIn(cache["with"]["path"], steps[3]["run"])
+        assert "steps.termgate.outputs.commit" in cache["with"]["key"]
+        assert cache["with"]["path"] in steps[3]["run"]
         # As the runner does it, with names of this run's on this server instead of the job's. Its python3 is Debian's.
         names = {"app": f"ci_{os.getpid()}", "termgate_owner": f"ci_{os.getpid()}_owner", "python3": PYTHON}
         own = lambda text: re.sub(r"\b(app|termgate_owner|python3)\b", lambda name: names[name[0]], text)
@@ -329,19 +330,19 @@ class Drill(BothDatabases):
             done = subprocess.run(
                 ["sh", "-e", "-c", own(step["run"])], cwd=folder, env=dict(environment, **urls), capture_output=True, text=True, timeout=240
             )
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            assert done.returncode == 0, done.stdout + done.stderr
         kept = job["steps"][-1]["with"]["path"].split()
-        self.assertEqual([name for name in kept if not (folder / name).exists()], [])
-        self.assertEqual(xml.etree.ElementTree.parse(folder / kept[0]).getroot().get("tests"), "3")
+        assert [name for name in kept if not (folder / name).exists()] == []
+        assert xml.etree.ElementTree.parse(folder / kept[0]).getroot().get("tests") == "3"
 
     # ---- who does not ---------------------------------------------------------------------------
 
     def test_a_lease_in_memory_is_told(self):
         def told(url, kind):
             run = self.verdict(url, kind, "memory", "--evidence", EVIDENCE, expected="stale_write_committed")
-            self.assertIn("Protect the table that it writes to", run["detail"])
-            self.assertIn("or call check_term", run["detail"])
-            self.assertRegex(run["evidence"][0], r"--evidence: \d+ under term 1 when instance 2 took over, \d+ now")
+            assert "Protect the table that it writes to" in run["detail"]
+            assert "or call check_term" in run["detail"]
+            assert re.search(r"--evidence: \d+ under term 1 when instance 2 took over, \d+ now", run["evidence"][0])
             # Without a query for it: PostgreSQL's answers are read along; on SQLite the drill cannot tell it from a
             # service that does nothing, and does not let it pass.
             run = self.verdict(
@@ -353,11 +354,11 @@ class Drill(BothDatabases):
                 expected="stale_write_committed" if kind == "postgresql" else "did_not_try",
             )
             if kind == "postgresql":
-                self.assertRegex(
-                    run["evidence"][0], r"committed by instance 1, .* while the fence stood at 2: INSERT INTO entries .* \(INSERT 0 1\)"
+                assert re.search(
+                    r"committed by instance 1, .* while the fence stood at 2: INSERT INTO entries .* \(INSERT 0 1\)", run["evidence"][0]
                 )
             else:
-                self.assertIn("--evidence", run["detail"])
+                assert "--evidence" in run["detail"]
 
         self.both(told)
 
@@ -365,7 +366,7 @@ class Drill(BothDatabases):
     def test_one_whose_term_rises_all_the_time_is_told(self):
         # By the owner of the lease, for the fence is never where it was.
         run = self.verdict(self.postgres, "rising", "again", expected="stale_write_committed")
-        self.assertGreater(run["term"], 2)
+        assert run["term"] > 2
         self.verdict(self.postgres, "rising", "renewed", expected="passed", command=[*SERVICE, "anew"])
 
     @long
@@ -402,7 +403,7 @@ class Drill(BothDatabases):
 
         def told(url, kind):
             run = self.verdict(url, "kept-" + kind, "memory", expected="stale_write_committed", command=[PYTHON, str(path), "memory"])
-            self.assertRegex(run["evidence"][0], r"rows of kept: \d+ under term 1 when instance 2 took over, \d+ now")
+            assert re.search(r"rows of kept: \d+ under term 1 when instance 2 took over, \d+ now", run["evidence"][0])
 
         self.both(told)
 
@@ -410,7 +411,7 @@ class Drill(BothDatabases):
     def test_a_second_table_without_a_check_is_told(self):
         def told(url, kind):
             run = self.verdict(url, kind, "both", *(["--evidence", EVIDENCE] if kind == "sqlite" else []), expected="stale_write_committed")
-            self.assertTrue(run["witness"], "it was refused, and wrote elsewhere")
+            assert run["witness"], "it was refused, and wrote elsewhere"
 
         self.both(told)
         self.verdict(self.postgres, "allowed", "both", "--allow-write", "^UPDATE counters", expected="passed")
@@ -418,7 +419,7 @@ class Drill(BothDatabases):
     def test_one_that_leaves_without_trying_is_told(self):
         def told(url, kind):
             run = self.verdict(url, kind, "quits", expected="did_not_try")
-            self.assertIn("it ended with status 0 instead", run["detail"])
+            assert "it ended with status 0 instead" in run["detail"]
 
         self.both(told)
 
@@ -434,9 +435,9 @@ class Drill(BothDatabases):
 
         def told(url, kind):
             run = self.verdict(url, "seals", kind, "--timeout", "15s", expected="did_not_try", command=["bash", "-c", script])
-            self.assertIsNone(run["witness"])
+            assert run["witness"] is None
             scope = re.search(r'stale term \d+ for scope "([^"]+)"', "\n".join(run["output"]))[1]
-            self.assertIn('"refuse"', sh(TERMGATE, "explain", "--db", url, "--scope", scope, "--json"), "the audit knows of them")
+            assert '"refuse"' in sh(TERMGATE, "explain", "--db", url, "--scope", scope, "--json"), "the audit knows of them"
 
         self.both(told)
 
@@ -450,11 +451,11 @@ class Drill(BothDatabases):
               sleep 0.1
             done"""
         done = drill(self.postgres, "own-terms", "--timeout", "3s", command=["bash", "-c", script])
-        self.assertEqual(done.returncode, 1, done.stdout)
+        assert done.returncode == 1, done.stdout
         for part in ("nobody led", "Instance 1 was refused: TG005", "Hint: "):
-            self.assertIn(part, done.stdout)
-        self.assertIn("3", done.stdout.partition("Hint: ")[2].splitlines()[0], "how to raise the fence to that term")
-        self.assertEqual(done.stdout.count("was refused: TG005"), 1)
+            assert part in done.stdout
+        assert "3" in done.stdout.partition("Hint: ")[2].splitlines()[0], "how to raise the fence to that term"
+        assert done.stdout.count("was refused: TG005") == 1
 
     def test_a_polite_leader_is_told_how_to_be_tested(self):
         # It looks at its own clock and stops. That the drill ended it is not the service's fault; nor is its lease left behind.
@@ -471,19 +472,19 @@ class Drill(BothDatabases):
 
         def told(url, kind):
             run = self.verdict(url, "polite", kind, "--timeout", "5s", expected="did_not_try", command=["bash", "-c", script])
-            self.assertIn("for 5.0 s after it was resumed", run["detail"])
-            self.assertNotIn("signal 15", run["detail"])
-            self.assertIn("when TERMGATE_DRILL is set", run["detail"])
+            assert "for 5.0 s after it was resumed" in run["detail"]
+            assert "signal 15" not in run["detail"]
+            assert "when TERMGATE_DRILL is set" in run["detail"]
             for lease in json.loads(sh(TERMGATE, "lease", "list", "--db", url, "--json")):
                 if lease["scope"].startswith(f"polite-{kind}"):
-                    self.assertIsNotNone(lease["released_at"], lease)
+                    assert lease["released_at"] is not None, lease
 
         self.both(told)
 
     def test_a_liar_is_told(self):
         def told(url, kind):
             run = self.verdict(url, kind, "liar", expected="did_not_try")
-            self.assertIn("nothing else confirms it", run["detail"])
+            assert "nothing else confirms it" in run["detail"]
 
         self.both(told)
         self.verdict(self.postgres, "insists", "liar", "--expect-refusal", "TG001", expected="did_not_try")
@@ -493,29 +494,31 @@ class Drill(BothDatabases):
         # Without the relay: the service finds its server by itself.
         command = ["sh", "-c", f"TERMGATE_DB={self.postgres} exec " + " ".join(SERVICE) + " right"]
         run = self.verdict(self.postgres, "direct", "right", "--timeout", "3s", expected="did_not_try", command=command)
-        self.assertIn("no connection by way of the drill", run["detail"])
+        assert "no connection by way of the drill" in run["detail"]
         run = self.verdict(
             self.postgres, "direct2", "right", "--expect-refusal", r"TG001 stale term \d+", expected="passed", command=command
         )
-        self.assertEqual(run["witness"], "output")
+        assert run["witness"] == "output"
 
     def test_one_that_never_leads_is_told(self):
-        self.both(
-            lambda url, kind: self.assertIn(
-                "did not rise above 0", self.verdict(url, kind, "never", "--timeout", "2s", expected="nobody_led")["detail"]
-            )
-        )
+        def told(url, kind):
+            assert "did not rise above 0" in self.verdict(url, kind, "never", "--timeout", "2s", expected="nobody_led")["detail"]
+
+        self.both(told)
 
     @long
     def test_one_that_crashes_is_told(self):
-        self.both(lambda url, kind: self.assertIn("by signal 11", self.verdict(url, kind, "crashes", expected="ended_by_itself")["detail"]))
+        def told(url, kind):
+            assert "by signal 11" in self.verdict(url, kind, "crashes", expected="ended_by_itself")["detail"]
+
+        self.both(told)
 
     @long
     def test_two_that_do_not_wait_for_one_another_are_told(self):
         # Which of the two is seen first is the scheduler's: that the first was refused and ended, or that the second leads.
         def told(url, kind):
             run = self.verdict(url, kind, "grabs", expected=("ended_by_itself", "nobody_led"))
-            self.assertRegex(run["detail"], "^instance 1|second instance waits while the first one leads")
+            assert re.search("^instance 1|second instance waits while the first one leads", run["detail"])
 
         self.both(told)
 
@@ -530,7 +533,7 @@ class Drill(BothDatabases):
                 expected="no_takeover",
                 command=["sh", "-c", 'case $TERMGATE_DRILL_INSTANCE in 2) exec sleep 100;; esac; exec ' + " ".join(SERVICE) + " right"],
             )
-            self.assertIn("the fence stayed at 1", run["detail"])
+            assert "the fence stayed at 1" in run["detail"]
 
         self.both(told)
 
@@ -538,7 +541,7 @@ class Drill(BothDatabases):
     def test_one_that_ignores_sigterm_is_killed(self):
         def told(url, kind):
             run = self.verdict(url, kind, "deaf", "--stop-timeout", "300ms", expected="passed")
-            self.assertIn("instance 1 did not end within 300 ms of SIGTERM and was killed", run["notes"])
+            assert "instance 1 did not end within 300 ms of SIGTERM and was killed" in run["notes"]
 
         self.both(told)
 
@@ -558,8 +561,8 @@ class Drill(BothDatabases):
         )
         try:
             done = drill(self.sqlite, "taken-right", command=[*SERVICE, "right"])
-            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-            self.assertIn("somebody leads scope \"taken-right\"", done.stderr)
+            assert done.returncode == 2, done.stdout + done.stderr
+            assert "somebody leads scope \"taken-right\"" in done.stderr
         finally:
             os.killpg(renewing.pid, signal.SIGKILL)
             renewing.wait()
@@ -570,30 +573,30 @@ class Drill(BothDatabases):
     def test_several_runs_and_their_reports(self):
         junit, folder = Path(scratch.name) / "drill.xml", Path(scratch.name) / "out"
         done = drill(self.sqlite, "many <&>", "--runs", "2", "--junit", str(junit), "--output", str(folder), command=[*SERVICE, "right"])
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(done.stdout.count("PASSED: the resumed leader tried to write and was refused."), 2, done.stdout)
-        self.assertRegex(done.stderr, r"(?m)^1\| leads under term 1$")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.count("PASSED: the resumed leader tried to write and was refused.") == 2, done.stdout
+        assert re.search(r"(?m)^1\| leads under term 1$", done.stderr)
         suite = xml.etree.ElementTree.parse(junit).getroot()
-        self.assertEqual((suite.tag, suite.get("tests"), suite.get("failures")), ("testsuite", "2", "0"))
-        self.assertEqual(suite[1].get("name"), "a stale leader of many <&> is refused, run 2")
-        self.assertIn("instance 1 refused", suite[0].find("system-out").text)
-        self.assertIn("leads under term 1", (folder / "run1.instance1.log").read_text())
+        assert (suite.tag, suite.get("tests"), suite.get("failures")) == ("testsuite", "2", "0")
+        assert suite[1].get("name") == "a stale leader of many <&> is refused, run 2"
+        assert "instance 1 refused" in suite[0].find("system-out").text
+        assert "leads under term 1" in (folder / "run1.instance1.log").read_text()
         done = drill(self.sqlite, "junit-quits", "--junit", str(junit), "--quiet", command=[*SERVICE, "quits"])
-        self.assertEqual((done.returncode, done.stderr), (1, ""), done.stdout)
-        self.assertIn("FAILED: the resumed leader did not try to write.", done.stdout)
+        assert (done.returncode, done.stderr) == (1, ""), done.stdout
+        assert "FAILED: the resumed leader did not try to write." in done.stdout
         failure = xml.etree.ElementTree.parse(junit).getroot()[0].find("failure")
-        self.assertEqual(failure.get("type"), "did_not_try")
-        self.assertEqual(drill(self.sqlite, "junit-lost", "--junit", "/nowhere/at/all.xml", command=[*SERVICE, "quits"]).returncode, 1)
+        assert failure.get("type") == "did_not_try"
+        assert drill(self.sqlite, "junit-lost", "--junit", "/nowhere/at/all.xml", command=[*SERVICE, "quits"]).returncode == 1
 
     def test_no_password_is_shown(self):
         url = self.postgres.replace("postgres@", "postgres:secret-word@")
         junit = Path(scratch.name) / "secret.xml"
         for words in (["--json"], ["--junit", str(junit), "--output", str(Path(scratch.name) / "secret")]):
             done = drill(url, "leaks", *words, command=[*SERVICE, "leaks"])
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            self.assertNotIn("secret-word", done.stdout + done.stderr)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "secret-word" not in done.stdout + done.stderr
         for path in (junit, Path(scratch.name) / "secret" / "run1.instance1.log"):
-            self.assertNotIn("secret-word", path.read_text())
+            assert "secret-word" not in path.read_text()
 
     # ---- bad input, and bad ends ----------------------------------------------------------------
 
@@ -612,23 +615,23 @@ class Drill(BothDatabases):
             (["--output", "/proc/nowhere"], ["true"], "--output"),
         ]:
             done = drill(self.sqlite, "usage", *words, command=command)
-            self.assertEqual(done.returncode, 2, (words, done.stdout, done.stderr))
-            self.assertIn(said, done.stderr)
-        self.assertEqual(drill("sqlite::memory:", "x").returncode, 2)
-        self.assertEqual(drill("mysql://u:p@h/d", "x").returncode, 2)
+            assert done.returncode == 2, (words, done.stdout, done.stderr)
+            assert said in done.stderr
+        assert drill("sqlite::memory:", "x").returncode == 2
+        assert drill("mysql://u:p@h/d", "x").returncode == 2
         done = drill(self.sqlite, "x" * 201)
-        self.assertEqual((done.returncode, "TG005" in done.stderr), (9, True), done.stderr)
+        assert (done.returncode, "TG005" in done.stderr) == (9, True), done.stderr
         done = subprocess.run([TERMGATE, "drill", "--db", self.sqlite, "--", "true"], capture_output=True, text=True)
-        self.assertEqual((done.returncode, "--scope is missing" in done.stderr), (2, True), done.stderr)
+        assert (done.returncode, "--scope is missing" in done.stderr) == (2, True), done.stderr
 
     def test_databases_that_cannot_be_used(self):
         bare = f"sqlite:{scratch.name}/bare.db"
         sqlite3.connect(bare[7:]).execute("CREATE TABLE t (v)")
         done = drill(bare, "x")
-        self.assertEqual((done.returncode, "termgate init" in done.stderr), (1, True), done.stderr)
+        assert (done.returncode, "termgate init" in done.stderr) == (1, True), done.stderr
         done = drill("postgresql://somebody:secret-word@127.0.0.1:1/nowhere", "x")
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertNotIn("secret-word", done.stderr + done.stdout)
+        assert done.returncode == 1, done.stderr
+        assert "secret-word" not in done.stderr + done.stdout
 
     def test_on_a_server_with_tls(self):
         server = Path(scratch.name) / "tls"
@@ -660,31 +663,31 @@ class Drill(BothDatabases):
         self.addCleanup(sh, PG_SERVER, "stop", server, "immediate")
         sh(TERMGATE, "init", "--db", url)
         sh("psql", "-qX", url, "-c", "CREATE TABLE entries (scope text, term bigint, instance text)")
-        self.assertEqual(sh("psql", "-qXAt", url, "-c", "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"), "t")
+        assert sh("psql", "-qXAt", url, "-c", "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()") == "t"
         # libpq encrypts here without being asked to; the command's own way, through the drill on this machine, is plain all the same.
         run = self.verdict(url, "tls", "right", expected="passed")
-        self.assertEqual((run["witness"], run["notes"]), ("wire", []))
+        assert (run["witness"], run["notes"]) == ("wire", [])
         # Who demands encryption has it, and is told at once that the drill cannot see then, and what to do.
         demanding = url + "?sslmode=require"
         report = Path(scratch.name) / "tls.xml"
         begun = time.monotonic()
         run = self.verdict(demanding, "tls-demanded", "right", "--junit", str(report), expected="not_judged")
-        self.assertLess(time.monotonic() - begun, 10)
+        assert time.monotonic() - begun < 10
         for words in ("the URL demands sslmode=require", "sslmode=disable", "--expect-refusal"):
-            self.assertIn(words, run["detail"])
-        self.assertIn("not_judged", report.read_text())
+            assert words in run["detail"]
+        assert "not_judged" in report.read_text()
         run = self.verdict(demanding, "tls-told", "right", "--expect-refusal", "^TG001 stale term", expected="passed")
         # Whichever is read first: what the service printed, or what the database has noted of its refusal.
-        self.assertIn(run["witness"], ("output", "audit"))
-        self.assertIn("sslmode=disable", run["notes"][0])
+        assert run["witness"] in ("output", "audit")
+        assert "sslmode=disable" in run["notes"][0]
         # The same where the server takes no plain connection.
         hba = Path(sh("psql", "-qXAt", url, "-c", "SHOW hba_file"))
         hba.write_text("hostssl all all 127.0.0.1/32 trust\nhostnossl all all 127.0.0.1/32 reject\n" + hba.read_text())
         sh("psql", "-qX", url, "-c", "SELECT pg_reload_conf()")
         plain = ["psql", "-qX", url + "?sslmode=disable", "-c", "SELECT 1"]
-        self.assertTrue(eventually(lambda: subprocess.run(plain, capture_output=True).returncode != 0, 10, 0.1), "the new pg_hba.conf")
+        assert eventually(lambda: subprocess.run(plain, capture_output=True).returncode != 0, 10, 0.1), "the new pg_hba.conf"
         run = self.verdict(url, "tls-only", "right", expected="not_judged")
-        self.assertIn("takes encrypted connections only", run["detail"])
+        assert "takes encrypted connections only" in run["detail"]
         # The library writes its refusals down.
         sh(
             TERMGATE,
@@ -707,7 +710,7 @@ class Drill(BothDatabases):
             expected="passed",
             command=[TERMGATE, "demo", "--as", "service", "--scope", "tls-library"],
         )
-        self.assertEqual(run["witness"], "audit")
+        assert run["witness"] == "audit"
 
     def test_as_the_roles_that_users_have(self):
         url = self.own_database(self.postgres, "roles")
@@ -742,19 +745,19 @@ class Drill(BothDatabases):
         )
         for mode in ("right", "declares"):
             run = self.verdict(lead, "roles", mode, expected="passed")
-            self.assertEqual((run["witness"], run["notes"]), ("wire", []))
+            assert (run["witness"], run["notes"]) == ("wire", [])
         # The drill watches as one role, the service works as another, which is told what it lacks.
         sh(TERMGATE, "init", "--db", owner, "--grant", "lead_role=read", "--revoke", "lead_role", "--grant", "service_role=write")
         run = self.verdict(lead, "roles-through", "right", "--through", service, expected="ended_by_itself")
-        self.assertIn(
-            "role service_role, which has level write; if it takes leases it needs level lead: termgate init --grant service_role=lead",
-            run["notes"][0],
+        assert (
+            "role service_role, which has level write; if it takes leases it needs level lead: termgate init --grant service_role=lead"
+            in run["notes"][0]
         )
         sh(TERMGATE, "init", "--db", owner, "--grant", "service_role=lead")
         run = self.verdict(lead, "roles-granted", "declares", "--through", service, expected="passed")
         # Level read gives no lease back.
-        self.assertEqual(len(run["notes"]), 1)
-        self.assertIn('the lease of "roles-granted-declares" is left to run out: permission denied', run["notes"][0])
+        assert len(run["notes"]) == 1
+        assert 'the lease of "roles-granted-declares" is left to run out: permission denied' in run["notes"][0]
 
     @long
     def test_a_server_that_dies_in_the_middle(self):
@@ -777,17 +780,17 @@ class Drill(BothDatabases):
         said = ""
         while "SIGSTOP" not in said:
             line = process.stdout.readline()
-            self.assertTrue(line, said)
+            assert line, said
             said += line
         sh(PG_SERVER, "stop", server, "immediate")
         out, _ = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 1, out)
-        self.assertIn("FAILED: the drill could not be carried out.", out)
-        self.assertEqual(xml.etree.ElementTree.parse(junit).getroot()[0].find("failure").get("type"), "not_judged")
-        self.assertEqual(processes_with("TERMGATE_SCOPE=dying\0"), [])
+        assert process.returncode == 1, out
+        assert "FAILED: the drill could not be carried out." in out
+        assert xml.etree.ElementTree.parse(junit).getroot()[0].find("failure").get("type") == "not_judged"
+        assert processes_with("TERMGATE_SCOPE=dying\0") == []
 
     def wait(self, what, name, seconds=15):
-        self.assertTrue(eventually(what, seconds, 0.05), name)
+        assert eventually(what, seconds, 0.05), name
 
     def begun(self, scope, until, mode="right"):
         process = subprocess.Popen(
@@ -800,25 +803,25 @@ class Drill(BothDatabases):
         said = ""
         while until not in said:
             line = process.stdout.readline()
-            self.assertTrue(line, said)
+            assert line, said
             said += line
         return process
 
     def test_ctrl_c_leaves_nothing_behind(self):
         for until in ("it leads", "SIGSTOP"):
             process = self.begun("interrupted", until)
-            self.assertGreaterEqual(len(processes_with("TERMGATE_SCOPE=interrupted\0")), 3)
+            assert len(processes_with("TERMGATE_SCOPE=interrupted\0")) >= 3
             process.send_signal(signal.SIGINT)
             out, _ = process.communicate(timeout=20)
-            self.assertEqual(process.returncode, 1, out)
-            self.assertIn("FAILED: interrupted.", out)
-            self.assertEqual(processes_with("TERMGATE_SCOPE=interrupted\0"), [])
+            assert process.returncode == 1, out
+            assert "FAILED: interrupted." in out
+            assert processes_with("TERMGATE_SCOPE=interrupted\0") == []
 
     @long
     def test_a_drill_that_is_killed_leaves_nothing_behind(self):
         for mode, until in (("right", "it leads"), ("deaf", "SIGSTOP")):
             process = self.begun("killed", until, mode)
-            self.assertGreaterEqual(len(processes_with("TERMGATE_SCOPE=killed\0")), 3)
+            assert len(processes_with("TERMGATE_SCOPE=killed\0")) >= 3
             process.kill()
             process.communicate()
             self.wait(lambda: processes_with("TERMGATE_SCOPE=killed\0") == [], processes_with("TERMGATE_SCOPE=killed\0"))
@@ -827,7 +830,7 @@ class Drill(BothDatabases):
         folder = Path(scratch.name) / "temporary"
         folder.mkdir()
         drill(self.sqlite, "folder", command=[*SERVICE, "right"], TMPDIR=str(folder))
-        self.assertEqual(list(folder.iterdir()), [])
+        assert list(folder.iterdir()) == []
 
 
 PROXIED = """

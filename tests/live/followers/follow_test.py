@@ -12,10 +12,10 @@ import sqlite3
 import subprocess
 import tempfile
 import time
-import unittest
 from pathlib import Path
 
 import psycopg2
+import pytest
 from both_databases import BothDatabases
 from given import EXTENSION, PG_SERVER, SANITIZED, TERMGATE
 
@@ -58,7 +58,7 @@ class Follow(BothDatabases):
             stdin=None,
             input="".join(f"line {n}\n" for n in range(count)),
         )
-        self.assertEqual(done.returncode, 0, done.stderr)
+        assert done.returncode == 0, done.stderr
 
     def begin(self, url, *words, **more):
         child = subprocess.Popen(
@@ -75,32 +75,31 @@ class Follow(BothDatabases):
     def wait_for(self, condition, seconds=20):
         end = time.monotonic() + seconds
         while not condition():
-            self.assertLess(time.monotonic(), end, "it did not come true")
+            assert time.monotonic() < end, "it did not come true"
             time.sleep(0.02)
 
     def test_once_and_again(self):
         def play(url, stream):
             self.append(url, stream, 3)
             follow = ["follow", "--name", stream, "--stream", stream, "--once"]
-            self.assertEqual(self.command(url, *follow, "--raw").stdout, "line 0\nline 1\nline 2\n")
-            self.assertEqual(self.command(url, *follow).stdout, "")
+            assert self.command(url, *follow, "--raw").stdout == "line 0\nline 1\nline 2\n"
+            assert self.command(url, *follow).stdout == ""
             self.append(url, stream, 1)
             done = self.command(url, *follow, "--json")
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(
-                {key: value for key, value in json.loads(done.stdout).items() if key in ("stream", "sequence_no", "payload", "term")},
-                {"stream": stream, "sequence_no": 4, "payload": "line 0", "term": 1},
-            )
+            assert done.returncode == 0, done.stderr
+            assert {
+                key: value for key, value in json.loads(done.stdout).items() if key in ("stream", "sequence_no", "payload", "term")
+            } == {"stream": stream, "sequence_no": 4, "payload": "line 0", "term": 1}
             listed = json.loads(self.command(url, "follower", "list", "--json").stdout)
             mine = next(one for one in listed if one["name"] == stream)
-            self.assertEqual((mine["stream"], mine["behind"], mine["behind_ms"]), (stream, 0, None))
+            assert (mine["stream"], mine["behind"], mine["behind_ms"]) == (stream, 0, None)
             self.append(url, stream, 2)
             mine = next(one for one in json.loads(self.command(url, "follower", "list", "--json").stdout) if one["name"] == stream)
-            self.assertEqual(mine["behind"], 2)
-            self.assertGreaterEqual(mine["behind_ms"], 0)
-            self.assertEqual(self.command(url, "follower", "remove", stream).returncode, 0)
-            self.assertEqual(self.command(url, "follower", "remove", stream).returncode, 1)
-            self.assertEqual(len(self.command(url, *follow).stdout.splitlines()), 6)
+            assert mine["behind"] == 2
+            assert mine["behind_ms"] >= 0
+            assert self.command(url, "follower", "remove", stream).returncode == 0
+            assert self.command(url, "follower", "remove", stream).returncode == 1
+            assert len(self.command(url, *follow).stdout.splitlines()) == 6
 
         self.both(play)
 
@@ -132,16 +131,16 @@ class Follow(BothDatabases):
                         continue  # the last line of one that was killed
                     stream, number = write["stream"], write["sequence_no"]
                     # In order within a life; a restart goes back by a page at most, and leaves nothing out.
-                    self.assertEqual(number, here.get(stream, number - 1) + 1)
-                    self.assertLessEqual(number, seen[stream] + 1)
-                    self.assertGreater(number, seen[stream] - 500)
+                    assert number == here.get(stream, number - 1) + 1
+                    assert number <= seen[stream] + 1
+                    assert number > seen[stream] - 500
                     here[stream] = number
                     seen[stream] = max(seen[stream], number)
-            self.assertEqual(sum(seen.values()), 2 + 6 * 400)
+            assert sum(seen.values()) == 2 + 6 * 400
 
         self.both(play)
 
-    @unittest.skipIf(SANITIZED, "a Python without the runtime of the sanitizer cannot load the extension")
+    @pytest.mark.skipif(SANITIZED, reason="a Python without the runtime of the sanitizer cannot load the extension")
     def test_effects_in_the_same_database_happen_once(self):
         # As docs/use/followers.md says: follower_advance in the transaction of the effect, rolled back unless it answers "moved".
         def play(url, stream):
@@ -173,16 +172,16 @@ class Follow(BothDatabases):
                 return outcome
 
             first = start()
-            self.assertEqual(handle(first, 1), "moved")
+            assert handle(first, 1) == "moved"
             # It dies before its COMMIT: neither the effect nor the position is there, and the write comes again.
-            self.assertEqual(handle(first, 2, end="ROLLBACK"), "moved")
-            self.assertEqual(handle(first, 2), "moved")
+            assert handle(first, 2, end="ROLLBACK") == "moved"
+            assert handle(first, 2) == "moved"
             # The same write once more, and by whom another has taken it over from.
-            self.assertEqual(handle(first, 2), "elsewhere")
+            assert handle(first, 2) == "elsewhere"
             second = start()
-            self.assertEqual(handle(first, 3), "taken")
-            self.assertEqual(handle(second, 3), "moved")
-            self.assertEqual(run(f"SELECT handled FROM {totals}"), (3,))
+            assert handle(first, 3) == "taken"
+            assert handle(second, 3) == "moved"
+            assert run(f"SELECT handled FROM {totals}") == (3,)
 
         self.both(play)
 
@@ -194,10 +193,10 @@ class Follow(BothDatabases):
                 first = self.begin(url, "--name", stream, "--stream", stream, "--poll", "50ms", stdout=file)
             self.wait_for(lambda: out.read_text().count("\n") == 1)
             second = self.begin(url, "--name", stream, "--stream", stream, stdout=subprocess.DEVNULL)
-            self.assertEqual(first.wait(10), 5)
-            self.assertIn("started elsewhere", first.stderr.read())
+            assert first.wait(10) == 5
+            assert "started elsewhere" in first.stderr.read()
             second.send_signal(signal.SIGINT)
-            self.assertEqual(second.wait(10), 0)
+            assert second.wait(10) == 0
 
         self.both(play)
 
@@ -206,8 +205,8 @@ class Follow(BothDatabases):
             self.append(url, stream, 3)
             with open("/dev/full", "w") as full:
                 child = self.begin(url, "--name", stream, "--stream", stream, stdout=full)
-                self.assertEqual(child.wait(10), 1)
-            self.assertEqual(len(self.command(url, "follow", "--name", stream, "--stream", stream, "--once").stdout.splitlines()), 3)
+                assert child.wait(10) == 1
+            assert len(self.command(url, "follow", "--name", stream, "--stream", stream, "--once").stdout.splitlines()) == 3
 
         self.both(play)
 
@@ -224,11 +223,11 @@ class Follow(BothDatabases):
         ):
             with self.subTest(words=words):
                 done = self.command(url, "follow", *words)
-                self.assertEqual(done.returncode, status, done.stderr)
+                assert done.returncode == status, done.stderr
         self.append(url, "pruned", 5)
-        self.assertEqual(self.command(url, "prune", "--stream", "pruned", "--before", "4").returncode, 0)
+        assert self.command(url, "prune", "--stream", "pruned", "--before", "4").returncode == 0
         done = self.command(url, "follow", "--name", "p", "--stream", "pruned", "--once")
-        self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertIn("pruned", done.stderr)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "pruned" in done.stderr
         done = self.command(url, "follow", "--name", "p", "--stream", "pruned", "--once", "--skip-pruned", "--raw")
-        self.assertEqual((done.returncode, done.stdout), (0, "line 3\nline 4\n"))
+        assert (done.returncode, done.stdout) == (0, "line 3\nline 4\n")

@@ -22,6 +22,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from both_databases import BothDatabases
 from given import LONG, PG_SERVER, TERMGATE
 
@@ -95,7 +97,7 @@ class Run(BothDatabases):
             if found:
                 return found
             time.sleep(0.02)
-        self.fail("it has not come to that")
+        pytest.fail("it has not come to that")
 
     def number_in(self, path):
         return self.wait_for(lambda: path.exists() and path.read_text().strip().isdigit() and int(path.read_text()))
@@ -107,9 +109,9 @@ class Run(BothDatabases):
         def play(url, scope):
             for status in (0, 1, 5, 77):
                 done = self.run_(url, scope, *shell(f"echo out; echo err >&2; exit {status}"))
-                self.assertEqual((done.returncode, done.stdout), (status, "out\n"), done.stderr)
-                self.assertIn("err", done.stderr)
-            self.assertEqual(self.run_(url, scope, *shell("kill -USR1 $$")).returncode, 128 + signal.SIGUSR1)
+                assert (done.returncode, done.stdout) == (status, "out\n"), done.stderr
+                assert "err" in done.stderr
+            assert self.run_(url, scope, *shell("kill -USR1 $$")).returncode == 128 + signal.SIGUSR1
             done = subprocess.run(
                 [TERMGATE, "run", "--scope", scope, "--", "cat"],
                 env=dict(clean, TERMGATE_DB=url),
@@ -118,8 +120,8 @@ class Run(BothDatabases):
                 text=True,
                 timeout=60,
             )
-            self.assertEqual(done.stdout, "through\n")
-            self.assertFalse(self.lease(url, scope)["held"])
+            assert done.stdout == "through\n"
+            assert not self.lease(url, scope)["held"]
 
         self.both(play)
 
@@ -147,8 +149,8 @@ class Run(BothDatabases):
                     heard += more
             except OSError:
                 pass  # its other end was closed
-            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), status)
-            self.assertIn(said, heard)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == status
+            assert said in heard
             os.close(terminal)
 
     def test_environment(self):
@@ -157,11 +159,11 @@ class Run(BothDatabases):
                 url, scope, "--job", "j", *shell('printf "%s|%s|%s|%s" "$TERMGATE_SCOPE" "$TERMGATE_TERM" "$TERMGATE_RUN_ID" "$PGOPTIONS"')
             )
             named, term, run, options = done.stdout.split("|")
-            self.assertEqual(named, scope)
-            self.assertEqual(int(term), self.lease(url, scope)["term"])
-            self.assertTrue(run)
-            self.assertEqual(options, f"-c termgate.scope={scope.replace(' ', chr(92) + ' ')} -c termgate.term={term}")
-            self.assertEqual(self.run_(url, scope, "--no-pgoptions", *shell('printf "%s" "$PGOPTIONS"')).stdout, "")
+            assert named == scope
+            assert int(term) == self.lease(url, scope)["term"]
+            assert run
+            assert options == f"-c termgate.scope={scope.replace(' ', chr(92) + ' ')} -c termgate.term={term}"
+            assert self.run_(url, scope, "--no-pgoptions", *shell('printf "%s" "$PGOPTIONS"')).stdout == ""
 
         self.both(play)
         # A psql inside is fenced, and one that has outlived its lease is refused.
@@ -171,11 +173,11 @@ class Run(BothDatabases):
             ["psql", "-Xqd", self.postgres, "-c", f"SELECT termgate.protect('fenced', scope => '{scope}')"], check=True, capture_output=True
         )
         psql = f"psql -XqAt -v ON_ERROR_STOP=1 '{self.postgres}' -c 'INSERT INTO fenced VALUES (1)'"
-        self.assertEqual(self.run_(self.postgres, scope, *shell(psql)).returncode, 0)
+        assert self.run_(self.postgres, scope, *shell(psql)).returncode == 0
         # By SQL, which notifies nobody: `lease force-release` is heard at once, and COMMAND ended.
         taken = f"SELECT termgate.force_release('{scope}', 'operator', 'test')"
         done = self.run_(self.postgres, scope, *shell(f'PGOPTIONS= psql -Xqd "{self.postgres}" -c "{taken}" >/dev/null; {psql}'))
-        self.assertIn("TG001", done.stderr)
+        assert "TG001" in done.stderr
 
     def test_command_is_scheduled_as_its_caller(self):
         # The watchdog may have real-time priority; COMMAND must not inherit it.
@@ -186,7 +188,7 @@ class Run(BothDatabases):
             text=True,
             timeout=60,
         )
-        self.assertEqual(done.stdout.split(), [str(7 + os.getpriority(os.PRIO_PROCESS, 0)), "TS"], done.stderr)
+        assert done.stdout.split() == [str(7 + os.getpriority(os.PRIO_PROCESS, 0)), "TS"], done.stderr
 
     def test_bad_input(self):
         url = self.sqlite
@@ -204,17 +206,17 @@ class Run(BothDatabases):
         ):
             with self.subTest(words=words):
                 done = self.run_(url, "bad", *words)
-                self.assertEqual(done.returncode, status, done.stderr)
-                self.assertTrue(done.stderr.startswith("termgate: "), done.stderr)
-        self.assertEqual(self.run_(url, "", "--", "true").returncode, 109)
-        self.assertEqual(self.run_("sqlite:/no/such/folder/x.db", "s", "--", "true").returncode, 101)
-        self.assertFalse(self.lease(url, "bad").get("held"))
+                assert done.returncode == status, done.stderr
+                assert done.stderr.startswith("termgate: "), done.stderr
+        assert self.run_(url, "", "--", "true").returncode == 109
+        assert self.run_("sqlite:/no/such/folder/x.db", "s", "--", "true").returncode == 101
+        assert not self.lease(url, "bad").get("held")
 
     def test_hostile_scope(self):
         def play(url, scope):
             hostile = scope + " '\"; $(touch x) \\ -c role=postgres {}"
             done = self.run_(url, hostile, *shell('printf "%s" "$TERMGATE_SCOPE"'))
-            self.assertEqual((done.returncode, done.stdout), (0, hostile), done.stderr)
+            assert (done.returncode, done.stdout) == (0, hostile), done.stderr
 
         self.both(play)
 
@@ -223,15 +225,15 @@ class Run(BothDatabases):
             first = self.begin(url, scope, *shell("sleep 30"))
             self.wait_for(lambda: self.lease(url, scope).get("held"))
             done = self.run_(url, scope, *shell("echo inside"))
-            self.assertEqual((done.returncode, done.stdout), (104, ""))
-            self.assertIn("under term", done.stderr)
+            assert (done.returncode, done.stdout) == (104, "")
+            assert "under term" in done.stderr
             # With --once-per that is no failure.
-            self.assertEqual(self.run_(url, scope, "--once-per", "1d", *shell("echo inside")).returncode, 0)
+            assert self.run_(url, scope, "--once-per", "1d", *shell("echo inside")).returncode == 0
             waiter = self.begin(url, scope, "--wait", "20s", *shell("exit 3"))
             time.sleep(0.3)
             first.send_signal(signal.SIGTERM)  # passed through to COMMAND
-            self.assertEqual(first.wait(20), 128 + signal.SIGTERM)
-            self.assertEqual(waiter.wait(20), 3)
+            assert first.wait(20) == 128 + signal.SIGTERM
+            assert waiter.wait(20) == 3
 
         self.both(play)
 
@@ -241,7 +243,7 @@ class Run(BothDatabases):
         waiter = self.begin(self.sqlite, "wait", "--wait", "30s", *shell("exit 3"))
         self.wait_for(lambda: takes(waiter.pid, signal.SIGINT))
         waiter.send_signal(signal.SIGINT)
-        self.assertEqual(waiter.wait(10), 128 + signal.SIGINT)
+        assert waiter.wait(10) == 128 + signal.SIGINT
         first.send_signal(signal.SIGTERM)
         first.wait(20)
 
@@ -289,9 +291,9 @@ class Run(BothDatabases):
             stdin=subprocess.DEVNULL,
         )
         state = alive(child)
-        self.assertEqual(second.returncode, 0, second.stderr)
-        self.assertGreater(int(second.stdout.split()[-1]), term)
-        self.assertFalse(state, "a child has outlived its lease")
+        assert second.returncode == 0, second.stderr
+        assert int(second.stdout.split()[-1]) > term
+        assert not state, "a child has outlived its lease"
         return first, second
 
     def test_nothing_outlives_its_lease(self):
@@ -305,7 +307,7 @@ class Run(BothDatabases):
                 def stopped(url, scope):
                     first, _ = self.outlive(url, scope, self.detached["setsid"], lambda first: first.send_signal(harm))
                     first.send_signal(signal.SIGCONT)
-                    self.assertEqual(first.wait(20), 105)
+                    assert first.wait(20) == 105
 
                 self.both(stopped)
 
@@ -314,13 +316,13 @@ class Run(BothDatabases):
         def play(url, scope):
             def harm(first):
                 watchdog = self.children_of(first.pid)
-                self.assertEqual(len(watchdog), 1)
-                self.assertNotIn("termgate", Path(f"/proc/{watchdog[0]}/comm").read_text())
-                self.assertEqual(Path(f"/proc/{watchdog[0]}/cmdline").read_bytes().rstrip(b"\0"), f"tg-watchdog {first.pid}".encode())
+                assert len(watchdog) == 1
+                assert "termgate" not in Path(f"/proc/{watchdog[0]}/comm").read_text()
+                assert Path(f"/proc/{watchdog[0]}/cmdline").read_bytes().rstrip(b"\0") == f"tg-watchdog {first.pid}".encode()
                 subprocess.run(["pkill", "-9", "-f", f"run --scope {re.escape(scope)} --ttl"], check=True)
 
             first, _ = self.outlive(url, scope, self.detached["setsid"], harm)
-            self.assertEqual(first.wait(20), -signal.SIGKILL)
+            assert first.wait(20) == -signal.SIGKILL
 
         self.both(play)
 
@@ -345,8 +347,8 @@ class Run(BothDatabases):
             took = time.monotonic() - begun
             print(f"ended {took * 1000:.0f} ms after waking ", end="", file=sys.stderr)
             # A crowded machine wakes it up late.
-            self.assertLess(took, 2.0)
-            self.assertEqual(first.wait(20), 105)
+            assert took < 2.0
+            assert first.wait(20) == 105
 
         self.both(play, at_once=False)
 
@@ -354,11 +356,11 @@ class Run(BothDatabases):
         def play(url, scope):
             def harm(first):
                 children = self.children_of(first.pid)
-                self.assertEqual(len(children), 1)
+                assert len(children) == 1
                 os.kill(children[0], signal.SIGKILL)
 
             first, _ = self.outlive(url, scope, self.detached["setsid"], harm)
-            self.assertEqual(first.wait(20), 101)
+            assert first.wait(20) == 101
 
         self.both(play)
 
@@ -377,9 +379,9 @@ class Run(BothDatabases):
                 'setsid sh -c "trap \\"\\" TERM; echo \\$\\$ > $0; sleep 60; sleep 60" & while ! [ -s $0 ]; do sleep 0.02; done; exit 4',
                 str(path),
             )
-            self.assertEqual(done.returncode, 4, done.stderr)
-            self.assertFalse(alive(self.number_in(path)))
-            self.assertLess(time.monotonic() - begun, 10)
+            assert done.returncode == 4, done.stderr
+            assert not alive(self.number_in(path))
+            assert time.monotonic() - begun < 10
 
         self.both(play)
 
@@ -390,10 +392,10 @@ class Run(BothDatabases):
             first = self.begin(url, scope, "--ttl", "3s", "--job", "j", "--", "sh", "-c", self.detached["ignores TERM"], str(path))
             child = self.number_in(path)
             self.command(url, "lease", "force-release", "--scope", scope, "--reason", "test")
-            self.assertEqual(first.wait(5), 105)
-            self.assertFalse(alive(child))
+            assert first.wait(5) == 105
+            assert not alive(child)
             runs = json.loads(self.command(url, "job", "list", "--scope", scope, "--json").stdout)
-            self.assertEqual([run["status"] for run in runs], ["lost"])
+            assert [run["status"] for run in runs] == ["lost"]
 
         self.both(play)
 
@@ -407,13 +409,13 @@ class Run(BothDatabases):
                 url, scope, "--ttl", "10s", "--wait", "30s", *shell(f"test -e {path}.done && echo $$ > {path}.next; sleep 60")
             )
             done = self.command(url, "lease", "hand-over", scope, "--drain", "20s", "--json")
-            self.assertEqual(first.wait(10), 7)  # it had twice its TTL to end in order
+            assert first.wait(10) == 7  # it had twice its TTL to end in order
             receipt = json.loads(done.stdout)
-            self.assertEqual((done.returncode, receipt["state"], receipt["next_term"]), (0, "taken", 2), done)
+            assert (done.returncode, receipt["state"], receipt["next_term"]) == (0, "taken", 2), done
             self.number_in(Path(f"{path}.next"))
             second.terminate()
-            self.assertEqual(second.wait(10), 128 + signal.SIGTERM)
-            self.assertIn("gets signal", first.stderr.read())
+            assert second.wait(10) == 128 + signal.SIGTERM
+            assert "gets signal" in first.stderr.read()
 
         self.both(play)
 
@@ -423,34 +425,34 @@ class Run(BothDatabases):
             first = self.begin(url, scope, "--ttl", "1s", *shell(f"trap '' TERM; echo $$ > {path}; while :; do sleep 0.1; done"))
             child = self.number_in(path)
             done = self.command(url, "lease", "hand-over", scope, "--drain", "500ms")
-            self.assertEqual(done.returncode, 4, done)
-            self.assertEqual(first.wait(5), 105)
-            self.assertFalse(alive(child))
+            assert done.returncode == 4, done
+            assert first.wait(5) == 105
+            assert not alive(child)
 
         self.both(play)
 
     def test_the_signal_of_a_hand_over_must_be_one(self):
         done = self.run_(self.sqlite, "any", "--leave-signal", "KILL", *shell("true"))
-        self.assertEqual((done.returncode, "--leave-signal KILL" in done.stderr), (102, True), done)
+        assert (done.returncode, "--leave-signal KILL" in done.stderr) == (102, True), done
 
     def test_once_per(self):
         def play(url, scope):
             path = self.file()
             line = ["--once-per", "1d", "--job", "report", *shell(f"echo x >> {path}; exit $(cat {path}.status 2>/dev/null || echo 0)")]
             Path(f"{path}.status").write_text("7")
-            self.assertEqual(self.run_(url, scope, *line).returncode, 7)
+            assert self.run_(url, scope, *line).returncode == 7
             # A failed one may be tried again; three hosts at once.
             Path(f"{path}.status").write_text("0")
             three = [self.begin(url, scope, *line) for _ in range(3)]
-            self.assertEqual([one.wait(30) for one in three], [0, 0, 0])
+            assert [one.wait(30) for one in three] == [0, 0, 0]
             for _ in range(2):
-                self.assertEqual(self.run_(url, scope, *line).returncode, 0)
-            self.assertEqual(path.read_text(), "x\nx\n")
+                assert self.run_(url, scope, *line).returncode == 0
+            assert path.read_text() == "x\nx\n"
             # Its time has come again, less the slack.
-            self.assertEqual(self.run_(url, scope, "--once-per", "1s", "--job", "report", *shell("sleep 0.1")).returncode, 0)
+            assert self.run_(url, scope, "--once-per", "1s", "--job", "report", *shell("sleep 0.1")).returncode == 0
             time.sleep(1)
-            self.assertEqual(self.run_(url, scope, "--once-per", "1s", "--job", "report", *shell(f"echo y >> {path}")).returncode, 0)
-            self.assertEqual(path.read_text(), "x\nx\ny\n")
+            assert self.run_(url, scope, "--once-per", "1s", "--job", "report", *shell(f"echo y >> {path}")).returncode == 0
+            assert path.read_text() == "x\nx\ny\n"
 
         self.both(play)
 
@@ -465,15 +467,13 @@ class Run(BothDatabases):
                 "--resume",
                 *shell(f"echo \"${{TERMGATE_CHECKPOINT-none}}\"; {beat} 'page 1' && {beat} 'page 2' && exit 9"),
             )
-            self.assertEqual((done.returncode, done.stdout), (9, "none\n"), done.stderr)
+            assert (done.returncode, done.stdout) == (9, "none\n"), done.stderr
             done = self.run_(url, scope, "--job", "export", "--resume", *shell("echo \"${TERMGATE_CHECKPOINT-none}\""))
-            self.assertEqual((done.returncode, done.stdout), (0, "page 2\n"), done.stderr)
-            self.assertEqual(
-                self.run_(url, scope, "--job", "export", "--resume", *shell("echo \"${TERMGATE_CHECKPOINT-none}\"")).stdout, "none\n"
-            )
+            assert (done.returncode, done.stdout) == (0, "page 2\n"), done.stderr
+            assert self.run_(url, scope, "--job", "export", "--resume", *shell("echo \"${TERMGATE_CHECKPOINT-none}\"")).stdout == "none\n"
             runs = json.loads(self.command(url, "job", "list", "--job", "export", "--scope", scope, "--json").stdout)
-            self.assertEqual([(run["status"], run["exit_code"]) for run in runs], [("completed", 0), ("completed", 0), ("failed", 9)])
-            self.assertEqual(json.loads(self.command(url, "job", "show", runs[2]["run_id"], "--json").stdout)["checkpoint"], "page 2")
+            assert [(run["status"], run["exit_code"]) for run in runs] == [("completed", 0), ("completed", 0), ("failed", 9)]
+            assert json.loads(self.command(url, "job", "show", runs[2]["run_id"], "--json").stdout)["checkpoint"] == "page 2"
 
         self.both(play)
 
@@ -482,26 +482,26 @@ class Run(BothDatabases):
             acquired = json.loads(self.command(url, "lease", "acquire", "--scope", scope, "--owner", "me", "--ttl", "20s", "--json").stdout)
             started = self.command(url, "job", "start", "--job", "j", "--scope", scope, "--term", str(acquired["term"]), "--owner", "me")
             run = started.stdout.strip()
-            self.assertEqual(started.returncode, 0, started.stderr)
-            self.assertEqual(self.command(url, "job", "beat", "--run", run, "--checkpoint", "a").returncode, 0)
+            assert started.returncode == 0, started.stderr
+            assert self.command(url, "job", "beat", "--run", run, "--checkpoint", "a").returncode == 0
             renewed = self.command(url, "job", "beat", "--run", run, "--ttl", "60s", "--json")
-            self.assertGreater(json.loads(renewed.stdout)["beat_within_ms"], 50_000)
-            self.assertGreater(self.lease(url, scope)["remaining_ms"], 50_000)
+            assert json.loads(renewed.stdout)["beat_within_ms"] > 50_000
+            assert self.lease(url, scope)["remaining_ms"] > 50_000
             # Somebody else cancels a run: its holder hears of it with the next beat.
             other = self.command(
                 url, "job", "start", "--job", "other", "--scope", scope, "--term", str(acquired["term"]), "--owner", "me"
             ).stdout.strip()
-            self.assertEqual(self.command(url, "job", "cancel", other, "--reason", "wrong month").returncode, 0)
-            self.assertEqual(self.command(url, "job", "beat", "--run", other).returncode, 5)
+            assert self.command(url, "job", "cancel", other, "--reason", "wrong month").returncode == 0
+            assert self.command(url, "job", "beat", "--run", other).returncode == 5
             cancelled = json.loads(self.command(url, "job", "show", other, "--json").stdout)
-            self.assertEqual((cancelled["status"], cancelled["detail"].endswith("wrong month")), ("cancelled", True))
-            self.assertEqual(self.command(url, "job", "cancel", other).returncode, 5)
-            self.assertEqual(self.command(url, "job", "cancel").returncode, 2)
+            assert (cancelled["status"], cancelled["detail"].endswith("wrong month")) == ("cancelled", True)
+            assert self.command(url, "job", "cancel", other).returncode == 5
+            assert self.command(url, "job", "cancel").returncode == 2
             self.command(url, "lease", "force-release", "--scope", scope, "--reason", "test")
             # [complaint] A lost run that is shown as running for ever.
-            self.assertEqual(json.loads(self.command(url, "job", "show", "--run", run, "--json").stdout)["status"], "lost")
-            self.assertIn(self.command(url, "job", "beat", "--run", run, "--ttl", "60s").returncode, (3, 5))
-            self.assertIn(self.command(url, "job", "finish", "--run", run, "--exit-code", "0").returncode, (3, 5))
+            assert json.loads(self.command(url, "job", "show", "--run", run, "--json").stdout)["status"] == "lost"
+            assert self.command(url, "job", "beat", "--run", run, "--ttl", "60s").returncode in (3, 5)
+            assert self.command(url, "job", "finish", "--run", run, "--exit-code", "0").returncode in (3, 5)
             for bad in (
                 ["job", "beat", "--run", "x' OR 1=1"],
                 ["job", "show", "--run", ""],
@@ -511,8 +511,8 @@ class Run(BothDatabases):
                 ["job", "finish", "--run", run, "--exit-code", "999"],
             ):
                 done = self.command(url, *bad)
-                self.assertNotEqual(done.returncode, 0, bad)
-                self.assertTrue(done.stderr.startswith("termgate: "), done.stderr)
+                assert done.returncode != 0, bad
+                assert done.stderr.startswith("termgate: "), done.stderr
 
         self.both(play)
 
@@ -524,18 +524,18 @@ class Run(BothDatabases):
             child = self.number_in(path)
             run = json.loads(self.command(url, "job", "list", "--scope", scope, "--json").stdout)[0]["run_id"]
             self.wait_for(lambda: (json.loads(self.command(url, "job", "show", run, "--json").stdout))["heartbeat_age_ms"] < 500)
-            self.assertEqual(self.command(url, "job", "cancel", run, "--reason", "wrong month").returncode, 0)
-            self.assertEqual(first.wait(10), 105)
-            self.assertFalse(alive(child))
-            self.assertIn("was cancelled", first.stderr.read())
+            assert self.command(url, "job", "cancel", run, "--reason", "wrong month").returncode == 0
+            assert first.wait(10) == 105
+            assert not alive(child)
+            assert "was cancelled" in first.stderr.read()
             shown = json.loads(self.command(url, "job", "show", run, "--json").stdout)
-            self.assertEqual((shown["status"], shown["detail"].endswith("wrong month")), ("cancelled", True))
-            self.assertFalse(self.lease(url, scope)["held"])
+            assert (shown["status"], shown["detail"].endswith("wrong month")) == ("cancelled", True)
+            assert not self.lease(url, scope)["held"]
             # A command that finishes its own run goes on.
             done = self.run_(
                 url, scope, "--ttl", "1s", "--job", "j", *shell(f"'{TERMGATE}' job finish --exit-code 0 && sleep 1 && echo went on")
             )
-            self.assertEqual((done.returncode, done.stdout), (0, "went on\n"), done.stderr)
+            assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr
 
         self.both(play)
 
@@ -544,7 +544,7 @@ class Run(BothDatabases):
 
     def ask(self, url, scope, *words):
         done = self.command(url, "job", "request", "--job", "j", "--scope", scope, *words)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     def test_a_request_is_answered_by_one_of_two(self):
@@ -556,28 +556,28 @@ class Run(BothDatabases):
             waits = lambda run: self.wait_for(lambda: self.shown(url, run)["completed_at"])
             # Nobody has asked: nothing runs, and nobody holds the lease.
             time.sleep(1)
-            self.assertFalse(path.exists())
-            self.assertEqual(json.loads(self.command(url, "job", "list", "--scope", scope, "--json").stdout or "[]"), [])
+            assert not path.exists()
+            assert json.loads(self.command(url, "job", "list", "--scope", scope, "--json").stdout or "[]") == []
             Path(f"{path}.status").write_text("9")
             first = self.ask(url, scope)
             waits(first)
             run = self.shown(url, first)
-            self.assertEqual((run["status"], run["exit_code"], run["request"]), ("failed", 9, "run"))
+            assert (run["status"], run["exit_code"], run["request"]) == ("failed", 9, "run")
             Path(f"{path}.status").write_text("0")
             # A dry run neither takes the checkpoint nor completes the job.
             dry = self.ask(url, scope, "--dry-run")
             waits(dry)
             resumed = self.ask(url, scope, "--resume", "--reason", "the disk is empty again", "--actor", "alice@desk")
             waits(resumed)
-            self.assertEqual(self.shown(url, resumed)["detail"], "requested by alice@desk: the disk is empty again")
-            self.assertEqual(path.read_text(), f"run {first} none\ndry-run {dry} none\nresume {resumed} page 3\n")
+            assert self.shown(url, resumed)["detail"] == "requested by alice@desk: the disk is empty again"
+            assert path.read_text() == f"run {first} none\ndry-run {dry} none\nresume {resumed} page 3\n"
             terms = [self.shown(url, one)["term"] for one in (first, dry, resumed)]
-            self.assertEqual(terms, sorted(set(terms)))
+            assert terms == sorted(set(terms))
             for host in hosts:
-                self.assertIsNone(host.poll())
+                assert host.poll() is None
                 host.send_signal(signal.SIGTERM)
-            self.assertEqual([host.wait(10) for host in hosts], [143, 143], hosts[0].stderr.read())
-            self.assertFalse(self.lease(url, scope)["held"])
+            assert [host.wait(10) for host in hosts] == [143, 143], hosts[0].stderr.read()
+            assert not self.lease(url, scope)["held"]
 
         self.both(play)
 
@@ -588,33 +588,31 @@ class Run(BothDatabases):
             self.wait_for(lambda: self.command(url, "job", "list", "--scope", scope, "--status", "started").stdout.count(scope))
             asked = self.ask(url, scope, "--dry-run")
             again = self.command(url, "job", "request", "--job", "j", "--scope", scope)
-            self.assertEqual((again.returncode, asked in again.stderr), (1, True), again.stderr)
-            self.assertEqual(
-                json.loads(self.command(url, "job", "request", "--job", "j", "--scope", scope, "--json").stdout)["run_id"], asked
-            )
-            self.assertIn("requested", self.command(url, "job", "list", "--scope", scope).stdout)
+            assert (again.returncode, asked in again.stderr) == (1, True), again.stderr
+            assert json.loads(self.command(url, "job", "request", "--job", "j", "--scope", scope, "--json").stdout)["run_id"] == asked
+            assert "requested" in self.command(url, "job", "list", "--scope", scope).stdout
             path = self.file()
             host = self.begin(url, scope, "--job", "j", "--on-request", *shell(f"echo $TERMGATE_REQUEST >> {path}"))
             time.sleep(1.5)
-            self.assertFalse(path.exists())
+            assert not path.exists()
             running.send_signal(signal.SIGTERM)
             running.wait(10)
             self.wait_for(lambda: self.shown(url, asked)["status"] == "completed")
-            self.assertEqual(path.read_text(), "dry-run\n")
+            assert path.read_text() == "dry-run\n"
             # COMMAND has ended and its answer may not be over: then the status is COMMAND's.
             host.send_signal(signal.SIGTERM)
-            self.assertIn(host.wait(10), (0, 143))
+            assert host.wait(10) in (0, 143)
             # Withdrawn: who answers later finds nothing.
             asked = self.ask(url, scope)
-            self.assertEqual(self.command(url, "job", "beat", "--run", asked).returncode, 5)
-            self.assertEqual(self.command(url, "job", "finish", "--run", asked, "--exit-code", "0").returncode, 5)
-            self.assertEqual(self.command(url, "job", "cancel", "--run", asked, "--reason", "a mistake").returncode, 0)
-            self.assertEqual(self.shown(url, asked)["status"], "cancelled")
+            assert self.command(url, "job", "beat", "--run", asked).returncode == 5
+            assert self.command(url, "job", "finish", "--run", asked, "--exit-code", "0").returncode == 5
+            assert self.command(url, "job", "cancel", "--run", asked, "--reason", "a mistake").returncode == 0
+            assert self.shown(url, asked)["status"] == "cancelled"
             # A run that nobody asked for answers no request.
             asked = self.ask(url, scope)
             done = self.run_(url, scope, "--job", "j", *shell('echo "${TERMGATE_REQUEST-none}"'))
-            self.assertEqual((done.returncode, done.stdout), (0, "none\n"), done.stderr)
-            self.assertEqual(self.shown(url, asked)["status"], "requested")
+            assert (done.returncode, done.stdout) == (0, "none\n"), done.stderr
+            assert self.shown(url, asked)["status"] == "requested"
 
         self.both(play)
 
@@ -642,12 +640,12 @@ class Run(BothDatabases):
             path.unlink()
             other = self.begin(url, scope, *line)
             time.sleep(2)
-            self.assertFalse(path.exists())
+            assert not path.exists()
             # A signal while COMMAND runs: its status.
             self.ask(url, scope)
             self.number_in(path)
             other.send_signal(signal.SIGTERM)
-            self.assertEqual(other.wait(10), 143)
+            assert other.wait(10) == 143
 
         self.both(play)
 
@@ -661,20 +659,20 @@ class Run(BothDatabases):
                 ["run", "--scope", scope, "--on-request", "--source", "file:///x", *shell("true")],
             ):
                 done = self.command(url, *bad)
-                self.assertEqual((done.returncode, done.stderr.count("--on-request")), (102, 1), (bad, done.stderr))
+                assert (done.returncode, done.stderr.count("--on-request")) == (102, 1), (bad, done.stderr)
             for bad in (["--job", "j"], ["--scope", scope], ["--job", "", "--scope", scope]):
-                self.assertNotEqual(self.command(url, "job", "request", *bad).returncode, 0, bad)
+                assert self.command(url, "job", "request", *bad).returncode != 0, bad
             both = self.command(url, "job", "request", "--job", "j", "--scope", scope, "--dry-run", "--resume")
-            self.assertEqual(both.returncode, 2, both.stderr)
+            assert both.returncode == 2, both.stderr
             for hostile in ("'; DROP TABLE x; --", "a\nb \x1b[2J", "Ü 💥", "--job"):
                 made = self.command(url, "job", "request", f"--job={hostile}", f"--scope={scope}", f"--reason={hostile}")
-                self.assertEqual(made.returncode, 0, made.stderr)
+                assert made.returncode == 0, made.stderr
                 run = self.shown(url, made.stdout.strip())
-                self.assertEqual((run["job"], run["status"]), (hostile, "requested"))
+                assert (run["job"], run["status"]) == (hostile, "requested")
                 again = self.command(url, "job", "request", f"--job={hostile}", f"--scope={scope}")
-                self.assertEqual((again.returncode, "\x1b" in again.stderr), (1, False), again.stderr)
+                assert (again.returncode, "\x1b" in again.stderr) == (1, False), again.stderr
                 done = self.command(url, "run", "--scope", scope, f"--job={hostile}", *shell("true"))
-                self.assertEqual(done.returncode, 0, done.stderr)
+                assert done.returncode == 0, done.stderr
 
         self.both(play)
 
@@ -687,28 +685,28 @@ class Run(BothDatabases):
                 done = self.run_(url, scope, "--dry-run", *words)
                 return done.returncode, done.stdout
 
-            self.assertEqual(dry(*line), (0, f'"{scope}": would run sh, from the beginning\n'))
-            self.assertFalse(path.exists())
-            self.assertNotIn("held", self.lease(url, scope))
-            self.assertEqual(self.command(url, "job", "list", "--scope", scope, "--json").stdout, "[]\n")
+            assert dry(*line) == (0, f'"{scope}": would run sh, from the beginning\n')
+            assert not path.exists()
+            assert "held" not in self.lease(url, scope)
+            assert self.command(url, "job", "list", "--scope", scope, "--json").stdout == "[]\n"
             # A failed run's checkpoint.
             beat = shell(f"'{TERMGATE}' job beat --checkpoint 'page 7'; exit 1")
-            self.assertEqual(self.run_(url, scope, "--job", "j", *beat).returncode, 1)
-            self.assertEqual(dry(*line), (0, f'"{scope}": would run sh, from checkpoint "page 7"\n'))
-            self.assertEqual(self.run_(url, scope, *line).returncode, 0)
+            assert self.run_(url, scope, "--job", "j", *beat).returncode == 1
+            assert dry(*line) == (0, f'"{scope}": would run sh, from checkpoint "page 7"\n')
+            assert self.run_(url, scope, *line).returncode == 0
             status, said = dry(*line)
-            self.assertEqual(status, 0)
-            self.assertIn("would not run; it is due again in", said)
+            assert status == 0
+            assert "would not run; it is due again in" in said
             # Another holds it.
             first = self.begin(url, scope, *shell("sleep 30"))
             self.wait_for(lambda: self.lease(url, scope).get("held"))
             before = self.lease(url, scope)
             status, said = dry("--json", *shell("true"))
-            self.assertEqual((status, json.loads(said)["why"], json.loads(said)["term"]), (104, "held", str(before["term"])))
-            self.assertEqual(self.lease(url, scope)["term"], before["term"])
+            assert (status, json.loads(said)["why"], json.loads(said)["term"]) == (104, "held", str(before["term"]))
+            assert self.lease(url, scope)["term"] == before["term"]
             first.send_signal(signal.SIGTERM)
             first.wait(20)
-            self.assertEqual(len(path.read_text().split()), 1)
+            assert len(path.read_text().split()) == 1
 
         self.both(play)
 
@@ -720,15 +718,15 @@ class Run(BothDatabases):
             path = self.file()
             script = f'echo "$host $TERMGATE_SHARD $TERMGATE_SHARDS $TERMGATE_SCOPE" >> {path}; sleep 1'
             hosts = [self.shards(url, scope, host, 6, script, "--once-per", "1d") for host in "abc"]
-            self.assertEqual([one.wait(60) for one in hosts], [0, 0, 0], [one.stderr.read() for one in hosts])
+            assert [one.wait(60) for one in hosts] == [0, 0, 0], [one.stderr.read() for one in hosts]
             lines = [line.split(" ", 3) for line in path.read_text().splitlines()]
-            self.assertEqual(sorted(line[1] for line in lines), list("012345"))
-            self.assertEqual({line[2] for line in lines}, {"6"})
-            self.assertEqual({line[3] for line in lines}, {f"{scope}/shard/{i}" for i in range(6)})
-            self.assertGreaterEqual(len({line[0] for line in lines}), 2, lines)
+            assert sorted(line[1] for line in lines) == list("012345")
+            assert {line[2] for line in lines} == {"6"}
+            assert {line[3] for line in lines} == {f"{scope}/shard/{i}" for i in range(6)}
+            assert len({line[0] for line in lines}) >= 2, lines
             # The same line again: nothing is due.
-            self.assertEqual(self.shards(url, scope, "a", 6, script, "--once-per", "1d").wait(30), 0)
-            self.assertEqual(len(path.read_text().splitlines()), 6)
+            assert self.shards(url, scope, "a", 6, script, "--once-per", "1d").wait(30) == 0
+            assert len(path.read_text().splitlines()) == 6
 
         self.both(play)
 
@@ -736,21 +734,21 @@ class Run(BothDatabases):
         def play(url, scope):
             path = self.file()
             one = self.shards(url, scope, "a", 3, f'echo $TERMGATE_SHARD >> {path}; [ "$TERMGATE_SHARD" != 1 ] || exit 7')
-            self.assertEqual(one.wait(30), 7)
-            self.assertEqual(sorted(path.read_text().split()), ["0", "1", "2"])
-            self.assertIn("shard 1 ended with status 7", one.stderr.read())
+            assert one.wait(30) == 7
+            assert sorted(path.read_text().split()) == ["0", "1", "2"]
+            assert "shard 1 ended with status 7" in one.stderr.read()
             # Another run of the line tries the failed ones again, and whoever stops it gets its signal's status.
             two = self.shards(url, scope, "b", 2, f"echo begun >> {path}; sleep 60")
             self.wait_for(lambda: "begun" in path.read_text())
             two.send_signal(signal.SIGTERM)
-            self.assertEqual(two.wait(20), 128 + signal.SIGTERM)
+            assert two.wait(20) == 128 + signal.SIGTERM
 
         self.both(play)
         for words in (["--shards", "0"], ["--shards", "257"], ["--shards", "x"], ["--keep"], ["--shards", "2", "--wait", "1s"]):
             done = self.run_(self.sqlite, "bad shards", *words, "--", "true")
-            self.assertEqual(done.returncode, 102, done.stderr)
-        self.assertEqual(self.run_(self.sqlite, "s" * 190, "--shards", "2", "--", "true").returncode, 109)
-        self.assertEqual(self.run_(self.sqlite, "shards", "--shards", "2", "--", "/no/such/command").returncode, 127)
+            assert done.returncode == 102, done.stderr
+        assert self.run_(self.sqlite, "s" * 190, "--shards", "2", "--", "true").returncode == 109
+        assert self.run_(self.sqlite, "shards", "--shards", "2", "--", "/no/such/command").returncode == 127
 
     def test_shards_move_between_hosts(self):
         # Each shard writes who runs it. A shard that is lost ends alone; a host that comes takes its share, one that dies is replaced.
@@ -778,19 +776,19 @@ class Run(BothDatabases):
             before = self.wait_for(lambda: spread(a=4), 40)
             b = self.shards(url, scope, "b", 4, script, "--keep")
             both = self.wait_for(lambda: spread(a=2, b=2), 60)
-            self.assertTrue(all(both[i] == before[i] for i in both if both[i][0] == "a"), "a shard that stayed was started again")
+            assert all(both[i] == before[i] for i in both if both[i][0] == "a"), "a shard that stayed was started again"
             # One shard's lease is taken away: that one starts anew, the others go on.
             self.command(url, "lease", "force-release", "--scope", f"{scope}/shard/0", "--reason", "test")
             self.wait_for(lambda: at().get(0, both[0]) != both[0], 60)
-            self.assertEqual({i: at()[i] for i in (1, 2, 3)}, {i: both[i] for i in (1, 2, 3)})
+            assert {i: at()[i] for i in (1, 2, 3)} == {i: both[i] for i in (1, 2, 3)}
             # The host dies: its shards end, though nobody could ask them to, and the other takes them.
             mine = [pid for host, pid in at().values() if host == "a"]
             a.kill()
             self.wait_for(lambda: not any(alive(pid) for pid in mine), 20)
             self.wait_for(lambda: spread(b=4), 60)
             b.send_signal(signal.SIGTERM)
-            self.assertEqual(b.wait(30), 128 + signal.SIGTERM)
-            self.assertEqual(at(), {})
+            assert b.wait(30) == 128 + signal.SIGTERM
+            assert at() == {}
 
         self.both(play)
 
@@ -820,7 +818,7 @@ class Run(BothDatabases):
                     # One that was stopped inside its transaction keeps the file locked for everybody, until it goes on.
                     one = stopped.pop()
                     one.send_signal(signal.SIGCONT)
-                    self.assertEqual(one.wait(20), 105)
+                    assert one.wait(20) == 105
                     locked += 1
                     quiet = time.monotonic()
                 hosts = [host if host.poll() is None else begin() for host in hosts]
@@ -847,7 +845,7 @@ class Run(BothDatabases):
                 if len(stopped) > 3:
                     one = stopped.pop(0)
                     one.send_signal(signal.SIGCONT)
-                    self.assertEqual(one.wait(20), 105)
+                    assert one.wait(20) == 105
             for host in hosts + stopped:
                 host.kill()
             first, last = {}, {}
@@ -860,7 +858,7 @@ class Run(BothDatabases):
                 last[term] = max(last.get(term, at), at)
             order = sorted(first)
             for before, after in zip(order, order[1:]):
-                self.assertLessEqual(last[before], first[after], f"terms {before} and {after} were inside together")
+                assert last[before] <= first[after], f"terms {before} and {after} were inside together"
             print(
                 (
                     f"{url.split(':')[0]}: {len(order)} takeovers, least gap"

@@ -15,6 +15,8 @@ import unittest
 import uuid
 from pathlib import Path
 
+import pytest
+
 from both_databases import sh
 from odbc_plain import Plain, url_of
 from given import PG_SERVER, TERMGATE
@@ -32,20 +34,18 @@ class Benches:
             text=True,
             timeout=300,
         )
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        assert done.returncode == 0, done.stdout + done.stderr
         runs = json.loads(done.stdout)["runs"]
         for batch in (1, 10):
-            self.assertLessEqual(
-                self.scenarios, {run["scenario"] for run in runs if run["batch"] == batch and run["rows_per_second"] > 0}, done.stdout
-            )
+            assert self.scenarios <= {run["scenario"] for run in runs if run["batch"] == batch and run["rows_per_second"] > 0}, done.stdout
         with Plain(self.url) as plain:
-            self.assertEqual(plain.rows("SELECT table_name FROM information_schema.tables WHERE table_name LIKE 'bench%'"), [])
+            assert plain.rows("SELECT table_name FROM information_schema.tables WHERE table_name LIKE 'bench%'") == []
 
     def test_commits_are_as_the_server_is_set_up(self):
         done = subprocess.run(
             [TERMGATE, "bench", "--quick", "--durable", "no", "--db", self.url], capture_output=True, text=True, timeout=60
         )
-        self.assertEqual((done.returncode, "--durable no" in done.stderr), (2, True), done.stderr)
+        assert (done.returncode, "--durable no" in done.stderr) == (2, True), done.stderr
 
 
 class Postgres(Benches, unittest.TestCase):
@@ -62,7 +62,7 @@ class Postgres(Benches, unittest.TestCase):
         sh(TERMGATE, "init", "--db", cls.url)
 
 
-@unittest.skipUnless(SQLSERVER, "TERMGATE_TEST_SQLSERVER names no SQL Server")
+@pytest.mark.skipif(not SQLSERVER, reason="TERMGATE_TEST_SQLSERVER names no SQL Server")
 class SqlServer(Benches, unittest.TestCase):
     scenarios = Postgres.scenarios | {"textbook-batch", "unfenced-call"}
 

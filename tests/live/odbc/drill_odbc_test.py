@@ -18,6 +18,8 @@ import unittest
 import uuid
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).resolve().parent
 from both_databases import sh
 from odbc_plain import Plain, url_of
@@ -57,18 +59,18 @@ class Drills:
             text=True,
             timeout=600,
         )
-        self.assertIn(done.returncode, (0, 1), done.stdout + done.stderr)
+        assert done.returncode in (0, 1), done.stdout + done.stderr
         return scope, json.loads(done.stdout)["runs"][0], done
 
     def test_a_fenced_service_passes(self):
         scope, run, done = self.drill("right")
-        self.assertEqual((run["verdict"], run["witness"], run["evidence"]), ("passed", "wire", []), done.stdout + done.stderr)
-        self.assertIn(f"TG001 stale term {run['term']} for scope \"{scope}\": the fence stands at", run["refusal"])
+        assert (run["verdict"], run["witness"], run["evidence"]) == ("passed", "wire", []), done.stdout + done.stderr
+        assert f"TG001 stale term {run['term']} for scope \"{scope}\": the fence stands at" in run["refusal"]
 
     def test_one_without_a_check_is_found_by_its_rows(self):
         _, run, done = self.drill("memory", "--evidence", "SELECT count(*) FROM entries WHERE term = $1 AND scope = $2")
-        self.assertEqual(run["verdict"], "stale_write_committed", done.stdout + done.stderr)
-        self.assertTrue(any("--evidence" in line for line in run["evidence"]), done.stdout)
+        assert run["verdict"] == "stale_write_committed", done.stdout + done.stderr
+        assert any("--evidence" in line for line in run["evidence"]), done.stdout
 
     def test_one_that_leaves_by_itself_did_not_try(self):
         # It looks at its clock and then writes, and is no fence: stopped between the two it does write. So the game is
@@ -77,7 +79,7 @@ class Drills:
             _, run, done = self.drill("quits")
             if run["verdict"] == "did_not_try":
                 break
-        self.assertEqual(run["verdict"], "did_not_try", done.stdout + done.stderr)
+        assert run["verdict"] == "did_not_try", done.stdout + done.stderr
 
 
 class Postgres(Drills, unittest.TestCase):
@@ -95,7 +97,7 @@ class Postgres(Drills, unittest.TestCase):
             plain.rows("CREATE TABLE entries (scope text NOT NULL, term bigint NOT NULL)")
 
 
-@unittest.skipUnless(SQLSERVER, "TERMGATE_TEST_SQLSERVER names no SQL Server")
+@pytest.mark.skipif(not SQLSERVER, reason="TERMGATE_TEST_SQLSERVER names no SQL Server")
 class SqlServer(Drills, unittest.TestCase):
     # Babelfish reads and compiles each procedure in each session, which takes seconds.
     timeout, more = "120s", {"DRILL_TTL_MS": "8000"}
@@ -119,8 +121,8 @@ class SqlServer(Drills, unittest.TestCase):
         through = re.sub(r"@[^/]*/", f"@127.0.0.1:{proxy.port}/", self.url)
         evidence = "SELECT count(*) FROM entries WHERE term = $1 AND scope = $2"
         scope, run, done = self.drill("declares", "--through", through, "--evidence", evidence, DRILL_LEASES=self.url)
-        self.assertEqual((run["verdict"], run["witness"], run["evidence"]), ("passed", "wire", []), done.stdout + done.stderr)
-        self.assertIn(f"TG001 stale term {run['term']} for scope \"{scope}\": the fence stands at", run["refusal"])
+        assert (run["verdict"], run["witness"], run["evidence"]) == ("passed", "wire", []), done.stdout + done.stderr
+        assert f"TG001 stale term {run['term']} for scope \"{scope}\": the fence stands at" in run["refusal"]
 
     @staticmethod
     def drop(name):

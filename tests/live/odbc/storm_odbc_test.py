@@ -17,6 +17,8 @@ import uuid
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from both_databases import sh
 from odbc_plain import Plain, url_of
 from given import LONG, PG_SERVER, TERMGATE
@@ -40,16 +42,18 @@ class StormCase(unittest.TestCase):
         for _ in range(8):
             done = storm(url, "--json", *(words or ("--seconds", SECONDS)))
             document = json.loads(done.stdout or "null")
-            self.assertEqual((done.returncode, document and document["verdict"]), (0, "kept"), done.stdout + done.stderr)
-            self.assertEqual(
-                (document["database"], document["breaches"], document["unjudged"], document["leaders_ended_by_themselves"]),
-                (database, [], [], 0),
+            assert (done.returncode, document and document["verdict"]) == (0, "kept"), done.stdout + done.stderr
+            assert (document["database"], document["breaches"], document["unjudged"], document["leaders_ended_by_themselves"]) == (
+                database,
+                [],
+                [],
+                0,
             )
-            self.assertEqual([name for name in self.tables() if f"storm_{document['seed']}_" in name], [])
+            assert [name for name in self.tables() if f"storm_{document['seed']}_" in name] == []
             seen.update({what: document[what] for what in wanted if what in document} | document["faults"])
             if all(seen[what] for what in wanted):
                 return
-        self.fail(f"not all of it was seen in eight storms: {[what for what in wanted if not seen[what]]} {seen}")
+        pytest.fail(f"not all of it was seen in eight storms: {[what for what in wanted if not seen[what]]} {seen}")
 
 
 class Postgres(StormCase):
@@ -69,11 +73,11 @@ class Postgres(StormCase):
 
     def test_ours(self):
         self.kept(self.url, "postgresql", ("stop", "kill", "cut", "freeze", "prepare", "lose", "force", "prune"))
-        self.assertEqual(sh("psql", "-qXAt", self.direct, "-c", "SELECT count(*) FROM pg_prepared_xacts"), "0")
+        assert sh("psql", "-qXAt", self.direct, "-c", "SELECT count(*) FROM pg_prepared_xacts") == "0"
 
     def test_a_naive_boundary_is_found_broken(self):
         done = storm(self.url, "--naive", "max-term", "--seconds", "60", "--json")
-        self.assertEqual((done.returncode, json.loads(done.stdout)["verdict"]), (1, "broken"), done.stdout + done.stderr)
+        assert (done.returncode, json.loads(done.stdout)["verdict"]) == (1, "broken"), done.stdout + done.stderr
 
     def test_a_check_that_takes_no_lock_is_found(self):
         # Planted in layer 1, in a database of its own: what finds it here reads its rows through ODBC.
@@ -91,7 +95,7 @@ class Postgres(StormCase):
         )
         # It ends with the first breach, after some ten seconds; on a loaded machine writes and freezes meet later.
         done = storm(url, "--seconds", "200", "--judge-every", "5s", "--writers", "8", "--faults", "stop,freeze", "--json")
-        self.assertEqual((done.returncode, json.loads(done.stdout)["verdict"]), (1, "broken"), done.stdout + done.stderr)
+        assert (done.returncode, json.loads(done.stdout)["verdict"]) == (1, "broken"), done.stdout + done.stderr
 
     def test_wrong_usage(self):
         for words, said in [
@@ -100,17 +104,17 @@ class Postgres(StormCase):
             (["--faults", "proxy-kill"], "not without --proxies"),
         ]:
             done = storm(self.url, *words)
-            self.assertEqual((done.returncode, said in done.stderr), (2, True), (words, done.stderr))
+            assert (done.returncode, said in done.stderr) == (2, True), (words, done.stderr)
         done = storm("odbc:Driver={no such driver}", "--seconds", "1")
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("TG005", done.stderr)
+        assert done.returncode != 0
+        assert "TG005" in done.stderr
         refused = "odbc:Driver={PostgreSQL Unicode};Server=127.0.0.1;Port=1;Database=nowhere;UID=somebody;PWD=secret-word"
         done = storm(refused, "--seconds", "1")
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertNotIn("secret-word", done.stderr + done.stdout)
+        assert done.returncode == 1, done.stderr
+        assert "secret-word" not in done.stderr + done.stdout
 
 
-@unittest.skipUnless(SQLSERVER, "TERMGATE_TEST_SQLSERVER names no SQL Server")
+@pytest.mark.skipif(not SQLSERVER, reason="TERMGATE_TEST_SQLSERVER names no SQL Server")
 class SqlServer(StormCase):
     @classmethod
     def setUpClass(cls):
@@ -145,4 +149,4 @@ class SqlServer(StormCase):
             (["--server-restart", "true"], "on PostgreSQL"),
         ]:
             done = storm(self.url, *words)
-            self.assertEqual((done.returncode, said in done.stderr), (2, True), (words, done.stderr))
+            assert (done.returncode, said in done.stderr) == (2, True), (words, done.stderr)

@@ -60,15 +60,15 @@ class Crash(unittest.TestCase):
 
     def test_a_seal_survives_although_a_plain_write_after_it_does_not(self):
         fence, control = self.survived("SELECT termgate.seal('s', 9)", "off")
-        self.assertEqual(fence, "9")
-        self.assertEqual(control, "0", "the control survived as well: this run has shown nothing")
+        assert fence == "9"
+        assert control == "0", "the control survived as well: this run has shown nothing"
 
     def test_a_raise_in_the_middle_of_a_transaction_survives(self):
         fence, control = self.survived(
             "BEGIN; SELECT termgate.check_term('s', 9); SET LOCAL synchronous_commit = off; CREATE TABLE other (v int); COMMIT", "off"
         )
-        self.assertEqual((fence, control), ("9", "0"))
+        assert (fence, control) == ("9", "0")
 
     def test_an_acquisition_survives(self):
         fence, control = self.survived("SELECT termgate.acquire_lease('s', 'a', '10 s')", "off")
-        self.assertEqual((fence, control), ("6", "0"))
+        assert (fence, control) == ("6", "0")

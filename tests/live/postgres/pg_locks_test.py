@@ -37,7 +37,7 @@ class Locks(unittest.TestCase):
     def sql(self, url, statement):
         env = {**CLEAN, "PGOPTIONS": "-c allow_system_table_mods=on"}
         done = subprocess.run(["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", url, "-c", statement], capture_output=True, text=True, env=env)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     def database(self, name):
@@ -52,10 +52,10 @@ class Locks(unittest.TestCase):
         for function in functions:
             self.sql(url, NOTHING.format(*function))
         done = self.termgate(url, "init")
-        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        assert done.returncode == 1, done.stdout + done.stderr
         for part in ("nothing was installed", why, "CockroachDB", "PostgreSQL 15"):
-            self.assertIn(part, done.stderr)
-        self.assertEqual(self.sql(url, "SELECT to_regnamespace('termgate') IS NULL"), "t")
+            assert part in done.stderr
+        assert self.sql(url, "SELECT to_regnamespace('termgate') IS NULL") == "t"
 
     def test_two_exclusive_locks(self):
         self.refused("nobody", "two sessions got the same exclusive lock", ("pg_advisory_xact_lock", "void", ""), (TRY, "boolean", "true"))
@@ -71,15 +71,15 @@ class Locks(unittest.TestCase):
 
     def test_doctor_reports_it(self):
         url = self.database("later")
-        self.assertEqual(self.termgate(url, "init").returncode, 0)
-        self.assertNotIn("advisory locks", self.termgate(url, "doctor").stdout)
+        assert self.termgate(url, "init").returncode == 0
+        assert "advisory locks" not in self.termgate(url, "doctor").stdout
         self.sql(url, NOTHING.format("pg_advisory_xact_lock", "void", ""))
         done = self.termgate(url, "doctor", "--fail-on", "error")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("do not exclude", done.stdout)
+        assert done.returncode == 1
+        assert "do not exclude" in done.stdout
         # An upgrade is refused likewise, and what is installed stays.
-        self.assertEqual(self.termgate(url, "init").returncode, 1)
-        self.assertEqual(self.sql(url, "SELECT to_regnamespace('termgate') IS NULL"), "f")
+        assert self.termgate(url, "init").returncode == 1
+        assert self.sql(url, "SELECT to_regnamespace('termgate') IS NULL") == "f"
 
     def test_many_at_once(self):
         url = self.database("crowd")
@@ -87,4 +87,4 @@ class Locks(unittest.TestCase):
         crowd = [subprocess.Popen(words, env=CLEAN, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(6)]
         for one in crowd:
             out, _ = one.communicate(timeout=120)
-            self.assertEqual(one.returncode, 0, out)
+            assert one.returncode == 0, out

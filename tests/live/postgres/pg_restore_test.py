@@ -8,6 +8,7 @@ untrusted (TG004, status 9); what looks like a crash cannot be known and is for 
 vouched for. Every case is played with and without the operator's word.
 """
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -86,7 +87,7 @@ def termgate(url, *words):
 class Restored(unittest.TestCase):
     def ok(self, url, *words):
         done = termgate(url, *words)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def seal(self, url, term, scope="external"):
@@ -115,43 +116,43 @@ class Restored(unittest.TestCase):
 
     def assert_untrusted(self, url):
         done = self.seal(url, 20)
-        self.assertEqual(done.returncode, 9, done.stdout + done.stderr)
-        self.assertIn("TG004", done.stderr)
-        self.assertIn("declare-restored", done.stderr)
+        assert done.returncode == 9, done.stdout + done.stderr
+        assert "TG004" in done.stderr
+        assert "declare-restored" in done.stderr
         done = termgate(url, "append", "--stream", "s", "--scope", "never seen", "--term", "1")
-        self.assertIn("TG004", done.stderr)
-        self.assertIn("untrusted", termgate(url, "doctor").stdout)
+        assert "TG004" in done.stderr
+        assert "untrusted" in termgate(url, "doctor").stdout
 
     def assert_settled_by_operator(self, url):
         """The ways out: a lease's acquisition jumps, an external scope is declared, the rest is vouched for."""
         term = int(self.ok(url, "lease", "acquire", "--scope", "leased", "--owner", "a").split("\t")[0])
-        self.assertGreater(term, 2**32)
-        self.assertIn("TG004", self.seal(url, 20).stderr)
+        assert term > 2**32
+        assert "TG004" in self.seal(url, 20).stderr
         # One scope's way out is no other's: not for an equal term, and not for a session that has passed elsewhere.
-        self.assertIn("TG004", termgate(url, "exec", "--scope", "bystander", "--term", "5", "SELECT 1").stderr)
+        assert "TG004" in termgate(url, "exec", "--scope", "bystander", "--term", "5", "SELECT 1").stderr
         mixed = (
             f"SELECT termgate.check_term('leased', {term}); SELECT termgate.check_term('leased', {term}); SELECT"
             " termgate.check_term('bystander', 5)"
         )
-        self.assertIn("TG004", sh("psql", "-qXAt", url, *(word for part in mixed.split("; ") for word in ("-c", part)), check=False).stderr)
+        assert "TG004" in sh("psql", "-qXAt", url, *(word for part in mixed.split("; ") for word in ("-c", part)), check=False).stderr
         self.ok(url, "fence", "declare-restored", "--scope", "external", "--above", "9", "--reason", "etcd says 9")
-        self.assertIn("TG004", termgate(url, "append", "--stream", "late", "--scope", "bystander", "--term", "5", "--payload", "x").stderr)
-        self.assertEqual(self.seal(url, 8).returncode, 3)
-        self.assertEqual(self.seal(url, 10).returncode, 0)
-        self.assertIn("TG004", termgate(url, "append", "--stream", "s", "--scope", "never seen", "--term", "1").stderr)
+        assert "TG004" in termgate(url, "append", "--stream", "late", "--scope", "bystander", "--term", "5", "--payload", "x").stderr
+        assert self.seal(url, 8).returncode == 3
+        assert self.seal(url, 10).returncode == 0
+        assert "TG004" in termgate(url, "append", "--stream", "s", "--scope", "never seen", "--term", "1").stderr
         self.ok(url, "fence", "declare-restored", "--nothing-lost", "--reason", "sure of the rest")
         self.ok(url, "append", "--stream", "s", "--scope", "never seen", "--term", "1")
-        self.assertIn("all guarantees kept", self.ok(url, "verify"))
+        assert "all guarantees kept" in self.ok(url, "verify")
 
     def assert_vouched(self, url):
         self.ok(url, "fence", "declare-restored", "--nothing-lost", "--reason", "planned")
-        self.assertEqual(self.seal(url, 4).returncode, 3)
-        self.assertEqual(self.seal(url, 20).returncode, 0)
+        assert self.seal(url, 4).returncode == 3
+        assert self.seal(url, 20).returncode == 0
 
     def assert_trusted(self, url, fence):
-        self.assertEqual(self.fence(url), fence)
-        self.assertEqual(self.seal(url, int(fence) - 1).returncode, 3)
-        self.assertEqual(self.seal(url, int(fence)).returncode, 0)
+        assert self.fence(url) == fence
+        assert self.seal(url, int(fence) - 1).returncode == 3
+        assert self.seal(url, int(fence)).returncode == 0
 
     def test_restart_and_crash_are_no_restore(self):
         server = self.primary()
@@ -181,7 +182,7 @@ class Restored(unittest.TestCase):
         self.started(copy)
         # It lets readers in before its recovery has ended.
         self.eventually(lambda: copy.sql("SELECT pg_is_in_recovery()") == "f", 60)
-        self.assertEqual(self.fence(copy.url), "5")
+        assert self.fence(copy.url) == "5"
         self.assert_untrusted(copy.url)
         self.assert_settled_by_operator(copy.url)
 
@@ -211,7 +212,7 @@ class Restored(unittest.TestCase):
         sh(f"{BIN}/pg_dump", "-Fc", "-f", dump, server.url)
         self.seal(server.url, 9)
         sh(f"{BIN}/pg_restore", "--clean", "--if-exists", "-d", server.url, dump)
-        self.assertEqual(self.fence(server.url), "5")
+        assert self.fence(server.url) == "5"
         self.assert_untrusted(server.url)
         self.assert_settled_by_operator(server.url)
 
@@ -234,11 +235,11 @@ class Restored(unittest.TestCase):
         for _ in range(3):
             reader.stdin.write("SELECT termgate.check_term('bystander', 5);\n")
             reader.stdin.flush()
-            self.assertEqual(reader.stdout.readline().strip(), "5")
+            assert reader.stdout.readline().strip() == "5"
         server.stop("immediate")
         self.promote(standby)
-        self.assertIn("TG004", reader.communicate("SELECT termgate.check_term('bystander', 5);\n", timeout=60)[0])
-        self.assertEqual(self.fence(standby.url), "5")
+        assert "TG004" in reader.communicate("SELECT termgate.check_term('bystander', 5);\n", timeout=60)[0]
+        assert self.fence(standby.url) == "5"
         self.assert_untrusted(standby.url)
         self.assert_settled_by_operator(standby.url)
 
@@ -254,21 +255,21 @@ class Restored(unittest.TestCase):
         server.stop("immediate")
         for standby in (first, second):  # neither knows of the other: both count on from the same timeline
             self.promote(standby)
-            self.assertEqual(standby.sql("SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"), "00000002")
+            assert standby.sql("SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)") == "00000002"
         behind = self.standby_of(first)
         self.cut_off(behind)
         lost, other = (
             int(self.ok(standby.url, "lease", "acquire", "--scope", "leased", "--owner", "a").split("\t")[0]) for standby in (first, second)
         )
-        self.assertNotEqual(lost, other)
+        assert lost != other
         first.stop("immediate")
         self.promote(behind)
         term = int(self.ok(behind.url, "lease", "acquire", "--scope", "leased", "--owner", "a").split("\t")[0])
-        self.assertGreater(term, lost)
-        self.assertEqual(termgate(behind.url, "exec", "--scope", "leased", "--term", str(lost), "SELECT 1").returncode, 3)
+        assert term > lost
+        assert termgate(behind.url, "exec", "--scope", "leased", "--term", str(lost), "SELECT 1").returncode == 3
 
     def eventually(self, condition, seconds=30):
-        self.assertTrue(eventually(condition, seconds, 0.1), f"it did not come to that within {seconds} s")
+        assert eventually(condition, seconds, 0.1), f"it did not come to that within {seconds} s"
 
     def wait_for_standby(self, server, state):
         self.eventually(
@@ -282,7 +283,7 @@ class Restored(unittest.TestCase):
         self.seal(server.url, 9)
         server.stop()
         self.promote(standby)
-        self.assertEqual(self.fence(standby.url), "9")
+        assert self.fence(standby.url) == "9"
         self.assert_untrusted(standby.url)
         self.assert_vouched(standby.url)
 
@@ -321,7 +322,7 @@ class Restored(unittest.TestCase):
             new.dir,
         )
         self.started(new)
-        self.assertEqual(self.fence(new.url), "5")
+        assert self.fence(new.url) == "5"
         self.assert_untrusted(new.url)
         self.assert_vouched(new.url)
         server.start()
@@ -330,6 +331,6 @@ class Restored(unittest.TestCase):
         server = self.primary()
         standby = self.standby_of(server)
         done = self.seal(standby.url, 7)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, "read-only|recovery|standby")
-        self.assertEqual(self.fence(standby.url), "5")
+        assert done.returncode != 0
+        assert re.search("read-only|recovery|standby", done.stderr)
+        assert self.fence(standby.url) == "5"

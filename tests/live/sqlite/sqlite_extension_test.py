@@ -19,6 +19,8 @@ import time
 import unittest
 from pathlib import Path
 
+import pytest
+
 import given
 
 try:
@@ -64,7 +66,7 @@ class Folder(unittest.TestCase):
         self.folder.cleanup()
 
 
-@unittest.skipUnless(SHELL, "no sqlite3 shell")
+@pytest.mark.skipif(not SHELL, reason="no sqlite3 shell")
 class Shell(Folder):
     def shell(self, *statements, load=True):
         script = ([f".load {EXTENSION}"] if load else []) + list(statements)
@@ -76,11 +78,11 @@ class Shell(Folder):
             "SELECT termgate_append('orders', 5, 'five');",
             "SELECT json_extract(termgate_seal('orders', 6), '$.fence');",
         )
-        self.assertEqual((done.returncode, done.stdout.split(), done.stderr), (0, ["0", "1", "6"], ""))
+        assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["0", "1", "6"], "")
         stale = self.shell("SELECT termgate_append('orders', 5, 'late');")
-        self.assertNotEqual(stale.returncode, 0)
-        self.assertIn('TG001 stale term 5 for scope "orders": the fence stands at 6', stale.stderr)
-        self.assertEqual(self.shell("SELECT count(*) FROM termgate_stream_writes;").stdout.strip(), "1")
+        assert stale.returncode != 0
+        assert 'TG001 stale term 5 for scope "orders": the fence stands at 6' in stale.stderr
+        assert self.shell("SELECT count(*) FROM termgate_stream_writes;").stdout.strip() == "1"
 
     def test_a_protected_table_from_a_plain_session(self):
         self.shell(
@@ -90,25 +92,25 @@ class Shell(Folder):
             "SELECT termgate_seal('billing', 7);",
         )
         good = self.shell("SELECT termgate_declare('billing', 7);", "INSERT INTO accounts VALUES (1, 100);")
-        self.assertEqual(good.returncode, 0, good.stderr)
+        assert good.returncode == 0, good.stderr
         for statements, text in (
             (["INSERT INTO accounts VALUES (2, 1);"], "TG002"),
             (["SELECT termgate_declare('billing', 6);", "UPDATE accounts SET balance = 0;"], "TG001 stale term 6"),
             (["SELECT termgate_declare('billing', 8);", "DELETE FROM accounts;"], "termgate_seal('billing', 8)"),
         ):
-            self.assertIn(text, self.shell(*statements).stderr)
+            assert text in self.shell(*statements).stderr
         bare = self.shell("INSERT INTO accounts VALUES (3, 1);", load=False)
-        self.assertIn(GUARD, bare.stderr)
-        self.assertEqual(self.shell("SELECT id || ':' || balance FROM accounts;", load=False).stdout.strip(), "1:100")
+        assert GUARD in bare.stderr
+        assert self.shell("SELECT id || ':' || balance FROM accounts;", load=False).stdout.strip() == "1:100"
 
     def test_the_shell_closes_cleanly(self):
         done = self.shell("SELECT termgate_init();", "BEGIN;", "SELECT termgate_check_term('a', 5);")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        assert (done.returncode, done.stderr) == (0, "")
         twice = self.shell(f".load {EXTENSION}", "SELECT termgate_version() <> '';")
-        self.assertEqual((twice.stdout.strip(), twice.stderr), ("1", ""))
+        assert (twice.stdout.strip(), twice.stderr) == ("1", "")
 
 
-@unittest.skipUnless(python_loads(), "this Python cannot load SQLite extensions")
+@pytest.mark.skipif(not python_loads(), reason="this Python cannot load SQLite extensions")
 class Python(Folder):
     def test_check_guards_a_transaction(self):
         one, two = connect(self.path), connect(self.path)
@@ -120,12 +122,12 @@ class Python(Folder):
         one.execute("SELECT termgate_check_term(?, ?)", ("jobs", 3))
         one.execute("INSERT INTO t VALUES (1)")
         started = time.monotonic()
-        with self.assertRaisesRegex(sqlite3.OperationalError, "TG006 blocked .* another connection of this process"):
+        with pytest.raises(sqlite3.OperationalError, match="TG006 blocked .* another connection of this process"):
             two.execute("SELECT termgate_seal('jobs', 4)")
-        self.assertLess(time.monotonic() - started, 3)
+        assert time.monotonic() - started < 3
         one.execute("COMMIT")
-        self.assertEqual(json.loads(two.execute("SELECT termgate_seal('jobs', 4)").fetchone()[0])["previous"], 3)
-        with self.assertRaisesRegex(sqlite3.OperationalError, "TG001 stale term 3"):
+        assert json.loads(two.execute("SELECT termgate_seal('jobs', 4)").fetchone()[0])["previous"] == 3
+        with pytest.raises(sqlite3.OperationalError, match="TG001 stale term 3"):
             one.execute("SELECT termgate_check_term('jobs', 3)")
         one.close()
         two.close()
@@ -137,7 +139,7 @@ class Python(Folder):
         one.execute("BEGIN")
         one.execute("SELECT count(*) FROM termgate_fences").fetchone()
         two.execute("SELECT termgate_seal('jobs', 4)")
-        with self.assertRaisesRegex(sqlite3.OperationalError, "run it again"):
+        with pytest.raises(sqlite3.OperationalError, match="run it again"):
             one.execute("SELECT termgate_check_term('jobs', 4)")
         one.execute("ROLLBACK")
         one.close()
@@ -167,11 +169,11 @@ class Python(Folder):
                 child.stdin.flush()
             for child in children:
                 out, err = child.communicate(timeout=60)
-                self.assertEqual(child.returncode, 0, err)
+                assert child.returncode == 0, err
                 answers.append(json.loads(out)["from_version"])
-            self.assertEqual(answers.count(0), 1, answers)
+            assert answers.count(0) == 1, answers
             with connect(path) as connection:
-                self.assertEqual(connection.execute("PRAGMA integrity_check").fetchone()[0], "ok")
+                assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
 
     def test_processes_that_race_keep_the_order_of_terms(self):
         for mode in ("wal", "delete"):
@@ -196,11 +198,11 @@ class Python(Folder):
             ]
             for child in children:
                 _, err = child.communicate(timeout=120)
-                self.assertEqual(child.returncode, 0, err)
+                assert child.returncode == 0, err
             terms = [row[0] for row in connection.execute("SELECT term FROM termgate_stream_writes ORDER BY sequence_no")]
-            self.assertGreater(len(terms), 40)
-            self.assertEqual(terms, sorted(terms))
-            self.assertEqual(connection.execute("SELECT termgate_verify()").fetchone()[0], "[]")
+            assert len(terms) > 40
+            assert terms == sorted(terms)
+            assert connection.execute("SELECT termgate_verify()").fetchone()[0] == "[]"
             connection.close()
 
     def test_kill_9_keeps_what_was_acknowledged(self):
@@ -224,20 +226,20 @@ class Python(Folder):
             child.wait()
             lines = [line.split() for line in acknowledged + rest if line.endswith("\n")]
             connection = connect(path)
-            self.assertEqual(connection.execute("PRAGMA integrity_check").fetchone()[0], "ok")
+            assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
             number, term = map(int, lines[-1])
             last, fence = connection.execute(
                 "SELECT (SELECT max(sequence_no) FROM termgate_stream_writes), (SELECT term FROM termgate_fences)"
             ).fetchone()
-            self.assertIn(last, (number, number + 1))
-            self.assertIn(fence, (term, term + 1))
-            with self.assertRaisesRegex(sqlite3.OperationalError, "TG001"):
+            assert last in (number, number + 1)
+            assert fence in (term, term + 1)
+            with pytest.raises(sqlite3.OperationalError, match="TG001"):
                 connection.execute("SELECT termgate_append('log', ?, 'late')", (term - 1,))
-            self.assertEqual(connection.execute("SELECT termgate_verify()").fetchone()[0], "[]")
+            assert connection.execute("SELECT termgate_verify()").fetchone()[0] == "[]"
             connection.close()
 
 
-@unittest.skipUnless(node_has_sqlite(), "no node with node:sqlite")
+@pytest.mark.skipif(not node_has_sqlite(), reason="no node with node:sqlite")
 class Node(Folder):
     def test_a_stale_writer_is_refused(self):
         script = """
@@ -248,29 +250,29 @@ db.exec("SELECT termgate_init(); SELECT termgate_seal('a', 5)");
 try { db.exec("SELECT termgate_check_term('a', 4)"); console.log('passed'); } catch (error) { console.log(error.message); }
 """
         done = subprocess.run([NODE, "-e", script, self.path, EXTENSION + ".so"], text=True, capture_output=True, timeout=60)
-        self.assertIn("TG001 stale term 4", done.stdout, done.stderr)
+        assert "TG001 stale term 4" in done.stdout, done.stderr
 
 
-@unittest.skipUnless(TERMGATE, "the command was not built")
+@pytest.mark.skipif(not TERMGATE, reason="the command was not built")
 class Beside_the_command(Folder):
     """The library's group commit and a program with the extension on one file."""
 
     def termgate(self, *words, **more):
         return subprocess.run([TERMGATE, *words, "--db", "sqlite:" + self.path], capture_output=True, text=True, timeout=60, **more)
 
-    @unittest.skipUnless(python_loads(), "this Python cannot load SQLite extensions")
+    @pytest.mark.skipif(not python_loads(), reason="this Python cannot load SQLite extensions")
     def test_one_law_for_both(self):
-        self.assertEqual(self.termgate("init").returncode, 0)
+        assert self.termgate("init").returncode == 0
         connection = connect(self.path)
         connection.execute("SELECT termgate_append('log', 5, 'from Python')")
-        self.assertEqual(self.termgate("append", "--stream", "log", "--term", "5", input="from the command").stdout.strip(), "2")
-        self.assertEqual(self.termgate("seal", "--scope", "log", "--term", "6").returncode, 0)
-        with self.assertRaisesRegex(sqlite3.OperationalError, "TG001"):
+        assert self.termgate("append", "--stream", "log", "--term", "5", input="from the command").stdout.strip() == "2"
+        assert self.termgate("seal", "--scope", "log", "--term", "6").returncode == 0
+        with pytest.raises(sqlite3.OperationalError, match="TG001"):
             connection.execute("SELECT termgate_append('log', 5, 'late')")
         connection.close()
 
     def test_kill_9_in_the_middle_of_a_batch_keeps_all_or_nothing(self):
-        self.assertEqual(self.termgate("init").returncode, 0)
+        assert self.termgate("init").returncode == 0
         for attempt in range(3):
             child = subprocess.Popen(
                 [TERMGATE, "append", "--stream", "log", "--term", "1", "--lines", "--db", "sqlite:" + self.path],
@@ -288,8 +290,8 @@ class Beside_the_command(Folder):
             child.wait()
             child.stdin = None  # what it still buffers has nobody to go to
             connection = sqlite3.connect(self.path)
-            self.assertEqual(connection.execute("PRAGMA integrity_check").fetchone()[0], "ok")
+            assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
             written, last = connection.execute("SELECT count(*), coalesce(max(sequence_no), 0) FROM termgate_stream_writes").fetchone()
-            self.assertEqual(written, last)
+            assert written == last
             connection.close()
-            self.assertEqual(self.termgate("verify").returncode, 0)
+            assert self.termgate("verify").returncode == 0

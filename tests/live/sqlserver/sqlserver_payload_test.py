@@ -17,6 +17,8 @@ import unittest
 import uuid
 from pathlib import Path
 
+import pytest
+
 from both_databases import sh
 from odbc_plain import Plain, url_of
 from given import TERMGATE
@@ -26,7 +28,7 @@ MIB = 1 << 20
 SIZE = int(os.environ.get("TERMGATE_TEST_PAYLOAD_MIB", "300")) * MIB
 
 
-@unittest.skipUnless(SQLSERVER, "TERMGATE_TEST_SQLSERVER names no SQL Server")
+@pytest.mark.skipif(not SQLSERVER, reason="TERMGATE_TEST_SQLSERVER names no SQL Server")
 class Payloads(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -62,13 +64,13 @@ class Payloads(unittest.TestCase):
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.stdout:
             process.stdout.close()
-        self.assertEqual(process.returncode, 0)
+        assert process.returncode == 0
         peak = used.ru_maxrss * 1024
         print(
             f"{words[0]}: {SIZE // MIB} MiB, peak {peak // MIB} MiB ({peak / SIZE:.2f} of the payload), {time.monotonic() - start:.1f} s",
             file=sys.stderr,
         )
-        self.assertLess(peak, 1.1 * SIZE + 100 * MIB)
+        assert peak < 1.1 * SIZE + 100 * MIB
         return said
 
     def on_server(self, stream):
@@ -82,7 +84,7 @@ class Payloads(unittest.TestCase):
     def read_back(self, stream):
         with open(self.back, "wb") as file:
             self.run_measured("read", "--stream", stream, "--raw", stdout=file)
-        self.assertEqual(self.back.stat().st_size, SIZE + 1)  # and a newline
+        assert self.back.stat().st_size == SIZE + 1  # and a newline
         hashed = hashlib.sha256()
         with open(self.back, "rb") as file:
             for left in range(SIZE, 0, -MIB):
@@ -90,22 +92,22 @@ class Payloads(unittest.TestCase):
         return hashed.hexdigest()
 
     def test_from_a_file(self):
-        self.assertEqual(self.run_measured("append", "--stream", "file", "--term", "1", "--file", str(self.path)), b"1\n")
-        self.assertEqual(self.on_server("file"), [(SIZE, self.hash)])
-        self.assertEqual(self.read_back("file"), self.hash)
+        assert self.run_measured("append", "--stream", "file", "--term", "1", "--file", str(self.path)) == b"1\n"
+        assert self.on_server("file") == [(SIZE, self.hash)]
+        assert self.read_back("file") == self.hash
 
     def test_from_a_pipe(self):
         with subprocess.Popen(["cat", str(self.path)], stdout=subprocess.PIPE) as cat:
-            self.assertEqual(self.run_measured("append", "--stream", "pipe", "--term", "1", stdin=cat.stdout), b"1\n")
-        self.assertEqual(self.on_server("pipe"), [(SIZE, self.hash)])
+            assert self.run_measured("append", "--stream", "pipe", "--term", "1", stdin=cat.stdout) == b"1\n"
+        assert self.on_server("pipe") == [(SIZE, self.hash)]
 
     def test_one_over_the_limit_is_not_read_in_full(self):
         with open("/dev/zero", "rb") as zeros:
             done = subprocess.run(
                 [TERMGATE, "append", "--stream", "endless", "--term", "1", "--db", self.url], stdin=zeros, capture_output=True, timeout=300
             )
-        self.assertEqual(done.returncode, 9, done.stderr)
-        self.assertIn(b"TG005 a payload of more than 1073741824 bytes is over the limit", done.stderr)
+        assert done.returncode == 9, done.stderr
+        assert b"TG005 a payload of more than 1073741824 bytes is over the limit" in done.stderr
         with open(self.back, "wb") as file:
             file.truncate((1 << 30) + 1)
         done = subprocess.run(
@@ -113,6 +115,6 @@ class Payloads(unittest.TestCase):
             capture_output=True,
             timeout=60,
         )
-        self.assertEqual(done.returncode, 9, done.stderr)
-        self.assertIn(b"TG005 a payload of 1073741825 bytes is over the limit", done.stderr)
-        self.assertEqual(self.on_server("endless"), [])
+        assert done.returncode == 9, done.stderr
+        assert b"TG005 a payload of 1073741825 bytes is over the limit" in done.stderr
+        assert self.on_server("endless") == []

@@ -403,7 +403,7 @@ class Case(unittest.TestCase):
             client.close()
         with pytest.raises(Closed) as why:
             Tds(trusting.port, "sa", "secret", "app", WITH_TERM, version=0x730B0003)
-        assert "TDS 8.0 only" in str(why.exception)
+        assert "TDS 8.0 only" in str(why.value)
         # The certificate is for localhost; with verify-ca its name does not matter.
         by_address, _ = proxy(f"&sslrootcert={pem}", "127.0.0.1")
         any_name, _ = proxy(f"&sslrootcert={pem}&sslmode=verify-ca", "127.0.0.1")
@@ -411,7 +411,7 @@ class Case(unittest.TestCase):
         for one in (by_address, distrusting):
             with pytest.raises(Closed) as why:
                 Tds(one.port, "sa", "secret", "app", WITH_TERM)
-            assert "certificate verify failed" in str(why.exception)
+            assert "certificate verify failed" in str(why.value)
         with pytest.raises(urllib.error.HTTPError):
             ready(http_port)
         client = Tds(any_name.port, "sa", "secret", "app", WITH_TERM)
@@ -424,7 +424,7 @@ class Case(unittest.TestCase):
         proxy = Proxy(free_port())
         with pytest.raises(Closed) as why:
             Tds(proxy.port, "sa", "secret", "app")
-        assert "cannot be reached" in str(why.exception)
+        assert "cannot be reached" in str(why.value)
         assert proxy.end() == 0
 
     def test_options(self):

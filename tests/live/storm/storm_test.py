@@ -20,9 +20,10 @@ import subprocess
 import sys
 import tempfile
 import time
-import unittest
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 from both_databases import BothDatabases, sh
 from checks import eventually
@@ -186,7 +187,7 @@ def holders_of(process):
 
 
 # Storms of half a minute.
-long = unittest.skipUnless(LONG, "./test --long")
+long = pytest.mark.skipif(not LONG, reason="./test --long")
 
 
 class Storm(BothDatabases):
@@ -205,7 +206,7 @@ class Storm(BothDatabases):
 
     def needs_clock(self):
         if self.no_clock:
-            self.skipTest(self.no_clock)
+            pytest.skip(self.no_clock)
 
     def kept(self, url, *words, faults=("stop", "kill")):
         # A storm proves something only where stopped leaders did try and were refused. In a few seconds that may not
@@ -215,17 +216,15 @@ class Storm(BothDatabases):
         for _ in range(6):
             done = storm(url, "--json", *words)
             document = json.loads(done.stdout)
-            self.assertEqual(
-                (done.returncode, document["verdict"], document["breaches"], document["unjudged"]),
-                (0, "kept", [], []),
-                done.stdout + done.stderr,
+            assert (done.returncode, document["verdict"], document["breaches"], document["unjudged"]) == (0, "kept", [], []), (
+                done.stdout + done.stderr
             )
-            self.assertEqual(document["leaders_ended_by_themselves"], 0, done.stdout + done.stderr)
-            self.assertEqual([table for table in tables_of(url) if f"storm_{document['seed']}_" in table], [])
+            assert document["leaders_ended_by_themselves"] == 0, done.stdout + done.stderr
+            assert [table for table in tables_of(url) if f"storm_{document['seed']}_" in table] == []
             seen.update({what: document.get(what, 0) for what in wanted} | {fault: document["faults"].get(fault, 0) for fault in faults})
             if all(seen[what] for what in wanted):
                 return document
-        self.fail(f"not all of it was seen in six storms: {seen}")
+        pytest.fail(f"not all of it was seen in six storms: {seen}")
 
     def test_ours_on_sqlite(self):
         self.kept(self.sqlite, "--seconds", SECONDS, faults={"stop", "kill"} | self.clock())
@@ -236,14 +235,12 @@ class Storm(BothDatabases):
     def test_ours_on_postgresql(self):
         document = self.kept(self.postgres, "--seconds", SECONDS, faults={"stop", "kill", "delay"} | self.clock())
         # All faults together, for in ten seconds one of them may have had no turn.
-        self.assertGreater(
-            sum(document["faults"].get(name, 0) for name in ("cut", "freeze", "prepare", "lose", "half-open", "force", "prune")),
-            5,
-            document,
-        )
-        self.assertEqual(
-            sh("psql", "-qXAt", self.postgres, "-c", f"SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'storm-{document['seed']}%'"),
-            "0",
+        assert (
+            sum(document["faults"].get(name, 0) for name in ("cut", "freeze", "prepare", "lose", "half-open", "force", "prune")) > 5
+        ), document
+        assert (
+            sh("psql", "-qXAt", self.postgres, "-c", f"SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'storm-{document['seed']}%'")
+            == "0"
         )
 
     def test_ours_through_proxies(self):
@@ -265,18 +262,14 @@ class Storm(BothDatabases):
             folder.mkdir()
             done = storm(url, "--proxies", "2", "--seconds", seconds, "--json", "--keep", folder=folder)
             document = json.loads(done.stdout)
-            self.assertEqual(
-                (done.returncode, document["verdict"], document["breaches"], document["unjudged"]),
-                (0, "kept", [], []),
-                done.stdout + done.stderr,
+            assert (done.returncode, document["verdict"], document["breaches"], document["unjudged"]) == (0, "kept", [], []), (
+                done.stdout + done.stderr
             )
-            self.assertEqual((document["proxies"], document["enforce"]), (2, "on"))
+            assert (document["proxies"], document["enforce"]) == (2, "on")
             # What had no answer was settled by the rows: each of them had committed, or had not.
-            self.assertEqual(
-                document["unanswered"],
-                document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"],
-                document,
-            )
+            assert (
+                document["unanswered"] == document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"]
+            ), document
             seen.update({name: document[name] for name in ("takeovers", "refused_stale", "unanswered")} | document["faults"])
             for path in folder.glob("*/leader*.log"):
                 ways = {}
@@ -285,10 +278,10 @@ class Storm(BothDatabases):
                         ways[words[1]] = words[6].rpartition("-")[2]
                     elif words[0] == "E" and words[1] in ways:
                         seen[f"{ways[words[1]]} {words[3]}"] += 1
-            self.assertEqual(list(folder.glob("*/*.backend")), [])  # a password may be in it
+            assert list(folder.glob("*/*.backend")) == []  # a password may be in it
             if all(seen[what] for what in wanted):
                 return
-        self.fail(f"not all of it was seen in six storms: {[what for what in wanted if not seen[what]]} {seen}")
+        pytest.fail(f"not all of it was seen in six storms: {[what for what in wanted if not seen[what]]} {seen}")
 
     def test_delayed_and_half_open_connections(self):
         # Little else, so that there is much of it. Pieces must really have been held back, and what was sent on one
@@ -304,20 +297,16 @@ class Storm(BothDatabases):
             }
             for url, done in self.storms(left, "--faults", "delay,half-open,kill", "--seconds", "12" if LONG else "6", "--json"):
                 document = json.loads(done.stdout)
-                self.assertEqual(
-                    (done.returncode, document.get("verdict"), document.get("unjudged")), (0, "kept", []), done.stdout + done.stderr
-                )
-                self.assertEqual(document["leaders_ended_by_themselves"], 0)
-                self.assertLessEqual(document["pieces_overtaken"], document["pieces_delayed"])
-                self.assertEqual(
-                    document["unanswered"],
-                    document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"],
-                    document,
-                )
+                assert (done.returncode, document.get("verdict"), document.get("unjudged")) == (0, "kept", []), done.stdout + done.stderr
+                assert document["leaders_ended_by_themselves"] == 0
+                assert document["pieces_overtaken"] <= document["pieces_delayed"]
+                assert (
+                    document["unanswered"] == document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"]
+                ), document
                 seen.setdefault(url, Counter()).update({what: document["faults"].get(what, 0) + document.get(what, 0) for what in wanted})
             if not left:
                 return
-        self.fail(f"not all of it was seen in seven storms: {seen}")
+        pytest.fail(f"not all of it was seen in seven storms: {seen}")
 
     def test_frozen_holders_hold_up_no_takeover(self):
         # Nothing else, so that there is much of it in a few seconds. A hold is counted only where its takeover came
@@ -345,16 +334,14 @@ class Storm(BothDatabases):
                 "--json",
             )
             document = json.loads(done.stdout)
-            self.assertEqual(
-                (done.returncode, document["verdict"], document["breaches"], document["unjudged"]),
-                (0, "kept", [], []),
-                done.stdout + done.stderr,
+            assert (done.returncode, document["verdict"], document["breaches"], document["unjudged"]) == (0, "kept", [], []), (
+                done.stdout + done.stderr
             )
-            self.assertEqual(sh("psql", "-qXAt", url, "-c", "SELECT count(*) FROM termgate.adopted"), "0")
+            assert sh("psql", "-qXAt", url, "-c", "SELECT count(*) FROM termgate.adopted") == "0"
             seen.update({"evictions": document["evictions"]} | document["faults"])
             if seen["evictions"] and sum(seen[what] > 0 for what in HOLDS) >= (5 if LONG else 1):
                 return
-        self.fail(f"not all of it was seen: {seen}")
+        pytest.fail(f"not all of it was seen: {seen}")
 
     def storms(self, those, *words):
         # Each database's one after the other, both databases at once.
@@ -380,8 +367,8 @@ class Storm(BothDatabases):
         out, error = process.communicate(timeout=150)
         # Held back for up to 8 s, swallowed for up to 64, three minutes of storm: nobody waits for that. A machine with
         # much else to do has its time.
-        self.assertLess(time.monotonic() - begun, 45)
-        self.assertEqual((process.returncode, json.loads(out)["verdict"], json.loads(out)["unjudged"]), (0, "kept", []), out + error)
+        assert time.monotonic() - begun < 45
+        assert (process.returncode, json.loads(out)["verdict"], json.loads(out)["unjudged"]) == (0, "kept", []), out + error
 
     def test_stepped_clocks(self):
         self.needs_clock()
@@ -391,12 +378,10 @@ class Storm(BothDatabases):
         for url, done in self.storms({self.sqlite: (direct,), self.postgres: both}, "--seconds", "12" if LONG else "6", "--json"):
             with self.subTest(url.split(":")[0]):
                 document = json.loads(done.stdout)
-                self.assertEqual(
-                    (done.returncode, document.get("verdict"), document.get("unjudged")), (0, "kept", []), done.stdout + done.stderr
-                )
-                self.assertGreaterEqual(document["faults"].get("clock", 0), 3, document)
-                self.assertGreater(document["takeovers"], 0)
-        self.assertEqual(self.left_in_shared_memory(), [])
+                assert (done.returncode, document.get("verdict"), document.get("unjudged")) == (0, "kept", []), done.stdout + done.stderr
+                assert document["faults"].get("clock", 0) >= 3, document
+                assert document["takeovers"] > 0
+        assert self.left_in_shared_memory() == []
 
     def left_in_shared_memory(self):
         # The library's own traces of processes that are gone. Other programs may use it too, but not the storm's PIDs:
@@ -435,13 +420,13 @@ class Storm(BothDatabases):
                     folder=folder,
                 )
                 document = json.loads(done.stdout)
-                self.assertEqual(
-                    (done.returncode, document["verdict"], list(document["faults"])), (1, "broken", ["clock"]), done.stdout + done.stderr
+                assert (done.returncode, document["verdict"], list(document["faults"])) == (1, "broken", ["clock"]), (
+                    done.stdout + done.stderr
                 )
                 if self.latest_stale_write(folder) > 0.3:
                     break
             else:
-                self.fail("in none of six storms did a clock that was set back let a stale leader write")
+                pytest.fail("in none of six storms did a clock that was set back let a stale leader write")
 
     def latest_stale_write(self, folder):
         # Seconds after another leader's acquisition of a higher term at which the latest committed write of a lower one
@@ -494,14 +479,14 @@ class Storm(BothDatabases):
         sh(TERMGATE, "init", "--db", url)
         for words in ([], ["--proxies", "2"]):
             self.kept(url, "--server-clock", str(clock), "--seconds", "12", *words, faults=("stop", "kill", "server-clock"))
-            self.assertEqual(clock.read_text(), "+0\n")  # set right at the end
+            assert clock.read_text() == "+0\n"  # set right at the end
         done = storm(self.postgres, "--server-clock", str(clock), "--seconds", "4", "--faults", "none", "--json")
         document = json.loads(done.stdout)
-        self.assertEqual((done.returncode, document["verdict"]), (1, "not judged"), done.stdout + done.stderr)
-        self.assertRegex(
-            document["unjudged"][0], r"^--server-clock: the server's clock does not follow the file, which contained [+-]\d+ s$"
+        assert (done.returncode, document["verdict"]) == (1, "not judged"), done.stdout + done.stderr
+        assert re.search(
+            r"^--server-clock: the server's clock does not follow the file, which contained [+-]\d+ s$", document["unjudged"][0]
         )
-        self.assertEqual(clock.read_text(), "+0\n")
+        assert clock.read_text() == "+0\n"
 
     def test_clocks_that_cannot_be_stepped(self):
         self.needs_clock()
@@ -514,14 +499,14 @@ class Storm(BothDatabases):
             (["--server-clock", "/nowhere"], "an SQLite file has no server"),
         ]:
             done = storm(self.sqlite, *words, "--seed", "4244")
-            self.assertEqual((done.returncode, said in done.stderr), (2, True), (words, done.stdout, done.stderr))
-        self.assertEqual([table for table in tables_of(self.sqlite) if "storm_4244_" in table], [])
+            assert (done.returncode, said in done.stderr) == (2, True), (words, done.stdout, done.stderr)
+        assert [table for table in tables_of(self.sqlite) if "storm_4244_" in table] == []
         for words, said in [
             (["--server-clock", "/nowhere"], "no such file"),
             (["--server-clock", __file__, "--naive", "max-term"], "not with --naive"),
         ]:
             done = storm(self.postgres, *words)
-            self.assertEqual((done.returncode, said in done.stderr), (2, True), (words, done.stdout, done.stderr))
+            assert (done.returncode, said in done.stderr) == (2, True), (words, done.stdout, done.stderr)
 
     def test_without_the_library_its_fault_is_left_out(self):
         # Hidden by an empty folder in its place, in a mount namespace of its own.
@@ -529,7 +514,7 @@ class Storm(BothDatabases):
         folder = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")).parent
         hidden = ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs none '{folder}' && exec \"$@\"", "sh"]
         if subprocess.run([*hidden, "true"], capture_output=True).returncode != 0:
-            self.skipTest("no mount namespace is to be had here")
+            pytest.skip("no mount namespace is to be had here")
 
         def run(*words):
             return subprocess.run(
@@ -541,51 +526,49 @@ class Storm(BothDatabases):
             )
 
         done = run("--seconds", "2", "--json")
-        self.assertEqual((done.returncode, "clock" in json.loads(done.stdout)["faults"]), (0, False), done.stdout + done.stderr)
+        assert (done.returncode, "clock" in json.loads(done.stdout)["faults"]) == (0, False), done.stdout + done.stderr
         done = run("--faults", "clock")
-        self.assertEqual(
-            (done.returncode, "--faults clock: libfaketime was not found" in done.stderr), (2, True), done.stdout + done.stderr
-        )
+        assert (done.returncode, "--faults clock: libfaketime was not found" in done.stderr) == (2, True), done.stdout + done.stderr
 
     def test_proxies_that_only_observe_are_found_broken(self):
         done = storm(self.postgres, "--proxies", "2", "--enforce", "observe", "--seconds", "60", "--json")
         document = json.loads(done.stdout)
-        self.assertEqual((done.returncode, document["verdict"], document["enforce"]), (1, "broken", "observe"), done.stdout + done.stderr)
-        self.assertLess(document["seconds"], 75)
+        assert (done.returncode, document["verdict"], document["enforce"]) == (1, "broken", "observe"), done.stdout + done.stderr
+        assert document["seconds"] < 75
         breach = document["breaches"][0]
-        self.assertIn(breach["guarantee"], ("F1", "F2"))
-        self.assertRegex(breach["history"], r"acquires term \d+: acknowledged")
-        self.assertLess(len(breach["history"].splitlines()), 12)  # the shortest, not the whole
-        self.assertIn("--proxies 2 --enforce observe", document["again"])
-        self.assertEqual([table for table in tables_of(self.postgres) if f"storm_{document['seed']}_" in table], [])
+        assert breach["guarantee"] in ("F1", "F2")
+        assert re.search(r"acquires term \d+: acknowledged", breach["history"])
+        assert len(breach["history"].splitlines()) < 12  # the shortest, not the whole
+        assert "--proxies 2 --enforce observe" in document["again"]
+        assert [table for table in tables_of(self.postgres) if f"storm_{document['seed']}_" in table] == []
 
     def test_a_proxy_that_does_not_come_up(self):
         done = storm(self.postgres + "?requirepeer=nobody", "--proxies", "2", "--seed", "4242")
-        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        self.assertIn("proxy 1 did not start: ", done.stderr)
-        self.assertIn("requirepeer=nobody would hold for the proxy's own connection", done.stderr)
-        self.assertEqual([table for table in tables_of(self.postgres) if "storm_4242_" in table], [])
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "proxy 1 did not start: " in done.stderr
+        assert "requirepeer=nobody would hold for the proxy's own connection" in done.stderr
+        assert [table for table in tables_of(self.postgres) if "storm_4242_" in table] == []
         deep = Path(scratch.name) / ("d" * 100)
         deep.mkdir()
         done = storm(self.postgres, "--proxies", "1", "--seed", "4243", folder=deep)
-        self.assertEqual((done.returncode, "shorter TMPDIR" in done.stderr), (2, True), done.stderr)
-        self.assertEqual([table for table in tables_of(self.postgres) if "storm_4243_" in table], [])
+        assert (done.returncode, "shorter TMPDIR" in done.stderr) == (2, True), done.stderr
+        assert [table for table in tables_of(self.postgres) if "storm_4243_" in table] == []
 
     def broken(self, url, name):
         done = storm(url, "--naive", name, "--seconds", "60", "--json")
-        self.assertEqual(done.returncode, 1, f"{name} on {url}: {done.stdout}{done.stderr}")
+        assert done.returncode == 1, f"{name} on {url}: {done.stdout}{done.stderr}"
         document = json.loads(done.stdout)
-        self.assertEqual(document["verdict"], "broken", done.stdout)
-        self.assertLess(document["seconds"], 75)
-        self.assertIn(document["breaches"][0]["guarantee"], ("F1", "F2", "F3"))
-        self.assertRegex(document["breaches"][0]["history"], r"acquires term \d+: acknowledged")
-        self.assertIn(f"--seed {document['seed']}", document["again"])
-        self.assertIn(f"--naive {name}", document["again"])
+        assert document["verdict"] == "broken", done.stdout
+        assert document["seconds"] < 75
+        assert document["breaches"][0]["guarantee"] in ("F1", "F2", "F3")
+        assert re.search(r"acquires term \d+: acknowledged", document["breaches"][0]["history"])
+        assert f"--seed {document['seed']}" in document["again"]
+        assert f"--naive {name}" in document["again"]
 
     def test_naive_boundaries_are_found_broken(self):
         if LONG:
             names = [one["name"] for one in json.loads(sh(TERMGATE, "storm", "--naive", "list", "--json"))]
-            self.assertEqual(len(names), 7)
+            assert len(names) == 7
             pairs = [(self.postgres, name) for name in names] + [
                 (self.sqlite, name) for name in names if name not in ("where-exists", "one-statement")
             ]
@@ -597,14 +580,14 @@ class Storm(BothDatabases):
 
     def test_a_breach_is_told_for_people(self):
         done = storm(self.sqlite, "--naive", "deleted-row", "--seconds", "60", "--seed", "7", "--keep")
-        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        self.assertIn("A GUARANTEE IS BROKEN.", done.stdout)
-        self.assertRegex(done.stdout, r"F[123] [a-z ]+, scope \"storm-7_")
-        self.assertRegex(done.stdout, r"Again, by the same schedule: termgate storm --seed 7 .*--naive deleted-row --db …")
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "A GUARANTEE IS BROKEN." in done.stdout
+        assert re.search(r"F[123] [a-z ]+, scope \"storm-7_", done.stdout)
+        assert re.search(r"Again, by the same schedule: termgate storm --seed 7 .*--naive deleted-row --db …", done.stdout)
         kept = re.search(r"Kept: tables (\S+), (\S+), (\S+); logs (\S+)", done.stdout)
-        self.assertTrue(kept, done.stdout)
-        self.assertLessEqual({kept[1], kept[2], kept[3]}, set(tables_of(self.sqlite)))
-        self.assertIn("B 1 ", (Path(kept[4]) / "leader1.1.log").read_text())
+        assert kept, done.stdout
+        assert {kept[1], kept[2], kept[3]} <= set(tables_of(self.sqlite))
+        assert "B 1 " in (Path(kept[4]) / "leader1.1.log").read_text()
         sh("rm", "-rf", kept[4])
 
     @long
@@ -616,7 +599,7 @@ class Storm(BothDatabases):
                 sh(TERMGATE, "init", "--db", url)
                 sh("psql", "-qX", "-v", "ON_ERROR_STOP=1", url, "-c", mistake)
                 done = storm(url, "--seconds", "60", "--judge-every", "5s", "--json", *words)
-                self.assertEqual((done.returncode, json.loads(done.stdout)["verdict"]), (1, "broken"), done.stdout)
+                assert (done.returncode, json.loads(done.stdout)["verdict"]) == (1, "broken"), done.stdout
                 print(f"\n  {name}: after {json.loads(done.stdout)['seconds']:.0f} s ", file=sys.stderr)
 
     def test_wrong_usage(self):
@@ -641,11 +624,11 @@ class Storm(BothDatabases):
             (["--faults", "proxy-kill"], "not without --proxies"),
         ]:
             done = storm(self.sqlite, *words)
-            self.assertEqual(done.returncode, 2, (words, done.stdout, done.stderr))
-            self.assertIn(said, done.stderr)
-        self.assertEqual(storm("sqlite::memory:").returncode, 2)
+            assert done.returncode == 2, (words, done.stdout, done.stderr)
+            assert said in done.stderr
+        assert storm("sqlite::memory:").returncode == 2
         done = storm("postgresql://postgres@127.0.0.1/x", "--naive", "max-term", "--faults", "cut")
-        self.assertEqual((done.returncode, "not with --naive" in done.stderr), (2, True), done.stderr)
+        assert (done.returncode, "not with --naive" in done.stderr) == (2, True), done.stderr
         for words, said in [
             (["--proxies", "0"], "a whole number from 1 to 8"),
             (["--proxies", "99"], "a whole number from 1 to 8"),
@@ -658,19 +641,19 @@ class Storm(BothDatabases):
             (["--server-clock", __file__, "--faults", "hold-raise"], "not with --server-clock"),
         ]:
             done = storm(self.postgres, *words)
-            self.assertEqual((done.returncode, said in done.stderr), (2, True), (words, done.stderr))
+            assert (done.returncode, said in done.stderr) == (2, True), (words, done.stderr)
         done = storm(self.postgres, "--leaders", "60", "--scopes", "10")
-        self.assertEqual((done.returncode, "the server has room for" in done.stderr), (2, True), done.stderr)
+        assert (done.returncode, "the server has room for" in done.stderr) == (2, True), done.stderr
 
     def test_databases_that_cannot_be_used(self):
         bare = f"sqlite:{scratch.name}/bare.db"
         sqlite3.connect(bare[7:]).execute("CREATE TABLE t (v)")
         done = storm(bare, "--seconds", "1")
-        self.assertEqual((done.returncode, "termgate init" in done.stderr), (1, True), done.stderr)
-        self.assertEqual(tables_of(bare), [])
+        assert (done.returncode, "termgate init" in done.stderr) == (1, True), done.stderr
+        assert tables_of(bare) == []
         done = storm("postgresql://somebody:secret-word@127.0.0.1:1/nowhere", "--seconds", "1")
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertNotIn("secret-word", done.stderr + done.stdout)
+        assert done.returncode == 1, done.stderr
+        assert "secret-word" not in done.stderr + done.stdout
 
     def test_ctrl_c_ends_in_order(self):
         before = rows_of(self.sqlite)
@@ -684,8 +667,8 @@ class Storm(BothDatabases):
         under_way(self.sqlite, before=before)
         process.send_signal(signal.SIGINT)
         out, error = process.communicate(timeout=30)
-        self.assertEqual(process.returncode, 0, out + error)
-        self.assertEqual(json.loads(out)["verdict"], "kept")
+        assert process.returncode == 0, out + error
+        assert json.loads(out)["verdict"] == "kept"
 
     def test_its_processes_do_not_outlive_it(self):
         for url, words, count in ((self.sqlite, [], 3), (self.postgres, ["--proxies", "2"], 5)):
@@ -706,12 +689,12 @@ class Storm(BothDatabases):
             time.sleep(0.001)
             children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         time.sleep(later)
-        self.assertGreaterEqual(len(children), count)
+        assert len(children) >= count
         process.kill()
         try:
             process.communicate(timeout=60)  # a process that outlived it would hold its output
         except subprocess.TimeoutExpired:
-            self.fail(f"after {words}: still there: {holders_of(process)}")
+            pytest.fail(f"after {words}: still there: {holders_of(process)}")
 
         def gone(child):
             return not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]
@@ -719,7 +702,7 @@ class Storm(BothDatabases):
         eventually(lambda: all(gone(child) for child in children), 5, 0.05)
         for child in children:
             alive = Path(f"/proc/{child}/stat")
-            self.assertTrue(not alive.exists() or alive.read_text().split()[2] == "Z", child)
+            assert not alive.exists() or alive.read_text().split()[2] == "Z", child
 
     @long
     def test_a_server_that_dies_in_the_middle(self):
@@ -739,11 +722,11 @@ class Storm(BothDatabases):
         under_way(url, 10)
         sh(PG_SERVER, "stop", server, "immediate")
         out, error = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 1, out + error)
-        self.assertIn("NOT JUDGED    the rows", out)
-        self.assertIn("No breach was seen, and not all could be judged.", out)
-        self.assertIn("Could not be taken away", out)
-        self.assertNotIn("All guarantees kept", out)
+        assert process.returncode == 1, out + error
+        assert "NOT JUDGED    the rows" in out
+        assert "No breach was seen, and not all could be judged." in out
+        assert "Could not be taken away" in out
+        assert "All guarantees kept" not in out
         sh(PG_SERVER, "start", "15", server)
         process = subprocess.Popen(
             [TERMGATE, "storm", "--seconds", "30", "--json"],
@@ -756,7 +739,7 @@ class Storm(BothDatabases):
         sh(PG_SERVER, "stop", server, "immediate")
         sh(PG_SERVER, "start", "15", server)
         out, error = process.communicate(timeout=90)
-        self.assertEqual(process.returncode, 0, out + error)
+        assert process.returncode == 0, out + error
 
     @long
     def test_a_server_that_is_killed_and_started_again(self):
@@ -770,33 +753,27 @@ class Storm(BothDatabases):
         for words in ([], ["--proxies", "2"]):
             done = storm(url, "--server-restart", command, "--seconds", "20", "--json", *words)
             document = json.loads(done.stdout)
-            self.assertEqual(
-                (done.returncode, document["verdict"], document["breaches"], document["unjudged"]),
-                (0, "kept", [], []),
-                done.stdout + done.stderr,
+            assert (done.returncode, document["verdict"], document["breaches"], document["unjudged"]) == (0, "kept", [], []), (
+                done.stdout + done.stderr
             )
-            self.assertGreaterEqual(document["faults"]["server-restart"], 1, document)  # a slow disk needs long for each
-            self.assertGreater(document["unanswered"], 0)
+            assert document["faults"]["server-restart"] >= 1, document  # a slow disk needs long for each
+            assert document["unanswered"] > 0
             # What had no answer was settled by its write id or by the rows: each of them had committed, or had not.
-            self.assertEqual(
-                document["unanswered"],
-                document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"],
-                document,
-            )
-            self.assertGreater(document["takeovers"], 0)
-            self.assertEqual(sh("psql", "-qXAt", url, "-c", "SELECT count(*) FROM pg_prepared_xacts"), "0")
+            assert (
+                document["unanswered"] == document["unanswered_settled"] + document["unknown_committed"] + document["unknown_absent"]
+            ), document
+            assert document["takeovers"] > 0
+            assert sh("psql", "-qXAt", url, "-c", "SELECT count(*) FROM pg_prepared_xacts") == "0"
         for wrong, said in [
             ("true", "the server was not started again by it"),
             ("echo no such server; exit 3", "it ended with status 3: no such server"),
         ]:
             done = storm(url, "--server-restart", wrong, "--seconds", "6", "--faults", "none", "--json")
             document = json.loads(done.stdout)
-            self.assertEqual(
-                (done.returncode, document["verdict"], document["unjudged"]),
-                (1, "not judged", ["--server-restart: " + said]),
-                done.stdout + done.stderr,
+            assert (done.returncode, document["verdict"], document["unjudged"]) == (1, "not judged", ["--server-restart: " + said]), (
+                done.stdout + done.stderr
             )
-            self.assertNotIn("server-restart", document["faults"])
+            assert "server-restart" not in document["faults"]
 
     @long
     def test_a_server_that_is_killed_behind_the_proxies(self):
@@ -818,4 +795,4 @@ class Storm(BothDatabases):
             sh(PG_SERVER, "kill", server)
             sh(PG_SERVER, "start", "15", server)
         out, error = process.communicate(timeout=90)
-        self.assertEqual((process.returncode, json.loads(out)["verdict"]), (0, "kept"), out + error)
+        assert (process.returncode, json.loads(out)["verdict"]) == (0, "kept"), out + error

@@ -83,7 +83,7 @@ class VerifyHistory(BothDatabases):
                                 )
                         record.ended("committed")
                     except psycopg.Error as error:
-                        self.assertEqual(error.sqlstate, "TG001", error)
+                        assert error.sqlstate == "TG001", error
                         record.ended("refused")
                     time.sleep(0.005)
                 time.sleep(0.13 if acquired else 0.02)  # past its lease
@@ -106,19 +106,22 @@ class VerifyHistory(BothDatabases):
             thread.join()
         status, document = verify(self.postgres, path, "--rows", ROWS)
         history = document["history"]
-        self.assertEqual(
-            (status, document["kept"], history["breaches"], history["clients"], history["rows_of_others"]), (0, True, [], 3, 0), document
-        )
-        self.assertGreater(min(history["committed"], history["refused"], history["raises"]), 1, history)
-        self.assertEqual(str(2 * history["committed"]), sh("psql", "-qXAt", self.postgres, "-c", "SELECT count(*) FROM orders"))
+        assert (status, document["kept"], history["breaches"], history["clients"], history["rows_of_others"]) == (
+            0,
+            True,
+            [],
+            3,
+            0,
+        ), document
+        assert min(history["committed"], history["refused"], history["raises"]) > 1, history
+        assert str(2 * history["committed"]) == sh("psql", "-qXAt", self.postgres, "-c", "SELECT count(*) FROM orders")
         done = subprocess.run(
             [TERMGATE, "verify", "--db", self.postgres, "--history", path, "--rows", ROWS], capture_output=True, text=True
         )
-        self.assertEqual(
-            (done.returncode, done.stdout.splitlines()[-1]),
-            (0, "all guarantees kept: no breach in the history, none in the stored rows"),
-            done.stdout,
-        )
+        assert (done.returncode, done.stdout.splitlines()[-1]) == (
+            0,
+            "all guarantees kept: no breach in the history, none in the stored rows",
+        ), done.stdout
 
         # Without layer 1's knowledge, each undone again.
         lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
@@ -145,8 +148,8 @@ class VerifyHistory(BothDatabases):
                 sh("psql", "-qX", self.postgres, "-c", f"CREATE TABLE was AS SELECT * FROM orders; {made}")
                 status, document = verify(self.postgres, path, "--rows", ROWS)
                 sh("psql", "-qX", self.postgres, "-c", "TRUNCATE orders; INSERT INTO orders SELECT * FROM was; DROP TABLE was")
-                self.assertEqual((status, document["kept"]), (1, False))
-                self.assertIn(kind, {breach["kind"] for breach in document["history"]["breaches"]}, document)
+                assert (status, document["kept"]) == (1, False)
+                assert kind in {breach["kind"] for breach in document["history"]["breaches"]}, document
 
         # In what clients saw.
         raises = sorted(
@@ -159,8 +162,8 @@ class VerifyHistory(BothDatabases):
             other = f"{scratch.name}/changed.jsonl"
             Path(other).write_text("".join(json.dumps(one) + "\n" for one in changed.values()))
             status, document = verify(self.postgres, other, "--rows", ROWS)
-            self.assertEqual(status, 1)
-            self.assertIn(kind, {breach["kind"] for breach in document["history"]["breaches"]}, document)
+            assert status == 1
+            assert kind in {breach["kind"] for breach in document["history"]["breaches"]}, document
 
         def same_term(changed):
             changed[raises[1]["client"], raises[1]["op"]]["term"] = raises[0]["term"]
@@ -218,20 +221,20 @@ class VerifyHistory(BothDatabases):
                 capture_output=True,
                 text=True,
             )
-            self.assertEqual(done.returncode, 0 if outcome == "committed" else 3, done.stderr)
+            assert done.returncode == (0 if outcome == "committed" else 3), done.stderr
             record.ended(outcome, **({"place": int(done.stdout)} if outcome == "committed" else {}))
         record(kind="write", scope="a", term=4, id=str(uuid.uuid4()), stream="s")  # and then it was killed
         status, document = verify(url, path)
         history = document["history"]
-        self.assertEqual((status, history["breaches"], history["rows_of_others"]), (0, [], 1), document)
-        self.assertEqual((history["operations"], history["committed"], history["refused"], history["unknown_absent"]), (4, 2, 1, 1))
+        assert (status, history["breaches"], history["rows_of_others"]) == (0, [], 1), document
+        assert (history["operations"], history["committed"], history["refused"], history["unknown_absent"]) == (4, 2, 1, 1)
         lines = Path(path).read_text().splitlines()
         forged = [line.replace('"refused"', '"committed"') for line in lines]
         Path(path).write_text("\n".join(forged))
         done = subprocess.run([TERMGATE, "verify", "--db", url, "--history", path], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("BREACH F5 lost", done.stdout)
-        self.assertNotIn("\x1b", done.stdout)
+        assert done.returncode == 1
+        assert "BREACH F5 lost" in done.stdout
+        assert "\x1b" not in done.stdout
 
     def test_wrong_usage(self):
         sqlite3.connect(self.sqlite[7:]).execute("CREATE TABLE IF NOT EXISTS own (id text, scope text, term bigint)").connection.commit()
@@ -249,7 +252,7 @@ class VerifyHistory(BothDatabases):
         }
         rows = ["--rows", "SELECT id, scope, term FROM own"]
         Path(path).write_text(json.dumps(good) + "\n\n")
-        self.assertEqual(verify(self.sqlite, path, *rows)[0], 0)
+        assert verify(self.sqlite, path, *rows)[0] == 0
         for change, said in [
             ({"op": None}, '"op", a text or a whole number, is missing'),
             ({"client": 5}, '"client", a text, is missing'),
@@ -266,7 +269,7 @@ class VerifyHistory(BothDatabases):
             with self.subTest(change):
                 Path(path).write_text(json.dumps(good | change) + "\n")
                 status, error = verify(self.sqlite, path, *rows)
-                self.assertEqual((status, "line 1: " in error and said in error), (2, True), error)
+                assert (status, "line 1: " in error and said in error) == (2, True), error
         for text, said in [
             ("{", "line 1: no JSON object"),
             ("[]", "line 1: no JSON object"),
@@ -282,7 +285,7 @@ class VerifyHistory(BothDatabases):
             with self.subTest(text[:60]):
                 Path(path).write_text(text)
                 status, error = verify(self.sqlite, path, *rows)
-                self.assertEqual((status, said in error), (2, True), error[:300])
+                assert (status, said in error) == (2, True), error[:300]
         Path(path).write_text(json.dumps(good))
         for words, said, wanted in [
             ([], 'neither a "stream" in it nor --rows', 2),
@@ -298,13 +301,13 @@ class VerifyHistory(BothDatabases):
                 wanted = 2
             with self.subTest(words):
                 status, error = verify(self.sqlite, path, *words)
-                self.assertEqual((status, said in error), (wanted, True), error)
+                assert (status, said in error) == (wanted, True), error
         status, error = verify(self.postgres, path, "--rows", "DELETE FROM termgate.fences")
-        self.assertEqual((status, "read-only" in error), (1, True), error)
+        assert (status, "read-only" in error) == (1, True), error
         for words, said in [
             (["--rows", "SELECT 1"], "--rows goes with --history"),
             (["--history", scratch.name + "/nowhere"], "nowhere"),
             (["--history", scratch.name], "directory"),
         ]:
             done = subprocess.run([TERMGATE, "verify", "--db", self.sqlite, *words], capture_output=True, text=True)
-            self.assertEqual((done.returncode, said in done.stderr), (2, True), done.stderr)
+            assert (done.returncode, said in done.stderr) == (2, True), done.stderr
