@@ -267,7 +267,7 @@ class Drill(BothDatabases):
     def test_the_page_shows_what_is_run(self):
         docs = ROOT / "docs" / "use"
         page = (docs / "testkit.md").read_text()
-        example = (HERE.parent / "package" / "stale_leader_test.cpp").read_text().split("// [example]\n")[1].split("// [/example]")[0]
+        example = (ROOT / "tests" / "package" / "stale_leader_test.cpp").read_text().split("// [example]\n")[1].split("// [/example]")[0]
         shown = re.findall(r"```(\w+)\n(.*?)\n```", page, re.S)
         assert [language for language, _ in shown] == ["python", "java", "yaml", "cmake", "cpp", "sh"]
         for (_, code), whole in zip(
