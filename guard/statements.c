@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 // pg_proc's OIDs of functions that write, and whose trace the end of a transaction does not show: no transaction id, or one that comes
-// after the last look, or an effect that no rollback takes back. The same numbers from 13 to 18, in order; tests/live/guard_test.py
+// after the last look, or an effect that no rollback takes back. The same numbers from 13 to 18, in order; tests/live/guard/guard_test.py
 // compares them with each server.
 static const Oid traceless[] = {
     715,   // lo_create

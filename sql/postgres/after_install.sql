@@ -71,7 +71,7 @@ BEGIN
   END IF;
 END $$;
 
--- What \df+ and \dv+ show, by name: signatures change, and a function that is not there is passed over. tests/live/pg_upgrade.cpp
+-- What \df+ and \dv+ show, by name: signatures change, and a function that is not there is passed over. tests/live/postgres/pg_upgrade.cpp
 -- fails on a public function or view without a comment.
 DO $$
 DECLARE

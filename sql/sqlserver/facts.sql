@@ -640,7 +640,7 @@ IF NOT EXISTS (SELECT 1 FROM sys.sql_modules m WHERE m.execute_as_principal_id =
 GO
 DROP TABLE dbo.termgate_facts;
 GO
--- By two sessions at once, without layer 1: tests/live/sqlserver_facts_test.py, which runs this file, too (facts 51 and on).
+-- By two sessions at once, without layer 1: tests/live/sqlserver/sqlserver_facts_test.py, which runs this file, too (facts 51 and on).
 -- By hand
 --
 -- Two sessions, A and B, in a database with layer 1, once with READ_COMMITTED_SNAPSHOT OFF and once with ON (A: EXEC termgate.acquire_lease N'facts', N'a', 1000;)

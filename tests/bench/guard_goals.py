@@ -26,6 +26,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "live" / "guard"), str(TESTS / "live"), str(TESTS / "support")]
+from given import free_port  # noqa: E402
 from guard_rig import Rig, sh  # noqa: E402
 from pgraw import bind, execute, parse, sync  # noqa: E402
 
@@ -104,10 +105,6 @@ def protected():
             compare(f"INSERT, {'guarded' if guard else 'unguarded'}: table not protected, protected", rig, *sides)
     finally:
         rig.close()
-
-
-def free_port():
-    return sh("python3", "-c", "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])")
 
 
 def pgbouncer(rig, port):

@@ -4,13 +4,13 @@
 //   tokens restart after a release                        "a term never restarts"
 //   anybody's renewal revives a lock                      "a renewal needs owner and term"
 //   the same owner again gets the same token              "re-entry is a new term"
-//   a challenger's clock decides about the end            "the database's clock decides"; live/run_test.py, test_never_two_inside
+//   a challenger's clock decides about the end            "the database's clock decides"; live/leases/run_test.py, test_never_two_inside
 //   the holder is not told of a loss                      handles.cpp: "a forced release is told to the holder with its next renewal"
 //   a lost lock comes back to life                        "a lost lease is not renewed back to life"
 //   the token proves nothing to the database              "the old holder's write is refused before the new one's first"
 //   a waiter cannot be cancelled                          handles.cpp: "a stop token ends the wait"
-//   a child outlives its lock                             live/run_test.py, test_nothing_outlives_its_lease
-//   a job that died is shown as running for ever          live/run_test.py, test_job_by_hand
+//   a child outlives its lock                             live/leases/run_test.py, test_nothing_outlives_its_lease
+//   a job that died is shown as running for ever          live/leases/run_test.py, test_job_by_hand
 #include <catch2/catch.hpp>
 
 #include <chrono>

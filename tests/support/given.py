@@ -1,7 +1,7 @@
 """What a live test in Python is given: the programs that it tests, and how long it may take.
 
 CTest puts the names of the programs into the environment. Without it they are those of a checkout that was built with
-`cmake --preset dev`, so that `pytest tests/live/proxy_net_test.py -k drain` works by itself.
+`cmake --preset dev`, so that `pytest tests/live/proxy/proxy_net_test.py -k drain` works by itself.
 
     given.TERMGATE      the command                               TERMGATE, else build/dev/termgate
     given.EXTENSION     the loadable extension for SQLite         TERMGATE_EXTENSION, else build/dev/termgate.so
@@ -10,11 +10,13 @@ CTest puts the names of the programs into the environment. Without it they are t
     given.PG_SERVER     the script that starts PostgreSQL servers
     given.LONG          ./test --long, or pytest --long           TERMGATE_TEST_LONG
     given.SANITIZED     the programs have a sanitizer in them     TERMGATE_TEST_SANITIZED
+    given.free_port()      a port on which nobody listens
     given.option("seed")   an option of pytest; tests/live/conftest.py lists them
 
 A program that is not there is an error where it is first named, so a test needs only those that it uses.
 """
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -57,6 +59,12 @@ def majors(plain, long="13,14,15,16,17,18"):
     """The majors of PostgreSQL that a test runs on: those of --majors, else `plain`, with --long `long`. In a plain run one is
     enough, and not the same for all files: the conformance suite runs on the oldest and the newest in each."""
     return tuple(option("majors", long if LONG else plain).split(","))
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
 
 
 def share(cases, of):

@@ -104,6 +104,11 @@ def cancel_request(pid, key):
 # --- what a server says ---
 
 
+def fields(body):
+    """An ErrorResponse or NoticeResponse: field code to text."""
+    return {part[:1].decode(): part[1:].decode("utf-8", "replace") for part in body.split(b"\0") if part}
+
+
 class Message:
     """type: the letter; body: the bytes behind the length."""
 
@@ -113,8 +118,7 @@ class Message:
         self.type, self.body = kind, body
 
     def fields(self):
-        """Of E and N: letter to text."""
-        return {part[:1].decode(): part[1:].decode("utf-8", "replace") for part in self.body.split(b"\0") if part}
+        return fields(self.body)
 
     def row(self):
         """Of D: the values."""

@@ -4,9 +4,10 @@
     server = lab.server("15")                   a PostgreSQL, layer 1 installed
     proxy = lab.proxy(server.url)               a proxy in front of it
 
-In a test `lab` is a fixture (tests/live/conftest.py). `Wire` sends what no driver would. `lab.check` goes on after a
-failure (checks.py).
+In a test `lab` is a fixture (tests/live/conftest.py). `Wire` sends what no driver would, in the messages of pgraw.py.
+`lab.check` goes on after a failure (checks.py).
 """
+import itertools
 import os
 import re
 import shutil
@@ -21,26 +22,18 @@ import urllib.request
 
 import checks
 import given
+import pgraw
 from checks import eventually
+from pgraw import describe, execute, fields, parse, query  # noqa: F401
+from pgraw import frame as message  # noqa: F401
 
 
 class Refused(Exception):
     """The other side ended the conversation; args[0] is its error as a dictionary, or a text."""
 
 
-def fields(body):
-    """An ErrorResponse or NoticeResponse by its field codes."""
-    return {part[:1].decode(): part[1:].decode(errors="replace") for part in body.split(b"\0") if part}
-
-
-def message(kind, body=b""):
-    return kind.encode() + struct.pack("!I", len(body) + 4) + body
-
-
 def startup(user="postgres", database="postgres", version=3 << 16, **parameters):
-    pairs = dict(user=user, database=database, **parameters)
-    body = struct.pack("!I", version) + b"".join(f"{name}\0{value}\0".encode() for name, value in pairs.items()) + b"\0"
-    return struct.pack("!I", len(body) + 4) + body
+    return pgraw.startup(dict(user=user, database=database, **parameters).items(), version)
 
 
 def declared(scope, term):
@@ -48,32 +41,11 @@ def declared(scope, term):
     return {"options": f"-c termgate.scope={scope} -c termgate.term={term}"}
 
 
-def query(sql):
-    return message("Q", sql.encode() + b"\0")
-
-
-def parse(name, sql, types=()):
-    return message("P", name.encode() + b"\0" + sql.encode() + b"\0" + struct.pack(f"!H{len(types)}I", len(types), *types))
-
-
 def bind(portal, statement, *values):
-    body = portal.encode() + b"\0" + statement.encode() + b"\0" + struct.pack("!HH", 0, len(values))
-    for value in values:
-        body += struct.pack("!i", -1) if value is None else struct.pack("!i", len(value)) + value
-    return message("B", body + struct.pack("!H", 0))
+    return pgraw.bind(portal, statement, values)
 
 
-def describe(kind, name):
-    return message("D", kind.encode() + name.encode() + b"\0")
-
-
-def execute(portal="", rows=0):
-    return message("E", portal.encode() + b"\0" + struct.pack("!I", rows))
-
-
-SYNC = message("S")
-FLUSH = message("H")
-TERMINATE = message("X")
+SYNC, FLUSH, TERMINATE = pgraw.sync(), pgraw.flush(), pgraw.terminate()
 
 
 class Wire:
@@ -164,7 +136,7 @@ class Server:
     """A PostgreSQL; with layer 1, if not `layer1=False`."""
 
     def __init__(self, lab, major, *settings, layer1=True):
-        self.lab, self.major, self.folder = lab, major, f"{lab.folder}/pg{major}-{len(lab.servers)}"
+        self.lab, self.major, self.folder = lab, major, f"{lab.folder}/pg{major}-{next(lab.numbers)}"
         self.url = lab.run(lab.pg_server, "start", major, self.folder, "fsync=off", *settings)
         self.port = int(re.search(r":(\d+)/", self.url).group(1))
         lab.servers.append(self)
@@ -191,7 +163,7 @@ class Proxy:
 
     def __init__(self, lab, backend, *options, port=0, listen=None, before=(), **more):
         self.lab = lab
-        self.log_path = f"{lab.folder}/proxy{len(lab.proxies)}.log"
+        self.log_path = f"{lab.folder}/proxy{next(lab.numbers)}.log"
         where = [f"127.0.0.1:{port}"] if listen is None else listen
         words = [
             *before,
@@ -270,6 +242,7 @@ class Lab:
         self.folder = tempfile.mkdtemp(prefix=f"termgate-{name}-")
         os.chmod(self.folder, 0o755)
         self.servers, self.proxies, self.others = [], [], []
+        self.numbers = itertools.count()
 
     def run(self, *words, **more):
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, **more)

@@ -9,8 +9,7 @@ import time
 import urllib.parse
 from pathlib import Path
 
-from given import TERMGATE
-from proxy_under_test import free_port
+from given import TERMGATE, free_port
 from tdsraw import Tds
 
 URL = os.environ.get("TERMGATE_TEST_SQLSERVER", "")

@@ -8,8 +8,7 @@ import tempfile
 from pathlib import Path
 
 from checks import eventually
-from given import TERMGATE
-from proxy_under_test import free_port
+from given import TERMGATE, free_port
 from tdsraw import PRELOGIN, Closed, Tds, packets
 
 scratch = tempfile.TemporaryDirectory(prefix="termgate-tds-proxy-test.")

@@ -371,11 +371,19 @@ for path in tracked("guard/*.c", "guard/*.h"):
     if not text.startswith("//"):
         breach(path, "has no head that says what it is for")
 
-# A live test in Python is run by pytest: what it is given is in tests/support/given.py, its options are in a conftest.py.
-for path in tracked("tests/live/*_test.py", "tests/live/*/*_test.py", "tests/live/*conftest.py"):
+# A live test in Python is run by pytest: what it is given is in tests/support/given.py, its options are in a conftest.py. It says `assert`.
+for path in tracked("tests/live/*_test.py", "tests/live/*conftest.py", "tests/support/*.py"):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and (node.value.id, node.attr) in python_mains:
             breach(path, f"line {node.lineno}: {node.value.id}.{node.attr} in a live test; pytest runs it (tests/live/conftest.py)")
+        if isinstance(node, ast.Attribute) and re.match("assert[A-Z]", node.attr):
+            breach(path, f"line {node.lineno}: {node.attr}(); a live test says assert, or check (tests/support/checks.py)")
+for path in tracked("tests/live/*.py", "tests/live/*.cpp"):
+    if path.parent == root / "tests/live" and path.name not in ("conftest.py", "harness_test.py"):
+        breach(path, "belongs to a subject's folder of tests/live/ (tests/live/README.md)")
+for path in tracked("tests/unit/*"):
+    if not (root / path.parent.relative_to(root / "tests/unit")).is_dir():
+        breach(path, "tests/unit/ has the folders of the sources, and this is none")
 
 # A word that means a date for someone to come back belongs in an issue.
 for path in tracked("*.cpp", "*.hpp", "*.sql", "*.sh", "*.cmake", "run", "test"):

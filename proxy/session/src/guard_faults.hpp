@@ -1,6 +1,6 @@
 // The faults that the copies of the decision once had, and their neighbours. tests/unit/proxy/session/guard.cpp finds each without a
-// server; in a build with TERMGATE_PLANT the proxy has the one that TERMGATE_PLANTED names, and tests/live/planted_test.py finds it on a
-// live server.
+// server; in a build with TERMGATE_PLANT the proxy has the one that TERMGATE_PLANTED names, and tests/live/storm/planted_test.py finds it
+// on a live server.
 #pragma once
 
 #include <array>

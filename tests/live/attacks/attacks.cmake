@@ -3,12 +3,17 @@ if(TARGET termgate_pgwire)
   add_executable(live_attacker live/attacks/attacker.cpp)
   target_link_libraries(live_attacker PRIVATE Termgate::pgwire termgate_options Threads::Threads)
   if(TARGET termgate AND TARGET termgate_net AND TARGET termgate_authority AND TARGET termgate_postgres)
-    termgate_pytest(live_attack_random attacks/attacker_test.py TIMEOUT 1500 OPTIONS --seconds 20 ENVIRONMENT "TERMGATE_ATTACKER=$<TARGET_FILE:live_attacker>")
+    termgate_pytest(live_attack_random FILE attacker_test.py TIMEOUT 1500 OPTIONS --seconds 20 ENVIRONMENT "TERMGATE_ATTACKER=$<TARGET_FILE:live_attacker>")
     # A forty-eighth part of the table on 15, each row in one mode; with --long all of it on 13, 15 and 18.
-    termgate_pytest(live_findings attacks/findings_test.py TIMEOUT 1800 OPTIONS --quick --part 1/48 --show)
+    termgate_pytest(live_findings TIMEOUT 1800 OPTIONS --quick --part 1/48 --show)
+    if(guard_library)
+      # The same table, where the proxy leaves the sessions to the guard.
+      termgate_pytest(live_guard_findings FILE findings_test.py TIMEOUT 1800 OPTIONS --modes read-only --quick --part 7/96 --show
+        ENVIRONMENT "TERMGATE_TEST_GUARD=${guard_library}")
+    endif()
   endif()
 endif()
 # Two proxies in front of one SQLite file, random clients, kills and freezes.
 if(TARGET termgate AND TARGET termgate_sqlite_front)
-  termgate_pytest(live_hrana_attack attacks/hrana_attacker_test.py TIMEOUT 1800 OPTIONS --seconds 20)
+  termgate_pytest(live_hrana_attack FILE hrana_attacker_test.py TIMEOUT 1800 OPTIONS --seconds 20)
 endif()

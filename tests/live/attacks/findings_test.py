@@ -7,8 +7,7 @@ its whole kind of variants.
 
 What is judged is only what was committed, as a direct connection of the superuser's sees it, and what a client sees
 through the proxy beside what it sees without. With --prove every row also runs without the proxy, where attacks must
-do their harm and rightful work must succeed: else it proves nothing ("VOID"). TERMGATE_TEST_SERVERS is not used:
-servers are this test's own.
+do their harm and rightful work must succeed: else it proves nothing ("VOID").
 """
 import pytest
 

@@ -1,13 +1,8 @@
 # The guard on servers of its own, where its library was built (guard/CMakeLists.txt).
-if(TARGET termgate_guard)
-  get_target_property(library termgate_guard TERMGATE_LIBRARY)
-  foreach(name IN ITEMS guard guard_attacks guard_append guard_shortcuts guard_moves guard_declares)
-    termgate_pytest(live_${name} guard/${name}_test.py ENVIRONMENT "TERMGATE_GUARD=${library}")
-  endforeach()
+if(guard_library)
+  termgate_pytest(live_guard live_guard_attacks live_guard_append live_guard_shortcuts live_guard_moves live_guard_declares
+    ENVIRONMENT "TERMGATE_GUARD=${guard_library}")
   if(TARGET termgate AND TARGET termgate_net)
-    termgate_pytest(live_guard_proxy guard/guard_proxy_test.py ENVIRONMENT "TERMGATE_GUARD=${library}")
-    # The proxy's table of attacks, where the proxy leaves the sessions to the guard.
-    termgate_pytest(live_guard_findings attacks/findings_test.py TIMEOUT 1800 OPTIONS --modes read-only --quick --part 7/96 --show
-      ENVIRONMENT "TERMGATE_TEST_GUARD=${library}")
+    termgate_pytest(live_guard_proxy ENVIRONMENT "TERMGATE_GUARD=${guard_library}")
   endif()
 endif()

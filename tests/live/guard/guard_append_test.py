@@ -64,7 +64,7 @@ class Appends(unittest.TestCase):
         stream = f"{self.scope}-{name}"
         with self.rig.session("free") as session:
             for _ in range(rows):
-                self.assertNotIsInstance(self.append(session, stream, scope=f"'{self.scope}'"), str)
+                assert not isinstance(self.append(session, stream, scope=f"'{self.scope}'"), str)
         return stream
 
     def numbers(self, stream):
@@ -104,7 +104,7 @@ class Same(Appends):
         for one in both:
             one.rows("SELECT termgate._grant('free', 'write'), termgate.seal('one', 5), termgate.seal('two', 5)")
         both = [self.session("free"), self.session("free", database="plain")]
-        self.assertEqual([one.value(CARRIED_OUT) for one in both], ["termgate", ""])
+        assert [one.value(CARRIED_OUT) for one in both] == ["termgate", ""]
         seed = random.randrange(1 << 30)
         chance, answers = random.Random(seed), {}
         for number in range(900):
@@ -116,7 +116,7 @@ class Same(Appends):
                 else self.random_call(chance)
             )
             here, there = [call(one, text) for one in both]
-            self.assertEqual(here, there, f"seed {seed}, call {number}: {text}")
+            assert here == there, f"seed {seed}, call {number}: {text}"
             answers[here if isinstance(here, str) else "ok"] = answers.get(here if isinstance(here, str) else "ok", 0) + 1
         for one in both:
             call(one, "COMMIT")
@@ -124,20 +124,20 @@ class Same(Appends):
         looks = [self.session("postgres"), self.session("postgres", database="plain")]
         for table in (STREAMS, WRITES):
             here, there = [one.rows(table.replace("ORDER BY", names)) for one in looks]
-            self.assertEqual(here, there, f"seed {seed}")
-        self.assertEqual(looks[0].rows("SELECT * FROM termgate.verify_findings() WHERE object = ANY ('{a,b,c,d\u00e9}')"), [])
-        self.assertGreater(answers["ok"], 100, answers)
-        self.assertLessEqual({"TG001", "TG003", "TG005", "25P02"}, set(answers))
+            assert here == there, f"seed {seed}"
+        assert looks[0].rows("SELECT * FROM termgate.verify_findings() WHERE object = ANY ('{a,b,c,d\u00e9}')") == []
+        assert answers["ok"] > 100, answers
+        assert {"TG001", "TG003", "TG005", "25P02"} <= set(answers)
 
     def test_it_is_carried_out_at_all(self):
         stream = self.stream("s")
         owner = self.session("postgres")
         owner.rows("SET ROLE termgate_owner")
-        self.assertEqual(owner.value(f"SELECT termgate.guard_append('{stream}', 5, 'x', NULL, NULL, NULL)"), "2")
-        self.assertEqual(owner.value(f"SELECT termgate.guard_append_many('{stream}', 5, '{{x,y}}', 2, '{self.scope}', NULL)"), "4")
+        assert owner.value(f"SELECT termgate.guard_append('{stream}', 5, 'x', NULL, NULL, NULL)") == "2"
+        assert owner.value(f"SELECT termgate.guard_append_many('{stream}', 5, '{{x,y}}', 2, '{self.scope}', NULL)") == "4"
         with_id = f"SELECT termgate.guard_append('{stream}', 5, 'x', NULL, NULL, '00000000-0000-0000-0000-000000000099')"
-        self.assertEqual(owner.value(with_id), "5")
-        self.assertEqual(owner.value(f"SELECT termgate.guard_append('{stream}-new', 5, 'x', 0, '{self.scope}', gen_random_uuid())"), "1")
+        assert owner.value(with_id) == "5"
+        assert owner.value(f"SELECT termgate.guard_append('{stream}-new', 5, 'x', 0, '{self.scope}', gen_random_uuid())") == "1"
         for refused in (
             f"'{stream}', 4, 'x', NULL, NULL, NULL",
             f"'{stream}', 5, 'x', 3, NULL, NULL",
@@ -146,36 +146,34 @@ class Same(Appends):
             f"'{stream}', 5, 'x', NULL, NULL, '00000000-0000-0000-0000-000000000099'",
             f"'{stream}', 5, decode(repeat('00', 1048577), 'hex'), NULL, NULL, NULL",
         ):
-            self.assertIsNone(owner.value(f"SELECT termgate.guard_append({refused})"), refused)
-        self.assertEqual(self.numbers(stream), [1, 2, 3, 4, 5])
-        self.assertEqual(self.rig.value(f"SELECT last_no FROM termgate.streams WHERE stream_id = '{stream}'"), "5")
+            assert owner.value(f"SELECT termgate.guard_append({refused})") is None, refused
+        assert self.numbers(stream) == [1, 2, 3, 4, 5]
+        assert self.rig.value(f"SELECT last_no FROM termgate.streams WHERE stream_id = '{stream}'") == "5"
 
     def test_nobody_else_may_call_it(self):
         stream = self.stream("s")
         for role in ("app", "free", "postgres"):
-            self.assertEqual(call(self.session(role), f"SELECT termgate.guard_append('{stream}', 5, 'x', NULL, NULL, NULL)"), "42501", role)
+            assert call(self.session(role), f"SELECT termgate.guard_append('{stream}', 5, 'x', NULL, NULL, NULL)") == "42501", role
 
     def test_it_is_asked_where_there_is_no_database(self):
         session = self.session("postgres", parameters=[("replication", "true")])
-        self.assertEqual([row[0] for row in session.rows(CARRIED_OUT)], [""])
+        assert [row[0] for row in session.rows(CARRIED_OUT)] == [""]
 
     def test_a_guarded_and_an_unguarded_session(self):
         stream = self.stream("s")
         for role in ("app", "free", "watched"):
             session = self.session(role)
-            self.assertEqual(session.value(CARRIED_OUT), "termgate", role)
+            assert session.value(CARRIED_OUT) == "termgate", role
             for _ in range(3):
-                self.assertNotIsInstance(self.append(session, stream), str, session.unread)
-            self.assertEqual(self.append(session, stream, term=4), "TG001", role)
-            self.assertEqual(call(session, "BEGIN; SELECT 1; COMMIT"), [[b"1"]])
-        self.assertEqual(self.numbers(stream), list(range(1, 11)))
+                assert not isinstance(self.append(session, stream), str), session.unread
+            assert self.append(session, stream, term=4) == "TG001", role
+            assert call(session, "BEGIN; SELECT 1; COMMIT") == [[b"1"]]
+        assert self.numbers(stream) == list(range(1, 11))
         # What passed by append() counts for the rest of the transaction.
         guarded = self.session("app")
-        self.assertEqual(
-            guarded.run("BEGIN", f"SELECT termgate.append('{stream}', 5, 'x')", "INSERT INTO log VALUES (1)", "COMMIT"),
-            "ok",
-            guarded.errors,
-        )
+        assert (
+            guarded.run("BEGIN", f"SELECT termgate.append('{stream}', 5, 'x')", "INSERT INTO log VALUES (1)", "COMMIT") == "ok"
+        ), guarded.errors
 
 
 class OutOfStep(Appends):
@@ -199,11 +197,11 @@ class OutOfStep(Appends):
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertEqual(failed, [])
+        assert failed == []
         numbers = self.numbers(stream)
-        self.assertEqual(numbers, list(range(1, len(numbers) + 1)))
-        self.assertEqual(len(numbers), 1 + 8 * 40)
-        self.assertEqual(self.rig.value(f"SELECT last_no FROM termgate.streams WHERE stream_id = '{stream}'"), str(len(numbers)))
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert len(numbers) == 1 + 8 * 40
+        assert self.rig.value(f"SELECT last_no FROM termgate.streams WHERE stream_id = '{stream}'") == str(len(numbers))
 
     def test_many_writers_make_the_same_streams(self):
         failed = []
@@ -224,10 +222,10 @@ class OutOfStep(Appends):
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertEqual(failed, [])
+        assert failed == []
         for turn in range(20):
-            self.assertEqual(self.numbers(f"{self.scope}-{turn}"), list(range(1, 9)))
-        self.assertEqual(self.rig.admin.rows(f"SELECT * FROM termgate.verify_findings() WHERE scope = '{self.scope}'"), [])
+            assert self.numbers(f"{self.scope}-{turn}") == list(range(1, 9))
+        assert self.rig.admin.rows(f"SELECT * FROM termgate.verify_findings() WHERE scope = '{self.scope}'") == []
 
     def test_a_new_stream(self):
         session = self.session("free")
@@ -241,12 +239,10 @@ class OutOfStep(Appends):
             (f"{self.scope}a", ", expected => 0", "TG003"),
         ):
             stream = f"{self.scope}{name}"[:200] if len(name) == 200 else name
-            self.assertEqual(
-                call(session, f"SELECT termgate.append('{stream}', 5, 'x', scope => '{self.scope}'{more})"), answer, (name, more)
-            )
-        self.assertEqual(call(session, f"SELECT termgate.append('{self.scope}a', 5, 'x', scope => 's')"), "TG005", "another scope's")
-        self.assertEqual(call(session, f"SELECT termgate.append('{self.scope}b', 4, 'x', scope => '{self.scope}')"), "TG001")
-        self.assertEqual(self.rig.value(f"SELECT count(*) FROM termgate.streams WHERE stream_id = '{self.scope}b'"), "0")
+            assert call(session, f"SELECT termgate.append('{stream}', 5, 'x', scope => '{self.scope}'{more})") == answer, (name, more)
+        assert call(session, f"SELECT termgate.append('{self.scope}a', 5, 'x', scope => 's')") == "TG005", "another scope's"
+        assert call(session, f"SELECT termgate.append('{self.scope}b', 4, 'x', scope => '{self.scope}')") == "TG001"
+        assert self.rig.value(f"SELECT count(*) FROM termgate.streams WHERE stream_id = '{self.scope}b'") == "0"
 
     def test_one_waits_for_the_other(self):
         stream = self.stream("s")
@@ -257,7 +253,7 @@ class OutOfStep(Appends):
             second.start(f"SELECT termgate.append('{stream}', 5, 'second')")
             self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {second.pid} AND wait_event_type = 'Lock')")
             first.rows(ends)
-            self.assertEqual([message.row() for message in second.until("Z") if message.type == "D"], [expected])
+            assert [message.row() for message in second.until("Z") if message.type == "D"] == [expected]
         # What was expected is compared with what is there after the wait.
         first, second = self.session(), self.session("free")
         first.rows("BEGIN")
@@ -265,45 +261,39 @@ class OutOfStep(Appends):
         second.start(f"SELECT termgate.append('{stream}', 5, 'second', 4)")
         self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {second.pid} AND wait_event_type = 'Lock')")
         first.rows("COMMIT")
-        self.assertEqual(second.finish(), "TG003")
+        assert second.finish() == "TG003"
 
     def test_a_wait_is_cancelled(self):
         stream = self.stream("s")
         first, second = self.session(), self.session()
         first.rows("BEGIN")
         self.append(first, stream)
-        self.assertEqual(second.run("SET lock_timeout = 100", f"SELECT termgate.append('{stream}', 5, 'x')"), "55P03")
-        self.assertEqual(
-            second.run("SET lock_timeout = 0", "SET statement_timeout = 100", f"SELECT termgate.append('{stream}', 5, 'x')"), "57014"
-        )
+        assert second.run("SET lock_timeout = 100", f"SELECT termgate.append('{stream}', 5, 'x')") == "55P03"
+        assert second.run("SET lock_timeout = 0", "SET statement_timeout = 100", f"SELECT termgate.append('{stream}', 5, 'x')") == "57014"
         first.rows("COMMIT")
-        self.assertEqual(self.append(second, stream), [[b"3"]])
+        assert self.append(second, stream) == [[b"3"]]
 
     def test_savepoints_and_several_in_one_statement(self):
         stream, session = self.stream("s"), self.session()
         session.rows("BEGIN")
-        self.assertEqual(self.append(session, stream), [[b"2"]])
+        assert self.append(session, stream) == [[b"2"]]
         session.rows("SAVEPOINT a")
-        self.assertEqual(self.append(session, stream), [[b"3"]])
+        assert self.append(session, stream) == [[b"3"]]
         session.rows("ROLLBACK TO a")
-        self.assertEqual(self.append(session, stream), [[b"3"]])
-        self.assertEqual(
-            call(session, f"SELECT termgate.append('{stream}', 5, 'x') FROM generate_series(1, 4)"), [[b"4"], [b"5"], [b"6"], [b"7"]]
-        )
+        assert self.append(session, stream) == [[b"3"]]
+        assert call(session, f"SELECT termgate.append('{stream}', 5, 'x') FROM generate_series(1, 4)") == [[b"4"], [b"5"], [b"6"], [b"7"]]
         session.rows("COMMIT")
-        self.assertEqual(self.numbers(stream), list(range(1, 8)))
+        assert self.numbers(stream) == list(range(1, 8))
         # Rows that no longer fit on their page, and so get new index entries.
-        self.assertEqual(len(call(session, f"SELECT termgate.append('{stream}', 5, 'x') FROM generate_series(1, 300)")), 300)
+        assert len(call(session, f"SELECT termgate.append('{stream}', 5, 'x') FROM generate_series(1, 300)")) == 300
         for path in (
             "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off",
             "RESET ALL; SET enable_seqscan = off",
         ):
             self.rig.admin.rows(path)
-            self.assertEqual(self.rig.admin.rows(f"SELECT last_no FROM termgate.streams WHERE stream_id = '{stream}'"), [["307"]])
-            self.assertEqual(self.rig.value(f"SELECT count(*) FROM termgate.stream_writes WHERE stream_id = '{stream}'"), "307")
-            self.assertEqual(
-                self.rig.value(f"SELECT count(*) FROM termgate.stream_writes WHERE scope = '{self.scope}' AND term = 5"), "307"
-            )
+            assert self.rig.admin.rows(f"SELECT last_no FROM termgate.streams WHERE stream_id = '{stream}'") == [["307"]]
+            assert self.rig.value(f"SELECT count(*) FROM termgate.stream_writes WHERE stream_id = '{stream}'") == "307"
+            assert self.rig.value(f"SELECT count(*) FROM termgate.stream_writes WHERE scope = '{self.scope}' AND term = 5") == "307"
         self.rig.admin.rows("RESET ALL")
 
     def test_a_raise(self):
@@ -313,15 +303,15 @@ class OutOfStep(Appends):
         # The lock is held to the end of the transaction: a raise waits for the grace and then evicts.
         begun = time.monotonic()
         self.rig.admin.rows(f"SELECT termgate.seal('{self.scope}', 6, '300 ms')")
-        self.assertGreater(time.monotonic() - begun, 0.25)
-        self.assertEqual(self.numbers(stream), [1])
+        assert time.monotonic() - begun > 0.25
+        assert self.numbers(stream) == [1]
         for role in ("app", "free"):
-            self.assertEqual(self.append(self.session(role), stream), "TG001")
-            self.assertNotIsInstance(self.append(self.session(role), stream, term=6), str)
-        self.assertEqual(self.numbers(stream), [1, 2, 3])
+            assert self.append(self.session(role), stream) == "TG001"
+            assert not isinstance(self.append(self.session(role), stream, term=6), str)
+        assert self.numbers(stream) == [1, 2, 3]
         # Above the fence append raises it, as ever.
-        self.assertEqual(self.append(self.session("free"), stream, term=7), [[b"4"]])
-        self.assertEqual(self.rig.value(f"SELECT term FROM termgate.fences WHERE scope = '{self.scope}'"), "7")
+        assert self.append(self.session("free"), stream, term=7) == [[b"4"]]
+        assert self.rig.value(f"SELECT term FROM termgate.fences WHERE scope = '{self.scope}'") == "7"
 
     def test_a_raise_under_way_is_waited_for(self):
         stream, session, lead = self.stream("s"), self.session("free"), self.session("postgres")
@@ -330,7 +320,7 @@ class OutOfStep(Appends):
         session.start(f"SELECT termgate.append('{stream}', 5, 'late')")
         self.rig.wait_until(f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {session.pid} AND wait_event_type = 'Lock')")
         lead.rows("COMMIT")
-        self.assertEqual(session.finish(), "TG001")
+        assert session.finish() == "TG001"
 
     def test_rows_above_a_fence_that_was_lowered_by_hand(self):
         stream, other = self.stream("s"), self.stream("other")
@@ -342,32 +332,28 @@ class OutOfStep(Appends):
         ):
             self.rig.admin.rows(statement)
         for role in ("app", "free"):
-            self.assertEqual(self.append(self.session(role), stream), "TG001")
+            assert self.append(self.session(role), stream) == "TG001"
 
     def test_isolation_levels_and_reading_transactions(self):
         stream, session = self.stream("s"), self.session("free")
-        self.assertEqual(
-            session.run("BEGIN ISOLATION LEVEL REPEATABLE READ", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT"),
-            "ok",
-            session.errors,
-        )
-        self.assertEqual(session.run("BEGIN READ ONLY", f"SELECT termgate.append('{stream}', 5, 'x')"), "25006")
+        assert (
+            session.run("BEGIN ISOLATION LEVEL REPEATABLE READ", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT") == "ok"
+        ), session.errors
+        assert session.run("BEGIN READ ONLY", f"SELECT termgate.append('{stream}', 5, 'x')") == "25006"
         session.run("ROLLBACK")
-        self.assertEqual(
-            session.run("BEGIN ISOLATION LEVEL SERIALIZABLE", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT"), "ok", session.errors
-        )
-        self.assertEqual(self.numbers(stream), [1, 2, 3])
+        assert (
+            session.run("BEGIN ISOLATION LEVEL SERIALIZABLE", f"SELECT termgate.append('{stream}', 5, 'x')", "COMMIT") == "ok"
+        ), session.errors
+        assert self.numbers(stream) == [1, 2, 3]
 
     def test_two_phase(self):
         stream, session = self.stream("s"), self.session()
-        self.assertEqual(
-            session.run("BEGIN", f"SELECT termgate.append('{stream}', 5, 'x')", f"PREPARE TRANSACTION '{self.scope}'"), "ok", session.errors
-        )
-        self.assertEqual(
-            call(self.rig.admin, f"SELECT termgate.seal('{self.scope}', 6, '100 ms')"), "TG006", "its lock outlives its session"
-        )
+        assert (
+            session.run("BEGIN", f"SELECT termgate.append('{stream}', 5, 'x')", f"PREPARE TRANSACTION '{self.scope}'") == "ok"
+        ), session.errors
+        assert call(self.rig.admin, f"SELECT termgate.seal('{self.scope}', 6, '100 ms')") == "TG006", "its lock outlives its session"
         self.rig.admin.rows(f"COMMIT PREPARED '{self.scope}'")
-        self.assertEqual(self.numbers(stream), [1, 2])
+        assert self.numbers(stream) == [1, 2]
 
 
 class WhereItWas(Appends):
@@ -380,14 +366,17 @@ class WhereItWas(Appends):
 
         def took(by, statement=append, more=1):
             count[0] += more
-            self.assertEqual(by.value(statement), str(count[0]), (statement, self.story))
+            assert by.value(statement) == str(count[0]), (statement, self.story)
 
         def undone(*script):
             for statement in script:
-                self.assertEqual(session.run(statement), "ok", (script, session.errors))
+                assert session.run(statement) == "ok", (script, session.errors)
 
         def updated_in_vain():
             admin.rows(f"BEGIN; UPDATE termgate.streams SET last_no = last_no + 7 WHERE stream_id = '{stream}'; ROLLBACK")
+
+        def not_expected():
+            assert session.run(f"SELECT termgate.append('{stream}', 5, 'x', {count[0] + 1})") == "TG003"
 
         events = {
             "rolled back": lambda: undone("BEGIN", append, append, "ROLLBACK"),
@@ -398,7 +387,7 @@ class WhereItWas(Appends):
             "batch": lambda: took(session, f"SELECT termgate.append_many('{stream}', 5, '{{a,b,c}}')", 3),
             "not named": lambda: took(session, f"SELECT termgate.append('{stream}', 5, 'x')"),
             "expected": lambda: took(session, f"SELECT termgate.append('{stream}', 5, 'x', {count[0]})"),
-            "not expected": lambda: self.assertEqual(session.run(f"SELECT termgate.append('{stream}', 5, 'x', {count[0] + 1})"), "TG003"),
+            "not expected": not_expected,
             "another stream": lambda: session.rows(f"SELECT termgate.append('{stream} too', 5, 'x', NULL, '{self.scope}')"),
             "vacuum": lambda: admin.rows("VACUUM termgate.streams"),
             "freeze": lambda: admin.rows("VACUUM FREEZE termgate.streams"),
@@ -419,11 +408,11 @@ class WhereItWas(Appends):
                 took(session)
         # Moved to another scope: the scope that the session remembers is not the stream's any more.
         admin.rows(f"SELECT termgate.stream_move('{stream}', '{self.scope} new', 'test', 'test')")
-        self.assertEqual(session.run(append), "TG005", session.errors)
-        self.assertEqual(session.run(f"SELECT termgate.append('{stream}', 4, 'x')"), "TG001", session.errors)
+        assert session.run(append) == "TG005", session.errors
+        assert session.run(f"SELECT termgate.append('{stream}', 4, 'x')") == "TG001", session.errors
         for _ in range(2):
             took(session, f"SELECT termgate.append('{stream}', 5, 'x')")
-        self.assertEqual(self.numbers(stream), list(range(1, count[0] + 1)))
+        assert self.numbers(stream) == list(range(1, count[0] + 1))
 
 
 class Memory(Appends):
@@ -448,12 +437,12 @@ class Memory(Appends):
         for number in range(rounds):
             session.send(*group)
             codes = [message.fields()["C"] for message in session.until("Z", len(group)) if message.type == "E"]
-            self.assertEqual(codes, ["TG001", "TG003"])
+            assert codes == ["TG001", "TG003"]
             if number == 100:
                 before = used()
             if number % 5000 == 4999:
                 self.rig.admin.rows("VACUUM termgate.streams")
-        self.assertLess(used() - before, 200, "kB more than after 100 rounds")
+        assert used() - before < 200, "kB more than after 100 rounds"
 
 
 class Changed(unittest.TestCase):
@@ -465,12 +454,12 @@ class Changed(unittest.TestCase):
         session = rig.session("app")
         self.addCleanup(session.end)
         append = "SELECT termgate.append('stream', 5, 'x', NULL, 's')"
-        self.assertEqual(session.run(append, append), "ok", session.errors)
+        assert session.run(append, append) == "ok", session.errors
 
         def carried_out():
             return session.value(CARRIED_OUT) == "termgate"
 
-        self.assertTrue(carried_out())
+        assert carried_out()
         for change, undo in (
             (
                 "ALTER TABLE termgate.stream_writes ADD COLUMN more text DEFAULT 'there'",
@@ -478,11 +467,11 @@ class Changed(unittest.TestCase):
             ),
         ):
             rig.admin.rows(change)
-            self.assertFalse(carried_out(), change)
-            self.assertEqual(session.run(append), "ok")
-            self.assertEqual(rig.value("SELECT more FROM termgate.stream_writes ORDER BY sequence_no DESC LIMIT 1"), "there")
+            assert not carried_out(), change
+            assert session.run(append) == "ok"
+            assert rig.value("SELECT more FROM termgate.stream_writes ORDER BY sequence_no DESC LIMIT 1") == "there"
             rig.admin.rows(undo)
-            self.assertFalse(carried_out(), "a dropped column leaves its place")
+            assert not carried_out(), "a dropped column leaves its place"
 
     def test_what_can_be_put_back(self):
         rig = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, programs=CHOSEN.programs)
@@ -520,29 +509,29 @@ class Changed(unittest.TestCase):
                 "ZZ001",
             ),
         )
-        self.assertEqual(session.run(append, append, append), "ok", session.errors)
+        assert session.run(append, append, append) == "ok", session.errors
         for change, undo, expected in changes:
-            self.assertEqual(session.value(CARRIED_OUT), "termgate", change)
+            assert session.value(CARRIED_OUT) == "termgate", change
             rig.admin.rows(change)
-            self.assertEqual(session.value(CARRIED_OUT), "", change)
-            self.assertEqual(session.run(append), expected, (change, session.errors))
+            assert session.value(CARRIED_OUT) == "", change
+            assert session.run(append) == expected, (change, session.errors)
             for statement in undo.split("; "):
                 rig.admin.rows(statement)
         # What SQL refuses to update because it is published in a way that needs more than the key.
         if int(rig.major) >= 15:
             rig.admin.rows("CREATE PUBLICATION half FOR TABLE termgate.streams WHERE (last_no > 0)")
-            self.assertEqual(session.run(append), "42P10", session.errors)
+            assert session.run(append) == "42P10", session.errors
             rig.admin.rows("DROP PUBLICATION half")
         # A plain index of the owner's is kept up, also by updates that leave their page.
         rig.admin.rows("CREATE INDEX by_last ON termgate.streams (last_no); CREATE INDEX by_time ON termgate.stream_writes (created_at)")
-        self.assertEqual(session.value(CARRIED_OUT), "termgate")
+        assert session.value(CARRIED_OUT) == "termgate"
         for _ in range(20):
-            self.assertEqual(session.run(append), "ok", session.errors)
+            assert session.run(append) == "ok", session.errors
         last = rig.value("SELECT last_no FROM termgate.streams")
         rig.admin.rows("SET enable_seqscan = off; SET enable_bitmapscan = off")
-        self.assertEqual(rig.value(f"SELECT stream_id FROM termgate.streams WHERE last_no = {last}"), "stream")
-        self.assertEqual(rig.value("SELECT count(*) FROM termgate.stream_writes WHERE created_at > '2000-01-01'"), last)
+        assert rig.value(f"SELECT stream_id FROM termgate.streams WHERE last_no = {last}") == "stream"
+        assert rig.value("SELECT count(*) FROM termgate.stream_writes WHERE created_at > '2000-01-01'") == last
         rig.admin.rows("REINDEX TABLE CONCURRENTLY termgate.stream_writes")
-        self.assertEqual(session.run(append), "ok", session.errors)
+        assert session.run(append) == "ok", session.errors
         rig.admin.rows("DROP INDEX termgate.stream_writes_scope_term")
-        self.assertEqual((session.value(CARRIED_OUT), session.run(append)), ("", "ok"))
+        assert (session.value(CARRIED_OUT), session.run(append)) == ("", "ok")

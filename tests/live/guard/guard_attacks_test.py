@@ -147,7 +147,7 @@ class Attacks(unittest.TestCase):
         self.before = self.rig.state()
 
     def assert_untouched(self):
-        self.assertEqual(self.rig.state(), self.before)
+        assert self.rig.state() == self.before
 
     def clean(self):
         """Takes back what a session with the current term was allowed to do."""
@@ -191,10 +191,10 @@ class Attacks(unittest.TestCase):
                 for claim, wanted in claims:
                     with self.rig.session("app", *claim) as session:
                         got = session.run(*statements)
-                        self.assertEqual(got, wanted, f"{name} with {claim}: {session.message()}")
+                        assert got == wanted, f"{name} with {claim}: {session.message()}"
                     self.assert_untouched()
                 with self.rig.session("app", "s", 5) as session:
-                    self.assertEqual(session.run(*statements), "ok", f"{name} with the current term: {session.message()}")
+                    assert session.run(*statements) == "ok", f"{name} with the current term: {session.message()}"
                 self.clean()
 
     def test_what_reads_needs_no_term(self):
@@ -226,5 +226,5 @@ class Attacks(unittest.TestCase):
                 "SELECT pg_stat_get_activity(NULL) LIMIT 1",
                 "BEGIN; ROLLBACK",
             ):
-                self.assertEqual(session.run(statement), "ok", f"{statement}: {session.message()}")
+                assert session.run(statement) == "ok", f"{statement}: {session.message()}"
         self.assert_untouched()

@@ -12,6 +12,8 @@ import shutil
 import unittest
 from pathlib import Path
 
+import pytest
+
 import given
 from given import LONG
 from guard_rig import Rig, chosen, sh
@@ -36,7 +38,7 @@ class Moves(unittest.TestCase):
 
     def need(self, rig, program):
         if not (rig.bin / program).exists():
-            self.skipTest(f"this server comes without {program}")
+            pytest.skip(f"this server comes without {program}")
 
 
 class Replication(Moves):
@@ -54,7 +56,7 @@ class Replication(Moves):
         rig.admin.rows("ALTER ROLE postgres SET termgate.guard = off")
         source, target = [rig.session("postgres", database=database) for database in ("source", "target")]
         leader = rig.session("app", "s", 5, database="source")
-        self.assertEqual(leader.run("INSERT INTO plain VALUES (1)", "INSERT INTO kept VALUES (1, 's')"), "ok", leader.errors)
+        assert leader.run("INSERT INTO plain VALUES (1)", "INSERT INTO kept VALUES (1, 's')") == "ok", leader.errors
         source.rows("CREATE PUBLICATION p FOR TABLE plain, kept")
         source.rows("SELECT pg_create_logical_replication_slot('sub', 'pgoutput')")
         target.rows(
@@ -65,22 +67,22 @@ class Replication(Moves):
         try:
             # The first copy, then what is written later; a stale leader's write never gets there.
             self.eventually(target, counts, "11")
-            self.assertEqual(leader.run("INSERT INTO plain VALUES (2)", "INSERT INTO kept VALUES (2, 's')"), "ok", leader.errors)
+            assert leader.run("INSERT INTO plain VALUES (2)", "INSERT INTO kept VALUES (2, 's')") == "ok", leader.errors
             stale = rig.session("app", "s", 4, database="source")
-            self.assertEqual(stale.run("INSERT INTO plain VALUES (3)", "INSERT INTO kept VALUES (3, 's')"), "TG001")
+            assert stale.run("INSERT INTO plain VALUES (3)", "INSERT INTO kept VALUES (3, 's')") == "TG001"
             self.eventually(target, counts, "22")
             # Apply is exempt from both; the fences of the two sides are two fences. Sessions over there are guarded as ever.
             target.rows("SELECT termgate.seal('s', 9)")
-            self.assertEqual(leader.run("INSERT INTO plain VALUES (4)", "INSERT INTO kept VALUES (4, 's')"), "ok", leader.errors)
+            assert leader.run("INSERT INTO plain VALUES (4)", "INSERT INTO kept VALUES (4, 's')") == "ok", leader.errors
             self.eventually(target, counts, "33")
             for table in ("plain VALUES (5)", "kept VALUES (5, 's')"):
-                self.assertEqual(rig.session("app", database="target").run(f"INSERT INTO {table}"), "TG002")
-                self.assertEqual(rig.session("app", "s", 5, database="target").run(f"INSERT INTO {table}"), "TG001")
+                assert rig.session("app", database="target").run(f"INSERT INTO {table}") == "TG002"
+                assert rig.session("app", "s", 5, database="target").run(f"INSERT INTO {table}") == "TG001"
             # A trigger that is ENABLE ALWAYS fires for apply as well, and refuses what its own side's fence does not allow.
             target.rows("ALTER TABLE kept ENABLE ALWAYS TRIGGER termgate_row")
-            self.assertEqual(leader.run("INSERT INTO kept VALUES (6, 's')"), "ok", leader.errors)
+            assert leader.run("INSERT INTO kept VALUES (6, 's')") == "ok", leader.errors
             rig.wait_until("SELECT pg_read_file('server.log') LIKE '%TG002 no term declared for scope \"s\": table public.kept%'", 20)
-            self.assertEqual(target.value(counts), "33")
+            assert target.value(counts) == "33"
         finally:
             target.rows("ALTER SUBSCRIPTION sub DISABLE")
             rig.wait_until("SELECT NOT active FROM pg_replication_slots WHERE slot_name = 'sub'", 20)
@@ -93,7 +95,7 @@ class Replication(Moves):
             if got == wanted:
                 return
             session.value("SELECT pg_sleep(0.1)")
-        self.fail(f"{sql}: {got}, not {wanted}")
+        pytest.fail(f"{sql}: {got}, not {wanted}")
 
 
 class Promotion(Moves):
@@ -110,30 +112,30 @@ class Promotion(Moves):
         self.addCleanup(sh, given.PG_SERVER, "stop", standby, "immediate")
         rig.port = int((standby / "port").read_text())
         app, admin = rig.session("app", "s", 5), rig.session("postgres")
-        self.assertEqual(app.run("SELECT count(*) FROM t"), "ok")
-        self.assertEqual(app.run("INSERT INTO t VALUES (1, 1)"), "25006", "a standby")
-        self.assertEqual(app.run("SELECT nextval('q')"), "25006")
+        assert app.run("SELECT count(*) FROM t") == "ok"
+        assert app.run("INSERT INTO t VALUES (1, 1)") == "25006", "a standby"
+        assert app.run("SELECT nextval('q')") == "25006"
         sh(given.PG_SERVER, "stop", primary[0], "immediate")
-        self.assertEqual(admin.value("SELECT pg_promote()"), "t")
-        self.assertEqual(app.run("INSERT INTO t VALUES (1, 1)"), "TG004", "a raise may be missing")
-        self.assertEqual(app.run("SELECT termgate.check_term('s', 5)"), "TG004")
+        assert admin.value("SELECT pg_promote()") == "t"
+        assert app.run("INSERT INTO t VALUES (1, 1)") == "TG004", "a raise may be missing"
+        assert app.run("SELECT termgate.check_term('s', 5)") == "TG004"
         admin.rows("SELECT termgate.declare_nothing_lost('test', 'the primary was at rest')")
-        self.assertEqual(app.run("INSERT INTO t VALUES (1, 1)"), "ok", app.errors)
+        assert app.run("INSERT INTO t VALUES (1, 1)") == "ok", app.errors
         with rig.session("app", "s", 4) as stale:
-            self.assertEqual(stale.run("INSERT INTO t VALUES (2, 1)"), "TG001")
+            assert stale.run("INSERT INTO t VALUES (2, 1)") == "TG001"
 
 
 class Upgrade(Moves):
     def test_pg_upgrade(self):
         if not UPGRADE_TO and not LONG:
-            self.skipTest("with --long, or --upgrade-to")
+            pytest.skip("with --long, or --upgrade-to")
         rig = self.rig("wal_level=replica")
         self.need(rig, "pg_upgrade")
         rig.admin.rows("CREATE TABLE kept (id int); SELECT termgate.protect('kept', scope => 's'); GRANT ALL ON kept TO app, free")
         rig.admin.rows("ALTER DATABASE postgres SET termgate.guard = enforce; ALTER ROLE postgres SET termgate.guard = off")
         with rig.session("app", "s", 5) as app:
-            self.assertEqual(app.run("INSERT INTO t VALUES (1, 1)", "INSERT INTO kept VALUES (1)"), "ok", app.errors)
-            self.assertEqual(app.run("SELECT termgate.append('stream', 5, 'x', NULL, 's')"), "ok", app.errors)
+            assert app.run("INSERT INTO t VALUES (1, 1)", "INSERT INTO kept VALUES (1)") == "ok", app.errors
+            assert app.run("SELECT termgate.append('stream', 5, 'x', NULL, 's')") == "ok", app.errors
         rig.stop()
         programs = Path(UPGRADE_TO) if UPGRADE_TO else rig.bin
         major = sh(programs / "postgres", "-V").split()[2].split(".")[0]
@@ -162,15 +164,13 @@ class Upgrade(Moves):
         for claim, wanted in (((), "TG002"), (("s", 4), "TG004"), (("s", 5), "TG004")):
             for statement in ("INSERT INTO t VALUES (2, 2)", "INSERT INTO kept VALUES (2)"):
                 with rig.session("app", *claim) as app:
-                    self.assertEqual(app.run(statement), wanted, (claim, statement, app.errors))
+                    assert app.run(statement) == wanted, (claim, statement, app.errors)
         with rig.session("postgres") as admin:
             admin.rows("SELECT termgate.declare_nothing_lost('test', 'pg_upgrade')")
-            self.assertEqual(admin.value("SELECT extversion FROM pg_extension WHERE extname = 'termgate_guard'"), "1.0")
-            self.assertEqual(
-                admin.rows("SELECT problem FROM termgate.doctor() WHERE severity = 'error' AND problem NOT LIKE 'fsync is off%'"), []
-            )
+            assert admin.value("SELECT extversion FROM pg_extension WHERE extname = 'termgate_guard'") == "1.0"
+            assert admin.rows("SELECT problem FROM termgate.doctor() WHERE severity = 'error' AND problem NOT LIKE 'fsync is off%'") == []
         with rig.session("app", "s", 5) as app:
-            self.assertEqual(app.run("INSERT INTO t VALUES (2, 2)", "INSERT INTO kept VALUES (2)"), "ok", app.errors)
-            self.assertEqual(app.value("SELECT termgate.append('stream', 5, 'x', NULL, 's')"), "2")
+            assert app.run("INSERT INTO t VALUES (2, 2)", "INSERT INTO kept VALUES (2)") == "ok", app.errors
+            assert app.value("SELECT termgate.append('stream', 5, 'x', NULL, 's')") == "2"
         with rig.session("app", "s", 4) as stale:
-            self.assertEqual(stale.run("INSERT INTO kept VALUES (3)"), "TG001")
+            assert stale.run("INSERT INTO kept VALUES (3)") == "TG001"

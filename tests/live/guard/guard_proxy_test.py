@@ -33,9 +33,7 @@ def rig():
 
 class Proxy:
     def __init__(self, rig, guard, database="postgres"):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = given.free_port()
         backend = f"postgresql://proxy_role@127.0.0.1:{rig.port}/{database}"
         words = [TERMGATE, "proxy", "--listen", f"127.0.0.1:{self.port}", "--backend", backend, "--guard", guard]
         self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

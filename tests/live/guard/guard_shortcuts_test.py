@@ -10,6 +10,8 @@ import random
 import threading
 import unittest
 
+import pytest
+
 from checks import eventually
 from given import LONG
 from guard_rig import Rig, chosen
@@ -128,7 +130,7 @@ class Uncached(Shortcuts):
         """A server with assertions, which forgets what it knows of the catalogs whenever it may."""
         admin = self.session("postgres")
         if admin.value("SHOW debug_assertions") != "on":
-            self.skipTest("a server built with --enable-cassert, named by --programs")
+            pytest.skip("a server built with --enable-cassert, named by --programs")
         admin.rows("SELECT termgate.append('uncached', 5, 'x', NULL, 'a')")
         admin.rows("ALTER DATABASE shortcuts SET debug_discard_caches = 1")
         self.addCleanup(admin.rows, "ALTER DATABASE shortcuts RESET debug_discard_caches")
@@ -136,12 +138,12 @@ class Uncached(Shortcuts):
         for options in ("", " -c termgate.guard_session=on"):
             session, stale = [self.session(scope="a", term=term, options=options) for term in (5, 4)]
             session.wait = stale.wait = 1200
-            self.assertEqual(session.value("SHOW debug_discard_caches"), "1")
+            assert session.value("SHOW debug_discard_caches") == "1"
             for text in ("INSERT INTO one VALUES (1)", "SELECT termgate.append('uncached', 5, 'x', NULL, 'a')"):
-                self.assertNotIsInstance(call(session, text), tuple, (options, text))
-            self.assertEqual(call(stale, "INSERT INTO one VALUES (1)")[0], "TG001", options)
-        self.assertEqual(admin.value("SELECT last_no FROM termgate.streams WHERE stream_id = 'uncached'"), "3")
-        self.assertEqual(admin.value("SELECT count(*) FROM termgate.stream_writes WHERE stream_id = 'uncached'"), "3")
+                assert not isinstance(call(session, text), tuple), (options, text)
+            assert call(stale, "INSERT INTO one VALUES (1)")[0] == "TG001", options
+        assert admin.value("SELECT last_no FROM termgate.streams WHERE stream_id = 'uncached'") == "3"
+        assert admin.value("SELECT count(*) FROM termgate.stream_writes WHERE stream_id = 'uncached'") == "3"
 
 
 class Same(Shortcuts):
@@ -180,11 +182,11 @@ class Same(Shortcuts):
     def play(self, role, seed, count):
         chance, seen = random.Random(seed), {}
         both = [self.session(role), self.session(role, database="plain")]
-        self.assertEqual([one.value("SHOW termgate.guard_checks") for one in both], ["termgate", ""])
+        assert [one.value("SHOW termgate.guard_checks") for one in both] == ["termgate", ""]
         for text in (text for text in ROWS if "id > 0" in text):
             for one in both:
                 plan = "\n".join(row[0] for row in one.rows("EXPLAIN " + text.format(s="'a'")))
-                self.assertTrue("Index Scan" in plan and "Seq Scan" not in plan, plan)
+                assert "Index Scan" in plan and "Seq Scan" not in plan, plan
         for one in both:
             one.rows("PREPARE c(text, bigint) AS SELECT termgate.check_term($1, $2)")
             for table in ("one", "any_scope", "watched", "above", "below"):
@@ -196,7 +198,7 @@ class Same(Shortcuts):
             text = chance.choice(["ROLLBACK", "ROLLBACK", "ROLLBACK TO p"]) if failed else self.statement(chance)
             story = story[-30:] + [text]
             here, there = [call(one, text) for one in both]
-            self.assertEqual(here, there, f"role {role}, seed {seed}, statement {number}: {story}")
+            assert here == there, f"role {role}, seed {seed}, statement {number}: {story}"
             key = here[0] if isinstance(here, tuple) else "ok"
             seen[key] = seen.get(key, 0) + 1
         for one in both:
@@ -210,7 +212,7 @@ class Same(Shortcuts):
             "SELECT stream_id, sequence_no, term FROM termgate.stream_writes ORDER BY 1, 2",
         ):
             here, there = [one.rows(look) for one in looks]
-            self.assertEqual(here, there, f"role {role}, seed {seed}: {look}")
+            assert here == there, f"role {role}, seed {seed}: {look}"
         while self.sessions:
             self.sessions.pop().end()
         return seen
@@ -221,8 +223,8 @@ class Same(Shortcuts):
         for _ in range(200 if LONG else 10):
             for answer, times in self.play("free", random.randrange(1 << 30), 300).items():
                 seen[answer] = seen.get(answer, 0) + times
-        self.assertLessEqual({"ok", "TG001", "TG002", "TG005", "25P02"}, set(seen))
-        self.assertGreater(seen["ok"], 900, seen)
+        assert {"ok", "TG001", "TG002", "TG005", "25P02"} <= set(seen)
+        assert seen["ok"] > 900, seen
 
     def test_random_scripts_while_the_catalogs_change(self):
         """Somebody changes what the library remembers, without changing what it means, as fast as it goes."""
@@ -250,7 +252,7 @@ class Same(Shortcuts):
         finally:
             ended.set()
             changer.join()
-        self.assertGreater(len(rounds), 1)
+        assert len(rounds) > 1
 
     def test_a_row_trigger_stays_one_while_functions_change(self):
         """A session's first write looks up what the trigger is and then the column. Functions that change in between once made it the
@@ -268,8 +270,8 @@ class Same(Shortcuts):
         try:
             for number in range(3000 if LONG else 150):
                 with RIG.session("free", database="shortcuts") as session:
-                    self.assertEqual(call(session, "INSERT INTO by_number VALUES (1, 7)")[0:1], ("TG002",), number)
-                    self.assertEqual(call(session, "INSERT INTO by_text VALUES ('a', 1)")[0:1], ("TG002",), number)
+                    assert call(session, "INSERT INTO by_number VALUES (1, 7)")[0:1] == ("TG002",), number
+                    assert call(session, "INSERT INTO by_text VALUES ('a', 1)")[0:1] == ("TG002",), number
         finally:
             ended.set()
             changer.join()
@@ -302,26 +304,26 @@ class CarriedOut(Shortcuts):
             "SELECT termgate.append('carried', 5, 'x', NULL, 'a')",
             "SELECT termgate.append('carried', 5, 'x', NULL, 'a')",
         ):
-            self.assertNotIsInstance(call(session, text), tuple, text)
+            assert not isinstance(call(session, text), tuple), text
         # One that nobody carries out, so that there is something to count.
         session.rows("SELECT termgate.check_session('a', 5)")
         session.end()
         self.sessions.remove(session)
         RIG.wait_until("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = 'shortcuts' AND state = 'active')")
         # Some servers collect them in a process of their own.
-        self.assertTrue(eventually(lambda: "check_session" in self.calls(), 20))
+        assert eventually(lambda: "check_session" in self.calls(), 20)
         ran = self.calls()
-        self.assertEqual(ran.get("check_session"), "1", ran)
+        assert ran.get("check_session") == "1", ran
         for name in ("_guard", "_protect_named", "_protect_statement", "_claim", "append", "_advance"):
-            self.assertNotIn(name, ran)
+            assert name not in ran
 
     def test_a_superuser_alone_and_one_who_may_not_call(self):
         RIG.session("postgres", database="shortcuts").rows(
             "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM plain; GRANT INSERT ON one TO plain"
         )
         session = self.session("plain", scope="a", term=5)
-        self.assertEqual(call(session, "SELECT termgate.check_term('a', 5)")[0], "42501")
-        self.assertEqual(call(session, "INSERT INTO one VALUES (1)"), [])
+        assert call(session, "SELECT termgate.check_term('a', 5)")[0] == "42501"
+        assert call(session, "INSERT INTO one VALUES (1)") == []
 
     def test_the_lock_goes_where_sql_gives_it_up(self):
         for wanted, *script in (
@@ -340,20 +342,20 @@ class CarriedOut(Shortcuts):
         ):
             session = self.session()
             for text in script:
-                self.assertNotIsInstance(call(session, text), tuple, text)
+                assert not isinstance(call(session, text), tuple), text
             held = RIG.value(
                 f"SELECT count(*) FROM pg_locks WHERE pid = {session.pid} AND locktype = 'advisory' AND mode = 'ShareLock' AND objsubid = 1"
             )
-            self.assertEqual(int(held), wanted, script)
+            assert int(held) == wanted, script
 
     CURSOR = "DECLARE c CURSOR FOR SELECT CASE g WHEN 1 THEN termgate.check_term('{}', 5) ELSE 1 / (2 - g) END FROM generate_series(1, 2) g"
 
     def with_a_cursor_that_failed(self, session, scope="cursor"):
         """Locks taken by a cursor go with the savepoint in which the cursor fails, although they were taken before it."""
         for text in ("BEGIN", self.CURSOR.format(scope), "FETCH c", "SAVEPOINT p"):
-            self.assertNotIsInstance(call(session, text), tuple, text)
-        self.assertEqual(call(session, "FETCH c")[0], "22012")
-        self.assertEqual(call(session, "ROLLBACK TO p"), [])
+            assert not isinstance(call(session, text), tuple), text
+        assert call(session, "FETCH c")[0] == "22012"
+        assert call(session, "ROLLBACK TO p") == []
 
     def test_a_lock_that_went_with_a_cursor_is_taken_again(self):
         admin, session = self.session("postgres"), self.session()
@@ -364,16 +366,16 @@ class CarriedOut(Shortcuts):
             admin.rows(f"SELECT termgate.protect('by_cursor', {more})")
             for write, number in (("INSERT INTO by_cursor VALUES (1, 'cursor')", 5), ("SELECT termgate.append('cursor', 5, 'x')", 5)):
                 self.with_a_cursor_that_failed(session)
-                self.assertNotIsInstance(call(session, write), tuple, (more, write))
+                assert not isinstance(call(session, write), tuple), (more, write)
                 held = f"SELECT count(*) FROM pg_locks WHERE pid = {session.pid} AND locktype = 'advisory' AND objsubid = 1"
-                self.assertEqual(RIG.value(held), "1", (more, write))
+                assert RIG.value(held) == "1", (more, write)
                 call(session, "ROLLBACK")
             admin.rows("SELECT termgate.unprotect('by_cursor')")
         # And where somebody has raised meanwhile, the write is stale.
         admin.rows("SELECT termgate.protect('by_cursor', scope => 'cursor')")
         self.with_a_cursor_that_failed(session)
         admin.rows("SELECT termgate.seal('cursor', 6)")
-        self.assertEqual(call(session, "INSERT INTO by_cursor VALUES (1, 'cursor')")[0], "TG001")
+        assert call(session, "INSERT INTO by_cursor VALUES (1, 'cursor')")[0] == "TG001"
         call(session, "ROLLBACK")
 
     def test_guarded_from_the_middle_of_a_transaction_on(self):
@@ -390,20 +392,20 @@ class CarriedOut(Shortcuts):
             "SET termgate.guard_session = on",
             "SAVEPOINT p",
         ):
-            self.assertNotIsInstance(call(session, text), tuple, text)
-        self.assertEqual(call(session, "FETCH c")[0], "22012")
+            assert not isinstance(call(session, text), tuple), text
+        assert call(session, "FETCH c")[0] == "22012"
         call(session, "ROLLBACK TO p")
-        self.assertEqual(call(session, "COMMIT")[0], "TG002")
+        assert call(session, "COMMIT")[0] == "TG002"
 
     def test_a_fence_that_was_reset(self):
         session, admin = self.session(), self.session("postgres")
         for statement in ("SELECT termgate.seal('r', 9)", "SELECT termgate.check_term('r', 9)"):
             admin.rows(statement)
-        self.assertEqual(call(session, "SELECT termgate.check_term('r', 9)"), [[b"9"]])
+        assert call(session, "SELECT termgate.check_term('r', 9)") == [[b"9"]]
         admin.rows("SELECT termgate.reset_fence('r', 4, 'test', 'test')")
         # As in SQL: the term is above the fence now, and a writer may raise it.
-        self.assertEqual(call(session, "SELECT termgate.check_term('r', 9)"), [[b"9"]])
-        self.assertEqual(admin.value("SELECT term FROM termgate.fences WHERE scope = 'r'"), "9")
+        assert call(session, "SELECT termgate.check_term('r', 9)") == [[b"9"]]
+        assert admin.value("SELECT term FROM termgate.fences WHERE scope = 'r'") == "9"
 
     def test_a_table_that_changes(self):
         admin, session = self.session("postgres"), self.session(scope="a", term=5)
@@ -412,28 +414,28 @@ class CarriedOut(Shortcuts):
         session.rows("PREPARE w AS INSERT INTO moves VALUES ('b', 1)")
         stale = self.session(scope="a", term=4)
         stale.rows("PREPARE w AS INSERT INTO moves VALUES ('b', 1)")
-        self.assertEqual([call(one, "EXECUTE w") and call(one, "EXECUTE w")[0] for one in (session, stale)], [[], "TG001"])
+        assert [call(one, "EXECUTE w") and call(one, "EXECUTE w")[0] for one in (session, stale)] == [[], "TG001"]
         admin.rows("SELECT termgate.unprotect('moves')")
-        self.assertEqual([call(one, "EXECUTE w") for one in (session, stale)], [[], []])
+        assert [call(one, "EXECUTE w") for one in (session, stale)] == [[], []]
         admin.rows("SELECT termgate.protect('moves', scope => 'b')")
-        self.assertEqual([call(one, "EXECUTE w")[0] for one in (session, stale)], ["TG002", "TG002"])
+        assert [call(one, "EXECUTE w")[0] for one in (session, stale)] == ["TG002", "TG002"]
         admin.rows("SELECT termgate.protect('moves', 'scope')")
-        self.assertEqual([call(one, "EXECUTE w")[0] for one in (session, stale)], ["TG002", "TG002"])
+        assert [call(one, "EXECUTE w")[0] for one in (session, stale)] == ["TG002", "TG002"]
         admin.rows("SELECT termgate.unprotect('moves'); TRUNCATE moves; SELECT termgate.protect('moves', 'scope')")
         # By the column's new name the triggers find nothing: SQL says so.
         admin.rows("ALTER TABLE moves RENAME scope TO other")
-        self.assertEqual(call(session, "EXECUTE w")[0], "42703")
+        assert call(session, "EXECUTE w")[0] == "42703"
         admin.rows("ALTER TABLE moves RENAME other TO scope; CREATE TABLE child () INHERITS (moves)")
         # An INSERT puts nothing into a child.
-        self.assertEqual(call(session, "INSERT INTO moves VALUES ('a', 1)"), [])
-        self.assertEqual(call(session, "UPDATE moves SET id = 1")[0], "TG005", "a child that is not covered")
+        assert call(session, "INSERT INTO moves VALUES ('a', 1)") == []
+        assert call(session, "UPDATE moves SET id = 1")[0] == "TG005", "a child that is not covered"
         admin.rows("DROP TABLE child")
-        self.assertEqual(call(session, "INSERT INTO moves VALUES ('a', 1)"), [])
+        assert call(session, "INSERT INTO moves VALUES ('a', 1)") == []
         # In a block, protect() and its rollback.
         admin.rows("SELECT termgate.unprotect('moves')")
         admin.rows("SET termgate.scope = 'a'; SET termgate.term = 5; BEGIN; SELECT termgate.protect('moves', scope => 'a')")
         admin.rows("INSERT INTO moves VALUES ('a', 2); ROLLBACK; RESET termgate.scope; RESET termgate.term")
-        self.assertEqual(call(admin, "INSERT INTO moves VALUES ('a', 2)"), [])
+        assert call(admin, "INSERT INTO moves VALUES ('a', 2)") == []
 
     def test_data_that_is_older_than_the_raise(self):
         """A statement that began before the raise to its own term."""
@@ -453,5 +455,5 @@ class CarriedOut(Shortcuts):
             writer.start(text)
             RIG.wait_until(f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {writer.pid} AND wait_event_type = 'Lock')")
             lead.rows("COMMIT")
-            self.assertEqual(writer.finish(), "40001" if ways else "ok")
-            self.assertEqual(call(writer, "ROLLBACK"), [])
+            assert writer.finish() == ("40001" if ways else "ok")
+            assert call(writer, "ROLLBACK") == []

@@ -99,14 +99,6 @@ def tasks_of(folder, long, only):
     return [task for task in tasks if only in task[4][0]]
 
 
-def is_old(folder):
-    """Whether this is the very text that fixtures/before keeps: its faults are known, and mistakes.OLD says which must be found."""
-    return all(
-        (folder / path.name).exists() and (folder / path.name).read_text() == path.read_text()
-        for path in (HERE / "fixtures/before").glob("*.sql")
-    )
-
-
 def known_of():
     """Regular expressions of what is known and accepted, each with its reason behind a #."""
     lines = (HERE / "known.txt").read_text(encoding="utf-8").splitlines()
@@ -141,11 +133,7 @@ def main():
     long = "--long" in arguments or "TERMGATE_TEST_LONG" in os.environ
     with Pool(2) as pool:
         bad = report(pool.map(run, tasks_of(folder, long, only), chunksize=1), bool(only))
-        old = is_old(folder)
-        if old:
-            print("layer 1 is the text of fixtures/before, which is known to have these faults")
-            bad = 0
-        wanted = [] if only or not long else mistakes.tasks(HERE, folder, old)
+        wanted = [] if only or not long else mistakes.tasks(folder)
         for (name, pattern, _), (_, states, found, _) in zip(wanted, pool.map(run, [task for _, _, task in wanted], chunksize=1)):
             hits = [what for law, what, *_ in found if re.search(pattern, f"{law}: {what}")]
             print(f"found  {name}: {hits[0]}" if hits else f"NOT FOUND  {name} ({states} states)")

@@ -1,5 +1,5 @@
 // Rules with a lock service: its terms are sealed in the database, one proxy has the lease at a time, a service that forgets is refused,
-// and one that is gone ends the term in time. The service is a map in memory; tests/live/proxy_source_test.py has real ones.
+// and one that is gone ends the term in time. The service is a map in memory; tests/live/proxy/proxy_source_test.py has real ones.
 #include <catch2/catch.hpp>
 
 #include <map>

@@ -1,0 +1,441 @@
+#!/usr/bin/env python3
+"""The page of `termgate admin` in a headless Chromium: a token is typed, a scope is opened and released by force with
+the keyboard alone, and what the page then shows.
+
+  pytest tests/live/cli/admin_page_test.py [--screenshots FOLDER]
+
+TERMGATE_CHROMIUM names the browser; without one it is skipped.
+
+Spoken to by pipe (--remote-debugging-pipe), so that nothing listens.
+"""
+import base64
+import json
+import os
+import re
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import pytest
+
+import given
+from given import TERMGATE
+
+CHROMIUM = os.environ.get("TERMGATE_CHROMIUM") or shutil.which("chromium")
+if not CHROMIUM:
+    pytest.skip("no chromium", allow_module_level=True)
+KEEP = Path(given.option("screenshots")) if given.option("screenshots") else None
+TOKEN = "o" * 40
+clean = {name: value for name, value in os.environ.items() if not name.startswith(("TERMGATE_", "PG"))}
+
+
+class Browser:
+    """One page of one headless Chromium."""
+
+    def __init__(self, folder):
+        to_read, to_write = os.pipe()
+        from_read, from_write = os.pipe()
+
+        def descriptors():
+            os.dup2(to_read, 3)
+            os.dup2(from_write, 4)
+
+        os.set_inheritable(to_read, True)
+        os.set_inheritable(from_write, True)
+        # Both ends may have the numbers that the browser expects: moved out of the way first.
+        to_read, from_write = [self.above(end) for end in (to_read, from_write)]
+        self.process = subprocess.Popen(
+            [
+                CHROMIUM,
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--no-first-run",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+                f"--user-data-dir={folder}",
+                "--remote-debugging-pipe",
+                "about:blank",
+            ],
+            preexec_fn=descriptors,
+            close_fds=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=dict(clean, HOME=folder),
+        )
+        os.close(to_read)
+        os.close(from_write)
+        self.write, self.read, self.buffer, self.number, self.session, self.events = to_write, from_read, b"", 0, None, []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(domain + ".enable")
+
+    @staticmethod
+    def above(end):
+        import fcntl
+
+        moved = fcntl.fcntl(end, fcntl.F_DUPFD, 10)
+        os.close(end)
+        return moved
+
+    def call(self, method, **parameters):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters, **({"sessionId": self.session} if self.session else {})}
+        os.write(self.write, json.dumps(message).encode() + b"\0")
+        end = time.monotonic() + 30
+        while True:
+            while b"\0" in self.buffer:
+                text, self.buffer = self.buffer.split(b"\0", 1)
+                answer = json.loads(text)
+                if answer.get("id") == self.number:
+                    if "error" in answer:
+                        raise RuntimeError(f"{method}: {answer['error']}")
+                    return answer["result"]
+                self.events.append(answer)
+            if not select.select([self.read], [], [], max(0, end - time.monotonic()))[0]:
+                raise RuntimeError(f"{method}: no answer")
+            part = os.read(self.read, 1 << 20)
+            if not part:
+                raise RuntimeError("Chromium has ended")
+            self.buffer += part
+
+    def run(self, script):
+        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(answer["exceptionDetails"])
+        return answer["result"].get("value")
+
+    def wait(self, script, seconds=15):
+        end = time.monotonic() + seconds
+        while not self.run(script):
+            if time.monotonic() > end:
+                raise AssertionError(f"{script}: it did not come true; the page: {self.run('document.body.innerText')[:2000]}")
+            time.sleep(0.05)
+
+    def key(self, key, text=""):
+        code = {"Tab": 9, "Enter": 13, "Escape": 27}.get(key, 0)
+        self.call(
+            "Input.dispatchKeyEvent",
+            type="keyDown",
+            key=key,
+            code=key,
+            windowsVirtualKeyCode=code,
+            text=text or ("\r" if key == "Enter" else ""),
+        )
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=code)
+
+    def type(self, text):
+        self.call("Input.insertText", text=text)
+
+    def screenshot(self, name):
+        if KEEP is None:
+            return
+        picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        (KEEP / f"{name}.png").write_bytes(base64.b64decode(picture["data"]))
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait(20)
+        os.close(self.write)
+        os.close(self.read)
+
+
+class Page(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="termgate-page.", ignore_cleanup_errors=True)
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.url = f"sqlite:{self.folder}/page.db"
+        self.command("init")
+        for name, owner in (
+            ("billing", "host-a:1:x"),
+            ("billing", "host-b:7:y"),
+            ("exports", "host-c:3:z"),
+            ("<img src=x onerror=alert(1)>", "</td><script>alert(2)</script>"),
+        ):
+            if name == "billing" and owner.startswith("host-b"):
+                self.command("lease", "force-release", "--scope", "billing", "--reason", "host-a hangs")
+            self.command("lease", "acquire", "--scope", name, "--owner", owner, "--ttl", "1h", "--endpoint", "https://a.example/")
+        self.command("append", "--stream", "billing", "--term", "1", "--payload", "late")  # refused, and told of
+        self.command("append", "--stream", "billing", "--term", "3", "--payload", "x")
+        run = self.command("job", "start", "--job", "export", "--scope", "exports", "--term", "1", "--owner", "host-c:3:z").stdout.strip()
+        self.command("job", "beat", "--run", run, "--checkpoint", "page 17")
+        self.command("follow", "--name", "projection", "--stream", "billing", "--once")
+        tokens = self.folder / "tokens"
+        tokens.write_text(f"ann operate {TOKEN}\n")
+        tokens.chmod(0o600)
+        self.admin = subprocess.Popen(
+            [TERMGATE, "admin", "--tokens", str(tokens), "--http", "127.0.0.1:0", "--poll", "100ms"],
+            env=dict(clean, TERMGATE_DB=self.url),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.addCleanup(lambda: (self.admin.terminate(), self.admin.wait(20), self.admin.stdout.close()))
+        self.address = self.admin.stdout.readline().split()[-1]
+        self.browser = Browser(str(self.folder / "profile"))
+        self.addCleanup(self.browser.close)
+
+    def command(self, *words):
+        return subprocess.run(
+            [TERMGATE, *words], env=dict(clean, TERMGATE_DB=self.url), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+        )
+
+    def enter(self):
+        browser = self.browser
+        browser.call("Page.navigate", url=self.address)
+        browser.wait("document.readyState === 'complete' && !!document.getElementById('token')")
+        browser.run("document.getElementById('token').focus()")
+        browser.type(TOKEN)
+        browser.key("Enter")
+        browser.wait("!document.getElementById('all').hidden")
+
+    def test_look_release_by_force_and_what_it_then_shows(self):
+        browser = self.browser
+        self.enter()
+        assert TOKEN not in browser.run("location.href")
+        text = browser.run("document.getElementById('leases').innerText")
+        for word in ("billing", "host-b:7:y", "held", "exports"):
+            assert word in text
+        # What a scope or an owner is called is text.
+        assert "<img src=x onerror=alert(1)>" in text
+        assert browser.run("document.querySelectorAll('img, #leases script').length") == 0
+        assert "page 17" in browser.run("document.getElementById('jobs').innerText")
+        assert "projection" in browser.run("document.getElementById('followers').innerText")
+        assert "refused" in browser.run("document.getElementById('refusals').innerText")
+        # By keyboard: to the scope's button, into the section, to the dialog, and through it.
+        browser.run("[...document.querySelectorAll('#leases button')].find(one => one.textContent === 'billing').focus()")
+        browser.key("Enter")
+        browser.wait("document.activeElement.id === 'scope' && document.querySelectorAll('#terms circle').length >= 3")
+        assert re.search("Terms of billing: .* from 1 to 3", browser.run("document.querySelector('#terms svg').getAttribute('aria-label')"))
+        browser.screenshot("scope")
+        browser.key("Tab")
+        assert browser.run("document.activeElement.id") == "force"
+        browser.key("Enter")
+        browser.wait("document.getElementById('ask').open && document.activeElement.id === 'ask-reason'")
+        browser.type("host-b burns")
+        browser.key("Tab")
+        browser.type("bill")
+        browser.key("Enter")
+        browser.wait("document.getElementById('ask-problem').textContent !== ''")  # confirmed another name
+        assert "held" in browser.run("document.getElementById('leases').innerText")
+        browser.screenshot("dialog")
+        browser.type("ing")
+        browser.key("Enter")
+        browser.wait("!document.getElementById('ask').open")
+        browser.wait(
+            "[...document.querySelectorAll('#leases tbody tr')].some(row => row.innerText.includes('billing') &&"
+            " row.innerText.includes('released'))"
+        )
+        browser.wait("document.getElementById('timeline').innerText.includes('host-b burns')")
+        assert "admin ann" in browser.run("document.getElementById('timeline').innerText")
+        assert browser.run("document.getElementById('said').textContent") == "billing was released"
+        browser.screenshot("released")
+        # Somebody else's takeover arrives by itself.
+        self.command("lease", "acquire", "--scope", "billing", "--owner", "host-d:9:w", "--ttl", "1h")
+        browser.wait("document.getElementById('leases').innerText.includes('host-d:9:w')")
+        assert [
+            event
+            for event in browser.events
+            if event.get("method") in ("Runtime.exceptionThrown", "Page.javascriptDialogOpening")
+            or (event.get("method") == "Log.entryAdded" and "Content Security" in event["params"]["entry"]["text"])
+        ] == []
+
+    def test_a_hand_over(self):
+        browser = self.browser
+        self.enter()
+        browser.run("[...document.querySelectorAll('#leases button')].find(one => one.textContent === 'exports').click()")
+        browser.wait("document.getElementById('facts').textContent.includes('host-c:3:z')")
+        browser.run("document.getElementById('hand-over').click()")
+        browser.wait("document.getElementById('ask').open && document.activeElement.id === 'ask-to'")
+        assert browser.run("['ask-term-row', 'ask-to-row'].map(id => document.getElementById(id).hidden)") == [True, False]
+        browser.type("host-d:*")
+        browser.key("Tab")
+        browser.key("Tab")
+        browser.type("a deploy")
+        browser.key("Tab")
+        browser.type("exports")
+        browser.screenshot("hand-over dialog")
+        browser.key("Enter")
+        browser.wait("!document.getElementById('ask').open")
+        browser.wait("document.getElementById('facts').textContent.includes('asked to leave for host-d:*')")
+        browser.wait("document.getElementById('leases').innerText.includes('asked to leave for host-d:*')")
+        assert browser.run("document.getElementById('said').textContent") == "exports is asked for"
+        browser.screenshot("hand-over")
+        self.command("lease", "release", "--scope", "exports", "--owner", "host-c:3:z", "--term", "1")
+        browser.wait("document.getElementById('facts').textContent.includes('kept for host-d:*')")
+        self.command("lease", "acquire", "--scope", "exports", "--owner", "host-d:1:a", "--ttl", "1h")
+        browser.wait("document.getElementById('timeline').innerText.includes('gap_ms')")
+        browser.wait("!document.getElementById('leases').innerText.includes('host-d:*')")
+        assert [event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"] == []
+
+    def test_a_run_is_cancelled(self):
+        browser = self.browser
+        self.command("lease", "acquire", "--scope", "cancelled", "--owner", "me", "--ttl", "1h")
+        self.command("job", "start", "--job", "reindex", "--scope", "cancelled", "--owner", "me", "--term", "1")
+        self.enter()
+        browser.wait("document.getElementById('jobs').innerText.includes('reindex')")
+        browser.run(
+            "[...document.querySelectorAll('#jobs button')].find(one => one.closest('tr').innerText.includes('reindex') && one.textContent"
+            " === 'Cancel …').click()"
+        )
+        browser.wait("document.getElementById('ask').open && document.activeElement.id === 'ask-reason'")
+        assert browser.run("document.getElementById('ask-confirm-what').textContent") == "Write the job’s name to confirm"
+        browser.type("the wrong day")
+        browser.key("Tab")
+        browser.type("reindex")
+        browser.screenshot("cancel dialog")
+        browser.key("Enter")
+        browser.wait("!document.getElementById('ask').open")
+        browser.wait(
+            "[...document.querySelectorAll('#jobs tr')].some(one => one.innerText.includes('reindex') &&"
+            " one.innerText.includes('cancelled'))"
+        )
+        browser.screenshot("cancelled")
+        assert [event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"] == []
+
+    def test_a_run_is_requested(self):
+        browser = self.browser
+        self.command("lease", "acquire", "--scope", "reports", "--owner", "me", "--ttl", "1h")
+        run = self.command("job", "start", "--job", "figures", "--scope", "reports", "--owner", "me", "--term", "1").stdout.strip()
+        self.command("job", "finish", "--run", run, "--exit-code", "0")
+        self.enter()
+        # Since when the lease is held, and for how long.
+        lease = "[...document.querySelectorAll('#leases tr')].find(one => one.innerText.includes('reports'))"
+        browser.wait(f"{lease} && / ago/.test({lease}.querySelector('td[data-label=Since]').innerText)")
+        row = "[...document.querySelectorAll('#jobs tr')].find(one => one.innerText.includes('figures'))"
+        press = f"[...{row}.querySelectorAll('button')].find(one => one.textContent.endsWith('…')).click()"
+        browser.wait(f"{row} && {row}.innerText.includes('Run …')")
+        browser.run(press)
+        browser.wait("document.getElementById('ask').open && document.activeElement.id === 'ask-reason'")
+        browser.run("document.getElementById('ask-kind').value = 'dry-run'")
+        browser.type("does it still work")
+        browser.key("Tab")
+        browser.type("figures")
+        browser.screenshot("request dialog")
+        browser.key("Enter")
+        browser.wait(f"!document.getElementById('ask').open && {row}.innerText.includes('requested')")
+        assert "dry-run" in browser.run(f"{row}.innerText")
+        # Withdrawn by the same way.
+        browser.run(press)
+        browser.wait("document.getElementById('ask').open")
+        assert "is withdrawn" in browser.run("document.getElementById('ask-what').textContent")
+        assert browser.run("document.getElementById('ask-kind-row').hidden")
+        browser.screenshot("withdraw dialog")
+        browser.type("it does")
+        browser.key("Tab")
+        browser.type("figures")
+        browser.key("Enter")
+        browser.wait(f"!document.getElementById('ask').open && {row}.innerText.includes('cancelled')")
+        assert "Run …" in browser.run(f"{row}.innerText")
+        assert [event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"] == []
+
+    def test_on_a_phone_in_the_dark(self):
+        browser = self.browser
+        browser.call("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=2, mobile=True)
+        browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        self.enter()
+        browser.run("[...document.querySelectorAll('#leases button')].find(one => one.textContent === 'billing').click()")
+        browser.wait("document.querySelectorAll('#terms circle').length >= 3")
+        assert browser.run("document.documentElement.scrollWidth") <= 390
+        assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 28)"
+        # Every field and button has a name that a screen reader can say; every picture says what it shows.
+        assert (
+            browser.run(
+                "[...document.querySelectorAll('input')].filter(one => !one.labels.length).length +"
+                " [...document.querySelectorAll('button')].filter(one => !one.textContent.trim() && one.id !== 'ask-do').length"
+            )
+            == 0
+        )
+        assert (
+            browser.run(
+                "[...document.querySelectorAll('svg')].filter(one => one.getAttribute('role') !== 'img' ||"
+                " !one.getAttribute('aria-label')).length"
+            )
+            == 0
+        )
+        # WCAG AA: text against its ground, 4.5 to 1.
+        assert browser.run(CONTRAST) >= 4.5
+        browser.screenshot("phone")
+
+    def test_more_scopes_than_a_page_has(self):
+        browser = self.browser
+        # By the extension, in one transaction: 130 commands would take long.
+        script = (
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); c.enable_load_extension(True);"
+            " c.load_extension(sys.argv[2]); c.execute('BEGIN IMMEDIATE');"
+            " [c.execute('SELECT termgate_seal(?, 7)', (name,)) for name in [f'orders/{n:03}' for n in range(130)] + [' ', 'zz-last']];"
+            " c.execute('COMMIT')"
+        )
+        subprocess.run([given.PYTHON, "-c", script, str(self.folder / "page.db"), given.EXTENSION], check=True, timeout=60)
+        self.enter()
+        assert "135 scopes: 3 held" in browser.run("document.getElementById('counts').textContent")
+        assert browser.run("document.getElementById('shown').textContent") == "1 to 100 of 135"
+        assert browser.run("[...document.querySelectorAll('#leases button')].some(one => one.textContent === '\u2423')")
+        browser.run("document.getElementById('next').click()")
+        browser.wait("document.getElementById('shown').textContent === '101 to 135 of 135'")
+        assert browser.run("document.getElementById('next').disabled && document.getElementById('leases').innerText.includes('zz-last')")
+        browser.run("document.getElementById('search').focus()")
+        browser.type("ZZ-")
+        browser.wait("document.querySelectorAll('#leases tbody tr').length === 1")
+        # What is pressed, selected or focused stays: the same node, whatever happens to other scopes meanwhile.
+        browser.run(
+            "window.kept = document.querySelector('#leases button'); window.kept.focus(); window.note = document.querySelector('#audit li')"
+        )
+        browser.run("getSelection().selectAllChildren(window.kept)")
+        self.command("lease", "acquire", "--scope", "exports-2", "--owner", "host-e:1:v", "--ttl", "1h")
+        browser.wait("document.getElementById('audit').innerText.includes('host-e:1:v')")
+        assert browser.run("window.kept.isConnected && document.activeElement === window.kept && window.note.isConnected")
+        assert browser.run("getSelection().toString()") == "zz-last"
+        assert browser.run("document.getElementById('search').value") == "ZZ-"
+        # An address for each scope and for what is shown; never with the token.
+        browser.run("window.kept.click()")
+        browser.wait("location.hash === '#scope=zz-last&search=ZZ-'")
+        browser.run("location.hash = 'scope=orders%2F099&state=held'")
+        browser.wait("document.getElementById('h-scope').textContent === 'Scope orders/099'")
+        browser.call("Page.reload")
+        time.sleep(1)  # until the old page is gone, which cannot be asked
+        browser.wait("document.readyState === 'complete' && document.getElementById('h-scope').textContent === 'Scope orders/099'")
+        browser.wait("document.querySelectorAll('#leases tbody tr').length === 4")
+        assert TOKEN not in browser.run("location.href")
+        assert "The fence is 7" in browser.run("document.getElementById('facts').textContent")
+        assert re.search("^Live: sqlite at .*page.db$", browser.run("document.getElementById('connection').textContent"))
+        browser.screenshot("many")
+        assert [event for event in browser.events if event.get("method") == "Runtime.exceptionThrown"] == []
+
+    def test_a_wrong_token(self):
+        browser = self.browser
+        browser.call("Page.navigate", url=self.address)
+        browser.wait("document.readyState === 'complete' && !!document.getElementById('token')")
+        browser.run("document.getElementById('token').focus()")
+        browser.type("x" * 40)
+        browser.key("Enter")
+        browser.wait("document.getElementById('enter-problem').textContent !== ''")
+        assert browser.run("document.getElementById('all').hidden")
+        assert browser.run("sessionStorage.length") == 0
+        assert browser.run(CONTRAST) >= 4.5
+
+
+CONTRAST = """(() => {
+  const light = text => { const parts = text.match(/[0-9.]+/g).map(Number).slice(0, 3).map(c => c / 255).map(c => c <= .03928 ? c / 12.92
+    : ((c + .055) / 1.055) ** 2.4); return .2126 * parts[0] + .7152 * parts[1] + .0722 * parts[2]; };
+  const ground = node => { for (; node; node = node.parentElement) { const color = getComputedStyle(node).backgroundColor;
+    if (!/, 0\\)$|transparent/.test(color)) return color; } return 'rgb(255, 255, 255)'; };
+  let least = 21;
+  for (const node of document.querySelectorAll('main *, header *')) {
+    if (!node.checkVisibility() || ![...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim())) continue;
+    const a = light(getComputedStyle(node).fill !== 'rgb(0, 0, 0)' && node.tagName === 'text' ? getComputedStyle(node).fill :
+      getComputedStyle(node).color), b = light(ground(node));
+    least = Math.min(least, (Math.max(a, b) + .05) / (Math.min(a, b) + .05));
+  }
+  return least;
+})()"""

@@ -1,0 +1,654 @@
+#!/usr/bin/env python3
+"""The code in README.md and docs/use/ (operations, proxy, testkit, managed PostgreSQL, handles, run, Java and ORMs), cut out of the
+pages and run by the roles that they name, directly and through the proxy. Other pages have tests of their own;
+tests/live/README.md lists them.
+
+  pytest tests/live/docs/docs_test.py [-k six_lines]
+
+On the server of tests/support/plain_server.py. Names of roles, database, host and ports are replaced by this run's; nothing else is.
+"""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import pytest
+
+from given import PYTHON, ROOT, TERMGATE, free_port
+from plain_server import server
+
+SERVER = server()
+SOURCE = ROOT
+NAME = f"docs_{os.getpid()}"
+OWNER, APP, PROXY = NAME + "_owner", NAME + "_app", NAME + "_proxy"
+PLACE = re.search(r"(?:@|//)([^@/]+)/[^/]*$", SERVER).group(1)
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("TERMGATE_DB", "PGOPTIONS")}
+ENVIRONMENT["PATH"] = f"{Path(TERMGATE).parent}:{ENVIRONMENT['PATH']}"
+
+
+def url(role, place=PLACE, database=NAME):
+    return f"postgresql://{role}@{place}/{database}"
+
+
+ADMIN = url(re.search(r"//(?:([^@:]+)[^@]*@)?", SERVER).group(1) or "postgres")
+
+
+def blocks(path):
+    return re.findall(r"^```(\w+)\n(.*?)\n^```$", (SOURCE / path).read_text(encoding="utf-8"), re.S | re.M)
+
+
+def block(path, language, beginning):
+    found = [code for kind, code in blocks(path) if kind == language and code.startswith(beginning)]
+    assert len(found) == 1, f"{path} has {len(found)} blocks of {language} that begin with {beginning!r}"
+    return found[0]
+
+
+def block_of_table(path, head):
+    text = (SOURCE / path).read_text(encoding="utf-8")
+    return text[text.index(head) :].split("\n\n")[0]
+
+
+def renamed(text, place=PLACE):
+    text = re.sub(r"@(host|db\.example)/app\b", f"@{place}/{NAME}", text)
+    text = (
+        text.replace("termgate_owner", OWNER)
+        .replace("termgate_proxy", PROXY)
+        .replace("DATABASE app ", f"DATABASE {NAME} ")
+        .replace("--grant app=", f"--grant {APP}=")
+    )
+    return text
+
+
+def shell(text, **more):
+    done = subprocess.run(["bash", "-e", "-c", text], capture_output=True, text=True, env=dict(ENVIRONMENT, **more), timeout=120)
+    assert done.returncode == 0, text + done.stdout + done.stderr
+    return done.stdout
+
+
+def psql(target, text, fails=None):
+    done = subprocess.run(
+        ["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose", target],
+        input=text,
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+    )
+    if fails is None:
+        assert done.returncode == 0, text + done.stderr
+    else:
+        assert done.returncode != 0 and fails in done.stderr, f"{text}: expected {fails}: {done.stdout}{done.stderr}"
+    return done.stdout.strip()
+
+
+class Docs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        psql(SERVER, f"CREATE DATABASE {NAME};\nCREATE ROLE {APP} LOGIN;\nCREATE ROLE {PROXY} LOGIN;")
+        cls.addClassCleanup(psql, SERVER, f"DROP DATABASE {NAME} WITH (FORCE);\nDROP ROLE {APP};\nDROP ROLE {PROXY};\nDROP ROLE {OWNER};")
+        # The README's own steps, as an administrator.
+        psql(ADMIN, renamed(block("README.md", "sql", "CREATE ROLE termgate_owner")))
+        with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
+            shell(f"{TERMGATE} init --print >{folder}/termgate-postgresql.sql")
+            install = renamed(block("README.md", "sh", "psql ")).replace("-d app ", f"-d {ADMIN} ").replace("'app'", f"'{APP}'")
+            done = subprocess.run(["bash", "-c", install], cwd=folder, capture_output=True, text=True, env=ENVIRONMENT)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        psql(ADMIN, f"CREATE SCHEMA {APP} AUTHORIZATION {APP};")
+        lines = block("README.md", "sql", "CREATE TABLE accounts").splitlines()
+        cls.six = lines[1:]
+        play = ["psql", "-qXAt", url(APP)]
+        cls.said = subprocess.run(play, input="\n".join(lines), capture_output=True, text=True, env=ENVIRONMENT).stderr
+
+    def setUp(self):
+        psql(
+            url(APP),
+            (
+                "SELECT termgate.unprotect('accounts');\nUPDATE accounts SET balance = 100;\nSELECT termgate.protect('accounts', scope =>"
+                " 'billing');"
+            ),
+        )
+        # Whatever came before: a term that nobody has yet.
+        self.term = int(psql(ADMIN, "SELECT coalesce(max(term), 0) + 10 FROM termgate.fences WHERE scope = 'billing';"))
+
+    def balance(self):
+        return psql(url(APP), "SELECT balance FROM accounts;")
+
+    def proxy(self, command):
+        port = int(re.search(r"--listen \S+:(\d+)", command).group(1))
+        process = subprocess.Popen(["bash", "-c", "exec " + command], env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+        end = time.monotonic() + 20
+        while (
+            subprocess.run(
+                ["psql", "-qXAt", url(APP, f"127.0.0.1:{port}"), "-c", "SELECT 1"], capture_output=True, env=ENVIRONMENT
+            ).returncode
+            != 0
+        ):
+            assert time.monotonic() < end, "the proxy does not come up"
+            time.sleep(0.1)
+        return port
+
+    def plain_proxy(self):
+        port = self.proxy(f"{TERMGATE} proxy --listen 127.0.0.1:{free_port()} --backend {url(OWNER)}")
+        return f"127.0.0.1:{port}"
+
+    # ---- README ---------------------------------------------------------------------------------
+
+    def test_the_six_lines(self):
+        # setUpClass has played them: only the sixth was refused, in the words that the page shows.
+        assert len(self.six) == 6
+        assert self.said.splitlines()[:2] == block("README.md", "text", "ERROR:").splitlines()
+        assert self.said.count("ERROR:") == 1, self.said
+        psql(url(APP), "UPDATE accounts SET balance = 0;", fails="TG002")
+        psql(url(APP), "UPDATE termgate.fences SET term = 1;", fails="42501")
+        assert self.balance() == "100"
+
+    def test_a_transaction_of_the_six_lines_through_the_proxy(self):
+        place = self.plain_proxy()
+        write = "\n".join(self.six[2:4])
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
+        psql(url(APP, place), write.replace("term = '5'", f"term = '{self.term}'"))
+        assert self.balance() == "70"
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        psql(url(APP, place), write.replace("term = '5'", f"term = '{self.term}'"), fails="TG001")
+        psql(url(APP, place), "UPDATE accounts SET balance = 0;", fails="TG002")
+        assert self.balance() == "70"
+
+    def test_the_lines_about_the_proxy(self):
+        lines = block("docs/use/proxy.md", "sh", "# The proxy has a role of its own").replace("\\\n", "").splitlines()
+        init, command, client = [line for line in lines if not line.startswith("#")]
+        shell(renamed(init))
+        port = self.proxy(renamed(command.replace("0.0.0.0:6432", f"127.0.0.1:{free_port()}")))
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
+        client = client.replace("termgate.term=5", f"termgate.term={self.term}").replace(
+            "-h proxy.example -p 6432 app",
+            f"-qX -v ON_ERROR_STOP=1 -U {APP} -h 127.0.0.1 -p {port} {NAME} -c 'UPDATE accounts SET balance = 7'",
+        )
+        shell(client)
+        assert self.balance() == "7"
+
+    def test_to_remove_it(self):
+        # In a database of its own, which is the page's for as long.
+        page = "docs/use/operations.md"
+        uninstall = block(page, "sh", "termgate uninstall")
+        other = NAME + "_other"
+        psql(SERVER, f"CREATE DATABASE {other};\nGRANT CREATE ON DATABASE {other} TO {OWNER};")
+        self.addCleanup(psql, SERVER, f"DROP DATABASE {other} WITH (FORCE);")
+        shell(f"{TERMGATE} init --db {url(OWNER, database=other)} --grant {APP}=write")
+        psql(url(ADMIN.split("//")[1].split("@")[0], database=other), f"CREATE SCHEMA {APP} AUTHORIZATION {APP};")
+        psql(
+            url(APP, database=other),
+            "CREATE TABLE accounts (id int PRIMARY KEY, balance bigint);\nSELECT termgate.protect('accounts', scope => 'billing');",
+        )
+        command = re.sub(rf"/{NAME}$", f"/{other}", renamed(uninstall))
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=ENVIRONMENT)
+        assert done.returncode == 1, done.stderr
+        unprotect = re.search(r"`(SELECT termgate\.unprotect\('accounts'\);)`", (SOURCE / page).read_text(encoding="utf-8")).group(1)
+        psql(url(APP, database=other), unprotect)
+        assert "uninstalled" in shell(command)
+
+    def test_a_stale_append(self):
+        with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
+            code = block("docs/use/testkit.md", "sh", "export TERMGATE_DB=").replace("sqlite:test.db", f"sqlite:{folder}/test.db")
+            lines = shell(code).splitlines()
+        assert lines[1:4] == ["1\ttest-1", "2\ttest-2", "3"], lines
+
+    # ---- docs/use/operations.md -------------------------------------------------------------------
+
+    def test_operations(self):
+        page = "docs/use/operations.md"
+        assert block(page, "sql", "CREATE ROLE termgate_owner") == block("README.md", "sql", "CREATE ROLE termgate_owner")
+        ops, backup = NAME + "_ops", NAME + "_backup"
+        psql(SERVER, f"CREATE ROLE {ops} LOGIN;\nCREATE ROLE {backup} LOGIN;")
+        self.addCleanup(psql, SERVER, f"DROP ROLE {ops};\nDROP ROLE {backup};")
+        own = (
+            lambda text: renamed(text)
+            .replace("termgate ", TERMGATE + " ")
+            .replace("ops@", ops + "@")
+            .replace("ops=", ops + "=")
+            .replace("backup=", backup + "=")
+        )
+        grant, proxy, revoke = block(page, "sh", "termgate init --db postgresql://termgate_owner@host/app --grant app=write").splitlines()
+        assert f"granted lead to {PROXY}" in shell(own(proxy))
+        assert f"granted operate to {ops}" in shell(own(grant))
+        self.addCleanup(shell, own(grant.split(" --grant")[0]) + f" --revoke {ops}")
+        assert f"granted dump to {backup}" in shell(
+            own(block(page, "sh", "termgate init --db postgresql://termgate_owner@host/app --grant backup=dump"))
+        )
+        self.addCleanup(shell, own(grant.split(" --grant")[0]) + f" --revoke {backup}")
+        doctor, verify = (own(line) for line in block(page, "sh", "termgate doctor").splitlines())
+        shell(f"{doctor} || test $? = 1")  # a test server's superusers and settings may be worth a warning
+        shell(verify)
+        reset = (
+            re.search(r"`(termgate fence reset --scope billing --term 8 [^`]*)`", (SOURCE / page).read_text(encoding="utf-8"))
+            .group(1)
+            .replace("--term 8", f"--term {self.term}")
+        )
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        shell(own(reset) + f" --db {url(ops)}")
+        assert psql(url(APP), "SELECT term FROM termgate.fence('billing');") == str(self.term)
+        shell(own(revoke.replace("--revoke app", f"--revoke {APP}")))
+        psql(url(APP), "SELECT termgate.check_term('billing', 1);", fails="42501")
+        shell(own(grant))
+
+    def test_a_protected_table_changed_by_hand(self):
+        # The role of the page owns the table; a plain one with nothing but level read and UPDATE can do the first block too.
+        page, reader = "docs/use/operations.md", NAME + "_reader"
+        psql(SERVER, f"CREATE ROLE {reader} LOGIN;")
+        self.addCleanup(psql, SERVER, f"DROP OWNED BY {reader};\nDROP ROLE {reader};")
+        self.addCleanup(psql, ADMIN, f"DROP OWNED BY {reader};")
+        shell(f"{TERMGATE} init --db {url(OWNER)} --grant {reader}=read --grant {APP}=lead")
+        self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
+        psql(
+            url(APP),
+            (
+                f"GRANT USAGE ON SCHEMA {APP} TO {reader};\nGRANT SELECT, UPDATE ON accounts TO {reader};\nSELECT"
+                f" termgate.check_term('billing', {self.term});"
+            ),
+        )
+        fix = block(page, "sql", "BEGIN;\nSELECT set_config")
+        psql(url(APP), fix)
+        assert self.balance() == "0"
+        psql(url(reader), f"SET search_path = {APP};\n{fix.replace('balance = 0', 'balance = 1')}")
+        assert self.balance() == "1"
+        psql(url(APP), fix.replace("COMMIT;", "ROLLBACK;\nUPDATE accounts SET balance = 9;"), fails="TG002")
+        # A leader that takes over in between.
+        taken = fix.replace(
+            "UPDATE", f"\\! psql -qX {url(APP)} -c \"SELECT termgate.check_term('billing', {self.term + 1})\" >/dev/null\nUPDATE", 1
+        )
+        psql(url(APP), taken, fails="TG001")
+        assert self.balance() == "1"
+        with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
+            Path(folder, "fix.sql").write_text("UPDATE accounts SET balance = balance + 2 WHERE id = 42;\n", encoding="utf-8")
+            Path(folder, "manage.py").write_text("import os, sys; print(sys.argv[1:], os.environ['PGOPTIONS'])\n", encoding="utf-8")
+            # An archive that holds one row, which is not in the table.
+            swap = "SELECT termgate.unprotect('accounts');\nDELETE FROM accounts;\nINSERT INTO accounts VALUES ({});"
+            psql(url(APP), swap.format("43, 5"))
+            shell(f"pg_dump -Fc --data-only --table={APP}.accounts -f {folder}/accounts.dump {url(APP)}")
+            psql(url(APP), swap.format("42, 1") + "\nSELECT termgate.protect('accounts', scope => 'billing');")
+            self.addCleanup(psql, url(APP), "SELECT termgate.unprotect('accounts');\nDELETE FROM accounts WHERE id = 43;")
+            run = lambda text, **more: shell(
+                f"cd {folder}\n{renamed(text)}".replace(f"postgresql://app@{PLACE}", f"postgresql://{APP}@{PLACE}"), **more
+            )
+            code = block(page, "sh", "term=$(psql")
+            assert f"['loaddata', 'accounts.json'] -c termgate.scope=billing -c termgate.term={self.term + 1}" in run(code)
+            assert psql(url(APP), "SELECT id, balance FROM accounts ORDER BY id;").splitlines() == ["42|3", "43|5"]
+            # Without the declaration the same programs are refused.
+            for line in code.splitlines()[2:4]:
+                done = subprocess.run(
+                    ["bash", "-c", f"cd {folder}; {renamed(line)}".replace("//app@", f"//{APP}@")],
+                    capture_output=True,
+                    text=True,
+                    env=ENVIRONMENT,
+                )
+                assert done.returncode != 0 and "TG002" in done.stderr, line + done.stderr
+            # The lease taken, in a scope that has one.
+            lead = block(page, "sh", "termgate run --db postgresql://app@host/app --scope billing --wait 5m")
+            psql(url(APP), "SELECT termgate.protect('accounts', scope => 'leased');")
+            lead = lead.replace("--scope billing", "--scope leased").replace("termgate run", f"{TERMGATE} run")
+            run(lead)
+            assert self.balance().splitlines()[0] == "5"
+
+    def test_rows_of_several_scopes_changed_by_hand(self):
+        code = block("docs/use/operations.md", "sql", "BEGIN;\nSELECT termgate.check_term(scope, term)")
+        psql(
+            url(APP),
+            (
+                "CREATE TABLE entries (scope text, amount int);\nINSERT INTO entries VALUES ('billing', 1), ('orders', 2);\n"
+                f"SELECT termgate.protect('entries', scope_column => 'scope');\nSELECT termgate.check_term('billing', {self.term});\n"
+                f"SELECT termgate.check_term('orders', {self.term});"
+            ),
+        )
+        self.addCleanup(psql, url(APP), "DROP TABLE entries;")
+        one = (
+            "SELECT set_config('termgate.scope', 'billing', true), set_config('termgate.term', term::text, true) FROM"
+            " termgate.fence('billing');"
+        )
+        psql(url(APP), code.replace(code.splitlines()[1], one), fails="TG002")
+        psql(url(APP), code)
+        assert psql(url(APP), "SELECT sum(amount) FROM entries;") == "0"
+        # As the page says of a load: observed, nothing is refused; protected again, it is.
+        psql(url(APP), "SELECT termgate.protect('entries', scope_column => 'scope', mode => 'observe');\nUPDATE entries SET amount = 3;")
+        psql(url(APP), "SELECT termgate.protect('entries', scope_column => 'scope');\nUPDATE entries SET amount = 4;", fails="TG002")
+
+    # ---- docs/use/managed-postgresql.md -----------------------------------------------------------
+
+    def test_a_managed_server(self):
+        # In a database of its own; the role of the page is the README's, here without pg_signal_backend for as long.
+        page, other = "docs/use/managed-postgresql.md", NAME + "_managed"
+        create, grant, signal = block(page, "sql", "CREATE ROLE termgate_owner").splitlines()
+        assert renamed(create) == f"CREATE ROLE {OWNER} LOGIN;"
+        psql(SERVER, f"CREATE DATABASE {other};")
+        self.addCleanup(psql, SERVER, f"DROP DATABASE {other} WITH (FORCE);\nGRANT pg_signal_backend TO {OWNER};")
+        psql(ADMIN, renamed(grant).replace(f"DATABASE {NAME} ", f"DATABASE {other} ") + f"\nREVOKE pg_signal_backend FROM {OWNER};")
+        init, doctor = (
+            re.sub(rf"/{NAME}\b", f"/{other}", renamed(line)).replace("termgate ", TERMGATE + " ", 1)
+            for line in block(page, "sh", "termgate init").splitlines()
+        )
+        assert f"granted lead to {APP}" in shell(init)
+        assert "may not end other roles' sessions" in shell(f"{doctor} || test $? = 1")
+        psql(ADMIN, renamed(signal))
+        assert "may not end other roles' sessions" not in shell(f"{doctor} || test $? = 1")
+
+    # ---- docs/use/handles.md ------------------------------------------------------------------------
+
+    def test_a_write_that_ends_with_the_lease(self):
+        text = block("docs/use/handles.md", "sql", "BEGIN;").replace("'billing'", "'held'").replace("COMMIT;", "SELECT 'commits';\nCOMMIT;")
+        shell(f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=lead")
+        self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=write")
+        psql(url(APP), "SELECT termgate.unprotect('accounts');")
+        term = psql(url(APP), "SELECT term FROM termgate.acquire_lease('held', 'worker-7', '10 s');")
+        assert psql(url(APP), text.replace(", 5", f", {term}")).splitlines()[-1:] == ["commits"]
+        assert self.balance() == "70"
+        # A lease that has ended is refused at the call, and one that ends meanwhile at COMMIT.
+        gives_back = f"SELECT termgate.release_lease('held', 'worker-7', {term});"
+        ends_early = text.replace(", 5", f", {term}").replace("COMMIT;", f"{gives_back}\nCOMMIT;")
+        assert "commits" in psql(url(APP), ends_early, fails="TG007")
+        assert self.balance() == "70"
+        psql(url(APP), gives_back)
+        assert psql(url(APP), text.replace(", 5", f", {term}"), fails="TG007").splitlines()[-1:] == [str(term)]
+        assert self.balance() == "70"
+
+    # ---- docs/use/run.md ------------------------------------------------------------------------------
+
+    def test_run(self):
+        page = "docs/use/run.md"
+        with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
+            place = Path(folder)
+            for name, text in (
+                ("nightly.sh", 'echo "$TERMGATE_TERM $PGOPTIONS"\n'),
+                ("export.sh", block(page, "sh", "#!/bin/sh\n# export.sh")),
+                ("export-page", 'echo "$1" >> pages\ntest "$1" != "$(cat broken 2>/dev/null)"\n'),
+            ):
+                (place / name).write_text(text if text.startswith("#!") else "#!/bin/sh\n" + text, encoding="utf-8")
+                (place / name).chmod(0o755)
+            (place / "export.sh").write_text((place / "export.sh").read_text(encoding="utf-8").replace(" 500)", " 5)"), encoding="utf-8")
+            database = f"sqlite:{folder}/run.db"
+            run = lambda text: shell(f"cd {folder}\n{text}", TERMGATE_DB=database)
+            run("termgate init")
+            nightly = block(page, "sh", "export TERMGATE_DB=").splitlines()[1]
+            assert run(nightly) == "1 -c termgate.scope=nightly -c termgate.term=1\n"
+            export = block(page, "sh", "termgate run --scope exports")
+            (place / "broken").write_text("3", encoding="utf-8")
+            run(f"{export} || test $? = 1")
+            (place / "broken").unlink()
+            run(export)
+            # Pages 1 and 2 were done, 3 failed: the second run goes on after the last checkpoint, which is 2.
+            assert (place / "pages").read_text(encoding="utf-8").split() == ["1", "2", "3", "2", "3", "4", "5"]
+            statuses = [row for row in run("termgate job list --job export").splitlines() if "completed" in row or "failed" in row]
+            assert [("completed" in row) for row in statuses] == [True, False], statuses
+
+    # ---- docs/reference/sql.md --------------------------------------------------------------------
+
+    def test_the_sql_reference(self):
+        # What a role can be granted, as the database has it, and what the page says of it: arguments, level and columns.
+        page = (SOURCE / "docs/reference/sql.md").read_text(encoding="utf-8")
+        # Of one name there may be several.
+        documented = sorted(
+            (name, re.findall(r"(?:^|, )(\w+)", arguments), level)
+            for name, arguments, level in re.findall(r"^\| `(\w+)\((.*?)\) → .*?` \| (\w+) \|", page, re.M)
+        )
+        views = {
+            name: re.findall(r"`(\w+)`", columns)
+            for name, columns in re.findall(r"^\| `(\w+)` \|[^|]*\| (`[^|]*) \|$", page.split("## Views")[1].split("## Settings")[0], re.M)
+        }
+        roles = {level: f"{NAME}_{level}" for level in ("read", "write", "lead", "operate")}
+        psql(SERVER, "".join(f"CREATE ROLE {role};\n" for role in roles.values()))
+        for role in roles.values():
+            self.addCleanup(psql, SERVER, f"DROP ROLE {role};")
+        init = f"{TERMGATE} init --db {url(OWNER)} "
+        shell(init + " ".join(f"--grant {role}={level}" for level, role in roles.items()))
+        self.addCleanup(shell, init + " ".join(f"--revoke {role}" for role in roles.values()))
+        level = (
+            "CASE "
+            + " ".join(f"WHEN has_function_privilege('{role}', p.oid, 'EXECUTE') THEN '{name}'" for name, role in roles.items())
+            + " END"
+        )
+        rows = psql(
+            ADMIN,
+            (
+                f"SELECT p.proname, coalesce(array_to_string(p.proargnames[1:p.pronargs], ','), ''), {level} FROM pg_proc p WHERE"
+                f" p.pronamespace = 'termgate'::regnamespace AND p.proname !~ '^_' AND p.prorettype <> 'trigger'::regtype AND {level} IS"
+                " NOT NULL;"
+            ),
+        )
+        actual = sorted(
+            (name, [one for one in arguments.split(",") if one], granted)
+            for name, arguments, granted in (row.split("|") for row in rows.splitlines())
+        )
+        self.maxDiff = None
+        assert actual == documented
+        rows = psql(
+            ADMIN,
+            (
+                "SELECT c.relname, string_agg(a.attname, ',' ORDER BY a.attnum) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid"
+                " AND a.attnum > 0 WHERE c.relnamespace = 'termgate'::regnamespace AND c.relkind = 'v' GROUP BY 1;"
+            ),
+        )
+        assert {name: columns.split(",") for name, columns in (row.split("|") for row in rows.splitlines())} == views
+        settings = psql(ADMIN, "SELECT name || ' ' || value FROM termgate.settings ORDER BY name;").splitlines()
+        assert settings == sorted(
+            f"{name} {value}" for name, value in re.findall(r"^\| `(\w+)` \| `?(\w+)`? \|", page.split("## Settings")[1], re.M)
+        )
+
+    # ---- docs/reference/errors.md -----------------------------------------------------------------
+
+    def test_the_error_reference(self):
+        # Every code and type that the sources name is on the page, and the page names no other.
+        page = (SOURCE / "docs/reference/errors.md").read_text(encoding="utf-8")
+        types = set(
+            re.findall(
+                r"^class TERMGATE_EXPORT (\w+) : public Error",
+                (SOURCE / "fencing/include/termgate/error.hpp").read_text(encoding="utf-8"),
+                re.M,
+            )
+        )
+        assert types == set(re.findall(r"`([A-Z]\w+)`", page)) & (types)
+        assert re.findall(r"^### (TG00\d): ", page, re.M) == [f"TG00{number}" for number in range(1, 8)]
+        statuses = re.findall(
+            r"^  \w+ = (\d),$",
+            re.search(r"enum Exit : int \{(.*?)\};", (SOURCE / "cli/command.hpp").read_text(encoding="utf-8"), re.S).group(1),
+            re.M,
+        )
+        assert statuses == re.findall(r"^\| (\d) \| ", page, re.M)
+        raised = set()
+        for path in (SOURCE / "proxy").rglob("*.cpp"):
+            raised |= set(
+                re.findall(
+                    r'(?:end|cut|give_up|refuse|refuse_login|turn_away)\([^"()]*"([0-9][0-9A-Z]{4})"', path.read_text(encoding="utf-8")
+                )
+            )
+        assert len(raised) > 8
+        assert raised - set(re.findall(r"^\| `(\w{5})` \| ", page, re.M)) == set()
+
+    # ---- docs/use/java-and-orms.md ------------------------------------------------------------------
+
+    def python(self, place):
+        if subprocess.run([PYTHON, "-c", "import psycopg"], capture_output=True).returncode != 0:
+            pytest.skip("python3-psycopg is missing")
+        code = block("docs/use/java-and-orms.md", "python", "import psycopg") + "\nimport sys\ndebit(sys.argv[1], int(sys.argv[2]), 30)\n"
+        run = lambda: subprocess.run([PYTHON, "-c", code, url(APP, place), str(self.term)], capture_output=True, text=True, env=ENVIRONMENT)
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
+        done = run()
+        assert (done.returncode, self.balance()) == (0, "70"), done.stderr
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        done = run()
+        assert (done.returncode, "another leads: stop" in done.stderr, self.balance()) == (1, True, "70"), done.stderr
+
+    def test_a_new_leader_in_python(self):
+        page = "docs/use/java-and-orms.md"
+        if subprocess.run([PYTHON, "-c", "import psycopg"], capture_output=True).returncode != 0:
+            pytest.skip("python3-psycopg is missing")
+        code = (
+            block(page, "python", "import psycopg")
+            + "\n"
+            + block(page, "python", "def lead(")
+            + "\nimport sys\nurl, term = sys.argv[1], int(sys.argv[2])\n"
+        )
+        run = lambda work: subprocess.run(
+            [PYTHON, "-c", code + work, url(APP), str(self.term)], capture_output=True, text=True, env=ENVIRONMENT
+        )
+        self.wins(lambda: run("debit(url, term, 30)"), lambda: run("lead(url, term)\ndebit(url, term, 30)"))
+
+    def test_a_new_leader_in_java(self):
+        page, jar = "docs/use/java-and-orms.md", "/usr/share/java/postgresql.jar"
+        if not shutil.which("javac") or not os.path.exists(jar):
+            pytest.skip("javac or libpostgresql-jdbc-java is missing")
+        write, lead = (block(page, "java", f"try (Connection c = pool.getConnection(){end}") for end in (") {", ";\n"))
+        write = write.replace(
+            "  // … the ORM's work …", '  c.createStatement().executeUpdate("UPDATE accounts SET balance = balance - 30 WHERE id = 42");'
+        )
+        program = (
+            "import java.sql.*;\nclass Snippets {\n  public static void main(String[] given) throws SQLException {\n"
+            "    var pool = new org.postgresql.ds.PGSimpleDataSource();\n    pool.setUrl(given[0]);\n    pool.setUser(given[1]);\n"
+            f"    long term = Long.parseLong(given[2]);\n    if (given.length > 3) {{\n{lead}\n    }}\n{write}\n  }}\n}}\n"
+        )
+        with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
+            Path(folder, "Snippets.java").write_text(program, encoding="utf-8")
+            shell(f"javac -cp {jar} -d {folder} {folder}/Snippets.java")
+            words = [
+                "java",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-cp",
+                f"{jar}:{folder}",
+                "Snippets",
+                f"jdbc:postgresql://{PLACE}/{NAME}",
+                APP,
+            ]
+            run = lambda *more: subprocess.run([*words, str(self.term), *more], capture_output=True, text=True, env=ENVIRONMENT)
+            self.wins(run, lambda: run("won"))
+
+    def wins(self, write, lead_and_write):
+        """A leader that has won `self.term` elsewhere, as the page has it: it writes at once; it raises the fence first."""
+        page = (SOURCE / "docs/use/java-and-orms.md").read_text(encoding="utf-8")
+        shell(
+            f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write"
+        )  # the page's level: one that may seal gets another hint
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term - 1});")
+        done = write()
+        quoted = (
+            re.search(r"`(TG005 declared term 6 [^`]*)`", page)
+            .group(1)
+            .replace(" 6 ", f" {self.term} ")
+            .replace("(5)", f"({self.term - 1})")
+        )
+        assert quoted in done.stderr
+        assert f'SELECT "termgate".check_term(\'billing\', {self.term});' in done.stderr  # the hint
+        assert self.balance() == "100"
+        done = lead_and_write()
+        assert (done.returncode, self.balance()) == (0, "70"), done.stderr
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        done = lead_and_write()
+        assert done.returncode != 0 and "TG001" in done.stderr, done.stderr
+
+    def test_what_the_call_of_a_new_leader_can_answer(self):
+        rows = dict(
+            re.findall(r"^\| (`TG00\d`[^|]*) \| ([^|]*) \|$", block_of_table("docs/use/java-and-orms.md", "| the call | means |"), re.M)
+        )
+        assert len(rows) == 4, rows
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term - 1});", fails="TG001")
+        shell(f"{TERMGATE} init --db {url(OWNER)} --grant {APP}=lead")
+        self.addCleanup(shell, f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
+        psql(url(APP), "SELECT FROM termgate.acquire_lease('won', 'worker-7', '1 s');")
+        psql(url(APP), "SELECT termgate.check_term('won', 7);", fails="acquire_lease")
+        shell(f"{TERMGATE} init --db {url(OWNER)} --revoke {APP} --grant {APP}=write")
+        psql(url(APP), "SELECT termgate.check_term('sealed', 1);")
+        psql(url(OWNER), "SELECT termgate.set_raise_by('sealed', 'seal');")
+        psql(url(APP), "SELECT termgate.check_term('sealed', 2);", fails="Only a seal raises this fence")
+
+    def test_python(self):
+        self.python(PLACE)
+
+    def test_python_through_the_proxy(self):
+        self.python(self.plain_proxy())
+
+    def java(self, place):
+        jar = Path("/usr/share/java/postgresql.jar")
+        if shutil.which("javac") is None or not jar.exists():
+            pytest.skip("a JDK or libpostgresql-jdbc-java is missing")
+        snippet = block("docs/use/java-and-orms.md", "java", "try (Connection c = pool.getConnection()) {")
+        work = "// … the ORM's work …"
+        assert work in snippet
+        snippet = snippet.replace(
+            work, 'try (var s = c.createStatement()) { s.executeUpdate("UPDATE accounts SET balance = balance - 30 WHERE id = 42"); }'
+        )
+        host, port = place.rsplit(":", 1)
+        folder = tempfile.TemporaryDirectory(prefix="termgate-docs.")
+        self.addCleanup(folder.cleanup)
+        (Path(folder.name) / "Snippet.java").write_text(
+            "import java.sql.*;\nclass Snippet {\n  public static void main(String[] words) throws SQLException {\n    long term ="
+            " Long.parseLong(words[1]);\n    var pool = new org.postgresql.ds.PGSimpleDataSource();\n    pool.setUrl(words[0]);\n   "
+            " try {\n"
+            + snippet
+            + "\n    } catch (SQLException e) {\n      System.err.println(e.getSQLState());\n      System.exit(1);\n    }\n  }\n}\n",
+            encoding="utf-8",
+        )
+        run = lambda: subprocess.run(
+            [
+                "java",
+                "-XX:TieredStopAtLevel=1",
+                "-cp",
+                f"{jar}:/usr/share/java/scram-client.jar",
+                str(Path(folder.name) / "Snippet.java"),
+                f"jdbc:postgresql://{host}:{port}/{NAME}?user={APP}",
+                str(self.term),
+            ],
+            capture_output=True,
+            text=True,
+            env=ENVIRONMENT,
+        )
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term});")
+        done = run()
+        assert (done.returncode, self.balance()) == (0, "70"), done.stderr
+        psql(url(APP), f"SELECT termgate.check_term('billing', {self.term + 1});")
+        done = run()
+        assert (done.returncode, done.stderr.strip().splitlines()[-1:], self.balance()) == (1, ["TG001"], "70"), done.stderr
+
+    def test_sqlite_with_the_extension(self):
+        extension = next(Path(TERMGATE).resolve().parent.rglob("termgate.so"), None)
+        if extension is None:
+            pytest.skip("the extension was not built")
+        code = block("docs/use/java-and-orms.md", "python", "import sqlite3").replace(
+            '"build/termgate"', repr(str(extension.with_suffix("")))
+        )
+        with tempfile.TemporaryDirectory(prefix="termgate-docs.") as folder:
+            shell(
+                f"cd {folder}\ntermgate init --db sqlite:app.db\ntermgate exec --db sqlite:app.db --scope billing --term 5 'CREATE TABLE"
+                " accounts (id integer, balance integer)' 'INSERT INTO accounts VALUES (42, 100)'"
+            )
+            done = subprocess.run(
+                [PYTHON, "-c", code + '\nprint(db.execute("SELECT balance FROM accounts").fetchone()[0])'],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+            )
+            assert (done.returncode, done.stdout) == (0, "70\n"), done.stderr
+            shell(f"termgate seal --db sqlite:{folder}/app.db --scope billing --term 6")
+            done = subprocess.run([PYTHON, "-c", code], cwd=folder, capture_output=True, text=True)
+            assert "TG001" in done.stderr
+
+    def test_java(self):
+        self.java(PLACE)
+
+    def test_java_through_the_proxy(self):
+        self.java(self.plain_proxy())
+
+    def test_a_lease(self):
+        text = block("docs/use/java-and-orms.md", "sql", "SELECT acquired")
+        psql(url(APP), text, fails="42501")
+        shell(
+            f"{TERMGATE} init --db {url(OWNER)} "
+            + re.search(r"`termgate init (--grant app=lead)`", (SOURCE / "docs/use/java-and-orms.md").read_text(encoding="utf-8"))
+            .group(1)
+            .replace("app=", APP + "=")
+        )
+        acquire, renew = text.replace("'billing'", "'of the docs'").splitlines()
+        acquired = psql(url(APP), acquire).split("|")
+        assert acquired[:2] == ["t", "1"]
+        assert psql(url(APP), renew.replace(", 5,", ", 1,")).split("|")[0] == "t"

@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""The pages of docs/reference/ against what the program prints: every command and option, every option of the proxy
+and environment variable, every metric with its type and labels, every public header; and the C++ of README.md and
+docs/use/ against tests/package/, which builds and runs it. Needs a PostgreSQL 15; takes a few seconds.
+
+  pytest tests/live/docs/reference_test.py [--write]
+
+--write renews the generated part of docs/reference/command.md from `--help`, before it is compared.
+"""
+import re
+import socket
+import subprocess
+import textwrap
+import time
+import urllib.request
+
+import pytest
+
+import given
+from given import TERMGATE
+from plain_server import server
+
+SOURCE = given.ROOT
+REFERENCE = SOURCE / "docs" / "reference"
+BEGIN, END = "<!-- begin: from --help -->\n", "<!-- end: from --help -->\n"
+
+
+def said(*words):
+    done = subprocess.run([TERMGATE, *words], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, (words, done)
+    return done.stdout
+
+
+def commands():
+    """(group, [(name, summary)]) as `termgate --help` lists them."""
+    groups = []
+    for line in said("--help").split("\nEvery command", 1)[0].splitlines():
+        heading, entry = re.fullmatch(r"([A-Z][^:]*):", line), re.fullmatch(r"  (\S+(?: \S+)?)\s{2,}(\S.*)", line)
+        if heading:
+            groups.append((heading.group(1), []))
+        elif entry:
+            groups[-1][1].append(entry.groups())
+    return groups
+
+
+def options_of(text):
+    """[(name, takes a value, meaning)] of one block of options."""
+    found = []
+    for line in text.splitlines():
+        start = re.match(r"  --([a-z-]+)( arg)?\s*(.*)", line)
+        if start:
+            found.append([start.group(1), bool(start.group(2)), start.group(3).strip()])
+        elif found and line.startswith("    ") and line.strip():
+            found[-1][2] += " " + line.strip()
+    return [tuple(one) for one in found]
+
+
+def help_of(name):
+    """(what it does, its own options) of one command."""
+    text = said(*name.split(" "), "--help")
+    head, _, rest = text.partition("\nOptions:\n")
+    own = options_of(rest.split("\nEvery command:", 1)[0])
+    return head.split("\nEvery command:", 1)[0].partition("\n\n")[2].strip("\n"), own
+
+
+def as_markdown(text):
+    """Lines that begin with two blanks are examples or lists, the others prose."""
+    blocks, lines = [], text.split("\n")
+    for line in lines:
+        kind = "code" if line.startswith("  ") else "prose"
+        if not line.strip():
+            blocks.append(("gap", []))
+        elif blocks and blocks[-1][0] == kind:
+            blocks[-1][1].append(line)
+        else:
+            blocks.append((kind, [line]))
+    out = []
+    for kind, content in blocks:
+        if kind == "code":
+            out += ["```text", *(line[2:] for line in content), "```", ""]
+        elif kind == "prose":
+            prose = re.sub(r"([<>|*])", r"\\\1", " ".join(content))
+            out += [*textwrap.wrap(prose, 100, break_long_words=False, break_on_hyphens=False), ""]
+    return "\n".join(out)
+
+
+def cell(text):
+    return text.replace("|", "\\|").replace("*", "\\*")
+
+
+def generated():
+    out = []
+    for group, entries in commands():
+        out.append(f"## {group}\n")
+        for name, summary in entries:
+            text, own = help_of(name)
+            out.append(f"### `termgate {name}`\n\n{summary[0].upper() + summary[1:]}.\n")
+            if name == "proxy":
+                out.append(as_markdown(text) + "\nIts options: [configuration](configuration.md#options-of-termgate-proxy).\n")
+                continue
+            if text:
+                out.append(as_markdown(text))
+            if own:
+                rows = "".join(f"| `--{option}{' …' if value else ''}` | {cell(meaning)} |\n" for option, value, meaning in own)
+                out.append("| option | meaning (default) |\n| --- | --- |\n" + rows)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(out))
+
+
+def setUpModule():
+    if given.option("write"):
+        path = REFERENCE / "command.md"
+        page = path.read_text(encoding="utf-8")
+        path.write_text(
+            page.partition(BEGIN)[0] + BEGIN + "\n" + generated().strip("\n") + "\n\n" + END + page.partition(END)[2], encoding="utf-8"
+        )
+
+
+class TestReference:
+    def test_every_command_and_option_is_on_the_page_of_commands(self):
+        page = (REFERENCE / "command.md").read_text(encoding="utf-8")
+        inside = page.partition(BEGIN)[2].partition(END)[0].strip("\n")
+        assert inside, "docs/reference/command.md has lost its markers"
+        if inside != generated().strip("\n"):
+            pytest.fail(f"docs/reference/command.md is not what --help prints: {__file__} {TERMGATE} --write")
+        for option, _, _ in options_of(said("seal", "--help").split("\nEvery command:", 1)[1]):
+            assert f"`--{option}" in page.partition(BEGIN)[0]
+
+    def test_every_exit_status_is_on_the_page_of_commands(self):
+        statuses = set(re.findall(r"(?:^| |\n)(\d) [a-z]", said("--help").partition("Exit status:")[2]))
+        rows = set(re.findall(r"^\| (\d) \|", (REFERENCE / "command.md").read_text(encoding="utf-8"), re.M))
+        assert rows == statuses
+
+    def test_every_option_of_the_proxy_and_its_default_is_on_the_page_of_configuration(self):
+        page = (REFERENCE / "configuration.md").read_text(encoding="utf-8")
+        rows = dict(re.findall(r"^\| `([a-z-]+)` \| ([^|]*) \|", page, re.M))
+        own = help_of("proxy")[1]
+        assert set(rows) == {name for name, _, _ in own}
+        for name, takes_value, meaning in own:
+            default = re.search(r"\(([^()]*)\)$", meaning)
+            wanted = (default.group(1) if default else "none" if takes_value else "off").split("; ")[0]
+            if name in ("config", "rules"):
+                wanted = "none"  # what is in its brackets is no default
+            assert rows[name].replace("`", "") == wanted, name
+
+    def test_every_environment_variable_that_is_read_is_on_the_page_of_configuration(self):
+        page = (REFERENCE / "configuration.md").read_text(encoding="utf-8")
+        read = set()
+        for folder in ("admin", "cli", "fencing", "storage", "proxy", "sqlite_server", "wire"):
+            for path in (SOURCE / folder).rglob("*.cpp"):
+                text = path.read_text(encoding="utf-8")
+                read |= set(re.findall(r'getenv\("([A-Z_]+)"', text)) | set(re.findall(r'"(TERMGATE_[A-Z_]+)=', text))
+        assert read
+        assert {name for name in read if f"`{name}`" not in page} == set()
+
+    def test_every_metric_with_its_type_and_labels_is_on_the_page_of_metrics(self):
+        rows = re.findall(
+            r"^\| `(termgate_\w+)` \| (\w+) \| ([^|]*) \| (.*) \|$", (REFERENCE / "metrics.md").read_text(encoding="utf-8"), re.M
+        )
+        told = {name: (kind, frozenset(re.findall(r"`(\w+)`", labels)), meaning) for name, kind, labels, meaning in rows}
+        url = server()
+        subprocess.run([TERMGATE, "init", "--db", url], check=True, capture_output=True, timeout=30)
+        proxy = subprocess.Popen(
+            [TERMGATE, "proxy", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--backend", url], stderr=subprocess.PIPE, text=True
+        )
+        try:
+            ports = {}
+            deadline = time.monotonic() + 20
+            while len(ports) < 2 and time.monotonic() < deadline:
+                line = proxy.stderr.readline()
+                found = re.search(r"(listening|serving_http).*127\.0\.0\.1:(\d+)", line)
+                if found:
+                    ports[found.group(1)] = int(found.group(2))
+            assert len(ports) == 2, "the proxy did not start"
+            refused(ports["listening"])
+            with urllib.request.urlopen(f"http://127.0.0.1:{ports['serving_http']}/metrics", timeout=10) as answer:
+                text = answer.read().decode()
+        finally:
+            proxy.terminate()
+            proxy.communicate(timeout=30)
+        served = {}
+        for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M):
+            labels = set()
+            for one in re.findall(rf"^{name}(?:_bucket)?\{{([^}}]*)\}}", text, re.M):
+                labels |= set(re.findall(r'(\w+)="', one))
+            meaning = re.search(rf"^# HELP {name} (.*)\.$", text, re.M).group(1)
+            served[name] = (kind, frozenset(labels), meaning[0].upper() + meaning[1:])
+        assert told == served
+
+    def test_every_public_header_is_on_the_page_of_the_library(self):
+        page = (REFERENCE / "library.md").read_text(encoding="utf-8")
+        named = set(re.findall(r"^\| \[?`<termgate/([\w/.]+)>`", page, re.M))
+        there = set()
+        for folder in ("fencing", "storage", "storage/postgres", "storage/sqlite", "storage/odbc", "testkit", "term_sources"):
+            include = SOURCE / folder / "include" / "termgate"
+            there |= {path.relative_to(include).as_posix() for path in include.rglob("*.hpp") if "detail" not in path.parts}
+        assert named == there
+
+    def test_every_piece_of_cpp_in_the_documents_is_in_what_the_package_test_runs(self):
+        def statements(code):
+            code = re.sub(r"//[^\n]*", "", re.sub(r"Database::open\([^)]*\)", "Database::open()", code))
+            code = re.sub(r"\s+", "", re.sub(r"^(#.*)$", r"\1;", code, flags=re.M))
+            return [one for one in re.split(r"[;{}]", code) if one]
+
+        sources = {path.name: statements(path.read_text(encoding="utf-8")) for path in (SOURCE / "tests" / "package").glob("*.cpp")}
+        pages = [SOURCE / "README.md", *(SOURCE / "docs" / "use").glob("*.md")]
+        blocks = [
+            (page.name, code)
+            for page in pages
+            for code in re.findall(r"^```cpp\n(.*?)\n^```$", page.read_text(encoding="utf-8"), re.S | re.M)
+        ]
+        assert len(blocks) > 6
+        for page, code in blocks:
+            missing = {}
+            for name, lines in sources.items():
+                rest = iter(lines)
+                missing[name] = [one for one in statements(code) if not any(one == line for line in rest)]
+            assert (
+                [] in missing.values()
+            ), f"{page}: no program of tests/package/ has all of\n{code}\nmissing: {min(missing.values(), key=len)}"
+
+
+def refused(port):
+    """A session without a term that tries to write: the proxy counts a refusal."""
+
+    def message(kind, body):
+        return kind + (len(body) + 4).to_bytes(4, "big") + body
+
+    with socket.create_connection(("127.0.0.1", port), 10) as one:
+        start = (196608).to_bytes(4, "big") + b"user\0postgres\0database\0postgres\0\0"
+        one.sendall((len(start) + 4).to_bytes(4, "big") + start)
+        stream = one.makefile("rb")
+        for query in (b"CREATE TABLE x (a integer)\0", None):
+            while True:
+                kind, size = stream.read(1), int.from_bytes(stream.read(4), "big")
+                stream.read(size - 4)
+                if kind in (b"Z", b""):
+                    break
+            if query is not None:
+                one.sendall(message(b"Q", query))

@@ -1,0 +1,15 @@
+# Clients without a server of their own: the sqlite3 shell, Python, Node, and the command. A program without the sanitizer's runtime cannot load
+# a sanitized extension.
+if(TARGET termgate_extension AND NOT TERMGATE_SANITIZE)
+  termgate_pytest(live_sqlite_extension)
+  if(TARGET termgate)
+    termgate_pytest(live_preload)
+  endif()
+endif()
+if(TARGET termgate_sqlite)
+  termgate_test(live_sqlite_kill LABEL live TIMEOUT 120 SOURCES live/sqlite/sqlite_kill.cpp LIBRARIES Termgate::storage Threads::Threads)
+  find_package(SQLite3 REQUIRED)
+  termgate_test(live_sqlite_schedules LABEL live TIMEOUT 900 SOURCES live/sqlite/sqlite_schedules.cpp LIBRARIES SQLite::SQLite3)
+  add_dependencies(live_sqlite_schedules termgate_extension)
+  set_property(TEST live_sqlite_schedules APPEND PROPERTY ENVIRONMENT "TERMGATE_EXTENSION=$<TARGET_FILE:termgate_extension>")
+endif()

@@ -1,0 +1,21 @@
+# The guarantees on any T-SQL server, its gate for a proxy, and what goes wrong on the way there; skipped without one.
+if(TARGET termgate_odbc)
+  set(live_sqlserver_sources live/sqlserver/sqlserver_guarantees.cpp live/sqlserver/sqlserver_check.cpp live/sqlserver/sqlserver_eviction.cpp live/sqlserver/sqlserver_failures.cpp)
+  set(live_sqlserver_gate_sources live/sqlserver/sqlserver_gate.cpp)
+  foreach(name IN ITEMS live_sqlserver live_sqlserver_gate)
+    termgate_test(${name} APART LABEL live TIMEOUT 300 NEEDS TERMGATE_TEST_SQLSERVER SOURCES ${${name}_sources} LIBRARIES Termgate::storage Termgate::odbc Threads::Threads)
+    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/storage/odbc/src")
+  endforeach()
+  if(TARGET termgate)
+    # Hundreds of MiB through the command, there and back; skipped without a server.
+    termgate_pytest(live_sqlserver_payload TIMEOUT 1800)
+    termgate_pytest(live_sqlserver_facts)
+    if(TARGET termgate_tds_session)
+      termgate_pytest(live_sqlserver_proxy TIMEOUT 600)
+      # The proxy for TDS on real sockets, in front of a server in Python that plays its part.
+      termgate_pytest(live_tds_proxy TIMEOUT 120)
+      termgate_pytest(live_tds_memory live_tds_clients)
+      termgate_pytest(live_tds_lead TIMEOUT 60)
+    endif()
+  endif()
+endif()
