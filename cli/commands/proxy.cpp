@@ -53,6 +53,9 @@ void proxy_options(po::options_description& o) {
   add("guard", text(),
       "PostgreSQL: auto lets the guard inside the server do the work where it is installed, require admits no other session, off never "
       "uses it (auto)");
+  add("seats", text(),
+      "PostgreSQL: on lets a session that writes often under one term go on without a check until a raise waits for it; eager does so "
+      "from its first write, for tests; off checks each transaction (on)");
   add("trust-backend", po::bool_switch(), "let other machines connect although the server requests no credential");
   add("server-pooler", text(), "session: there is a pooler in session mode between the proxy and the server (none)");
   add("allow-replication", po::bool_switch(), "admit replication connections");
@@ -106,24 +109,10 @@ void proxy_options(po::options_description& o) {
 namespace {
 
 // What a reload does not change: it says so of each that differs.
-constexpr std::initializer_list<const char*> not_reloaded{"listen",
-                                                          "backend",
-                                                          "schema",
-                                                          "http",
-                                                          "http-host",
-                                                          "tokens",
-                                                          "http-behind-tls",
-                                                          "threads",
-                                                          "browser",
-                                                          "reuse-port",
-                                                          "unix-mode",
-                                                          "rules",
-                                                          "allow-replication",
-                                                          "max-watched-databases",
-                                                          "without-term",
-                                                          "enforce",
-                                                          "log-format",
-                                                          "log-level"};
+constexpr std::initializer_list<const char*> not_reloaded{
+    "listen",  "backend",    "schema",    "http",  "http-host",         "tokens", "http-behind-tls",       "threads",
+    "browser", "reuse-port", "unix-mode", "rules", "allow-replication", "seats",  "max-watched-databases", "without-term",
+    "enforce", "log-format", "log-level"};
 
 session::Options::ServerGuard guard_of(const Given& given, const net::Options& options) {
   using Guard = session::Options::ServerGuard;
@@ -272,6 +261,9 @@ int run_proxy(const Arguments& arguments) {
   settings.backend_url = net::own_url(backend_url(*given));
   settings.schema = options.session.schema;
   settings.replication = given->flag("allow-replication");
+  if (given->has("seats") && options.backend.protocol != net::Backend::Protocol::postgresql) throw UsageError("--seats is for PostgreSQL");
+  const int checks = session::SeatOffer().checks;
+  settings.seat_checks = given->one_of<int>("seats", {{"on", checks}, {"eager", 1}, {"off", 0}}, checks);
   settings.watched_databases_max = given->size("max-watched-databases", 20, 0, 1000);
   settings.without_term = given->without_term();
   // SQL Server has no read-only transaction: what a read is, only the proxy decides there, and nobody gets that without asking for it.

@@ -15,6 +15,7 @@ std::unique_ptr<session::Authority> make_authority(const AuthoritySettings& sett
   chosen.without_term = settings.without_term;
   chosen.enforce = settings.enforce;
   chosen.replication = settings.replication;
+  chosen.seat_checks = settings.seat_checks;
   chosen.watched_databases_max = settings.watched_databases_max;
 #ifdef TERMGATE_WITH_SOURCES
   chosen.open_source = [](const std::string& url) { return open_lease_source(url); };

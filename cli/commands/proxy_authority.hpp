@@ -17,6 +17,7 @@ struct AuthoritySettings {
   session::WithoutTerm without_term = session::WithoutTerm::read_only;
   session::Enforce enforce = session::Enforce::on;
   bool replication = false;
+  int seat_checks = session::SeatOffer().checks;
   std::size_t watched_databases_max = 20;  // beside the one that backend_url names
 };
 

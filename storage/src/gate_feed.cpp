@@ -1,6 +1,10 @@
-// The feed of wanted gates, which only SQL Server has (decision 0011). A build without ODBC has none.
+// The feed of wanted gates of SQL Server (decision 0011), and of wanted seats of PostgreSQL (decision 0026). A build without ODBC has none
+// of the former.
 #include <termgate/detail/gate_feed.hpp>
 
+#ifdef TERMGATE_WITH_POSTGRES
+#include <termgate/detail/postgres_gate_feed.hpp>
+#endif
 #ifdef TERMGATE_WITH_ODBC
 #include <termgate/detail/odbc_gate_feed.hpp>
 
@@ -8,9 +12,27 @@
 #endif
 
 namespace termgate::inline v0::detail {
-#ifdef TERMGATE_WITH_ODBC
 namespace {
 
+#ifdef TERMGATE_WITH_POSTGRES
+class WantedSeats final : public GateFeed {
+ public:
+  WantedSeats(std::string_view url, std::string_view schema) : feed_(std::string(url), schema) {}
+
+  // It knows its seats by the secret. Where the database is another one by now, or may have none any more, all are to be given back.
+  std::vector<std::string> wanted(const std::vector<std::string>& scopes) override {
+    PostgresGateFeed::Wanted wanted = feed_.wanted();
+    return wanted.all ? scopes : std::move(wanted.scopes);
+  }
+  std::string_view secret() const noexcept override { return feed_.secret(); }
+  bool runs_any_text() const noexcept override { return feed_.runs_any_text(); }
+
+ private:
+  PostgresGateFeed feed_;
+};
+#endif
+
+#ifdef TERMGATE_WITH_ODBC
 class OnSqlServer final : public GateFeed {
  public:
   OnSqlServer(std::string_view url, std::string_view schema) : feed_(url, schema) {}
@@ -34,11 +56,14 @@ class OnSqlServer final : public GateFeed {
  private:
   OdbcGateFeed feed_;
 };
-
-}  // namespace
 #endif
 
+}  // namespace
+
 std::unique_ptr<GateFeed> open_gate_feed([[maybe_unused]] std::string_view url, [[maybe_unused]] std::string_view schema) {
+#ifdef TERMGATE_WITH_POSTGRES
+  if (url.starts_with("postgres:") || url.starts_with("postgresql:")) return std::make_unique<WantedSeats>(url, schema);
+#endif
 #ifdef TERMGATE_WITH_ODBC
   if (url.starts_with("sqlserver:") || url.starts_with("odbc:")) {
     auto feed = std::make_unique<OnSqlServer>(url, schema);

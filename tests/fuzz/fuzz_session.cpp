@@ -74,6 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     Neighbours neighbours;
     if ((rules & 64) != 0) neighbours.fence = 5;
+    neighbours.offer = termgate::test::game::offer(rules);
     termgate::test::PostgresWorld world;
     Game(rules, {data + 1, size - 1}, neighbours, world).play();
   }

@@ -51,7 +51,7 @@ if(TARGET termgate_postgres)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(LIBPQ REQUIRED IMPORTED_TARGET libpq)
 endif()
-# The guard's library, where it was built (sql/postgres/guard/CMakeLists.txt).
+# The guard's library, where it was built (guard/CMakeLists.txt).
 set(guard_library "")
 if(TARGET termgate_guard)
   get_target_property(guard_library termgate_guard TERMGATE_LIBRARY)

@@ -1,7 +1,6 @@
 // A server in a few hundred lines: what PostgreSQL does with transactions, READ ONLY, savepoints, prepared statements, pipelines and COPY,
-// for a small vocabulary of statements, and with Termgate's check. The oracle of fuzz_session: it knows for itself what writes, and whether
-// the check was passed.
-// Long: one model of a server; a case for each statement and message.
+// for a small vocabulary of statements, and with Termgate's check and seats. The oracle of fuzz_session: it knows for itself what writes,
+// and whether the check was passed, or a seat stands for it. Long: one model of a server; a case for each statement and message.
 #pragma once
 
 #include <algorithm>
@@ -34,10 +33,11 @@ class PostgresModel;
 struct PostgresWorld {
   std::int64_t fence = 5;   // of orders
   std::size_t commits = 0;  // of transactions that wrote behind a check
+  std::size_t seated = 0;   // … and of these, under a seat alone
   std::size_t evicted = 0;
   std::vector<PostgresModel*> sessions;
 
-  // A new leader: whoever holds the check's lock is evicted (F4), but for `but`.
+  // A new leader: whoever holds the check's lock, or has a seat, is evicted (F4), but for `but`.
   void raise(std::int64_t term, const PostgresModel* but = nullptr);
 };
 
@@ -94,6 +94,10 @@ class PostgresModel {
     check_again,
     hold,
     release_hold,
+    prepare_transaction,
+    sit,
+    stand,
+    unseat,
   };
 
   struct Text {
@@ -146,6 +150,7 @@ class PostgresModel {
       {"DISCARD ALL", What::discard_all},
       {"SHOW default_transaction_read_only", What::show_default},
       {"FROB t", What::unknown},
+      {"PREPARE TRANSACTION 'x'", What::prepare_transaction},
       // A client's up to here.
       {"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), "
        "pg_catalog.current_setting('termgate.term', true), "
@@ -189,8 +194,15 @@ class PostgresModel {
       {"SELECT * FROM \"termgate\".check_again()", What::check_again},
       {"SELECT * FROM \"termgate\".hold_claim($1, $2, $3, $4, $5)", What::hold},
       {"SELECT \"termgate\".release_session($1)", What::release_hold},
+      {"SELECT s.nonce, CASE WHEN s.nonce IS NOT NULL THEN pg_catalog.set_config('default_transaction_read_only', NULL, false) END FROM "
+       "\"termgate\".sit($1, $2, pg_catalog.sha256(pg_catalog.decode($3, 'hex'))) s",
+       What::sit},
+      {"SELECT \"termgate\".stand(ARRAY[$1::pg_catalog.uuid], pg_catalog.decode($2, 'hex')), "
+       "pg_catalog.set_config('default_transaction_read_only', 'on', false)",
+       What::stand},
+      {"SET LOCAL termgate.seat TO off", What::unseat},
   };
-  static constexpr std::size_t vocabulary_client = 44;
+  static constexpr std::size_t vocabulary_client = 45;
   static constexpr std::uint32_t pid = 4711;
 
   // `guarded`: a write that the check does not stand before is a breach, and ends the program.
@@ -217,8 +229,8 @@ class PostgresModel {
     }
   }
 
-  // Evicted where it holds the check's lock.
-  bool stands_in_the_way() const noexcept { return !over && (tx_.checked || held); }
+  // Evicted where it holds the check's lock, or has a seat.
+  bool stands_in_the_way() const noexcept { return !over && (tx_.checked || held || seat_); }
   void evict() {
     out += made_error("FATAL", "57P01", "terminating connection due to administrator command");
     end();
@@ -230,6 +242,7 @@ class PostgresModel {
     over = true;
     tx_ = Transaction();
     held = false;
+    seat_.reset();
   }
 
   char state() const noexcept { return !tx_.block ? 'I' : tx_.failed ? 'E' : 'T'; }
@@ -252,10 +265,14 @@ class PostgresModel {
     std::int64_t term;
     Settings settings, kept;
     bool ours = false;
+    std::optional<std::optional<std::int64_t>> seat_then{};
+    bool owes = false;
   };
   struct Transaction {
     bool active = false, block = false, failed = false, read_only = false, snapshot = false, checked = false, wrote = false;
-    std::int64_t term = 0;  // that the check passed with, or that the session's lock is held under
+    std::int64_t term = 0;  // that the check passed with, or that the session's lock is held, or its seat taken, under
+    std::optional<std::optional<std::int64_t>> seat_then;  // the seat once it has committed
+    bool owes = false;                                     // a check
     std::vector<Savepoint> savepoints;
   };
   struct Portal {
@@ -318,12 +335,15 @@ class PostgresModel {
       case What::check:
       case What::check_again:
       case What::hold:
+      case What::sit:
+      case What::stand:
       case What::release_hold: return true;
       default: return false;
     }
   }
   static bool leaves(What what) {
-    return what == What::commit || what == What::rollback || what == What::rollback_to || what == What::commit_chain;
+    return what == What::commit || what == What::rollback || what == What::rollback_to || what == What::commit_chain ||
+           what == What::prepare_transaction;
   }
 
   void start() {
@@ -335,11 +355,14 @@ class PostgresModel {
   }
   void commit() {
     const bool was = tx_.failed;
+    if (!was && tx_.owes) broken("a write without a check");
     if (!was && tx_.wrote && guarded_) {
       // F1, F2: whoever raised meanwhile has evicted the holder of the lock, so a COMMIT that gets here stands under the highest fence.
       if (tx_.term < world_.fence) broken("a write committed under a term lower than the fence", std::to_string(tx_.term));
       ++world_.commits;
+      if (!tx_.checked) ++world_.seated;
     }
+    if (!was && tx_.seat_then) seat_ = *tx_.seat_then;
     tx_ = Transaction();
     portals_.clear();  // none outlives its transaction
     if (was) now_ = kept_;
@@ -379,10 +402,16 @@ class PostgresModel {
 
   std::optional<Failure> write(std::string_view sql, bool stopped_by_read_only = true) {
     if (tx_.read_only && stopped_by_read_only) return Failure{"25006", "cannot execute in a read-only transaction"};
-    if (guarded_ && !tx_.checked && !held) broken("a write without a check", sql);
+    // A seat stands for what the session declares, and for no comment.
+    const bool seated = seat_ && now_.scope == "orders" && now_.term == *seat_ && sql.find("termgate.") == std::string_view::npos;
+    // What looks like a read may write before the check, if that comes before the COMMIT.
+    if (guarded_ && !tx_.checked && !held && !seated) {
+      if (meaning(sql) != What::hidden_write) broken("a write without a check", sql);
+      tx_.owes = true;
+    }
     ++writes;
     tx_.wrote = true;
-    if (!tx_.checked) tx_.term = held_term_;
+    if (!tx_.checked) tx_.term = held ? held_term_ : seat_.value_or(0);
     return {};
   }
 
@@ -400,6 +429,7 @@ class PostgresModel {
     if (wanted > world_.fence && tx_.wrote) return Failure{"TG005", "TG005 this transaction has passed a lower term already"};
     world_.raise(wanted, this);
     tx_.checked = true;
+    tx_.owes = false;
     tx_.term = wanted;
     if (what == What::hold) held = true, held_term_ = wanted;
     const std::string told_term = std::to_string(wanted), told_fence = std::to_string(world_.fence);
@@ -507,7 +537,8 @@ class PostgresModel {
       case What::mark:
       case What::savepoint:
         if (!tx_.block) return Failure{"25P01", "SAVEPOINT can only be used in transaction blocks"};
-        tx_.savepoints.push_back({tx_.read_only, tx_.checked, tx_.wrote, tx_.term, now_, kept_, what == What::mark});
+        tx_.savepoints.push_back(
+            {tx_.read_only, tx_.checked, tx_.wrote, tx_.term, now_, kept_, what == What::mark, tx_.seat_then, tx_.owes});
         tag = "SAVEPOINT";
         break;
       case What::rollback_to:
@@ -518,6 +549,8 @@ class PostgresModel {
         tx_.checked = tx_.savepoints.back().checked;
         tx_.wrote = tx_.savepoints.back().wrote;
         tx_.term = tx_.savepoints.back().term;
+        tx_.seat_then = tx_.savepoints.back().seat_then;
+        tx_.owes = tx_.savepoints.back().owes;
         now_ = tx_.savepoints.back().settings;
         tag = "ROLLBACK";
         break;
@@ -653,6 +686,35 @@ class PostgresModel {
         held = false;
         returns_row("SELECT 1");
         break;
+      case What::prepare_transaction:
+        if (!tx_.block) return Failure{"25P01", "PREPARE TRANSACTION can only be used in transaction blocks"};
+        if (!tx_.failed && guarded_ && tx_.wrote && !tx_.checked) broken("prepared without a lock", sql);
+        if (!tx_.failed && tx_.seat_then) broken("prepared with the row of a seat", sql);
+        tag = tx_.failed ? "ROLLBACK" : "PREPARE TRANSACTION";
+        commit();
+        break;
+      case What::sit: {
+        if (tx_.block || values.size() != 3) broken("sit() in a block, or with other parameters", sql);
+        std::string answer;
+        if (auto failure = check(values[0], values[1], what, answer)) return failure;
+        tx_.seat_then = tx_.term;
+        set_default(start_.default_read_only);
+        const pgwire::Field nonce[] = {seat_nonce, ""};
+        pgwire::append_data_row(rows, nonce);
+        tag = "SELECT 1";
+        break;
+      }
+      case What::stand: {
+        if (values.size() != 2 || values[0] != seat_nonce) broken("stand() for another seat", sql);
+        if (tx_.read_only && seat_) return Failure{"25006", "cannot execute DELETE in a read-only transaction"};
+        tx_.seat_then.emplace(std::nullopt);
+        set_default(true);
+        const pgwire::Field gone[] = {"{}", "on"};
+        pgwire::append_data_row(rows, gone);
+        tag = "SELECT 1";
+        break;
+      }
+      case What::unseat: break;
     }
     out += rows;
     pgwire::append_command_complete(out, tag);
@@ -865,6 +927,8 @@ class PostgresModel {
   pgwire::Rules rules_;
   pgwire::Reader reader_;
   Settings now_, kept_, start_;  // in force, as they were when the transaction began, as the start-up said
+  static constexpr std::string_view seat_nonce = "4f1c7d2e-0000-4000-8000-00000000beef";
+  std::optional<std::int64_t> seat_;  // its term
   bool local_ = false;
   std::optional<bool> default_behind_;  // what the session's default comes back to when the transaction has committed
   std::int64_t kept_term_ = 0;

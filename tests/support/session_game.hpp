@@ -30,9 +30,11 @@ class Neighbours : public session::SessionHost {
     static termgate::statements::Cache cache;  // answers do not depend on what was asked before
     return cache;
   }
+  session::SeatOffer seat_offer() const override { return offer; }
   void happened(const session::Incident& incident) override { malformed |= incident.kind == session::Incident::Kind::malformed; }
 
   std::int64_t fence = 0;
+  session::SeatOffer offer;
   bool malformed = false;
 };
 
@@ -86,6 +88,10 @@ inline session::Admission admission(std::uint8_t rules) {
   return one;
 }
 inline bool declares(std::uint8_t rules) { return (rules & 2) == 0; }
+// Whether there are seats, and from which check on.
+inline session::SeatOffer offer(std::uint8_t rules) {
+  return {.secret = (rules & 32) != 0 ? "00ff" : "", .checks = 1, .runs_any_text = false};
+}
 inline bool old_server(std::uint8_t rules) { return (rules & 16) != 0; }
 
 // Whether the server session is kept READ ONLY: where a term is needed, and where one is declared.
@@ -150,6 +156,13 @@ class Game {
   void play() {
     for (int moves = 0; !spent() && moves < 200; ++moves) move();
     finish();
+  }
+
+  // A raise waits for the seat, or may.
+  void want_gate() {
+    if (over_) return;
+    session_.resume(session::GateWanted{"orders", true}, now_);
+    look();
   }
 
   // The proxy has heard of a raise.
@@ -268,7 +281,9 @@ class Game {
       case 15: to_client(1 + input_.byte()); break;
       case 16: settle(); break;
       case 17: {
-        const std::int64_t term = 4 + input_.byte() % 3;
+        const std::uint8_t how = input_.byte();
+        if (how >= 128) want_gate();
+        const std::int64_t term = 4 + how % 3;
         server_.raise(term);
         if (input_.byte() % 2 == 0) {
           neighbours_.fence = std::max(neighbours_.fence, server_.fence());

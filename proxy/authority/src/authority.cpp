@@ -43,7 +43,10 @@ constexpr int worker_threads = 8;         // renewals and takeovers that may wai
 constexpr std::size_t leases_max = 1000;  // holders at once; a holder's name can come from the client
 constexpr milliseconds refusals_pause{1000};
 constexpr milliseconds polled_pause{1000};  // between two readings of all fences
-constexpr milliseconds gates_pause{150};    // between two questions for the raises that wait for a gate
+// Between two questions for the raises that wait for a gate, and how long an answer may take: one may be late, the second that is missing
+// counts. A seat is given back sooner, for it is what keeps a takeover waiting; its question costs next to nothing.
+constexpr milliseconds gates_pause{150}, gate_answer_max{300};
+constexpr milliseconds seats_pause{20}, seat_answer_max{300};
 
 class Constant final : public session::TermSource {
  public:
@@ -159,8 +162,9 @@ struct Authority::Inside {
     const milliseconds pause = polls() ? std::min(settings.fences_pause, polled_pause) : settings.fences_pause;
     watch.emplace(*own, *database, std::move(feed), settings.schema, pause, std::move(events));
     watch_for_hints = &*watch;
-    if (auto gates = detail::open_gate_feed(settings.database_url, settings.schema)) {
-      gate_watch.emplace(std::move(gates), gates_pause,
+    const bool seats = settings.database_url.starts_with("postgres");
+    if (auto gates = seats && settings.seat_checks == 0 ? nullptr : detail::open_gate_feed(settings.database_url, settings.schema)) {
+      gate_watch.emplace(std::move(gates), seats ? seats_pause : gates_pause, seats ? seat_answer_max : gate_answer_max,
                          GateWatch::Events{[this](std::string_view scope, bool certain) { gate_wanted(scope, certain); },
                                            log_as(Settings::Weight::error), log_as(Settings::Weight::info)});
     }
@@ -536,6 +540,15 @@ void Authority::gate_held(std::string_view scope) {
 
 void Authority::gate_left(std::string_view scope) {
   if (inside_->gate_watch) inside_->gate_watch->left(scope);
+}
+
+session::SeatOffer Authority::seat_offer(std::string_view database) const {
+  session::SeatOffer offer;
+  if (!inside_->gate_watch || !inside_->is_own(database).value_or(false)) return offer;
+  offer.secret = inside_->gate_watch->feed().secret();
+  offer.checks = inside_->settings.seat_checks;
+  offer.runs_any_text = inside_->gate_watch->feed().runs_any_text();
+  return offer;
 }
 
 void Authority::raise(std::string_view scope, std::int64_t term, std::function<void(std::string_view, std::string_view)> done) {

@@ -10,8 +10,15 @@
 
 namespace termgate::authority {
 
-GateWatch::GateWatch(std::unique_ptr<detail::GateFeed> feed, std::chrono::milliseconds pause, Events events)
-    : feed_(std::move(feed)), pause_(pause), events_(std::move(events)) {
+namespace {
+
+constexpr std::chrono::seconds unwatched_pause{5};
+
+}  // namespace
+
+GateWatch::GateWatch(std::unique_ptr<detail::GateFeed> feed, std::chrono::milliseconds pause, std::chrono::milliseconds answer_max,
+                     Events events)
+    : feed_(std::move(feed)), pause_(pause), answer_max_(answer_max), events_(std::move(events)) {
   asking_ = std::thread([this] { ask(); });
   try {
     time_ = std::thread([this] { keep_time(); });
@@ -66,14 +73,20 @@ std::vector<std::string> GateWatch::scopes() const {
 
 void GateWatch::ask() {
   bool failing = false;
-  try {
-    // So that the connection is there, and the procedure compiled, when the first gate is held. A failure is reported then.
-    static_cast<void>(feed_->wanted({}));
-  } catch (const std::exception&) {}
+  const auto ask_for_nobody = [this] {
+    try {
+      // So that the connection is there, and the procedure compiled, when the first gate is held. A failure is reported then.
+      static_cast<void>(feed_->wanted({}));
+    } catch (const std::exception&) {}
+  };
+  ask_for_nobody();
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (held_.empty()) {
-      changed_.wait(lock, [this] { return stopping_ || !held_.empty(); });
+      if (changed_.wait_for(lock, unwatched_pause, [this] { return stopping_ || !held_.empty(); })) continue;
+      lock.unlock();
+      ask_for_nobody();
+      lock.lock();
       continue;
     }
     const std::vector<std::string> asked = scopes();
@@ -95,13 +108,12 @@ void GateWatch::ask() {
 void GateWatch::keep_time() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    changed_.wait_for(lock, pause_, [this] { return stopping_; });
+    changed_.wait_for(lock, answer_max_ / 2, [this] { return stopping_; });
     if (stopping_ || held_.empty()) {
       if (!stopping_) changed_.wait(lock, [this] { return stopping_ || !held_.empty(); });
       continue;
     }
-    // Two pauses: one answer may be late, the second that is missing counts.
-    if (Clock::now() - answered_ <= 2 * pause_) continue;
+    if (Clock::now() - answered_ <= answer_max_) continue;
     const std::vector<std::string> all = scopes();
     lock.unlock();
     for (const std::string& scope : all) events_.wanted(scope, false);

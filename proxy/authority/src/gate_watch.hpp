@@ -1,8 +1,7 @@
-// Asks the database which gates a raise waits for, as long as sessions of this proxy hold any (decision 0011). A session then gives its
-// gate back. While nobody holds one, nothing is queried. Any thread.
+// Asks the database which gates a raise waits for (decision 0011; on PostgreSQL which seats, decision 0026), as long as sessions of this
+// proxy hold any. A session then gives its gate back. While nobody holds one, it asks every five seconds. Any thread.
 //
-// If there is no answer in time, every gate is called wanted: a session then holds one no longer than two rounds, as if it were not
-// watched.
+// If there is no answer in time, every gate is called wanted: a session then holds one hardly longer than that, as if it were not watched.
 #pragma once
 
 #include <chrono>
@@ -29,8 +28,8 @@ class GateWatch {
     std::function<void(const std::string&)> failed, recovered;
   };
 
-  // `pause`: between two questions, and how long an answer may take.
-  GateWatch(std::unique_ptr<detail::GateFeed> feed, std::chrono::milliseconds pause, Events events);
+  // `pause`: between two questions. `answer_max`: after so long without an answer nobody knows.
+  GateWatch(std::unique_ptr<detail::GateFeed> feed, std::chrono::milliseconds pause, std::chrono::milliseconds answer_max, Events events);
   ~GateWatch();
   GateWatch(const GateWatch&) = delete;
   GateWatch& operator=(const GateWatch&) = delete;
@@ -38,6 +37,7 @@ class GateWatch {
   // A session holds the gate of this scope; or no longer. Must come in pairs.
   void held(std::string_view scope);
   void left(std::string_view scope);
+  const detail::GateFeed& feed() const noexcept { return *feed_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -47,7 +47,7 @@ class GateWatch {
   std::vector<std::string> scopes() const;
 
   const std::unique_ptr<detail::GateFeed> feed_;
-  const std::chrono::milliseconds pause_;
+  const std::chrono::milliseconds pause_, answer_max_;
   const Events events_;
 
   mutable std::mutex mutex_;  // guards what follows

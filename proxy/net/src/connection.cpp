@@ -869,6 +869,10 @@ void Connection::holds_gate(std::string_view scope) {
   if (!gate_.empty()) authority.gate_held(gate_);
 }
 
+session::SeatOffer Connection::seat_offer() const {
+  return session_ ? worker_.shared().authority.seat_offer(session_->login().database) : session::SeatOffer();
+}
+
 void Connection::saw_term(std::string_view scope, std::int64_t term) { worker_.shared().observed.saw(observed_key(scope), term); }
 
 // Neither a user's nor a database's name has a NUL.

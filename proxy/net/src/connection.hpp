@@ -60,6 +60,7 @@ class Connection final : public session::SessionHost {
   void saw_fence(std::string_view scope, std::int64_t fence) override;
   std::string untrusted(std::string_view scope) const override;
   void holds_gate(std::string_view scope) override;
+  session::SeatOffer seat_offer() const override;
   void saw_term(std::string_view scope, std::int64_t term) override;
   bool server_has_guard() const override;
   void saw_server_guard(bool there) override;

@@ -50,7 +50,7 @@ bool Claims::may_be_server_guarded() const noexcept {
 // Under `allow` a session may write without a term until it declares one. So it is READ ONLY by default only
 // from then on (guard_from_here).
 bool Claims::guards() const noexcept {
-  if (server_guarded_) return false;
+  if (server_guarded_ || seated_) return false;
   return admission_.enforce == Enforce::on && !replication_ && (admission_.without_term != WithoutTerm::allow || guarded_);
 }
 // `perhaps_` counts: a function with an unknown body may have declared, and then its later writes need the

@@ -69,8 +69,13 @@ class Claims {
   bool to_be_raised() const noexcept { return to_be_raised_; }
   // Whether what is uncertain of its claim was said in its own words, so that a check of ours must find out, and raise the fence.
   bool declared_by_its_text() const noexcept { return by_its_text_; }
-  void hand_over(bool on) noexcept { handed_over_ = on && server_guarded_; }
+  void hand_over(bool on) noexcept { handed_over_ = on && (server_guarded_ || seated_); }
   bool handed_over() const noexcept { return handed_over_; }
+  // The session has a seat (seat.hpp), and is not READ ONLY by default meanwhile.
+  void seated(bool on) noexcept {
+    seated_ = on;
+    handed_over_ = handed_over_ && on;
+  }
 
   // --- what is required of the session ---
   const Admission& admission() const noexcept { return admission_; }
@@ -121,6 +126,7 @@ class Claims {
   bool server_guarded_ = false;
   bool to_be_raised_ = false;
   bool by_its_text_ = false;  // what made it uncertain: a SET, RESET or set_config() of the client's, and not only code that it ran
+  bool seated_ = false;
   bool handed_over_ = false;
   ScopedTerm bound_;                    // by the rule, for good; empty: not yet
   bool withdrawn_ = false;              // the rule has no term any more, or another one than the one that is bound

@@ -1,6 +1,6 @@
 // The client's half of the session: cuts the client's bytes into messages, decides which of them must wait,
 // and hands each to its function.
-// Three reasons keep a message back, and each has its place: a script or a session lock is at work
+// Three reasons keep a message back, and each has its place: a script or a session lock is at work, or nobody hears it any more
 // (blocked_but_for_deferred), a unit cannot be judged before the server has answered (must_wait, then
 // `deferred_`), or the connection to the server is still being made (from_client). Bytes behind such a
 // message stay in `client_in_`, in the order of arrival.
@@ -67,6 +67,10 @@ void Session::State::pump() {
     event.last = message.last;
     event.frame = message.frame;
     event.body = event.frame.substr(5);
+    if (stands_before(event)) {
+      deferred_ = message;
+      return;
+    }
     client_event(event);
   }
   if (client_in_.empty()) return;
@@ -79,6 +83,7 @@ void Session::State::pump() {
 }
 
 bool Session::State::blocked_but_for_deferred() const noexcept {
+  if (server_leaves_) return true;
   if (in_copy_in_ || client_mid_frame_) return false;
   return script_.running || session_lock_.stage != SessionLock::Stage::none;
 }
@@ -191,6 +196,8 @@ std::size_t Session::State::look_at(std::string_view bytes) {
           deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
         } else if (event.first && asks_recovery(event.type)) {
           ask_recovery();
+          deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
+        } else if (stands_before(event)) {
           deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
         } else {
           client_event(event);

@@ -83,7 +83,8 @@ Effects effects_of(const Statement& statement, std::string_view sql) {
   effects.and_chain = statement.and_chain;
   effects.access = statement.access;
   effects.calls_functions = statement.calls_functions;
-  effects.changes_declaration = statement.calls_unknown || statement.declares || statements::is_declared_setting(statement.name);
+  effects.declares = statement.declares || statements::is_declared_setting(statement.name);
+  effects.changes_declaration = statement.calls_unknown || effects.declares;
   effects.read_only_hole = statement.read_only_hole;
   effects.calls_unknown = statement.calls_unknown;
   effects.unsettles = statement.changes_lexing || statement.sets_read_only;
@@ -246,6 +247,7 @@ void add(Effects& all, const Effects& one) {
   all.literals |= one.literals;
   all.prepares_input |= one.prepares_input;
   all.changes_declaration |= one.changes_declaration;
+  all.declares |= one.declares;
   all.only_declares &= one.only_declares;
   all.exactly_declares &= one.exactly_declares;
   all.by_name |= one.by_name;

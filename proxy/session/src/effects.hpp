@@ -49,6 +49,7 @@ struct Effects {
   bool own_check_acts = false;        // … or whose arguments may run code
   bool own_check_writes = false;      // … or that writes itself: what must not happen where a fence is untrusted
   bool changes_declaration = false;   // of scope and term, or may
+  bool declares = false;              // its own words do, or may
   bool only_declares = false;         // a query with set_config() of scope or term that is a read otherwise
   bool exactly_declares = false;      // … and surely does nothing else
   bool by_name = false;               // … and was prepared by SQL: code of the client's may have put something else in its place

@@ -59,6 +59,7 @@ void Session::State::on_parse(const Event& event) {
   }
 
   effects.literals = holds_literal(sql);
+  if (passes_under_seat() && !passes_seated(*text, sql)) group_begins(true);
 
   std::string rewritten, frame;
   if (claims_.active()) rewritten = rewritten_for(sql, effects, statement);
@@ -169,6 +170,7 @@ void Session::State::on_bind(const Event& event) {
   }
   const Known* prepared = known_statement(statement);
   group_begins(prepared != nullptr && (!prepared->declared.empty() || prepared->effects.only_declares));
+  if (passes_under_seat() && !passes_seated(prepared)) group_begins(true);
   model_.before_bind(statement);
   if (pipeline_.discarded) return refuse("0A000", discard_alone, "");  // a Bind plans, and planning runs functions
   if (is_reserved(statement) || is_reserved(portal)) {
@@ -272,6 +274,7 @@ void Session::State::on_execute(const Event& event) {
     else if (effects.way != Way::alone) effects = effects_of_unknown();
     effects.own_check = effects.own_check_passes = false;
   }
+  if (passes_under_seat() && !passes_seated(bound ? &known : nullptr)) group_begins(true);
   pipeline_.just_parsed.reset();
   model_.on_execute(execute->portal);
   if (claims_.active() && !model_.tx.failed) {

@@ -18,6 +18,7 @@ constexpr std::size_t claims_max = 256;  // of comments, in one pipeline: each o
 
 void Session::State::group_begins(bool declares) {
   if (!pipeline_.begun) unit_begins();
+  if (declares && seat_.held()) leave_seat();
   if (declares) claims_.hand_over(false);
   if (pipeline_.handed_over && !claims_.handed_over()) {
     // What comes next is looked at before it goes. What has gone needs no opening: the server guards it.

@@ -15,7 +15,8 @@ constexpr std::array<std::string_view, proxy_statement_count> names{
     "_termgate_writable_",    "_termgate_locked_",       "_termgate_mark_",    "_termgate_unmark_",    "_termgate_default_on_",
     "_termgate_default_off_", "_termgate_default_back_", "_termgate_lend_",    "_termgate_look_",      "_termgate_take_back_",
     "_termgate_own_mode_",    "_termgate_recovery_",     "_termgate_check_",   "_termgate_check_own_", "_termgate_again_",
-    "_termgate_prepared_",    "_termgate_hold_",         "_termgate_release_", "_termgate_declare_"};
+    "_termgate_prepared_",    "_termgate_hold_",         "_termgate_release_", "_termgate_declare_",   "_termgate_sit_",
+    "_termgate_stand_",       "_termgate_unseat_"};
 constexpr std::string_view portal = "_termgate";
 constexpr std::size_t passed_max = 256;  // claims of comments that are remembered to have passed in a transaction; others are checked again
 
@@ -62,7 +63,7 @@ const std::string& Session::State::name_of(ProxyStatement which) {
 // kept. And closed there, so that pg_prepared_statements has nothing but the client's own. A pipeline that failed may have left one of the
 // name: then a Close precedes it.
 void Session::State::prepare_ours(Batch& to, ProxyStatement which, Purpose role, std::string_view error) {
-  const std::array<std::uint32_t, 5> types{25, 20, 25, 20, 16};  // text, bigint, boolean
+  std::array<std::uint32_t, 5> types{25, 20, 25, 20, 16};  // text, bigint, boolean
   const std::string schema = text::quoted(options_.schema, '"');
   std::string sql;
   std::size_t count = 0;
@@ -113,6 +114,22 @@ void Session::State::prepare_ours(Batch& to, ProxyStatement which, Purpose role,
           "true)";
       count = 2;
       break;
+    case ProxyStatement::sit:
+      // With the seat the session's default is the server's own; both or neither.
+      sql =
+          "SELECT s.nonce, CASE WHEN s.nonce IS NOT NULL THEN pg_catalog.set_config('default_transaction_read_only', NULL, false) END "
+          "FROM " +
+          schema + ".sit($1, $2, pg_catalog.sha256(pg_catalog.decode($3, 'hex'))) s";
+      count = 3;
+      break;
+    case ProxyStatement::stand:
+      sql = "SELECT " + schema +
+            ".stand(ARRAY[$1::pg_catalog.uuid], pg_catalog.decode($2, 'hex')), pg_catalog.set_config('default_transaction_read_only', "
+            "'on', false)";
+      types[1] = types[0];
+      count = 2;
+      break;
+    case ProxyStatement::unseat: sql = "SET LOCAL termgate.seat TO off"; break;
     case ProxyStatement::none: return;
   }
   const std::string& name = name_of(which);
@@ -202,6 +219,8 @@ void Session::State::look_at_own(Batch& to) {
 
 // The server's session knows what it declares; what it is not to say is given.
 void Session::State::add_check(Batch& to, const Claim& claim, Purpose role, bool opens) {
+  if (role != Purpose::seat && (!claim.certain || (claim.pair.scope == seat_.pair().scope && claim.pair.term != seat_.pair().term)))
+    stand_before_raise(to);
   ScopedTerm given = claim.given, otherwise = claim.otherwise;
   if (TERMGATE_PLANTED(proxy_one_behind) && host_.highest_fence(claim.pair.scope) == claim.pair.term + 1)
     given = {claim.pair.scope, claim.pair.term + 1};
@@ -249,6 +268,7 @@ void Session::State::add_check(Batch& to, const Claim& claim, Purpose role, bool
 // Whatever the session declares by now. It is not spared where that is what was checked before: only the server knows what that was.
 void Session::State::add_recheck(Batch& to) {
   settle_own_mode(to, false);
+  stand_before_raise(to);
   check_.sent = now_;
   const Claim claim = claim_of(nullptr);
   check_.pair = claim.given;

@@ -136,6 +136,10 @@ void Session::State::unit_begins() {
 // term, or is known to be above it. What code has declared only the server knows: it checks that, and where it finds a term above the fence
 // the session is ours until our check has raised it.
 void Session::State::hand_over() {
+  if (seat_.held()) {
+    claims_.hand_over(seat_covers());
+    return seat_.used(now_);
+  }
   if (!claims_.server_guarded()) return;
   const Claim claim = claim_of(nullptr);
   const Standing standing = standing_of(claim);

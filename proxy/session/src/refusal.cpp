@@ -21,9 +21,9 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
   const std::string error = error_text(code, message, hint);
   if (pipeline_.begun) {
     // Nothing of the pipeline was sent, so the server need not know that it existed: the names that it would
-    // have made are forgotten, and the rest up to the Sync is dropped.
-    if (!pipeline_.sent && !model_.tx.in_block) {
-      assert((server_.replies.empty() || !server_awaits_sync()) && "the server has answered, or will, without a Sync of this pipeline");
+    // have made are forgotten, and the rest up to the Sync is dropped. But a COPY may have swallowed the Sync before, so that the server
+    // waits for this one.
+    if (!pipeline_.sent && !model_.tx.in_block && (server_.replies.empty() || !server_awaits_sync())) {
       for (const std::string& name : pipeline_.parsed) statements_.erase(name);
       pipeline_.take_held();
       pipeline_.refused = true;

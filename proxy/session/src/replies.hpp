@@ -51,6 +51,9 @@ enum class ProxyStatement : std::uint8_t {
   hold,
   release,
   declare,
+  sit,
+  stand,
+  unseat,
   none
 };
 inline constexpr std::size_t proxy_statement_count = static_cast<std::size_t>(ProxyStatement::none);
@@ -69,6 +72,7 @@ enum class Purpose : std::uint8_t {
   current,     // … while code of the client's may have changed it
   recovery,    // pg_is_in_recovery()
   check,       // check_claim_text(), check_again(): its row is term, fence and scope in one text, or scope, term, fence
+  seat,        // sit(), stand() or the check that looks after a seat, in a transaction of its own
   in_advance,  // the same two in a transaction of their own, so that a raise is committed by itself; what fails fails again later
   begin,       // of a frame around the client's text
   framed,      // the client's text inside a frame: its last CommandComplete waits for the COMMIT

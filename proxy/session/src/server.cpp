@@ -17,6 +17,8 @@ using statements::Kind;
 
 namespace {
 
+constexpr std::size_t uuid_letters = 36;
+
 constexpr std::string_view behind_a_pooler =
     "there is a pooler between the proxy and the server: put it in front of the proxy, or, if it keeps one server session for each client "
     "as long "
@@ -88,6 +90,14 @@ void Session::State::from_server(std::string_view bytes) {
 void Session::State::parameter_status(const Event& event) {
   const auto status = pgwire::decode_parameter_status(event.body);
   if (!status) return end("08P01", status.problem().reason());
+  if (status->name == "default_transaction_read_only" && seat_.stage() != Seat::Stage::none) {
+    // It is lent to the session with its seat, and ours again with the end of that. In between the server's own has changed.
+    if (!seat_.held()) return;
+    seat_.want();
+    model_.by_default.own = model_.by_default.shown = status->value == "on";
+    to_client_.back() += event.frame;
+    return;
+  }
   if (status->name == "default_transaction_read_only" && claims_.guards()) {
     // Ours while the lock at session level is held; else something has changed it behind a check. While that lock is only asked for, it was
     // a statement before.
@@ -151,7 +161,11 @@ void Session::State::server_event(const Event& event) {
       if (row_shown(event)) return router_.hide(event);
       break;
     case backend::command_complete:
-      if (command_completed(event)) return router_.hide(event);
+      if (command_completed(event)) {
+        router_.hide(event);
+        pump_after_ |= server_.replies.empty() && deferred_.has_value();
+        return;
+      }
       break;
     case backend::close_complete:
       if (const PendingReply& head = server_.replies.head(); head.closes != ProxyStatement::none && left_[index_of(head.closes)] == head.of)
@@ -186,6 +200,10 @@ bool Session::State::row_of_ours(const Event& event) {
     case Purpose::in_advance:
     case Purpose::hold:
       if (whole) check_answered(event.body);
+      break;
+    case Purpose::seat:
+      if (std::string_view nonce; seat_.held() && whole) check_answered(event.body);
+      else if (whole && column(event.body, 0, nonce) && nonce.size() == uuid_letters) seat_.answered(nonce);
       break;
     case Purpose::writable:
     case Purpose::own:
@@ -294,6 +312,10 @@ void Session::State::check_answered(std::string_view row) {
   if (std::string_view now; column(row, 3, now)) default_is(now == "on", true);
   passed.scope = scope;
   passed.term = number(term);
+  if (head.role == Purpose::seat) {
+    if (passed != seat_.pair()) seat_.want();
+    return;
+  }
   fence = number(height);
   // Of check_again(): without a fence the session declares nothing, or half a claim.
   if (head.role == Purpose::check) claims_.has_passed();
@@ -309,6 +331,7 @@ void Session::State::check_answered(std::string_view row) {
   if (head.role == Purpose::in_advance) return;
   model_.tx.last = passed;
   if (head.role == Purpose::hold) session_lock_.pair = passed;
+  if (head.role == Purpose::check) seat_.passed(passed, check_.sent);
   host_.happened({.kind = Incident::Kind::fenced, .scope = passed.scope, .term = passed.term, .fence = fence, .took = now_ - check_.sent});
 }
 
@@ -321,6 +344,7 @@ void Session::State::ready_for_query(const Event& event) {
   server_.replies.pop();
   if (head.role == Purpose::who_serves && !head.row_seen) return end("08006", behind_a_pooler);
   model_.on_ready(status, script_.running, script_.failed);
+  if (head.role == Purpose::seat) seat_settled();
   if (status == TransactionStatus::idle) {
     // A raise counts for others once it is committed: before, a rollback could take it back, and the memory
     // would refuse terms that are not stale.

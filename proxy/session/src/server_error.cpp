@@ -38,10 +38,14 @@ void Session::State::server_error(const Event& event) {
   if (!report) return end("08P01", report.problem().reason());
   in_copy_in_ = false;
   // 57P01 among them: the session was evicted.
-  if (report->ends_connection()) return router_.forward(event);
+  if (report->ends_connection()) {
+    server_leaves_ = true;
+    return router_.forward(event);
+  }
   if (server_.replies.empty()) return out_of_step(event);
 
   model_.on_error();
+  if (report->sqlstate().starts_with("TG")) seat_.not_for_a_while(now_);  // a check is to say what is wrong
   fences_unsettled_.clear();
   router_.drop_converted();
   const PendingReply& head = server_.replies.head();
@@ -54,7 +58,7 @@ void Session::State::server_error(const Event& event) {
     ours_failed(event, *report);
   }
   if (stage_ != Stage::ready) return;
-  const bool of_the_text = role != Purpose::in_advance && role != Purpose::silent && role != Purpose::eviction;
+  const bool of_the_text = role != Purpose::in_advance && role != Purpose::seat && role != Purpose::silent && role != Purpose::eviction;
   if (script_.running && of_the_text) script_.failed = true;
   if (extended) drop_until_sync();  // else its ReadyForQuery comes next
 }
@@ -189,6 +193,7 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
         break;
       }
       return end("08006", "the lock of a statement that ran alone could not be given back");
+    case Purpose::seat: seat_.failed(); break;
     case Purpose::in_advance: {
       // Whatever it is, the check itself meets it again; that the term is stale is worth knowing before.
       ScopedTerm stale;

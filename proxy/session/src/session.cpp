@@ -66,6 +66,7 @@ void Session::State::idle_now() {
       !pipeline_.begun && !deferred_ && client_in_.empty()) {
     end("57P01", "the proxy is shutting down");
   }
+  mind_seat();
   end_if_stale();
 }
 
@@ -107,6 +108,7 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
 }
 
 void Session::State::tick() {
+  if (seat_.due(now_) && at_rest()) return stand();
   const auto end_by = deadline();
   if (!end_by || now_ < *end_by) return;
   if (waits_for_more()) return send_held();
@@ -179,7 +181,10 @@ std::optional<Instant> Session::State::deadline() const noexcept {
       if (!login_.ready.empty()) return login_.started + options_.login_timeout;  // the client is not let in yet
       if (!server_.replies.empty()) return std::nullopt;
       if (model_.status == pgwire::TransactionStatus::idle) {
-        if (options_.idle_timeout.count() > 0) return quiet_since_ + options_.idle_timeout;
+        std::optional<Instant> by;
+        if (seat_.held() && !pipeline_.begun) by = seat_.due_at();
+        if (options_.idle_timeout.count() > 0) by = std::min(by.value_or(Instant::max()), quiet_since_ + options_.idle_timeout);
+        return by;
       } else if (options_.idle_in_transaction_timeout.count() > 0) {
         return quiet_since_ + options_.idle_in_transaction_timeout;
       }
@@ -283,6 +288,12 @@ void Session::resume(const Admitted& event, Instant now) {
 void Session::resume(const FenceSeen& event, Instant now) {
   state_->now_ = now;
   state_->fence_seen(event.scope, event.fence);
+  state_->assert_consistent();
+}
+
+void Session::resume(const GateWanted& event, Instant now) {
+  state_->now_ = now;
+  state_->gate_wanted(event.scope);
   state_->assert_consistent();
 }
 

@@ -47,6 +47,7 @@ void Session::State::on_query(std::string_view sql) {
   learn(*text, sql);
   if (names_ours(*text)) return refuse_reserved();
   const statements::Statement& first = text->statements.front();
+  if (passes_under_seat() && !passes_seated(*text, sql)) leave_seat();
   if (claims_.active() && text->statements.size() > 1) return start_script(sql, text);
   const Effects written = effects_of(*text, sql);
   const Effects effects = resolved(written, first.name);
@@ -206,6 +207,7 @@ void Session::State::on_function_call(const Event& event) {
     pipeline_ = Pipeline();
   }
   unit_begins();
+  if (passes_under_seat()) leave_seat();
   Effects effects;
   effects.kind = Kind::write;
   effects.read_only_hole = effects.calls_functions = true;

@@ -19,6 +19,7 @@
 //   script.cpp       simple queries of several
 //   extended.cpp     the messages of the extended protocol
 //   group.cpp        what they are together, up to a Sync
+//   seat.cpp         the session's seat: its transactions pass without a check
 //   inject.cpp       the messages that are sent ahead of, around and after the client's
 //   refusal.cpp      how a unit fails, and the client's error
 //   reply_router.cpp what the client sees of the server's replies
@@ -48,6 +49,7 @@
 #include "parts.hpp"
 #include "replies.hpp"
 #include "reply_router.hpp"
+#include "seat.hpp"
 #include "transaction_model.hpp"
 
 namespace termgate::session {
@@ -154,6 +156,25 @@ class Session::State {
   Shows shown_of(const Effects& effects) const noexcept;
   void on_function_call(const pgwire::Event& event);
   static bool opens_for_reading(std::string_view body) noexcept;
+
+  // --- seat.cpp ---
+  bool at_rest() const noexcept;
+  void mind_seat();
+  void sit(const ScopedTerm& pair, const SeatOffer& offer);
+  void stand();
+  void stand_here(Batch& to, Purpose role);
+  void look_at_seat();
+  bool passes_seated(const Effects& effects) const noexcept;
+  bool passes_seated(const statements::Classified& text, std::string_view sql) const;
+  bool passes_seated(const Known* known) const;
+  void leave_seat();
+  bool passes_under_seat() const noexcept;
+  bool seat_covers() const;
+  bool stands_before(const pgwire::Event& event);
+  void stand_before_raise(Batch& to);
+  bool lock_what_was_seated();
+  void seat_settled();
+  void gate_wanted(std::string_view scope);
 
   // --- script.cpp ---
   void start_script(std::string_view sql, Text text);
@@ -318,15 +339,17 @@ class Session::State {
   // --- what comes from the server ---
   ReplyRouter router_{server_.replies, to_client_};
   Outstanding outstanding_;
-  bool in_copy_in_ = false;    // the server waits for CopyData
-  bool pump_after_ = false;    // what waits of the client's may be looked at now
-  bool server_skips_ = false;  // after an error of an extended message, up to the client's Sync
+  bool in_copy_in_ = false;     // the server waits for CopyData
+  bool pump_after_ = false;     // what waits of the client's may be looked at now
+  bool server_skips_ = false;   // after an error of an extended message, up to the client's Sync
+  bool server_leaves_ = false;  // it has sent a FATAL error, and closes the connection
 
   // --- the session and its transaction ---
   TransactionModel model_;
   // A standby cannot be written until it is promoted, which may be at any time.
   enum class Recovery : std::uint8_t { primary, standby } recovery_ = Recovery::primary;
   Claims claims_;
+  Seat seat_;
   statements::Settings settings_;
   Reading reported_;  // settings_ may know less: a change may be on its way
   std::map<std::string, Known, std::less<>> statements_, portals_;

@@ -49,8 +49,8 @@ void Session::State::note_prepared(const Effects& effects) {
 
 void Session::State::note_sent(const Effects& effects, bool named) {
   note_prepared(effects);
-  if (model_.apply(effects, unit_of(effects, false, claims_.final_rule()).does, claims_.guards(), named))
-    claims_.may_declare(effects.way == Way::neutral);
+  const bool may_declare = model_.apply(effects, unit_of(effects, false, claims_.final_rule()).does, claims_.guards(), named);
+  if (may_declare && !passes_under_seat()) claims_.may_declare(effects.way == Way::neutral);
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
   if (effects.unsettles) outstanding_.wait_for_all = true;
   if (effects.takes_snapshot) outstanding_.functions = true;  // a view may hide them
@@ -119,16 +119,21 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
     unit.named = unit.hole = false;
     if (model_.tx.writable) return false;
   }
-  const bool added = carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy(unit)), effects, claim) || settled;
+  bool added = carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy(unit)), effects, claim) || settled;
+  if (runs && unit.does == Does::own_call) stand_before_raise(server_);
+  const bool may_be_prepared = unit.does == Does::prepares || effects.kind == Kind::unparsable;
+  if (runs && may_be_prepared && !model_.tx.failed) added |= lock_what_was_seated();
   return (runs && unit.does == Does::savepoint && mark()) || added;
 }
 
-// The server's guard checks a block that was handed over. When a higher term is seen, the block is ended as one that we have checked.
+// The server's guard, or the seat, stands for a block that was handed over. When a higher term is seen, the block is ended as one that we
+// have checked.
 void Session::State::note_handed_over(const Effects& effects) {
   if (!claims_.handed_over() || !model_.tx.in_block || model_.tx.failed || unit_of(effects, false, false).does < Does::reads) return;
-  if (!claims_.certain()) return;
-  model_.tx.last = claim_of(nullptr).pair;
-  model_.tx.session_passed = model_.tx.last.complete();
+  const Claim claim = claim_of(nullptr);
+  if (!claim.certain) return;
+  model_.tx.last = claim.pair;
+  model_.tx.session_passed = true;
 }
 
 // As far as is known here the server's transaction is not READ ONLY.

@@ -53,6 +53,7 @@ struct Transaction {
   bool marked = false;                                                // … and one of ours precedes the first
   bool lock_stays = false;                                            // it was locked outside of all savepoints
   bool was_unmarked = false;                                          // … and ours was released again
+  bool stood = false;                                                 // the session's seat was given back in it
   std::vector<ScopedTerm> passed;                                     // by comments
   ScopedTerm last;                                                    // as the check answered
   std::optional<std::string> parsed, bound;  // the statement whose Parse, the portal whose Bind alone may have declared anew

@@ -21,7 +21,9 @@ constexpr auto deaf_after = 300ms;
 constexpr auto refused_for = 5s;
 constexpr auto keeper_stays = 12s;  // after the last use
 
-Bytes random_secret() {
+}  // namespace
+
+Bytes seat_secret() {
   std::random_device chance;
   std::string bytes;
   while (bytes.size() < 32) {
@@ -30,8 +32,6 @@ Bytes random_secret() {
   }
   return {bytes};
 }
-
-}  // namespace
 
 bool Session::sits(std::string_view scope, Term term) const {
   const auto found = places_.find(scope);
@@ -46,13 +46,11 @@ bool Session::sits_in(std::string_view scope) const {
 Seats::Seats(const std::string& schema, Hooks hooks)
     : hooks_(std::move(hooks)),
       hash_sql_("SELECT pg_catalog.sha256($1)"),
-      wanted_sql_(with_schema("SELECT w.bell, w.place, w.wanted[i.n] AS scope FROM @schema@.seats_wanted($1, $2) w LEFT JOIN LATERAL "
-                              "pg_catalog.generate_subscripts(w.wanted, 1) i (n) ON true",
-                              schema)),
+      wanted_sql_(with_schema(seats_wanted_sql, schema)),
       sit_sql_(with_schema(
           "SELECT s.fence, s.nonce::text AS nonce, s.why, pg_catalog.pg_backend_pid() AS pid FROM @schema@.sit($1, $2, $3) s", schema)),
       stand_sql_(with_schema("SELECT @schema@.stand($1, $2)", schema)),
-      secret_(random_secret()) {}
+      secret_(seat_secret()) {}
 
 Seats::~Seats() {
   {

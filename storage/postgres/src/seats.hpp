@@ -33,6 +33,14 @@
 
 namespace termgate::inline v0::detail {
 
+// The question of the holder of seats: bell, place, scope; a row for each wanted scope, or one with none.
+inline constexpr std::string_view seats_wanted_sql =
+    "SELECT w.bell, w.place, w.wanted[i.n] AS scope FROM @schema@.seats_wanted($1, $2) w LEFT JOIN LATERAL "
+    "pg_catalog.generate_subscripts(w.wanted, 1) i (n) ON true";
+
+// 256 bits of chance, which seats are given back by.
+Bytes seat_secret();
+
 // A session and its seats. One call, and so one thread, uses it at a time.
 class Session final : public Connection {
  public:

@@ -32,6 +32,7 @@ struct Settings {
   session::WithoutTerm without_term = session::WithoutTerm::read_only;
   session::Enforce enforce = session::Enforce::on;
   bool replication = false;
+  int seat_checks = session::SeatOffer().checks;       // on PostgreSQL: see there; 0: no seats
   std::size_t watched_databases_max = 20;              // beside that of database_url, watched at once; see docs/use/proxy.md
   std::chrono::milliseconds watch_idle_pause{2'000};   // without a session there, until such a watch ends
   std::chrono::milliseconds watch_keep_pause{10'000};  // after a session's last word, until such a watch may end for another database's
@@ -65,6 +66,7 @@ class Authority final : public session::Authority {
   void subscribe_gates(std::function<void(std::string_view scope, bool certain)> callback) override;
   void gate_held(std::string_view scope) override;
   void gate_left(std::string_view scope) override;
+  session::SeatOffer seat_offer(std::string_view database) const override;
 
   void raise(std::string_view scope, std::int64_t term, std::function<void(std::string_view, std::string_view)> done) override;
   session::Obstacle obstacle() const override;

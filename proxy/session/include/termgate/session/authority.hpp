@@ -99,6 +99,11 @@ class Authority {
   // block.
   virtual void gate_held(std::string_view) {}
   virtual void gate_left(std::string_view) {}
+  // To sessions in the database that a start-up message names. A seat is held as a gate is.
+  virtual SeatOffer seat_offer(std::string_view database) const {
+    static_cast<void>(database);
+    return {};
+  }
   // `callback` is called, by any thread, for a scope whose gate a raise waits for, and again while it waits; and, with `certain` false,
   // while nobody knows because the database does not answer. It must not block nor call anything here. Before the first session only.
   // nullptr: no more calls once this returns.

@@ -71,6 +71,7 @@ class Session final : public Conversation {
   void resume(const Drain& event, Instant now) override;
   void resume(const Cut& event, Instant now) override;
   void resume(const Tick& event, Instant now) override;
+  void resume(const GateWanted& event, Instant now) override;
   std::string_view to_client() const noexcept override;
   std::string_view to_server() const noexcept override;
   void sent_to_client(std::size_t bytes) noexcept override;

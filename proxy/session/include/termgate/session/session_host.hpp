@@ -37,6 +37,13 @@ struct Incident {
   std::chrono::nanoseconds took{};  // from the check sent to its answer
 };
 
+// What a session on PostgreSQL can have a seat by (decision 0026).
+struct SeatOffer {
+  std::string_view secret{};  // gives it back, in hexadecimal; the same for the life of the process. Empty: there are no seats
+  int checks = 8;             // of one claim within a second, after which a session takes one
+  bool runs_any_text = true;  // the database has functions that run what they are given as SQL
+};
+
 class SessionHost {
  public:
   virtual ~SessionHost() = default;
@@ -53,6 +60,8 @@ class SessionHost {
 
   // This session holds the gate of a scope from now on, and no other; empty: none. GateWanted comes when a raise waits for it.
   virtual void holds_gate(std::string_view) {}
+
+  virtual SeatOffer seat_offer() const { return {}; }
 
   // Under --enforce observe, where no fence rises: the highest term that was seen to write. What is refused would be judged by it,
   // so highest_fence() counts it for scopes of sessions that are only observed.

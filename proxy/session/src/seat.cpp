@@ -1,0 +1,176 @@
+// When the session sits down and stands up, and what passes under its seat (seat.hpp).
+#include <algorithm>
+#include <array>
+
+#include "names.hpp"
+#include "state.hpp"
+
+namespace termgate::session {
+
+using statements::Kind;
+using Way = Effects::Way;
+namespace frontend = pgwire::frontend;
+
+// Nothing of the client's is under way, in either direction.
+bool Session::State::at_rest() const noexcept {
+  return stage_ == Stage::ready && server_.replies.empty() && !pipeline_.begun && !client_mid_frame_ && !script_.running &&
+         session_lock_.stage == SessionLock::Stage::none && model_.status == pgwire::TransactionStatus::idle && !model_.tx.in_block &&
+         login_.ready.empty();
+}
+
+// Between two transactions.
+void Session::State::mind_seat() {
+  if (!at_rest()) return;
+  if (seat_.due(now_)) return stand();
+  if (seat_.to_be_looked_at(now_)) return look_at_seat();
+  if (!seat_.may_be_wished(now_)) return;
+  const Claim claim = claim_of(nullptr);
+  const SeatOffer offer = host_.seat_offer();
+  if (offer.secret.empty() || !claim.certain || !seat_.wished(claim.pair, offer.checks, now_)) return;
+  if (standing_of(claim) != Standing::current || !claims_.guards() || options_.server_pooler || standby() || draining_ ||
+      model_.by_default.own || model_.by_default.believed != Mode::servers || !is_known_by(claim.pair.scope))
+    return;
+  sit(claim.pair, offer);
+}
+
+// In a transaction of its own, as a raise in advance. Nothing else is sent before it is answered.
+void Session::State::sit(const ScopedTerm& pair, const SeatOffer& offer) {
+  run_ours(server_, ProxyStatement::writable, Purpose::seat, {});
+  // Where the server itself says READ ONLY there is no seat.
+  run_ours(server_, ProxyStatement::own_mode, Purpose::seat, {});
+  const std::string term = std::to_string(pair.term);
+  const std::array<pgwire::Field, 3> values{pgwire::Field(pair.scope), pgwire::Field(term), pgwire::Field(offer.secret)};
+  run_ours(server_, ProxyStatement::sit, Purpose::seat, values);
+  add_sync(Purpose::seat);
+  seat_.asks(pair, offer, now_);
+  outstanding_.wait_for_all = true;
+}
+
+void Session::State::stand() {
+  run_ours(server_, ProxyStatement::writable, Purpose::seat, {});
+  stand_here(server_, Purpose::seat);
+  add_sync(Purpose::seat);
+  seat_.leaves();
+  outstanding_.wait_for_all = true;
+}
+
+void Session::State::stand_here(Batch& to, Purpose role) {
+  const std::array<pgwire::Field, 2> values{pgwire::Field(seat_.nonce()), pgwire::Field(seat_.secret())};
+  run_ours(to, ProxyStatement::stand, role, values);
+}
+
+void Session::State::look_at_seat() {
+  const Claim claim = claim_of(nullptr);
+  seat_.looks(now_);
+  add_check(server_, claim, Purpose::seat);
+  add_sync(Purpose::seat);
+}
+
+// What may go to the server without a look at it, as far as its own words show. What it runs without a word of it (a trigger, a view, a
+// function) declares nothing and raises nothing: a database with code of its own that speaks of Termgate has no seats here (decision 0026).
+bool Session::State::passes_seated(const Effects& effects) const noexcept {
+  if (effects.calls_unknown && seat_.runs_any_text()) return false;
+  if (effects.way == Way::alone || effects.declares || effects.own_check || effects.sets_default_access) return false;
+  if (effects.way == Way::control) return true;
+  if (effects.unsettles || (effects.changes_declaration && !effects.calls_unknown)) return false;
+  switch (effects.kind) {
+    case Kind::unparsable:
+    case Kind::prepare_transaction:
+    case Kind::call:
+    case Kind::do_block:
+    case Kind::discard_all:
+    case Kind::reset_all: return false;
+    default: return true;
+  }
+}
+
+bool Session::State::passes_seated(const statements::Classified& text, std::string_view sql) const {
+  return !declares(text) && std::all_of(text.statements.begin(), text.statements.end(), [&](const statements::Statement& statement) {
+    return passes_seated(resolved(effects_of(statement, sql), statement.name));
+  });
+}
+
+bool Session::State::passes_seated(const Known* known) const {
+  return known != nullptr && known->declared.empty() && passes_seated(resolved(known->effects, known->executes));
+}
+
+// The client's transaction goes on, or begins, with what the seat does not cover.
+void Session::State::leave_seat() {
+  claims_.hand_over(false);
+  seat_.not_for_a_while(now_);
+}
+
+bool Session::State::passes_under_seat() const noexcept { return seat_.held() && claims_.handed_over(); }
+
+// The claim that is in force is that of the seat, and nothing speaks against it.
+bool Session::State::seat_covers() const {
+  const Claim claim = claim_of(nullptr);
+  return claim.certain && seat_.may_pass(claim.pair) && standing_of(claim) == Standing::current;
+}
+
+// True: the seat is given back first, and this message, which would begin a transaction, waits for the answer.
+bool Session::State::stands_before(const pgwire::Event& event) {
+  if (!seat_.held() || !event.first || event.type == frontend::terminate || !at_rest()) return false;
+  claims_.transaction_begins();
+  bool passes = seat_covers();
+  if (passes && event.type == frontend::query) {
+    const auto query = pgwire::decode_query(event.body);
+    passes = !query || passes_seated(*classified(query->sql), query->sql);
+  } else if (passes && event.type == frontend::parse) {
+    const auto parse = pgwire::decode_parse(event.body);
+    passes = !parse || passes_seated(*classified(parse->sql), parse->sql);
+  } else if (passes && event.type == frontend::bind) {
+    const auto names = pgwire::decode_bind_names(event.body);
+    passes = !names || passes_seated(known_statement(names->statement));
+  } else if (passes) {
+    passes = event.type != frontend::function_call;
+  }
+  if (passes) return false;
+  seat_.not_for_a_while(now_);
+  if (!seat_.due(now_)) return false;
+  stand();
+  return true;
+}
+
+// A session that has a seat cannot raise its scope (TG005). Where the transaction is rolled back the seat is there still, and is given
+// back once more behind it; where it is READ ONLY nothing is raised.
+void Session::State::stand_before_raise(Batch& to) {
+  if (!seat_.held() || model_.tx.stood || model_.tx.failed || model_.tx.locked || model_.locked_for_good || mode_now() == Mode::read_only)
+    return;
+  model_.tx.stood = true;
+  stand_here(to, Purpose::mode);
+}
+
+// Before what is, or may be, PREPARE TRANSACTION. What was written under the seat has taken no lock, and a prepared transaction has no
+// session that a raise could wait for: so it passes the check that locks, which looks for no seat. Nor may it keep the row of a seat.
+// True: a message of ours was added.
+bool Session::State::lock_what_was_seated() {
+  if (!seat_.held()) return false;
+  if (model_.tx.stood) {
+    refuse("0A000", "Termgate cannot prepare this transaction, which has declared another term of its scope: begin it again", "");
+    return false;
+  }
+  run_ours(server_, ProxyStatement::unseat, Purpose::mode, {});
+  check_.sent = now_;
+  check_.pair = seat_.pair();
+  check_.given = true;
+  const std::string term = std::to_string(seat_.pair().term);
+  const std::array<pgwire::Field, 4> values{pgwire::Field(seat_.pair().scope), pgwire::Field(term), pgwire::Field(), pgwire::Field()};
+  run_ours(server_, ProxyStatement::check, Purpose::check, values);
+  return true;
+}
+
+void Session::State::seat_settled() {
+  seat_.settled(now_);
+  claims_.seated(seat_.held());
+  host_.holds_gate(seat_.held() ? std::string_view(seat_.pair().scope) : std::string_view());
+}
+
+// A raise waits for the seat, or nobody knows whether one does.
+void Session::State::gate_wanted(std::string_view scope) {
+  if (!seat_.held() || scope != seat_.pair().scope) return;
+  seat_.want();
+  mind_seat();
+}
+
+}  // namespace termgate::session

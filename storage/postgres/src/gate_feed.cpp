@@ -1,0 +1,131 @@
+// One connection that asks seats_wanted(). After any error it is closed, and the next question opens another.
+#include <termgate/detail/postgres_gate_feed.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include <termgate/detail/schema.hpp>
+
+#include "connection.hpp"
+#include "conninfo.hpp"
+#include "errors.hpp"
+#include "seats.hpp"
+
+namespace termgate::inline v0::detail {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto look_again = 5s;
+
+// What code of the database's own can do where a client's text does not say so. `speaks`: declare a scope and term, or raise: functions and
+// procedures that name Termgate or call what layer 1 has, and calls of set_config() (funcid 2078) in places that are not text. Layer 1's
+// own are not counted. `any_text`: run what they are given; of languages other than SQL and PL/pgSQL nobody here knows.
+constexpr std::string_view code_sql = R"(
+WITH own AS (SELECT pg_catalog.to_regnamespace(pg_catalog.quote_ident($1)) AS oid),
+functions AS (
+  SELECT p.oid, p.prolang, pg_catalog.lower(pg_catalog.concat_ws(' ', p.proname, p.prosrc, p.proconfig::pg_catalog.text,
+                           pg_catalog.to_jsonb(p) OPERATOR(pg_catalog.->>) 'prosqlbody')) AS source FROM pg_catalog.pg_proc p, own
+   WHERE p.pronamespace NOT IN ('pg_catalog'::pg_catalog.regnamespace, 'information_schema'::pg_catalog.regnamespace, own.oid)
+), texts AS (
+  SELECT r.ev_action::pg_catalog.text AS tree FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_class c ON c.oid = r.ev_class, own
+   WHERE c.oid >= 16384 AND c.relnamespace <> own.oid
+  UNION ALL SELECT a.adbin::pg_catalog.text FROM pg_catalog.pg_attrdef a
+  UNION ALL SELECT c.conbin::pg_catalog.text FROM pg_catalog.pg_constraint c
+  UNION ALL SELECT t.tgqual::pg_catalog.text FROM pg_catalog.pg_trigger t
+  UNION ALL SELECT pg_catalog.concat(p.polqual, p.polwithcheck) FROM pg_catalog.pg_policy p
+)
+SELECT EXISTS (SELECT FROM functions f WHERE f.source ~ 'termgate|:funcid 2078 ')
+    OR EXISTS (SELECT FROM texts t WHERE pg_catalog.strpos(t.tree, ':funcid 2078 ') > 0)
+    OR EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc f ON f.oid = d.refobjid, own
+                WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND f.pronamespace = own.oid
+                  AND (d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass
+                       OR d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass
+                          AND NOT EXISTS (SELECT FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_class c ON c.oid = r.ev_class
+                                           WHERE r.oid = d.objid AND c.relnamespace = own.oid))) AS speaks,
+       EXISTS (SELECT FROM functions f JOIN pg_catalog.pg_language l ON l.oid = f.prolang
+                WHERE l.lanname NOT IN ('c', 'sql') AND (l.lanname <> 'plpgsql' OR f.source ~ '\mexecute\M|set_config')
+                   OR f.source ~ 'set_config|query_to_xml|dblink') AS any_text)";
+
+}  // namespace
+
+struct PostgresGateFeed::Inside {
+  std::string url, conninfo, sql, secret_text;
+  Bytes secret;
+  std::optional<Connection> connection;
+  std::optional<std::int64_t> bell;
+  std::string place;  // which server and database has answered; empty: none yet
+  std::string schema;
+  Clock::time_point looked{};  // for code that speaks of Termgate
+  // Of the database's own code.
+  std::atomic<bool> may_sit{false}, any_text{true};
+};
+
+PostgresGateFeed::PostgresGateFeed(std::string url, std::string_view schema) : inside_(std::make_unique<Inside>()) {
+  Inside& in = *inside_;
+  in.conninfo = conninfo_of(url, std::getenv("PGCONNECT_TIMEOUT") != nullptr) + "&fallback_application_name=termgate%20seats";
+  in.url = std::move(url);
+  in.schema = schema;
+  in.sql = with_schema(seats_wanted_sql, in.schema);
+  in.secret = seat_secret();
+  constexpr std::string_view digits = "0123456789abcdef";
+  for (const char letter : in.secret.data) {
+    in.secret_text += digits[static_cast<unsigned char>(letter) >> 4];
+    in.secret_text += digits[static_cast<unsigned char>(letter) & 15];
+  }
+}
+
+PostgresGateFeed::~PostgresGateFeed() = default;
+
+std::string_view PostgresGateFeed::secret() const noexcept {
+  return inside_->may_sit.load() ? std::string_view(inside_->secret_text) : std::string_view();
+}
+
+bool PostgresGateFeed::runs_any_text() const noexcept { return inside_->any_text.load(); }
+
+PostgresGateFeed::Wanted PostgresGateFeed::wanted() {
+  Inside& in = *inside_;
+  try {
+    if (!in.connection) {
+      in.connection.emplace(in.conninfo);
+      in.connection->run_script(
+          "SET search_path = pg_catalog, pg_temp; SET statement_timeout = 5000; SET standard_conforming_strings = on");
+      in.connection->prepare(in.sql);
+      in.bell.reset();
+      in.looked = {};
+    }
+    bool more_code = false;
+    if (const auto now = Clock::now(); now - in.looked > look_again) {
+      const Value schema[] = {Value(in.schema)};
+      const Rows code = in.connection->run({std::string(code_sql), schema});
+      in.may_sit.store(!code.rows.front()[0].as_bool());
+      const bool any_text = code.rows.front()[1].as_bool();
+      more_code = !in.any_text.exchange(any_text) && any_text;
+      in.looked = now;
+    }
+    const Value values[] = {Value(in.secret), in.bell ? Value(*in.bell) : Value()};
+    const Rows rows = in.connection->run({in.sql, values});
+    Wanted wanted;
+    for (const Row& row : rows.rows) {
+      if (!row[2].is_null()) wanted.scopes.push_back(row[2].as_text());
+    }
+    const Row& first = rows.rows.front();
+    // While somebody is wanted it is asked again whether that is over.
+    if (wanted.scopes.empty()) in.bell = first[0].as_int();
+    else in.bell.reset();
+    const std::string place = std::exchange(in.place, first[1].as_text());
+    wanted.all = !in.may_sit.load() || more_code || (!place.empty() && place != in.place);
+    return wanted;
+  } catch (...) {
+    const bool open = in.connection && in.connection->is_open();
+    in.connection.reset();
+    in.may_sit.store(false);
+    rethrow_as_ours(Phase::before_commit, in.url, open);
+  }
+}
+
+}  // namespace termgate::inline v0::detail
