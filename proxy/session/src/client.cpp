@@ -72,6 +72,7 @@ void Session::State::pump() {
       return;
     }
     client_event(event);
+    peeked_ = {};
   }
   if (client_in_.empty()) return;
   // look_at() may append to client_in_ through what it calls, so it reads from a buffer of its own.
@@ -201,6 +202,7 @@ std::size_t Session::State::look_at(std::string_view bytes) {
           deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
         } else {
           client_event(event);
+          peeked_ = {};
           if (event.type == frontend::copy_data && event.last && client_parts_ == Parts::send && !pipeline_.refused &&
               stage_ == Stage::ready && !blocked()) {
             const std::string_view data = client_reader_.run_of(frontend::copy_data, bytes.substr(used));

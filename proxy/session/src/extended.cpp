@@ -2,6 +2,7 @@
 // is group.cpp's.
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "names.hpp"
 #include "state.hpp"
@@ -38,7 +39,8 @@ void Session::State::on_parse(const Event& event) {
   const auto parse = pgwire::decode_parse(event.body);
   if (!parse) return end("08P01", parse.problem().reason());
   const std::string_view sql = parse->sql;
-  const Text text = classified(sql);
+  const bool passes = peeked_.at == sql.data();
+  const Text text = passes ? std::exchange(peeked_, {}).text : classified(sql);
   learn(*text, sql);  // first: by its text a session that had nothing to declare may have become one that is held to a claim
   group_begins(declares(*text));
   if (is_reserved(parse->statement)) return refuse_reserved();
@@ -59,7 +61,7 @@ void Session::State::on_parse(const Event& event) {
   }
 
   effects.literals = holds_literal(sql);
-  if (passes_under_seat() && !passes_seated(*text, sql)) group_begins(true);
+  if (!passes && passes_under_seat() && !passes_seated(*text, sql)) group_begins(true);
 
   std::string rewritten, frame;
   if (claims_.active()) rewritten = rewritten_for(sql, effects, statement);

@@ -86,12 +86,19 @@ bool Session::State::passes_seated(const Effects& effects) const noexcept {
 
 bool Session::State::passes_seated(const statements::Classified& text, std::string_view sql) const {
   return !declares(text) && std::all_of(text.statements.begin(), text.statements.end(), [&](const statements::Statement& statement) {
-    return passes_seated(resolved(effects_of(statement, sql), statement.name));
+    return passes_seated(effects_of(statement, sql), statement.name);
   });
 }
 
+// EXECUTE is what it runs, under the claim of the comments there.
+bool Session::State::passes_seated(const Effects& effects, std::string_view executes) const {
+  if (!effects.runs_prepared) return passes_seated(resolved(effects, executes));
+  const Known* prepared = known_statement(executes);
+  return prepared != nullptr && prepared->declared.empty() && passes_seated(resolved(effects, executes));
+}
+
 bool Session::State::passes_seated(const Known* known) const {
-  return known != nullptr && known->declared.empty() && passes_seated(resolved(known->effects, known->executes));
+  return known != nullptr && known->declared.empty() && passes_seated(known->effects, known->executes);
 }
 
 // The client's transaction goes on, or begins, with what the seat does not cover.
@@ -108,6 +115,12 @@ bool Session::State::seat_covers() const {
   return claim.certain && seat_.may_pass(claim.pair) && standing_of(claim) == Standing::current;
 }
 
+// Of a message that is looked at once more right away.
+const Text& Session::State::peek(std::string_view sql) {
+  peeked_ = {sql.data(), classified(sql)};
+  return peeked_.text;
+}
+
 // True: the seat is given back first, and this message, which would begin a transaction, waits for the answer.
 bool Session::State::stands_before(const pgwire::Event& event) {
   if (!seat_.held() || !event.first || event.type == frontend::terminate || !at_rest()) return false;
@@ -115,10 +128,10 @@ bool Session::State::stands_before(const pgwire::Event& event) {
   bool passes = seat_covers();
   if (passes && event.type == frontend::query) {
     const auto query = pgwire::decode_query(event.body);
-    passes = !query || passes_seated(*classified(query->sql), query->sql);
+    passes = !query || passes_seated(*peek(query->sql), query->sql);
   } else if (passes && event.type == frontend::parse) {
     const auto parse = pgwire::decode_parse(event.body);
-    passes = !parse || passes_seated(*classified(parse->sql), parse->sql);
+    passes = !parse || passes_seated(*peek(parse->sql), parse->sql);
   } else if (passes && event.type == frontend::bind) {
     const auto names = pgwire::decode_bind_names(event.body);
     passes = !names || passes_seated(known_statement(names->statement));
@@ -126,6 +139,7 @@ bool Session::State::stands_before(const pgwire::Event& event) {
     passes = event.type != frontend::function_call;
   }
   if (passes) return false;
+  peeked_ = {};
   seat_.not_for_a_while(now_);
   if (!seat_.due(now_)) return false;
   stand();

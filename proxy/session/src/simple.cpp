@@ -2,6 +2,7 @@
 // which is as simple as they are.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "names.hpp"
 #include "state.hpp"
@@ -42,12 +43,13 @@ void Session::State::on_query(std::string_view sql) {
   unit_begins();
   statements_.erase("");
   portals_.erase("");
-  const Text text = classified(sql);
+  const bool passes = peeked_.at == sql.data();
+  const Text text = passes ? std::exchange(peeked_, {}).text : classified(sql);
   unit_text_ = sql.substr(0, unit_text_bytes);
   learn(*text, sql);
   if (names_ours(*text)) return refuse_reserved();
   const statements::Statement& first = text->statements.front();
-  if (passes_under_seat() && !passes_seated(*text, sql)) leave_seat();
+  if (!passes && passes_under_seat() && !passes_seated(*text, sql)) leave_seat();
   if (claims_.active() && text->statements.size() > 1) return start_script(sql, text);
   const Effects written = effects_of(*text, sql);
   const Effects effects = resolved(written, first.name);

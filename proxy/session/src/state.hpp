@@ -166,10 +166,12 @@ class Session::State {
   void look_at_seat();
   bool passes_seated(const Effects& effects) const noexcept;
   bool passes_seated(const statements::Classified& text, std::string_view sql) const;
+  bool passes_seated(const Effects& effects, std::string_view executes) const;
   bool passes_seated(const Known* known) const;
   void leave_seat();
   bool passes_under_seat() const noexcept;
   bool seat_covers() const;
+  const Text& peek(std::string_view sql);
   bool stands_before(const pgwire::Event& event);
   void stand_before_raise(Batch& to);
   bool lock_what_was_seated();
@@ -350,6 +352,10 @@ class Session::State {
   enum class Recovery : std::uint8_t { primary, standby } recovery_ = Recovery::primary;
   Claims claims_;
   Seat seat_;
+  struct Peeked {
+    const char* at = nullptr;  // in the message
+    Text text;
+  } peeked_;
   statements::Settings settings_;
   Reading reported_;  // settings_ may know less: a change may be on its way
   std::map<std::string, Known, std::less<>> statements_, portals_;

@@ -280,6 +280,12 @@ def test_a_stale_claim_in_a_comment(rig, block):
     assert said(c, "INSERT INTO t VALUES (0)") == "INSERT 0 1"
     c.send(bind("", "named"), execute(), sync())
     assert outcome(c.until("Z")) == "TG001"
+    for sql in ("EXECUTE named", "SELECT 1; EXECUTE named", "EXPLAIN ANALYZE EXECUTE named"):
+        c = rig.seated(scope=c.scope, term=2)
+        c.send(parse("named", statement), sync())
+        c.until("Z")
+        assert said(c, sql) == "TG001", sql
+        c.end()
     assert not rig.written(21)
 
 
