@@ -91,11 +91,11 @@ void Session::State::parameter_status(const Event& event) {
   const auto status = pgwire::decode_parameter_status(event.body);
   if (!status) return end("08P01", status.problem().reason());
   if (status->name == "default_transaction_read_only" && seat_.stage() != Seat::Stage::none) {
-    // It is lent to the session with its seat, and ours again with the end of that. In between the server's own has changed.
+    // It is lent to the session with its seat, and ours again with the end of that. In between the server's own has changed; the client
+    // hears of it with its next answer, as from the server.
     if (!seat_.held()) return;
     seat_.want();
-    model_.by_default.own = model_.by_default.shown = status->value == "on";
-    to_client_.back() += event.frame;
+    model_.by_default.own = status->value == "on";
     return;
   }
   if (status->name == "default_transaction_read_only" && claims_.guards()) {
@@ -355,7 +355,7 @@ void Session::State::ready_for_query(const Event& event) {
   router_.release_complete();
   const bool show = !head.hidden && !script_.running;
   const bool read_only = model_.by_default.read_only(model_.by_default.answered);
-  if (show && model_.by_default.reported && claims_.guards() && model_.by_default.shown != read_only) {
+  if (show && model_.by_default.reported && (claims_.guards() || seat_.held()) && model_.by_default.shown != read_only) {
     model_.by_default.shown = read_only;
     pgwire::append_parameter_status(to_client_.back(), "default_transaction_read_only", model_.by_default.shown ? "on" : "off");
   }

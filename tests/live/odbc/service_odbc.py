@@ -6,7 +6,7 @@ it writes an entry every 50 ms.
 
   right    writes in one transaction with the check; leaves when it is refused
   memory   believes its own memory, and writes without the check
-  quits    leaves when it finds that it has slept
+  quits    leaves when it finds that it has slept; it looks before each statement, for it is mostly stopped inside a transaction
   declares writes through a proxy, which it tells its term; its lease is another connection's, to DRILL_LEASES (SQL Server)
 """
 import os
@@ -61,15 +61,20 @@ class Service:
             if TSQL
             else f"SELECT termgate.check_term('{SCOPE}', {term})"
         )
+        insert = f"INSERT INTO entries (scope, term) VALUES ('{SCOPE}', {term})"
         try:
-            self.plain.rows(begin)
-            if MODE == "right":
-                self.plain.rows(check)
-            self.plain.rows(f"INSERT INTO entries (scope, term) VALUES ('{SCOPE}', {term})")
-            self.plain.rows(commit)
+            for statement in [begin, check, insert, commit] if MODE == "right" else [begin, insert, commit]:
+                leave_if_slept()
+                self.plain.rows(statement)
         except Refused:
             self.plain.rows(roll_back)
             raise
+
+
+def leave_if_slept():
+    # It renews each quarter of the TTL, so whoever takes over has waited for more than half of it.
+    if MODE == "quits" and time.monotonic() - before > TTL_MS / 2000:
+        sys.exit("I have slept")
 
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -93,5 +98,4 @@ while True:
                 # Stopped in the middle of a transaction, it was evicted. It connects again and believes that it leads.
                 service.plain = service.leases = Plain(URL)
     time.sleep(0.05)
-    if MODE == "quits" and time.monotonic() - before > TTL_MS / 1000:
-        sys.exit("I have slept")
+    leave_if_slept()

@@ -45,6 +45,7 @@ if(TARGET termgate_session)
       unit/proxy/session/events.cpp
       unit/proxy/session/extended.cpp
       unit/proxy/session/login.cpp
+      unit/proxy/session/seat.cpp
       unit/proxy/session/server_guard.cpp
       unit/proxy/session/simple.cpp
     LIBRARIES Termgate::session)

@@ -47,6 +47,7 @@ class Neighbours : public session::SessionHost {
   bool server_has_guard() const override { return guard; }
   void saw_server_guard(bool there) override { guard = there; }
   bool known_to_write(std::size_t) const override { return reads_are_known_to_write; }
+  session::SeatOffer seat_offer() const override { return seats; }
   statements::Cache& statements() override { return cache; }
   void happened(const session::Incident& incident) override {
     using Kind = session::Incident::Kind;
@@ -69,6 +70,7 @@ class Neighbours : public session::SessionHost {
   std::map<std::string, std::int64_t, std::less<>> fences;
   std::map<std::string, std::string, std::less<>> untrusted_scopes;
   bool reads_are_known_to_write = false;
+  session::SeatOffer seats;
   bool guard = false;  // the server's
   statements::Cache cache;
   std::vector<std::string> incidents;
@@ -89,7 +91,8 @@ class Script {
   bool has_rules = false;
   pgwire::Field may_check = "t";          // of a session that is observed: whether its role may call the check
   bool reads_are_known_to_write = false;  // by what another session was told
-  bool logged_in = true;                  // false: the script begins with the client's first byte
+  session::SeatOffer seats;
+  bool logged_in = true;  // false: the script begins with the client's first byte
 
   Script() { options.server_is_local = true; }
 
@@ -204,6 +207,7 @@ class Script {
     life->neighbours.fences = fences;
     life->neighbours.untrusted_scopes = untrusted_scopes;
     life->neighbours.reads_are_known_to_write = reads_are_known_to_write;
+    life->neighbours.seats = seats;
     life->session = std::make_unique<session::Session>(options, peer, life->neighbours, life->now);
     if (logged_in) {
       session::Session& session = *life->session;
