@@ -33,7 +33,7 @@ class PostgresModel;
 struct PostgresWorld {
   std::int64_t fence = 5;   // of orders
   std::size_t commits = 0;  // of transactions that wrote behind a check
-  std::size_t seated = 0;   // … and of these, under a seat alone
+  std::size_t seated = 0;   // transactions that wrote under a seat and without a check
   std::size_t evicted = 0;
   std::vector<PostgresModel*> sessions;
 

@@ -163,6 +163,10 @@ void Session::State::skip_to_sync(const Event& event) {
   client_parts_ = Parts::drop;
 }
 
+void Session::State::defer(const Event& event) {
+  deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
+}
+
 std::size_t Session::State::look_at(std::string_view bytes) {
   std::size_t used = 0;
   while (used < bytes.size() && !blocked() && (stage_ == Stage::ready || stage_ == Stage::login)) {
@@ -194,12 +198,12 @@ std::size_t Session::State::look_at(std::string_view bytes) {
           } else if (server_awaits_sync()) {
             pgwire::append_bare(server_.bytes.back(), frontend::flush);
           }
-          deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
+          defer(event);
         } else if (event.first && asks_recovery(event.type)) {
           ask_recovery();
-          deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
+          defer(event);
         } else if (stands_before(event)) {
-          deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
+          defer(event);
         } else {
           client_event(event);
           peeked_ = {};

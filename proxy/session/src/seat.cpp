@@ -18,7 +18,7 @@ bool Session::State::at_rest() const noexcept {
          login_.ready.empty();
 }
 
-// Between two transactions.
+// Between two transactions: gives the seat back, checks what the session declares, or takes a seat, where one of these is due.
 void Session::State::mind_seat() {
   if (!at_rest()) return;
   if (seat_.due(now_)) return stand();
@@ -115,7 +115,7 @@ bool Session::State::seat_covers() const {
   return claim.certain && seat_.may_pass(claim.pair) && standing_of(claim) == Standing::current;
 }
 
-// Of a message that is looked at once more right away.
+// Classifies the text of a message that on_query() or on_parse() judges right after this.
 const Text& Session::State::peek(std::string_view sql) {
   peeked_ = {sql.data(), classified(sql)};
   return peeked_.text;
@@ -147,7 +147,7 @@ bool Session::State::stands_before(const pgwire::Event& event) {
 }
 
 // A session that has a seat cannot raise its scope (TG005). Where the transaction is rolled back the seat is there still, and is given
-// back once more behind it; where it is READ ONLY nothing is raised.
+// back once more after it; where it is READ ONLY nothing is raised.
 void Session::State::stand_before_raise(Batch& to) {
   if (!seat_.held() || model_.tx.stood || model_.tx.failed || model_.tx.locked || model_.locked_for_good || mode_now() == Mode::read_only)
     return;

@@ -82,7 +82,7 @@ class Seat {
     looked_at_ = now;
     failed_ = false;
   }
-  // Of sit().
+  // What sit() has answered.
   void answered(std::string_view nonce) {
     if (stage_ == Stage::asked) nonce_ = nonce;
   }

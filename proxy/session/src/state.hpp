@@ -90,7 +90,8 @@ class Session::State {
   void replication_from_client(std::string_view bytes);
   void replication_from_server(std::string_view bytes);
   std::size_t look_at(std::string_view bytes);  // how many of them were dealt with
-  void pump();                                  // what waited may be looked at now
+  void defer(const pgwire::Event& event);
+  void pump();  // what waited may be looked at now
   bool blocked() const noexcept;
   bool blocked_but_for_deferred() const noexcept;
   bool server_awaits_sync() const noexcept;

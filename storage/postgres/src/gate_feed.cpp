@@ -61,7 +61,7 @@ struct PostgresGateFeed::Inside {
   std::string place;  // which server and database has answered; empty: none yet
   std::string schema;
   Clock::time_point looked{};  // for code that speaks of Termgate
-  // Of the database's own code.
+  // By code_sql, when it was run last.
   std::atomic<bool> may_sit{false}, any_text{true};
 };
 
