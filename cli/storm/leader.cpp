@@ -482,6 +482,7 @@ class Writer {
           }
           session_.term = held.term;
         }
+        if (!tsql && choice_.in(3)) forget(held.term);
         if (tsql && way == Way::local) {
           run(fmt::format("EXEC sp_set_session_context N'termgate.scope', N'{}'", scope_), {});
           run(fmt::format("EXEC sp_set_session_context N'termgate.term', N'{}'", term), {});
@@ -526,6 +527,21 @@ class Writer {
         throw;
       }
     });
+  }
+
+  // What a pooler or a careless program sends between two transactions: whatever the session holds goes, a seat or a lock, and the proxy
+  // must notice.
+  void forget(std::int64_t term) {
+    if (choice_.in(50)) {
+      session_.sql->run("SELECT pg_advisory_unlock_all()");
+    } else {
+      session_.sql->run("DISCARD ALL");  // what was declared at the start comes back
+      if (session_.way != Way::set) return;
+      session_.term = 0;
+      session_.sql->run(fmt::format("SET termgate.scope = '{}'", scope_));
+      session_.sql->run(fmt::format("SET termgate.term = '{}'", term));
+      session_.term = term;
+    }
   }
 
   // All of it in one simple query, with its number. No answer says which number it was; the rows do.

@@ -89,6 +89,8 @@ void Proxies::start(std::size_t index) {
                                     "--enforce",       plan_.enforce,
                                     "--drain-timeout", "2s",
                                     "--threads",       "2"};
+  // Its sessions live for a few writes, and are to have seats all the same.
+  if (engine_of(plan_.url) == Engine::postgresql) words.insert(words.end(), {"--seats", "eager"});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

@@ -18,8 +18,8 @@ def lab():
 
 
 class Server(proxy_lab.Server):
-    def __init__(self, major):
-        super().__init__(lab(), str(major))
+    def __init__(self, major, *settings):
+        super().__init__(lab(), str(major), *settings)
         self.major, self.folder = major, Path(self.folder)
 
     def url_of(self, database):

@@ -45,8 +45,7 @@ constexpr milliseconds refusals_pause{1000};
 constexpr milliseconds polled_pause{1000};  // between two readings of all fences
 // Between two questions for the raises that wait for a gate, and how long an answer may take: one may be late, the second that is missing
 // counts. A seat is given back sooner, for it is what keeps a takeover waiting; its question costs next to nothing.
-constexpr milliseconds gates_pause{150}, gate_answer_max{300};
-constexpr milliseconds seats_pause{20}, seat_answer_max{300};
+constexpr milliseconds seats_pause{20}, gates_pause{50}, gate_answer_max{300};
 
 class Constant final : public session::TermSource {
  public:
@@ -164,7 +163,7 @@ struct Authority::Inside {
     watch_for_hints = &*watch;
     const bool seats = settings.database_url.starts_with("postgres");
     if (auto gates = seats && settings.seat_checks == 0 ? nullptr : detail::open_gate_feed(settings.database_url, settings.schema)) {
-      gate_watch.emplace(std::move(gates), seats ? seats_pause : gates_pause, seats ? seat_answer_max : gate_answer_max,
+      gate_watch.emplace(std::move(gates), seats ? seats_pause : gates_pause, gate_answer_max,
                          GateWatch::Events{[this](std::string_view scope, bool certain) { gate_wanted(scope, certain); },
                                            log_as(Settings::Weight::error), log_as(Settings::Weight::info)});
     }

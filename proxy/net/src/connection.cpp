@@ -834,7 +834,7 @@ void Connection::give_up(std::string_view sqlstate, std::string_view message, st
 
 Connection::Seen Connection::seen() const {
   if (!session_) return {};
-  return {session_->phase() == session::Session::Phase::in_transaction, session_->memory_bytes()};
+  return {session_->phase() == session::Session::Phase::in_transaction, !gate_.empty(), session_->memory_bytes()};
 }
 
 // --- session::SessionHost ---

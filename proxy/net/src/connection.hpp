@@ -48,6 +48,7 @@ class Connection final : public session::SessionHost {
 
   struct Seen {
     bool in_transaction = false;
+    bool seated = false;
     std::size_t bytes = 0;
   };
   Seen seen() const;

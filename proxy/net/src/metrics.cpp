@@ -83,6 +83,8 @@ std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters,
   gauge("termgate_connections_limit", gauges.connections_limit, "--max-connections.");
   gauge("termgate_connections_greeting", gauges.greeting, "Clients that have not sent their start-up message yet.");
   gauge("termgate_sessions_in_transaction", gauges.in_transaction, "Sessions with an open transaction.");
+  gauge("termgate_sessions_seated", gauges.seated,
+        "Sessions with a seat, on SQL Server with the gate of their scope: writes pass unchecked.");
   gauge("termgate_session_bytes", gauges.session_bytes, "Memory that sessions hold for data under way.");
   gauge("termgate_leases_held", gauges.leases_held, "Leases held for applications.");
   gauge("termgate_enforcing", gauges.enforcing ? 1 : 0, "1: --enforce on; 0: observe. A rule may say otherwise for its sessions.");

@@ -218,6 +218,7 @@ class Server::Inside {
     gauges.needs_restart = shared.needs_restart;
     for (const auto& worker : shared.workers) {
       gauges.in_transaction += worker->in_transaction();
+      gauges.seated += worker->seated();
       gauges.session_bytes += worker->session_bytes();
     }
     return gauges;

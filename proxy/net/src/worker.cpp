@@ -217,6 +217,7 @@ void Worker::bury(Connection& connection) {
   if (!connections_.empty()) return;
   // Without connections nobody sweeps, and these would stay.
   in_transaction_.store(0, std::memory_order_relaxed);
+  seated_.store(0, std::memory_order_relaxed);
   session_bytes_.store(0, std::memory_order_relaxed);
 }
 
@@ -432,6 +433,7 @@ void Worker::sweep(session::Instant now) {
   }
   const bool count = now - counted_ >= std::chrono::seconds(1);
   std::int64_t in_transaction = 0;
+  std::int64_t seated = 0;
   std::int64_t bytes = 0;
   const bool cut = now >= cut_at_ && !cut_;
   const bool kill = cut_ && now >= cut_at_ + cut_takes;
@@ -453,12 +455,14 @@ void Worker::sweep(session::Instant now) {
     if (!count || i >= connections_.size()) continue;
     const auto seen = connections_[i]->seen();
     in_transaction += seen.in_transaction ? 1 : 0;
+    seated += seen.seated ? 1 : 0;
     bytes += static_cast<std::int64_t>(seen.bytes);
   }
   for (std::size_t i = tasks_.size(); i-- > 0;) tasks_[i]->look_at_clock(now);
   if (count) {
     counted_ = now;
     in_transaction_.store(in_transaction, std::memory_order_relaxed);
+    seated_.store(seated, std::memory_order_relaxed);
     session_bytes_.store(bytes, std::memory_order_relaxed);
   }
 }

@@ -53,6 +53,7 @@ class Worker final {
   void gate_wanted(std::string_view scope, bool certain);
   std::size_t load() const noexcept { return load_.load(std::memory_order_relaxed); }
   std::int64_t in_transaction() const noexcept { return in_transaction_.load(std::memory_order_relaxed); }
+  std::int64_t seated() const noexcept { return seated_.load(std::memory_order_relaxed); }
   std::int64_t session_bytes() const noexcept { return session_bytes_.load(std::memory_order_relaxed); }
   void drain(session::Instant cut_at);
   void stop();
@@ -117,6 +118,7 @@ class Worker final {
   std::atomic<std::size_t> load_{0};
   std::atomic<std::size_t> greeting_count_{0};
   std::atomic<std::int64_t> in_transaction_{0};
+  std::atomic<std::int64_t> seated_{0};
   std::atomic<std::int64_t> session_bytes_{0};
   std::atomic<bool> stopping_{false};
 

@@ -126,6 +126,7 @@ bool Session::State::server_awaits_sync() const noexcept {
     case Request::sync:
     case Request::query:
     case Request::function_call:
+    case Request::passage:
     case Request::nothing: return false;
     default: return true;
   }
@@ -164,12 +165,17 @@ void Session::State::skip_to_sync(const Event& event) {
 }
 
 void Session::State::defer(const Event& event) {
+  peeked_ = {};
   deferred_ = Deferred{std::string(event.frame), event.type, event.body_bytes, event.last, event.kind == Event::Kind::message};
 }
 
 std::size_t Session::State::look_at(std::string_view bytes) {
   std::size_t used = 0;
   while (used < bytes.size() && !blocked() && (stage_ == Stage::ready || stage_ == Stage::login)) {
+    if (const std::size_t passed = pass_whole(bytes.substr(used)); passed > 0) {
+      used += passed;
+      continue;
+    }
     const Event event = client_reader_.next(bytes.substr(used));
     used += event.used;
     switch (event.kind) {

@@ -26,6 +26,7 @@ enum class Request : std::uint8_t {
   sync,
   query,
   function_call,
+  passage,  // a query or a whole group (passage.cpp)
   nothing,  // no message was sent: `text` is the reply, made here
 };
 inline constexpr std::size_t request_count = static_cast<std::size_t>(Request::nothing) + 1;

@@ -31,6 +31,7 @@ inline constexpr std::array<RepliesOf, request_count> reply_table{{
     {Request::sync, "", "Z"},
     {Request::query, "TDCIGHWdc", "Z"},
     {Request::function_call, "V", "Z"},
+    {Request::passage, "12TntDCI", "Z"},
     {Request::nothing, "", ""},
 }};
 
@@ -53,7 +54,7 @@ constexpr Fit fit_of(Request request, char type) noexcept {
 
 // After an error of one of these the server skips everything up to the next Sync.
 constexpr bool is_extended(Request request) noexcept {
-  return request != Request::query && request != Request::function_call && request != Request::sync;
+  return request != Request::query && request != Request::function_call && request != Request::sync && request != Request::passage;
 }
 
 // What becomes of a reply that fits.

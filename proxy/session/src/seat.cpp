@@ -117,7 +117,7 @@ bool Session::State::seat_covers() const {
 
 // Classifies the text of a message that on_query() or on_parse() judges right after this.
 const Text& Session::State::peek(std::string_view sql) {
-  peeked_ = {sql.data(), classified(sql)};
+  if (peeked_.at != sql.data()) peeked_ = {sql.data(), classified(sql)};
   return peeked_.text;
 }
 

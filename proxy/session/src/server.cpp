@@ -55,6 +55,11 @@ void Session::State::from_server(std::string_view bytes) {
   }
   if (stage_ == Stage::replication) return replication_from_server(bytes);
   while (!bytes.empty() && (stage_ == Stage::login || stage_ == Stage::ready)) {
+    if (const std::string_view answers = answers_to_pass(bytes); !answers.empty()) {
+      to_client_.back() += answers;
+      bytes.remove_prefix(answers.size());
+      if (bytes.empty()) return;
+    }
     const Event event = server_reader_.next(bytes);
     bytes.remove_prefix(event.used);
     switch (event.kind) {

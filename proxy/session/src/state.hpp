@@ -20,6 +20,7 @@
 //   extended.cpp     the messages of the extended protocol
 //   group.cpp        what they are together, up to a Sync
 //   seat.cpp         the session's seat: its transactions pass without a check
+//   passage.cpp      what goes through unread under it
 //   inject.cpp       the messages that are sent ahead of, around and after the client's
 //   refusal.cpp      how a unit fails, and the client's error
 //   reply_router.cpp what the client sees of the server's replies
@@ -178,6 +179,13 @@ class Session::State {
   bool lock_what_was_seated();
   void seat_settled();
   void gate_wanted(std::string_view scope);
+
+  // --- passage.cpp ---
+  std::size_t pass_whole(std::string_view bytes);
+  bool may_pass(const statements::Classified& text, std::string_view sql) const;
+  std::size_t query_that_passes(std::string_view bytes);
+  std::size_t group_that_passes(std::string_view bytes);
+  std::string_view answers_to_pass(std::string_view bytes) noexcept;
 
   // --- script.cpp ---
   void start_script(std::string_view sql, Text text);

@@ -168,3 +168,54 @@ TEST_CASE("session: once a second the server is asked what a seated session decl
       .to_server(stand());
   script.replay();
 }
+
+// By whatever way its messages go, which replay() decides by cutting them everywhere.
+TEST_CASE("session: a whole transaction under a seat goes through unread, errors and batches too", "[F1][F7][proxy]") {
+  Script script = seated();
+  const std::string prepare = parse("s", "UPDATE t SET a = $1 WHERE b = $2") + describe_statement("s") + sync_message();
+  const std::string prepared = parse_complete() + parameters_none() + no_data() + ready('I');
+  script.client(prepare).to_server(prepare);
+  script.server(prepared).to_client(prepared);
+  std::string batch, answers;
+  for (int i = 0; i < 3; ++i) {
+    batch += bind_message("", "s", {"1", "2"}) + describe_portal("") + execute();
+    answers += bind_complete() + no_data() + complete("UPDATE 1");
+  }
+  script.client(batch + sync_message()).to_server(batch + sync_message());
+  script.server(answers + notice("by a trigger") + ready('I')).to_client(answers + notice("by a trigger") + ready('I'));
+
+  // The first of a batch fails, and the server skips the rest of it.
+  const std::string failed = bind_complete() + no_data() + error("23505", "duplicate key") + ready('I');
+  script.client(batch + sync_message()).to_server(batch + sync_message());
+  script.server(failed).to_client(failed);
+  const std::string wrong = error("42P01", "no such table") + ready('I');
+  script.client(query("UPDATE nowhere SET a = 1")).to_server(query("UPDATE nowhere SET a = 1"));
+  script.server(wrong).to_client(wrong);
+
+  // What the unnamed statement is by now is known: it needs no seat to be given back.
+  const std::string unnamed = parse("", "SELECT a FROM t WHERE b = $1", {23}) + bind_message("", "", {"2"}) + execute() + sync_message();
+  const std::string found = parse_complete() + bind_complete() + row({"1"}) + complete("SELECT 1") + ready('I');
+  script.client(unnamed).to_server(unnamed);
+  script.server(found).to_client(found);
+  const std::string again = bind_message("", "", {"3"}) + execute() + sync_message();
+  script.client(again).to_server(again);
+  script.server(bind_complete() + complete("SELECT 0") + ready('I')).to_client(bind_complete() + complete("SELECT 0") + ready('I'));
+  script.replay();
+}
+
+TEST_CASE("session: a raise waits for the end of what goes through unread", "[F4][proxy]") {
+  Script script = seated();
+  script.client(query(insert)).to_server(query(insert));
+  script.event(GateWanted{"orders", true});
+  script.server(inserted()).to_client(inserted()).to_server(stand());
+  script.replay();
+
+  // What it has declared is another matter than what it wrote: the second half of a pipeline is looked at.
+  Script two = seated();
+  const std::string write = parse("", insert) + bind_message("", "") + execute() + sync_message();
+  const std::string declare = parse("", "SET termgate.term = 6") + bind_message("", "") + execute() + sync_message();
+  two.client(write).to_server(write);
+  two.server(parse_complete() + bind_complete() + inserted()).to_client(parse_complete() + bind_complete() + inserted());
+  two.client(declare).to_server(stand());
+  two.replay();
+}

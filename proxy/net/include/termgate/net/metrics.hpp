@@ -68,6 +68,7 @@ struct Gauges {
   std::int64_t greeting = 0;
   std::int64_t connections_limit = 0;
   std::int64_t in_transaction = 0;
+  std::int64_t seated = 0;
   std::int64_t session_bytes = 0;
   bool draining = false;
   std::int64_t leases_held = 0;

@@ -1,0 +1,154 @@
+// Under a seat a whole transaction goes through unread: a query, or a group up to its Sync, that is here from its first byte to its last
+// and does nothing that the session would have to remember. Of its messages the headers and the names are read, of the answers the
+// headers. Everything else takes the way of client.cpp and server.cpp.
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "names.hpp"
+#include "state.hpp"
+
+namespace termgate::session {
+
+namespace frontend = pgwire::frontend;
+namespace backend = pgwire::backend;
+using statements::Kind;
+using Way = Effects::Way;
+
+namespace {
+
+constexpr std::size_t header_bytes = 5;
+constexpr std::size_t passed_bytes_max = 8u << 10;  // of a message of the client's
+
+struct Message {
+  char type = 0;
+  std::string_view frame, body;
+};
+
+// The message that `bytes` begin with, where all of it is there.
+std::optional<Message> whole_message(std::string_view bytes) noexcept {
+  if (bytes.size() < header_bytes) return std::nullopt;
+  std::size_t length = 0;
+  for (std::size_t i = 1; i < header_bytes; ++i) length = length << 8 | static_cast<unsigned char>(bytes[i]);
+  if (length < header_bytes - 1 || bytes.size() - 1 < length) return std::nullopt;
+  const std::string_view frame = bytes.substr(0, length + 1);
+  return Message{frame.front(), frame, frame.substr(header_bytes)};
+}
+
+// Nothing of it outlasts its transaction but what it writes.
+bool leaves_nothing(const Effects& effects) noexcept {
+  return (effects.kind == Kind::write || effects.kind == Kind::provably_read) && (effects.way == Way::write || effects.way == Way::read) &&
+         !effects.calls_unknown && !effects.input_runs_code && !effects.changes_declaration && !effects.unsettles &&
+         !effects.runs_prepared && effects.prepares.empty();
+}
+
+bool is_of_a_result(char type) noexcept {
+  switch (type) {
+    case backend::parse_complete:
+    case backend::bind_complete:
+    case backend::row_description:
+    case backend::no_data:
+    case backend::data_row:
+    case backend::command_complete:
+    case backend::empty_query_response: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+// How much of `bytes` was passed on; nothing: what comes next is for look_at().
+std::size_t Session::State::pass_whole(std::string_view bytes) {
+  if (!seat_.held() || !client_reader_.between_messages() || pipeline_.refused || server_skips_ || !at_rest()) return 0;
+  claims_.transaction_begins();
+  if (!seat_covers()) return 0;
+  const std::size_t passed = !bytes.empty() && bytes.front() == frontend::query ? query_that_passes(bytes) : group_that_passes(bytes);
+  if (passed == 0) return 0;
+  peeked_ = {};
+  claims_.hand_over(true);
+  seat_.used(now_);
+  opening_refused_ = false;
+  outstanding_.functions = true;  // a view or a trigger may run them
+  server_.add(bytes.substr(0, passed), {.request = Request::passage});
+  return passed;
+}
+
+bool Session::State::may_pass(const statements::Classified& text, std::string_view sql) const {
+  return text.statements.size() == 1 && !declares(text) && !names_ours(text) && leaves_nothing(effects_of(text, sql));
+}
+
+std::size_t Session::State::query_that_passes(std::string_view bytes) {
+  const auto message = whole_message(bytes);
+  if (!message || message->frame.size() > passed_bytes_max) return 0;
+  const auto query = pgwire::decode_query(message->body);
+  if (!query || !may_pass(*peek(query->sql), query->sql)) return 0;
+  statements_.erase("");
+  unit_text_ = query->sql.substr(0, unit_text_bytes);
+  return message->frame.size();
+}
+
+// Parse of the unnamed statement, or none; then Bind, Describe and Execute of the unnamed portal, in any number; Sync.
+std::size_t Session::State::group_that_passes(std::string_view bytes) {
+  std::optional<Known> parsed;
+  std::string_view sql;
+  bool bound = false;
+  std::size_t at = 0;
+  for (;;) {
+    const auto message = whole_message(bytes.substr(at));
+    if (!message || message->frame.size() > passed_bytes_max) return 0;
+    at += message->frame.size();
+    switch (message->type) {
+      case frontend::parse: {
+        const auto parse = pgwire::decode_parse(message->body);
+        if (!parse || !parse->statement.empty() || parsed || bound) return 0;
+        const std::vector<std::uint32_t> types = pgwire::decode_parse_types(message->body);
+        if (std::any_of(types.begin(), types.end(), [](std::uint32_t type) { return type >= first_user_oid; })) return 0;
+        sql = parse->sql;
+        const Text& text = peek(sql);
+        if (!may_pass(*text, sql)) return 0;
+        parsed.emplace();
+        parsed->effects = effects_of(*text, sql);
+        parsed->identity = std::hash<std::string_view>()(sql);
+        parsed->hash = parsed->effects.way == Way::read ? hash_of(sql) : 0;
+        break;
+      }
+      case frontend::bind: {
+        const auto names = pgwire::decode_bind_names(message->body);
+        if (!names || !names->portal.empty() || is_reserved(names->statement)) return 0;
+        const Known* known = names->statement.empty() && parsed ? &*parsed : known_statement(names->statement);
+        if (known == nullptr || !known->declared.empty() || known->again || !leaves_nothing(known->effects)) return 0;
+        bound = true;
+        break;
+      }
+      case frontend::describe: {
+        const auto named = pgwire::decode_describe(message->body);
+        if (!bound || !named || !named->portal || !named->name.empty()) return 0;
+        break;
+      }
+      case frontend::execute: {
+        const auto execute = pgwire::decode_execute(message->body);
+        if (!bound || !execute || !execute->portal.empty() || execute->rows_max != 0) return 0;
+        break;
+      }
+      case frontend::sync:
+        if (!bound || message->frame.size() != header_bytes) return 0;
+        if (parsed) {
+          unit_text_ = sql.substr(0, unit_text_bytes);
+          statements_.insert_or_assign("", std::move(*parsed));
+        }
+        return at;
+      default: return 0;
+    }
+  }
+}
+
+// What `bytes` begin with of the answers to what has passed, up to the one that the session has to see.
+std::string_view Session::State::answers_to_pass(std::string_view bytes) noexcept {
+  if (server_.replies.empty() || server_.replies.head().request != Request::passage || !server_reader_.between_messages()) return {};
+  std::size_t at = 0;
+  for (auto message = whole_message(bytes); message && is_of_a_result(message->type); message = whole_message(bytes.substr(at)))
+    at += message->frame.size();
+  return bytes.substr(0, at);
+}
+
+}  // namespace termgate::session
