@@ -482,7 +482,7 @@ class Writer {
           }
           session_.term = held.term;
         }
-        if (!tsql && choice_.in(3)) forget(held.term);
+        if (!tsql && session_.term != 0 && choice_.in(3)) forget(held.term);
         if (tsql && way == Way::local) {
           run(fmt::format("EXEC sp_set_session_context N'termgate.scope', N'{}'", scope_), {});
           run(fmt::format("EXEC sp_set_session_context N'termgate.term', N'{}'", term), {});

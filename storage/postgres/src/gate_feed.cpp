@@ -1,6 +1,7 @@
 // One connection that asks seats_wanted(). After any error it is closed, and the next question opens another.
 #include <termgate/detail/postgres_gate_feed.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -21,23 +22,27 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto look_again = 5s;
+constexpr int share_of_looks = 20;  // at most a twentieth of the time goes into them
 
 // What code of the database's own can do where a client's text does not say so. `speaks`: declare a scope and term, or raise: functions and
 // procedures that name Termgate or call what layer 1 has, and calls of set_config() (funcid 2078) in places that are not text. Layer 1's
-// own are not counted. `any_text`: run what they are given; of languages other than SQL and PL/pgSQL nobody here knows.
+// own are not counted. `any_text`: run what they are given; of languages other than SQL and PL/pgSQL nobody here knows. To read all of it
+// takes seconds in a database with 20,000 functions, so $2 can say from which transaction on it is new: `horizon` of the look before.
 constexpr std::string_view code_sql = R"(
-WITH own AS (SELECT pg_catalog.to_regnamespace(pg_catalog.quote_ident($1)) AS oid),
+WITH own AS (SELECT pg_catalog.to_regnamespace(pg_catalog.quote_ident($1)) AS oid,
+                    coalesce(pg_catalog.age($2::pg_catalog.xid), 2147483647) AS new),
 functions AS (
   SELECT p.oid, p.prolang, pg_catalog.lower(pg_catalog.concat_ws(' ', p.proname, p.prosrc, p.proconfig::pg_catalog.text,
                            pg_catalog.to_jsonb(p) OPERATOR(pg_catalog.->>) 'prosqlbody')) AS source FROM pg_catalog.pg_proc p, own
    WHERE p.pronamespace NOT IN ('pg_catalog'::pg_catalog.regnamespace, 'information_schema'::pg_catalog.regnamespace, own.oid)
+     AND pg_catalog.age(p.xmin) <= own.new
 ), texts AS (
   SELECT r.ev_action::pg_catalog.text AS tree FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_class c ON c.oid = r.ev_class, own
-   WHERE c.oid >= 16384 AND c.relnamespace <> own.oid
-  UNION ALL SELECT a.adbin::pg_catalog.text FROM pg_catalog.pg_attrdef a
-  UNION ALL SELECT c.conbin::pg_catalog.text FROM pg_catalog.pg_constraint c
-  UNION ALL SELECT t.tgqual::pg_catalog.text FROM pg_catalog.pg_trigger t
-  UNION ALL SELECT pg_catalog.concat(p.polqual, p.polwithcheck) FROM pg_catalog.pg_policy p
+   WHERE c.oid >= 16384 AND c.relnamespace <> own.oid AND pg_catalog.age(r.xmin) <= own.new
+  UNION ALL SELECT a.adbin::pg_catalog.text FROM pg_catalog.pg_attrdef a, own WHERE pg_catalog.age(a.xmin) <= own.new
+  UNION ALL SELECT c.conbin::pg_catalog.text FROM pg_catalog.pg_constraint c, own WHERE pg_catalog.age(c.xmin) <= own.new
+  UNION ALL SELECT t.tgqual::pg_catalog.text FROM pg_catalog.pg_trigger t, own WHERE pg_catalog.age(t.xmin) <= own.new
+  UNION ALL SELECT pg_catalog.concat(p.polqual, p.polwithcheck) FROM pg_catalog.pg_policy p, own WHERE pg_catalog.age(p.xmin) <= own.new
 )
 SELECT EXISTS (SELECT FROM functions f WHERE f.source ~ 'termgate|:funcid 2078 ')
     OR EXISTS (SELECT FROM texts t WHERE pg_catalog.strpos(t.tree, ':funcid 2078 ') > 0)
@@ -49,7 +54,8 @@ SELECT EXISTS (SELECT FROM functions f WHERE f.source ~ 'termgate|:funcid 2078 '
                                            WHERE r.oid = d.objid AND c.relnamespace = own.oid))) AS speaks,
        EXISTS (SELECT FROM functions f JOIN pg_catalog.pg_language l ON l.oid = f.prolang
                 WHERE l.lanname NOT IN ('c', 'sql') AND (l.lanname <> 'plpgsql' OR f.source ~ '\mexecute\M|set_config')
-                   OR f.source ~ 'set_config|query_to_xml|dblink') AS any_text)";
+                   OR f.source ~ 'set_config|query_to_xml|dblink') AS any_text,
+       (pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.text::pg_catalog.int8 & 4294967295)::pg_catalog.text AS horizon)";
 
 }  // namespace
 
@@ -60,8 +66,10 @@ struct PostgresGateFeed::Inside {
   std::optional<std::int64_t> bell;
   std::string place;  // which server and database has answered; empty: none yet
   std::string schema;
-  Clock::time_point looked{};  // for code that speaks of Termgate
-  // By code_sql, when it was run last.
+  Clock::time_point look_at{};                   // for new code that speaks of Termgate
+  std::optional<Clock::time_point> read_all_at;  // for all of it again, if that is worth it; nothing: now
+  Value horizon;
+  // What code_sql has found since all of it was read.
   std::atomic<bool> may_sit{false}, any_text{true};
 };
 
@@ -93,19 +101,26 @@ PostgresGateFeed::Wanted PostgresGateFeed::wanted() {
     if (!in.connection) {
       in.connection.emplace(in.conninfo);
       in.connection->run_script(
-          "SET search_path = pg_catalog, pg_temp; SET statement_timeout = 5000; SET standard_conforming_strings = on");
+          "SET search_path = pg_catalog, pg_temp; SET statement_timeout = 60000; SET standard_conforming_strings = on");
       in.connection->prepare(in.sql);
       in.bell.reset();
-      in.looked = {};
+      in.look_at = {};
+      in.read_all_at.reset();
     }
     bool more_code = false;
-    if (const auto now = Clock::now(); now - in.looked > look_again) {
-      const Value schema[] = {Value(in.schema)};
-      const Rows code = in.connection->run({std::string(code_sql), schema});
-      in.may_sit.store(!code.rows.front()[0].as_bool());
-      const bool any_text = code.rows.front()[1].as_bool();
+    if (const auto now = Clock::now(); now >= in.look_at) {
+      // What was found may be gone again. While it keeps seats away, that is worth a look at all there is.
+      const bool all = !in.read_all_at || (!in.may_sit.load() && now >= *in.read_all_at);
+      const Value given[] = {Value(in.schema), all ? Value() : in.horizon};
+      const Rows code = in.connection->run({std::string(code_sql), given});
+      const Row& found = code.rows.front();
+      in.may_sit.store(!found[0].as_bool() && (all || in.may_sit.load()));
+      const bool any_text = found[1].as_bool() || (!all && in.any_text.load());
       more_code = !in.any_text.exchange(any_text) && any_text;
-      in.looked = now;
+      in.horizon = Value(found[2].as_text());
+      const auto after = Clock::now(), next = after + share_of_looks * (after - now);
+      in.look_at = std::max(next, after + look_again);
+      if (all) in.read_all_at = next;
     }
     const Value values[] = {Value(in.secret), in.bell ? Value(*in.bell) : Value()};
     const Rows rows = in.connection->run({in.sql, values});
