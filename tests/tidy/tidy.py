@@ -240,6 +240,7 @@ for path in tracked("sql/postgres/*.sql", "sql/postgres/install/*.sql"):
 for folder in [
     "fencing",
     "guard",
+    "guard/shortcuts",
     "sql",
     "storage/port",
     "storage/postgres",
@@ -363,10 +364,11 @@ for path in (root / "clients" / name for name in client_sources):
         breach(path, "has a statement of its own; they come from sql/")
 
 # The guard is C, and knows of the project only names in SQL.
+guard_headers = {"guard": ("guard.h", "interface.h", "server.h", "stdlib.h"), "shortcuts": ("shortcuts.h", "interface.h")}
 for path in tracked("guard/*.c", "guard/*.h"):
     text = path.read_text(encoding="utf-8")
     for kind, name in re.findall(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', text, re.M):
-        if path.name != "server.h" and name not in ("guard.h", "server.h", "stdlib.h"):
+        if path.name != "server.h" and name not in guard_headers[path.parent.name]:
             breach(path, f"includes {name}: the server's headers come by way of server.h, and nothing else of ours belongs here")
     if not text.startswith("//"):
         breach(path, "has no head that says what it is for")
