@@ -24,7 +24,7 @@ GuardMode guard_mode(void) {
   return mode_setting == GUARD_OFF && IsParallelWorker() && sessions_leader_is_guarded() ? GUARD_ENFORCE : (GuardMode)mode_setting;
 }
 
-// What a parallel worker is told when it starts is its leader's, and always allowed.
+// A parallel worker starts with its leader's value, which is always allowed.
 static bool check_session_setting(bool* value, void** extra pg_attribute_unused(), GucSource source) {
   if (session_guarded && !*value && !IsParallelWorker()) {
     if (source >= PGC_S_INTERACTIVE) {
@@ -149,7 +149,7 @@ Datum termgate_guard_session(PG_FUNCTION_ARGS) {
   PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));
 }
 
-// What only layer 1 may ask and tell. False where the guard cannot use this layer 1, which is said at the write.
+// Only layer 1 may call what follows. False where the guard cannot use this layer 1; the write then reports that.
 static bool from_layer1(void) {
   if (!layer1_usable()) { return false; }
   if (GetUserId() != layer1_owner()) {

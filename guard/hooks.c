@@ -12,7 +12,7 @@ static ExecutorFinish_hook_type next_executor_finish = NULL;
 static ProcessUtility_hook_type next_utility = NULL;
 static object_access_hook_type next_object_access = NULL;
 
-// Of the transaction. Something ran that the end of the transaction cannot see.
+// In this transaction something ran that the end of the transaction cannot see.
 static bool used_traceless = false;
 // The transaction got its id from a statement of layer 1's.
 static bool id_is_layer1s = false;

@@ -325,7 +325,7 @@ static bool is_same_scope(const ScopeName* one, const ScopeName* other) {
   return VARSIZE(&one->text.header) == VARSIZE(&other->text.header) && memcmp(&one->text, &other->text, VARSIZE(&one->text.header)) == 0;
 }
 
-// As _queue_key() and _turnstile_key() compute them; layer 1 is asked once a session whether they agree (layer1_verdict).
+// As _queue_key() and _turnstile_key() compute them; layer1_verdict() compares them with layer 1's once a session.
 void layer1_keys(const ScopeName* scope, ScopeKeys* keys) {
   if (last_row.valid && last_row.has_keys && is_same_scope(scope, &last_row.scope)) {
     *keys = last_row.keys;
@@ -565,7 +565,7 @@ void layer1_declared(ScopeName* scope, int64* term) {
   *term = DatumGetInt64(answer[1]);
 }
 
-// TG007 where a lease that require_lease() has asked for is over. `required` is what it has noted.
+// TG007 where a lease that require_lease() has named is over. `required` is what it has noted.
 void layer1_require_leases(const char* required) {
   Datum values[1] = {CStringGetTextDatum(required)};
   call_layer1(&required_leases, values, NULL, 0, NULL, NULL);

@@ -429,7 +429,7 @@ static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* 
   // The stream's row is ours by now: an earlier attempt on it has ended, and one on another stream is met by the primary key.
   if (what->has_write_id && !note_write_id(what, *last + 1)) {
     give_numbers_back(what);
-    // What has happened is answered without a check, and stands for none.
+    // Layer 1 answers a repeated write id without a check, so this one must not count as passed.
     guard->passes_drop(passed);
     return false;
   }
@@ -456,8 +456,8 @@ static bool append_rows(AppendOf* what, int64* last) {
   return done;
 }
 
-// Of both functions below, with the arguments of append(); false where layer 1 has to look. The size of a large payload is layer 1's to
-// judge, and so are the write ids of a batch.
+// What both functions below do, with the arguments of append(); false where layer 1 has to look. The size of a large payload is layer 1's
+// to judge, and so are the write ids of a batch.
 static bool append_payloads(FunctionCallInfo fcinfo, const Datum* payloads, int count, bool one, Datum* answer) {
   ScopeName scope;
   AppendOf what;

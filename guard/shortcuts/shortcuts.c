@@ -19,14 +19,14 @@ typedef struct TriggerFunction {
   Oid function;
   Kind kind;
   char name[NAMEDATALEN];    // of KIND_ROW
-  char column[NAMEDATALEN];  // that the name stands for, once it has been compared
+  char column[NAMEDATALEN];  // whose hash the name is, once it has been compared
 } TriggerFunction;
 static TriggerFunction trigger_functions[16];
 
 // Tables that `protected` lists, by OID. A table leaves it when its triggers are dropped, which the server tells everybody.
 static Oid covered[64];
 
-// Of a trigger that runs here, in the memory of its statement.
+// A trigger that runs here, in the memory of its statement.
 typedef struct Carried {
   FmgrInfo sql;
   bool sql_is_ready;
