@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <termgate/text/ascii.hpp>
+#include <termgate/text/hex.hpp>
 
 namespace termgate::cli {
 namespace {
@@ -62,22 +63,6 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
 std::mutex known_mutex;  // guards known
 std::vector<std::string> known;
 
-int hex(char c) { return c >= '0' && c <= '9' ? c - '0' : text::lower(c) >= 'a' && text::lower(c) <= 'f' ? text::lower(c) - 'a' + 10 : -1; }
-
-// As a URL's reader has it.
-std::string percent_decoded(std::string_view text) {
-  std::string plain;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] == '%' && at + 2 < text.size() && hex(text[at + 1]) >= 0 && hex(text[at + 2]) >= 0) {
-      plain += static_cast<char>(hex(text[at + 1]) * 16 + hex(text[at + 2]));
-      at += 2;
-    } else {
-      plain += text[at];
-    }
-  }
-  return plain;
-}
-
 }  // namespace
 
 void know_secrets_of(std::string text) {
@@ -99,7 +84,7 @@ std::string without_passwords(std::string message, std::vector<std::string> give
       if (at + size < text.size()) replace_all(message, before + secret + text[at + size], before + std::string(hidden) + text[at + size]);
       replace_all(message, before + secret, before + std::string(hidden));
       // A reader of the URL may quote what it has decoded.
-      if (const std::string decoded = percent_decoded(secret); decoded != secret && decoded.size() > 3)
+      if (const std::string decoded = text::percent_decoded_where_it_can(secret); decoded != secret && decoded.size() > 3)
         replace_all(message, decoded, std::string(hidden));
     }
   }

@@ -9,32 +9,23 @@ if(NOT "$ENV{TERMGATE_PACKAGE_VERSION}" STREQUAL "")
   set(package_version "$ENV{TERMGATE_PACKAGE_VERSION}")
 endif()
 
-# The guard, for Debian's own PostgreSQL, by its own Makefile.
-set(TERMGATE_GUARD_MAJOR 15 CACHE STRING "The PostgreSQL that the guard's package is for")
+# The guard and its shortcuts, for Debian's own PostgreSQL (guard/CMakeLists.txt). PGXS keeps the debugging information, and what is installed
+# as a file is not stripped.
 set(guard_package postgresql-${TERMGATE_GUARD_MAJOR}-termgate)
-find_program(TERMGATE_PG_CONFIG pg_config PATHS /usr/lib/postgresql/${TERMGATE_GUARD_MAJOR}/bin NO_DEFAULT_PATH)
-find_program(TERMGATE_MAKE NAMES gmake make)
-# A cross build says which compiler: "CC=aarch64-linux-gnu-gcc;with_llvm=no".
-set(TERMGATE_GUARD_MAKE_OPTIONS "" CACHE STRING "Variables for the make that builds the guard")
-if(TERMGATE_PG_CONFIG AND TERMGATE_MAKE AND EXISTS /usr/include/postgresql/${TERMGATE_GUARD_MAJOR}/server/postgres.h AND (NOT CMAKE_CROSSCOMPILING OR TERMGATE_GUARD_MAKE_OPTIONS))
-  set(guard "${PROJECT_SOURCE_DIR}/guard")
-  set(guard_build "${PROJECT_BINARY_DIR}/guard_package/${TERMGATE_GUARD_MAJOR}")
-  file(MAKE_DIRECTORY "${guard_build}")
-  file(GLOB guard_sources CONFIGURE_DEPENDS "${guard}/*.c" "${guard}/*.h")
-  add_custom_command(OUTPUT "${guard_build}/termgate_guard.so"
-    COMMAND "${TERMGATE_MAKE}" -s -f "${guard}/Makefile" "VPATH=${guard}" "PG_CONFIG=${TERMGATE_PG_CONFIG}" "COPT=-ffile-prefix-map=${PROJECT_SOURCE_DIR}=." ${TERMGATE_GUARD_MAKE_OPTIONS}
-    DEPENDS ${guard_sources} "${guard}/Makefile" WORKING_DIRECTORY "${guard_build}" COMMENT "Building the guard for PostgreSQL ${TERMGATE_GUARD_MAJOR}" VERBATIM)
-  # PGXS keeps the debugging information, and what is installed as a file is not stripped.
-  add_custom_command(OUTPUT "${guard_build}/stripped/termgate_guard.so"
-    COMMAND "${CMAKE_COMMAND}" -E make_directory "${guard_build}/stripped"
-    COMMAND "${CMAKE_STRIP}" --strip-unneeded -o "${guard_build}/stripped/termgate_guard.so" "${guard_build}/termgate_guard.so"
-    DEPENDS "${guard_build}/termgate_guard.so" VERBATIM)
-  add_custom_target(termgate_guard_package ALL DEPENDS "${guard_build}/stripped/termgate_guard.so")
-  install(FILES "${guard_build}/stripped/termgate_guard.so" DESTINATION lib/postgresql/${TERMGATE_GUARD_MAJOR}/lib COMPONENT ${guard_package})
-  install(FILES "${guard}/termgate_guard.control" "${guard}/termgate_guard--1.0.sql" DESTINATION share/postgresql/${TERMGATE_GUARD_MAJOR}/extension COMPONENT ${guard_package})
+if(TARGET termgate_guard)
+  get_target_property(guard_library termgate_guard TERMGATE_LIBRARY)
+  get_filename_component(guard_build "${guard_library}" DIRECTORY)
+  foreach(library termgate_guard termgate_shortcuts)
+    add_custom_command(OUTPUT "${guard_build}/stripped/${library}.so"
+      COMMAND "${CMAKE_COMMAND}" -E make_directory "${guard_build}/stripped"
+      COMMAND "${CMAKE_STRIP}" --strip-unneeded -o "${guard_build}/stripped/${library}.so" "${guard_build}/${library}.so"
+      DEPENDS termgate_guard "${guard_build}/${library}.so" VERBATIM)
+    list(APPEND stripped "${guard_build}/stripped/${library}.so")
+  endforeach()
+  add_custom_target(termgate_guard_package ALL DEPENDS ${stripped})
+  install(FILES ${stripped} DESTINATION lib/postgresql/${TERMGATE_GUARD_MAJOR}/lib COMPONENT ${guard_package})
+  install(FILES guard/termgate_guard.control guard/termgate_guard--1.0.sql DESTINATION share/postgresql/${TERMGATE_GUARD_MAJOR}/extension COMPONENT ${guard_package})
   list(APPEND packages ${guard_package})
-else()
-  message(STATUS "${guard_package} is left out: postgresql-server-dev-${TERMGATE_GUARD_MAJOR} and make are not installed, or this is a cross build")
 endif()
 
 # Man pages and completions come from the command itself. A cross build cannot run it: -DTERMGATE_HELP_JSON=FILE, from `termgate --help --json` elsewhere.

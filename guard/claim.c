@@ -1,5 +1,5 @@
 // What the session declares: the settings termgate.scope and termgate.term, which SET, SET LOCAL, set_config, a start-up option, ALTER ROLE
-// or a function's SET clause give it. Any text is accepted here: what is wrong with one is said at the write, by layer 1 (TG005). A value
+// or a function's SET clause give it. Any text is accepted here: layer 1 reports what is wrong with it at the write (TG005). A value
 // that a check hook refuses would be dropped at the start of a session with a mere warning, and "malformed" would become "not declared".
 #include "guard.h"
 
@@ -75,7 +75,7 @@ static void read_claim(Claim* into, const char* scope, const char* term) {
   }
 }
 
-// Of a whole claim.
+// The claim that is declared now is whole.
 bool claim_is_of(const ScopeName* scope) {
   const Claim* now = claim_now();
   return VARSIZE(&now->scope.text.header) == VARSIZE(&scope->text.header) &&

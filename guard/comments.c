@@ -207,7 +207,7 @@ static void read_rest(const char* at, const char* end) {
   for (at = begin; (at = skip_space(at, end)) < end; at = next) { next = *at == ';' ? at + 1 : skip_comment(&found, at, end); }
 }
 
-// Where the statement begins whose first token is at `first` or behind it: behind the token in front of that. From PostgreSQL 18 on a
+// Where the statement begins whose first token is at `first` or later: after the token in front of that. From PostgreSQL 18 on a
 // statement's location is its first token's, and the comments before it are not in it.
 static const char* begin_of(const char* text, const char* first) {
   const char* begin = text;
@@ -260,6 +260,6 @@ bool comments_read(void) {
   return declares = found.has_scope || found.has_term;
 }
 
-// Of a comment that declares; NULL: the other half alone is in it.
+// What a comment that declares says of it; NULL: the other half alone is in it.
 const char* comments_scope(void) { return found.has_scope ? found.scope : NULL; }
 const char* comments_term(void) { return found.has_term ? found.term : NULL; }

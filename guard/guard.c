@@ -24,7 +24,7 @@ GuardMode guard_mode(void) {
   return mode_setting == GUARD_OFF && IsParallelWorker() && sessions_leader_is_guarded() ? GUARD_ENFORCE : (GuardMode)mode_setting;
 }
 
-// What a parallel worker is told when it starts is its leader's, and always allowed.
+// A parallel worker starts with its leader's value, which is always allowed.
 static bool check_session_setting(bool* value, void** extra pg_attribute_unused(), GucSource source) {
   if (session_guarded && !*value && !IsParallelWorker()) {
     if (source >= PGC_S_INTERACTIVE) {
@@ -57,7 +57,6 @@ static const char* show_checks(void) {
 }
 
 static bool guarded_placeholder = false;
-static char* appends_placeholder = NULL;
 static char* checks_placeholder = NULL;
 
 static void assign_mode(int value, void* extra pg_attribute_unused()) {
@@ -94,14 +93,34 @@ static void define_settings(void) {
                            false, PGC_SUSET, GUC_NO_RESET_ALL, NULL, NULL, NULL);
   DefineCustomBoolVariable("termgate.guarded", "Whether this session is guarded.", NULL, &guarded_placeholder, false, PGC_INTERNAL,
                            GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL, show_guarded);
-  DefineCustomStringVariable("termgate.guard_appends", "The schema whose append() and append_many() this session carries out without SQL.",
-                             NULL, &appends_placeholder, "", PGC_INTERNAL, GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL,
-                             append_schema);
   DefineCustomStringVariable("termgate.guard_checks", "The schema of the layer 1 whose functions may ask this session what it has passed.",
                              NULL, &checks_placeholder, "", PGC_INTERNAL, GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL,
                              show_checks);
   claim_define_settings();
 }
+
+static GuardInterface interface = {
+    GUARD_VERSION,
+    sizeof(GuardInterface),
+    NULL,
+    NULL,
+    hooks_exempt,
+    argument_scope,
+    claim_set_name,
+    layer1_usable,
+    layer1_found,
+    layer1_schema,
+    layer1_schema_oid,
+    layer1_owner,
+    layer1_is_busy,
+    layer1_execute,
+    hooks_layer1_writes,
+    check_by_arguments,
+    check_for_protect,
+    check_any_for_protect,
+    passes_count,
+    passes_drop,
+};
 
 void _PG_init(void) {
   static bool done = false;
@@ -111,6 +130,7 @@ void _PG_init(void) {
   define_settings();
   sessions_install();
   hooks_install();
+  *find_rendezvous_variable(GUARD_RENDEZVOUS) = &interface;
 }
 
 PG_FUNCTION_INFO_V1(termgate_guard_session);
@@ -129,7 +149,7 @@ Datum termgate_guard_session(PG_FUNCTION_ARGS) {
   PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(description), values, nulls)));
 }
 
-// What only layer 1 may ask and tell. False where the guard cannot use this layer 1, which is said at the write.
+// Only layer 1 may call what follows. False where the guard cannot use this layer 1; the write then reports that.
 static bool from_layer1(void) {
   if (!layer1_usable()) { return false; }
   if (GetUserId() != layer1_owner()) {
@@ -201,21 +221,18 @@ Datum termgate_guard_passed(PG_FUNCTION_ARGS) {
   PG_RETURN_VOID();
 }
 
-PG_FUNCTION_INFO_V1(termgate_guard_append);
-// Layer 1: append() of one payload; NULL, and nothing is written, where layer 1 has to look.
-Datum termgate_guard_append(PG_FUNCTION_ARGS) {
+static Datum carry_append(CarriedAppend append, FunctionCallInfo fcinfo) {
   Datum last;
-  if (!from_layer1() || !append_one(fcinfo, &last)) { PG_RETURN_NULL(); }
+  if (!from_layer1() || append == NULL || !append(fcinfo, &last)) { PG_RETURN_NULL(); }
   PG_RETURN_DATUM(last);
 }
 
+// Layer 1: append() and append_many() by the library of guard/shortcuts/. NULL, and nothing is written, where it is not loaded or layer 1
+// has to look.
+PG_FUNCTION_INFO_V1(termgate_guard_append);
+Datum termgate_guard_append(PG_FUNCTION_ARGS) { return carry_append(interface.append, fcinfo); }
 PG_FUNCTION_INFO_V1(termgate_guard_append_many);
-// Layer 1: append_many(), likewise. An array that layer 1 refuses is layer 1's to refuse.
-Datum termgate_guard_append_many(PG_FUNCTION_ARGS) {
-  Datum last;
-  if (!from_layer1() || !append_array(fcinfo, &last)) { PG_RETURN_NULL(); }
-  PG_RETURN_DATUM(last);
-}
+Datum termgate_guard_append_many(PG_FUNCTION_ARGS) { return carry_append(interface.append_many, fcinfo); }
 
 PG_FUNCTION_INFO_V1(termgate_guard_layer1_call);
 // Layer 1: what follows, up to the same with false, is its own notification or count.

@@ -6,20 +6,17 @@
 //   passes.c      what this transaction has passed, and what it has done; savepoints
 //   layer1.c      finds layer 1 in this database; reads a fence; calls layer 1's functions, which decide every refusal
 //   check.c       locks the scope, compares, remembers
-//   append.c      append() and append_many() without SQL
-//   shortcuts.c   what statements call without SQL: check_term(), append(), the triggers of protect()
 //   statements.c  which statements write
 //   hooks.c       where the server calls us: executor, utility statements, functions, the end of a transaction
 //   sessions.c    what all sessions show: termgate.guarded_sessions, termgate.guard_counts
 //
+//   interface.h   what guard/shortcuts/ uses of all this, a library of its own
+//
 // One backend is one thread. All state here is the backend's own, but for sessions.c.
 #pragma once
 
-#include "server.h"
+#include "interface.h"
 
-#define GUARD_VERSION "1.0"
-// A scope has 1 to 200 code points, so at most 800 bytes of UTF-8.
-#define SCOPE_BYTES_MAX 800
 // A transaction that has passed so many scopes keeps no more advisory locks; layer 1 then holds fence rows instead (0004_escalation).
 #define LOCKED_SCOPES_MAX 60
 
@@ -35,16 +32,6 @@ typedef struct ScopeKeys {
   int64 queue;
   int64 turnstile;
 } ScopeKeys;
-
-// A scope as a value of type text, and NUL-terminated besides.
-typedef struct ScopeName {
-  union {
-    struct varlena header;
-    char bytes[VARHDRSZ + SCOPE_BYTES_MAX + 1];
-  } text;
-} ScopeName;
-#define SCOPE_DATUM(name) PointerGetDatum(&(name)->text.header)
-#define SCOPE_STRING(name) ((name)->text.bytes + VARHDRSZ)
 
 // The two of them are set one after the other.
 typedef enum ClaimSetting { SETTING_SCOPE = 1, SETTING_TERM = 2 } ClaimSetting;
@@ -127,10 +114,6 @@ extern const char* layer1_schema(void);
 extern Oid layer1_owner(void);
 extern Oid layer1_schema_oid(void);
 extern bool layer1_owns(Oid relation);
-extern Oid layer1_relation(const char* name);
-extern Oid layer1_function(const char* name);
-extern Oid layer1_own_function(const char* name, int arguments, const Oid* types);
-extern void layer1_row_function(const char* column, char* name);
 extern bool layer1_remembers(const ScopeName* scope, int64 term);
 extern bool layer1_passes_by(uint32 function);
 extern void layer1_keys(const ScopeName* scope, ScopeKeys* keys);
@@ -144,9 +127,7 @@ extern void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fenc
 extern void layer1_check_by_row(const ScopeName* scope, int64 term);
 extern char* layer1_would_refuse(const ScopeName* scope, int64 term, const Fence* fence, bool too_early);
 extern bool layer1_is_busy(void);
-extern bool layer1_new_stream(Datum stream, const ScopeName* scope, int64 last);
-extern bool layer1_new_write_id(Datum write_id, Datum stream, int64 number, const ScopeName* scope, int64 term);
-extern void layer1_give_back(Datum stream, int64 count);
+extern uint64 layer1_execute(Layer1Call* statement, Datum* values);
 
 // check.c
 extern void check_require(Snapshot snapshot);
@@ -160,30 +141,6 @@ extern void check_statement_runs(void);
 extern void check_statement_goes_on(void);
 extern void check_forget(void);
 
-// append.c
-typedef struct AppendOf {
-  Datum stream;  // of type text
-  bool has_scope;
-  ScopeName* scope;  // room for it where it is not named
-  int64 term;
-  bool has_expected;
-  int64 expected;
-  bool has_write_id;
-  Datum write_id;
-  const Datum* payloads;
-  int64 count;
-} AppendOf;
-extern void append_watch(void);
-extern const char* append_schema(void);
-extern bool append_rows(AppendOf* what, int64* last);
-extern bool append_one(FunctionCallInfo fcinfo, Datum* last);
-extern bool append_array(FunctionCallInfo fcinfo, Datum* last);
-extern bool append_has_no_follower(void);
-
-// shortcuts.c
-extern void shortcuts_watch(void);
-extern void shortcuts_prepare(QueryDesc* query, int flags);
-
 // statements.c
 extern bool statement_writes(const QueryDesc* query, int flags);
 extern bool statement_writes_layer1_alone(const PlannedStmt* plan);
@@ -196,6 +153,7 @@ extern bool function_is_notify(Oid function);
 
 // hooks.c
 extern void hooks_install(void);
+extern bool hooks_exempt(void);
 extern void hooks_layer1_call(bool begins);
 extern void hooks_layer1_writes(void);
 extern bool hooks_may_write(bool ran);

@@ -12,7 +12,7 @@ static ExecutorFinish_hook_type next_executor_finish = NULL;
 static ProcessUtility_hook_type next_utility = NULL;
 static object_access_hook_type next_object_access = NULL;
 
-// Of the transaction. Something ran that the end of the transaction cannot see.
+// In this transaction something ran that the end of the transaction cannot see.
 static bool used_traceless = false;
 // The transaction got its id from a statement of layer 1's.
 static bool id_is_layer1s = false;
@@ -24,12 +24,12 @@ static int writing = 0;
 // A statement that brings its own check along is being made ready, and nothing has passed yet.
 static bool on_credit = false;
 
-static bool exempt(void) {
+bool hooks_exempt(void) {
   return IsBinaryUpgrade || !IsUnderPostmaster || proc_exit_inprogress || IsAutoVacuumProcess() || IsLogicalWorker() ||
          RecoveryInProgress();
 }
 
-static bool guarding(void) { return guard_mode() != GUARD_OFF && !layer1_is_busy() && !exempt(); }
+static bool guarding(void) { return guard_mode() != GUARD_OFF && !layer1_is_busy() && !hooks_exempt(); }
 
 static Snapshot statement_snapshot(void) {
   if (ActiveSnapshotSet()) { return GetActiveSnapshot(); }
@@ -86,7 +86,6 @@ static void executor_start(QueryDesc* query, int flags) {
     standard_ExecutorStart(query, flags);
   }
   on_credit = false;
-  if (!IsParallelWorker() && !exempt()) { shortcuts_prepare(query, flags); }
 }
 
 static bool writes(const QueryDesc* query) {
@@ -268,6 +267,4 @@ void hooks_install(void) {
   RegisterXactCallback(on_transaction, NULL);
   RegisterSubXactCallback(on_savepoint, NULL);
   layer1_watch();
-  append_watch();
-  shortcuts_watch();
 }

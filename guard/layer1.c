@@ -20,51 +20,22 @@ typedef struct Layer1 {
   int passing_count;
 } Layer1;
 
-// The functions that we call, of sql/postgres/install/0016_guard.sql and 0025_require.sql, and statements of 0005_append.sql.
-typedef enum CallKind {
-  CALL_DECLARED,
-  CALL_WAIT,
-  CALL_VERDICT,
-  CALL_BY_ROW,
-  CALL_WOULD_REFUSE,
-  CALL_REQUIRED,
-  FUNCTIONS,
-  CALL_NEW_STREAM = FUNCTIONS,
-  CALL_NEW_WRITE_ID,
-  CALL_GIVE_BACK,
-  CALLS
-} CallKind;
-typedef struct Call {
-  const char* name;  // of a function; else a statement, with the schema in the place of %s
-  int arguments;
-  Oid types[6];
-  SPIPlanPtr plan;
-} Call;
-static Call calls[CALLS] = {
-    {"_guard_declared", 2, {TEXTOID, TEXTOID}, NULL},
-    {"_guard_wait", 1, {TEXTOID}, NULL},
-    {"_guard_verdict", 6, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID, INT8OID}, NULL},
-    {"_guard_by_row", 2, {TEXTOID, INT8OID}, NULL},
-    {"_guard_would_refuse", 5, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID}, NULL},
-    {"_guard_required", 1, {TEXTOID}, NULL},
-    {"INSERT INTO %s.streams (stream_id, scope, last_no) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", 3, {TEXTOID, TEXTOID, INT8OID}, NULL},
-    {"INSERT INTO %s.write_ids (write_id, stream_id, sequence_no, scope, term) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
-     5,
-     {UUIDOID, TEXTOID, INT8OID, TEXTOID, INT8OID},
-     NULL},
-    {"UPDATE %s.streams SET last_no = last_no OPERATOR(pg_catalog.-) $2 WHERE stream_id OPERATOR(pg_catalog.=) $1",
-     2,
-     {TEXTOID, INT8OID},
-     NULL},
-};
+// The functions that we call, of sql/postgres/install/0016_guard.sql and 0025_require.sql.
+static Layer1Call declared = {"_guard_declared", false, 2, {TEXTOID, TEXTOID}, NULL, 0};
+static Layer1Call wait_for_raise = {"_guard_wait", false, 1, {TEXTOID}, NULL, 0};
+static Layer1Call verdict = {"_guard_verdict", false, 6, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID, INT8OID}, NULL, 0};
+static Layer1Call by_row = {"_guard_by_row", false, 2, {TEXTOID, INT8OID}, NULL, 0};
+static Layer1Call would_refuse = {"_guard_would_refuse", false, 5, {TEXTOID, INT8OID, INT8OID, INT8OID, BOOLOID}, NULL, 0};
+static Layer1Call required_leases = {"_guard_required", false, 1, {TEXTOID}, NULL, 0};
+static const Layer1Call* const functions[] = {&declared, &wait_for_raise, &verdict, &by_row, &would_refuse, &required_leases};
 
 static Layer1 here;
 // What this session has learned from layer 1: fences of this generation or a later one are trusted in this database.
 static bool trust_known = false;
 static int64 trusted_since = 0;
 static int busy = 0;
-// The plans of our calls name another schema.
-static bool plans_outdated = false;
+// Counts the schemas, which the plans of our calls name.
+static uint32 plans_epoch = 0;
 
 bool layer1_is_busy(void) { return busy > 0; }
 const char* layer1_schema(void) { return here.schema; }
@@ -166,50 +137,16 @@ static Oid owner_of_function(Oid function) {
 
 static bool find_functions(const Layer1* found) {
   int i;
-  for (i = 0; i < FUNCTIONS; ++i) {
-    Oid function = function_of(found->schema, calls[i].name, calls[i].arguments, calls[i].types);
-    if (!OidIsValid(function)) { return not_usable(other_version, "schema \"%s\" has no function %s", found->schema, calls[i].name); }
+  for (i = 0; i < (int)lengthof(functions); ++i) {
+    const Layer1Call* call = functions[i];
+    Oid function = function_of(found->schema, call->text, call->arguments, call->types);
+    if (!OidIsValid(function)) { return not_usable(other_version, "schema \"%s\" has no function %s", found->schema, call->text); }
     if (owner_of_function(function) != found->owner) {
       return not_usable("All of layer 1 belongs to one role: run termgate init as that role.",
-                        "function %s and table fences belong to two roles", calls[i].name);
+                        "function %s and table fences belong to two roles", call->text);
     }
   }
   return true;
-}
-
-Oid layer1_function(const char* name) {
-  Oid none = InvalidOid;
-  Oid user, function;
-  int security;
-  // A role that may not look into the schema finds it all the same.
-  GetUserIdAndSecContext(&user, &security);
-  SetUserIdAndSecContext(here.owner, security | SECURITY_LOCAL_USERID_CHANGE);
-  function = function_of(here.schema, name, -1, &none);
-  SetUserIdAndSecContext(user, security);
-  return function;
-}
-
-// Of the schema and of the owner of layer 1; InvalidOid where there is none. Valid only where layer1_usable().
-Oid layer1_own_function(const char* name, int arguments, const Oid* types) {
-  oidvector* vector = buildoidvector(types, arguments);
-  HeapTuple row = SearchSysCache3(PROCNAMEARGSNSP, CStringGetDatum(name), PointerGetDatum(vector), ObjectIdGetDatum(here.schema_oid));
-  Oid function = InvalidOid;
-  if (HeapTupleIsValid(row)) {
-    Form_pg_proc form = (Form_pg_proc)GETSTRUCT(row);
-    if (form->proowner == here.owner) { function = form->oid; }
-    ReleaseSysCache(row);
-  }
-  return function;
-}
-
-// The name that _make_protected_row() gives the trigger function of a column; `name` has room for NAMEDATALEN bytes.
-void layer1_row_function(const char* column, char* name) {
-  const char* quoted = quote_identifier(column);
-  bytea* hash = DatumGetByteaPP(DirectFunctionCall1(sha256_bytea, CStringGetTextDatum(quoted)));
-  const unsigned char* bytes = (const unsigned char*)VARDATA_ANY(hash);
-  int i;
-  strcpy(name, "_protected_row_");
-  for (i = 0; i < 16; ++i) { snprintf(name + 15 + 2 * i, 3, "%02x", bytes[i]); }
 }
 
 static int64 seed(const char* schema, int64 kind) {
@@ -313,19 +250,6 @@ static bool find(Layer1* found) {
   return true;
 }
 
-// Not while one of them runs.
-static void forget_outdated_plans(void) {
-  int i;
-  if (!plans_outdated || busy > 0) { return; }
-  plans_outdated = false;
-  for (i = 0; i < CALLS; ++i) {
-    if (calls[i].plan != NULL) {
-      SPI_freeplan(calls[i].plan);
-      calls[i].plan = NULL;
-    }
-  }
-}
-
 bool layer1_usable(void) {
   Layer1 found;
   uint32 before = news;
@@ -334,7 +258,7 @@ bool layer1_usable(void) {
   if (!find(&found)) { return false; }
   if (found.schema_oid != here.schema_oid || strcmp(found.schema, here.schema) != 0 || found.fences != here.fences) {
     trust_known = false;
-    plans_outdated = true;
+    ++plans_epoch;
     claim_forget_keys();
     last_row_is_gone();
   }
@@ -372,9 +296,6 @@ bool layer1_owns(Oid relation) {
   return owned;
 }
 
-// Valid only where layer1_usable().
-Oid layer1_relation(const char* name) { return get_relname_relid(name, here.schema_oid); }
-
 bool layer1_passes_by(uint32 function) {
   int i;
   for (i = 0; i < here.passing_count; ++i) {
@@ -404,7 +325,7 @@ static bool is_same_scope(const ScopeName* one, const ScopeName* other) {
   return VARSIZE(&one->text.header) == VARSIZE(&other->text.header) && memcmp(&one->text, &other->text, VARSIZE(&one->text.header)) == 0;
 }
 
-// As _queue_key() and _turnstile_key() compute them; layer 1 is asked once a session whether they agree (layer1_verdict).
+// As _queue_key() and _turnstile_key() compute them; layer1_verdict() compares them with layer 1's once a session.
 void layer1_keys(const ScopeName* scope, ScopeKeys* keys) {
   if (last_row.valid && last_row.has_keys && is_same_scope(scope, &last_row.scope)) {
     *keys = last_row.keys;
@@ -556,44 +477,52 @@ void layer1_read_fence(const ScopeName* scope, Fence* fence) {
 
 bool layer1_trusts(const Fence* fence) { return fence->found && trust_known && fence->vouched && fence->generation >= trusted_since; }
 
-static const char* call_text(const Call* call) {
+static const char* call_text(const Layer1Call* call) {
   StringInfoData text;
   int i;
-  if (call >= &calls[FUNCTIONS]) { return psprintf(call->name, quote_identifier(here.schema)); }
+  if (call->is_statement) { return psprintf(call->text, quote_identifier(here.schema)); }
   initStringInfo(&text);
-  appendStringInfo(&text, "SELECT * FROM %s.%s(", quote_identifier(here.schema), call->name);
+  appendStringInfo(&text, "SELECT * FROM %s.%s(", quote_identifier(here.schema), call->text);
   for (i = 0; i < call->arguments; ++i) { appendStringInfo(&text, "%s$%d", i == 0 ? "" : ", ", i + 1); }
   appendStringInfoChar(&text, ')');
   return text.data;
 }
 
 // How many rows it has given or changed.
-static uint64 execute(Call* call, Datum* values, const char* nulls) {
+static uint64 execute(Layer1Call* call, Datum* values, const char* nulls) {
   int done;
   if (call->plan == NULL) {
     SPIPlanPtr plan = SPI_prepare(call_text(call), call->arguments, call->types);
     if (plan == NULL || SPI_keepplan(plan) != 0) {
-      elog(ERROR, "termgate_guard cannot prepare %s: %s", call->name, SPI_result_code_string(SPI_result));
+      elog(ERROR, "termgate_guard cannot prepare %s: %s", call->text, SPI_result_code_string(SPI_result));
     }
     call->plan = plan;
+    call->plan_epoch = plans_epoch;
   }
-  done = SPI_execute_plan(call->plan, values, nulls, IsInParallelMode(), call < &calls[FUNCTIONS] ? 1 : 0);
-  if (done < 0 || (call < &calls[FUNCTIONS] && (done != SPI_OK_SELECT || SPI_processed != 1))) {
-    elog(ERROR, "termgate_guard: %s gave no answer", call->name);
+  done = SPI_execute_plan(call->plan, values, nulls, IsInParallelMode(), call->is_statement ? 0 : 1);
+  if (done < 0 || (!call->is_statement && (done != SPI_OK_SELECT || SPI_processed != 1))) {
+    elog(ERROR, "termgate_guard: %s gave no answer", call->text);
   }
   return SPI_processed;
 }
 
+// Not while a call runs: it may be this one.
+static void forget_outdated_plan(Layer1Call* call) {
+  if (busy > 0 || call->plan == NULL || call->plan_epoch == plans_epoch) { return; }
+  SPI_freeplan(call->plan);
+  call->plan = NULL;
+}
+
 // Calls a function of layer 1 as its owner: a guarded role need not be granted any. Our hooks look away meanwhile. `columns` of the one row
 // of the answer, each copied to the caller's memory where it is no plain value.
-static uint64 call_layer1(CallKind kind, Datum* values, const char* nulls, int columns, Datum* answer, bool* absent) {
+static uint64 call_layer1(Layer1Call* call, Datum* values, const char* nulls, int columns, Datum* answer, bool* absent) {
   MemoryContext caller = CurrentMemoryContext;
   Oid user;
   int security;
   bool own_snapshot = !ActiveSnapshotSet();
   volatile uint64 rows = 0;
   layer1_need();
-  forget_outdated_plans();
+  forget_outdated_plan(call);
   GetUserIdAndSecContext(&user, &security);
   ++busy;
   PG_TRY();
@@ -601,7 +530,7 @@ static uint64 call_layer1(CallKind kind, Datum* values, const char* nulls, int c
     SetUserIdAndSecContext(here.owner, security | SECURITY_LOCAL_USERID_CHANGE);
     if (own_snapshot) { PushActiveSnapshot(GetTransactionSnapshot()); }
     if (SPI_connect() != SPI_OK_CONNECT) { elog(ERROR, "termgate_guard cannot reach the SQL interface"); }
-    rows = execute(&calls[kind], values, nulls);
+    rows = execute(call, values, nulls);
     for (int i = 0; i < columns; ++i) {
       Form_pg_attribute column = TupleDescAttr(SPI_tuptable->tupdesc, i);
       answer[i] = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, i + 1, &absent[i]);
@@ -629,27 +558,27 @@ void layer1_declared(ScopeName* scope, int64* term) {
   Datum answer[2];
   bool absent[2];
   text* name;
-  call_layer1(CALL_DECLARED, values, NULL, 2, answer, absent);
+  call_layer1(&declared, values, NULL, 2, answer, absent);
   if (absent[0] || absent[1]) { elog(ERROR, "termgate_guard: layer 1 read no claim"); }
   name = DatumGetTextPP(answer[0]);
   if (!claim_set_name(scope, VARDATA_ANY(name), (size_t)VARSIZE_ANY_EXHDR(name))) { elog(ERROR, "termgate_guard: layer 1 read no scope"); }
   *term = DatumGetInt64(answer[1]);
 }
 
-// TG007 where a lease that require_lease() has asked for is over. `required` is what it has noted.
+// TG007 where a lease that require_lease() has named is over. `required` is what it has noted.
 void layer1_require_leases(const char* required) {
   Datum values[1] = {CStringGetTextDatum(required)};
-  call_layer1(CALL_REQUIRED, values, NULL, 0, NULL, NULL);
+  call_layer1(&required_leases, values, NULL, 0, NULL, NULL);
 }
 
 void layer1_wait(const ScopeName* scope) {
   Datum values[1] = {SCOPE_DATUM(scope)};
-  call_layer1(CALL_WAIT, values, NULL, 0, NULL, NULL);
+  call_layer1(&wait_for_raise, values, NULL, 0, NULL, NULL);
 }
 
 void layer1_check_by_row(const ScopeName* scope, int64 term) {
   Datum values[2] = {SCOPE_DATUM(scope), Int64GetDatum(term)};
-  call_layer1(CALL_BY_ROW, values, NULL, 0, NULL, NULL);
+  call_layer1(&by_row, values, NULL, 0, NULL, NULL);
 }
 
 // Layer 1 refuses, or says since when fences are trusted. It also says whether it computes the same key as we do.
@@ -667,7 +596,7 @@ void layer1_verdict(const ScopeName* scope, int64 term, const Fence* fence, bool
   values[4] = BoolGetDatum(too_early);
   values[5] = Int64GetDatum(keys.queue);
   if (!fence->found) { nulls[2] = nulls[3] = 'n'; }
-  call_layer1(CALL_VERDICT, values, nulls, 1, answer, absent);
+  call_layer1(&verdict, values, nulls, 1, answer, absent);
   if (absent[0]) {
     (void)not_usable(other_version, "layer 1 locks scopes by other keys than the guard");
     refuse();
@@ -705,24 +634,8 @@ char* layer1_would_refuse(const ScopeName* scope, int64 term, const Fence* fence
     values[3] = Int64GetDatum(fence->generation);
   }
   values[4] = BoolGetDatum(too_early);
-  call_layer1(CALL_WOULD_REFUSE, values, nulls, 1, answer, absent);
+  call_layer1(&would_refuse, values, nulls, 1, answer, absent);
   return absent[0] ? NULL : text_to_cstring(DatumGetTextPP(answer[0]));
 }
 
-// Makes the stream, whose last number is `last`; false where somebody else has made it meanwhile.
-bool layer1_new_stream(Datum stream, const ScopeName* scope, int64 last) {
-  Datum values[3] = {stream, SCOPE_DATUM(scope), Int64GetDatum(last)};
-  return call_layer1(CALL_NEW_STREAM, values, NULL, 0, NULL, NULL) == 1;
-}
-
-// Notes the write id; false where it is known already.
-bool layer1_new_write_id(Datum write_id, Datum stream, int64 number, const ScopeName* scope, int64 term) {
-  Datum values[5] = {write_id, stream, Int64GetDatum(number), SCOPE_DATUM(scope), Int64GetDatum(term)};
-  return call_layer1(CALL_NEW_WRITE_ID, values, NULL, 0, NULL, NULL) == 1;
-}
-
-// Gives numbers back that this transaction has taken.
-void layer1_give_back(Datum stream, int64 count) {
-  Datum values[2] = {stream, Int64GetDatum(count)};
-  (void)call_layer1(CALL_GIVE_BACK, values, NULL, 0, NULL, NULL);
-}
+uint64 layer1_execute(Layer1Call* statement, Datum* values) { return call_layer1(statement, values, NULL, 0, NULL, NULL); }

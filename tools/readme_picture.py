@@ -3,7 +3,11 @@
 
 Two files because an image in a README cannot follow the reader's colour scheme by itself; README picks one with
 <picture>. Text is kept as text, with generic font families, so that it stays sharp and searchable.
+
+  tools/readme_picture.py            writes them
+  tools/readme_picture.py --check    names those that are not current; exit 1 if there is one
 """
+import sys
 from pathlib import Path
 
 THEMES = {
@@ -99,9 +103,13 @@ def picture(c):
 
 def main():
     folder = Path(__file__).resolve().parents[1] / "docs" / "images"
+    files = {folder / f"stale-write-{name}.svg": picture(colours) for name, colours in THEMES.items()}
+    if "--check" in sys.argv[1:]:
+        old = [path.name for path, text in files.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+        sys.exit(f"not current, run tools/readme_picture.py: {', '.join(old)}" if old else 0)
     folder.mkdir(exist_ok=True)
-    for name, colours in THEMES.items():
-        (folder / f"stale-write-{name}.svg").write_text(picture(colours), encoding="utf-8")
+    for path, text in files.items():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

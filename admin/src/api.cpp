@@ -14,6 +14,7 @@
 #include <termgate/jobs.hpp>
 #include <termgate/operator.hpp>
 #include <termgate/text/ascii.hpp>
+#include <termgate/text/hex.hpp>
 #include <termgate/text/printable.hpp>
 
 #include "admin_page.hpp"
@@ -30,27 +31,10 @@ constexpr int searched_max = 20'000;  // newest audit entries that are searched 
 
 json::value optional_text(const std::optional<std::string>& text) { return text ? json::value(*text) : json::value(nullptr); }
 
-int hex(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 std::optional<std::string> decoded(std::string_view text, bool plus_is_blank) {
-  std::string plain;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] == '+' && plus_is_blank) {
-      plain += ' ';
-    } else if (text[at] != '%') {
-      plain += text[at];
-    } else {
-      if (at + 2 >= text.size() || hex(text[at + 1]) < 0 || hex(text[at + 2]) < 0) return std::nullopt;
-      plain += static_cast<char>(hex(text[at + 1]) * 16 + hex(text[at + 2]));
-      at += 2;
-    }
-  }
-  return plain;
+  std::string given(text);
+  if (plus_is_blank) std::replace(given.begin(), given.end(), '+', ' ');
+  return text::percent_decoded(given);
 }
 
 // A page of another site that its reader's browser sends here. Whoever has no browser sends neither header.
@@ -284,7 +268,7 @@ struct Api::Call {
     }
     return std::nullopt;
   }
-  // 400 for any other parameter: one that was ignored would answer another question than the one that was asked.
+  // 400 for any other parameter: to ignore it would answer another request than the one that came.
   void only(std::initializer_list<std::string_view> known) const {
     for (const auto& [given, value] : query) {
       if (std::find(known.begin(), known.end(), given) == known.end())
@@ -455,7 +439,8 @@ Reply Api::request_job(const Call& call) {
   return document({{"run_id", made.run_id}}, 202);
 }
 
-// A run by whoever speaks HTTP. Where the lease's holder is asked to leave, a heartbeat says 202 instead of 200; the run has ended: 409.
+// A run by whoever speaks HTTP. A heartbeat returns 202 instead of 200 where the lease's holder should leave, and 409 where the run has
+// ended.
 Reply Api::change_job(const Call& call) {
   const bool start = call.path.size() == 3, beat = call.path.size() == 4, end = call.path.size() == 5;
   const bool finish = end && call.path[4] == "finish", cancel = end && call.path[4] == "cancel";

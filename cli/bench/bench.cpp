@@ -43,7 +43,7 @@ namespace termgate::cli {
 namespace bench {
 
 namespace {
-std::atomic<bool> stop_wanted{false};  // lock-free, so a signal handler may set it; asked by many threads
+std::atomic<bool> stop_wanted{false};  // lock-free, so a signal handler may set it; many threads read it
 static_assert(std::atomic<bool>::is_always_lock_free);
 }  // namespace
 

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
+#include <termgate/text/hex.hpp>
+#include <termgate/text/quote.hpp>
 
 #include "bench/target.hpp"
 
@@ -74,14 +76,6 @@ class Connection {
     durable_ = durable;
   }
 
-  std::string quoted(const std::string& name) {
-    char* text = PQescapeIdentifier(connection_, name.data(), name.size());
-    if (text == nullptr) throw InvalidInput("TG005 malformed schema name");
-    std::string result(text);
-    PQfreemem(text);
-    return result;
-  }
-
  private:
   static Result checked(PGresult* raw) {
     Result result(raw);
@@ -117,7 +111,7 @@ std::string bytea_array(const std::vector<std::string>& items) {
   return bytes;
 }
 
-// Adds to the URL's start-up options, keeping those that stand in it.
+// Adds to the URL's start-up options, keeping those that it has.
 std::string with_option(const std::string& url, const std::string& option) {
   std::string options;
   if (PQconninfoOption* parsed = PQconninfoParse(url.c_str(), nullptr)) {
@@ -126,19 +120,15 @@ std::string with_option(const std::string& url, const std::string& option) {
     }
     PQconninfoFree(parsed);
   }
-  std::string encoded;
-  for (const char character : options + option) {
-    if (std::isalnum(static_cast<unsigned char>(character))) encoded += character;
-    else encoded += fmt::format("%{:02X}", static_cast<unsigned char>(character));
-  }
-  return url + (url.find('?') == std::string::npos ? "?" : "&") + "options=" + encoded;  // the last one counts
+  // The last one counts.
+  return url + (url.find('?') == std::string::npos ? "?" : "&") + "options=" + text::percent_encoded(options + option);
 }
 
 class PostgresTarget final : public Target {
  public:
   PostgresTarget(std::string url, std::string schema, const std::string& suffix)
       : url_(std::move(url)), schema_name_(std::move(schema)), control_(url_) {
-    schema_ = control_.quoted(schema_name_);
+    schema_ = text::quoted(schema_name_, '"');
     plain_ = "bench_" + suffix + "_plain";
     textbook_ = "bench_" + suffix + "_textbook";
     fence_ = "bench_" + suffix + "_fence";

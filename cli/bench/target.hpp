@@ -1,6 +1,6 @@
 // bench: the database under measurement. A target makes the writers of each scenario; how they are run and
-// compared is bench.cpp's. PostgreSQL's writers speak libpq directly (bench_postgres.cpp) and SQLite's
-// unfenced ones sqlite3 (bench_sqlite.cpp), so that the base of every ratio is the thinnest client there is.
+// compared is bench.cpp's. PostgreSQL's writers speak libpq directly (postgres.cpp) and SQLite's
+// unfenced ones sqlite3 (sqlite.cpp), so that the base of every ratio is the thinnest client there is.
 #pragma once
 
 #include <chrono>

@@ -25,7 +25,7 @@ struct Ended {
   std::atomic<bool> taken{false}, pruned{false}, output_failed{false};
 };
 
-// Printed and flushed before the position moves behind it: a full disk or a closed pipe loses nothing.
+// Printed and flushed before the position moves past it: a full disk or a closed pipe loses nothing.
 void print_followed(const Arguments& arguments, const Stream& stream, const StreamWrite& write, Ended& ended) {
   if (arguments.json()) {
     print_json_with_payload(

@@ -1,13 +1,12 @@
 #include "commands/privileges.hpp"
 
-#include <cctype>
-
 #include <fmt/format.h>
 
 #include <termgate/detail/named_row.hpp>
 #include <termgate/operator.hpp>
 
 #include <termgate/error.hpp>
+#include <termgate/text/hex.hpp>
 
 #include "storm/sql.hpp"
 #ifdef TERMGATE_WITH_POSTGRES
@@ -36,7 +35,7 @@ int level_of(const std::string& name) { return name == "read" ? 1 : name == "wri
 
 bool is_plain(const std::string& name) {
   for (const char letter : name) {
-    if (!std::isalnum(static_cast<unsigned char>(letter)) && letter != '_' && letter != '-' && letter != '.') return false;
+    if (!text::is_letter_or_digit(letter) && letter != '_' && letter != '-' && letter != '.') return false;
   }
   return !name.empty();
 }
@@ -155,13 +154,10 @@ std::string Workspace::url(const std::string& url) const {
     PQconninfoFree(parsed);
   }
   options += "-csearch_path=" + schema_;
-  std::string encoded;
-  for (const char letter : options)
-    encoded += std::isalnum(static_cast<unsigned char>(letter)) ? std::string(1, letter)
-                                                                : fmt::format("%{:02X}", static_cast<unsigned char>(letter));
   // A '?' in front of the '@' belongs to the password; of two parameters of one name libpq takes the last.
   const auto at = url.find('@');
-  return url + (url.find('?', at == std::string::npos ? 0 : at) != std::string::npos ? "&" : "?") + "options=" + encoded;
+  return url + (url.find('?', at == std::string::npos ? 0 : at) != std::string::npos ? "&" : "?") +
+         "options=" + text::percent_encoded(options);
 #else
   return url;
 #endif

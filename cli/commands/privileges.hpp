@@ -18,7 +18,7 @@ struct Access {
   std::string level_name() const;
 };
 
-// Of the connected role, or of `role`. None: a database without roles, or no such role.
+// What the connected role may do, or `role`. None: a database without roles, or no such role.
 std::optional<Access> access_of(Database& database, const std::string& schema, const std::optional<std::string>& role = {});
 
 // `termgate init --grant app=lead`, with --schema where it is not the usual one.

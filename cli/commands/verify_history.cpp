@@ -133,7 +133,7 @@ HistoryJudgement judge_history(const Arguments& arguments, Database& database) {
   judgement.operations = std::move(history.operations());
   for (auto& [id, other] : others) judgement.operations.push_back(std::move(other));
   judgement.verdict = testkit::check(judgement.operations, state);
-  // Of what nothing is known, nothing is counted.
+  // An operation that nothing is known of does not count as committed.
   judgement.verdict.unknown_committed -= others.size();
   return judgement;
 }

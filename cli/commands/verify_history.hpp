@@ -9,7 +9,7 @@ namespace termgate::cli {
 
 struct HistoryJudgement {
   testkit::Verdict verdict;
-  std::vector<testkit::Operation> operations;  // of the history; behind them, those that stand for rows of others
+  std::vector<testkit::Operation> operations;  // of the history; after them, those of rows that others wrote
   std::size_t recorded = 0;                    // of the history
   std::size_t clients = 0;
   std::size_t others = 0;  // rows that nobody in the history wrote

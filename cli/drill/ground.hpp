@@ -27,7 +27,7 @@ class Ground {
     return found ? found->term : 0;
   }
   std::optional<LeaseInfo> lease() { return Info(*database_).lease(plan_.scope); }
-  // Gives back a lease that an instance has left. Why not; empty: done.
+  // Gives back a lease that an instance has left. Returns why it could not, or an empty text.
   std::string give_back(const LeaseInfo& lease);
   std::optional<Access> access(const std::string& role) { return access_of(*database_, plan_.schema, role); }
   const std::string& why_not() const { return why_not_; }

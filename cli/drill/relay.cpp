@@ -11,20 +11,13 @@
 
 #include <fmt/format.h>
 
+#include <termgate/text/hex.hpp>
+
 namespace termgate::cli::drill {
 namespace {
 
 // For the parts of a URL.
-std::string encoded(std::string_view text) {
-  std::string all;
-  for (const char byte : text) {
-    const bool plain = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '-' ||
-                       byte == '_' || byte == '.' || byte == '~';
-    if (plain) all += byte;
-    else all += fmt::format("%{:02X}", static_cast<unsigned char>(byte));
-  }
-  return all;
-}
+std::string encoded(std::string_view text) { return text::percent_encoded(text, "-_.~"); }
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // drill: a relay between one instance of the user's command and its PostgreSQL server. It changes nothing but one answer (a client that
-// asks for encryption gets the answer that there is none) and reads along what is refused and what is committed (drill_wire.hpp). Loopback
+// asks for encryption gets the answer that there is none) and reads along what is refused and what is committed (wire.hpp). Loopback
 // only. A thread of its own.
 //
 //   instance ──▶ [read along] ──▶ server or proxy

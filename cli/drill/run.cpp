@@ -84,7 +84,7 @@ class Run {
   void on_line(int number, const std::string& line);
   void start(int number);
 
-  // Where the command's connections lead. What the drill could not see is said before anything is started: throws Error.
+  // Where the command's connections lead. Throws Error, before anything is started, where the drill could not see them.
   void find_the_way();
 
   // A service that takes terms from elsewhere needs no level, so this is a note and no end.
@@ -166,7 +166,7 @@ class Run {
   // Refusals that the audit may know of and that were no writes after the resumption: read along, or seals that layer 1 reported.
   std::int64_t no_writes_ = 0, seals_in_layer1_ = 0;
   bool lines_show_it_ = false, resumed_once_ = false, moved_on_ = false;
-  // Of the lease, under instance 1 and under instance 2; the latter is empty where nothing tells them apart.
+  // The lease's term under instance 1 and under instance 2; the latter is empty where nothing tells them apart.
   std::string owner_, next_owner_;
   Clock::time_point resumed_{};
   std::vector<Write> writes_;

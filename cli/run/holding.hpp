@@ -19,7 +19,7 @@ class Holding {
   virtual Term term() const = 0;
   virtual const std::string& owner() const = 0;
   virtual bool lost() const = 0;
-  // Requested when somebody asks for the lease; it is held until it is released, or lost. A lock service's is asked for by nobody.
+  // Requested when somebody asks for the lease; it is held until it is released, or lost. Nobody requests a lock service's.
   virtual std::stop_token asked_to_leave() const { return {}; }
   // `margin` before the lease's end, unless it is renewed before.
   virtual BootClock::time_point held_until() const = 0;

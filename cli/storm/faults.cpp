@@ -467,7 +467,7 @@ void Faults::prepare(Choice& choice) {
   }
   log_.end(number, outcome, fence->term, {}, code);
   if (outcome == Outcome::unknown) {
-    // It must not stand in everybody's way for the rest of the storm, and outlives a server that is killed.
+    // It must not block everybody for the rest of the storm, and it outlives a server that is killed.
     const auto end = std::chrono::steady_clock::now() + (plan_.server_restart.empty() ? milliseconds(0) : milliseconds(20'000));
     for (bool again = true; again;) {
       try {

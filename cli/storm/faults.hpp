@@ -136,7 +136,7 @@ class Faults {
     std::string fault, scope, tag, stream;
     bool beside = false;     // holds a table and no lock of the scope: then it blocks nothing there, and is not ended
     bool on_table = false;   // holds the adopted table
-    bool exclusive = false;  // … in the weaker of two modes
+    bool exclusive = false;  // in mode EXCLUSIVE, not ACCESS EXCLUSIVE
     milliseconds wait{};     // how long a takeover may take
     LeaseOptions mine;
     std::string url, pid, since;

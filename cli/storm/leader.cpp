@@ -298,8 +298,8 @@ class Writer {
     if (luck <= 35 && !sqlite_) return plain_sql(held, id, rows);
     if (luck <= 38) return look(term);
     const bool numbered = luck <= 80;
-    // The number says when it committed, and nobody else gets one from then on: the later it is taken, the more of the write can be seen to
-    // come too late.
+    // Numbers are given out in the order of commits. The later a write takes its number, the more of it can be shown to have come too
+    // late.
     const bool late = numbered && choice_.in(50);
     const std::string table = choice_.in(70) ? setting_.names.rows() : setting_.names.guarded();
     const bool with_savepoint = choice_.in(20);
@@ -332,8 +332,8 @@ class Writer {
             };
             run("SELECT n FROM " + setting_.names.counters() + " WHERE scope = $1",
                 {scope_});  // on the transaction's snapshot, where it has one
-            // Whoever waited at the fence may have waited for a raise. It must not have passed behind it, which is seen where others can
-            // write meanwhile.
+            // Whoever waited at the fence may have waited for a raise. If it then passed all the same, others that write meanwhile
+            // show that.
             if (!sqlite_ && std::chrono::steady_clock::now() - begun > setting_.ttl / 10 && choice_.in(setting_.full_pace ? 5 : 50))
               nap(choice_.span(setting_.ttl / 4, setting_.ttl));
             else work();
@@ -473,7 +473,7 @@ class Writer {
       };
       try {
         if (way == Way::set && session_.term != held.term) {
-          session_.term = 0;  // until both are said
+          session_.term = 0;  // until both are declared
           if (tsql) {
             run(fmt::format("EXEC termgate.set_term N'{}', {}", scope_, term), {});
           } else {

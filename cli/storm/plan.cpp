@@ -27,7 +27,7 @@ std::vector<std::string> faults_of(const Arguments& arguments, const std::string
   const auto given = arguments.maybe("faults");
   if (!given) {
     for (const Fault& fault : all_faults()) {
-      // Of the naive boundaries only that one is wrong about clocks; the others are to be found broken by their own mistakes.
+      // Only this naive boundary is wrong about clocks; the others are to be found broken by their own mistakes.
       if (fault.name == "clock" && naive && arguments.text_or("naive", "") != "client-clock") continue;
       if (fits(fault)) faults.emplace_back(fault.name);
     }

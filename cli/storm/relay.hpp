@@ -93,7 +93,7 @@ class Relay {
     bool silent = false;       // the server's end is closed
     Time until = Time::max();  // silent, or swallowed: when both ends are closed
     bool over = false;         // closed
-    bool commits = false;      // what is said next by a server whose answers have no tag answers a COMMIT
+    bool commits = false;      // the next answer of a server whose answers have no tag is to a COMMIT
   };
   void run(std::stop_token stop);
   void cut_now();
@@ -107,7 +107,7 @@ class Relay {
   const std::string url_;
   std::atomic<int> armed_{-1};  // a Loss, or -1
   std::atomic<std::int64_t> pause_ms_{0};
-  std::atomic<int> to_cut_{0}, cut_{0};  // asked for, negative by RST; done
+  std::atomic<int> to_cut_{0}, cut_{0};  // how many to cut, negative: by RST; how many were
   std::atomic<bool> calm_{false};
   std::atomic<int> delays_{0};
   std::atomic<std::int64_t> held_pieces_{0}, overtaken_{0};

@@ -118,7 +118,7 @@ std::unique_ptr<Proxies> proxies_of(const Arguments& arguments, Plan& plan) {
   return proxies;
 }
 
-// Null where the connection cannot be led through a relay; then its faults are left out, or refused if they were asked for.
+// Null where the connection cannot be led through a relay; then its faults are left out, or refused if --faults names them.
 std::unique_ptr<Relay> relay_of(const Arguments& arguments, Plan& plan) {
   try {
     std::unique_ptr<Relay> relay;

@@ -1,4 +1,4 @@
-// storm: what the director (storm.cpp) and its leaders (storm_leader.cpp) share: the plan, and the boundary that is tried.
+// storm: what the director (storm.cpp) and its leaders (leader.cpp) share: the plan, and the boundary that is tried.
 #pragma once
 
 #include <chrono>

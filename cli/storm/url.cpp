@@ -11,7 +11,7 @@ std::string through(const std::string& url, int port) {
 #ifdef TERMGATE_WITH_ODBC
   if (is_odbc(url)) return through_odbc(url, port);
 #endif
-  // Of two parameters of one name libpq takes the last.
+  // libpq takes the last of two parameters of one name.
   return url + fmt::format("&host=127.0.0.1&hostaddr=127.0.0.1&port={}&sslmode=disable&gssencmode=disable", port);
 }
 

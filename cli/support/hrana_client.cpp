@@ -3,7 +3,6 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <limits>
 
@@ -14,6 +13,7 @@
 #include <termgate/detail/error_from_message.hpp>
 #include <termgate/error.hpp>
 #include <termgate/sources/http.hpp>
+#include <termgate/text/scanner.hpp>
 
 namespace termgate::cli {
 namespace {
@@ -136,12 +136,8 @@ HranaRows rows_of(const json::value& result) {
 
 // Whether the statement may end a transaction. One that only looks as if it did makes an error more careful than it need be.
 bool commits(std::string_view sql) {
-  const auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
-  const auto first = std::find_if(sql.begin(), sql.end(), [](char c) { return std::isspace(static_cast<unsigned char>(c)) == 0; });
-  std::string word(first, std::find_if_not(first, sql.end(), letter));
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
-  return word == "COMMIT" || word == "END" || word == "RELEASE" || word.empty();
+  const auto words = text::first_pieces(sql, text::Dialect::sqlite, 1, true);
+  return words.empty() || words[0] == "commit" || words[0] == "end" || words[0] == "release";
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ std::int64_t number_at(std::string_view text, std::size_t at) {
 }
 
 // "TG001 stale term 3 for scope "billing": the fence stands at 5". The scope may hold quotes of its own,
-// so its end is looked for from behind.
+// so its end is searched for from the end of the text.
 [[noreturn]] void throw_stale(const std::string& message) {
   constexpr std::string_view before_term = "stale term ";
   constexpr std::string_view before_scope = " for scope \"";
@@ -45,7 +45,7 @@ std::int64_t number_at(std::string_view text, std::size_t at) {
 void throw_if_tg(std::string_view message) {
   const auto at = message.find("TG00");
   if (at == std::string_view::npos || at + 5 >= message.size() || message[at + 5] != ' ') return;
-  // Only a driver's own short prefix may stand before the code: a code inside a user's message is not ours.
+  // Only a driver's own short prefix may precede the code: a code inside a user's message is not ours.
   const std::string_view prefix = message.substr(0, at);
   if (!(prefix.empty() || prefix == "ERROR:  " || prefix == "FATAL:  ")) return;
   std::string text(message.substr(at));

@@ -24,7 +24,7 @@ class Outlet {
   bool push_when_room(std::deque<Piece> pieces, std::size_t waiting_bytes_max) { return add(std::move(pieces), waiting_bytes_max, false); }
   // In place of what waits and is not taken yet.
   bool replace(std::deque<Piece> pieces) { return add(std::move(pieces), 0, true); }
-  // Nothing comes after this; `whole`: all is said.
+  // Nothing comes after this; `whole`: the answer is complete.
   void finish(bool whole);
   std::size_t waiting_bytes() const;
   bool gone() const;

@@ -29,7 +29,7 @@ Stream::Io Stream::tls_outcome(int result) noexcept {
     default: {
       const long verdict = SSL_get_verify_result(ssl_);
       why_ = tls_error();
-      // Judged also where nobody asked for it.
+      // Judged also where no handler wants the body.
       if (verdict != X509_V_OK && (SSL_get_verify_mode(ssl_) & SSL_VERIFY_PEER) != 0)
         why_ += std::string(": ") + X509_verify_cert_error_string(verdict);
       return Io::failed;

@@ -1,5 +1,6 @@
 #include <termgate/http/tokens.hpp>
 #include <termgate/text/ascii.hpp>
+#include <termgate/text/hex.hpp>
 
 #include <sys/stat.h>
 
@@ -26,8 +27,7 @@ using Digest = std::array<unsigned char, 32>;
 // RFC 6750's b64token.
 bool is_token(std::string_view text) {
   return text.size() >= secret_letters_min && text.size() <= secret_letters_max && std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  std::string_view("-._~+/=").find(c) != std::string_view::npos;
+           return text::is_letter_or_digit(c) || std::string_view("-._~+/=").find(c) != std::string_view::npos;
          });
 }
 
@@ -37,18 +37,11 @@ Digest digest_of(std::string_view secret) {
   return digest;
 }
 
-int hex(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 std::optional<Digest> digest_in(std::string_view text) {
   Digest digest{};
   if (text.size() != 2 * digest.size()) return std::nullopt;
   for (std::size_t i = 0; i < digest.size(); ++i) {
-    const int high = hex(text[2 * i]), low = hex(text[2 * i + 1]);
+    const int high = text::hex_value(text[2 * i]), low = text::hex_value(text[2 * i + 1]);
     if (high < 0 || low < 0) return std::nullopt;
     digest[i] = static_cast<unsigned char>(high * 16 + low);
   }

@@ -6,6 +6,7 @@
 
 #include <termgate/scope.hpp>
 #include <termgate/text/ascii.hpp>
+#include <termgate/text/hex.hpp>
 
 #include "claim/letters.hpp"
 #include "claim/token.hpp"
@@ -56,7 +57,7 @@ Declared by_headers(const Headers& headers, std::string& problem) {
     return declared;
   }
   if (!headers.scopes.empty()) {
-    declared.scope = percent_decoded(headers.scopes.front());
+    declared.scope = text::percent_decoded(headers.scopes.front());
     if (!declared.scope) problem = "the header Termgate-Scope is percent-encoded: write % as %25";
     else if (const char* why = name_problem(*declared.scope)) problem = fmt::format("the header Termgate-Scope: {}", why);
   }

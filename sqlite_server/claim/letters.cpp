@@ -9,13 +9,6 @@ namespace {
 
 constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-std::optional<unsigned> hexadecimal(char c) {
-  if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
-  if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a') + 10;
-  if (c >= 'A' && c <= 'F') return static_cast<unsigned>(c - 'A') + 10;
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::optional<std::string> from_base64url(std::string_view text) {
@@ -58,22 +51,6 @@ std::optional<std::int64_t> read_term(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), term);
   if (error != std::errc{} || end != text.data() + text.size() || term > Term::max_value) return std::nullopt;
   return term;
-}
-
-std::optional<std::string> percent_decoded(std::string_view text) {
-  std::string plain;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] != '%') {
-      plain += text[at];
-      continue;
-    }
-    if (text.size() - at < 3) return std::nullopt;
-    const auto high = hexadecimal(text[at + 1]), low = hexadecimal(text[at + 2]);
-    if (!high || !low) return std::nullopt;
-    plain += static_cast<char>(*high << 4 | *low);
-    at += 2;
-  }
-  return plain;
 }
 
 }  // namespace termgate::claim

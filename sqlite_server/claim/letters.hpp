@@ -8,14 +8,11 @@
 
 namespace termgate::claim {
 
-// Without padding. None: another letter, a length that no bytes have, or bits at the end that stand for nothing.
+// Without padding. None: another letter, a length that no bytes have, or bits at the end that belong to no byte.
 std::optional<std::string> from_base64url(std::string_view text);
 std::string to_base64url(std::string_view bytes);
 
 // 1 to 2^62 in decimal, without a sign or a leading zero: one term has one spelling. None: anything else.
 std::optional<std::int64_t> read_term(std::string_view text);
-
-// %41 is A (RFC 3986, section 2.1). None: a % without two hexadecimal digits.
-std::optional<std::string> percent_decoded(std::string_view text);
 
 }  // namespace termgate::claim

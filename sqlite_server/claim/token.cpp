@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <termgate/scope.hpp>
+#include <termgate/text/ascii.hpp>
 
 #include "claim/letters.hpp"
 
@@ -14,9 +15,8 @@ namespace {
 constexpr std::string_view prefix = "tg.";
 
 bool is_plain(std::string_view scope) {
-  return !scope.empty() && std::all_of(scope.begin(), scope.end(), [](char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  });
+  return !scope.empty() &&
+         std::all_of(scope.begin(), scope.end(), [](char c) { return text::is_letter_or_digit(c) || c == '_' || c == '-'; });
 }
 
 // The part up to the next point, which is taken off `rest`. None: there is no point.

@@ -54,7 +54,7 @@ bool is_our_function(std::string_view name) { return among(our_reading, name) ||
 
 }  // namespace
 
-// ANALYZE and REINDEX of all tables go through Termgate's as well, and the authorizer is asked for each.
+// ANALYZE and REINDEX of all tables go through Termgate's as well, and SQLite calls the authorizer for each.
 void Guard::begin(std::string_view sql) {
   *this = Guard();
   const auto words = text::first_pieces(sql, text::Dialect::sqlite, 2, false);

@@ -54,7 +54,7 @@ class Guard {
   const Facts& facts() const noexcept { return facts_; }
   // Empty: nothing was refused.
   const std::string& refusal() const noexcept { return refusal_; }
-  // Tables whose definition, triggers or indexes the statement changes. Whether a protected one may be is asked of the file.
+  // Tables whose definition, triggers or indexes the statement changes. The file says whether one of them is protected.
   struct Change {
     enum class What : std::uint8_t { renames, drops, alters, adds_trigger, indexes } what;
     std::string table;

@@ -1,5 +1,5 @@
 // A bound on what one statement takes of memory. SQLite knows such a bound for the whole process only, where one greedy reader would make
-// the writers fail: here SQLite's own allocator is asked through one that counts by thread, for a statement runs on one thread.
+// the writers fail: so an allocator that counts by thread wraps SQLite's own. A statement runs on one thread.
 #pragma once
 
 #include <cstddef>

@@ -307,7 +307,7 @@ hrana::Outcome Session::step_rows(Job& job, Prepared& prepared, hrana::RowSink& 
   auto sending = Control::Clock::duration::zero();
   bind_parameters(prepared.get(), job.statement);
   int code = prepared.step();
-  // Asked for after the first step, which may have prepared the statement anew.
+  // Read after the first step, which may have prepared the statement anew.
   const auto columns = columns_of(prepared.get());
   rows.columns(columns);
   hrana::Outcome outcome;
@@ -406,7 +406,7 @@ Want Session::want_of(Job& job, const Facts& facts) {
 
 hrana::Outcome Session::write_alone(Job& job, const Facts& facts, HeldRows& rows) {
   Checks checks(*engine_);
-  // A raise by SQL is no business of the term before it; what is final stays so.
+  // A statement that names its own claim is checked under that one, unless the request's claim is final.
   const bool by_itself = facts.names_claim && !job.permit.claim_is_final;
   if (!by_itself) checks.before_lock(job.permit, facts.names_claim, nullptr);
   const std::string_view text = job.text();

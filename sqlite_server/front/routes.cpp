@@ -8,7 +8,8 @@
 #include <fmt/format.h>
 
 #include <termgate/scope.hpp>
-#include <termgate/text/ascii.hpp>
+#include <termgate/text/hex.hpp>
+#include <termgate/text/scanner.hpp>
 #include <termgate/version.hpp>
 
 #include "claim/letters.hpp"
@@ -52,11 +53,10 @@ http::Reply wrong_method(std::string_view allowed) {
 
 // Reads, as far as its first word shows: then it need not have a thread that may wait for the write lock. A wrong guess costs time only.
 bool seems_to_read(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t\r\n;(");
-  if (begin == std::string_view::npos) return true;
-  text.remove_prefix(begin);
+  const auto words = text::first_pieces(text, text::Dialect::sqlite, 1, true);
+  if (words.empty()) return true;
   for (const std::string_view word : {"select", "explain", "values", "pragma"})
-    if (text::begins(text, word)) return true;
+    if (words[0] == word) return true;
   return false;
 }
 
@@ -228,7 +228,7 @@ http::Reply Routes::leader(const http::Head& head) const {
     if (scope) return plain(400, "scope is given twice\n");
     std::string value(part.substr(6));
     std::replace(value.begin(), value.end(), '+', ' ');
-    scope = claim::percent_decoded(value);
+    scope = text::percent_decoded(value);
     if (!scope) return plain(400, "scope: a % without two hexadecimal digits\n");
   }
   if (!scope) return plain(400, "write /leader?scope=S\n");

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include <termgate/text/scanner.hpp>
+
 namespace termgate::hrana {
 
 namespace {
@@ -37,8 +39,6 @@ bool undoes(const std::optional<Condition>& condition, std::size_t commit) {
          std::any_of(parts.begin(), parts.end(), [](const Condition& part) { return is_ok_of(part, 0); });
 }
 
-bool is_word_letter(char letter) { return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || letter == '_'; }
-
 }  // namespace
 
 bool holds(const Condition& condition, std::span<const Ran> ran, const std::function<bool()>& is_autocommit) {
@@ -56,37 +56,24 @@ bool holds(const Condition& condition, std::span<const Ran> ran, const std::func
 }
 
 std::string first_word(std::string_view sql) {
-  for (;;) {
-    const std::size_t start = sql.find_first_not_of(" \t\n\r\f;");
-    if (start == std::string_view::npos) return {};
-    sql.remove_prefix(start);
-    const bool line = sql.starts_with("--");
-    if (!line && !sql.starts_with("/*")) break;
-    const std::size_t end = line ? sql.find('\n') : sql.find("*/", 2);
-    if (end == std::string_view::npos) return {};
-    sql.remove_prefix(end + (line ? 1 : 2));
-  }
-  std::string word;
-  for (std::size_t at = 0; at < sql.size() && at < 16 && is_word_letter(sql[at]); ++at) {
-    word += static_cast<char>(sql[at] >= 'a' && sql[at] <= 'z' ? sql[at] - 'a' + 'A' : sql[at]);
-  }
-  return word;
+  auto words = text::first_pieces(sql, text::Dialect::sqlite, 1, true);
+  return words.empty() ? std::string() : std::move(words[0]);
 }
 
 bool is_transaction_word(std::string_view word) {
-  constexpr std::array<std::string_view, 6> words = {"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"};
+  constexpr std::array<std::string_view, 6> words = {"begin", "commit", "end", "rollback", "savepoint", "release"};
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 bool is_one_transaction(const Batch& batch, std::span<const std::string_view> texts) {
   const auto& steps = batch.steps;
-  if (steps.size() < 2 || steps.front().condition || first_word(texts.front()) != "BEGIN") return false;
+  if (steps.size() < 2 || steps.front().condition || first_word(texts.front()) != "begin") return false;
   std::size_t commit = steps.size() - 1;
-  if (first_word(texts[commit]) == "ROLLBACK") {
+  if (first_word(texts[commit]) == "rollback") {
     if (--commit == 0 || !undoes(steps[commit + 1].condition, commit)) return false;
   }
   const std::string last = first_word(texts[commit]);
-  if (last != "COMMIT" && last != "END") return false;
+  if (last != "commit" && last != "end") return false;
   for (std::size_t step = 1; step <= commit; ++step) {
     if (!follows(steps[step].condition, step - 1)) return false;
     if (step < commit && is_transaction_word(first_word(texts[step]))) return false;

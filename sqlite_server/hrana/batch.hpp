@@ -18,9 +18,9 @@ enum class Ran : std::uint8_t { skipped, ok, failed };
 // `is_autocommit` is called where the condition needs it. A step that was skipped did not succeed: its `error` is true.
 bool holds(const Condition& condition, std::span<const Ran> ran, const std::function<bool()>& is_autocommit);
 
-// The text's first word in capitals, beyond spaces, comments and semicolons; empty: it does not begin with a word.
+// The text's first word in small letters, after spaces, comments and semicolons; empty: it does not begin with a word.
 std::string first_word(std::string_view sql);
-// BEGIN, COMMIT, END, ROLLBACK, SAVEPOINT, RELEASE.
+// One of begin, commit, end, rollback, savepoint, release.
 bool is_transaction_word(std::string_view word);
 
 // BEGIN; statements, each if the one before has succeeded; COMMIT, likewise; perhaps a ROLLBACK if that has not. `texts`: one a step.

@@ -11,7 +11,7 @@ namespace termgate::hrana {
 
 namespace {
 
-// The budget is asked for this much at a time, so that rows do not meet on one counter.
+// A thread takes this much of the budget at a time, so that not every row touches the shared counter.
 constexpr std::size_t step_bytes = std::size_t{64} << 10;
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <termgate/text/ascii.hpp>
+
 #include "batch.hpp"
 #include "limits.hpp"
 #include "values.hpp"
@@ -459,7 +461,7 @@ void Stream::plain(std::vector<Stmt>& statements, const Permit& permit, Body& bo
     const std::string word = first_word(statements[at].sql.text);
     if (!is_transaction_word(word)) continue;
     throw Failure(400, code::protocol,
-                  fmt::format("statements[{}] is {}: the statements of this call are one transaction already", at, word));
+                  fmt::format("statements[{}] is {}: the statements of this call are one transaction already", at, text::upper(word)));
   }
   try {
     guarded([&] { run_plain(statements, permit, body); });

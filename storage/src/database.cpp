@@ -1,6 +1,5 @@
 // Database sends the statements of sql/<database>/calls/ through the driver and turns rows into values: writes, with their retries where
-// asked for, and leases, with the careful end of their window.
-// Long: the calls of Database, one after the other.
+// the caller wants them, and leases, with the careful end of their window. Long: the calls of Database, one after the other.
 #include <termgate/database.hpp>
 
 #include <unistd.h>

@@ -40,7 +40,7 @@ constexpr milliseconds listen_again = 5s;  // after a connection that notifies c
 constexpr int streams_a_look = 1000;
 constexpr auto missing_is_told_after = 5s;
 
-// Of the exception that is being handled.
+// The exception that is being handled.
 std::string why() {
   try {
     throw;
@@ -173,7 +173,7 @@ class Follower::Inside {
       if (stop_ || std::exchange(woken_, false)) return;
     }
     try {
-      // Whatever is heard: how far it concerns this follower, a look tells. Where it was connected anew, that look comes after.
+      // Whatever the notification, only a look shows how far it concerns this follower. After a new connection that look comes next.
       feed_->wait(at_most);
       listening_ = true;
     } catch (const Error& error) {

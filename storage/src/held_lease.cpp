@@ -100,7 +100,7 @@ std::optional<Lease> wait_for_lease(Database database, LeaseHolding& holding, co
     if (held_for == 0ms) {
       if (auto lease = acquire()) return lease;
       if (!waited.since) waited.since = std::chrono::steady_clock::now();
-      // From here on a release is heard of; the look below sees one between that try and this moment.
+      // From here on a notification reports a release; the look below sees one between that try and this moment.
       if (!waiting) waiting.emplace(holding.waiters(), scope);
       look();
     }

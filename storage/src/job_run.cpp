@@ -11,7 +11,7 @@ namespace termgate::inline v0 {
 
 std::optional<std::string> last_checkpoint(Database& database, std::string_view job, const Scope& scope) {
   auto runs = Jobs(database).list({.job = std::string(job), .scope = scope.name()}, 100);
-  // By when they began: a run that was asked for has its place in the list from then on. One that began in the future, by a clock that was
+  // By when they began: a requested run has its place in the list from then on. One that began in the future, by a clock that was
   // ahead, counts for less than any other.
   std::stable_sort(runs.begin(), runs.end(), [](const JobRunInfo& one, const JobRunInfo& other) {
     const auto began = [](const JobRunInfo& run) { return run.started_at_ms > run.now_ms ? 0 : run.started_at_ms; };

@@ -201,7 +201,7 @@ struct LeaderLoop::State {
       try {
         happened.event = ask(next);
       } catch (const LeaseLost&) { happened.event = LeaderCore::Answer{How::refused}; } catch (const FenceUntrusted&) {
-        // Of a renewal: no lease from before is renewed, and an acquisition makes the scope trusted again.
+        // After a renewal: no lease from before is renewed, and an acquisition makes the scope trusted again.
         happened = {LeaderCore::Answer{How::refused}, std::current_exception()};
       } catch (const OutcomeUnknown&) { happened.error = std::current_exception(); } catch (const Error&) {
         happened = {LeaderCore::Answer{How::unavailable}, std::current_exception()};

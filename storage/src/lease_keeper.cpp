@@ -335,7 +335,7 @@ void LeaseWaiters::listen(const std::stop_token& stop) {
     feed_ = nullptr;
     if (failed) hinted_.wait_for(lock, stop, std::chrono::seconds(1), [&] { return closing_; });
     lock.unlock();
-    // What was said before it was connected is not known.
+    // Notifications from before the connection are lost.
     if (heard.connected_anew || heard.missed) hint_all();
     for (const std::string& scope : heard.payloads) hint(scope);
   }

@@ -57,7 +57,7 @@ class LeaseKeeper {
   std::optional<HeldLeasesCore::Id> add(const std::shared_ptr<KeptLease>& lease, const HeldLeasesCore::Timing& timing,
                                         BootClock::time_point end);
   void remove(HeldLeasesCore::Id id);
-  // Renews it now: somebody may have asked for it. Any thread.
+  // Renews it now: somebody may have requested the lease. Any thread.
   void hurry(HeldLeasesCore::Id id);
   bool is_own_thread() const noexcept;
 

@@ -1,7 +1,7 @@
 // Transaction over the open transaction of the driver.
 #include <termgate/transaction.hpp>
 
-#include <termgate/text/ascii.hpp>
+#include <termgate/text/scanner.hpp>
 
 #include "database_state.hpp"
 #include "sql/statements.hpp"
@@ -14,8 +14,7 @@ namespace {
 
 // A statement that succeeded: ROLLBACK TO a savepoint, for the rest is refused inside a transaction.
 bool is_rollback(std::string_view sql) {
-  const auto start = sql.find_first_not_of(" \t\r\n;");
-  return start != std::string_view::npos && text::begins(sql.substr(start), "rollback");
+  return text::first_pieces(sql, text::Dialect::postgresql, 1, true) == std::vector<std::string>{"rollback"};
 }
 
 }  // namespace

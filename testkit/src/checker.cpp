@@ -45,7 +45,7 @@ class Shut {
     std::int64_t term;
     std::size_t by;
   };
-  // Of all that was over before `begun`; term 0 where there was none.
+  // The highest of all that was over before `begun`; term 0 where there was none.
   Event before(Moment begun) const {
     const auto after =
         std::lower_bound(events_.begin(), events_.end(), begun, [](const Event& event, Moment when) { return event.when < when; });

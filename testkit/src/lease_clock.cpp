@@ -1,6 +1,7 @@
 // Lets leases age without waiting: expires_at in the database is moved back, and now() moves the lease's own
 // clock forward by as much.
 #include <termgate/testkit/lease_clock.hpp>
+#include <termgate/text/quote.hpp>
 
 #include <mutex>
 #include <stdexcept>
@@ -18,12 +19,11 @@ struct LeaseClock::State {
 };
 
 LeaseClock::LeaseClock(Database database, std::string schema) {
-  std::string quoted;
-  for (const char letter : schema) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
   const bool sqlite = database.kind() == "sqlite";
   // A lease that is over stays over, and as it was.
-  std::string statement = sqlite ? "UPDATE termgate_leases SET expires_at = expires_at - $1"
-                                 : "UPDATE \"" + quoted + "\".leases SET expires_at = expires_at - CAST($1 AS bigint) * interval '1 ms'";
+  std::string statement =
+      sqlite ? "UPDATE termgate_leases SET expires_at = expires_at - $1"
+             : "UPDATE " + text::quoted(schema, '"') + ".leases SET expires_at = expires_at - CAST($1 AS bigint) * interval '1 ms'";
   state_ = std::make_unique<State>(std::move(database), std::move(statement));
 }
 

@@ -42,7 +42,12 @@ TABLES = """
 
 
 def started(library, *settings):
-    rig = Rig("15", library, ["max_wal_size=4GB", "autovacuum=off", "max_connections=200", *settings], preload=library and "termgate_guard")
+    rig = Rig(
+        "15",
+        library,
+        ["max_wal_size=4GB", "autovacuum=off", "max_connections=200", *settings],
+        preload=library and "termgate_guard, termgate_shortcuts",
+    )
     rig.admin.rows(TABLES)
     return rig
 
@@ -148,7 +153,11 @@ def proxy():
 
 def durable():
     for library in (CHOSEN.library, None):
-        rig = Rig("15", library, ["max_connections=200", "fsync=on"], preload="termgate_guard") if library else plain_rig()
+        rig = (
+            Rig("15", library, ["max_connections=200", "fsync=on"], preload="termgate_guard, termgate_shortcuts")
+            if library
+            else plain_rig()
+        )
         try:
             for writers, scopes, scenarios in (
                 (64, 1, ["check-insert"]),

@@ -55,7 +55,9 @@ measure() {
       ;;
     guard)
       mkdir "$scratch/guard"
-      make -s -C "$scratch/guard" -f "$PWD/guard/Makefile" "VPATH=$PWD/guard" "PG_CONFIG=/usr/lib/postgresql/$major/bin/pg_config" >&2
+      for folder in guard guard/shortcuts; do
+        [ ! -d "$folder" ] || make -s -C "$scratch/guard" -f "$PWD/$folder/Makefile" "VPATH=$PWD/$folder" "PG_CONFIG=/usr/lib/postgresql/$major/bin/pg_config" >&2
+      done
       /usr/bin/python3 tests/bench/guard_goals.py --library "$scratch/guard/termgate_guard.so" --termgate "$TERMGATE" --rounds 7 --seconds 3 protected
       ;;
     proxy) tests/bench/proxy_bench.sh 3 5 select_prepared insert_prepared ;;

@@ -80,7 +80,7 @@ std::string with_user(const std::string& url, const std::string& user) {
 }
 
 std::string with_database(const std::string& url, const std::string& name) {
-  // …/dbname or …/dbname?parameters
+  // The URL ends in /dbname or /dbname?parameters.
   const auto question = url.find('?');
   return url.substr(0, url.rfind('/', question) + 1) + name + (question == std::string::npos ? "" : url.substr(question));
 }

@@ -30,6 +30,7 @@ has libtermgate-dev usr/include/termgate/version.hpp
 has libtermgate-dev "usr/lib/$multiarch/pkgconfig/termgate.pc"
 has termgate-sqlite-extension "usr/lib/$multiarch/termgate/termgate.so"
 has postgresql-15-termgate usr/lib/postgresql/15/lib/termgate_guard.so
+has postgresql-15-termgate usr/lib/postgresql/15/lib/termgate_shortcuts.so
 for needs in libpqxx libodbc2 libsqlite3-0; do [[ "$(dpkg-deb -f "$packages"/libtermgate0_*.deb Depends)" == *"$needs"* ]] || fail "libtermgate0 does not depend on $needs"; done
 # What find_package(Termgate) demands is there without Recommends too, as in most CI images.
 for needs in libfmt-dev libpq-dev libpqxx-dev unixodbc-dev pkg-config; do

@@ -32,7 +32,11 @@ cp -rsf "$from_share"/. "$dir/$share/"
 if [ "$libraries" = lib/postgresql ]; then cp -rsf "$(cd "$bin/../lib" && pwd)"/. "$dir/lib/"; fi
 for one in "$@"; do
   case "$one" in
-    *.so) rm -f "$dir/$libraries/$(basename "$one")"; install -m 755 "$one" "$dir/$libraries/" ;;
+    *.so)
+      # The guard's shortcuts, where they were built beside it.
+      for library in "$one" "$(dirname "$one")/termgate_shortcuts.so"; do
+        [ ! -e "$library" ] || { rm -f "$dir/$libraries/$(basename "$library")"; install -m 755 "$library" "$dir/$libraries/"; }
+      done ;;
     *) rm -f "$dir/$share/extension/$(basename "$one")"; install -m 644 "$one" "$dir/$share/extension/" ;;
   esac
 done

@@ -5,8 +5,8 @@
 #
 #   pg_server.sh start MAJOR DIR [name=value ...]   initdb (once) and start; prints the URL; name=value: server settings
 #                                                   PG_SERVER_ENV: settings for the server's own environment, NAME=value with blanks between them
-#                                                   PG_SERVER_GUARD: termgate_guard.so, built for that major. The server loads it, and each
-#                                                   database gets the extension when layer 1 is installed there
+#                                                   PG_SERVER_GUARD: termgate_guard.so, built for that major, with termgate_shortcuts.so
+#                                                   beside it. The server loads both, and each database gets the extension when layer 1 is installed there
 #   pg_server.sh template MAJOR DIR                 initdb only. `start` copies what $TERMGATE_TEST_TEMPLATES/MAJOR holds, unless PG_SERVER_INITDB is set:
 #                                                   copies have one system identifier, by which a restored database is told
 #   pg_server.sh stop DIR [fast|immediate]          stop; `immediate` loses what was not flushed, as a crash does
@@ -148,7 +148,7 @@ start() {
     bin=$(bin_with_guard "$major" "$dir")
     if [ ! -s "$dir/data/PG_VERSION" ]; then
       guard=new
-      set -- shared_preload_libraries=termgate_guard "$@"
+      set -- "shared_preload_libraries=termgate_guard, termgate_shortcuts" "$@"
     fi
   fi
   if [ ! -s "$dir/data/PG_VERSION" ]; then

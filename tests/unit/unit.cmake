@@ -67,7 +67,7 @@ endif()
 add_test(NAME unit_tsql_lint COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/unit/sql/tsql_lint.py" "${PROJECT_SOURCE_DIR}" --self)
 set_tests_properties(unit_tsql_lint PROPERTIES LABELS unit TIMEOUT 300)
 
-termgate_test(unit_text LABEL unit SOURCES unit/text/scanner.cpp LIBRARIES termgate_options)
+termgate_test(unit_text LABEL unit SOURCES unit/text/scanner.cpp unit/text/hex.cpp LIBRARIES termgate_options)
 termgate_test(unit_port LABEL unit SOURCES unit/storage/port/connection_pool.cpp LIBRARIES Termgate::port Threads::Threads)
 termgate_test(unit_testkit LABEL unit SOURCES unit/testkit/checker.cpp unit/testkit/leader.cpp LIBRARIES Termgate::testkit fmt::fmt Threads::Threads)
 if(TARGET termgate_sqlite)

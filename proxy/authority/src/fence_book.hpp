@@ -67,7 +67,7 @@ class FenceBook final : public session::Fences {
   std::int64_t remembered(const std::string& scope) const { return memory_.highest(scope); }
   // `info` was just read; `remembered`: what was remembered before it was.
   void took(const FenceInfo& info, std::int64_t remembered);
-  // Of an acquisition on a connection of our own, or read just now.
+  // By an acquisition on a connection of our own, or read just now.
   void believe(const std::string& scope, std::int64_t fence);
 
  private:

@@ -120,7 +120,7 @@ void FenceReader::turn(const detail::FenceFeed::Heard& heard) {
   for (const auto& payload : heard.payloads) {
     if (auto scope = hinted_scope(payload, schema_)) scopes.insert(std::move(*scope));
   }
-  // Of very many untrusted scopes only the first; the rest when all fences are read.
+  // Only the first of very many untrusted scopes; the rest when all fences are read.
   if (book_.any_untrusted()) book_.add_untrusted(scopes);
   // Whoever sends more hints than that, forged or not, makes us read them all, but not more often than each second.
   if (heard.missed || all || scopes.size() > read_one_by_one_max) {

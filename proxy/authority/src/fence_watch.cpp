@@ -82,7 +82,7 @@ void FenceWatch::run() {
     return stopping_;
   };
   bool known = false;
-  // Of each obstacle once, until it is gone: a server that restarts is unreachable, then starting, then there.
+  // Each obstacle is logged once, until it is gone: a server that restarts is unreachable, then starting, then there.
   Obstacle reported = Obstacle::none;
   detail::FenceFeed::Heard heard;
   while (!stopping()) {

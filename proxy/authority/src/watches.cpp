@@ -37,7 +37,7 @@ struct Watches::Entry {
   Clock::time_point left{};  // since nobody is there; zero: somebody is
   int descriptor = -1;
   std::unique_ptr<FenceReader> reader;  // used by whoever is busy, without the lock
-  // Of whoever is busy, else guarded as well.
+  // Whoever is busy uses it without the lock; else the lock guards it as well.
   std::unique_ptr<detail::FenceFeed> feed;
 };
 

@@ -30,7 +30,7 @@ std::string undoubled(std::string_view text, char quote) {
   return result;
 }
 
-// Of what nothing is known: it may do anything.
+// A statement of which nothing is known: it may do anything.
 void unknown(Statement& statement) noexcept {
   statement.might_end_transaction = statement.read_only_hole = statement.sets_read_only = statement.changes_lexing = true;
   statement.calls_functions = statement.calls_unknown = statement.declares = true;
@@ -403,7 +403,7 @@ class Classifier {
     }
   }
 
-  // Of INSERT, UPDATE, DELETE and MERGE. A name after INTO that is followed by a list of columns is no call.
+  // INSERT, UPDATE, DELETE and MERGE. A name after INTO that is followed by a list of columns is no call.
   void calls_of_write(Tokens tokens, Statement& statement) const {
     std::size_t from = 0;
     for (std::size_t i = 0; i < tokens.size() && i < 8; ++i) {
@@ -431,12 +431,12 @@ class Classifier {
     return name && !tape.symbol('.') && is_everyday_word(*name);
   }
 
-  // Of what search_path finds in another schema first, only the words of the grammar are certain.
+  // search_path may find another schema's first: only the words of the grammar are certain.
   bool is_everyday_word(std::string_view word) const noexcept {
     return statements::is_everyday_type(word) && (settings_.own_names_first || is_never_a_name(word));
   }
 
-  // Of what ends right before a string: app.dom 'x' is a constant of that type, as DATE '…' is.
+  // A name that ends right before a string: app.dom 'x' is a constant of that type, as DATE '…' is.
   bool names_unknown_type(Tokens tokens) const {
     const Token& last = tokens.back();
     if (last.type == TokenType::quoted_name || last.type == TokenType::unicode_name) return true;
@@ -482,7 +482,7 @@ class Classifier {
     return false;
   }
 
-  // Of CAST, from its parenthesis on: the type behind the AS that is its own.
+  // CAST, from its parenthesis on: the type behind the AS that is its own.
   bool casts_to_everyday_type(Tokens tokens) const {
     std::size_t depth = 0;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -892,7 +892,7 @@ class Classifier {
     const bool types = tape.symbol('(');
     const std::size_t before = tokens.size() - tape.left();
     if (types && !tape.skip_parenthesis()) return false;
-    // Of the list of types each word, whatever it says of the type: one that is not the server's own may run code.
+    // Each word of the list of types, whatever it says of the type: one that is not the server's own may run code.
     for (std::size_t i = before; i < tokens.size() - tape.left(); ++i) {
       const std::string text = tokens[i].type == TokenType::word ? text::lower(text_of(sql_, tokens[i])) : std::string();
       const bool word =

@@ -8,6 +8,7 @@
 // overlooked would write without its check, or be refused without a reason.
 #include <termgate/statements/declaration.hpp>
 #include <termgate/text/ascii.hpp>
+#include <termgate/text/hex.hpp>
 
 #include <cstdint>
 #include <utility>
@@ -54,27 +55,6 @@ void refuse(Declaration& declaration, std::string_view where, std::string_view w
   declaration.scope.reset();
   declaration.term.reset();
   if (declaration.problem.empty()) ((declaration.problem = "TG005 malformed declaration in ") += where).append(": ").append(why);
-}
-
-int hex(char character) noexcept {
-  if (character >= '0' && character <= '9') return character - '0';
-  const char small = text::lower(character);
-  return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
-}
-
-// %XX only: sqlcommenter writes a space as %20 and keeps + as it is.
-std::optional<std::string> url_decoded(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      decoded += text[i];
-      continue;
-    }
-    if (i + 2 >= text.size() || hex(text[i + 1]) < 0 || hex(text[i + 2]) < 0) return std::nullopt;
-    decoded += static_cast<char>(hex(text[i + 1]) << 4 | hex(text[i + 2]));
-    i += 2;
-  }
-  return decoded;
 }
 
 std::optional<Term> term_of(std::string_view text) {
@@ -140,7 +120,8 @@ void read_comment(Declaration& declaration, std::string_view text) {
     ++at;
     const bool scope = key == scope_key;
     if (scope || key == term_key) {
-      const auto decoded = url_decoded(value);
+      // sqlcommenter writes a space as %20 and keeps + as it is.
+      const auto decoded = text::percent_decoded(value);
       if (!decoded) return refuse(declaration, in_comment, "a value is not URL-encoded");
       put(declaration, scope ? scope_key : term_key, *decoded, in_comment, true);
       if (!declaration.problem.empty()) return;
@@ -235,7 +216,7 @@ Declaration declared_in_application_name(std::string_view name) {
       refuse(declaration, where, "the keys are written in lower case and end at the =");
       return declaration;
     }
-    const auto decoded = url_decoded(name.substr(found.equals + 1, end - found.equals - 1));
+    const auto decoded = text::percent_decoded(name.substr(found.equals + 1, end - found.equals - 1));
     if (!decoded) {
       refuse(declaration, where, "a value is not URL-encoded");
       return declaration;

@@ -130,7 +130,7 @@ constexpr std::string_view everyday_types[] = {
     "timestamptz", "timetz",       "tsquery",  "tsvector",     "uuid",    "varbit",  "varchar",  "xml",
 };
 
-// Of these no expression follows in any query, and columns often have their names.
+// No expression follows these in any query, and columns often have their names.
 constexpr std::string_view columns[] = {
     "action", "class", "comment",  "data",   "database", "domain", "label",  "language", "level", "location", "method", "mode",
     "name",   "owner", "password", "policy", "role",     "schema", "server", "source",   "text",  "type",     "view",

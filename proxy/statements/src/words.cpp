@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include <termgate/text/ascii.hpp>
+#include <termgate/text/fnv.hpp>
 
 namespace termgate::statements {
 namespace {
@@ -20,9 +21,8 @@ struct Entry {
 constexpr std::size_t slots = 1024;
 
 constexpr std::size_t slot_of(std::string_view lower) {
-  std::uint32_t hash = 2166136261u;
-  for (const char character : lower) hash = (hash ^ static_cast<unsigned char>(character)) * 16777619u;
-  return (hash ^ hash >> 13) % slots;
+  const std::uint64_t hash = text::fnv1a(lower);
+  return (hash ^ hash >> 32) % slots;
 }
 
 constexpr std::array<Entry, slots> table = [] {

@@ -2,7 +2,7 @@
 -- should be: declared term, fence and trust agree. Everything else comes here, where the rules are. Called as the owner of layer 1; nobody is granted any of it.
 -- Locks: those of a check (0002, 0004). Keeps F1, F2, F5, F6.
 
--- The library carries out the common case of check_term(), append(), append_many() and protect()'s triggers without SQL (guard/shortcuts.c), as these files say it. It
+-- The library of guard/shortcuts/ carries out the common case of check_term(), append(), append_many() and protect()'s triggers without SQL, as these files say it. It
 -- looks for a function of this name: rules that it does not know yet have another one.
 CREATE OR REPLACE FUNCTION @schema@._library_1() RETURNS void LANGUAGE sql IMMUTABLE AS $$ SELECT $$;
 

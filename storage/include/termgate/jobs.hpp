@@ -32,7 +32,7 @@ struct JobRunInfo {
   std::optional<std::int64_t> last_heartbeat_ms;
   std::optional<std::int64_t> exit_code;
   std::optional<std::string> checkpoint, detail;
-  // What somebody asked for: run, dry-run, resume. None: nobody asked for it.
+  // What somebody requested: run, dry-run, resume. None: nobody did.
   std::optional<std::string> request;
   std::int64_t now_ms = 0;  // when it was read
 };

@@ -75,7 +75,7 @@ struct LeaderNews {
     elected,
     stopped,         // no longer leader: stop() or request_stop()
     finished,        // no longer leader: the work returned, or threw something
-    handed_over,     // no longer leader: the same, after somebody had asked for the lease
+    handed_over,     // no longer leader: the same, after somebody had requested the lease
     fenced,          // no longer leader: the work threw StaleTerm of this scope and term
     lost,            // no longer leader: the database reports that the lease is not ours
     expired,         // no longer leader: the lease could not be renewed in time

@@ -3,7 +3,7 @@
 //
 //   LeaseWatch watch(db, Scope{"billing"}, [](const std::optional<LeaseInfo>& leader) { route_to(leader ? leader->endpoint : ""); });
 //
-// What it says may be over by the time that it is heard: never write because of it. It hears of a
+// What it reports may be over by the time that it arrives: never write because of it. It hears of a
 // release at once on PostgreSQL, looks at least every `poll`, and ten times a second while nobody
 // leads.
 #pragma once

@@ -35,7 +35,7 @@ struct ScopeContention {
   std::chrono::nanoseconds waited{0};  // to the grant or in vain
 };
 
-// Of all leases of a Database: of handles, of loops, and those taken by hand.
+// All leases of a Database: those of handles, of loops, and those taken by hand.
 struct DatabaseStats {
   CallStats acquire, renew, release;
   std::int64_t waits = 0;              // for another's lease

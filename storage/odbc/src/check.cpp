@@ -35,7 +35,7 @@ constexpr std::string_view no_transaction =
   throw OdbcError(std::move(found), gone);
 }
 
-// Which layer 1 is behind it; by the name that the driver tells.
+// Which layer 1 the connection leads to, by the name that the driver reports.
 Family family_behind(SQLHDBC connection) {
   std::array<SQLWCHAR, 128> name{};
   SQLSMALLINT bytes = 0;
@@ -58,7 +58,7 @@ bool in_autocommit(SQLHDBC connection) {
   return !SQL_SUCCEEDED(SQLGetConnectAttrW(connection, SQL_ATTR_AUTOCOMMIT, &mode, SQL_IS_UINTEGER, nullptr)) || mode == SQL_AUTOCOMMIT_ON;
 }
 
-// Runs it with the two parameters, reads every result, for an error may stand behind the row, and returns the one number; nothing for NULL.
+// Runs it with the two parameters, reads every result, for an error may follow the row, and returns the one number; nothing for NULL.
 std::optional<std::int64_t> run(SQLHDBC connection, const Marked& text, const Scope& scope, Term term) {
   const Handle own(SQL_HANDLE_STMT, connection);
   const SQLHSTMT statement = own.get();

@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
+#include <termgate/text/hex.hpp>
 
 #include "unicode.hpp"
 
@@ -30,7 +31,6 @@ SQLPOINTER number(std::uintptr_t value) { return reinterpret_cast<SQLPOINTER>(va
 
 // PostgreSQL's text form of an array; every element quoted, so that none can be taken for NULL.
 std::string array_literal(std::span<const std::string> items) {
-  static constexpr char digits[] = "0123456789abcdef";
   std::size_t bytes = 2;
   for (const std::string& item : items) bytes += 2 * item.size() + 6;
   std::string literal;
@@ -39,10 +39,7 @@ std::string array_literal(std::span<const std::string> items) {
   for (const std::string& item : items) {
     if (literal.size() > 1) literal += ',';
     literal += "\"\\\\x";
-    for (const char byte : item) {
-      literal += digits[static_cast<unsigned char>(byte) >> 4];
-      literal += digits[static_cast<unsigned char>(byte) & 15];
-    }
+    text::append_hex(literal, item);
     literal += '"';
   }
   literal += '}';
@@ -527,7 +524,7 @@ std::size_t Connection::execute_rows(const Marked& text, std::span<const ArrayCo
            SQL_HANDLE_STMT, statement);
     }
     SQLRETURN code = SQLExecute(statement);
-    // A driver may answer "success with information" for a batch in which one row failed, and go on with those behind it. One that keeps no
+    // A driver may answer "success with information" for a batch in which one row failed, and go on with the later ones. One that keeps no
     // statuses is believed only where it says plain success. Statuses and count may be complete only when all results have been read, and
     // reading them clears the diagnostics.
     auto found = code == SQL_SUCCESS ? std::vector<Diagnostic>() : diagnostics_of(SQL_HANDLE_STMT, statement);

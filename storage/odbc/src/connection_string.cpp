@@ -13,6 +13,7 @@
 
 #include <termgate/error.hpp>
 #include <termgate/text/ascii.hpp>
+#include <termgate/text/hex.hpp>
 
 namespace termgate::inline v0::detail::odbc {
 namespace {
@@ -21,25 +22,10 @@ using Attributes = std::vector<std::pair<std::string, std::string>>;
 
 [[noreturn]] void malformed(std::string_view why) { throw InvalidInput(fmt::format("TG005 malformed database URL: {}", why)); }
 
-int hex(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char small = static_cast<char>(c | 0x20);
-  return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
-}
-
 std::string decoded(std::string_view text, std::string_view part) {
-  std::string plain;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] != '%') {
-      plain += text[at];
-      continue;
-    }
-    const int high = at + 2 < text.size() ? hex(text[at + 1]) : -1, low = at + 2 < text.size() ? hex(text[at + 2]) : -1;
-    if (high < 0 || low < 0) malformed(fmt::format("the {} has a % that is not followed by two hexadecimal digits", part));
-    plain += static_cast<char>(high * 16 + low);
-    at += 2;
-  }
-  return plain;
+  const auto plain = text::percent_decoded(text);
+  if (!plain) malformed(fmt::format("the {} has a % that is not followed by two hexadecimal digits", part));
+  return *plain;
 }
 
 const std::string* find(const Attributes& attributes, std::string_view key) {
@@ -198,8 +184,6 @@ ConnectionString of_odbc(std::string_view text) {
   return built(std::move(attributes), *maker);
 }
 
-bool is_letter_or_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
 }  // namespace
 
 Attributes attributes_of(std::string_view text) {
@@ -276,7 +260,8 @@ std::string redacted(std::string message, const std::vector<std::string>& secret
     for (auto at = message.find(secret); at != std::string::npos;) {
       const auto end = at + secret.size();
       // A password of three letters is hidden where it is a word, and not inside of others.
-      const bool word = (at == 0 || !is_letter_or_digit(message[at - 1])) && (end >= message.size() || !is_letter_or_digit(message[end]));
+      const bool word =
+          (at == 0 || !text::is_letter_or_digit(message[at - 1])) && (end >= message.size() || !text::is_letter_or_digit(message[end]));
       if (secret.size() >= 4 || word) message.replace(at, secret.size(), "***");
       at = message.find(secret, at + 3);
     }

@@ -100,7 +100,7 @@ const Dialect& sqlserver() {
 
 std::string Dialect::begin(const TransactOptions& options) const {
   if (family == Family::sqlserver) {
-    // The level outlives a transaction there, so it is said each time. There is no read-only transaction: see need_query().
+    // The level outlives a transaction there, so each one sets it. There is no read-only transaction: see need_query().
     const auto level = level_of(options.isolation);
     // So do ROWCOUNT and LOCK_TIMEOUT, which a statement of the last user of this session may have set.
     return "SET ROWCOUNT 0; SET LOCK_TIMEOUT -1; SET TRANSACTION ISOLATION LEVEL " + std::string(level.empty() ? "READ COMMITTED" : level) +

@@ -84,7 +84,7 @@ class OdbcDriver final : public Driver {
   }
 
   std::string_view kind() const noexcept override { return dialect_.kind; }
-  // Only SQL Server has a large payload in pieces; a driver before PostgreSQL makes one text of it, twice its length.
+  // Only SQL Server has a large payload in pieces; a driver for PostgreSQL makes one text of it, twice its length.
   PayloadLimits payload_limits() const noexcept override {
     return {dialect_.family == Family::sqlserver ? std::size_t{1} << 30 : std::size_t{256} << 20, odbc::payload_piece_bytes};
   }

@@ -25,8 +25,8 @@ using NextLimit = std::function<milliseconds()>;
 // Sends the pieces. Throws OdbcError, as Connection does.
 void bring_pieces(Connection& connection, std::string_view payload, const NextLimit& limit);
 
-// The text that makes @termgate_payload of them, to stand before a statement that uses it; `$<bytes_parameter>` is the length that is due.
-// The server refuses what arrived otherwise (TG005), and empties the table.
+// The text that makes @termgate_payload of them, to be sent in front of a statement that uses it; `$<bytes_parameter>` is the length that
+// is due. The server refuses what arrived otherwise (TG005), and empties the table.
 std::string joining_text(std::size_t bytes_parameter);
 
 // The rows of a batch into #termgate_batch, from where calls/append_many.sql has them. `ids`: as many as payloads, or none.

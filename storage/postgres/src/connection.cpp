@@ -13,6 +13,8 @@
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
+#include <termgate/text/fnv.hpp>
+#include <termgate/text/hex.hpp>
 
 #include "statement_text.hpp"
 
@@ -28,21 +30,9 @@ constexpr std::chrono::milliseconds just_now{5};  // see looks_alive()
 
 constexpr std::size_t binary_from = std::size_t{1} << 20;
 
-void append_hex(std::string& text, std::string_view bytes) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::size_t at = text.size() + 2;
-  text.resize(at + 2 * bytes.size());
-  text[at - 2] = '\\';
-  text[at - 1] = 'x';
-  for (const char byte : bytes) {
-    const auto value = static_cast<unsigned char>(byte);
-    text[at++] = digits[value >> 4];
-    text[at++] = digits[value & 15];
-  }
-}
 std::string hex_bytea(std::string_view bytes) {
-  std::string text;
-  append_hex(text, bytes);
+  std::string text = "\\x";
+  text::append_hex(text, bytes);
   return text;
 }
 
@@ -50,11 +40,10 @@ std::string hex_bytea(std::string_view bytes) {
 std::string bytes_of(std::string_view text) {
   std::string bytes;
   if (text.starts_with("\\x")) {
-    auto digit = [](char character) { return character <= '9' ? character - '0' : (character | 0x20) - 'a' + 10; };
     bytes.resize(text.size() / 2 - 1);
     const char* from = text.data() + 2;
     for (char& byte : bytes) {
-      byte = static_cast<char>(digit(from[0]) * 16 + digit(from[1]));
+      byte = static_cast<char>(text::hex_value(from[0]) * 16 + text::hex_value(from[1]));
       from += 2;
     }
     return bytes;
@@ -115,8 +104,8 @@ std::optional<std::string> parameter_text(const Value& value) {
       std::size_t bytes = 2;
       for (const std::string& item : held.items) bytes += 2 * item.size() + 6;
       return array_literal(held.items, bytes, [](std::string& literal, const std::string& item) {
-        literal += "\"\\";  // the backslash of \x is escaped inside the quotes
-        append_hex(literal, item);
+        literal += "\"\\\\x";  // the backslash of \x is escaped inside the quotes
+        text::append_hex(literal, item);
         literal += '"';
       });
     }
@@ -215,9 +204,7 @@ void Connection::prepare(std::string_view sql) {
   }
   if (!found->second.empty()) return;
   // By the statement's text: behind a pooler that shares sessions, a name that counts would call another program's statement.
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const char c : sql) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  const std::string name = fmt::format("termgate_{:016x}", hash);
+  const std::string name = fmt::format("termgate_{:016x}", text::fnv1a(sql));
   const Result result(PQprepare(session_.get(), name.c_str(), found->first.c_str(), 0, nullptr));
   if (PQresultStatus(result.get()) != PGRES_COMMAND_OK) fail(nullptr, result.get());
   found->second = name;

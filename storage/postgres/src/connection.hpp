@@ -1,6 +1,6 @@
 // One session of a PostgreSQL server, by libpq.
 //
-// Each statement is sent by the extended protocol, which takes one statement only, so no text can smuggle a second one behind the check.
+// Each statement is sent by the extended protocol, which takes one statement only, so no text can smuggle in a second one after the check.
 // Several of them can share a round trip (run_all). Transactions are the caller's: nothing here begins or ends one.
 #pragma once
 

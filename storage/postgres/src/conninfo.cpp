@@ -29,7 +29,7 @@ bool names(std::string_view parameters, std::string_view key) {
 }
 
 // libpq takes the first '@' for the end of a password, and finds none behind a '/': the rest of the password would be a host,
-// a database's name or a parameter to it, and stand in an error.
+// a database's name or a parameter to it, and appear in an error.
 bool password_is_cut(std::string_view url) {
   const auto scheme = url.find("://");
   const std::size_t start = scheme == std::string_view::npos ? 0 : scheme + 3;
@@ -72,7 +72,7 @@ std::string conninfo_of(std::string_view url, bool connect_timeout_in_environmen
   // Scopes are UTF-8 everywhere; the name helps whoever looks into pg_stat_activity.
   add("client_encoding", "UTF8");
   add("fallback_application_name", "termgate");
-  // A service file's settings stand behind the URL's: with one, what it says is left alone.
+  // A service file's settings count less than the URL's: with one, nothing is added.
   if (names(given, "service")) return conninfo;
   const std::pair<std::string_view, std::string_view> defaults[] = {
       {"connect_timeout", "10"}, {"keepalives_idle", "30"},     {"keepalives_interval", "10"},

@@ -17,6 +17,7 @@
 #include <termgate/error.hpp>
 
 #include <termgate/detail/schema.hpp>
+#include <termgate/text/hex.hpp>
 #include <termgate/text/quote.hpp>
 
 #include "connection.hpp"
@@ -37,23 +38,6 @@ constexpr std::string_view trusted_sql =
     "                 WHERE n.nspname = $1 AND c.relname = 'fence_status') o "
     "JOIN pg_catalog.pg_roles r ON r.oid = o.owner";
 constexpr std::string_view owner_sql = "SELECT pg_catalog.pg_get_userbyid(nspowner) FROM pg_catalog.pg_namespace WHERE nspname = $1";
-
-// For the value of a parameter in a URI.
-std::string encoded(std::string_view text) {
-  constexpr std::string_view digits = "0123456789ABCDEF";
-  std::string result;
-  for (const char letter : text) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if ((byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z')) {
-      result += letter;
-    } else {
-      result += '%';
-      result += digits[byte >> 4];
-      result += digits[byte & 15];
-    }
-  }
-  return result;
-}
 
 }  // namespace
 
@@ -101,9 +85,9 @@ PostgresFenceFeed::PostgresFenceFeed(std::string url, std::string_view database,
   inside_->channel = std::move(channel);
   inside_->url = std::move(url);
   inside_->conninfo = conninfo_of(inside_->url, std::getenv("PGCONNECT_TIMEOUT") != nullptr);
-  // Of a parameter that is given twice the later one counts, and a database in the path is one as well.
+  // The later one of a parameter that is given twice counts, and a database in the path is one as well.
   inside_->conninfo += "&fallback_application_name=termgate%20watch";
-  if (!database.empty()) inside_->conninfo += "&dbname=" + encoded(database);
+  if (!database.empty()) inside_->conninfo += "&dbname=" + text::percent_encoded(database);
   inside_->schema = std::move(schema);
   inside_->fences_sql = with_schema(sql::postgres_calls()[sql::Call::fences], inside_->schema);
   inside_->fence_sql = with_schema(sql::postgres_calls()[sql::Call::fence], inside_->schema);

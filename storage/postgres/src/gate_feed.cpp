@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <termgate/detail/schema.hpp>
+#include <termgate/text/hex.hpp>
 
 #include "connection.hpp"
 #include "conninfo.hpp"
@@ -80,11 +81,7 @@ PostgresGateFeed::PostgresGateFeed(std::string url, std::string_view schema) : i
   in.schema = schema;
   in.sql = with_schema(seats_wanted_sql, in.schema);
   in.secret = seat_secret();
-  constexpr std::string_view digits = "0123456789abcdef";
-  for (const char letter : in.secret.data) {
-    in.secret_text += digits[static_cast<unsigned char>(letter) >> 4];
-    in.secret_text += digits[static_cast<unsigned char>(letter) & 15];
-  }
+  text::append_hex(in.secret_text, in.secret.data);
 }
 
 PostgresGateFeed::~PostgresGateFeed() = default;
@@ -129,7 +126,7 @@ PostgresGateFeed::Wanted PostgresGateFeed::wanted() {
       if (!row[2].is_null()) wanted.scopes.push_back(row[2].as_text());
     }
     const Row& first = rows.rows.front();
-    // While somebody is wanted it is asked again whether that is over.
+    // While a raise waits for somebody, this looks again whether it is over.
     if (wanted.scopes.empty()) in.bell = first[0].as_int();
     else in.bell.reset();
     const std::string place = std::exchange(in.place, first[1].as_text());

@@ -470,7 +470,7 @@ class PostgresDriver final : public Driver {
     }
   }
 
-  // Lets the claim pass by the session's seat, or by a check that is sent behind BEGIN. The answer of one that sits down.
+  // Lets the claim pass by the session's seat, or by a check that is sent after BEGIN. The answer of one that sits down.
   std::optional<Rows> enter(Session& session, PostgresTransaction& transaction, const Claim& claim, Isolation isolation) {
     // Above READ COMMITTED layer 1 itself does not look for a seat.
     const bool may_sit = isolation == Isolation::database_default || isolation == Isolation::read_committed;
@@ -503,7 +503,7 @@ class PostgresDriver final : public Driver {
   }
 
   // The scope that an append writes under; none: it is no append, or nobody knows. A stream that was given no scope has one of its own name
-  // only if its first write was given none either, so the database is asked once it is clear that the stream is written often.
+  // only if its first write was given none either, so this asks the database once it is clear that the stream is written often.
   std::optional<Scope> scope_of_append(sql::Call call, std::span<const Value> parameters) {
     if (call != sql::Call::append && call != sql::Call::append_many) return std::nullopt;
     if (!parameters[4].is_null()) return Scope(parameters[4].as_text());

@@ -2,6 +2,8 @@
 // hidden than too little.
 #include "redact.hpp"
 
+#include <termgate/text/hex.hpp>
+
 namespace termgate::inline v0::detail {
 namespace {
 
@@ -10,33 +12,13 @@ void replace_all(std::string& text, std::string_view what, std::string_view with
   for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) text.replace(at, what.size(), with);
 }
 
-int hex(char character) {
-  if (character >= '0' && character <= '9') return character - '0';
-  if (character >= 'a' && character <= 'f') return character - 'a' + 10;
-  if (character >= 'A' && character <= 'F') return character - 'A' + 10;
-  return -1;
-}
-
-std::string percent_decoded(std::string_view text) {
-  std::string decoded;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] == '%' && at + 2 < text.size() && hex(text[at + 1]) >= 0 && hex(text[at + 2]) >= 0) {
-      decoded += static_cast<char>(hex(text[at + 1]) * 16 + hex(text[at + 2]));
-      at += 2;
-    } else {
-      decoded += text[at];
-    }
-  }
-  return decoded;
-}
-
 }  // namespace
 
 std::string redact(std::string message, std::string_view url) {
   replace_all(message, url, "postgresql://…");
   auto hide = [&](std::string_view password) {
     replace_all(message, password, "***");
-    replace_all(message, percent_decoded(password), "***");
+    replace_all(message, text::percent_decoded_where_it_can(password), "***");
   };
   const auto authority = url.find("://");
   if (authority != std::string_view::npos) {

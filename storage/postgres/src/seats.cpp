@@ -161,7 +161,7 @@ void Seats::ask(Connection& connection) {
   std::optional<std::int64_t> bell;
   {
     const std::lock_guard lock(mutex_);
-    // While somebody is wanted it is asked again whether that is over.
+    // While a raise waits for somebody, this looks again whether it is over.
     if (wanted_.empty()) bell = bell_;
   }
   const auto asked = Clock::now();

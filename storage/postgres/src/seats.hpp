@@ -111,7 +111,7 @@ class Seats {
   const Bytes secret_;
 
   // What a write looks at, without the lock.
-  std::atomic<Clock::time_point> heard_{};  // when the answer that the keeper has was asked for
+  std::atomic<Clock::time_point> heard_{};  // when the keeper sent the request whose answer it has
   std::atomic<Clock::time_point> used_{};   // any seat, or the wish for one
   std::atomic<Clock::time_point> gone_{};   // seats from before went with the database that they were in
   std::atomic<bool> any_wanted_{false};

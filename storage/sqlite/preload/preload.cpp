@@ -1,7 +1,7 @@
 // libtermgate-preload.so: layer 1 for a program that nobody can change. LD_PRELOAD puts it in front of the program's own SQLite library,
 // and each connection that the program opens gets the extension termgate.so and the scope and term of TERMGATE_SCOPE and TERMGATE_TERM.
 //
-// It changes nothing else: the file is neither read nor written here, and whatever fails leaves the connection as the program asked for it.
+// It changes nothing else: the file is neither read nor written here, and whatever fails leaves the connection as the program opened it.
 // A protected table then refuses its writes, for its triggers find no function to call. It links nothing but the C library, because it is
 // loaded into every program below the one that it was meant for, and exports the three functions that it wraps.
 // docs/use/sqlite-preload.md says which programs it reaches.

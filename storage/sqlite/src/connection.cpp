@@ -17,6 +17,7 @@
 #include <termgate/error.hpp>
 
 #include <termgate/detail/sqlite/errors.hpp>
+#include <termgate/text/ascii.hpp>
 #include <termgate/text/scanner.hpp>
 #include "functions.hpp"
 
@@ -391,7 +392,7 @@ Rows Connection::execute(sql::Call call, std::span<const Value> parameters) {
 }
 
 bool answers_from_memory(std::string_view sql) noexcept {
-  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + ('a' - 'A') : a) == b; };
+  const auto same = [](char a, char b) { return text::lower(a) == b; };
   const auto has = [&](std::string_view word) { return std::search(sql.begin(), sql.end(), word.begin(), word.end(), same) != sql.end(); };
   return has("explain") || has("pragma");
 }
@@ -424,7 +425,7 @@ Rows Connection::run(std::string_view sql, std::span<const Value> parameters) {
   int columns = -1;
   while (true) {
     const int code = sqlite3_step(statement);
-    // Asked for after the first step: that may have prepared the statement anew for a changed schema.
+    // Read after the first step: that may have prepared the statement anew for a changed schema.
     if (columns < 0) {
       columns = sqlite3_column_count(statement);
       rows.columns.reserve(static_cast<std::size_t>(columns));

@@ -15,6 +15,7 @@
 #include <termgate/value.hpp>
 
 #include <termgate/detail/sqlite/errors.hpp>
+#include <termgate/text/hex.hpp>
 #include "functions.hpp"
 #include "json.hpp"
 
@@ -40,21 +41,12 @@ std::string payload_json(std::string_view payload) {
     std::string quoted = Json('[').value(payload).close();
     return quoted.substr(1, quoted.size() - 2);
   }
-  std::string hex;
-  hex.reserve(payload.size() * 2);
-  for (const char c : payload) {
-    constexpr const char* digits = "0123456789abcdef";
-    hex += digits[static_cast<unsigned char>(c) >> 4];
-    hex += digits[static_cast<unsigned char>(c) & 15];
-  }
-  return Json('{').key("hex").value(hex).close();
+  return Json('{').key("hex").value(text::hex(payload)).close();
 }
 
 std::string from_hex(const std::string& hex) {
   auto digit = [](char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    if (const int value = text::hex_value(c); value >= 0) return value;
     throw InvalidInput("TG005 malformed payload: {\"hex\":\"…\"} holds something else than hexadecimal digits");
   };
   if (hex.size() % 2 != 0) throw InvalidInput("TG005 malformed payload: {\"hex\":\"…\"} has an odd number of digits");
@@ -781,7 +773,7 @@ std::optional<std::string> registered_version(sqlite3* db) {
 }  // namespace
 
 Layer1* Layer1::register_on(sqlite3* db) {
-  // Asked for by pointer: only this very binary's Layer1 answers to this name.
+  // Passed by pointer: only this very binary's Layer1 answers to this name.
   if (registered_version(db)) return nullptr;
   return &put_on(db);
 }

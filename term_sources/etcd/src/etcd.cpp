@@ -68,7 +68,7 @@ class Etcd final : public LeaseSource {
   bool renew(const Scope& scope, const SourceLease& lease, const std::string&, milliseconds ttl) override {
     const Deadline deadline = deadline_for(ttl);
     const json::value kept = call("/v3/lease/keepalive", {{"ID", lease.handle}}, deadline);
-    // Of a lease that is over there is no TTL.
+    // A lease that is over has no TTL.
     if (integer_at(value_at(kept, "result"), "TTL").value_or(0) <= 0) return false;
     const auto held = look(key_of(scope), deadline);
     return held && held->created == lease.term.value();

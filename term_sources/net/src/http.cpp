@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
+#include <termgate/text/hex.hpp>
 
 namespace termgate::sources {
 
@@ -87,15 +88,7 @@ std::string text_at(const json::value& object, std::string_view key) {
   return value.is_string() ? std::string(value.get_string().data(), value.get_string().size()) : std::string();
 }
 
-std::string path_segment(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '~';
-    if (plain) result += c;
-    else result += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return result;
-}
+std::string path_segment(std::string_view text) { return text::percent_encoded(text, "-_~"); }
 
 std::string base64(std::string_view text) {
   std::string result(4 * ((text.size() + 2) / 3) + 1, '\0');

@@ -20,6 +20,7 @@
 #include <fmt/format.h>
 
 #include <termgate/error.hpp>
+#include <termgate/text/hex.hpp>
 
 namespace termgate::sources {
 namespace {
@@ -191,15 +192,7 @@ class ZooKeeper final : public LeaseSource {
   Deadline deadline_for(milliseconds ttl) const { return std::chrono::steady_clock::now() + std::min(timeout_, ttl / 3); }
   Unavailable unreachable() const { return Unavailable(fmt::format("{} cannot be reached; nothing was requested of it", name_)); }
 
-  std::string path_of(const Scope& scope) const {
-    std::string path = root_ + "/";
-    for (const char c : scope.name()) {
-      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-      if (plain) path += c;
-      else path += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-    return path;
-  }
+  std::string path_of(const Scope& scope) const { return root_ + "/" + text::percent_encoded(scope.name(), "-_"); }
   Session* found(const Scope& scope) {
     const auto at = sessions_.find(scope.name());
     return at == sessions_.end() ? nullptr : at->second.get();

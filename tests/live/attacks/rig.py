@@ -371,7 +371,7 @@ class PlainServer:
             guard = ROOT / "guard"
             files = [GUARD, *guard.glob("termgate_guard*.sql"), guard / "termgate_guard.control"]
             self.environment["PG_SERVER_BIN"] = lab.run(ROOT / "tests/support/pg_home.sh", major, self.folder + "-home", *files)
-            settings = [*settings, "shared_preload_libraries=termgate_guard"]
+            settings = [*settings, "shared_preload_libraries=termgate_guard, termgate_shortcuts"]
         self.url = lab.run(lab.pg_server, "start", major, self.folder, "fsync=off", *settings, env=self.environment)
         self.port = int(re.search(r":(\d+)/", self.url).group(1))
         lab.servers.append(self)

@@ -41,7 +41,7 @@ void require(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error(what);
 }
 
-// Of each stream the next number that is due; anything else is a failure.
+// The next number of each stream that is due; anything else is a failure.
 class InOrder {
  public:
   void take(const Stream& stream, const StreamWrite& write) {

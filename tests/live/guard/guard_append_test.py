@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""[F1][F2][F4][F5] append() and append_many() as the guard carries them out (guard/append.c), against
+"""[F1][F2][F4][F5] append() and append_many() as guard/shortcuts/append.c carries them out, against
 the same functions in SQL: in a second database of the server there is layer 1 and no extension, and the same calls
 must give the same numbers, the same errors and the same rows. Then what must not come out of step with SQL: two
 writers of one stream, savepoints, raises, evictions, tables that their owner has changed.

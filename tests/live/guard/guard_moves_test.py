@@ -149,7 +149,7 @@ class Upgrade(Moves):
         settings.write_text(
             settings.read_text()
             + "listen_addresses = '127.0.0.1'\nunix_socket_directories = '/tmp'\nfsync = off\n"
-            "max_prepared_transactions = 20\nshared_preload_libraries = 'termgate_guard'\n"
+            "max_prepared_transactions = 20\nshared_preload_libraries = 'termgate_guard, termgate_shortcuts'\n"
         )
         upgrade = [programs / "pg_upgrade", "-b", rig.bin, "-B", programs, "-d", rig.scratch / "server" / "data", "-D", new / "data"]
         try:

@@ -93,7 +93,7 @@ class Rig:
       SELECT nextval('q'), nextval('cached');
       SELECT termgate.seal('s', 5), termgate.seal('other', 9)"""
 
-    def __init__(self, major, library, settings=(), preload="termgate_guard", programs=None):
+    def __init__(self, major, library, settings=(), preload="termgate_guard, termgate_shortcuts", programs=None):
         self.major, self.scratch = major, Path(tempfile.mkdtemp(prefix="termgate-guard."))
         os.chmod(self.scratch, 0o755)
         files = [library or "/nowhere", *GUARD.glob("termgate_guard*.sql"), GUARD / "termgate_guard.control"]

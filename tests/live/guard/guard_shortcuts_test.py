@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""[F1][F2][F6] What the guard's library carries out without SQL (guard/shortcuts.c): check_term(), append() and the
+"""[F1][F2][F6] What guard/shortcuts/ carries out without SQL: check_term(), append() and the
 triggers of protect(), against the same functions in SQL. In a second database of the server there is layer 1 and no extension: the same
 scripts must give the same answers, the same SQLSTATEs and messages, and the same rows. Then what the comparison cannot show: that SQL
 does not run, that locks are given up where SQL gives them up, and that nothing outlives a change of the tables.

@@ -1492,6 +1492,33 @@ class Memory(Guarded):
         assert used() - before < 200, "kB more than after 100 rounds"
 
 
+class WithoutShortcuts(unittest.TestCase):
+    """The guard's library alone: the same refusals, and layer 1's SQL runs."""
+
+    def test_refuses_the_same_until_the_shortcuts_are_loaded(self):
+        rig = Rig(CHOSEN.major, CHOSEN.library, CHOSEN.settings, preload="termgate_guard", programs=CHOSEN.programs)
+        self.addCleanup(rig.close)
+        rig.admin.rows("CREATE TABLE covered (id int); GRANT ALL ON covered TO app; SELECT termgate.protect('covered', scope => 's')")
+        append = "SELECT termgate.append('alone', 5, 'x', NULL, 's')"
+        with rig.session("app") as session:
+            assert session.run("SHOW termgate.guard_appends") == "42704"
+            assert session.run("INSERT INTO covered VALUES (1)") == "TG002"
+            assert session.run("BEGIN", "SELECT termgate.check_term('s', 5)", "INSERT INTO covered VALUES (1)", "COMMIT") == "ok"
+            assert session.run(append) == "ok"
+        with rig.session("app", "s", 4) as session:
+            assert session.run("INSERT INTO covered VALUES (1)") == "TG001"
+        with rig.session("app", "s", 5) as session:
+            assert session.run("INSERT INTO covered VALUES (2)", append) == "ok"
+        carried = "SELECT termgate.guard_append('alone', 5, 'x', NULL, NULL, NULL)"
+        with rig.session("postgres") as session:
+            assert session.run("SET ROLE termgate_owner") == "ok"
+            assert session.value(carried) is None
+            assert session.run("RESET ROLE", "LOAD 'termgate_shortcuts'") == "ok"
+            assert session.value("SHOW termgate.guard_appends") == "termgate"
+        assert rig.value("SELECT last_no FROM termgate.streams WHERE stream_id = 'alone'") == "2"
+        assert rig.value("SELECT count(*) FROM covered") == "2"
+
+
 class SessionLibrary(unittest.TestCase):
     """Loaded by session_preload_libraries: weaker, as docs/use/guard.md says."""
 
@@ -1512,6 +1539,8 @@ class SessionLibrary(unittest.TestCase):
             assert session.run("INSERT INTO t VALUES (2, 1)") == "TG005", "malformed at the start is not undeclared"
         with pytest.raises(Closed):
             rig.session("app", options="-c session_preload_libraries=")
+        with rig.session("postgres") as session:
+            assert session.run("LOAD 'termgate_shortcuts'") == "55000", "not before the guard"
         with rig.session("free") as session:
             assert session.run("INSERT INTO t VALUES (2, 1)") == "ok"
             assert (

@@ -30,7 +30,7 @@ cat "$here"/sql/postgres/before_install.sql "$here"/sql/postgres/install/*.sql "
 
 start() { # DATABASE
   local url
-  url=$(PG_SERVER_INITDB=1 "$here/tests/support/pg_server.sh" start "$major" "$work/server" shared_preload_libraries=termgate_guard fsync=off \
+  url=$(PG_SERVER_INITDB=1 "$here/tests/support/pg_server.sh" start "$major" "$work/server" "shared_preload_libraries=termgate_guard, termgate_shortcuts" fsync=off \
     max_prepared_transactions=10 wal_level=logical)
   port=${url##*:} port=${port%%/*}
   psql=("$PG_SERVER_BIN/psql" -qXAt -v ON_ERROR_STOP=1 -h 127.0.0.1 -p "$port")

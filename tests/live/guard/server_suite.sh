@@ -17,7 +17,7 @@ PG_SERVER_BIN=$("$config" --bindir)
 trap '"$here/tests/support/pg_server.sh" stop "$work/server" immediate >/dev/null 2>&1; rm -rf "$work"' EXIT
 
 url=$(PG_SERVER_INITDB=1 "$here/tests/support/pg_server.sh" start "$("$config" --version | grep -o '[0-9]*' | head -1)" "$work/server" \
-  shared_preload_libraries=termgate_guard fsync=off max_prepared_transactions=10 ${DISCARD:+debug_discard_caches=1})
+  "shared_preload_libraries=termgate_guard, termgate_shortcuts" fsync=off max_prepared_transactions=10 ${DISCARD:+debug_discard_caches=1})
 port=${url##*:} port=${port%%/*}
 psql() { "$PG_SERVER_BIN/psql" -qXAt -v ON_ERROR_STOP=1 -h 127.0.0.1 -p "$port" -U postgres "$@"; }
 state() {

@@ -24,7 +24,7 @@ exec valgrind -q --trace-children=yes --leak-check=no --suppressions=$work/valgr
 SH
 export PG_SERVER_BIN="$work/bin"
 trap '"$here/tests/support/pg_server.sh" stop "$work/server" immediate >/dev/null 2>&1; rm -rf "$work"' EXIT
-url=$(PG_SERVER_INITDB=1 "$here/tests/support/pg_server.sh" start 15 "$work/server" shared_preload_libraries=termgate_guard fsync=off autovacuum=off)
+url=$(PG_SERVER_INITDB=1 "$here/tests/support/pg_server.sh" start 15 "$work/server" "shared_preload_libraries=termgate_guard, termgate_shortcuts" fsync=off autovacuum=off)
 port=${url##*:} port=${port%%/*}
 export PGOPTIONS='-c client_min_messages=warning'
 psql() { "$real/psql" -qXAt -h 127.0.0.1 -p "$port" "$@"; }

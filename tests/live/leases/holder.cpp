@@ -1,4 +1,4 @@
-// A process of inside_test.py: holds the lease of a scope, or waits for it, for as long as it lives.
+// A process of inside.py: holds the lease of a scope, or waits for it, for as long as it lives.
 //
 //   live_holder URL SCOPE LOG TTL_MS
 //

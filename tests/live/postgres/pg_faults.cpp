@@ -375,7 +375,7 @@ TEST_CASE("eviction: during the callback it is unavailable", "[F4][F5][live]") {
             Callback{"evicted", &runs}(tx);
           });
         }) == Ended::unavailable);
-  // … or, where there is none, by COMMIT, which is then not sent.
+  // By COMMIT, where there is no such call; it is then not sent.
   const int commits = rig.proxy.requests("COMMIT");
   CHECK(ending([&] {
           rig.db.write(billing, five, [&](Transaction& tx) {

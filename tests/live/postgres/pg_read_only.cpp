@@ -220,7 +220,7 @@ class Server {
   }
   bool in_transaction() const { return PQtransactionStatus(connection_.get()) == PQTRANS_INTRANS; }
   bool still_read_only() { return run("SHOW transaction_read_only").empty() && cell == "on"; }
-  // Of this transaction: whether it has an id, or holds a lock as who writes.
+  // Whether this transaction has an id, or holds a lock as who writes.
   std::string traces(bool id, bool locks) {
     if (id && !run("SELECT txid_current_if_assigned()").empty()) return "cannot be asked: " + said;
     if (id && !cell.empty()) return "has the transaction id " + cell;

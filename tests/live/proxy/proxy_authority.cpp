@@ -56,7 +56,7 @@ struct Gate {
   Settings settings;
 };
 
-// Of the database that the gate's URL names.
+// For the database that the gate's URL names.
 session::Fences& known(Authority& authority) {
   static std::map<Authority*, std::shared_ptr<session::Fences>> all;
   auto& fences = all[&authority];

@@ -22,7 +22,7 @@ constexpr std::size_t header_bytes = 5;
 constexpr std::size_t buffer_kept_bytes = 16u << 10;
 // What the server itself allows a message that has no business being long (PQ_SMALL_MESSAGE_LIMIT, libpq/pqcomm.h).
 constexpr std::uint32_t small_bytes_max = 10'000;
-// Of any authentication exchange (PG_MAX_AUTH_TOKEN_LENGTH, libpq/auth.h).
+// A message of an authentication exchange (PG_MAX_AUTH_TOKEN_LENGTH, libpq/auth.h).
 constexpr std::uint32_t authentication_bytes_max = 65'535;
 
 Rule empty() noexcept { return {true, 0, 0, 0, 0}; }

@@ -31,7 +31,7 @@ std::uint16_t big_at(std::string_view payload, std::size_t at) noexcept { return
 
 Decoded<Prelogin> bad_option(std::uint8_t id) { return malformed("PRELOGIN: option %u is malformed", id); }
 
-// A field of LOGIN7 whose offset and size stand at `at`; `unit`: bytes of what the size counts.
+// A field of LOGIN7 whose offset and size are at `at`; `unit`: bytes of what the size counts.
 bool field(std::string_view payload, std::size_t fixed, std::size_t at, std::size_t unit, std::string_view& value) noexcept {
   const std::size_t offset = read_little(payload.data() + at, 2), bytes = unit * read_little(payload.data() + at + 2, 2);
   if (bytes == 0) return true;

@@ -1,4 +1,4 @@
-// `termgate admin` over HTTP (http/server.hpp): requests go to Api on threads of their own, events to whoever has asked for them.
+// `termgate admin` over HTTP (http/server.hpp): requests go to Api on threads of their own, events to whoever has subscribed to them.
 #pragma once
 
 #include <chrono>

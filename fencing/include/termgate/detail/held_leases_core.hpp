@@ -2,9 +2,9 @@
 // database: it receives what happened and the time, and answers with what to do. Internal; LeaseKeeper performs it,
 // tests/sim/held_leases.cpp plays it on virtual time. One thread at a time.
 //
-// A lease is believed in until `margin` before its end, counted from before the request that granted it was sent. Then its holder is told,
-// whatever is on its way. Only a renewal that was granted moves that moment. Those that fall due about the same time are renewed by one
-// statement; one statement is under way at a time. None of this is what keeps the data safe: the fence does (F1, F2).
+// A lease is believed in until `margin` before its end, counted from before the request that granted it was sent. Then its holder is
+// notified, whatever is on its way. Only a renewal that was granted moves that moment. Those that fall due about the same time are renewed
+// by one statement; one statement is under way at a time. None of this is what keeps the data safe: the fence does (F1, F2).
 #pragma once
 
 #include <chrono>
@@ -48,8 +48,8 @@ class HeldLeasesCore {
   enum class Loss { lost, expired };
 
   struct Action {
-    std::vector<std::pair<Id, Loss>> over;  // tell their holders first; these leases are known no more
-    std::vector<Id> renew;                  // then: one statement for these. It is answered
+    std::vector<std::pair<Id, Loss>> over;  // notify their holders first; these leases are forgotten
+    std::vector<Id> renew;                  // renew these by one statement, and report with answered()
     std::optional<Moment> wake;             // none: nothing happens before something else does
   };
 
@@ -58,7 +58,7 @@ class HeldLeasesCore {
   // A lease that ends at `end`, counted from before its request was sent. False: it is over already but for its margin.
   bool add(Id id, const Timing& timing, Moment end, Moment now);
   void remove(Id id);
-  // It is due now: somebody may have asked for it. Such hints may come as fast as anybody likes to send them.
+  // Renew it now: somebody may have requested the lease. Such hints may come as fast as anybody likes to send them.
   void hurry(Id id, Moment now);
   Action resume(Moment now);
   // The answers to what is under way, in its order; none: the statement as a whole was not answered, or refused. `sent`: before it was

@@ -45,8 +45,8 @@ class LeaderCore {
   // most.
   static constexpr int renewals_a_ttl = 3;
   static constexpr int retries_a_ttl = 12;
-  // A release without a yes or a no is sent again, so often in all, behind pauses of 10, 20, 40 and 80 ms: another's acquisition may be at
-  // the lease, and it may stand for hours; but a stop must not wait for a database that has gone.
+  // A release without a yes or a no is sent again, up to releases_max times in all, after pauses of 10, 20, 40 and 80 ms: another's
+  // acquisition may hold the row, and the lease would then last for hours. But a stop must not wait for a database that has gone.
   static constexpr int releases_max = 5;
   static constexpr std::chrono::milliseconds release_pause{10};
   // Hints may come as fast as anybody likes to send them.
@@ -55,7 +55,7 @@ class LeaderCore {
   enum class Loss {
     stopped,      // stop() was called
     finished,     // the work ended by itself
-    handed_over,  // the same, after somebody had asked for the lease
+    handed_over,  // the same, after somebody had requested the lease
     fenced,       // the work was refused as stale: another has been elected
     lost,         // the database says that the lease is not ours any more
     expired       // no renewal was granted in time
@@ -86,11 +86,11 @@ class LeaderCore {
       unknown       // perhaps done
     };
     How how;
-    // Of an acquisition that was granted.
+    // An acquisition was granted.
     std::optional<Term> term = {};
     // Granted: when the lease ends, counted from before the request was sent.
     Moment until = {};
-    // Of an acquisition that was refused: how long the other's lease still lasts, if that is known.
+    // An acquisition was refused: how long the other's lease still lasts, if that is known.
     std::optional<Time> free_in = {};
     // In the answer to a renewal that was granted: somebody asks for the lease.
     bool leave = false;

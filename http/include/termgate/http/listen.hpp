@@ -13,7 +13,7 @@ namespace termgate::http {
 
 // [NAME=]HOST:PORT, [NAME=]unix:/path/.s.PGSQL.5432, each optionally followed by ,proxy (PROXY protocol v2 is spoken to it).
 struct ListenerOptions {
-  std::string name;  // what rules call it; the address where none is given
+  std::string name;  // the name that rules use; without one, the address
   std::string host;  // empty: every address
   std::uint16_t port = 0;
   std::string path;  // of a Unix socket; then host and port are not used

@@ -23,14 +23,14 @@ class FenceFeed {
   static constexpr std::size_t payloads_max = 1000;  // that one wait() returns; of more, only the fact is reported
 
   struct Heard {
-    bool connected_anew = false;  // what was said before is not known: read everything again
+    bool connected_anew = false;  // earlier notifications may be lost: read everything again
     bool missed = false;          // more than payloads_max came at once
     std::vector<std::string> payloads;
   };
 
   virtual ~FenceFeed() = default;
 
-  // Connects where it must, and waits until something is heard, wake() is called, or `at_most` is over. Throws Unavailable (the next call
+  // Connects where it must, and waits until a notification comes, wake() is called, or `at_most` is over. Throws Unavailable (the next call
   // connects anew) and DatabaseError.
   virtual Heard wait(std::chrono::milliseconds at_most) = 0;
   // On the connection that wait() made: as Info::fences() and Info::fence(), of which scope, term and reset_from are filled in.

@@ -109,7 +109,7 @@ std::optional<Layer1::OpenJob> Layer1::open_job(const std::string& run_id, bool 
     if (!read.bind(run_id).step()) return std::nullopt;
     job = {read.text(0), read.integer(1), read.text(2)};
   }
-  if (checked && job.term == 0) return std::nullopt;  // asked for, and not begun: it is open only to be ended
+  if (checked && job.term == 0) return std::nullopt;  // requested, and not begun: it is open only to be ended
   if (declared_scope_ && (declared_scope_->name() != job.scope || (declared_term_ && declared_term_->value() != job.term))) {
     throw InvalidInput(fmt::format("TG005 run {} is of scope \"{}\" and term {}, and this session declares scope \"{}\" and term {}",
                                    run_id, job.scope, job.term, declared_scope_->name(),

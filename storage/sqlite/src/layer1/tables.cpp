@@ -16,7 +16,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <functional>
 
 #include <fmt/format.h>
@@ -74,7 +73,7 @@ std::string partial_condition(const std::string& sql) {
   for (text::Token token; scanner.next(token);) {
     if (token.text == "(") ++depth;
     else if (token.text == ")") listed = --depth == 0 || listed;
-    // A comment at its end would swallow what we put behind it; the line end stops it.
+    // A comment at its end would swallow what we append; the line end stops it.
     else if (listed && depth == 0 && text::same(token.text, "WHERE")) return std::string(scanner.rest()) + "\n";
   }
   return {};
@@ -84,12 +83,9 @@ std::string partial_condition(const std::string& sql) {
 bool is_literal(const std::string& text) {
   if (text.empty()) return false;
   if (text.front() == '\'') {
-    for (std::size_t at = 1; at < text.size(); ++at) {
-      if (text[at] != '\'') continue;
-      if (at + 1 == text.size()) return true;
-      if (text[++at] != '\'') return false;
-    }
-    return false;
+    text::Scanner scanner(text, text::Dialect::sqlite);
+    text::Token token;
+    return scanner.next(token) && token.ends && scanner.rest().empty();
   }
   const std::size_t start = text[0] == '-' || text[0] == '+' ? 1 : 0;
   return start < text.size() && text.find_first_not_of("0123456789.", start) == std::string::npos;
@@ -97,9 +93,7 @@ bool is_literal(const std::string& text) {
 
 // How often a text of SQL names something, quoted or not; more often than that where the name cannot be looked for.
 int times_named(std::string_view sql, std::string_view name) {
-  const auto part_of_name = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || (c & 0x80) != 0;
-  };
+  const auto part_of_name = [](char c) { return text::is_letter_or_digit(c) || c == '_' || c == '$' || text::is_high(c); };
   if (name.empty() || name.find_first_of("\"`]'") != std::string_view::npos) return 100;
   int times = 0;
   for (std::size_t at = 0; at + name.size() <= sql.size(); ++at) {
@@ -311,7 +305,7 @@ std::vector<std::pair<std::string, std::string>> Layer1::protect_triggers(const 
           label, mark, chosen_late);
     }
   }
-  // What only SQLite's own DELETE triggers can see: asked for always, or where `tail` says.
+  // What only SQLite's own DELETE triggers can see, always or where `tail` says.
   auto ask_for_recursion = [&](std::string& into, const std::string& tail) {
     if (mode == "observe") return;
     into += fmt::format(
@@ -617,7 +611,7 @@ std::string sql_call(std::string_view function, const std::vector<std::optional<
 std::vector<Layer1::Advice> Layer1::doctor() {
   const Snapshot snapshot(*this);
   std::vector<Advice> findings;
-  // Of a newer version's parts we know nothing; without any this is no database of ours, as the next read says.
+  // We know nothing of a newer version's parts; without any this is no database of ours, as the next read says.
   if (const int version = installed_version(); version > 0 && version <= sql::sqlite_migrations().back().version) {
     const auto missing = missing_parts();
     for (const Part& part : missing)

@@ -110,7 +110,7 @@ TEST_CASE("term file: it is seen when it is replaced and a lower term is refused
   CHECK(std::string(file.now().problem_code) == "TG001");
   CHECK_THAT(file.now().why_not, Catch::StartsWith("stale term 6 for scope \"billing\"") && Catch::Contains("7"));
 
-  // Of another scope it may be lower, and through another file of the same process it may not.
+  // Another scope's may be lower, and through another file of the same process it may not.
   folder.replace("scope=orders term=1\n");
   file.look();
   CHECK(file.now().term == Term(1));

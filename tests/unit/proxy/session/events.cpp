@@ -294,7 +294,7 @@ TEST_CASE("session: a server that is out of step ends both sides", "[F5][F7][pro
     CHECK(session.phase() == Session::Phase::active);
     session.resume(termgate::session::ServerBytes{one.server}, now);
     CHECK(session.phase() == Session::Phase::closing);
-    // Of a frame that cannot be read nobody knows where it ends, so nothing is said behind its header.
+    // Nobody knows where a frame ends that cannot be read, so nothing is said behind its header.
     CHECK((session.to_client().find("08P01") != std::string_view::npos) == (one.name == std::string("a state that is none")));
   }
 }

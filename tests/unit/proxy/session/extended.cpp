@@ -1,5 +1,5 @@
 // Extended queries: what of a pipeline is held, what stands before its first write, what is skipped, and what is run again; as bytes,
-// whole, cut everywhere and with either connection lost everywhere (session_script.hpp).
+// whole, cut everywhere and with either connection lost everywhere (script.hpp).
 // Long: byte scripts, one case after the other.
 #include "script.hpp"
 
@@ -76,7 +76,7 @@ TEST_CASE("session: a refused pipeline leaves its unnamed statement unknown", "[
   script.server(opening_done() + done("INSERT 0 1") + ready('I')).to_client(done("INSERT 0 1") + ready('I'));
   const std::string refusal = error("42602", "names that begin with _termgate are Termgate's own");
   script.client(parse("", select_a) + close_portal("_termgate_x") + sync_message()).to_client(refusal + ready('I'));
-  // Of an unknown statement the claim is checked again after it, for it may have declared another.
+  // After an unknown statement the claim is checked again after it, for it may have declared another.
   const std::string run = bind_message("", "", {"2"}) + execute();
   script.client(run + sync_message()).to_server(opening(false) + run + check_declared(true, block) + sync_message());
   script.replay();

@@ -143,7 +143,7 @@ class Script {
     });
     for (std::size_t index = 0; index < steps_.size(); ++index) {
       const std::size_t size = steps_[index].bytes.size();
-      // Of what is long, every so many bytes will do.
+      // What is long is cut every so many bytes.
       for (std::size_t at = 1; at < size; at += 1 + size / 400) {
         if (!run("step cut in two",
                  [&](std::size_t one, std::size_t) { return one == index ? std::vector<std::size_t>{at} : std::vector<std::size_t>{}; }))

@@ -1,5 +1,5 @@
 // Simple queries: what the check does to them, row by row of docs/decisions/0006, as bytes. Each script runs whole, cut everywhere, and
-// with either connection lost everywhere (session_script.hpp).
+// with either connection lost everywhere (script.hpp).
 // Long: byte scripts, one case after the other.
 #include "script.hpp"
 
@@ -1210,7 +1210,7 @@ TEST_CASE("session: a description beyond what is held is not waited for", "[F7][
       .to_client(wide.substr(6000) + row({"1", "2"}) + inserted());
   script.replay_whole();
 
-  // Of one that waits nothing was logged, so the last word can be.
+  // For one that waits nothing was logged, so the last word can be.
   Script cut;
   cut.client(query(returning)).to_server(opening() + converted(returning));
   cut.server(opening_done() + parse_complete() + bind_complete() + wide.substr(0, 3000));

@@ -109,14 +109,3 @@ TEST_CASE("letters: base64url goes there and back, in one spelling", "[sqlite_se
     CHECK_FALSE(from_base64url(text));
   }
 }
-
-TEST_CASE("letters: percent-decoding takes two digits after each percent", "[sqlite_server]") {
-  CHECK(percent_decoded("billing") == "billing");
-  CHECK(percent_decoded("order%207") == "order 7");
-  CHECK(percent_decoded("%c3%B6") == "ö");
-  CHECK(percent_decoded("a+b") == "a+b");
-  for (const std::string_view text : {"%", "%4", "a%", "%4g", "%G0", "%%41"}) {
-    INFO(text);
-    CHECK_FALSE(percent_decoded(text));
-  }
-}

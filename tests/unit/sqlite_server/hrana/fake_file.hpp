@@ -22,6 +22,8 @@
 #include <variant>
 #include <vector>
 
+#include <termgate/text/fnv.hpp>
+
 #include "hrana/streams.hpp"
 
 namespace termgate::hrana::fake {
@@ -167,10 +169,9 @@ class Session : public FileSession {
 };
 
 // No HMAC: enough that another text has another seal.
-inline std::array<std::uint8_t, 16> seal(std::string_view text) {
+inline std::array<std::uint8_t, 16> seal(std::string_view sealed) {
   std::array<std::uint8_t, 16> sum{};
-  std::uint64_t hash = 1469598103934665603U;
-  for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211U;
+  const std::uint64_t hash = text::fnv1a(sealed);
   for (std::size_t at = 0; at < sum.size(); ++at) sum[at] = static_cast<std::uint8_t>(hash >> (at % 8 * 8));
   return sum;
 }

@@ -9,6 +9,7 @@ namespace termgate::text {
 
 constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 constexpr bool is_letter(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+constexpr bool is_letter_or_digit(char c) noexcept { return is_letter(c) || is_digit(c); }
 constexpr bool is_high(char c) noexcept { return static_cast<unsigned char>(c) >= 0x80; }
 constexpr bool has_high(std::string_view text) noexcept { return std::any_of(text.begin(), text.end(), is_high); }
 
@@ -18,6 +19,12 @@ inline std::string lower(std::string_view text) {
   std::string small(text);
   for (char& c : small) c = lower(c);
   return small;
+}
+
+inline std::string upper(std::string_view text) {
+  std::string large(text);
+  for (char& c : large) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return large;
 }
 
 // Equal but for the case of letters.

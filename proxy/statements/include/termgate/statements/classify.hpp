@@ -124,7 +124,7 @@ struct Statement {
   // Setting (lower case), savepoint, prepared statement, cursor, channel, or a prepared transaction's gid, unquoted.
   // In full: the server cuts names (not settings, not gids) at 63 bytes.
   std::string name;
-  // Of set and set_local and of a set_config that is understood; nullopt: none, or one that is not a plain literal.
+  // What set, set_local or a set_config declares that is understood; nullopt: none, or one that is not a plain literal.
   std::optional<std::string> value;
 
   // Scope and term of the comments before its first token and after its last one. In a text of several statements a comment belongs to the

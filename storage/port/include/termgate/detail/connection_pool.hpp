@@ -51,7 +51,7 @@ class ConnectionPool {
     Connection& operator*() const { return *connection_; }
     Connection* operator->() const { return connection_.get(); }
 
-    // From here to ended() the connection may stand in a transaction.
+    // From here to ended() the connection may be in a transaction.
     void begun() { in_transaction_ = true; }
     void ended() { in_transaction_ = false; }
 

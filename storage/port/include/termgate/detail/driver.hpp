@@ -60,7 +60,7 @@ class OpenTransaction {
 };
 
 struct PayloadLimits {
-  std::size_t bytes_max;   // of one payload, and of a batch
+  std::size_t bytes_max;   // a payload, or all of a batch together, has at most so many
   std::size_t part_bytes;  // a longer one is read in parts of so many
 };
 
@@ -84,8 +84,8 @@ class Driver {
   // the caller's thread. Calling transact or call from inside `work` is refused with InvalidInput.
   virtual void transact(const TransactOptions& options, const std::function<void(OpenTransaction&)>& work) = 0;
 
-  // The user's statement behind the check for the claim, as a transaction of its own, in one round trip. None: this driver has no way that
-  // is shorter than transact().
+  // The check for the claim and the user's statement after it, as a transaction of its own, in one round trip. None: this driver has no way
+  // that is shorter than transact().
   virtual std::optional<Rows> execute(const Claim&, std::string_view /*sql*/, std::span<const Value> /*parameters*/) {
     return std::nullopt;
   }

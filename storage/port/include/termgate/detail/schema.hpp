@@ -10,7 +10,7 @@
 
 namespace termgate::inline v0::detail {
 
-// What a name of a schema may not have: the files of sql/postgres/ stand in dollar quotes, strings and format strings, and PostgreSQL
+// What a name of a schema may not have: the files of sql/postgres/ use it in dollar quotes, strings and format strings, and PostgreSQL
 // would cut a long one short. Throws InvalidInput.
 inline void need_schema_name(std::string_view schema) {
   const auto refuse = [](std::string_view why) { throw InvalidInput("TG005 malformed schema name: " + std::string(why)); };

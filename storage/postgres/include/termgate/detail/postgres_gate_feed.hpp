@@ -1,5 +1,5 @@
 // Which seats a raise waits for, as a proxy asks on a connection of its own (docs/reference/lock-protocol.md, seats). Internal; no libpq
-// type appears here. One thread at a time, where nothing else is said.
+// type appears here. One thread at a time, where a call does not say otherwise.
 #pragma once
 
 #include <memory>

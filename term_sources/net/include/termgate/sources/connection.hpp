@@ -47,7 +47,7 @@ class Connection {
   void avoid() noexcept;
   const std::string& host() const noexcept;  // of the open connection
 
-  // Of what follows.
+  // For the calls that follow.
   void set_deadline(Deadline deadline) noexcept;
   template <class Buffers>
   std::size_t write_some(const Buffers& buffers, boost::system::error_code& error) {

@@ -25,14 +25,14 @@ inline constexpr std::uint16_t protocol_minor_max = 2;
 struct StartupMessage {
   using Parameter = std::pair<std::string_view, std::string_view>;
 
-  std::uint16_t minor = 0;            // of protocol 3, as asked for: 9999 where libpq greases
+  std::uint16_t minor = 0;            // of protocol 3, as requested: 9999 where libpq greases
   std::vector<Parameter> parameters;  // in the client's order, duplicates kept; none of `extensions`
   std::vector<Parameter> extensions;  // `_pq_.…`: protocol options, never settings
 
-  // Of duplicates the last one counts, as it does for the server. No such parameter: nullopt.
+  // The last of duplicates counts, as it does for the server. No such parameter: nullopt.
   std::optional<std::string_view> find(std::string_view name) const noexcept;
 
-  // The minor version to go on with, and whether the client must be told by NegotiateProtocolVersion (exactly once): it asked
+  // The minor version to go on with, and whether to send NegotiateProtocolVersion (exactly once): it asked
   // for a newer one, or for an extension, of which this codec knows none.
   std::uint16_t spoken_minor() const noexcept { return minor < protocol_minor_max ? minor : protocol_minor_max; }
   bool must_negotiate() const noexcept { return minor > protocol_minor_max || !extensions.empty(); }
@@ -57,8 +57,8 @@ struct StartupEvent {
   std::uint32_t pid = 0;  // of cancel_request
   std::string_view key;   // of cancel_request, 4 to 256 bytes
   Malformed problem;      // for malformed
-  // Of malformed: how PostgreSQL answers it. One whose length cannot be is no packet, and gets no answer; one of a protocol before 3.0 gets
-  // its own form of an error, 'E', a text and NUL.
+  // How PostgreSQL answers what is malformed. A packet whose length is impossible gets no answer. One of a protocol before 3.0 gets the
+  // error of that protocol: 'E', a text and NUL.
   bool unanswered = false;
   bool before_3 = false;
 };

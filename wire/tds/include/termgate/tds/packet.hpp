@@ -36,7 +36,7 @@ struct PacketEvent {
   PacketHeader header{};      // of the packet that the event is about
   bool first = false;         // the packet begins a message
   bool last = false;          // this event ends the packet
-  bool ends_message = false;  // … and its message
+  bool ends_message = false;  // and its message with it
   std::string_view raw{};     // what is to be passed on
   Malformed problem{};
 };

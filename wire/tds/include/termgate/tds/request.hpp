@@ -41,7 +41,7 @@ class CallReader {
  public:
   explicit CallReader(std::uint32_t tds_version = version::v7_4) noexcept : tds_version_(tds_version) {}
 
-  // False, from then on: it is malformed, or has a type that is not known here. What came before it was told.
+  // False, from then on: it is malformed, or has a type that is not known here. What came before it was reported.
   bool take(std::string_view bytes, CallSink& sink);
   // Whether the message may end here. A separator behind the last call separates it from nothing; drivers send that.
   bool may_end() const noexcept { return good_ && head_.empty() && (in_ == In::between || (in_ == In::call && any_)); }

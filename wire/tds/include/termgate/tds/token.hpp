@@ -51,11 +51,11 @@ struct ReturnValue {
   bool null = true;
   bool kept = true;  // the value was short enough to be kept
   std::string_view data;
-  // Of an integer of any width. None: NULL, or no integer.
+  // An integer of any width. None: NULL, or no integer.
   std::optional<std::int64_t> integer() const noexcept;
 };
 
-// Of the body of a token, as the walker hands it out. Malformed where something in it lies outside of it.
+// The body of a token, as the walker hands it out. Malformed where something in it lies outside of it.
 Decoded<Done> decode_done(std::uint8_t token, std::string_view body) noexcept;
 Decoded<Report> decode_report(std::uint8_t token, std::string_view body, std::uint32_t tds_version) noexcept;
 Decoded<EnvironmentChange> decode_environment_change(std::string_view body) noexcept;

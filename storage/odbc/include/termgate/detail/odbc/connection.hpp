@@ -59,12 +59,12 @@ class Connection {
   static constexpr std::size_t piece_bytes = std::size_t{1} << 20;  // of a value that is streamed
   static constexpr std::size_t array_bytes_max = std::size_t{4} << 20;
 
-  // Connects; gives up after `login_wait`. Throws OdbcError; DatabaseError where another database than the driver's is behind it.
+  // Connects; gives up after `login_wait`. Throws OdbcError; DatabaseError where it leads to another database than the driver's.
   Connection(const ConnectionString& text, std::chrono::seconds login_wait);
 
   // Runs one statement with ODBC's markers; `text.order` says which value belongs to each. `keep`: it remains prepared for the next time.
   // `timeout`: how long until the driver gives up, in whole seconds, rounded up; 0: no limit. Reads every result to its end, for an error
-  // may stand in a later one; the rows are those of the first result that has columns.
+  // may be in a later one; the rows are those of the first result that has columns.
   Rows execute(const Marked& text, std::span<const Value> values, bool keep, milliseconds timeout);
 
   // A text of our own without parameters, one or more statements.
@@ -72,7 +72,7 @@ class Connection {
 
   // The statement once for each row, columns bound as arrays, as many rows a round trip as fit into array_bytes_max; values longer than an
   // ordinary one, and what the driver takes no array of, go row by row. Throws the OdbcError of the first row that failed, whatever the
-  // driver did with those behind it: call it inside a transaction, and roll back. Returns how many rows were sent.
+  // driver did with the later ones: call it inside a transaction, and roll back. Returns how many rows were sent.
   std::size_t execute_rows(const Marked& text, std::span<const ArrayColumn> columns, milliseconds timeout);
 
   // Since when it has been in the pool; the pool's owner keeps it.

@@ -1,4 +1,4 @@
-// What the driver sends by itself, for each database: how a transaction begins and ends, and how layer 1 is installed and asked for.
+// What the driver sends by itself, for each database: how a transaction begins and ends, and how layer 1 is installed and found.
 #pragma once
 
 #include <span>

@@ -26,7 +26,7 @@ class BusyNow : public Blocked {
 [[noreturn]] void throw_sqlite(int extended_code, std::string_view message);
 [[noreturn]] void throw_sqlite(sqlite3* db, int code);
 
-// What is said where a file is not the one any more that was opened (file_watch.hpp); the code is SQLITE_READONLY_DBMOVED.
+// The message where a file is not the one any more that was opened (file_watch.hpp); the code is SQLITE_READONLY_DBMOVED.
 std::string moved_message(std::string_view path);
 // The message with the file's path in front of it, once.
 std::string naming(std::string_view path, std::string_view message);

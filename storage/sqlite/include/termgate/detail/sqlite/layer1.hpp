@@ -105,7 +105,7 @@ class Layer1 {
     bool renewed;
     std::optional<Moment> expires_at;
     std::int64_t remaining_ms;
-    std::optional<std::int64_t> leave_in_ms;  // the holder is asked to give the lease back within this time
+    std::optional<std::int64_t> leave_in_ms;  // the holder should give the lease back within this time
   };
   Renewal renew_lease(const Scope& scope, const std::string& owner, Term term, std::int64_t ttl_ms);
   // Many in one transaction. `leases`: a JSON array of {"scope", "owner", "term", "ttl_ms"}, 500 at most, no scope twice. In order:
@@ -155,14 +155,14 @@ class Layer1 {
 
   std::string job_start(const std::string& job_name, const Scope& scope, const std::string& owner, Term term,
                         const std::optional<std::string>& detail);
-  // Asks for a run: `kind` is run, dry-run or resume. Not requested: that run is asked for already, and nothing was changed.
+  // Asks for a run: `kind` is run, dry-run or resume. Not requested: that run was requested already, and nothing was changed.
   struct JobRequest {
     bool requested;
     std::string run_id;
   };
   JobRequest job_request(const std::string& job_name, const Scope& scope, const std::string& kind, const std::string& actor,
                          const std::string& reason);
-  // Begins the run that is asked for, as job_start begins one. None: none is.
+  // Begins the run that was requested, as job_start begins one. None: no run was.
   struct TakenJob {
     std::string run_id, kind;
   };
@@ -232,14 +232,14 @@ class Layer1 {
   void guard_raise(std::string_view scope, std::int64_t term);
   bool guard_lower(std::string_view scope, std::int64_t term);
   void guard_replace(std::string_view table);
-  // A row with the rowid -1 stands there. BEFORE INSERT cannot tell whether the new row has that rowid too, for SQLite shows -1 for one
+  // There is a row with the rowid -1. BEFORE INSERT cannot tell whether the new row has that rowid too, for SQLite shows -1 for one
   // that it is about to choose; AFTER INSERT can.
   void note_perhaps(std::string_view table, const RowScope& row) { perhaps_.insert_or_assign(std::string(table), row); }
   void guard_noted(std::string_view table);
   void require_trigger();
   void require_adopted(std::string_view table);
 
-  // --- layer 1 itself (layer1_install.cpp)
+  // --- layer 1 itself (install.cpp)
 
   struct Installed {
     int from_version, to_version;
@@ -339,7 +339,7 @@ class Layer1 {
   };
   std::optional<OpenJob> open_job(const std::string& run_id, bool checked);
   void begin_job(const std::string& job_name, const Scope& scope, const std::string& owner, Term term, Moment moment);
-  // Term 0: the run that is asked for.
+  // Term 0: the run that was requested.
   std::optional<TakenJob> find_job(const std::string& job_name, const Scope& scope, std::int64_t term);
   class Unit;
   class Snapshot;

@@ -139,7 +139,8 @@ class WriteQueue {
     bool has_baton = false;
   };
 
-  // Several times what a waiter of ours sleeps between two tries, for its process may not run at once; asked for again while it waits.
+  // Several times what a waiter of ours sleeps between two tries, for its process may not run at once; it announces itself again while it
+  // waits.
   static constexpr std::chrono::milliseconds room_left = 5 * LockWait::pause_max;
   static constexpr std::chrono::milliseconds room_requested_valid = LockWait::every + std::chrono::milliseconds(50);
 

@@ -1,9 +1,42 @@
 // append() and append_many() without SQL: the same locks, the same comparisons and the same rows as 0005_append writes, for the common case
-// alone. Whatever is not the common case is left to layer 1: a stream of another scope, a number
-// that is not the expected one, a write id that is known already, write ids of a batch, a fence that layer 1 has to look at, a row with a
-// higher term, a table that its owner has given triggers, rules, row security, constraints or columns of its own. Also in sessions that are
-// not guarded.
-#include "guard.h"
+// alone. What it leaves to layer 1: a stream of another scope, a number that is not the expected one, a write id that is known already,
+// write ids of a batch, a fence that layer 1 has to look at, a row with a higher term, a table that its owner has given triggers, rules,
+// row security, constraints or columns of its own. Also in sessions that are not guarded.
+#include "shortcuts.h"
+
+typedef struct AppendOf {
+  Datum stream;  // of type text
+  bool has_scope;
+  ScopeName* scope;  // room for it where it is not named
+  int64 term;
+  bool has_expected;
+  int64 expected;
+  bool has_write_id;
+  Datum write_id;
+  const Datum* payloads;
+  int64 count;
+} AppendOf;
+
+static Layer1Call new_stream = {"INSERT INTO %s.streams (stream_id, scope, last_no) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+                                true,
+                                3,
+                                {TEXTOID, TEXTOID, INT8OID},
+                                NULL,
+                                0};
+static Layer1Call new_write_id = {
+    "INSERT INTO %s.write_ids (write_id, stream_id, sequence_no, scope, term) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+    true,
+    5,
+    {UUIDOID, TEXTOID, INT8OID, TEXTOID, INT8OID},
+    NULL,
+    0};
+static Layer1Call give_back = {
+    "UPDATE %s.streams SET last_no = last_no OPERATOR(pg_catalog.-) $2 WHERE stream_id OPERATOR(pg_catalog.=) $1",
+    true,
+    2,
+    {TEXTOID, INT8OID},
+    NULL,
+    0};
 
 typedef struct Column {
   const char* name;
@@ -103,8 +136,8 @@ static bool has_plain_indexes(Relation table, Indexes* known) {
 
 // What SQL would need a privilege for. Their owner has all of them unless it has revoked them.
 static bool may_be_written(Oid table, AclMode mode) {
-  return pg_class_aclcheck(table, layer1_owner(), ACL_SELECT) == ACLCHECK_OK &&
-         pg_class_aclcheck(table, layer1_owner(), mode) == ACLCHECK_OK;
+  return pg_class_aclcheck(table, guard->layer1_owner(), ACL_SELECT) == ACLCHECK_OK &&
+         pg_class_aclcheck(table, guard->layer1_owner(), mode) == ACLCHECK_OK;
 }
 
 static bool is_as_made(Oid table, const Column* columns, int count, Indexes* indexes) {
@@ -114,7 +147,7 @@ static bool is_as_made(Oid table, const Column* columns, int count, Indexes* ind
   if (relation == NULL) { return false; }
   class = relation->rd_rel;
   as_made = class->relkind == RELKIND_RELATION && class->relpersistence == RELPERSISTENCE_PERMANENT && class->relam == HEAP_TABLE_AM_OID &&
-            class->relowner == layer1_owner() && !class->relhastriggers && !class->relhasrules && !class->relrowsecurity &&
+            class->relowner == guard->layer1_owner() && !class->relhastriggers && !class->relhasrules && !class->relrowsecurity &&
             !class->relhassubclass && !class->relispartition && class->relreplident == REPLICA_IDENTITY_DEFAULT &&
             has_columns(relation, columns, count) && has_plain_indexes(relation, indexes);
   relation_close(relation, AccessShareLock);
@@ -122,7 +155,9 @@ static bool is_as_made(Oid table, const Column* columns, int count, Indexes* ind
 }
 
 static bool find(void) {
+  static const Oid arguments[] = {TEXTOID, INT8OID, BYTEAOID, INT8OID, TEXTOID, UUIDOID};
   Relation streams;
+  Oid owner;
   if (here.memory == NULL) { here.memory = AllocSetContextCreate(TopMemoryContext, "termgate indexes", ALLOCSET_SMALL_SIZES); }
   MemoryContextReset(here.memory);
   here.streams = layer1_relation("streams");
@@ -130,7 +165,7 @@ static bool find(void) {
   here.writes_by_term = layer1_relation("stream_writes_scope_term");
   here.followers = layer1_relation("followers");
   here.streams_key = InvalidOid;
-  if (!OidIsValid(layer1_function("guard_append")) || !OidIsValid(here.writes_by_term) ||
+  if (!OidIsValid(layer1_function("guard_append", lengthof(arguments), arguments, &owner)) || !OidIsValid(here.writes_by_term) ||
       IndexGetRelation(here.writes_by_term, true) != here.writes ||
       !is_as_made(here.streams, stream_columns, STREAM_COLUMNS, &here.stream_indexes) ||
       !is_as_made(here.writes, write_columns, WRITE_COLUMNS, &here.write_indexes) || !may_be_written(here.streams, ACL_UPDATE) ||
@@ -149,15 +184,15 @@ const char* append_schema(void) {
   int tries;
   // Without a database there are no catalogues to look at: physical replication.
   if (!IsTransactionState() || IsInParallelMode() || !OidIsValid(MyDatabaseId)) { return ""; }
-  if (!layer1_usable()) { return ""; }
+  if (!guard->layer1_usable()) { return ""; }
   // Not while an append that uses what was found has called layer 1.
-  if (here.state == NOT_KNOWN && layer1_is_busy()) { return ""; }
+  if (here.state == NOT_KNOWN && guard->layer1_is_busy()) { return ""; }
   // News that comes while this looks makes it look again. A server that tests its caches always has some: there SQL runs.
   for (tries = 0; here.state == NOT_KNOWN && tries < 3; ++tries) {
     here.state = NOT_USABLE;
     if (find() && here.state == NOT_USABLE) { here.state = USABLE; }
   }
-  return here.state == USABLE ? layer1_schema() : "";
+  return here.state == USABLE ? guard->layer1_schema() : "";
 }
 
 static bool is_last_stream(Datum stream) {
@@ -292,6 +327,23 @@ static bool may_be_new(const AppendOf* what) {
   return what->has_scope && length >= 1 && length <= 200 && (!what->has_expected || what->expected == 0);
 }
 
+static bool make_stream(const AppendOf* what) {
+  Datum values[3] = {what->stream, SCOPE_DATUM(what->scope), Int64GetDatum(what->count)};
+  return guard->layer1_execute(&new_stream, values) == 1;
+}
+
+// False where it is known already.
+static bool note_write_id(const AppendOf* what, int64 number) {
+  Datum values[5] = {what->write_id, what->stream, Int64GetDatum(number), SCOPE_DATUM(what->scope), Int64GetDatum(what->term)};
+  return guard->layer1_execute(&new_write_id, values) == 1;
+}
+
+// Gives numbers back that this transaction has taken.
+static void give_numbers_back(const AppendOf* what) {
+  Datum values[2] = {what->stream, Int64GetDatum(what->count)};
+  (void)guard->layer1_execute(&give_back, values);
+}
+
 // Takes the next `count` numbers of the stream, and so its row to the end of the transaction; waits for whoever has it. False, and nothing
 // is written, where layer 1 has to look.
 static bool advance(Relation streams, const AppendOf* what, int64* last) {
@@ -306,7 +358,8 @@ static bool advance(Relation streams, const AppendOf* what, int64* last) {
     if (row == NULL) {
       if (!may_be_new(what)) { return false; }
       *last = 0;
-      if (layer1_new_stream(what->stream, what->scope, what->count)) { return true; }
+      // Somebody else may have made it meanwhile.
+      if (make_stream(what)) { return true; }
       continue;
     }
     heap_deform_tuple(row, RelationGetDescr(streams), values, absent);
@@ -364,20 +417,20 @@ static bool learn_scope(Relation streams, Datum stream, ScopeName* scope) {
   if (row == NULL) { return false; }
   heap_deform_tuple(row, RelationGetDescr(streams), values, absent);
   name = DatumGetTextPP(values[STREAM_SCOPE]);
-  return claim_set_name(scope, VARDATA_ANY(name), (size_t)VARSIZE_ANY_EXHDR(name));
+  return guard->claim_set_name(scope, VARDATA_ANY(name), (size_t)VARSIZE_ANY_EXHDR(name));
 }
 
 static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* last) {
-  int passed = passes_count();
+  int passed = guard->passes_count();
   if (!what->has_scope && !learn_scope(streams, what->stream, what->scope)) { return false; }
-  if (!check_by_arguments(what->scope, what->term) || shows_higher_term(writes, what->scope, what->term)) { return false; }
-  hooks_layer1_writes();
+  if (!guard->check_by_arguments(what->scope, what->term) || shows_higher_term(writes, what->scope, what->term)) { return false; }
+  guard->hooks_layer1_writes();
   if (!advance(streams, what, last)) { return false; }
   // The stream's row is ours by now: an earlier attempt on it has ended, and one on another stream is met by the primary key.
-  if (what->has_write_id && !layer1_new_write_id(what->write_id, what->stream, *last + 1, what->scope, what->term)) {
-    layer1_give_back(what->stream, what->count);
-    // What has happened is answered without a check, and stands for none.
-    passes_drop(passed);
+  if (what->has_write_id && !note_write_id(what, *last + 1)) {
+    give_numbers_back(what);
+    // Layer 1 answers a repeated write id without a check, so this one must not count as passed.
+    guard->passes_drop(passed);
     return false;
   }
   write_rows(writes, what, *last);
@@ -387,7 +440,7 @@ static bool append_to(Relation streams, Relation writes, AppendOf* what, int64* 
 }
 
 // The last number, or false: layer 1 has to look. Its lock on the scope may be held by then, and the stream stands where it stood.
-bool append_rows(AppendOf* what, int64* last) {
+static bool append_rows(AppendOf* what, int64* last) {
   Relation streams, writes;
   bool done = false;
   if (XactReadOnly || XactIsoLevel > XACT_READ_COMMITTED || RecoveryInProgress() || append_schema()[0] == '\0') { return false; }
@@ -403,8 +456,8 @@ bool append_rows(AppendOf* what, int64* last) {
   return done;
 }
 
-// Of both functions below, with the arguments of append(); false where layer 1 has to look. The size of a large payload is layer 1's to
-// judge, and so are the write ids of a batch.
+// What both functions below do, with the arguments of append(); false where layer 1 has to look. The size of a large payload is layer 1's
+// to judge, and so are the write ids of a batch.
 static bool append_payloads(FunctionCallInfo fcinfo, const Datum* payloads, int count, bool one, Datum* answer) {
   ScopeName scope;
   AppendOf what;
@@ -427,7 +480,7 @@ static bool append_payloads(FunctionCallInfo fcinfo, const Datum* payloads, int 
   what.expected = what.has_expected ? PG_GETARG_INT64(3) : 0;
   what.has_scope = !PG_ARGISNULL(4);
   what.scope = &scope;
-  if ((what.has_scope && !argument_scope(fcinfo, 4, &scope)) || !append_rows(&what, &last)) { return false; }
+  if ((what.has_scope && !guard->argument_scope(fcinfo, 4, &scope)) || !append_rows(&what, &last)) { return false; }
   *answer = Int64GetDatum(last);
   return true;
 }

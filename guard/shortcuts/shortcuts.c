@@ -1,9 +1,16 @@
-// What a server that has loaded the library carries out without SQL, in every session, guarded or not: calls of check_term(), append() and
+// What a server that has loaded this library carries out without SQL, in every session, guarded or not: calls of check_term(), append() and
 // append_many() that a statement names, and the triggers of protect(). The common case alone: whatever else it meets, the function of layer
-// 1 runs as if this file did not exist. Nothing in the catalogs is changed. When a statement is ready to run, the executor has looked up
+// 1 runs as if this library did not exist. Nothing in the catalogs is changed. When a statement is ready to run, the executor has looked up
 // each function and has checked the privilege to execute it; what is replaced here is the address that it calls, in that statement's own
 // memory.
-#include "guard.h"
+#include "shortcuts.h"
+
+PG_MODULE_MAGIC;
+
+void _PG_init(void);
+
+GuardInterface* guard = NULL;
+static ExecutorStart_hook_type next_executor_start = NULL;
 
 typedef enum Kind { KIND_OTHER, KIND_STATEMENT, KIND_ROW } Kind;
 
@@ -12,14 +19,14 @@ typedef struct TriggerFunction {
   Oid function;
   Kind kind;
   char name[NAMEDATALEN];    // of KIND_ROW
-  char column[NAMEDATALEN];  // that the name stands for, once it has been compared
+  char column[NAMEDATALEN];  // whose hash the name is, once it has been compared
 } TriggerFunction;
 static TriggerFunction trigger_functions[16];
 
 // Tables that `protected` lists, by OID. A table leaves it when its triggers are dropped, which the server tells everybody.
 static Oid covered[64];
 
-// Of a trigger that runs here, in the memory of its statement.
+// A trigger that runs here, in the memory of its statement.
 typedef struct Carried {
   FmgrInfo sql;
   bool sql_is_ready;
@@ -47,15 +54,27 @@ static void catalog_changed(Datum argument pg_attribute_unused(), int cache pg_a
   memset(trigger_functions, 0, sizeof trigger_functions);
 }
 
-void shortcuts_watch(void) {
-  CacheRegisterRelcacheCallback(relation_changed, (Datum)0);
-  CacheRegisterSyscacheCallback(PROCOID, catalog_changed, (Datum)0);
-  CacheRegisterSyscacheCallback(NAMESPACEOID, catalog_changed, (Datum)0);
+// Valid only where layer1_usable().
+Oid layer1_relation(const char* name) { return get_relname_relid(name, guard->layer1_schema_oid()); }
+
+// A function of its schema with these very arguments, and whose it is; InvalidOid where there is none.
+Oid layer1_function(const char* name, int arguments, const Oid* types, Oid* owner) {
+  Datum schema = ObjectIdGetDatum(guard->layer1_schema_oid());
+  HeapTuple row = SearchSysCache3(PROCNAMEARGSNSP, CStringGetDatum(name), PointerGetDatum(buildoidvector(types, arguments)), schema);
+  Oid function = InvalidOid;
+  if (HeapTupleIsValid(row)) {
+    function = ((Form_pg_proc)GETSTRUCT(row))->oid;
+    *owner = ((Form_pg_proc)GETSTRUCT(row))->proowner;
+    ReleaseSysCache(row);
+  }
+  return function;
 }
 
-// Layer 1's own, with these very arguments; InvalidOid where there is none.
+// Layer 1's own.
 static Oid own_function(const char* name, int arguments, const Oid* types, uint32* hash) {
-  Oid function = layer1_own_function(name, arguments, types);
+  Oid owner = InvalidOid;
+  Oid function = layer1_function(name, arguments, types, &owner);
+  if (owner != guard->layer1_owner()) { function = InvalidOid; }
   *hash = OidIsValid(function) ? GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(function)) : 0;
   return function;
 }
@@ -80,13 +99,15 @@ static void know_functions(void) {
   table = OidIsValid(protected_table) ? try_relation_open(protected_table, AccessShareLock) : NULL;
   if (table != NULL) {
     list_free(RelationGetIndexList(table));
-    if (table->rd_rel->relowner == layer1_owner() && table->rd_rel->relkind == RELKIND_RELATION) { protected_key = table->rd_pkindex; }
+    if (table->rd_rel->relowner == guard->layer1_owner() && table->rd_rel->relkind == RELKIND_RELATION) {
+      protected_key = table->rd_pkindex;
+    }
     relation_close(table, AccessShareLock);
   }
 }
 
 static bool ready(void) {
-  if (!layer1_found()) { return false; }
+  if (!guard->layer1_found()) { return false; }
   if (!functions_known) { know_functions(); }
   return known_rules;
 }
@@ -98,7 +119,8 @@ static Datum call_by_sql(FunctionCallInfo fcinfo) { return FunctionCallInvoke(fc
 
 static Datum call_check_term(FunctionCallInfo fcinfo) {
   ScopeName scope;
-  if (!fcinfo->args[1].isnull && layer1_found() && argument_scope(fcinfo, 0, &scope) && check_by_arguments(&scope, PG_GETARG_INT64(1))) {
+  if (!fcinfo->args[1].isnull && guard->layer1_found() && guard->argument_scope(fcinfo, 0, &scope) &&
+      guard->check_by_arguments(&scope, PG_GETARG_INT64(1))) {
     PG_RETURN_DATUM(PG_GETARG_DATUM(1));
   }
   return call_by_sql(fcinfo);
@@ -167,11 +189,11 @@ static TriggerFunction know_trigger_function(Oid function) {
   row = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
   if (HeapTupleIsValid(row)) {
     Form_pg_proc form = (Form_pg_proc)GETSTRUCT(row);
-    static const char row_function[] = "_protected_row_";
-    if (form->pronamespace == layer1_schema_oid() && form->proowner == layer1_owner()) {
+    static const char prefix[] = "_protected_row_";
+    if (form->pronamespace == guard->layer1_schema_oid() && form->proowner == guard->layer1_owner()) {
       if (strcmp(NameStr(form->proname), "_protect_statement") == 0) {
         known.kind = KIND_STATEMENT;
-      } else if (strncmp(NameStr(form->proname), row_function, sizeof row_function - 1) == 0) {
+      } else if (strncmp(NameStr(form->proname), prefix, sizeof prefix - 1) == 0) {
         known.kind = KIND_ROW;
         memcpy(known.name, NameStr(form->proname), sizeof known.name);
       }
@@ -224,8 +246,8 @@ static bool passes_table(const Trigger* trigger) {
   const char* text = trigger->tgargs[2];
   ScopeName scope;
   if (*text == '\0') { return true; }
-  if (strcmp(text, "*") == 0) { return check_any_for_protect(GetActiveSnapshot()); }
-  return claim_set_name(&scope, text, strlen(text)) && check_for_protect(&scope, GetActiveSnapshot());
+  if (strcmp(text, "*") == 0) { return guard->check_any_for_protect(GetActiveSnapshot()); }
+  return guard->claim_set_name(&scope, text, strlen(text)) && guard->check_for_protect(&scope, GetActiveSnapshot());
 }
 
 static Datum statement_trigger(FunctionCallInfo fcinfo) {
@@ -250,23 +272,23 @@ static bool scope_of_row(const Carried* carried, TupleTableSlot* slot, ScopeName
     case TEXTOID:
     case VARCHAROID: {
       text* name = DatumGetTextPP(value);
-      return claim_set_name(scope, VARDATA_ANY(name), (size_t)VARSIZE_ANY_EXHDR(name));
+      return guard->claim_set_name(scope, VARDATA_ANY(name), (size_t)VARSIZE_ANY_EXHDR(name));
     }
     case INT2OID: snprintf(number, sizeof number, "%d", DatumGetInt16(value)); break;
     case INT4OID: snprintf(number, sizeof number, "%d", DatumGetInt32(value)); break;
     case INT8OID: snprintf(number, sizeof number, INT64_FORMAT, DatumGetInt64(value)); break;
     case UUIDOID: {
       const char* name = DatumGetCString(DirectFunctionCall1(uuid_out, value));
-      return claim_set_name(scope, name, strlen(name));
+      return guard->claim_set_name(scope, name, strlen(name));
     }
     default: return false;
   }
-  return claim_set_name(scope, number, strlen(number));
+  return guard->claim_set_name(scope, number, strlen(number));
 }
 
 static bool passes_row(const Carried* carried, TupleTableSlot* slot) {
   ScopeName scope;
-  return scope_of_row(carried, slot, &scope) && check_for_protect(&scope, GetActiveSnapshot());
+  return scope_of_row(carried, slot, &scope) && guard->check_for_protect(&scope, GetActiveSnapshot());
 }
 
 static Datum row_trigger(FunctionCallInfo fcinfo) {
@@ -279,13 +301,23 @@ static Datum row_trigger(FunctionCallInfo fcinfo) {
   return trigger_by_sql(fcinfo);
 }
 
+// The name that _make_protected_row() gives the trigger function of a column; `name` has room for NAMEDATALEN bytes.
+static void row_function(const char* column, char* name) {
+  const char* quoted = quote_identifier(column);
+  bytea* hash = DatumGetByteaPP(DirectFunctionCall1(sha256_bytea, CStringGetTextDatum(quoted)));
+  const unsigned char* bytes = (const unsigned char*)VARDATA_ANY(hash);
+  int i;
+  strcpy(name, "_protected_row_");
+  for (i = 0; i < 16; ++i) { snprintf(name + 15 + 2 * i, 3, "%02x", bytes[i]); }
+}
+
 // A row function is made for one column name, of which its own name is a hash (_make_protected_row). The trigger names the column, too.
 static bool is_function_of(const TriggerFunction* function, const char* column) {
   TriggerFunction* place = &trigger_functions[function->function % lengthof(trigger_functions)];
   char name[NAMEDATALEN];
   if (strcmp(function->column, column) == 0) { return true; }
   if (quote_all_identifiers || strlen(column) >= NAMEDATALEN) { return false; }
-  layer1_row_function(column, name);
+  row_function(column, name);
   if (strcmp(name, function->name) != 0) { return false; }
   if (place->function == function->function) { memcpy(place->column, column, strlen(column) + 1); }
   return true;
@@ -329,11 +361,11 @@ static void carry_triggers(const EState* estate, ResultRelInfo* result) {
 }
 
 // The executor has made a statement ready.
-void shortcuts_prepare(QueryDesc* query, int flags) {
+static void carry(QueryDesc* query, int flags) {
   const PlannedStmt* plan = query->plannedstmt;
   bool modifies = plan->commandType != CMD_SELECT || plan->hasModifyingCTE;
   if ((!modifies && plan->invalItems == NIL) || (flags & EXEC_FLAG_EXPLAIN_ONLY) != 0 || IsInParallelMode() || plan->parallelModeNeeded ||
-      layer1_is_busy() || !ready()) {
+      guard->layer1_is_busy() || !ready()) {
     return;
   }
   if (modifies) {
@@ -342,4 +374,39 @@ void shortcuts_prepare(QueryDesc* query, int flags) {
     RESULT_RELATIONS_END
   }
   if (plan->invalItems != NIL && names_ours(plan)) { (void)carry_calls_below(query->planstate, NULL); }
+}
+
+static void executor_start(QueryDesc* query, int flags) {
+  if (next_executor_start != NULL) {
+    next_executor_start(query, flags);
+  } else {
+    standard_ExecutorStart(query, flags);
+  }
+  if (!IsParallelWorker() && !guard->exempt()) { carry(query, flags); }
+}
+
+void _PG_init(void) {
+  static char* appends_placeholder = NULL;
+  GuardInterface* found = *find_rendezvous_variable(GUARD_RENDEZVOUS);
+  if (guard != NULL) { return; }
+  if (found == NULL) {
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("termgate_shortcuts needs termgate_guard"),
+                    errhint("Name it first: shared_preload_libraries = 'termgate_guard, termgate_shortcuts'.")));
+  }
+  if (found->size != sizeof *found || strcmp(found->version, GUARD_VERSION) != 0) {
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("termgate_shortcuts and termgate_guard are of two versions"),
+                    errhint("Build and install both: ./run extension.")));
+  }
+  guard = found;
+  DefineCustomStringVariable("termgate.guard_appends", "The schema whose append() and append_many() this session carries out without SQL.",
+                             NULL, &appends_placeholder, "", PGC_INTERNAL, GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE, NULL, NULL,
+                             append_schema);
+  append_watch();
+  CacheRegisterRelcacheCallback(relation_changed, (Datum)0);
+  CacheRegisterSyscacheCallback(PROCOID, catalog_changed, (Datum)0);
+  CacheRegisterSyscacheCallback(NAMESPACEOID, catalog_changed, (Datum)0);
+  next_executor_start = ExecutorStart_hook;
+  ExecutorStart_hook = executor_start;
+  found->append = append_one;
+  found->append_many = append_array;
 }
