@@ -27,8 +27,8 @@
 namespace termgate::net {
 namespace {
 
-using session::Action;
-using session::Instant;
+using conversation::Action;
+using conversation::Instant;
 
 constexpr int reads_at_once = 4;                      // of a buffer each; then it is the others' turn
 constexpr std::chrono::seconds last_words_take{5};    // to a client that does not read them
@@ -128,8 +128,8 @@ void Connection::read_proxy_header() {
   for (;;) {
     const http::ProxyHeader header = http::parse_proxy_header(head_);
     if (header.kind == http::ProxyHeader::Kind::malformed) {
-      session::Incident incident;
-      incident.kind = session::Incident::Kind::malformed;
+      conversation::Incident incident;
+      incident.kind = conversation::Incident::Kind::malformed;
       incident.message = header.problem;
       happened(incident);
       return end("malformed PROXY header");
@@ -194,7 +194,7 @@ void Connection::begin_session(bool encrypted) {
     peer.cancel_key = head_;
     session_ = std::make_unique<session::Session>(settings_->options.session, std::move(peer), *this, clock_now());
   }
-  if (worker_.draining()) session_->resume(session::Drain{}, clock_now());
+  if (worker_.draining()) session_->resume(conversation::Drain{}, clock_now());
 }
 
 // The bytes are in the worker's buffer; the session copies what it cannot deal with at once.
@@ -208,11 +208,11 @@ void Connection::read_some(End& end) {
         const std::string_view given(worker_.buffer(), bytes);
         if (end.client) {
           worker_.counters().bytes_from_clients.add(static_cast<std::int64_t>(bytes));
-          session_->resume(session::ClientBytes{given}, clock_now());
+          session_->resume(conversation::ClientBytes{given}, clock_now());
         } else {
           worker_.counters().bytes_from_servers.add(static_cast<std::int64_t>(bytes));
           server_spoke_ = true;
-          session_->resume(session::ServerBytes{given}, clock_now());
+          session_->resume(conversation::ServerBytes{given}, clock_now());
         }
         break;
       }
@@ -242,10 +242,10 @@ void Connection::step_handshake(End& end) {
         return pump();
       }
       if (end.client) {
-        session_->resume(session::ClientTls{}, clock_now());
+        session_->resume(conversation::ClientTls{}, clock_now());
       } else {
         server_spoke_ = false;  // its word on TLS was none of the login
-        session_->resume(session::ServerTls{}, clock_now());
+        session_->resume(conversation::ServerTls{}, clock_now());
       }
       break;
     case Stream::Io::end:
@@ -271,17 +271,17 @@ void Connection::lost(End& end, std::string_view why) {
   end.handshaking = false;
   if (std::exchange(end.unheard, false)) deadline_ = Instant::max();
   if (why_.empty()) why_ = fmt::format("{} {}", end.client ? "client" : "server", why.empty() ? "closed" : why);
-  if (end.client) session_->resume(session::ClientGone{}, clock_now());
-  else if (!why.empty() && end.stream.is_tls() && !server_spoke_ && session_->phase() == session::Session::Phase::login) {
+  if (end.client) session_->resume(conversation::ClientGone{}, clock_now());
+  else if (!why.empty() && end.stream.is_tls() && !server_spoke_ && session_->phase() == conversation::Conversation::Phase::login) {
     // A server that refuses our certificate says so beneath its protocol: the client would see a bare close.
     const std::string message = fmt::format("the server ended the login: {}", why);
-    session::Incident incident;
-    incident.kind = session::Incident::Kind::login_refused;
+    conversation::Incident incident;
+    incident.kind = conversation::Incident::Kind::login_refused;
     incident.code = "08006";
     incident.message = message;
     happened(incident);
-    session_->resume(session::Cut{incident.code, message}, clock_now());
-  } else session_->resume(session::ServerLost{why}, clock_now());
+    session_->resume(conversation::Cut{incident.code, message}, clock_now());
+  } else session_->resume(conversation::ServerLost{why}, clock_now());
 }
 
 // --- carrying out ---
@@ -297,8 +297,8 @@ void Connection::pump() {
     for (const Action& action : session_->take_actions()) actions_.push_back(action.kind);
     more = run_actions();
     // A server that hands out no key lets in all the same.
-    if (!established_ && admitted_ && stage_ == Stage::session && session_->phase() >= session::Session::Phase::idle &&
-        session_->phase() != session::Session::Phase::closing)
+    if (!established_ && admitted_ && stage_ == Stage::session && session_->phase() >= conversation::Conversation::Phase::idle &&
+        session_->phase() != conversation::Conversation::Phase::closing)
       establish();
   }
   pumping_ = false;
@@ -329,11 +329,11 @@ void Connection::flush(End& end) {
             if (outcome == Stream::Io::failed) why = end.stream.why();
             if (outcome == Stream::Io::done) {
               server_spoke_ = true;
-              session_->resume(session::ServerBytes{std::string_view(worker_.buffer(), heard)}, clock_now());
+              session_->resume(conversation::ServerBytes{std::string_view(worker_.buffer(), heard)}, clock_now());
             }
           }
           // A server that ends a session says why before it closes, and that may come behind what it no longer reads.
-          if (!end.client && !end.stream.is_tls() && session_->phase() >= session::Session::Phase::idle) {
+          if (!end.client && !end.stream.is_tls() && session_->phase() >= conversation::Conversation::Phase::idle) {
             end.unheard = true;
             deadline_ = std::min(deadline_, clock_now() + last_words_take);
             continue;
@@ -412,7 +412,7 @@ void Connection::raise() {
                                      worker->post([worker, id, code = std::string(code), message = std::string(message)] {
                                        Connection* connection = worker->find(id);
                                        if (connection == nullptr || connection->stage_ != Stage::session) return;
-                                       connection->session_->resume(session::Raised{code, message}, clock_now());
+                                       connection->session_->resume(conversation::Raised{code, message}, clock_now());
                                        connection->pump();
                                      });
                                    });
@@ -452,7 +452,7 @@ void Connection::identified() {
 
 void Connection::admit() {
   identified();
-  const session::LoginRequest& who = session_->login();
+  const conversation::LoginRequest& who = session_->login();
   Shared& shared = worker_.shared();
   const auto verdict = shared.limits.enter(who.user, who.database, peer_.host());
   if (verdict != LimitBook::Verdict::in) {
@@ -476,19 +476,19 @@ void Connection::admit() {
     shared.log.say_seldom(
         std::string("limit/") + limit, LogLevel::warning, "limit_met",
         {{"connection", id_}, {"client", peer_.text()}, {"limit", limit}, {"user", who.user}, {"database", who.database}});
-    session::Admission refused;
+    conversation::Admission refused;
     refused.refused_sqlstate = "53300";
     refused.refused_message = shared.limits.message(verdict);
     why_ = "limit met";
-    session_->resume(session::Admitted{std::move(refused)}, clock_now());
+    session_->resume(conversation::Admitted{std::move(refused)}, clock_now());
     return;
   }
   entered_ = true;
   liveness_ = std::make_shared<SocketLiveness>(client_.stream.descriptor());
-  session::ConnectRequest request{listener_.options.name, peer_.host(), who, liveness_};
+  conversation::ConnectRequest request{listener_.options.name, peer_.host(), who, liveness_};
   // Rules may ask a database. The answer comes back by the number: the connection may be gone by then.
   shared.blocking_pool.run([&shared, worker = &worker_, id = id_, request = std::move(request)] {
-    session::Admission admission;
+    conversation::Admission admission;
     try {
       admission = shared.authority.admit(id, request);
     } catch (const std::exception& error) {
@@ -506,16 +506,16 @@ void Connection::admit() {
   });
 }
 
-void Connection::admitted(session::Admission admission) {
+void Connection::admitted(conversation::Admission admission) {
   const bool let_in = admission.refused_sqlstate.empty();
   if (stage_ != Stage::session) {
     if (let_in) worker_.shared().authority.ended(id_);
     return;
   }
   admitted_ = let_in;
-  observed_ = admission.enforce == session::Enforce::observe;
-  ends_when_stale_ = admission.on_stale == session::OnStale::disconnect;
-  const session::LoginRequest& who = session_->login();
+  observed_ = admission.enforce == conversation::Enforce::observe;
+  ends_when_stale_ = admission.on_stale == conversation::OnStale::disconnect;
+  const conversation::LoginRequest& who = session_->login();
   if (!let_in) {
     why_ = "refused";
     worker_.shared().log.say(LogLevel::warning, "connection_refused",
@@ -527,7 +527,7 @@ void Connection::admitted(session::Admission admission) {
                               {"code", admission.refused_sqlstate},
                               {"message", admission.refused_message}});
   }
-  session_->resume(session::Admitted{std::move(admission)}, clock_now());
+  session_->resume(conversation::Admitted{std::move(admission)}, clock_now());
   pump();
 }
 
@@ -535,7 +535,7 @@ void Connection::admitted(session::Admission admission) {
 void Connection::establish() {
   if (!admitted_ || std::exchange(established_, true)) return;
   unsettled_ = opened_ = true;
-  const session::LoginRequest& who = session_->login();
+  const conversation::LoginRequest& who = session_->login();
   worker_.counters().opened.add();
   worker_.shared().log.say(LogLevel::info, "connection_opened",
                            {{"connection", id_},
@@ -583,7 +583,7 @@ void Connection::use(Resolver::Addresses addresses) {
   addresses_ = std::move(addresses);
   const Backend& backend = worker_.shared().backend;
   if (backend.hosts.size() < 2 && !backend.follows) return;
-  const session::ServedBy served_by = worker_.shared().authority.served_by();
+  const conversation::ServedBy served_by = worker_.shared().authority.served_by();
   const auto is_it = [&](const ServerAddress& address) {
     const Backend::Host& host = backend.hosts[address.host];
     return (host.name.empty() ? host.address : host.name) == served_by.host && std::to_string(host.port) == served_by.port;
@@ -650,7 +650,7 @@ void Connection::server_connected() {
   connecting_ = false;
   deadline_ = Instant::max();
   server_.connected = true;
-  session_->resume(session::ServerConnected{}, clock_now());
+  session_->resume(conversation::ServerConnected{}, clock_now());
 }
 
 void Connection::forget_server() {
@@ -773,7 +773,7 @@ void Connection::look_at_clock(Instant now) {
   if (stage_ == Stage::session) {
     const auto deadline = session_->deadline();
     if (deadline && now >= *deadline) {
-      session_->resume(session::Tick{}, now);
+      session_->resume(conversation::Tick{}, now);
       pump();
     }
   }
@@ -784,18 +784,18 @@ void Connection::fences_rose(const Worker::Risen& risen) {
   const auto ours = risen.find(fences_->id());
   if (ours == risen.end()) return;
   // A session without a transaction asks for the highest fence when it begins one.
-  using Phase = session::Session::Phase;
+  using Phase = conversation::Conversation::Phase;
   const Phase phase = session_->phase();
   if (phase != Phase::in_transaction && phase != Phase::active && !(phase == Phase::idle && ends_when_stale_)) return;
   const auto now = clock_now();
-  for (const auto& [scope, fence] : ours->second) session_->resume(session::FenceSeen{scope, fence}, now);
+  for (const auto& [scope, fence] : ours->second) session_->resume(conversation::FenceSeen{scope, fence}, now);
   pump();
 }
 
 void Connection::gates_wanted(const std::set<std::string, std::less<>>& scopes, bool certain) {
   if (stage_ != Stage::session || gate_.empty() || !scopes.contains(gate_)) return;
   const std::string scope = gate_;  // it may be given back within
-  session_->resume(session::GateWanted{scope, certain}, clock_now());
+  session_->resume(conversation::GateWanted{scope, certain}, clock_now());
   pump();
 }
 
@@ -805,7 +805,7 @@ void Connection::drain() {
     return;
   }
   if (stage_ != Stage::session) return;
-  session_->resume(session::Drain{}, clock_now());
+  session_->resume(conversation::Drain{}, clock_now());
   pump();
 }
 
@@ -817,7 +817,7 @@ bool Connection::hung_up() const {
 void Connection::cut(std::string_view sqlstate, std::string_view message) {
   if (stage_ != Stage::session) return end("cut");
   why_ = "cut";
-  session_->resume(session::Cut{sqlstate, message}, clock_now());
+  session_->resume(conversation::Cut{sqlstate, message}, clock_now());
   pump();
 }
 
@@ -834,55 +834,55 @@ void Connection::give_up(std::string_view sqlstate, std::string_view message, st
 
 Connection::Seen Connection::seen() const {
   if (!session_) return {};
-  return {session_->phase() == session::Session::Phase::in_transaction, session_->memory_bytes()};
+  return {session_->phase() == conversation::Conversation::Phase::in_transaction, session_->memory_bytes()};
 }
 
-// --- session::SessionHost ---
+// --- conversation::SessionHost ---
 
 // Not before the server has let the client in: only then does it ask, and nobody else is to make us look at a database.
-session::Fences* Connection::fences() const {
+conversation::Fences* Connection::fences() const {
   if (!fences_) fences_ = worker_.shared().authority.fences(session_->login().database);
   return fences_.get();
 }
 
 std::int64_t Connection::highest_fence(std::string_view scope) const {
-  const session::Fences* known = fences();
+  const conversation::Fences* known = fences();
   const std::int64_t fence = known != nullptr ? known->highest(scope) : 0;
   // A term that nothing has checked must refuse nobody, so it counts only where nothing is refused.
   return observed_ ? std::max(fence, worker_.shared().observed.highest(observed_key(scope))) : fence;
 }
 
 void Connection::saw_fence(std::string_view scope, std::int64_t fence) {
-  if (session::Fences* known = fences()) known->hint(scope, fence);
+  if (conversation::Fences* known = fences()) known->hint(scope, fence);
 }
 
 std::string Connection::untrusted(std::string_view scope) const {
-  const session::Fences* known = fences();
+  const conversation::Fences* known = fences();
   return known != nullptr ? known->untrusted(scope) : std::string();
 }
 
 void Connection::holds_gate(std::string_view scope) {
   if (gate_ == scope) return;
-  session::Authority& authority = worker_.shared().authority;
+  conversation::Authority& authority = worker_.shared().authority;
   if (!gate_.empty()) authority.gate_left(gate_);
   gate_ = scope;
   if (!gate_.empty()) authority.gate_held(gate_);
 }
 
-session::SeatOffer Connection::seat_offer() const {
-  return session_ ? worker_.shared().authority.seat_offer(session_->login().database) : session::SeatOffer();
+conversation::SeatOffer Connection::seat_offer() const {
+  return session_ ? worker_.shared().authority.seat_offer(session_->login().database) : conversation::SeatOffer();
 }
 
 void Connection::saw_term(std::string_view scope, std::int64_t term) { worker_.shared().observed.saw(observed_key(scope), term); }
 
 // Neither a user's nor a database's name has a NUL.
 bool Connection::server_has_guard() const {
-  const session::LoginRequest& login = session_->login();
+  const conversation::LoginRequest& login = session_->login();
   return worker_.shared().guarded_logins.contains(login.user + '\0' + login.database);
 }
 
 void Connection::saw_server_guard(bool there) {
-  const session::LoginRequest& login = session_->login();
+  const conversation::LoginRequest& login = session_->login();
   worker_.shared().guarded_logins.set(login.user + '\0' + login.database, there);
 }
 
@@ -894,7 +894,7 @@ void Connection::saw_writing(std::size_t text) { worker_.shared().writing_texts.
 
 statements::Cache& Connection::statements() { return worker_.statements(); }
 
-void Connection::happened(const session::Incident& incident) { worker_.happened(*this, incident); }
+void Connection::happened(const conversation::Incident& incident) { worker_.happened(*this, incident); }
 
 // Neither a scope nor a database's name has a NUL.
 std::string Connection::observed_key(std::string_view scope) const {
@@ -913,7 +913,7 @@ void Connection::leave() {
   fences_.reset();
   if (std::exchange(admitted_, false)) shared.authority.ended(id_);
   if (std::exchange(entered_, false)) {
-    const session::LoginRequest& who = session_->login();
+    const conversation::LoginRequest& who = session_->login();
     shared.limits.leave(who.user, who.database, peer_.host());
   }
 }

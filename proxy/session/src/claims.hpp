@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include <termgate/session/admission.hpp>
+#include <termgate/session/host.hpp>
 #include <termgate/statements/declaration.hpp>
 
 #include "effects.hpp"

@@ -8,7 +8,7 @@ void Claims::declare_at_login(const statements::Declaration& declaration) {
 }
 
 bool Claims::allows_silence() const noexcept {
-  return admission_.without_term == session::WithoutTerm::allow && !admission_.rule && set_ == Pair{} && at_login_ == Pair{};
+  return admission_.without_term == conversation::WithoutTerm::allow && !admission_.rule && set_ == Pair{} && at_login_ == Pair{};
 }
 
 bool Claims::is_silent() const noexcept { return allows_silence() && !server_knows_; }
@@ -30,7 +30,7 @@ Claim Claims::now() {
   }
   if (!admission_.rule) {
     claim.code = "TG002";
-    claim.message = admission_.without_term == session::WithoutTerm::read_only
+    claim.message = admission_.without_term == conversation::WithoutTerm::read_only
                         ? "TG002 no term: without one a session may only read, and this is not surely a read. "
                         : "TG002 no term: through this proxy every statement needs one. ";
     claim.message +=
@@ -38,7 +38,7 @@ Claim Claims::now() {
         "(termgate.scope=NAME;termgate.term=N;), by EXEC termgate.set_term N'NAME', N, or by a rule of the proxy";
     return claim;
   }
-  const session::TermSource::Standing standing = admission_.rule->now();
+  const conversation::TermSource::Standing standing = admission_.rule->now();
   if (!standing.scope || !standing.term) {
     claim.code = standing.problem_code;
     claim.message = claim.code + " no term for a fenced write: " +

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include <termgate/session/admission.hpp>
+#include <termgate/conversation/admission.hpp>
 #include <termgate/statements/declaration.hpp>
 
 namespace termgate::tds_session {
@@ -24,7 +24,7 @@ struct Claim {
 
 class Claims {
  public:
-  void admit(const session::Admission& admission) { admission_ = admission; }
+  void admit(const conversation::Admission& admission) { admission_ = admission; }
   // By the application name of the login. What is malformed there is a reason not to let in.
   void declare_at_login(const statements::Declaration& declaration);
   // By EXEC termgate.set_term. Lasts until the session is reset.
@@ -37,8 +37,8 @@ class Claims {
   void server_knows_nothing() noexcept { server_knows_ = server_may_know_ = false; }
   void reset() { set_ = {}; }
 
-  const session::Admission& admission() const noexcept { return admission_; }
-  bool enforces() const noexcept { return admission_.enforce == session::Enforce::on; }
+  const conversation::Admission& admission() const noexcept { return admission_; }
+  bool enforces() const noexcept { return admission_.enforce == conversation::Enforce::on; }
   bool final_rule() const noexcept { return admission_.rule != nullptr && !admission_.overridable; }
   // Whether the session may do as it likes for want of a claim, as far as we know.
   bool is_silent() const noexcept;
@@ -51,7 +51,7 @@ class Claims {
   Claim now();
 
  private:
-  session::Admission admission_;
+  conversation::Admission admission_;
   Pair bound_;           // by the rule, for good
   Pair at_login_, set_;  // its own
   bool server_knows_ = false, server_may_know_ = false;

@@ -484,8 +484,8 @@ void TdsSession::State::through_gate(const Verdict& verdict, Instant now) {
 
 void TdsSession::State::observe(const Verdict& verdict) {
   if (verdict.way != Verdict::Way::gate && verdict.way != Verdict::Way::refuse) return;
-  session::Incident incident;
-  incident.kind = session::Incident::Kind::would_refuse;
+  conversation::Incident incident;
+  incident.kind = conversation::Incident::Kind::would_refuse;
   incident.statement = verdict.statement;
   incident.from_memory = true;
   Claim claim = claims_.now();
@@ -550,8 +550,8 @@ void TdsSession::State::answer_locally(const Verdict& verdict) {
 }
 
 void TdsSession::State::refuse(std::string_view code, std::string_view message, bool from_memory, Instant, std::int64_t fence) {
-  session::Incident incident;
-  incident.kind = session::Incident::Kind::refused;
+  conversation::Incident incident;
+  incident.kind = conversation::Incident::Kind::refused;
   incident.code = code;
   incident.message = message;
   incident.from_memory = from_memory;
@@ -586,8 +586,8 @@ void TdsSession::State::answer_refusal() {
   // Its transaction has outlived a reset that gave the gate away, and may not go on.
   if (gate_ == Gate::unsure || outlived_reset_ || resets_ == tds::status::reset_keep_transaction) {
     stage_ = Stage::closing;
-    act(session::Action::Kind::close_server);
-    act(session::Action::Kind::close_client);
+    act(conversation::Action::Kind::close_server);
+    act(conversation::Action::Kind::close_client);
   }
 }
 

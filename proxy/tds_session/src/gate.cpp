@@ -6,7 +6,7 @@
 namespace termgate::tds_session {
 namespace {
 
-using session::Action;
+using conversation::Action;
 
 std::string bracketed(std::string_view name) {
   std::string result = "[";
@@ -137,8 +137,8 @@ void TdsSession::State::enter_ends(Instant now) {
   if (passed && pair_.complete()) {
     gate_is(Gate::held);
     used_ = now;
-    session::Incident incident;
-    incident.kind = session::Incident::Kind::fenced;
+    conversation::Incident incident;
+    incident.kind = conversation::Incident::Kind::fenced;
     incident.scope = pair_.scope;
     incident.term = pair_.term;
     incident.fence = answer_.fence;

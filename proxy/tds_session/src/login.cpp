@@ -7,7 +7,7 @@
 namespace termgate::tds_session {
 namespace {
 
-using session::Action;
+using conversation::Action;
 
 // The proxy's own version in PRELOGIN: that of SQL Server 2022, 16.0.1000.
 constexpr std::string_view our_version{"\x10\x00\x03\xE8\x00\x00", 6};
@@ -105,12 +105,12 @@ void TdsSession::State::on_client_login(Instant) {
   act(Action::Kind::admit);
 }
 
-void TdsSession::State::on_admitted(const session::Admission& admission, Instant) {
+void TdsSession::State::on_admitted(const conversation::Admission& admission, Instant) {
   if (stage_ != Stage::admission) return;
   if (!admission.refused_sqlstate.empty()) return end_login(login_failed, admission.refused_message);
   claims_.admit(admission);
   // The login itself would write, and no gate is entered before it.
-  if (claims_.enforces() && admission.without_term != session::WithoutTerm::allow && (attaches_ || changes_password_)) {
+  if (claims_.enforces() && admission.without_term != conversation::WithoutTerm::allow && (attaches_ || changes_password_)) {
     return refuse_login(login_failed, "TG005",
                         attaches_ ? "TG005 a login that attaches a database file (AttachDBFilename) is refused in a fenced session"
                                   : "TG005 a login that changes its password is refused in a fenced session: change it without the proxy");
@@ -221,8 +221,8 @@ void TdsSession::State::login_message_ends(Instant now) {
     return send_hello(now);
   }
   if (login_failed_) {
-    session::Incident incident;
-    incident.kind = session::Incident::Kind::login_refused;
+    conversation::Incident incident;
+    incident.kind = conversation::Incident::Kind::login_refused;
     incident.code = "28000";
     incident.message = integrated_ ? integrated_advice : "the server refused the login";
     if (integrated_) {
@@ -255,8 +255,8 @@ void TdsSession::State::hello_ends(Instant now) {
 }
 
 void TdsSession::State::refuse_login(std::uint32_t number, std::string_view code, std::string_view message) {
-  session::Incident incident;
-  incident.kind = session::Incident::Kind::login_refused;
+  conversation::Incident incident;
+  incident.kind = conversation::Incident::Kind::login_refused;
   incident.code = code;
   incident.message = message;
   happened(incident);

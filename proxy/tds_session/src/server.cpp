@@ -123,8 +123,8 @@ void TdsSession::State::on_environment_change(std::string_view body) {
       transaction_ = 0;
       server_inside_ = false;
       for_client = true;
-      session::Incident incident;
-      incident.kind = session::Incident::Kind::transaction;
+      conversation::Incident incident;
+      incident.kind = conversation::Incident::Kind::transaction;
       happened(incident);
       break;
     }

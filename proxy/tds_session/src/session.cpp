@@ -6,7 +6,7 @@
 
 namespace termgate::tds_session {
 
-using session::Action;
+using conversation::Action;
 
 namespace {
 
@@ -14,12 +14,12 @@ constexpr std::uint8_t fatal = 20;
 
 }  // namespace
 
-TdsSession::State::State(const Options& options, Peer peer, session::SessionHost& host, Instant now)
+TdsSession::State::State(const Options& options, Peer peer, conversation::SessionHost& host, Instant now)
     : options_(options), peer_(std::move(peer)), host_(host), started_(now), latest_(now), encrypted_(peer_.encrypted_already) {}
 
 void TdsSession::State::malformed_peer(std::string_view who, std::string_view why) {
-  session::Incident incident;
-  incident.kind = session::Incident::Kind::malformed;
+  conversation::Incident incident;
+  incident.kind = conversation::Incident::Kind::malformed;
   const std::string message = std::string(who) + ": " + std::string(why);
   incident.message = message;
   happened(incident);
@@ -53,8 +53,8 @@ bool TdsSession::State::drain_ends() {
 void TdsSession::State::end_for_raise() {
   const std::string message = "TG006 a takeover of scope \"" + pair_.scope +
                               "\" has waited for this session for the eviction grace: its open transaction is rolled back. Connect again";
-  session::Incident incident;
-  incident.kind = session::Incident::Kind::evicted;
+  conversation::Incident incident;
+  incident.kind = conversation::Incident::Kind::evicted;
   incident.scope = pair_.scope;
   incident.term = pair_.term;
   incident.code = "TG006";
@@ -85,14 +85,14 @@ void TdsSession::State::tick(Instant now) {
 
 // --- TdsSession ---
 
-TdsSession::TdsSession(const Options& options, Peer peer, session::SessionHost& host, Instant now)
+TdsSession::TdsSession(const Options& options, Peer peer, conversation::SessionHost& host, Instant now)
     : state_(std::make_unique<State>(options, std::move(peer), host, now)) {}
 TdsSession::~TdsSession() = default;
 
-void TdsSession::resume(const session::ClientBytes& event, Instant now) { state_->take_client(event.bytes, now); }
-void TdsSession::resume(const session::ServerBytes& event, Instant now) { state_->take_server(event.bytes, now); }
+void TdsSession::resume(const conversation::ClientBytes& event, Instant now) { state_->take_client(event.bytes, now); }
+void TdsSession::resume(const conversation::ServerBytes& event, Instant now) { state_->take_server(event.bytes, now); }
 
-void TdsSession::resume(const session::ClientGone&, Instant) {
+void TdsSession::resume(const conversation::ClientGone&, Instant) {
   if (state_->stage_ == Stage::closing) return;
   // With its session the server gives back the gate, and rolls back what was open.
   state_->stage_ = Stage::closing;
@@ -100,20 +100,20 @@ void TdsSession::resume(const session::ClientGone&, Instant) {
   state_->act(Action::Kind::close_client);
 }
 
-void TdsSession::resume(const session::ServerLost& event, Instant) {
+void TdsSession::resume(const conversation::ServerLost& event, Instant) {
   std::string why = event.why.empty() ? "the server has closed the connection" : "the server is lost: " + std::string(event.why);
   if (state_->stage_ == Stage::connecting) why = "the server cannot be reached: " + std::string(event.why);
   state_->end(50006, why);
 }
 
-void TdsSession::resume(const session::ClientTls&, Instant now) {
+void TdsSession::resume(const conversation::ClientTls&, Instant now) {
   if (state_->stage_ != Stage::client_tls) return;
   state_->encrypted_ = true;
   state_->stage_ = Stage::client_login;
   state_->pump_client(now);
 }
 
-void TdsSession::resume(const session::ServerConnected&, Instant) {
+void TdsSession::resume(const conversation::ServerConnected&, Instant) {
   State& state = *state_;
   if (state.stage_ != Stage::connecting) return;
   if (state.options_.server_tls != Options::ServerTls::strict) return state.send_server_prelogin();
@@ -121,20 +121,20 @@ void TdsSession::resume(const session::ServerConnected&, Instant) {
   state.act(Action::Kind::start_server_tls);
 }
 
-void TdsSession::resume(const session::ServerTls&, Instant) {
+void TdsSession::resume(const conversation::ServerTls&, Instant) {
   if (state_->stage_ != Stage::server_tls) return;
   if (state_->options_.server_tls == Options::ServerTls::strict) return state_->send_server_prelogin();
   state_->send_login();
 }
 
-void TdsSession::resume(const session::Admitted& event, Instant now) { state_->on_admitted(event.admission, now); }
+void TdsSession::resume(const conversation::Admitted& event, Instant now) { state_->on_admitted(event.admission, now); }
 
-void TdsSession::resume(const session::FenceSeen& event, Instant) {
+void TdsSession::resume(const conversation::FenceSeen& event, Instant) {
   State& state = *state_;
   if (state.gate_ != State::Gate::held || state.pair_.scope != event.scope || event.fence <= state.pair_.term) return;
   // Nobody raises while the gate is held: the server has taken it away, and is ending this session.
-  session::Incident incident;
-  incident.kind = session::Incident::Kind::evicted;
+  conversation::Incident incident;
+  incident.kind = conversation::Incident::Kind::evicted;
   incident.scope = event.scope;
   incident.term = state.pair_.term;
   incident.fence = event.fence;
@@ -146,21 +146,21 @@ void TdsSession::resume(const session::FenceSeen& event, Instant) {
   state.end(50001, message);
 }
 
-void TdsSession::resume(const session::GateWanted& event, Instant now) {
+void TdsSession::resume(const conversation::GateWanted& event, Instant now) {
   if (event.scope == state_->pair_.scope) state_->wanted(event.certain, now);
 }
 
-void TdsSession::resume(const session::Drain&, Instant now) {
+void TdsSession::resume(const conversation::Drain&, Instant now) {
   State& state = *state_;
   state.draining_ = true;
   if (state.may_leave()) return state.send_leave(State::AfterLeave::ready, now);
   (void)state.drain_ends();
 }
 
-void TdsSession::resume(const session::Cut& event, Instant) { state_->end(number_of(event.sqlstate), event.message); }
-void TdsSession::resume(const session::Tick&, Instant now) { state_->tick(now); }
+void TdsSession::resume(const conversation::Cut& event, Instant) { state_->end(number_of(event.sqlstate), event.message); }
+void TdsSession::resume(const conversation::Tick&, Instant now) { state_->tick(now); }
 
-void TdsSession::resume(const session::Raised& event, Instant now) {
+void TdsSession::resume(const conversation::Raised& event, Instant now) {
   State& state = *state_;
   if (state.stage_ != Stage::raising) return;
   state.stage_ = Stage::ready;
@@ -180,7 +180,7 @@ std::string_view TdsSession::to_server() const noexcept { return state_->server_
 void TdsSession::sent_to_client(std::size_t bytes) noexcept { state_->client_out_.sent(bytes); }
 void TdsSession::sent_to_server(std::size_t bytes) noexcept { state_->server_out_.sent(bytes); }
 
-std::vector<session::Action> TdsSession::take_actions() { return std::exchange(state_->actions_, {}); }
+std::vector<conversation::Action> TdsSession::take_actions() { return std::exchange(state_->actions_, {}); }
 
 bool TdsSession::wants_client() const noexcept {
   const State& state = *state_;
@@ -211,11 +211,11 @@ std::optional<Instant> TdsSession::deadline() const noexcept {
   return due;
 }
 
-const session::LoginRequest& TdsSession::login() const noexcept { return state_->login_; }
+const conversation::LoginRequest& TdsSession::login() const noexcept { return state_->login_; }
 std::string_view TdsSession::raise_scope() const noexcept { return state_->pair_.scope; }
 std::int64_t TdsSession::raise_term() const noexcept { return state_->pair_.term; }
 
-session::Conversation::Phase TdsSession::phase() const noexcept {
+conversation::Conversation::Phase TdsSession::phase() const noexcept {
   const State& state = *state_;
   switch (state.stage_) {
     case Stage::client_prelogin:

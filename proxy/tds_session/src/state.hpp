@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include <termgate/session/outbox.hpp>
+#include <termgate/conversation/outbox.hpp>
 #include <termgate/tds/login.hpp>
 #include <termgate/tds/packet.hpp>
 #include <termgate/tds/request.hpp>
@@ -92,12 +92,12 @@ struct Answer {
 
 class TdsSession::State {
  public:
-  State(const Options& options, Peer peer, session::SessionHost& host, Instant now);
+  State(const Options& options, Peer peer, conversation::SessionHost& host, Instant now);
 
   // --- login.cpp ---
   void on_client_prelogin(Instant now);
   void on_client_login(Instant now);
-  void on_admitted(const session::Admission& admission, Instant now);
+  void on_admitted(const conversation::Admission& admission, Instant now);
   void send_server_prelogin();
   void on_server_prelogin(Instant now);
   void send_login();
@@ -118,7 +118,7 @@ class TdsSession::State {
   Verdict verdict_of_batch(std::string_view body) const;
   Verdict verdict_of_calls(std::string_view body) const;
   bool call_reads(const tds::Call& call, Verdict& verdict) const;
-  bool reads_pass() const noexcept { return claims_.admission().without_term == session::WithoutTerm::read_only; }
+  bool reads_pass() const noexcept { return claims_.admission().without_term == conversation::WithoutTerm::read_only; }
   Verdict verdict_of_transaction(std::string_view body) const;
   void through_gate(const Verdict& verdict, Instant now);
   void observe(const Verdict& verdict);
@@ -156,8 +156,8 @@ class TdsSession::State {
   void back_to_ready(Instant now);
 
   // --- session.cpp ---
-  void act(session::Action::Kind kind) { actions_.push_back({kind}); }
-  void happened(session::Incident incident) const { host_.happened(incident); }
+  void act(conversation::Action::Kind kind) { actions_.push_back({kind}); }
+  void happened(conversation::Incident incident) const { host_.happened(incident); }
   // The end, with an error where the client waits for an answer of which it has seen nothing yet.
   void end(std::uint32_t number, std::string_view message);
   void malformed_peer(std::string_view who, std::string_view why);
@@ -170,14 +170,14 @@ class TdsSession::State {
 
   const Options& options_;
   const Peer peer_;
-  session::SessionHost& host_;
+  conversation::SessionHost& host_;
   Stage stage_ = Stage::client_prelogin;
   const Instant started_;
   Instant latest_;  // the client's last message, or the server's last answer
-  session::LoginRequest login_;
+  conversation::LoginRequest login_;
   Claims claims_;
-  session::Outbox client_out_, server_out_;
-  std::vector<session::Action> actions_;
+  conversation::Outbox client_out_, server_out_;
+  std::vector<conversation::Action> actions_;
   tds::PacketReader client_reader_{tds::Direction::from_client}, server_reader_{tds::Direction::from_server};
   tds::TokenReader tokens_{tds::version::v7_4};
   std::uint32_t tds_version_ = tds::version::v7_4;
