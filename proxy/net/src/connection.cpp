@@ -55,7 +55,6 @@ Connection::Connection(Worker& worker, std::uint64_t id, int descriptor, const E
       settings_(std::move(settings)),
       peer_(peer),
       began_(clock_now()),
-      local_(peer.local()),
       client_(*this, true),
       server_(*this, false) {
   client_.stream.open(descriptor);
@@ -94,7 +93,7 @@ void Connection::ready(End& end, std::uint32_t events) {
     case Stage::farewell: drain_farewell(); break;
     case Stage::over: break;
     case Stage::session:
-      if (!end.client && connecting_) {
+      if (!end.client && connecting_ != Connecting::no) {
         int error = 0;
         socklen_t size = sizeof error;
         getsockopt(end.stream.descriptor(), SOL_SOCKET, SO_ERROR, &error, &size);
@@ -135,11 +134,7 @@ void Connection::read_proxy_header() {
       return end("malformed PROXY header");
     }
     if (header.kind != http::ProxyHeader::Kind::need_more) {
-      if (header.kind == http::ProxyHeader::Kind::proxied) {
-        peer_ = header.client;
-        // The client's own way here is not known to have been this machine only.
-        local_ = peer_.local();
-      }
+      if (header.kind == http::ProxyHeader::Kind::proxied) peer_ = header.client;
       head_.clear();
       stage_ = Stage::first_byte;
       return watch(client_);
@@ -185,11 +180,11 @@ void Connection::begin_session(bool encrypted) {
   head_.resize(secret_bytes);
   if (RAND_bytes(reinterpret_cast<unsigned char*>(head_.data()), static_cast<int>(head_.size())) != 1) return end("no randomness");
   if (speaks_tds()) {
-    session_ =
-        std::make_unique<tds_session::TdsSession>(settings_->options.tds, tds_session::Peer{local_, encrypted, head_}, *this, clock_now());
+    session_ = std::make_unique<tds_session::TdsSession>(settings_->options.tds, tds_session::Peer{peer_.local(), encrypted, head_}, *this,
+                                                         clock_now());
   } else {
     session::Peer peer;
-    peer.local = local_;
+    peer.local = peer_.local();
     peer.encrypted_already = encrypted;
     peer.cancel_key = head_;
     session_ = std::make_unique<session::Session>(settings_->options.session, std::move(peer), *this, clock_now());
@@ -297,7 +292,7 @@ void Connection::pump() {
     for (const Action& action : session_->take_actions()) actions_.push_back(action.kind);
     more = run_actions();
     // A server that hands out no key lets in all the same.
-    if (!established_ && admitted_ && stage_ == Stage::session && session_->phase() >= conversation::Conversation::Phase::idle &&
+    if (entry_ == Entry::admitted && stage_ == Stage::session && session_->phase() >= conversation::Conversation::Phase::idle &&
         session_->phase() != conversation::Conversation::Phase::closing)
       establish();
   }
@@ -483,7 +478,7 @@ void Connection::admit() {
     session_->resume(conversation::Admitted{std::move(refused)}, clock_now());
     return;
   }
-  entered_ = true;
+  entry_ = Entry::counted;
   liveness_ = std::make_shared<SocketLiveness>(client_.stream.descriptor());
   conversation::ConnectRequest request{listener_.options.name, peer_.host(), who, liveness_};
   // Rules may ask a database. The answer comes back by the number: the connection may be gone by then.
@@ -512,7 +507,7 @@ void Connection::admitted(conversation::Admission admission) {
     if (let_in) worker_.shared().authority.ended(id_);
     return;
   }
-  admitted_ = let_in;
+  if (let_in) entry_ = Entry::admitted;
   observed_ = admission.enforce == conversation::Enforce::observe;
   ends_when_stale_ = admission.on_stale == conversation::OnStale::disconnect;
   const conversation::LoginRequest& who = session_->login();
@@ -533,8 +528,8 @@ void Connection::admitted(conversation::Admission admission) {
 
 // The client's first statement waits in its socket until its lease is acquired, or it is known why it cannot be.
 void Connection::establish() {
-  if (!admitted_ || std::exchange(established_, true)) return;
-  unsettled_ = opened_ = true;
+  if (entry_ != Entry::admitted) return;
+  entry_ = Entry::established;
   const conversation::LoginRequest& who = session_->login();
   worker_.counters().opened.add();
   worker_.shared().log.say(LogLevel::info, "connection_opened",
@@ -549,7 +544,7 @@ void Connection::establish() {
     worker->post([worker, id] {
       Connection* connection = worker->find(id);
       if (connection == nullptr) return;
-      connection->unsettled_ = false;
+      connection->entry_ = Entry::ready;
       connection->pump();
     });
   });
@@ -612,7 +607,7 @@ void Connection::next_address() {
   for (;;) {
     server_.stream.close();
     server_.watched = 0;
-    connecting_ = false;
+    connecting_ = Connecting::no;
     if (address_ >= addresses_->size()) {
       deadline_ = Instant::max();
       worker_.counters().connect_failures.add();
@@ -630,13 +625,13 @@ void Connection::next_address() {
     http::tune(descriptor, server.endpoint.family(), settings_->options.keepalive);
     if (connect(descriptor, server.endpoint.address(), server.endpoint.size()) == 0) return server_connected();
     if (errno == EINPROGRESS) {
-      connecting_ = true;
+      connecting_ = Connecting::under_way;
       deadline_ = clock_now() + settings_->options.connect_timeout;
       return watch(server_);
     }
     if (errno == EAGAIN) {
       // A Unix socket whose queue is full: the server is there, and busy.
-      connecting_ = retry_connect_ = true;
+      connecting_ = Connecting::retry;
       server_.stream.close();
       --address_;
       if (deadline_ == Instant::max()) deadline_ = clock_now() + settings_->options.connect_timeout;
@@ -647,7 +642,7 @@ void Connection::next_address() {
 }
 
 void Connection::server_connected() {
-  connecting_ = false;
+  connecting_ = Connecting::no;
   deadline_ = Instant::max();
   server_.connected = true;
   session_->resume(conversation::ServerConnected{}, clock_now());
@@ -665,7 +660,7 @@ void Connection::forget_server() {
       false;
   server_.gone = true;
   server_spoke_ = false;
-  connecting_ = retry_connect_ = false;
+  connecting_ = Connecting::no;
 }
 
 CancelRegistry::Target Connection::target() const {
@@ -676,11 +671,11 @@ CancelRegistry::Target Connection::target() const {
 // The client's connection stays open until the server has closed the one that carries the request: a client that waits for that knows
 // that its cancel will hit nothing which comes later.
 bool Connection::forward_cancel() {
-  if (cancel_done_) {
+  if (cancel_ == Cancel::done) {
     if (actions_.size() == 1) actions_.push_back(Action::Kind::close_client);
     return true;
   }
-  if (std::exchange(cancel_sent_, true)) return false;
+  if (std::exchange(cancel_, Cancel::sent) == Cancel::sent) return false;
   identified();
   const auto found = worker_.shared().cancels.find(session_->cancel_pid(), session_->cancel_key());
   why_ = "cancel request";
@@ -690,12 +685,12 @@ bool Connection::forward_cancel() {
     worker->post([worker, id] {
       Connection* connection = worker->find(id);
       if (connection == nullptr) return;
-      connection->cancel_done_ = true;
+      connection->cancel_ = Cancel::done;
       connection->pump();
     });
   });
   if (under_way) return false;
-  cancel_done_ = true;
+  cancel_ = Cancel::done;
   return forward_cancel();
 }
 
@@ -704,7 +699,7 @@ bool Connection::forward_cancel() {
 bool Connection::wants(const End& end) const {
   if (end.gone || end.handshaking || !end.connected) return false;
   if (!actions_.empty() && begins_tls(actions_.front())) return false;
-  return end.client ? !unsettled_ && session_->wants_client() : session_->wants_server();
+  return end.client ? entry_ != Entry::established && session_->wants_client() : session_->wants_server();
 }
 
 // Says which events matter now. A session that wants no bytes is not read from: so a slow peer slows the
@@ -716,7 +711,7 @@ void Connection::watch(End& end) {
     wanted = EPOLLIN;
   } else if (end.handshaking) {
     wanted = end.handshake_wants;
-  } else if (!end.client && connecting_) {
+  } else if (!end.client && connecting_ != Connecting::no) {
     wanted = EPOLLOUT;
   } else if (!end.gone) {
     if (wants(end)) wanted |= end.read_writes ? EPOLLOUT : EPOLLIN;
@@ -732,8 +727,7 @@ void Connection::watch(End& end) {
 
 void Connection::look_at_clock(Instant now) {
   if (stage_ == Stage::over) return;
-  if (retry_connect_ && stage_ == Stage::session && now < deadline_) {
-    retry_connect_ = false;
+  if (connecting_ == Connecting::retry && stage_ == Stage::session && now < deadline_) {
     next_address();
     pump();
   }
@@ -750,9 +744,8 @@ void Connection::look_at_clock(Instant now) {
         end("sent nothing within the greeting timeout (--greeting-timeout)");
         break;
       case Stage::session:
-        if (connecting_) {
+        if (connecting_ != Connecting::no) {
           deadline_ = Instant::max();
-          retry_connect_ = false;
           add_problem(fmt::format("{}: no answer within {} ms (--connect-timeout)",
                                   (*addresses_)[address_ == 0 ? 0 : std::min(address_ - 1, addresses_->size() - 1)].endpoint.text(),
                                   settings_->options.connect_timeout.count()));
@@ -906,13 +899,13 @@ std::string Connection::observed_key(std::string_view scope) const {
 
 // --- the end ---
 
-// Gives back what the connection holds elsewhere. May be called twice; the second time does nothing.
+// Gives back what the connection holds elsewhere, once.
 void Connection::leave() {
   Shared& shared = worker_.shared();
   holds_gate({});
   fences_.reset();
-  if (std::exchange(admitted_, false)) shared.authority.ended(id_);
-  if (std::exchange(entered_, false)) {
+  if (entry_ >= Entry::admitted) shared.authority.ended(id_);
+  if (entry_ >= Entry::counted) {
     const conversation::LoginRequest& who = session_->login();
     shared.limits.leave(who.user, who.database, peer_.host());
   }
@@ -947,14 +940,14 @@ void Connection::drain_farewell() {
 void Connection::end(std::string_view why) {
   if (stage_ == Stage::over) return;
   const bool was_silent = silent();
-  stage_ = Stage::over;
+  const bool has_left = std::exchange(stage_, Stage::over) == Stage::farewell;
   identified();
   Shared& shared = worker_.shared();
   if (ticket_) shared.cancels.remove(*std::exchange(ticket_, std::nullopt));
   if (liveness_) liveness_->over();
-  leave();
+  if (!has_left) leave();
   worker_.counters().closed.add();
-  shared.log.say(opened_ ? LogLevel::info : LogLevel::debug, "connection_closed",
+  shared.log.say(entry_ >= Entry::established ? LogLevel::info : LogLevel::debug, "connection_closed",
                  {{"connection", id_},
                   {"client", peer_.text()},
                   {"reason", why.empty() ? std::string_view("closed") : why},

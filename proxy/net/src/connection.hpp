@@ -78,6 +78,21 @@ class Connection final : public conversation::SessionHost {
 
  private:
   enum class Stage : std::uint8_t { proxy_header, first_byte, direct_tls, session, farewell, over };
+  // How far the client has come in; each step includes those before it.
+  enum class Entry : std::uint8_t {
+    none,
+    // It has a place in the limits.
+    counted,
+    // The rules have let it in, and the authority knows of it.
+    admitted,
+    // The server has let it in. Its first statement waits until the authority says that it may come.
+    established,
+    ready,
+  };
+  // The connection to the server: `retry` is a Unix socket whose queue was full, tried again with the next look at the clock.
+  enum class Connecting : std::uint8_t { no, under_way, retry };
+  // The cancel request that this client is, if it is one: until it is `done`, the client's connection stays open.
+  enum class Cancel : std::uint8_t { none, sent, done };
 
   struct End final : Pollable {
     End(Connection& connection, bool is_client) : owner(connection), client(is_client) {}
@@ -140,19 +155,15 @@ class Connection final : public conversation::SessionHost {
   const conversation::Instant began_;
   conversation::Instant deadline_ = conversation::Instant::max();  // of the stage, or of a server connection under way
   Stage stage_ = Stage::first_byte;
-  bool local_ = false;
+  Entry entry_ = Entry::none;
+  Connecting connecting_ = Connecting::no;
+  Cancel cancel_ = Cancel::none;
   bool pumping_ = false;
-  bool connecting_ = false;
-  bool retry_connect_ = false;
-  bool entered_ = false;          // has a place in the limits
-  bool admitted_ = false;         // the authority knows of it
-  bool opened_ = false;           // the server has let it in
-  bool observed_ = false;         // --enforce observe
-  bool ends_when_stale_ = false;  // it hears of raised fences while it is idle, too
-  bool established_ = false;      // the client has heard that the server has let it in
-  bool unsettled_ = false;        // the server has not said yet that the first statement may come
-  bool cancel_sent_ = false;
-  bool cancel_done_ = false;
+  // --enforce observe
+  bool observed_ = false;
+  // It is notified of raised fences while it is idle, too.
+  bool ends_when_stale_ = false;
+  // The server has sent something since it was connected, or since its TLS began.
   bool server_spoke_ = false;
   End client_;
   End server_;
