@@ -60,7 +60,7 @@ void check_pair(Verdict& verdict, std::string scope, std::int64_t term) {
     verdict.code = "TG005";
     verdict.message = "TG005 the term is no number from 1 to 4611686018427387904 (2^62)";
   } else {
-    verdict.sets = Pair{std::move(scope), term};
+    verdict.sets = ScopedTerm{std::move(scope), term};
   }
 }
 

@@ -58,7 +58,7 @@ void TdsSession::State::send_hello(Instant now) {
   send_call(payload, now);
 }
 
-void TdsSession::State::send_enter(const Pair& pair, Instant now) {
+void TdsSession::State::send_enter(const ScopedTerm& pair, Instant now) {
   gate_is(Gate::open);
   pair_ = pair;
   // Where the client's request says that it belongs: its own headers were read when it was judged.

@@ -170,7 +170,7 @@ void TdsSession::resume(const conversation::Raised& event, Instant now) {
     state.answer_attention();
     return state.pump_client(now);
   }
-  if (event.code.empty()) return state.send_enter(Pair(state.pair_), now);
+  if (event.code.empty()) return state.send_enter(ScopedTerm(state.pair_), now);
   state.refuse(event.code, event.message, false, now);
   state.pump_client(now);
 }

@@ -69,10 +69,10 @@ struct Verdict {
   bool bulk = false;       // rows follow in a message of their own
   bool bulk_rows = false;  // these are they
   bool declares = false;
-  bool only_reads = false;     // it cannot have declared anything
-  bool resets = false;         // the session, by a call
-  bool prepares_read = false;  // a statement that only reads: the handle that comes back stands for it
-  std::optional<Pair> sets;    // by set_term
+  bool only_reads = false;         // it cannot have declared anything
+  bool resets = false;             // the session, by a call
+  bool prepares_read = false;      // a statement that only reads: the handle that comes back stands for it
+  std::optional<ScopedTerm> sets;  // by set_term
   std::string code, message;
   std::string statement;  // for the log
 };
@@ -132,7 +132,7 @@ class TdsSession::State {
 
   // --- gate.cpp ---
   enum class AfterLeave : std::uint8_t { ready, enter, refuse };
-  void send_enter(const Pair& pair, Instant now);
+  void send_enter(const ScopedTerm& pair, Instant now);
   void send_leave(AfterLeave after, Instant now);
   void send_hello(Instant now);
   void send_call(std::string_view payload, Instant now);
@@ -227,8 +227,8 @@ class TdsSession::State {
   std::optional<Instant> raise_waits_;     // since when one surely does, and …
   Instant raise_seen_{};                   // … was last seen to
   std::chrono::milliseconds grace_{1000};  // of the database, as it was at the login
-  Pair pair_;                              // that it was entered with, or is being
-  Pair wanted_;                            // to be entered with after leaving
+  ScopedTerm pair_;                        // that it was entered with, or is being
+  ScopedTerm wanted_;                      // to be entered with after leaving
   bool wanted_declared_ = false;
   Instant used_{}, sent_{};
   std::int64_t proof_ = 0;
