@@ -2,6 +2,11 @@
 
 namespace termgate::tds_session {
 
+std::string stale_message(const ScopedTerm& pair, std::int64_t fence) {
+  return "TG001 stale term " + std::to_string(pair.term) + " for scope \"" + pair.scope + "\": the fence stands at " +
+         std::to_string(fence);
+}
+
 void Claims::declare_at_login(const statements::Declaration& declaration) {
   if (declaration.scope) at_login_.scope = declaration.scope->name();
   if (declaration.term) at_login_.term = declaration.term->value();

@@ -20,6 +20,9 @@ struct Claim {
   std::string code, message;
 };
 
+// The client's message about a term below the fence.
+std::string stale_message(const ScopedTerm& pair, std::int64_t fence);
+
 class Claims {
  public:
   void admit(const conversation::Admission& admission) { admission_ = admission; }
