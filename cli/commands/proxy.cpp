@@ -262,18 +262,18 @@ int run_proxy(const Arguments& arguments) {
   settings.schema = options.session.schema;
   settings.replication = given->flag("allow-replication");
   if (given->has("seats") && options.backend.protocol != net::Backend::Protocol::postgresql) throw UsageError("--seats is for PostgreSQL");
-  const int checks = session::SeatOffer().checks;
+  const int checks = conversation::SeatOffer().checks;
   settings.seat_checks = given->one_of<int>("seats", {{"on", checks}, {"eager", 1}, {"off", 0}}, checks);
   settings.watched_databases_max = given->size("max-watched-databases", 20, 0, 1000);
   settings.without_term = given->without_term();
   // SQL Server has no read-only transaction: what a read is, only the proxy decides there, and nobody gets that without asking for it.
   if (options.backend.protocol == net::Backend::Protocol::tds && !given->has("without-term"))
-    settings.without_term = session::WithoutTerm::reject;
+    settings.without_term = conversation::WithoutTerm::reject;
   settings.enforce = given->enforce();
-  options.enforcing = settings.enforce == session::Enforce::on;
+  options.enforcing = settings.enforce == conversation::Enforce::on;
   net::Log log(STDERR_FILENO, given->log_format(), given->log_level());
   fit_to_descriptors(options, net::raise_descriptor_limit(), log);
-  std::unique_ptr<session::Authority> authority;
+  std::unique_ptr<conversation::Authority> authority;
   try {
     authority = make_authority(settings, log);
   } catch (const termgate::authority::WrongRules& wrong) { throw UsageError(wrong.what()); }

@@ -72,15 +72,16 @@ http::ClientTls Given::client_tls() const {
   return tls;
 }
 
-session::WithoutTerm Given::without_term() const {
-  using session::WithoutTerm;
+conversation::WithoutTerm Given::without_term() const {
+  using conversation::WithoutTerm;
   return one_of<WithoutTerm>("without-term",
                              {{"reject", WithoutTerm::reject}, {"read-only", WithoutTerm::read_only}, {"allow", WithoutTerm::allow}},
                              WithoutTerm::read_only);
 }
 
-session::Enforce Given::enforce() const {
-  return one_of<session::Enforce>("enforce", {{"on", session::Enforce::on}, {"observe", session::Enforce::observe}}, session::Enforce::on);
+conversation::Enforce Given::enforce() const {
+  return one_of<conversation::Enforce>("enforce", {{"on", conversation::Enforce::on}, {"observe", conversation::Enforce::observe}},
+                                       conversation::Enforce::on);
 }
 
 net::LogFormat Given::log_format() const {

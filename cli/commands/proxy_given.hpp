@@ -16,7 +16,7 @@
 #include <termgate/http/tls.hpp>
 #include <termgate/net/log.hpp>
 #include <termgate/net/options.hpp>
-#include <termgate/session/admission.hpp>
+#include <termgate/conversation/admission.hpp>
 
 #include "command.hpp"
 
@@ -65,8 +65,8 @@ class Given {
   // What more than one backend has.
   http::ClientTls client_tls() const;
   std::vector<http::Network> trusted_proxies() const;
-  session::WithoutTerm without_term() const;
-  session::Enforce enforce() const;
+  conversation::WithoutTerm without_term() const;
+  conversation::Enforce enforce() const;
   net::LogFormat log_format() const;
   net::LogLevel log_level() const;
 

@@ -169,7 +169,7 @@ void say(net::Log& log, const sqlite_front::Event& event) {
 }
 
 // What was wrong, or empty; then all that a reload changes is in force.
-std::string reload(const Arguments& line, sqlite_front::Front& front, session::Authority* authority) {
+std::string reload(const Arguments& line, sqlite_front::Front& front, conversation::Authority* authority) {
   try {
     const Given now(line);
     refuse_databases(now.maybe("rules").value_or(""));
@@ -181,7 +181,7 @@ std::string reload(const Arguments& line, sqlite_front::Front& front, session::A
 }
 
 // Until a second signal, or the end of a drain.
-void mind_signals(const Arguments& line, sqlite_front::Front& front, session::Authority* authority, net::Log& log) {
+void mind_signals(const Arguments& line, sqlite_front::Front& front, conversation::Authority* authority, net::Log& log) {
   for (bool draining = false;;) {
     const int signal = net::wait_for_signal(draining ? 50 : 3'600'000);
     if (draining && front.ended()) return;
@@ -204,7 +204,7 @@ void mind_signals(const Arguments& line, sqlite_front::Front& front, session::Au
   }
 }
 
-std::unique_ptr<session::Authority> rules_of(const Given& given, const sqlite_front::Options& options, net::Log& log) {
+std::unique_ptr<conversation::Authority> rules_of(const Given& given, const sqlite_front::Options& options, net::Log& log) {
   const auto path = given.maybe("rules");
   if (!path) return nullptr;
   AuthoritySettings settings;

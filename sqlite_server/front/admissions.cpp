@@ -8,7 +8,7 @@
 namespace termgate::sqlite_front {
 namespace {
 
-claim::Rule rule_of(const session::TermSource& source, bool overridable) {
+claim::Rule rule_of(const conversation::TermSource& source, bool overridable) {
   const auto standing = source.now();
   claim::Rule rule;
   rule.overridable = overridable;
@@ -16,7 +16,7 @@ claim::Rule rule_of(const session::TermSource& source, bool overridable) {
     rule.claim = {standing.scope->name(), standing.term->value()};
     return rule;
   }
-  using Standing = session::TermSource::Standing;
+  using Standing = conversation::TermSource::Standing;
   const std::string_view code = standing.problem_code == Standing::none_taken ? "TG002" : standing.problem_code;
   rule.why_none = fmt::format("{} no term for a fenced write: {}", code, standing.why_not);
   return rule;
@@ -26,16 +26,16 @@ claim::Rule rule_of(const session::TermSource& source, bool overridable) {
 
 Admissions::~Admissions() { forget(); }
 
-Admissions::Answer Admissions::answer_of(const session::Admission& admission) {
+Admissions::Answer Admissions::answer_of(const conversation::Admission& admission) {
   if (!admission.refused_sqlstate.empty()) return claim::Refusal{403, "AUTH_REFUSED_BY_RULE", admission.refused_message};
   claim::Standing standing;
   using To = claim::Standing::WithoutTerm;
   switch (admission.without_term) {
-    case session::WithoutTerm::reject: standing.without_term = To::reject; break;
-    case session::WithoutTerm::read_only: standing.without_term = To::read_only; break;
-    case session::WithoutTerm::allow: standing.without_term = To::allow; break;
+    case conversation::WithoutTerm::reject: standing.without_term = To::reject; break;
+    case conversation::WithoutTerm::read_only: standing.without_term = To::read_only; break;
+    case conversation::WithoutTerm::allow: standing.without_term = To::allow; break;
   }
-  standing.observe = admission.enforce == session::Enforce::observe;
+  standing.observe = admission.enforce == conversation::Enforce::observe;
   if (admission.rule) standing.rule = rule_of(*admission.rule, admission.overridable);
   return standing;
 }
@@ -67,7 +67,7 @@ std::shared_ptr<Admissions::Session> Admissions::find(const RuleSubject& subject
     if (sessions_.size() >= sessions_max) return nullptr;
     fresh->id = ++last_id_;
   }
-  session::ConnectRequest request;
+  conversation::ConnectRequest request;
   request.listener = subject.listener;
   request.client_host = subject.host;
   request.login.user = subject.name;

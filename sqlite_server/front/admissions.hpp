@@ -18,7 +18,7 @@
 #include <string>
 #include <variant>
 
-#include <termgate/session/authority.hpp>
+#include <termgate/conversation/authority.hpp>
 
 #include "claim/claim.hpp"
 
@@ -34,7 +34,7 @@ class Admissions {
  public:
   using Answer = std::variant<claim::Standing, claim::Refusal>;
 
-  explicit Admissions(session::Authority& authority) : authority_(authority) {}
+  explicit Admissions(conversation::Authority& authority) : authority_(authority) {}
   ~Admissions();
   Admissions(const Admissions&) = delete;
   Admissions& operator=(const Admissions&) = delete;
@@ -51,19 +51,19 @@ class Admissions {
  private:
   struct Session {
     std::uint64_t id = 0;
-    session::Admission admission;
+    conversation::Admission admission;
     std::mutex mutex;  // guards the next one
     bool settled = false;
     std::condition_variable changed;
     std::chrono::steady_clock::time_point used{};  // under the owner's mutex_
   };
-  static Answer answer_of(const session::Admission& admission);
+  static Answer answer_of(const conversation::Admission& admission);
   std::shared_ptr<Session> find(const RuleSubject& subject);
 
   static constexpr std::chrono::seconds kept_for{15};
   static constexpr std::size_t sessions_max = 10'000;
 
-  session::Authority& authority_;
+  conversation::Authority& authority_;
   std::mutex mutex_;  // guards all below
   std::map<RuleSubject, std::shared_ptr<Session>> sessions_;
   std::uint64_t last_id_ = 0;

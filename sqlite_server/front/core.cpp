@@ -153,10 +153,10 @@ std::variant<Sender, claim::Refusal> Core::sender(const http::Head& head, std::o
 claim::Standing Core::standing() const {
   claim::Standing standing;
   using To = claim::Standing::WithoutTerm;
-  standing.without_term = options.without_term == session::WithoutTerm::reject      ? To::reject
-                          : options.without_term == session::WithoutTerm::read_only ? To::read_only
-                                                                                    : To::allow;
-  standing.observe = options.enforce == session::Enforce::observe;
+  standing.without_term = options.without_term == conversation::WithoutTerm::reject      ? To::reject
+                          : options.without_term == conversation::WithoutTerm::read_only ? To::read_only
+                                                                                         : To::allow;
+  standing.observe = options.enforce == conversation::Enforce::observe;
   return standing;
 }
 

@@ -46,7 +46,7 @@ std::string metrics_text(Core& core, std::size_t sockets) {
   text.one("termgate_write_lock_waiters", "gauge", "Requests that wait for the write lock.", core.files.waiting());
   text.one("termgate_session_bytes", "gauge", "Memory of requests and answers under way.", core.streams.budget().used());
   text.one("termgate_enforcing", "gauge", "1: --enforce on; 0: observe. A rule may say otherwise for its clients.",
-           core.options.enforce == session::Enforce::on ? 1 : 0);
+           core.options.enforce == conversation::Enforce::on ? 1 : 0);
   text.one("termgate_draining", "gauge", "1 once nothing new is begun.", core.files.draining() ? 1 : 0);
   text.one("termgate_leases_held", "gauge", "Leases held for applications.",
            core.options.authority == nullptr ? 0 : core.options.authority->leases_held());

@@ -105,10 +105,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   game.model.declares = {"s", 4 + kind % 3};
   game.model.tds_version = (kind & 1) != 0 ? tds::version::v7_1 : tds::version::v7_4;
   if ((kind & 2) != 0) {
-    game.admission.without_term = session::WithoutTerm::allow;
+    game.admission.without_term = conversation::WithoutTerm::allow;
     game.model.silence_allowed = true;
   }
-  if ((kind & 0x40) != 0) game.admission.without_term = session::WithoutTerm::read_only;
+  if ((kind & 0x40) != 0) game.admission.without_term = conversation::WithoutTerm::read_only;
   game.model.has_layer1 = (kind & 0x1C) != 0x1C;
   if ((kind & 0x20) != 0) game.login("plain");
   else game.login_with_term(5);
@@ -125,16 +125,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (game.server_open && !game.model.raise(game.model.fence + 1)) {
           game.server_open = false;
           game.model.out.clear();
-          game.session->resume(session::ServerLost{""}, game.now);
+          game.session->resume(conversation::ServerLost{""}, game.now);
           game.pump();
         }
         break;
       case 13:
-        game.session->resume(session::FenceSeen{"s", game.host.fence = game.model.fence}, game.now);
+        game.session->resume(conversation::FenceSeen{"s", game.host.fence = game.model.fence}, game.now);
         game.pump();
         break;
       case 14:
-        game.session->resume(session::Drain{}, game.now);
+        game.session->resume(conversation::Drain{}, game.now);
         game.pump();
         break;
       case 15:

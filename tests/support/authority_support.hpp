@@ -120,7 +120,7 @@ class Visit {
     return standing.term ? standing.term->value() : 0;
   }
   std::string why_not() const { return admission_.rule->now().why_not; }
-  const session::Admission& admission() const { return admission_; }
+  const conversation::Admission& admission() const { return admission_; }
   FakeLiveness& liveness() { return *liveness_; }
 
   bool await_term(std::chrono::milliseconds at_most = std::chrono::seconds(10)) const {
@@ -148,7 +148,7 @@ class Visit {
   authority::Authority& at_;
   const std::uint64_t number_;
   std::shared_ptr<FakeLiveness> liveness_;
-  session::Admission admission_;
+  conversation::Admission admission_;
 };
 
 }  // namespace termgate::test

@@ -13,6 +13,7 @@
 
 #include <termgate/pgwire/startup.hpp>
 #include <termgate/session/session.hpp>
+#include <termgate/statements/cache.hpp>
 
 #include "postgres_model.hpp"
 #include "unit/proxy/session/wire.hpp"

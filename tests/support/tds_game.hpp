@@ -16,7 +16,7 @@
 
 namespace termgate::test {
 
-struct TdsNeighbours final : session::SessionHost {
+struct TdsNeighbours final : conversation::SessionHost {
   std::int64_t highest_fence(std::string_view) const override { return fence; }
   void saw_fence(std::string_view, std::int64_t) override {}
   std::string untrusted(std::string_view) const override { return doubt; }
@@ -25,7 +25,7 @@ struct TdsNeighbours final : session::SessionHost {
     return cache;
   }
   void holds_gate(std::string_view scope) override { gate = scope; }
-  void happened(const session::Incident& incident) override {
+  void happened(const conversation::Incident& incident) override {
     incidents.emplace_back(incident.kind, std::string(incident.code));
     messages.emplace_back(incident.message);
   }
@@ -33,9 +33,9 @@ struct TdsNeighbours final : session::SessionHost {
   std::int64_t fence = 0;
   std::string doubt;
   std::string gate;  // that the session says it holds
-  std::vector<std::pair<session::Incident::Kind, std::string>> incidents;
+  std::vector<std::pair<conversation::Incident::Kind, std::string>> incidents;
   std::vector<std::string> messages;
-  int count(session::Incident::Kind kind) const {
+  int count(conversation::Incident::Kind kind) const {
     return static_cast<int>(std::count_if(incidents.begin(), incidents.end(), [&](const auto& one) { return one.first == kind; }));
   }
 };
@@ -89,14 +89,14 @@ struct TdsGame {
     while (!bytes.empty()) {
       const std::string some(bytes.substr(0, piece == 0 ? bytes.size() : piece));
       bytes.remove_prefix(some.size());
-      session->resume(session::ClientBytes{some}, now);
+      session->resume(conversation::ClientBytes{some}, now);
       pump();
     }
   }
   void pump() {
     for (bool more = true; more;) {
       more = false;
-      for (const session::Action action : session->take_actions()) {
+      for (const conversation::Action action : session->take_actions()) {
         more = true;
         act(action.kind);
       }
@@ -113,7 +113,7 @@ struct TdsGame {
         for (std::size_t at = 0; at < bytes.size();) {
           const std::string some = bytes.substr(at, piece == 0 ? bytes.size() : piece);
           at += some.size();
-          session->resume(session::ServerBytes{some}, now);
+          session->resume(conversation::ServerBytes{some}, now);
           take();
         }
       }
@@ -125,41 +125,41 @@ struct TdsGame {
     answers += session->to_client();
     session->sent_to_client(session->to_client().size());
   }
-  void act(session::Action::Kind kind) {
-    using Kind = session::Action::Kind;
+  void act(conversation::Action::Kind kind) {
+    using Kind = conversation::Action::Kind;
     switch (kind) {
-      case Kind::admit: session->resume(session::Admitted{admission}, now); break;
+      case Kind::admit: session->resume(conversation::Admitted{admission}, now); break;
       case Kind::connect_server:
-        if (!reachable) return session->resume(session::ServerLost{"refused"}, now);
+        if (!reachable) return session->resume(conversation::ServerLost{"refused"}, now);
         server_open = true;
-        session->resume(session::ServerConnected{}, now);
+        session->resume(conversation::ServerConnected{}, now);
         break;
       case Kind::start_server_tls:
         ++tls_to_server;
         // Nothing has been sent in front of it.
-        if (session->to_server().empty()) session->resume(session::ServerTls{}, now);
+        if (session->to_server().empty()) session->resume(conversation::ServerTls{}, now);
         break;
       case Kind::close_server: server_open = false; break;
       case Kind::close_client: client_open = false; break;
       case Kind::raise:
         ++raises;
-        if (raise_fails) return session->resume(session::Raised{"TG001", "TG001 stale"}, now);
+        if (raise_fails) return session->resume(conversation::Raised{"TG001", "TG001 stale"}, now);
         model.raise(session->raise_term());
-        session->resume(session::Raised{}, now);
+        session->resume(conversation::Raised{}, now);
         break;
       default: break;
     }
   }
   void pass(std::chrono::milliseconds time) {
     now += time;
-    if (const auto deadline = session->deadline(); deadline && *deadline <= now) session->resume(session::Tick{}, now);
+    if (const auto deadline = session->deadline(); deadline && *deadline <= now) session->resume(conversation::Tick{}, now);
     pump();
   }
   // A raise waits for the gate (or may), as the proxy's own connection hears again and again for so long.
   void want(std::chrono::milliseconds time = {}, bool certain = true) {
     constexpr std::chrono::milliseconds pause{150};
     for (;;) {
-      session->resume(session::GateWanted{"s", certain}, now);
+      session->resume(conversation::GateWanted{"s", certain}, now);
       pump();
       if (time <= std::chrono::milliseconds(0)) return;
       pass(std::min(time, pause));
@@ -206,13 +206,13 @@ struct TdsGame {
   }
 
   const std::size_t piece;
-  session::Instant now{std::chrono::hours(1)};
+  conversation::Instant now{std::chrono::hours(1)};
   tds_session::Options options;
   TdsNeighbours host;
   TdsModel model;
-  session::Admission admission = [] {
-    session::Admission one;
-    one.without_term = session::WithoutTerm::reject;
+  conversation::Admission admission = [] {
+    conversation::Admission one;
+    one.without_term = conversation::WithoutTerm::reject;
     return one;
   }();
   bool reachable = true, server_open = false, client_open = true, stalled = false, raise_fails = false;

@@ -34,7 +34,7 @@ allowed = {
         {
             "fencing",
             "http",
-            "proxy/session",
+            "proxy/conversation",
             "proxy/authority",
             "sqlite_server/hrana",
             "sqlite_server/claim",
@@ -44,9 +44,10 @@ allowed = {
         {"fmt", "openssl"},
     ),
     "sqlite_server/claim": ({"fencing", "sqlite_server/hrana", "sqlite_server/claim"}, {"fmt", "boost", "openssl"}),
-    "proxy/session": ({"fencing", "wire/pgwire", "proxy/statements", "proxy/session"}, {"fmt"}),
-    "proxy/tds_session": ({"fencing", "wire/tds", "proxy/statements", "proxy/session", "proxy/tds_session"}, set()),
-    "proxy/authority": ({"fencing", "storage", "proxy/statements", "proxy/session", "proxy/authority"}, {"fmt"}),
+    "proxy/conversation": ({"fencing", "proxy/conversation"}, set()),
+    "proxy/session": ({"fencing", "wire/pgwire", "proxy/statements", "proxy/conversation", "proxy/session"}, {"fmt"}),
+    "proxy/tds_session": ({"fencing", "wire/tds", "proxy/statements", "proxy/conversation", "proxy/tds_session"}, set()),
+    "proxy/authority": ({"fencing", "storage", "proxy/conversation", "proxy/authority"}, {"fmt"}),
     "proxy/net": (
         {
             "fencing",
@@ -55,6 +56,7 @@ allowed = {
             "wire/pgwire",
             "wire/tds",
             "proxy/statements",
+            "proxy/conversation",
             "proxy/session",
             "proxy/tds_session",
             "proxy/authority",
@@ -169,7 +171,7 @@ for path in tracked("*.hpp", "*.cpp"):
     if re.search(r"\busing namespace\b", text) and path.suffix == ".hpp":
         breach(path, "opens a namespace in a header")
     if re.search(
-        r"\b(fencing|wire/pgwire|wire/tds|proxy/statements|sqlite_server/hrana)/", path.relative_to(root).as_posix()
+        r"\b(fencing|wire/pgwire|wire/tds|proxy/statements|proxy/conversation|sqlite_server/hrana)/", path.relative_to(root).as_posix()
     ) and re.search(r"(steady|system|high_resolution)_clock::now", text):
         breach(path, "reads a clock; here time comes in as an argument")
     # A database's own errors may have no finer code than their words; those are read in one place for each driver.
@@ -254,6 +256,7 @@ for folder in [
     "wire/pgwire",
     "wire/tds",
     "proxy/statements",
+    "proxy/conversation",
     "sqlite_server/hrana",
     "sqlite_server/claim",
     "sqlite_server/file",

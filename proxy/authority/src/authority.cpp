@@ -47,7 +47,7 @@ constexpr milliseconds polled_pause{1000};  // between two readings of all fence
 // counts. A seat is given back sooner, for it is what keeps a takeover waiting; its question costs next to nothing.
 constexpr milliseconds seats_pause{20}, gates_pause{50}, gate_answer_max{300};
 
-class Constant final : public session::TermSource {
+class Constant final : public conversation::TermSource {
  public:
   explicit Constant(Standing standing) : standing_(std::move(standing)) {}
   Standing now() const override { return standing_; }
@@ -56,8 +56,8 @@ class Constant final : public session::TermSource {
   const Standing standing_;
 };
 
-std::shared_ptr<const session::TermSource> without(std::string why, const char* code = "TG002") {
-  session::TermSource::Standing standing;
+std::shared_ptr<const conversation::TermSource> without(std::string why, const char* code = "TG002") {
+  conversation::TermSource::Standing standing;
   standing.why_not = std::move(why);
   standing.problem_code = code;
   return std::make_shared<Constant>(std::move(standing));
@@ -107,7 +107,7 @@ struct Authority::Inside {
   Rules rules_of_file() const {
     Rules read = read_rules(settings.rules_path);
     for (const Rule& rule : read.all) {
-      if (rule.on_stale == session::OnStale::disconnect && polls())
+      if (rule.on_stale == conversation::OnStale::disconnect && polls())
         throw WrongRules(
             fmt::format("{}:{}: rule \"{}\": on-stale = disconnect is for PostgreSQL only; in front of SQL Server write "
                         "on-stale = error, or leave it out",
@@ -291,9 +291,9 @@ struct Authority::Inside {
     }
   }
 
-  std::shared_ptr<const session::TermSource> source_of(const Rule& rule, std::uint64_t session, const ConnectRequest& request) {
+  std::shared_ptr<const conversation::TermSource> source_of(const Rule& rule, std::uint64_t session, const ConnectRequest& request) {
     if (const auto* fixed = std::get_if<FixedTerm>(&rule.source)) {
-      session::TermSource::Standing standing;
+      conversation::TermSource::Standing standing;
       standing.scope = fixed->scope;
       standing.term = fixed->term;
       if (!fixed->term)
@@ -314,8 +314,8 @@ struct Authority::Inside {
     return nullptr;
   }
 
-  std::shared_ptr<const session::TermSource> lease_of(const Rule& rule, const LeaseTerm& term, std::uint64_t session,
-                                                      const ConnectRequest& request) {
+  std::shared_ptr<const conversation::TermSource> lease_of(const Rule& rule, const LeaseTerm& term, std::uint64_t session,
+                                                           const ConnectRequest& request) {
     if (!database)
       return without(fmt::format("no term for scope \"{}\": this proxy knows no database that could hold its lease", term.scope.name()));
     const std::string holder = holder_of(term.holder, request, settings.machine);
@@ -345,7 +345,7 @@ struct Authority::Inside {
 
   // A lease orders the writers of the database that it is kept in. For a session of another one it is no term at all: there it would seal
   // nothing.
-  class LeaseHere final : public session::TermSource {
+  class LeaseHere final : public conversation::TermSource {
    public:
     LeaseHere(const Inside& inside, std::shared_ptr<const HostLease> lease, std::string database)
         : inside_(inside), lease_(std::move(lease)), database_(std::move(database)) {}
@@ -439,9 +439,9 @@ struct Authority::Inside {
 Authority::Authority(Settings settings) : inside_(std::make_unique<Inside>(std::move(settings))) {}
 Authority::~Authority() = default;
 
-session::Admission Authority::admit(std::uint64_t session, const ConnectRequest& request) {
+conversation::Admission Authority::admit(std::uint64_t session, const ConnectRequest& request) {
   Inside& in = *inside_;
-  session::Admission admission;
+  conversation::Admission admission;
   admission.without_term = in.settings.without_term;
   admission.enforce = in.settings.enforce;
   admission.replication = in.settings.replication;
@@ -463,10 +463,10 @@ session::Admission Authority::admit(std::uint64_t session, const ConnectRequest&
   admission.enforce = rule->enforce.value_or(admission.enforce);
   admission.replication = rule->replication.value_or(admission.replication);
   const bool lease = std::holds_alternative<LeaseTerm>(rule->source);
-  admission.on_stale = rule->on_stale.value_or(lease ? session::OnStale::disconnect : session::OnStale::error);
+  admission.on_stale = rule->on_stale.value_or(lease ? conversation::OnStale::disconnect : conversation::OnStale::error);
   // Who only looks takes nobody's lease.
-  admission.rule = lease && admission.enforce == session::Enforce::observe
-                       ? without("--enforce observe takes no lease", session::TermSource::Standing::none_taken)
+  admission.rule = lease && admission.enforce == conversation::Enforce::observe
+                       ? without("--enforce observe takes no lease", conversation::TermSource::Standing::none_taken)
                        : in.source_of(*rule, session, request);
   admission.overridable = rule->overridable || admission.rule == nullptr;
   return admission;
@@ -516,7 +516,7 @@ std::string Authority::reload() {
   } catch (const Error& error) { return error.what(); }
 }
 
-std::shared_ptr<session::Fences> Authority::fences(std::string_view database) {
+std::shared_ptr<conversation::Fences> Authority::fences(std::string_view database) {
   const auto own = inside_->is_own(database);
   if (!own) return nullptr;
   if (*own) return inside_->own;
@@ -541,8 +541,8 @@ void Authority::gate_left(std::string_view scope) {
   if (inside_->gate_watch) inside_->gate_watch->left(scope);
 }
 
-session::SeatOffer Authority::seat_offer(std::string_view database) const {
-  session::SeatOffer offer;
+conversation::SeatOffer Authority::seat_offer(std::string_view database) const {
+  conversation::SeatOffer offer;
   if (!inside_->gate_watch || !inside_->is_own(database).value_or(false)) return offer;
   offer.secret = inside_->gate_watch->feed().secret();
   offer.checks = inside_->settings.seat_checks;
@@ -554,7 +554,7 @@ void Authority::raise(std::string_view scope, std::int64_t term, std::function<v
   Inside& in = *inside_;
   if (!in.database || !is_scope(scope) || term < 1 || term > Term::max_value)
     // Reports that no fence can be raised here.
-    return session::Authority::raise(scope, term, std::move(done));
+    return conversation::Authority::raise(scope, term, std::move(done));
   // Sessions of this proxy need no notification from the database.
   in.gate_wanted(scope, true);
   in.workers->at(Workers::Clock::now(), [&in, scope = Scope(std::string(scope)), term = Term(term), done = std::move(done)] {
@@ -571,13 +571,13 @@ void Authority::raise(std::string_view scope, std::int64_t term, std::function<v
   });
 }
 
-session::Obstacle Authority::obstacle() const { return inside_->watch ? inside_->watch->obstacle() : session::Obstacle::none; }
+conversation::Obstacle Authority::obstacle() const { return inside_->watch ? inside_->watch->obstacle() : conversation::Obstacle::none; }
 
-session::ServedBy Authority::served_by() const { return inside_->watch ? inside_->watch->served_by() : session::ServedBy(); }
+conversation::ServedBy Authority::served_by() const { return inside_->watch ? inside_->watch->served_by() : conversation::ServedBy(); }
 
-session::Watching Authority::watching() const {
+conversation::Watching Authority::watching() const {
   const Inside& in = *inside_;
-  session::Watching watching;
+  conversation::Watching watching;
   watching.backend = in.own->watched();
   if (in.watch) watching.failures = in.watch->failures();
   if (in.watches) {
@@ -588,9 +588,9 @@ session::Watching Authority::watching() const {
   return watching;
 }
 
-void Authority::happened(std::string_view database, const session::Incident& incident) {
+void Authority::happened(std::string_view database, const conversation::Incident& incident) {
   Inside& in = *inside_;
-  if (incident.kind != session::Incident::Kind::refused || incident.code != "TG001") return;
+  if (incident.kind != conversation::Incident::Kind::refused || incident.code != "TG001") return;
   // Another database's audit is not ours to write.
   if (!in.database || !in.is_own(database).value_or(false) || !is_scope(incident.scope) || incident.term < 1 ||
       incident.term > Term::max_value)

@@ -16,11 +16,11 @@
 #include <termgate/database.hpp>
 #include <termgate/detail/fence_memory.hpp>
 #include <termgate/info.hpp>
-#include <termgate/session/authority.hpp>
+#include <termgate/conversation/authority.hpp>
 
 namespace termgate::authority {
 
-class FenceBook final : public session::Fences {
+class FenceBook final : public conversation::Fences {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::size_t suspects_max = 50;  // beyond that all are read

@@ -14,7 +14,7 @@
 
 namespace termgate::authority {
 
-using session::Obstacle;
+using conversation::Obstacle;
 using std::chrono::milliseconds;
 using Clock = FenceReader::Clock;
 

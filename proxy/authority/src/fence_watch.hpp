@@ -14,7 +14,7 @@
 
 #include <termgate/database.hpp>
 #include <termgate/detail/fence_feed.hpp>
-#include <termgate/session/authority.hpp>
+#include <termgate/conversation/authority.hpp>
 
 #include "fence_book.hpp"
 #include "fence_reader.hpp"
@@ -22,7 +22,7 @@
 namespace termgate::authority {
 
 // What an error of a watch means for an operator.
-session::Obstacle obstacle_of(const std::exception& error);
+conversation::Obstacle obstacle_of(const std::exception& error);
 
 class FenceWatch {
  public:
@@ -43,10 +43,10 @@ class FenceWatch {
   // There may be something to read.
   void wake();
   // `none` also before the first attempt has come to an end.
-  session::Obstacle obstacle() const noexcept { return obstacle_; }
+  conversation::Obstacle obstacle() const noexcept { return obstacle_; }
   std::int64_t failures() const noexcept { return failures_; }
   // Those of the last connection that was made.
-  session::ServedBy served_by() const {
+  conversation::ServedBy served_by() const {
     const std::lock_guard lock(mutex_);
     return served_by_;
   }
@@ -62,11 +62,11 @@ class FenceWatch {
   const std::chrono::milliseconds pause_;
   const Events events_;
   FenceReader reader_;
-  std::atomic<session::Obstacle> obstacle_{session::Obstacle::none};
+  std::atomic<conversation::Obstacle> obstacle_{conversation::Obstacle::none};
   std::atomic<std::int64_t> failures_{0};
 
   mutable std::mutex mutex_;  // guards stopping_, woken_, served_by_
-  session::ServedBy served_by_;
+  conversation::ServedBy served_by_;
   std::condition_variable changed_;
   bool stopping_ = false;
   bool woken_ = false;

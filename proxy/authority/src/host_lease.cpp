@@ -81,7 +81,7 @@ void HostLease::fence_rose(std::int64_t fence) {
   kick(Clock::now());
 }
 
-session::TermSource::Standing HostLease::now() const {
+conversation::TermSource::Standing HostLease::now() const {
   const Lock lock(mutex_);
   Standing standing;
   if (lease_ && lease_->still_held()) {

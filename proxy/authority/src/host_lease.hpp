@@ -23,7 +23,7 @@
 
 namespace termgate::authority {
 
-class HostLease final : public session::TermSource, public std::enable_shared_from_this<HostLease> {
+class HostLease final : public conversation::TermSource, public std::enable_shared_from_this<HostLease> {
  public:
   using Clock = Workers::Clock;
 

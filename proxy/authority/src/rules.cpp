@@ -142,15 +142,16 @@ class Parser {
     } else if (key == "overridable") {
       rule.overridable = yes_or_no(key, value);
     } else if (key == "without-term") {
-      using session::WithoutTerm;
+      using conversation::WithoutTerm;
       rule.without_term = choice<WithoutTerm>(
           key, value, {{"reject", WithoutTerm::reject}, {"read-only", WithoutTerm::read_only}, {"allow", WithoutTerm::allow}});
     } else if (key == "enforce") {
-      rule.enforce = choice<session::Enforce>(key, value, {{"on", session::Enforce::on}, {"observe", session::Enforce::observe}});
+      rule.enforce =
+          choice<conversation::Enforce>(key, value, {{"on", conversation::Enforce::on}, {"observe", conversation::Enforce::observe}});
     } else if (key == "replication") {
       rule.replication = yes_or_no(key, value);
     } else if (key == "on-stale") {
-      using session::OnStale;
+      using conversation::OnStale;
       rule.on_stale = choice<OnStale>(key, value, {{"disconnect", OnStale::disconnect}, {"error", OnStale::error}});
     } else if (key == "refuse") {
       rule.refuse = one(value);

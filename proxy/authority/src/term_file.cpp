@@ -24,8 +24,8 @@ std::string what_stat_says(const struct stat& file) {
                      file.st_ctim.tv_sec, file.st_ctim.tv_nsec);
 }
 
-session::TermSource::Standing nothing(std::string why, const char* code) {
-  session::TermSource::Standing standing;
+conversation::TermSource::Standing nothing(std::string why, const char* code) {
+  conversation::TermSource::Standing standing;
   standing.why_not = std::move(why);
   standing.problem_code = code;
   return standing;
@@ -62,7 +62,7 @@ void TermFile::look() {
   standing_ = std::move(standing);
 }
 
-session::TermSource::Standing TermFile::read() {
+conversation::TermSource::Standing TermFile::read() {
   // O_NONBLOCK: opening a pipe would otherwise wait for its writer.
   const int descriptor = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
@@ -96,7 +96,7 @@ session::TermSource::Standing TermFile::read() {
   return standing;
 }
 
-session::TermSource::Standing TermFile::now() const {
+conversation::TermSource::Standing TermFile::now() const {
   Standing standing;
   {
     const std::lock_guard lock(mutex_);
@@ -108,7 +108,7 @@ session::TermSource::Standing TermFile::now() const {
   return standing.term->value() < highest ? fell_back(*standing.scope, *standing.term, highest) : standing;
 }
 
-session::TermSource::Standing TermFile::fell_back(const Scope& scope, Term term, std::int64_t highest) const {
+conversation::TermSource::Standing TermFile::fell_back(const Scope& scope, Term term, std::int64_t highest) const {
   return nothing(
       fmt::format("stale term {} for scope \"{}\": the file {} fell back, {} was shown before", term.value(), scope.name(), path_, highest),
       "TG001");

@@ -69,7 +69,7 @@ void Watches::begin(std::string owner) {
   wake();
 }
 
-std::shared_ptr<session::Fences> Watches::fences(const std::string& database) {
+std::shared_ptr<conversation::Fences> Watches::fences(const std::string& database) {
   const std::lock_guard lock(mutex_);
   auto& entry = entries_[database];
   if (!entry) entry = std::make_shared<Entry>(database, FenceBook::Events{options_.rose, [this](FenceBook&) { wake(); }});
@@ -219,7 +219,7 @@ void Watches::step(const std::shared_ptr<Entry>& entry) {
     owner = owner_;
   }
   std::string failed, recovered;
-  auto obstacle = session::Obstacle::none;
+  auto obstacle = conversation::Obstacle::none;
   try {
     const auto heard = one.feed->wait(milliseconds(0));
     if (heard.connected_anew) {
@@ -246,7 +246,7 @@ void Watches::step(const std::shared_ptr<Entry>& entry) {
     one.busy = false;
     one.book->set_watched(failed.empty());
     // A lost connection is no reason to forget; that somebody else's layer 1 is there now is one.
-    if (obstacle == session::Obstacle::not_installed) one.book->forget_all();
+    if (obstacle == conversation::Obstacle::not_installed) one.book->forget_all();
     if (failed.empty()) {
       one.descriptor = one.feed->descriptor();
       one.next = one.reader->due();

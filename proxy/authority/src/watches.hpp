@@ -52,7 +52,7 @@ class Watches {
 
   // From now on; `owner` of layer 1 in the database of --backend.
   void begin(std::string owner);
-  std::shared_ptr<session::Fences> fences(const std::string& database);
+  std::shared_ptr<conversation::Fences> fences(const std::string& database);
   std::int64_t watched() const;
   std::int64_t failures() const;
   std::size_t known() const;  // databases, watched or not
@@ -77,8 +77,8 @@ class Watches {
   std::string owner_;
   bool begun_ = false;
   bool stopping_ = false;
-  std::size_t open_ = 0;                               // entries with a feed
-  std::map<std::string, session::Obstacle> reported_;  // what the log has said of a database
+  std::size_t open_ = 0;                                    // entries with a feed
+  std::map<std::string, conversation::Obstacle> reported_;  // what the log has said of a database
   std::int64_t failures_ = 0;
   Workers workers_{readers};
   std::thread thread_;  // last: it uses all of the above

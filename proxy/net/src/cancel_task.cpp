@@ -103,7 +103,7 @@ void CancelTask::ready(std::uint32_t) {
   }
 }
 
-void CancelTask::look_at_clock(session::Instant now) {
+void CancelTask::look_at_clock(conversation::Instant now) {
   if (now >= deadline_) end();
 }
 

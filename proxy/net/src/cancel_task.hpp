@@ -18,7 +18,7 @@ class CancelTask final : public Pollable {
 
   void begin();
   void ready(std::uint32_t events) override;
-  void look_at_clock(session::Instant now);
+  void look_at_clock(conversation::Instant now);
   void end();
 
  private:
@@ -36,7 +36,7 @@ class CancelTask final : public Pollable {
   Stage stage_ = Stage::connecting;
   std::string out_;
   std::uint32_t watched_ = 0;
-  session::Instant deadline_;
+  conversation::Instant deadline_;
 };
 
 }  // namespace termgate::net

@@ -27,8 +27,8 @@
 namespace termgate::net {
 namespace {
 
-using session::Action;
-using session::Instant;
+using conversation::Action;
+using conversation::Instant;
 
 constexpr int reads_at_once = 4;                      // of a buffer each; then it is the others' turn
 constexpr std::chrono::seconds last_words_take{5};    // to a client that does not read them
@@ -55,7 +55,6 @@ Connection::Connection(Worker& worker, std::uint64_t id, int descriptor, const E
       settings_(std::move(settings)),
       peer_(peer),
       began_(clock_now()),
-      local_(peer.local()),
       client_(*this, true),
       server_(*this, false) {
   client_.stream.open(descriptor);
@@ -94,7 +93,7 @@ void Connection::ready(End& end, std::uint32_t events) {
     case Stage::farewell: drain_farewell(); break;
     case Stage::over: break;
     case Stage::session:
-      if (!end.client && connecting_) {
+      if (!end.client && connecting_ != Connecting::no) {
         int error = 0;
         socklen_t size = sizeof error;
         getsockopt(end.stream.descriptor(), SOL_SOCKET, SO_ERROR, &error, &size);
@@ -128,18 +127,14 @@ void Connection::read_proxy_header() {
   for (;;) {
     const http::ProxyHeader header = http::parse_proxy_header(head_);
     if (header.kind == http::ProxyHeader::Kind::malformed) {
-      session::Incident incident;
-      incident.kind = session::Incident::Kind::malformed;
+      conversation::Incident incident;
+      incident.kind = conversation::Incident::Kind::malformed;
       incident.message = header.problem;
       happened(incident);
       return end("malformed PROXY header");
     }
     if (header.kind != http::ProxyHeader::Kind::need_more) {
-      if (header.kind == http::ProxyHeader::Kind::proxied) {
-        peer_ = header.client;
-        // The client's own way here is not known to have been this machine only.
-        local_ = peer_.local();
-      }
+      if (header.kind == http::ProxyHeader::Kind::proxied) peer_ = header.client;
       head_.clear();
       stage_ = Stage::first_byte;
       return watch(client_);
@@ -185,16 +180,16 @@ void Connection::begin_session(bool encrypted) {
   head_.resize(secret_bytes);
   if (RAND_bytes(reinterpret_cast<unsigned char*>(head_.data()), static_cast<int>(head_.size())) != 1) return end("no randomness");
   if (speaks_tds()) {
-    session_ =
-        std::make_unique<tds_session::TdsSession>(settings_->options.tds, tds_session::Peer{local_, encrypted, head_}, *this, clock_now());
+    session_ = std::make_unique<tds_session::TdsSession>(settings_->options.tds, tds_session::Peer{peer_.local(), encrypted, head_}, *this,
+                                                         clock_now());
   } else {
     session::Peer peer;
-    peer.local = local_;
+    peer.local = peer_.local();
     peer.encrypted_already = encrypted;
     peer.cancel_key = head_;
     session_ = std::make_unique<session::Session>(settings_->options.session, std::move(peer), *this, clock_now());
   }
-  if (worker_.draining()) session_->resume(session::Drain{}, clock_now());
+  if (worker_.draining()) session_->resume(conversation::Drain{}, clock_now());
 }
 
 // The bytes are in the worker's buffer; the session copies what it cannot deal with at once.
@@ -208,11 +203,11 @@ void Connection::read_some(End& end) {
         const std::string_view given(worker_.buffer(), bytes);
         if (end.client) {
           worker_.counters().bytes_from_clients.add(static_cast<std::int64_t>(bytes));
-          session_->resume(session::ClientBytes{given}, clock_now());
+          session_->resume(conversation::ClientBytes{given}, clock_now());
         } else {
           worker_.counters().bytes_from_servers.add(static_cast<std::int64_t>(bytes));
           server_spoke_ = true;
-          session_->resume(session::ServerBytes{given}, clock_now());
+          session_->resume(conversation::ServerBytes{given}, clock_now());
         }
         break;
       }
@@ -242,10 +237,10 @@ void Connection::step_handshake(End& end) {
         return pump();
       }
       if (end.client) {
-        session_->resume(session::ClientTls{}, clock_now());
+        session_->resume(conversation::ClientTls{}, clock_now());
       } else {
         server_spoke_ = false;  // its word on TLS was none of the login
-        session_->resume(session::ServerTls{}, clock_now());
+        session_->resume(conversation::ServerTls{}, clock_now());
       }
       break;
     case Stream::Io::end:
@@ -271,17 +266,17 @@ void Connection::lost(End& end, std::string_view why) {
   end.handshaking = false;
   if (std::exchange(end.unheard, false)) deadline_ = Instant::max();
   if (why_.empty()) why_ = fmt::format("{} {}", end.client ? "client" : "server", why.empty() ? "closed" : why);
-  if (end.client) session_->resume(session::ClientGone{}, clock_now());
-  else if (!why.empty() && end.stream.is_tls() && !server_spoke_ && session_->phase() == session::Session::Phase::login) {
+  if (end.client) session_->resume(conversation::ClientGone{}, clock_now());
+  else if (!why.empty() && end.stream.is_tls() && !server_spoke_ && session_->phase() == conversation::Conversation::Phase::login) {
     // A server that refuses our certificate says so beneath its protocol: the client would see a bare close.
     const std::string message = fmt::format("the server ended the login: {}", why);
-    session::Incident incident;
-    incident.kind = session::Incident::Kind::login_refused;
+    conversation::Incident incident;
+    incident.kind = conversation::Incident::Kind::login_refused;
     incident.code = "08006";
     incident.message = message;
     happened(incident);
-    session_->resume(session::Cut{incident.code, message}, clock_now());
-  } else session_->resume(session::ServerLost{why}, clock_now());
+    session_->resume(conversation::Cut{incident.code, message}, clock_now());
+  } else session_->resume(conversation::ServerLost{why}, clock_now());
 }
 
 // --- carrying out ---
@@ -297,8 +292,8 @@ void Connection::pump() {
     for (const Action& action : session_->take_actions()) actions_.push_back(action.kind);
     more = run_actions();
     // A server that hands out no key lets in all the same.
-    if (!established_ && admitted_ && stage_ == Stage::session && session_->phase() >= session::Session::Phase::idle &&
-        session_->phase() != session::Session::Phase::closing)
+    if (entry_ == Entry::admitted && stage_ == Stage::session && session_->phase() >= conversation::Conversation::Phase::idle &&
+        session_->phase() != conversation::Conversation::Phase::closing)
       establish();
   }
   pumping_ = false;
@@ -329,11 +324,11 @@ void Connection::flush(End& end) {
             if (outcome == Stream::Io::failed) why = end.stream.why();
             if (outcome == Stream::Io::done) {
               server_spoke_ = true;
-              session_->resume(session::ServerBytes{std::string_view(worker_.buffer(), heard)}, clock_now());
+              session_->resume(conversation::ServerBytes{std::string_view(worker_.buffer(), heard)}, clock_now());
             }
           }
           // A server that ends a session says why before it closes, and that may come behind what it no longer reads.
-          if (!end.client && !end.stream.is_tls() && session_->phase() >= session::Session::Phase::idle) {
+          if (!end.client && !end.stream.is_tls() && session_->phase() >= conversation::Conversation::Phase::idle) {
             end.unheard = true;
             deadline_ = std::min(deadline_, clock_now() + last_words_take);
             continue;
@@ -412,7 +407,7 @@ void Connection::raise() {
                                      worker->post([worker, id, code = std::string(code), message = std::string(message)] {
                                        Connection* connection = worker->find(id);
                                        if (connection == nullptr || connection->stage_ != Stage::session) return;
-                                       connection->session_->resume(session::Raised{code, message}, clock_now());
+                                       connection->session_->resume(conversation::Raised{code, message}, clock_now());
                                        connection->pump();
                                      });
                                    });
@@ -452,7 +447,7 @@ void Connection::identified() {
 
 void Connection::admit() {
   identified();
-  const session::LoginRequest& who = session_->login();
+  const conversation::LoginRequest& who = session_->login();
   Shared& shared = worker_.shared();
   const auto verdict = shared.limits.enter(who.user, who.database, peer_.host());
   if (verdict != LimitBook::Verdict::in) {
@@ -476,19 +471,19 @@ void Connection::admit() {
     shared.log.say_seldom(
         std::string("limit/") + limit, LogLevel::warning, "limit_met",
         {{"connection", id_}, {"client", peer_.text()}, {"limit", limit}, {"user", who.user}, {"database", who.database}});
-    session::Admission refused;
+    conversation::Admission refused;
     refused.refused_sqlstate = "53300";
     refused.refused_message = shared.limits.message(verdict);
     why_ = "limit met";
-    session_->resume(session::Admitted{std::move(refused)}, clock_now());
+    session_->resume(conversation::Admitted{std::move(refused)}, clock_now());
     return;
   }
-  entered_ = true;
+  entry_ = Entry::counted;
   liveness_ = std::make_shared<SocketLiveness>(client_.stream.descriptor());
-  session::ConnectRequest request{listener_.options.name, peer_.host(), who, liveness_};
+  conversation::ConnectRequest request{listener_.options.name, peer_.host(), who, liveness_};
   // Rules may ask a database. The answer comes back by the number: the connection may be gone by then.
   shared.blocking_pool.run([&shared, worker = &worker_, id = id_, request = std::move(request)] {
-    session::Admission admission;
+    conversation::Admission admission;
     try {
       admission = shared.authority.admit(id, request);
     } catch (const std::exception& error) {
@@ -506,16 +501,16 @@ void Connection::admit() {
   });
 }
 
-void Connection::admitted(session::Admission admission) {
+void Connection::admitted(conversation::Admission admission) {
   const bool let_in = admission.refused_sqlstate.empty();
   if (stage_ != Stage::session) {
     if (let_in) worker_.shared().authority.ended(id_);
     return;
   }
-  admitted_ = let_in;
-  observed_ = admission.enforce == session::Enforce::observe;
-  ends_when_stale_ = admission.on_stale == session::OnStale::disconnect;
-  const session::LoginRequest& who = session_->login();
+  if (let_in) entry_ = Entry::admitted;
+  observed_ = admission.enforce == conversation::Enforce::observe;
+  ends_when_stale_ = admission.on_stale == conversation::OnStale::disconnect;
+  const conversation::LoginRequest& who = session_->login();
   if (!let_in) {
     why_ = "refused";
     worker_.shared().log.say(LogLevel::warning, "connection_refused",
@@ -527,15 +522,15 @@ void Connection::admitted(session::Admission admission) {
                               {"code", admission.refused_sqlstate},
                               {"message", admission.refused_message}});
   }
-  session_->resume(session::Admitted{std::move(admission)}, clock_now());
+  session_->resume(conversation::Admitted{std::move(admission)}, clock_now());
   pump();
 }
 
 // The client's first statement waits in its socket until its lease is acquired, or it is known why it cannot be.
 void Connection::establish() {
-  if (!admitted_ || std::exchange(established_, true)) return;
-  unsettled_ = opened_ = true;
-  const session::LoginRequest& who = session_->login();
+  if (entry_ != Entry::admitted) return;
+  entry_ = Entry::established;
+  const conversation::LoginRequest& who = session_->login();
   worker_.counters().opened.add();
   worker_.shared().log.say(LogLevel::info, "connection_opened",
                            {{"connection", id_},
@@ -549,7 +544,7 @@ void Connection::establish() {
     worker->post([worker, id] {
       Connection* connection = worker->find(id);
       if (connection == nullptr) return;
-      connection->unsettled_ = false;
+      connection->entry_ = Entry::ready;
       connection->pump();
     });
   });
@@ -583,7 +578,7 @@ void Connection::use(Resolver::Addresses addresses) {
   addresses_ = std::move(addresses);
   const Backend& backend = worker_.shared().backend;
   if (backend.hosts.size() < 2 && !backend.follows) return;
-  const session::ServedBy served_by = worker_.shared().authority.served_by();
+  const conversation::ServedBy served_by = worker_.shared().authority.served_by();
   const auto is_it = [&](const ServerAddress& address) {
     const Backend::Host& host = backend.hosts[address.host];
     return (host.name.empty() ? host.address : host.name) == served_by.host && std::to_string(host.port) == served_by.port;
@@ -612,7 +607,7 @@ void Connection::next_address() {
   for (;;) {
     server_.stream.close();
     server_.watched = 0;
-    connecting_ = false;
+    connecting_ = Connecting::no;
     if (address_ >= addresses_->size()) {
       deadline_ = Instant::max();
       worker_.counters().connect_failures.add();
@@ -630,13 +625,13 @@ void Connection::next_address() {
     http::tune(descriptor, server.endpoint.family(), settings_->options.keepalive);
     if (connect(descriptor, server.endpoint.address(), server.endpoint.size()) == 0) return server_connected();
     if (errno == EINPROGRESS) {
-      connecting_ = true;
+      connecting_ = Connecting::under_way;
       deadline_ = clock_now() + settings_->options.connect_timeout;
       return watch(server_);
     }
     if (errno == EAGAIN) {
       // A Unix socket whose queue is full: the server is there, and busy.
-      connecting_ = retry_connect_ = true;
+      connecting_ = Connecting::retry;
       server_.stream.close();
       --address_;
       if (deadline_ == Instant::max()) deadline_ = clock_now() + settings_->options.connect_timeout;
@@ -647,10 +642,10 @@ void Connection::next_address() {
 }
 
 void Connection::server_connected() {
-  connecting_ = false;
+  connecting_ = Connecting::no;
   deadline_ = Instant::max();
   server_.connected = true;
-  session_->resume(session::ServerConnected{}, clock_now());
+  session_->resume(conversation::ServerConnected{}, clock_now());
 }
 
 void Connection::forget_server() {
@@ -665,7 +660,7 @@ void Connection::forget_server() {
       false;
   server_.gone = true;
   server_spoke_ = false;
-  connecting_ = retry_connect_ = false;
+  connecting_ = Connecting::no;
 }
 
 CancelRegistry::Target Connection::target() const {
@@ -676,11 +671,11 @@ CancelRegistry::Target Connection::target() const {
 // The client's connection stays open until the server has closed the one that carries the request: a client that waits for that knows
 // that its cancel will hit nothing which comes later.
 bool Connection::forward_cancel() {
-  if (cancel_done_) {
+  if (cancel_ == Cancel::done) {
     if (actions_.size() == 1) actions_.push_back(Action::Kind::close_client);
     return true;
   }
-  if (std::exchange(cancel_sent_, true)) return false;
+  if (std::exchange(cancel_, Cancel::sent) == Cancel::sent) return false;
   identified();
   const auto found = worker_.shared().cancels.find(session_->cancel_pid(), session_->cancel_key());
   why_ = "cancel request";
@@ -690,12 +685,12 @@ bool Connection::forward_cancel() {
     worker->post([worker, id] {
       Connection* connection = worker->find(id);
       if (connection == nullptr) return;
-      connection->cancel_done_ = true;
+      connection->cancel_ = Cancel::done;
       connection->pump();
     });
   });
   if (under_way) return false;
-  cancel_done_ = true;
+  cancel_ = Cancel::done;
   return forward_cancel();
 }
 
@@ -704,7 +699,7 @@ bool Connection::forward_cancel() {
 bool Connection::wants(const End& end) const {
   if (end.gone || end.handshaking || !end.connected) return false;
   if (!actions_.empty() && begins_tls(actions_.front())) return false;
-  return end.client ? !unsettled_ && session_->wants_client() : session_->wants_server();
+  return end.client ? entry_ != Entry::established && session_->wants_client() : session_->wants_server();
 }
 
 // Says which events matter now. A session that wants no bytes is not read from: so a slow peer slows the
@@ -716,7 +711,7 @@ void Connection::watch(End& end) {
     wanted = EPOLLIN;
   } else if (end.handshaking) {
     wanted = end.handshake_wants;
-  } else if (!end.client && connecting_) {
+  } else if (!end.client && connecting_ != Connecting::no) {
     wanted = EPOLLOUT;
   } else if (!end.gone) {
     if (wants(end)) wanted |= end.read_writes ? EPOLLOUT : EPOLLIN;
@@ -732,8 +727,7 @@ void Connection::watch(End& end) {
 
 void Connection::look_at_clock(Instant now) {
   if (stage_ == Stage::over) return;
-  if (retry_connect_ && stage_ == Stage::session && now < deadline_) {
-    retry_connect_ = false;
+  if (connecting_ == Connecting::retry && stage_ == Stage::session && now < deadline_) {
     next_address();
     pump();
   }
@@ -750,9 +744,8 @@ void Connection::look_at_clock(Instant now) {
         end("sent nothing within the greeting timeout (--greeting-timeout)");
         break;
       case Stage::session:
-        if (connecting_) {
+        if (connecting_ != Connecting::no) {
           deadline_ = Instant::max();
-          retry_connect_ = false;
           add_problem(fmt::format("{}: no answer within {} ms (--connect-timeout)",
                                   (*addresses_)[address_ == 0 ? 0 : std::min(address_ - 1, addresses_->size() - 1)].endpoint.text(),
                                   settings_->options.connect_timeout.count()));
@@ -773,7 +766,7 @@ void Connection::look_at_clock(Instant now) {
   if (stage_ == Stage::session) {
     const auto deadline = session_->deadline();
     if (deadline && now >= *deadline) {
-      session_->resume(session::Tick{}, now);
+      session_->resume(conversation::Tick{}, now);
       pump();
     }
   }
@@ -784,18 +777,18 @@ void Connection::fences_rose(const Worker::Risen& risen) {
   const auto ours = risen.find(fences_->id());
   if (ours == risen.end()) return;
   // A session without a transaction asks for the highest fence when it begins one.
-  using Phase = session::Session::Phase;
+  using Phase = conversation::Conversation::Phase;
   const Phase phase = session_->phase();
   if (phase != Phase::in_transaction && phase != Phase::active && !(phase == Phase::idle && ends_when_stale_)) return;
   const auto now = clock_now();
-  for (const auto& [scope, fence] : ours->second) session_->resume(session::FenceSeen{scope, fence}, now);
+  for (const auto& [scope, fence] : ours->second) session_->resume(conversation::FenceSeen{scope, fence}, now);
   pump();
 }
 
 void Connection::gates_wanted(const std::set<std::string, std::less<>>& scopes, bool certain) {
   if (stage_ != Stage::session || gate_.empty() || !scopes.contains(gate_)) return;
   const std::string scope = gate_;  // it may be given back within
-  session_->resume(session::GateWanted{scope, certain}, clock_now());
+  session_->resume(conversation::GateWanted{scope, certain}, clock_now());
   pump();
 }
 
@@ -805,7 +798,7 @@ void Connection::drain() {
     return;
   }
   if (stage_ != Stage::session) return;
-  session_->resume(session::Drain{}, clock_now());
+  session_->resume(conversation::Drain{}, clock_now());
   pump();
 }
 
@@ -817,7 +810,7 @@ bool Connection::hung_up() const {
 void Connection::cut(std::string_view sqlstate, std::string_view message) {
   if (stage_ != Stage::session) return end("cut");
   why_ = "cut";
-  session_->resume(session::Cut{sqlstate, message}, clock_now());
+  session_->resume(conversation::Cut{sqlstate, message}, clock_now());
   pump();
 }
 
@@ -834,55 +827,55 @@ void Connection::give_up(std::string_view sqlstate, std::string_view message, st
 
 Connection::Seen Connection::seen() const {
   if (!session_) return {};
-  return {session_->phase() == session::Session::Phase::in_transaction, !gate_.empty(), session_->memory_bytes()};
+  return {session_->phase() == conversation::Conversation::Phase::in_transaction, !gate_.empty(), session_->memory_bytes()};
 }
 
-// --- session::SessionHost ---
+// --- conversation::SessionHost ---
 
 // Not before the server has let the client in: only then does it ask, and nobody else is to make us look at a database.
-session::Fences* Connection::fences() const {
+conversation::Fences* Connection::fences() const {
   if (!fences_) fences_ = worker_.shared().authority.fences(session_->login().database);
   return fences_.get();
 }
 
 std::int64_t Connection::highest_fence(std::string_view scope) const {
-  const session::Fences* known = fences();
+  const conversation::Fences* known = fences();
   const std::int64_t fence = known != nullptr ? known->highest(scope) : 0;
   // A term that nothing has checked must refuse nobody, so it counts only where nothing is refused.
   return observed_ ? std::max(fence, worker_.shared().observed.highest(observed_key(scope))) : fence;
 }
 
 void Connection::saw_fence(std::string_view scope, std::int64_t fence) {
-  if (session::Fences* known = fences()) known->hint(scope, fence);
+  if (conversation::Fences* known = fences()) known->hint(scope, fence);
 }
 
 std::string Connection::untrusted(std::string_view scope) const {
-  const session::Fences* known = fences();
+  const conversation::Fences* known = fences();
   return known != nullptr ? known->untrusted(scope) : std::string();
 }
 
 void Connection::holds_gate(std::string_view scope) {
   if (gate_ == scope) return;
-  session::Authority& authority = worker_.shared().authority;
+  conversation::Authority& authority = worker_.shared().authority;
   if (!gate_.empty()) authority.gate_left(gate_);
   gate_ = scope;
   if (!gate_.empty()) authority.gate_held(gate_);
 }
 
-session::SeatOffer Connection::seat_offer() const {
-  return session_ ? worker_.shared().authority.seat_offer(session_->login().database) : session::SeatOffer();
+conversation::SeatOffer Connection::seat_offer() const {
+  return session_ ? worker_.shared().authority.seat_offer(session_->login().database) : conversation::SeatOffer();
 }
 
 void Connection::saw_term(std::string_view scope, std::int64_t term) { worker_.shared().observed.saw(observed_key(scope), term); }
 
 // Neither a user's nor a database's name has a NUL.
 bool Connection::server_has_guard() const {
-  const session::LoginRequest& login = session_->login();
+  const conversation::LoginRequest& login = session_->login();
   return worker_.shared().guarded_logins.contains(login.user + '\0' + login.database);
 }
 
 void Connection::saw_server_guard(bool there) {
-  const session::LoginRequest& login = session_->login();
+  const conversation::LoginRequest& login = session_->login();
   worker_.shared().guarded_logins.set(login.user + '\0' + login.database, there);
 }
 
@@ -894,7 +887,7 @@ void Connection::saw_writing(std::size_t text) { worker_.shared().writing_texts.
 
 statements::Cache& Connection::statements() { return worker_.statements(); }
 
-void Connection::happened(const session::Incident& incident) { worker_.happened(*this, incident); }
+void Connection::happened(const conversation::Incident& incident) { worker_.happened(*this, incident); }
 
 // Neither a scope nor a database's name has a NUL.
 std::string Connection::observed_key(std::string_view scope) const {
@@ -906,14 +899,14 @@ std::string Connection::observed_key(std::string_view scope) const {
 
 // --- the end ---
 
-// Gives back what the connection holds elsewhere. May be called twice; the second time does nothing.
+// Gives back what the connection holds elsewhere, once.
 void Connection::leave() {
   Shared& shared = worker_.shared();
   holds_gate({});
   fences_.reset();
-  if (std::exchange(admitted_, false)) shared.authority.ended(id_);
-  if (std::exchange(entered_, false)) {
-    const session::LoginRequest& who = session_->login();
+  if (entry_ >= Entry::admitted) shared.authority.ended(id_);
+  if (entry_ >= Entry::counted) {
+    const conversation::LoginRequest& who = session_->login();
     shared.limits.leave(who.user, who.database, peer_.host());
   }
 }
@@ -947,14 +940,14 @@ void Connection::drain_farewell() {
 void Connection::end(std::string_view why) {
   if (stage_ == Stage::over) return;
   const bool was_silent = silent();
-  stage_ = Stage::over;
+  const bool has_left = std::exchange(stage_, Stage::over) == Stage::farewell;
   identified();
   Shared& shared = worker_.shared();
   if (ticket_) shared.cancels.remove(*std::exchange(ticket_, std::nullopt));
   if (liveness_) liveness_->over();
-  leave();
+  if (!has_left) leave();
   worker_.counters().closed.add();
-  shared.log.say(opened_ ? LogLevel::info : LogLevel::debug, "connection_closed",
+  shared.log.say(entry_ >= Entry::established ? LogLevel::info : LogLevel::debug, "connection_closed",
                  {{"connection", id_},
                   {"client", peer_.text()},
                   {"reason", why.empty() ? std::string_view("closed") : why},

@@ -1,4 +1,4 @@
-// One client, its server session and the session::Conversation between them: carries bytes and does what the actions say.
+// One client, its server session and the conversation::Conversation between them: carries bytes and does what the actions say.
 // A worker's thread.
 #pragma once
 
@@ -11,7 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include <termgate/session/session.hpp>
+#include <termgate/conversation/conversation.hpp>
+#include <termgate/conversation/session_host.hpp>
 
 #include "liveness.hpp"
 #include "stream.hpp"
@@ -19,7 +20,7 @@
 
 namespace termgate::net {
 
-class Connection final : public session::SessionHost {
+class Connection final : public conversation::SessionHost {
  public:
   Connection(Worker& worker, std::uint64_t id, int descriptor, const Endpoint& peer, const http::OpenListener& listener,
              std::shared_ptr<const Settings> settings);
@@ -34,9 +35,9 @@ class Connection final : public session::SessionHost {
   std::size_t place() const noexcept { return place_; }
   void set_place(std::size_t place) noexcept { place_ = place; }
   bool silent() const noexcept;  // its client has said nothing yet
-  session::Instant began() const noexcept { return began_; }
+  conversation::Instant began() const noexcept { return began_; }
 
-  void look_at_clock(session::Instant now);
+  void look_at_clock(conversation::Instant now);
   void fences_rose(const Worker::Risen& risen);
   void gates_wanted(const std::set<std::string, std::less<>>& scopes, bool certain);
   void drain();
@@ -54,30 +55,45 @@ class Connection final : public session::SessionHost {
   Seen seen() const;
 
   // Who it is, once it has said so; nullptr before, and once it is over.
-  const session::LoginRequest* who() const noexcept { return session_ ? &session_->login() : nullptr; }
+  const conversation::LoginRequest* who() const noexcept { return session_ ? &session_->login() : nullptr; }
 
-  // --- session::SessionHost ---
+  // --- conversation::SessionHost ---
   std::int64_t highest_fence(std::string_view scope) const override;
   void saw_fence(std::string_view scope, std::int64_t fence) override;
   std::string untrusted(std::string_view scope) const override;
   void holds_gate(std::string_view scope) override;
-  session::SeatOffer seat_offer() const override;
+  conversation::SeatOffer seat_offer() const override;
   void saw_term(std::string_view scope, std::int64_t term) override;
   bool server_has_guard() const override;
   void saw_server_guard(bool there) override;
   bool known_to_write(std::size_t text) const override;
   void saw_writing(std::size_t text) override;
   statements::Cache& statements() override;
-  void happened(const session::Incident& incident) override;
+  void happened(const conversation::Incident& incident) override;
 
   // Answers of the blocking pool.
-  void admitted(session::Admission admission);
+  void admitted(conversation::Admission admission);
   void use(Resolver::Addresses addresses);
   void add_problem(const std::string& problem);
   void resolved(Resolver::Addresses addresses, const std::string& problem);
 
  private:
   enum class Stage : std::uint8_t { proxy_header, first_byte, direct_tls, session, farewell, over };
+  // How far the client has come in; each step includes those before it.
+  enum class Entry : std::uint8_t {
+    none,
+    // It has a place in the limits.
+    counted,
+    // The rules have let it in, and the authority knows of it.
+    admitted,
+    // The server has let it in. Its first statement waits until the authority says that it may come.
+    established,
+    ready,
+  };
+  // The connection to the server: `retry` is a Unix socket whose queue was full, tried again with the next look at the clock.
+  enum class Connecting : std::uint8_t { no, under_way, retry };
+  // The cancel request that this client is, if it is one: until it is `done`, the client's connection stays open.
+  enum class Cancel : std::uint8_t { none, sent, done };
 
   struct End final : Pollable {
     End(Connection& connection, bool is_client) : owner(connection), client(is_client) {}
@@ -111,7 +127,7 @@ class Connection final : public session::SessionHost {
   bool wants(const End& end) const;
   void watch(End& end);
 
-  bool do_action(session::Action::Kind kind);
+  bool do_action(conversation::Action::Kind kind);
   void admit();
   void establish();
   void connect_server();
@@ -128,7 +144,7 @@ class Connection final : public session::SessionHost {
   void drain_farewell();
 
   CancelRegistry::Target target() const;
-  session::Fences* fences() const;  // nullptr: nothing is known of any
+  conversation::Fences* fences() const;  // nullptr: nothing is known of any
   std::string observed_key(std::string_view scope) const;
 
   Worker& worker_;
@@ -137,29 +153,25 @@ class Connection final : public session::SessionHost {
   std::shared_ptr<const Settings> settings_;
   Endpoint peer_;
   std::size_t place_ = 0;
-  const session::Instant began_;
-  session::Instant deadline_ = session::Instant::max();  // of the stage, or of a server connection under way
+  const conversation::Instant began_;
+  conversation::Instant deadline_ = conversation::Instant::max();  // of the stage, or of a server connection under way
   Stage stage_ = Stage::first_byte;
-  bool local_ = false;
+  Entry entry_ = Entry::none;
+  Connecting connecting_ = Connecting::no;
+  Cancel cancel_ = Cancel::none;
   bool pumping_ = false;
-  bool connecting_ = false;
-  bool retry_connect_ = false;
-  bool entered_ = false;          // has a place in the limits
-  bool admitted_ = false;         // the authority knows of it
-  bool opened_ = false;           // the server has let it in
-  bool observed_ = false;         // --enforce observe
-  bool ends_when_stale_ = false;  // it hears of raised fences while it is idle, too
-  bool established_ = false;      // the client has heard that the server has let it in
-  bool unsettled_ = false;        // the server has not said yet that the first statement may come
-  bool cancel_sent_ = false;
-  bool cancel_done_ = false;
+  // --enforce observe
+  bool observed_ = false;
+  // It is notified of raised fences while it is idle, too.
+  bool ends_when_stale_ = false;
+  // The server has sent something since it was connected, or since its TLS began.
   bool server_spoke_ = false;
   End client_;
   End server_;
-  std::unique_ptr<session::Conversation> session_;
-  mutable std::shared_ptr<session::Fences> fences_;  // of the session's database, once somebody has asked
-  std::string gate_;                                 // the scope whose gate the session holds; empty: none
-  std::deque<session::Action::Kind> actions_;
+  std::unique_ptr<conversation::Conversation> session_;
+  mutable std::shared_ptr<conversation::Fences> fences_;  // of the session's database, once somebody has asked
+  std::string gate_;                                      // the scope whose gate the session holds; empty: none
+  std::deque<conversation::Action::Kind> actions_;
   std::string head_;  // of a PROXY header; later the secret that cancel requests must know
   std::optional<std::list<Connection*>::iterator> greeting_;
   std::shared_ptr<SocketLiveness> liveness_;

@@ -3,11 +3,11 @@
 
 #include <mutex>
 
-#include <termgate/session/authority.hpp>
+#include <termgate/conversation/authority.hpp>
 
 namespace termgate::net {
 
-class SocketLiveness final : public session::PeerLiveness {
+class SocketLiveness final : public conversation::PeerLiveness {
  public:
   explicit SocketLiveness(int descriptor) : descriptor_(descriptor) {}
   // The connection is about to be closed; its descriptor may be anybody's from now on.

@@ -21,8 +21,8 @@ std::string_view scope_class(std::string_view scope) noexcept {
   return end == 0 ? std::string_view("other") : scope.substr(0, end);
 }
 
-void Counters::note(const session::Incident& incident) {
-  using Kind = session::Incident::Kind;
+void Counters::note(const conversation::Incident& incident) {
+  using Kind = conversation::Incident::Kind;
   switch (incident.kind) {
     case Kind::transaction: transactions.add(); break;
     case Kind::fenced: {

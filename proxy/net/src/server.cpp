@@ -167,7 +167,7 @@ sigset_t our_signals() {
 
 class Server::Inside {
  public:
-  Inside(const Options& options, session::Authority& authority, Log& log) : shared(options, authority, log) {
+  Inside(const Options& options, conversation::Authority& authority, Log& log) : shared(options, authority, log) {
     shared.set(settings_of(options));
     const unsigned threads = options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
     try {
@@ -230,10 +230,10 @@ class Server::Inside {
     if (shared.draining) return "draining";
     if (!server_answers()) return "unreachable";
     switch (shared.authority.obstacle()) {
-      case session::Obstacle::none: break;
-      case session::Obstacle::unreachable: return "unreachable";
-      case session::Obstacle::login_refused: return "login-refused";
-      case session::Obstacle::not_installed: return "not-installed";
+      case conversation::Obstacle::none: break;
+      case conversation::Obstacle::unreachable: return "unreachable";
+      case conversation::Obstacle::login_refused: return "login-refused";
+      case conversation::Obstacle::not_installed: return "not-installed";
     }
     return {};
   }
@@ -266,7 +266,7 @@ class Server::Inside {
   bool probed = false;
 };
 
-Server::Server(const Options& options, session::Authority& authority, Log& log)
+Server::Server(const Options& options, conversation::Authority& authority, Log& log)
     : inside_(std::make_unique<Inside>(options, authority, log)) {}
 
 Server::~Server() = default;

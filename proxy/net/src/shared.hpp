@@ -14,7 +14,7 @@
 #include <termgate/net/log.hpp>
 #include <termgate/net/metrics.hpp>
 #include <termgate/net/options.hpp>
-#include <termgate/session/authority.hpp>
+#include <termgate/conversation/authority.hpp>
 
 #include "blocking_pool.hpp"
 #include "guarded_logins.hpp"
@@ -35,7 +35,7 @@ struct Settings {
 };
 
 struct Shared {
-  Shared(const Options& options, session::Authority& the_authority, Log& the_log)
+  Shared(const Options& options, conversation::Authority& the_authority, Log& the_log)
       : authority(the_authority),
         log(the_log),
         backend(options.backend),
@@ -44,7 +44,7 @@ struct Shared {
         enforcing(options.enforcing),
         blocking_pool(8) {}
 
-  session::Authority& authority;
+  conversation::Authority& authority;
   Log& log;
   const Backend backend;
   CancelRegistry cancels;

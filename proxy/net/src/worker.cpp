@@ -153,7 +153,7 @@ void Worker::stop() {
   waker_->wake();
 }
 
-void Worker::drain(session::Instant cut_at) {
+void Worker::drain(conversation::Instant cut_at) {
   post([this, cut_at] {
     cut_at_ = std::min(cut_at_, cut_at);
     if (std::exchange(draining_, true)) return;
@@ -243,12 +243,12 @@ void Worker::bury(CancelTask& task) {
   tasks_.pop_back();
 }
 
-void Worker::happened(const Connection& connection, const session::Incident& incident) {
-  using Kind = session::Incident::Kind;
+void Worker::happened(const Connection& connection, const conversation::Incident& incident) {
+  using Kind = conversation::Incident::Kind;
   counters_->note(incident);
-  const session::LoginRequest* known = connection.who();
-  const session::LoginRequest who =
-      known != nullptr && incident.kind != Kind::transaction && incident.kind != Kind::fenced ? *known : session::LoginRequest();
+  const conversation::LoginRequest* known = connection.who();
+  const conversation::LoginRequest who =
+      known != nullptr && incident.kind != Kind::transaction && incident.kind != Kind::fenced ? *known : conversation::LoginRequest();
   const auto id = connection.id();
   const auto client = [&] { return connection.peer().text(); };
   switch (incident.kind) {
@@ -298,7 +298,7 @@ void Worker::happened(const Connection& connection, const session::Incident& inc
       break;
   }
   if (incident.kind != Kind::refused) return shared_.authority.happened(who.database, incident);
-  session::Incident known_client = incident;
+  conversation::Incident known_client = incident;
   // For the audit, whatever the client calls itself.
   std::string text = fmt::format("{} {} {}", who.user, connection.peer().host(), who.application_name).substr(0, 200);
   for (char& c : text) c = c >= 0x20 && c < 0x7f ? c : '?';
@@ -426,8 +426,8 @@ void Worker::run_posted() {
 
 // Every 100 ms: deadlines, the drain, and once a second the gauges. Walks backwards, because a connection
 // that ends is replaced by the last one.
-void Worker::sweep(session::Instant now) {
-  if (accept_again_ != session::Instant{} && now >= accept_again_) {
+void Worker::sweep(conversation::Instant now) {
+  if (accept_again_ != conversation::Instant{} && now >= accept_again_) {
     accept_again_ = {};
     watch_listeners(true);
   }
@@ -474,7 +474,7 @@ void Worker::run() {
   std::array<epoll_event, events_at_once> events;
   auto swept = std::chrono::steady_clock::now();
   while (!stopping_) {
-    const bool idle = connections_.empty() && tasks_.empty() && accept_again_ == session::Instant{};
+    const bool idle = connections_.empty() && tasks_.empty() && accept_again_ == conversation::Instant{};
     const int count = epoll_wait(epoll_, events.data(), events_at_once, idle ? -1 : static_cast<int>(sweep_every.count()));
     for (int i = 0; i < count; ++i)
       static_cast<Pollable*>(events[static_cast<std::size_t>(i)].data.ptr)->ready(events[static_cast<std::size_t>(i)].events);

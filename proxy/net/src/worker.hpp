@@ -21,7 +21,7 @@
 #include <vector>
 
 #include <termgate/net/cancel_registry.hpp>
-#include <termgate/session/session_host.hpp>
+#include <termgate/conversation/session_host.hpp>
 #include <termgate/statements/cache.hpp>
 
 #include "shared.hpp"
@@ -55,7 +55,7 @@ class Worker final {
   std::int64_t in_transaction() const noexcept { return in_transaction_.load(std::memory_order_relaxed); }
   std::int64_t seated() const noexcept { return seated_.load(std::memory_order_relaxed); }
   std::int64_t session_bytes() const noexcept { return session_bytes_.load(std::memory_order_relaxed); }
-  void drain(session::Instant cut_at);
+  void drain(conversation::Instant cut_at);
   void stop();
   // A connection that another thread has accepted. `room_is_here`: it came because this worker has most of those that still greet.
   void hand_over(int descriptor, const Endpoint& peer, const http::OpenListener* listener, bool room_is_here);
@@ -78,7 +78,7 @@ class Worker final {
   bool draining() const noexcept { return draining_; }
   statements::Cache& statements() noexcept { return cache_; }
   // Of a connection of this thread,: counted, logged, given to the authority.
-  void happened(const Connection& connection, const session::Incident& incident);
+  void happened(const Connection& connection, const conversation::Incident& incident);
 
   // By fences' id() and scope.
   using Risen = std::unordered_map<std::uint64_t, std::unordered_map<std::string, std::int64_t>>;
@@ -91,7 +91,7 @@ class Worker final {
   void accept_from(const http::OpenListener& listener);
   void take(int descriptor, const Endpoint& peer, const http::OpenListener* listener, bool room_is_here);
   bool make_room();
-  void sweep(session::Instant now);
+  void sweep(conversation::Instant now);
   void run_posted();
   void watch_listeners(bool wanted);
 
@@ -109,9 +109,9 @@ class Worker final {
   std::vector<std::unique_ptr<CancelTask>> tasks_;
   std::vector<std::unique_ptr<Connection>> buried_;  // until the events at hand are done with
   std::vector<std::unique_ptr<CancelTask>> buried_tasks_;
-  session::Instant accept_again_{};
-  session::Instant counted_{};
-  session::Instant cut_at_ = session::Instant::max();
+  conversation::Instant accept_again_{};
+  conversation::Instant counted_{};
+  conversation::Instant cut_at_ = conversation::Instant::max();
   bool cut_ = false;
   bool draining_ = false;
 

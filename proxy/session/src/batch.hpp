@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-#include <termgate/session/outbox.hpp>
+#include <termgate/session/host.hpp>
 #include "replies.hpp"
 
 namespace termgate::session {

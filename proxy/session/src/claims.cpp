@@ -67,26 +67,8 @@ bool Claims::guard_from_here() {
   return guarded_ = true;
 }
 
-void Claims::transaction_begins() { ask_rule(); }
-
-// A term that was withdrawn does not go on in the sessions that are there already. The first one is bound for good.
-void Claims::ask_rule() {
-  if (!rule()) return;
-  const TermSource::Standing standing = admission_.rule->now();
-  withdrawn_ = false;
-  if (!standing.scope || !standing.term) {
-    withdrawn_ = true;
-    why_not_ = standing.why_not;
-    why_not_code_ = standing.problem_code;
-    return;
-  }
-  const ScopedTerm now{standing.scope->name(), standing.term->value()};
-  if (bound_.empty()) bound_ = now;
-  if (bound_ == now) return;
-  withdrawn_ = true;
-  why_not_code_ = "TG001";
-  why_not_ = "this session was admitted under term " + std::to_string(bound_.term) + " of scope \"" + bound_.scope +
-             "\", and its rule now has term " + std::to_string(now.term) + " of scope \"" + now.scope + "\": connect again";
+void Claims::transaction_begins() {
+  if (rule()) by_rule_.ask(*admission_.rule);
 }
 
 bool Claims::may_write() const noexcept { return may_speak() || admission_.without_term == WithoutTerm::allow; }
@@ -120,22 +102,22 @@ void Claims::check_refused(const ScopedTerm& pair, std::uint32_t declarations) {
 }
 
 void Claims::none_by_rule(Claim& claim) const {
-  claim.code = why_not_code_.empty() ? "TG002" : why_not_code_;
-  const std::string why = why_not_.empty() ? "the rule of this connection has none now" : why_not_;
-  claim.problem = claim.code + (claim.code == "TG001" ? " stale: " : " no term for a fenced write: ") + why;
+  claim.code = by_rule_.code();
+  claim.problem = by_rule_.problem();
 }
 
 Claim Claims::claim_of(const statements::Declaration* named) const {
   Claim claim;
   if (final_rule()) {
-    claim.pair = claim.given = bound_;
-    assert((bound_.empty() || bound_.complete()) && "a rule binds a scope and a term together");
-    claim.certain = bound_.complete();
-    if (!claim.certain || withdrawn_) none_by_rule(claim);
+    const ScopedTerm& bound = by_rule_.bound();
+    assert((bound.empty() || bound.complete()) && "a rule binds a scope and a term together");
+    claim.pair = claim.given = bound;
+    claim.certain = bound.complete();
+    if (!by_rule_.stands()) none_by_rule(claim);
     return claim;
   }
   if (certain_) claim.pair = known_;
-  if (rule() && !withdrawn_) claim.otherwise = bound_;
+  if (by_rule_.stands()) claim.otherwise = by_rule_.bound();
   if (named != nullptr && !named->empty()) {
     claim.named = true;
     if (!named->problem.empty()) {
@@ -147,8 +129,8 @@ Claim Claims::claim_of(const statements::Declaration* named) const {
     if (named->scope) claim.pair.scope = claim.given.scope = named->scope->name();
     if (named->term) claim.pair.term = claim.given.term = named->term->value();
   } else if (claim.pair.empty() && certain_ && rule()) {
-    claim.pair = bound_;
-    if (bound_.empty() || withdrawn_) none_by_rule(claim);
+    claim.pair = by_rule_.bound();
+    if (!by_rule_.stands()) none_by_rule(claim);
   }
   claim.certain = claim.pair.complete();
   return claim;

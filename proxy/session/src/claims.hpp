@@ -7,7 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include <termgate/session/admission.hpp>
+#include <termgate/conversation/rule_claim.hpp>
+#include <termgate/session/host.hpp>
 #include <termgate/statements/declaration.hpp>
 
 #include "effects.hpp"
@@ -15,14 +16,7 @@
 
 namespace termgate::session {
 
-// A scope and a term that are known for certain; either may be missing.
-struct ScopedTerm {
-  std::string scope;
-  std::int64_t term = 0;
-  bool complete() const noexcept { return !scope.empty() && term > 0; }
-  bool empty() const noexcept { return scope.empty() && term == 0; }
-  bool operator==(const ScopedTerm&) const = default;
-};
+using conversation::ScopedTerm;
 
 // The scope and term that a unit is checked with, as far as the proxy knows them; empty: the server's session knows.
 struct Claim {
@@ -117,7 +111,6 @@ class Claims {
 
  private:
   bool rule() const noexcept { return admission_.rule != nullptr; }
-  void ask_rule();
   void none_by_rule(Claim& claim) const;
 
   Admission admission_;
@@ -128,9 +121,7 @@ class Claims {
   bool by_its_text_ = false;  // what made it uncertain: a SET, RESET or set_config() of the client's, and not only code that it ran
   bool seated_ = false;
   bool handed_over_ = false;
-  ScopedTerm bound_;                    // by the rule, for good; empty: not yet
-  bool withdrawn_ = false;              // the rule has no term any more, or another one than the one that is bound
-  std::string why_not_, why_not_code_;  // of a rule that has no term now
+  conversation::RuleClaim by_rule_;
   std::optional<ScopedTerm> at_login_;  // what the session has declared from its start; none: only the server knows
   ScopedTerm known_;                    // what the session has declared for itself, where that is certain
   bool certain_ = true;                 // `known_` is

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <termgate/detail/plant.hpp>
+#include <termgate/statements/cache.hpp>
 
 #include "names.hpp"
 #include "state.hpp"

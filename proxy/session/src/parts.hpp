@@ -12,8 +12,7 @@
 
 #include <termgate/pgwire/encode.hpp>
 #include <termgate/pgwire/startup.hpp>
-#include <termgate/session/outbox.hpp>
-#include <termgate/session/session_host.hpp>
+#include <termgate/session/host.hpp>
 
 #include "batch.hpp"
 #include "claims.hpp"

@@ -10,7 +10,7 @@
 
 #include <termgate/pgwire/reader.hpp>
 
-#include <termgate/session/outbox.hpp>
+#include <termgate/session/host.hpp>
 #include "replies.hpp"
 
 namespace termgate::session {

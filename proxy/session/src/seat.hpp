@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include <termgate/session/session_host.hpp>
+#include <termgate/session/host.hpp>
 
 #include "claims.hpp"
 

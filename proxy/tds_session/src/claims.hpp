@@ -5,56 +5,65 @@
 #include <string>
 #include <string_view>
 
-#include <termgate/session/admission.hpp>
+#include <termgate/conversation/admission.hpp>
+#include <termgate/conversation/rule_claim.hpp>
 #include <termgate/statements/declaration.hpp>
 
 namespace termgate::tds_session {
 
-struct Pair {
-  std::string scope;
-  std::int64_t term = 0;
-  bool complete() const noexcept { return !scope.empty() && term > 0; }
-  bool operator==(const Pair&) const = default;
-};
+using conversation::ScopedTerm;
 
 struct Claim {
-  Pair pair;                  // incomplete and without a code: the server's session knows
-  std::string code, message;  // why there can be none
+  // Incomplete and without a code: the server's session knows.
+  ScopedTerm pair;
+  // Why there can be none.
+  std::string code, message;
 };
+
+// The client's message about a term below the fence.
+std::string stale_message(const ScopedTerm& pair, std::int64_t fence);
 
 class Claims {
  public:
-  void admit(const session::Admission& admission) { admission_ = admission; }
+  void admit(const conversation::Admission& admission) { admission_ = admission; }
   // By the application name of the login. What is malformed there is a reason not to let in.
   void declare_at_login(const statements::Declaration& declaration);
   // By EXEC termgate.set_term. Lasts until the session is reset.
-  void set(Pair pair) { set_ = std::move(pair); }
-  // The session's own SESSION_CONTEXT speaks of terms, or may.
-  void server_knows() noexcept { server_knows_ = true; }
+  void set(ScopedTerm pair) { set_ = std::move(pair); }
+  // SESSION_CONTEXT may hold a scope and a term.
+  void server_knows() noexcept { server_ = ServerKnows::a_claim; }
   // Something ran that can have declared: a procedure, a trigger, a text with a variable in it.
-  void server_may_know() noexcept { server_may_know_ = true; }
-  // The gate was asked, and nothing is declared.
-  void server_knows_nothing() noexcept { server_knows_ = server_may_know_ = false; }
+  void server_may_know() noexcept {
+    if (server_ == ServerKnows::nothing) server_ = ServerKnows::perhaps;
+  }
+  // The gate was called, and nothing is declared.
+  void server_knows_nothing() noexcept { server_ = ServerKnows::nothing; }
   void reset() { set_ = {}; }
 
-  const session::Admission& admission() const noexcept { return admission_; }
-  bool enforces() const noexcept { return admission_.enforce == session::Enforce::on; }
+  const conversation::Admission& admission() const noexcept { return admission_; }
+  bool enforces() const noexcept { return admission_.enforce == conversation::Enforce::on; }
   bool final_rule() const noexcept { return admission_.rule != nullptr && !admission_.overridable; }
-  // Whether the session may do as it likes for want of a claim, as far as we know.
-  bool is_silent() const noexcept;
-  // The same for certain: nothing has run since the gate was asked that can have declared.
-  bool may_go_without() const noexcept { return is_silent() && !server_may_know_; }
-  // Whether one that has declared nothing may: the gate must be asked.
+  // Whether a session that has declared nothing may write without a term. Whether it has declared, the gate must say.
   bool allows_silence() const noexcept;
+  // It may, and has declared nothing as far as is known.
+  bool is_silent() const noexcept { return allows_silence() && server_ != ServerKnows::a_claim; }
+  // It may, and has surely declared nothing: nothing that can declare has run since the gate said so.
+  bool may_go_without() const noexcept { return allows_silence() && server_ == ServerKnows::nothing; }
 
   // For a message outside a transaction, or the first one inside.
   Claim now();
 
  private:
-  session::Admission admission_;
-  Pair bound_;           // by the rule, for good
-  Pair at_login_, set_;  // its own
-  bool server_knows_ = false, server_may_know_ = false;
+  // Whether SESSION_CONTEXT holds a claim, which only the server knows.
+  enum class ServerKnows : std::uint8_t { nothing, perhaps, a_claim };
+
+  // By set_term, else by the login.
+  const ScopedTerm& declared() const noexcept { return set_.empty() ? at_login_ : set_; }
+
+  conversation::Admission admission_;
+  conversation::RuleClaim by_rule_;
+  ScopedTerm at_login_, set_;
+  ServerKnows server_ = ServerKnows::nothing;
 };
 
 }  // namespace termgate::tds_session

@@ -17,14 +17,12 @@ void append_token(std::string& out, std::uint8_t token, std::string_view body) {
   out.append(body);
 }
 
-constexpr std::size_t read_handles_max = 1000;
 constexpr std::size_t carry_max = 16u << 10;
-constexpr std::size_t prelogin_answer_max = 4096;
 
 }  // namespace
 
 void TdsSession::State::take_server(std::string_view bytes, Instant now) {
-  while (stage_ != Stage::closing) {
+  while (channel_.stage != Stage::closing) {
     const tds::PacketEvent event = server_reader_.next(bytes);
     bytes.remove_prefix(event.used);
     if (event.kind == tds::PacketEvent::Kind::need_more) break;
@@ -38,24 +36,9 @@ void TdsSession::State::take_server(std::string_view bytes, Instant now) {
 void TdsSession::State::on_server_event(const tds::PacketEvent& event, Instant now) {
   const bool header = event.kind == tds::PacketEvent::Kind::header;
   latest_ = now;
-  switch (stage_) {
-    case Stage::server_prelogin:
-      if (!header) prelogin_answer_.append(event.raw);
-      if (prelogin_answer_.size() > prelogin_answer_max) return malformed_peer("server", "its PRELOGIN is too long");
-      if (event.ends_message) on_server_prelogin(now);
-      return;
-    case Stage::relaying:
-      if (header && !carry_.empty()) {
-        // In front of the server's own answer, in a packet that does not end it.
-        std::string packet;
-        tds::append_message(packet, tds::packet::reply, carry_, tds::packet_bytes_max);
-        packet[1] = 0;
-        client_out_.back().append(packet);
-        carry_.clear();
-      }
-      relayed_any_ = true;
-      client_out_.back().append(event.raw);
-      break;
+  switch (channel_.stage) {
+    case Stage::server_prelogin: return login_.take_server_prelogin(header ? std::string_view{} : event.raw, event.ends_message);
+    case Stage::relaying: relay(event); break;
     case Stage::server_login:
     case Stage::hello:
     case Stage::entering:
@@ -63,46 +46,55 @@ void TdsSession::State::on_server_event(const tds::PacketEvent& event, Instant n
     default: return malformed_peer("server", "it answers what nobody has asked");
   }
   if (!header) walk(event.raw);
-  if (event.ends_message && stage_ != Stage::closing) server_message_ends(now);
+  if (event.ends_message && channel_.stage != Stage::closing) server_message_ends(now);
+}
+
+void TdsSession::State::relay(const tds::PacketEvent& event) {
+  if (event.kind == tds::PacketEvent::Kind::header && !carry_.empty()) {
+    // In front of the server's own answer, in a packet that does not end it.
+    std::string packet;
+    tds::append_message(packet, tds::packet::reply, carry_, tds::packet_bytes_max);
+    packet[1] = 0;
+    channel_.to_client.back().append(packet);
+    carry_.clear();
+  }
+  if (relayed_ == Relayed::nothing) relayed_ = Relayed::some;
+  channel_.to_client.back().append(event.raw);
 }
 
 void TdsSession::State::walk(std::string_view payload) {
-  while (stage_ != Stage::closing) {
-    const tds::TokenEvent event = tokens_.next(payload);
+  while (channel_.stage != Stage::closing) {
+    const tds::TokenEvent event = channel_.tokens.next(payload);
     payload.remove_prefix(event.used);
     if (event.kind == tds::TokenEvent::Kind::need_more) return;
-    if (stage_ == Stage::server_login) login_token(event);
+    if (channel_.stage == Stage::server_login) login_.on_token(event);
     on_token(event);
   }
 }
 
 void TdsSession::State::on_token(const tds::TokenEvent& event) {
-  const bool ours = stage_ == Stage::hello || stage_ == Stage::entering || stage_ == Stage::leaving;
+  const bool ours = channel_.stage == Stage::hello || channel_.stage == Stage::entering || channel_.stage == Stage::leaving;
   switch (event.kind) {
     case tds::TokenEvent::Kind::return_value:
-      if (ours) call_value(event.value);
+      if (ours) gate_.take(event.value);
       // The call's first parameter is the handle. What the statement itself gives back could be any number.
-      if (stage_ == Stage::relaying && prepares_read_ && event.value.ordinal == 0) {
+      if (channel_.stage == Stage::relaying && prepares_read_ && event.value.ordinal == 0) {
         prepares_read_ = false;
-        const auto handle = event.value.integer();
-        if (handle && read_handles_.size() < read_handles_max) read_handles_.insert(*handle);
+        if (const auto handle = event.value.integer()) classifier_.prepared_read(*handle);
       }
       return;
     case tds::TokenEvent::Kind::lost:
       // What came behind it may have begun a transaction.
-      if (stage_ == Stage::relaying) server_inside_ = true;
+      if (channel_.stage == Stage::relaying) transaction_.may_be_open();
       return;
     case tds::TokenEvent::Kind::need_more: return;
     case tds::TokenEvent::Kind::token: break;
   }
   if (event.token == tds::token::environment_change) return on_environment_change(event.body);
   if (event.token != tds::token::error) return;
-  response_failed_ = true;
-  if (!ours || !answer_.error.empty()) return;
-  if (const auto report = tds::decode_report(event.token, event.body, tds_version_)) {
-    answer_.error = std::to_string(report->number) + " " + tds::utf8_of(report->text);
-    answer_.error_number = report->number;
-  }
+  failed_ = true;
+  if (!ours || !gate_.answer().error.empty()) return;
+  if (const auto report = tds::decode_report(event.token, event.body, channel_.tds_version)) gate_.failed(*report);
 }
 
 void TdsSession::State::on_environment_change(std::string_view body) {
@@ -112,47 +104,46 @@ void TdsSession::State::on_environment_change(std::string_view body) {
   switch (change->type) {
     case tds::environment::begin_transaction:
     case tds::environment::enlist_distributed:
-      transaction_ = tds::transaction_of(change->now);
-      server_inside_ = transaction_ == 0;
+      transaction_.began(tds::transaction_of(change->now));
       for_client = true;
       break;
     case tds::environment::commit_transaction:
     case tds::environment::rollback_transaction:
     case tds::environment::defect_distributed:
     case tds::environment::transaction_ended: {
-      transaction_ = 0;
-      server_inside_ = false;
+      transaction_.ended();
       for_client = true;
-      session::Incident incident;
-      incident.kind = session::Incident::Kind::transaction;
-      happened(incident);
+      conversation::Incident incident;
+      incident.kind = conversation::Incident::Kind::transaction;
+      channel_.happened(incident);
       break;
     }
     case tds::environment::reset_acknowledged:
       // That nobody has asked for by a packet's bit: by then the gate would not be held.
-      if (stage_ == Stage::relaying && gate_ == Gate::held) gate_is(Gate::unsure);
-      transaction_ = 0;
-      server_inside_ = false;
+      if (channel_.stage == Stage::relaying && gate_.held()) gate_.becomes(Gate::Is::unsure);
+      transaction_.ended();
       for_client = true;
       break;
     case tds::environment::packet_size: {
       const std::string text = tds::utf8_of(change->now);
       std::size_t size = 0;
       std::from_chars(text.data(), text.data() + text.size(), size);
-      if (size >= tds::packet_bytes_min && size <= tds::packet_bytes_max) packet_size_ = size;
+      if (size >= tds::packet_bytes_min && size <= tds::packet_bytes_max) channel_.packet_size = size;
       break;
     }
     default: break;
   }
-  if (for_client && (stage_ == Stage::entering || stage_ == Stage::leaving) && carry_.size() < carry_max) {
+  if (for_client && (channel_.stage == Stage::entering || channel_.stage == Stage::leaving) && carry_.size() < carry_max) {
     append_token(carry_, tds::token::environment_change, body);
   }
 }
 
 void TdsSession::State::server_message_ends(Instant now) {
-  const auto last = tokens_.end_of_message();
-  switch (stage_) {
-    case Stage::server_login: return login_message_ends(now);
+  const auto last = channel_.tokens.end_of_message();
+  switch (channel_.stage) {
+    case Stage::server_login:
+      if (login_.lets_in()) send_hello(now);
+      return;
     case Stage::hello: return hello_ends(now);
     case Stage::entering: return enter_ends(now);
     case Stage::leaving: return leave_ends(now);
@@ -167,19 +158,19 @@ void TdsSession::State::relayed_message_ends(std::optional<tds::Done> last, Inst
     if (last && (last->status & tds::done_status::attention) != 0) --attentions_;
     if (attentions_ > 0) return;
   }
-  response_done_ = true;
-  if (!streaming_) back_to_ready(now);
+  relayed_ = Relayed::all;
+  if (rest_ == Rest::gathered) back_to_ready(now);
 }
 
 void TdsSession::State::back_to_ready(Instant now) {
-  stage_ = Stage::ready;
-  bulk_expected_ = bulk_sent_ && !response_failed_;
-  bulk_sent_ = false;
-  used_ = now;
+  channel_.stage = Stage::ready;
+  rows_may_come_ = does_ == Verdict::Does::announces_bulk && !failed_;
+  does_ = Verdict::Does::other;
+  gate_.used(now);
   message_ = {};
-  // A transaction that a batch has begun is not announced by every server, nor its end: the next leave asks.
-  if (transaction_ == 0) server_inside_ = false;
-  if (may_leave() && (draining_ || gate_wanted_)) return send_leave(AfterLeave::ready, now);
+  // The next leave asks.
+  transaction_.forget_count();
+  if (may_leave() && (draining_ || gate_.is_wanted())) return send_leave(AfterLeave::ready, now);
   if (drain_ends()) return;
   pump_client(now);
 }

@@ -57,8 +57,8 @@ struct Gate {
 };
 
 // For the database that the gate's URL names.
-session::Fences& known(Authority& authority) {
-  static std::map<Authority*, std::shared_ptr<session::Fences>> all;
+conversation::Fences& known(Authority& authority) {
+  static std::map<Authority*, std::shared_ptr<conversation::Fences>> all;
   auto& fences = all[&authority];
   fences = nullptr;
   wait_until("the database to be known", [&] { return (fences = authority.fences(Visit::database)) != nullptr; });
@@ -281,14 +281,14 @@ TEST_CASE("proxy authority: refusals are written to the audit once a second", "[
   known(authority);
   for (int i = 0; i < 1000; ++i)
     authority.happened(Visit::database,
-                       {.kind = session::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001", .from_memory = true});
+                       {.kind = conversation::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001", .from_memory = true});
   const std::string total =
       "SELECT coalesce(sum((detail ->> 'count')::int), 0) FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'";
   wait_until("the first report", [&] { return db.value(total) == "1000"; });
   CHECK(db.value("SELECT count(*) FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'") == "1");
   CHECK(db.value("SELECT detail ->> 'client' FROM termgate.audit WHERE action = 'refuse' AND scope = '" + scope + "'") == "proxy");
   authority.happened(Visit::database,
-                     {.kind = session::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001", .from_memory = true});
+                     {.kind = conversation::Incident::Kind::refused, .scope = scope, .term = 3, .code = "TG001", .from_memory = true});
   wait_until("the second report", [&] { return db.value(total) == "1001"; });
 }
 
@@ -355,7 +355,7 @@ TEST_CASE("proxy authority: each database has its fences and one never judges an
   authority.subscribe([&](std::uint64_t of, std::string_view what, std::int64_t fence) {
     if (what == scope) seen.add({of, fence});
   });
-  session::Fences& own = known(authority);
+  conversation::Fences& own = known(authority);
   wait_until("the fence here", [&] { return own.highest(scope) == 7; });
   CHECK(watchers(here, name_of(other)) == "0");
   {
@@ -421,7 +421,7 @@ TEST_CASE("proxy authority: a database that somebody else owns is not read", "[F
   Gate gate("", url);
   {
     Authority authority(gate.settings);
-    session::Fences& own = known(authority);
+    conversation::Fences& own = known(authority);
     wait_until("the watch", [&] { return authority.watching().backend; });
     const auto forged = authority.fences("authority_forged");
     CHECK(forged->highest(scope) == 0);
@@ -435,7 +435,7 @@ TEST_CASE("proxy authority: a database that somebody else owns is not read", "[F
     for (const auto& line : gate.log.all()) said += line.find("authority_forged") != std::string::npos ? 1 : 0;
     CHECK(said == 1);
     CHECK(watchers(admin, "authority_forged") == "0");
-    CHECK(authority.obstacle() == session::Obstacle::none);
+    CHECK(authority.obstacle() == conversation::Obstacle::none);
   }
   mallory.must("SELECT 1");
   CHECK(mallory.notifications() == 0);
@@ -473,7 +473,7 @@ TEST_CASE("proxy authority: connections and threads for many databases are bound
   Authority authority(gate.settings);
   known(authority);
   int before = 0;
-  std::vector<std::shared_ptr<session::Fences>> fences;
+  std::vector<std::shared_ptr<conversation::Fences>> fences;
   for (const auto& one : all) fences.push_back(authority.fences(name_of(*one)));
   // One after the other is asked about, and has its turn once the one before has been left alone for long enough.
   int most = 0;
@@ -561,9 +561,9 @@ TEST_CASE("proxy authority: what keeps it from its database has one word and one
   Gate away("", "postgresql://postgres@127.0.0.1:1/postgres?connect_timeout=2");
   Gate unread("", database().url_as("authority_without", ""));
   Authority refused(nobody.settings), unreachable(away.settings), not_granted(unread.settings);
-  wait_until("the refusal", [&] { return refused.obstacle() == session::Obstacle::login_refused; });
-  wait_until("the failure", [&] { return unreachable.obstacle() == session::Obstacle::unreachable; });
-  wait_until("the error", [&] { return not_granted.obstacle() == session::Obstacle::not_installed; });
+  wait_until("the refusal", [&] { return refused.obstacle() == conversation::Obstacle::login_refused; });
+  wait_until("the failure", [&] { return unreachable.obstacle() == conversation::Obstacle::unreachable; });
+  wait_until("the error", [&] { return not_granted.obstacle() == conversation::Obstacle::not_installed; });
   std::this_thread::sleep_for(2500ms);
   CHECK(nobody.log.all().size() == 1);
   CHECK(away.log.all().size() == 1);

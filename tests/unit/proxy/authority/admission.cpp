@@ -53,18 +53,18 @@ const std::string lease_rule = "[rule billing]\nlease = billing\nttl = 1 s\n";
 
 TEST_CASE("authority: who no rule speaks of gets the defaults", "[proxy][authority]") {
   House house("[rule known]\nuser = known\nscope = s\nterm = 4\nwithout-term = allow\n[rule out]\nuser = out\nrefuse = not you\n", false);
-  house.settings.without_term = session::WithoutTerm::reject;
-  house.settings.enforce = session::Enforce::observe;
+  house.settings.without_term = conversation::WithoutTerm::reject;
+  house.settings.enforce = conversation::Enforce::observe;
   Authority authority(house.settings);
   const Visit other(authority, "192.0.2.7");
   CHECK(other.admission().rule == nullptr);
   CHECK(other.admission().refused_sqlstate.empty());
-  CHECK(other.admission().without_term == session::WithoutTerm::reject);
-  CHECK(other.admission().enforce == session::Enforce::observe);
+  CHECK(other.admission().without_term == conversation::WithoutTerm::reject);
+  CHECK(other.admission().enforce == conversation::Enforce::observe);
   Visit known(authority, "192.0.2.7", "known");
   CHECK(known.term() == 4);
   CHECK_FALSE(known.admission().overridable);
-  CHECK(known.admission().without_term == session::WithoutTerm::allow);
+  CHECK(known.admission().without_term == conversation::WithoutTerm::allow);
   CHECK(known.establish() < 1s);
   const Visit out(authority, "192.0.2.7", "out");
   CHECK(out.admission().refused_sqlstate == "28000");
@@ -116,7 +116,7 @@ TEST_CASE("authority: without a database a lease says so and the rest works", "[
   CHECK(lease.term() == 0);
   CHECK_THAT(lease.why_not(), Catch::StartsWith("no term for scope \"billing\": "));
   CHECK(Visit(authority, "192.0.2.7").term() == 4);
-  authority.happened("app", {.kind = session::Incident::Kind::refused, .scope = "s", .term = 3, .code = "TG001"});
+  authority.happened("app", {.kind = conversation::Incident::Kind::refused, .scope = "s", .term = 3, .code = "TG001"});
   CHECK_FALSE(authority.leads("billing"));
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("authority: without a database nothing is known of any fence", "[F2][p
   House house("", false);
   Authority authority(house.settings);
   CHECK(authority.fences("app") == nullptr);
-  CHECK(authority.obstacle() == session::Obstacle::none);
+  CHECK(authority.obstacle() == conversation::Obstacle::none);
   CHECK_FALSE(authority.watching().backend);
 }
 
@@ -195,8 +195,8 @@ TEST_CASE("authority: a database without layer 1 is an obstacle that is said onc
     log.add((weight == Settings::Weight::error ? "error " : "") + std::string(line));
   };
   Authority authority(house.settings);
-  for (int i = 0; i < 1000 && authority.obstacle() == session::Obstacle::none; ++i) std::this_thread::sleep_for(5ms);
-  CHECK(authority.obstacle() == session::Obstacle::not_installed);
+  for (int i = 0; i < 1000 && authority.obstacle() == conversation::Obstacle::none; ++i) std::this_thread::sleep_for(5ms);
+  CHECK(authority.obstacle() == conversation::Obstacle::not_installed);
   std::this_thread::sleep_for(2500ms);  // more than one attempt
   const auto lines = log.all();
   REQUIRE(lines.size() == 1);
@@ -204,11 +204,11 @@ TEST_CASE("authority: a database without layer 1 is an obstacle that is said onc
   CHECK(authority.watching().failures > 1);
   Operator(Database::open(house.settings.database_url)).install();
   CHECK(log.await("fence changes are watched again"));
-  CHECK(authority.obstacle() == session::Obstacle::none);
+  CHECK(authority.obstacle() == conversation::Obstacle::none);
 }
 
 TEST_CASE("authority: what keeps a watch from its database is told from its error", "[proxy][authority]") {
-  using session::Obstacle;
+  using conversation::Obstacle;
   const std::string at = "connection to server at \"127.0.0.1\", port 5432 failed: ";
   CHECK(obstacle_of(Unavailable(at + "Connection refused\n\tIs the server running on that host; nothing was written")) ==
         Obstacle::unreachable);

@@ -60,8 +60,8 @@ TEST_CASE("rules: every key is read", "[proxy][authority]") {
   CHECK(rules.all[1].name == "watched file");
   CHECK(std::get<FileTerm>(rules.all[1].source).path == "/run/elector/billing");
   CHECK(rules.all[1].overridable);
-  CHECK(rules.all[1].without_term == session::WithoutTerm::reject);
-  CHECK(rules.all[1].enforce == session::Enforce::observe);
+  CHECK(rules.all[1].without_term == conversation::WithoutTerm::reject);
+  CHECK(rules.all[1].enforce == conversation::Enforce::observe);
   const auto& lease = std::get<LeaseTerm>(rules.all[2].source);
   CHECK(lease.scope.name() == "billing");
   CHECK(lease.ttl == 60s);

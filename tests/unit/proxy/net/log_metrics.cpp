@@ -19,7 +19,7 @@
 #include "http.hpp"
 
 using namespace termgate::net;
-using termgate::session::Incident;
+using termgate::conversation::Incident;
 
 namespace {
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <termgate/session/session.hpp>
+#include <termgate/statements/cache.hpp>
 
 #include "wire.hpp"
 

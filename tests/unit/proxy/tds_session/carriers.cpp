@@ -155,15 +155,15 @@ const std::pair<const char*, Carrier> carriers[] = {
 
 struct Mode {
   const char* name;
-  session::WithoutTerm without_term;
+  conversation::WithoutTerm without_term;
   bool with_term;
 };
 const Mode modes[] = {
-    {"with a term", session::WithoutTerm::reject, true},
-    {"without one", session::WithoutTerm::reject, false},
-    {"where reads pass", session::WithoutTerm::read_only, false},
-    {"where silence is allowed", session::WithoutTerm::allow, false},
-    {"with a term where silence is allowed", session::WithoutTerm::allow, true},
+    {"with a term", conversation::WithoutTerm::reject, true},
+    {"without one", conversation::WithoutTerm::reject, false},
+    {"where reads pass", conversation::WithoutTerm::read_only, false},
+    {"where silence is allowed", conversation::WithoutTerm::allow, false},
+    {"with a term where silence is allowed", conversation::WithoutTerm::allow, true},
 };
 
 void check_refused(const Mode& mode, const std::function<void(TdsGame&)>& send) {
@@ -359,7 +359,7 @@ TEST_CASE("tds carriers: a stale term that is declared otherwise than by a liter
     for (const bool current : {false, true}) {
       CAPTURE(name, current);
       TdsGame game;
-      game.admission.without_term = session::WithoutTerm::allow;
+      game.admission.without_term = conversation::WithoutTerm::allow;
       game.login("plain");
       // Silent, it is not checked, and is asked again only after something that can have declared.
       game.batch("write");
@@ -390,7 +390,7 @@ TEST_CASE("tds carriers: a stale term that is declared otherwise than by a liter
   }
   // Rows of a bulk load that was announced in silence.
   TdsGame bulk;
-  bulk.admission.without_term = session::WithoutTerm::allow;
+  bulk.admission.without_term = conversation::WithoutTerm::allow;
   bulk.login("plain");
   bulk.batch("write");
   bulk.batch("insert bulk t (a int)");
@@ -399,7 +399,7 @@ TEST_CASE("tds carriers: a stale term that is declared otherwise than by a liter
   CHECK(bulk.heard() == "done 16;");
   // Where nothing runs nothing can be asked: refused, and the session goes on.
   TdsGame mute;
-  mute.admission.without_term = session::WithoutTerm::allow;
+  mute.admission.without_term = conversation::WithoutTerm::allow;
   mute.login("plain");
   mute.batch("write");
   mute.batch("SET NOEXEC ON");

@@ -10,7 +10,7 @@ using namespace termgate;
 using namespace termgate::test;
 using namespace std::chrono_literals;
 using namespace std::string_literals;
-using Kind = session::Incident::Kind;
+using Kind = conversation::Incident::Kind;
 
 namespace {
 
@@ -55,7 +55,7 @@ std::string call_named(std::string_view name) {
 TEST_CASE("tds session: a write waits for the gate and the next one rides on it", "[F1][proxy][tds]") {
   in_pieces([](TdsGame& game) {
     game.login_with_term(5);
-    CHECK(game.session->phase() == session::Conversation::Phase::idle);
+    CHECK(game.session->phase() == conversation::Conversation::Phase::idle);
     CHECK(game.model.login_application == "termgate.scope=s;termgate.term=5;");
     game.batch("write 1");
     CHECK(game.heard() == "done 16;");
@@ -680,7 +680,7 @@ TEST_CASE("tds session: a login that would write is refused", "[F6][proxy][tds]"
   for (const tds::TestLogin7& login : {attaches, changes}) {
     for (const bool enforced : {true, false}) {
       TdsGame game;
-      if (!enforced) game.admission.enforce = session::Enforce::observe;
+      if (!enforced) game.admission.enforce = conversation::Enforce::observe;
       game.prelogin();
       game.answers.clear();
       game.send(tds::packet::login7, tds::test_login7(login), 0, 4096);
@@ -750,7 +750,7 @@ TEST_CASE("tds session: the ends", "[F4][proxy][tds]") {
   TdsGame idle;
   idle.login_with_term(5);
   idle.batch("write");
-  idle.session->resume(session::Drain{}, idle.now);
+  idle.session->resume(conversation::Drain{}, idle.now);
   idle.pump();
   CHECK_FALSE(idle.model.gate);
   CHECK_FALSE(idle.client_open);
@@ -758,7 +758,7 @@ TEST_CASE("tds session: the ends", "[F4][proxy][tds]") {
   TdsGame busy;
   busy.login_with_term(5);
   busy.batch("begin write");
-  busy.session->resume(session::Drain{}, busy.now);
+  busy.session->resume(conversation::Drain{}, busy.now);
   busy.pump();
   CHECK(busy.client_open);
   busy.batch("commit write");
@@ -768,7 +768,7 @@ TEST_CASE("tds session: the ends", "[F4][proxy][tds]") {
   TdsGame evicted;
   evicted.login_with_term(5);
   evicted.batch("write");
-  evicted.session->resume(session::FenceSeen{"s", 6}, evicted.now);
+  evicted.session->resume(conversation::FenceSeen{"s", 6}, evicted.now);
   evicted.pump();
   CHECK_FALSE(evicted.client_open);
   CHECK_FALSE(evicted.server_open);
@@ -779,7 +779,7 @@ TEST_CASE("tds session: the ends", "[F4][proxy][tds]") {
   lost.stalled = true;
   lost.batch("write");
   lost.heard();
-  lost.session->resume(session::ServerLost{"reset"}, lost.now);
+  lost.session->resume(conversation::ServerLost{"reset"}, lost.now);
   lost.pump();
   CHECK(lost.heard() == "error 50006 done 2;");
   CHECK_FALSE(lost.client_open);
@@ -799,7 +799,7 @@ TEST_CASE("tds session: the ends", "[F4][proxy][tds]") {
 
 TEST_CASE("tds session: observe lets everything pass and tells", "[proxy][tds]") {
   in_pieces([](TdsGame& game) {
-    game.admission.enforce = session::Enforce::observe;
+    game.admission.enforce = conversation::Enforce::observe;
     game.login("plain");
     game.batch("select 1 from t");
     CHECK(game.heard() == "done 16;");
@@ -810,7 +810,7 @@ TEST_CASE("tds session: observe lets everything pass and tells", "[proxy][tds]")
 
 TEST_CASE("tds session: reads pass without a term where the operator says so", "[F1][proxy][tds]") {
   in_pieces([](TdsGame& game) {
-    game.admission.without_term = session::WithoutTerm::read_only;
+    game.admission.without_term = conversation::WithoutTerm::read_only;
     game.login("plain");
     const std::string prepare_execute = "\xFF\xFF\x0D\0\0\0"s, execute = "\xFF\xFF\x0C\0\0\0"s, prepare = "\xFF\xFF\x0B\0\0\0"s;
     const std::string read = text_parameter("SELECT a FROM t WHERE b = @p0"), write = text_parameter("SELECT a FROM t UPDATE t SET a = 1");

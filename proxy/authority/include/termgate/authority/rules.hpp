@@ -13,8 +13,8 @@
 #include <termgate/authority/address.hpp>
 #include <termgate/error.hpp>
 #include <termgate/scope.hpp>
-#include <termgate/session/admission.hpp>
-#include <termgate/session/authority.hpp>
+#include <termgate/conversation/admission.hpp>
+#include <termgate/conversation/authority.hpp>
 #include <termgate/term.hpp>
 
 namespace termgate::authority {
@@ -36,7 +36,7 @@ struct LeaseTerm {
   Takeover takeover = Takeover::wait;
 };
 
-using session::ConnectRequest;
+using conversation::ConnectRequest;
 
 struct Rule {
   std::string name;
@@ -48,10 +48,10 @@ struct Rule {
 
   std::variant<std::monostate, FixedTerm, FileTerm, LeaseTerm> source;
   bool overridable = false;
-  std::optional<session::WithoutTerm> without_term;
-  std::optional<session::Enforce> enforce;
+  std::optional<conversation::WithoutTerm> without_term;
+  std::optional<conversation::Enforce> enforce;
   std::optional<bool> replication;
-  std::optional<session::OnStale> on_stale;
+  std::optional<conversation::OnStale> on_stale;
   std::string refuse;  // not let in, and this is why
 
   bool matches(const ConnectRequest& request) const;

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include <termgate/detail/term_declaration.hpp>
-#include <termgate/session/admission.hpp>
+#include <termgate/conversation/admission.hpp>
 
 namespace termgate::authority {
 
@@ -33,7 +33,7 @@ class HighestTerms {
   std::map<std::string, std::int64_t> highest_;
 };
 
-class TermFile final : public session::TermSource {
+class TermFile final : public conversation::TermSource {
  public:
   static constexpr std::size_t bytes_max = 4096;
 

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include <termgate/session/authority.hpp>
-#include <termgate/session/session_host.hpp>
+#include <termgate/conversation/authority.hpp>
+#include <termgate/conversation/session_host.hpp>
 
 namespace termgate::net {
 
@@ -46,7 +46,7 @@ class Counters {
   Counter check_nanoseconds;
 
   // Called by the thread that owns this.
-  void note(const session::Incident& incident);
+  void note(const conversation::Incident& incident);
 
   struct Refusals {
     std::int64_t from_memory = 0;
@@ -74,7 +74,7 @@ struct Gauges {
   std::int64_t leases_held = 0;
   bool enforcing = true;
   std::int64_t needs_restart = 0;  // options that were changed and wait for it
-  session::Watching watching;
+  conversation::Watching watching;
 };
 
 std::string metrics_text(const std::vector<std::shared_ptr<Counters>>& counters, const Gauges& gauges, std::string_view version);

@@ -12,7 +12,7 @@
 #include <termgate/http/endpoint.hpp>
 #include <termgate/net/log.hpp>
 #include <termgate/net/options.hpp>
-#include <termgate/session/authority.hpp>
+#include <termgate/conversation/authority.hpp>
 
 namespace termgate::net {
 
@@ -32,7 +32,7 @@ class Server {
  public:
   // Opens the listeners and reads certificates. Throws std::runtime_error, which says what could not be opened and why.
   // `authority` and `log` must outlive it. No connection is taken before start().
-  Server(const Options& options, session::Authority& authority, Log& log);
+  Server(const Options& options, conversation::Authority& authority, Log& log);
   ~Server();  // ends what is still there
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

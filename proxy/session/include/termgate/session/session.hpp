@@ -11,9 +11,7 @@
 #include <vector>
 
 #include <termgate/pgwire/reader.hpp>
-#include <termgate/session/admission.hpp>
-#include <termgate/session/conversation.hpp>
-#include <termgate/session/session_host.hpp>
+#include <termgate/session/host.hpp>
 
 namespace termgate::session {
 

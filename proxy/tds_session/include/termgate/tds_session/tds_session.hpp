@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include <termgate/session/conversation.hpp>
+#include <termgate/conversation/conversation.hpp>
 
 namespace termgate::tds_session {
 
-using session::Instant;
+using conversation::Instant;
 
 // What the operator chose, the same for all sessions of a listener. Must outlive them.
 struct Options {
@@ -50,35 +50,35 @@ struct Peer {
   std::string secret;              // unguessable: who knows it can open and close the gate of this session. At most 64 bytes
 };
 
-class TdsSession final : public session::Conversation {
+class TdsSession final : public conversation::Conversation {
  public:
-  TdsSession(const Options& options, Peer peer, session::SessionHost& host, Instant now);
+  TdsSession(const Options& options, Peer peer, conversation::SessionHost& host, Instant now);
   ~TdsSession() override;
 
-  void resume(const session::ClientBytes& event, Instant now) override;
-  void resume(const session::ServerBytes& event, Instant now) override;
-  void resume(const session::ClientGone& event, Instant now) override;
-  void resume(const session::ServerLost& event, Instant now) override;
-  void resume(const session::ClientTls& event, Instant now) override;
-  void resume(const session::ServerConnected& event, Instant now) override;
-  void resume(const session::ServerTls& event, Instant now) override;
-  void resume(const session::Admitted& event, Instant now) override;
-  void resume(const session::FenceSeen& event, Instant now) override;
-  void resume(const session::Drain& event, Instant now) override;
-  void resume(const session::Cut& event, Instant now) override;
-  void resume(const session::Tick& event, Instant now) override;
-  void resume(const session::Raised& event, Instant now) override;
-  void resume(const session::GateWanted& event, Instant now) override;
+  void resume(const conversation::ClientBytes& event, Instant now) override;
+  void resume(const conversation::ServerBytes& event, Instant now) override;
+  void resume(const conversation::ClientGone& event, Instant now) override;
+  void resume(const conversation::ServerLost& event, Instant now) override;
+  void resume(const conversation::ClientTls& event, Instant now) override;
+  void resume(const conversation::ServerConnected& event, Instant now) override;
+  void resume(const conversation::ServerTls& event, Instant now) override;
+  void resume(const conversation::Admitted& event, Instant now) override;
+  void resume(const conversation::FenceSeen& event, Instant now) override;
+  void resume(const conversation::Drain& event, Instant now) override;
+  void resume(const conversation::Cut& event, Instant now) override;
+  void resume(const conversation::Tick& event, Instant now) override;
+  void resume(const conversation::Raised& event, Instant now) override;
+  void resume(const conversation::GateWanted& event, Instant now) override;
 
   std::string_view to_client() const noexcept override;
   std::string_view to_server() const noexcept override;
   void sent_to_client(std::size_t bytes) noexcept override;
   void sent_to_server(std::size_t bytes) noexcept override;
-  std::vector<session::Action> take_actions() override;
+  std::vector<conversation::Action> take_actions() override;
   bool wants_client() const noexcept override;
   bool wants_server() const noexcept override;
   std::optional<Instant> deadline() const noexcept override;
-  const session::LoginRequest& login() const noexcept override;
+  const conversation::LoginRequest& login() const noexcept override;
   std::string_view raise_scope() const noexcept override;
   std::int64_t raise_term() const noexcept override;
   Phase phase() const noexcept override;

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include <termgate/http/server.hpp>
-#include <termgate/session/authority.hpp>
+#include <termgate/conversation/authority.hpp>
 
 namespace termgate::sqlite_front {
 
@@ -38,9 +38,9 @@ struct Options {
   std::string tokens_path;   // empty: none
   std::vector<std::string> jwt_key_paths;
   // For what no rule speaks of.
-  session::WithoutTerm without_term = session::WithoutTerm::read_only;
-  session::Enforce enforce = session::Enforce::on;
-  session::Authority* authority = nullptr;  // the operator's rules; nullptr: there are none. Outlives the front
+  conversation::WithoutTerm without_term = conversation::WithoutTerm::read_only;
+  conversation::Enforce enforce = conversation::Enforce::on;
+  conversation::Authority* authority = nullptr;  // the operator's rules; nullptr: there are none. Outlives the front
 
   std::chrono::milliseconds transaction_idle{10'000};  // of a stream's silence in a transaction
   std::chrono::milliseconds idle_holder{3'000};        // the same where it holds the write lock and others wait

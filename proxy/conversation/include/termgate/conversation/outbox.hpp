@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace termgate::session {
+namespace termgate::conversation {
 
 class Outbox {
  public:
@@ -36,4 +36,4 @@ class Outbox {
   std::size_t sent_ = 0;
 };
 
-}  // namespace termgate::session
+}  // namespace termgate::conversation

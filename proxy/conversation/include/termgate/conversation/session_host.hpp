@@ -8,9 +8,11 @@
 #include <string>
 #include <string_view>
 
-#include <termgate/statements/cache.hpp>
+namespace termgate::statements {
+class Cache;
+}
 
-namespace termgate::session {
+namespace termgate::conversation {
 
 using Instant = std::chrono::steady_clock::time_point;
 
@@ -82,4 +84,4 @@ class SessionHost {
   virtual void happened(const Incident& incident) = 0;
 };
 
-}  // namespace termgate::session
+}  // namespace termgate::conversation

@@ -16,10 +16,10 @@
 #include <string_view>
 #include <vector>
 
-#include <termgate/session/admission.hpp>
-#include <termgate/session/session_host.hpp>
+#include <termgate/conversation/admission.hpp>
+#include <termgate/conversation/session_host.hpp>
 
-namespace termgate::session {
+namespace termgate::conversation {
 
 struct Action {
   enum class Kind : std::uint8_t {
@@ -127,4 +127,4 @@ class Conversation {
   virtual std::size_t memory_bytes() const noexcept = 0;
 };
 
-}  // namespace termgate::session
+}  // namespace termgate::conversation

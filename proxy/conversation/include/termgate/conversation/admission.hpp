@@ -10,7 +10,7 @@
 #include <termgate/scope.hpp>
 #include <termgate/term.hpp>
 
-namespace termgate::session {
+namespace termgate::conversation {
 
 // --without-term: what a session may do that has declared none.
 enum class WithoutTerm : std::uint8_t { reject, read_only, allow };
@@ -64,4 +64,4 @@ struct LoginRequest {
   bool replication = false;
 };
 
-}  // namespace termgate::session
+}  // namespace termgate::conversation

@@ -17,10 +17,10 @@
 #include <string>
 #include <string_view>
 
-#include <termgate/session/admission.hpp>
-#include <termgate/session/session_host.hpp>
+#include <termgate/conversation/admission.hpp>
+#include <termgate/conversation/session_host.hpp>
 
-namespace termgate::session {
+namespace termgate::conversation {
 
 // Whether a client still answers, as its kernel's acknowledgements show. Any thread, also after the connection has ended.
 class PeerLiveness {
@@ -131,4 +131,4 @@ class Authority {
   virtual std::string reload() = 0;
 };
 
-}  // namespace termgate::session
+}  // namespace termgate::conversation
