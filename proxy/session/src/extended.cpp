@@ -37,7 +37,7 @@ bool may_run_code(const Effects& effects) {
 
 void Session::State::on_parse(const Event& event) {
   const auto parse = pgwire::decode_parse(event.body);
-  if (!parse) return end("08P01", parse.problem().reason());
+  if (!parse) return line_.end("08P01", parse.problem().reason());
   const std::string_view sql = parse->sql;
   const bool passes = peeked_.at == sql.data();
   const Text text = passes ? std::exchange(peeked_, {}).text : classified(sql);
@@ -68,14 +68,14 @@ void Session::State::on_parse(const Event& event) {
 
   const std::string name(cut(parse->statement));
   const std::size_t identity = std::hash<std::string_view>()(sql);
-  const bool existed = !name.empty() && statements_.count(name) != 0;
+  const bool existed = !name.empty() && names_.statements.count(name) != 0;
   Known known{.effects = effects,
               .declared = statement.declared,
               .executes = effects.runs_prepared ? std::string(cut(statement.name)) : std::string(),
               .identity = identity,
               .hash = hash};
   // A name that is not kept is unknown at the Bind, and so counts as a write.
-  if (!may_be_another(name) && (statements_.size() < names_max || statements_.count(name) != 0)) {
+  if (!may_be_another(name) && (names_.statements.size() < names_max || names_.statements.count(name) != 0)) {
     // What is let through because it runs no code: before each Bind it is made anew, for code can drop a name and give it to something
     // else.
     const bool asks = claims_.active() && asks_for_read_write(effects, statement);
@@ -92,9 +92,9 @@ void Session::State::on_parse(const Event& event) {
         known.again.reset();
         known.as_it_is.reset();
       }
-      if (sql.find('\\') != std::string_view::npos || has_high_byte(sql)) known.read = reported_;
+      if (sql.find('\\') != std::string_view::npos || has_high_byte(sql)) known.read = texts_.reported;
     }
-    const auto [at, added] = statements_.try_emplace(name, known);
+    const auto [at, added] = names_.statements.try_emplace(name, known);
     // A name that is in use already: the server refuses it, unless that was closed without our knowledge.
     if (!added && (name.empty() || at->second.identity == identity)) at->second = known;
     else if (!added) at->second.effects = effects_of_unknown(), at->second.again.reset(), at->second.as_it_is.reset();
@@ -137,23 +137,23 @@ bool Session::State::guard_parse(std::string_view name, Known known) {
   }
   pipeline_.snapshot_here |= effects.takes_snapshot;
   if (code && !model_.tx.failed) model_.on_parse(name, effects, claim.named);
-  return stage_ == Stage::ready && !pipeline_.refused;
+  return line_.stage == Stage::ready && !pipeline_.refused;
 }
 
 // The server may read the text of a statement anew, with its literals: then it is a Parse once more.
 void Session::State::on_describe(const Event& event) {
   const auto named = pgwire::decode_describe(event.body);
-  if (!named) return end("08P01", named.problem().reason());
+  if (!named) return line_.end("08P01", named.problem().reason());
   group_begins();
   if (!named->portal && pipeline_.just_parsed != cut(named->name)) {
-    const Known* known = known_statement(named->name);
+    const Known* known = names_.known(named->name);
     Known described;
     if (known != nullptr) described = *known;
     else described.effects = effects_of_unknown();
     described.effects = resolved(described.effects, described.executes);
     if (!guard_parse(named->name, std::move(described))) return;
   }
-  if (named->portal && named->name.empty() && portals_.count("") == 0) close_unnamed_portal(event);
+  if (named->portal && named->name.empty() && names_.portals.count("") == 0) close_unnamed_portal(event);
   forward_extended(event, {.request = named->portal ? Request::describe_portal : Request::describe_statement});
 }
 
@@ -161,56 +161,58 @@ void Session::State::on_bind(const Event& event) {
   std::string portal, statement;
   if (event.kind == Event::Kind::message) {
     const auto bind = pgwire::decode_bind(event.body);
-    if (!bind) return end("08P01", bind.problem().reason());
+    if (!bind) return line_.end("08P01", bind.problem().reason());
     portal = bind->portal;
     statement = bind->statement;
   } else {
     const auto names = pgwire::decode_bind_names(event.body);
-    if (!names) return end("08P01", names.problem().reason());
+    if (!names) return line_.end("08P01", names.problem().reason());
     portal = names->portal;
     statement = names->statement;
   }
-  const Known* prepared = known_statement(statement);
+  const Known* prepared = names_.known(statement);
   group_begins(prepared != nullptr && (!prepared->declared.empty() || prepared->effects.only_declares));
   if (passes_under_seat() && !passes_seated(prepared)) group_begins(true);
   model_.before_bind(statement);
   if (pipeline_.discarded) return refuse("0A000", discard_alone, "");  // a Bind plans, and planning runs functions
   if (is_reserved(statement) || is_reserved(portal)) {
-    client_parts_ = Parts::drop;
+    line_.client_parts = Line::Parts::drop;
     return refuse_reserved();
   }
-  const Known* known = known_statement(statement);
+  const Known* known = names_.known(statement);
   Known bound;
   if (known != nullptr) bound = *known;
   else bound.effects = effects_of_unknown();
   // The server would read the text in another way by now than it was judged.
   if (bound.again && bound.read) {
-    const Reading now{
-        .strings = settings_.standard_conforming_strings, .encoding = reported_.encoding, .ascii_safe = settings_.ascii_safe_encoding};
+    const Reading now{.strings = texts_.settings.standard_conforming_strings,
+                      .encoding = texts_.reported.encoding,
+                      .ascii_safe = texts_.settings.ascii_safe_encoding};
     if (reads_otherwise(*bound.again, *bound.read, now)) bound = Known{.effects = effects_of_unknown()};
   }
-  bound.made = portals_made_;
-  if (!may_be_another(portal) && (portals_.size() < names_max || portals_.count(portal) != 0 || portal.empty())) portals_[portal] = bound;
+  bound.made = names_.portals_made;
+  if (!may_be_another(portal) && (names_.portals.size() < names_max || names_.portals.count(portal) != 0 || portal.empty()))
+    names_.portals[portal] = bound;
   // A write is decided here already, so that its values, however many, go straight through.
   const Effects effects = resolved(bound.effects, bound.executes);
   if (effects.way == Way::write || model_.tx.in_block || !event.last || runs_code_ahead(effects, Step::plans)) {
     guard_group(effects, bound, Step::plans, event.last);
-    if (stage_ != Stage::ready) return;
+    if (line_.stage != Stage::ready) return;
     if (pipeline_.refused) {
-      client_parts_ = Parts::drop;
+      line_.client_parts = Line::Parts::drop;
       return;
     }
   }
   if (!pipeline_.direct && !event.last) commit_to_group();
   if (pipeline_.refused) {
-    client_parts_ = Parts::drop;
+    line_.client_parts = Line::Parts::drop;
     return;
   }
   pipeline_.acted_here |= may_run_code(effects);  // a Bind plans, and planning runs functions
   pipeline_.planned |= may_run_code(effects) && effects.way != Effects::Way::alone;
   const bool writable = model_.tx.in_block && model_.tx.writable && !model_.tx.locked;
   if (shown_of(effects) == Shows::own && claims_.active() && !pipeline_.needs_hold)
-    look_at_own(pipeline_.direct ? server_ : pipeline_.held);
+    look_at_own(pipeline_.direct ? line_.server : pipeline_.held);
   if (bound.again) parse_again(event, statement, writable && bound.as_it_is ? *bound.as_it_is : *bound.again);
   pipeline_.just_parsed.reset();
   pipeline_.snapshot_here |= effects.takes_snapshot;
@@ -259,17 +261,17 @@ void Session::State::parse_again(const Event& event, std::string_view name, std:
 // run since that could have opened a cursor of the same name (`made`).
 void Session::State::on_execute(const Event& event) {
   const auto execute = pgwire::decode_execute(event.body);
-  if (!execute) return end("08P01", execute.problem().reason());
+  if (!execute) return line_.end("08P01", execute.problem().reason());
   group_begins();
   if (is_reserved(execute->portal)) return refuse_reserved();
-  const auto found = portals_.find(execute->portal);
+  const auto found = names_.portals.find(execute->portal);
   Known known;
-  const bool bound = found != portals_.end();
+  const bool bound = found != names_.portals.end();
   if (bound) known = found->second;
   else known.effects = effects_of_unknown();
   Effects effects = resolved(known.effects, known.executes);
   learn_from_refusals(effects, known.hash);
-  if (known.made != portals_made_) {
+  if (known.made != names_.portals_made) {
     // A cursor may have taken the portal's name since.
     if (effects.way == Way::read || effects.way == Way::write || effects.kind == Kind::fetch)
       effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
@@ -282,11 +284,11 @@ void Session::State::on_execute(const Event& event) {
   if (claims_.active() && !model_.tx.failed) {
     if (!bound && execute->portal.empty()) close_unnamed_portal(event);
     if (!bound) ask_whether_there(event, Request::describe_portal, execute->portal);
-    else if (!known.executes.empty() && known_statement(known.executes) == nullptr)
+    else if (!known.executes.empty() && names_.known(known.executes) == nullptr)
       ask_whether_there(event, Request::describe_statement, known.executes);
   }
   guard_group(effects, known, Step::runs, true);
-  if (stage_ != Stage::ready || pipeline_.refused) return;
+  if (line_.stage != Stage::ready || pipeline_.refused) return;
   pipeline_.executed = pipeline_.executed_here = true;
   pipeline_.acted_here |= may_run_code(effects);
   const Shows shows = claims_.active() ? shown_of(effects) : Shows::none;
@@ -296,8 +298,8 @@ void Session::State::on_execute(const Event& event) {
   note_sent(effects, claim_for(known).named);
   // Where an error comes before it the server skips it, and is in the same transaction still: what follows the Sync waits for the answer.
   if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
-    outstanding_.wait_for_all = true;
-    portals_.erase("");
+    texts_.outstanding.wait_for_all = true;
+    names_.portals.erase("");
   }
   if (model_.by_default.broken && !model_.by_default.reported) pipeline_.suspect = true;
   if (!claims_.active() || pipeline_.needs_hold) return;
@@ -324,13 +326,13 @@ void Session::State::on_execute(const Event& event) {
 // A Close of what does not exist is no error in the protocol, so an unknown name is forwarded like any other.
 void Session::State::on_close(const Event& event) {
   const auto named = pgwire::decode_close(event.body);
-  if (!named) return end("08P01", named.problem().reason());
+  if (!named) return line_.end("08P01", named.problem().reason());
   group_begins();
   if (is_reserved(named->name)) return refuse_reserved();
   if (named->portal) {
-    portals_.erase(std::string(named->name));
+    names_.portals.erase(std::string(named->name));
   } else {
-    statements_.erase(std::string(cut(named->name)));
+    names_.statements.erase(std::string(cut(named->name)));
   }
   forward_extended(event, {.request = Request::close});
 }
@@ -344,7 +346,7 @@ void Session::State::on_flush() {
 void Session::State::send_held() {
   commit_to_group(true);
   if (pipeline_.refused) return;
-  pgwire::append_bare(server_.bytes.back(), pgwire::frontend::flush);
+  pgwire::append_bare(line_.server.bytes.back(), pgwire::frontend::flush);
   pipeline_.sent = pipeline_.touched_server = true;
 }
 
@@ -357,9 +359,9 @@ void Session::State::on_sync(const Event&) {
     PendingReply reply{.request = Request::nothing};
     pgwire::append_ready_for_query(reply.text, pgwire::TransactionStatus::idle);
     pipeline_ = Pipeline();
-    server_.replies.push(std::move(reply));
-    router_.give_made_replies();
-    if (server_.replies.empty()) settle();
+    line_.server.replies.push(std::move(reply));
+    line_.router.give_made_replies();
+    if (line_.server.replies.empty()) settle();
     return;
   }
   if (pipeline_.needs_hold) {
@@ -377,7 +379,7 @@ void Session::State::on_sync(const Event&) {
   }
   // What was held may have run code too, in a session that is not READ ONLY yet.
   if (!model_.tx.in_block && claims_.active()) add_before_commit();
-  if (!model_.tx.in_block) portals_.erase("");
+  if (!model_.tx.in_block) names_.portals.erase("");
   add_client_sync();
   pipeline_ = Pipeline();
   // After add_client_sync(): the implicit transaction ends with this Sync, not before.
@@ -388,19 +390,14 @@ void Session::State::on_sync(const Event&) {
 void Session::State::forward_extended(const Event& event, PendingReply reply) {
   if (!pipeline_.direct && event.last) {
     pipeline_.held.add(event.frame, std::move(reply));
-    if (pipeline_.held.bytes.size() > options_.held_bytes_max) commit_to_group();
+    if (pipeline_.held.bytes.size() > line_.options.held_bytes_max) commit_to_group();
     return;
   }
   pipeline_.sent = true;
   pipeline_.touched_server |= reply.request != Request::close;  // a Close begins nothing and cannot fail
   pipeline_.bound |= reply.request == Request::bind;
-  client_mid_frame_ = !event.last;
-  server_.add(event.frame, std::move(reply));
-}
-
-const Known* Session::State::known_statement(std::string_view name) const {
-  const auto found = statements_.find(cut(name));
-  return found == statements_.end() ? nullptr : &found->second;
+  line_.client_mid_frame = !event.last;
+  line_.server.add(event.frame, std::move(reply));
 }
 
 }  // namespace termgate::session

@@ -154,7 +154,7 @@ void Session::State::redeclares_after_reads(const Unit& unit, const Claim& claim
   }
   if (standing != Standing::none && !pipeline_.touched_server) raise_in_advance(claim);
   open_group(claim, standing != Standing::none);
-  add_recheck(server_);
+  add_recheck(line_.server);
 }
 
 void Session::State::note_named(const Claim& claim) {
@@ -168,7 +168,7 @@ void Session::State::note_named(const Claim& claim) {
 void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {
   if (unit.does == Does::calls) pipeline_.called = true;
   if (claim.named && unit.does >= Does::reads) note_named(claim);
-  if (unit.does == Does::begin && !standby() && standing_of(claim) == Standing::current && pipeline_.opening_possible &&
+  if (unit.does == Does::begin && !facts_.standby() && standing_of(claim) == Standing::current && pipeline_.opening_possible &&
       !pipeline_.direct) {
     if (!pipeline_.touched_server && pipeline_.beginning.bytes == 0) raise_in_advance(claim);
     // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.
@@ -206,7 +206,7 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
   // What a member of the group has declared only counts from there on: its transaction is opened where it begins, and checked here.
   if (act == Act::open && model_.tx.redeclared && pipeline_.executed_here) {
     open_group(claim, false);
-    add_check(server_, claim, Purpose::check);
+    add_check(line_.server, claim, Purpose::check);
     return;
   }
   open_group(claim, act == Act::open);
@@ -226,7 +226,7 @@ void Session::State::commit_to_group(bool flushed) {
   if (pipeline_.needs_hold)
     return refuse("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once", "");
   const bool writes_parsed = std::any_of(pipeline_.parsed.begin(), pipeline_.parsed.end(), [&](const std::string& name) {
-    const Known* known = known_statement(name);
+    const Known* known = names_.known(name);
     if (known == nullptr) return false;
     const Effects effects = resolved(known->effects, known->executes);
     return effects.way == Way::write || effects.calls_unknown;
@@ -271,12 +271,12 @@ void Session::State::open_group(const Claim& claim, bool with_check) {
   model_.tx.unnamed = false;
   flush_group();
   pipeline_.direct = true;
-  if (read_before && before.redeclared) add_recheck(server_);
+  if (read_before && before.redeclared) add_recheck(line_.server);
 }
 
 // A transaction that begins before all answers are here may begin writable: something that runs yet may change the session's default.
 void Session::State::lock_group() {
-  if (!claims_.guards() || (server_.replies.empty() && !pipeline_.ended_one)) return;
+  if (!claims_.guards() || (line_.server.replies.empty() && !pipeline_.ended_one)) return;
   Batch lock;
   run_ours(lock, ProxyStatement::locked, Purpose::mode, {});
   pipeline_.held.insert_at(pipeline_.beginning, std::move(lock));
@@ -292,7 +292,7 @@ void Session::State::flush_group() {
   Batch held = pipeline_.take_held();
   for (std::size_t i = 0; i < held.replies.size(); ++i)
     pipeline_.bound |= held.replies.at(i).request == Request::bind && !held.replies.at(i).hidden;
-  server_.append(std::move(held));
+  line_.server.append(std::move(held));
   if (pipeline_.suspect) model_.by_default.broken = true;  // it runs only now, maybe behind a restore that was on its way
   pipeline_.sent = pipeline_.touched_server = true;
 }

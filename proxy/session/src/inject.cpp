@@ -50,11 +50,11 @@ PendingReply ours(Request request, Purpose role, std::string_view error = {}) {
 // Nothing rests on the name: code that runs in the session can look it up, and put something else in its place (prepare_ours). Clients are
 // refused the prefix, so that none takes it by chance.
 const std::string& Session::State::name_of(ProxyStatement which) {
-  std::string& made = names_[index_of(which)];
+  std::string& made = own_names_[index_of(which)];
   if (!made.empty()) return made;
   static constexpr std::string_view digits = "0123456789abcdef";
   std::string name(names[index_of(which)]);
-  std::size_t bits = std::hash<std::string>()(peer_.cancel_key) ^ (static_cast<std::size_t>(server_pid_) << 32);
+  std::size_t bits = std::hash<std::string>()(line_.peer.cancel_key) ^ (static_cast<std::size_t>(line_.server_pid) << 32);
   for (int i = 0; i < 16; ++i, bits >>= 4) name += digits[bits & 15];
   return made = name;
 }
@@ -64,7 +64,7 @@ const std::string& Session::State::name_of(ProxyStatement which) {
 // name: then a Close precedes it.
 void Session::State::prepare_ours(Batch& to, ProxyStatement which, Purpose role, std::string_view error) {
   std::array<std::uint32_t, 5> types{25, 20, 25, 20, 16};  // text, bigint, boolean
-  const std::string schema = text::quoted(options_.schema, '"');
+  const std::string schema = text::quoted(line_.options.schema, '"');
   std::string sql;
   std::size_t count = 0;
   switch (which) {
@@ -206,7 +206,7 @@ void Session::State::settle_own_mode(Batch& to, bool opens) {
 }
 
 void Session::State::ask_recovery() {
-  run_ours(server_, ProxyStatement::recovery, Purpose::recovery, {});
+  run_ours(line_.server, ProxyStatement::recovery, Purpose::recovery, {});
   add_sync(Purpose::recovery);
 }
 
@@ -222,10 +222,10 @@ void Session::State::add_check(Batch& to, const Claim& claim, Purpose role, bool
   if (role != Purpose::seat && (!claim.certain || (claim.pair.scope == seat_.pair().scope && claim.pair.term != seat_.pair().term)))
     stand_before_raise(to);
   ScopedTerm given = claim.given, otherwise = claim.otherwise;
-  if (TERMGATE_PLANTED(proxy_one_behind) && host_.highest_fence(claim.pair.scope) == claim.pair.term + 1)
+  if (TERMGATE_PLANTED(proxy_one_behind) && line_.host.highest_fence(claim.pair.scope) == claim.pair.term + 1)
     given = {claim.pair.scope, claim.pair.term + 1};
   if (role != Purpose::eviction) {
-    check_.sent = now_;
+    check_.sent = line_.now;
     check_.pair = claim.pair;
     check_.given = given.complete();
   }
@@ -269,7 +269,7 @@ void Session::State::add_check(Batch& to, const Claim& claim, Purpose role, bool
 void Session::State::add_recheck(Batch& to) {
   settle_own_mode(to, false);
   stand_before_raise(to);
-  check_.sent = now_;
+  check_.sent = line_.now;
   const Claim claim = claim_of(nullptr);
   check_.pair = claim.given;
   check_.given = claim.given.complete();
@@ -298,35 +298,35 @@ void Session::State::add_opening(Batch& to, const Claim& claim, bool with_check,
 
 void Session::State::add_sync(Purpose role) {
   parses_synced_ = parses_;
-  pgwire::append_bare(server_.bytes.back(), pgwire::frontend::sync);
-  server_.replies.push(ours(Request::sync, role));
+  pgwire::append_bare(line_.server.bytes.back(), pgwire::frontend::sync);
+  line_.server.replies.push(ours(Request::sync, role));
 }
 
 void Session::State::add_client_sync() {
   parses_synced_ = parses_;
-  pgwire::append_bare(server_.bytes.back(), pgwire::frontend::sync);
-  server_.replies.push({.request = Request::sync});
+  pgwire::append_bare(line_.server.bytes.back(), pgwire::frontend::sync);
+  line_.server.replies.push({.request = Request::sync});
 }
 
 void Session::State::add_hidden_query(std::string_view sql, Purpose role) {
-  pgwire::append_query(server_.bytes.back(), sql);
-  server_.replies.push(ours(Request::query, role));
+  pgwire::append_query(line_.server.bytes.back(), sql);
+  line_.server.replies.push(ours(Request::query, role));
 }
 
 // A raise is committed by itself, so that its exclusive lock does not last as long as a user's transaction. What stands in its way is
 // told when the check itself meets it again.
 void Session::State::raise_in_advance(const Claim& claim) {
-  if (!claim.certain || fence_of(claim.pair.scope) >= claim.pair.term || standby()) return;
-  if (claims_.guards()) run_ours(server_, ProxyStatement::writable, Purpose::in_advance, {});
+  if (!claim.certain || fence_of(claim.pair.scope) >= claim.pair.term || facts_.standby()) return;
+  if (claims_.guards()) run_ours(line_.server, ProxyStatement::writable, Purpose::in_advance, {});
   // Nothing is raised where the session may not write.
-  if (owes_mode(true)) run_ours(server_, ProxyStatement::own_mode, Purpose::in_advance, {});
-  add_check(server_, claim, Purpose::in_advance);
+  if (owes_mode(true)) run_ours(line_.server, ProxyStatement::own_mode, Purpose::in_advance, {});
+  add_check(line_.server, claim, Purpose::in_advance);
   add_sync(Purpose::in_advance);
 }
 
 void Session::State::run_plain_query(std::string_view sql, Purpose role, Change change, std::size_t read_hash) {
-  pgwire::append_query(server_.bytes.back(), sql);
-  server_.replies.push({.request = Request::query, .role = role, .change = change, .read_hash = read_hash});
+  pgwire::append_query(line_.server.bytes.back(), sql);
+  line_.server.replies.push({.request = Request::query, .role = role, .change = change, .read_hash = read_hash});
 }
 
 // One statement of a simple query as Parse, Bind, Execute, in one transaction with the opening ahead of it, which the Sync
@@ -334,9 +334,9 @@ void Session::State::run_plain_query(std::string_view sql, Purpose role, Change 
 // grammar.
 void Session::State::run_converted(std::string_view sql, Change change, std::size_t read_hash) {
   // The opening before it is this transaction's, and what the client pipelines behind it begins another.
-  outstanding_.wait_for_all = true;
-  std::string& bytes = server_.bytes.back();
-  PendingReplies& replies = server_.replies;
+  texts_.outstanding.wait_for_all = true;
+  std::string& bytes = line_.server.bytes.back();
+  PendingReplies& replies = line_.server.replies;
   pgwire::append_parse(bytes, "", sql);
   replies.push({.request = Request::parse, .hidden = true});
   pgwire::append_bind(bytes, "", "", {});
@@ -354,10 +354,10 @@ void Session::State::run_converted(std::string_view sql, Change change, std::siz
 
 // The check, and its lock at session level for what runs in no transaction of ours.
 void Session::State::hold(const Claim& claim) {
-  if (!standby()) run_ours(server_, ProxyStatement::writable, Purpose::hold, {});
+  if (!facts_.standby()) run_ours(line_.server, ProxyStatement::writable, Purpose::hold, {});
   // What was prepared before a restore or a promotion may be of a leader that has lost its term in what was forgotten (F3).
-  if (session_lock_.effects.kind == statements::Kind::commit_prepared) run_ours(server_, ProxyStatement::prepared, Purpose::hold, {});
-  add_check(server_, claim, Purpose::hold);
+  if (session_lock_.effects.kind == statements::Kind::commit_prepared) run_ours(line_.server, ProxyStatement::prepared, Purpose::hold, {});
+  add_check(line_.server, claim, Purpose::hold);
   add_sync(Purpose::hold);
   session_lock_.stage = SessionLock::Stage::requested;
   session_lock_.failed = false;
@@ -366,59 +366,21 @@ void Session::State::hold(const Claim& claim) {
 
 void Session::State::release() {
   session_lock_.stage = SessionLock::Stage::releasing;
-  if (!model_.by_default.reported && keeps_default()) run_ours(server_, ProxyStatement::look, Purpose::current, {});
-  if (claims_.guards()) run_ours(server_, ProxyStatement::default_on, Purpose::release, {});
+  if (!model_.by_default.reported && keeps_default()) run_ours(line_.server, ProxyStatement::look, Purpose::current, {});
+  if (claims_.guards()) run_ours(line_.server, ProxyStatement::default_on, Purpose::release, {});
   if (!session_lock_.perhaps_held) {
     const std::array<pgwire::Field, 1> values{pgwire::Field(session_lock_.pair.scope)};
-    run_ours(server_, ProxyStatement::release, Purpose::release, values);
+    run_ours(line_.server, ProxyStatement::release, Purpose::release, values);
   } else {
     // Whose lock it took was in the answer that did not come.
     if (!session_lock_.perhaps_scope.empty() && is_known_by(session_lock_.perhaps_scope)) {
       const std::array<pgwire::Field, 1> values{pgwire::Field(session_lock_.perhaps_scope)};
-      run_ours(server_, ProxyStatement::release, Purpose::release, values);
+      run_ours(line_.server, ProxyStatement::release, Purpose::release, values);
     }
     const std::array<pgwire::Field, 1> declared{pgwire::Field()};
-    run_ours(server_, ProxyStatement::release, Purpose::release, declared);
+    run_ours(line_.server, ProxyStatement::release, Purpose::release, declared);
   }
   add_sync(Purpose::release);
-}
-
-// "on" where the server guards this session, "off" where it could; NULL where no guard is loaded that uses our layer 1. Only a setting that
-// a library has registered is in pg_settings with that context, so no client can make it up, and every role may look. A session that may
-// act as the owner of layer 1 is refused every write by the guard, so where it may choose the proxy keeps such a session.
-std::string Session::State::guard_of_session() const {
-  std::string sql =
-      "(SELECT s.setting FROM pg_catalog.pg_settings s WHERE s.name OPERATOR(pg_catalog.=) 'termgate.guarded' AND s.context "
-      "OPERATOR(pg_catalog.=) 'internal' AND EXISTS (SELECT FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid "
-      "OPERATOR(pg_catalog.=) e.extnamespace WHERE e.extname OPERATOR(pg_catalog.=) 'termgate_guard' AND n.nspname "
-      "OPERATOR(pg_catalog.=) " +
-      text::postgresql_string(options_.schema);
-  if (options_.server_guard == Options::ServerGuard::when_there) sql += " AND NOT pg_catalog.pg_has_role(n.nspowner, 'MEMBER')";
-  return sql + "))";
-}
-
-// Whether this session's role may call the check: enforcing would find out at its first write. NULL: there is none.
-std::string Session::State::check_may_be_called() const {
-  return "(SELECT pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM "
-         "pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace WHERE p.proname "
-         "OPERATOR(pg_catalog.=) 'check_claim_text' AND n.nspname OPERATOR(pg_catalog.=) " +
-         text::postgresql_string(options_.schema) + " LIMIT 1)";
-}
-
-// A pooler answers the login itself, with a PID of its own making. One that gives each transaction to another server session would
-// take a declaration, and our READ ONLY, to other clients.
-void Session::State::ask_who_serves() {
-  std::string sql =
-      "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('termgate.scope', true), pg_catalog.current_setting('termgate.term', "
-      "true), EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_type OPERATOR(pg_catalog.<>) '1' AND r.ev_class "
-      "OPERATOR(pg_catalog.>=) 16384::pg_catalog.oid), pg_catalog.current_setting('search_path', true)";
-  // Whether it may write, and whether a login trigger has changed that. What it comes back to by RESET is its own.
-  sql +=
-      ", pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('default_transaction_read_only'), "
-      "pg_catalog.set_config('default_transaction_read_only', NULL, true)";
-  if (options_.server_guard != Options::ServerGuard::off && claims_.may_be_server_guarded()) sql += ", " + guard_of_session();
-  else if (!claims_.enforces()) sql += ", " + check_may_be_called();
-  add_hidden_query(sql, Purpose::who_serves);
 }
 
 // Something behind a check has made the session writable by default (set_config in a function): put back before the next word.
@@ -426,10 +388,11 @@ void Session::State::restore_default() {
   model_.by_default.broken = false;
   if (model_.tx.in_block) model_.tx.suspect = true;  // it is undone with the block
   // Not as a simple query, which would drop the client's unnamed statement and portal.
-  if (!model_.by_default.reported && keeps_default() && login_.ready.empty()) run_ours(server_, ProxyStatement::look, Purpose::current, {});
-  run_ours(server_, ProxyStatement::default_on, Purpose::put_back, {});
+  if (!model_.by_default.reported && keeps_default() && !login_.keeps_ready())
+    run_ours(line_.server, ProxyStatement::look, Purpose::current, {});
+  run_ours(line_.server, ProxyStatement::default_on, Purpose::put_back, {});
   add_sync(Purpose::put_back);
-  outstanding_.wait_for_all = true;
+  texts_.outstanding.wait_for_all = true;
 }
 
 }  // namespace termgate::session

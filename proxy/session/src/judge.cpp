@@ -23,12 +23,12 @@ constexpr std::size_t writers_max = 256;
 // --- of a text ---
 
 Text Session::State::classified(std::string_view sql) const {
-  statements::Settings settings = settings_;
-  settings.schema = options_.schema;
+  statements::Settings settings = texts_.settings;
+  settings.schema = line_.options.schema;
   // A function that runs yet may change how this is read.
-  if (outstanding_.functions) settings.standard_conforming_strings = statements::ConformingStrings::unknown;
-  if (outstanding_.unknown) settings.ascii_safe_encoding = false;
-  return host_.statements().classify(sql, settings);
+  if (texts_.outstanding.functions) settings.standard_conforming_strings = statements::ConformingStrings::unknown;
+  if (texts_.outstanding.unknown) settings.ascii_safe_encoding = false;
+  return line_.host.statements().classify(sql, settings);
 }
 
 // A comment names a claim that the server's settings do not have; and another declaration may need a raise, which the server's guard
@@ -43,23 +43,23 @@ void Session::State::learn(const statements::Classified& text, std::string_view 
   const Learned learned = learned_of(text, sql);
   claims_.learn(learned);
   if (declares(text)) claims_.hand_over(false);
-  settings_.own_names_first &= learned.own_names_first;
-  if (learned.may_make_rules) has_rules_ = true;
+  texts_.settings.own_names_first &= learned.own_names_first;
+  if (learned.may_make_rules) facts_.has_rules = true;
   for (const std::string& name : learned.deallocates) {
-    if (may_be_another(name)) statements_.clear();
-    else statements_.erase(name);
+    if (may_be_another(name)) names_.statements.clear();
+    else names_.statements.erase(name);
   }
-  if (learned.role) role_ = *learned.role;
+  if (learned.role) facts_.role = *learned.role;
 }
 
 // EXECUTE is what it runs.
 Effects Session::State::resolved(Effects effects, std::string_view executes) const {
   if (effects.runs_prepared) {
-    const auto found = statements_.find(cut(executes));
+    const auto found = names_.statements.find(cut(executes));
     const bool explains = effects.kind == Kind::explain;
     const bool by_arguments = effects.calls_unknown;
     // An EXECUTE of an EXECUTE is not followed.
-    effects = found == statements_.end() || found->second.effects.runs_prepared ? effects_of_unknown() : found->second.effects;
+    effects = found == names_.statements.end() || found->second.effects.runs_prepared ? effects_of_unknown() : found->second.effects;
     // What runs no code is believed of a name only where it is parsed anew.
     if (unit_of(effects, false, false).does < Does::reads) {
       if (effects.only_declares) effects.by_name = true;
@@ -115,13 +115,13 @@ void Session::State::learn_from_refusals(Effects& effects, std::size_t hash) con
   if (effects.way != Way::read || hash == 0) return;
   // Of another session it may be another text by its search_path: so it stays a read where there is no claim to check.
   if (std::find(writers_.begin(), writers_.end(), hash) != writers_.end()) effects.way = Way::write;
-  else if (host_.known_to_write(hash)) effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
+  else if (line_.host.known_to_write(hash)) effects.calls_functions = effects.calls_unknown = effects.changes_declaration = true;
 }
 
 void Session::State::remember_writer(std::size_t hash) {
   if (writers_.size() >= writers_max) writers_.erase(writers_.begin());
   writers_.push_back(hash);
-  host_.saw_writing(hash);
+  line_.host.saw_writing(hash);
 }
 
 // --- with what it is checked ---
@@ -138,7 +138,7 @@ void Session::State::unit_begins() {
 void Session::State::hand_over() {
   if (seat_.held()) {
     claims_.hand_over(seat_covers());
-    return seat_.used(now_);
+    return seat_.used(line_.now);
   }
   if (!claims_.server_guarded()) return;
   const Claim claim = claim_of(nullptr);
@@ -157,10 +157,10 @@ Claim Session::State::claim_of(const statements::Declaration* named) const {
                                                                     : nullptr;
   if (strange != nullptr && claim.problem.empty()) {
     claim.code = "TG005";
-    claim.problem =
-        "TG005 scope \"" + strange->scope +
-        "\" is not ASCII: a comment or a rule of the proxy can name it only where client_encoding is UTF8, and " +
-        (reported_.encoding == "UTF8" ? std::string("it may have changed in this pipeline") : "it is \"" + reported_.encoding + "\"");
+    claim.problem = "TG005 scope \"" + strange->scope +
+                    "\" is not ASCII: a comment or a rule of the proxy can name it only where client_encoding is UTF8, and " +
+                    (texts_.reported.encoding == "UTF8" ? std::string("it may have changed in this pipeline")
+                                                        : "it is \"" + texts_.reported.encoding + "\"");
     claim.certain = false;
   }
   return claim;
@@ -169,8 +169,8 @@ Claim Session::State::claim_of(const statements::Declaration* named) const {
 // A comment of its own, or of the PREPARE or Parse that made what it runs.
 Claim Session::State::claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const {
   if (own.empty() && effects.runs_prepared) {
-    const auto found = statements_.find(cut(executes));
-    if (found != statements_.end()) return claim_of(&found->second.declared);
+    const auto found = names_.statements.find(cut(executes));
+    if (found != names_.statements.end()) return claim_of(&found->second.declared);
   }
   return claim_of(&own);
 }
@@ -192,7 +192,7 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
   TransactionView view;
   view.open = model_.tx.in_block || open;
   view.failed = model_.tx.failed;
-  view.read_only = mode_now() == Mode::read_only || standby();
+  view.read_only = mode_now() == Mode::read_only || facts_.standby();
   view.fixed = model_.tx.snapshot || model_.tx.locked || model_.locked_for_good;
   view.writable = may_write();
   view.server_guards = claims_.server_guarded();
@@ -212,18 +212,18 @@ TransactionView Session::State::view_of(const Claim& claim, bool open) const {
 // A standby refuses every write itself. What READ ONLY does not stop (advisory locks, programs) others notice there too, and whoever has
 // no term is not to do.
 Policy Session::State::policy(const Unit& unit) const noexcept {
-  const bool servers = standby() && (claims_.may_speak() || !unit.hole || unit.does == Does::alone);
+  const bool servers = facts_.standby() && (claims_.may_speak() || !unit.hole || unit.does == Does::alone);
   return {.enforce = claims_.active() && !servers};
 }
 
 bool Session::State::is_known_by(std::string_view scope) const noexcept {
-  return !has_high_byte(scope) || (reported_.encoding == "UTF8" && settings_.ascii_safe_encoding);
+  return !has_high_byte(scope) || (texts_.reported.encoding == "UTF8" && texts_.settings.ascii_safe_encoding);
 }
 
-std::int64_t Session::State::fence_of(std::string_view scope) const { return is_known_by(scope) ? host_.highest_fence(scope) : 0; }
+std::int64_t Session::State::fence_of(std::string_view scope) const { return is_known_by(scope) ? line_.host.highest_fence(scope) : 0; }
 
 void Session::State::saw_fence(std::string_view scope, std::int64_t fence) {
-  if (is_known_by(scope)) host_.saw_fence(scope, fence);
+  if (is_known_by(scope)) line_.host.saw_fence(scope, fence);
 }
 
 // A stale writer is refused here without a round trip. Where the memory knows no fence, or a lower one than
@@ -253,7 +253,7 @@ Refusal Session::State::refusal_of_prepared(const Effects& effects) const {
 // What a restored database has forgotten its check cannot know.
 Refusal Session::State::untrusted_refusal(const Claim& claim) const {
   const bool known = is_known_by(claim.pair.scope);
-  std::string reason = host_.untrusted(known ? claim.pair.scope : std::string());
+  std::string reason = line_.host.untrusted(known ? claim.pair.scope : std::string());
   if (reason.empty()) return {};
   Refusal refusal{.code = "TG004", .message = std::move(reason), .hint = {}};
   if (!known)
@@ -272,16 +272,16 @@ void Session::State::observe(const Effects& effects, const Claim& claim) {
   const Refusal refusal = observed_refusal(effects, claim);
   const bool known = claim.pair.complete() && is_known_by(claim.pair.scope);
   if (!refusal) {
-    if (known && claim.problem.empty()) host_.saw_term(claim.pair.scope, claim.pair.term);
+    if (known && claim.problem.empty()) line_.host.saw_term(claim.pair.scope, claim.pair.term);
     return;
   }
-  host_.happened({.kind = Incident::Kind::would_refuse,
-                  .scope = claim.pair.scope,
-                  .term = claim.pair.term,
-                  .fence = refusal.fence,
-                  .code = refusal.code,
-                  .message = refusal.message,
-                  .statement = unit_text_});
+  line_.host.happened({.kind = Incident::Kind::would_refuse,
+                       .scope = claim.pair.scope,
+                       .term = claim.pair.term,
+                       .fence = refusal.fence,
+                       .code = refusal.code,
+                       .message = refusal.message,
+                       .statement = unit_text_});
 }
 
 Refusal Session::State::observed_refusal(const Effects& effects, const Claim& claim) const {
@@ -291,12 +291,12 @@ Refusal Session::State::observed_refusal(const Effects& effects, const Claim& cl
     // Declared in a way that only the server knows, or nobody has to.
     if (!claims_.certain() || effects.own_check || effects.only_declares) return {};
     if (claims_.admission().without_term == WithoutTerm::allow && claim.pair.empty()) return {};
-    if (check_problem_.empty()) return {"TG002", "TG002 no term declared for a write", ""};
+    if (facts_.check_problem.empty()) return {"TG002", "TG002 no term declared for a write", ""};
   } else if (Refusal refusal = refusal_from_memory(claim)) {
     return refusal;
   }
-  if (check_problem_ == "42501") return {check_problem_, role_problem("permission denied"), ""};
-  if (!check_problem_.empty()) return {check_problem_, "Termgate is not installed in this database", ""};
+  if (facts_.check_problem == "42501") return {facts_.check_problem, role_problem("permission denied"), ""};
+  if (!facts_.check_problem.empty()) return {facts_.check_problem, "Termgate is not installed in this database", ""};
   return {};
 }
 

@@ -23,12 +23,12 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
     // Nothing of the pipeline was sent, so the server need not know that it existed: the names that it would
     // have made are forgotten, and the rest up to the Sync is dropped. But a COPY may have swallowed the Sync before, so that the server
     // waits for this one.
-    if (!pipeline_.sent && !model_.tx.in_block && (server_.replies.empty() || !server_awaits_sync())) {
-      for (const std::string& name : pipeline_.parsed) statements_.erase(name);
+    if (!pipeline_.sent && !model_.tx.in_block && (line_.server.replies.empty() || !server_awaits_sync())) {
+      for (const std::string& name : pipeline_.parsed) names_.statements.erase(name);
       pipeline_.take_held();
       pipeline_.refused = true;
-      server_.replies.push({.request = Request::nothing, .text = error});
-      return router_.give_made_replies();
+      line_.server.replies.push({.request = Request::nothing, .text = error});
+      return line_.router.give_made_replies();
     }
     // Part of the pipeline is with the server already: there it must fail.
     lock_reads();
@@ -38,9 +38,9 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
     return;
   }
   if (!model_.tx.in_block) {
-    to_client_.back() += error;
-    if (!script_.running) pgwire::append_ready_for_query(to_client_.back(), pgwire::TransactionStatus::idle);
-    quiet_since_ = now_;
+    line_.to_client.back() += error;
+    if (!script_.running) pgwire::append_ready_for_query(line_.to_client.back(), pgwire::TransactionStatus::idle);
+    line_.quiet_since = line_.now;
     return;
   }
   fail_in_server(error);
@@ -49,9 +49,9 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
 
 // The check fails, or there is none and its preparation fails.
 void Session::State::fail_in_server(const std::string& error) {
-  run_ours(server_, ProxyStatement::check, Purpose::refusal, no_claim, error);
+  run_ours(line_.server, ProxyStatement::check, Purpose::refusal, no_claim, error);
   model_.tx.failed = true;
-  outstanding_.wait_for_all = true;
+  texts_.outstanding.wait_for_all = true;
 }
 
 // A statement that is none gets the server's own error, with its position, and so does EXECUTE of a name that is none; else it gets ours.
@@ -60,9 +60,9 @@ void Session::State::refuse_unless_unknown(std::string_view sql, const statement
   report_refusal(refusal.code, refusal.message, pair, refusal.fence, true);
   if (refusal.code == "TG001" && claims_.ends_when_stale()) return end_as_stale(refusal.message);
   const bool by_name = statement.kind == statements::Kind::execute || statement.inner == statements::Kind::execute;
-  if (by_name) pgwire::append_describe_statement(server_.bytes.back(), cut(statement.name));
-  else pgwire::append_parse(server_.bytes.back(), "", sql);
-  server_.replies.push({.request = by_name ? Request::describe_statement : Request::parse, .hidden = true});
+  if (by_name) pgwire::append_describe_statement(line_.server.bytes.back(), cut(statement.name));
+  else pgwire::append_parse(line_.server.bytes.back(), "", sql);
+  line_.server.replies.push({.request = by_name ? Request::describe_statement : Request::parse, .hidden = true});
   const bool in_block = model_.tx.in_block;
   fail_in_server(error_text(refusal.code, refusal.message, refusal.hint));
   model_.tx.failed = in_block;
@@ -73,7 +73,7 @@ void Session::State::refuse_reserved() { refuse("42602", "names that begin with 
 
 // Whatever the client has sent behind it is not looked at any more.
 void Session::State::end_as_stale(std::string_view message) {
-  end(stale_ends, message);
+  line_.end(stale_ends, message);
   model_.tx.failed = true;
 }
 
@@ -110,14 +110,14 @@ bool Session::State::stale_report(std::string_view message, ScopedTerm& pair, st
 
 void Session::State::report_refusal(std::string_view code, std::string_view message, const ScopedTerm& pair, std::int64_t fence,
                                     bool from_memory) {
-  host_.happened({.kind = Incident::Kind::refused,
-                  .scope = pair.scope,
-                  .term = pair.term,
-                  .fence = fence,
-                  .code = code,
-                  .message = message,
-                  .statement = unit_text_,
-                  .from_memory = from_memory});
+  line_.host.happened({.kind = Incident::Kind::refused,
+                       .scope = pair.scope,
+                       .term = pair.term,
+                       .fence = fence,
+                       .code = code,
+                       .message = message,
+                       .statement = unit_text_,
+                       .from_memory = from_memory});
 }
 
 std::string Session::State::role_problem(std::string_view why) const {
@@ -147,7 +147,7 @@ Explained Session::State::explained(const pgwire::ReportFields& report, Purpose 
     it.code = "3F000";
     it.refused = it.message;
     it.message = "Termgate is not installed in this database, and so nothing can be written through it";
-    it.hint = "As the owner: termgate init --db postgresql://…/" + login_request_.database;
+    it.hint = "As the owner: termgate init --db postgresql://…/" + line_.login_request.database;
     // insufficient_privilege: the check runs as the client's role.
   } else if (it.code == "42501") {
     it.message = role_problem(it.message);
@@ -167,7 +167,7 @@ void Session::State::ours_refused(const pgwire::ReportFields& report, Purpose ro
   const Explained it = explained(report, role);
   if (it.fence != 0) {
     saw_fence(it.pair.scope, it.fence);
-    const PendingReply& head = server_.replies.head();
+    const PendingReply& head = line_.server.replies.head();
     if (head.request == Request::execute && !head.given) claims_.check_refused(it.pair, head.changes);
   }
   if (!it.refused.empty()) report_refusal(it.code, it.refused, it.pair, it.fence, false);
@@ -175,7 +175,7 @@ void Session::State::ours_refused(const pgwire::ReportFields& report, Purpose ro
   pgwire::ReportFields fields = pgwire::report("ERROR", it.code, it.message);
   fields.set('H', it.hint);
   fields.set('D', it.detail);
-  pgwire::append_error_response(to_client_.back(), fields);
+  pgwire::append_error_response(line_.to_client.back(), fields);
 }
 
 }  // namespace termgate::session

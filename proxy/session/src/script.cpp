@@ -53,7 +53,7 @@ void Session::State::start_script(std::string_view sql, Text text) {
   script_.running = true;
   script_.sql = std::move(whole);
   script_.text = std::move(text);
-  script_.read = reported_;
+  script_.read = texts_.reported;
   next_piece();
 }
 
@@ -83,8 +83,8 @@ bool Session::State::frame_needed(std::size_t from) const {
 
 void Session::State::next_piece() {
   while (true) {
-    if (client_mid_frame_) {
-      act_after_frame_ = true;
+    if (line_.client_mid_frame) {
+      settle_after_frame_ = true;
       return;
     }
     Script& script = script_;
@@ -97,10 +97,10 @@ void Session::State::next_piece() {
     if (script.failed || script.next >= all.size()) return finish_script();
 
     const statements::Statement& first = all[script.next];
-    if (reads_otherwise(std::string_view(script.sql).substr(first.offset), script.read, reported_)) {
+    if (reads_otherwise(std::string_view(script.sql).substr(first.offset), script.read, texts_.reported)) {
       const bool in_block = model_.tx.in_block && !model_.tx.failed;
       if (in_block) refuse("0A000", read_anew, "");
-      else to_client_.back() += error_text("0A000", read_anew, "");
+      else line_.to_client.back() += error_text("0A000", read_anew, "");
       if (!in_block) script_refused();
       return;
     }
@@ -129,7 +129,7 @@ void Session::State::next_piece() {
       return begin_frame();
     }
 
-    router_.release_framed();
+    line_.router.release_framed();
     bool added = !model_.tx.failed && release_mark();
     const Act act = decided_in_script(first, effects);
     added |= !model_.tx.failed && effects.takes_snapshot && settle_mode();
@@ -157,12 +157,12 @@ bool Session::State::run_apart(const statements::Statement& statement, const Eff
     // The statements before it belong to the client's block from here on, as they do without us.
     script_.frame = false;
     model_.begin_block();
-    router_.release_framed();
+    line_.router.release_framed();
     const char first = script_.sql[statement.offset];
-    pgwire::append_command_complete(to_client_.back(), first == 's' || first == 'S' ? "START TRANSACTION" : "BEGIN");
+    pgwire::append_command_complete(line_.to_client.back(), first == 's' || first == 'S' ? "START TRANSACTION" : "BEGIN");
     return true;
   }
-  router_.release_framed();
+  line_.router.release_framed();
   if (script_.frame && frame_refuses(effects)) {
     script_refused();
     return false;
@@ -170,7 +170,7 @@ bool Session::State::run_apart(const statements::Statement& statement, const Eff
   if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
     // Our BEGIN keeps the server from saying it. What was written so far ends with this statement, as it does without us.
     if (script_.frame)
-      pgwire::append_notice_response(to_client_.back(), pgwire::report("WARNING", "25P01", "there is no transaction in progress"));
+      pgwire::append_notice_response(line_.to_client.back(), pgwire::report("WARNING", "25P01", "there is no transaction in progress"));
     script_.frame = false;
   }
   const std::string sql = script_.sql.substr(statement.offset, statement.length);
@@ -184,12 +184,12 @@ bool Session::State::run_apart(const statements::Statement& statement, const Eff
   one.single = true;
   const bool begins = script_.frame && effects.kind == Kind::begin;
   run_statement(sql, effects, script_.claim, one);
-  if (begins && !server_.replies.empty() && !script_.failed) {
+  if (begins && !line_.server.replies.empty() && !script_.failed) {
     // The server sets the modes of the transaction that is open, or refuses, as it does for its own implicit block. It warns of our BEGIN.
-    server_.replies.at(server_.replies.size() - 1).hide_warning = true;
+    line_.server.replies.at(line_.server.replies.size() - 1).hide_warning = true;
     script_.becomes_block = true;
   }
-  return server_.replies.empty();  // answered here
+  return line_.server.replies.empty();  // answered here
 }
 
 Act Session::State::decided_in_script(const statements::Statement& statement, const Effects& effects) const {
@@ -231,7 +231,7 @@ void Session::State::send_piece(const Effects& effects) {
 
 // What comes next is sent when BEGIN has succeeded: where a cancel request meets it, nothing of the text may run.
 void Session::State::begin_frame() {
-  router_.release_framed();
+  line_.router.release_framed();
   add_hidden_query("BEGIN", Purpose::begin);
   script_.frame = true;
   model_.begin_block();
@@ -255,7 +255,7 @@ bool Session::State::frame_refuses(const Effects& effects) {
       break;
     default: return false;
   }
-  to_client_.back() += error_text("25P01", what + " can only be used in transaction blocks", "");
+  line_.to_client.back() += error_text("25P01", what + " can only be used in transaction blocks", "");
   return true;
 }
 
@@ -277,10 +277,10 @@ void Session::State::finish_script() {
     if (!script_.failed && !model_.tx.failed && add_before_commit()) add_sync(Purpose::silent);
     return add_hidden_query(script_.failed ? "ROLLBACK" : "COMMIT", script_.failed ? Purpose::rollback : Purpose::commit);
   }
-  router_.release_framed();
+  line_.router.release_framed();
   model_.on_text_done(script_.failed);
   script_ = Script();
-  pgwire::append_ready_for_query(to_client_.back(), model_.status);
+  pgwire::append_ready_for_query(line_.to_client.back(), model_.status);
 }
 
 }  // namespace termgate::session

@@ -13,21 +13,21 @@ namespace frontend = pgwire::frontend;
 
 // Nothing of the client's is under way, in either direction.
 bool Session::State::at_rest() const noexcept {
-  return stage_ == Stage::ready && server_.replies.empty() && !pipeline_.begun && !client_mid_frame_ && !script_.running &&
+  return line_.stage == Stage::ready && line_.server.replies.empty() && !pipeline_.begun && !line_.client_mid_frame && !script_.running &&
          session_lock_.stage == SessionLock::Stage::none && model_.status == pgwire::TransactionStatus::idle && !model_.tx.in_block &&
-         login_.ready.empty();
+         !login_.keeps_ready();
 }
 
 // Between two transactions: gives the seat back, checks what the session declares, or takes a seat, where one of these is due.
 void Session::State::mind_seat() {
   if (!at_rest()) return;
-  if (seat_.due(now_)) return stand();
-  if (seat_.to_be_looked_at(now_)) return look_at_seat();
-  if (!seat_.may_be_wished(now_)) return;
+  if (seat_.due(line_.now)) return stand();
+  if (seat_.to_be_looked_at(line_.now)) return look_at_seat();
+  if (!seat_.may_be_wished(line_.now)) return;
   const Claim claim = claim_of(nullptr);
-  const SeatOffer offer = host_.seat_offer();
-  if (offer.secret.empty() || !claim.certain || !seat_.wished(claim.pair, offer.checks, now_)) return;
-  if (standing_of(claim) != Standing::current || !claims_.guards() || options_.server_pooler || standby() || draining_ ||
+  const SeatOffer offer = line_.host.seat_offer();
+  if (offer.secret.empty() || !claim.certain || !seat_.wished(claim.pair, offer.checks, line_.now)) return;
+  if (standing_of(claim) != Standing::current || !claims_.guards() || line_.options.server_pooler || facts_.standby() || line_.draining ||
       model_.by_default.own || model_.by_default.believed != Mode::servers || !is_known_by(claim.pair.scope))
     return;
   sit(claim.pair, offer);
@@ -35,23 +35,23 @@ void Session::State::mind_seat() {
 
 // In a transaction of its own, as a raise in advance. Nothing else is sent before it is answered.
 void Session::State::sit(const ScopedTerm& pair, const SeatOffer& offer) {
-  run_ours(server_, ProxyStatement::writable, Purpose::seat, {});
+  run_ours(line_.server, ProxyStatement::writable, Purpose::seat, {});
   // Where the server itself says READ ONLY there is no seat.
-  run_ours(server_, ProxyStatement::own_mode, Purpose::seat, {});
+  run_ours(line_.server, ProxyStatement::own_mode, Purpose::seat, {});
   const std::string term = std::to_string(pair.term);
   const std::array<pgwire::Field, 3> values{pgwire::Field(pair.scope), pgwire::Field(term), pgwire::Field(offer.secret)};
-  run_ours(server_, ProxyStatement::sit, Purpose::seat, values);
+  run_ours(line_.server, ProxyStatement::sit, Purpose::seat, values);
   add_sync(Purpose::seat);
-  seat_.asks(pair, offer, now_);
-  outstanding_.wait_for_all = true;
+  seat_.asks(pair, offer, line_.now);
+  texts_.outstanding.wait_for_all = true;
 }
 
 void Session::State::stand() {
-  run_ours(server_, ProxyStatement::writable, Purpose::seat, {});
-  stand_here(server_, Purpose::seat);
+  run_ours(line_.server, ProxyStatement::writable, Purpose::seat, {});
+  stand_here(line_.server, Purpose::seat);
   add_sync(Purpose::seat);
   seat_.leaves();
-  outstanding_.wait_for_all = true;
+  texts_.outstanding.wait_for_all = true;
 }
 
 void Session::State::stand_here(Batch& to, Purpose role) {
@@ -61,8 +61,8 @@ void Session::State::stand_here(Batch& to, Purpose role) {
 
 void Session::State::look_at_seat() {
   const Claim claim = claim_of(nullptr);
-  seat_.looks(now_);
-  add_check(server_, claim, Purpose::seat);
+  seat_.looks(line_.now);
+  add_check(line_.server, claim, Purpose::seat);
   add_sync(Purpose::seat);
 }
 
@@ -93,7 +93,7 @@ bool Session::State::passes_seated(const statements::Classified& text, std::stri
 // EXECUTE is what it runs, under the claim of the comments there.
 bool Session::State::passes_seated(const Effects& effects, std::string_view executes) const {
   if (!effects.runs_prepared) return passes_seated(resolved(effects, executes));
-  const Known* prepared = known_statement(executes);
+  const Known* prepared = names_.known(executes);
   return prepared != nullptr && prepared->declared.empty() && passes_seated(resolved(effects, executes));
 }
 
@@ -104,7 +104,7 @@ bool Session::State::passes_seated(const Known* known) const {
 // The client's transaction goes on, or begins, with what the seat does not cover.
 void Session::State::leave_seat() {
   claims_.hand_over(false);
-  seat_.not_for_a_while(now_);
+  seat_.not_for_a_while(line_.now);
 }
 
 bool Session::State::passes_under_seat() const noexcept { return seat_.held() && claims_.handed_over(); }
@@ -134,14 +134,14 @@ bool Session::State::stands_before(const pgwire::Event& event) {
     passes = !parse || passes_seated(*peek(parse->sql), parse->sql);
   } else if (passes && event.type == frontend::bind) {
     const auto names = pgwire::decode_bind_names(event.body);
-    passes = !names || passes_seated(known_statement(names->statement));
+    passes = !names || passes_seated(names_.known(names->statement));
   } else if (passes) {
     passes = event.type != frontend::function_call;
   }
   if (passes) return false;
   peeked_ = {};
-  seat_.not_for_a_while(now_);
-  if (!seat_.due(now_)) return false;
+  seat_.not_for_a_while(line_.now);
+  if (!seat_.due(line_.now)) return false;
   stand();
   return true;
 }
@@ -164,20 +164,20 @@ bool Session::State::lock_what_was_seated() {
     refuse("0A000", "Termgate cannot prepare this transaction, which has declared another term of its scope: begin it again", "");
     return false;
   }
-  run_ours(server_, ProxyStatement::unseat, Purpose::mode, {});
-  check_.sent = now_;
+  run_ours(line_.server, ProxyStatement::unseat, Purpose::mode, {});
+  check_.sent = line_.now;
   check_.pair = seat_.pair();
   check_.given = true;
   const std::string term = std::to_string(seat_.pair().term);
   const std::array<pgwire::Field, 4> values{pgwire::Field(seat_.pair().scope), pgwire::Field(term), pgwire::Field(), pgwire::Field()};
-  run_ours(server_, ProxyStatement::check, Purpose::check, values);
+  run_ours(line_.server, ProxyStatement::check, Purpose::check, values);
   return true;
 }
 
 void Session::State::seat_settled() {
-  seat_.settled(now_);
+  seat_.settled(line_.now);
   claims_.seated(seat_.held());
-  host_.holds_gate(seat_.held() ? std::string_view(seat_.pair().scope) : std::string_view());
+  line_.host.holds_gate(seat_.held() ? std::string_view(seat_.pair().scope) : std::string_view());
 }
 
 // A raise waits for the seat, or nobody knows whether one does.

@@ -37,12 +37,12 @@ void Session::State::on_query(std::string_view sql) {
   if (pipeline_.begun) {
     // In a block as pgjdbc does it for its savepoints; outside of one, behind messages of ours, 18 would lose the client's work.
     if (!model_.tx.in_block)
-      return end("0A000", "Termgate takes no simple query before the Sync of an extended one, but in a transaction block");
+      return line_.end("0A000", "Termgate takes no simple query before the Sync of an extended one, but in a transaction block");
     pipeline_ = Pipeline();
   }
   unit_begins();
-  statements_.erase("");
-  portals_.erase("");
+  names_.statements.erase("");
+  names_.portals.erase("");
   const bool passes = peeked_.at == sql.data();
   const Text text = passes ? std::exchange(peeked_, {}).text : classified(sql);
   unit_text_ = sql.substr(0, unit_text_bytes);
@@ -73,16 +73,16 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   }
   const statements::Statement& statement = text.statements.front();
   // It goes to the server as READ ONLY, which a standby would take.
-  if (standby() && asks_for_read_write(effects, statement))
+  if (facts_.standby() && asks_for_read_write(effects, statement))
     return refuse("0A000", "cannot set transaction read-write mode during recovery", "");
   if (const Shows shows = shown_of(effects); shows != Shows::none) {
     if (shows == Shows::own) {
-      look_at_own(server_);
+      look_at_own(line_.server);
       add_sync(Purpose::silent);
     }
     note_sent(effects, claim.named);
     run_plain_query(sql);
-    server_.replies.at(server_.replies.size() - 1).shows = shows;
+    line_.server.replies.at(line_.server.replies.size() - 1).shows = shows;
     return;
   }
   std::size_t read_hash = 0;
@@ -106,7 +106,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   if (const Refusal refusal = refusal_of_prepared(effects)) return refuse_from_memory(refusal, claim.pair);
   TransactionView view = view_of(claim, false);
   const bool only_reads = view.read_only && !model_.tx.writable;
-  if (effects.kind == Kind::unparsable && !standby() && !may_write()) {
+  if (effects.kind == Kind::unparsable && !facts_.standby() && !may_write()) {
     const Standing standing = standing_of(claim);
     Refusal refusal;
     if (standing == Standing::problem) refusal = {claim.code, claim.problem, claim.hint};
@@ -123,8 +123,8 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     if (effects.kind == Kind::unparsable) return run_converted(sql);
     run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
     if (server_says) {
-      server_.replies.at(server_.replies.size() - 1).read_only_behind = true;
-      outstanding_.wait_for_all = true;
+      line_.server.replies.at(line_.server.replies.size() - 1).read_only_behind = true;
+      texts_.outstanding.wait_for_all = true;
     }
     return;
   }
@@ -164,9 +164,9 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   const bool with_check = act != Act::open_unchecked && act != Act::pass;
   if (with_check) raise_in_advance(claim);
   // What a rule answers with besides is lost where Parse and Execute stand in for a simple query.
-  const bool by_rule = has_rules_ && unit.does == Does::writes && effects.kind == Kind::write && !script_.running;
+  const bool by_rule = facts_.has_rules && unit.does == Does::writes && effects.kind == Kind::write && !script_.running;
   if (effects.kind == Kind::unparsable || (text.single && !effects.is_copy_in && !has_parameter(sql) && !by_rule)) {
-    add_opening(server_, claim, with_check);
+    add_opening(line_.server, claim, with_check);
     note_sent(effects, claim.named);
     return run_converted(sql, change_of(effects), read_hash);
   }
@@ -188,7 +188,7 @@ void Session::State::run_held(std::string_view sql, const Effects& effects, cons
 Shows Session::State::shown_of(const Effects& effects) const noexcept {
   if (effects.shown == Effects::Shown::nothing || !claims_.guards() || model_.tx.failed) return Shows::none;
   const bool of_transaction = effects.shown == Effects::Shown::mode;
-  if (of_transaction && standby()) return Shows::none;
+  if (of_transaction && facts_.standby()) return Shows::none;
   const Mode mode = of_transaction ? mode_now() : model_.by_default.believed;
   switch (mode) {
     case Mode::read_only: return Shows::on;
@@ -202,10 +202,10 @@ Shows Session::State::shown_of(const Effects& effects) const noexcept {
 // The fast path of libpq: large objects, and whatever function a client names. What only reads large objects may pass.
 void Session::State::on_function_call(const Event& event) {
   const auto head = pgwire::decode_function_call_head(event.body);
-  if (!head) return end("08P01", head.problem().reason());
+  if (!head) return line_.end("08P01", head.problem().reason());
   if (pipeline_.begun) {
     if (!model_.tx.in_block)
-      return end("0A000", "Termgate takes no function call before the Sync of an extended query, but in a transaction block");
+      return line_.end("0A000", "Termgate takes no function call before the Sync of an extended query, but in a transaction block");
     pipeline_ = Pipeline();
   }
   unit_begins();
@@ -235,7 +235,7 @@ void Session::State::on_function_call(const Event& event) {
   observe(effects, claim);
   if (claims_.active() && !model_.tx.failed) {
     if (!model_.tx.in_block && effects.way == Way::write) {
-      client_parts_ = Parts::drop;
+      line_.client_parts = Line::Parts::drop;
       report_refusal("TG002", "TG002 a function call outside of a transaction block", claim.pair, 0, true);
       return refuse(claim.problem.empty() ? "TG002" : claim.code,
                     "TG002 a fast-path function call that may write must be in a transaction block", "");
@@ -243,15 +243,15 @@ void Session::State::on_function_call(const Event& event) {
     if (model_.tx.in_block) {
       const bool added = guard_block(effects, claim, Step::runs);
       if (model_.tx.failed) {
-        client_parts_ = Parts::drop;
+        line_.client_parts = Line::Parts::drop;
         return;
       }
       if (added) add_sync(Purpose::silent);
     }
   }
   note_sent(effects, claim.named);
-  server_.add(event.frame, {.request = Request::function_call});
-  client_mid_frame_ = !event.last;
+  line_.server.add(event.frame, {.request = Request::function_call});
+  line_.client_mid_frame = !event.last;
 }
 
 // FunctionCall: OID, argument formats, arguments; lo_open(oid, mode).

@@ -46,8 +46,11 @@
 
 #include "claims.hpp"
 #include "effects.hpp"
+#include "line.hpp"
+#include "login.hpp"
 #include "parts.hpp"
 #include "replies.hpp"
+#include "replication.hpp"
 #include "reply_router.hpp"
 #include "seat.hpp"
 #include "transaction_model.hpp"
@@ -58,37 +61,12 @@ class Session::State {
  public:
   State(const Options& options, Peer peer, SessionHost& session_host, Instant now);
 
-  // --- login.cpp ---
-  enum class Stage : std::uint8_t {
-    greeting,    // the client's first packets
-    client_tls,  // S was answered, the handshake is on
-    admitting,
-    connecting,
-    server_greeting,  // SSLRequest was sent
-    server_tls,
-    login,  // both talk about who the client is
-    ready,
-    replication,  // replication.cpp
-    closing,      // what is in the outboxes is sent, nothing more is read
-    closed,
-  };
-
-  void greet(std::string_view bytes);
-  void startup_read(const pgwire::StartupEvent& event);
-  void admitted(const Admission& admission);
-  void server_connected();
-  void server_greeted(std::string_view& bytes);
-  void start_login();
-  void login_from_client(const pgwire::Event& event);
-  void login_from_server(const pgwire::Event& event);
-  void authentication(const pgwire::Event& event);
-  void login_parameter(const pgwire::Event& event);
-  std::string server_options(std::string_view requested) const;
+  // --- the login, see login.hpp ---
+  void login_event(const pgwire::Event& event);
+  void logged_in();
 
   // --- client.cpp ---
   void from_client(std::string_view bytes);
-  void replication_from_client(std::string_view bytes);
-  void replication_from_server(std::string_view bytes);
   std::size_t look_at(std::string_view bytes);  // how many of them were dealt with
   void defer(const pgwire::Event& event);
   void pump();  // what waited may be looked at now
@@ -206,7 +184,6 @@ class Session::State {
   void on_flush();
   void send_held();
   void forward_extended(const pgwire::Event& event, PendingReply reply);
-  const Known* known_statement(std::string_view name) const;
 
   // --- group.cpp ---
   void group_begins(bool declares = false);  // its first message does
@@ -235,7 +212,7 @@ class Session::State {
   // The server's own default, which ours stands in front of.
   bool keeps_default() const noexcept { return claims_.guards(); }
   Mode mode_now() const noexcept;
-  bool reads_only() const noexcept { return standby() || model_.by_default.believed == Mode::read_only; }
+  bool reads_only() const noexcept { return facts_.standby() || model_.by_default.believed == Mode::read_only; }
   bool owes_mode(bool opens) const noexcept;
   bool lends_default() const noexcept;
   void default_is(bool on, bool lent);
@@ -250,13 +227,9 @@ class Session::State {
   void hold(const Claim& claim);
   void release();
   void restore_default();
-  void ask_who_serves();
-  std::string guard_of_session() const;
-  std::string check_may_be_called() const;
-  void login_not_guarded();  // login.cpp
 
   // --- refusal.cpp ---
-  std::string role_now() const { return role_.empty() || role_ == "none" ? login_request_.user : role_; }
+  std::string role_now() const { return facts_.role.empty() || facts_.role == "none" ? line_.login_request.user : facts_.role; }
   std::string role_problem(std::string_view why) const;
   static std::string error_text(std::string_view code, std::string_view message, std::string_view hint);
   void refuse(std::string_view code, std::string_view message, std::string_view hint);
@@ -279,8 +252,6 @@ class Session::State {
   void ready_for_query(const pgwire::Event& event);
   void parameter_status(const pgwire::Event& event);
   void check_answered(std::string_view row);
-  void served_by(std::string_view row);
-  bool standby() const noexcept { return recovery_ == Recovery::standby; }
   bool asks_recovery(char type) const noexcept;
   void ask_recovery();
   bool row_shown(const pgwire::Event& event);
@@ -298,9 +269,6 @@ class Session::State {
   void drop_until_sync();
 
   // --- session.cpp ---
-  void act(Action::Kind kind) { actions_.push_back({kind}); }
-  void end(std::string_view sqlstate, std::string_view message);  // FATAL to the client, goodbye to the server
-  void close_all();
   void fence_seen(std::string_view scope, std::int64_t fence);
   void end_if_stale();
   void tick();
@@ -311,63 +279,39 @@ class Session::State {
   bool waits_for_more() const noexcept;
   std::optional<Instant> deadline() const noexcept;
   std::size_t memory_bytes() const noexcept;
-  bool over() const noexcept { return stage_ == Stage::closing || stage_ == Stage::closed; }
   void assert_consistent() const noexcept;
 
   // --- what every part knows ---
-  const Options& options_;
-  Peer peer_;
-  SessionHost& host_;
-  Instant now_, quiet_since_;
-  Stage stage_ = Stage::greeting;
-  Outbox to_client_;
-  Batch server_;  // on its way to the server, and the replies that it owes
-  std::vector<Action> actions_;
-  Login login_;
-  LoginRequest login_request_;
-  std::uint32_t server_pid_ = 0;
-  std::string server_key_;
-  std::uint32_t cancel_pid_ = 0;  // of a cancel request
-  std::string cancel_key_;
-  bool draining_ = false;
+  Line line_;
+  TransactionModel model_;
+  Claims claims_;
+  Seat seat_;
+  Texts texts_;
+  ServerFacts facts_;
+  ClientNames names_;
 
-  // --- reading ---
-  pgwire::Reader client_reader_, server_reader_;
-  std::string client_in_;  // bytes of the client that may not be looked at yet
-  std::optional<Deferred> deferred_;
-  bool client_mid_frame_ = false;  // half of a message of the client's is on its way to the server
-  bool act_after_frame_ = false;   // settle() again once it is through
-  enum class Parts : std::uint8_t { send, drop } client_parts_ = Parts::send;  // the rest of a streamed message
+  // --- the parts ---
+  Login login_{line_, claims_, texts_, facts_, model_};
+  Replication replication_{line_, claims_, texts_.settings};
+
+  // settle() once the rest of a client's message is through.
+  bool settle_after_frame_ = false;
 
   // --- what comes from the server ---
-  ReplyRouter router_{server_.replies, to_client_};
-  Outstanding outstanding_;
   bool in_copy_in_ = false;     // the server waits for CopyData
   bool pump_after_ = false;     // what waits of the client's may be looked at now
   bool server_skips_ = false;   // after an error of an extended message, up to the client's Sync
   bool server_leaves_ = false;  // it has sent a FATAL error, and closes the connection
 
   // --- the session and its transaction ---
-  TransactionModel model_;
-  // A standby cannot be written until it is promoted, which may be at any time.
-  enum class Recovery : std::uint8_t { primary, standby } recovery_ = Recovery::primary;
-  Claims claims_;
-  Seat seat_;
   struct Peeked {
     const char* at = nullptr;  // in the message
     Text text;
   } peeked_;
-  statements::Settings settings_;
-  Reading reported_;  // settings_ may know less: a change may be on its way
-  std::map<std::string, Known, std::less<>> statements_, portals_;
-  std::size_t portals_made_ = 0;      // how often something may have put another cursor in the place of a portal
   std::vector<std::size_t> writers_;  // hashes of texts that looked like reads and met READ ONLY
-  bool has_rules_ = false;            // the database has rules: a rewritten statement may answer with rows of another
-  std::string role_;                  // as SET ROLE said last; empty: the user
-  std::string check_problem_;         // of a session that is observed: the code that its check would fail with; empty: it would not
 
   // --- what is ours in the server ---
-  std::array<std::string, proxy_statement_count> names_;
+  std::array<std::string, proxy_statement_count> own_names_;
   // The last Parse of each that is not known to be closed again, counted in parses_; 0: there is none. An error skips the Close behind it.
   std::array<std::size_t, proxy_statement_count> left_{};
   std::size_t parses_ = 0, parses_synced_ = 0;  // … and how many stand in front of the last Sync
@@ -384,7 +328,6 @@ class Session::State {
   Pipeline pipeline_;
   Script script_;
   SessionLock session_lock_;
-  bool replication_busy_ = false;  // a Query of a replication connection is not answered yet
 };
 
 }  // namespace termgate::session

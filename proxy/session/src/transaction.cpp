@@ -35,15 +35,15 @@ void Session::State::note_prepared(const Effects& effects) {
   known.declared = effects.prepares_declared;
   const std::string name(cut(effects.prepares));
   if (may_be_another(effects.prepares)) {
-    statements_.clear();
+    names_.statements.clear();
     return;
   }
-  const auto found = statements_.find(name);
-  if (found != statements_.end()) {
+  const auto found = names_.statements.find(name);
+  if (found != names_.statements.end()) {
     found->second = Known();
     found->second.effects = effects_of_unknown();
-  } else if (statements_.size() < names_max) {
-    statements_.emplace(name, known);
+  } else if (names_.statements.size() < names_max) {
+    names_.statements.emplace(name, known);
   }
 }
 
@@ -52,23 +52,23 @@ void Session::State::note_sent(const Effects& effects, bool named) {
   const bool may_declare = model_.apply(effects, unit_of(effects, false, claims_.final_rule()).does, claims_.guards(), named);
   if (may_declare && !passes_under_seat()) claims_.may_declare(effects.way == Way::neutral);
   const bool code = effects.kind == Kind::call || effects.kind == Kind::do_block;
-  if (effects.unsettles) outstanding_.wait_for_all = true;
-  if (effects.takes_snapshot) outstanding_.functions = true;  // a view may hide them
-  if (effects.calls_unknown || code) outstanding_.unknown = true;
-  if (effects.kind == Kind::unparsable) outstanding_.unread = true;
+  if (effects.unsettles) texts_.outstanding.wait_for_all = true;
+  if (effects.takes_snapshot) texts_.outstanding.functions = true;  // a view may hide them
+  if (effects.calls_unknown || code) texts_.outstanding.unknown = true;
+  if (effects.kind == Kind::unparsable) texts_.outstanding.unread = true;
   // The end of a transaction or of a savepoint takes back what SET has set in it.
   const bool takes_back = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to ||
                           effects.kind == Kind::prepare_transaction;
   if (effects.kind == Kind::unparsable || code || takes_back || (effects.unsettles && effects.way == Way::neutral)) {
-    settings_.standard_conforming_strings = statements::ConformingStrings::unknown;
-    settings_.ascii_safe_encoding = false;
+    texts_.settings.standard_conforming_strings = statements::ConformingStrings::unknown;
+    texts_.settings.ascii_safe_encoding = false;
   }
-  if (effects.forgets_prepared) statements_.clear();
+  if (effects.forgets_prepared) names_.statements.clear();
   // Code, or a word of the client's, may have put another cursor in the place of a portal.
   const bool ends = effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::rollback_to;
   if (ends || code || effects.calls_unknown || effects.kind == Kind::close || effects.kind == Kind::declare_cursor ||
       effects.kind == Kind::unparsable || effects.kind == Kind::discard_all)
-    ++portals_made_;
+    ++names_.portals_made;
 }
 
 // Whether a Parse or a Bind of it runs code of the client's. Parse reads its literals, by the checks of the domains in their types; the
@@ -84,7 +84,7 @@ bool Session::State::runs_code_ahead(const Effects& effects, Step step) noexcept
 bool Session::State::settle_mode() {
   if (!std::exchange(model_.tx.mode_unsure, false)) return false;
   model_.savepoint_over();
-  run_ours(server_, ProxyStatement::writable, Purpose::writable, {});
+  run_ours(line_.server, ProxyStatement::writable, Purpose::writable, {});
   return true;
 }
 
@@ -109,10 +109,10 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
   if (!runs && unit.does != Does::declares && unit.does != Does::own_call) {
     // A Parse writes nothing, but it fixes the access mode of its transaction as a read does.
     if (unit.does < Does::savepoint || unit.does == Does::commit || unit.does == Does::fetch) return false;
-    if (unit.does >= Does::writes && !model_.tx.writable && !model_.tx.snapshot && !standby() && model_.tx.mode != Mode::read_only &&
+    if (unit.does >= Does::writes && !model_.tx.writable && !model_.tx.snapshot && !facts_.standby() && model_.tx.mode != Mode::read_only &&
         standing_of(claim) == Standing::none) {
       // What it will run under may be declared before it runs, and then it is too late to make the transaction writable.
-      add_opening(server_, claim, false);
+      add_opening(line_.server, claim, false);
       return true;
     }
     unit.does = effects.takes_snapshot ? Does::reads : Does::quiet;
@@ -120,7 +120,7 @@ bool Session::State::guard_block(const Effects& effects, const Claim& claim, Ste
     if (model_.tx.writable) return false;
   }
   bool added = carry_out(decide(unit, view_of(claim, true), standing_of(claim), policy(unit)), effects, claim) || settled;
-  if (runs && unit.does == Does::own_call) stand_before_raise(server_);
+  if (runs && unit.does == Does::own_call) stand_before_raise(line_.server);
   const bool may_be_prepared = unit.does == Does::prepares || effects.kind == Kind::unparsable;
   if (runs && may_be_prepared && !model_.tx.failed) added |= lock_what_was_seated();
   return (runs && unit.does == Does::savepoint && mark()) || added;
@@ -150,10 +150,10 @@ bool Session::State::outside_savepoints() const noexcept {
 // savepoint there is a way back to where READ ONLY holds for all of it.
 bool Session::State::mark() {
   const bool outside =
-      model_.tx.was_unmarked && model_.tx.savepoints && model_.tx.savepoints->empty() && server_.replies.empty() && !model_.mark_there;
+      model_.tx.was_unmarked && model_.tx.savepoints && model_.tx.savepoints->empty() && line_.server.replies.empty() && !model_.mark_there;
   if (!may_write() || model_.tx.acted || model_.tx.failed || model_.tx.marked || (model_.tx.savepoint && !outside)) return false;
   model_.tx.marked = true;
-  run_ours(server_, ProxyStatement::mark, Purpose::mode, {});
+  run_ours(line_.server, ProxyStatement::mark, Purpose::mode, {});
   return true;
 }
 
@@ -161,7 +161,7 @@ bool Session::State::mark() {
 // transaction id.
 bool Session::State::release_mark() {
   if (!model_.tx.marked || !model_.tx.savepoints || !model_.tx.savepoints->empty()) return false;
-  run_ours(server_, ProxyStatement::unmark, Purpose::mode, {});
+  run_ours(line_.server, ProxyStatement::unmark, Purpose::mode, {});
   model_.tx.marked = false;
   model_.savepoint_over();
   model_.tx.was_unmarked = true;
@@ -173,9 +173,9 @@ bool Session::State::release_mark() {
 bool Session::State::lock_for_commit() {
   if (model_.locked_for_good || (model_.tx.locked && model_.tx.lock_stays)) return false;
   // An error has hidden where its savepoints are: then its end is checked.
-  if (!model_.tx.marked && !outside_savepoints()) return add_check(server_, claim_of(nullptr), Purpose::check), true;
-  if (std::exchange(model_.tx.marked, false)) run_ours(server_, ProxyStatement::unmark, Purpose::mode, {});
-  run_ours(server_, ProxyStatement::locked, Purpose::mode, {});
+  if (!model_.tx.marked && !outside_savepoints()) return add_check(line_.server, claim_of(nullptr), Purpose::check), true;
+  if (std::exchange(model_.tx.marked, false)) run_ours(line_.server, ProxyStatement::unmark, Purpose::mode, {});
+  run_ours(line_.server, ProxyStatement::locked, Purpose::mode, {});
   model_.tx.locked = true;
   return true;
 }
@@ -192,19 +192,19 @@ bool Session::State::carry_out(Act act, const Effects& effects, const Claim& cla
       }
       if (act == Act::pass) return false;
       // SET TRANSACTION may follow a savepoint.
-      add_opening(server_, claim, false, unit.does != Does::savepoint);
+      add_opening(line_.server, claim, false, unit.does != Does::savepoint);
       return true;
-    case Act::open: add_opening(server_, claim, true); return true;
-    case Act::check: add_check(server_, claim, Purpose::check); return true;
-    case Act::recheck: add_recheck(server_); return true;
+    case Act::open: add_opening(line_.server, claim, true); return true;
+    case Act::check: add_check(line_.server, claim, Purpose::check); return true;
+    case Act::recheck: add_recheck(line_.server); return true;
     case Act::check_both:
-      add_recheck(server_);
-      add_check(server_, claim, Purpose::check);
+      add_recheck(line_.server);
+      add_check(line_.server, claim, Purpose::check);
       return true;
     case Act::lock:
       model_.tx.locked = true;
       model_.tx.lock_stays = outside_savepoints();
-      run_ours(server_, ProxyStatement::locked, model_.tx.lock_stays && model_.tx.in_block ? Purpose::lock : Purpose::mode, {});
+      run_ours(line_.server, ProxyStatement::locked, model_.tx.lock_stays && model_.tx.in_block ? Purpose::lock : Purpose::mode, {});
       return true;
     case Act::refuse_claim: refuse_claim(claim); return false;
     case Act::refuse_known: refuse_from_memory(refusal_from_memory(claim), claim.pair); return false;
@@ -228,8 +228,8 @@ bool Session::State::add_before_commit() {
   TransactionView view = view_of(claim, true);
   view.writable |= model_.tx.writable;
   switch (before_commit(view, policy({.does = Does::commit}))) {
-    case Act::check: add_check(server_, claim, Purpose::check); return true;
-    case Act::recheck: add_recheck(server_); return true;
+    case Act::check: add_check(line_.server, claim, Purpose::check); return true;
+    case Act::recheck: add_recheck(line_.server); return true;
     case Act::lock: return lock_for_commit();
     default: return false;
   }
