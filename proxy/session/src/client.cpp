@@ -201,7 +201,7 @@ std::size_t Session::State::look_at(std::string_view bytes) {
           }
           defer(event);
         } else if (event.first && asks_recovery(event.type)) {
-          ask_recovery();
+          own_.ask_recovery();
           defer(event);
         } else if (stands_before(event)) {
           defer(event);
@@ -290,9 +290,9 @@ void Session::State::logged_in() {
     return replication_.from_client(rest);
   }
   if (!login_.asks()) return pump();
-  add_hidden_query(login_.question(), Purpose::who_serves);
+  own_.add_hidden_query(login_.question(), Purpose::who_serves);
   // READ ONLY from here on, and not before: a login trigger may write.
-  if (claims_.guards()) restore_default();
+  if (claims_.guards()) own_.restore_default(false);
 }
 
 }  // namespace termgate::session

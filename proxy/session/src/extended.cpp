@@ -40,16 +40,16 @@ void Session::State::on_parse(const Event& event) {
   if (!parse) return line_.end("08P01", parse.problem().reason());
   const std::string_view sql = parse->sql;
   const bool passes = peeked_.at == sql.data();
-  const Text text = passes ? std::exchange(peeked_, {}).text : classified(sql);
-  learn(*text, sql);  // first: by its text a session that had nothing to declare may have become one that is held to a claim
-  group_begins(declares(*text));
+  const Text text = passes ? std::exchange(peeked_, {}).text : judgement_.classified(sql);
+  judgement_.learn(*text, sql);  // first: by its text a session that had nothing to declare may have become one that is held to a claim
+  group_begins(judgement_.declares(*text));
   if (is_reserved(parse->statement)) return refuse_reserved();
-  unit_text_ = sql.substr(0, unit_text_bytes);
-  if (names_ours(*text)) return refuse_reserved();
+  judgement_.unit_is(sql);
+  if (judgement_.names_ours(*text)) return refuse_reserved();
   const statements::Statement& statement = text->statements.front();
   Effects effects = effects_of(*text, sql);
-  const std::size_t hash = effects.way == Way::read ? hash_of(sql) : 0;
-  learn_from_refusals(effects, hash);
+  const std::size_t hash = effects.way == Way::read ? judgement_.hash_of(sql) : 0;
+  judgement_.learn_from_refusals(effects, hash);
   if (text->statements.size() > 1) effects = effects_of_unknown();  // the server refuses it
   // The input of a parameter of a user's own type may run code.
   const std::vector<std::uint32_t> types = pgwire::decode_parse_types(event.body);
@@ -101,7 +101,7 @@ void Session::State::on_parse(const Event& event) {
     // The unnamed one is replaced by each Parse: where the group is refused the server still has the one from before it.
     if (added || name.empty()) pipeline_.parsed.push_back(name);
   }
-  known.effects = resolved(effects, statement.name);
+  known.effects = judgement_.resolved(effects, statement.name);
   if (!guard_parse(parse->statement, std::move(known))) return;
   // A Describe that follows at once makes the server read nothing anew.
   pipeline_.just_parsed = name;
@@ -120,17 +120,17 @@ bool Session::State::guard_parse(std::string_view name, Known known) {
   // The input of a parameter runs at the Bind.
   effects.input_runs_code = false;
   const bool code = runs_code_ahead(effects, Step::parses);
-  const Claim claim = claim_for(known);
+  const Claim claim = judgement_.claim_for(known);
   if (model_.tx.in_block && pipeline_.direct) {
     guard_block(effects, claim, Step::parses);
     if (effects.takes_snapshot && !model_.tx.writable) model_.tx.snapshot = true;
-  } else if (code && may_write()) {
+  } else if (code && judgement_.may_write()) {
     guard_group(effects, known, Step::plans, true);
   } else if (code) {
     // Where what is held is opened yet, it is so in front of this.
     if (claim.named) note_named(claim);
     const Does does = unit_of(effects, claim.named, claims_.final_rule()).does;
-    const Standing standing = standing_of(claim);
+    const Standing standing = judgement_.standing_of(claim);
     pipeline_.called |= does == Does::calls && standing != Standing::current && standing != Standing::uncertain;
     pipeline_.acted_here |= effects.calls_unknown;
     pipeline_.planned |= effects.way != Way::alone;
@@ -150,7 +150,7 @@ void Session::State::on_describe(const Event& event) {
     Known described;
     if (known != nullptr) described = *known;
     else described.effects = effects_of_unknown();
-    described.effects = resolved(described.effects, described.executes);
+    described.effects = judgement_.resolved(described.effects, described.executes);
     if (!guard_parse(named->name, std::move(described))) return;
   }
   if (named->portal && named->name.empty() && names_.portals.count("") == 0) close_unnamed_portal(event);
@@ -194,7 +194,7 @@ void Session::State::on_bind(const Event& event) {
   if (!may_be_another(portal) && (names_.portals.size() < names_max || names_.portals.count(portal) != 0 || portal.empty()))
     names_.portals[portal] = bound;
   // A write is decided here already, so that its values, however many, go straight through.
-  const Effects effects = resolved(bound.effects, bound.executes);
+  const Effects effects = judgement_.resolved(bound.effects, bound.executes);
   if (effects.way == Way::write || model_.tx.in_block || !event.last || runs_code_ahead(effects, Step::plans)) {
     guard_group(effects, bound, Step::plans, event.last);
     if (line_.stage != Stage::ready) return;
@@ -211,13 +211,13 @@ void Session::State::on_bind(const Event& event) {
   pipeline_.acted_here |= may_run_code(effects);  // a Bind plans, and planning runs functions
   pipeline_.planned |= may_run_code(effects) && effects.way != Effects::Way::alone;
   const bool writable = model_.tx.in_block && model_.tx.writable && !model_.tx.locked;
-  if (shown_of(effects) == Shows::own && claims_.active() && !pipeline_.needs_hold)
-    look_at_own(pipeline_.direct ? line_.server : pipeline_.held);
+  if (judgement_.shown_of(effects) == Shows::own && claims_.active() && !pipeline_.needs_hold)
+    own_.look_at_own(pipeline_.direct ? line_.server : pipeline_.held);
   if (bound.again) parse_again(event, statement, writable && bound.as_it_is ? *bound.as_it_is : *bound.again);
   pipeline_.just_parsed.reset();
   pipeline_.snapshot_here |= effects.takes_snapshot;
   model_.tx.bound.reset();
-  if (runs_code_ahead(effects, Step::plans) && !model_.tx.failed) model_.on_bind(portal, effects, claim_for(bound).named);
+  if (runs_code_ahead(effects, Step::plans) && !model_.tx.failed) model_.on_bind(portal, effects, judgement_.claim_for(bound).named);
   forward_extended(event, {.request = Request::bind, .read_hash = bound.hash, .text = portal});
 }
 
@@ -269,8 +269,8 @@ void Session::State::on_execute(const Event& event) {
   const bool bound = found != names_.portals.end();
   if (bound) known = found->second;
   else known.effects = effects_of_unknown();
-  Effects effects = resolved(known.effects, known.executes);
-  learn_from_refusals(effects, known.hash);
+  Effects effects = judgement_.resolved(known.effects, known.executes);
+  judgement_.learn_from_refusals(effects, known.hash);
   if (known.made != names_.portals_made) {
     // A cursor may have taken the portal's name since.
     if (effects.way == Way::read || effects.way == Way::write || effects.kind == Kind::fetch)
@@ -291,11 +291,11 @@ void Session::State::on_execute(const Event& event) {
   if (line_.stage != Stage::ready || pipeline_.refused) return;
   pipeline_.executed = pipeline_.executed_here = true;
   pipeline_.acted_here |= may_run_code(effects);
-  const Shows shows = claims_.active() ? shown_of(effects) : Shows::none;
+  const Shows shows = claims_.active() ? judgement_.shown_of(effects) : Shows::none;
   forward_extended(event, {.request = Request::execute, .change = change_of(effects), .read_hash = known.hash, .shows = shows});
 
   const bool was_block = model_.tx.in_block;
-  note_sent(effects, claim_for(known).named);
+  note_sent(effects, judgement_.claim_for(known).named);
   // Where an error comes before it the server skips it, and is in the same transaction still: what follows the Sync waits for the answer.
   if (effects.kind == Kind::commit || effects.kind == Kind::rollback || effects.kind == Kind::prepare_transaction) {
     texts_.outstanding.wait_for_all = true;
@@ -380,9 +380,9 @@ void Session::State::on_sync(const Event&) {
   // What was held may have run code too, in a session that is not READ ONLY yet.
   if (!model_.tx.in_block && claims_.active()) add_before_commit();
   if (!model_.tx.in_block) names_.portals.erase("");
-  add_client_sync();
+  own_.add_client_sync();
   pipeline_ = Pipeline();
-  // After add_client_sync(): the implicit transaction ends with this Sync, not before.
+  // After own_.add_client_sync(): the implicit transaction ends with this Sync, not before.
   model_.end_implicit();
 }
 

@@ -35,11 +35,11 @@ void Session::State::group_begins(bool declares) {
 // What a statement is about to run means for the group; puts what is needed in front of it.
 void Session::State::guard_group(const Effects& effects, const Known& known, Step step, bool whole) {
   const bool runs = step == Step::runs;
-  const Claim claim = claim_for(known);
-  if (const Refusal refusal = refusal_of_prepared(effects); refusal && runs && !model_.tx.failed)
+  const Claim claim = judgement_.claim_for(known);
+  if (const Refusal refusal = judgement_.refusal_of_prepared(effects); refusal && runs && !model_.tx.failed)
     return refuse_from_memory(refusal, claim.pair);
   if (!claims_.active()) {
-    if (runs) observe(effects, claim), note_handed_over(effects);
+    if (runs) judgement_.observe(effects, claim), note_handed_over(effects);
     return;
   }
   if (model_.tx.failed) return;
@@ -52,10 +52,11 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   }
   pipeline_.discarded = discards;
   // What the proxy does not know the server may not know either, and it says so (26000, 34000) before a refusal does.
-  const bool unknown = effects.kind == Kind::unparsable && !may_write() && (!claims_.may_write() || standing_of(claim) > Standing::current);
+  const bool unknown = effects.kind == Kind::unparsable && !judgement_.may_write() &&
+                       (!claims_.may_write() || judgement_.standing_of(claim) > Standing::current);
   if (unknown && !runs) return;
   if (model_.tx.in_block) {
-    const bool opens = effects.way == Way::write && !model_.tx.writable && standing_of(claim) != Standing::none;
+    const bool opens = effects.way == Way::write && !model_.tx.writable && judgement_.standing_of(claim) != Standing::none;
     guard_block(effects, claim, opens ? Step::runs : step);
     return;
   }
@@ -63,7 +64,7 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   // The lock is taken in front of all that is held, and with it goes READ ONLY: also for what a transaction that has ended in between has
   // read.
   const bool follows = model_.tx.writable || pipeline_.touched_server || pipeline_.executed || pipeline_.planned;
-  if (effects.way == Way::alone && runs && follows && !reads_only()) {
+  if (effects.way == Way::alone && runs && follows && !judgement_.reads_only()) {
     // Up to 17 it could commit our check's lock away in the middle of a pipeline, and READ ONLY does not stop VACUUM.
     return refuse("0A000",
                   code ? "Termgate runs CALL and DO only as the one statement before a Sync, or in a transaction block"
@@ -75,12 +76,12 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   const bool plans = step == Step::plans && (effects.input_runs_code || unit.does == Does::reads || unit.does == Does::calls);
   if (plans && effects.input_runs_code) unit.does = Does::calls;
   if (plans) unit.hole = false;
-  TransactionView view = view_of(claim, true);
+  TransactionView view = judgement_.view_of(claim, true);
   view.open = unit.does != Does::reads && unit.does != Does::savepoint && unit.does != Does::code && unit.does != Does::alone;
   view.fixed = pipeline_.called || (!model_.tx.writable && !pipeline_.opening_possible);
   if (!view.open) view.writable &= claims_.guards() || (unit.does != Does::alone && unit.does != Does::code);
-  const Act act = decide(unit, view, standing_of(claim), policy(unit));
-  if (runs && unit.redeclares && !pipeline_.direct && pipeline_.acted_here && !model_.tx.writable && !reads_only())
+  const Act act = decide(unit, view, judgement_.standing_of(claim), judgement_.policy(unit));
+  if (runs && unit.redeclares && !pipeline_.direct && pipeline_.acted_here && !model_.tx.writable && !judgement_.reads_only())
     return redeclares_after_reads(unit, claim);
   switch (act) {
     case Act::pass:
@@ -112,9 +113,9 @@ void Session::State::guard_group(const Effects& effects, const Known& known, Ste
   }
   if (!runs && !plans && unit.does != Does::writes && unit.does != Does::prepares) return;
   // A member before it may declare what it needs: it is judged when it runs.
-  if (!runs && whole && !pipeline_.held.empty() && standing_of(claim) != Standing::current) return;
+  if (!runs && whole && !pipeline_.held.empty() && judgement_.standing_of(claim) != Standing::current) return;
   if (unit.does == Does::own_call) {
-    if (const Refusal refusal = refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair);
+    if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair);
     if (act == Act::pass) return;
     // What was read before would run without a check.
     if (pipeline_.called)
@@ -145,16 +146,16 @@ void Session::State::hold_at_sync(const Effects& effects, const Claim& claim) {
 // What was read so far may have run code that declares and, once the transaction is opened where it begins, writes. So its claim is checked
 // before another one takes its place. Where that is impossible, the transaction stays READ ONLY to its end.
 void Session::State::redeclares_after_reads(const Unit& unit, const Claim& claim) {
-  const Standing standing = standing_of(claim);
+  const Standing standing = judgement_.standing_of(claim);
   const bool stale_members = std::any_of(pipeline_.named.begin(), pipeline_.named.end(),
-                                         [&](const Claim& named) { return standing_of(named) > Standing::current; });
+                                         [&](const Claim& named) { return judgement_.standing_of(named) > Standing::current; });
   if (standing > Standing::current || stale_members || pipeline_.called || !pipeline_.opening_possible) {
     pipeline_.opening_possible = false;
     return pass_in_group(unit, claim);
   }
-  if (standing != Standing::none && !pipeline_.touched_server) raise_in_advance(claim);
+  if (standing != Standing::none && !pipeline_.touched_server) own_.raise_in_advance(claim);
   open_group(claim, standing != Standing::none);
-  add_recheck(line_.server);
+  own_.add_recheck(line_.server);
 }
 
 void Session::State::note_named(const Claim& claim) {
@@ -168,9 +169,9 @@ void Session::State::note_named(const Claim& claim) {
 void Session::State::pass_in_group(const Unit& unit, const Claim& claim) {
   if (unit.does == Does::calls) pipeline_.called = true;
   if (claim.named && unit.does >= Does::reads) note_named(claim);
-  if (unit.does == Does::begin && !facts_.standby() && standing_of(claim) == Standing::current && pipeline_.opening_possible &&
+  if (unit.does == Does::begin && !facts_.standby() && judgement_.standing_of(claim) == Standing::current && pipeline_.opening_possible &&
       !pipeline_.direct) {
-    if (!pipeline_.touched_server && pipeline_.beginning.bytes == 0) raise_in_advance(claim);
+    if (!pipeline_.touched_server && pipeline_.beginning.bytes == 0) own_.raise_in_advance(claim);
     // What was read before belongs to the block's transaction, and has fixed its mode unless it is opened before that.
     if (pipeline_.executed_here || pipeline_.snapshot_here) open_group(claim, true);
   }
@@ -181,7 +182,7 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
   // What was read so far would be able to write from here on: what calls functions must not, nor what is under a claim that cannot
   // pass.
   for (const Claim& member : pipeline_.named) {
-    const Standing of = standing_of(member);
+    const Standing of = judgement_.standing_of(member);
     if (of > Standing::current) return void(carry_out(of == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, member));
   }
   if (pipeline_.called && act == Act::open) {
@@ -202,11 +203,11 @@ void Session::State::open_held(const Effects& effects, const Claim& claim, Act a
     report_refusal("TG002", "TG002 no term declared", {}, 0, true);
     return fail_in_server(error_text("TG002", "TG002 no term declared, and Termgate cannot read this statement", ""));
   }
-  if (act == Act::open && !pipeline_.touched_server && !model_.tx.redeclared) raise_in_advance(claim);
+  if (act == Act::open && !pipeline_.touched_server && !model_.tx.redeclared) own_.raise_in_advance(claim);
   // What a member of the group has declared only counts from there on: its transaction is opened where it begins, and checked here.
   if (act == Act::open && model_.tx.redeclared && pipeline_.executed_here) {
     open_group(claim, false);
-    add_check(line_.server, claim, Purpose::check);
+    own_.add_check(line_.server, claim, Purpose::check);
     return;
   }
   open_group(claim, act == Act::open);
@@ -222,25 +223,25 @@ void Session::State::send_first() {
 // Held long enough: what can still be a write is opened, what reads so far goes on as a read.
 void Session::State::commit_to_group(bool flushed) {
   if (pipeline_.direct) return;
-  const Claim claim = claim_of(nullptr);
+  const Claim claim = judgement_.claim_of(nullptr);
   if (pipeline_.needs_hold)
     return refuse("0A000", "Termgate runs CALL, DO and what must run alone only before a Sync that follows at once", "");
   const bool writes_parsed = std::any_of(pipeline_.parsed.begin(), pipeline_.parsed.end(), [&](const std::string& name) {
     const Known* known = names_.known(name);
     if (known == nullptr) return false;
-    const Effects effects = resolved(known->effects, known->executes);
+    const Effects effects = judgement_.resolved(known->effects, known->executes);
     return effects.way == Way::write || effects.calls_unknown;
   });
-  const Standing standing = standing_of(claim);
+  const Standing standing = judgement_.standing_of(claim);
   const bool stale_members = std::any_of(pipeline_.named.begin(), pipeline_.named.end(),
-                                         [&](const Claim& named) { return standing_of(named) > Standing::current; });
+                                         [&](const Claim& named) { return judgement_.standing_of(named) > Standing::current; });
   const bool acts = pipeline_.executed || writes_parsed;
   // A Flush sends what fixes the access mode, and a later member of the pipeline may write. A long Bind of a read is no reason to expect
   // that.
   const bool opens = acts || (flushed && pipeline_.snapshot_here);
-  if (!reads_only() && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && opens &&
+  if (!judgement_.reads_only() && !stale_members && (standing == Standing::current || standing == Standing::uncertain) && opens &&
       pipeline_.opening_possible && !pipeline_.called) {
-    if (!pipeline_.touched_server) raise_in_advance(claim);
+    if (!pipeline_.touched_server) own_.raise_in_advance(claim);
     open_group(claim, !model_.tx.redeclared || model_.tx.parsed || model_.tx.bound);
     return;
   }
@@ -255,12 +256,13 @@ void Session::State::commit_to_group(bool flushed) {
 void Session::State::open_group(const Claim& claim, bool with_check) {
   const Transaction before = model_.tx;
   Batch opening;
-  add_opening(opening, claim, with_check);
+  own_.add_opening(opening, claim, with_check);
   // The claim of a comment, or of arguments, does not stand for what was read before under what the session declares.
-  const bool read_before = model_.tx.unnamed && !model_.tx.session_passed && standing_of(claim_of(nullptr)) != Standing::none;
-  if (read_before && !before.redeclared) add_recheck(opening);
+  const bool read_before =
+      model_.tx.unnamed && !model_.tx.session_passed && judgement_.standing_of(judgement_.claim_of(nullptr)) != Standing::none;
+  if (read_before && !before.redeclared) own_.add_recheck(opening);
   // What was read so far may write by now, each under the claim that it names.
-  for (const Claim& named : pipeline_.named) add_check(opening, named, Purpose::check);
+  for (const Claim& named : pipeline_.named) own_.add_check(opening, named, Purpose::check);
   pipeline_.named.clear();
   pipeline_.held.insert_at(pipeline_.beginning, std::move(opening));
   // What follows the opening by now counts as run after it.
@@ -271,14 +273,14 @@ void Session::State::open_group(const Claim& claim, bool with_check) {
   model_.tx.unnamed = false;
   flush_group();
   pipeline_.direct = true;
-  if (read_before && before.redeclared) add_recheck(line_.server);
+  if (read_before && before.redeclared) own_.add_recheck(line_.server);
 }
 
 // A transaction that begins before all answers are here may begin writable: something that runs yet may change the session's default.
 void Session::State::lock_group() {
   if (!claims_.guards() || (line_.server.replies.empty() && !pipeline_.ended_one)) return;
   Batch lock;
-  run_ours(lock, ProxyStatement::locked, Purpose::mode, {});
+  own_.run(lock, ProxyStatement::locked, Purpose::mode);
   pipeline_.held.insert_at(pipeline_.beginning, std::move(lock));
 }
 

@@ -1,5 +1,5 @@
 // The one decision of the proxy: may this unit run, and with which check? Pure: values in, a value out; no I/O, no clock, no memory.
-// Everything a client can send becomes a Unit first (judge.cpp), and whoever carries a unit to the server (simple.cpp, script.cpp,
+// Everything a client can send becomes a Unit first (judgement.hpp), and whoever carries a unit to the server (simple.cpp, script.cpp,
 // group.cpp, transaction.cpp) asks decide() and does what it says. What holds whatever the client sends:
 //
 //   - No transaction that ran anything of the client's while it could write commits unless the last claim in force has passed its

@@ -62,6 +62,7 @@ struct ServerFacts {
   std::string check_problem;
 
   bool standby() const noexcept { return recovery == Recovery::standby; }
+  const std::string& role_now(const std::string& user) const noexcept { return role.empty() || role == "none" ? user : role; }
 };
 
 // Whether `text` means something else under `now` than under `before`, or may. ASCII is the same in every client encoding.
@@ -157,6 +158,10 @@ struct SessionLock {
   Batch messages;   // or its extended messages, up to the Sync
   Effects effects;
 };
+
+inline std::string role_problem(const std::string& role, std::string_view why) {
+  return "role \"" + role + "\" may not call Termgate's check: " + std::string(why);
+}
 
 // The failure of a message of ours, as the client is to see it.
 struct Explained {

@@ -44,12 +44,12 @@ void Session::State::refuse(std::string_view code, std::string_view message, std
     return;
   }
   fail_in_server(error);
-  add_client_sync();
+  own_.add_client_sync();
 }
 
 // The check fails, or there is none and its preparation fails.
 void Session::State::fail_in_server(const std::string& error) {
-  run_ours(line_.server, ProxyStatement::check, Purpose::refusal, no_claim, error);
+  own_.run(line_.server, ProxyStatement::check, Purpose::refusal, no_claim, error);
   model_.tx.failed = true;
   texts_.outstanding.wait_for_all = true;
 }
@@ -66,7 +66,7 @@ void Session::State::refuse_unless_unknown(std::string_view sql, const statement
   const bool in_block = model_.tx.in_block;
   fail_in_server(error_text(refusal.code, refusal.message, refusal.hint));
   model_.tx.failed = in_block;
-  add_client_sync();
+  own_.add_client_sync();
 }
 
 void Session::State::refuse_reserved() { refuse("42602", "names that begin with _termgate are Termgate's own", ""); }
@@ -116,12 +116,8 @@ void Session::State::report_refusal(std::string_view code, std::string_view mess
                        .fence = fence,
                        .code = code,
                        .message = message,
-                       .statement = unit_text_,
+                       .statement = judgement_.unit_text(),
                        .from_memory = from_memory});
-}
-
-std::string Session::State::role_problem(std::string_view why) const {
-  return "role \"" + role_now() + "\" may not call Termgate's check: " + std::string(why);
 }
 
 // Turns the server's error about a message of ours into one about the client's statement. `refused` is set if
@@ -132,7 +128,7 @@ Explained Session::State::explained(const pgwire::ReportFields& report, Purpose 
                .hint = std::string(report['H']),
                .detail = std::string(report['D']),
                .refused = {},
-               .pair = check_.pair};
+               .pair = own_.last_check().pair};
   // 25001, active_sql_transaction: SET transaction_read_only = off came after the first query.
   if (role == Purpose::writable && it.code == "25001") {
     it.code = "TG002";
@@ -150,8 +146,8 @@ Explained Session::State::explained(const pgwire::ReportFields& report, Purpose 
     it.hint = "As the owner: termgate init --db postgresql://…/" + line_.login_request.database;
     // insufficient_privilege: the check runs as the client's role.
   } else if (it.code == "42501") {
-    it.message = role_problem(it.message);
-    it.hint = "As the owner: termgate init --grant " + role_now() + "=write";
+    it.message = role_problem(facts_.role_now(line_.login_request.user), it.message);
+    it.hint = "As the owner: termgate init --grant " + facts_.role_now(line_.login_request.user) + "=write";
     it.refused = it.message;
   } else if (it.code == "TG001") {
     ScopedTerm stale;
@@ -166,7 +162,7 @@ Explained Session::State::explained(const pgwire::ReportFields& report, Purpose 
 void Session::State::ours_refused(const pgwire::ReportFields& report, Purpose role) {
   const Explained it = explained(report, role);
   if (it.fence != 0) {
-    saw_fence(it.pair.scope, it.fence);
+    judgement_.saw_fence(it.pair.scope, it.fence);
     const PendingReply& head = line_.server.replies.head();
     if (head.request == Request::execute && !head.given) claims_.check_refused(it.pair, head.changes);
   }

@@ -63,10 +63,10 @@ bool Session::State::frame_needed(std::size_t from) const {
   for (std::size_t i = from; i < all.size(); ++i) {
     const Effects one = resolved_statement(all[i]);
     if (one.way == Way::control) return false;
-    const Claim claim = claim_for(all[i].declared, effects_of(all[i], script_.sql), all[i].name);
+    const Claim claim = judgement_.claim_for(all[i].declared, effects_of(all[i], script_.sql), all[i].name);
     const Unit unit = unit_of(one, claim.named, claims_.final_rule());
-    const Act act = decide(unit, view_of(claim, true), standing_of(claim), policy(unit));
-    const Act alone = decide(unit, view_of(claim, false), standing_of(claim), policy(unit));
+    const Act act = decide(unit, judgement_.view_of(claim, true), judgement_.standing_of(claim), judgement_.policy(unit));
+    const Act alone = decide(unit, judgement_.view_of(claim, false), judgement_.standing_of(claim), judgement_.policy(unit));
     // In a text of several PostgreSQL has an implicit block: a SET TRANSACTION in it holds for what follows, and what goes as a piece by
     // itself finds it too.
     const bool in_implicit_block =
@@ -107,7 +107,7 @@ void Session::State::next_piece() {
     Effects effects = resolved_statement(first);
     script.offset = first.offset;
     script.inserted = 0;
-    script.claim = claim_for(first.declared, effects_of(first, script.sql), first.name);  // a piece before may have declared
+    script.claim = judgement_.claim_for(first.declared, effects_of(first, script.sql), first.name);  // a piece before may have declared
     if (effects.sets_access && effects.kind != Kind::begin && !model_.tx.in_block && !model_.tx.failed && frame_needed(script.next))
       return begin_frame();
     if (stands_apart(effects)) {
@@ -119,13 +119,13 @@ void Session::State::next_piece() {
     // A text is one transaction: where a statement of it must be checked, it gets a BEGIN and a COMMIT of ours, from its first statement
     // on.
     if (!model_.tx.in_block && !model_.tx.failed && frame_needed(script.next)) {
-      const Standing standing = standing_of(script.claim);
+      const Standing standing = judgement_.standing_of(script.claim);
       if (effects.way == Way::write && !effects.own_check &&
           (standing == Standing::problem || standing == Standing::stale || standing == Standing::untrusted)) {
         carry_out(standing == Standing::problem ? Act::refuse_claim : Act::refuse_known, effects, script.claim);
         return script_refused();
       }
-      if (standing == Standing::current && model_.by_default.believed != Mode::read_only) raise_in_advance(script.claim);
+      if (standing == Standing::current && model_.by_default.believed != Mode::read_only) own_.raise_in_advance(script.claim);
       return begin_frame();
     }
 
@@ -143,7 +143,7 @@ void Session::State::next_piece() {
       added |= carry_out(act, effects, script.claim);
       if (model_.tx.failed && !was_failed) return;  // refused
     }
-    if (added) add_sync(Purpose::silent);
+    if (added) own_.add_sync(Purpose::silent);
     note_sent(effects, script.claim.named);
 
     return send_piece(effects);
@@ -194,9 +194,9 @@ bool Session::State::run_apart(const statements::Statement& statement, const Eff
 
 Act Session::State::decided_in_script(const statements::Statement& statement, const Effects& effects) const {
   if (model_.tx.failed) return Act::pass;
-  const Claim claim = claim_for(statement.declared, effects_of(statement, script_.sql), statement.name);
+  const Claim claim = judgement_.claim_for(statement.declared, effects_of(statement, script_.sql), statement.name);
   const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
-  return decide(unit, view_of(claim, false), standing_of(claim), policy(unit));
+  return decide(unit, judgement_.view_of(claim, false), judgement_.standing_of(claim), judgement_.policy(unit));
 }
 
 // The statement that comes next, whose effects are noted, and what may go with it because nothing must come in between. SET and the like go
@@ -226,13 +226,14 @@ void Session::State::send_piece(const Effects& effects) {
     sql = with_own_set_config(sql, first, first.offset);
     script_.inserted = sql.size() - script_.bytes;
   }
-  run_plain_query(sql, script_.frame ? Purpose::framed : Purpose::client, Change::none, effects.way == Way::read ? hash_of(sql) : 0);
+  run_plain_query(sql, script_.frame ? Purpose::framed : Purpose::client, Change::none,
+                  effects.way == Way::read ? judgement_.hash_of(sql) : 0);
 }
 
 // What comes next is sent when BEGIN has succeeded: where a cancel request meets it, nothing of the text may run.
 void Session::State::begin_frame() {
   line_.router.release_framed();
-  add_hidden_query("BEGIN", Purpose::begin);
+  own_.add_hidden_query("BEGIN", Purpose::begin);
   script_.frame = true;
   model_.begin_block();
   model_.tx.mode = model_.by_default.believed;
@@ -260,9 +261,9 @@ bool Session::State::frame_refuses(const Effects& effects) {
 }
 
 Effects Session::State::resolved_statement(const statements::Statement& statement) const {
-  Effects effects = resolved(effects_of(statement, script_.sql), statement.name);
+  Effects effects = judgement_.resolved(effects_of(statement, script_.sql), statement.name);
   if (effects.way == Way::read)
-    learn_from_refusals(effects, hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
+    judgement_.learn_from_refusals(effects, judgement_.hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
   return effects;
 }
 
@@ -274,8 +275,8 @@ void Session::State::script_refused() {
 void Session::State::finish_script() {
   if (script_.frame && !script_.ending) {
     script_.ending = true;
-    if (!script_.failed && !model_.tx.failed && add_before_commit()) add_sync(Purpose::silent);
-    return add_hidden_query(script_.failed ? "ROLLBACK" : "COMMIT", script_.failed ? Purpose::rollback : Purpose::commit);
+    if (!script_.failed && !model_.tx.failed && add_before_commit()) own_.add_sync(Purpose::silent);
+    return own_.add_hidden_query(script_.failed ? "ROLLBACK" : "COMMIT", script_.failed ? Purpose::rollback : Purpose::commit);
   }
   line_.router.release_framed();
   model_.on_text_done(script_.failed);

@@ -24,46 +24,41 @@ void Session::State::mind_seat() {
   if (seat_.due(line_.now)) return stand();
   if (seat_.to_be_looked_at(line_.now)) return look_at_seat();
   if (!seat_.may_be_wished(line_.now)) return;
-  const Claim claim = claim_of(nullptr);
+  const Claim claim = judgement_.claim_of(nullptr);
   const SeatOffer offer = line_.host.seat_offer();
   if (offer.secret.empty() || !claim.certain || !seat_.wished(claim.pair, offer.checks, line_.now)) return;
-  if (standing_of(claim) != Standing::current || !claims_.guards() || line_.options.server_pooler || facts_.standby() || line_.draining ||
-      model_.by_default.own || model_.by_default.believed != Mode::servers || !is_known_by(claim.pair.scope))
+  if (judgement_.standing_of(claim) != Standing::current || !claims_.guards() || line_.options.server_pooler || facts_.standby() ||
+      line_.draining || model_.by_default.own || model_.by_default.believed != Mode::servers || !judgement_.is_known_by(claim.pair.scope))
     return;
   sit(claim.pair, offer);
 }
 
 // In a transaction of its own, as a raise in advance. Nothing else is sent before it is answered.
 void Session::State::sit(const ScopedTerm& pair, const SeatOffer& offer) {
-  run_ours(line_.server, ProxyStatement::writable, Purpose::seat, {});
+  own_.run(line_.server, ProxyStatement::writable, Purpose::seat);
   // Where the server itself says READ ONLY there is no seat.
-  run_ours(line_.server, ProxyStatement::own_mode, Purpose::seat, {});
+  own_.run(line_.server, ProxyStatement::own_mode, Purpose::seat);
   const std::string term = std::to_string(pair.term);
   const std::array<pgwire::Field, 3> values{pgwire::Field(pair.scope), pgwire::Field(term), pgwire::Field(offer.secret)};
-  run_ours(line_.server, ProxyStatement::sit, Purpose::seat, values);
-  add_sync(Purpose::seat);
+  own_.run(line_.server, ProxyStatement::sit, Purpose::seat, values);
+  own_.add_sync(Purpose::seat);
   seat_.asks(pair, offer, line_.now);
   texts_.outstanding.wait_for_all = true;
 }
 
 void Session::State::stand() {
-  run_ours(line_.server, ProxyStatement::writable, Purpose::seat, {});
-  stand_here(line_.server, Purpose::seat);
-  add_sync(Purpose::seat);
+  own_.run(line_.server, ProxyStatement::writable, Purpose::seat);
+  own_.stand_here(line_.server, Purpose::seat);
+  own_.add_sync(Purpose::seat);
   seat_.leaves();
   texts_.outstanding.wait_for_all = true;
 }
 
-void Session::State::stand_here(Batch& to, Purpose role) {
-  const std::array<pgwire::Field, 2> values{pgwire::Field(seat_.nonce()), pgwire::Field(seat_.secret())};
-  run_ours(to, ProxyStatement::stand, role, values);
-}
-
 void Session::State::look_at_seat() {
-  const Claim claim = claim_of(nullptr);
+  const Claim claim = judgement_.claim_of(nullptr);
   seat_.looks(line_.now);
-  add_check(line_.server, claim, Purpose::seat);
-  add_sync(Purpose::seat);
+  own_.add_check(line_.server, claim, Purpose::seat);
+  own_.add_sync(Purpose::seat);
 }
 
 // What may go to the server without a look at it, as far as its own words show. What it runs without a word of it (a trigger, a view, a
@@ -85,16 +80,16 @@ bool Session::State::passes_seated(const Effects& effects) const noexcept {
 }
 
 bool Session::State::passes_seated(const statements::Classified& text, std::string_view sql) const {
-  return !declares(text) && std::all_of(text.statements.begin(), text.statements.end(), [&](const statements::Statement& statement) {
-    return passes_seated(effects_of(statement, sql), statement.name);
-  });
+  return !judgement_.declares(text) &&
+         std::all_of(text.statements.begin(), text.statements.end(),
+                     [&](const statements::Statement& statement) { return passes_seated(effects_of(statement, sql), statement.name); });
 }
 
 // EXECUTE is what it runs, under the claim of the comments there.
 bool Session::State::passes_seated(const Effects& effects, std::string_view executes) const {
-  if (!effects.runs_prepared) return passes_seated(resolved(effects, executes));
+  if (!effects.runs_prepared) return passes_seated(judgement_.resolved(effects, executes));
   const Known* prepared = names_.known(executes);
-  return prepared != nullptr && prepared->declared.empty() && passes_seated(resolved(effects, executes));
+  return prepared != nullptr && prepared->declared.empty() && passes_seated(judgement_.resolved(effects, executes));
 }
 
 bool Session::State::passes_seated(const Known* known) const {
@@ -111,13 +106,13 @@ bool Session::State::passes_under_seat() const noexcept { return seat_.held() &&
 
 // The claim that is in force is that of the seat, and nothing speaks against it.
 bool Session::State::seat_covers() const {
-  const Claim claim = claim_of(nullptr);
-  return claim.certain && seat_.may_pass(claim.pair) && standing_of(claim) == Standing::current;
+  const Claim claim = judgement_.claim_of(nullptr);
+  return claim.certain && seat_.may_pass(claim.pair) && judgement_.standing_of(claim) == Standing::current;
 }
 
 // Classifies the text of a message that on_query() or on_parse() judges right after this.
 const Text& Session::State::peek(std::string_view sql) {
-  peeked_ = {sql.data(), classified(sql)};
+  peeked_ = {sql.data(), judgement_.classified(sql)};
   return peeked_.text;
 }
 
@@ -146,15 +141,6 @@ bool Session::State::stands_before(const pgwire::Event& event) {
   return true;
 }
 
-// A session that has a seat cannot raise its scope (TG005). Where the transaction is rolled back the seat is there still, and is given
-// back once more after it; where it is READ ONLY nothing is raised.
-void Session::State::stand_before_raise(Batch& to) {
-  if (!seat_.held() || model_.tx.stood || model_.tx.failed || model_.tx.locked || model_.locked_for_good || mode_now() == Mode::read_only)
-    return;
-  model_.tx.stood = true;
-  stand_here(to, Purpose::mode);
-}
-
 // Before what is, or may be, PREPARE TRANSACTION. What was written under the seat has taken no lock, and a prepared transaction has no
 // session that a raise could wait for: so it passes the check that locks, which looks for no seat. Nor may it keep the row of a seat.
 // True: a message of ours was added.
@@ -164,13 +150,11 @@ bool Session::State::lock_what_was_seated() {
     refuse("0A000", "Termgate cannot prepare this transaction, which has declared another term of its scope: begin it again", "");
     return false;
   }
-  run_ours(line_.server, ProxyStatement::unseat, Purpose::mode, {});
-  check_.sent = line_.now;
-  check_.pair = seat_.pair();
-  check_.given = true;
+  own_.run(line_.server, ProxyStatement::unseat, Purpose::mode);
+  own_.checks(seat_.pair(), true);
   const std::string term = std::to_string(seat_.pair().term);
   const std::array<pgwire::Field, 4> values{pgwire::Field(seat_.pair().scope), pgwire::Field(term), pgwire::Field(), pgwire::Field()};
-  run_ours(line_.server, ProxyStatement::check, Purpose::check, values);
+  own_.run(line_.server, ProxyStatement::check, Purpose::check, values);
   return true;
 }
 
@@ -185,6 +169,29 @@ void Session::State::gate_wanted(std::string_view scope) {
   if (!seat_.held() || scope != seat_.pair().scope) return;
   seat_.want();
   mind_seat();
+}
+
+void Session::State::unit_begins() {
+  if (model_.status != pgwire::TransactionStatus::idle || model_.tx.in_block || model_.tx.writable) return;
+  claims_.transaction_begins();
+  hand_over();
+}
+
+// The next transaction goes to a server that guards the session as the client sends it, unless the fence still has to be raised to its
+// term, or is known to be above it. What code has declared only the server knows: it checks that, and where it finds a term above the fence
+// the session is ours until our check has raised it.
+void Session::State::hand_over() {
+  if (seat_.held()) {
+    claims_.hand_over(seat_covers());
+    return seat_.used(line_.now);
+  }
+  if (!claims_.server_guarded()) return;
+  const Claim claim = judgement_.claim_of(nullptr);
+  const Standing standing = judgement_.standing_of(claim);
+  const bool raised = standing == Standing::current && judgement_.fence_of(claim.pair.scope) >= claim.pair.term;
+  const bool servers =
+      raised || (standing == Standing::none && claim.pair.empty()) || (standing == Standing::uncertain && !claims_.declared_by_its_text());
+  claims_.hand_over(servers && !claims_.to_be_raised());
 }
 
 }  // namespace termgate::session

@@ -85,8 +85,8 @@ void Session::State::parameter_status(const Event& event) {
     // a statement before.
     model_.by_default.broken =
         status->value == "off" && (session_lock_.stage == SessionLock::Stage::none || session_lock_.stage == SessionLock::Stage::requested);
-    if (line_.stage == Stage::ready && keeps_default())
-      default_is(status->value == "on", session_lock_.stage == SessionLock::Stage::held && status->value == "on");
+    if (line_.stage == Stage::ready && claims_.guards())
+      model_.default_is(status->value == "on", session_lock_.stage == SessionLock::Stage::held && status->value == "on");
     // A transaction that began meanwhile is writable, and nothing but the check may come first in it.
     if (model_.by_default.broken && model_.tx.in_block && model_.status == TransactionStatus::idle) model_.tx.writable = true;
     if (line_.stage == Stage::login) {
@@ -150,11 +150,7 @@ void Session::State::server_event(const Event& event) {
         return;
       }
       break;
-    case backend::close_complete:
-      if (const PendingReply& head = line_.server.replies.head();
-          head.closes != ProxyStatement::none && left_[index_of(head.closes)] == head.of)
-        left_[index_of(head.closes)] = 0;
-      break;
+    case backend::close_complete: own_.closed(line_.server.replies.head().closes, line_.server.replies.head().of); break;
     case backend::copy_in_response:
       in_copy_in_ = pump_after_ = line_.router.copy_in_begins();
       // It was sent before this answer, and would wait for the end of a copy that nobody ends.
@@ -197,22 +193,13 @@ bool Session::State::row_of_ours(const Event& event) {
       if (!column(event.body, 0, value)) break;
       const Purpose role = line_.server.replies.head().role;
       if (role == Purpose::recovery) facts_.recovery = value == "t" ? ServerFacts::Recovery::standby : ServerFacts::Recovery::primary;
-      else if (role == Purpose::current) default_is(value == "on", session_lock_.stage == SessionLock::Stage::releasing);
+      else if (role == Purpose::current) model_.default_is(value == "on", session_lock_.stage == SessionLock::Stage::releasing);
       else model_.by_default.own = value == "on";
       break;
     }
     default: break;
   }
   return true;
-}
-
-// What default_transaction_read_only is after code of the client's, which may have set it. `lent`: it was not ours meanwhile.
-void Session::State::default_is(bool on, bool lent) {
-  Default& by_default = model_.by_default;
-  const bool before = lent ? by_default.read_only(by_default.answered) : true;
-  // By RESET, which leads back to the server's own.
-  if (on == before || (!lent && on == by_default.own)) return;
-  by_default.answered = by_default.believed = on ? Mode::read_only : Mode::read_write;
 }
 
 // A SHOW of what is ours to keep. True: the client has got another row than the server's.
@@ -268,7 +255,7 @@ void Session::State::check_answered(std::string_view row) {
   } else if (!column(row, 1, term)) {
     return;
   }
-  if (std::string_view now; column(row, 3, now)) default_is(now == "on", true);
+  if (std::string_view now; column(row, 3, now)) model_.default_is(now == "on", true);
   passed.scope = scope;
   passed.term = number(term);
   if (head.role == Purpose::seat) {
@@ -285,14 +272,17 @@ void Session::State::check_answered(std::string_view row) {
     return;
   }
   claims_.has_spoken();
-  if (fence > fence_of(passed.scope)) fences_unsettled_.emplace_back(passed.scope, fence);
-  else saw_fence(passed.scope, fence);
+  if (fence > judgement_.fence_of(passed.scope)) fences_unsettled_.emplace_back(passed.scope, fence);
+  else judgement_.saw_fence(passed.scope, fence);
   if (head.role == Purpose::in_advance) return;
   model_.tx.last = passed;
   if (head.role == Purpose::hold) session_lock_.pair = passed;
-  if (head.role == Purpose::check) seat_.passed(passed, check_.sent);
-  line_.host.happened(
-      {.kind = Incident::Kind::fenced, .scope = passed.scope, .term = passed.term, .fence = fence, .took = line_.now - check_.sent});
+  if (head.role == Purpose::check) seat_.passed(passed, own_.last_check().sent);
+  line_.host.happened({.kind = Incident::Kind::fenced,
+                       .scope = passed.scope,
+                       .term = passed.term,
+                       .fence = fence,
+                       .took = line_.now - own_.last_check().sent});
 }
 
 void Session::State::ready_for_query(const Event& event) {
@@ -308,7 +298,7 @@ void Session::State::ready_for_query(const Event& event) {
   if (status == TransactionStatus::idle) {
     // A raise counts for others once it is committed: before, a rollback could take it back, and the memory
     // would refuse terms that are not stale.
-    for (const auto& [scope, fence] : fences_unsettled_) saw_fence(scope, fence);
+    for (const auto& [scope, fence] : fences_unsettled_) judgement_.saw_fence(scope, fence);
     fences_unsettled_.clear();
     line_.host.happened({.kind = Incident::Kind::transaction});
   }
@@ -353,7 +343,7 @@ void Session::State::settle() {
       break;
   }
   if (model_.status == TransactionStatus::idle && claims_.guard_from_here()) model_.by_default.broken = true;
-  if (model_.by_default.broken && model_.status != TransactionStatus::failed) return restore_default();
+  if (model_.by_default.broken && model_.status != TransactionStatus::failed) return own_.restore_default(true);
   if (script_.running) {
     next_piece();
     if (!line_.server.replies.empty() || script_.running) return;
@@ -375,10 +365,10 @@ void Session::State::settle_transaction() {
 void Session::State::run_under_hold() {
   session_lock_.stage = SessionLock::Stage::held;
   // Its transactions are the server's own; each begins by the session's default.
-  const bool own = model_.by_default.believed == Mode::servers && keeps_default();
+  const bool own = model_.by_default.believed == Mode::servers && claims_.guards();
   if (claims_.guards()) {
-    run_ours(line_.server, own ? ProxyStatement::default_back : ProxyStatement::default_off, Purpose::silent, {});
-    add_sync(Purpose::silent);
+    own_.run(line_.server, own ? ProxyStatement::default_back : ProxyStatement::default_off, Purpose::silent);
+    own_.add_sync(Purpose::silent);
   }
   // DO and CALL may declare: what their last transaction leaves in force is checked before it commits.
   model_.tx.writable = model_.tx.session_passed = true;
@@ -388,7 +378,7 @@ void Session::State::run_under_hold() {
   if (session_lock_.extended) {
     line_.server.append(std::move(session_lock_.messages));
     add_before_commit();
-    add_client_sync();
+    own_.add_client_sync();
     model_.tx = Transaction();
   } else if (model_.tx.acted) {
     run_converted(session_lock_.sql);

@@ -77,7 +77,7 @@ void Session::State::client_failed(const Event& event, const pgwire::ReportField
   // By a trigger, or the guard inside the server.
   if (report.sqlstate() == "TG001" && claims_.ends_when_stale()) return line_.end(stale_ends, report.message());
   const bool refused_as_read_only = report.sqlstate() == "25006" && claims_.active() && !facts_.standby() &&
-                                    mode_now() != Mode::read_only && model_.by_default.believed != Mode::read_only &&
+                                    model_.mode_now() != Mode::read_only && model_.by_default.believed != Mode::read_only &&
                                     model_.status != TransactionStatus::failed;
   if (refused_as_read_only && !model_.tx.writable && session_lock_.stage == SessionLock::Stage::none) return read_has_written(report);
   // What code has declared: where the client tries again, our check raises the fence first.
@@ -113,14 +113,14 @@ void Session::State::client_failed(const Event& event, const pgwire::ReportField
 void Session::State::read_has_written(const pgwire::ReportFields& report) {
   const PendingReply& head = line_.server.replies.head();
   if (script_.running) remember_writers_of_piece();
-  else if (head.read_hash != 0) remember_writer(head.read_hash);
+  else if (head.read_hash != 0) judgement_.remember_writer(head.read_hash);
   // It would have been refused without us.
-  if (model_.by_default.read_only(mode_now())) {
+  if (model_.by_default.read_only(model_.mode_now())) {
     pgwire::append_error_response(line_.to_client.back(), report);
     return;
   }
-  const Claim claim = claim_of(nullptr);
-  const Refusal known = claim.problem.empty() ? refusal_from_memory(claim) : Refusal{claim.code, claim.problem, claim.hint};
+  const Claim claim = judgement_.claim_of(nullptr);
+  const Refusal known = claim.problem.empty() ? judgement_.refusal_from_memory(claim) : Refusal{claim.code, claim.problem, claim.hint};
   const std::string message = known                 ? known.message
                               : claims_.may_write() ? "TG002 this looked like a read and writes; Termgate knows it now: send it again"
                                                     : "TG002 no term declared for a fenced write";
@@ -140,7 +140,7 @@ void Session::State::remember_writers_of_piece() {
     if (statement.offset < script_.offset || statement.offset >= script_.offset + script_.bytes) continue;
     // What names no table and calls nothing has not written.
     if (!statement.calls_functions && !holds_from(std::string_view(script_.sql).substr(statement.offset, statement.length))) continue;
-    remember_writer(hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
+    judgement_.remember_writer(judgement_.hash_of(std::string_view(script_.sql).substr(statement.offset, statement.length)));
   }
 }
 
@@ -199,7 +199,7 @@ void Session::State::ours_failed(const Event& event, const pgwire::ReportFields&
       // Whatever it is, the check itself meets it again; that the term is stale is worth knowing before.
       ScopedTerm stale;
       std::int64_t fence = 0;
-      if (stale_report(report.message(), stale, fence)) saw_fence(stale.scope, fence);
+      if (stale_report(report.message(), stale, fence)) judgement_.saw_fence(stale.scope, fence);
       break;
     }
     case Purpose::recovery:

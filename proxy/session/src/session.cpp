@@ -30,10 +30,10 @@ void Session::State::end_if_stale() {
   if (line_.stage != Stage::ready || !claims_.ends_when_stale() || !line_.server.replies.empty() || pipeline_.begun || line_.deferred ||
       !line_.client_in.empty() || model_.tx.in_block || model_.status != pgwire::TransactionStatus::idle || login_.keeps_ready())
     return;
-  const Claim claim = claim_of(nullptr);
+  const Claim claim = judgement_.claim_of(nullptr);
   if (claim.code == "TG001") return line_.end(stale_ends, claim.problem);
   if (!claim.problem.empty()) return;
-  if (const Refusal refusal = refusal_from_memory(claim); refusal.code == "TG001") line_.end(stale_ends, refusal.message);
+  if (const Refusal refusal = judgement_.refusal_from_memory(claim); refusal.code == "TG001") line_.end(stale_ends, refusal.message);
 }
 
 // A higher term was seen elsewhere: a transaction that is open under a lower one ends now, and with it its locks (F4).
@@ -43,7 +43,9 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   if (line_.stage != Stage::ready || !line_.server.replies.empty() || pipeline_.begun || line_.client_mid_frame) return;
   if (model_.status != pgwire::TransactionStatus::in_block || !model_.tx.passed_any()) return;
   ScopedTerm stale;
-  const auto is_below = [&](const ScopedTerm& pair) { return pair.scope == scope && pair.term < fence && is_known_by(pair.scope); };
+  const auto is_below = [&](const ScopedTerm& pair) {
+    return pair.scope == scope && pair.term < fence && judgement_.is_known_by(pair.scope);
+  };
   if (is_below(model_.tx.last)) stale = model_.tx.last;
   for (const ScopedTerm& pair : model_.tx.passed) {
     if (is_below(pair)) stale = pair;
@@ -55,8 +57,8 @@ void Session::State::fence_seen(std::string_view scope, std::int64_t fence) {
   if (claims_.ends_when_stale()) return line_.end(stale_ends, evicted_message_);
   Claim claim;
   claim.pair = claim.given = stale;
-  add_check(line_.server, claim, Purpose::eviction);
-  add_sync(Purpose::eviction);
+  own_.add_check(line_.server, claim, Purpose::eviction);
+  own_.add_sync(Purpose::eviction);
   // The check that was just added fails in the server, and the transaction with it.
   model_.tx.failed = true;
   texts_.outstanding.wait_for_all = true;

@@ -44,20 +44,21 @@ void Session::State::on_query(std::string_view sql) {
   names_.statements.erase("");
   names_.portals.erase("");
   const bool passes = peeked_.at == sql.data();
-  const Text text = passes ? std::exchange(peeked_, {}).text : classified(sql);
-  unit_text_ = sql.substr(0, unit_text_bytes);
-  learn(*text, sql);
-  if (names_ours(*text)) return refuse_reserved();
+  const Text text = passes ? std::exchange(peeked_, {}).text : judgement_.classified(sql);
+  judgement_.unit_is(sql);
+  judgement_.learn(*text, sql);
+  if (judgement_.names_ours(*text)) return refuse_reserved();
   const statements::Statement& first = text->statements.front();
   if (!passes && passes_under_seat() && !passes_seated(*text, sql)) leave_seat();
   if (claims_.active() && text->statements.size() > 1) return start_script(sql, text);
   const Effects written = effects_of(*text, sql);
-  const Effects effects = resolved(written, first.name);
-  const Claim claim = claim_for(first.declared, written, first.name);
+  const Effects effects = judgement_.resolved(written, first.name);
+  const Claim claim = judgement_.claim_for(first.declared, written, first.name);
   if (claim.named || effects.only_declares) claims_.hand_over(false);  // EXECUTE of what was prepared so
   if (!claims_.active()) {
-    if (const Refusal refusal = refusal_of_prepared(effects); refusal && !model_.tx.failed) return refuse_from_memory(refusal, claim.pair);
-    observe(effects, claim);
+    if (const Refusal refusal = judgement_.refusal_of_prepared(effects); refusal && !model_.tx.failed)
+      return refuse_from_memory(refusal, claim.pair);
+    judgement_.observe(effects, claim);
     note_handed_over(effects);
     note_sent(effects, claim.named);
     return run_plain_query(sql, Purpose::client, change_of(effects));
@@ -75,10 +76,10 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   // It goes to the server as READ ONLY, which a standby would take.
   if (facts_.standby() && asks_for_read_write(effects, statement))
     return refuse("0A000", "cannot set transaction read-write mode during recovery", "");
-  if (const Shows shows = shown_of(effects); shows != Shows::none) {
+  if (const Shows shows = judgement_.shown_of(effects); shows != Shows::none) {
     if (shows == Shows::own) {
-      look_at_own(line_.server);
-      add_sync(Purpose::silent);
+      own_.look_at_own(line_.server);
+      own_.add_sync(Purpose::silent);
     }
     note_sent(effects, claim.named);
     run_plain_query(sql);
@@ -87,13 +88,13 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   }
   std::size_t read_hash = 0;
   if (effects.way == Way::read) {
-    read_hash = hash_of(sql);
-    learn_from_refusals(effects, read_hash);
+    read_hash = judgement_.hash_of(sql);
+    judgement_.learn_from_refusals(effects, read_hash);
   }
   // In a READ ONLY transaction of the client's own the server says whether READ WRITE may still be; what makes it so is the check. In one
   // that counts as writable already it changes nothing of what is checked.
   const bool asks = model_.tx.in_block && asks_for_read_write(effects, statement);
-  const bool server_says = asks && effects.kind != Kind::begin && mode_now() == Mode::read_only && !model_.tx.writable;
+  const bool server_says = asks && effects.kind != Kind::begin && model_.mode_now() == Mode::read_only && !model_.tx.writable;
   const bool as_it_is = asks && model_.tx.writable && !model_.tx.locked;
   const std::string rewritten = server_says ? std::string(sql) + "\n;SET transaction_read_only TO on"
                                 : as_it_is  ? std::string()
@@ -103,14 +104,14 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
                                       : rewritten.empty()                                ? sql
                                                                                          : std::string_view(rewritten);
   if (!rewritten.empty()) sql = rewritten;
-  if (const Refusal refusal = refusal_of_prepared(effects)) return refuse_from_memory(refusal, claim.pair);
-  TransactionView view = view_of(claim, false);
+  if (const Refusal refusal = judgement_.refusal_of_prepared(effects)) return refuse_from_memory(refusal, claim.pair);
+  TransactionView view = judgement_.view_of(claim, false);
   const bool only_reads = view.read_only && !model_.tx.writable;
-  if (effects.kind == Kind::unparsable && !facts_.standby() && !may_write()) {
-    const Standing standing = standing_of(claim);
+  if (effects.kind == Kind::unparsable && !facts_.standby() && !judgement_.may_write()) {
+    const Standing standing = judgement_.standing_of(claim);
     Refusal refusal;
     if (standing == Standing::problem) refusal = {claim.code, claim.problem, claim.hint};
-    else if (standing > Standing::current) refusal = refusal_from_memory(claim);
+    else if (standing > Standing::current) refusal = judgement_.refusal_from_memory(claim);
     else if (only_reads) refusal = {"TG002", "TG002 Termgate cannot read this statement, and READ ONLY may not stop it", ""};
     else if (!claims_.may_write()) refusal = {"TG002", "TG002 no term declared, and Termgate cannot read this statement", ""};
     if (refusal) return refuse_unless_unknown(sql, statement, refusal, claim.pair);
@@ -118,7 +119,7 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   if (model_.tx.in_block) {
     const bool added = guard_block(effects, claim, Step::runs);
     if (model_.tx.failed) return;  // refused
-    if (added) add_sync(Purpose::silent);
+    if (added) own_.add_sync(Purpose::silent);
     note_sent(effects, claim.named);
     if (effects.kind == Kind::unparsable) return run_converted(sql);
     run_plain_query(sql, Purpose::client, change_of(effects), read_hash);
@@ -130,14 +131,14 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
   }
 
   const Unit unit = unit_of(effects, claim.named, claims_.final_rule());
-  const Standing standing = standing_of(claim);
+  const Standing standing = judgement_.standing_of(claim);
   // In a session that is not guarded yet every transaction is writable, but this one is not open.
   if (unit.does == Does::alone || unit.does == Does::code) view.writable &= claims_.guards();
-  const Act act = decide(unit, view, standing, policy(unit));
+  const Act act = decide(unit, view, standing, judgement_.policy(unit));
   switch (act) {
     case Act::pass:
       if (unit.does == Does::own_call) break;
-      if (unit.does == Does::begin && standing == Standing::current) raise_in_advance(claim);
+      if (unit.does == Does::begin && standing == Standing::current) own_.raise_in_advance(claim);
       // A transaction of its own that stays READ ONLY; in a session that is not guarded yet it may write, and may have declared.
       if (!claims_.guards() && effects.changes_declaration && (unit.does >= Does::calls || effects.by_name) && !script_.running &&
           text.single)
@@ -157,16 +158,16 @@ void Session::State::run_statement(std::string_view sql, Effects effects, const 
     case Act::recheck: break;
   }
   if (unit.does == Does::own_call) {
-    if (const Refusal refusal = refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair);
+    if (const Refusal refusal = judgement_.refusal_of_own(effects)) return refuse_from_memory(refusal, claim.pair);
   }
   if (effects.kind == Kind::lock_table && !script_.running)
     return run_plain_query(sql);  // an error outside of a block, which a pipeline would hide on 18
   const bool with_check = act != Act::open_unchecked && act != Act::pass;
-  if (with_check) raise_in_advance(claim);
+  if (with_check) own_.raise_in_advance(claim);
   // What a rule answers with besides is lost where Parse and Execute stand in for a simple query.
   const bool by_rule = facts_.has_rules && unit.does == Does::writes && effects.kind == Kind::write && !script_.running;
   if (effects.kind == Kind::unparsable || (text.single && !effects.is_copy_in && !has_parameter(sql) && !by_rule)) {
-    add_opening(line_.server, claim, with_check);
+    own_.add_opening(line_.server, claim, with_check);
     note_sent(effects, claim.named);
     return run_converted(sql, change_of(effects), read_hash);
   }
@@ -182,21 +183,6 @@ void Session::State::run_held(std::string_view sql, const Effects& effects, cons
   session_lock_.sql = sql;
   session_lock_.effects = effects;
   hold(claim);
-}
-
-// What the client believes, not what its server session was made to be.
-Shows Session::State::shown_of(const Effects& effects) const noexcept {
-  if (effects.shown == Effects::Shown::nothing || !claims_.guards() || model_.tx.failed) return Shows::none;
-  const bool of_transaction = effects.shown == Effects::Shown::mode;
-  if (of_transaction && facts_.standby()) return Shows::none;
-  const Mode mode = of_transaction ? mode_now() : model_.by_default.believed;
-  switch (mode) {
-    case Mode::read_only: return Shows::on;
-    case Mode::read_write: return Shows::off;
-    case Mode::asked: return may_write() ? Shows::none : Shows::own;
-    case Mode::servers: break;
-  }
-  return Shows::own;
 }
 
 // The fast path of libpq: large objects, and whatever function a client names. What only reads large objects may pass.
@@ -231,8 +217,8 @@ void Session::State::on_function_call(const Event& event) {
   else effects.read_only_hole = false;
   // Any other function may declare, as one that a text names may.
   if (!is_large_object_function(head->function_oid)) claims_.learn({.calls_unknown = true});
-  const Claim claim = claim_of(nullptr);
-  observe(effects, claim);
+  const Claim claim = judgement_.claim_of(nullptr);
+  judgement_.observe(effects, claim);
   if (claims_.active() && !model_.tx.failed) {
     if (!model_.tx.in_block && effects.way == Way::write) {
       line_.client_parts = Line::Parts::drop;
@@ -246,7 +232,7 @@ void Session::State::on_function_call(const Event& event) {
         line_.client_parts = Line::Parts::drop;
         return;
       }
-      if (added) add_sync(Purpose::silent);
+      if (added) own_.add_sync(Purpose::silent);
     }
   }
   note_sent(effects, claim.named);

@@ -12,7 +12,7 @@
 //   client.cpp       the client's bytes: messages, which of them wait, who deals with each
 //   guard.cpp        the decision: may this unit run, and with which check (guard.hpp)
 //   claims.cpp       which scope and term a session writes under, and what follows from that
-//   judge.cpp        what a unit is before anything is sent of it
+//   judgement.cpp    what a unit is before anything is sent of it
 //   transaction_model.cpp  the transaction, predicted and observed
 //   transaction.cpp  what a statement changes once it was sent, and what must come before it in a block
 //   simple.cpp       simple queries of one statement; function calls
@@ -20,7 +20,7 @@
 //   extended.cpp     the messages of the extended protocol
 //   group.cpp        what they are together, up to a Sync
 //   seat.cpp         the session's seat: its transactions pass without a check
-//   inject.cpp       the messages that are sent ahead of, around and after the client's
+//   own_statements.cpp  the messages that are sent ahead of, around and after the client's
 //   refusal.cpp      how a unit fails, and the client's error
 //   reply_router.cpp what the client sees of the server's replies
 //   server.cpp       what the replies say of the session and its transaction
@@ -46,8 +46,10 @@
 
 #include "claims.hpp"
 #include "effects.hpp"
+#include "judgement.hpp"
 #include "line.hpp"
 #include "login.hpp"
+#include "own_statements.hpp"
 #include "parts.hpp"
 #include "replies.hpp"
 #include "replication.hpp"
@@ -79,35 +81,6 @@ class Session::State {
   static bool breaks_a_copy(char type) noexcept;
   void end_in_copy(char type);
 
-  // --- judge.cpp ---
-  Text classified(std::string_view sql) const;
-  void learn(const statements::Classified& text, std::string_view sql);
-  Effects resolved(Effects effects, std::string_view executes) const;
-  static bool names_ours(const statements::Classified& text) noexcept;
-  static std::size_t hash_of(std::string_view sql) noexcept;  // literals left out
-  void learn_from_refusals(Effects& effects, std::size_t hash) const;
-  void remember_writer(std::size_t hash);
-  void unit_begins();
-  void hand_over();
-  static bool declares(const statements::Classified& text) noexcept;
-  Claim claim_of(const statements::Declaration* named) const;
-  Claim claim_for(const statements::Declaration& own, const Effects& effects, std::string_view executes) const;
-  Claim claim_for(const Known& known) const;
-  Standing standing_of(const Claim& claim) const;
-  TransactionView view_of(const Claim& claim, bool open) const;
-  Policy policy(const Unit& unit) const noexcept;
-  // What is known already of a write with this claim; `own_check`: of one that brings its scope and term itself.
-  Refusal refusal_from_memory(const Claim& claim) const;
-  Refusal refusal_of_own(const Effects& effects) const;
-  Refusal refusal_of_prepared(const Effects& effects) const;
-  Refusal untrusted_refusal(const Claim& claim) const;
-  void observe(const Effects& effects, const Claim& claim);
-  Refusal observed_refusal(const Effects& effects, const Claim& claim) const;
-  // Of a scope as this session's client_encoding writes it: others know it in UTF-8.
-  bool is_known_by(std::string_view scope) const noexcept;
-  std::int64_t fence_of(std::string_view scope) const;
-  void saw_fence(std::string_view scope, std::int64_t fence);
-
   // --- transaction.cpp ---
   void note_handed_over(const Effects& effects);
   void note_sent(const Effects& effects, bool named);  // what will be otherwise once this has run; `named`: by a comment
@@ -117,9 +90,7 @@ class Session::State {
   enum class Step : std::uint8_t { parses, plans, runs };  // Parse, Bind, Execute or a simple query
   bool guard_block(const Effects& effects, const Claim& claim, Step step);
   static bool runs_code_ahead(const Effects& effects, Step step) noexcept;
-  bool may_write() const noexcept;
   bool settle_mode();
-  bool outside_savepoints() const noexcept;
   bool mark();
   bool release_mark();
   bool lock_for_commit();
@@ -128,20 +99,23 @@ class Session::State {
   // What the transaction still needs before the COMMIT or Sync that comes next. True: a message of ours was added.
   bool add_before_commit();
 
+  void run_plain_query(std::string_view sql, Purpose role = Purpose::client, Change change = Change::none, std::size_t read_hash = 0);
+  void run_converted(std::string_view sql, Change change = Change::none, std::size_t read_hash = 0);
+
   // --- simple.cpp ---
   void on_query(std::string_view sql);
   void run_statement(std::string_view sql, Effects effects, const Claim& claim, const statements::Classified& text);
   void run_held(std::string_view sql, const Effects& effects, const Claim& claim);
-  Shows shown_of(const Effects& effects) const noexcept;
   void on_function_call(const pgwire::Event& event);
   static bool opens_for_reading(std::string_view body) noexcept;
 
   // --- seat.cpp ---
+  void unit_begins();
+  void hand_over();
   bool at_rest() const noexcept;
   void mind_seat();
   void sit(const ScopedTerm& pair, const SeatOffer& offer);
   void stand();
-  void stand_here(Batch& to, Purpose role);
   void look_at_seat();
   bool passes_seated(const Effects& effects) const noexcept;
   bool passes_seated(const statements::Classified& text, std::string_view sql) const;
@@ -152,7 +126,6 @@ class Session::State {
   bool seat_covers() const;
   const Text& peek(std::string_view sql);
   bool stands_before(const pgwire::Event& event);
-  void stand_before_raise(Batch& to);
   bool lock_what_was_seated();
   void seat_settled();
   void gate_wanted(std::string_view scope);
@@ -200,37 +173,11 @@ class Session::State {
   void lock_reads();
   void flush_group();
 
-  // --- inject.cpp ---
-  // `to`: the server, or what is put in front of a pipeline that is held.
-  const std::string& name_of(ProxyStatement which);
-  void prepare_ours(Batch& to, ProxyStatement which, Purpose role, std::string_view error);
-  void run_ours(Batch& to, ProxyStatement which, Purpose role, std::span<const pgwire::Field> values, std::string_view error = {});
-  // `opens`: the transaction becomes writable with it.
-  void add_check(Batch& to, const Claim& claim, Purpose role, bool opens = false);
-  void add_recheck(Batch& to);
-  void add_opening(Batch& to, const Claim& claim, bool with_check, bool settles = true);
-  // The server's own default, which ours stands in front of.
-  bool keeps_default() const noexcept { return claims_.guards(); }
-  Mode mode_now() const noexcept;
-  bool reads_only() const noexcept { return facts_.standby() || model_.by_default.believed == Mode::read_only; }
-  bool owes_mode(bool opens) const noexcept;
-  bool lends_default() const noexcept;
-  void default_is(bool on, bool lent);
-  void settle_own_mode(Batch& to, bool opens);
-  void look_at_own(Batch& to);
-  void add_sync(Purpose role);
-  void add_client_sync();  // its ReadyForQuery is the client's
-  void add_hidden_query(std::string_view sql, Purpose role);
-  void raise_in_advance(const Claim& claim);
-  void run_plain_query(std::string_view sql, Purpose role = Purpose::client, Change change = Change::none, std::size_t read_hash = 0);
-  void run_converted(std::string_view sql, Change change = Change::none, std::size_t read_hash = 0);
+  // --- lone_statement.cpp ---
   void hold(const Claim& claim);
   void release();
-  void restore_default();
 
   // --- refusal.cpp ---
-  std::string role_now() const { return facts_.role.empty() || facts_.role == "none" ? line_.login_request.user : facts_.role; }
-  std::string role_problem(std::string_view why) const;
   static std::string error_text(std::string_view code, std::string_view message, std::string_view hint);
   void refuse(std::string_view code, std::string_view message, std::string_view hint);
   void refuse_unless_unknown(std::string_view sql, const statements::Statement& statement, const Refusal& refusal, const ScopedTerm& pair);
@@ -253,7 +200,6 @@ class Session::State {
   void parameter_status(const pgwire::Event& event);
   void check_answered(std::string_view row);
   bool asks_recovery(char type) const noexcept;
-  void ask_recovery();
   bool row_shown(const pgwire::Event& event);
   void settle();  // every request is answered
   void settle_transaction();
@@ -290,9 +236,16 @@ class Session::State {
   ServerFacts facts_;
   ClientNames names_;
 
+  // --- the unit that is under way ---
+  Pipeline pipeline_;
+  Script script_;
+  SessionLock session_lock_;
+
   // --- the parts ---
   Login login_{line_, claims_, texts_, facts_, model_};
   Replication replication_{line_, claims_, texts_.settings};
+  Judgement judgement_{line_, claims_, model_, texts_, facts_, names_};
+  OwnStatements own_{line_, claims_, model_, texts_, facts_, seat_, judgement_, pipeline_, script_};
 
   // settle() once the rest of a client's message is through.
   bool settle_after_frame_ = false;
@@ -308,14 +261,7 @@ class Session::State {
     const char* at = nullptr;  // in the message
     Text text;
   } peeked_;
-  std::vector<std::size_t> writers_;  // hashes of texts that looked like reads and met READ ONLY
 
-  // --- what is ours in the server ---
-  std::array<std::string, proxy_statement_count> own_names_;
-  // The last Parse of each that is not known to be closed again, counted in parses_; 0: there is none. An error skips the Close behind it.
-  std::array<std::size_t, proxy_statement_count> left_{};
-  std::size_t parses_ = 0, parses_synced_ = 0;  // … and how many stand in front of the last Sync
-  Check check_;
   // What checks have answered above all that was known: true only once the transaction has committed, for it may have been the check's own
   // raise.
   std::vector<std::pair<std::string, std::int64_t>> fences_unsettled_;
@@ -324,10 +270,6 @@ class Session::State {
   std::string evicted_message_;
 
   // --- the unit that is under way ---
-  std::string unit_text_;  // how it begins; of an extended one, what was parsed last
-  Pipeline pipeline_;
-  Script script_;
-  SessionLock session_lock_;
 };
 
 }  // namespace termgate::session

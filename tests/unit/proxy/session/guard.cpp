@@ -270,7 +270,7 @@ std::string one_transaction(World& world, Fault planted) {
     // The proxy hears of some raises only.
     return world.stale(claim) && world.below(2) == 0 ? Standing::stale : Standing::current;
   };
-  // What add_check and add_recheck make of an act (inject.cpp).
+  // What add_check and add_recheck make of an act (own_statements.cpp).
   const auto carry_out = [&](Act act, const World::Claim& claim, bool named) {
     if (makes_writable(act) && world.view.fixed) return world.fail();  // 25001
     if (makes_writable(act)) world.writable = world.view.writable = true;
